@@ -1,0 +1,109 @@
+//! What was recorded: the application, its processes and threads, and how.
+
+use crate::profile::{Nanoseconds, ProcessIndex};
+
+/// What was recorded, how and when.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct About {
+    /// The application: a script or package name.
+    pub app: String,
+    /// The machine it ran on.
+    pub host: String,
+    /// The way the samples were taken, such as `perf events`.
+    pub engine: String,
+    /// What made a sample, such as `cpu-clock` or `cycles`.
+    pub event: String,
+    /// Samples asked for per second of CPU time and thread; 0 when not known.
+    pub rate_hz: u32,
+    /// When the recording started, in nanoseconds since 1970.
+    pub started_unix: Nanoseconds,
+    /// How long it lasted.
+    pub duration: Nanoseconds,
+    /// The version of nodespy that made the profile.
+    pub nodespy_version: String,
+}
+
+/// How a process ended while it was being recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExitReason {
+    /// It ended during the recording; nobody told us its status.
+    Ended,
+    /// It returned this status.
+    Status(i32),
+    /// This signal ended it.
+    Signal(i32),
+}
+
+/// One process of a profile.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Process {
+    /// Its number on the machine that recorded it.
+    pub pid: u32,
+    /// Its parent's number; 0 when not known.
+    pub parent_pid: u32,
+    /// The application it runs: a script or package name.
+    pub name: String,
+    /// Its command line.
+    pub command: String,
+    /// `v20.20.2`, when it is Node and says so.
+    pub node_version: Option<String>,
+    /// When it was first seen, from the start of the recording.
+    pub started: Nanoseconds,
+    /// When it ended, from the start of the recording.
+    pub ended: Option<Nanoseconds>,
+    /// How it ended.
+    pub exit: Option<ExitReason>,
+    /// CPU time it used during the recording, by the kernel's own account.
+    pub cpu_time: Option<Nanoseconds>,
+}
+
+/// What a thread of a Node process is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum ThreadRole {
+    /// Runs the event loop.
+    Main,
+    /// A `worker_threads` Worker.
+    Worker,
+    /// A thread of libuv's pool: file system, DNS, crypto, zlib.
+    Pool,
+    /// V8's own helpers: garbage collection, concurrent compilation, delayed tasks.
+    Platform,
+    /// Anything else.
+    #[default]
+    Other,
+}
+
+impl ThreadRole {
+    /// Every role, in the order they are shown and stored.
+    pub const ALL: [Self; 5] = [
+        Self::Main,
+        Self::Worker,
+        Self::Pool,
+        Self::Platform,
+        Self::Other,
+    ];
+
+    /// The word shown for it.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Main => "main",
+            Self::Worker => "worker",
+            Self::Pool => "libuv pool",
+            Self::Platform => "V8 platform",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// One thread of a profile.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Thread {
+    /// The process it belongs to.
+    pub process: ProcessIndex,
+    /// Its number on the machine that recorded it.
+    pub tid: u32,
+    /// Its name as the kernel knows it, or better.
+    pub name: String,
+    /// What it is for.
+    pub role: ThreadRole,
+}

@@ -1,0 +1,224 @@
+//! The only way to make a profile: it interns and keeps the invariants.
+
+use crate::FastMap;
+use crate::about::{About, Process, Thread};
+use crate::notes::Notes;
+use crate::profile::{
+    Category, Frame, FrameIndex, Function, FunctionIndex, Nanoseconds, ProcessIndex, Profile,
+    Sample, Stack, StackIndex, StringIndex, StringTable, ThreadIndex, Tier, WeightUnit,
+};
+use crate::text::printable;
+
+/// A function to intern.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct FunctionSpec<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its file or module; empty when not known.
+    pub file: &'a str,
+    /// The line it starts at, from 1; 0 when not known.
+    pub line: u32,
+    /// The column it starts at, from 1; 0 when not known.
+    pub column: u32,
+    /// What kind of code it is.
+    pub category: Category,
+}
+
+/// A frame to intern.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct FrameSpec<'a> {
+    /// The function.
+    pub function: FunctionSpec<'a>,
+    /// The line being run; 0 when not known.
+    pub line: u32,
+    /// The column being run; 0 when not known.
+    pub column: u32,
+    /// Which compiler made the code.
+    pub tier: Tier,
+    /// Whether it was inlined.
+    pub is_inlined: bool,
+}
+
+/// Builds a [`Profile`]. Equal strings, functions, frames and stacks are held once; names are
+/// made printable on the way in, so nothing that leaves a profile can hold control characters.
+#[derive(Debug, Default)]
+pub struct ProfileBuilder {
+    profile: Profile,
+    strings: FastMap<Box<str>, StringIndex>,
+    functions: FastMap<Function, FunctionIndex>,
+    frames: FastMap<Frame, FrameIndex>,
+    stacks: FastMap<Stack, StackIndex>,
+}
+
+impl ProfileBuilder {
+    /// An empty profile whose weights count `unit`.
+    pub fn new(unit: WeightUnit) -> Self {
+        let mut builder = Self::default();
+        builder.profile.unit = unit;
+        builder
+    }
+
+    /// Interns a string.
+    pub fn string(&mut self, text: &str) -> StringIndex {
+        let text = printable(text);
+        if let Some(&index) = self.strings.get(text.as_ref()) {
+            return index;
+        }
+        let index = self.profile.strings.push(&text);
+        self.strings.insert(text.as_ref().into(), index);
+        index
+    }
+
+    /// Interns a function.
+    pub fn function(&mut self, spec: FunctionSpec<'_>) -> FunctionIndex {
+        let function = Function {
+            name: self.string(spec.name),
+            file: (!spec.file.is_empty()).then(|| self.string(spec.file)),
+            line: spec.line,
+            column: spec.column,
+            category: spec.category,
+        };
+        intern(
+            &mut self.functions,
+            &mut self.profile.functions,
+            function,
+            FunctionIndex,
+        )
+    }
+
+    /// Interns a frame.
+    pub fn frame(&mut self, spec: FrameSpec<'_>) -> FrameIndex {
+        let function = self.function(spec.function);
+        self.frame_of(Frame {
+            function,
+            line: spec.line,
+            column: spec.column,
+            tier: spec.tier,
+            is_inlined: spec.is_inlined,
+        })
+    }
+
+    /// Interns a frame of a function that is interned already.
+    pub fn frame_of(&mut self, frame: Frame) -> FrameIndex {
+        assert!(frame.function.at() < self.profile.functions.len());
+        intern(
+            &mut self.frames,
+            &mut self.profile.frames,
+            frame,
+            FrameIndex,
+        )
+    }
+
+    /// Interns the stack that adds `frame` to `parent`.
+    pub fn stack(&mut self, parent: Option<StackIndex>, frame: FrameIndex) -> StackIndex {
+        assert!(parent.is_none_or(|parent| parent.at() < self.profile.stacks.len()));
+        assert!(frame.at() < self.profile.frames.len());
+        intern(
+            &mut self.stacks,
+            &mut self.profile.stacks,
+            Stack { parent, frame },
+            StackIndex,
+        )
+    }
+
+    /// Adds a process.
+    pub fn process(&mut self, process: Process) -> ProcessIndex {
+        self.profile.processes.push(Process {
+            name: printable(&process.name).into_owned(),
+            command: printable(&process.command).into_owned(),
+            ..process
+        });
+        ProcessIndex(self.profile.processes.len() as u32 - 1)
+    }
+
+    /// Adds a thread of a process that was added before.
+    pub fn thread(&mut self, thread: Thread) -> ThreadIndex {
+        assert!(thread.process.at() < self.profile.processes.len());
+        self.profile.threads.push(Thread {
+            name: printable(&thread.name).into_owned(),
+            ..thread
+        });
+        ThreadIndex(self.profile.threads.len() as u32 - 1)
+    }
+
+    /// Adds a sample.
+    pub fn sample(
+        &mut self,
+        time: Nanoseconds,
+        thread: ThreadIndex,
+        stack: Option<StackIndex>,
+        weight: u64,
+    ) {
+        assert!(thread.at() < self.profile.threads.len());
+        assert!(stack.is_none_or(|stack| stack.at() < self.profile.stacks.len()));
+        self.profile.samples.push(Sample {
+            time,
+            weight,
+            thread,
+            stack,
+        });
+    }
+
+    /// The profile as it is so far.
+    pub fn so_far(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// Ends the work: samples are put in order of time.
+    pub fn finish(mut self, about: About, notes: Notes) -> Profile {
+        self.profile.samples.sort_by_key(|sample| sample.time);
+        self.profile.about = about;
+        self.profile.notes = notes;
+        self.profile
+    }
+}
+
+impl StringTable {
+    /// Adds a string. The table stops growing at 4 GiB: later strings become empty.
+    fn push(&mut self, text: &str) -> StringIndex {
+        if u32::try_from(self.bytes.len() + text.len()).is_ok() {
+            self.bytes.push_str(text);
+        }
+        self.ends.push(self.bytes.len() as u32);
+        StringIndex(self.ends.len() as u32 - 1)
+    }
+}
+
+fn intern<T: Copy + Eq + std::hash::Hash, I: Copy>(
+    known: &mut FastMap<T, I>,
+    table: &mut Vec<T>,
+    value: T,
+    index: impl Fn(u32) -> I,
+) -> I {
+    *known.entry(value).or_insert_with(|| {
+        table.push(value);
+        index(u32::try_from(table.len() - 1).expect("a table of a profile holds under 2^32 rows"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_stacks_are_held_once_and_names_are_printable() {
+        let mut builder = ProfileBuilder::new(WeightUnit::Samples);
+        let spec = FrameSpec {
+            function: FunctionSpec {
+                name: "evil\nname",
+                file: "app.js",
+                line: 3,
+                ..Default::default()
+            },
+            ..Default::default()
+        };
+        let frame = builder.frame(spec);
+        assert_eq!(frame, builder.frame(spec));
+        let stack = builder.stack(None, frame);
+        assert_eq!(stack, builder.stack(None, frame));
+        let profile = builder.finish(About::default(), Notes::default());
+        assert_eq!(profile.name_of(FunctionIndex(0)), "evil\u{fffd}name");
+        assert_eq!(profile.location_of(FunctionIndex(0)), "app.js:3");
+        assert_eq!(profile.stacks.len(), 1);
+    }
+}

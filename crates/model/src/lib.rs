@@ -1,0 +1,37 @@
+//! What a recording and a profile are.
+//!
+//! Everything that comes in is a [`Recording`]; everything that goes out starts from a
+//! [`Profile`]. The only way from one to the other is `nodespy-symbolize`. This crate does no
+//! input or output: it holds tables, the counting over them, and the words for what they mean.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod about;
+mod builder;
+mod notes;
+mod origin;
+mod profile;
+mod raw;
+mod text;
+mod tree;
+
+pub use about::{About, ExitReason, Process, Thread, ThreadRole};
+pub use builder::{FrameSpec, FunctionSpec, ProfileBuilder};
+pub use notes::{Confidence, NameSource, Notes};
+pub use origin::{ImageBytes, ImageRefused, JitFile, JitFileKind, Origin};
+pub use profile::{
+    Category, Frame, FrameIndex, Function, FunctionIndex, Nanoseconds, ProcessIndex, Profile,
+    Sample, Stack, StackIndex, StringIndex, StringTable, ThreadIndex, Tier, WeightUnit,
+};
+pub use raw::{
+    Contents, Event, FileIdentity, Mapping, RawSample, Recording, Registers, RuntimeAddress,
+    UserStack,
+};
+pub use text::printable;
+pub use tree::{CallTree, FunctionWeights, NodeIndex, Shares, TreeNode, function_weights, shares};
+
+/// The hash map used throughout: seeded per process, so hostile keys can't be aimed at it.
+pub type FastMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;
+/// The hash set that goes with [`FastMap`].
+pub type FastSet<K> = std::collections::HashSet<K, foldhash::fast::RandomState>;

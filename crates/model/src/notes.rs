@@ -1,0 +1,89 @@
+//! What was lost, cut or guessed, and how much: the quality that travels with the data.
+
+/// Where the name of a JIT-compiled frame came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum NameSource {
+    /// V8's own heap, read from outside.
+    HeapWalk,
+    /// `jit-PID.dump`, written by `node --perf-prof`.
+    Jitdump,
+    /// `perf-PID.map`, written by `node --perf-basic-prof`.
+    PerfMap,
+    /// The names were in the file that was imported.
+    File,
+}
+
+impl NameSource {
+    /// Every source, in the order they are asked and stored.
+    pub const ALL: [Self; 4] = [Self::HeapWalk, Self::Jitdump, Self::PerfMap, Self::File];
+
+    /// The words shown for it.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::HeapWalk => "heap walk",
+            Self::Jitdump => "jitdump",
+            Self::PerfMap => "perf map",
+            Self::File => "file",
+        }
+    }
+}
+
+/// What the reader of a profile should know about its quality.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Notes {
+    /// Samples the kernel dropped because the ring was full.
+    pub lost_samples: u64,
+    /// Records about threads and mappings that were dropped.
+    pub lost_records: u64,
+    /// How often the kernel throttled the sampling.
+    pub throttled: u64,
+    /// Samples whose user stack was larger than the copy taken of it.
+    pub cut_stacks: u64,
+    /// Samples whose user stack could not be followed to the thread's root.
+    pub incomplete_stacks: u64,
+    /// Samples that had a user stack to follow.
+    pub unwound_stacks: u64,
+    /// JIT frames seen, counted once per sample and frame.
+    pub jit_frames: u64,
+    /// JIT frames named, by [`NameSource::ALL`] order.
+    pub jit_named: [u64; 4],
+    /// Sentences for the reader, each said once.
+    pub remarks: Vec<String>,
+}
+
+/// The shares a confidence line is made of.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Confidence {
+    /// Share of JIT frames that have a name, 0 to 1; 1 when there are none.
+    pub jit_named: f64,
+    /// Share of user stacks that reach the thread's root, 0 to 1.
+    pub complete: f64,
+}
+
+impl Notes {
+    /// Adds a sentence unless it is there already.
+    pub fn remark(&mut self, sentence: impl Into<String>) {
+        let sentence = sentence.into();
+        if !self.remarks.contains(&sentence) {
+            self.remarks.push(sentence);
+        }
+    }
+
+    /// How much of the profile is sure.
+    pub fn confidence(&self) -> Confidence {
+        let named: u64 = self.jit_named.iter().sum();
+        let share = |part: u64, whole: u64| match whole {
+            0 => 1.0,
+            whole => part.min(whole) as f64 / whole as f64,
+        };
+        Confidence {
+            jit_named: share(named, self.jit_frames),
+            complete: 1.0
+                - if self.unwound_stacks == 0 {
+                    0.0
+                } else {
+                    share(self.incomplete_stacks, self.unwound_stacks)
+                },
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! The place a recording came from, as far as naming its addresses needs it.
+//!
+//! A live capture answers from `/proc`; an imported file answers from the disk it was opened on.
+//! `nodespy-symbolize` asks, and never opens a file of a process by itself.
+
+use std::fs::File;
+
+use crate::raw::{Mapping, RuntimeAddress};
+
+/// The bytes of a mapped executable file.
+#[derive(Debug)]
+pub enum ImageBytes {
+    /// An open descriptor, proven to be the file that was mapped.
+    File(File),
+    /// A copy of its memory (the vdso has no file).
+    Memory(Vec<u8>),
+}
+
+/// Why a mapped file is not used for names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageRefused {
+    /// A clause that completes "PATH is not used for names: …".
+    pub why: String,
+}
+
+/// Which kind of file names JIT code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JitFileKind {
+    /// `perf-PID.map`: text, no times.
+    PerfMap,
+    /// `jit-PID.dump`: binary, with times.
+    Jitdump,
+}
+
+/// A file in which a runtime writes the names of its JIT code.
+#[derive(Debug)]
+pub struct JitFile {
+    /// Its format.
+    pub kind: JitFileKind,
+    /// An open descriptor.
+    pub file: File,
+    /// Where it was found, for messages.
+    pub path: String,
+}
+
+/// What a resolver may ask of the place a recording came from.
+pub trait Origin {
+    /// Opens the file behind a mapping, or says why it must not be used for names.
+    fn open_image(&self, mapping: &Mapping) -> Result<ImageBytes, ImageRefused>;
+
+    /// Opens separate debug symbols for a build-id.
+    fn open_debug_file(&self, pid: u32, build_id: &[u8]) -> Option<File>;
+
+    /// Opens the file in which process `pid` writes the names of its JIT code. `dump` is the
+    /// path of a mapped jitdump when one was seen.
+    fn open_jit_file(&self, pid: u32, dump: Option<&Mapping>) -> Option<JitFile>;
+
+    /// Reads memory of process `pid` as it is now; returns how many bytes were read.
+    fn read_memory(&self, pid: u32, address: RuntimeAddress, buffer: &mut [u8]) -> usize;
+
+    /// The kernel's symbol table in the format of `/proc/kallsyms`.
+    fn kernel_symbols(&self) -> Option<Box<dyn std::io::Read>>;
+}

@@ -1,0 +1,353 @@
+//! The one model: what a person reads. Tables joined by typed indexes.
+
+use crate::about::{About, Process, Thread};
+use crate::notes::Notes;
+
+/// A time or a length of time in nanoseconds.
+pub type Nanoseconds = u64;
+
+macro_rules! index {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+        pub struct $name(pub u32);
+
+        impl $name {
+            /// The position in its table.
+            pub fn at(self) -> usize {
+                self.0 as usize
+            }
+        }
+    };
+}
+
+index!(
+    /// A string of a profile.
+    StringIndex
+);
+index!(
+    /// A function of a profile.
+    FunctionIndex
+);
+index!(
+    /// A frame of a profile.
+    FrameIndex
+);
+index!(
+    /// A stack of a profile.
+    StackIndex
+);
+index!(
+    /// A thread of a profile.
+    ThreadIndex
+);
+index!(
+    /// A process of a profile.
+    ProcessIndex
+);
+
+/// What kind of code a function is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub enum Category {
+    /// JavaScript of the application.
+    App,
+    /// JavaScript under `node_modules`.
+    Dependency,
+    /// JavaScript that comes with Node (`node:…`).
+    NodeCore,
+    /// V8's builtins, bytecode handlers and stubs.
+    Builtin,
+    /// WebAssembly.
+    Wasm,
+    /// Compiled regular expressions.
+    RegExp,
+    /// V8's garbage collector.
+    Gc,
+    /// C and C++: node, V8, libuv, libraries, addons.
+    Native,
+    /// The kernel.
+    Kernel,
+    /// Time without work, where the source records it.
+    Idle,
+    /// Code nobody could name.
+    #[default]
+    Unknown,
+}
+
+impl Category {
+    /// Every category, in the order they are shown and stored.
+    pub const ALL: [Self; 11] = [
+        Self::App,
+        Self::Dependency,
+        Self::NodeCore,
+        Self::Builtin,
+        Self::Wasm,
+        Self::RegExp,
+        Self::Gc,
+        Self::Native,
+        Self::Kernel,
+        Self::Idle,
+        Self::Unknown,
+    ];
+
+    /// The words shown for it.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::App => "app",
+            Self::Dependency => "dependency",
+            Self::NodeCore => "node core",
+            Self::Builtin => "V8 builtin",
+            Self::Wasm => "wasm",
+            Self::RegExp => "regexp",
+            Self::Gc => "GC",
+            Self::Native => "native",
+            Self::Kernel => "kernel",
+            Self::Idle => "idle",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// Whether code of this category is JavaScript or runs on its behalf inside V8.
+    pub fn is_javascript(self) -> bool {
+        matches!(
+            self,
+            Self::App
+                | Self::Dependency
+                | Self::NodeCore
+                | Self::Builtin
+                | Self::Wasm
+                | Self::RegExp
+        )
+    }
+}
+
+/// Which of V8's compilers made the code of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub enum Tier {
+    /// Not JavaScript, or not known.
+    #[default]
+    None,
+    /// Ignition, mark `~`.
+    Interpreted,
+    /// Sparkplug, mark `^`.
+    Baseline,
+    /// Maglev, mark `+`.
+    Maglev,
+    /// TurboFan, mark `*`.
+    Optimized,
+}
+
+impl Tier {
+    /// Every tier, in the order they are stored.
+    pub const ALL: [Self; 5] = [
+        Self::None,
+        Self::Interpreted,
+        Self::Baseline,
+        Self::Maglev,
+        Self::Optimized,
+    ];
+
+    /// The word shown for it.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Interpreted => "interpreted",
+            Self::Baseline => "baseline",
+            Self::Maglev => "maglev",
+            Self::Optimized => "optimized",
+        }
+    }
+}
+
+/// What the weight of a sample counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum WeightUnit {
+    /// Samples.
+    #[default]
+    Samples,
+    /// Nanoseconds.
+    Nanoseconds,
+    /// Bytes.
+    Bytes,
+}
+
+impl WeightUnit {
+    /// Every unit, in the order they are stored.
+    pub const ALL: [Self; 3] = [Self::Samples, Self::Nanoseconds, Self::Bytes];
+
+    /// The word shown for it.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Samples => "samples",
+            Self::Nanoseconds => "ns",
+            Self::Bytes => "bytes",
+        }
+    }
+}
+
+/// A named piece of source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Function {
+    /// Its name.
+    pub name: StringIndex,
+    /// The source file of JavaScript, or the module (library, `[kernel]`) of native code.
+    pub file: Option<StringIndex>,
+    /// The line it starts at, from 1; 0 when not known.
+    pub line: u32,
+    /// The column it starts at, from 1; 0 when not known.
+    pub column: u32,
+    /// What kind of code it is.
+    pub category: Category,
+}
+
+/// A place in a function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Frame {
+    /// The function.
+    pub function: FunctionIndex,
+    /// The line being run, from 1; 0 when not known.
+    pub line: u32,
+    /// The column being run, from 1; 0 when not known.
+    pub column: u32,
+    /// Which compiler made the code.
+    pub tier: Tier,
+    /// Whether the compiler put this function's code into its caller's.
+    pub is_inlined: bool,
+}
+
+/// A path of frames: a parent path plus one frame. Parents come before children.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Stack {
+    /// The path of the caller; none at the root.
+    pub parent: Option<StackIndex>,
+    /// The frame it adds.
+    pub frame: FrameIndex,
+}
+
+/// One observation of a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sample {
+    /// When, from the start of the recording.
+    pub time: Nanoseconds,
+    /// What it counts for, in the profile's unit.
+    pub weight: u64,
+    /// Which thread.
+    pub thread: ThreadIndex,
+    /// Where it was; none when nothing is known.
+    pub stack: Option<StackIndex>,
+}
+
+/// Strings, each held once.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StringTable {
+    pub(crate) bytes: String,
+    pub(crate) ends: Vec<u32>,
+}
+
+impl StringTable {
+    /// The string at `index`.
+    pub fn get(&self, index: StringIndex) -> &str {
+        let start = match index.at() {
+            0 => 0,
+            position => self.ends[position - 1] as usize,
+        };
+        &self.bytes[start..self.ends[index.at()] as usize]
+    }
+
+    /// How many strings there are.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The strings in order.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        (0..self.len()).map(|position| self.get(StringIndex(position as u32)))
+    }
+}
+
+/// A resolved profile. Made by [`crate::ProfileBuilder`], which keeps its invariants.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Profile {
+    /// What was recorded, how and when.
+    pub about: About,
+    /// What is lost, cut or guessed.
+    pub notes: Notes,
+    /// What the weights count.
+    pub unit: WeightUnit,
+    /// Every string.
+    pub strings: StringTable,
+    /// Every function.
+    pub functions: Vec<Function>,
+    /// Every frame.
+    pub frames: Vec<Frame>,
+    /// Every stack, parents first.
+    pub stacks: Vec<Stack>,
+    /// Every process.
+    pub processes: Vec<Process>,
+    /// Every thread.
+    pub threads: Vec<Thread>,
+    /// Every sample, in order of time.
+    pub samples: Vec<Sample>,
+}
+
+impl Profile {
+    /// The function at `index`.
+    pub fn function(&self, index: FunctionIndex) -> &Function {
+        &self.functions[index.at()]
+    }
+
+    /// The frame at `index`.
+    pub fn frame(&self, index: FrameIndex) -> &Frame {
+        &self.frames[index.at()]
+    }
+
+    /// The function of a stack's innermost frame.
+    pub fn function_of(&self, stack: StackIndex) -> FunctionIndex {
+        self.frame(self.stacks[stack.at()].frame).function
+    }
+
+    /// The name of a function.
+    pub fn name_of(&self, index: FunctionIndex) -> &str {
+        self.strings.get(self.function(index).name)
+    }
+
+    /// The file or module of a function; empty when not known.
+    pub fn file_of(&self, index: FunctionIndex) -> &str {
+        self.function(index)
+            .file
+            .map_or("", |file| self.strings.get(file))
+    }
+
+    /// Where a function is, as `file:line:column`, `file:line` or the module; empty when not known.
+    pub fn location_of(&self, index: FunctionIndex) -> String {
+        let function = self.function(index);
+        let file = self.file_of(index);
+        match (function.line, function.column) {
+            (0, _) => file.to_owned(),
+            (line, 0) => format!("{file}:{line}"),
+            (line, column) => format!("{file}:{line}:{column}"),
+        }
+    }
+
+    /// The frames of a stack from the leaf to the root.
+    pub fn frames_of(&self, stack: StackIndex) -> impl Iterator<Item = FrameIndex> + '_ {
+        let mut next = Some(stack);
+        std::iter::from_fn(move || {
+            let stack = self.stacks[next?.at()];
+            next = stack.parent;
+            Some(stack.frame)
+        })
+    }
+
+    /// The sum of all weights.
+    pub fn total_weight(&self) -> u64 {
+        self.samples
+            .iter()
+            .fold(0, |sum, sample| sum.saturating_add(sample.weight))
+    }
+}

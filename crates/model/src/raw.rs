@@ -1,0 +1,182 @@
+//! Events as they were observed: samples, mappings, threads. No names yet.
+
+use std::borrow::Cow;
+
+use crate::about::About;
+use crate::notes::Notes;
+use crate::profile::{Nanoseconds, Profile};
+
+/// An address in the memory of a process.
+pub type RuntimeAddress = u64;
+
+/// What was captured or imported, before it is resolved.
+#[derive(Debug, Default)]
+pub struct Recording {
+    /// What was recorded, how and when.
+    pub about: About,
+    /// What is known to be missing.
+    pub notes: Notes,
+    /// The events, or frames that came with names.
+    pub contents: Contents,
+}
+
+/// The two shapes a recording can have.
+#[derive(Debug)]
+pub enum Contents {
+    /// Raw addresses, in order of time.
+    Events(Vec<Event<'static>>),
+    /// Frames already named by whoever wrote the file.
+    Named(Box<Profile>),
+}
+
+impl Default for Contents {
+    fn default() -> Self {
+        Self::Events(Vec::new())
+    }
+}
+
+/// Something the kernel told us, in order of time.
+#[derive(Debug, Clone)]
+pub enum Event<'a> {
+    /// A thread was seen running here.
+    Sample(RawSample<'a>),
+    /// A file or anonymous memory was mapped as code.
+    Mapping(Mapping),
+    /// A thread got a name. `is_exec` when the process started another program.
+    ThreadName {
+        /// Process.
+        pid: u32,
+        /// Thread.
+        tid: u32,
+        /// The new name.
+        name: String,
+        /// Whether this was an `exec`, which empties the address space.
+        is_exec: bool,
+        /// When.
+        time: Nanoseconds,
+    },
+    /// A thread or process was born.
+    Fork {
+        /// The new process, or the process of the new thread.
+        pid: u32,
+        /// The new thread.
+        tid: u32,
+        /// The process that made it.
+        parent_pid: u32,
+        /// When.
+        time: Nanoseconds,
+    },
+    /// A thread or process ended.
+    Exit {
+        /// Process.
+        pid: u32,
+        /// Thread.
+        tid: u32,
+        /// When.
+        time: Nanoseconds,
+    },
+}
+
+/// One observation of a running thread.
+#[derive(Debug, Clone)]
+pub struct RawSample<'a> {
+    /// When, on the monotonic clock.
+    pub time: Nanoseconds,
+    /// Process.
+    pub pid: u32,
+    /// Thread.
+    pub tid: u32,
+    /// Kernel addresses, leaf first; empty when the thread ran in user mode.
+    pub kernel: Cow<'a, [u64]>,
+    /// What is known of the user stack.
+    pub user: UserStack<'a>,
+}
+
+/// What a sample holds of the user stack.
+#[derive(Debug, Clone)]
+pub enum UserStack<'a> {
+    /// Nothing: a kernel thread, or a process already gone.
+    Absent,
+    /// Addresses, leaf first, found by whoever took the sample.
+    Chain(Cow<'a, [u64]>),
+    /// Registers and the top of the stack, to be unwound.
+    Copy {
+        /// The registers in user mode.
+        registers: Registers,
+        /// Stack bytes from the stack pointer upwards.
+        stack: Cow<'a, [u8]>,
+        /// Whether the copy filled the space there was for it, so more may follow.
+        is_full: bool,
+    },
+}
+
+/// The general registers of an x86-64 thread, in DWARF's numbering:
+/// rax rdx rcx rbx rsi rdi rbp rsp r8 to r15, then the instruction pointer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Registers(pub [u64; 17]);
+
+impl Registers {
+    /// DWARF number of the frame pointer.
+    pub const FRAME_POINTER: usize = 6;
+    /// DWARF number of the stack pointer.
+    pub const STACK_POINTER: usize = 7;
+    /// DWARF number of the return address column, used for the instruction pointer.
+    pub const INSTRUCTION_POINTER: usize = 16;
+
+    /// The frame pointer.
+    pub fn frame_pointer(&self) -> u64 {
+        self.0[Self::FRAME_POINTER]
+    }
+
+    /// The stack pointer.
+    pub fn stack_pointer(&self) -> u64 {
+        self.0[Self::STACK_POINTER]
+    }
+
+    /// The instruction pointer.
+    pub fn instruction_pointer(&self) -> u64 {
+        self.0[Self::INSTRUCTION_POINTER]
+    }
+}
+
+/// What proves that a file on disk is the one that was mapped.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct FileIdentity {
+    /// Device, as major and minor number; zero when not known.
+    pub device: (u32, u32),
+    /// Inode; zero when not known.
+    pub inode: u64,
+    /// Build-id; empty when not known.
+    pub build_id: Vec<u8>,
+}
+
+/// A piece of code memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mapping {
+    /// Process.
+    pub pid: u32,
+    /// First address.
+    pub start: RuntimeAddress,
+    /// First address after it.
+    pub end: RuntimeAddress,
+    /// Where in the file it starts.
+    pub file_offset: u64,
+    /// Path as the process sees it, or a name such as `[vdso]`; empty for anonymous memory.
+    pub path: String,
+    /// Which file it is.
+    pub file: FileIdentity,
+    /// When it was mapped; zero when it was there before.
+    pub time: Nanoseconds,
+}
+
+impl Mapping {
+    /// Whether this is anonymous memory, where JIT code lives.
+    pub fn is_anonymous(&self) -> bool {
+        self.path.is_empty()
+            || self.path == "//anon"
+            || self.path.starts_with("[anon")
+            || self.path.starts_with("/memfd:")
+            || self.path.starts_with("/dev/zero")
+            || self.path.starts_with("/anon_hugepage")
+    }
+}

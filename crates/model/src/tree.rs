@@ -1,0 +1,315 @@
+//! Counting, done once: the call tree, self and total weights, shares by kind.
+
+use crate::FastMap;
+use crate::profile::{Category, FunctionIndex, Profile, Sample, StackIndex, Tier};
+
+/// A node of a [`CallTree`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeIndex(pub u32);
+
+/// One function at one place of the tree. Places of the same function in the same caller are one
+/// node, whatever their line and tier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TreeNode {
+    /// The function.
+    pub function: FunctionIndex,
+    /// The caller's node; none at the root.
+    pub parent: Option<NodeIndex>,
+    /// Weight of samples that end here.
+    pub self_weight: u64,
+    /// Weight of samples that end here or below.
+    pub total_weight: u64,
+    /// The tier most of its weight was in.
+    pub tier: Tier,
+    /// Whether every frame merged here was inlined.
+    pub is_inlined: bool,
+}
+
+/// A call tree, parents before children.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CallTree {
+    /// Every node, parents first.
+    pub nodes: Vec<TreeNode>,
+    /// Weight of samples without a stack.
+    pub without_stack: u64,
+}
+
+impl CallTree {
+    /// The tree of the samples that `keep` accepts.
+    pub fn of(profile: &Profile, keep: impl Fn(&Sample) -> bool) -> Self {
+        let (self_weights, without_stack) = stack_weights(profile, keep);
+        let totals = with_descendants(profile, &self_weights);
+        let mut tree = Self {
+            nodes: Vec::new(),
+            without_stack,
+        };
+        let mut known: FastMap<(Option<NodeIndex>, FunctionIndex), NodeIndex> = FastMap::default();
+        let mut tiers: Vec<[u64; Tier::ALL.len()]> = Vec::new();
+        let mut node_of_stack: Vec<Option<NodeIndex>> = vec![None; profile.stacks.len()];
+        for (position, stack) in profile.stacks.iter().enumerate() {
+            if totals[position] == 0 {
+                continue;
+            }
+            let frame = profile.frame(stack.frame);
+            let parent = stack.parent.and_then(|parent| node_of_stack[parent.at()]);
+            let node = *known.entry((parent, frame.function)).or_insert_with(|| {
+                tree.nodes.push(TreeNode {
+                    function: frame.function,
+                    parent,
+                    self_weight: 0,
+                    total_weight: 0,
+                    tier: Tier::None,
+                    is_inlined: true,
+                });
+                tiers.push([0; Tier::ALL.len()]);
+                NodeIndex(tree.nodes.len() as u32 - 1)
+            });
+            node_of_stack[position] = Some(node);
+            let entry = &mut tree.nodes[node.0 as usize];
+            entry.self_weight = entry.self_weight.saturating_add(self_weights[position]);
+            entry.total_weight = entry.total_weight.saturating_add(totals[position]);
+            entry.is_inlined &= frame.is_inlined;
+            tiers[node.0 as usize][frame.tier as usize] += totals[position];
+        }
+        for (node, weights) in tree.nodes.iter_mut().zip(&tiers) {
+            let (heaviest, _) = weights
+                .iter()
+                .enumerate()
+                .max_by_key(|&(_, weight)| *weight)
+                .expect("there is at least one tier");
+            node.tier = Tier::ALL[heaviest];
+        }
+        tree
+    }
+
+    /// The children of every node, heaviest first; the roots are under `None`.
+    pub fn children(&self) -> FastMap<Option<NodeIndex>, Vec<NodeIndex>> {
+        let mut children: FastMap<Option<NodeIndex>, Vec<NodeIndex>> = FastMap::default();
+        for (position, node) in self.nodes.iter().enumerate() {
+            children
+                .entry(node.parent)
+                .or_default()
+                .push(NodeIndex(position as u32));
+        }
+        for list in children.values_mut() {
+            list.sort_by_key(|node| std::cmp::Reverse(self.node(*node).total_weight));
+        }
+        children
+    }
+
+    /// The node at `index`.
+    pub fn node(&self, index: NodeIndex) -> &TreeNode {
+        &self.nodes[index.0 as usize]
+    }
+
+    /// The weight of everything in the tree, stackless samples included.
+    pub fn total_weight(&self) -> u64 {
+        self.nodes
+            .iter()
+            .filter(|node| node.parent.is_none())
+            .fold(self.without_stack, |sum, node| {
+                sum.saturating_add(node.total_weight)
+            })
+    }
+}
+
+/// How much of the profile a function is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FunctionWeights {
+    /// The function.
+    pub function: FunctionIndex,
+    /// Weight of samples in the function itself.
+    pub self_weight: u64,
+    /// Weight of samples with the function anywhere in the stack, counted once each.
+    pub total_weight: u64,
+}
+
+/// Self and total weight of every function of the samples that `keep` accepts, heaviest self
+/// weight first. Recursion counts once.
+pub fn function_weights(profile: &Profile, keep: impl Fn(&Sample) -> bool) -> Vec<FunctionWeights> {
+    let (self_weights, _) = stack_weights(profile, keep);
+    let totals = with_descendants(profile, &self_weights);
+    let mut weights: Vec<FunctionWeights> = (0..profile.functions.len())
+        .map(|position| FunctionWeights {
+            function: FunctionIndex(position as u32),
+            self_weight: 0,
+            total_weight: 0,
+        })
+        .collect();
+    for (position, stack) in profile.stacks.iter().enumerate() {
+        if totals[position] == 0 {
+            continue;
+        }
+        let function = profile.frame(stack.frame).function;
+        let entry = &mut weights[function.at()];
+        entry.self_weight = entry.self_weight.saturating_add(self_weights[position]);
+        let is_outermost = stack.parent.is_none_or(|parent| {
+            !profile
+                .frames_of(parent)
+                .any(|frame| profile.frame(frame).function == function)
+        });
+        if is_outermost {
+            entry.total_weight = entry.total_weight.saturating_add(totals[position]);
+        }
+    }
+    weights.retain(|entry| entry.total_weight > 0);
+    weights.sort_by_key(|entry| {
+        std::cmp::Reverse((entry.self_weight, entry.total_weight, entry.function))
+    });
+    weights
+}
+
+/// What the samples were doing, by weight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Shares {
+    /// In JavaScript, builtins, regular expressions or WebAssembly.
+    pub javascript: u64,
+    /// In C or C++ outside the garbage collector.
+    pub native: u64,
+    /// In the kernel outside the garbage collector.
+    pub kernel: u64,
+    /// Collecting garbage, wherever it ran.
+    pub gc: u64,
+    /// Doing nothing, where the source records it.
+    pub idle: u64,
+    /// In code nobody could name.
+    pub unknown: u64,
+}
+
+impl Shares {
+    /// The sum.
+    pub fn total(&self) -> u64 {
+        [
+            self.javascript,
+            self.native,
+            self.kernel,
+            self.gc,
+            self.idle,
+            self.unknown,
+        ]
+        .iter()
+        .fold(0, |sum, weight| sum.saturating_add(*weight))
+    }
+}
+
+/// The shares of the samples that `keep` accepts. A sample is garbage collection when any frame
+/// is; else its leaf decides.
+pub fn shares(profile: &Profile, keep: impl Fn(&Sample) -> bool) -> Shares {
+    // Parents come first, so one pass tells for every stack whether it is inside the collector.
+    let mut in_gc = vec![false; profile.stacks.len()];
+    for (position, stack) in profile.stacks.iter().enumerate() {
+        let category = profile
+            .function(profile.frame(stack.frame).function)
+            .category;
+        in_gc[position] =
+            category == Category::Gc || stack.parent.is_some_and(|parent| in_gc[parent.at()]);
+    }
+    let mut shares = Shares::default();
+    for sample in profile.samples.iter().filter(|sample| keep(sample)) {
+        let part = match sample.stack {
+            None => &mut shares.unknown,
+            Some(stack) if in_gc[stack.at()] => &mut shares.gc,
+            Some(stack) => match profile.function(profile.function_of(stack)).category {
+                Category::Kernel => &mut shares.kernel,
+                Category::Idle => &mut shares.idle,
+                Category::Unknown => &mut shares.unknown,
+                category if category.is_javascript() => &mut shares.javascript,
+                _ => &mut shares.native,
+            },
+        };
+        *part = part.saturating_add(sample.weight);
+    }
+    shares
+}
+
+/// Self weight of every stack, and the weight of samples without one.
+fn stack_weights(profile: &Profile, keep: impl Fn(&Sample) -> bool) -> (Vec<u64>, u64) {
+    let mut weights = vec![0u64; profile.stacks.len()];
+    let mut without_stack = 0u64;
+    for sample in profile.samples.iter().filter(|sample| keep(sample)) {
+        let slot = match sample.stack {
+            Some(stack) => &mut weights[stack.at()],
+            None => &mut without_stack,
+        };
+        *slot = slot.saturating_add(sample.weight);
+    }
+    (weights, without_stack)
+}
+
+/// Adds to each stack the weight of everything below it.
+fn with_descendants(profile: &Profile, self_weights: &[u64]) -> Vec<u64> {
+    let mut totals = self_weights.to_vec();
+    for position in (0..totals.len()).rev() {
+        if let Some(StackIndex(parent)) = profile.stacks[position].parent {
+            totals[parent as usize] = totals[parent as usize].saturating_add(totals[position]);
+        }
+    }
+    totals
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::about::{About, Process, Thread};
+    use crate::builder::{FrameSpec, FunctionSpec, ProfileBuilder};
+    use crate::notes::Notes;
+    use crate::profile::{ThreadIndex, WeightUnit};
+
+    fn profile_of(stacks: &[(&str, u64)]) -> Profile {
+        let mut builder = ProfileBuilder::new(WeightUnit::Samples);
+        let process = builder.process(Process::default());
+        builder.thread(Thread {
+            process,
+            ..Default::default()
+        });
+        for (line, weight) in stacks {
+            let mut stack = None;
+            for name in line.split(';').filter(|name| !name.is_empty()) {
+                let category = if name.contains("Heap") {
+                    Category::Gc
+                } else {
+                    Category::App
+                };
+                let frame = builder.frame(FrameSpec {
+                    function: FunctionSpec {
+                        name,
+                        category,
+                        ..Default::default()
+                    },
+                    ..Default::default()
+                });
+                stack = Some(builder.stack(stack, frame));
+            }
+            builder.sample(0, ThreadIndex(0), stack, *weight);
+        }
+        builder.finish(About::default(), Notes::default())
+    }
+
+    #[test]
+    fn recursion_counts_once_in_the_total() {
+        let profile = profile_of(&[("main;f;f;f", 3), ("main;g;f", 2), ("main", 1)]);
+        let weights = function_weights(&profile, |_| true);
+        let of = |name: &str| {
+            *weights
+                .iter()
+                .find(|entry| profile.name_of(entry.function) == name)
+                .unwrap()
+        };
+        assert_eq!((of("f").self_weight, of("f").total_weight), (5, 5));
+        assert_eq!((of("main").self_weight, of("main").total_weight), (1, 6));
+        assert_eq!((of("g").self_weight, of("g").total_weight), (0, 2));
+    }
+
+    #[test]
+    fn the_tree_keeps_every_weight() {
+        let profile = profile_of(&[("a;b", 3), ("a;c", 2), ("", 4), ("a;b;Heap", 1)]);
+        let tree = CallTree::of(&profile, |_| true);
+        assert_eq!(tree.total_weight(), 10);
+        assert_eq!(
+            tree.nodes.iter().map(|node| node.self_weight).sum::<u64>(),
+            6
+        );
+        let shares = shares(&profile, |_| true);
+        assert_eq!((shares.javascript, shares.gc, shares.unknown), (5, 1, 4));
+    }
+}
