@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Makes a machine ready for `make test` and `make demo`: Debian packages by name, the Node
+# versions of tools/node-versions, the express workload. Says what it does; does nothing twice.
+#
+#   tools/setup.sh            everything the tests need
+#   tools/setup.sh demo       only what `make demo` needs
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+purpose=${1:-test}
+
+say() { printf 'tools/setup.sh: %s\n' "$*" >&2; }
+
+missing=()
+need() { # COMMAND PACKAGE
+    command -v "$1" >/dev/null 2>&1 || missing+=("$2")
+}
+
+need cc gcc
+need node nodejs
+need npm npm
+need flock util-linux
+if [[ $purpose == test ]]; then
+    need perf linux-perf   # the comparison with perf
+    need setpriv util-linux
+fi
+
+if ((${#missing[@]})); then
+    if ! command -v apt-get >/dev/null; then
+        say "missing: ${missing[*]} (names of Debian packages); install them and run this again"
+        exit 1
+    fi
+    if ((EUID != 0)); then
+        say "missing: ${missing[*]}; type: sudo apt-get install ${missing[*]}"
+        exit 1
+    fi
+    say "apt-get install ${missing[*]}"
+    export DEBIAN_FRONTEND=noninteractive
+    # Another apt may hold the lock on a machine that has just started: wait for it.
+    apt-get -qq -o DPkg::Lock::Timeout=300 update >&2
+    apt-get -qq -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "${missing[@]}" >&2
+fi
+
+if ! command -v cargo >/dev/null; then
+    say "cargo is missing: install a Rust toolchain of at least the rust-version in Cargo.toml"
+    exit 1
+fi
+
+"$root/tools/express.sh"
+if [[ $purpose == test ]]; then
+    "$root/tools/node.sh" --all >/dev/null
+fi

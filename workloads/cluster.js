@@ -1,0 +1,30 @@
+'use strict';
+// Right answer: four processes. The three workers have about equal shares, all in answerRequests;
+// the primary waits.
+
+const cluster = require('cluster');
+
+function answerRequests(seed) {
+  let hash = seed | 0;
+  for (let i = 0; i < 400000; i++) hash = Math.imul(hash ^ (hash >>> 15), 0x2c1b3c6d) + i | 0;
+  return hash;
+}
+
+const stop = Date.now() + Number(process.env.MS || 300000);
+
+if (cluster.isMaster) {
+  let warm = 0;
+  cluster.on('message', () => { if (++warm === 3) console.log('ready'); });
+  for (let i = 0; i < 3; i++) cluster.fork();
+} else {
+  let result = 0;
+  for (let i = 0; i < 200; i++) result ^= answerRequests(i);
+  process.send('warm');
+  // A worker whose primary was killed has nobody to answer for.
+  process.on('disconnect', () => process.exit());
+  (function again() {
+    result ^= answerRequests(result);
+    if (Date.now() < stop) setImmediate(again);
+    else process.disconnect();
+  })();
+}
