@@ -1,0 +1,45 @@
+# Everything works from a bare clone: each target installs what it misses, by name, and says so.
+#
+#   make demo            record a busy server for five seconds and write its flame graph
+#   make test            every test, the live ones included where the machine allows them
+#   make lint            formatting, clippy and documentation, warnings as errors
+#   make bench           what a recording costs the watched program, against perf
+#   make golden          rewrite the golden files (look at the diff before you commit it)
+#   make setup           only the set-up
+
+SHELL := /bin/bash
+CARGO ?= cargo
+
+.PHONY: demo test lint bench bench-overhead golden setup
+
+setup:
+	@tools/setup.sh
+
+demo:
+	@tools/setup.sh demo
+	@$(CARGO) build --release --bin nodespy
+	@tools/demo.sh
+
+# With cargo-nextest where it is installed, else with cargo alone.
+test: setup
+	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
+		$(CARGO) nextest run --workspace --all-targets --profile "$$([[ -n $${CI:-} ]] && echo ci || echo default)" \
+		&& $(CARGO) test --workspace --doc --quiet; \
+	else \
+		$(CARGO) test --workspace --all-targets && $(CARGO) test --workspace --doc --quiet; \
+	fi
+
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
+
+bench: bench-overhead
+
+bench-overhead:
+	@tools/setup.sh
+	$(CARGO) build --release --bin nodespy
+	$(CARGO) run --release -p nodespy-benches --bin overhead -- $(BENCH_ARGS)
+
+golden:
+	$(CARGO) run -p xtask -- golden
