@@ -1,0 +1,108 @@
+//! The drawing of the crates stays true: the manifests are read and compared with it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+/// What each crate may use of ours. Level by level, as ARCHITECTURE.md draws it: arrows point down
+/// only, the crates of level 1 never use one another, and `inspector` does not know profiles.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("model", &[]),
+    ("formats", &["model"]),
+    ("symbolize", &["model"]),
+    ("view", &["model"]),
+    ("inspector", &[]),
+    ("capture", &["model", "formats", "inspector"]),
+    ("server", &["model", "formats", "symbolize", "view"]),
+    (
+        "nodespy",
+        &[
+            "model",
+            "formats",
+            "symbolize",
+            "view",
+            "inspector",
+            "capture",
+            "server",
+        ],
+    ),
+];
+
+/// Our crates that a manifest depends on, whatever the kind of dependency.
+fn arrows_of(manifest: &str) -> BTreeSet<String> {
+    let mut arrows = BTreeSet::new();
+    let mut is_dependencies = false;
+    for line in manifest.lines().map(str::trim) {
+        if let Some(section) = line.strip_prefix('[') {
+            let section = section.trim_end_matches(']');
+            // `[dependencies.nodespy-model]` is an entry of its own.
+            let (section, entry) = match section.rsplit_once("dependencies.") {
+                Some((before, entry)) => (format!("{before}dependencies"), Some(entry)),
+                None => (section.to_owned(), None),
+            };
+            is_dependencies = section.ends_with("dependencies");
+            if is_dependencies {
+                arrows.extend(entry.and_then(ours));
+            }
+        } else if is_dependencies {
+            let name = line.split(['=', '.', ' ']).next().unwrap_or_default();
+            arrows.extend(ours(name));
+        }
+    }
+    arrows
+}
+
+fn ours(name: &str) -> Option<String> {
+    name.trim_matches('"')
+        .strip_prefix("nodespy-")
+        .map(str::to_owned)
+}
+
+#[test]
+fn crates_use_one_another_only_as_drawn() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut seen = 0;
+    for entry in fs::read_dir(crates).unwrap() {
+        let folder = entry.unwrap().path();
+        let Ok(manifest) = fs::read_to_string(folder.join("Cargo.toml")) else {
+            continue;
+        };
+        let name = folder.file_name().unwrap().to_str().unwrap();
+        let (_, allowed) = ARROWS
+            .iter()
+            .find(|(drawn, _)| *drawn == name)
+            .unwrap_or_else(|| panic!("crates/{name} is not in the drawing"));
+        for arrow in arrows_of(&manifest) {
+            assert!(
+                allowed.contains(&arrow.as_str()),
+                "crates/{name} must not use {arrow}: the drawing allows {allowed:?}"
+            );
+        }
+        seen += 1;
+    }
+    assert!(
+        seen >= 3,
+        "only {seen} manifests under {}",
+        crates.display()
+    );
+}
+
+#[test]
+fn manifests_are_read_in_every_spelling() {
+    let manifest = "
+        [package]
+        name = \"nodespy-other\"
+        [dependencies]
+        nodespy-model.workspace = true
+        nodespy-view = { path = \"../view\" }
+        libc = \"0.2\"
+        [target.'cfg(unix)'.dependencies.nodespy-formats]
+        workspace = true
+        [dev-dependencies]
+        nodespy-capture = \"0.1\"
+        [lints]
+        nodespy-server = 1
+    ";
+    let arrows: Vec<String> = arrows_of(manifest).into_iter().collect();
+    assert_eq!(arrows, ["capture", "formats", "model", "view"]);
+}

@@ -1,0 +1,93 @@
+//! Misuse and missing things: messages and exit codes that need no process to record.
+
+use crate::run::run_nodespy;
+use crate::scratch::Scratch;
+
+/// A pid that no process of this machine can have.
+const NO_SUCH_PID: &str = "4194305";
+
+#[test]
+fn help_shows_every_command() {
+    let outcome = run_nodespy(&["--help"]);
+    outcome.expect_code(0);
+    for command in ["record", "view", "convert", "check"] {
+        assert!(outcome.stdout.contains(command), "{outcome}");
+    }
+}
+
+#[test]
+fn the_version_is_printed() {
+    let outcome = run_nodespy(&["--version"]);
+    outcome.expect_code(0);
+    assert!(
+        outcome.stdout.contains(env!("CARGO_PKG_VERSION")),
+        "{outcome}"
+    );
+}
+
+#[test]
+fn misuse_ends_with_2() {
+    for arguments in [
+        &["no-such-command"][..],
+        &["record", "--no-such-flag"],
+        &["record"],
+        &["record", "-p", "not-a-number"],
+        &["record", "-p", "1", "-d", "soon"],
+        &["record", "-p", "1", "-F", "0"],
+        &["record", "-p", "1", "--", "node", "app.js"],
+        &["convert", "only-one-file"],
+    ] {
+        let outcome = run_nodespy(arguments);
+        assert_eq!(outcome.status.code(), Some(2), "{arguments:?}: {outcome}");
+        assert!(outcome.stdout.is_empty(), "{arguments:?}: {outcome}");
+        assert!(!outcome.stderr.is_empty(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_pid_that_does_not_exist_ends_with_4_and_is_named() {
+    let scratch = Scratch::new();
+    let output = scratch.file("out.html");
+    let outcome = run_nodespy(&["record", "-p", NO_SUCH_PID, "-d", "1", "-o", &output]);
+    outcome.expect_code(4).expect_stderr(&[NO_SUCH_PID]);
+    assert!(
+        scratch.names().is_empty(),
+        "left behind: {:?}",
+        scratch.names()
+    );
+}
+
+#[test]
+fn a_missing_input_is_named() {
+    for command in ["convert", "view"] {
+        let mut arguments = vec![command, "no-such-file.nspy"];
+        let output = if command == "convert" { "-" } else { "" };
+        arguments.extend((!output.is_empty()).then_some(output));
+        let outcome = run_nodespy(&arguments);
+        outcome.expect_code(1).expect_stderr(&["no-such-file.nspy"]);
+    }
+}
+
+#[test]
+fn an_input_of_no_known_format_is_refused_in_a_sentence() {
+    let scratch = Scratch::new();
+    let input = scratch.file("noise.nspy");
+    std::fs::write(&input, [0xffu8, 0, 1, 2, 3, 0xfe, 0xfd]).unwrap();
+    let outcome = run_nodespy(&["convert", &input, &scratch.file("out.folded")]);
+    outcome.expect_code(1).expect_stderr(&["noise.nspy"]);
+    assert!(!outcome.stderr.contains("panicked"), "{outcome}");
+}
+
+#[test]
+fn a_command_that_cannot_be_started_is_named() {
+    let scratch = Scratch::new();
+    let outcome = run_nodespy(&[
+        "record",
+        "-o",
+        &scratch.file("out.html"),
+        "--",
+        "no-such-command-here",
+    ]);
+    assert_eq!(outcome.status.code(), Some(1), "{outcome}");
+    outcome.expect_stderr(&["no-such-command-here"]);
+}

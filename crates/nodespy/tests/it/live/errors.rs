@@ -1,0 +1,173 @@
+//! What is said, and with which exit code, when a recording is not possible.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use super::workload::{Running, Workload, script};
+use super::{is_root, live};
+use crate::run::{Outcome, run, run_nodespy};
+use crate::scratch::Scratch;
+
+/// Debian's user and group with no rights.
+const NOBODY: [&str; 3] = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+
+/// A shell that only turns in a circle.
+fn busy_shell() -> Running {
+    let mut command = Command::new("sh");
+    command.args(["-c", "echo ready; while :; do :; done"]);
+    Running::new(command)
+}
+
+#[test]
+fn a_process_that_is_not_node_is_refused_by_name() {
+    let Some(_live) = live() else { return };
+    let shell = busy_shell();
+    let scratch = Scratch::new();
+    let outcome = run_nodespy(&[
+        "record",
+        "-p",
+        &shell.pid_text(),
+        "-d",
+        "1",
+        "-o",
+        &scratch.file("out.html"),
+    ]);
+    assert!(matches!(outcome.status.code(), Some(1 | 2)), "{outcome}");
+    outcome.expect_stderr(&[&shell.pid_text(), "--any"]);
+    assert!(scratch.names().is_empty(), "{:?}", scratch.names());
+}
+
+#[test]
+fn any_process_can_be_recorded_when_asked() {
+    let Some(_live) = live() else { return };
+    let shell = busy_shell();
+    let recorded = super::recorded::record(&shell, &["-d", "1", "-F", "199", "--any"]);
+    assert!(
+        recorded.profile.samples.len() > 50,
+        "{}",
+        recorded.describe()
+    );
+    assert_eq!(recorded.profile.notes.jit_frames, 0);
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_found_before_recording() {
+    let Some(_live) = live() else { return };
+    let target = Workload::new("split.js").start();
+    for output in ["/no-such-folder/out.html", "/proc/out.html", "/"] {
+        let outcome = run_nodespy(&["record", "-p", &target.pid_text(), "-d", "60", "-o", output]);
+        assert!(
+            matches!(outcome.status.code(), Some(1 | 2)),
+            "{output}: {outcome}"
+        );
+        outcome.expect_stderr(&[output]);
+        assert!(outcome.took.as_secs() < 50, "{output}: {outcome}");
+    }
+}
+
+#[test]
+fn an_output_of_unknown_kind_is_found_before_recording() {
+    let Some(_live) = live() else { return };
+    let target = Workload::new("split.js").start();
+    let scratch = Scratch::new();
+    let outcome = run_nodespy(&[
+        "record",
+        "-p",
+        &target.pid_text(),
+        "-d",
+        "60",
+        "-o",
+        &scratch.file("out.bmp"),
+    ]);
+    assert!(matches!(outcome.status.code(), Some(1 | 2)), "{outcome}");
+    outcome.expect_stderr(&["bmp"]);
+    assert!(outcome.took.as_secs() < 50, "{outcome}");
+    assert!(scratch.names().is_empty(), "{:?}", scratch.names());
+}
+
+/// Runs nodespy without any right, from a place where that user can reach it.
+fn run_as_nobody(scratch: &Scratch, arguments: &[&str]) -> Outcome {
+    let copy = scratch.file("nodespy");
+    fs::copy(env!("CARGO_BIN_EXE_nodespy"), &copy).unwrap();
+    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = Command::new("setpriv");
+    command
+        .args(NOBODY)
+        .arg(&copy)
+        .args(arguments)
+        .env("NO_COLOR", "1")
+        .current_dir(scratch.path());
+    run(command)
+}
+
+#[test]
+fn a_process_of_another_user_ends_with_3_and_what_to_type() {
+    let Some(_live) = live() else { return };
+    if !is_root() {
+        eprintln!("skipped: only root can become another user");
+        return;
+    }
+    let target = Workload::new("split.js").start();
+    let scratch = Scratch::for_other_users();
+    let outcome = run_as_nobody(
+        &scratch,
+        &[
+            "record",
+            "-p",
+            &target.pid_text(),
+            "-d",
+            "1",
+            "-o",
+            "out.html",
+        ],
+    );
+    outcome.expect_code(3).expect_stderr(&[
+        &format!("pid {} belongs to uid 0", target.pid()),
+        "setcap cap_perfmon,cap_sys_ptrace,cap_dac_read_search+ep",
+        "perf_event_paranoid does not help",
+    ]);
+}
+
+#[test]
+fn an_own_process_is_recorded_without_any_right() {
+    let Some(_live) = live() else { return };
+    if !is_root() {
+        eprintln!("skipped: only root can become another user");
+        return;
+    }
+    let scratch = Scratch::for_other_users();
+    let copy = scratch.file("split.js");
+    fs::copy(script("split.js"), &copy).unwrap();
+    // The checkout's own Node may lie in a folder that only its owner can enter.
+    let mut command = Command::new("setpriv");
+    command.args(NOBODY).args(["node", &copy]);
+    let target = Running::in_folder(command, Scratch::for_other_users());
+    let outcome = run_as_nobody(
+        &scratch,
+        &[
+            "record",
+            "-p",
+            &target.pid_text(),
+            "-d",
+            "2",
+            "-F",
+            "199",
+            "-o",
+            "out.nspy",
+        ],
+    );
+    outcome.expect_code(0);
+    let profile = super::recorded::read(&scratch.path().join("out.nspy"));
+    assert!(profile.samples.len() > 100, "{outcome}");
+    assert!(
+        profile.notes.confidence().complete > 0.95,
+        "{:?}",
+        profile.notes
+    );
+    let paranoid = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap();
+    if paranoid.trim().parse::<i32>().unwrap() >= 2 {
+        let remarks = profile.notes.remarks.join("\n");
+        assert!(remarks.contains("kernel"), "remarks: {remarks:?}");
+    }
+}

@@ -1,0 +1,64 @@
+//! Live tests: each records a real Node process and asks whether the profile is true.
+//!
+//! They assert shares, ratios and orders, never times: the machines are noisy. One lock, held across
+//! threads and processes, keeps two of them from running at once, whichever runner is used.
+//! Where recording is not possible they say so and skip; `NODESPY_REQUIRE_LIVE=1` turns the skip
+//! into a failure.
+
+mod errors;
+mod launch;
+mod manners;
+mod outputs;
+mod perf_agrees;
+mod processes;
+mod recorded;
+mod shares;
+mod stacks;
+mod threads;
+mod workload;
+
+use std::fs::File;
+use std::path::Path;
+
+/// Held by a live test as long as it runs.
+pub(crate) struct Live {
+    _lock: File,
+}
+
+/// The right to record, or nothing when the test is to be skipped.
+pub(crate) fn live() -> Option<Live> {
+    if let Some(missing) = what_is_missing() {
+        assert!(
+            std::env::var_os("NODESPY_REQUIRE_LIVE").is_none_or(|value| value != "1"),
+            "NODESPY_REQUIRE_LIVE=1, but {missing}"
+        );
+        eprintln!("skipped: {missing}");
+        return None;
+    }
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("live.lock");
+    let lock = File::create(path).unwrap();
+    lock.lock().unwrap();
+    Some(Live { _lock: lock })
+}
+
+/// Why nothing can be recorded here, as a clause.
+fn what_is_missing() -> Option<String> {
+    let paranoid = match std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid") {
+        Ok(text) => text.trim().parse::<i32>().unwrap_or(2),
+        Err(_) => return Some("this kernel has no perf events".to_owned()),
+    };
+    if paranoid > 2 && !is_root() {
+        return Some(format!(
+            "perf_event_paranoid is {paranoid} and the tests do not run as root"
+        ));
+    }
+    workload::node("20")
+        .err()
+        .map(|error| format!("there is no Node to record: {error}"))
+}
+
+/// Whether the tests run as root.
+pub(crate) fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
+}

@@ -1,0 +1,210 @@
+//! Linux's own `perf record -g` and nodespy, on the same process at the same time: they agree.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use super::live;
+use super::recorded::{Recorded, record, share};
+use super::workload::Workload;
+use crate::run::{Started, run};
+use crate::scratch::Scratch;
+
+/// How far the two may be apart on a function, in parts of one.
+const MARGIN: f64 = 0.05;
+
+/// Parts of one by function.
+type SelfShares = BTreeMap<String, f64>;
+
+/// A name as both tools can be compared by: no tier, no file, no arguments, no template arguments.
+fn plain_name(name: &str) -> String {
+    let mut name = name.trim();
+    for prefix in ["JS:", "LazyCompile:", "Function:", "Script:", "Eval:"] {
+        if let Some(rest) = name.strip_prefix(prefix) {
+            let rest = rest.trim_start_matches(['~', '^', '+', '*', '\'', 'o']);
+            return rest.split(' ').next().unwrap_or_default().to_owned();
+        }
+    }
+    if let Some(pattern) = name.strip_prefix("RegExp:") {
+        // Newlines and spaces of a pattern are written differently.
+        name = pattern;
+        return format!("RegExp {}", name.split(' ').next().unwrap_or_default());
+    }
+    let mut plain = String::new();
+    let mut depth = 0usize;
+    for character in name.replace("(anonymous namespace)", "anonymous").chars() {
+        match character {
+            '<' => depth += 1,
+            '>' => depth = depth.saturating_sub(1),
+            '(' if depth == 0 => break,
+            other if depth == 0 => plain.push(other),
+            _ => {}
+        }
+    }
+    // Some demanglers print the type that a template function returns.
+    plain
+        .trim()
+        .rsplit(' ')
+        .next()
+        .unwrap_or_default()
+        .to_owned()
+}
+
+/// Self shares as perf counts them.
+fn perf_shares(data: &str) -> SelfShares {
+    let mut command = Command::new("perf");
+    command.args([
+        "report",
+        "--stdio",
+        "--quiet",
+        "--no-children",
+        "--no-inline",
+        "-g",
+        "none",
+        "-F",
+        "sample,sym",
+        "-i",
+        data,
+    ]);
+    let outcome = run(command);
+    outcome.expect_code(0);
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    for line in outcome.stdout.lines() {
+        let Some((count, symbol)) = line.trim().split_once(char::is_whitespace) else {
+            continue;
+        };
+        let Ok(count) = count.parse::<u64>() else {
+            continue;
+        };
+        let symbol = symbol.trim();
+        let name = symbol
+            .strip_prefix("[.]")
+            .or_else(|| symbol.strip_prefix("[k]"))
+            .unwrap_or(symbol);
+        *counts.entry(plain_name(name)).or_default() += count;
+    }
+    let total = counts.values().sum();
+    counts
+        .into_iter()
+        .map(|(name, count)| (name, share(count, total)))
+        .collect()
+}
+
+/// Self shares as nodespy counts them.
+fn nodespy_shares(recorded: &Recorded) -> SelfShares {
+    let mut shares = SelfShares::new();
+    for entry in recorded.weights() {
+        let name = recorded.profile.name_of(entry.function);
+        let name = match recorded.profile.function(entry.function).category {
+            nodespy_model::Category::RegExp => format!(
+                "RegExp {}",
+                name.trim_start_matches("RegExp:")
+                    .trim_start_matches("RegExp")
+                    .trim_matches(['/', ' '])
+                    .split(' ')
+                    .next()
+                    .unwrap_or_default()
+            ),
+            _ => plain_name(name),
+        };
+        *shares.entry(name).or_default() +=
+            share(entry.self_weight, recorded.profile.total_weight());
+    }
+    shares
+}
+
+/// The heaviest five, heaviest first.
+fn top_five(shares: &SelfShares) -> Vec<(&str, f64)> {
+    let mut all: Vec<(&str, f64)> = shares
+        .iter()
+        .map(|(name, share)| (name.as_str(), *share))
+        .collect();
+    all.sort_by(|one, other| other.1.total_cmp(&one.1));
+    all.truncate(5);
+    all
+}
+
+/// Records a workload with both at once and compares the five heaviest functions of each.
+fn expect_agreement(workload: Workload) {
+    let Some(_live) = live() else { return };
+    if Command::new("perf").arg("--version").output().is_err() {
+        assert!(
+            std::env::var_os("NODESPY_REQUIRE_LIVE").is_none_or(|value| value != "1"),
+            "there is no perf; tools/setup.sh installs it"
+        );
+        eprintln!("skipped: there is no perf; tools/setup.sh installs it");
+        return;
+    }
+    let target = workload.with_perf_map().start();
+    let scratch = Scratch::new();
+    let data = scratch.file("perf.data");
+    let mut perf = Command::new("perf");
+    perf.args(["record", "-q", "-e", "cpu-clock", "-F", "499", "-g"])
+        .args(["-o", &data, "-p", &target.pid_text(), "--", "sleep", "6"]);
+    let perf = Started::new(perf, "");
+    let recorded = record(&target, &["-d", "5", "-F", "499"]);
+    perf.finish().expect_code(0);
+
+    let (theirs, ours) = (perf_shares(&data), nodespy_shares(&recorded));
+    let told = format!(
+        "perf: {:?}\nnodespy: {:?}\n{}",
+        top_five(&theirs),
+        top_five(&ours),
+        recorded.describe()
+    );
+    eprintln!("{told}");
+    for (one, other, whose) in [(&theirs, &ours, "perf"), (&ours, &theirs, "nodespy")] {
+        let top = top_five(other);
+        let fifth = top.last().map_or(0.0, |(_, share)| *share);
+        for (name, expected) in top_five(one) {
+            let found = other.get(name).copied().unwrap_or(0.0);
+            assert!(
+                (found - expected).abs() <= MARGIN,
+                "{name}: {:.1} % in one, {:.1} % in the other\n{told}",
+                100.0 * expected,
+                100.0 * found
+            );
+            // Two functions of about the same weight may change places.
+            assert!(
+                found >= fifth - 0.015,
+                "{name} is among {whose}'s five, not among the other's\n{told}"
+            );
+        }
+    }
+}
+
+#[test]
+fn perf_agrees_on_plain_javascript() {
+    expect_agreement(Workload::new("split.js"));
+}
+
+#[test]
+fn perf_agrees_on_native_work_on_node_20() {
+    expect_agreement(Workload::new("native.js"));
+}
+
+#[test]
+fn perf_agrees_on_native_work_on_node_24() {
+    expect_agreement(Workload::new("native.js").on("24"));
+}
+
+#[test]
+fn perf_agrees_on_a_busy_pool() {
+    expect_agreement(Workload::new("pool.js").on("22"));
+}
+
+#[test]
+fn names_are_compared_without_what_the_tools_write_differently() {
+    assert_eq!(plain_name("JS:*'turn /app/split.js:25:14"), "turn");
+    assert_eq!(
+        plain_name("LazyCompile:*sortWork /app/cpu.js:12"),
+        "sortWork"
+    );
+    assert_eq!(
+        plain_name("void v8::internal::Heap::Visit<(anonymous namespace)::X>(int, char const*)"),
+        "v8::internal::Heap::Visit"
+    );
+    assert_eq!(
+        plain_name("Builtins_CEntry_Return1"),
+        "Builtins_CEntry_Return1"
+    );
+}

@@ -1,0 +1,161 @@
+//! Families of processes, and processes that end or sleep.
+
+use nodespy_model::{ExitReason, Sample};
+
+use super::live;
+use super::recorded::{record, record_pids, share};
+use super::workload::{Workload, children_of};
+use crate::run::run_nodespy;
+use crate::scratch::Scratch;
+
+#[test]
+fn a_cluster_of_three_is_followed_from_its_primary() {
+    let Some(_live) = live() else { return };
+    let target = Workload::new("cluster.js").with_perf_map().start();
+    let workers = children_of(target.pid());
+    assert_eq!(workers.len(), 3);
+    let recorded = record(&target, &["-d", "3", "-F", "499"]);
+    let total = recorded.profile.total_weight();
+    for worker in workers {
+        let here = |sample: &Sample| recorded.process_of(sample).pid == worker;
+        let part = share(recorded.weight_of(here), total);
+        assert!(
+            (0.2..0.47).contains(&part),
+            "worker {worker} has {:.1} %\n{}",
+            100.0 * part,
+            recorded.describe()
+        );
+        let busy = recorded.total_share_in("answerRequests", here);
+        assert!(busy > 0.9, "worker {worker}\n{}", recorded.describe());
+        assert_eq!(recorded.process(worker).parent_pid, target.pid());
+    }
+}
+
+#[test]
+fn subprocesses_are_left_out_when_asked() {
+    let Some(_live) = live() else { return };
+    let target = Workload::new("cluster.js").start();
+    let scratch = Scratch::new();
+    // The primary sleeps, so this either has a few samples of it or none at all.
+    let outcome = run_nodespy(&[
+        "record",
+        "-p",
+        &target.pid_text(),
+        "-d",
+        "1",
+        "--no-subprocesses",
+        "-o",
+        &scratch.file("out.nspy"),
+    ]);
+    if outcome.status.code() != Some(5) {
+        outcome.expect_code(0);
+        let profile = super::recorded::read(&scratch.path().join("out.nspy"));
+        let pids: Vec<u32> = profile
+            .processes
+            .iter()
+            .map(|process| process.pid)
+            .collect();
+        assert_eq!(pids, [target.pid()], "{outcome}");
+    }
+}
+
+#[test]
+fn a_short_lived_child_is_seen_and_named() {
+    let Some(_live) = live() else { return };
+    let target = Workload::new("child.js").with_perf_map().start();
+    let recorded = record(&target, &["-d", "3", "-F", "499"]);
+    let children = recorded
+        .profile
+        .processes
+        .iter()
+        .filter(|process| process.parent_pid == target.pid())
+        .count();
+    assert!(children >= 2, "{}", recorded.describe());
+    let in_children = |sample: &Sample| recorded.process_of(sample).parent_pid == target.pid();
+    let busy = recorded.total_share_in("shortLived", in_children);
+    assert!(
+        busy > 0.4,
+        "{:.1} % of the children's time in shortLived\n{}",
+        100.0 * busy,
+        recorded.describe()
+    );
+    let ended = recorded
+        .profile
+        .processes
+        .iter()
+        .filter(|process| process.parent_pid == target.pid() && process.ended.is_some())
+        .count();
+    assert!(ended >= 1, "{:?}", recorded.profile.processes);
+}
+
+#[test]
+fn a_process_that_ends_during_the_recording_is_kept_and_said() {
+    let Some(_live) = live() else { return };
+    let target = Workload::new("exits.js")
+        .env("MS", 2000)
+        .with_perf_map()
+        .start();
+    // Recording for a minute would end at the test's deadline.
+    let recorded = record(&target, &["-d", "60", "-F", "499"]);
+    assert!(recorded.outcome.took.as_secs() < 50, "{}", recorded.outcome);
+    let process = recorded.process(target.pid());
+    assert!(process.ended.is_some(), "{process:?}");
+    assert!(
+        matches!(
+            process.exit,
+            Some(ExitReason::Ended | ExitReason::Status(0))
+        ),
+        "{process:?}"
+    );
+    let busy = recorded.total_share("lastWords");
+    assert!(busy > 0.9, "{}", recorded.describe());
+    let said = format!("{}{}", recorded.outcome.stdout, recorded.outcome.stderr);
+    assert!(
+        said.contains("ended") || said.contains("exited"),
+        "{}",
+        recorded.outcome
+    );
+}
+
+#[test]
+fn an_idle_process_ends_with_5_and_its_cpu_time() {
+    let Some(_live) = live() else { return };
+    let target = Workload::new("idle.js").start();
+    let scratch = Scratch::new();
+    let outcome = run_nodespy(&[
+        "record",
+        "-p",
+        &target.pid_text(),
+        "-d",
+        "1",
+        "-o",
+        &scratch.file("out.html"),
+    ]);
+    outcome.expect_code(5).expect_stderr(&["CPU", "ms"]);
+}
+
+#[test]
+fn two_processes_are_recorded_at_once() {
+    let Some(_live) = live() else { return };
+    let first = Workload::new("split.js").with_perf_map().start();
+    let second = Workload::new("exits.js")
+        .env("MS", 300_000)
+        .with_perf_map()
+        .start();
+    let pids = format!("{},{}", first.pid(), second.pid());
+    let recorded = record_pids(&pids, &["-d", "2", "-F", "199"]);
+    let here = |pid: u32| {
+        let recorded = &recorded;
+        move |sample: &Sample| recorded.process_of(sample).pid == pid
+    };
+    assert!(
+        recorded.total_share_in("turn", here(first.pid())) > 0.9,
+        "{}",
+        recorded.describe()
+    );
+    assert!(
+        recorded.total_share_in("lastWords", here(second.pid())) > 0.9,
+        "{}",
+        recorded.describe()
+    );
+}

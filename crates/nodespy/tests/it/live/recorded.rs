@@ -1,0 +1,212 @@
+//! Recording a workload and asking the profile questions.
+
+use std::path::Path;
+
+use nodespy_model::{
+    Contents, FunctionWeights, Process, Profile, Sample, Thread, ThreadRole, function_weights,
+};
+
+use super::workload::{Running, forget_perf_map};
+use crate::run::{Outcome, run_nodespy};
+use crate::scratch::Scratch;
+
+/// A profile that was recorded and read back, and what nodespy said meanwhile.
+pub(crate) struct Recorded {
+    pub(crate) profile: Profile,
+    pub(crate) outcome: Outcome,
+}
+
+/// Records a running workload and reads the profile back.
+#[track_caller]
+pub(crate) fn record(target: &Running, arguments: &[&str]) -> Recorded {
+    record_pids(&target.pid_text(), arguments)
+}
+
+/// Records the processes of a comma-separated list and reads the profile back.
+#[track_caller]
+pub(crate) fn record_pids(pids: &str, arguments: &[&str]) -> Recorded {
+    let mut all = vec!["record", "-p", pids];
+    all.extend(arguments);
+    record_with(&all)
+}
+
+/// Runs nodespy with `record` arguments, an output added, and reads the profile back.
+#[track_caller]
+pub(crate) fn record_with(arguments: &[&str]) -> Recorded {
+    let scratch = Scratch::new();
+    let output = scratch.file("out.nspy");
+    let mut all = vec![arguments[0], "-o", &output];
+    all.extend(&arguments[1..]);
+    let outcome = run_nodespy(&all);
+    outcome.expect_code(0);
+    let profile = read(Path::new(&output));
+    eprintln!("{}", outcome.stdout);
+    Recorded { profile, outcome }
+}
+
+/// Reads a profile that nodespy wrote.
+#[track_caller]
+pub(crate) fn read(path: &Path) -> Profile {
+    let recording = nodespy_formats::import_file(path, None)
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    match recording.contents {
+        Contents::Named(profile) => *profile,
+        Contents::Events(_) => panic!("{} holds raw events", path.display()),
+    }
+}
+
+impl Recorded {
+    /// Self and total weights of all functions, heaviest self weight first.
+    pub(crate) fn weights(&self) -> Vec<FunctionWeights> {
+        function_weights(&self.profile, |_| true)
+    }
+
+    /// The part of the samples that `keep` accepts which has a function of this name anywhere in its
+    /// stack, 0 to 1.
+    pub(crate) fn total_share_in(&self, name: &str, keep: impl Fn(&Sample) -> bool) -> f64 {
+        let all = self.weight_of(&keep);
+        let under: u64 = function_weights(&self.profile, &keep)
+            .iter()
+            .filter(|entry| self.profile.name_of(entry.function) == name)
+            .map(|entry| entry.total_weight)
+            .sum();
+        share(under, all)
+    }
+
+    /// The part of all samples that has a function of this name anywhere in its stack, 0 to 1.
+    pub(crate) fn total_share(&self, name: &str) -> f64 {
+        self.total_share_in(name, |_| true)
+    }
+
+    /// The part of all samples that is in a function of this name itself, 0 to 1.
+    pub(crate) fn self_share(&self, name: &str) -> f64 {
+        let own: u64 = self
+            .weights()
+            .iter()
+            .filter(|entry| self.profile.name_of(entry.function) == name)
+            .map(|entry| entry.self_weight)
+            .sum();
+        share(own, self.profile.total_weight())
+    }
+
+    /// The weight of the samples that `keep` accepts.
+    pub(crate) fn weight_of(&self, keep: impl Fn(&Sample) -> bool) -> u64 {
+        self.profile
+            .samples
+            .iter()
+            .filter(|sample| keep(sample))
+            .map(|sample| sample.weight)
+            .sum()
+    }
+
+    /// The thread of a sample.
+    pub(crate) fn thread_of(&self, sample: &Sample) -> &Thread {
+        &self.profile.threads[sample.thread.at()]
+    }
+
+    /// The process of a sample.
+    pub(crate) fn process_of(&self, sample: &Sample) -> &Process {
+        &self.profile.processes[self.thread_of(sample).process.at()]
+    }
+
+    /// The process with this pid.
+    #[track_caller]
+    pub(crate) fn process(&self, pid: u32) -> &Process {
+        self.profile
+            .processes
+            .iter()
+            .find(|process| process.pid == pid)
+            .unwrap_or_else(|| panic!("no process {pid} in the profile\n{}", self.describe()))
+    }
+
+    /// The part of all samples on threads of this role, 0 to 1.
+    pub(crate) fn role_share(&self, role: ThreadRole) -> f64 {
+        let on = self.weight_of(|sample| self.thread_of(sample).role == role);
+        share(on, self.profile.total_weight())
+    }
+
+    /// Fails the test when a sample was lost.
+    #[track_caller]
+    pub(crate) fn expect_nothing_lost(&self) -> &Self {
+        let notes = &self.profile.notes;
+        assert_eq!(
+            (notes.lost_samples, notes.lost_records),
+            (0, 0),
+            "{}",
+            self.describe()
+        );
+        self
+    }
+
+    /// The profile in a screenful, for the message of a test that fails.
+    pub(crate) fn describe(&self) -> String {
+        let total = self.profile.total_weight();
+        let mut text = format!(
+            "{} samples; {:?}\nthreads:\n",
+            self.profile.samples.len(),
+            self.profile.notes
+        );
+        for (position, thread) in self.profile.threads.iter().enumerate() {
+            let weight = self.weight_of(|sample| sample.thread.at() == position);
+            if weight > 0 {
+                text += &format!(
+                    "  {:5.1} %  pid {} tid {} {:?} {:?}\n",
+                    100.0 * share(weight, total),
+                    self.profile.processes[thread.process.at()].pid,
+                    thread.tid,
+                    thread.name,
+                    thread.role,
+                );
+            }
+        }
+        text += "self, total:\n";
+        for entry in self.weights().iter().take(20) {
+            text += &format!(
+                "  {:5.1} % {:5.1} %  {} ({}) {:?}\n",
+                100.0 * share(entry.self_weight, total),
+                100.0 * share(entry.total_weight, total),
+                self.profile.name_of(entry.function),
+                self.profile.location_of(entry.function),
+                self.profile.function(entry.function).category,
+            );
+        }
+        text
+    }
+}
+
+impl Drop for Recorded {
+    fn drop(&mut self) {
+        for process in &self.profile.processes {
+            if !Path::new(&format!("/proc/{}", process.pid)).exists() {
+                forget_perf_map(process.pid);
+            }
+        }
+    }
+}
+
+/// `part` of `whole`, 0 to 1; 0 when there is no whole.
+pub(crate) fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 {
+        return 0.0;
+    }
+    part as f64 / whole as f64
+}
+
+/// Fails the test unless `found` is within `margin` of `expected`; all are parts of one.
+#[track_caller]
+pub(crate) fn expect_share(
+    what: &str,
+    found: f64,
+    expected: f64,
+    margin: f64,
+    recorded: &Recorded,
+) {
+    assert!(
+        (found - expected).abs() <= margin,
+        "{what}: {:.1} %, expected {:.1} % give or take {:.1}\n{}",
+        100.0 * found,
+        100.0 * expected,
+        100.0 * margin,
+        recorded.describe()
+    );
+}

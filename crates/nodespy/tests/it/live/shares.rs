@@ -1,0 +1,145 @@
+//! Is the profile true: programs whose shares are known, recorded for real.
+
+use nodespy_model::{Category, ThreadRole, shares};
+
+use super::live;
+use super::recorded::{Recorded, expect_share, record, share};
+use super::workload::Workload;
+
+/// A thousand samples leave an error of 1.5 points (one standard deviation) on a 70/30 split; the
+/// rest is for the machine.
+const MARGIN: f64 = 0.05;
+
+/// Records `split.js` on a version of Node: of the time in the two functions, 70 % is in one.
+fn expect_70_30(major: &str) {
+    let Some(_live) = live() else { return };
+    let target = Workload::new("split.js").on(major).with_perf_map().start();
+    let recorded = record(&target, &["-d", "2", "-F", "499"]);
+    let (seventy, thirty) = (
+        recorded.self_share("seventyPercent"),
+        recorded.self_share("thirtyPercent"),
+    );
+    assert!(seventy + thirty > 0.9, "{}", recorded.describe());
+    expect_share(
+        "seventyPercent",
+        seventy / (seventy + thirty),
+        0.7,
+        MARGIN,
+        &recorded,
+    );
+    let hottest = recorded.weights()[0].function;
+    assert_eq!(recorded.profile.name_of(hottest), "seventyPercent");
+    let location = recorded.profile.location_of(hottest);
+    assert!(location.contains("split.js:9"), "at {location}");
+    assert_eq!(
+        recorded.profile.function(hottest).category,
+        Category::App,
+        "{}",
+        recorded.describe()
+    );
+}
+
+macro_rules! on_every_node {
+    ($($name:ident $major:literal)*) => {$(
+        #[test]
+        fn $name() {
+            expect_70_30($major);
+        }
+    )*};
+}
+
+on_every_node! {
+    a_70_30_program_shows_70_30_on_node_16 "16"
+    a_70_30_program_shows_70_30_on_node_18 "18"
+    a_70_30_program_shows_70_30_on_node_20 "20"
+    a_70_30_program_shows_70_30_on_node_22 "22"
+    a_70_30_program_shows_70_30_on_node_24 "24"
+    a_70_30_program_shows_70_30_on_node_25 "25"
+    a_70_30_program_shows_70_30_on_node_26 "26"
+}
+
+#[test]
+fn a_mix_of_native_work_shows_its_50_30_20() {
+    let Some(_live) = live() else { return };
+    let target = Workload::new("native.js").with_perf_map().start();
+    let recorded = record(&target, &["-d", "4", "-F", "499"]);
+    let functions = ["jsonWork", "regexpWork", "hashWork"];
+    let totals = functions.map(|name| recorded.total_share(name));
+    let all: f64 = totals.iter().sum();
+    assert!(all > 0.85, "{}", recorded.describe());
+    for ((name, found), expected) in functions.iter().zip(totals).zip([0.5, 0.3, 0.2]) {
+        // Garbage that one function makes is sometimes collected under another.
+        expect_share(name, found / all, expected, 0.08, &recorded);
+    }
+    let by_kind = shares(&recorded.profile, |sample| {
+        recorded.thread_of(sample).role == ThreadRole::Main
+    });
+    let of_main = |part| share(part, by_kind.total());
+    // JSON and SHA-256 are C++ and assembly, the regular expression is V8's.
+    assert!(of_main(by_kind.native) > 0.35, "{by_kind:?}");
+    assert!(of_main(by_kind.javascript) > 0.15, "{by_kind:?}");
+    assert!(
+        of_main(by_kind.unknown) < 0.02,
+        "{by_kind:?}\n{}",
+        recorded.describe()
+    );
+}
+
+#[test]
+fn a_regular_expression_is_told_from_other_code() {
+    let Some(_live) = live() else { return };
+    let target = Workload::new("native.js").with_perf_map().start();
+    let recorded = record(&target, &["-d", "2", "-F", "499"]);
+    let in_regexp: u64 = recorded
+        .weights()
+        .iter()
+        .filter(|entry| recorded.profile.function(entry.function).category == Category::RegExp)
+        .map(|entry| entry.self_weight)
+        .sum();
+    expect_share(
+        "compiled regular expressions",
+        share(in_regexp, recorded.profile.total_weight()),
+        0.28,
+        0.12,
+        &recorded,
+    );
+}
+
+#[test]
+fn nothing_is_lost_at_99_hz() {
+    expect_nothing_lost("99");
+}
+
+#[test]
+fn nothing_is_lost_at_999_hz() {
+    expect_nothing_lost("999");
+}
+
+/// Records at a rate: no sample is lost, and there are as many as the CPU time asks for.
+fn expect_nothing_lost(rate_hz: &str) {
+    let Some(_live) = live() else { return };
+    let target = Workload::new("split.js").start();
+    let recorded = record(&target, &["-d", "3", "-F", rate_hz]);
+    recorded.expect_nothing_lost();
+    let found = samples_per_cpu_second(&recorded, target.pid());
+    let asked: f64 = rate_hz.parse().unwrap();
+    assert!(
+        (0.9..1.1).contains(&(found / asked)),
+        "{found:.0} samples per second of CPU time, asked for {asked}\n{}",
+        recorded.describe()
+    );
+}
+
+fn samples_per_cpu_second(recorded: &Recorded, pid: u32) -> f64 {
+    let cpu_time = recorded
+        .process(pid)
+        .cpu_time
+        .expect("the kernel accounts for the process");
+    let samples = recorded
+        .profile
+        .samples
+        .iter()
+        .filter(|sample| recorded.process_of(sample).pid == pid)
+        .count();
+    samples as f64 / (cpu_time as f64 / 1e9)
+}

@@ -1,0 +1,13 @@
+//! The binary as its users meet it: what it prints, writes, answers and leaves behind, and whether
+//! the profiles it makes are true. One test binary, because linking is the slow part.
+
+#![allow(
+    clippy::print_stderr,
+    reason = "a test that skips says so, and a recording that surprises is shown"
+)]
+
+mod architecture;
+mod command;
+mod live;
+mod run;
+mod scratch;
