@@ -9,6 +9,7 @@
 
 mod about;
 mod builder;
+mod label;
 mod notes;
 mod origin;
 mod profile;
@@ -18,6 +19,7 @@ mod tree;
 
 pub use about::{About, ExitReason, Process, Thread, ThreadRole};
 pub use builder::{FrameSpec, FunctionSpec, ProfileBuilder};
+pub use label::{NO_STACK, folded_label, folded_name, folded_thread};
 pub use notes::{Confidence, NameSource, Notes};
 pub use origin::{ImageBytes, ImageRefused, JitFile, JitFileKind, Origin};
 pub use profile::{

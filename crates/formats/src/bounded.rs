@@ -1,0 +1,156 @@
+//! Readers that cap size: every decoder of this crate reads through them.
+
+use std::io::{self, BufRead, Read};
+
+use crate::import::ImportError;
+
+/// How much a decoder may take in before it gives up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of the input as it is stored.
+    pub input_bytes: u64,
+    /// Bytes of compressed input once unpacked. A row of a table takes up to eight times as much
+    /// memory as its unpacked bytes.
+    pub unpacked_bytes: u64,
+    /// Bytes of one line of a text format.
+    pub line_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            input_bytes: 2 << 30,
+            unpacked_bytes: 512 << 20,
+            line_bytes: 16 << 20,
+        }
+    }
+}
+
+/// A buffered reader that knows how far it has come and refuses to go past a limit.
+pub(crate) struct Bounded<'a> {
+    input: io::BufReader<&'a mut dyn Read>,
+    position: u64,
+    limit_bytes: u64,
+}
+
+impl<'a> Bounded<'a> {
+    /// Reads `input` up to `limit_bytes`.
+    pub(crate) fn new(input: &'a mut dyn Read, limit_bytes: u64) -> Self {
+        Self {
+            input: io::BufReader::with_capacity(64 << 10, input),
+            position: 0,
+            limit_bytes,
+        }
+    }
+
+    /// How many bytes were taken so far.
+    pub(crate) fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Everything that is left, as one piece.
+    pub(crate) fn into_bytes(mut self) -> Result<Vec<u8>, ImportError> {
+        let mut bytes = Vec::new();
+        self.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Reads the next line without its ending into `line`; false at the end of the input.
+    pub(crate) fn line(
+        &mut self,
+        line: &mut Vec<u8>,
+        limits: &Limits,
+    ) -> Result<bool, ImportError> {
+        line.clear();
+        let start = self.position;
+        let taken = self
+            .by_ref()
+            .take(limits.line_bytes.saturating_add(1))
+            .read_until(b'\n', line)?;
+        if line.last() == Some(&b'\n') {
+            line.pop();
+            if line.last() == Some(&b'\r') {
+                line.pop();
+            }
+        } else if taken as u64 > limits.line_bytes {
+            return Err(ImportError::LongLine {
+                at: start,
+                limit_bytes: limits.line_bytes,
+            });
+        }
+        Ok(taken > 0)
+    }
+}
+
+impl Read for Bounded<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let available = self.fill_buf()?;
+        let taken = available.len().min(buffer.len());
+        buffer[..taken].copy_from_slice(&available[..taken]);
+        self.consume(taken);
+        Ok(taken)
+    }
+}
+
+impl BufRead for Bounded<'_> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        let left = self.limit_bytes - self.position;
+        let available = self.input.fill_buf()?;
+        if left == 0 && !available.is_empty() {
+            return Err(io::Error::new(
+                io::ErrorKind::FileTooLarge,
+                OverLimit {
+                    limit_bytes: self.limit_bytes,
+                },
+            ));
+        }
+        let shown = usize::try_from(left).map_or(available.len(), |left| available.len().min(left));
+        Ok(&available[..shown])
+    }
+
+    fn consume(&mut self, amount: usize) {
+        self.position += amount as u64;
+        self.input.consume(amount);
+    }
+}
+
+/// The input went past its limit; travels inside an [`io::Error`] through other readers.
+#[derive(Debug, thiserror::Error)]
+#[error("larger than {limit_bytes} bytes, which is as much as is read")]
+pub(crate) struct OverLimit {
+    pub(crate) limit_bytes: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_stops_the_reading_just_past_it() {
+        let read = |bytes: &[u8], limit| Bounded::new(&mut &*bytes, limit).into_bytes();
+        assert_eq!(read(b"12345", 5).unwrap(), b"12345");
+        assert!(matches!(
+            read(b"123456", 5),
+            Err(ImportError::TooLarge { limit_bytes: 5 })
+        ));
+    }
+
+    #[test]
+    fn a_long_line_names_where_it_starts() {
+        let limits = Limits {
+            line_bytes: 4,
+            ..Limits::default()
+        };
+        let mut bytes: &[u8] = b"ab\r\n1234\n12345\n";
+        let mut input = Bounded::new(&mut bytes, 100);
+        let mut line = Vec::new();
+        assert!(input.line(&mut line, &limits).unwrap());
+        assert_eq!(line, b"ab");
+        assert!(input.line(&mut line, &limits).unwrap());
+        assert_eq!(line, b"1234");
+        assert!(matches!(
+            input.line(&mut line, &limits),
+            Err(ImportError::LongLine { at: 9, .. })
+        ));
+    }
+}

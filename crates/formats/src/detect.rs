@@ -1,0 +1,44 @@
+//! Picks the importer by asking each how sure it is; the file's name is not asked.
+
+use crate::import::{IMPORTERS, Importer};
+
+/// How likely it is that a file is in a format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Confidence {
+    /// It is not.
+    No,
+    /// Nothing speaks against it.
+    Maybe,
+    /// It looks like it.
+    Likely,
+    /// It says so itself.
+    Sure,
+}
+
+/// How many bytes from the start of a file an importer is shown.
+pub(crate) const HEAD_BYTES: u64 = 8 << 10;
+
+/// The importer for a file that starts with `head`, unless none takes it.
+pub fn detect(head: &[u8]) -> Option<&'static dyn Importer> {
+    IMPORTERS
+        .iter()
+        .map(|importer| (importer.recognize(head), *importer))
+        .filter(|(confidence, _)| *confidence > Confidence::No)
+        .max_by_key(|(confidence, _)| *confidence)
+        .map(|(_, importer)| importer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_decides() {
+        let name = |head: &[u8]| detect(head).map(Importer::name);
+        assert_eq!(name(b"NSPY\r\n\x1a\n\x01\0\0\0"), Some("nspy"));
+        assert_eq!(name(b"<!doctype html><p>nodespy"), Some("html"));
+        assert_eq!(name(b"a;b;c 12\na;d 3\n"), Some("folded"));
+        assert_eq!(name(b"\x7fELF\x02\x01\x01"), None);
+        assert_eq!(name(b"Dear reader,\nthis is a letter.\n"), None);
+    }
+}

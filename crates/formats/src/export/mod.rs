@@ -1,0 +1,75 @@
+//! The formats nodespy writes, one file each.
+
+mod folded;
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use nodespy_model::Profile;
+
+use crate::native::Native;
+
+/// One file format that nodespy writes.
+pub trait Exporter: Sync {
+    /// The name used by `--to` and in messages.
+    fn name(&self) -> &'static str;
+
+    /// The file name extensions that mean this format, the usual one first.
+    fn extensions(&self) -> &'static [&'static str];
+
+    /// Writes a profile.
+    fn export(&self, profile: &Profile, output: &mut dyn Write) -> Result<(), ExportError>;
+}
+
+/// Every exporter, once.
+pub static EXPORTERS: &[&dyn Exporter] = &[&Native, &folded::Folded];
+
+/// Why a profile could not be written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExportError {
+    /// No exporter has this name.
+    #[error(
+        "there is no format called {name:?}; nodespy writes {}",
+        known_formats()
+    )]
+    UnknownFormat {
+        /// The name that was asked for.
+        name: String,
+    },
+    /// The system could not write.
+    #[error("cannot write the output")]
+    Write(#[from] io::Error),
+}
+
+/// The names of all formats, for messages.
+fn known_formats() -> String {
+    let names: Vec<&str> = EXPORTERS.iter().map(|exporter| exporter.name()).collect();
+    names.join(", ")
+}
+
+/// Writes a profile in the format called `to`.
+pub fn export(profile: &Profile, to: &str, output: &mut dyn Write) -> Result<(), ExportError> {
+    exporter(to)
+        .ok_or_else(|| ExportError::UnknownFormat {
+            name: to.to_owned(),
+        })?
+        .export(profile, output)
+}
+
+/// The exporter called `name`.
+pub fn exporter(name: &str) -> Option<&'static dyn Exporter> {
+    EXPORTERS
+        .iter()
+        .copied()
+        .find(|exporter| exporter.name() == name)
+}
+
+/// The exporter that a file's extension asks for.
+pub fn exporter_for_path(path: &Path) -> Option<&'static dyn Exporter> {
+    let extension = path.extension()?.to_str()?.to_ascii_lowercase();
+    EXPORTERS
+        .iter()
+        .copied()
+        .find(|exporter| exporter.extensions().contains(&extension.as_str()))
+}

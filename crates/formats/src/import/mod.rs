@@ -1,0 +1,192 @@
+//! The formats nodespy reads, one file each.
+
+mod folded;
+mod html;
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use nodespy_model::Recording;
+
+use crate::bounded::{Limits, OverLimit};
+use crate::detect::{Confidence, HEAD_BYTES, detect};
+use crate::native::Native;
+
+/// One file format that nodespy reads.
+pub trait Importer: Sync {
+    /// The name used by `--from` and in messages.
+    fn name(&self) -> &'static str;
+
+    /// How likely it is that a file starting with `head` is in this format.
+    fn recognize(&self, head: &[u8]) -> Confidence;
+
+    /// Reads a recording.
+    fn import(&self, input: &mut dyn Read, limits: &Limits) -> Result<Recording, ImportError>;
+}
+
+/// Every importer, once. Order does not matter: the most confident one wins.
+pub static IMPORTERS: &[&dyn Importer] = &[&Native, &html::Html, &folded::Folded];
+
+/// Why a file could not be read, and where in it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ImportError {
+    /// The system refused to open the file.
+    #[error("cannot open {}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The path is a directory.
+    #[error("{} is a directory, not a recording", path.display())]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// There is not a single byte.
+    #[error("the input is empty")]
+    Empty,
+    /// No importer takes the content.
+    #[error("the content is in no known format; nodespy reads {}", known_formats())]
+    Unrecognized,
+    /// No importer has this name.
+    #[error(
+        "there is no format called {name:?}; nodespy reads {}",
+        known_formats()
+    )]
+    UnknownFormat {
+        /// The name that was asked for.
+        name: String,
+    },
+    /// The content does not start as the format does.
+    #[error("byte 0: not a file in the {format} format")]
+    NotThisFormat {
+        /// The format it was read as.
+        format: &'static str,
+    },
+    /// The file was written by a later nodespy.
+    #[error(
+        "the file has version {version} of nodespy's format, and this nodespy reads up to version {newest}; a newer nodespy can open it"
+    )]
+    NewerVersion {
+        /// The file's version.
+        version: u32,
+        /// The newest version this nodespy reads.
+        newest: u32,
+    },
+    /// The file stops before its end, and nothing useful comes before that.
+    #[error("the file is cut off at byte {at}, before the first sample")]
+    Cut {
+        /// How many bytes there are.
+        at: u64,
+    },
+    /// The packed bytes cannot be unpacked.
+    #[error("byte {at}: the file is damaged: {what}")]
+    Damaged {
+        /// Where in the file.
+        at: u64,
+        /// What is wrong.
+        what: String,
+    },
+    /// The unpacked content makes no sense.
+    #[error("byte {at} of the unpacked content: {what}")]
+    BadContent {
+        /// Where in the content.
+        at: u64,
+        /// What is wrong.
+        what: String,
+    },
+    /// A line of text is longer than allowed.
+    #[error("byte {at}: a line is longer than {limit_bytes} bytes")]
+    LongLine {
+        /// Where the line starts.
+        at: u64,
+        /// The limit.
+        limit_bytes: u64,
+    },
+    /// No line of text is what it should be.
+    #[error("line {line}: expected a stack and a weight, found {found:?}")]
+    BadLine {
+        /// The first line that is wrong, from 1.
+        line: u64,
+        /// How it starts.
+        found: String,
+    },
+    /// There is nothing but comments.
+    #[error("the input holds no stacks")]
+    NoStacks,
+    /// An HTML page holds no recording.
+    #[error("the page holds no recording: it has no <script type=\"application/nspy\">")]
+    NoPayload,
+    /// The input, packed or unpacked, is larger than allowed.
+    #[error("larger than {limit_bytes} bytes, which is as much as is read")]
+    TooLarge {
+        /// The limit.
+        limit_bytes: u64,
+    },
+    /// The system could not read.
+    #[error("cannot read the input")]
+    Read(#[source] io::Error),
+}
+
+impl From<io::Error> for ImportError {
+    fn from(error: io::Error) -> Self {
+        let over = error
+            .get_ref()
+            .and_then(|inner| inner.downcast_ref::<OverLimit>());
+        match over {
+            Some(over) => Self::TooLarge {
+                limit_bytes: over.limit_bytes,
+            },
+            None => Self::Read(error),
+        }
+    }
+}
+
+/// The names of all formats, for messages.
+fn known_formats() -> String {
+    let names: Vec<&str> = IMPORTERS.iter().map(|importer| importer.name()).collect();
+    names.join(", ")
+}
+
+/// Reads a recording in the format called `from`, or in the one its content looks like.
+pub fn import(
+    input: &mut dyn Read,
+    from: Option<&str>,
+    limits: &Limits,
+) -> Result<Recording, ImportError> {
+    let mut head = Vec::new();
+    Read::take(&mut *input, HEAD_BYTES)
+        .read_to_end(&mut head)
+        .map_err(ImportError::Read)?;
+    let importer = match from {
+        Some(name) => IMPORTERS
+            .iter()
+            .copied()
+            .find(|importer| importer.name() == name)
+            .ok_or_else(|| ImportError::UnknownFormat {
+                name: name.to_owned(),
+            })?,
+        None if head.is_empty() => return Err(ImportError::Empty),
+        None => detect(&head).ok_or(ImportError::Unrecognized)?,
+    };
+    importer.import(&mut head.chain(input), limits)
+}
+
+/// Reads the recording in a file.
+pub fn import_file(path: &Path, from: Option<&str>) -> Result<Recording, ImportError> {
+    let open_error = |source| ImportError::Open {
+        path: path.to_owned(),
+        source,
+    };
+    let mut file = File::open(path).map_err(open_error)?;
+    if file.metadata().map_err(open_error)?.is_dir() {
+        return Err(ImportError::Directory {
+            path: path.to_owned(),
+        });
+    }
+    import(&mut file, from, &Limits::default())
+}

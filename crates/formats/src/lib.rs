@@ -1,0 +1,21 @@
+//! Bytes to model and back: the formats nodespy reads and writes.
+//!
+//! [`import`] turns bytes into a [`nodespy_model::Recording`], choosing the format by what the bytes look like and
+//! never by the file's name. [`export`] writes a [`nodespy_model::Profile`]. What is read may
+//! come from anywhere, so every decoder is bounded by [`Limits`] and none of them panics.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod base64;
+mod bounded;
+mod detect;
+mod export;
+mod import;
+mod native;
+
+pub use bounded::Limits;
+pub use detect::{Confidence, detect};
+pub use export::{EXPORTERS, ExportError, Exporter, export, exporter, exporter_for_path};
+pub use import::{IMPORTERS, ImportError, Importer, import, import_file};
+pub use native::VERSION as NATIVE_VERSION;

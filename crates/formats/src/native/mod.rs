@@ -1,0 +1,145 @@
+//! nodespy's own file, `.nspy`: everything a profile holds, and nothing else is needed to read it.
+//!
+//! Eight bytes of magic, the version, a reserved word, then one gzip stream. Inside are sections:
+//! an id, a length, and columns of variable-length integers. A reader skips sections it does not
+//! know and bytes after the columns it does, so a later nodespy can add to both without a new
+//! version. `docs/native-format.md` has every field.
+
+mod columns;
+mod read;
+mod write;
+
+use std::io::{Read, Write};
+
+use nodespy_model::{Category, NameSource, Profile, Recording, ThreadRole, Tier, WeightUnit};
+
+use crate::bounded::Limits;
+use crate::detect::Confidence;
+use crate::export::{ExportError, Exporter};
+use crate::import::{ImportError, Importer};
+
+/// The newest version of the format, the one that is written.
+pub const VERSION: u32 = 1;
+
+/// How a file starts. The line endings and the DOS end-of-file mark show when a transfer in text
+/// mode has spoilt the file, as PNG's magic does.
+const MAGIC: [u8; 8] = *b"NSPY\r\n\x1a\n";
+
+/// Magic, version and a reserved word.
+const HEADER_BYTES: usize = 16;
+
+/// What a section holds.
+mod section {
+    pub(super) const END: u64 = 0;
+    pub(super) const ABOUT: u64 = 1;
+    pub(super) const NOTES: u64 = 2;
+    pub(super) const STRINGS: u64 = 3;
+    pub(super) const FUNCTIONS: u64 = 4;
+    pub(super) const FRAMES: u64 = 5;
+    pub(super) const STACKS: u64 = 6;
+    pub(super) const PROCESSES: u64 = 7;
+    pub(super) const THREADS: u64 = 8;
+    pub(super) const SAMPLES: u64 = 9;
+    pub(super) const COUNTS: u64 = 10;
+}
+
+// The codes of the file: a value's position here. They are written out, because the model may
+// reorder its own lists and files must not change meaning then. New values go to the end.
+
+const UNITS: [WeightUnit; 3] = [
+    WeightUnit::Samples,
+    WeightUnit::Nanoseconds,
+    WeightUnit::Bytes,
+];
+
+const CATEGORIES: [Category; 11] = [
+    Category::App,
+    Category::Dependency,
+    Category::NodeCore,
+    Category::Builtin,
+    Category::Wasm,
+    Category::RegExp,
+    Category::Gc,
+    Category::Native,
+    Category::Kernel,
+    Category::Idle,
+    Category::Unknown,
+];
+
+const TIERS: [Tier; 5] = [
+    Tier::None,
+    Tier::Interpreted,
+    Tier::Baseline,
+    Tier::Maglev,
+    Tier::Optimized,
+];
+
+const ROLES: [ThreadRole; 5] = [
+    ThreadRole::Main,
+    ThreadRole::Worker,
+    ThreadRole::Pool,
+    ThreadRole::Platform,
+    ThreadRole::Other,
+];
+
+const NAME_SOURCES: [NameSource; 4] = [
+    NameSource::HeapWalk,
+    NameSource::Jitdump,
+    NameSource::PerfMap,
+    NameSource::File,
+];
+
+/// The code of `value` in one of the lists above.
+fn code_of<T: PartialEq>(list: &[T], value: &T) -> u64 {
+    list.iter()
+        .position(|known| known == value)
+        .expect("every value of the model has a code") as u64
+}
+
+/// Importer and exporter of our own format.
+pub(crate) struct Native;
+
+impl Importer for Native {
+    fn name(&self) -> &'static str {
+        "nspy"
+    }
+
+    fn recognize(&self, head: &[u8]) -> Confidence {
+        match head.starts_with(&MAGIC[..4]) {
+            true => Confidence::Sure,
+            false => Confidence::No,
+        }
+    }
+
+    fn import(&self, input: &mut dyn Read, limits: &Limits) -> Result<Recording, ImportError> {
+        read::read(input, limits)
+    }
+}
+
+impl Exporter for Native {
+    fn name(&self) -> &'static str {
+        "nspy"
+    }
+
+    fn extensions(&self) -> &'static [&'static str] {
+        &["nspy"]
+    }
+
+    fn export(&self, profile: &Profile, output: &mut dyn Write) -> Result<(), ExportError> {
+        write::write(profile, output)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_value_of_the_model_has_a_code() {
+        assert!(WeightUnit::ALL.iter().all(|value| UNITS.contains(value)));
+        assert!(Category::ALL.iter().all(|value| CATEGORIES.contains(value)));
+        assert!(Tier::ALL.iter().all(|value| TIERS.contains(value)));
+        assert!(ThreadRole::ALL.iter().all(|value| ROLES.contains(value)));
+        assert_eq!(NameSource::ALL, NAME_SOURCES);
+    }
+}

@@ -1,0 +1,455 @@
+//! Reads a file of any version up to the newest. The bytes may come from anybody.
+
+use std::io::{self, BufRead, Read};
+
+use flate2::bufread::GzDecoder;
+use nodespy_model::{
+    About, Contents, ExitReason, Frame, FrameIndex, Function, FunctionIndex, Notes, Process,
+    ProcessIndex, Profile, ProfileBuilder, Recording, Sample, Stack, StackIndex, StringIndex,
+    Thread, ThreadIndex, WeightUnit, printable,
+};
+
+use super::columns::Columns;
+use super::{CATEGORIES, HEADER_BYTES, MAGIC, NAME_SOURCES, ROLES, TIERS, UNITS, VERSION, section};
+use crate::bounded::{Bounded, Limits};
+use crate::import::ImportError;
+
+/// Reads a whole file, or what is left of one that was cut short in its samples.
+pub(super) fn read(input: &mut dyn Read, limits: &Limits) -> Result<Recording, ImportError> {
+    let mut input = Bounded::new(input, limits.input_bytes);
+    read_header(&mut input)?;
+    let mut packed = Unpacker {
+        decoder: GzDecoder::new(input),
+        position: 0,
+        limit_bytes: limits.unpacked_bytes,
+    };
+    let mut tables = Tables::default();
+    let end = loop {
+        match packed.next_section() {
+            Ok((section::END, ..)) => break packed.finish().map(Some),
+            Ok((id, start, content)) => tables.take(id, &mut Columns::new(&content, start))?,
+            Err(ImportError::Cut { at }) if !tables.samples.is_empty() => {
+                tables.note_cut(at);
+                break Ok(None);
+            }
+            Err(error) => return Err(error),
+        }
+    };
+    match end {
+        Ok(Some(extra)) if extra > 0 => tables.notes.remark(format!(
+            "{extra} bytes after the end of the recording were left out"
+        )),
+        Ok(_) => {}
+        // Everything is here but for gzip's checksum.
+        Err(ImportError::Cut { at }) => tables.note_cut(at),
+        Err(error) => return Err(error),
+    }
+    let profile = tables.into_profile();
+    Ok(Recording {
+        about: profile.about.clone(),
+        notes: profile.notes.clone(),
+        contents: Contents::Named(Box::new(profile)),
+    })
+}
+
+fn read_header(input: &mut Bounded<'_>) -> Result<(), ImportError> {
+    let mut header = Vec::new();
+    input
+        .by_ref()
+        .take(HEADER_BYTES as u64)
+        .read_to_end(&mut header)?;
+    if header.is_empty() {
+        return Err(ImportError::Empty);
+    }
+    if !header.starts_with(&MAGIC[..MAGIC.len().min(header.len())]) {
+        return match header.starts_with(&MAGIC[..4]) {
+            true => Err(ImportError::Damaged {
+                at: 4,
+                what: "its line ends were changed, as a transfer of text does".to_owned(),
+            }),
+            false => Err(ImportError::NotThisFormat { format: "nspy" }),
+        };
+    }
+    if header.len() < HEADER_BYTES {
+        return Err(ImportError::Cut {
+            at: header.len() as u64,
+        });
+    }
+    let version = u32::from_le_bytes(header[8..12].try_into().expect("four bytes are four bytes"));
+    match version {
+        VERSION => Ok(()),
+        0 => Err(ImportError::Damaged {
+            at: 8,
+            what: "there is no version 0".to_owned(),
+        }),
+        version => Err(ImportError::NewerVersion {
+            version,
+            newest: VERSION,
+        }),
+    }
+}
+
+/// Unpacks sections one after the other, never more than the limit altogether.
+struct Unpacker<'a> {
+    decoder: GzDecoder<Bounded<'a>>,
+    position: u64,
+    limit_bytes: u64,
+}
+
+impl Unpacker<'_> {
+    /// The next section: its id, where its content starts, and its content.
+    fn next_section(&mut self) -> Result<(u64, u64, Vec<u8>), ImportError> {
+        let id = self.number()?;
+        let length = self.number()?;
+        let start = self.position;
+        let left = self.limit_bytes.saturating_sub(start);
+        if length > left {
+            return Err(ImportError::TooLarge {
+                limit_bytes: self.limit_bytes,
+            });
+        }
+        // Grows as bytes arrive: what a section claims costs nothing.
+        let mut content = Vec::new();
+        let taken = self.decoder.by_ref().take(length).read_to_end(&mut content);
+        let taken = taken.map_err(|error| self.error(error))? as u64;
+        self.position += taken;
+        match taken == length {
+            true => Ok((id, start, content)),
+            false => Err(self.ends_early()),
+        }
+    }
+
+    /// Checks that nothing follows the last section and that the checksum is right; returns how
+    /// many bytes of input follow.
+    fn finish(mut self) -> Result<u64, ImportError> {
+        match self.decoder.read(&mut [0]) {
+            Ok(0) => {}
+            Ok(_) => {
+                return Err(ImportError::BadContent {
+                    at: self.position,
+                    what: "there is more after the last section".to_owned(),
+                });
+            }
+            Err(error) => return Err(self.error(error)),
+        }
+        let mut input = self.decoder.into_inner();
+        let end = input.position();
+        loop {
+            let length = input.fill_buf()?.len();
+            if length == 0 {
+                return Ok(input.position() - end);
+            }
+            input.consume(length);
+        }
+    }
+
+    fn number(&mut self) -> Result<u64, ImportError> {
+        let mut bytes = [0u8; 10];
+        for length in 1..=bytes.len() {
+            let next = &mut bytes[length - 1..length];
+            match self.decoder.read(next) {
+                Ok(0) => return Err(self.ends_early()),
+                Ok(_) => self.position += 1,
+                Err(error) => return Err(self.error(error)),
+            }
+            if bytes[length - 1] & 0x80 == 0 || length == bytes.len() {
+                let start = self.position - length as u64;
+                return Columns::new(&bytes[..length], start).number();
+            }
+        }
+        unreachable!("the loop returns at the tenth byte")
+    }
+
+    /// The packed stream is whole, and what it holds is not.
+    fn ends_early(&self) -> ImportError {
+        ImportError::BadContent {
+            at: self.position,
+            what: "the content ends before its last section".to_owned(),
+        }
+    }
+
+    fn error(&self, error: io::Error) -> ImportError {
+        let at = self.decoder.get_ref().position();
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof => ImportError::Cut { at },
+            io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => ImportError::Damaged {
+                at,
+                what: error.to_string(),
+            },
+            _ => error.into(),
+        }
+    }
+}
+
+/// What was read so far. Rows refer only to rows before them, so one pass checks everything.
+#[derive(Default)]
+struct Tables {
+    about: About,
+    notes: Notes,
+    unit: WeightUnit,
+    strings: Vec<StringIndex>,
+    functions: Vec<Function>,
+    frames: Vec<Frame>,
+    stacks: Vec<Stack>,
+    threads: usize,
+    processes: usize,
+    samples: Vec<Sample>,
+    announced_samples: u64,
+    last_time: u64,
+    total_weight: u64,
+    builder: ProfileBuilder,
+}
+
+impl Tables {
+    fn take(&mut self, id: u64, columns: &mut Columns<'_>) -> Result<(), ImportError> {
+        match id {
+            section::ABOUT => self.take_about(columns),
+            section::NOTES => self.take_notes(columns),
+            section::COUNTS => self.take_counts(columns),
+            section::STRINGS => self.take_strings(columns),
+            section::FUNCTIONS => self.take_functions(columns),
+            section::FRAMES => self.take_frames(columns),
+            section::STACKS => self.take_stacks(columns),
+            section::PROCESSES => self.take_processes(columns),
+            section::THREADS => self.take_threads(columns),
+            section::SAMPLES => self.take_samples(columns),
+            // A later nodespy may have more to say.
+            _ => Ok(()),
+        }
+    }
+
+    fn take_about(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {
+        self.unit = columns.code(&UNITS, "unit")?;
+        self.about = About {
+            app: clean(columns.string()?),
+            host: clean(columns.string()?),
+            engine: clean(columns.string()?),
+            event: clean(columns.string()?),
+            rate_hz: columns.small()?,
+            started_unix: columns.number()?,
+            duration: columns.number()?,
+            nodespy_version: clean(columns.string()?),
+        };
+        Ok(())
+    }
+
+    fn take_notes(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {
+        let mut notes = Notes {
+            lost_samples: columns.number()?,
+            lost_records: columns.number()?,
+            throttled: columns.number()?,
+            cut_stacks: columns.number()?,
+            incomplete_stacks: columns.number()?,
+            unwound_stacks: columns.number()?,
+            jit_frames: columns.number()?,
+            ..Notes::default()
+        };
+        // A later nodespy may know more sources of names than this one.
+        for position in 0..columns.count(1)? {
+            let named = columns.number()?;
+            if let Some(source) = NAME_SOURCES.get(position) {
+                notes.jit_named[*source as usize] = named;
+            }
+        }
+        for _ in 0..columns.count(1)? {
+            notes.remarks.push(clean(columns.string()?));
+        }
+        self.notes = notes;
+        Ok(())
+    }
+
+    fn take_counts(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {
+        for _ in 0..6 {
+            columns.number()?;
+        }
+        self.announced_samples = columns.number()?;
+        Ok(())
+    }
+
+    fn take_strings(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {
+        let rows = columns.count(1)?;
+        let lengths = columns.column(rows, Columns::number)?;
+        self.strings.reserve(rows);
+        for length in lengths {
+            let text = columns.text(usize::try_from(length).unwrap_or(usize::MAX))?;
+            self.strings.push(self.builder.string(text));
+        }
+        Ok(())
+    }
+
+    fn take_functions(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {
+        let strings = &self.strings;
+        let rows = columns.count(5)?;
+        let names = columns.column(rows, |columns| columns.index(strings.len(), "strings"))?;
+        let files = columns.column(rows, |columns| columns.index(strings.len() + 1, "strings"))?;
+        let lines = columns.column(rows, Columns::small)?;
+        let starts = columns.column(rows, Columns::small)?;
+        self.functions.reserve(rows);
+        for row in 0..rows {
+            let file = files[row].checked_sub(1).map(|file| strings[file as usize]);
+            let is_known =
+                |file: &StringIndex| !self.builder.so_far().strings.get(*file).is_empty();
+            self.functions.push(Function {
+                name: strings[names[row] as usize],
+                file: file.filter(is_known),
+                line: lines[row],
+                column: starts[row],
+                category: columns.code(&CATEGORIES, "category")?,
+            });
+        }
+        Ok(())
+    }
+
+    fn take_frames(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {
+        let known = self.functions.len();
+        let rows = columns.count(5)?;
+        let functions = columns.column(rows, |columns| columns.index(known, "functions"))?;
+        let lines = columns.column(rows, Columns::small)?;
+        let starts = columns.column(rows, Columns::small)?;
+        let tiers = columns.column(rows, |columns| columns.code(&TIERS, "tier"))?;
+        self.frames.reserve(rows);
+        for row in 0..rows {
+            self.frames.push(Frame {
+                function: FunctionIndex(functions[row]),
+                line: lines[row],
+                column: starts[row],
+                tier: tiers[row],
+                is_inlined: columns.code(&[false, true], "truth value")?,
+            });
+        }
+        Ok(())
+    }
+
+    fn take_stacks(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {
+        let rows = columns.count(2)?;
+        let first = self.stacks.len();
+        if u32::try_from(first + rows).is_err() {
+            return Err(columns.error("there are 2^32 stacks or more"));
+        }
+        let mut own = first;
+        let parents = columns.column(rows, |columns| {
+            // How far back the parent is: it can only be an earlier row.
+            let distance = columns.index(own + 1, "stacks")? as usize;
+            own += 1;
+            Ok((distance > 0).then(|| StackIndex((own - 1 - distance) as u32)))
+        })?;
+        self.stacks.reserve(rows);
+        for parent in parents {
+            self.stacks.push(Stack {
+                parent,
+                frame: FrameIndex(columns.index(self.frames.len(), "frames")?),
+            });
+        }
+        Ok(())
+    }
+
+    fn take_processes(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {
+        let rows = columns.count(9)?;
+        let pids = columns.column(rows, Columns::small)?;
+        let parents = columns.column(rows, Columns::small)?;
+        let names = columns.column(rows, Columns::string)?;
+        let commands = columns.column(rows, Columns::string)?;
+        let versions = columns.column(rows, |columns| columns.option(Columns::string))?;
+        let started = columns.column(rows, Columns::number)?;
+        let ended = columns.column(rows, |columns| columns.option(Columns::number))?;
+        let exits = columns.column(rows, |columns| match columns.number()? {
+            0 => Ok(None),
+            1 => Ok(Some(ExitReason::Ended)),
+            2 => Ok(Some(ExitReason::Status(columns.signed()?))),
+            3 => Ok(Some(ExitReason::Signal(columns.signed()?))),
+            other => Err(columns.error(format!("there is no exit reason {other}"))),
+        })?;
+        for row in 0..rows {
+            self.builder.process(Process {
+                pid: pids[row],
+                parent_pid: parents[row],
+                name: names[row].to_owned(),
+                command: commands[row].to_owned(),
+                node_version: versions[row].map(clean),
+                started: started[row],
+                ended: ended[row],
+                exit: exits[row],
+                cpu_time: columns.option(Columns::number)?,
+            });
+        }
+        self.processes += rows;
+        Ok(())
+    }
+
+    fn take_threads(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {
+        let known = self.processes;
+        let rows = columns.count(4)?;
+        let processes = columns.column(rows, |columns| columns.index(known, "processes"))?;
+        let tids = columns.column(rows, Columns::small)?;
+        let names = columns.column(rows, Columns::string)?;
+        for row in 0..rows {
+            self.builder.thread(Thread {
+                process: ProcessIndex(processes[row]),
+                tid: tids[row],
+                name: names[row].to_owned(),
+                role: columns.code(&ROLES, "thread role")?,
+            });
+        }
+        self.threads += rows;
+        Ok(())
+    }
+
+    fn take_samples(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {
+        let rows = columns.count(4)?;
+        let mut time = self.last_time;
+        let times = columns.column(rows, |columns| {
+            let step = columns.number()?;
+            time = time
+                .checked_add(step)
+                .ok_or_else(|| columns.error("a time has more than 64 bits"))?;
+            Ok(time)
+        })?;
+        self.last_time = time;
+        // Every sum of weights in a profile is part of this one, so none of them can overflow.
+        let mut total = self.total_weight;
+        let weights = columns.column(rows, |columns| {
+            let weight = columns.number()?;
+            total = total
+                .checked_add(weight)
+                .ok_or_else(|| columns.error("the weights add up to more than 64 bits hold"))?;
+            Ok(weight)
+        })?;
+        self.total_weight = total;
+        let threads = columns.column(rows, |columns| columns.index(self.threads, "threads"))?;
+        self.samples.reserve(rows);
+        for row in 0..rows {
+            let stack = columns.index(self.stacks.len() + 1, "stacks")?;
+            self.samples.push(Sample {
+                time: times[row],
+                weight: weights[row],
+                thread: ThreadIndex(threads[row]),
+                stack: stack.checked_sub(1).map(StackIndex),
+            });
+        }
+        Ok(())
+    }
+
+    fn note_cut(&mut self, at: u64) {
+        let read = self.samples.len() as u64;
+        self.notes.remark(match self.announced_samples {
+            announced if announced > read => format!(
+                "the file is cut off at byte {at}: {read} of {announced} samples could be read"
+            ),
+            _ => format!("the file is cut off at byte {at}; every sample could be read"),
+        });
+    }
+
+    fn into_profile(self) -> Profile {
+        let mut profile = self.builder.finish(self.about, self.notes);
+        profile.unit = self.unit;
+        profile.functions = self.functions;
+        profile.frames = self.frames;
+        profile.stacks = self.stacks;
+        profile.samples = self.samples;
+        profile
+    }
+}
+
+fn clean(text: &str) -> String {
+    printable(text).into_owned()
+}

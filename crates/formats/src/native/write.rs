@@ -1,0 +1,257 @@
+//! Writes a profile as version 1.
+
+use std::io::Write;
+
+use flate2::write::GzEncoder;
+use flate2::{Compression, GzBuilder};
+use nodespy_model::{ExitReason, Profile, Sample};
+
+use super::columns::{put, put_option, put_string, zigzag};
+use super::{CATEGORIES, MAGIC, NAME_SOURCES, ROLES, TIERS, UNITS, VERSION, code_of, section};
+use crate::export::ExportError;
+
+/// Samples to a section: a file cut short keeps its whole sections.
+const SAMPLES_PER_SECTION: usize = 1 << 16;
+
+/// Writes a whole file.
+pub(super) fn write(profile: &Profile, output: &mut dyn Write) -> Result<(), ExportError> {
+    output.write_all(&MAGIC)?;
+    output.write_all(&VERSION.to_le_bytes())?;
+    output.write_all(&0u32.to_le_bytes())?;
+    // No time and no host in gzip's own header: equal profiles give equal bytes.
+    let mut packed = GzBuilder::new()
+        .operating_system(255)
+        .write(output, Compression::default());
+    write_sections(profile, &mut packed)?;
+    packed.finish()?;
+    Ok(())
+}
+
+fn write_sections(
+    profile: &Profile,
+    packed: &mut GzEncoder<&mut dyn Write>,
+) -> Result<(), ExportError> {
+    let mut emit = |id: u64, content: &[u8]| -> Result<(), ExportError> {
+        let mut head = Vec::new();
+        put(&mut head, id);
+        put(&mut head, content.len() as u64);
+        packed.write_all(&head)?;
+        packed.write_all(content)?;
+        Ok(())
+    };
+    emit(section::ABOUT, &about(profile))?;
+    emit(section::NOTES, &notes(profile))?;
+    emit(section::COUNTS, &counts(profile))?;
+    emit(section::STRINGS, &strings(profile))?;
+    emit(section::FUNCTIONS, &functions(profile))?;
+    emit(section::FRAMES, &frames(profile))?;
+    emit(section::STACKS, &stacks(profile))?;
+    emit(section::PROCESSES, &processes(profile))?;
+    emit(section::THREADS, &threads(profile))?;
+    let sorted;
+    let all = match profile.samples.is_sorted_by_key(|sample| sample.time) {
+        true => &profile.samples,
+        false => {
+            let mut samples = profile.samples.clone();
+            samples.sort_by_key(|sample| sample.time);
+            sorted = samples;
+            &sorted
+        }
+    };
+    let mut last_time = 0;
+    for rows in all.chunks(SAMPLES_PER_SECTION) {
+        emit(section::SAMPLES, &samples(rows, &mut last_time))?;
+    }
+    emit(section::END, &[])
+}
+
+fn about(profile: &Profile) -> Vec<u8> {
+    let about = &profile.about;
+    let mut content = Vec::new();
+    put(&mut content, code_of(&UNITS, &profile.unit));
+    put_string(&mut content, &about.app);
+    put_string(&mut content, &about.host);
+    put_string(&mut content, &about.engine);
+    put_string(&mut content, &about.event);
+    put(&mut content, u64::from(about.rate_hz));
+    put(&mut content, about.started_unix);
+    put(&mut content, about.duration);
+    put_string(&mut content, &about.nodespy_version);
+    content
+}
+
+fn notes(profile: &Profile) -> Vec<u8> {
+    let notes = &profile.notes;
+    let mut content = Vec::new();
+    for count in [
+        notes.lost_samples,
+        notes.lost_records,
+        notes.throttled,
+        notes.cut_stacks,
+        notes.incomplete_stacks,
+        notes.unwound_stacks,
+        notes.jit_frames,
+    ] {
+        put(&mut content, count);
+    }
+    put(&mut content, NAME_SOURCES.len() as u64);
+    for source in NAME_SOURCES {
+        put(&mut content, notes.jit_named[source as usize]);
+    }
+    put(&mut content, notes.remarks.len() as u64);
+    for remark in &notes.remarks {
+        put_string(&mut content, remark);
+    }
+    content
+}
+
+fn counts(profile: &Profile) -> Vec<u8> {
+    let mut content = Vec::new();
+    for rows in [
+        profile.strings.len(),
+        profile.functions.len(),
+        profile.frames.len(),
+        profile.stacks.len(),
+        profile.processes.len(),
+        profile.threads.len(),
+        profile.samples.len(),
+    ] {
+        put(&mut content, rows as u64);
+    }
+    content
+}
+
+fn strings(profile: &Profile) -> Vec<u8> {
+    let mut content = Vec::new();
+    put(&mut content, profile.strings.len() as u64);
+    for text in profile.strings.iter() {
+        put(&mut content, text.len() as u64);
+    }
+    for text in profile.strings.iter() {
+        content.extend_from_slice(text.as_bytes());
+    }
+    content
+}
+
+/// A table: the number of rows, then a column after the other.
+fn table<R>(rows: &[R], columns: &[&dyn Fn(&R) -> u64]) -> Vec<u8> {
+    let mut content = Vec::new();
+    put(&mut content, rows.len() as u64);
+    for column in columns {
+        for row in rows {
+            put(&mut content, column(row));
+        }
+    }
+    content
+}
+
+fn functions(profile: &Profile) -> Vec<u8> {
+    table(
+        &profile.functions,
+        &[
+            &|function| u64::from(function.name.0),
+            &|function| function.file.map_or(0, |file| u64::from(file.0) + 1),
+            &|function| u64::from(function.line),
+            &|function| u64::from(function.column),
+            &|function| code_of(&CATEGORIES, &function.category),
+        ],
+    )
+}
+
+fn frames(profile: &Profile) -> Vec<u8> {
+    table(
+        &profile.frames,
+        &[
+            &|frame| u64::from(frame.function.0),
+            &|frame| u64::from(frame.line),
+            &|frame| u64::from(frame.column),
+            &|frame| code_of(&TIERS, &frame.tier),
+            &|frame| u64::from(frame.is_inlined),
+        ],
+    )
+}
+
+fn stacks(profile: &Profile) -> Vec<u8> {
+    let rows = &profile.stacks;
+    let mut content = Vec::new();
+    put(&mut content, rows.len() as u64);
+    for (position, stack) in rows.iter().enumerate() {
+        let distance = stack.parent.map_or(0, |parent| position - parent.at());
+        put(&mut content, distance as u64);
+    }
+    for stack in rows {
+        put(&mut content, u64::from(stack.frame.0));
+    }
+    content
+}
+
+fn processes(profile: &Profile) -> Vec<u8> {
+    let rows = &profile.processes;
+    let mut content = Vec::new();
+    put(&mut content, rows.len() as u64);
+    rows.iter()
+        .for_each(|process| put(&mut content, u64::from(process.pid)));
+    rows.iter()
+        .for_each(|process| put(&mut content, u64::from(process.parent_pid)));
+    rows.iter()
+        .for_each(|process| put_string(&mut content, &process.name));
+    rows.iter()
+        .for_each(|process| put_string(&mut content, &process.command));
+    rows.iter().for_each(|process| {
+        put_option(&mut content, process.node_version.as_deref(), put_string);
+    });
+    rows.iter()
+        .for_each(|process| put(&mut content, process.started));
+    rows.iter()
+        .for_each(|process| put_option(&mut content, process.ended, put));
+    for process in rows {
+        let (kind, value) = match process.exit {
+            None => (0, None),
+            Some(ExitReason::Ended) => (1, None),
+            Some(ExitReason::Status(status)) => (2, Some(status)),
+            Some(ExitReason::Signal(signal)) => (3, Some(signal)),
+        };
+        put(&mut content, kind);
+        if let Some(value) = value {
+            put(&mut content, zigzag(value));
+        }
+    }
+    rows.iter()
+        .for_each(|process| put_option(&mut content, process.cpu_time, put));
+    content
+}
+
+fn threads(profile: &Profile) -> Vec<u8> {
+    let rows = &profile.threads;
+    let mut content = Vec::new();
+    put(&mut content, rows.len() as u64);
+    rows.iter()
+        .for_each(|thread| put(&mut content, u64::from(thread.process.0)));
+    rows.iter()
+        .for_each(|thread| put(&mut content, u64::from(thread.tid)));
+    rows.iter()
+        .for_each(|thread| put_string(&mut content, &thread.name));
+    rows.iter()
+        .for_each(|thread| put(&mut content, code_of(&ROLES, &thread.role)));
+    content
+}
+
+fn samples(rows: &[Sample], last_time: &mut u64) -> Vec<u8> {
+    let mut content = Vec::new();
+    put(&mut content, rows.len() as u64);
+    for sample in rows {
+        put(&mut content, sample.time - *last_time);
+        *last_time = sample.time;
+    }
+    rows.iter()
+        .for_each(|sample| put(&mut content, sample.weight));
+    rows.iter()
+        .for_each(|sample| put(&mut content, u64::from(sample.thread.0)));
+    rows.iter().for_each(|sample| {
+        put(
+            &mut content,
+            sample.stack.map_or(0, |stack| u64::from(stack.0) + 1),
+        );
+    });
+    content
+}

@@ -1,0 +1,98 @@
+//! Bytes that were made to hurt: a short, repeatable stand-in for the fuzz targets.
+
+use std::time::{Duration, Instant};
+
+use nodespy_formats::{Limits, import};
+
+use crate::sample::{small, written};
+
+/// Random numbers that are the same in every run.
+struct Xorshift(u64);
+
+impl Xorshift {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        (self.next() % end.max(1) as u64) as usize
+    }
+}
+
+/// Bits flipped, a piece cut out or doubled, or the end missing.
+fn mutate(bytes: &mut Vec<u8>, random: &mut Xorshift) {
+    for _ in 0..1 + random.below(4) {
+        if bytes.is_empty() {
+            return;
+        }
+        let at = random.below(bytes.len());
+        let length = random.below(bytes.len() - at).min(200);
+        match random.below(6) {
+            0 | 1 => bytes[at] ^= 1 << random.below(8),
+            2 => bytes[at] = random.next() as u8,
+            3 => bytes.truncate(at),
+            4 => drop(bytes.drain(at..at + length)),
+            _ => {
+                let piece = bytes[at..at + length].to_vec();
+                let target = random.below(bytes.len());
+                bytes.splice(target..target, piece);
+            }
+        }
+    }
+}
+
+/// Feeds the importer `from` with 20 000 variations of `good`, each `wrap`ped.
+fn survive(from: &str, good: &[u8], wrap: impl Fn(&[u8]) -> Vec<u8>) {
+    let mut random = Xorshift(0x9e37_79b9_7f4a_7c15);
+    let limits = Limits {
+        unpacked_bytes: 1 << 20,
+        ..Limits::default()
+    };
+    let start = Instant::now();
+    let mut slowest = Duration::ZERO;
+    for _ in 0..20_000 {
+        let mut bytes = good.to_vec();
+        mutate(&mut bytes, &mut random);
+        let bytes = wrap(&bytes);
+        let before = start.elapsed();
+        drop(import(&mut bytes.as_slice(), Some(from), &limits));
+        slowest = slowest.max(start.elapsed() - before);
+    }
+    assert!(slowest < Duration::from_secs(5), "one took {slowest:?}");
+}
+
+#[test]
+fn no_packed_bytes_bring_the_nspy_reader_down() {
+    survive("nspy", &written(&small(), "nspy"), <[u8]>::to_vec);
+}
+
+#[test]
+fn no_content_brings_the_nspy_reader_down() {
+    use flate2::{Compression, read::GzDecoder, write::GzEncoder};
+    use std::io::{Read, Write};
+
+    let file = written(&small(), "nspy");
+    let (header, stream) = file.split_at(16);
+    let mut content = Vec::new();
+    GzDecoder::new(stream).read_to_end(&mut content).unwrap();
+    survive("nspy", &content, |content| {
+        let mut packer = GzEncoder::new(header.to_vec(), Compression::none());
+        packer.write_all(content).unwrap();
+        packer.finish().unwrap()
+    });
+}
+
+#[test]
+fn no_text_brings_the_folded_reader_down() {
+    survive("folded", &written(&small(), "folded"), <[u8]>::to_vec);
+}
+
+#[test]
+fn no_page_brings_the_html_reader_down() {
+    let page = b"<!doctype html><p>nodespy<script type=\"application/nspy\" id=\"recording\">\
+        TlNQWQ0KGgoBAAAAAAAAAB+LCAAAAAAAAP8DAAAAAAAAAAAA</script></html>";
+    survive("html", page, <[u8]>::to_vec);
+}

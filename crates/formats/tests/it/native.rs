@@ -1,0 +1,216 @@
+//! Our own format.
+
+use std::io::{Read, Write};
+use std::path::Path;
+
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use nodespy_formats::{ImportError, Limits, NATIVE_VERSION, import, import_file};
+use nodespy_model::{Profile, Sample};
+use proptest::prelude::*;
+
+use crate::sample::{any_profile, read, small, written};
+
+const HEADER_BYTES: usize = 16;
+
+/// The unpacked content of a file.
+fn unpacked(file: &[u8]) -> Vec<u8> {
+    let mut content = Vec::new();
+    GzDecoder::new(&file[HEADER_BYTES..])
+        .read_to_end(&mut content)
+        .unwrap();
+    content
+}
+
+/// A file with this content.
+fn packed(content: &[u8]) -> Vec<u8> {
+    let mut file = b"NSPY\r\n\x1a\n\x01\0\0\0\0\0\0\0".to_vec();
+    let mut packer = GzEncoder::new(&mut file, Compression::fast());
+    packer.write_all(content).unwrap();
+    packer.finish().unwrap();
+    file
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn every_profile_comes_back_as_it_was(profile in any_profile()) {
+        let bytes = written(&profile, "nspy");
+        prop_assert_eq!(read(&bytes).unwrap(), profile);
+    }
+}
+
+#[test]
+fn empty_and_small_profiles_come_back_as_they_were() {
+    for profile in [Profile::default(), small()] {
+        assert_eq!(read(&written(&profile, "nspy")).unwrap(), profile);
+    }
+}
+
+#[test]
+fn many_samples_go_into_several_sections() {
+    let mut profile = small();
+    let first = profile.samples[0];
+    profile.samples = (0..200_000)
+        .map(|position| Sample {
+            time: position * 1_000_003,
+            weight: 1,
+            ..first
+        })
+        .collect();
+    let bytes = written(&profile, "nspy");
+    assert_eq!(read(&bytes).unwrap(), profile);
+    // Whole sections before the cut are kept, and the reader is told.
+    let cut = read(&bytes[..bytes.len() * 2 / 3]).unwrap();
+    assert_eq!(cut.samples.len() % (1 << 16), 0);
+    assert_eq!(cut.samples[..], profile.samples[..cut.samples.len()]);
+    let remark = cut.notes.remarks.last().unwrap();
+    assert!(
+        remark.contains("of 200000 samples could be read"),
+        "{remark}"
+    );
+}
+
+#[test]
+fn equal_profiles_give_equal_bytes() {
+    assert_eq!(written(&small(), "nspy"), written(&small(), "nspy"));
+}
+
+#[test]
+fn the_version_is_readable_without_unpacking_and_a_newer_one_is_refused() {
+    let mut bytes = written(&small(), "nspy");
+    assert_eq!(bytes[8..12], NATIVE_VERSION.to_le_bytes());
+    bytes[8] = 9;
+    let error = read(&bytes).unwrap_err();
+    assert!(matches!(
+        error,
+        ImportError::NewerVersion { version: 9, .. }
+    ));
+}
+
+#[test]
+fn a_cut_file_says_where_it_ends() {
+    let bytes = written(&small(), "nspy");
+    for length in 1..bytes.len() {
+        match read(&bytes[..length]) {
+            Err(ImportError::Cut { at }) => assert_eq!(at, length as u64),
+            Err(ImportError::Unrecognized) => assert!(length < 4),
+            // Only gzip's checksum is missing: nothing is lost, and it is said.
+            Ok(profile) => {
+                assert!(length >= bytes.len() - 16, "{length} of {}", bytes.len());
+                assert!(profile.notes.remarks.last().unwrap().contains("cut off"));
+            }
+            other => panic!("{length} bytes: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_flipped_bit_in_the_packed_bytes_is_noticed() {
+    let bytes = written(&small(), "nspy");
+    for position in HEADER_BYTES + 10..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[position] ^= 4;
+        // The last bits of the packed stream mean nothing; a flip elsewhere can look like a cut.
+        if let Ok(profile) = read(&damaged) {
+            let remark = profile.notes.remarks.last().unwrap();
+            assert!(
+                profile == small() || remark.contains("cut off"),
+                "{position}"
+            );
+        }
+    }
+}
+
+#[test]
+fn unknown_sections_and_further_columns_are_skipped() {
+    let content = unpacked(&written(&small(), "nspy"));
+    let mut later = vec![77, 3, 1, 2, 3];
+    later.extend_from_slice(&content);
+    assert_eq!(read(&packed(&later)).unwrap(), small());
+    // The first section gets one more field at its end.
+    let length = usize::from(content[1]);
+    assert!(content[0] == 1 && length < 127);
+    let mut later = vec![1, content[1] + 1];
+    later.extend_from_slice(&content[2..2 + length]);
+    later.push(42);
+    later.extend_from_slice(&content[2 + length..]);
+    assert_eq!(read(&packed(&later)).unwrap(), small());
+}
+
+#[test]
+fn a_small_file_cannot_unpack_without_end() {
+    let mut content = vec![77];
+    content.extend([0x80, 0x80, 0x80, 0x80, 0x04]);
+    content.resize(64 << 20, 0);
+    let limits = Limits {
+        unpacked_bytes: 1 << 20,
+        ..Limits::default()
+    };
+    let error = import(&mut packed(&content).as_slice(), None, &limits).unwrap_err();
+    assert!(matches!(error, ImportError::TooLarge { limit_bytes } if limit_bytes == 1 << 20));
+}
+
+#[test]
+fn rows_that_refer_to_nothing_are_refused_with_their_place() {
+    for (content, expected) in [
+        (vec![4, 6, 1, 0, 0, 0, 0, 0], "row 0 of 0 strings"),
+        (vec![6, 3, 1, 1, 0], "row 1 of 1 stacks"),
+        (vec![9, 5, 1, 0, 1, 0, 0], "row 0 of 0 threads"),
+        (vec![3, 2, 1, 9], "a text of 9 bytes does not fit"),
+        (vec![3, 3, 1, 1, 0xff], "a text is not UTF-8"),
+        (vec![1, 1, 9], "there is no unit 9"),
+        (
+            vec![9, 2, 0xff, 0x7f],
+            "16383 rows are announced, 0 would fit",
+        ),
+        (vec![], "the content ends before its last section"),
+    ] {
+        let error = read(&packed(&content)).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+        assert!(error.to_string().starts_with("byte "), "{error}");
+    }
+}
+
+#[test]
+fn bytes_after_the_end_are_remarked() {
+    let mut bytes = written(&small(), "nspy");
+    bytes.extend_from_slice(b"and more");
+    let profile = read(&bytes).unwrap();
+    assert!(
+        profile
+            .notes
+            .remarks
+            .last()
+            .unwrap()
+            .contains("8 bytes after the end")
+    );
+}
+
+#[test]
+fn a_directory_an_empty_file_and_a_missing_one_are_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = import_file(folder.path(), None).unwrap_err();
+    assert!(matches!(error, ImportError::Directory { .. }));
+    let path = folder.path().join("empty.nspy");
+    std::fs::write(&path, b"").unwrap();
+    assert!(matches!(import_file(&path, None), Err(ImportError::Empty)));
+    assert!(matches!(
+        import_file(&path, Some("nspy")),
+        Err(ImportError::Empty)
+    ));
+    let error = import_file(Path::new("/nowhere/at/all.nspy"), None).unwrap_err();
+    assert!(matches!(error, ImportError::Open { .. }));
+    std::fs::write(&path, b"hello").unwrap();
+    let error = import_file(&path, None).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .ends_with("nodespy reads nspy, html, folded"),
+        "{error}"
+    );
+    let error = import_file(&path, Some("pdf")).unwrap_err();
+    assert!(error.to_string().contains("no format called \"pdf\""));
+}

@@ -1,0 +1,319 @@
+//! Profiles to test with.
+
+use nodespy_formats::{ImportError, Limits, export, import};
+use nodespy_model::{
+    About, Category, Contents, ExitReason, Frame, FunctionSpec, Notes, Process, Profile,
+    ProfileBuilder, Thread, ThreadRole, Tier, WeightUnit,
+};
+use proptest::prelude::*;
+
+/// The profile as `to` writes it.
+pub(crate) fn written(profile: &Profile, to: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    export(profile, to, &mut bytes).unwrap();
+    bytes
+}
+
+/// What the importer that `bytes` look like makes of them.
+pub(crate) fn read(bytes: &[u8]) -> Result<Profile, ImportError> {
+    let recording = import(&mut &*bytes, None, &Limits::default())?;
+    match recording.contents {
+        Contents::Named(profile) => Ok(*profile),
+        Contents::Events(_) => panic!("no format here holds raw events"),
+    }
+}
+
+/// A small profile with something in every table and field.
+pub(crate) fn small() -> Profile {
+    let mut builder = ProfileBuilder::new(WeightUnit::Samples);
+    let process = builder.process(Process {
+        pid: 4242,
+        parent_pid: 1,
+        name: "shop".to_owned(),
+        command: "node server.js".to_owned(),
+        node_version: Some("v20.20.2".to_owned()),
+        started: 0,
+        ended: Some(9_000_000_000),
+        exit: Some(ExitReason::Signal(15)),
+        cpu_time: Some(5_000_000_000),
+    });
+    let main = builder.thread(Thread {
+        process,
+        tid: 4242,
+        name: "node".to_owned(),
+        role: ThreadRole::Main,
+    });
+    let pool = builder.thread(Thread {
+        process,
+        tid: 4250,
+        name: "libuv-worker".to_owned(),
+        role: ThreadRole::Pool,
+    });
+    let functions = [
+        ("uv_run", "/usr/bin/node", 0, Category::Native),
+        (
+            "processTimers",
+            "node:internal/timers",
+            500,
+            Category::NodeCore,
+        ),
+        ("total", "/shop/lib/cart.js", 17, Category::App),
+        (
+            "format",
+            "/shop/node_modules/money/index.js",
+            4,
+            Category::Dependency,
+        ),
+        ("Builtins_StringAdd", "/usr/bin/node", 0, Category::Builtin),
+        (
+            "v8::internal::Scavenger::Process",
+            "/usr/bin/node",
+            0,
+            Category::Gc,
+        ),
+        ("do_syscall_64", "[kernel]", 0, Category::Kernel),
+        ("[unknown]", "", 0, Category::Unknown),
+    ]
+    .map(|(name, file, line, category)| {
+        builder.function(FunctionSpec {
+            name,
+            file,
+            line,
+            column: line / 2,
+            category,
+        })
+    });
+    let paths: [(&[usize], u64); 6] = [
+        (&[0, 1, 2], 40),
+        (&[0, 1, 2, 3], 25),
+        (&[0, 1, 2, 3, 4], 10),
+        (&[0, 1, 2, 5], 12),
+        (&[0, 6], 8),
+        (&[7], 3),
+    ];
+    let mut time = 1_000_000;
+    for (path, weight) in paths {
+        let mut stack = None;
+        for (depth, position) in path.iter().enumerate() {
+            let has_tier = (1..=3).contains(position);
+            let frame = builder.frame_of(Frame {
+                function: functions[*position],
+                line: if has_tier { depth as u32 + 20 } else { 0 },
+                column: if has_tier { 3 } else { 0 },
+                tier: if has_tier {
+                    Tier::ALL[depth + 1]
+                } else {
+                    Tier::None
+                },
+                is_inlined: *position == 3,
+            });
+            stack = Some(builder.stack(stack, frame));
+        }
+        builder.sample(
+            time,
+            if path.len() == 2 { pool } else { main },
+            stack,
+            weight,
+        );
+        time += 10_101_010;
+    }
+    builder.sample(time, pool, None, 2);
+    builder.finish(
+        About {
+            app: "shop".to_owned(),
+            host: "box".to_owned(),
+            engine: "perf events".to_owned(),
+            event: "cpu-clock".to_owned(),
+            rate_hz: 99,
+            started_unix: 1_700_000_000_123_456_789,
+            duration: 10_000_000_000,
+            nodespy_version: "0.1.0".to_owned(),
+        },
+        Notes {
+            lost_samples: 1,
+            unwound_stacks: 98,
+            incomplete_stacks: 2,
+            jit_frames: 250,
+            jit_named: [240, 0, 5, 0],
+            remarks: vec!["the kernel's names are hidden".to_owned()],
+            ..Notes::default()
+        },
+    )
+}
+
+/// Any profile.
+pub(crate) fn any_profile() -> impl Strategy<Value = Profile> {
+    let functions = prop::collection::vec(
+        (
+            any::<String>(),
+            any::<String>(),
+            any::<u32>(),
+            any::<u32>(),
+            0..11usize,
+        ),
+        1..12,
+    );
+    let frames = prop::collection::vec(
+        (
+            any::<prop::sample::Index>(),
+            any::<u32>(),
+            any::<u32>(),
+            0..5usize,
+            any::<bool>(),
+        ),
+        1..20,
+    );
+    let stacks = prop::collection::vec(
+        (
+            any::<Option<prop::sample::Index>>(),
+            any::<prop::sample::Index>(),
+        ),
+        0..40,
+    );
+    let processes = prop::collection::vec(any_process(), 1..4);
+    let threads = prop::collection::vec(
+        (
+            any::<prop::sample::Index>(),
+            any::<u32>(),
+            any::<String>(),
+            0..5usize,
+        ),
+        1..5,
+    );
+    let samples = prop::collection::vec(
+        (
+            any::<u64>(),
+            any::<prop::sample::Index>(),
+            any::<Option<prop::sample::Index>>(),
+            0..u64::MAX >> 8,
+        ),
+        0..100,
+    );
+    let tables = (functions, frames, stacks, processes, threads, samples);
+    (tables, any_about(), any_notes(), 0..3usize).prop_map(|(tables, about, notes, unit)| {
+        let (functions, frames, stacks, processes, threads, samples) = tables;
+        let mut builder = ProfileBuilder::new(WeightUnit::ALL[unit]);
+        let functions: Vec<_> = functions
+            .iter()
+            .map(|(name, file, line, column, category)| {
+                builder.function(FunctionSpec {
+                    name,
+                    file,
+                    line: *line,
+                    column: *column,
+                    category: Category::ALL[*category],
+                })
+            })
+            .collect();
+        let frames: Vec<_> = frames
+            .into_iter()
+            .map(|(function, line, column, tier, is_inlined)| {
+                builder.frame_of(Frame {
+                    function: *function.get(&functions),
+                    line,
+                    column,
+                    tier: Tier::ALL[tier],
+                    is_inlined,
+                })
+            })
+            .collect();
+        let mut known = Vec::new();
+        for (parent, frame) in stacks {
+            let parent = parent
+                .filter(|_| !known.is_empty())
+                .map(|parent| *parent.get(&known));
+            known.push(builder.stack(parent, *frame.get(&frames)));
+        }
+        let processes: Vec<_> = processes
+            .into_iter()
+            .map(|each| builder.process(each))
+            .collect();
+        let threads: Vec<_> = threads
+            .into_iter()
+            .map(|(process, tid, name, role)| {
+                builder.thread(Thread {
+                    process: *process.get(&processes),
+                    tid,
+                    name,
+                    role: ThreadRole::ALL[role],
+                })
+            })
+            .collect();
+        for (time, thread, stack, weight) in samples {
+            let stack = stack
+                .filter(|_| !known.is_empty())
+                .map(|stack| *stack.get(&known));
+            builder.sample(time, *thread.get(&threads), stack, weight);
+        }
+        builder.finish(about, notes)
+    })
+}
+
+/// Text without what a terminal would obey: what the model holds.
+fn any_text() -> impl Strategy<Value = String> {
+    any::<String>().prop_map(|text| nodespy_model::printable(&text).into_owned())
+}
+
+fn any_about() -> impl Strategy<Value = About> {
+    let texts = (any_text(), any_text(), any_text(), any_text(), any_text());
+    (texts, any::<u32>(), any::<u64>(), any::<u64>()).prop_map(
+        |(texts, rate_hz, started_unix, duration)| {
+            let (app, host, engine, event, nodespy_version) = texts;
+            About {
+                app,
+                host,
+                engine,
+                event,
+                rate_hz,
+                started_unix,
+                duration,
+                nodespy_version,
+            }
+        },
+    )
+}
+
+fn any_notes() -> impl Strategy<Value = Notes> {
+    let remarks = prop::collection::vec(any_text(), 0..3);
+    (any::<[u64; 7]>(), any::<[u64; 4]>(), remarks).prop_map(|(counts, jit_named, remarks)| Notes {
+        lost_samples: counts[0],
+        lost_records: counts[1],
+        throttled: counts[2],
+        cut_stacks: counts[3],
+        incomplete_stacks: counts[4],
+        unwound_stacks: counts[5],
+        jit_frames: counts[6],
+        jit_named,
+        remarks,
+    })
+}
+
+fn any_process() -> impl Strategy<Value = Process> {
+    let exit = prop_oneof![
+        Just(None),
+        Just(Some(ExitReason::Ended)),
+        any::<i32>().prop_map(|status| Some(ExitReason::Status(status))),
+        any::<i32>().prop_map(|signal| Some(ExitReason::Signal(signal))),
+    ];
+    let texts = (
+        any::<String>(),
+        any::<String>(),
+        prop::option::of(any_text()),
+    );
+    let times = (any::<u64>(), any::<Option<u64>>(), any::<Option<u64>>());
+    (any::<u32>(), any::<u32>(), texts, times, exit).prop_map(
+        |(pid, parent_pid, (name, command, node_version), (started, ended, cpu_time), exit)| {
+            Process {
+                pid,
+                parent_pid,
+                name,
+                command,
+                node_version,
+                started,
+                ended,
+                exit,
+                cpu_time,
+            }
+        },
+    )
+}

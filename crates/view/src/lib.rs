@@ -1,0 +1,118 @@
+//! Draws a profile: a flame graph, an HTML page, a summary for the terminal.
+//!
+//! A view takes a [`Profile`] and writes text. It counts nothing for itself: the model does, and
+//! [`layout`] turns the counts into boxes. Nothing here reads files or the clock.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod layout;
+mod page;
+mod sha256;
+mod svg;
+mod text;
+mod wording;
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use nodespy_model::Profile;
+
+/// What the caller wants of a drawing.
+#[derive(Debug, Clone, Copy)]
+pub struct DrawOptions<'a> {
+    /// The heading; the application's name when absent.
+    pub title: Option<&'a str>,
+    /// The profile as `.nspy` bytes, which an HTML page carries along and draws from.
+    pub payload: &'a [u8],
+    /// Whether text may be coloured with ANSI sequences.
+    pub has_color: bool,
+    /// How wide text may be.
+    pub width_columns: usize,
+    /// Whether a flame graph hangs from the top instead of growing from the bottom.
+    pub is_icicle: bool,
+}
+
+impl Default for DrawOptions<'_> {
+    fn default() -> Self {
+        Self {
+            title: None,
+            payload: &[],
+            has_color: false,
+            width_columns: 80,
+            is_icicle: false,
+        }
+    }
+}
+
+/// One way to look at a profile.
+pub trait View: Sync {
+    /// The name used by `--to` and in messages.
+    fn name(&self) -> &'static str;
+
+    /// The file name extension that means this view.
+    fn extension(&self) -> &'static str;
+
+    /// Draws a profile.
+    fn draw(
+        &self,
+        profile: &Profile,
+        options: &DrawOptions<'_>,
+        output: &mut dyn Write,
+    ) -> Result<(), DrawError>;
+}
+
+/// Every view, once.
+pub static VIEWS: &[&dyn View] = &[&page::Page, &svg::Svg, &text::Text];
+
+/// Why a profile could not be drawn.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DrawError {
+    /// No view has this name.
+    #[error("there is no view called {name:?}; nodespy draws {}", known_views())]
+    UnknownView {
+        /// The name that was asked for.
+        name: String,
+    },
+    /// A page was asked for without the bytes it should carry.
+    #[error("an HTML page needs the profile as .nspy bytes in `DrawOptions::payload`")]
+    NoPayload,
+    /// The system could not write.
+    #[error("cannot write the drawing")]
+    Write(#[from] io::Error),
+}
+
+/// The names of all views, for messages.
+fn known_views() -> String {
+    let names: Vec<&str> = VIEWS.iter().map(|view| view.name()).collect();
+    names.join(", ")
+}
+
+/// Draws a profile with the view called `name`.
+pub fn draw(
+    profile: &Profile,
+    name: &str,
+    options: &DrawOptions<'_>,
+    output: &mut dyn Write,
+) -> Result<(), DrawError> {
+    view(name)
+        .ok_or_else(|| DrawError::UnknownView {
+            name: name.to_owned(),
+        })?
+        .draw(profile, options, output)
+}
+
+/// The view called `name`.
+pub fn view(name: &str) -> Option<&'static dyn View> {
+    VIEWS.iter().copied().find(|view| view.name() == name)
+}
+
+/// The view that a file's extension asks for.
+pub fn view_for_path(path: &Path) -> Option<&'static dyn View> {
+    let extension = path.extension()?.to_str()?.to_ascii_lowercase();
+    VIEWS
+        .iter()
+        .copied()
+        .find(|view| view.extension() == extension)
+}

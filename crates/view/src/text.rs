@@ -1,0 +1,526 @@
+//! The summary for a terminal: what was recorded, where the time went, how sure that is.
+
+use std::io::Write;
+
+use nodespy_model::{
+    Category, FunctionIndex, FunctionWeights, Profile, Sample, Shares, ThreadIndex, ThreadRole,
+    WeightUnit, function_weights, printable, shares,
+};
+
+use crate::wording::{self, percent, percent_of};
+use crate::{DrawError, DrawOptions, View};
+
+const MOST_BY_SELF: usize = 10;
+const MOST_BY_TOTAL: usize = 5;
+const MOST_THREADS: usize = 5;
+const MOST_REMARKS: usize = 6;
+/// Narrower than this, tables are cut at the right instead of squeezed.
+const NARROWEST_COLUMNS: usize = 50;
+
+/// The summary.
+pub(crate) struct Text;
+
+impl View for Text {
+    fn name(&self) -> &'static str {
+        "text"
+    }
+
+    fn extension(&self) -> &'static str {
+        "txt"
+    }
+
+    fn draw(
+        &self,
+        profile: &Profile,
+        options: &DrawOptions<'_>,
+        output: &mut dyn Write,
+    ) -> Result<(), DrawError> {
+        let mut summary = Summary {
+            profile,
+            total: profile.total_weight(),
+            width: options.width_columns.max(NARROWEST_COLUMNS),
+            paint: Paint {
+                is_on: options.has_color,
+            },
+            lines: Vec::new(),
+        };
+        summary.headline(options);
+        if summary.total > 0 {
+            summary.where_time_went();
+            summary.functions();
+            summary.threads();
+        } else {
+            summary.lines.push("no samples were recorded".to_owned());
+        }
+        summary.confidence();
+        for line in &summary.lines {
+            writeln!(output, "{}", line.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+/// ANSI colours, or none.
+#[derive(Clone, Copy)]
+struct Paint {
+    is_on: bool,
+}
+
+impl Paint {
+    fn with(self, code: &str, text: &str) -> String {
+        match self.is_on && !text.is_empty() {
+            true => format!("\x1b[{code}m{text}\x1b[0m"),
+            false => text.to_owned(),
+        }
+    }
+
+    fn bold(self, text: &str) -> String {
+        self.with("1", text)
+    }
+
+    fn dim(self, text: &str) -> String {
+        self.with("2", text)
+    }
+
+    fn category(self, category: Category, text: &str) -> String {
+        match category {
+            Category::App | Category::Wasm | Category::RegExp => self.with("32", text),
+            Category::Dependency => self.with("35", text),
+            Category::NodeCore | Category::Builtin => self.with("36", text),
+            Category::Gc => self.with("31", text),
+            Category::Native | Category::Kernel => self.with("33", text),
+            Category::Idle | Category::Unknown => self.dim(text),
+        }
+    }
+}
+
+struct Summary<'a> {
+    profile: &'a Profile,
+    total: u64,
+    width: usize,
+    paint: Paint,
+    lines: Vec<String>,
+}
+
+impl Summary<'_> {
+    fn headline(&mut self, options: &DrawOptions<'_>) {
+        let profile = self.profile;
+        let title = options.title.map_or_else(
+            || wording::title(profile),
+            |title| printable(title).into_owned(),
+        );
+        let mut rest = String::new();
+        let mut versions: Vec<String> = profile
+            .processes
+            .iter()
+            .filter_map(|process| process.node_version.as_deref())
+            .map(|version| printable(version).into_owned())
+            .collect();
+        versions.sort_unstable();
+        versions.dedup();
+        if !versions.is_empty() {
+            rest.push_str(&format!(", node {}", versions.join(" and ")));
+        }
+        let pids: Vec<u32> = profile
+            .processes
+            .iter()
+            .map(|process| process.pid)
+            .filter(|pid| *pid != 0)
+            .collect();
+        match pids.as_slice() {
+            [] => {}
+            [pid] => rest.push_str(&format!(", pid {pid}")),
+            [first @ .., last] if pids.len() <= 4 => {
+                let first: Vec<String> = first.iter().map(u32::to_string).collect();
+                rest.push_str(&format!(", pids {} and {last}", first.join(", ")));
+            }
+            [first, ..] => {
+                rest.push_str(&format!(", {} processes from pid {first}", pids.len()));
+            }
+        }
+        let room = self.width.saturating_sub(width_of(&rest)).max(20);
+        let title = self.paint.bold(&keep_end(&title, room));
+        self.lines.push(format!("{title}{rest}"));
+        self.wrapped(&wording::how(profile), "");
+    }
+
+    fn where_time_went(&mut self) {
+        let all = shares(self.profile, |_| true);
+        let mut parts = self.share_parts(&all);
+        if let Some(busy) = self.main_threads_busy() {
+            parts.push(busy);
+        }
+        let line = parts.join("   ");
+        if width_of(&line) <= self.width {
+            self.lines.push(line);
+            return;
+        }
+        let last = parts.pop().expect("shares are never without parts");
+        self.lines.push(parts.join("   "));
+        self.lines.push(last);
+    }
+
+    fn share_parts(&self, all: &Shares) -> Vec<String> {
+        let whole = all.total();
+        [
+            (all.javascript, "JS", Category::App),
+            (all.native, "native", Category::Native),
+            (all.kernel, "kernel", Category::Kernel),
+            (all.gc, "GC", Category::Gc),
+            (all.idle, "idle", Category::Idle),
+            (all.unknown, "unknown", Category::Unknown),
+        ]
+        .into_iter()
+        .filter(|(weight, ..)| *weight > 0)
+        .map(|(weight, name, category)| {
+            let share = percent(percent_of(weight, whole));
+            format!("{} {share}", self.paint.category(category, name))
+        })
+        .collect()
+    }
+
+    /// How much of the time the main threads ran, when samples can tell.
+    fn main_threads_busy(&self) -> Option<String> {
+        let profile = self.profile;
+        let weight_per_nanosecond = match profile.unit {
+            WeightUnit::Samples if profile.about.rate_hz > 0 => {
+                f64::from(profile.about.rate_hz) / 1e9
+            }
+            WeightUnit::Nanoseconds => 1.0,
+            _ => return None,
+        };
+        let mut busy = Vec::new();
+        for (position, thread) in profile.threads.iter().enumerate() {
+            let process = &profile.processes[thread.process.at()];
+            let is_main = thread.role == ThreadRole::Main
+                || (thread.role == ThreadRole::Other && thread.tid == process.pid);
+            let ended = process.ended.unwrap_or(profile.about.duration);
+            let lived = ended.saturating_sub(process.started);
+            if !is_main || lived == 0 {
+                continue;
+            }
+            let of_thread = |sample: &Sample| sample.thread.at() == position;
+            let parts = shares(profile, of_thread);
+            let ran = parts.total() - parts.idle;
+            let share = ran as f64 / weight_per_nanosecond / lived as f64;
+            busy.push((share.min(1.0) * 100.0, process.pid));
+        }
+        busy.sort_by(|left, right| right.0.total_cmp(&left.0));
+        match busy.as_slice() {
+            [] => None,
+            [(share, _)] => Some(format!("main thread busy {share:.0} % of the time")),
+            [(most, pid), .., (least, _)] => Some(format!(
+                "main threads busy {least:.0} to {most:.0} % of the time (most: pid {pid})"
+            )),
+        }
+    }
+
+    fn functions(&mut self) {
+        let weights = function_weights(self.profile, |_| true);
+        let by_self: Vec<FunctionWeights> = weights
+            .iter()
+            .filter(|entry| entry.self_weight > 0)
+            .take(MOST_BY_SELF)
+            .copied()
+            .collect();
+        if !by_self.is_empty() {
+            self.lines.push(String::new());
+            self.function_table("heaviest by themselves", &by_self);
+        }
+        let mut by_total: Vec<FunctionWeights> = weights
+            .iter()
+            .filter(|entry| {
+                let category = self.profile.function(entry.function).category;
+                matches!(category, Category::App | Category::Dependency)
+            })
+            .copied()
+            .collect();
+        by_total.sort_by_key(|entry| {
+            std::cmp::Reverse((entry.total_weight, entry.self_weight, entry.function))
+        });
+        by_total.truncate(MOST_BY_TOTAL);
+        let is_news = by_total
+            .iter()
+            .any(|entry| !by_self.iter().any(|shown| shown.function == entry.function));
+        if is_news {
+            self.lines.push(String::new());
+            self.function_table("heaviest with what they call (JS)", &by_total);
+        }
+    }
+
+    fn function_table(&mut self, heading: &str, entries: &[FunctionWeights]) {
+        let places: Vec<String> = entries
+            .iter()
+            .map(|entry| self.place(entry.function))
+            .collect();
+        let names: Vec<String> = entries
+            .iter()
+            .map(|entry| short_name(self.profile.name_of(entry.function)))
+            .collect();
+        // Two numbers of eight columns come first. Names and places share the rest: each gets
+        // what it needs when there is room for both, else at least half.
+        let room = self.width - 16 - 2;
+        let longest = |texts: &[String]| texts.iter().map(|text| width_of(text)).max().unwrap_or(0);
+        let half = room / 2;
+        let name_width = longest(&names)
+            .min(room - longest(&places).min(half))
+            .max(width_of(heading).min(room));
+        let place_width = room - name_width;
+        self.lines.push(
+            self.paint
+                .dim(&format!("{:>6}{:>8}  {heading}", "self", "total")),
+        );
+        for ((entry, name), place) in entries.iter().zip(names).zip(places) {
+            let name = keep_end(&name, name_width);
+            let filling = " ".repeat(name_width - width_of(&name));
+            let category = self.profile.function(entry.function).category;
+            self.lines.push(format!(
+                "{:>5.1}%{:>7.1}%  {}{filling}  {}",
+                percent_of(entry.self_weight, self.total),
+                percent_of(entry.total_weight, self.total),
+                self.paint.category(category, &name),
+                self.paint.dim(&keep_end(&place, place_width)),
+            ));
+        }
+    }
+
+    /// Where a function is: file and line of JavaScript, the module of native code.
+    fn place(&self, function: FunctionIndex) -> String {
+        let entry = self.profile.function(function);
+        let file = self.profile.file_of(function);
+        let label = entry.category.label();
+        match entry.category {
+            Category::App | Category::Dependency | Category::NodeCore => match (file, entry.line) {
+                ("", _) => label.to_owned(),
+                (file, 0) => file.to_owned(),
+                (file, line) => format!("{file}:{line}"),
+            },
+            Category::Native | Category::Unknown if !file.is_empty() => {
+                let (_, module) = file.rsplit_once('/').unwrap_or(("", file));
+                module.to_owned()
+            }
+            _ => label.to_owned(),
+        }
+    }
+
+    fn threads(&mut self) {
+        let profile = self.profile;
+        let mut weights = vec![0u64; profile.threads.len()];
+        for sample in &profile.samples {
+            let slot = &mut weights[sample.thread.at()];
+            *slot = slot.saturating_add(sample.weight);
+        }
+        let mut threads: Vec<(u64, ThreadIndex)> = weights
+            .into_iter()
+            .enumerate()
+            .filter(|(_, weight)| *weight > 0)
+            .map(|(position, weight)| (weight, ThreadIndex(position as u32)))
+            .collect();
+        if threads.len() < 2 {
+            return;
+        }
+        threads.sort_by_key(|(weight, thread)| (std::cmp::Reverse(*weight), *thread));
+        self.lines.push(String::new());
+        self.lines
+            .push(self.paint.dim(&format!("{:>6}  thread", "share")));
+        let has_processes = profile.processes.len() > 1;
+        for (weight, index) in threads.iter().take(MOST_THREADS) {
+            let thread = &profile.threads[index.at()];
+            let name = match thread.name.as_str() {
+                "" => "(unnamed)",
+                name => name,
+            };
+            let mut line = format!(
+                "{:>5.1}%  {}  {}, tid {}",
+                percent_of(*weight, self.total),
+                keep_end(name, 30),
+                thread.role.label(),
+                thread.tid
+            );
+            if has_processes {
+                let process = &profile.processes[thread.process.at()];
+                line.push_str(&format!(", {} {}", process.name, process.pid));
+            }
+            self.lines.push(keep_start(&line, self.width));
+        }
+        if let Some(rest) = threads.get(MOST_THREADS..).filter(|rest| !rest.is_empty()) {
+            let weight: u64 = rest
+                .iter()
+                .fold(0, |sum, (weight, _)| sum.saturating_add(*weight));
+            self.lines.push(format!(
+                "{:>5.1}%  {}",
+                percent_of(weight, self.total),
+                wording::counted(rest.len() as u64, "more thread")
+            ));
+        }
+    }
+
+    fn confidence(&mut self) {
+        let notes = &self.profile.notes;
+        let clauses = wording::confidence(self.profile);
+        if !clauses.is_empty() || !notes.remarks.is_empty() {
+            self.lines.push(String::new());
+        }
+        if !clauses.is_empty() {
+            self.wrapped(&clauses.join("; "), "");
+        }
+        for remark in notes.remarks.iter().take(MOST_REMARKS) {
+            self.wrapped(&format!("note: {}", printable(remark)), "      ");
+        }
+        if notes.remarks.len() > MOST_REMARKS {
+            let rest = notes.remarks.len() - MOST_REMARKS;
+            self.lines.push(format!(
+                "note: {}",
+                wording::counted(rest as u64, "more note")
+            ));
+        }
+    }
+
+    /// Adds `text` in as many lines as it needs, later ones after `indent`.
+    fn wrapped(&mut self, text: &str, indent: &str) {
+        let mut line = String::new();
+        let mut is_empty = true;
+        for word in text.split(' ') {
+            if !is_empty && width_of(&line) + 1 + width_of(word) > self.width {
+                self.lines.push(std::mem::take(&mut line));
+                line.push_str(indent);
+                is_empty = true;
+            }
+            if !is_empty {
+                line.push(' ');
+            }
+            line.push_str(word);
+            is_empty = false;
+        }
+        self.lines.push(line);
+    }
+}
+
+/// A name without what makes C++ names long: the arguments of templates and functions.
+fn short_name(name: &str) -> String {
+    if !name.contains("::") {
+        return name.to_owned();
+    }
+    let name = name.replace("(anonymous namespace)", "{anonymous}");
+    let mut short = String::with_capacity(name.len());
+    let mut depth = 0usize;
+    for character in name.chars() {
+        match character {
+            '<' | '(' => {
+                depth += 1;
+                if depth == 1 && character == '<' {
+                    short.push_str("<…>");
+                }
+            }
+            '>' | ')' if depth > 0 => depth -= 1,
+            character if depth == 0 => short.push(character),
+            _ => {}
+        }
+    }
+    match depth {
+        0 => short.replace(" const", ""),
+        // Operators such as `operator<` leave it open: the whole name is better than half.
+        _ => name,
+    }
+}
+
+/// How many columns a terminal gives to `text`, whose colours take none.
+fn width_of(text: &str) -> usize {
+    let mut width = 0;
+    for (position, piece) in text.split('\x1b').enumerate() {
+        let shown = match position {
+            0 => piece,
+            _ => piece.split_once('m').map_or("", |(_, shown)| shown),
+        };
+        width += shown.chars().map(columns_of).sum::<usize>();
+    }
+    width
+}
+
+/// How many columns a terminal gives to a character, as near as matters for a table.
+fn columns_of(character: char) -> usize {
+    match u32::from(character) {
+        0x300..=0x36f | 0x200b..=0x200d | 0xfe00..=0xfe0f => 0,
+        0x1100..=0x115f
+        | 0x2e80..=0xa4cf
+        | 0xac00..=0xd7a3
+        | 0xf900..=0xfaff
+        | 0xfe30..=0xfe6f
+        | 0xff00..=0xff60
+        | 0xffe0..=0xffe6
+        | 0x1f300..=0x1faff
+        | 0x20000..=0x3fffd => 2,
+        _ => 1,
+    }
+}
+
+/// `text` in at most `width` columns, cut at its start.
+fn keep_end(text: &str, width: usize) -> String {
+    if width_of(text) <= width {
+        return text.to_owned();
+    }
+    let mut start = text.len();
+    let mut taken = 1;
+    for (position, character) in text.char_indices().rev() {
+        taken += columns_of(character);
+        if taken > width {
+            break;
+        }
+        start = position;
+    }
+    format!("…{}", &text[start..])
+}
+
+/// `text` in at most `width` columns, cut at its end.
+fn keep_start(text: &str, width: usize) -> String {
+    if width_of(text) <= width {
+        return text.to_owned();
+    }
+    let mut end = 0;
+    let mut taken = 1;
+    for (position, character) in text.char_indices() {
+        taken += columns_of(character);
+        if taken > width {
+            break;
+        }
+        end = position + character.len_utf8();
+    }
+    format!("{}…", &text[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_keep_the_part_that_tells() {
+        assert_eq!(keep_end("/app/lib/body.js:120", 12), "…body.js:120");
+        assert_eq!(keep_end("short", 12), "short");
+        assert_eq!(keep_start("abcdef", 4), "abc…");
+        assert_eq!(keep_end("漢字漢字", 5), "…漢字");
+        assert_eq!(keep_end("x", 0), "…");
+    }
+
+    #[test]
+    fn names_lose_their_arguments() {
+        assert_eq!(
+            short_name("v8::internal::(anonymous namespace)::Invoke(v8::Isolate*, int)"),
+            "v8::internal::{anonymous}::Invoke"
+        );
+        assert_eq!(
+            short_name("node::crypto::Job<node::Traits<1>>::Run() const"),
+            "node::crypto::Job<…>::Run"
+        );
+        assert_eq!(short_name("a::operator<(b)"), "a::operator<(b)");
+        assert_eq!(short_name("get x (y)"), "get x (y)");
+    }
+
+    #[test]
+    fn odd_profiles_are_summed_up_too() {
+        let mut output = Vec::new();
+        Text.draw(&Profile::default(), &DrawOptions::default(), &mut output)
+            .unwrap();
+        let text = String::from_utf8(output).unwrap();
+        assert!(text.contains("no samples were recorded"));
+    }
+}

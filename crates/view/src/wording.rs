@@ -1,0 +1,229 @@
+//! The words and numbers that every view shows the same way.
+
+use nodespy_model::{NameSource, Nanoseconds, Profile, WeightUnit, printable};
+
+/// A whole number with thousands set apart.
+pub(crate) fn count(value: u64) -> String {
+    let digits = value.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A number with its noun, in the plural unless it is one.
+pub(crate) fn counted(value: u64, noun: &str) -> String {
+    let ending = if value == 1 { "" } else { "s" };
+    format!("{} {noun}{ending}", count(value))
+}
+
+/// A length of time as a person would say it.
+pub(crate) fn duration(length: Nanoseconds) -> String {
+    let seconds = length as f64 / 1e9;
+    match seconds {
+        ..0.001 => format!("{:.0} µs", seconds * 1e6),
+        ..1.0 => format!("{:.0} ms", seconds * 1e3),
+        ..120.0 => format!("{seconds:.1} s"),
+        ..7200.0 => format!("{:.0} min", seconds / 60.0),
+        _ => format!("{:.1} h", seconds / 3600.0),
+    }
+}
+
+/// An amount in a profile's unit.
+pub(crate) fn weight(value: u64, unit: WeightUnit) -> String {
+    match unit {
+        WeightUnit::Samples => counted(value, "sample"),
+        WeightUnit::Nanoseconds => duration(value),
+        WeightUnit::Bytes => match value {
+            0..10_000 => counted(value, "byte"),
+            10_000..10_000_000 => format!("{:.0} kB", value as f64 / 1e3),
+            _ => format!("{:.1} MB", value as f64 / 1e6),
+        },
+    }
+}
+
+/// `part` of `whole`, from 0 to 100; 0 when there is no whole.
+pub(crate) fn percent_of(part: u64, whole: u64) -> f64 {
+    match whole {
+        0 => 0.0,
+        whole => part as f64 / whole as f64 * 100.0,
+    }
+}
+
+/// A share in words: a part that is there never shows as 0, nor one that is not whole as 100.
+pub(crate) fn percent(value: f64) -> String {
+    match value {
+        0.0 => "0 %".to_owned(),
+        ..0.1 => "<0.1 %".to_owned(),
+        value if value > 99.9 && value < 100.0 => ">99.9 %".to_owned(),
+        100.0 => "100 %".to_owned(),
+        value => format!("{value:.1} %"),
+    }
+}
+
+/// What was recorded: the application's name, or the first process's.
+pub(crate) fn title(profile: &Profile) -> String {
+    let about = std::iter::once(&profile.about.app);
+    let processes = profile.processes.iter().map(|process| &process.name);
+    let name = about.chain(processes).find(|name| !name.is_empty());
+    name.map_or_else(
+        || "CPU profile".to_owned(),
+        |name| printable(name).into_owned(),
+    )
+}
+
+/// How it was recorded: length, samples, rate, engine and event.
+pub(crate) fn how(profile: &Profile) -> String {
+    let about = &profile.about;
+    let mut parts = Vec::new();
+    if about.duration > 0 {
+        parts.push(duration(about.duration));
+    }
+    let mut samples = counted(profile.samples.len() as u64, "sample");
+    if about.rate_hz > 0 {
+        samples.push_str(&format!(" at {} Hz", about.rate_hz));
+    }
+    parts.push(samples);
+    let total = profile.total_weight();
+    if profile.unit != WeightUnit::Samples || total != profile.samples.len() as u64 {
+        parts.push(weight(total, profile.unit));
+    }
+    let made_by: Vec<&str> = [about.engine.as_str(), about.event.as_str()]
+        .into_iter()
+        .filter(|text| !text.is_empty())
+        .collect();
+    if !made_by.is_empty() {
+        parts.push(printable(&made_by.join(" ")).into_owned());
+    }
+    parts.join(", ")
+}
+
+/// How much of the profile is sure, as short clauses. A clean profile gets one clause saying so.
+pub(crate) fn confidence(profile: &Profile) -> Vec<String> {
+    let notes = &profile.notes;
+    let shares = notes.confidence();
+    let mut clauses = Vec::new();
+    if notes.jit_frames > 0 {
+        let sources: Vec<String> = NameSource::ALL
+            .iter()
+            .zip(notes.jit_named)
+            .filter(|(_, named)| *named > 0)
+            .map(|(source, named)| {
+                let share = percent(percent_of(named, notes.jit_frames).min(100.0));
+                format!("{} {share}", source.label())
+            })
+            .collect();
+        let named = percent(shares.jit_named * 100.0);
+        clauses.push(match sources.len() {
+            0 => format!("JIT frames named {named}"),
+            1 => format!(
+                "JIT frames named {named} by {}",
+                single_source(&notes.jit_named)
+            ),
+            _ => format!("JIT frames named {named} ({})", sources.join(", ")),
+        });
+    }
+    if notes.incomplete_stacks > 0 {
+        clauses.push(format!(
+            "stacks complete {}",
+            percent(shares.complete * 100.0)
+        ));
+    }
+    if notes.cut_stacks > 0 {
+        let share = match notes.unwound_stacks {
+            0 => String::new(),
+            whole => format!(
+                " ({})",
+                percent(percent_of(notes.cut_stacks, whole).min(100.0))
+            ),
+        };
+        clauses.push(format!("{} cut{share}", counted(notes.cut_stacks, "stack")));
+    }
+    if notes.lost_samples > 0 {
+        let taken = (profile.samples.len() as u64).saturating_add(notes.lost_samples);
+        clauses.push(format!(
+            "{} lost ({})",
+            counted(notes.lost_samples, "sample"),
+            percent(percent_of(notes.lost_samples, taken))
+        ));
+    }
+    if notes.lost_records > 0 {
+        clauses.push(format!(
+            "{} about threads or mappings lost",
+            counted(notes.lost_records, "record")
+        ));
+    }
+    if notes.throttled > 0 {
+        clauses.push(format!(
+            "sampling throttled {}",
+            counted(notes.throttled, "time")
+        ));
+    }
+    let is_clean = shares.jit_named == 1.0
+        && shares.complete == 1.0
+        && [
+            notes.cut_stacks,
+            notes.lost_samples,
+            notes.lost_records,
+            notes.throttled,
+        ] == [0; 4];
+    if is_clean && notes.unwound_stacks > 0 {
+        clauses.push("all stacks complete, nothing lost".to_owned());
+    } else if is_clean && notes.remarks.is_empty() {
+        clauses.push("nothing lost".to_owned());
+    }
+    clauses
+}
+
+fn single_source(named: &[u64; 4]) -> &'static str {
+    let position = named.iter().position(|count| *count > 0);
+    position.map_or("", |position| NameSource::ALL[position].label())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!(count(999), "999");
+        assert_eq!(counted(1, "sample"), "1 sample");
+        assert_eq!(duration(10_040_000_000), "10.0 s");
+        assert_eq!(duration(250_000_000), "250 ms");
+        assert_eq!(percent(0.04), "<0.1 %");
+        assert_eq!(percent(99.96), ">99.9 %");
+        assert_eq!(percent(100.0), "100 %");
+    }
+
+    #[test]
+    fn a_clean_profile_says_so_and_a_lossy_one_says_how_lossy() {
+        let mut profile = Profile::default();
+        assert_eq!(confidence(&profile), ["nothing lost"]);
+        profile.notes.unwound_stacks = 10;
+        profile.notes.jit_frames = 4;
+        profile.notes.jit_named = [4, 0, 0, 0];
+        assert_eq!(
+            confidence(&profile),
+            [
+                "JIT frames named 100 % by heap walk",
+                "all stacks complete, nothing lost"
+            ]
+        );
+        profile.notes.incomplete_stacks = 1;
+        profile.notes.cut_stacks = 1;
+        profile.notes.jit_named = [2, 0, 1, 0];
+        assert_eq!(
+            confidence(&profile),
+            [
+                "JIT frames named 75.0 % (heap walk 50.0 %, perf map 25.0 %)",
+                "stacks complete 90.0 %",
+                "1 stack cut (10.0 %)"
+            ]
+        );
+    }
+}
