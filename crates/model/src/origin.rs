@@ -5,6 +5,7 @@
 
 use std::fs::File;
 
+use crate::about::Process;
 use crate::raw::{Mapping, RuntimeAddress};
 
 /// The bytes of a mapped executable file.
@@ -57,6 +58,9 @@ pub trait Origin {
 
     /// Reads memory of process `pid` as it is now; returns how many bytes were read.
     fn read_memory(&self, pid: u32, address: RuntimeAddress, buffer: &mut [u8]) -> usize;
+
+    /// What is known of process `pid`, asked when it first appears and after each exec.
+    fn describe(&self, pid: u32) -> Option<Process>;
 
     /// The kernel's symbol table in the format of `/proc/kallsyms`.
     fn kernel_symbols(&self) -> Option<Box<dyn std::io::Read>>;

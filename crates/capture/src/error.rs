@@ -1,0 +1,128 @@
+//! Why a process can't be captured, in words that say what to type.
+
+use std::io;
+
+use crate::sys::files::effective_uid;
+use crate::target::proc;
+
+/// Why a capture could not start or go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CaptureError {
+    /// There is no such process.
+    #[error("there is no process {pid} (`nodespy` lists the Node processes of this machine)")]
+    NoSuchProcess {
+        /// The pid asked for.
+        pid: u32,
+    },
+    /// The process ended while nodespy attached.
+    #[error("process {pid} ended before the recording could start")]
+    Gone {
+        /// The pid asked for.
+        pid: u32,
+    },
+    /// It is not Node.
+    #[error(
+        "process {pid} ({program}) is not Node.js; to record it all the same: nodespy record --any -p {pid}"
+    )]
+    NotNode {
+        /// The pid asked for.
+        pid: u32,
+        /// What it is.
+        program: String,
+    },
+    /// The kernel refused.
+    #[error("{sentence}")]
+    NotPermitted {
+        /// What was refused, why, and what to type.
+        sentence: String,
+        /// What the kernel said.
+        #[source]
+        source: io::Error,
+    },
+    /// Too many events for the limit of open descriptors.
+    #[error(
+        "this needs {needed} descriptors ({threads} threads on {cpus} CPUs) and the limit is {limit}; raise it: ulimit -n {needed}"
+    )]
+    TooManyDescriptors {
+        /// How many are needed.
+        needed: u64,
+        /// Threads to watch.
+        threads: usize,
+        /// CPUs of the machine.
+        cpus: usize,
+        /// The limit in force.
+        limit: u64,
+    },
+    /// The command could not be started.
+    #[error("cannot start {command}")]
+    Launch {
+        /// The program asked for.
+        command: String,
+        /// What the kernel said.
+        #[source]
+        source: io::Error,
+    },
+    /// A Linux call failed in a way nobody expected.
+    #[error("{doing}")]
+    Call {
+        /// What was being done.
+        doing: String,
+        /// What the kernel said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl CaptureError {
+    pub(crate) fn call(doing: impl Into<String>, source: io::Error) -> Self {
+        Self::Call {
+            doing: doing.into(),
+            source,
+        }
+    }
+}
+
+/// Turns what `perf_event_open` said about `pid` into what happened, why, and what to type.
+/// The causes were established by experiment on Linux 6.18: the errno alone does not tell them
+/// apart, and perf's own advice to lower `perf_event_paranoid` is wrong for other users' processes.
+pub fn explain_refusal(pid: u32, source: io::Error) -> CaptureError {
+    let status = proc::read_status(pid);
+    let Some(status) = status else {
+        return CaptureError::Gone { pid };
+    };
+    let me = effective_uid();
+    let own = proc::read_status(std::process::id()).unwrap_or_default();
+    let sentence = match source.raw_os_error() {
+        Some(libc::ESRCH) => return CaptureError::Gone { pid },
+        Some(libc::EPERM) if own.seccomp_mode == 2 => {
+            "perf_event_open is blocked by this container's seccomp profile; run nodespy on the \
+             host, or start the container with --cap-add SYS_ADMIN or --security-opt \
+             seccomp=unconfined"
+                .to_owned()
+        }
+        Some(libc::EACCES | libc::EPERM)
+            if status.uid != me && !own.has_capability(proc::CAP_PERFMON) =>
+        {
+            let program = std::env::current_exe()
+                .map_or_else(|_| "nodespy".to_owned(), |path| path.display().to_string());
+            format!(
+                "pid {pid} belongs to uid {} and nodespy runs as uid {me}: run it as root or as \
+                 that user, or once: sudo setcap \
+                 cap_perfmon,cap_sys_ptrace,cap_dac_read_search+ep {program} \
+                 (lowering perf_event_paranoid does not help)",
+                status.uid
+            )
+        }
+        Some(libc::EACCES | libc::EPERM) => format!(
+            "the kernel does not let uid {me} sample processes (kernel.perf_event_paranoid is \
+             {}); run nodespy as root, or: sudo sysctl kernel.perf_event_paranoid=1",
+            proc::perf_event_paranoid().map_or_else(|| "unknown".to_owned(), |level| level.to_string())
+        ),
+        Some(libc::ENOSYS) => {
+            "this kernel has no perf_event_open (gVisor, or built without perf events)".to_owned()
+        }
+        _ => return CaptureError::call(format!("opening perf events for process {pid}"), source),
+    };
+    CaptureError::NotPermitted { sentence, source }
+}

@@ -1,0 +1,24 @@
+//! Live processes in, raw events out.
+//!
+//! [`engines`] take samples, [`target`] finds, launches and describes processes, and
+//! [`LiveOrigin`] answers what naming the addresses needs to know of a process that runs now.
+//! Every Linux call and all `unsafe` code of the crate is in `sys`.
+
+#![warn(missing_docs)]
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+compile_error!(
+    "nodespy captures on x86-64 Linux only: registers and stack layout of other machines are not \
+     known to it (crates/capture/src/sys/registers.rs and crates/symbolize/src/unwind.rs)"
+);
+
+pub mod engines;
+mod error;
+mod origin;
+mod sys;
+pub mod target;
+
+pub use error::{CaptureError, explain_refusal};
+pub use origin::LiveOrigin;
+pub use sys::clock::{monotonic_now, process_cpu_time, unix_now};
+pub use sys::signals::{Interrupts, catch_interrupts};

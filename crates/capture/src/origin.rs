@@ -1,0 +1,252 @@
+//! What naming addresses needs to know of a process that runs now.
+//!
+//! Every file is opened through the process's own view of the world and proven to be the one that
+//! was mapped, or it is refused: `[node+0x1234]` beats a wrong name. Descriptors are taken when a
+//! process first appears, so a container that is removed in the middle still gets its names.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use nodespy_model::{
+    FileIdentity, ImageBytes, ImageRefused, JitFile, JitFileKind, Mapping, Origin, Process,
+    RuntimeAddress,
+};
+
+use crate::sys::files::{Links, identity_of, open_below, open_folder, open_kernel_link};
+use crate::sys::memory::read_process_memory;
+use crate::target::{describe, proc};
+
+/// The largest vdso that is read (Linux 6.18 has 16 KiB).
+const VDSO_LIMIT_BYTES: u64 = 1 << 20;
+/// How many descriptors of a process are looked at for an open perf map.
+const DESCRIPTOR_LIMIT: usize = 100_000;
+
+/// Answers from `/proc`.
+#[derive(Debug, Default)]
+pub struct LiveOrigin {
+    roots: RefCell<HashMap<u32, Root>>,
+}
+
+/// What was taken of a process when it first appeared.
+#[derive(Debug)]
+struct Root {
+    folder: Option<OwnedFd>,
+    /// Apart from the root, because a tmpfs on /tmp goes away with its container.
+    tmp: Option<OwnedFd>,
+    inner_pid: u32,
+    uid: u32,
+}
+
+impl LiveOrigin {
+    /// An origin that knows no process yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn with_root<T>(&self, pid: u32, ask: impl FnOnce(&Root) -> T) -> T {
+        let mut roots = self.roots.borrow_mut();
+        ask(roots.entry(pid).or_insert_with(|| Root::of(pid)))
+    }
+
+    fn open_mapped(&self, mapping: &Mapping) -> Result<File, ImageRefused> {
+        let pid = mapping.pid;
+        // The kernel's own link to the mapped file: nothing to prove.
+        let link = format!("map_files/{:x}-{:x}", mapping.start, mapping.end);
+        if let Ok(file) = open_kernel_link(&proc::path_of(pid, &link)) {
+            return Ok(file);
+        }
+        let path = Path::new(mapping.path.trim_end_matches(" (deleted)"));
+        let candidates = [
+            open_kernel_link(&proc::path_of(pid, "exe")),
+            self.with_root(pid, |root| root.open(path, Links::InRoot)),
+            open_kernel_link(path),
+        ];
+        let mut why = "it can't be opened".to_owned();
+        for candidate in candidates {
+            match candidate {
+                Ok(file) if is_the_mapped_file(&file, mapping) => return Ok(file),
+                Ok(_) => {
+                    why = "the file at its path is not the one that was mapped".to_owned();
+                }
+                Err(error) if why == "it can't be opened" => {
+                    why = format!("it can't be opened ({error})");
+                }
+                Err(_) => {}
+            }
+        }
+        Err(ImageRefused { why })
+    }
+
+    fn open_perf_map(&self, pid: u32) -> Option<JitFile> {
+        self.with_root(pid, |root| {
+            let name = format!("perf-{}.map", root.inner_pid);
+            let jit_file = |file, path: PathBuf| JitFile {
+                kind: JitFileKind::PerfMap,
+                file,
+                path: path.display().to_string(),
+            };
+            if let Some((file, path)) = open_descriptor_named(pid, &name) {
+                return Some(jit_file(file, path));
+            }
+            let tmp = root.tmp.as_ref()?;
+            let file = open_below(tmp, Path::new(&name), Links::None).ok()?;
+            // Anybody may write into /tmp: only the process itself, or root, names its code.
+            let owner = file.metadata().ok()?.uid();
+            (owner == root.uid || owner == 0).then(|| jit_file(file, Path::new("/tmp").join(name)))
+        })
+    }
+}
+
+impl Origin for LiveOrigin {
+    fn open_image(&self, mapping: &Mapping) -> Result<ImageBytes, ImageRefused> {
+        if mapping.path == "[vdso]" {
+            return read_vdso(mapping);
+        }
+        if !mapping.path.starts_with('/') {
+            let why = "it is not a file".to_owned();
+            return Err(ImageRefused { why });
+        }
+        self.open_mapped(mapping).map(ImageBytes::File)
+    }
+
+    fn open_debug_file(&self, pid: u32, build_id: &[u8]) -> Option<File> {
+        if build_id.len() < 4 {
+            return None;
+        }
+        let hex: String = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
+        let path = PathBuf::from(format!(
+            "/usr/lib/debug/.build-id/{}/{}.debug",
+            &hex[..2],
+            &hex[2..]
+        ));
+        self.with_root(pid, |root| root.open(&path, Links::InRoot))
+            .or_else(|_| open_kernel_link(&path))
+            .ok()
+    }
+
+    fn open_jit_file(&self, pid: u32, dump: Option<&Mapping>) -> Option<JitFile> {
+        if let Some(mapping) = dump {
+            let file = self.open_mapped(mapping).ok()?;
+            return Some(JitFile {
+                kind: JitFileKind::Jitdump,
+                file,
+                path: mapping.path.clone(),
+            });
+        }
+        self.open_perf_map(pid)
+    }
+
+    fn read_memory(&self, pid: u32, address: RuntimeAddress, buffer: &mut [u8]) -> usize {
+        read_process_memory(pid, address, buffer)
+    }
+
+    fn describe(&self, pid: u32) -> Option<Process> {
+        // Taken anew: after an exec or a chroot the root may be another one.
+        self.roots.borrow_mut().insert(pid, Root::of(pid));
+        describe(pid)
+    }
+
+    fn kernel_symbols(&self) -> Option<Box<dyn Read>> {
+        let file = File::open("/proc/kallsyms").ok()?;
+        Some(Box::new(file))
+    }
+}
+
+impl Root {
+    fn of(pid: u32) -> Self {
+        let status = proc::read_status(pid);
+        Self {
+            folder: open_folder(&proc::path_of(pid, "root")).ok(),
+            tmp: open_folder(&proc::path_of(pid, "root/tmp")).ok(),
+            inner_pid: status.as_ref().map_or(pid, |status| status.inner_pid),
+            uid: status.map_or(u32::MAX, |status| status.uid),
+        }
+    }
+
+    fn open(&self, path: &Path, links: Links) -> std::io::Result<File> {
+        match &self.folder {
+            Some(folder) => open_below(folder, path, links),
+            None => Err(std::io::Error::from_raw_os_error(libc::ESRCH)),
+        }
+    }
+}
+
+/// An open descriptor of the process whose file has this name: found in any folder, and also
+/// after the file was deleted.
+fn open_descriptor_named(pid: u32, name: &str) -> Option<(File, PathBuf)> {
+    let folder = proc::path_of(pid, "fd");
+    std::fs::read_dir(&folder)
+        .ok()?
+        .take(DESCRIPTOR_LIMIT)
+        .filter_map(Result::ok)
+        .find_map(|entry| {
+            let target = std::fs::read_link(entry.path()).ok()?;
+            let text = target.file_name()?.to_str()?;
+            if text.trim_end_matches(" (deleted)") != name {
+                return None;
+            }
+            open_kernel_link(&entry.path()).ok().map(|file| (file, target))
+        })
+}
+
+fn is_the_mapped_file(file: &File, mapping: &Mapping) -> bool {
+    let Ok((device, inode)) = identity_of(file) else {
+        return false;
+    };
+    if mapping.file.inode != 0 && (device, inode) == (mapping.file.device, mapping.file.inode) {
+        return true;
+    }
+    // Some file systems (overlayfs before 5.x, btrfs) report another device in maps than in stat:
+    // the build-id in the process's own memory decides.
+    let mapped = mapped_build_id(mapping.pid, &mapping.file);
+    mapped.is_some_and(|mapped| file_build_id(file).is_some_and(|found| found == mapped))
+}
+
+fn mapped_build_id(pid: u32, file: &FileIdentity) -> Option<Vec<u8>> {
+    let start = proc::first_byte_of(pid, file)?;
+    let mut head = vec![0; 4096];
+    let read = read_process_memory(pid, start, &mut head);
+    head.truncate(read);
+    build_id_in_head(&head)
+}
+
+fn file_build_id(file: &File) -> Option<Vec<u8>> {
+    use std::os::unix::fs::FileExt;
+    let mut head = vec![0; 4096];
+    let read = file.read_at(&mut head, 0).ok()?;
+    head.truncate(read);
+    build_id_in_head(&head)
+}
+
+/// The build-id note, looked for in the first page of an ELF file, where linkers put it.
+fn build_id_in_head(head: &[u8]) -> Option<Vec<u8>> {
+    if !head.starts_with(b"\x7fELF") {
+        return None;
+    }
+    // A note: name length 4, description length, type 3 (NT_GNU_BUILD_ID), "GNU\0".
+    let pattern = b"\x03\0\0\0GNU\0";
+    let at = memchr::memmem::find(head, pattern)?;
+    let length = head.get(at.checked_sub(4)?..at)?;
+    let length = u32::from_le_bytes(length.try_into().expect("four bytes")) as usize;
+    if !(8..=64).contains(&length) {
+        return None;
+    }
+    let start = at + pattern.len();
+    head.get(start..start + length).map(<[u8]>::to_vec)
+}
+
+fn read_vdso(mapping: &Mapping) -> Result<ImageBytes, ImageRefused> {
+    let length = mapping.end.saturating_sub(mapping.start).min(VDSO_LIMIT_BYTES);
+    let mut bytes = vec![0; length as usize];
+    let read = read_process_memory(mapping.pid, mapping.start, &mut bytes);
+    if read < bytes.len() {
+        let why = "its memory can't be read".to_owned();
+        return Err(ImageRefused { why });
+    }
+    Ok(ImageBytes::Memory(bytes))
+}

@@ -1,0 +1,34 @@
+//! Clocks: the monotonic one that samples carry, and a process's own CPU time.
+
+use nodespy_model::Nanoseconds;
+
+/// Now, on the clock that samples carry.
+pub fn monotonic_now() -> Nanoseconds {
+    read(libc::CLOCK_MONOTONIC).unwrap_or(0)
+}
+
+/// Now, in nanoseconds since 1970.
+pub fn unix_now() -> Nanoseconds {
+    read(libc::CLOCK_REALTIME).unwrap_or(0)
+}
+
+/// CPU time process `pid` has used; none when it is gone.
+pub fn process_cpu_time(pid: u32) -> Option<Nanoseconds> {
+    let mut clock: libc::clockid_t = 0;
+    // SAFETY: `clock` is a valid place for the answer.
+    let result = unsafe { libc::clock_getcpuclockid(pid as libc::pid_t, &mut clock) };
+    if result != 0 {
+        return None;
+    }
+    read(clock)
+}
+
+fn read(clock: libc::clockid_t) -> Option<Nanoseconds> {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `now` is a valid place for the answer.
+    let result = unsafe { libc::clock_gettime(clock, &mut now) };
+    (result == 0).then(|| now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
+}

@@ -1,0 +1,118 @@
+//! Files of other processes, opened so that nothing in a container can lead outside it.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+
+use super::checked;
+
+/// How links on the way are treated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Links {
+    /// Followed, but never outside the root.
+    InRoot,
+    /// Refused.
+    None,
+}
+
+/// Opens a folder only as a place to start from.
+pub(crate) fn open_folder(path: &Path) -> io::Result<OwnedFd> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
+    // SAFETY: `path` is a C string that lives through the call.
+    let raw = checked(unsafe { libc::open(path.as_ptr(), flags) }.into())?;
+    // SAFETY: the kernel gave us this descriptor just now; we are its only owner.
+    Ok(unsafe { OwnedFd::from_raw_fd(raw as i32) })
+}
+
+/// Opens a regular file below `root`, whatever its path says.
+pub(crate) fn open_below(root: &OwnedFd, path: &Path, links: Links) -> io::Result<File> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: all-zero is a valid `open_how`.
+    let mut how: libc::open_how = unsafe { std::mem::zeroed() };
+    how.flags = (libc::O_RDONLY | libc::O_NONBLOCK | libc::O_CLOEXEC | libc::O_NOCTTY) as u64;
+    how.resolve = libc::RESOLVE_IN_ROOT | libc::RESOLVE_NO_MAGICLINKS;
+    if links == Links::None {
+        how.resolve |= libc::RESOLVE_NO_SYMLINKS;
+    }
+    // SAFETY: `path` is a C string and `how` a structure of the size given; both live through
+    // the call.
+    let raw = checked(unsafe {
+        libc::syscall(
+            libc::SYS_openat2,
+            root.as_raw_fd(),
+            path.as_ptr(),
+            &how as *const libc::open_how,
+            std::mem::size_of::<libc::open_how>(),
+        )
+    })?;
+    // SAFETY: the kernel gave us this descriptor just now; we are its only owner.
+    regular(unsafe { File::from_raw_fd(raw as i32) })
+}
+
+/// Opens a path of `/proc` that is a link to a file the kernel holds (`exe`, `fd/3`, `map_files`).
+pub(crate) fn open_kernel_link(path: &Path) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    regular(
+        std::fs::OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+            .open(path)?,
+    )
+}
+
+fn regular(file: File) -> io::Result<File> {
+    let metadata = file.metadata()?;
+    if metadata.is_file() {
+        return Ok(file);
+    }
+    let what = match metadata.file_type() {
+        kind if kind.is_fifo() => "a FIFO",
+        kind if kind.is_dir() => "a folder",
+        kind if kind.is_socket() => "a socket",
+        _ => "a device",
+    };
+    Err(io::Error::other(format!("it is {what}, not a regular file")))
+}
+
+/// Device (major, minor) and inode of an open file.
+pub(crate) fn identity_of(file: &File) -> io::Result<((u32, u32), u64)> {
+    let metadata = file.metadata()?;
+    let device = metadata.dev();
+    Ok((
+        (libc::major(device), libc::minor(device)),
+        metadata.ino(),
+    ))
+}
+
+/// Raises the limit of open descriptors as far as allowed, and returns it.
+pub(crate) fn raise_descriptor_limit() -> u64 {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: `limit` is a valid structure for both calls.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 && limit.rlim_cur < limit.rlim_max
+        {
+            let raised = libc::rlimit {
+                rlim_cur: limit.rlim_max,
+                ..limit
+            };
+            if libc::setrlimit(libc::RLIMIT_NOFILE, &raised) == 0 {
+                limit = raised;
+            }
+        }
+    }
+    limit.rlim_cur
+}
+
+/// The effective user id of nodespy itself.
+pub(crate) fn effective_uid() -> u32 {
+    // SAFETY: the call has no arguments and can't fail.
+    unsafe { libc::geteuid() }
+}

@@ -1,0 +1,208 @@
+//! Starting a command that waits until it is watched before it runs.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+use super::checked;
+
+/// Who the command runs as when nodespy was started through sudo.
+#[derive(Debug, Clone)]
+pub(crate) struct RunAs {
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    pub(crate) user: String,
+    pub(crate) home: OsString,
+}
+
+/// A child that has not started its command yet, or is running it.
+#[derive(Debug)]
+pub(crate) struct Child {
+    pid: u32,
+    go: Option<File>,
+    failure: File,
+    status: Option<ExitStatus>,
+}
+
+impl Child {
+    /// Forks. The child waits for [`Self::start`] before it becomes `command`.
+    pub(crate) fn prepare(command: &[OsString], run_as: Option<&RunAs>) -> io::Result<Self> {
+        let program = find_program(&command[0])?;
+        let program = CString::new(program.as_bytes())?;
+        let arguments = c_strings(command.iter().map(OsString::as_os_str))?;
+        let environment = environment(run_as)?;
+        let user = run_as
+            .map(|run_as| CString::new(run_as.user.as_bytes()))
+            .transpose()?;
+        let argument_pointers = pointers(&arguments);
+        let environment_pointers = pointers(&environment);
+        let (go_read, go_write) = pipe()?;
+        let (failure_read, failure_write) = pipe()?;
+
+        // SAFETY: between fork and exec the child only makes async-signal-safe calls on memory
+        // prepared above (read, write, setgid, setuid, sigaction, execve, _exit); `initgroups`
+        // may allocate, which is safe because nodespy has one thread at this point.
+        let pid = checked(unsafe { libc::fork() }.into())?;
+        if pid == 0 {
+            // SAFETY: as above; the descriptors are open and the arrays end with a null pointer.
+            unsafe {
+                let mut byte = 0u8;
+                libc::close(go_write.as_raw_fd());
+                let got = libc::read(go_read.as_raw_fd(), (&raw mut byte).cast(), 1);
+                if got != 1 {
+                    libc::_exit(125);
+                }
+                for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGPIPE] {
+                    libc::signal(signal, libc::SIG_DFL);
+                }
+                let mut dropped = true;
+                if let (Some(run_as), Some(user)) = (run_as, &user) {
+                    dropped = libc::initgroups(user.as_ptr(), run_as.gid) == 0
+                        && libc::setgid(run_as.gid) == 0
+                        && libc::setuid(run_as.uid) == 0;
+                }
+                if dropped {
+                    libc::execve(
+                        program.as_ptr(),
+                        argument_pointers.as_ptr(),
+                        environment_pointers.as_ptr(),
+                    );
+                }
+                let error = *libc::__errno_location();
+                let bytes = error.to_ne_bytes();
+                libc::write(failure_write.as_raw_fd(), bytes.as_ptr().cast(), bytes.len());
+                libc::_exit(127);
+            }
+        }
+        Ok(Self {
+            pid: pid as u32,
+            go: Some(File::from(go_write)),
+            failure: File::from(failure_read),
+            status: None,
+        })
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Lets the child become its command; an error says why it could not.
+    pub(crate) fn start(&mut self) -> io::Result<()> {
+        let Some(mut go) = self.go.take() else {
+            return Ok(());
+        };
+        go.write_all(b"g")?;
+        drop(go);
+        let mut code = [0u8; 4];
+        match self.failure.read_exact(&mut code) {
+            // The pipe closes by itself when exec succeeds.
+            Err(_) => Ok(()),
+            Ok(()) => {
+                self.wait(true)?;
+                Err(io::Error::from_raw_os_error(i32::from_ne_bytes(code)))
+            }
+        }
+    }
+
+    /// The status of the command once it has ended. Waits for it when `block`.
+    pub(crate) fn wait(&mut self, block: bool) -> io::Result<Option<ExitStatus>> {
+        if self.status.is_some() {
+            return Ok(self.status);
+        }
+        let mut status = 0;
+        let flags = if block { 0 } else { libc::WNOHANG };
+        // SAFETY: `status` is a valid place for the answer; the pid is our own child's, which is
+        // not reaped before this call.
+        let pid = checked(
+            unsafe { libc::waitpid(self.pid as libc::pid_t, &mut status, flags) }.into(),
+        )?;
+        if pid != 0 {
+            self.status = Some(ExitStatus::from_raw(status));
+        }
+        Ok(self.status)
+    }
+
+    /// Sends a signal to the command, unless it has been reaped.
+    pub(crate) fn signal(&mut self, signal: i32) {
+        if matches!(self.wait(false), Ok(None)) {
+            // SAFETY: the child is not reaped, so its number is still its own.
+            unsafe { libc::kill(self.pid as libc::pid_t, signal) };
+        }
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // A child that was never started ends by itself when the pipe closes.
+        if self.go.take().is_some() {
+            let _ = self.wait(true);
+        }
+    }
+}
+
+fn environment(run_as: Option<&RunAs>) -> io::Result<Vec<CString>> {
+    let mut variables: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+    if let Some(run_as) = run_as {
+        for (name, value) in [
+            ("USER", OsStr::new(&run_as.user)),
+            ("LOGNAME", OsStr::new(&run_as.user)),
+            ("HOME", &run_as.home),
+        ] {
+            variables.retain(|(known, _)| known != name);
+            variables.push((name.into(), value.into()));
+        }
+    }
+    variables
+        .into_iter()
+        .map(|(name, value)| {
+            let mut entry = name.into_vec();
+            entry.push(b'=');
+            entry.extend_from_slice(value.as_bytes());
+            CString::new(entry).map_err(io::Error::from)
+        })
+        .collect()
+}
+
+fn find_program(name: &OsStr) -> io::Result<OsString> {
+    if name.as_bytes().contains(&b'/') {
+        return Ok(name.to_owned());
+    }
+    let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+    std::env::split_paths(&path)
+        .map(|folder| folder.join(name))
+        .find(|candidate| is_program(candidate))
+        .map(std::path::PathBuf::into_os_string)
+        .ok_or_else(|| io::Error::from_raw_os_error(libc::ENOENT))
+}
+
+fn is_program(path: &std::path::Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    path.metadata()
+        .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+}
+
+fn c_strings<'a>(items: impl Iterator<Item = &'a OsStr>) -> io::Result<Vec<CString>> {
+    items
+        .map(|item| CString::new(item.as_bytes()).map_err(io::Error::from))
+        .collect()
+}
+
+fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {
+    strings
+        .iter()
+        .map(|string| string.as_ptr())
+        .chain([std::ptr::null()])
+        .collect()
+}
+
+fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut fds = [0; 2];
+    // SAFETY: `fds` has room for the two descriptors.
+    checked(unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) }.into())?;
+    // SAFETY: the kernel gave us both just now; we are their only owner.
+    Ok(unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) })
+}

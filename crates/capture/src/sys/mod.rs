@@ -1,0 +1,22 @@
+//! Linux calls, each behind a safe function. All `unsafe` code of this crate is here.
+
+pub(crate) mod clock;
+pub(crate) mod files;
+pub(crate) mod fork;
+pub(crate) mod memory;
+pub(crate) mod perf_event;
+pub(crate) mod pidfd;
+pub(crate) mod registers;
+pub(crate) mod ring;
+pub(crate) mod signals;
+
+use std::io;
+
+/// The error of the last call, or the value it returned.
+fn checked(result: libc::c_long) -> io::Result<libc::c_long> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
+}

@@ -1,0 +1,140 @@
+//! What people call an application: its package, else its script.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::path::{Component, Path, PathBuf};
+
+use super::proc;
+use crate::sys::files::{Links, open_below, open_folder};
+
+/// The largest package.json that is read.
+const PACKAGE_LIMIT_BYTES: u64 = 4 << 20;
+
+/// What runs in a process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct App {
+    /// Package name or file name of the script.
+    pub(crate) name: String,
+    /// The script as it was given on the command line; none for a REPL, `-e` or standard input.
+    pub(crate) script: Option<String>,
+}
+
+/// What runs in process `pid`.
+pub(crate) fn app_of(pid: u32) -> App {
+    let arguments = proc::command_line(pid);
+    let Some(script) = script_of(&arguments) else {
+        let name = arguments
+            .first()
+            .map_or("node", String::as_str)
+            .rsplit('/')
+            .next()
+            .unwrap_or("node");
+        return App {
+            name: name.to_owned(),
+            script: None,
+        };
+    };
+    let name = package_name(pid, &script).unwrap_or_else(|| {
+        Path::new(&script)
+            .file_name()
+            .map_or_else(|| script.clone(), |name| name.to_string_lossy().into_owned())
+    });
+    App {
+        name,
+        script: Some(script),
+    }
+}
+
+/// The script among the arguments of a node process.
+fn script_of(arguments: &[String]) -> Option<String> {
+    // pm2 overwrites the whole line with one string: `node /app/server.js`.
+    if let [only] = arguments
+        && let Some((_, script)) = only.trim_end().split_once(' ')
+    {
+        return Some(script.to_owned());
+    }
+    let mut rest = arguments.iter().skip(1);
+    while let Some(argument) = rest.next() {
+        match argument.as_str() {
+            // Options that take the next argument.
+            "-r" | "--require" | "--import" | "--loader" | "--experimental-loader" | "-C"
+            | "--conditions" | "--input-type" | "--title" | "--stack-trace-limit" => {
+                rest.next();
+            }
+            "-e" | "--eval" | "-p" | "--print" | "-pe" | "-i" | "--interactive" | "-" => {
+                return None;
+            }
+            "--" => return rest.next().cloned(),
+            option if option.starts_with('-') => {}
+            script => return Some(script.to_owned()),
+        }
+    }
+    None
+}
+
+/// The name in the package.json nearest to the script, read inside the process's own root.
+fn package_name(pid: u32, script: &str) -> Option<String> {
+    let root = open_folder(&proc::path_of(pid, "root")).ok()?;
+    let script = if script.starts_with('/') {
+        PathBuf::from(script)
+    } else {
+        // The link's text is relative to the process's root for containers.
+        std::fs::read_link(proc::path_of(pid, "cwd")).ok()?.join(script)
+    };
+    let script = normalized(&script);
+    script
+        .ancestors()
+        .skip(1)
+        .take(6)
+        .find_map(|folder| read_package_name(&root, &folder.join("package.json")))
+}
+
+fn read_package_name(root: &OwnedFd, path: &Path) -> Option<String> {
+    let file: File = open_below(root, path, Links::InRoot).ok()?;
+    let mut text = Vec::new();
+    file.take(PACKAGE_LIMIT_BYTES).read_to_end(&mut text).ok()?;
+    let package: serde_json::Value = serde_json::from_slice(&text).ok()?;
+    let name = package.get("name")?.as_str()?;
+    (!name.is_empty() && name.len() <= 214).then(|| name.to_owned())
+}
+
+fn normalized(path: &Path) -> PathBuf {
+    let mut clean = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                clean.pop();
+            }
+            Component::CurDir => {}
+            other => clean.push(other),
+        }
+    }
+    clean
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn script(line: &str) -> Option<String> {
+        let arguments: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        script_of(&arguments)
+    }
+
+    #[test]
+    fn the_script_is_found_behind_options() {
+        assert_eq!(script("node app.js").as_deref(), Some("app.js"));
+        assert_eq!(
+            script("node --max-old-space-size=4096 -r dotenv/config src/app.js --port 3").as_deref(),
+            Some("src/app.js")
+        );
+        assert_eq!(script("node -e while(1);"), None);
+        assert_eq!(script("node"), None);
+        assert_eq!(script("node -- -odd.js").as_deref(), Some("-odd.js"));
+        assert_eq!(
+            script_of(&["node /app/server.js   ".to_owned()]).as_deref(),
+            Some("/app/server.js")
+        );
+    }
+}

@@ -1,0 +1,12 @@
+//! Processes: finding the Node ones, describing, launching and watching them.
+
+pub(crate) mod app;
+mod find;
+mod launch;
+pub(crate) mod node_version;
+pub mod proc;
+mod watch;
+
+pub use find::{NodeProcess, Permission, list_node_processes, looks_like_node, measure_cpu};
+pub use launch::{LaunchOptions, Launched};
+pub use watch::{Target, describe};

@@ -1,0 +1,304 @@
+//! What `/proc` says. Everything in it is text some process may have chosen: parsed leniently,
+//! never trusted to be UTF-8, bounded in size.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use nodespy_model::{FileIdentity, Mapping};
+
+/// Bit of CAP_SYS_PTRACE.
+pub const CAP_SYS_PTRACE: u32 = 19;
+/// Bit of CAP_SYS_ADMIN.
+pub const CAP_SYS_ADMIN: u32 = 21;
+/// Bit of CAP_SYSLOG.
+pub const CAP_SYSLOG: u32 = 34;
+/// Bit of CAP_PERFMON.
+pub const CAP_PERFMON: u32 = 38;
+/// Bit of CAP_IPC_LOCK.
+pub const CAP_IPC_LOCK: u32 = 14;
+
+/// The parts of `/proc/PID/status` we use.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Effective user.
+    pub uid: u32,
+    /// Process of the thread.
+    pub tgid: u32,
+    /// Parent process.
+    pub parent_pid: u32,
+    /// How many threads.
+    pub threads: u32,
+    /// Its number in the innermost pid namespace it lives in.
+    pub inner_pid: u32,
+    /// 0 none, 1 strict, 2 filter.
+    pub seccomp_mode: u32,
+    /// Effective capabilities.
+    pub capabilities: u64,
+    /// Whether it has ended but was not reaped.
+    pub is_zombie: bool,
+}
+
+impl Status {
+    /// Whether capability `bit`, or the one that implies it, is effective.
+    pub fn has_capability(&self, bit: u32) -> bool {
+        let implied = bit == CAP_PERFMON && self.capabilities & (1 << CAP_SYS_ADMIN) != 0;
+        implied || self.capabilities & (1 << bit) != 0
+    }
+}
+
+/// A path below `/proc/PID`.
+pub fn path_of(pid: u32, name: &str) -> PathBuf {
+    PathBuf::from(format!("/proc/{pid}/{name}"))
+}
+
+/// `/proc/PID/status`; none when there is no such process.
+pub fn read_status(pid: u32) -> Option<Status> {
+    let text = read_text(&path_of(pid, "status"), 64 << 10)?;
+    let mut status = Status::default();
+    for line in text.lines() {
+        let Some((key, value)) = line.split_once(':') else {
+            continue;
+        };
+        let mut words = value.split_whitespace();
+        let mut number = |at: usize| words.nth(at).and_then(|word| word.parse().ok()).unwrap_or(0);
+        match key {
+            "Uid" => status.uid = number(1),
+            "Tgid" => status.tgid = number(0),
+            "PPid" => status.parent_pid = number(0),
+            "Threads" => status.threads = number(0),
+            "Seccomp" => status.seccomp_mode = number(0),
+            "State" => status.is_zombie = value.trim_start().starts_with(['Z', 'X']),
+            "NSpid" => {
+                status.inner_pid = value
+                    .split_whitespace()
+                    .last()
+                    .and_then(|word| word.parse().ok())
+                    .unwrap_or(pid);
+            }
+            "CapEff" => {
+                status.capabilities = u64::from_str_radix(value.trim(), 16).unwrap_or(0);
+            }
+            _ => {}
+        }
+    }
+    if status.inner_pid == 0 {
+        status.inner_pid = pid;
+    }
+    Some(status)
+}
+
+/// When the process started, in clock ticks since boot: with the pid, its identity.
+pub fn start_time(pid: u32) -> Option<u64> {
+    let text = read_text(&path_of(pid, "stat"), 4096)?;
+    // The name in parentheses may hold anything, so fields are counted from its end.
+    let after_name = &text[text.rfind(')')? + 1..];
+    after_name.split_whitespace().nth(19)?.parse().ok()
+}
+
+/// The arguments of a process.
+pub fn command_line(pid: u32) -> Vec<String> {
+    let bytes = read_bytes(&path_of(pid, "cmdline"), 128 << 10).unwrap_or_default();
+    bytes
+        .split(|&byte| byte == 0)
+        .filter(|part| !part.is_empty())
+        .map(|part| String::from_utf8_lossy(part).into_owned())
+        .collect()
+}
+
+/// The name of a thread.
+pub fn thread_name(pid: u32, tid: u32) -> Option<String> {
+    let name = read_text(&path_of(pid, &format!("task/{tid}/comm")), 4096)?;
+    Some(name.trim_end_matches('\n').to_owned())
+}
+
+/// The threads of a process, the main one first.
+pub fn threads(pid: u32) -> Vec<u32> {
+    let mut tids: Vec<u32> = fs::read_dir(path_of(pid, "task"))
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect();
+    tids.sort_unstable_by_key(|&tid| (tid != pid, tid));
+    tids
+}
+
+/// Every process of the machine.
+pub fn processes() -> Vec<u32> {
+    let mut pids: Vec<u32> = fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect();
+    pids.sort_unstable();
+    pids
+}
+
+/// The children of a process, threads' children included.
+pub fn children(pid: u32) -> Vec<u32> {
+    threads(pid)
+        .into_iter()
+        .filter_map(|tid| read_text(&path_of(pid, &format!("task/{tid}/children")), 1 << 20))
+        .flat_map(|text| {
+            text.split_whitespace()
+                .filter_map(|word| word.parse().ok())
+                .collect::<Vec<u32>>()
+        })
+        .collect()
+}
+
+/// The code mappings of a process.
+pub fn code_mappings(pid: u32) -> std::io::Result<Vec<Mapping>> {
+    let text = fs::read(path_of(pid, "maps"))?;
+    Ok(String::from_utf8_lossy(&text)
+        .lines()
+        .filter_map(|line| parse_mapping(pid, line))
+        .filter(|(_, permissions)| permissions.as_bytes().get(2) == Some(&b'x'))
+        .map(|(mapping, _)| mapping)
+        .collect())
+}
+
+/// Where the file with this identity is mapped from its first byte.
+pub(crate) fn first_byte_of(pid: u32, file: &FileIdentity) -> Option<u64> {
+    let text = fs::read(path_of(pid, "maps")).ok()?;
+    String::from_utf8_lossy(&text)
+        .lines()
+        .filter_map(|line| parse_mapping(pid, line))
+        .map(|(mapping, _)| mapping)
+        .find(|mapping| {
+            mapping.file_offset == 0
+                && mapping.file.inode == file.inode
+                && mapping.file.device == file.device
+        })
+        .map(|mapping| mapping.start)
+}
+
+/// A line of `/proc/PID/maps` and its permissions.
+fn parse_mapping(pid: u32, line: &str) -> Option<(Mapping, &str)> {
+    let mut rest = line;
+    let mut field = || {
+        let trimmed = rest.trim_start_matches(' ');
+        let end = trimmed.find(' ').unwrap_or(trimmed.len());
+        let (word, after) = trimmed.split_at(end);
+        rest = after;
+        word
+    };
+    let (start, end) = field().split_once('-')?;
+    let permissions = field();
+    let offset = field();
+    let (major, minor) = field().split_once(':')?;
+    let inode = field();
+    let hex = |text: &str| u64::from_str_radix(text, 16).ok();
+    let mapping = Mapping {
+        pid,
+        start: hex(start)?,
+        end: hex(end)?,
+        file_offset: hex(offset)?,
+        path: rest.trim_start_matches(' ').to_owned(),
+        file: FileIdentity {
+            device: (hex(major)? as u32, hex(minor)? as u32),
+            inode: inode.parse().ok()?,
+            build_id: Vec::new(),
+        },
+        time: 0,
+    };
+    Some((mapping, permissions))
+}
+
+/// The CPUs that are on.
+pub fn online_cpus() -> Vec<u32> {
+    let text = read_text(Path::new("/sys/devices/system/cpu/online"), 4096).unwrap_or_default();
+    let cpus = parse_cpu_list(&text);
+    if cpus.is_empty() { vec![0] } else { cpus }
+}
+
+fn parse_cpu_list(text: &str) -> Vec<u32> {
+    text.trim()
+        .split(',')
+        .filter_map(|part| {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let range = first.parse::<u32>().ok()?..=last.parse::<u32>().ok()?;
+            (range.end() - range.start() < 65_536).then_some(range)
+        })
+        .flatten()
+        .collect()
+}
+
+/// `kernel.perf_event_paranoid`.
+pub fn perf_event_paranoid() -> Option<i32> {
+    sysctl("perf_event_paranoid")
+}
+
+/// A number of `/proc/sys/kernel`.
+pub fn sysctl(name: &str) -> Option<i32> {
+    let path = Path::new("/proc/sys/kernel").join(name);
+    read_text(&path, 64)?.trim().parse().ok()
+}
+
+/// The name of this machine.
+pub fn host_name() -> String {
+    read_text(Path::new("/proc/sys/kernel/hostname"), 4096)
+        .map(|name| name.trim().to_owned())
+        .unwrap_or_default()
+}
+
+/// The user of a uid, or the number itself.
+pub fn user_name(uid: u32) -> String {
+    let accounts = read_text(Path::new("/etc/passwd"), 1 << 20).unwrap_or_default();
+    accounts
+        .lines()
+        .find_map(|line| {
+            let mut fields = line.split(':');
+            let name = fields.next()?;
+            (fields.nth(1)?.parse() == Ok(uid)).then(|| name.to_owned())
+        })
+        .unwrap_or_else(|| uid.to_string())
+}
+
+fn read_bytes(path: &Path, limit_bytes: u64) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    fs::File::open(path)
+        .ok()?
+        .take(limit_bytes)
+        .read_to_end(&mut bytes)
+        .ok()?;
+    Some(bytes)
+}
+
+fn read_text(path: &Path, limit_bytes: u64) -> Option<String> {
+    read_bytes(path, limit_bytes).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mapping_with_spaces_in_its_path_is_whole() {
+        let line = "00b72000-025fe000 r-xp 00772000 00:27 10429582                 /usr/bin/my node (deleted)";
+        let (mapping, permissions) = parse_mapping(7, line).unwrap();
+        assert_eq!(permissions, "r-xp");
+        assert_eq!(mapping.path, "/usr/bin/my node (deleted)");
+        assert_eq!(mapping.file.device, (0, 0x27));
+        assert_eq!(mapping.file.inode, 10_429_582);
+        assert_eq!((mapping.start, mapping.file_offset), (0xb7_2000, 0x77_2000));
+    }
+
+    #[test]
+    fn our_own_process_is_described() {
+        let pid = std::process::id();
+        let status = read_status(pid).unwrap();
+        assert_eq!(status.tgid, pid);
+        assert!(start_time(pid).unwrap() > 0);
+        assert!(threads(pid).contains(&pid));
+        assert!(!code_mappings(pid).unwrap().is_empty());
+        assert!(!command_line(pid).is_empty());
+    }
+
+    #[test]
+    fn cpu_lists_are_read() {
+        assert_eq!(parse_cpu_list("0-2,5\n"), [0, 1, 2, 5]);
+        assert_eq!(parse_cpu_list("7-3"), []);
+        assert_eq!(parse_cpu_list("0-4294967295"), []);
+    }
+}

@@ -1,0 +1,76 @@
+//! One process to record, held so that another with the same number is never taken for it.
+
+use nodespy_model::{Nanoseconds, Process};
+
+use super::{app, node_version, proc};
+use crate::error::CaptureError;
+use crate::sys::files::open_kernel_link;
+use crate::sys::pidfd::PidFd;
+
+/// A process to record.
+#[derive(Debug)]
+pub struct Target {
+    pid: u32,
+    start_time: u64,
+    pidfd: Option<PidFd>,
+    cpu_time_at_start: Nanoseconds,
+}
+
+impl Target {
+    /// Takes hold of process `pid`. A thread's number is taken for its process's.
+    pub fn hold(pid: u32) -> Result<Self, CaptureError> {
+        let status = proc::read_status(pid).ok_or(CaptureError::NoSuchProcess { pid })?;
+        if status.is_zombie {
+            return Err(CaptureError::Gone { pid });
+        }
+        let pid = if status.tgid == 0 { pid } else { status.tgid };
+        let start_time = proc::start_time(pid).ok_or(CaptureError::Gone { pid })?;
+        Ok(Self {
+            pid,
+            start_time,
+            pidfd: PidFd::open(pid).ok(),
+            cpu_time_at_start: crate::process_cpu_time(pid).unwrap_or(0),
+        })
+    }
+
+    /// Its number.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Whether it has ended.
+    pub fn has_ended(&self) -> bool {
+        match &self.pidfd {
+            Some(pidfd) => pidfd.has_ended(),
+            None => proc::start_time(self.pid) != Some(self.start_time),
+        }
+    }
+
+    /// CPU time it has used since it was taken hold of; none when it is gone.
+    pub fn cpu_time(&self) -> Option<Nanoseconds> {
+        let now = crate::process_cpu_time(self.pid)?;
+        (!self.has_ended()).then(|| now.saturating_sub(self.cpu_time_at_start))
+    }
+
+    pub(crate) fn raw_fd(&self) -> Option<i32> {
+        self.pidfd.as_ref().map(PidFd::as_raw_fd)
+    }
+}
+
+/// What is known of a process now; none when it is gone.
+pub fn describe(pid: u32) -> Option<Process> {
+    let status = proc::read_status(pid)?;
+    let is_node = super::looks_like_node(pid);
+    let node_version = is_node
+        .then(|| open_kernel_link(&proc::path_of(pid, "exe")).ok())
+        .flatten()
+        .and_then(node_version::node_version_of);
+    Some(Process {
+        pid,
+        parent_pid: status.parent_pid,
+        name: app::app_of(pid).name,
+        command: proc::command_line(pid).join(" "),
+        node_version,
+        ..Default::default()
+    })
+}

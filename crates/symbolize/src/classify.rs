@@ -1,0 +1,129 @@
+//! What kind of code a name belongs to, and what a thread is for.
+
+use nodespy_model::{Category, ThreadRole};
+
+/// Pieces of names of V8's garbage collector (seen in node 16 to 26).
+const GC_NAMES: [&str; 22] = [
+    "Heap::CollectGarbage",
+    "Heap::CollectAllGarbage",
+    "Heap::PerformGarbageCollection",
+    "Heap::PerformHeapLimitIncrease",
+    "HeapAllocator::CollectGarbage",
+    "Heap::Scavenge",
+    "Heap::MarkCompact",
+    "Scaveng",
+    "MarkCompactCollector",
+    "MinorMarkSweepCollector",
+    "MinorMarkCompactCollector",
+    "ConcurrentMarking",
+    "ConcurrentUnifiedHeapMarking",
+    "IncrementalMarking",
+    "MarkingVisitor",
+    "Sweeper::",
+    "SweeperJob",
+    "Evacuator",
+    "PageEvacuationJob",
+    "PointersUpdatingJob",
+    "GCTracer",
+    "RememberedSetUpdatingItem",
+];
+
+/// The category of a JavaScript file.
+pub(crate) fn category_of_file(file: &str) -> Category {
+    if file.starts_with("node:") || file.starts_with("internal/") {
+        Category::NodeCore
+    } else if file.contains("/node_modules/") || file.starts_with("node_modules/") {
+        Category::Dependency
+    } else if file.starts_with("wasm:") {
+        Category::Wasm
+    } else {
+        Category::App
+    }
+}
+
+/// The category of a native function.
+pub(crate) fn category_of_native(name: &str) -> Category {
+    if name.starts_with("Builtins_") {
+        return Category::Builtin;
+    }
+    let is_v8 = name.contains("v8::internal::") || name.contains("cppgc::internal::");
+    if is_v8 && GC_NAMES.iter().any(|part| name.contains(part)) {
+        return Category::Gc;
+    }
+    Category::Native
+}
+
+/// What a thread is for, by the functions nearest to its root, outermost first.
+pub(crate) fn role_of_roots<'a>(roots: impl Iterator<Item = &'a str>) -> Option<ThreadRole> {
+    roots.take(8).find_map(|name| {
+        if name.contains("node::worker::Worker::") {
+            Some(ThreadRole::Worker)
+        } else if name == "worker" || name == "uv__worker" {
+            // libuv's src/threadpool.c.
+            Some(ThreadRole::Pool)
+        } else if name.contains("PlatformWorkerThread")
+            || name.contains("WorkerThreadsTaskRunner")
+            || name.contains("v8::platform::")
+        {
+            Some(ThreadRole::Platform)
+        } else if name == "main" || name.starts_with("node::Start") {
+            Some(ThreadRole::Main)
+        } else {
+            None
+        }
+    })
+}
+
+/// What a thread is for, by the name the kernel knows (node 22 to 26; older ones say `node`).
+pub(crate) fn role_of_name(name: &str) -> ThreadRole {
+    match name {
+        "libuv-worker" => ThreadRole::Pool,
+        "V8Worker" | "node-V8Worker" | "DelayedTaskSche" => ThreadRole::Platform,
+        "WorkerThread" => ThreadRole::Worker,
+        "MainThread" | "node-MainThread" => ThreadRole::Main,
+        _ => ThreadRole::Other,
+    }
+}
+
+/// A better name for a thread that only carries its process's.
+pub(crate) fn name_for_role(role: ThreadRole) -> Option<&'static str> {
+    match role {
+        ThreadRole::Pool => Some("libuv-worker"),
+        ThreadRole::Platform => Some("V8Worker"),
+        ThreadRole::Worker => Some("WorkerThread"),
+        ThreadRole::Main | ThreadRole::Other => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_and_functions_have_categories() {
+        assert_eq!(category_of_file("node:internal/timers"), Category::NodeCore);
+        assert_eq!(
+            category_of_file("/app/node_modules/lodash/x.js"),
+            Category::Dependency
+        );
+        assert_eq!(category_of_file("/app/server.js"), Category::App);
+        assert_eq!(category_of_native("Builtins_ArrayMap"), Category::Builtin);
+        assert_eq!(
+            category_of_native("v8::internal::ScavengerCollector::CollectGarbage"),
+            Category::Gc
+        );
+        assert_eq!(
+            category_of_native("myapp::Scavenger::run"),
+            Category::Native
+        );
+    }
+
+    #[test]
+    fn threads_are_known_by_their_roots() {
+        let pool = ["clone3", "start_thread", "worker", "uv__work_done"];
+        assert_eq!(role_of_roots(pool.into_iter()), Some(ThreadRole::Pool));
+        let main = ["_start", "__libc_start_main", "main", "node::Start"];
+        assert_eq!(role_of_roots(main.into_iter()), Some(ThreadRole::Main));
+        assert_eq!(role_of_roots(["clone3"].into_iter()), None);
+    }
+}

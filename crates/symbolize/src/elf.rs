@@ -1,0 +1,252 @@
+//! ELF files: where their segments go, their unwind tables, symbols and build-id.
+//!
+//! Files are read section by section and never mapped: a container that truncates its binary
+//! while we look at it must not end us with SIGBUS.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+
+use nodespy_model::ImageBytes;
+use object::elf::{PF_X, PT_LOAD, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE};
+use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
+use object::{Endianness, Object, ObjectSection, ObjectSymbol, ReadCache, ReadRef, SymbolFlags};
+
+/// No section larger than this is read (node 26's largest that we use has 12 MB).
+const SECTION_LIMIT_BYTES: u64 = 1 << 30;
+/// No table with more symbols than this is used.
+const SYMBOL_LIMIT: usize = 20_000_000;
+
+/// A piece of the file that is loaded into memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Segment {
+    file_offset: u64,
+    file_size: u64,
+    address: u64,
+}
+
+/// A section's bytes and the address it is linked to.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Section {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) address: u64,
+}
+
+/// What unwinding needs of an ELF file.
+#[derive(Debug, Default)]
+pub(crate) struct UnwindSections {
+    pub(crate) eh_frame: Section,
+    pub(crate) eh_frame_hdr: Option<Section>,
+    pub(crate) text_address: u64,
+    pub(crate) got_address: u64,
+}
+
+/// The head of an ELF file.
+#[derive(Debug, Default)]
+pub(crate) struct Elf {
+    segments: Vec<Segment>,
+    pub(crate) build_id: Vec<u8>,
+    pub(crate) unwind: Option<UnwindSections>,
+}
+
+/// The names of an ELF file's functions.
+#[derive(Debug, Default)]
+pub(crate) struct Symbols {
+    /// Sorted by address, one per address.
+    entries: Vec<SymbolEntry>,
+    names: Vec<u8>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct SymbolEntry {
+    address: u64,
+    size: u64,
+    name_start: u32,
+    name_length: u32,
+    rank: u8,
+}
+
+impl Elf {
+    /// Reads the head and the unwind tables; none when this is no 64-bit ELF file.
+    pub(crate) fn read(bytes: &mut ImageBytes) -> Option<Self> {
+        match bytes {
+            ImageBytes::File(file) => {
+                let cache = ReadCache::new(rewound(file)?);
+                Self::parse(&cache)
+            }
+            ImageBytes::Memory(bytes) => Self::parse(bytes.as_slice()),
+        }
+    }
+
+    fn parse<'data, R: ReadRef<'data>>(data: R) -> Option<Self> {
+        let file: ElfFile64<'data, Endianness, R> = ElfFile64::parse(data).ok()?;
+        let endian = file.endian();
+        let segments = file
+            .elf_header()
+            .program_headers(endian, data)
+            .ok()?
+            .iter()
+            .filter(|header| header.p_type(endian) == PT_LOAD)
+            .filter(|header| header.p_flags(endian).0 & PF_X.0 != 0)
+            .map(|header| Segment {
+                file_offset: header.p_offset(endian),
+                file_size: header.p_filesz(endian),
+                address: header.p_vaddr(endian),
+            })
+            .collect();
+        let address_of = |name| file.section_by_name(name).map_or(0, |section| section.address());
+        let unwind = section(&file, ".eh_frame").map(|eh_frame| UnwindSections {
+            eh_frame,
+            eh_frame_hdr: section(&file, ".eh_frame_hdr"),
+            text_address: address_of(".text"),
+            got_address: address_of(".got"),
+        });
+        Some(Self {
+            segments,
+            build_id: file.build_id().ok().flatten().unwrap_or(&[]).to_vec(),
+            unwind,
+        })
+    }
+
+    /// The address something at this offset of the file is linked to. Node 20 and later map
+    /// their embedded builtins twice: both places have the same offset, and so the same address.
+    pub(crate) fn address_of_offset(&self, file_offset: u64) -> Option<u64> {
+        self.segments
+            .iter()
+            .find(|segment| {
+                file_offset
+                    .checked_sub(segment.file_offset)
+                    .is_some_and(|inside| inside < segment.file_size)
+            })
+            .map(|segment| {
+                segment
+                    .address
+                    .wrapping_add(file_offset - segment.file_offset)
+            })
+    }
+}
+
+impl Symbols {
+    /// The symbols of a file: `.symtab` where it was not stripped, and `.dynsym`.
+    pub(crate) fn read(bytes: &mut ImageBytes) -> Self {
+        let mut symbols = Self::default();
+        match bytes {
+            ImageBytes::File(file) => {
+                if let Some(file) = rewound(file) {
+                    symbols.add(&ReadCache::new(file));
+                }
+            }
+            ImageBytes::Memory(bytes) => symbols.add(bytes.as_slice()),
+        }
+        symbols.finish();
+        symbols
+    }
+
+    /// The symbols of a separate debug file with this build-id; empty when it has another.
+    pub(crate) fn read_debug_file(file: File, build_id: &[u8]) -> Self {
+        let cache = ReadCache::new(file);
+        let matches = ElfFile64::<Endianness, _>::parse(&cache)
+            .ok()
+            .and_then(|file| file.build_id().ok().flatten().map(|found| found == build_id))
+            .unwrap_or(false);
+        let mut symbols = Self::default();
+        if matches {
+            symbols.add(&cache);
+            symbols.finish();
+        }
+        symbols
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    fn add<'data, R: ReadRef<'data>>(&mut self, data: R) {
+        let Ok(file) = ElfFile64::<'data, Endianness, R>::parse(data) else {
+            return;
+        };
+        for symbol in file.symbols().chain(file.dynamic_symbols()).take(SYMBOL_LIMIT) {
+            let SymbolFlags::Elf { st_info, .. } = symbol.flags() else {
+                continue;
+            };
+            let rank = match st_info.st_type() {
+                STT_FUNC | STT_GNU_IFUNC => 2,
+                // Assembly without types; V8's embedded builtins are of this kind in some builds.
+                STT_NOTYPE => 1,
+                _ => continue,
+            };
+            if symbol.is_undefined() || symbol.address() == 0 {
+                continue;
+            }
+            let Ok(name) = symbol.name_bytes() else {
+                continue;
+            };
+            if name.is_empty() || name.len() > 64 << 10 {
+                continue;
+            }
+            let Ok(name_start) = u32::try_from(self.names.len()) else {
+                return;
+            };
+            self.names.extend_from_slice(name);
+            self.entries.push(SymbolEntry {
+                address: symbol.address(),
+                size: symbol.size(),
+                name_start,
+                name_length: name.len() as u32,
+                rank: rank * 2 + u8::from(symbol.is_global()),
+            });
+        }
+    }
+
+    fn finish(&mut self) {
+        // Of several names for one address keep a sized, typed, global one.
+        self.entries.sort_unstable_by_key(|entry| {
+            (
+                entry.address,
+                std::cmp::Reverse((entry.size > 0, entry.rank)),
+                entry.name_start,
+            )
+        });
+        self.entries.dedup_by_key(|entry| entry.address);
+        self.entries.shrink_to_fit();
+    }
+
+    /// The symbol that covers `address`.
+    pub(crate) fn at(&self, address: u64) -> Option<&str> {
+        let after = self.entries.partition_point(|entry| entry.address <= address);
+        // A label inside a function (size 0) hides nothing: look a few entries back for one
+        // whose size says it covers the address.
+        let nearby = &self.entries[after.saturating_sub(16)..after];
+        let covering = nearby
+            .iter()
+            .rev()
+            .find(|entry| address - entry.address < entry.size);
+        let found = covering.or_else(|| {
+            nearby
+                .last()
+                .filter(|entry| entry.size == 0 && address - entry.address < 1 << 20)
+        })?;
+        let start = found.name_start as usize;
+        std::str::from_utf8(&self.names[start..start + found.name_length as usize]).ok()
+    }
+}
+
+fn section<'data, R: ReadRef<'data>>(
+    file: &ElfFile64<'data, Endianness, R>,
+    name: &str,
+) -> Option<Section> {
+    let section = file.section_by_name(name)?;
+    let (_, size) = section.file_range()?;
+    if size > SECTION_LIMIT_BYTES {
+        return None;
+    }
+    Some(Section {
+        bytes: section.data().ok()?.to_vec(),
+        address: section.address(),
+    })
+}
+
+fn rewound(file: &File) -> Option<impl Read + Seek + use<>> {
+    let mut file = file.try_clone().ok()?;
+    file.seek(SeekFrom::Start(0)).ok()?;
+    Some(file)
+}

@@ -1,0 +1,115 @@
+//! A mapped file: its unwind rules while samples come in, its names at the end.
+
+use nodespy_model::{FastMap, FileIdentity, ImageBytes, Mapping, Origin};
+
+use crate::elf::{Elf, Symbols};
+use crate::unwind::cfi::{Cfi, Rule};
+
+/// How many unwind rules of one image are remembered before the memory is given back.
+const RULE_LIMIT: usize = 1 << 20;
+
+/// A file that is mapped as code in some process.
+#[derive(Debug)]
+pub(crate) struct Image {
+    /// The last part of its path, for `[node+0x1234]`.
+    pub(crate) name: String,
+    /// The process it was first seen in.
+    pid: u32,
+    bytes: Option<ImageBytes>,
+    elf: Option<Elf>,
+    cfi: Option<Cfi>,
+    rules: FastMap<u64, Rule>,
+    symbols: Option<Symbols>,
+    /// Why it has no names, to be said if a frame of it is seen.
+    pub(crate) refused: Option<String>,
+}
+
+/// What makes two mappings the same image.
+pub(crate) type ImageKey = (String, FileIdentity);
+
+impl Image {
+    /// Opens the file behind a mapping through `origin`.
+    pub(crate) fn open(mapping: &Mapping, origin: &dyn Origin) -> Self {
+        let name = mapping
+            .path
+            .trim_end_matches(" (deleted)")
+            .rsplit('/')
+            .next()
+            .unwrap_or_default()
+            .to_owned();
+        let mut image = Self {
+            name,
+            pid: mapping.pid,
+            bytes: None,
+            elf: None,
+            cfi: None,
+            rules: FastMap::default(),
+            symbols: None,
+            refused: None,
+        };
+        match origin.open_image(mapping) {
+            Ok(mut bytes) => {
+                image.elf = Elf::read(&mut bytes);
+                image.cfi = image
+                    .elf
+                    .as_mut()
+                    .and_then(|elf| elf.unwind.take())
+                    .map(Cfi::new);
+                image.bytes = Some(bytes);
+                if image.elf.is_none() {
+                    image.refused = Some("it is not an ELF file".to_owned());
+                }
+            }
+            Err(refused) => image.refused = Some(refused.why),
+        }
+        image
+    }
+
+    /// The address an offset of the file is linked to; the offset itself when not known.
+    pub(crate) fn address_of_offset(&self, file_offset: u64) -> u64 {
+        self.elf
+            .as_ref()
+            .and_then(|elf| elf.address_of_offset(file_offset))
+            .unwrap_or(file_offset)
+    }
+
+    /// How to find the caller of the code at `address`.
+    pub(crate) fn rule_at(&mut self, address: u64) -> Rule {
+        let Some(cfi) = &mut self.cfi else {
+            return Rule::NoTable;
+        };
+        if let Some(rule) = self.rules.get(&address) {
+            return *rule;
+        }
+        if self.rules.len() >= RULE_LIMIT {
+            self.rules.clear();
+        }
+        let rule = cfi.rule_at(address);
+        self.rules.insert(address, rule);
+        rule
+    }
+
+    /// The unwind tables, for rules that have to be evaluated each time.
+    pub(crate) fn cfi(&mut self) -> Option<&mut Cfi> {
+        self.cfi.as_mut()
+    }
+
+    /// The symbol at `address`, mangled.
+    pub(crate) fn symbol_at(&mut self, address: u64, origin: &dyn Origin) -> Option<&str> {
+        if self.symbols.is_none() {
+            self.symbols = Some(self.read_symbols(origin));
+        }
+        self.symbols.as_ref().and_then(|symbols| symbols.at(address))
+    }
+
+    fn read_symbols(&mut self, origin: &dyn Origin) -> Symbols {
+        let build_id = self.elf.as_ref().map_or(&[][..], |elf| &elf.build_id);
+        let separate = origin
+            .open_debug_file(self.pid, build_id)
+            .map(|file| Symbols::read_debug_file(file, build_id))
+            .filter(|symbols| !symbols.is_empty());
+        separate
+            .or_else(|| self.bytes.as_mut().map(Symbols::read))
+            .unwrap_or_default()
+    }
+}

@@ -1,0 +1,247 @@
+//! `jit-PID.dump`: binary records with times, written by `node --perf-prof`.
+//!
+//! Layout: tools/perf/Documentation/jitdump-specification.txt of the Linux sources, version 1.
+//! The code bytes in it are skipped; only what was asked for is kept.
+
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+
+use nodespy_model::{JitFile, NameSource, Nanoseconds};
+
+use super::{GrowthMarks, JitNames};
+
+const MAGIC: u32 = 0x4a69_5444;
+const CODE_LOAD: u32 = 0;
+const CODE_MOVE: u32 = 1;
+const DEBUG_INFO: u32 = 2;
+const CODE_CLOSE: u32 = 3;
+/// No dump is read further than this.
+const DUMP_LIMIT_BYTES: u64 = 8 << 30;
+/// Records with larger fixed parts or names are skipped.
+const NAME_LIMIT_BYTES: usize = 16 << 10;
+/// Debug information of one function beyond this is skipped.
+const DEBUG_LIMIT_BYTES: usize = 16 << 20;
+
+pub(super) fn read(
+    file: &mut JitFile,
+    wanted: &[u64],
+    _marks: &GrowthMarks,
+) -> io::Result<JitNames> {
+    file.file.seek(SeekFrom::Start(0))?;
+    let mut names = JitNames::new(NameSource::Jitdump);
+    let input = BufReader::with_capacity(1 << 18, file.file.by_ref().take(DUMP_LIMIT_BYTES));
+    if !parse(input, wanted, &mut names)? {
+        names
+            .remarks
+            .push(format!("{} is not a jitdump of this machine", file.path));
+    }
+    Ok(names)
+}
+
+/// Code that was loaded, to be found again when it moves.
+struct Loaded {
+    index: u64,
+    size: u64,
+    name: String,
+}
+
+/// Reads records; false when the head is not that of a jitdump.
+fn parse(mut input: impl Read, wanted: &[u64], names: &mut JitNames) -> io::Result<bool> {
+    let mut head = [0u8; 40];
+    if input.read_exact(&mut head).is_err() || u32_at(&head, 0) != MAGIC {
+        return Ok(false);
+    }
+    let extra = u64::from(u32_at(&head, 8)).saturating_sub(head.len() as u64);
+    skip(&mut input, extra)?;
+    let mut lines: Vec<(u64, u32)> = Vec::new();
+    let mut loaded: Vec<Loaded> = Vec::new();
+    loop {
+        let mut record = [0u8; 16];
+        if input.read_exact(&mut record).is_err() {
+            return Ok(true);
+        }
+        let kind = u32_at(&record, 0);
+        let size = u64::from(u32_at(&record, 4)).saturating_sub(16);
+        let time = u64_at(&record, 8);
+        match kind {
+            CODE_LOAD => {
+                let used = read_load(&mut input, size, time, &lines, wanted, names, &mut loaded)?;
+                skip(&mut input, size - used)?;
+                lines.clear();
+            }
+            CODE_MOVE => {
+                let used = read_move(&mut input, size, time, wanted, names, &loaded)?;
+                skip(&mut input, size - used)?;
+            }
+            DEBUG_INFO if size <= DEBUG_LIMIT_BYTES as u64 => {
+                let mut body = vec![0; size as usize];
+                if input.read_exact(&mut body).is_err() {
+                    return Ok(true);
+                }
+                lines = read_lines(&body);
+            }
+            CODE_CLOSE => return Ok(true),
+            _ => skip(&mut input, size)?,
+        }
+        if size == 0 && kind > CODE_CLOSE {
+            // Not a record anybody writes: the rest of the file can't be trusted.
+            return Ok(true);
+        }
+    }
+}
+
+fn read_load(
+    input: &mut impl Read,
+    size: u64,
+    time: Nanoseconds,
+    lines: &[(u64, u32)],
+    wanted: &[u64],
+    names: &mut JitNames,
+    loaded: &mut Vec<Loaded>,
+) -> io::Result<u64> {
+    let mut fixed = [0u8; 40];
+    if size < fixed.len() as u64 || input.read_exact(&mut fixed).is_err() {
+        return Ok(0);
+    }
+    let (start, code_size, index) = (u64_at(&fixed, 16), u64_at(&fixed, 24), u64_at(&fixed, 32));
+    let name_size = (size - 40).saturating_sub(code_size).min(NAME_LIMIT_BYTES as u64);
+    let mut name = vec![0; name_size as usize];
+    input.read_exact(&mut name)?;
+    let end = memchr::memchr(0, &name).unwrap_or(name.len());
+    let text = String::from_utf8_lossy(&name[..end]).into_owned();
+    let line_at = |address: u64| {
+        let after = lines.partition_point(|(at, _)| *at <= address);
+        after.checked_sub(1).map_or(0, |at| lines[at].1)
+    };
+    names.add(wanted, start, start.saturating_add(code_size), time, &text, line_at);
+    if loaded.len() < 1 << 20 {
+        loaded.push(Loaded {
+            index,
+            size: code_size,
+            name: text,
+        });
+    }
+    Ok(40 + name_size)
+}
+
+fn read_move(
+    input: &mut impl Read,
+    size: u64,
+    time: Nanoseconds,
+    wanted: &[u64],
+    names: &mut JitNames,
+    loaded: &[Loaded],
+) -> io::Result<u64> {
+    let mut fixed = [0u8; 48];
+    if size < fixed.len() as u64 || input.read_exact(&mut fixed).is_err() {
+        return Ok(0);
+    }
+    let (start, index) = (u64_at(&fixed, 24), u64_at(&fixed, 40));
+    if let Some(code) = loaded.iter().rev().find(|code| code.index == index) {
+        names.add(wanted, start, start.saturating_add(code.size), time, &code.name, |_| 0);
+    }
+    Ok(48)
+}
+
+/// Address and line of each place of the function that is loaded next, sorted by address.
+fn read_lines(body: &[u8]) -> Vec<(u64, u32)> {
+    let mut lines = Vec::new();
+    let count = body.get(8..16).map_or(0, |bytes| u64_at(bytes, 0));
+    let mut rest = body.get(16..).unwrap_or_default();
+    for _ in 0..count {
+        let Some((fixed, after)) = rest.split_at_checked(16) else {
+            break;
+        };
+        let Some(name_end) = memchr::memchr(0, after) else {
+            break;
+        };
+        lines.push((u64_at(fixed, 0), u32_at(fixed, 8)));
+        rest = &after[name_end + 1..];
+    }
+    lines.sort_unstable();
+    lines
+}
+
+fn skip(input: &mut impl Read, length: u64) -> io::Result<()> {
+    io::copy(&mut input.take(length), &mut io::sink()).map(|_| ())
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
+
+/// Runs the parser on any bytes.
+pub fn parse_for_fuzzing(bytes: &[u8]) {
+    let mut names = JitNames::new(NameSource::Jitdump);
+    let _ = parse(bytes, &[0x1000, 0x2000], &mut names);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(kind: u32, time: u64, body: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        bytes.extend_from_slice(&kind.to_ne_bytes());
+        bytes.extend_from_slice(&(16 + body.len() as u32).to_ne_bytes());
+        bytes.extend_from_slice(&time.to_ne_bytes());
+        bytes.extend_from_slice(body);
+        bytes
+    }
+
+    fn load(start: u64, index: u64, name: &str, code: &[u8]) -> Vec<u8> {
+        let mut body = vec![0; 8];
+        for number in [start, start, code.len() as u64, index] {
+            body.extend_from_slice(&number.to_ne_bytes());
+        }
+        body.extend_from_slice(name.as_bytes());
+        body.push(0);
+        body.extend_from_slice(code);
+        body
+    }
+
+    fn dump() -> Vec<u8> {
+        let mut bytes = MAGIC.to_ne_bytes().to_vec();
+        bytes.extend_from_slice(&1u32.to_ne_bytes());
+        bytes.extend_from_slice(&40u32.to_ne_bytes());
+        bytes.resize(40, 0);
+        let mut lines = vec![0; 8];
+        lines.extend_from_slice(&2u64.to_ne_bytes());
+        for (address, line) in [(0x1000u64, 3u32), (0x1008, 4)] {
+            lines.extend_from_slice(&address.to_ne_bytes());
+            lines.extend_from_slice(&line.to_ne_bytes());
+            lines.extend_from_slice(&0u32.to_ne_bytes());
+            lines.extend_from_slice(b"/a.js\0");
+        }
+        bytes.extend(record(DEBUG_INFO, 10, &lines));
+        bytes.extend(record(CODE_LOAD, 10, &load(0x1000, 0, "JS:*f /a.js:2:1", &[0xcc; 16])));
+        bytes.extend(record(CODE_LOAD, 90, &load(0x1000, 1, "JS:*g /a.js:9:1", &[0xcc; 16])));
+        let mut moved = vec![0; 8];
+        for number in [0x1000, 0x1000, 0x2000, 16, 1u64] {
+            moved.extend_from_slice(&number.to_ne_bytes());
+        }
+        bytes.extend(record(CODE_MOVE, 95, &moved));
+        bytes
+    }
+
+    #[test]
+    fn code_is_named_by_time_with_its_line() {
+        let mut names = JitNames::new(NameSource::Jitdump);
+        assert!(parse(&dump()[..], &[0x1009, 0x2001], &mut names).unwrap());
+        let (name, line) = names.at(0x1009, 50).unwrap();
+        assert_eq!((name.name.as_str(), line), ("f", 4));
+        assert_eq!(names.at(0x1009, 92).unwrap().0.name, "g");
+        assert_eq!(names.at(0x2001, 99).unwrap().0.name, "g");
+    }
+
+    #[test]
+    fn any_cut_of_a_dump_is_read_as_far_as_it_goes() {
+        let whole = dump();
+        for length in 0..whole.len() {
+            parse_for_fuzzing(&whole[..length]);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Who names JIT code: a list of sources, asked in order.
+//!
+//! A source is told which addresses were seen when the recording ends and answers for an address
+//! at a time. Sources that must answer while the process runs (V8's heap) will name frames as
+//! samples come in; they come before these.
+
+use nodespy_model::{FastMap, JitFile, JitFileKind, NameSource, Nanoseconds};
+
+pub(crate) mod jitdump;
+pub(crate) mod name;
+pub(crate) mod perf_map;
+
+use name::JitName;
+
+/// What a source knows of an address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct JitEntry {
+    /// From when on it holds.
+    pub(crate) since: Nanoseconds,
+    /// Position in [`JitNames::names`].
+    pub(crate) name: u32,
+    /// The line being run, where the source tells; 0 where not.
+    pub(crate) line: u32,
+}
+
+/// The names of the JIT code of one process, for the addresses that were seen.
+#[derive(Debug)]
+pub(crate) struct JitNames {
+    pub(crate) source: NameSource,
+    pub(crate) names: Vec<JitName>,
+    /// What was at each address, in order of time.
+    pub(crate) entries: FastMap<u64, Vec<JitEntry>>,
+    /// What should be said about the file.
+    pub(crate) remarks: Vec<String>,
+}
+
+impl JitNames {
+    fn new(source: NameSource) -> Self {
+        Self {
+            source,
+            names: Vec::new(),
+            entries: FastMap::default(),
+            remarks: Vec::new(),
+        }
+    }
+
+    /// What was at `address` at `time`: the last entry written until then, else the first
+    /// written later (the file may lag behind the code).
+    pub(crate) fn at(&self, address: u64, time: Nanoseconds) -> Option<(&JitName, u32)> {
+        let entries = self.entries.get(&address)?;
+        let after = entries.partition_point(|entry| entry.since <= time);
+        let entry = &entries[after.saturating_sub(1)];
+        Some((&self.names[entry.name as usize], entry.line))
+    }
+
+    /// Whether different functions were at `address` at different times.
+    pub(crate) fn is_reused(&self, address: u64) -> bool {
+        self.entries.get(&address).is_some_and(|entries| {
+            entries
+                .iter()
+                .any(|entry| self.names[entry.name as usize] != self.names[entries[0].name as usize])
+        })
+    }
+
+    /// Adds an entry for every wanted address in the code from `start` to `end`.
+    fn add(
+        &mut self,
+        wanted: &[u64],
+        start: u64,
+        end: u64,
+        since: Nanoseconds,
+        text: &str,
+        line_at: impl Fn(u64) -> u32,
+    ) {
+        let first = wanted.partition_point(|&address| address < start);
+        let last = wanted.partition_point(|&address| address < end);
+        if first >= last {
+            return;
+        }
+        let name = self.names.len() as u32;
+        self.names.push(JitName::parse(text));
+        for &address in &wanted[first..last] {
+            self.entries.entry(address).or_default().push(JitEntry {
+                since,
+                name,
+                line: line_at(address),
+            });
+        }
+    }
+}
+
+/// How large a file was when, so that what is in it can be dated.
+pub(crate) type GrowthMarks = [(Nanoseconds, u64)];
+
+/// One kind of file that names JIT code.
+pub(crate) type JitReader =
+    fn(file: &mut JitFile, wanted: &[u64], marks: &GrowthMarks) -> std::io::Result<JitNames>;
+
+/// Every kind of file that names JIT code, in the order they are asked.
+pub(crate) static JIT_READERS: &[(JitFileKind, JitReader)] = &[
+    (JitFileKind::Jitdump, jitdump::read),
+    (JitFileKind::PerfMap, perf_map::read),
+];
+
+/// Reads the names of `wanted` addresses (sorted) from a file.
+pub(crate) fn read(
+    file: &mut JitFile,
+    wanted: &[u64],
+    marks: &GrowthMarks,
+) -> std::io::Result<JitNames> {
+    let kind = file.kind;
+    let (_, reader) = JIT_READERS
+        .iter()
+        .find(|(known, _)| *known == kind)
+        .expect("every kind of file has a reader");
+    reader(file, wanted, marks)
+}

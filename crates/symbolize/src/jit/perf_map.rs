@@ -1,0 +1,209 @@
+//! `perf-PID.map`: lines of `start size name`, both numbers in hexadecimal.
+//!
+//! The file can be gigabytes and holds no times. Only what was asked for is kept, and a line is
+//! dated by how large the file was when. A line that does not start with two numbers continues
+//! the name before it: regular expressions may hold newlines.
+
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+
+use nodespy_model::{JitFile, NameSource, Nanoseconds};
+
+use super::{GrowthMarks, JitNames};
+
+/// No more of a map than this is read; a process needs days to write it.
+const MAP_LIMIT_BYTES: u64 = 8 << 30;
+/// Longer lines are cut.
+const LINE_LIMIT_BYTES: u64 = 16 << 10;
+
+pub(super) fn read(
+    file: &mut JitFile,
+    wanted: &[u64],
+    marks: &GrowthMarks,
+) -> io::Result<JitNames> {
+    file.file.seek(SeekFrom::Start(0))?;
+    let size = file.file.metadata()?.len();
+    let input = file.file.by_ref().take(size.min(MAP_LIMIT_BYTES));
+    let mut names = JitNames::new(NameSource::PerfMap);
+    parse(input, wanted, marks, &mut names)?;
+    if size > MAP_LIMIT_BYTES {
+        names.remarks.push(format!(
+            "{} has {} GiB; only the first {} were read",
+            file.path,
+            size >> 30,
+            MAP_LIMIT_BYTES >> 30
+        ));
+    }
+    Ok(names)
+}
+
+/// An entry whose name may go on in the next line.
+struct Open {
+    start: u64,
+    end: u64,
+    since: Nanoseconds,
+    name: String,
+}
+
+fn parse(
+    input: impl Read,
+    wanted: &[u64],
+    marks: &GrowthMarks,
+    names: &mut JitNames,
+) -> io::Result<()> {
+    let mut reader = BufReader::with_capacity(1 << 18, input);
+    let mut line = Vec::new();
+    let mut offset = 0u64;
+    let mut open: Option<Open> = None;
+    let mut clock = Clock::new(marks);
+    loop {
+        line.clear();
+        let read = reader.by_ref().take(LINE_LIMIT_BYTES).read_until(b'\n', &mut line)? as u64;
+        if read == 0 {
+            break;
+        }
+        let starts_at = offset;
+        offset += read;
+        if line.last() != Some(&b'\n') && read == LINE_LIMIT_BYTES {
+            offset += skip_line(&mut reader)?;
+        }
+        let text = String::from_utf8_lossy(line.strip_suffix(b"\n").unwrap_or(&line));
+        match split_line(&text) {
+            Some((start, size, name)) => {
+                flush(open.take(), wanted, names);
+                open = Some(Open {
+                    start,
+                    end: start.saturating_add(size),
+                    since: clock.at(starts_at),
+                    name: name.to_owned(),
+                });
+            }
+            None => {
+                if let Some(entry) = &mut open
+                    && (entry.name.len() as u64) < LINE_LIMIT_BYTES
+                {
+                    entry.name.push('\n');
+                    entry.name.push_str(&text);
+                }
+            }
+        }
+    }
+    flush(open, wanted, names);
+    Ok(())
+}
+
+fn flush(entry: Option<Open>, wanted: &[u64], names: &mut JitNames) {
+    if let Some(entry) = entry {
+        names.add(wanted, entry.start, entry.end, entry.since, &entry.name, |_| 0);
+    }
+}
+
+fn skip_line(reader: &mut impl BufRead) -> io::Result<u64> {
+    let mut skipped = 0;
+    loop {
+        let buffer = reader.fill_buf()?;
+        if buffer.is_empty() {
+            return Ok(skipped);
+        }
+        let (length, is_end) = match memchr::memchr(b'\n', buffer) {
+            Some(at) => (at + 1, true),
+            None => (buffer.len(), false),
+        };
+        reader.consume(length);
+        skipped += length as u64;
+        if is_end {
+            return Ok(skipped);
+        }
+    }
+}
+
+/// `start size name` of a line that begins an entry.
+fn split_line(line: &str) -> Option<(u64, u64, &str)> {
+    let (start, rest) = line.split_once(' ')?;
+    let (size, name) = rest.split_once(' ')?;
+    let hex = |text: &str| {
+        let digits = text.strip_prefix("0x").unwrap_or(text);
+        u64::from_str_radix(digits, 16).ok()
+    };
+    Some((hex(start)?, hex(size)?, name))
+}
+
+/// Tells when a part of the file was written at the earliest.
+struct Clock<'a> {
+    marks: &'a GrowthMarks,
+    next: usize,
+}
+
+impl<'a> Clock<'a> {
+    fn new(marks: &'a GrowthMarks) -> Self {
+        Self { marks, next: 0 }
+    }
+
+    /// Offsets must not fall from call to call.
+    fn at(&mut self, offset: u64) -> Nanoseconds {
+        while self.next < self.marks.len() && self.marks[self.next].1 <= offset {
+            self.next += 1;
+        }
+        match self.next {
+            0 => 0,
+            next => self.marks[next - 1].0,
+        }
+    }
+}
+
+/// Runs the parser on any bytes.
+pub fn parse_for_fuzzing(bytes: &[u8]) {
+    let mut names = JitNames::new(NameSource::PerfMap);
+    let wanted = [0x1000, 0x2000, 0x7fff_0000_0000];
+    let _ = parse(bytes, &wanted, &[(5, 100)], &mut names);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodespy_model::Tier;
+
+    fn names_of(text: &str, wanted: &[u64], marks: &GrowthMarks) -> JitNames {
+        let mut names = JitNames::new(NameSource::PerfMap);
+        parse(text.as_bytes(), wanted, marks, &mut names).unwrap();
+        names
+    }
+
+    #[test]
+    fn only_wanted_addresses_are_kept() {
+        let names = names_of("1000 100 JS:*f /a.js:1:2\n2000 80 JS:~g /a.js:5:1\n", &[0x1010], &[]);
+        let (name, _) = names.at(0x1010, 0).unwrap();
+        assert_eq!((name.name.as_str(), name.tier), ("f", Tier::Optimized));
+        assert_eq!(names.names.len(), 1);
+        assert!(names.at(0x2000, 0).is_none());
+    }
+
+    #[test]
+    fn a_regexp_with_a_newline_is_one_name() {
+        let names = names_of("1000 10 RegExp:a\nb\n1010 10 Builtin:X\n", &[0x1001, 0x1011], &[]);
+        assert_eq!(names.at(0x1001, 0).unwrap().0.name, "a\nb");
+        assert_eq!(names.at(0x1011, 0).unwrap().0.name, "X");
+    }
+
+    #[test]
+    fn the_last_write_wins_per_address_and_time() {
+        let old = "1000 100 JS:*old /a.js:1:1\n";
+        let text = format!("{old}1000 100 JS:*new /a.js:2:1\n");
+        // The file was seen with only the first line at 50, so the second is later.
+        let names = names_of(&text, &[0x1010], &[(50, old.len() as u64)]);
+        assert_eq!(names.at(0x1010, 40).unwrap().0.name, "old");
+        assert_eq!(names.at(0x1010, 60).unwrap().0.name, "new");
+        assert!(names.is_reused(0x1010));
+        // Both were there before the recording: only the last one can have been running.
+        let names = names_of(&text, &[0x1010], &[(50, text.len() as u64)]);
+        assert_eq!(names.at(0x1010, 40).unwrap().0.name, "new");
+    }
+
+    #[test]
+    fn broken_lines_cost_nothing_else() {
+        let long = "x".repeat(100_000);
+        let text = format!("zz\n1000 10 {long}\n\u{0}\n2000 10 JS:*f /a.js:1:2\nffffffffffffffff ffffffffffffffff e");
+        let names = names_of(&text, &[0x1001, 0x2001], &[]);
+        assert_eq!(names.at(0x2001, 0).unwrap().0.name, "f");
+        assert!(names.at(0x1001, 0).unwrap().0.name.len() < 20_000);
+    }
+}

@@ -1,0 +1,24 @@
+//! Raw addresses in, named frames out.
+//!
+//! [`resolve`] is the only door from a [`Recording`](nodespy_model::Recording) to a
+//! [`Profile`](nodespy_model::Profile). A live capture goes through the same [`Resolver`], event
+//! by event, so that stack copies need not be kept. Files and memory of processes are reached
+//! only through the [`Origin`](nodespy_model::Origin) that is passed in.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod address_map;
+mod classify;
+mod demangle;
+mod elf;
+mod image;
+mod jit;
+mod kernel;
+mod resolve;
+mod unwind;
+
+pub use jit::jitdump::parse_for_fuzzing as parse_jitdump_for_fuzzing;
+pub use jit::name::{JitKind, JitName};
+pub use jit::perf_map::parse_for_fuzzing as parse_perf_map_for_fuzzing;
+pub use resolve::{Resolver, resolve};

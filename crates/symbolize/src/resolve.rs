@@ -1,0 +1,666 @@
+//! The door: events in, a profile out.
+//!
+//! While events come in, stacks are unwound and kept as paths of raw frames, each held once.
+//! Names are given at the end, when the files that name JIT code are complete. A frame is
+//! attributed to the mapping in force when its sample was taken.
+
+use nodespy_model::{
+    About, Contents, Event, FastMap, Frame, FrameIndex, FrameSpec, FunctionSpec, JitFile, Mapping,
+    Nanoseconds, Notes, Origin, Process, ProcessIndex, Profile, ProfileBuilder, RawSample,
+    Recording, StackIndex, Thread, ThreadIndex, ThreadRole, Tier, UserStack, WeightUnit,
+};
+
+use crate::address_map::{AddressMap, ImageId};
+use crate::classify;
+use crate::image::{Image, ImageKey};
+use crate::unwind::{self, UnwoundFrame};
+
+mod naming;
+
+use naming::Naming;
+
+/// Turns a recording into a profile.
+pub fn resolve(recording: Recording, origin: Box<dyn Origin>) -> Profile {
+    match recording.contents {
+        Contents::Named(mut profile) => {
+            profile.about = recording.about;
+            profile.notes = recording.notes;
+            *profile
+        }
+        Contents::Events(events) => {
+            let mut resolver = Resolver::new(origin);
+            for event in events {
+                resolver.take(event);
+            }
+            resolver.finish(recording.about, recording.notes, 0)
+        }
+    }
+}
+
+/// A frame before it has a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum RawFrame {
+    Kernel(u64),
+    Image(ImageId, u64),
+    Jit(ProcessIndex, u64),
+}
+
+/// A path of raw frames: a parent path plus one frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct RawStack {
+    parent: u32,
+    frame: u32,
+}
+
+/// No parent.
+const NO_STACK: u32 = u32::MAX;
+
+#[derive(Debug, Clone, Copy)]
+struct SampleRow {
+    time: Nanoseconds,
+    thread: u32,
+    stack: u32,
+}
+
+/// One process while it is being recorded.
+#[derive(Debug, Default)]
+struct ProcessState {
+    about: Process,
+    map: AddressMap,
+    jit: Option<JitWatch>,
+    /// The mapped jitdump, where there is one.
+    dump: Option<Mapping>,
+    has_jit_frames: bool,
+}
+
+/// A file of JIT names, held open, and how it grew.
+#[derive(Debug)]
+struct JitWatch {
+    file: JitFile,
+    marks: Vec<(Nanoseconds, u64)>,
+}
+
+#[derive(Debug)]
+struct ThreadState {
+    process: ProcessIndex,
+    tid: u32,
+    name: String,
+    samples: u64,
+}
+
+/// Resolves events as they come.
+pub struct Resolver {
+    origin: Box<dyn Origin>,
+    images: Vec<Image>,
+    image_ids: FastMap<ImageKey, ImageId>,
+    processes: Vec<ProcessState>,
+    process_ids: FastMap<u32, ProcessIndex>,
+    threads: Vec<ThreadState>,
+    thread_ids: FastMap<(u32, u32), u32>,
+    frames: Vec<RawFrame>,
+    frame_ids: FastMap<RawFrame, u32>,
+    stacks: Vec<RawStack>,
+    stack_ids: FastMap<RawStack, u32>,
+    samples: Vec<SampleRow>,
+    notes: Notes,
+    /// Leaf frames since the last call of [`Self::hottest`].
+    recent: FastMap<u32, u32>,
+    /// Reused from sample to sample.
+    unwound: Vec<UnwoundFrame>,
+}
+
+impl std::fmt::Debug for Resolver {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Resolver")
+            .field("processes", &self.processes.len())
+            .field("samples", &self.samples.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Resolver {
+    /// A resolver that has seen nothing yet.
+    pub fn new(origin: Box<dyn Origin>) -> Self {
+        Self {
+            origin,
+            images: Vec::new(),
+            image_ids: FastMap::default(),
+            processes: Vec::new(),
+            process_ids: FastMap::default(),
+            threads: Vec::new(),
+            thread_ids: FastMap::default(),
+            frames: Vec::new(),
+            frame_ids: FastMap::default(),
+            stacks: Vec::new(),
+            stack_ids: FastMap::default(),
+            samples: Vec::new(),
+            notes: Notes::default(),
+            recent: FastMap::default(),
+            unwound: Vec::new(),
+        }
+    }
+
+    /// How many samples have come in.
+    pub fn sample_count(&self) -> usize {
+        self.samples.len()
+    }
+
+    /// When the first sample was taken.
+    pub fn first_sample_time(&self) -> Option<Nanoseconds> {
+        self.samples.first().map(|sample| sample.time)
+    }
+
+    /// How many samples process `pid` has.
+    pub fn samples_of(&self, pid: u32) -> u64 {
+        self.threads
+            .iter()
+            .filter(|thread| self.processes[thread.process.at()].about.pid == pid)
+            .map(|thread| thread.samples)
+            .sum()
+    }
+
+    /// Takes the next event.
+    pub fn take(&mut self, event: Event<'_>) {
+        match event {
+            Event::Sample(sample) => self.take_sample(&sample),
+            Event::Mapping(mapping) => self.take_mapping(mapping),
+            Event::ThreadName {
+                pid,
+                tid,
+                name,
+                is_exec,
+                time,
+            } => self.take_thread_name(pid, tid, name, is_exec, time),
+            Event::Fork {
+                pid,
+                tid,
+                parent_pid,
+                time,
+            } => self.take_fork(pid, tid, parent_pid, time),
+            Event::Exit { pid, tid, time } => self.take_exit(pid, tid, time),
+        }
+    }
+
+    fn process(&mut self, pid: u32, time: Nanoseconds) -> ProcessIndex {
+        if let Some(&index) = self.process_ids.get(&pid) {
+            return index;
+        }
+        let mut about = self.origin.describe(pid).unwrap_or_default();
+        about.pid = pid;
+        about.started = time;
+        let jit = watch_jit_file(&*self.origin, pid, None);
+        self.add_process(pid, ProcessState {
+            about,
+            jit,
+            ..Default::default()
+        })
+    }
+
+    fn add_process(&mut self, pid: u32, state: ProcessState) -> ProcessIndex {
+        self.processes.push(state);
+        let index = ProcessIndex(self.processes.len() as u32 - 1);
+        self.process_ids.insert(pid, index);
+        index
+    }
+
+    fn thread(&mut self, pid: u32, tid: u32, time: Nanoseconds) -> u32 {
+        if let Some(&thread) = self.thread_ids.get(&(pid, tid)) {
+            return thread;
+        }
+        let process = self.process(pid, time);
+        // A new thread carries the name of the thread that made it: its process's, mostly.
+        let name = self
+            .thread_ids
+            .get(&(pid, pid))
+            .map(|&main| self.threads[main as usize].name.clone())
+            .unwrap_or_default();
+        self.threads.push(ThreadState {
+            process,
+            tid,
+            name,
+            samples: 0,
+        });
+        let thread = self.threads.len() as u32 - 1;
+        self.thread_ids.insert((pid, tid), thread);
+        thread
+    }
+
+    fn take_mapping(&mut self, mapping: Mapping) {
+        let process = self.process(mapping.pid, mapping.time);
+        if is_jitdump(&mapping) {
+            let jit = watch_jit_file(&*self.origin, mapping.pid, Some(&mapping));
+            let state = &mut self.processes[process.at()];
+            state.jit = jit.or(state.jit.take());
+            state.dump = Some(mapping);
+            return;
+        }
+        let image = (!mapping.is_anonymous()).then(|| self.image(&mapping));
+        self.processes[process.at()].map.insert(&mapping, image);
+    }
+
+    fn image(&mut self, mapping: &Mapping) -> ImageId {
+        // Identity is the file, not the path: a replaced binary is another image.
+        let key = (mapping.path.clone(), mapping.file.clone());
+        if let Some(&image) = self.image_ids.get(&key) {
+            return image;
+        }
+        self.images.push(Image::open(mapping, &*self.origin));
+        let image = ImageId(self.images.len() as u32 - 1);
+        self.image_ids.insert(key, image);
+        image
+    }
+
+    fn take_thread_name(
+        &mut self,
+        pid: u32,
+        tid: u32,
+        name: String,
+        is_exec: bool,
+        time: Nanoseconds,
+    ) {
+        if is_exec {
+            // Another program: nothing of the old address space is left.
+            let process = self.process(pid, time);
+            let fresh = self.origin.describe(pid).unwrap_or_default();
+            let jit = watch_jit_file(&*self.origin, pid, None);
+            let state = &mut self.processes[process.at()];
+            state.map = AddressMap::default();
+            state.dump = None;
+            state.jit = jit.or(state.jit.take());
+            state.about = Process {
+                pid,
+                started: state.about.started,
+                ..fresh
+            };
+        }
+        let thread = self.thread(pid, tid, time);
+        self.threads[thread as usize].name = name;
+    }
+
+    fn take_fork(&mut self, pid: u32, tid: u32, parent_pid: u32, time: Nanoseconds) {
+        if pid != parent_pid && tid == pid {
+            let parent = self.process(parent_pid, time);
+            let parent = &self.processes[parent.at()];
+            let mut about = Process {
+                name: parent.about.name.clone(),
+                command: parent.about.command.clone(),
+                node_version: parent.about.node_version.clone(),
+                ..Default::default()
+            };
+            // Until it starts a program of its own the child is a copy of its parent.
+            let map = parent.map.clone();
+            if let Some(own) = self.origin.describe(pid) {
+                about = own;
+            }
+            about.pid = pid;
+            about.parent_pid = parent_pid;
+            about.started = time;
+            self.add_process(pid, ProcessState {
+                about,
+                map,
+                ..Default::default()
+            });
+            // The number may have belonged to a process that is gone.
+            self.thread_ids.retain(|(known, _), _| *known != pid);
+        } else {
+            self.thread_ids.remove(&(pid, tid));
+        }
+        let parent_name = self
+            .thread_ids
+            .get(&(parent_pid, parent_pid))
+            .map(|&main| self.threads[main as usize].name.clone());
+        let thread = self.thread(pid, tid, time);
+        if let Some(name) = parent_name {
+            self.threads[thread as usize].name = name;
+        }
+    }
+
+    fn take_exit(&mut self, pid: u32, tid: u32, time: Nanoseconds) {
+        if pid == tid
+            && let Some(&process) = self.process_ids.get(&pid)
+        {
+            let state = &mut self.processes[process.at()];
+            state.about.ended = Some(time);
+            state.about.exit = Some(nodespy_model::ExitReason::Ended);
+        }
+    }
+
+    fn take_sample(&mut self, sample: &RawSample<'_>) {
+        let thread = self.thread(sample.pid, sample.tid, sample.time);
+        let process = self.threads[thread as usize].process;
+        self.threads[thread as usize].samples += 1;
+        let mut frames = std::mem::take(&mut self.unwound);
+        frames.clear();
+        self.unwind(sample, process, &mut frames);
+        let mut stack = NO_STACK;
+        for frame in frames.iter().rev() {
+            let frame = match *frame {
+                UnwoundFrame::Image(image, address) => RawFrame::Image(image, address),
+                UnwoundFrame::Jit(address) => {
+                    self.notes.jit_frames += 1;
+                    self.processes[process.at()].has_jit_frames = true;
+                    RawFrame::Jit(process, address)
+                }
+            };
+            stack = self.stack(stack, frame);
+        }
+        for (position, &address) in sample.kernel.iter().enumerate().rev() {
+            let back = u64::from(position != 0);
+            stack = self.stack(stack, RawFrame::Kernel(address.saturating_sub(back)));
+        }
+        self.unwound = frames;
+        if stack != NO_STACK {
+            *self.recent.entry(self.stacks[stack as usize].frame).or_default() += 1;
+        }
+        self.samples.push(SampleRow {
+            time: sample.time,
+            thread,
+            stack,
+        });
+    }
+
+    fn unwind(
+        &mut self,
+        sample: &RawSample<'_>,
+        process: ProcessIndex,
+        frames: &mut Vec<UnwoundFrame>,
+    ) {
+        let map = &self.processes[process.at()].map;
+        match &sample.user {
+            UserStack::Absent => {}
+            UserStack::Chain(addresses) => {
+                for (position, &address) in addresses.iter().enumerate() {
+                    let address = address.saturating_sub(u64::from(position != 0));
+                    frames.push(match map.at(address) {
+                        crate::address_map::Place::File { image, file_offset } => {
+                            let linked = self.images[image.0 as usize].address_of_offset(file_offset);
+                            UnwoundFrame::Image(image, linked)
+                        }
+                        crate::address_map::Place::Anonymous => UnwoundFrame::Jit(address),
+                    });
+                }
+            }
+            UserStack::Copy {
+                registers, stack, ..
+            } => {
+                let outcome = unwind::unwind(
+                    registers,
+                    stack,
+                    sample.pid,
+                    map,
+                    &mut self.images,
+                    &*self.origin,
+                    frames,
+                );
+                self.notes.unwound_stacks += 1;
+                self.notes.incomplete_stacks += u64::from(!outcome.is_complete);
+                self.notes.cut_stacks += u64::from(outcome.is_cut);
+            }
+        }
+    }
+
+    fn stack(&mut self, parent: u32, frame: RawFrame) -> u32 {
+        let frame = *self.frame_ids.entry(frame).or_insert_with(|| {
+            self.frames.push(frame);
+            self.frames.len() as u32 - 1
+        });
+        let stack = RawStack { parent, frame };
+        *self.stack_ids.entry(stack).or_insert_with(|| {
+            self.stacks.push(stack);
+            self.stacks.len() as u32 - 1
+        })
+    }
+
+    /// To be called a few times a second: notes how files of JIT names grow, and looks for those
+    /// of processes that had none yet.
+    pub fn tick(&mut self, now: Nanoseconds) {
+        for state in &mut self.processes {
+            if state.jit.is_none() && state.has_jit_frames && state.about.ended.is_none() {
+                state.jit = watch_jit_file(&*self.origin, state.about.pid, state.dump.as_ref());
+            }
+            if let Some(watch) = &mut state.jit {
+                watch.mark(now);
+            }
+        }
+    }
+
+    /// The name and share of the function that was on top most often since the last call.
+    pub fn hottest(&mut self) -> Option<(String, f64)> {
+        let recent = std::mem::take(&mut self.recent);
+        let total: u32 = recent.values().sum();
+        let (&frame, _) = recent.iter().max_by_key(|&(frame, count)| (*count, *frame))?;
+        let frame_key = self.frames[frame as usize];
+        let mut naming = Naming::begin(self, &[frame_key]);
+        let name = naming.short_name(self, frame_key)?;
+        // Other frames of the same function count too, where they are cheap to name.
+        let count: u32 = recent
+            .iter()
+            .filter(|(other, _)| {
+                let other = self.frames[**other as usize];
+                naming.short_name(self, other).as_deref() == Some(name.as_str())
+            })
+            .map(|(_, count)| count)
+            .sum();
+        Some((name, f64::from(count) / f64::from(total)))
+    }
+
+    /// Ends the work: everything gets its name. Times become relative to `started`.
+    pub fn finish(mut self, about: About, notes: Notes, started: Nanoseconds) -> Profile {
+        self.merge_notes(notes);
+        let frames = self.frames.clone();
+        let mut naming = Naming::begin(&mut self, &frames);
+        let mut builder = ProfileBuilder::new(WeightUnit::Samples);
+        for state in &self.processes {
+            let mut process = state.about.clone();
+            process.started = process.started.saturating_sub(started);
+            process.ended = process.ended.map(|time| time.saturating_sub(started));
+            builder.process(process);
+        }
+        let threads = self.add_threads(&mut builder);
+        let mut stacks = StackNames::new(self.stacks.len());
+        for position in 0..self.samples.len() {
+            let sample = self.samples[position];
+            let stack = (sample.stack != NO_STACK)
+                .then(|| self.name_stack(sample.stack, sample.time, &mut stacks, &mut naming, &mut builder));
+            let time = sample.time.saturating_sub(started);
+            builder.sample(time, threads[sample.thread as usize], stack, 1);
+        }
+        naming.report(&mut self);
+        let mut profile = builder.finish(about, std::mem::take(&mut self.notes));
+        name_threads(&mut profile);
+        profile
+    }
+
+    fn merge_notes(&mut self, notes: Notes) {
+        self.notes.lost_samples += notes.lost_samples;
+        self.notes.lost_records += notes.lost_records;
+        self.notes.throttled += notes.throttled;
+        for remark in notes.remarks {
+            self.notes.remark(remark);
+        }
+    }
+
+    /// Adds the threads that were seen running.
+    fn add_threads(&self, builder: &mut ProfileBuilder) -> Vec<ThreadIndex> {
+        self.threads
+            .iter()
+            .map(|thread| {
+                if thread.samples == 0 {
+                    // Never looked at again: only threads with samples are part of a profile.
+                    return ThreadIndex(u32::MAX);
+                }
+                let pid = self.processes[thread.process.at()].about.pid;
+                builder.thread(Thread {
+                    process: thread.process,
+                    tid: thread.tid,
+                    name: thread.name.clone(),
+                    role: if thread.tid == pid {
+                        ThreadRole::Main
+                    } else {
+                        classify::role_of_name(&thread.name)
+                    },
+                })
+            })
+            .collect()
+    }
+
+    /// The named form of a raw stack at a time.
+    fn name_stack(
+        &mut self,
+        stack: u32,
+        time: Nanoseconds,
+        known: &mut StackNames,
+        naming: &mut Naming,
+        builder: &mut ProfileBuilder,
+    ) -> StackIndex {
+        let mut path = Vec::new();
+        let mut next = stack;
+        let mut named = None;
+        while next != NO_STACK {
+            if let Some(found) = known.get(next) {
+                named = Some(found);
+                break;
+            }
+            path.push(next);
+            next = self.stacks[next as usize].parent;
+        }
+        // Once a frame depends on the time, everything above it does too.
+        let mut is_timeless = named.is_some() || next == NO_STACK;
+        for raw in path.into_iter().rev() {
+            let frame = self.frames[self.stacks[raw as usize].frame as usize];
+            let (frame_index, is_stable) = self.name_frame(frame, time, naming, builder);
+            named = Some(builder.stack(named, frame_index));
+            is_timeless &= is_stable;
+            if is_timeless {
+                known.set(raw, named.expect("just set"));
+            }
+        }
+        named.expect("a raw stack has at least one frame")
+    }
+
+    fn name_frame(
+        &mut self,
+        frame: RawFrame,
+        time: Nanoseconds,
+        naming: &mut Naming,
+        builder: &mut ProfileBuilder,
+    ) -> (FrameIndex, bool) {
+        if let Some(known) = naming.timeless.get(&frame) {
+            return (*known, true);
+        }
+        let (spec_index, is_stable) = naming.frame(self, frame, time, builder);
+        if is_stable {
+            naming.timeless.insert(frame, spec_index);
+        }
+        (spec_index, is_stable)
+    }
+}
+
+/// Named stacks that don't depend on the time.
+struct StackNames(Vec<u32>);
+
+impl StackNames {
+    fn new(count: usize) -> Self {
+        Self(vec![NO_STACK; count])
+    }
+
+    fn get(&self, raw: u32) -> Option<StackIndex> {
+        let known = self.0[raw as usize];
+        (known != NO_STACK).then_some(StackIndex(known))
+    }
+
+    fn set(&mut self, raw: u32, named: StackIndex) {
+        self.0[raw as usize] = named.0;
+    }
+}
+
+impl JitWatch {
+    fn mark(&mut self, now: Nanoseconds) {
+        let Ok(metadata) = self.file.file.metadata() else {
+            return;
+        };
+        let size = metadata.len();
+        if self.marks.last().is_none_or(|(_, known)| *known != size) {
+            self.marks.push((now, size));
+        }
+    }
+}
+
+fn watch_jit_file(origin: &dyn Origin, pid: u32, dump: Option<&Mapping>) -> Option<JitWatch> {
+    let file = origin.open_jit_file(pid, dump)?;
+    Some(JitWatch {
+        file,
+        marks: Vec::new(),
+    })
+}
+
+/// Runtimes map the first page of their jitdump as code, so that profilers notice it.
+fn is_jitdump(mapping: &Mapping) -> bool {
+    let name = mapping.path.rsplit('/').next().unwrap_or_default();
+    name.starts_with("jit-") && name.ends_with(".dump")
+}
+
+/// Gives threads their role by the functions at their root, and a name where they only carry
+/// their process's.
+fn name_threads(profile: &mut Profile) {
+    let mut roots: FastMap<ThreadIndex, Vec<StackIndex>> = FastMap::default();
+    for sample in &profile.samples {
+        if let Some(stack) = sample.stack {
+            let known = roots.entry(sample.thread).or_default();
+            if known.len() < 4 {
+                known.push(stack);
+            }
+        }
+    }
+    for (thread, stacks) in roots {
+        let role = stacks.iter().find_map(|&stack| {
+            let frames: Vec<FrameIndex> = profile.frames_of(stack).collect();
+            let names = frames
+                .iter()
+                .rev()
+                .map(|&frame| profile.name_of(profile.frame(frame).function));
+            classify::role_of_roots(names)
+        });
+        let process = profile.threads[thread.at()].process;
+        let pid = profile.processes[process.at()].pid;
+        let main_name = profile
+            .threads
+            .iter()
+            .find(|other| other.process == process && other.tid == pid)
+            .map(|main| main.name.clone());
+        let entry = &mut profile.threads[thread.at()];
+        if entry.tid == pid {
+            entry.role = ThreadRole::Main;
+            continue;
+        }
+        if let Some(role) = role.filter(|role| *role != ThreadRole::Main) {
+            entry.role = role;
+        }
+        let is_borrowed = main_name.is_none_or(|name| name == entry.name) || entry.name.is_empty();
+        if is_borrowed && let Some(name) = classify::name_for_role(entry.role) {
+            entry.name = name.to_owned();
+        }
+    }
+}
+
+/// The frame of a name that is not JavaScript.
+fn plain_frame(builder: &mut ProfileBuilder, function: FunctionSpec<'_>) -> FrameIndex {
+    builder.frame(FrameSpec {
+        function,
+        tier: Tier::None,
+        ..Default::default()
+    })
+}
+
+/// A frame of a function at a line.
+fn frame_at(builder: &mut ProfileBuilder, function: FunctionSpec<'_>, tier: Tier, line: u32) -> FrameIndex {
+    let function = builder.function(function);
+    builder.frame_of(Frame {
+        function,
+        line,
+        column: 0,
+        tier,
+        is_inlined: false,
+    })
+}

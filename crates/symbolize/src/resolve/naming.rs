@@ -1,0 +1,286 @@
+//! Names for raw frames, asked of each source in order.
+
+use nodespy_model::{
+    Category, FastMap, FrameIndex, FunctionSpec, NameSource, Nanoseconds, ProcessIndex,
+    ProfileBuilder,
+};
+
+use super::{RawFrame, Resolver, frame_at, plain_frame};
+use crate::address_map::ImageId;
+use crate::classify::category_of_native;
+use crate::demangle::demangle;
+use crate::jit::{self, JitNames};
+use crate::kernel::KernelSymbols;
+
+/// A map that grew by more than this while it was recorded is worth a remark.
+const NOTABLE_GROWTH_BYTES: u64 = 1 << 20;
+/// A map larger than this is worth a remark.
+const NOTABLE_SIZE_BYTES: u64 = 256 << 20;
+
+/// The sources of names of one recording.
+pub(super) struct Naming {
+    kernel: Option<KernelSymbols>,
+    jit: FastMap<ProcessIndex, JitNames>,
+    /// Frames whose name does not depend on the time.
+    pub(super) timeless: FastMap<RawFrame, FrameIndex>,
+    demangled: FastMap<(ImageId, String), String>,
+    refused: Vec<ImageId>,
+    named: [u64; NameSource::ALL.len()],
+}
+
+impl Naming {
+    /// Gets ready to name `frames`: reads what the files of JIT names say of them.
+    pub(super) fn begin(resolver: &mut Resolver, frames: &[RawFrame]) -> Self {
+        let mut wanted: FastMap<ProcessIndex, Vec<u64>> = FastMap::default();
+        for frame in frames {
+            if let RawFrame::Jit(process, address) = frame {
+                wanted.entry(*process).or_default().push(*address);
+            }
+        }
+        let mut jit = FastMap::default();
+        for (process, mut addresses) in wanted {
+            addresses.sort_unstable();
+            addresses.dedup();
+            let state = &mut resolver.processes[process.at()];
+            if state.jit.is_none() {
+                let pid = state.about.pid;
+                state.jit = super::watch_jit_file(&*resolver.origin, pid, state.dump.as_ref());
+            }
+            let Some(watch) = &mut state.jit else {
+                continue;
+            };
+            match jit::read(&mut watch.file, &addresses, &watch.marks) {
+                Ok(names) => {
+                    jit.insert(process, names);
+                }
+                Err(error) => resolver.notes.remark(format!(
+                    "{} can't be read ({error}): JIT code of process {} has no names",
+                    watch.file.path, state.about.pid
+                )),
+            }
+        }
+        Self {
+            kernel: None,
+            jit,
+            timeless: FastMap::default(),
+            demangled: FastMap::default(),
+            refused: Vec::new(),
+            named: [0; NameSource::ALL.len()],
+        }
+    }
+
+    /// The frame for a raw frame, and whether it is the same at any time.
+    pub(super) fn frame(
+        &mut self,
+        resolver: &mut Resolver,
+        frame: RawFrame,
+        time: Nanoseconds,
+        builder: &mut ProfileBuilder,
+    ) -> (FrameIndex, bool) {
+        match frame {
+            RawFrame::Kernel(address) => (self.kernel_frame(resolver, address, builder), true),
+            RawFrame::Image(image, address) => {
+                (self.image_frame(resolver, image, address, builder), true)
+            }
+            RawFrame::Jit(process, address) => self.jit_frame(process, address, time, builder),
+        }
+    }
+
+    fn kernel_frame(
+        &mut self,
+        resolver: &mut Resolver,
+        address: u64,
+        builder: &mut ProfileBuilder,
+    ) -> FrameIndex {
+        let kernel = self.kernel_symbols(resolver);
+        let (name, module) = match kernel.at(address) {
+            Some((name, module)) => (name.to_owned(), module),
+            None => ("[kernel]".to_owned(), None),
+        };
+        let file = module.map_or_else(|| "[kernel]".to_owned(), |module| format!("[{module}]"));
+        plain_frame(
+            builder,
+            FunctionSpec {
+                name: &name,
+                file: &file,
+                category: Category::Kernel,
+                ..Default::default()
+            },
+        )
+    }
+
+    fn kernel_symbols(&mut self, resolver: &mut Resolver) -> &KernelSymbols {
+        if self.kernel.is_none() {
+            let symbols = resolver
+                .origin
+                .kernel_symbols()
+                .map(KernelSymbols::read)
+                .unwrap_or_default();
+            if symbols.is_hidden {
+                resolver.notes.remark(
+                    "kernel frames have no names: the kernel hides its addresses (run as root \
+                     with kernel.kptr_restrict at most 1, or: sudo sysctl kernel.kptr_restrict=0 \
+                     kernel.perf_event_paranoid=1)",
+                );
+            }
+            self.kernel = Some(symbols);
+        }
+        self.kernel.as_ref().expect("just read")
+    }
+
+    fn image_frame(
+        &mut self,
+        resolver: &mut Resolver,
+        image: ImageId,
+        address: u64,
+        builder: &mut ProfileBuilder,
+    ) -> FrameIndex {
+        let (name, module) = self.image_name(resolver, image, address);
+        let category = if name.starts_with('[') {
+            Category::Unknown
+        } else {
+            category_of_native(&name)
+        };
+        plain_frame(
+            builder,
+            FunctionSpec {
+                name: &name,
+                file: &module,
+                category,
+                ..Default::default()
+            },
+        )
+    }
+
+    /// The readable name of an address of an image, and the image's own name.
+    fn image_name(
+        &mut self,
+        resolver: &mut Resolver,
+        image: ImageId,
+        address: u64,
+    ) -> (String, String) {
+        let opened = &mut resolver.images[image.0 as usize];
+        let module = opened.name.clone();
+        if opened.refused.is_some() && !self.refused.contains(&image) {
+            self.refused.push(image);
+        }
+        let name = match opened.symbol_at(address, &*resolver.origin) {
+            Some(symbol) => {
+                let key = (image, symbol.to_owned());
+                match self.demangled.get(&key) {
+                    Some(name) => name.clone(),
+                    None => {
+                        let name = demangle(symbol);
+                        self.demangled.insert(key, name.clone());
+                        name
+                    }
+                }
+            }
+            None => format!("[{module}+0x{address:x}]"),
+        };
+        (name, module)
+    }
+
+    fn jit_frame(
+        &mut self,
+        process: ProcessIndex,
+        address: u64,
+        time: Nanoseconds,
+        builder: &mut ProfileBuilder,
+    ) -> (FrameIndex, bool) {
+        let unknown = FunctionSpec {
+            name: "[unknown]",
+            category: Category::Unknown,
+            ..Default::default()
+        };
+        let Some(names) = self.jit.get(&process) else {
+            return (plain_frame(builder, unknown), true);
+        };
+        let is_stable = !names.is_reused(address);
+        let Some((name, line)) = names.at(address, time) else {
+            return (plain_frame(builder, unknown), true);
+        };
+        let function = FunctionSpec {
+            name: &name.name,
+            file: &name.file,
+            line: name.line,
+            column: name.column,
+            category: name.category(),
+        };
+        (frame_at(builder, function, name.tier, line), is_stable)
+    }
+
+    /// A name for one line of a terminal.
+    pub(super) fn short_name(&mut self, resolver: &mut Resolver, frame: RawFrame) -> Option<String> {
+        match frame {
+            RawFrame::Kernel(address) => {
+                let kernel = self.kernel_symbols(resolver);
+                kernel.at(address).map(|(name, _)| name.to_owned())
+            }
+            RawFrame::Image(image, address) => Some(self.image_name(resolver, image, address).0),
+            RawFrame::Jit(process, address) => {
+                let (name, _) = self.jit.get(&process)?.at(address, Nanoseconds::MAX)?;
+                Some(name.name.clone())
+            }
+        }
+    }
+
+    /// Counts how many JIT frames have names and says what should be known of the files.
+    pub(super) fn report(mut self, resolver: &mut Resolver) {
+        self.count_named(resolver);
+        resolver.notes.jit_named = self.named;
+        for image in &self.refused {
+            let image = &resolver.images[image.0 as usize];
+            if let Some(why) = &image.refused {
+                let remark = format!("{} is not used for names: {why}", image.name);
+                resolver.notes.remark(remark);
+            }
+        }
+        for names in self.jit.values() {
+            for remark in &names.remarks {
+                resolver.notes.remark(remark.clone());
+            }
+        }
+        for state in &resolver.processes {
+            let Some(watch) = &state.jit else { continue };
+            let size = watch.file.file.metadata().map_or(0, |metadata| metadata.len());
+            let before = watch.marks.first().map_or(size, |(_, size)| *size);
+            let growth = size.saturating_sub(before);
+            if growth >= NOTABLE_GROWTH_BYTES || size >= NOTABLE_SIZE_BYTES {
+                resolver.notes.remarks.push(format!(
+                    "{} grew by {:.1} MB during the recording and has {:.1} MB",
+                    watch.file.path,
+                    growth as f64 / 1e6,
+                    size as f64 / 1e6
+                ));
+            }
+        }
+    }
+
+    fn count_named(&mut self, resolver: &Resolver) {
+        // How many samples pass through each raw stack, children added to parents.
+        let mut passes = vec![0u64; resolver.stacks.len()];
+        for sample in &resolver.samples {
+            if let Some(count) = passes.get_mut(sample.stack as usize) {
+                *count += 1;
+            }
+        }
+        for position in (0..passes.len()).rev() {
+            let stack = resolver.stacks[position];
+            if let RawFrame::Jit(process, address) = resolver.frames[stack.frame as usize]
+                && let Some(names) = self.jit.get(&process)
+                && names.entries.contains_key(&address)
+            {
+                let source = NameSource::ALL
+                    .iter()
+                    .position(|source| *source == names.source)
+                    .expect("every source is in the list");
+                self.named[source] += passes[position];
+            }
+            let count = passes[position];
+            if let Some(parent) = passes.get_mut(stack.parent as usize) {
+                *parent += count;
+            }
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Unwind tables (`.eh_frame`) turned into rules: how to find the caller of an instruction.
+//!
+//! Most rules are a register plus an offset and are remembered by address. Rules that need an
+//! expression (OpenSSL's AVX2 code, signal frames) are evaluated each time, with the stack and
+//! the live process to read from.
+
+use gimli::{
+    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EndianSlice, EvaluationResult, LittleEndian,
+    Location, Register, RegisterRule, UnwindContext, UnwindExpression, UnwindSection,
+    UnwindTableRow, Value,
+};
+use nodespy_model::Registers;
+
+use crate::elf::{Section, UnwindSections};
+
+type Bytes<'a> = EndianSlice<'a, LittleEndian>;
+
+/// DWARF numbers of the registers a function keeps for its caller: rbx rbp r12 r13 r14 r15.
+pub(crate) const SAVED: [usize; 6] = [3, 6, 12, 13, 14, 15];
+/// Says that a register was not saved.
+pub(crate) const NOT_SAVED: i32 = i32::MIN;
+
+/// How to find the caller of an instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rule {
+    /// No table covers it: V8's builtins, assembly, stripped code.
+    NoTable,
+    /// Nobody called it: the thread starts here.
+    Root,
+    /// The caller's stack pointer is a register plus an offset; the return address is below it.
+    Offset {
+        register: u8,
+        offset: i32,
+        /// Offsets from the caller's stack pointer at which [`SAVED`] registers are.
+        saved: [i32; SAVED.len()],
+    },
+    /// Has to be evaluated with [`Cfi::evaluate`].
+    Expression,
+}
+
+/// The unwind tables of an image.
+#[derive(Debug)]
+pub(crate) struct Cfi {
+    eh_frame: Section,
+    eh_frame_hdr: Option<Section>,
+    bases: BaseAddresses,
+    /// Start, end and offset of each entry, for files without an index of their own.
+    own_index: Vec<(u64, u64, usize)>,
+    context: UnwindContext<usize>,
+}
+
+impl Cfi {
+    pub(crate) fn new(sections: UnwindSections) -> Self {
+        let mut bases = BaseAddresses::default()
+            .set_eh_frame(sections.eh_frame.address)
+            .set_text(sections.text_address)
+            .set_got(sections.got_address);
+        if let Some(header) = &sections.eh_frame_hdr {
+            bases = bases.set_eh_frame_hdr(header.address);
+        }
+        let mut cfi = Self {
+            eh_frame: sections.eh_frame,
+            eh_frame_hdr: sections.eh_frame_hdr,
+            bases,
+            own_index: Vec::new(),
+            context: UnwindContext::new(),
+        };
+        if !cfi.has_usable_header() {
+            cfi.eh_frame_hdr = None;
+            cfi.build_own_index();
+        }
+        cfi
+    }
+
+    fn has_usable_header(&self) -> bool {
+        self.eh_frame_hdr.as_ref().is_some_and(|header| {
+            EhFrameHdr::new(&header.bytes, LittleEndian)
+                .parse(&self.bases, 8)
+                .is_ok_and(|parsed| parsed.table().is_some())
+        })
+    }
+
+    fn build_own_index(&mut self) {
+        let section = EhFrame::new(&self.eh_frame.bytes, LittleEndian);
+        let mut entries = section.entries(&self.bases);
+        while let Ok(Some(entry)) = entries.next() {
+            let gimli::CieOrFde::Fde(partial) = entry else {
+                continue;
+            };
+            let Ok(fde) = partial.parse(EhFrame::cie_from_offset) else {
+                continue;
+            };
+            self.own_index.push((
+                fde.initial_address(),
+                fde.initial_address().saturating_add(fde.len()),
+                fde.offset(),
+            ));
+        }
+        self.own_index.sort_unstable();
+    }
+
+    /// The offset of the entry that may cover `address`.
+    fn entry_offset(&self, address: u64) -> Option<usize> {
+        let Some(header) = &self.eh_frame_hdr else {
+            let after = self.own_index.partition_point(|entry| entry.0 <= address);
+            let (_, end, offset) = self.own_index[after.checked_sub(1)?];
+            return (address < end).then_some(offset);
+        };
+        let parsed = EhFrameHdr::new(&header.bytes, LittleEndian)
+            .parse(&self.bases, 8)
+            .ok()?;
+        let entry = parsed.table()?.lookup(address, &self.bases).ok()?.direct().ok()?;
+        usize::try_from(entry.checked_sub(self.eh_frame.address)?).ok()
+    }
+
+    /// Runs `read` on the row that covers `address`.
+    fn with_row<T>(
+        &mut self,
+        address: u64,
+        read: impl FnOnce(&EhFrame<Bytes<'_>>, &UnwindTableRow<usize>, gimli::Encoding, bool) -> T,
+    ) -> Option<T> {
+        let offset = self.entry_offset(address)?;
+        let section = EhFrame::new(&self.eh_frame.bytes, LittleEndian);
+        let fde = section
+            .fde_from_offset(&self.bases, offset.into(), EhFrame::cie_from_offset)
+            .ok()?;
+        if !fde.contains(address) {
+            return None;
+        }
+        let row = fde
+            .unwind_info_for_address(&section, &self.bases, &mut self.context, address)
+            .ok()?;
+        let encoding = fde.cie().encoding();
+        Some(read(&section, row, encoding, fde.is_signal_trampoline()))
+    }
+
+    /// The rule for the instruction at `address`.
+    pub(crate) fn rule_at(&mut self, address: u64) -> Rule {
+        self.with_row(address, |_, row, _, is_signal| {
+            if is_signal {
+                return Rule::Expression;
+            }
+            simple_rule(row).unwrap_or(Rule::Expression)
+        })
+        .unwrap_or(Rule::NoTable)
+    }
+
+    /// Evaluates the rule at `address` in full. Returns the caller's registers and whether the
+    /// frame was made by a signal, so that the caller was interrupted rather than calling.
+    pub(crate) fn evaluate(
+        &mut self,
+        address: u64,
+        registers: &Registers,
+        read: &mut dyn FnMut(u64) -> Option<u64>,
+    ) -> Option<(Registers, bool)> {
+        self.with_row(address, |section, row, encoding, is_signal| {
+            let mut evaluator = Evaluator {
+                section,
+                encoding,
+                registers,
+                read,
+            };
+            let caller = evaluator.caller(row)?;
+            Some((caller, is_signal))
+        })
+        .flatten()
+    }
+}
+
+/// The rule of a row that needs no expression.
+fn simple_rule(row: &UnwindTableRow<usize>) -> Option<Rule> {
+    match row.register(Register(Registers::INSTRUCTION_POINTER as u16)) {
+        None | Some(RegisterRule::Undefined) => return Some(Rule::Root),
+        Some(RegisterRule::Offset(-8)) => {}
+        Some(_) => return None,
+    }
+    let CfaRule::RegisterAndOffset { register, offset } = *row.cfa() else {
+        return None;
+    };
+    if usize::from(register.0) >= Registers::INSTRUCTION_POINTER {
+        return None;
+    }
+    let mut saved = [NOT_SAVED; SAVED.len()];
+    for (slot, &number) in saved.iter_mut().zip(&SAVED) {
+        match row.register(Register(number as u16)) {
+            None | Some(RegisterRule::Undefined | RegisterRule::SameValue) => {}
+            Some(RegisterRule::Offset(offset)) => *slot = i32::try_from(offset).ok()?,
+            Some(_) => return None,
+        }
+    }
+    Some(Rule::Offset {
+        register: register.0 as u8,
+        offset: i32::try_from(offset).ok()?,
+        saved,
+    })
+}
+
+/// Evaluates rules that hold expressions.
+struct Evaluator<'a, 'section> {
+    section: &'a EhFrame<Bytes<'section>>,
+    encoding: gimli::Encoding,
+    registers: &'a Registers,
+    read: &'a mut dyn FnMut(u64) -> Option<u64>,
+}
+
+impl Evaluator<'_, '_> {
+    fn caller(&mut self, row: &UnwindTableRow<usize>) -> Option<Registers> {
+        let cfa = match row.cfa() {
+            CfaRule::RegisterAndOffset { register, offset } => {
+                self.register(*register)?.wrapping_add_signed(*offset)
+            }
+            CfaRule::Expression(expression) => self.expression(*expression, None)?,
+        };
+        let mut caller = *self.registers;
+        caller.0[Registers::STACK_POINTER] = cfa;
+        for &(register, ref rule) in row.registers() {
+            let number = usize::from(register.0);
+            if number >= caller.0.len() {
+                continue;
+            }
+            let value = match rule {
+                &RegisterRule::Offset(offset) => (self.read)(cfa.wrapping_add_signed(offset)),
+                &RegisterRule::ValOffset(offset) => Some(cfa.wrapping_add_signed(offset)),
+                &RegisterRule::Register(other) => self.register(other),
+                &RegisterRule::Expression(expression) => self
+                    .expression(expression, Some(cfa))
+                    .and_then(|address| (self.read)(address)),
+                &RegisterRule::ValExpression(expression) => self.expression(expression, Some(cfa)),
+                &RegisterRule::Constant(value) => Some(value),
+                _ => continue,
+            };
+            match value {
+                Some(value) => caller.0[number] = value,
+                // Without the return address there is no caller; any other register may stay.
+                None if number == Registers::INSTRUCTION_POINTER => return None,
+                None => {}
+            }
+        }
+        Some(caller)
+    }
+
+    fn register(&self, register: Register) -> Option<u64> {
+        self.registers.0.get(usize::from(register.0)).copied()
+    }
+
+    fn expression(&mut self, expression: UnwindExpression<usize>, start: Option<u64>) -> Option<u64> {
+        let expression = expression.get(self.section).ok()?;
+        let mut evaluation = expression.evaluation(self.encoding);
+        // The longest real expression (a signal frame's) has 2 steps.
+        evaluation.set_max_iterations(64);
+        if let Some(start) = start {
+            evaluation.set_initial_value(start);
+        }
+        let mut result = evaluation.evaluate().ok()?;
+        for _ in 0..64 {
+            result = match result {
+                EvaluationResult::Complete => break,
+                EvaluationResult::RequiresRegister { register, .. } => evaluation
+                    .resume_with_register(Value::Generic(self.register(register)?))
+                    .ok()?,
+                EvaluationResult::RequiresMemory { address, size, .. } => {
+                    let value = (self.read)(address)?;
+                    let value = match size {
+                        0 | 8.. => value,
+                        size => value & ((1 << (8 * u32::from(size))) - 1),
+                    };
+                    evaluation.resume_with_memory(Value::Generic(value)).ok()?
+                }
+                _ => return None,
+            };
+        }
+        if !matches!(result, EvaluationResult::Complete) {
+            return None;
+        }
+        match evaluation.as_result().last()?.location {
+            Location::Address { address } => Some(address),
+            _ => None,
+        }
+    }
+}
