@@ -2,7 +2,7 @@
 #
 #   make demo            record a busy server for five seconds and write its flame graph
 #   make test            every test, the live ones included where the machine allows them
-#   make lint            formatting, clippy and documentation, warnings as errors
+#   make lint            formatting, clippy, documentation and licences, warnings as errors
 #   make bench           what a recording costs the watched program, against perf
 #   make golden          rewrite the golden files (look at the diff before you commit it)
 #   make setup           only the set-up
@@ -33,6 +33,7 @@ lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
+	$(CARGO) run --quiet -p xtask -- licences
 
 bench: bench-overhead
 

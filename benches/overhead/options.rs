@@ -1,0 +1,73 @@
+//! What to measure.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::Failure;
+
+/// Shown for `--help`.
+pub(crate) const HELP: &str = "\
+Measure what a recording costs the watched program.
+
+  --rounds N         rounds per rate (8)
+  --items N          work items per window, about 0.7 ms each (3000)
+  --rates A,B        samples per second (99,999,10000)
+  --node PATH        the Node to watch (node)
+  --nodespy PATH     the nodespy to measure (the one built beside this program)
+  --memory SECONDS   instead: one long recording at the first rate, and its memory along the way
+";
+
+/// What to measure.
+#[derive(Debug)]
+pub(crate) struct Options {
+    pub(crate) rounds: usize,
+    pub(crate) items: u32,
+    pub(crate) rates_hz: Vec<u32>,
+    pub(crate) node: String,
+    pub(crate) nodespy: PathBuf,
+    pub(crate) memory: Option<Duration>,
+}
+
+impl Options {
+    /// Reads the command line; nothing when help was asked for.
+    pub(crate) fn from_arguments(
+        mut arguments: impl Iterator<Item = String>,
+    ) -> Result<Option<Self>, Failure> {
+        let mut options = Self {
+            rounds: 8,
+            items: 3000,
+            rates_hz: vec![99, 999, 10_000],
+            node: "node".to_owned(),
+            nodespy: std::env::current_exe()?.with_file_name("nodespy"),
+            memory: None,
+        };
+        while let Some(flag) = arguments.next() {
+            if flag == "--help" || flag == "-h" {
+                return Ok(None);
+            }
+            let value = arguments
+                .next()
+                .ok_or_else(|| format!("{flag} needs a value"))?;
+            match flag.as_str() {
+                "--rounds" => options.rounds = value.parse()?,
+                "--items" => options.items = value.parse()?,
+                "--rates" => {
+                    options.rates_hz =
+                        value.split(',').map(str::parse).collect::<Result<_, _>>()?;
+                }
+                "--node" => options.node = value,
+                "--nodespy" => options.nodespy = value.into(),
+                "--memory" => options.memory = Some(Duration::from_secs(value.parse()?)),
+                _ => return Err(format!("unknown option {flag}; try --help").into()),
+            }
+        }
+        if !options.nodespy.exists() {
+            return Err(format!(
+                "{} is missing; build it with: cargo build --release --bin nodespy",
+                options.nodespy.display()
+            )
+            .into());
+        }
+        Ok(Some(options))
+    }
+}
