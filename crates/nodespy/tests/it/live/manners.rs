@@ -57,11 +57,15 @@ impl Trace {
                 .iter()
                 .map(|key| format!("{key} {}", target.status(key)))
                 .collect(),
-            threads: fs::read_dir(format!("/proc/{pid}/task")).unwrap().count(),
+            threads: thread_count(pid),
             descriptors,
             files: target.folder.names(),
         }
     }
+}
+
+fn thread_count(pid: u32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/task")).unwrap().count()
 }
 
 /// The first line of the answer to a request.
@@ -86,16 +90,15 @@ fn a_recorded_server_is_left_as_it_was() {
         .argument(&server.ready)
         .argument(4)
         .start();
-    // The pool has been started by now; nothing else starts threads or opens files.
-    let pool = server.pid();
-    let threads_before = fs::read_dir(format!("/proc/{pool}/task")).unwrap().count();
+    // The pool has been started by now; nothing else of the server's starts threads.
+    let before = thread_count(server.pid());
     record(&server, &["-d", "2"]);
-    let _ = load.line_after("");
-    drop(load);
+    let answered = load.line_after("");
+    assert!(answered.ends_with("0 failed"), "{answered}");
     assert_eq!(ask(&server.ready, "/json"), "HTTP/1.1 200 OK");
     assert!(server.is_alive());
-    let threads_after = fs::read_dir(format!("/proc/{pool}/task")).unwrap().count();
-    assert_eq!(threads_before, threads_after);
+    assert_eq!(before, thread_count(server.pid()));
+    assert!(server.folder.names().is_empty());
 }
 
 #[test]

