@@ -117,7 +117,8 @@ pub fn explain_refusal(pid: u32, source: io::Error) -> CaptureError {
         Some(libc::EACCES | libc::EPERM) => format!(
             "the kernel does not let uid {me} sample processes (kernel.perf_event_paranoid is \
              {}); run nodespy as root, or: sudo sysctl kernel.perf_event_paranoid=1",
-            proc::perf_event_paranoid().map_or_else(|| "unknown".to_owned(), |level| level.to_string())
+            proc::perf_event_paranoid()
+                .map_or_else(|| "unknown".to_owned(), |level| level.to_string())
         ),
         Some(libc::ENOSYS) => {
             "this kernel has no perf_event_open (gVisor, or built without perf events)".to_owned()

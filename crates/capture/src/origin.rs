@@ -190,7 +190,9 @@ fn open_descriptor_named(pid: u32, name: &str) -> Option<(File, PathBuf)> {
             if text.trim_end_matches(" (deleted)") != name {
                 return None;
             }
-            open_kernel_link(&entry.path()).ok().map(|file| (file, target))
+            open_kernel_link(&entry.path())
+                .ok()
+                .map(|file| (file, target))
         })
 }
 
@@ -241,7 +243,10 @@ fn build_id_in_head(head: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn read_vdso(mapping: &Mapping) -> Result<ImageBytes, ImageRefused> {
-    let length = mapping.end.saturating_sub(mapping.start).min(VDSO_LIMIT_BYTES);
+    let length = mapping
+        .end
+        .saturating_sub(mapping.start)
+        .min(VDSO_LIMIT_BYTES);
     let mut bytes = vec![0; length as usize];
     let read = read_process_memory(mapping.pid, mapping.start, &mut bytes);
     if read < bytes.len() {

@@ -12,10 +12,7 @@ pub(crate) struct ImageId(pub(crate) u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     /// A file, at this offset from its first byte.
-    File {
-        image: ImageId,
-        file_offset: u64,
-    },
+    File { image: ImageId, file_offset: u64 },
     /// Code that is not from a file: JIT code.
     Anonymous,
 }
@@ -54,7 +51,13 @@ impl AddressMap {
             .next_back()
             .filter(|(_, region)| address < region.end);
         match region {
-            Some((start, Region { file: Some((image, offset)), .. })) => Place::File {
+            Some((
+                start,
+                Region {
+                    file: Some((image, offset)),
+                    ..
+                },
+            )) => Place::File {
                 image: *image,
                 file_offset: (address - start).saturating_add(*offset),
             },
@@ -74,10 +77,18 @@ impl AddressMap {
         for (at, region) in overlapping {
             self.regions.remove(&at);
             if at < start {
-                self.regions.insert(at, Region { end: start, ..region });
+                self.regions.insert(
+                    at,
+                    Region {
+                        end: start,
+                        ..region
+                    },
+                );
             }
             if region.end > end {
-                let file = region.file.map(|(image, offset)| (image, offset + (end - at)));
+                let file = region
+                    .file
+                    .map(|(image, offset)| (image, offset + (end - at)));
                 self.regions.insert(
                     end,
                     Region {

@@ -36,10 +36,15 @@ mod tests {
     #[test]
     fn names_are_readable() {
         assert_eq!(
-            demangle("_ZN2v88internal4Heap14CollectGarbageENS0_15AllocationSpaceENS0_23GarbageCollectionReasonENS_15GCCallbackFlagsE"),
+            demangle(
+                "_ZN2v88internal4Heap14CollectGarbageENS0_15AllocationSpaceENS0_23GarbageCollectionReasonENS_15GCCallbackFlagsE"
+            ),
             "v8::internal::Heap::CollectGarbage"
         );
-        assert_eq!(demangle("_ZN4core3fmt5write17h0123456789abcdefE"), "core::fmt::write");
+        assert_eq!(
+            demangle("_ZN4core3fmt5write17h0123456789abcdefE"),
+            "core::fmt::write"
+        );
         assert_eq!(demangle("uv_run"), "uv_run");
         assert_eq!(demangle("_Zgarbage"), "_Zgarbage");
         assert_eq!(demangle("memcpy@@GLIBC_2.14"), "memcpy");

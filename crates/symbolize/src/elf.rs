@@ -7,9 +7,9 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 
 use nodespy_model::ImageBytes;
-use object::elf::{PF_X, PT_LOAD, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE};
+use object::elf::{PF_X, PT_LOAD, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, SymbolType};
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
-use object::{Endianness, Object, ObjectSection, ObjectSymbol, ReadCache, ReadRef, SymbolFlags};
+use object::{Endianness, Object, ObjectSection, ReadCache, ReadRef};
 
 /// No section larger than this is read (node 26's largest that we use has 12 MB).
 const SECTION_LIMIT_BYTES: u64 = 1 << 30;
@@ -61,8 +61,34 @@ struct SymbolEntry {
     address: u64,
     size: u64,
     name_start: u32,
-    name_length: u32,
     rank: u8,
+}
+
+/// The fields of an `Elf64_Sym` we use.
+#[derive(Debug, Clone, Copy)]
+struct RawSymbol {
+    name: u32,
+    info: u8,
+    section: u16,
+    address: u64,
+    size: u64,
+}
+
+const SYMBOL_BYTES: usize = 24;
+
+impl RawSymbol {
+    /// Reads a little-endian symbol of [`SYMBOL_BYTES`].
+    fn read(bytes: &[u8]) -> Self {
+        let wide =
+            |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        Self {
+            name: u32::from_le_bytes(bytes[0..4].try_into().expect("four bytes")),
+            info: bytes[4],
+            section: u16::from_le_bytes(bytes[6..8].try_into().expect("two bytes")),
+            address: wide(8),
+            size: wide(16),
+        }
+    }
 }
 
 impl Elf {
@@ -93,7 +119,10 @@ impl Elf {
                 address: header.p_vaddr(endian),
             })
             .collect();
-        let address_of = |name| file.section_by_name(name).map_or(0, |section| section.address());
+        let address_of = |name| {
+            file.section_by_name(name)
+                .map_or(0, |section| section.address())
+        };
         let unwind = section(&file, ".eh_frame").map(|eh_frame| UnwindSections {
             eh_frame,
             eh_frame_hdr: section(&file, ".eh_frame_hdr"),
@@ -146,7 +175,12 @@ impl Symbols {
         let cache = ReadCache::new(file);
         let matches = ElfFile64::<Endianness, _>::parse(&cache)
             .ok()
-            .and_then(|file| file.build_id().ok().flatten().map(|found| found == build_id))
+            .and_then(|file| {
+                file.build_id()
+                    .ok()
+                    .flatten()
+                    .map(|found| found == build_id)
+            })
             .unwrap_or(false);
         let mut symbols = Self::default();
         if matches {
@@ -164,37 +198,45 @@ impl Symbols {
         let Ok(file) = ElfFile64::<'data, Endianness, R>::parse(data) else {
             return;
         };
-        for symbol in file.symbols().chain(file.dynamic_symbols()).take(SYMBOL_LIMIT) {
-            let SymbolFlags::Elf { st_info, .. } = symbol.flags() else {
-                continue;
-            };
-            let rank = match st_info.st_type() {
+        // Whole sections are read at once: asking for names one by one costs a system call each.
+        for (table, strings) in [(".symtab", ".strtab"), (".dynsym", ".dynstr")] {
+            if let (Some(table), Some(strings)) = (section(&file, table), section(&file, strings)) {
+                self.add_table(&table.bytes, strings.bytes);
+            }
+        }
+    }
+
+    /// Adds the functions of a table of `Elf64_Sym`.
+    fn add_table(&mut self, table: &[u8], strings: Vec<u8>) {
+        let Ok(names_start) = u32::try_from(self.names.len()) else {
+            return;
+        };
+        for bytes in table.chunks_exact(SYMBOL_BYTES).take(SYMBOL_LIMIT) {
+            let symbol = RawSymbol::read(bytes);
+            let rank = match SymbolType(symbol.info & 0xf) {
                 STT_FUNC | STT_GNU_IFUNC => 2,
                 // Assembly without types; V8's embedded builtins are of this kind in some builds.
                 STT_NOTYPE => 1,
                 _ => continue,
             };
-            if symbol.is_undefined() || symbol.address() == 0 {
+            let is_defined = symbol.section != 0 && symbol.address != 0;
+            let is_named = symbol.name != 0 && (symbol.name as usize) < strings.len();
+            if !is_defined || !is_named {
                 continue;
             }
-            let Ok(name) = symbol.name_bytes() else {
+            let Some(name_start) = names_start.checked_add(symbol.name) else {
                 continue;
             };
-            if name.is_empty() || name.len() > 64 << 10 {
-                continue;
-            }
-            let Ok(name_start) = u32::try_from(self.names.len()) else {
-                return;
-            };
-            self.names.extend_from_slice(name);
+            let is_global = symbol.info >> 4 != 0;
             self.entries.push(SymbolEntry {
-                address: symbol.address(),
-                size: symbol.size(),
+                address: symbol.address,
+                size: symbol.size,
                 name_start,
-                name_length: name.len() as u32,
-                rank: rank * 2 + u8::from(symbol.is_global()),
+                rank: rank * 2 + u8::from(is_global),
             });
         }
+        self.names.extend(strings);
+        self.names.push(0);
     }
 
     fn finish(&mut self) {
@@ -212,7 +254,9 @@ impl Symbols {
 
     /// The symbol that covers `address`.
     pub(crate) fn at(&self, address: u64) -> Option<&str> {
-        let after = self.entries.partition_point(|entry| entry.address <= address);
+        let after = self
+            .entries
+            .partition_point(|entry| entry.address <= address);
         // A label inside a function (size 0) hides nothing: look a few entries back for one
         // whose size says it covers the address.
         let nearby = &self.entries[after.saturating_sub(16)..after];
@@ -225,8 +269,9 @@ impl Symbols {
                 .last()
                 .filter(|entry| entry.size == 0 && address - entry.address < 1 << 20)
         })?;
-        let start = found.name_start as usize;
-        std::str::from_utf8(&self.names[start..start + found.name_length as usize]).ok()
+        let name = &self.names[found.name_start as usize..];
+        let end = memchr::memchr(0, name).unwrap_or(name.len());
+        std::str::from_utf8(&name[..end]).ok()
     }
 }
 

@@ -99,7 +99,9 @@ impl Image {
         if self.symbols.is_none() {
             self.symbols = Some(self.read_symbols(origin));
         }
-        self.symbols.as_ref().and_then(|symbols| symbols.at(address))
+        self.symbols
+            .as_ref()
+            .and_then(|symbols| symbols.at(address))
     }
 
     fn read_symbols(&mut self, origin: &dyn Origin) -> Symbols {

@@ -48,7 +48,9 @@ impl KernelSymbols {
 
     /// Function and module at an address.
     pub(crate) fn at(&self, address: u64) -> Option<(&str, Option<&str>)> {
-        let after = self.entries.partition_point(|symbol| symbol.address <= address);
+        let after = self
+            .entries
+            .partition_point(|symbol| symbol.address <= address);
         let symbol = &self.entries[after.checked_sub(1)?];
         // Past the last function of a module lies nothing: kernel functions are under 1 MiB.
         (address - symbol.address < 1 << 20).then(|| (&*symbol.name, symbol.module.as_deref()))
@@ -80,7 +82,10 @@ mod tests {
         let text = "ffffffff81000000 T _stext\nffffffff81000100 t do_syscall_64\n\
                     ffffffff82000000 D data\nffffffffc0000000 t nf_hook\t[nf_tables]\n";
         let symbols = KernelSymbols::read(Box::new(text.as_bytes()));
-        assert_eq!(symbols.at(0xffff_ffff_8100_0142), Some(("do_syscall_64", None)));
+        assert_eq!(
+            symbols.at(0xffff_ffff_8100_0142),
+            Some(("do_syscall_64", None))
+        );
         assert_eq!(
             symbols.at(0xffff_ffff_c000_0001),
             Some(("nf_hook", Some("nf_tables")))

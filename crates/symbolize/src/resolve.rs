@@ -190,11 +190,14 @@ impl Resolver {
         about.pid = pid;
         about.started = time;
         let jit = watch_jit_file(&*self.origin, pid, None);
-        self.add_process(pid, ProcessState {
-            about,
-            jit,
-            ..Default::default()
-        })
+        self.add_process(
+            pid,
+            ProcessState {
+                about,
+                jit,
+                ..Default::default()
+            },
+        )
     }
 
     fn add_process(&mut self, pid: u32, state: ProcessState) -> ProcessIndex {
@@ -296,11 +299,14 @@ impl Resolver {
             about.pid = pid;
             about.parent_pid = parent_pid;
             about.started = time;
-            self.add_process(pid, ProcessState {
-                about,
-                map,
-                ..Default::default()
-            });
+            self.add_process(
+                pid,
+                ProcessState {
+                    about,
+                    map,
+                    ..Default::default()
+                },
+            );
             // The number may have belonged to a process that is gone.
             self.thread_ids.retain(|(known, _), _| *known != pid);
         } else {
@@ -351,7 +357,10 @@ impl Resolver {
         }
         self.unwound = frames;
         if stack != NO_STACK {
-            *self.recent.entry(self.stacks[stack as usize].frame).or_default() += 1;
+            *self
+                .recent
+                .entry(self.stacks[stack as usize].frame)
+                .or_default() += 1;
         }
         self.samples.push(SampleRow {
             time: sample.time,
@@ -374,7 +383,8 @@ impl Resolver {
                     let address = address.saturating_sub(u64::from(position != 0));
                     frames.push(match map.at(address) {
                         crate::address_map::Place::File { image, file_offset } => {
-                            let linked = self.images[image.0 as usize].address_of_offset(file_offset);
+                            let linked =
+                                self.images[image.0 as usize].address_of_offset(file_offset);
                             UnwoundFrame::Image(image, linked)
                         }
                         crate::address_map::Place::Anonymous => UnwoundFrame::Jit(address),
@@ -429,7 +439,9 @@ impl Resolver {
     pub fn hottest(&mut self) -> Option<(String, f64)> {
         let recent = std::mem::take(&mut self.recent);
         let total: u32 = recent.values().sum();
-        let (&frame, _) = recent.iter().max_by_key(|&(frame, count)| (*count, *frame))?;
+        let (&frame, _) = recent
+            .iter()
+            .max_by_key(|&(frame, count)| (*count, *frame))?;
         let frame_key = self.frames[frame as usize];
         let mut naming = Naming::begin(self, &[frame_key]);
         let name = naming.short_name(self, frame_key)?;
@@ -461,8 +473,15 @@ impl Resolver {
         let mut stacks = StackNames::new(self.stacks.len());
         for position in 0..self.samples.len() {
             let sample = self.samples[position];
-            let stack = (sample.stack != NO_STACK)
-                .then(|| self.name_stack(sample.stack, sample.time, &mut stacks, &mut naming, &mut builder));
+            let stack = (sample.stack != NO_STACK).then(|| {
+                self.name_stack(
+                    sample.stack,
+                    sample.time,
+                    &mut stacks,
+                    &mut naming,
+                    &mut builder,
+                )
+            });
             let time = sample.time.saturating_sub(started);
             builder.sample(time, threads[sample.thread as usize], stack, 1);
         }
@@ -654,7 +673,12 @@ fn plain_frame(builder: &mut ProfileBuilder, function: FunctionSpec<'_>) -> Fram
 }
 
 /// A frame of a function at a line.
-fn frame_at(builder: &mut ProfileBuilder, function: FunctionSpec<'_>, tier: Tier, line: u32) -> FrameIndex {
+fn frame_at(
+    builder: &mut ProfileBuilder,
+    function: FunctionSpec<'_>,
+    tier: Tier,
+    line: u32,
+) -> FrameIndex {
     let function = builder.function(function);
     builder.frame_of(Frame {
         function,

@@ -30,6 +30,7 @@ const SMALL_STACK_BYTES: u32 = 8 << 10;
 const ROOMY_RING_BYTES: usize = 1 << 20;
 /// The sample rings of all CPUs together never exceed this.
 const ALL_RINGS_BYTES: usize = 256 << 20;
+const LARGEST_RING_BYTES: usize = 32 << 20;
 const BOOKKEEPING_RING_BYTES: usize = 256 << 10;
 const SMALLEST_RING_BYTES: usize = 64 << 10;
 /// An event is in its ring at the latest this long after its time stamp.
@@ -92,7 +93,9 @@ impl PerfSession {
                 SMALL_STACK_BYTES >> 10
             ));
         }
-        session.wakers.extend(targets.iter().filter_map(Target::raw_fd));
+        session
+            .wakers
+            .extend(targets.iter().filter_map(Target::raw_fd));
         if !options.start_on_exec {
             if !options.placebo {
                 session.events.iter().for_each(PerfEvent::enable);
@@ -151,8 +154,7 @@ impl PerfSession {
         for &(pid, tid) in threads {
             let opened = PerfEvent::sampling(tid, cpu, sampling).and_then(|sample| {
                 let follow = sampling.follow_children;
-                let book =
-                    PerfEvent::bookkeeping(tid, cpu, follow, sampling.start_on_exec)?;
+                let book = PerfEvent::bookkeeping(tid, cpu, follow, sampling.start_on_exec)?;
                 Ok((sample, book))
             });
             match opened {
@@ -165,9 +167,7 @@ impl PerfSession {
                 Err(error) => return Err(explain_refusal(pid, error)),
             }
         }
-        let largest = (ALL_RINGS_BYTES / cpus).clamp(SMALLEST_RING_BYTES, 32 << 20);
-        let wish = largest.next_power_of_two() >> usize::from(!largest.is_power_of_two());
-        let samples_ring = share_ring(&samples, wish)?;
+        let samples_ring = share_ring(&samples, ring_bytes(sampling, cpus))?;
         let book_ring = share_ring(&bookkeeping, BOOKKEEPING_RING_BYTES)?;
         if let Some(first) = samples.first() {
             self.wakers.push(first.as_raw_fd());
@@ -338,6 +338,16 @@ impl PerfSession {
     }
 }
 
+/// Room for two seconds of samples of a busy CPU, within what all rings together may take. More
+/// would only make attaching slower: the kernel clears every page first.
+fn ring_bytes(sampling: &Sampling, cpus: usize) -> usize {
+    let sample_bytes = sampling.stack_bytes as usize + 1024;
+    let wish = (2 * sampling.rate_hz as usize * sample_bytes).next_power_of_two();
+    let allowed = (ALL_RINGS_BYTES / cpus + 1).next_power_of_two() / 2;
+    wish.min(allowed)
+        .clamp(SMALLEST_RING_BYTES, LARGEST_RING_BYTES)
+}
+
 /// Maps a ring for the first event and sends the others' records there.
 fn share_ring(events: &[PerfEvent], wish: usize) -> Result<Option<Ring>, CaptureError> {
     let Some((first, others)) = events.split_first() else {
@@ -501,9 +511,7 @@ fn probe_hardware(opened: io::Result<PerfEvent>) -> Finding {
         verdict: Verdict::Good,
         detail: match opened {
             Ok(_) => "hardware cycles".to_owned(),
-            Err(_) => {
-                "the kernel's CPU clock (this machine shows no hardware counters)".to_owned()
-            }
+            Err(_) => "the kernel's CPU clock (this machine shows no hardware counters)".to_owned(),
         },
         remedy: None,
     }

@@ -76,17 +76,16 @@ fn regular(file: File) -> io::Result<File> {
         kind if kind.is_socket() => "a socket",
         _ => "a device",
     };
-    Err(io::Error::other(format!("it is {what}, not a regular file")))
+    Err(io::Error::other(format!(
+        "it is {what}, not a regular file"
+    )))
 }
 
 /// Device (major, minor) and inode of an open file.
 pub(crate) fn identity_of(file: &File) -> io::Result<((u32, u32), u64)> {
     let metadata = file.metadata()?;
     let device = metadata.dev();
-    Ok((
-        (libc::major(device), libc::minor(device)),
-        metadata.ino(),
-    ))
+    Ok(((libc::major(device), libc::minor(device)), metadata.ino()))
 }
 
 /// Raises the limit of open descriptors as far as allowed, and returns it.

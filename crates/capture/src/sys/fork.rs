@@ -74,7 +74,11 @@ impl Child {
                 }
                 let error = *libc::__errno_location();
                 let bytes = error.to_ne_bytes();
-                libc::write(failure_write.as_raw_fd(), bytes.as_ptr().cast(), bytes.len());
+                libc::write(
+                    failure_write.as_raw_fd(),
+                    bytes.as_ptr().cast(),
+                    bytes.len(),
+                );
                 libc::_exit(127);
             }
         }
@@ -117,9 +121,8 @@ impl Child {
         let flags = if block { 0 } else { libc::WNOHANG };
         // SAFETY: `status` is a valid place for the answer; the pid is our own child's, which is
         // not reaped before this call.
-        let pid = checked(
-            unsafe { libc::waitpid(self.pid as libc::pid_t, &mut status, flags) }.into(),
-        )?;
+        let pid =
+            checked(unsafe { libc::waitpid(self.pid as libc::pid_t, &mut status, flags) }.into())?;
         if pid != 0 {
             self.status = Some(ExitStatus::from_raw(status));
         }

@@ -87,8 +87,7 @@ impl PerfEvent {
         let mut attributes = common(follow_children, start_on_exec);
         attributes.type_ = bindings::PERF_TYPE_SOFTWARE;
         attributes.config = bindings::PERF_COUNT_SW_DUMMY.into();
-        attributes.sample_type =
-            u64::from(bindings::PERF_SAMPLE_TID | bindings::PERF_SAMPLE_TIME);
+        attributes.sample_type = u64::from(bindings::PERF_SAMPLE_TID | bindings::PERF_SAMPLE_TIME);
         attributes.set_exclude_kernel(1);
         attributes.set_mmap(1);
         attributes.set_mmap2(1);
@@ -103,9 +102,7 @@ impl PerfEvent {
     /// Sends the records of this event to the ring of another one on the same CPU.
     pub(crate) fn write_to_ring_of(&self, other: &Self) -> io::Result<()> {
         // SAFETY: both descriptors are open perf events.
-        let result = unsafe {
-            sys::ioctls::SET_OUTPUT(self.0.as_raw_fd(), other.0.as_raw_fd())
-        };
+        let result = unsafe { sys::ioctls::SET_OUTPUT(self.0.as_raw_fd(), other.0.as_raw_fd()) };
         checked(result.into()).map(|_| ())
     }
 
@@ -143,16 +140,10 @@ fn common(follow_children: bool, start_on_exec: bool) -> bindings::perf_event_at
     attributes
 }
 
-fn open(
-    attributes: &mut bindings::perf_event_attr,
-    tid: u32,
-    cpu: u32,
-) -> io::Result<PerfEvent> {
+fn open(attributes: &mut bindings::perf_event_attr, tid: u32, cpu: u32) -> io::Result<PerfEvent> {
     let flags = bindings::PERF_FLAG_FD_CLOEXEC;
     // SAFETY: `attributes` is a valid structure of the size it names.
-    let raw = unsafe {
-        sys::perf_event_open(attributes, tid as i32, cpu as i32, -1, flags.into())
-    };
+    let raw = unsafe { sys::perf_event_open(attributes, tid as i32, cpu as i32, -1, flags.into()) };
     checked(raw.into())?;
     // SAFETY: perf_event_open returned `raw` to us just now, so we are its only owner.
     Ok(PerfEvent(unsafe { OwnedFd::from_raw_fd(raw) }))

@@ -50,6 +50,11 @@ pub(crate) fn wait_readable(fds: &[i32], timeout: Duration) -> io::Result<Vec<(u
         .iter()
         .enumerate()
         .filter(|(_, entry)| entry.revents != 0)
-        .map(|(position, entry)| (position, entry.revents & (libc::POLLHUP | libc::POLLERR) != 0))
+        .map(|(position, entry)| {
+            (
+                position,
+                entry.revents & (libc::POLLHUP | libc::POLLERR) != 0,
+            )
+        })
         .collect())
 }

@@ -5,9 +5,7 @@ use nodespy_model::Registers;
 
 // Positions in the kernel's numbering (asm/perf_regs.h) of DWARF registers 0 to 16:
 // rax rdx rcx rbx rsi rdi rbp rsp r8..r15 and the instruction pointer.
-const KERNEL_POSITIONS: [u32; 17] = [
-    0, 3, 2, 1, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23, 8,
-];
+const KERNEL_POSITIONS: [u32; 17] = [0, 3, 2, 1, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23, 8];
 
 /// The mask for `sample_regs_user`.
 pub(crate) const MASK: u64 = {

@@ -84,7 +84,9 @@ impl Ring {
         let header: [u8; HEADER] = header.try_into().expect("the slice has this length");
         let kind = u32::from_ne_bytes(header[0..4].try_into().expect("four bytes"));
         let misc = u16::from_ne_bytes(header[4..6].try_into().expect("two bytes"));
-        let size = usize::from(u16::from_ne_bytes(header[6..8].try_into().expect("two bytes")));
+        let size = usize::from(u16::from_ne_bytes(
+            header[6..8].try_into().expect("two bytes"),
+        ));
         // The kernel never writes a shorter record than its header, nor one past the head; if it
         // did, everything up to the head is given up rather than looped over.
         if size < HEADER || (size as u64) > end - self.tail {
@@ -112,18 +114,16 @@ impl Ring {
         // SAFETY: `start + first` is inside the data area, which is mapped as long as we live.
         // The kernel does not write between the tail it was told of and its head, and these
         // bytes are there: callers ask only for records before a head they loaded.
-        let direct = unsafe {
-            std::slice::from_raw_parts(self.base.add(self.data_offset + start), first)
-        };
+        let direct =
+            unsafe { std::slice::from_raw_parts(self.base.add(self.data_offset + start), first) };
         if first == len {
             return direct;
         }
         self.scratch.clear();
         self.scratch.extend_from_slice(direct);
         // SAFETY: as above, for the part that wrapped to the start of the data area.
-        let wrapped = unsafe {
-            std::slice::from_raw_parts(self.base.add(self.data_offset), len - first)
-        };
+        let wrapped =
+            unsafe { std::slice::from_raw_parts(self.base.add(self.data_offset), len - first) };
         self.scratch.extend_from_slice(wrapped);
         &self.scratch
     }

@@ -20,6 +20,11 @@ pub(crate) struct App {
     pub(crate) script: Option<String>,
 }
 
+/// What people call the application in process `pid`: its package, else its script.
+pub fn app_name(pid: u32) -> String {
+    app_of(pid).name
+}
+
 /// What runs in process `pid`.
 pub(crate) fn app_of(pid: u32) -> App {
     let arguments = proc::command_line(pid);
@@ -36,9 +41,10 @@ pub(crate) fn app_of(pid: u32) -> App {
         };
     };
     let name = package_name(pid, &script).unwrap_or_else(|| {
-        Path::new(&script)
-            .file_name()
-            .map_or_else(|| script.clone(), |name| name.to_string_lossy().into_owned())
+        Path::new(&script).file_name().map_or_else(
+            || script.clone(),
+            |name| name.to_string_lossy().into_owned(),
+        )
     });
     App {
         name,
@@ -58,8 +64,16 @@ fn script_of(arguments: &[String]) -> Option<String> {
     while let Some(argument) = rest.next() {
         match argument.as_str() {
             // Options that take the next argument.
-            "-r" | "--require" | "--import" | "--loader" | "--experimental-loader" | "-C"
-            | "--conditions" | "--input-type" | "--title" | "--stack-trace-limit" => {
+            "-r"
+            | "--require"
+            | "--import"
+            | "--loader"
+            | "--experimental-loader"
+            | "-C"
+            | "--conditions"
+            | "--input-type"
+            | "--title"
+            | "--stack-trace-limit" => {
                 rest.next();
             }
             "-e" | "--eval" | "-p" | "--print" | "-pe" | "-i" | "--interactive" | "-" => {
@@ -80,7 +94,9 @@ fn package_name(pid: u32, script: &str) -> Option<String> {
         PathBuf::from(script)
     } else {
         // The link's text is relative to the process's root for containers.
-        std::fs::read_link(proc::path_of(pid, "cwd")).ok()?.join(script)
+        std::fs::read_link(proc::path_of(pid, "cwd"))
+            .ok()?
+            .join(script)
     };
     let script = normalized(&script);
     script
@@ -126,7 +142,8 @@ mod tests {
     fn the_script_is_found_behind_options() {
         assert_eq!(script("node app.js").as_deref(), Some("app.js"));
         assert_eq!(
-            script("node --max-old-space-size=4096 -r dotenv/config src/app.js --port 3").as_deref(),
+            script("node --max-old-space-size=4096 -r dotenv/config src/app.js --port 3")
+                .as_deref(),
             Some("src/app.js")
         );
         assert_eq!(script("node -e while(1);"), None);

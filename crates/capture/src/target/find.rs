@@ -104,7 +104,8 @@ fn is_node_name(name: &str) -> bool {
     let rest = rest.strip_prefix("js").unwrap_or(rest);
     let rest = rest.trim_start_matches(['-', '_']);
     let rest = rest.strip_prefix('v').unwrap_or(rest);
-    rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+    rest.bytes()
+        .all(|byte| byte.is_ascii_digit() || byte == b'.')
 }
 
 fn inspect(

@@ -31,7 +31,11 @@ impl Launched {
             .first()
             .map(|program| program.to_string_lossy().into_owned())
             .unwrap_or_default();
-        let caller = if options.keep_root { None } else { sudo_caller() };
+        let caller = if options.keep_root {
+            None
+        } else {
+            sudo_caller()
+        };
         let child = Child::prepare(&options.command, caller.as_ref())
             .map_err(|source| launch_error(&program, source))?;
         Ok(Self {

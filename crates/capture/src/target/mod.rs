@@ -1,12 +1,13 @@
 //! Processes: finding the Node ones, describing, launching and watching them.
 
-pub(crate) mod app;
+mod app;
 mod find;
 mod launch;
-pub(crate) mod node_version;
+mod node_version;
 pub mod proc;
 mod watch;
 
+pub use app::app_name;
 pub use find::{NodeProcess, Permission, list_node_processes, looks_like_node, measure_cpu};
 pub use launch::{LaunchOptions, Launched};
-pub use watch::{Target, describe};
+pub use watch::{Target, describe, node_version};

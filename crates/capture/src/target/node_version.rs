@@ -19,7 +19,11 @@ pub(crate) fn node_version_of(file: File) -> Option<String> {
     loop {
         let kept = buffer.len().min(OVERLAP);
         buffer.drain(..buffer.len() - kept);
-        let read = file.by_ref().take(CHUNK as u64).read_to_end(&mut buffer).ok()?;
+        let read = file
+            .by_ref()
+            .take(CHUNK as u64)
+            .read_to_end(&mut buffer)
+            .ok()?;
         if read == 0 {
             return None;
         }
@@ -60,7 +64,10 @@ mod tests {
             parse_version(b"v20.20.2-headers.tar.gz\0").as_deref(),
             Some("v20.20.2")
         );
-        assert_eq!(parse_version(b"v26.0.0-rc.1.tar.gz\0").as_deref(), Some("v26.0.0-rc.1"));
+        assert_eq!(
+            parse_version(b"v26.0.0-rc.1.tar.gz\0").as_deref(),
+            Some("v26.0.0-rc.1")
+        );
         assert_eq!(parse_version(b"v20.x.tar.gz\0"), None);
         assert_eq!(parse_version(b"v20.20.2"), None);
     }

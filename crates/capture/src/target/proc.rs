@@ -61,7 +61,12 @@ pub fn read_status(pid: u32) -> Option<Status> {
             continue;
         };
         let mut words = value.split_whitespace();
-        let mut number = |at: usize| words.nth(at).and_then(|word| word.parse().ok()).unwrap_or(0);
+        let mut number = |at: usize| {
+            words
+                .nth(at)
+                .and_then(|word| word.parse().ok())
+                .unwrap_or(0)
+        };
         match key {
             "Uid" => status.uid = number(1),
             "Tgid" => status.tgid = number(0),

@@ -2,7 +2,8 @@
 
 use nodespy_model::{Nanoseconds, Process};
 
-use super::{app, node_version, proc};
+use super::node_version::node_version_of;
+use super::{app, proc};
 use crate::error::CaptureError;
 use crate::sys::files::open_kernel_link;
 use crate::sys::pidfd::PidFd;
@@ -60,11 +61,9 @@ impl Target {
 /// What is known of a process now; none when it is gone.
 pub fn describe(pid: u32) -> Option<Process> {
     let status = proc::read_status(pid)?;
-    let is_node = super::looks_like_node(pid);
-    let node_version = is_node
-        .then(|| open_kernel_link(&proc::path_of(pid, "exe")).ok())
-        .flatten()
-        .and_then(node_version::node_version_of);
+    let node_version = super::looks_like_node(pid)
+        .then(|| node_version(pid))
+        .flatten();
     Some(Process {
         pid,
         parent_pid: status.parent_pid,
@@ -73,4 +72,11 @@ pub fn describe(pid: u32) -> Option<Process> {
         node_version,
         ..Default::default()
     })
+}
+
+/// `v20.20.2`, when the program of a process is Node and says so.
+pub fn node_version(pid: u32) -> Option<String> {
+    open_kernel_link(&proc::path_of(pid, "exe"))
+        .ok()
+        .and_then(node_version_of)
 }

@@ -103,7 +103,9 @@ fn read_load(
         return Ok(0);
     }
     let (start, code_size, index) = (u64_at(&fixed, 16), u64_at(&fixed, 24), u64_at(&fixed, 32));
-    let name_size = (size - 40).saturating_sub(code_size).min(NAME_LIMIT_BYTES as u64);
+    let name_size = (size - 40)
+        .saturating_sub(code_size)
+        .min(NAME_LIMIT_BYTES as u64);
     let mut name = vec![0; name_size as usize];
     input.read_exact(&mut name)?;
     let end = memchr::memchr(0, &name).unwrap_or(name.len());
@@ -112,7 +114,14 @@ fn read_load(
         let after = lines.partition_point(|(at, _)| *at <= address);
         after.checked_sub(1).map_or(0, |at| lines[at].1)
     };
-    names.add(wanted, start, start.saturating_add(code_size), time, &text, line_at);
+    names.add(
+        wanted,
+        start,
+        start.saturating_add(code_size),
+        time,
+        &text,
+        line_at,
+    );
     if loaded.len() < 1 << 20 {
         loaded.push(Loaded {
             index,
@@ -137,7 +146,14 @@ fn read_move(
     }
     let (start, index) = (u64_at(&fixed, 24), u64_at(&fixed, 40));
     if let Some(code) = loaded.iter().rev().find(|code| code.index == index) {
-        names.add(wanted, start, start.saturating_add(code.size), time, &code.name, |_| 0);
+        names.add(
+            wanted,
+            start,
+            start.saturating_add(code.size),
+            time,
+            &code.name,
+            |_| 0,
+        );
     }
     Ok(48)
 }
@@ -217,8 +233,16 @@ mod tests {
             lines.extend_from_slice(b"/a.js\0");
         }
         bytes.extend(record(DEBUG_INFO, 10, &lines));
-        bytes.extend(record(CODE_LOAD, 10, &load(0x1000, 0, "JS:*f /a.js:2:1", &[0xcc; 16])));
-        bytes.extend(record(CODE_LOAD, 90, &load(0x1000, 1, "JS:*g /a.js:9:1", &[0xcc; 16])));
+        bytes.extend(record(
+            CODE_LOAD,
+            10,
+            &load(0x1000, 0, "JS:*f /a.js:2:1", &[0xcc; 16]),
+        ));
+        bytes.extend(record(
+            CODE_LOAD,
+            90,
+            &load(0x1000, 1, "JS:*g /a.js:9:1", &[0xcc; 16]),
+        ));
         let mut moved = vec![0; 8];
         for number in [0x1000, 0x1000, 0x2000, 16, 1u64] {
             moved.extend_from_slice(&number.to_ne_bytes());

@@ -56,9 +56,9 @@ impl JitNames {
     /// Whether different functions were at `address` at different times.
     pub(crate) fn is_reused(&self, address: u64) -> bool {
         self.entries.get(&address).is_some_and(|entries| {
-            entries
-                .iter()
-                .any(|entry| self.names[entry.name as usize] != self.names[entries[0].name as usize])
+            entries.iter().any(|entry| {
+                self.names[entry.name as usize] != self.names[entries[0].name as usize]
+            })
         })
     }
 

@@ -57,7 +57,10 @@ fn parse(
     let mut clock = Clock::new(marks);
     loop {
         line.clear();
-        let read = reader.by_ref().take(LINE_LIMIT_BYTES).read_until(b'\n', &mut line)? as u64;
+        let read = reader
+            .by_ref()
+            .take(LINE_LIMIT_BYTES)
+            .read_until(b'\n', &mut line)? as u64;
         if read == 0 {
             break;
         }
@@ -93,7 +96,14 @@ fn parse(
 
 fn flush(entry: Option<Open>, wanted: &[u64], names: &mut JitNames) {
     if let Some(entry) = entry {
-        names.add(wanted, entry.start, entry.end, entry.since, &entry.name, |_| 0);
+        names.add(
+            wanted,
+            entry.start,
+            entry.end,
+            entry.since,
+            &entry.name,
+            |_| 0,
+        );
     }
 }
 
@@ -170,7 +180,11 @@ mod tests {
 
     #[test]
     fn only_wanted_addresses_are_kept() {
-        let names = names_of("1000 100 JS:*f /a.js:1:2\n2000 80 JS:~g /a.js:5:1\n", &[0x1010], &[]);
+        let names = names_of(
+            "1000 100 JS:*f /a.js:1:2\n2000 80 JS:~g /a.js:5:1\n",
+            &[0x1010],
+            &[],
+        );
         let (name, _) = names.at(0x1010, 0).unwrap();
         assert_eq!((name.name.as_str(), name.tier), ("f", Tier::Optimized));
         assert_eq!(names.names.len(), 1);
@@ -179,7 +193,11 @@ mod tests {
 
     #[test]
     fn a_regexp_with_a_newline_is_one_name() {
-        let names = names_of("1000 10 RegExp:a\nb\n1010 10 Builtin:X\n", &[0x1001, 0x1011], &[]);
+        let names = names_of(
+            "1000 10 RegExp:a\nb\n1010 10 Builtin:X\n",
+            &[0x1001, 0x1011],
+            &[],
+        );
         assert_eq!(names.at(0x1001, 0).unwrap().0.name, "a\nb");
         assert_eq!(names.at(0x1011, 0).unwrap().0.name, "X");
     }
@@ -201,7 +219,9 @@ mod tests {
     #[test]
     fn broken_lines_cost_nothing_else() {
         let long = "x".repeat(100_000);
-        let text = format!("zz\n1000 10 {long}\n\u{0}\n2000 10 JS:*f /a.js:1:2\nffffffffffffffff ffffffffffffffff e");
+        let text = format!(
+            "zz\n1000 10 {long}\n\u{0}\n2000 10 JS:*f /a.js:1:2\nffffffffffffffff ffffffffffffffff e"
+        );
         let names = names_of(&text, &[0x1001, 0x2001], &[]);
         assert_eq!(names.at(0x2001, 0).unwrap().0.name, "f");
         assert!(names.at(0x1001, 0).unwrap().0.name.len() < 20_000);

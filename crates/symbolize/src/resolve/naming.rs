@@ -211,7 +211,11 @@ impl Naming {
     }
 
     /// A name for one line of a terminal.
-    pub(super) fn short_name(&mut self, resolver: &mut Resolver, frame: RawFrame) -> Option<String> {
+    pub(super) fn short_name(
+        &mut self,
+        resolver: &mut Resolver,
+        frame: RawFrame,
+    ) -> Option<String> {
         match frame {
             RawFrame::Kernel(address) => {
                 let kernel = self.kernel_symbols(resolver);
@@ -243,7 +247,11 @@ impl Naming {
         }
         for state in &resolver.processes {
             let Some(watch) = &state.jit else { continue };
-            let size = watch.file.file.metadata().map_or(0, |metadata| metadata.len());
+            let size = watch
+                .file
+                .file
+                .metadata()
+                .map_or(0, |metadata| metadata.len());
             let before = watch.marks.first().map_or(size, |(_, size)| *size);
             let growth = size.saturating_sub(before);
             if growth >= NOTABLE_GROWTH_BYTES || size >= NOTABLE_SIZE_BYTES {

@@ -109,7 +109,12 @@ impl Cfi {
         let parsed = EhFrameHdr::new(&header.bytes, LittleEndian)
             .parse(&self.bases, 8)
             .ok()?;
-        let entry = parsed.table()?.lookup(address, &self.bases).ok()?.direct().ok()?;
+        let entry = parsed
+            .table()?
+            .lookup(address, &self.bases)
+            .ok()?
+            .direct()
+            .ok()?;
         usize::try_from(entry.checked_sub(self.eh_frame.address)?).ok()
     }
 
@@ -243,7 +248,11 @@ impl Evaluator<'_, '_> {
         self.registers.0.get(usize::from(register.0)).copied()
     }
 
-    fn expression(&mut self, expression: UnwindExpression<usize>, start: Option<u64>) -> Option<u64> {
+    fn expression(
+        &mut self,
+        expression: UnwindExpression<usize>,
+        start: Option<u64>,
+    ) -> Option<u64> {
         let expression = expression.get(self.section).ok()?;
         let mut evaluation = expression.evaluation(self.encoding);
         // The longest real expression (a signal frame's) has 2 steps.

@@ -84,7 +84,10 @@ impl StackMemory<'_> {
                 self.live.len() - 1
             }
         };
-        self.live[position].1.get((address - page) as usize).copied()
+        self.live[position]
+            .1
+            .get((address - page) as usize)
+            .copied()
     }
 }
 
@@ -131,7 +134,10 @@ pub(crate) fn unwind(
             }
         };
         match step {
-            Step::Caller { registers: caller, was_interrupted } => {
+            Step::Caller {
+                registers: caller,
+                was_interrupted,
+            } => {
                 let moved = caller.stack_pointer() > registers.stack_pointer()
                     || (was_interrupted && caller != registers);
                 if !moved {

@@ -79,7 +79,11 @@ fn user_stack<'a>(fields: &mut Fields<'a>, layout: SampleLayout) -> Option<UserS
     }
     let values = fields.bytes(registers::COUNT * 8)?;
     let registers = registers::from_sample(|rank| {
-        u64::from_ne_bytes(values[rank * 8..rank * 8 + 8].try_into().expect("eight bytes"))
+        u64::from_ne_bytes(
+            values[rank * 8..rank * 8 + 8]
+                .try_into()
+                .expect("eight bytes"),
+        )
     });
     let size = usize::try_from(fields.u64()?).ok()?;
     let stack = fields.bytes(size)?;
@@ -160,7 +164,10 @@ fn mapping(fields: &mut Fields<'_>, time: Nanoseconds) -> Option<Event<'static>>
 }
 
 fn text(bytes: &[u8]) -> String {
-    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    let end = bytes
+        .iter()
+        .position(|&byte| byte == 0)
+        .unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 

@@ -1,0 +1,201 @@
+//! Every argument, declared in one place.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+/// A CPU profiler for Node.js on Linux: one command, one picture.
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    about,
+    args_conflicts_with_subcommands = true,
+    after_help = "\
+Examples:
+  nodespy                              list the Node processes of this machine
+  nodespy record -p 1234 -d 30         record a running one for 30 seconds
+  nodespy record -- node app.js        start one and record it
+  nodespy view nodespy-app-….html      look at a recording again
+
+Exit codes: 0 done, 1 could not, 2 misused, 3 not permitted, 4 target gone, 5 no samples"
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    #[command(flatten)]
+    pub(crate) list: ListArgs,
+    /// Say more about what is done (repeat for even more)
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// List the Node processes of this machine (what bare `nodespy` does)
+    List(ListArgs),
+    /// Record a running process, or start one and record it
+    Record(RecordArgs),
+    /// Open a recording in the browser
+    View(ViewArgs),
+    /// Turn a recording into another format
+    Convert(ConvertArgs),
+    /// Say what will work here and, for what won't, the command that fixes it
+    Check(CheckArgs),
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ListArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nodespy record -p 1234 -d 30
+  nodespy record -p 1234,1240 -F 199 -o out.svg
+  nodespy record -o 'cpu-{app}-{pid}-{time}.nspy' -- node app.js
+  nodespy record -p 1234 -d 10 -o - | less        folded stacks on standard output
+
+Ctrl-C ends the recording and writes it; a second Ctrl-C discards it.")]
+pub(crate) struct RecordArgs {
+    /// Processes to attach to, separated by commas
+    #[arg(
+        short,
+        long,
+        value_name = "PID",
+        value_delimiter = ',',
+        conflicts_with = "command"
+    )]
+    pub(crate) pid: Vec<u32>,
+    /// How long: 30, 30s, 500ms, 2m [default: until Ctrl-C or the end of the target]
+    #[arg(short, long, value_name = "TIME", value_parser = parse_duration)]
+    pub(crate) duration: Option<Duration>,
+    /// Samples per second and thread [default: 99, or 999 for a command]
+    #[arg(short = 'F', long, visible_short_alias = 'r', value_name = "HZ", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) rate: Option<u32>,
+    /// Where to write: .html, .svg, .folded, .nspy by extension, `-` for standard output;
+    /// {pid}, {app} and {time} are filled in; may be repeated
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Vec<PathBuf>,
+    /// The format, where the file name does not tell: html, svg, folded, nspy, text
+    #[arg(short, long, value_name = "FORMAT")]
+    pub(crate) format: Option<String>,
+    /// Record a process that is not Node.js too
+    #[arg(long)]
+    pub(crate) any: bool,
+    /// Leave out kernel frames
+    #[arg(long)]
+    pub(crate) no_kernel: bool,
+    /// Leave out child processes
+    #[arg(long)]
+    pub(crate) no_subprocesses: bool,
+    /// End with the command's own exit status
+    #[arg(long, requires = "command")]
+    pub(crate) exit_code: bool,
+    /// Under sudo: run the command as root instead of as the calling user
+    #[arg(long, requires = "command")]
+    pub(crate) keep_root: bool,
+    /// Print only errors and results
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    /// The command to start and record
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "COMMAND"
+    )]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  nodespy view out.nspy")]
+pub(crate) struct ViewArgs {
+    /// The recording: .nspy, .html or folded stacks; `-` for standard input
+    pub(crate) file: PathBuf,
+    /// The input's format, where its content does not tell
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) from: Option<String>,
+    /// Only print the address
+    #[arg(long)]
+    pub(crate) no_open: bool,
+    /// The port to serve on (always 127.0.0.1) [default: any free one]
+    #[arg(long, default_value_t = 0, hide_default_value = true)]
+    pub(crate) port: u16,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nodespy convert out.nspy out.folded
+  nodespy convert out.html out.svg
+  nodespy convert --to text out.nspy -")]
+pub(crate) struct ConvertArgs {
+    /// The recording: .nspy, .html or folded stacks; `-` for standard input
+    pub(crate) input: PathBuf,
+    /// Where to write; `-` for standard output
+    pub(crate) output: PathBuf,
+    /// The input's format, where its content does not tell
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) from: Option<String>,
+    /// The output's format, where the file name does not tell: html, svg, folded, nspy, text
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) to: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  nodespy check -p 1234")]
+pub(crate) struct CheckArgs {
+    /// The process to look at [default: nodespy itself]
+    #[arg(short, long, value_name = "PID")]
+    pub(crate) pid: Option<u32>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `30`, `30s`, `1.5s`, `500ms`, `2m`, `1h`.
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    let unit_at = text
+        .find(|character: char| !character.is_ascii_digit() && character != '.')
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_at);
+    let number: f64 = number
+        .parse()
+        .map_err(|_| format!("{text:?} is not a time; write 30, 30s, 500ms or 2m"))?;
+    let seconds = match unit.trim() {
+        "" | "s" => number,
+        "ms" => number / 1e3,
+        "m" | "min" => number * 60.0,
+        "h" => number * 3600.0,
+        unit => return Err(format!("{unit:?} is not a unit of time; use ms, s, m or h")),
+    };
+    if !(0.001..=31_536_000.0).contains(&seconds) {
+        return Err(format!("{text} is not between a millisecond and a year"));
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_holds_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn durations_are_read() {
+        assert_eq!(parse_duration("30"), Ok(Duration::from_secs(30)));
+        assert_eq!(parse_duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(parse_duration("1.5m"), Ok(Duration::from_secs(90)));
+        assert!(parse_duration("0").is_err());
+        assert!(parse_duration("soon").is_err());
+        assert!(parse_duration("1e99s").is_err());
+    }
+}

@@ -1,0 +1,7 @@
+//! One file per command.
+
+pub(crate) mod check;
+pub(crate) mod convert;
+pub(crate) mod list;
+pub(crate) mod record;
+pub(crate) mod view;

@@ -1,0 +1,580 @@
+//! `nodespy record`: samples in, a picture out.
+
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, ExitStatus};
+use std::time::Duration;
+
+use anyhow::Context;
+use nodespy_capture::engines::perf_events::{PerfOptions, PerfSession};
+use nodespy_capture::target::{LaunchOptions, Launched, Target, looks_like_node, proc};
+use nodespy_capture::{
+    CaptureError, Interrupts, LiveOrigin, catch_interrupts, monotonic_now, unix_now,
+};
+use nodespy_model::{About, ExitReason, Nanoseconds, Notes, Process, Profile};
+use nodespy_symbolize::Resolver;
+
+use crate::cli::RecordArgs;
+use crate::failure::Failure;
+use crate::output::{self, LiveLine, Stream, grouped};
+use crate::save::{self, Destination};
+
+/// How often samples are looked at when the ring does not call earlier.
+const LOOK: Duration = Duration::from_millis(200);
+/// How often the hottest function is shown.
+const SHOW_EVERY: Nanoseconds = 1_000_000_000;
+/// How long a launched command is given to end after it was asked to.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Why a recording ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Duration,
+    Interrupted,
+    TargetsGone,
+}
+
+/// A recording that goes on.
+struct Recording {
+    session: PerfSession,
+    resolver: Resolver,
+    targets: Vec<Target>,
+    launched: Option<Launched>,
+    started: Nanoseconds,
+    started_unix: Nanoseconds,
+    app: String,
+}
+
+pub(crate) fn run(
+    arguments: &RecordArgs,
+    process_started: Nanoseconds,
+) -> anyhow::Result<ExitCode> {
+    if arguments.pid.is_empty() && arguments.command.is_empty() {
+        return Err(Failure::Usage(
+            "nothing to record: give -p PID, or a command: nodespy record -- node app.js \
+             (`nodespy` lists the Node processes of this machine)"
+                .to_owned(),
+        )
+        .into());
+    }
+    let mut launched = launch(arguments)?;
+    let targets = hold_targets(arguments, launched.as_ref())?;
+    let app = app_name(arguments, &targets);
+    let destinations = destinations(arguments, &targets, &app)?;
+    let interrupts = catch_interrupts();
+    let mut recording = start(arguments, targets, launched.take(), app)
+        .inspect_err(|_| destinations.iter().for_each(Destination::abandon))?;
+    announce(arguments, &recording);
+    let end = record(&mut recording, arguments, interrupts)?;
+    let profile = finish(&mut recording, arguments, process_started, end);
+    let status = end_command(&mut recording, end);
+    let done =
+        profile.and_then(|profile| write_all(arguments, &profile, &destinations, interrupts));
+    if done.is_err() {
+        destinations.iter().for_each(Destination::abandon);
+    }
+    done?;
+    Ok(match status {
+        Some(status) if arguments.exit_code => exit_like(status),
+        _ => ExitCode::SUCCESS,
+    })
+}
+
+fn launch(arguments: &RecordArgs) -> anyhow::Result<Option<Launched>> {
+    if arguments.command.is_empty() {
+        return Ok(None);
+    }
+    let launched = Launched::prepare(&LaunchOptions {
+        command: arguments.command.clone(),
+        keep_root: arguments.keep_root,
+    })?;
+    Ok(Some(launched))
+}
+
+/// Takes hold of every process to record: those asked for and, unless told otherwise, the
+/// children they have already.
+fn hold_targets(
+    arguments: &RecordArgs,
+    launched: Option<&Launched>,
+) -> anyhow::Result<Vec<Target>> {
+    if let Some(launched) = launched {
+        return Ok(vec![Target::hold(launched.pid())?]);
+    }
+    let mut targets: Vec<Target> = Vec::new();
+    for &pid in &arguments.pid {
+        let target = Target::hold(pid)?;
+        if !arguments.any && !is_node(target.pid()) {
+            let program = proc::command_line(pid).first().map_or_else(
+                || "a kernel thread".to_owned(),
+                |name| nodespy_model::printable(name).into_owned(),
+            );
+            return Err(CaptureError::NotNode { pid, program }.into());
+        }
+        if targets.iter().all(|known| known.pid() != target.pid()) {
+            targets.push(target);
+        }
+    }
+    if !arguments.no_subprocesses {
+        let mut position = 0;
+        while position < targets.len() {
+            for child in proc::children(targets[position].pid()) {
+                let is_known = targets.iter().any(|known| known.pid() == child);
+                if let (false, Ok(target)) = (is_known, Target::hold(child)) {
+                    targets.push(target);
+                }
+            }
+            position += 1;
+        }
+    }
+    Ok(targets)
+}
+
+/// Node by the name of its file, or by what is in it where somebody renamed it.
+fn is_node(pid: u32) -> bool {
+    looks_like_node(pid) || nodespy_capture::target::node_version(pid).is_some()
+}
+
+fn app_name(arguments: &RecordArgs, targets: &[Target]) -> String {
+    if let Some(program) = arguments.command.first() {
+        // Not started yet: the command line tells what it will be.
+        let words = arguments.command.iter().map(|word| word.to_string_lossy());
+        let script = words
+            .skip(1)
+            .find(|word| !word.starts_with('-'))
+            .unwrap_or_else(|| program.to_string_lossy());
+        return Path::new(&*script).file_stem().map_or_else(
+            || script.to_string(),
+            |name| name.to_string_lossy().into_owned(),
+        );
+    }
+    targets.first().map_or_else(
+        || "node".to_owned(),
+        |target| nodespy_capture::target::app_name(target.pid()),
+    )
+}
+
+/// The files to write, known to be writable.
+fn destinations(
+    arguments: &RecordArgs,
+    targets: &[Target],
+    app: &str,
+) -> anyhow::Result<Vec<Destination>> {
+    let pid = targets.first().map_or(0, Target::pid);
+    let wanted = if arguments.output.is_empty() {
+        let extension = arguments.format.as_deref().unwrap_or("html");
+        vec![PathBuf::from(format!(
+            "nodespy-{{app}}-{{time}}.{extension}"
+        ))]
+    } else {
+        arguments.output.clone()
+    };
+    let mut checked: Vec<Destination> = Vec::new();
+    for path in &wanted {
+        let path = fill_template(path, pid, app, unix_now() / 1_000_000_000);
+        match Destination::check(&path, arguments.format.as_deref()) {
+            Ok(destination) => checked.push(destination),
+            Err(error) => {
+                checked.iter().for_each(Destination::abandon);
+                return Err(error);
+            }
+        }
+    }
+    Ok(checked)
+}
+
+/// Fills in `{pid}`, `{app}` and `{time}`.
+fn fill_template(path: &Path, pid: u32, app: &str, unix_seconds: u64) -> PathBuf {
+    let Some(text) = path.to_str() else {
+        return path.to_owned();
+    };
+    let app: String = app
+        .chars()
+        .map(|character| {
+            if character.is_alphanumeric() || "._-".contains(character) {
+                character
+            } else {
+                '-'
+            }
+        })
+        .take(80)
+        .collect();
+    let app = app.trim_matches(['.', '-']);
+    let app = if app.is_empty() { "node" } else { app };
+    PathBuf::from(
+        text.replace("{pid}", &pid.to_string())
+            .replace("{app}", app)
+            .replace("{time}", &time_stamp(unix_seconds)),
+    )
+}
+
+/// `20261115-024530` in universal time.
+fn time_stamp(unix_seconds: u64) -> String {
+    let days = unix_seconds / 86_400;
+    let second = unix_seconds % 86_400;
+    // Days since 1970-01-01 to a date, counting years from March.
+    let era_days = days + 719_468;
+    let era = era_days / 146_097;
+    let day_of_era = era_days % 146_097;
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = (month_from_march + 2) % 12 + 1;
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    format!(
+        "{year:04}{month:02}{day:02}-{:02}{:02}{:02}",
+        second / 3600,
+        second / 60 % 60,
+        second % 60
+    )
+}
+
+fn rate_of(arguments: &RecordArgs) -> u32 {
+    arguments.rate.unwrap_or(if arguments.command.is_empty() {
+        99
+    } else {
+        999
+    })
+}
+
+fn start(
+    arguments: &RecordArgs,
+    targets: Vec<Target>,
+    mut launched: Option<Launched>,
+    app: String,
+) -> anyhow::Result<Recording> {
+    let options = PerfOptions {
+        rate_hz: rate_of(arguments),
+        include_kernel: !arguments.no_kernel,
+        follow_children: !arguments.no_subprocesses,
+        start_on_exec: launched.is_some(),
+        placebo: std::env::var_os("NODESPY_PLACEBO").is_some(),
+    };
+    let session = PerfSession::attach(&targets, &options)?;
+    let started = monotonic_now();
+    let started_unix = unix_now();
+    if let Some(launched) = &mut launched {
+        launched.start()?;
+    }
+    Ok(Recording {
+        session,
+        resolver: Resolver::new(Box::new(LiveOrigin::new())),
+        targets,
+        launched,
+        started,
+        started_unix,
+        app,
+    })
+}
+
+fn announce(arguments: &RecordArgs, recording: &Recording) {
+    if arguments.quiet {
+        return;
+    }
+    if let Some(user) = recording.launched.as_ref().and_then(Launched::runs_as) {
+        output::note(&format!(
+            "The command runs as {user} (--keep-root: as root)."
+        ));
+    }
+    let pids: Vec<String> = recording
+        .targets
+        .iter()
+        .map(|target| target.pid().to_string())
+        .collect();
+    let until = match arguments.duration {
+        Some(duration) => format!("for {} s", duration.as_secs_f64()),
+        None if recording.launched.is_some() => "until it ends or Ctrl-C".to_owned(),
+        None => "until Ctrl-C".to_owned(),
+    };
+    output::note(&format!(
+        "Recording {} (pid {}) at {} Hz {until}.",
+        nodespy_model::printable(&recording.app),
+        pids.join(", "),
+        rate_of(arguments)
+    ));
+}
+
+fn record(
+    recording: &mut Recording,
+    arguments: &RecordArgs,
+    interrupts: Interrupts,
+) -> anyhow::Result<End> {
+    let line = LiveLine::new(arguments.quiet);
+    let deadline = arguments
+        .duration
+        .map(|duration| recording.started.saturating_add(duration.as_nanos() as u64));
+    let mut shown = recording.started;
+    let mut hottest = None;
+    let end = loop {
+        let now = monotonic_now();
+        let left = deadline.map_or(LOOK, |deadline| {
+            Duration::from_nanos(deadline.saturating_sub(now)).min(LOOK)
+        });
+        let resolver = &mut recording.resolver;
+        recording
+            .session
+            .drain(left.max(Duration::from_millis(1)), &mut |event| {
+                resolver.take(event)
+            })?;
+        let now = monotonic_now();
+        recording.resolver.tick(now);
+        if let Some(end) = is_over(recording, now, deadline, interrupts) {
+            break end;
+        }
+        if line.is_shown() {
+            if now.saturating_sub(shown) >= SHOW_EVERY {
+                shown = now;
+                hottest = recording.resolver.hottest();
+            }
+            line.show(
+                Duration::from_nanos(now.saturating_sub(recording.started)),
+                recording.resolver.sample_count(),
+                recording.session.losses().samples,
+                hottest.as_ref(),
+            );
+        }
+    };
+    let resolver = &mut recording.resolver;
+    recording.session.finish(&mut |event| resolver.take(event));
+    line.clear();
+    Ok(end)
+}
+
+fn is_over(
+    recording: &mut Recording,
+    now: Nanoseconds,
+    deadline: Option<Nanoseconds>,
+    interrupts: Interrupts,
+) -> Option<End> {
+    if interrupts.count() > 0 {
+        return Some(End::Interrupted);
+    }
+    let has_ended = match &mut recording.launched {
+        Some(launched) => launched.try_status().is_some(),
+        None => recording.targets.iter().all(Target::has_ended),
+    };
+    if has_ended {
+        return Some(End::TargetsGone);
+    }
+    (deadline.is_some_and(|deadline| now >= deadline)).then_some(End::Duration)
+}
+
+/// Names everything and adds what only the capturing side knows.
+fn finish(
+    recording: &mut Recording,
+    arguments: &RecordArgs,
+    process_started: Nanoseconds,
+    end: End,
+) -> anyhow::Result<Profile> {
+    let duration = monotonic_now().saturating_sub(recording.started);
+    let cpu_times: Vec<(u32, Option<Nanoseconds>)> = recording
+        .targets
+        .iter()
+        .map(|target| (target.pid(), target.cpu_time()))
+        .collect();
+    if std::env::var_os("NODESPY_TIMING").is_some()
+        && let Some(first) = recording.resolver.first_sample_time()
+    {
+        output::note(&format!(
+            "timing: attached after {:.1} ms, first sample after {:.1} ms",
+            recording.started.saturating_sub(process_started) as f64 / 1e6,
+            first.saturating_sub(process_started) as f64 / 1e6
+        ));
+    }
+    if recording.resolver.sample_count() == 0 {
+        return Err(no_samples(duration, &cpu_times, end).into());
+    }
+    let losses = recording.session.losses();
+    let mut notes = Notes {
+        lost_samples: losses.samples,
+        lost_records: losses.records,
+        throttled: losses.throttled,
+        ..Default::default()
+    };
+    for remark in recording.session.remarks() {
+        notes.remark(remark.clone());
+    }
+    let about = About {
+        app: recording.app.clone(),
+        host: proc::host_name(),
+        engine: "perf events".to_owned(),
+        event: recording.session.event().to_owned(),
+        rate_hz: rate_of(arguments),
+        started_unix: recording.started_unix,
+        duration,
+        nodespy_version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    let empty = Resolver::new(Box::new(LiveOrigin::new()));
+    let resolver = std::mem::replace(&mut recording.resolver, empty);
+    let mut profile = resolver.finish(about, notes, recording.started);
+    for process in &mut profile.processes {
+        process.cpu_time = cpu_times
+            .iter()
+            .find(|(pid, _)| *pid == process.pid)
+            .and_then(|(_, time)| *time);
+    }
+    say_who_ended(recording, &mut profile);
+    Ok(profile)
+}
+
+/// Notes how targets ended while they were recorded.
+fn say_who_ended(recording: &mut Recording, profile: &mut Profile) {
+    for target in &recording.targets {
+        if !target.has_ended() {
+            continue;
+        }
+        let status = recording.launched.as_mut().and_then(Launched::try_status);
+        let Some(process) = profile
+            .processes
+            .iter_mut()
+            .find(|process| process.pid == target.pid())
+        else {
+            continue;
+        };
+        process.exit = Some(status.map_or(ExitReason::Ended, exit_reason));
+        let remark = ended_sentence(process);
+        profile.notes.remark(remark);
+    }
+}
+
+fn ended_sentence(process: &Process) -> String {
+    let when = process
+        .ended
+        .map(|time| format!(" after {:.1} s", time as f64 / 1e9))
+        .unwrap_or_default();
+    let how = match process.exit {
+        Some(ExitReason::Status(0)) => " with status 0".to_owned(),
+        Some(ExitReason::Status(status)) => format!(" with status {status}"),
+        Some(ExitReason::Signal(signal)) => format!(" by signal {signal}"),
+        _ => String::new(),
+    };
+    format!("process {} ended{when}{how}", process.pid)
+}
+
+fn exit_reason(status: ExitStatus) -> ExitReason {
+    use std::os::unix::process::ExitStatusExt;
+    match (status.code(), status.signal()) {
+        (Some(code), _) => ExitReason::Status(code),
+        (None, Some(signal)) => ExitReason::Signal(signal),
+        (None, None) => ExitReason::Ended,
+    }
+}
+
+fn no_samples(
+    duration: Nanoseconds,
+    cpu_times: &[(u32, Option<Nanoseconds>)],
+    end: End,
+) -> Failure {
+    let seconds = duration as f64 / 1e9;
+    let (pid, used) = cpu_times.first().copied().unwrap_or((0, None));
+    let why = match (end, used) {
+        (End::TargetsGone, _) => format!("process {pid} ended after {seconds:.1} s"),
+        (_, Some(used)) => format!(
+            "process {pid} used {:.3} s of CPU in {seconds:.1} s, so it was idle; record while it \
+             is busy, longer (-d 60) or at a higher rate (-F 999)",
+            used as f64 / 1e9
+        ),
+        (_, None) => format!("process {pid} is gone"),
+    };
+    Failure::NoSamples(format!("no samples: {why}"))
+}
+
+/// Ends a launched command whose recording is over, and returns its status.
+fn end_command(recording: &mut Recording, end: End) -> Option<ExitStatus> {
+    let launched = recording.launched.as_mut()?;
+    if end == End::TargetsGone {
+        return launched.wait();
+    }
+    // Ctrl-C reached the command too, as one of the terminal's foreground processes.
+    if end == End::Duration {
+        launched.terminate();
+    }
+    let deadline = monotonic_now() + PATIENCE.as_nanos() as u64;
+    while launched.try_status().is_none() && monotonic_now() < deadline {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let status = launched.try_status();
+    if status.is_none() {
+        output::note(&format!(
+            "The command still runs as process {}; to end it: kill {}",
+            launched.pid(),
+            launched.pid()
+        ));
+    }
+    status
+}
+
+fn write_all(
+    arguments: &RecordArgs,
+    profile: &Profile,
+    destinations: &[Destination],
+    interrupts: Interrupts,
+) -> anyhow::Result<()> {
+    let discarded = || interrupts.count() > 1;
+    let uses_standard_output = destinations.iter().any(Destination::is_standard_output);
+    let stream = if uses_standard_output {
+        Stream::Error
+    } else {
+        Stream::Standard
+    };
+    if discarded() {
+        return Err(Failure::Discarded.into());
+    }
+    if !arguments.quiet || !uses_standard_output {
+        save::print_summary(profile, stream)?;
+    }
+    for destination in destinations {
+        if discarded() {
+            return Err(Failure::Discarded.into());
+        }
+        if let Err(error) = destination.write(profile) {
+            let rescued = save::rescue(profile);
+            let kept = rescued.map_or_else(
+                || "and nowhere else could it be written".to_owned(),
+                |path| format!("the recording was kept in {}", path.display()),
+            );
+            return Err(error).context(kept);
+        }
+        if !arguments.quiet && !destination.is_standard_output() {
+            let size = std::fs::metadata(destination.path()).map_or(0, |file| file.len());
+            output::note(&format!(
+                "Wrote {} ({} KB).",
+                destination.path().display(),
+                grouped(size.div_ceil(1000))
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn exit_like(status: ExitStatus) -> ExitCode {
+    use std::os::unix::process::ExitStatusExt;
+    let code = status
+        .code()
+        .or_else(|| status.signal().map(|signal| 128 + signal))
+        .unwrap_or(1);
+    ExitCode::from(u8::try_from(code).unwrap_or(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn templates_are_filled_in_and_stay_one_file_name() {
+        let path = fill_template(
+            Path::new("out/{app}-{pid}-{time}.svg"),
+            7,
+            "@scope/../api",
+            1_794_713_493,
+        );
+        assert_eq!(path, Path::new("out/scope-..-api-7-20261115-031813.svg"));
+    }
+
+    #[test]
+    fn time_stamps_are_dates() {
+        assert_eq!(time_stamp(0), "19700101-000000");
+        assert_eq!(time_stamp(951_782_400), "20000229-000000");
+        assert_eq!(time_stamp(4_102_444_799), "20991231-235959");
+    }
+}

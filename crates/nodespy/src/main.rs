@@ -1,0 +1,35 @@
+//! The one binary: arguments in, the crates called in order.
+
+#![forbid(unsafe_code)]
+
+mod cli;
+mod commands;
+mod failure;
+mod logger;
+mod output;
+mod save;
+
+use clap::Parser;
+
+use cli::{Cli, Command};
+
+fn main() -> std::process::ExitCode {
+    let started = nodespy_capture::monotonic_now();
+    let cli = Cli::parse();
+    logger::start(cli.verbose);
+    let done = match cli.command {
+        None => commands::list::run(&cli.list),
+        Some(Command::List(arguments)) => commands::list::run(&arguments),
+        Some(Command::Record(arguments)) => commands::record::run(&arguments, started),
+        Some(Command::View(arguments)) => commands::view::run(&arguments),
+        Some(Command::Convert(arguments)) => commands::convert::run(&arguments),
+        Some(Command::Check(arguments)) => commands::check::run(&arguments),
+    };
+    match done {
+        Ok(code) => code,
+        Err(error) => {
+            output::error(&error);
+            failure::exit_code(&error)
+        }
+    }
+}

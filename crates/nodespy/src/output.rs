@@ -1,0 +1,131 @@
+//! The only place that writes to the terminal.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+
+/// Where a result goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stream {
+    Standard,
+    Error,
+}
+
+/// Prints a result. A reader that went away is not an error.
+pub(crate) fn result(text: &str, stream: Stream) {
+    match stream {
+        Stream::Standard => {
+            let mut output = std::io::stdout().lock();
+            let _ = output.write_all(text.as_bytes());
+            let _ = output.flush();
+        }
+        Stream::Error => {
+            let _ = std::io::stderr().lock().write_all(text.as_bytes());
+        }
+    }
+}
+
+/// Prints a line about what is going on.
+pub(crate) fn note(line: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
+}
+
+/// Prints an error and its causes on one line.
+pub(crate) fn error(error: &anyhow::Error) {
+    let mut line = String::from("nodespy: ");
+    for (position, cause) in error.chain().enumerate() {
+        if position > 0 {
+            line.push_str(": ");
+        }
+        line.push_str(&nodespy_model::printable(&cause.to_string()));
+    }
+    note(&line);
+}
+
+/// Whether colour is wanted on a stream.
+pub(crate) fn has_color(stream: Stream) -> bool {
+    let is_terminal = match stream {
+        Stream::Standard => std::io::stdout().is_terminal(),
+        Stream::Error => std::io::stderr().is_terminal(),
+    };
+    is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// How wide the terminal is; 80 when there is none.
+pub(crate) fn width_columns() -> usize {
+    terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0).max(40))
+}
+
+/// The line that shows how a recording goes; silent when standard error is no terminal.
+#[derive(Debug)]
+pub(crate) struct LiveLine {
+    is_shown: bool,
+}
+
+impl LiveLine {
+    pub(crate) fn new(is_quiet: bool) -> Self {
+        Self {
+            is_shown: !is_quiet && std::io::stderr().is_terminal(),
+        }
+    }
+
+    pub(crate) fn is_shown(&self) -> bool {
+        self.is_shown
+    }
+
+    pub(crate) fn show(
+        &self,
+        elapsed: Duration,
+        samples: usize,
+        lost: u64,
+        hottest: Option<&(String, f64)>,
+    ) {
+        if !self.is_shown {
+            return;
+        }
+        let mut line = format!(
+            "recording {:.1} s, {} samples",
+            elapsed.as_secs_f64(),
+            grouped(samples as u64)
+        );
+        if lost > 0 {
+            line.push_str(&format!(", {} lost", grouped(lost)));
+        }
+        if let Some((name, share)) = hottest {
+            let name = nodespy_model::printable(name);
+            line.push_str(&format!(", hottest now: {name} {:.0} %", share * 100.0));
+        }
+        let most = width_columns().saturating_sub(1);
+        let line: String = line.chars().take(most).collect();
+        eprint!("\r\x1b[2K{line}");
+    }
+
+    pub(crate) fn clear(&self) {
+        if self.is_shown {
+            eprint!("\r\x1b[2K");
+        }
+    }
+}
+
+/// A number with its thousands apart.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn thousands_are_apart() {
+        assert_eq!(super::grouped(7), "7");
+        assert_eq!(super::grouped(1234), "1,234");
+        assert_eq!(super::grouped(123_456_789), "123,456,789");
+    }
+}

@@ -1,0 +1,219 @@
+//! Profiles in and out of files: by extension, by name, to standard output.
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow, bail};
+use nodespy_formats::{Limits, exporter, exporter_for_path};
+use nodespy_model::{
+    ImageBytes, ImageRefused, JitFile, Mapping, Origin, Process, Profile, RuntimeAddress,
+};
+use nodespy_view::{DrawOptions, view, view_for_path};
+
+use crate::output::{self, Stream};
+
+/// A place to write a profile to, known to be writable.
+#[derive(Debug)]
+pub(crate) struct Destination {
+    path: PathBuf,
+    format: String,
+    /// Whether checking it made the file, so that a failed recording leaves nothing behind.
+    is_new: bool,
+}
+
+impl Destination {
+    /// Finds out the format and whether the file can be written, before anything is recorded.
+    pub(crate) fn check(path: &Path, format: Option<&str>) -> anyhow::Result<Self> {
+        let format = match format {
+            Some(name) => known_format(name)?,
+            None if is_standard(path) => "folded".to_owned(),
+            None => format_for_path(path)?,
+        };
+        let mut destination = Self {
+            path: path.to_owned(),
+            format,
+            is_new: false,
+        };
+        if !is_standard(path) {
+            destination.is_new = !path.exists();
+            OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .open(path)
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        Ok(destination)
+    }
+
+    pub(crate) fn is_standard_output(&self) -> bool {
+        is_standard(&self.path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Removes the file again if checking made it.
+    pub(crate) fn abandon(&self) {
+        if self.is_new {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+
+    /// Writes the profile.
+    pub(crate) fn write(&self, profile: &Profile) -> anyhow::Result<()> {
+        if self.is_standard_output() {
+            let mut output = std::io::stdout().lock();
+            let written = write_as(profile, &self.format, &mut output);
+            return match written.and_then(|()| Ok(output.flush()?)) {
+                Err(error) if is_closed_pipe(&error) => Ok(()),
+                done => done,
+            };
+        }
+        let file = File::create(&self.path)
+            .with_context(|| format!("cannot write {}", self.path.display()))?;
+        let mut output = BufWriter::with_capacity(1 << 18, file);
+        write_as(profile, &self.format, &mut output)
+            .and_then(|()| Ok(output.flush()?))
+            .with_context(|| format!("writing {}", self.path.display()))
+    }
+}
+
+/// Writes a profile whose destination failed to somewhere else, so that it is not lost.
+pub(crate) fn rescue(profile: &Profile) -> Option<PathBuf> {
+    let name = format!("nodespy-rescued-{}.nspy", std::process::id());
+    let folders = [std::env::current_dir().ok(), Some(std::env::temp_dir())];
+    folders.into_iter().flatten().find_map(|folder| {
+        let path = folder.join(&name);
+        let destination = Destination::check(&path, Some("nspy")).ok()?;
+        match destination.write(profile) {
+            Ok(()) => Some(path),
+            Err(_) => {
+                destination.abandon();
+                None
+            }
+        }
+    })
+}
+
+/// Draws the summary for the terminal.
+pub(crate) fn print_summary(profile: &Profile, stream: Stream) -> anyhow::Result<()> {
+    let mut text = Vec::new();
+    let options = DrawOptions {
+        has_color: output::has_color(stream),
+        width_columns: output::width_columns().min(160),
+        ..Default::default()
+    };
+    nodespy_view::draw(profile, "text", &options, &mut text)?;
+    output::result(&String::from_utf8_lossy(&text), stream);
+    Ok(())
+}
+
+/// Writes a profile in a format or as a view.
+pub(crate) fn write_as(
+    profile: &Profile,
+    format: &str,
+    output: &mut dyn Write,
+) -> anyhow::Result<()> {
+    if exporter(format).is_some() {
+        return Ok(nodespy_formats::export(profile, format, output)?);
+    }
+    let mut payload = Vec::new();
+    if format == "html" {
+        nodespy_formats::export(profile, "nspy", &mut payload)?;
+    }
+    let options = DrawOptions {
+        payload: &payload,
+        ..Default::default()
+    };
+    Ok(nodespy_view::draw(profile, format, &options, output)?)
+}
+
+/// Reads a profile from a file or standard input.
+pub(crate) fn read(path: &Path, from: Option<&str>) -> anyhow::Result<Profile> {
+    let recording = if is_standard(path) {
+        let mut input = std::io::stdin().lock();
+        nodespy_formats::import(&mut input, from, &Limits::default())
+            .context("reading standard input")?
+    } else {
+        nodespy_formats::import_file(path, from)
+            .with_context(|| format!("reading {}", path.display()))?
+    };
+    Ok(nodespy_symbolize::resolve(recording, Box::new(NoOrigin)))
+}
+
+/// Formats that come with names ask nothing of the machine they are read on.
+struct NoOrigin;
+
+impl Origin for NoOrigin {
+    fn open_image(&self, _: &Mapping) -> Result<ImageBytes, ImageRefused> {
+        Err(ImageRefused {
+            why: "it was recorded elsewhere".to_owned(),
+        })
+    }
+
+    fn open_debug_file(&self, _: u32, _: &[u8]) -> Option<File> {
+        None
+    }
+
+    fn open_jit_file(&self, _: u32, _: Option<&Mapping>) -> Option<JitFile> {
+        None
+    }
+
+    fn read_memory(&self, _: u32, _: RuntimeAddress, _: &mut [u8]) -> usize {
+        0
+    }
+
+    fn describe(&self, _: u32) -> Option<Process> {
+        None
+    }
+
+    fn kernel_symbols(&self) -> Option<Box<dyn Read>> {
+        None
+    }
+}
+
+fn is_standard(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause
+            .downcast_ref::<std::io::Error>()
+            .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+    })
+}
+
+fn known_format(name: &str) -> anyhow::Result<String> {
+    if exporter(name).is_some() || view(name).is_some() {
+        return Ok(name.to_owned());
+    }
+    bail!(crate::failure::Failure::Usage(format!(
+        "there is no format called {name:?}; nodespy writes {}",
+        format_names()
+    )))
+}
+
+fn format_for_path(path: &Path) -> anyhow::Result<String> {
+    if let Some(exporter) = exporter_for_path(path) {
+        return Ok(exporter.name().to_owned());
+    }
+    view_for_path(path)
+        .map(|view| view.name().to_owned())
+        .ok_or_else(|| {
+            anyhow!(crate::failure::Failure::Usage(format!(
+                "{} does not tell its format by its extension; nodespy writes {} (--format NAME)",
+                path.display(),
+                format_names()
+            )))
+        })
+}
+
+fn format_names() -> String {
+    let exporters = nodespy_formats::EXPORTERS.iter().map(|entry| entry.name());
+    let views = nodespy_view::VIEWS.iter().map(|entry| entry.name());
+    exporters.chain(views).collect::<Vec<_>>().join(", ")
+}
