@@ -48,6 +48,7 @@ impl View for Page {
             || wording::title(profile),
             |title| printable(title).into_owned(),
         );
+        let confidence = wording::confidence(profile).join("; ");
         let script = script();
         let mut rest = TEMPLATE;
         while let Some((before, after)) = rest.split_once("{{") {
@@ -57,6 +58,9 @@ impl View for Page {
             output.write_all(before.as_bytes())?;
             match slot {
                 "title" => output.write_all(escape(&title).as_bytes())?,
+                "how" => output.write_all(escape(&how(profile)).as_bytes())?,
+                "confidence" => output.write_all(escape(&confidence).as_bytes())?,
+                "remarks" => output.write_all(remarks(profile).as_bytes())?,
                 "policy" => output.write_all(policy(&script).as_bytes())?,
                 "style" => output.write_all(STYLE.as_bytes())?,
                 "script" => output.write_all(script.as_bytes())?,
@@ -68,6 +72,26 @@ impl View for Page {
         output.write_all(rest.as_bytes())?;
         Ok(())
     }
+}
+
+fn how(profile: &Profile) -> String {
+    let parts = [wording::who(profile), wording::how(profile)];
+    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join(", ")
+}
+
+/// The notes of a profile, folded away; nothing when there are none.
+fn remarks(profile: &Profile) -> String {
+    let remarks = &profile.notes.remarks;
+    if remarks.is_empty() {
+        return String::new();
+    }
+    let items: String = remarks
+        .iter()
+        .map(|remark| format!("<li dir=\"auto\">{}</li>", escape(&printable(remark))))
+        .collect();
+    let count = wording::counted(remarks.len() as u64, "note");
+    format!("<details id=\"remarks\"><summary>{count}</summary><ul>{items}</ul></details>")
 }
 
 fn script() -> String {

@@ -109,35 +109,10 @@ impl Summary<'_> {
             || wording::title(profile),
             |title| printable(title).into_owned(),
         );
-        let mut rest = String::new();
-        let mut versions: Vec<String> = profile
-            .processes
-            .iter()
-            .filter_map(|process| process.node_version.as_deref())
-            .map(|version| printable(version).into_owned())
-            .collect();
-        versions.sort_unstable();
-        versions.dedup();
-        if !versions.is_empty() {
-            rest.push_str(&format!(", node {}", versions.join(" and ")));
-        }
-        let pids: Vec<u32> = profile
-            .processes
-            .iter()
-            .map(|process| process.pid)
-            .filter(|pid| *pid != 0)
-            .collect();
-        match pids.as_slice() {
-            [] => {}
-            [pid] => rest.push_str(&format!(", pid {pid}")),
-            [first @ .., last] if pids.len() <= 4 => {
-                let first: Vec<String> = first.iter().map(u32::to_string).collect();
-                rest.push_str(&format!(", pids {} and {last}", first.join(", ")));
-            }
-            [first, ..] => {
-                rest.push_str(&format!(", {} processes from pid {first}", pids.len()));
-            }
-        }
+        let rest = match wording::who(profile) {
+            who if who.is_empty() => who,
+            who => format!(", {who}"),
+        };
         let room = self.width.saturating_sub(width_of(&rest)).max(20);
         let title = self.paint.bold(&keep_end(&title, room));
         self.lines.push(format!("{title}{rest}"));
@@ -324,16 +299,20 @@ impl Summary<'_> {
         self.lines
             .push(self.paint.dim(&format!("{:>6}  thread", "share")));
         let has_processes = profile.processes.len() > 1;
-        for (weight, index) in threads.iter().take(MOST_THREADS) {
+        let name_of = |index: ThreadIndex| match profile.threads[index.at()].name.as_str() {
+            "" => "(unnamed)".to_owned(),
+            name => keep_end(name, 30),
+        };
+        let shown = &threads[..threads.len().min(MOST_THREADS)];
+        let longest = shown.iter().map(|(_, index)| width_of(&name_of(*index)));
+        let name_width = longest.max().unwrap_or(0);
+        for (weight, index) in shown {
             let thread = &profile.threads[index.at()];
-            let name = match thread.name.as_str() {
-                "" => "(unnamed)",
-                name => name,
-            };
+            let name = name_of(*index);
             let mut line = format!(
-                "{:>5.1}%  {}  {}, tid {}",
+                "{:>5.1}%  {name}{}  {}, tid {}",
                 percent_of(*weight, self.total),
-                keep_end(name, 30),
+                " ".repeat(name_width - width_of(&name)),
                 thread.role.label(),
                 thread.tid
             );
@@ -380,7 +359,10 @@ impl Summary<'_> {
     fn wrapped(&mut self, text: &str, indent: &str) {
         let mut line = String::new();
         let mut is_empty = true;
+        // A number stays with its percent sign.
+        let text = text.replace(" %", "\u{1}%");
         for word in text.split(' ') {
+            let word = &word.replace('\u{1}', " ");
             if !is_empty && width_of(&line) + 1 + width_of(word) > self.width {
                 self.lines.push(std::mem::take(&mut line));
                 line.push_str(indent);

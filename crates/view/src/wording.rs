@@ -76,6 +76,37 @@ pub(crate) fn title(profile: &Profile) -> String {
     )
 }
 
+/// Which processes were recorded: version of Node and process numbers; empty when not known.
+pub(crate) fn who(profile: &Profile) -> String {
+    let mut parts = Vec::new();
+    let mut versions: Vec<String> = profile
+        .processes
+        .iter()
+        .filter_map(|process| process.node_version.as_deref())
+        .map(|version| printable(version).into_owned())
+        .collect();
+    versions.sort_unstable();
+    versions.dedup();
+    if !versions.is_empty() {
+        parts.push(format!("node {}", versions.join(" and ")));
+    }
+    let pids: Vec<String> = profile
+        .processes
+        .iter()
+        .filter(|process| process.pid != 0)
+        .map(|process| process.pid.to_string())
+        .collect();
+    match pids.as_slice() {
+        [] => {}
+        [pid] => parts.push(format!("pid {pid}")),
+        [first @ .., last] if pids.len() <= 4 => {
+            parts.push(format!("pids {} and {last}", first.join(", ")));
+        }
+        [first, ..] => parts.push(format!("{} processes from pid {first}", pids.len())),
+    }
+    parts.join(", ")
+}
+
 /// How it was recorded: length, samples, rate, engine and event.
 pub(crate) fn how(profile: &Profile) -> String {
     let about = &profile.about;
