@@ -1,5 +1,7 @@
 //! A mapped file: its unwind rules while samples come in, its names at the end.
 
+use std::os::unix::fs::FileExt;
+
 use nodespy_model::{FastMap, FileIdentity, ImageBytes, Mapping, Origin};
 
 use crate::elf::{Elf, Symbols};
@@ -19,6 +21,8 @@ pub(crate) struct Image {
     elf: Option<Elf>,
     cfi: Option<Cfi>,
     rules: FastMap<u64, Rule>,
+    /// Whether a call ends at an offset of the file.
+    calls: FastMap<u64, bool>,
     symbols: Option<Symbols>,
     /// Why it has no names, to be said if a frame of it is seen.
     pub(crate) refused: Option<String>,
@@ -44,6 +48,7 @@ impl Image {
             elf: None,
             cfi: None,
             rules: FastMap::default(),
+            calls: FastMap::default(),
             symbols: None,
             refused: None,
         };
@@ -94,6 +99,26 @@ impl Image {
         self.cfi.as_mut()
     }
 
+    /// Whether the instruction that ends at this offset of the file is a call.
+    pub(crate) fn is_call_before(&mut self, file_offset: u64) -> bool {
+        let Some(ImageBytes::File(file)) = &self.bytes else {
+            return false;
+        };
+        if let Some(&known) = self.calls.get(&file_offset) {
+            return known;
+        }
+        let mut before = [0u8; 7];
+        let is_call = file_offset
+            .checked_sub(before.len() as u64)
+            .is_some_and(|start| file.read_exact_at(&mut before, start).is_ok())
+            && ends_with_call(&before);
+        if self.calls.len() >= RULE_LIMIT {
+            self.calls.clear();
+        }
+        self.calls.insert(file_offset, is_call);
+        is_call
+    }
+
     /// The symbol at `address`, mangled.
     pub(crate) fn symbol_at(&mut self, address: u64, origin: &dyn Origin) -> Option<&str> {
         if self.symbols.is_none() {
@@ -114,4 +139,14 @@ impl Image {
             .or_else(|| self.bytes.as_mut().map(Symbols::read))
             .unwrap_or_default()
     }
+}
+
+/// Whether x86-64 code ends with a call: `e8` with an offset, or `ff /2` through a register or
+/// memory, which takes 2 to 7 bytes.
+fn ends_with_call(code: &[u8; 7]) -> bool {
+    let through = |length: usize| {
+        let at = code.len() - length;
+        code[at] == 0xff && code[at + 1] >> 3 & 7 == 2
+    };
+    code[2] == 0xe8 || [2, 3, 4, 6, 7].into_iter().any(through)
 }

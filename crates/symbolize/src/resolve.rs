@@ -86,6 +86,7 @@ struct ThreadState {
     tid: u32,
     name: String,
     samples: u64,
+    root: unwind::KnownRoot,
 }
 
 /// Resolves events as they come.
@@ -223,6 +224,7 @@ impl Resolver {
             tid,
             name,
             samples: 0,
+            root: unwind::KnownRoot::default(),
         });
         let thread = self.threads.len() as u32 - 1;
         self.thread_ids.insert((pid, tid), thread);
@@ -338,7 +340,7 @@ impl Resolver {
         self.threads[thread as usize].samples += 1;
         let mut frames = std::mem::take(&mut self.unwound);
         frames.clear();
-        self.unwind(sample, process, &mut frames);
+        self.unwind(sample, thread, &mut frames);
         let mut stack = NO_STACK;
         for frame in frames.iter().rev() {
             let frame = match *frame {
@@ -369,13 +371,9 @@ impl Resolver {
         });
     }
 
-    fn unwind(
-        &mut self,
-        sample: &RawSample<'_>,
-        process: ProcessIndex,
-        frames: &mut Vec<UnwoundFrame>,
-    ) {
-        let map = &self.processes[process.at()].map;
+    fn unwind(&mut self, sample: &RawSample<'_>, thread: u32, frames: &mut Vec<UnwoundFrame>) {
+        let thread = &mut self.threads[thread as usize];
+        let map = &self.processes[thread.process.at()].map;
         match &sample.user {
             UserStack::Absent => {}
             UserStack::Chain(addresses) => {
@@ -394,15 +392,13 @@ impl Resolver {
             UserStack::Copy {
                 registers, stack, ..
             } => {
-                let outcome = unwind::unwind(
-                    registers,
-                    stack,
-                    sample.pid,
+                let mut code = unwind::Code {
+                    pid: sample.pid,
                     map,
-                    &mut self.images,
-                    &*self.origin,
-                    frames,
-                );
+                    images: &mut self.images,
+                    origin: &*self.origin,
+                };
+                let outcome = unwind::unwind(registers, stack, &mut code, &mut thread.root, frames);
                 self.notes.unwound_stacks += 1;
                 self.notes.incomplete_stacks += u64::from(!outcome.is_complete);
                 self.notes.cut_stacks += u64::from(outcome.is_cut);

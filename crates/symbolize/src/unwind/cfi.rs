@@ -150,12 +150,14 @@ impl Cfi {
         .unwrap_or(Rule::NoTable)
     }
 
-    /// Evaluates the rule at `address` in full. Returns the caller's registers and whether the
-    /// frame was made by a signal, so that the caller was interrupted rather than calling.
+    /// Evaluates the rule at `address` in full; `cfa` replaces the caller's stack pointer where it
+    /// is known from elsewhere. Returns the caller's registers and whether the frame was made by a
+    /// signal, so that the caller was interrupted rather than calling.
     pub(crate) fn evaluate(
         &mut self,
         address: u64,
         registers: &Registers,
+        cfa: Option<u64>,
         read: &mut dyn FnMut(u64) -> Option<u64>,
     ) -> Option<(Registers, bool)> {
         self.with_row(address, |section, row, encoding, is_signal| {
@@ -165,7 +167,7 @@ impl Cfi {
                 registers,
                 read,
             };
-            let caller = evaluator.caller(row)?;
+            let caller = evaluator.caller(row, cfa)?;
             Some((caller, is_signal))
         })
         .flatten()
@@ -209,12 +211,13 @@ struct Evaluator<'a, 'section> {
 }
 
 impl Evaluator<'_, '_> {
-    fn caller(&mut self, row: &UnwindTableRow<usize>) -> Option<Registers> {
-        let cfa = match row.cfa() {
-            CfaRule::RegisterAndOffset { register, offset } => {
+    fn caller(&mut self, row: &UnwindTableRow<usize>, cfa: Option<u64>) -> Option<Registers> {
+        let cfa = match (cfa, row.cfa()) {
+            (Some(known), _) => known,
+            (None, CfaRule::RegisterAndOffset { register, offset }) => {
                 self.register(*register)?.wrapping_add_signed(*offset)
             }
-            CfaRule::Expression(expression) => self.expression(*expression, None)?,
+            (None, CfaRule::Expression(expression)) => self.expression(*expression, None)?,
         };
         let mut caller = *self.registers;
         caller.0[Registers::STACK_POINTER] = cfa;

@@ -18,6 +18,8 @@ const DEPTH_LIMIT: usize = 16_384;
 /// How much of the live stack is read when the copy does not reach the root.
 const LIVE_LIMIT_BYTES: u64 = 2 << 20;
 const LIVE_PAGE: u64 = 4096;
+/// How far up a saved stack pointer is looked for (OpenSSL's SHA-512 uses 2.5 KiB).
+const SAVED_POINTER_SEARCH_BYTES: u64 = 8192;
 /// What a function may use below the stack pointer without moving it.
 const RED_ZONE: u64 = 256;
 
@@ -50,25 +52,29 @@ struct StackMemory<'a> {
 }
 
 impl StackMemory<'_> {
+    /// A word of the copied stack.
+    fn read_copied(&self, address: u64) -> Option<u64> {
+        let inside = usize::try_from(address.checked_sub(self.copy_start)?).ok()?;
+        let bytes = self.copy.get(inside..inside.checked_add(8)?)?;
+        Some(u64::from_ne_bytes(bytes.try_into().expect("eight bytes")))
+    }
+
+    /// A word of the stack, from the live process where the copy does not hold it.
     fn read(&mut self, address: u64) -> Option<u64> {
-        let word = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().expect("eight bytes"));
-        if let Some(inside) = address.checked_sub(self.copy_start) {
-            let inside = usize::try_from(inside).ok()?;
-            if let Some(bytes) = self.copy.get(inside..inside.checked_add(8)?) {
-                return Some(word(bytes));
-            }
-            if inside as u64 > LIVE_LIMIT_BYTES {
-                return None;
-            }
-            self.has_read_beyond = true;
-        } else if self.copy_start - address > RED_ZONE {
-            return None;
+        if let Some(word) = self.read_copied(address) {
+            return Some(word);
+        }
+        match address.checked_sub(self.copy_start) {
+            Some(above) if above > LIVE_LIMIT_BYTES => return None,
+            Some(_) => self.has_read_beyond = true,
+            None if self.copy_start - address > RED_ZONE => return None,
+            None => {}
         }
         let mut bytes = [0; 8];
         for (position, byte) in bytes.iter_mut().enumerate() {
             *byte = self.live_byte(address.checked_add(position as u64)?)?;
         }
-        Some(word(&bytes))
+        Some(u64::from_ne_bytes(bytes))
     }
 
     fn live_byte(&mut self, address: u64) -> Option<u8> {
@@ -91,21 +97,52 @@ impl StackMemory<'_> {
     }
 }
 
+/// The last whole stack of a thread. A thread's outermost frames stay the same for long (`main` to
+/// `uv_run`), so they complete a stack whose copy ends before its root: the same return address
+/// at the same place of the same stack is the same call.
+#[derive(Debug, Default)]
+pub(crate) struct KnownRoot(Vec<RootFrame>);
+
+#[derive(Debug, Clone, Copy)]
+struct RootFrame {
+    instruction_pointer: u64,
+    stack_pointer: u64,
+    frame: UnwoundFrame,
+}
+
+impl KnownRoot {
+    /// The frames of the callers of the frame in `registers`.
+    fn callers(&self, registers: &Registers) -> Option<impl Iterator<Item = UnwoundFrame> + '_> {
+        let at = self.0.iter().position(|known| {
+            known.stack_pointer == registers.stack_pointer()
+                && known.instruction_pointer == registers.instruction_pointer()
+        })?;
+        Some(self.0[at + 1..].iter().map(|known| known.frame))
+    }
+}
+
+/// The code of one process.
+pub(crate) struct Code<'a> {
+    pub(crate) pid: u32,
+    pub(crate) map: &'a AddressMap,
+    pub(crate) images: &'a mut [Image],
+    pub(crate) origin: &'a dyn Origin,
+}
+
 /// Follows a stack from its leaf to its root, adding each frame to `frames`, leaf first.
 pub(crate) fn unwind(
     registers: &Registers,
     copy: &[u8],
-    pid: u32,
-    map: &AddressMap,
-    images: &mut [Image],
-    origin: &dyn Origin,
+    code: &mut Code<'_>,
+    root: &mut KnownRoot,
     frames: &mut Vec<UnwoundFrame>,
 ) -> Outcome {
+    let mut path: Vec<RootFrame> = Vec::new();
     let mut memory = StackMemory {
         copy,
         copy_start: registers.stack_pointer(),
-        pid,
-        origin,
+        pid: code.pid,
+        origin: code.origin,
         live: Vec::new(),
         has_read_beyond: false,
     };
@@ -117,12 +154,11 @@ pub(crate) fn unwind(
         let Some(address) = registers.instruction_pointer().checked_sub(back) else {
             break;
         };
-        let step = match map.at(address) {
+        let step = match code.map.at(address) {
             Place::File { image, file_offset } => {
-                let opened = &mut images[image.0 as usize];
-                let linked = opened.address_of_offset(file_offset);
+                let linked = code.images[image.0 as usize].address_of_offset(file_offset);
                 frames.push(UnwoundFrame::Image(image, linked));
-                step_native(opened, linked, &registers, &mut memory)
+                step_native(code, image, linked, &registers, &mut memory)
             }
             Place::Anonymous => {
                 // Nothing is mapped in the first page, nor above the user half.
@@ -133,6 +169,18 @@ pub(crate) fn unwind(
                 step_by_frame_pointer(&registers, &mut memory)
             }
         };
+        path.push(RootFrame {
+            instruction_pointer: registers.instruction_pointer(),
+            stack_pointer: registers.stack_pointer(),
+            frame: *frames.last().expect("just added"),
+        });
+        if memory.has_read_beyond
+            && let Some(callers) = root.callers(&registers)
+        {
+            frames.extend(callers);
+            is_complete = true;
+            break;
+        }
         match step {
             Step::Caller {
                 registers: caller,
@@ -152,6 +200,20 @@ pub(crate) fn unwind(
             }
             Step::Lost => break,
         }
+    }
+    if is_complete && !memory.has_read_beyond {
+        root.0 = path;
+    }
+    if !is_complete {
+        log::trace!(
+            "lost at {:x?} after {} frames, sp {:x}, bp {:x}, {} bytes copied from {:x}",
+            registers.instruction_pointer(),
+            frames.len(),
+            registers.stack_pointer(),
+            registers.frame_pointer(),
+            memory.copy.len(),
+            memory.copy_start
+        );
     }
     Outcome {
         is_complete,
@@ -181,12 +243,13 @@ impl Step {
 }
 
 fn step_native(
-    image: &mut Image,
+    code: &mut Code<'_>,
+    image: ImageId,
     address: u64,
     registers: &Registers,
     memory: &mut StackMemory<'_>,
 ) -> Step {
-    match image.rule_at(address) {
+    match code.images[image.0 as usize].rule_at(address) {
         Rule::Root => Step::Root,
         Rule::NoTable => step_by_frame_pointer(registers, memory),
         Rule::Offset {
@@ -194,17 +257,69 @@ fn step_native(
             offset,
             saved,
         } => Step::called(step_by_offset(register, offset, &saved, registers, memory)),
-        Rule::Expression => {
-            let evaluated = image
-                .cfi()
-                .and_then(|cfi| cfi.evaluate(address, registers, &mut |at| memory.read(at)));
-            match evaluated {
-                Some((caller, was_interrupted)) => Step::Caller {
-                    registers: caller,
-                    was_interrupted,
-                },
-                None => Step::Lost,
+        Rule::Expression => step_by_expression(code, image, address, registers, memory),
+    }
+}
+
+/// Evaluates a rule that holds an expression. OpenSSL's AVX2 code keeps the caller's stack
+/// pointer in the red zone, below what the kernel copies and gone when we read it live; the same
+/// pointer is also saved further up, where it can be recognised.
+fn step_by_expression(
+    code: &mut Code<'_>,
+    image: ImageId,
+    address: u64,
+    registers: &Registers,
+    memory: &mut StackMemory<'_>,
+) -> Step {
+    let evaluate = |code: &mut Code<'_>, cfa, read: &mut dyn FnMut(u64) -> Option<u64>| {
+        let cfi = code.images[image.0 as usize].cfi()?;
+        cfi.evaluate(address, registers, cfa, read)
+    };
+    let mut evaluated = evaluate(code, None, &mut |at| memory.read_copied(at));
+    if evaluated.is_none()
+        && let Some(cfa) = find_saved_stack_pointer(code, registers, memory)
+    {
+        evaluated = evaluate(code, Some(cfa), &mut |at| memory.read(at));
+    }
+    if evaluated.is_none() {
+        evaluated = evaluate(code, None, &mut |at| memory.read(at));
+    }
+    match evaluated {
+        Some((caller, was_interrupted)) => Step::Caller {
+            registers: caller,
+            was_interrupted,
+        },
+        None => Step::Lost,
+    }
+}
+
+/// Looks up the stack for a pointer to a return address not far above itself: where a function
+/// that moves its stack around has put the stack pointer it was called with.
+fn find_saved_stack_pointer(
+    code: &mut Code<'_>,
+    registers: &Registers,
+    memory: &StackMemory<'_>,
+) -> Option<u64> {
+    let start = registers.stack_pointer();
+    (0..SAVED_POINTER_SEARCH_BYTES)
+        .step_by(8)
+        .find_map(|offset| {
+            let slot = start.checked_add(offset)?;
+            let pointer = memory.read_copied(slot)?;
+            let is_near = pointer > slot && pointer - slot < SAVED_POINTER_SEARCH_BYTES;
+            let return_address = memory.read_copied(pointer).filter(|_| is_near)?;
+            code.follows_call(return_address).then_some(pointer + 8)
+        })
+}
+
+impl Code<'_> {
+    /// Whether the instruction before `address` is a call, in code that comes from a file.
+    fn follows_call(&mut self, address: u64) -> bool {
+        match address.checked_sub(1).map(|inside| self.map.at(inside)) {
+            Some(Place::File { image, file_offset }) => {
+                self.images[image.0 as usize].is_call_before(file_offset + 1)
             }
+            _ => false,
         }
     }
 }
@@ -227,7 +342,7 @@ fn step_by_offset(
         }
         // In an epilogue a register may be popped already while the table still says where it
         // was; what is below the stack pointer can't be read, and the register holds its value.
-        if let Some(value) = memory.read(cfa.wrapping_add_signed(offset.into())) {
+        if let Some(value) = memory.read_copied(cfa.wrapping_add_signed(offset.into())) {
             caller.0[number] = value;
         }
     }
