@@ -10,8 +10,8 @@ pub const NO_STACK: &str = "[no stack]";
 /// C++, orange is the kernel.
 ///
 /// Both tools read `_[j]` with a `/` as source and without one as a builtin. Without any ending
-/// they take a single `:` for a builtin, so code of Node itself, whose paths hold a `/`, goes
-/// without. Inlined code gets `_[j]` too: no `js` palette knows `_[i]`, and would paint it as a
+/// they take a single `:` for a builtin, so a path of Node itself or a regular expression, which
+/// hold a `/`, goes without. Inlined code gets `_[j]` too: no `js` palette knows `_[i]`, and would paint it as a
 /// builtin.
 pub fn folded_label(profile: &Profile, function: FunctionIndex) -> String {
     let category = profile.function(function).category;
@@ -27,7 +27,8 @@ pub fn folded_label(profile: &Profile, function: FunctionIndex) -> String {
     let mut text = folded_name(&text);
     match category {
         Category::Kernel => text.push_str("_[k]"),
-        Category::NodeCore if text.contains('/') && text.contains(':') => {}
+        Category::App | Category::Dependency => text.push_str("_[j]"),
+        category if category.is_javascript() && text.contains('/') && text.contains(':') => {}
         category if category.is_javascript() => text.push_str("_[j]"),
         _ => {}
     }

@@ -70,7 +70,7 @@ async function decodeRecording(base64) {
   if (MAGIC.some((byte, at) => file[at] !== byte)) throw new Error("this is no nodespy recording");
   const version = new DataView(file.buffer).getUint32(8, true);
   if (version > NEWEST_VERSION) throw new Error(`this page cannot read version ${version}`);
-  if (!window.DecompressionStream) {
+  if (!globalThis.DecompressionStream) {
     throw new Error("this browser cannot unpack recordings; any browser from 2023 on can");
   }
   const packed = new Blob([file.subarray(HEADER_BYTES)]).stream();

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use inferno::flamegraph::color::{MultiPalette, Palette};
-use inferno::flamegraph::{Direction, Options, from_lines};
+use inferno::flamegraph::{Direction, Options, TextTruncateDirection, from_lines};
 use nodespy_model::{Profile, WeightUnit};
 
 use crate::layout::Layout;
@@ -46,6 +46,8 @@ impl View for Svg {
         drawing.subtitle = Some(subtitle(profile, left_out));
         drawing.colors = Palette::Multi(MultiPalette::Js);
         drawing.deterministic = true;
+        // A label starts with the name and ends with the path: the name is the better half.
+        drawing.text_truncate_direction = TextTruncateDirection::Right;
         drawing.factor = (1u64 << halvings) as f64;
         drawing.count_name = profile.unit.label().to_owned();
         if profile.unit == WeightUnit::Nanoseconds {

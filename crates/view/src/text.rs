@@ -198,10 +198,6 @@ impl Summary<'_> {
             .take(MOST_BY_SELF)
             .copied()
             .collect();
-        if !by_self.is_empty() {
-            self.lines.push(String::new());
-            self.function_table("heaviest by themselves", &by_self);
-        }
         let mut by_total: Vec<FunctionWeights> = weights
             .iter()
             .filter(|entry| {
@@ -217,36 +213,48 @@ impl Summary<'_> {
         let is_news = by_total
             .iter()
             .any(|entry| !by_self.iter().any(|shown| shown.function == entry.function));
-        if is_news {
-            self.lines.push(String::new());
-            self.function_table("heaviest with what they call (JS)", &by_total);
+        if !is_news {
+            by_total.clear();
+        }
+        let name_width = self.name_width(by_self.iter().chain(&by_total));
+        for (heading, entries) in [
+            ("heaviest by themselves", by_self),
+            ("heaviest with what they call (JS)", by_total),
+        ] {
+            if !entries.is_empty() {
+                self.lines.push(String::new());
+                self.function_table(heading, &entries, name_width);
+            }
         }
     }
 
-    fn function_table(&mut self, heading: &str, entries: &[FunctionWeights]) {
-        let places: Vec<String> = entries
-            .iter()
-            .map(|entry| self.place(entry.function))
-            .collect();
-        let names: Vec<String> = entries
-            .iter()
-            .map(|entry| short_name(self.profile.name_of(entry.function)))
-            .collect();
-        // Two numbers of eight columns come first. Names and places share the rest: each gets
-        // what it needs when there is room for both, else at least half.
-        let room = self.width - 16 - 2;
-        let longest = |texts: &[String]| texts.iter().map(|text| width_of(text)).max().unwrap_or(0);
-        let half = room / 2;
-        let name_width = longest(&names)
-            .min(room - longest(&places).min(half))
-            .max(width_of(heading).min(room));
-        let place_width = room - name_width;
+    /// How wide the column of names is. Names and places share a line after two numbers of eight
+    /// columns: each gets what it needs when there is room for both, else at least half.
+    fn name_width<'a>(&self, entries: impl Iterator<Item = &'a FunctionWeights>) -> usize {
+        let room = self.table_room();
+        let (mut longest_name, mut longest_place) = (0, 0);
+        for entry in entries {
+            let name = short_name(self.profile.name_of(entry.function));
+            longest_name = longest_name.max(width_of(&name));
+            longest_place = longest_place.max(width_of(&self.place(entry.function)));
+        }
+        longest_name.min(room - longest_place.min(room / 2))
+    }
+
+    fn table_room(&self) -> usize {
+        self.width - 16 - 2
+    }
+
+    fn function_table(&mut self, heading: &str, entries: &[FunctionWeights], name_width: usize) {
         self.lines.push(
             self.paint
                 .dim(&format!("{:>6}{:>8}  {heading}", "self", "total")),
         );
-        for ((entry, name), place) in entries.iter().zip(names).zip(places) {
-            let name = keep_end(&name, name_width);
+        for entry in entries {
+            let name = short_name(self.profile.name_of(entry.function));
+            let name = keep_last_parts(&name, "::", name_width);
+            let place = self.place(entry.function);
+            let place = keep_last_parts(&place, "/", self.table_room() - name_width);
             let filling = " ".repeat(name_width - width_of(&name));
             let category = self.profile.function(entry.function).category;
             self.lines.push(format!(
@@ -254,7 +262,7 @@ impl Summary<'_> {
                 percent_of(entry.self_weight, self.total),
                 percent_of(entry.total_weight, self.total),
                 self.paint.category(category, &name),
-                self.paint.dim(&keep_end(&place, place_width)),
+                self.paint.dim(&place),
             ));
         }
     }
@@ -453,6 +461,21 @@ fn keep_end(text: &str, width: usize) -> String {
     format!("…{}", &text[start..])
 }
 
+/// `text` in at most `width` columns, without as many of its first parts as that takes, unless
+/// that wastes much of the width.
+fn keep_last_parts(text: &str, separator: &str, width: usize) -> String {
+    if width_of(text) <= width {
+        return text.to_owned();
+    }
+    // A path's own first separator leaves nothing out.
+    let shorter = text.match_indices(separator).filter(|(at, _)| *at > 0);
+    let mut shorter = shorter.map(|(at, _)| format!("…{}", &text[at..]));
+    shorter
+        .find(|text| width_of(text) <= width)
+        .filter(|text| width_of(text) * 3 >= width * 2)
+        .unwrap_or_else(|| keep_end(text, width))
+}
+
 /// `text` in at most `width` columns, cut at its end.
 fn keep_start(text: &str, width: usize) -> String {
     if width_of(text) <= width {
@@ -481,6 +504,12 @@ mod tests {
         assert_eq!(keep_start("abcdef", 4), "abc…");
         assert_eq!(keep_end("漢字漢字", 5), "…漢字");
         assert_eq!(keep_end("x", 0), "…");
+        assert_eq!(
+            keep_last_parts("/app/lib/body.js:1", "/", 16),
+            "…/lib/body.js:1"
+        );
+        assert_eq!(keep_last_parts("/app/lib/body.js:1", "/", 8), "…dy.js:1");
+        assert_eq!(keep_last_parts("v8::internal::Heap", "::", 8), "…::Heap");
     }
 
     #[test]

@@ -1,0 +1,6 @@
+//! What the views promise, checked from outside.
+
+mod golden;
+mod odd;
+mod sample;
+mod script;
