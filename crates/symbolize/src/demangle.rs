@@ -12,19 +12,17 @@ pub(crate) fn demangle(symbol: &str) -> String {
     if base.len() > LONGEST_MANGLED_BYTES {
         return base.to_owned();
     }
-    if base.starts_with("_R") || (base.starts_with("_ZN") && base.contains("17h")) {
-        if let Ok(name) = rustc_demangle::try_demangle(base) {
+    if (base.starts_with("_R") || (base.starts_with("_ZN") && base.contains("17h")))
+        && let Ok(name) = rustc_demangle::try_demangle(base) {
             return format!("{name:#}");
         }
-    }
     if base.starts_with("_Z") {
         let parse = ParseOptions::default().recursion_limit(96);
         let print = DemangleOptions::default().no_params().no_return_type();
-        if let Ok(parsed) = Symbol::new_with_options(base, &parse) {
-            if let Ok(name) = parsed.demangle_with_options(&print) {
+        if let Ok(parsed) = Symbol::new_with_options(base, &parse)
+            && let Ok(name) = parsed.demangle_with_options(&print) {
                 return name;
             }
-        }
     }
     base.to_owned()
 }

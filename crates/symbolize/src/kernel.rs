@@ -53,7 +53,7 @@ impl KernelSymbols {
             .partition_point(|symbol| symbol.address <= address);
         let symbol = &self.entries[after.checked_sub(1)?];
         // Past the last function of a module lies nothing: kernel functions are under 1 MiB.
-        (address - symbol.address < 1 << 20).then(|| (&*symbol.name, symbol.module.as_deref()))
+        (address - symbol.address < 1 << 20).then_some((&*symbol.name, symbol.module.as_deref()))
     }
 }
 

@@ -223,7 +223,7 @@ fn parse_cpu_list(text: &str) -> Vec<u32> {
         .filter_map(|part| {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
             let range = first.parse::<u32>().ok()?..=last.parse::<u32>().ok()?;
-            (range.end() - range.start() < 65_536).then_some(range)
+            (range.end().checked_sub(*range.start())? < 65_536).then_some(range)
         })
         .flatten()
         .collect()
@@ -303,7 +303,7 @@ mod tests {
     #[test]
     fn cpu_lists_are_read() {
         assert_eq!(parse_cpu_list("0-2,5\n"), [0, 1, 2, 5]);
-        assert_eq!(parse_cpu_list("7-3"), []);
-        assert_eq!(parse_cpu_list("0-4294967295"), []);
+        assert!(parse_cpu_list("7-3").is_empty());
+        assert!(parse_cpu_list("0-4294967295").is_empty());
     }
 }

@@ -568,7 +568,7 @@ mod tests {
             "@scope/../api",
             1_794_713_493,
         );
-        assert_eq!(path, Path::new("out/scope-..-api-7-20261115-031813.svg"));
+        assert_eq!(path, Path::new("out/scope-..-api-7-20261115-033133.svg"));
     }
 
     #[test]

@@ -226,15 +226,15 @@ impl Evaluator<'_, '_> {
             if number >= caller.0.len() {
                 continue;
             }
-            let value = match rule {
-                &RegisterRule::Offset(offset) => (self.read)(cfa.wrapping_add_signed(offset)),
-                &RegisterRule::ValOffset(offset) => Some(cfa.wrapping_add_signed(offset)),
-                &RegisterRule::Register(other) => self.register(other),
-                &RegisterRule::Expression(expression) => self
+            let value = match *rule {
+                RegisterRule::Offset(offset) => (self.read)(cfa.wrapping_add_signed(offset)),
+                RegisterRule::ValOffset(offset) => Some(cfa.wrapping_add_signed(offset)),
+                RegisterRule::Register(other) => self.register(other),
+                RegisterRule::Expression(expression) => self
                     .expression(expression, Some(cfa))
                     .and_then(|address| (self.read)(address)),
-                &RegisterRule::ValExpression(expression) => self.expression(expression, Some(cfa)),
-                &RegisterRule::Constant(value) => Some(value),
+                RegisterRule::ValExpression(expression) => self.expression(expression, Some(cfa)),
+                RegisterRule::Constant(value) => Some(value),
                 _ => continue,
             };
             match value {
