@@ -13,16 +13,18 @@ pub(crate) fn demangle(symbol: &str) -> String {
         return base.to_owned();
     }
     if (base.starts_with("_R") || (base.starts_with("_ZN") && base.contains("17h")))
-        && let Ok(name) = rustc_demangle::try_demangle(base) {
-            return format!("{name:#}");
-        }
+        && let Ok(name) = rustc_demangle::try_demangle(base)
+    {
+        return format!("{name:#}");
+    }
     if base.starts_with("_Z") {
         let parse = ParseOptions::default().recursion_limit(96);
         let print = DemangleOptions::default().no_params().no_return_type();
         if let Ok(parsed) = Symbol::new_with_options(base, &parse)
-            && let Ok(name) = parsed.demangle_with_options(&print) {
-                return name;
-            }
+            && let Ok(name) = parsed.demangle_with_options(&print)
+        {
+            return name;
+        }
     }
     base.to_owned()
 }

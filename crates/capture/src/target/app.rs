@@ -25,31 +25,42 @@ pub fn app_name(pid: u32) -> String {
     app_of(pid).name
 }
 
+/// What people will call a command that has not started yet.
+pub fn app_of_command(command: &[String]) -> String {
+    let is_node = command
+        .first()
+        .is_some_and(|program| super::find::is_node_name(last_part(program)));
+    let script = if is_node { script_of(command) } else { None };
+    let name = script.as_ref().or(command.first());
+    name.map_or_else(|| "node".to_owned(), |name| last_part(name).to_owned())
+}
+
 /// What runs in process `pid`.
 pub(crate) fn app_of(pid: u32) -> App {
     let arguments = proc::command_line(pid);
-    let Some(script) = script_of(&arguments) else {
-        let name = arguments
-            .first()
-            .map_or("node", String::as_str)
-            .rsplit('/')
-            .next()
-            .unwrap_or("node");
+    let script = if super::looks_like_node(pid) {
+        script_of(&arguments)
+    } else {
+        None
+    };
+    let Some(script) = script else {
+        let program = arguments.first().map_or("node", String::as_str);
         return App {
-            name: name.to_owned(),
+            name: last_part(program).to_owned(),
             script: None,
         };
     };
-    let name = package_name(pid, &script).unwrap_or_else(|| {
-        Path::new(&script).file_name().map_or_else(
-            || script.clone(),
-            |name| name.to_string_lossy().into_owned(),
-        )
-    });
     App {
-        name,
+        name: package_name(pid, &script).unwrap_or_else(|| last_part(&script).to_owned()),
         script: Some(script),
     }
+}
+
+fn last_part(path: &str) -> &str {
+    path.trim_end_matches('/')
+        .rsplit('/')
+        .next()
+        .unwrap_or(path)
 }
 
 /// The script among the arguments of a node process.

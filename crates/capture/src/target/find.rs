@@ -97,7 +97,7 @@ pub fn looks_like_node(pid: u32) -> bool {
 }
 
 /// `node`, `nodejs`, `node20`, `node-v20.1.0` and the like.
-fn is_node_name(name: &str) -> bool {
+pub(super) fn is_node_name(name: &str) -> bool {
     let Some(rest) = name.strip_prefix("node") else {
         return false;
     };

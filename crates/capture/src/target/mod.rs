@@ -7,7 +7,7 @@ mod node_version;
 pub mod proc;
 mod watch;
 
-pub use app::app_name;
+pub use app::{app_name, app_of_command};
 pub use find::{NodeProcess, Permission, list_node_processes, looks_like_node, measure_cpu};
 pub use launch::{LaunchOptions, Launched};
 pub use watch::{Target, describe, node_version};

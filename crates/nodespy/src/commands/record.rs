@@ -117,7 +117,8 @@ fn hold_targets(
         let mut position = 0;
         while position < targets.len() {
             for child in proc::children(targets[position].pid()) {
-                let is_known = targets.iter().any(|known| known.pid() == child);
+                let is_known =
+                    child == std::process::id() || targets.iter().any(|known| known.pid() == child);
                 if let (false, Ok(target)) = (is_known, Target::hold(child)) {
                     targets.push(target);
                 }
@@ -134,17 +135,13 @@ fn is_node(pid: u32) -> bool {
 }
 
 fn app_name(arguments: &RecordArgs, targets: &[Target]) -> String {
-    if let Some(program) = arguments.command.first() {
-        // Not started yet: the command line tells what it will be.
-        let words = arguments.command.iter().map(|word| word.to_string_lossy());
-        let script = words
-            .skip(1)
-            .find(|word| !word.starts_with('-'))
-            .unwrap_or_else(|| program.to_string_lossy());
-        return Path::new(&*script).file_stem().map_or_else(
-            || script.to_string(),
-            |name| name.to_string_lossy().into_owned(),
-        );
+    if !arguments.command.is_empty() {
+        let words: Vec<String> = arguments
+            .command
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect();
+        return nodespy_capture::target::app_of_command(&words);
     }
     targets.first().map_or_else(
         || "node".to_owned(),

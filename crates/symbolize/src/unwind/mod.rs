@@ -251,6 +251,9 @@ fn step_native(
 ) -> Step {
     match code.images[image.0 as usize].rule_at(address) {
         Rule::Root => Step::Root,
+        // By the ABI a frame pointer of zero marks the outermost frame (the dynamic loader's start
+        // has no table).
+        Rule::NoTable if registers.frame_pointer() == 0 => Step::Root,
         Rule::NoTable => step_by_frame_pointer(registers, memory),
         Rule::Offset {
             register,
