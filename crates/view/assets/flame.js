@@ -1,13 +1,26 @@
-// The flame graph: a canvas of the size of what is visible, drawn again whenever that changes.
+// The flame graph: a canvas of the size of what is visible, drawn again whenever that changes, and
+// one above it for the marks that follow the pointer.
 
 const ROW = 18;
 const NARROWEST = 1; // boxes narrower than this many pixels are drawn as one grey piece
 const HIT_FILL = "#e020e0";
 
+// Gives a canvas the size of what is visible, in the screen's own pixels.
+function fit(canvas, width, height) {
+  const ratio = devicePixelRatio || 1;
+  const [pixelsAcross, pixelsDown] = [Math.round(width * ratio), Math.round(height * ratio)];
+  if (canvas.width === pixelsAcross && canvas.height === pixelsDown) return;
+  canvas.width = pixelsAcross;
+  canvas.height = pixelsDown;
+  canvas.style.width = `${width}px`;
+  canvas.style.height = `${height}px`;
+  canvas.getContext("2d").setTransform(ratio, 0, 0, ratio, 0, 0);
+}
+
 class Flame {
   // `shown` says what to draw: { profile, tree, focus, hits, hover, selected, isIcicle }.
-  constructor(scroller, spacer, canvas, shown) {
-    Object.assign(this, { scroller, spacer, canvas, shown });
+  constructor(scroller, spacer, canvas, marks, shown) {
+    Object.assign(this, { scroller, spacer, canvas, marks, shown });
     this.context = canvas.getContext("2d");
     this.boxes = []; // by row: [x, width, node, x, width, node, …] as drawn last
     this.widths = new Map(); // measured texts
@@ -54,18 +67,11 @@ class Flame {
   }
 
   draw() {
-    const { canvas, context, scroller } = this;
-    const { tree } = this.shown;
-    const ratio = devicePixelRatio || 1;
-    const width = scroller.clientWidth;
-    const height = scroller.clientHeight;
-    if (!tree || !width || !height) return;
-    if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
-      canvas.width = Math.round(width * ratio);
-      canvas.height = Math.round(height * ratio);
-      canvas.style.width = `${width}px`;
-      canvas.style.height = `${height}px`;
-    }
+    const { context } = this;
+    const width = this.scroller.clientWidth;
+    const height = this.scroller.clientHeight;
+    if (!this.shown.tree || !width || !height) return;
+    for (const canvas of [this.canvas, this.marks]) fit(canvas, width, height);
     const style = getComputedStyle(document.body);
     this.font = style.fontFamily;
     this.colors = {
@@ -73,7 +79,6 @@ class Flame {
       rest: style.getPropertyValue("--rest").trim(),
       mark: style.getPropertyValue("--text").trim(),
     };
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.fillStyle = this.colors.back;
     context.fillRect(0, 0, width, height);
     context.font = `12px ${this.font}`;
@@ -81,6 +86,28 @@ class Flame {
     this.boxes = [];
     this.drawAncestors(width);
     this.drawSubtree(width);
+    this.drawMarks();
+  }
+
+  // Outlines the box under the pointer, the selected one, and others of the same function.
+  drawMarks() {
+    const { tree, hover, selected } = this.shown;
+    const context = this.marks.getContext("2d");
+    context.clearRect(0, 0, this.marks.width, this.marks.height);
+    if (hover < 0 && selected < 0) return;
+    context.strokeStyle = this.colors.mark;
+    for (const [row, boxes] of this.boxes.entries()) {
+      const y = this.rowTop(row) - this.scroller.scrollTop;
+      for (let at = 0; at < (boxes?.length ?? 0); at += 3) {
+        const [x, width, node] = [boxes[at], boxes[at + 1], boxes[at + 2]];
+        const isMarked = node === hover || node === selected;
+        const isSame = hover >= 0 && tree.fn[node] === tree.fn[hover] && width > 2;
+        if (!isMarked && !isSame) continue;
+        context.globalAlpha = isMarked ? 1 : 0.6;
+        context.lineWidth = node === selected ? 2 : 1;
+        context.strokeRect(x + 0.5, y + 0.5, Math.max(width - 2, 0.5), ROW - 2);
+      }
+    }
   }
 
   drawAncestors(width) {
@@ -135,13 +162,6 @@ class Flame {
     context.fillStyle = isHit ? HIT_FILL : shadeOf(fn === ALL ? UNKNOWN : categoryOf(profile, fn), tree.tier[node]);
     const inner = Math.max(width - (width > 3 ? 1 : 0.25), 0.5);
     context.fillRect(x, y, inner, ROW - 1);
-    const isSame = shown.hover >= 0 && fn >= 0 && fn === tree.fn[shown.hover];
-    if (node === shown.hover || node === shown.selected || (isSame && width > 2)) {
-      context.globalAlpha = node === shown.hover || node === shown.selected ? 1 : 0.6;
-      context.strokeStyle = this.colors.mark;
-      context.lineWidth = node === shown.selected ? 2 : 1;
-      context.strokeRect(x + 0.5, y + 0.5, Math.max(inner - 1, 0.5), ROW - 2);
-    }
     if (width > 22) {
       context.globalAlpha = isFaded ? 0.75 : strength < 1 ? 0.9 : 1;
       const isDarkBack = (isFaded || strength < 1) && this.dark.matches;

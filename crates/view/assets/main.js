@@ -135,7 +135,7 @@ function walk(direction) {
   }
   shown.selected = node;
   flame.showRow(tree.depth[node]);
-  flame.schedule();
+  flame.drawMarks();
   announce();
 }
 
@@ -202,7 +202,7 @@ function listen() {
     const node = nodeUnder(event);
     if (node !== shown.hover) {
       shown.hover = node;
-      flame.schedule();
+      flame.drawMarks();
     }
     canvas.style.cursor = node >= 0 ? "pointer" : "default";
     showTooltip(shown, node, event.clientX, event.clientY);
@@ -210,7 +210,7 @@ function listen() {
   canvas.addEventListener("pointerleave", () => {
     shown.hover = -1;
     showTooltip(shown, -1);
-    flame.schedule();
+    flame.drawMarks();
   });
   canvas.addEventListener("click", (event) => {
     const node = nodeUnder(event);
@@ -244,7 +244,7 @@ async function start() {
     fail("No samples were recorded.");
     return;
   }
-  flame = new Flame(byId("scroller"), byId("spacer"), byId("canvas"), shown);
+  flame = new Flame(byId("scroller"), byId("spacer"), byId("canvas"), byId("marks"), shown);
   fillHelp();
   listen();
   recall();

@@ -61,13 +61,19 @@ function shortName(name) {
   return depth === 0 ? short.replace(/ const$/, "") : name;
 }
 
+const shades = new Map(); // by category and tier, because every box asks
+
 function shadeOf(category, tier) {
-  const white = TIER_LIGHTNESS[tier] || 0;
-  const mix = (at) => {
-    const value = parseInt(category.fill.slice(at, at + 2), 16);
-    return Math.round(value + (255 - value) * white);
-  };
-  return `rgb(${mix(1)} ${mix(3)} ${mix(5)})`;
+  const key = `${category.key}${tier}`;
+  if (!shades.has(key)) {
+    const white = TIER_LIGHTNESS[tier] || 0;
+    const mix = (at) => {
+      const value = parseInt(category.fill.slice(at, at + 2), 16);
+      return Math.round(value + (255 - value) * white);
+    };
+    shades.set(key, `rgb(${mix(1)} ${mix(3)} ${mix(5)})`);
+  }
+  return shades.get(key);
 }
 
 const COUNT = new Intl.NumberFormat("en");
