@@ -131,7 +131,7 @@ fn an_idle_process_ends_with_5_and_its_cpu_time() {
         "-o",
         &scratch.file("out.html"),
     ]);
-    outcome.expect_code(5).expect_stderr(&["CPU", "ms"]);
+    outcome.expect_code(5).expect_stderr(&["of CPU", "idle"]);
 }
 
 #[test]

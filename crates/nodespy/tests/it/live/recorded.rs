@@ -7,7 +7,7 @@ use nodespy_model::{
 };
 
 use super::workload::{Running, forget_perf_map};
-use crate::run::{Outcome, run_nodespy};
+use crate::run::{Outcome, nodespy, run};
 use crate::scratch::Scratch;
 
 /// A profile that was recorded and read back, and what nodespy said meanwhile.
@@ -37,7 +37,10 @@ pub(crate) fn record_with(arguments: &[&str]) -> Recorded {
     let output = scratch.file("out.nspy");
     let mut all = vec![arguments[0], "-o", &output];
     all.extend(&arguments[1..]);
-    let outcome = run_nodespy(&all);
+    let mut command = nodespy(&all);
+    // A launched Node with its flags writes a log where it stands.
+    command.current_dir(scratch.path());
+    let outcome = run(command);
     outcome.expect_code(0);
     let profile = read(Path::new(&output));
     eprintln!("{}", outcome.stdout);
@@ -192,15 +195,12 @@ pub(crate) fn share(part: u64, whole: u64) -> f64 {
     part as f64 / whole as f64
 }
 
-/// Fails the test unless `found` is within `margin` of `expected`; all are parts of one.
+/// Fails the test unless `found` is `expected`, both parts of one. The margin is two points for the
+/// machine and three standard deviations of what that many samples can tell.
 #[track_caller]
-pub(crate) fn expect_share(
-    what: &str,
-    found: f64,
-    expected: f64,
-    margin: f64,
-    recorded: &Recorded,
-) {
+pub(crate) fn expect_share(what: &str, found: f64, expected: f64, recorded: &Recorded) {
+    let samples = recorded.profile.samples.len().max(1) as f64;
+    let margin = 0.02 + 3.0 * (expected * (1.0 - expected) / samples).sqrt();
     assert!(
         (found - expected).abs() <= margin,
         "{what}: {:.1} %, expected {:.1} % give or take {:.1}\n{}",
