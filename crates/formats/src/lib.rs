@@ -1,8 +1,9 @@
 //! Bytes to model and back: the formats nodespy reads and writes.
 //!
-//! [`import`] turns bytes into a [`nodespy_model::Recording`], choosing the format by what the bytes look like and
-//! never by the file's name. [`export`] writes a [`nodespy_model::Profile`]. What is read may
-//! come from anywhere, so every decoder is bounded by [`Limits`] and none of them panics.
+//! [`import`] turns bytes into a [`nodespy_model::Recording`], choosing the format by what the
+//! bytes look like and never by the file's name. [`export`] writes a [`nodespy_model::Profile`].
+//! What is read may come from anywhere, so every decoder is bounded by [`Limits`] and none of
+//! them panics.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

@@ -1,21 +1,27 @@
-// Decodes nodespy's own format (version 1, see docs/native-format.md) into typed arrays.
-// Tables become one typed array per column; -1 stands for "none". Sections and columns that the
-// page has no use for are skipped.
+// Decodes nodespy's own format (version 1, see docs/native-format.md) into typed arrays, one per
+// column; -1 stands for "none". Sections and columns that the page has no use for are skipped.
 
 const MAGIC = [0x4e, 0x53, 0x50, 0x59, 0x0d, 0x0a, 0x1a, 0x0a];
 const HEADER_BYTES = 16;
 const NEWEST_VERSION = 1;
 const UNITS = ["samples", "nanoseconds", "bytes"];
-const SECTION = {
-  end: 0, about: 1, strings: 3, functions: 4, frames: 5,
-  stacks: 6, processes: 7, threads: 8, samples: 9,
+const SECTION = { end: 0, about: 1, strings: 3, processes: 7, threads: 8 };
+// Tables of numbers by section: the columns with their type and what is added to each value. A
+// column without a type is skipped.
+const TABLES = {
+  4: ["functions", [["name", Int32Array, 0], ["file", Int32Array, -1], ["line", Uint32Array, 0],
+    ["column", Uint32Array, 0], ["category", Uint8Array, 0]]],
+  5: ["frames", [["fn", Int32Array, 0], ["line"], ["column"], ["tier", Uint8Array, 0],
+    ["isInlined", Uint8Array, 0]]],
+  6: ["stacks", [["parent", Int32Array, 0], ["frame", Int32Array, 0]]],
+  9: ["samples", [["time"], ["weight", Float64Array, 0], ["thread", Int32Array, 0],
+    ["stack", Int32Array, -1]]],
 };
+const UTF8 = new TextDecoder();
 
 class Columns {
   constructor(bytes, at, end) {
-    this.bytes = bytes;
-    this.at = at;
-    this.end = end;
+    Object.assign(this, { bytes, at, end });
   }
 
   // Exact up to 2^53; larger numbers lose their lowest bits.
@@ -35,10 +41,14 @@ class Columns {
     return rows;
   }
 
-  column(Type, rows, offset = 0) {
+  column(Type, rows, added = 0) {
     const column = new Type(rows);
-    for (let row = 0; row < rows; row++) column[row] = this.number() + offset;
+    for (let row = 0; row < rows; row++) column[row] = this.number() + added;
     return column;
+  }
+
+  skip(rows) {
+    for (; rows > 0 && this.at < this.end; this.at++) if (this.bytes[this.at] < 128) rows--;
   }
 
   text(length) {
@@ -46,23 +56,14 @@ class Columns {
     return UTF8.decode(this.bytes.subarray(this.at, this.at += length));
   }
 
-  string() {
-    return this.text(this.number());
-  }
-
-  list(rows, value) {
-    return Array.from({ length: rows }, () => value());
+  strings(rows) {
+    return Array.from({ length: rows }, () => this.text(this.number()));
   }
 }
 
-const UTF8 = new TextDecoder();
-
 function fromBase64(text) {
   if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
-  const binary = atob(text);
-  const bytes = new Uint8Array(binary.length);
-  for (let at = 0; at < bytes.length; at++) bytes[at] = binary.charCodeAt(at);
-  return bytes;
+  return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 }
 
 async function decodeRecording(base64) {
@@ -79,95 +80,66 @@ async function decodeRecording(base64) {
 }
 
 function parseSections(bytes) {
-  const parts = {
-    about: {}, strings: [], functions: [], frames: [], stacks: [],
-    processes: [], threads: [], samples: [],
-  };
-  const columns = new Columns(bytes, 0, bytes.length);
+  const profile = { about: {}, strings: [], processes: [], threads: [] };
+  const parts = { functions: [], frames: [], stacks: [], samples: [] };
+  const content = new Columns(bytes, 0, bytes.length);
   for (;;) {
-    const id = columns.number();
-    const length = columns.number();
+    const id = content.number();
+    const length = content.number();
     if (id === SECTION.end) break;
-    const section = new Columns(bytes, columns.at, Math.min(columns.at + length, bytes.length));
-    parseSection(id, section, parts);
-    columns.at += length;
+    const section = new Columns(bytes, content.at, Math.min(content.at + length, bytes.length));
+    if (TABLES[id]) parseTable(section, TABLES[id], parts);
+    else parseSection(id, section, profile);
+    content.at += length;
   }
-  return {
-    ...parts,
-    functions: joined(parts.functions),
-    frames: joined(parts.frames),
-    stacks: joined(parts.stacks),
-    samples: joined(parts.samples),
-  };
+  for (const [name, columns] of Object.values(TABLES)) profile[name] = joined(parts[name], columns);
+  const { parent } = profile.stacks;
+  for (let row = 0; row < parent.length; row++) parent[row] = parent[row] ? row - parent[row] : -1;
+  return profile;
 }
 
-function parseSection(id, section, parts) {
+function parseTable(section, [name, columns], parts) {
+  const rows = section.rows();
+  const part = {};
+  for (const [key, Type, added] of columns) {
+    if (Type) part[key] = section.column(Type, rows, added);
+    else section.skip(rows);
+  }
+  parts[name].push(part);
+}
+
+function parseSection(id, section, profile) {
   if (id === SECTION.about) {
     const unit = UNITS[section.number()];
-    const [, host] = section.list(4, () => section.string());
-    section.number();
-    parts.about = { unit, host, startedUnix: section.number() };
+    const [, host] = section.strings(4);
+    section.skip(1);
+    profile.about = { unit, host, startedUnix: section.number() };
   } else if (id === SECTION.strings) {
     for (const length of section.column(Float64Array, section.rows())) {
-      parts.strings.push(section.text(length));
+      profile.strings.push(section.text(length));
     }
-  } else if (id === SECTION.functions) {
-    const rows = section.rows();
-    parts.functions.push({
-      name: section.column(Int32Array, rows), file: section.column(Int32Array, rows, -1),
-      line: section.column(Uint32Array, rows), column: section.column(Uint32Array, rows),
-      category: section.column(Uint8Array, rows),
-    });
-  } else if (id === SECTION.frames) {
-    const rows = section.rows();
-    parts.frames.push({
-      fn: section.column(Int32Array, rows), line: section.column(Uint32Array, rows),
-      column: section.column(Uint32Array, rows), tier: section.column(Uint8Array, rows),
-      isInlined: section.column(Uint8Array, rows),
-    });
-  } else if (id === SECTION.stacks) {
-    const rows = section.rows();
-    const first = parts.stacks.reduce((sum, part) => sum + part.parent.length, 0);
-    const parent = section.column(Int32Array, rows);
-    for (let row = 0; row < rows; row++) {
-      parent[row] = parent[row] ? first + row - parent[row] : -1;
-    }
-    parts.stacks.push({ parent, frame: section.column(Int32Array, rows) });
   } else if (id === SECTION.processes) {
     const rows = section.rows();
     const pid = section.column(Uint32Array, rows);
-    section.column(Uint32Array, rows);
-    for (let row = 0; row < rows; row++) parts.processes.push({ pid: pid[row], name: section.string() });
+    section.skip(rows);
+    section.strings(rows).forEach((name, row) => profile.processes.push({ pid: pid[row], name }));
   } else if (id === SECTION.threads) {
     const rows = section.rows();
     const process = section.column(Int32Array, rows);
     const tid = section.column(Uint32Array, rows);
-    const name = section.list(rows, () => section.string());
+    const names = section.strings(rows);
     const role = section.column(Uint8Array, rows);
-    for (let row = 0; row < rows; row++) {
-      parts.threads.push({ process: process[row], tid: tid[row], name: name[row], role: role[row] });
-    }
-  } else if (id === SECTION.samples) {
-    const rows = section.rows();
-    const time = section.column(Float64Array, rows);
-    const before = parts.samples.at(-1);
-    let now = before ? before.time.at(-1) : 0;
-    for (let row = 0; row < rows; row++) time[row] = now += time[row];
-    parts.samples.push({
-      time, weight: section.column(Float64Array, rows), thread: section.column(Int32Array, rows),
-      stack: section.column(Int32Array, rows, -1),
-    });
+    names.forEach((name, row) =>
+      profile.threads.push({ process: process[row], tid: tid[row], name, role: role[row] }));
   }
 }
 
 // One table of parts that each hold some of its rows.
-function joined(parts) {
-  if (parts.length === 0) return new Proxy({}, { get: () => new Int32Array(0) });
+function joined(parts, columns) {
   if (parts.length === 1) return parts[0];
   const table = {};
-  for (const key of Object.keys(parts[0])) {
-    const rows = parts.reduce((sum, part) => sum + part[key].length, 0);
-    table[key] = new parts[0][key].constructor(rows);
+  for (const [key, Type] of columns.filter(([, Type]) => Type)) {
+    table[key] = new Type(parts.reduce((sum, part) => sum + part[key].length, 0));
     let at = 0;
     for (const part of parts) {
       table[key].set(part[key], at);

@@ -102,7 +102,11 @@ function remember(isStep) {
   if (shown.focus) parts.set("x", shown.focus);
   const hash = `#${parts}`;
   if (hash === (location.hash || "#")) return;
-  history[isStep ? "pushState" : "replaceState"](null, "", hash);
+  try {
+    history[isStep ? "pushState" : "replaceState"](null, "", hash);
+  } catch {
+    // A page inside a sandboxed frame has no address of its own to change.
+  }
 }
 
 function recall() {

@@ -2,5 +2,6 @@
 
 mod folded;
 mod hostile;
+mod html;
 mod native;
 mod sample;
