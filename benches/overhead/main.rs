@@ -12,6 +12,7 @@ mod profiler;
 mod statistics;
 mod target;
 
+use std::io::IsTerminal;
 use std::time::Duration;
 
 use options::Options;
@@ -70,9 +71,10 @@ fn measure_rate(options: &Options, target: &mut Target, rate_hz: u32) -> Result<
                 cost,
             });
         }
-        eprint!("\rround {} of {}", round + 1, options.rounds);
+        if std::io::stderr().is_terminal() {
+            eprint!("\rround {} of {}\x1b[K\r", round + 1, options.rounds);
+        }
     }
-    eprint!("\r                      \r");
     print_table(&windows);
     Ok(())
 }
@@ -108,6 +110,11 @@ fn print_table(windows: &[Vec<Window>]) {
         "memory"
     );
     let without = median(windows[0].iter().map(|window| window.cpu_us));
+    // What the machine does to a window in which nothing is sampled.
+    let noise = windows[1]
+        .iter()
+        .map(|window| (window.ratio - 1.0).abs())
+        .fold(0.0, f64::max);
     let mut per_sample = Vec::new();
     for (condition, windows) in Condition::ALL.iter().zip(windows) {
         let cpu_us = median(windows.iter().map(|window| window.cpu_us));
@@ -124,26 +131,27 @@ fn print_table(windows: &[Vec<Window>]) {
         );
         if !costs.is_empty() {
             let samples = median(costs.iter().map(|cost| cost.samples as f64));
-            // The difference of medians is steadier than the median of differences.
             let cost_us = (ratios.median - 1.0) * without / samples;
+            let is_noise = (ratios.median - 1.0).abs() <= noise;
             let steady = median(costs.iter().map(|cost| cost.steady_share));
             let own_us = median(costs.iter().map(|cost| cost.steady_us)) / samples;
             let whole = median(costs.iter().map(|cost| cost.whole_seconds));
             let memory = median(costs.iter().map(|cost| cost.memory_mib));
-            let each = |value: f64| {
-                if samples > 0.0 {
-                    format!("{value:.1}")
-                } else {
-                    "–".to_owned()
-                }
+            let each = |value: f64| match samples {
+                none if none == 0.0 => "–".to_owned(),
+                _ => format!("{value:.1}"),
             };
             line += &format!(
                 " {samples:>8.0} {:>10}  {:>7.2} % {:>10} {whole:>8.2} s {memory:>4.0} MiB",
-                each(cost_us),
+                if is_noise && samples > 0.0 {
+                    "noise".to_owned()
+                } else {
+                    each(cost_us)
+                },
                 100.0 * steady,
                 each(own_us),
             );
-            if samples > 0.0 {
+            if samples > 0.0 && !is_noise {
                 per_sample.push((*condition, cost_us));
             }
         }
@@ -153,7 +161,7 @@ fn print_table(windows: &[Vec<Window>]) {
         && perf > 0.0
     {
         println!(
-            "  cost per sample, nodespy to perf: {:.2}   (goal: at most 1.10; read it at 10 kHz)",
+            "  cost per sample, nodespy to perf: {:.2}   (goal: at most 1.10)",
             nodespy / perf
         );
     }
