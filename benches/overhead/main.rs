@@ -137,9 +137,12 @@ fn print_table(windows: &[Vec<Window>]) {
             let own_us = median(costs.iter().map(|cost| cost.steady_us)) / samples;
             let whole = median(costs.iter().map(|cost| cost.whole_seconds));
             let memory = median(costs.iter().map(|cost| cost.memory_mib));
-            let each = |value: f64| match samples {
-                none if none == 0.0 => "–".to_owned(),
-                _ => format!("{value:.1}"),
+            let each = |value: f64| {
+                if samples > 0.0 {
+                    format!("{value:.1}")
+                } else {
+                    "–".to_owned()
+                }
             };
             line += &format!(
                 " {samples:>8.0} {:>10}  {:>7.2} % {:>10} {whole:>8.2} s {memory:>4.0} MiB",
