@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Stdio;
 
 use super::live;
 use super::recorded::read;
 use super::workload::{Running, Workload};
-use crate::run::run_nodespy;
+use crate::run::{nodespy, run, run_nodespy};
 use crate::scratch::Scratch;
 
 fn split() -> Running {
@@ -78,6 +79,58 @@ fn a_dash_writes_folded_stacks_to_standard_output_and_nothing_else() {
 }
 
 #[test]
+fn a_reader_that_stops_reading_is_no_error() {
+    let Some(_live) = live() else { return };
+    let target = split();
+    let mut command = nodespy(&["record", "-p", &target.pid_text(), "-d", "1", "-o", "-"]);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_recording_that_does_not_fit_is_kept_elsewhere() {
+    let Some(_live) = live() else { return };
+    let target = split();
+    let scratch = Scratch::new();
+    let pid = target.pid_text();
+    let mut command = nodespy(&[
+        "record",
+        "-p",
+        &pid,
+        "-d",
+        "1",
+        "--format",
+        "nspy",
+        "-o",
+        "/dev/full",
+    ]);
+    command.current_dir(scratch.path());
+    let outcome = run(command);
+    outcome.expect_code(1).expect_stderr(&["/dev/full", "kept"]);
+    let names = scratch.names();
+    assert_eq!(names.len(), 1, "{names:?}\n{outcome}");
+    assert!(outcome.stderr.contains(&names[0]), "{outcome}");
+    assert!(!read(&scratch.path().join(&names[0])).samples.is_empty());
+}
+
+#[test]
+fn a_file_that_is_there_survives_a_recording_that_fails() {
+    let Some(_live) = live() else { return };
+    let target = Workload::new("idle.js").start();
+    let scratch = Scratch::new();
+    let output = scratch.file("out.folded");
+    fs::write(&output, "precious\n").unwrap();
+    let outcome = run_nodespy(&["record", "-p", &target.pid_text(), "-d", "1", "-o", &output]);
+    outcome.expect_code(5);
+    assert_eq!(fs::read_to_string(&output).unwrap(), "precious\n");
+}
+
+#[test]
 fn names_of_outputs_are_filled_in() {
     let Some(_live) = live() else { return };
     let target = split();
@@ -98,9 +151,9 @@ fn an_attach_without_an_output_writes_one_page_here() {
     let Some(_live) = live() else { return };
     let target = split();
     let scratch = Scratch::new();
-    let mut command = crate::run::nodespy(&["record", "-p", &target.pid_text(), "-d", "1"]);
+    let mut command = nodespy(&["record", "-p", &target.pid_text(), "-d", "1"]);
     command.current_dir(scratch.path());
-    let outcome = crate::run::run(command);
+    let outcome = run(command);
     outcome.expect_code(0);
     let names = scratch.names();
     assert_eq!(names.len(), 1, "{names:?}\n{outcome}");

@@ -135,6 +135,30 @@ fn an_idle_process_ends_with_5_and_its_cpu_time() {
 }
 
 #[test]
+fn a_busy_process_without_samples_is_not_called_idle() {
+    let Some(_live) = live() else { return };
+    let target = Workload::new("split.js").start();
+    let scratch = Scratch::new();
+    let output = scratch.file("out.html");
+    // One sample a second, and too short for the first.
+    let outcome = run_nodespy(&[
+        "record",
+        "-p",
+        &target.pid_text(),
+        "-d",
+        "100ms",
+        "-F",
+        "1",
+        "-o",
+        &output,
+    ]);
+    if outcome.status.code() == Some(5) {
+        assert!(!outcome.stderr.contains("idle"), "{outcome}");
+        outcome.expect_stderr(&["of CPU", "-F"]);
+    }
+}
+
+#[test]
 fn two_processes_are_recorded_at_once() {
     let Some(_live) = live() else { return };
     let first = Workload::new("split.js").with_perf_map().start();
