@@ -17,6 +17,11 @@ impl NameSource {
     /// Every source, in the order they are asked and stored.
     pub const ALL: [Self; 4] = [Self::HeapWalk, Self::Jitdump, Self::PerfMap, Self::File];
 
+    /// Its position in [`Self::ALL`].
+    pub fn at(self) -> usize {
+        self as usize
+    }
+
     /// The words shown for it.
     pub fn label(self) -> &'static str {
         match self {

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 
 use nodespy_model::ImageBytes;
-use object::elf::{PF_X, PT_LOAD, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, SymbolType};
+use object::elf::{PF_X, PT_LOAD, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT, SymbolType};
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
 use object::{Endianness, Object, ObjectSection, ReadCache, ReadRef};
 
@@ -22,6 +22,7 @@ struct Segment {
     file_offset: u64,
     file_size: u64,
     address: u64,
+    is_code: bool,
 }
 
 /// A section's bytes and the address it is linked to.
@@ -112,11 +113,11 @@ impl Elf {
             .ok()?
             .iter()
             .filter(|header| header.p_type(endian) == PT_LOAD)
-            .filter(|header| header.p_flags(endian).0 & PF_X.0 != 0)
             .map(|header| Segment {
                 file_offset: header.p_offset(endian),
                 file_size: header.p_filesz(endian),
                 address: header.p_vaddr(endian),
+                is_code: header.p_flags(endian).0 & PF_X.0 != 0,
             })
             .collect();
         let address_of = |name| {
@@ -141,6 +142,7 @@ impl Elf {
     pub(crate) fn address_of_offset(&self, file_offset: u64) -> Option<u64> {
         self.segments
             .iter()
+            .filter(|segment| segment.is_code)
             .find(|segment| {
                 file_offset
                     .checked_sub(segment.file_offset)
@@ -151,6 +153,67 @@ impl Elf {
                     .address
                     .wrapping_add(file_offset - segment.file_offset)
             })
+    }
+}
+
+impl Elf {
+    /// The offset in the file of something linked to this address.
+    pub(crate) fn offset_of_address(&self, address: u64) -> Option<u64> {
+        self.segments
+            .iter()
+            .find(|segment| {
+                address
+                    .checked_sub(segment.address)
+                    .is_some_and(|inside| inside < segment.file_size)
+            })
+            .map(|segment| segment.file_offset + (address - segment.address))
+    }
+}
+
+/// Constants and variables of a file, by name: address and size.
+pub(crate) fn data_symbols(
+    bytes: &mut ImageBytes,
+    wanted: impl Fn(&str) -> bool,
+) -> Vec<(String, u64, u64)> {
+    let mut found = Vec::new();
+    match bytes {
+        ImageBytes::File(file) => {
+            if let Some(file) = rewound(file) {
+                collect_data_symbols(&ReadCache::new(file), &wanted, &mut found);
+            }
+        }
+        ImageBytes::Memory(bytes) => collect_data_symbols(bytes.as_slice(), &wanted, &mut found),
+    }
+    found
+}
+
+fn collect_data_symbols<'data, R: ReadRef<'data>>(
+    data: R,
+    wanted: &impl Fn(&str) -> bool,
+    found: &mut Vec<(String, u64, u64)>,
+) {
+    let Ok(file) = ElfFile64::<'data, Endianness, R>::parse(data) else {
+        return;
+    };
+    for (table, strings) in [(".dynsym", ".dynstr"), (".symtab", ".strtab")] {
+        let (Some(table), Some(strings)) = (section(&file, table), section(&file, strings)) else {
+            continue;
+        };
+        for bytes in table.bytes.chunks_exact(SYMBOL_BYTES).take(SYMBOL_LIMIT) {
+            let symbol = RawSymbol::read(bytes);
+            let Some(name) = strings.bytes.get(symbol.name as usize..) else {
+                continue;
+            };
+            if symbol.section == 0 || SymbolType(symbol.info & 0xf) != STT_OBJECT {
+                continue;
+            }
+            let end = memchr::memchr(0, name).unwrap_or(name.len());
+            if let Ok(name) = std::str::from_utf8(&name[..end])
+                && wanted(name)
+            {
+                found.push((name.to_owned(), symbol.address, symbol.size));
+            }
+        }
     }
 }
 

@@ -4,8 +4,14 @@ use std::os::unix::fs::FileExt;
 
 use nodespy_model::{FastMap, FileIdentity, ImageBytes, Mapping, Origin};
 
-use crate::elf::{Elf, Symbols};
+use crate::elf::{Elf, Symbols, data_symbols};
 use crate::unwind::cfi::{Cfi, Rule};
+use crate::v8::Layout;
+
+/// What V8 exports of itself for debuggers.
+const V8_CONSTANT: &str = "v8dbg_";
+const V8_VERSION: &str = "_ZN2v88internal7Version6";
+const V8_BYTECODE_SIZES: &str = "_ZN2v88internal11interpreter9Bytecodes14kBytecodeSizesE";
 
 /// How many unwind rules of one image are remembered before the memory is given back.
 const RULE_LIMIT: usize = 1 << 20;
@@ -97,6 +103,46 @@ impl Image {
     /// The unwind tables, for rules that have to be evaluated each time.
     pub(crate) fn cfi(&mut self) -> Option<&mut Cfi> {
         self.cfi.as_mut()
+    }
+
+    /// Where things are in the objects of the V8 in this image; none when it holds no V8, an error
+    /// when it holds one that can't be read.
+    pub(crate) fn v8_layout(&mut self) -> Option<Result<Layout, String>> {
+        let elf = self.elf.as_ref()?;
+        let bytes = self.bytes.as_mut()?;
+        let symbols = data_symbols(bytes, |name| {
+            name.starts_with(V8_CONSTANT)
+                || name.starts_with(V8_VERSION)
+                || name == V8_BYTECODE_SIZES
+        });
+        let ImageBytes::File(file) = bytes else {
+            return None;
+        };
+        let find = |name: &str| symbols.iter().find(|(known, ..)| known == name);
+        let integer = |name: &str| -> Option<i32> {
+            let (_, address, _) = find(name)?;
+            let mut bytes = [0; 4];
+            match elf.offset_of_address(*address) {
+                Some(offset) => file.read_exact_at(&mut bytes, offset).ok()?,
+                // Not in the file: it lies in memory that starts as zero.
+                None => {}
+            }
+            Some(i32::from_le_bytes(bytes))
+        };
+        let version = |part| {
+            integer(&format!("{V8_VERSION}{part}_E")).and_then(|number| u32::try_from(number).ok())
+        };
+        let version = (version("major")?, version("minor")?);
+        let sizes = find(V8_BYTECODE_SIZES)
+            .filter(|(_, _, size)| *size <= 3 * 256)
+            .and_then(|(_, address, size)| {
+                let mut bytes = vec![0; *size as usize];
+                let offset = elf.offset_of_address(*address)?;
+                file.read_exact_at(&mut bytes, offset).ok()?;
+                Some(bytes)
+            });
+        let constant = |name: &str| integer(&format!("{V8_CONSTANT}{name}"));
+        Some(Layout::new(version, &constant, sizes.unwrap_or_default()))
     }
 
     /// Whether the instruction that ends at this offset of the file is a call.

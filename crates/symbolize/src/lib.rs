@@ -17,6 +17,7 @@ mod jit;
 mod kernel;
 mod resolve;
 mod unwind;
+mod v8;
 
 pub use jit::jitdump::parse_for_fuzzing as parse_jitdump_for_fuzzing;
 pub use jit::name::{JitKind, JitName};

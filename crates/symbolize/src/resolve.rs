@@ -6,14 +6,15 @@
 
 use nodespy_model::{
     About, Contents, Event, FastMap, Frame, FrameIndex, FrameSpec, FunctionSpec, JitFile, Mapping,
-    Nanoseconds, Notes, Origin, Process, ProcessIndex, Profile, ProfileBuilder, RawSample,
-    Recording, StackIndex, Thread, ThreadIndex, ThreadRole, Tier, UserStack, WeightUnit,
+    NameSource, Nanoseconds, Notes, Origin, Process, ProcessIndex, Profile, ProfileBuilder,
+    RawSample, Recording, StackIndex, Thread, ThreadIndex, ThreadRole, Tier, UserStack, WeightUnit,
 };
 
-use crate::address_map::{AddressMap, ImageId};
+use crate::address_map::{AddressMap, ImageId, Place};
 use crate::classify;
 use crate::image::{Image, ImageKey};
-use crate::unwind::{self, UnwoundFrame};
+use crate::unwind::{self, UnwoundFrame, WalkedFrame};
+use crate::v8::{JsFrame, Layout, NamedFrame, SampleView, V8};
 
 mod naming;
 
@@ -43,6 +44,11 @@ enum RawFrame {
     Kernel(u64),
     Image(ImageId, u64),
     Jit(ProcessIndex, u64),
+    Js(ProcessIndex, JsFrame),
+    RegExp,
+    Wasm,
+    /// JavaScript that nobody could name.
+    UnknownJs,
 }
 
 /// A path of raw frames: a parent path plus one frame.
@@ -71,6 +77,19 @@ struct ProcessState {
     /// The mapped jitdump, where there is one.
     dump: Option<Mapping>,
     has_jit_frames: bool,
+    v8: HeapWalk,
+}
+
+/// Whether the heap of a process is read for names.
+#[derive(Debug, Default)]
+enum HeapWalk {
+    /// No image with a V8 has been seen.
+    #[default]
+    NoV8,
+    /// It is.
+    On(Box<V8>),
+    /// There is a V8 that can't be read.
+    Refused,
 }
 
 /// A file of JIT names, held open, and how it grew.
@@ -94,6 +113,7 @@ pub struct Resolver {
     origin: Box<dyn Origin>,
     images: Vec<Image>,
     image_ids: FastMap<ImageKey, ImageId>,
+    layouts: FastMap<ImageId, Option<Result<Layout, String>>>,
     processes: Vec<ProcessState>,
     process_ids: FastMap<u32, ProcessIndex>,
     threads: Vec<ThreadState>,
@@ -107,7 +127,8 @@ pub struct Resolver {
     /// Leaf frames since the last call of [`Self::hottest`].
     recent: FastMap<u32, u32>,
     /// Reused from sample to sample.
-    unwound: Vec<UnwoundFrame>,
+    walked: Vec<WalkedFrame>,
+    named: Vec<NamedFrame>,
 }
 
 impl std::fmt::Debug for Resolver {
@@ -127,6 +148,7 @@ impl Resolver {
             origin,
             images: Vec::new(),
             image_ids: FastMap::default(),
+            layouts: FastMap::default(),
             processes: Vec::new(),
             process_ids: FastMap::default(),
             threads: Vec::new(),
@@ -138,7 +160,8 @@ impl Resolver {
             samples: Vec::new(),
             notes: Notes::default(),
             recent: FastMap::default(),
-            unwound: Vec::new(),
+            walked: Vec::new(),
+            named: Vec::new(),
         }
     }
 
@@ -242,6 +265,27 @@ impl Resolver {
         }
         let image = (!mapping.is_anonymous()).then(|| self.image(&mapping));
         self.processes[process.at()].map.insert(&mapping, image);
+        if let (Some(image), HeapWalk::NoV8) = (image, &self.processes[process.at()].v8) {
+            self.processes[process.at()].v8 = self.heap_walk(image);
+        }
+    }
+
+    /// Gets ready to read the heap of the V8 in an image.
+    fn heap_walk(&mut self, image: ImageId) -> HeapWalk {
+        let layout = self
+            .layouts
+            .entry(image)
+            .or_insert_with(|| self.images[image.0 as usize].v8_layout());
+        match layout {
+            None => HeapWalk::NoV8,
+            Some(Ok(layout)) => HeapWalk::On(Box::new(V8::new(layout.clone()))),
+            Some(Err(why)) => {
+                let image = &self.images[image.0 as usize].name;
+                self.notes
+                    .remark(format!("the heap of {image} is not read for names: {why}"));
+                HeapWalk::Refused
+            }
+        }
     }
 
     fn image(&mut self, mapping: &Mapping) -> ImageId {
@@ -271,6 +315,7 @@ impl Resolver {
             let jit = watch_jit_file(&*self.origin, pid, None);
             let state = &mut self.processes[process.at()];
             state.map = AddressMap::default();
+            state.v8 = HeapWalk::NoV8;
             state.dump = None;
             state.jit = jit.or(state.jit.take());
             state.about = Process {
@@ -295,6 +340,11 @@ impl Resolver {
             };
             // Until it starts a program of its own the child is a copy of its parent.
             let map = parent.map.clone();
+            let v8 = match &parent.v8 {
+                HeapWalk::On(v8) => HeapWalk::On(Box::new(V8::new(v8.layout.clone()))),
+                HeapWalk::NoV8 => HeapWalk::NoV8,
+                HeapWalk::Refused => HeapWalk::Refused,
+            };
             if let Some(own) = self.origin.describe(pid) {
                 about = own;
             }
@@ -306,6 +356,7 @@ impl Resolver {
                 ProcessState {
                     about,
                     map,
+                    v8,
                     ..Default::default()
                 },
             );
@@ -338,31 +389,26 @@ impl Resolver {
         let thread = self.thread(sample.pid, sample.tid, sample.time);
         let process = self.threads[thread as usize].process;
         self.threads[thread as usize].samples += 1;
-        let mut frames = std::mem::take(&mut self.unwound);
-        frames.clear();
-        self.unwind(sample, thread, &mut frames);
+        let mut walked = std::mem::take(&mut self.walked);
+        let mut named = std::mem::take(&mut self.named);
+        walked.clear();
+        named.clear();
+        self.unwind(sample, thread, &mut walked);
+        self.name_walked(sample, process, &walked, &mut named);
         let mut stack = NO_STACK;
-        for frame in frames.iter().rev() {
-            let frame = match *frame {
-                UnwoundFrame::Image(image, address) => RawFrame::Image(image, address),
-                UnwoundFrame::Jit(address) => {
-                    self.notes.jit_frames += 1;
-                    self.processes[process.at()].has_jit_frames = true;
-                    RawFrame::Jit(process, address)
-                }
-            };
+        for frame in named.iter().rev() {
+            let frame = self.raw_frame(process, *frame);
             stack = self.stack(stack, frame);
         }
         for (position, &address) in sample.kernel.iter().enumerate().rev() {
             let back = u64::from(position != 0);
             stack = self.stack(stack, RawFrame::Kernel(address.saturating_sub(back)));
         }
-        self.unwound = frames;
+        self.walked = walked;
+        self.named = named;
         if stack != NO_STACK {
-            *self
-                .recent
-                .entry(self.stacks[stack as usize].frame)
-                .or_default() += 1;
+            let leaf = self.stacks[stack as usize].frame;
+            *self.recent.entry(leaf).or_default() += 1;
         }
         self.samples.push(SampleRow {
             time: sample.time,
@@ -371,7 +417,67 @@ impl Resolver {
         });
     }
 
-    fn unwind(&mut self, sample: &RawSample<'_>, thread: u32, frames: &mut Vec<UnwoundFrame>) {
+    /// Asks V8's heap for the names of a stack, where there is one.
+    fn name_walked(
+        &mut self,
+        sample: &RawSample<'_>,
+        process: ProcessIndex,
+        walked: &[WalkedFrame],
+        named: &mut Vec<NamedFrame>,
+    ) {
+        let v8 = &mut self.processes[process.at()].v8;
+        if let (
+            HeapWalk::On(v8),
+            UserStack::Copy {
+                registers, stack, ..
+            },
+        ) = (v8, &sample.user)
+        {
+            let view = SampleView {
+                pid: sample.pid,
+                origin: &*self.origin,
+                registers,
+                stack,
+            };
+            v8.name(&view, walked, named);
+            return;
+        }
+        named.extend(walked.iter().map(|walked| NamedFrame::Raw(walked.frame)));
+    }
+
+    /// The frame to keep, counted where it is JIT code.
+    fn raw_frame(&mut self, process: ProcessIndex, frame: NamedFrame) -> RawFrame {
+        let walked = NameSource::HeapWalk.at();
+        match frame {
+            NamedFrame::Raw(UnwoundFrame::Image(image, address)) => RawFrame::Image(image, address),
+            NamedFrame::Raw(UnwoundFrame::Jit(address)) => {
+                self.notes.jit_frames += 1;
+                self.processes[process.at()].has_jit_frames = true;
+                RawFrame::Jit(process, address)
+            }
+            NamedFrame::Js(frame) => {
+                self.notes.jit_frames += 1;
+                self.notes.jit_named[walked] += 1;
+                RawFrame::Js(process, frame)
+            }
+            NamedFrame::RegExp => {
+                self.notes.jit_frames += 1;
+                self.notes.jit_named[walked] += 1;
+                RawFrame::RegExp
+            }
+            NamedFrame::Wasm => {
+                self.notes.jit_frames += 1;
+                self.notes.jit_named[walked] += 1;
+                RawFrame::Wasm
+            }
+            NamedFrame::UnknownJs => {
+                self.notes.jit_frames += 1;
+                RawFrame::UnknownJs
+            }
+        }
+    }
+
+    fn unwind(&mut self, sample: &RawSample<'_>, thread: u32, frames: &mut Vec<WalkedFrame>) {
         let thread = &mut self.threads[thread as usize];
         let map = &self.processes[thread.process.at()].map;
         match &sample.user {
@@ -379,14 +485,14 @@ impl Resolver {
             UserStack::Chain(addresses) => {
                 for (position, &address) in addresses.iter().enumerate() {
                     let address = address.saturating_sub(u64::from(position != 0));
-                    frames.push(match map.at(address) {
-                        crate::address_map::Place::File { image, file_offset } => {
-                            let linked =
-                                self.images[image.0 as usize].address_of_offset(file_offset);
-                            UnwoundFrame::Image(image, linked)
+                    let frame = match map.at(address) {
+                        Place::File { image, file_offset } => {
+                            let image_at = &self.images[image.0 as usize];
+                            UnwoundFrame::Image(image, image_at.address_of_offset(file_offset))
                         }
-                        crate::address_map::Place::Anonymous => UnwoundFrame::Jit(address),
-                    });
+                        Place::Anonymous => UnwoundFrame::Jit(address),
+                    };
+                    frames.push(WalkedFrame { frame, v8: None });
                 }
             }
             UserStack::Copy {
@@ -402,6 +508,15 @@ impl Resolver {
                 self.notes.unwound_stacks += 1;
                 self.notes.incomplete_stacks += u64::from(!outcome.is_complete);
                 self.notes.cut_stacks += u64::from(outcome.is_cut);
+            }
+        }
+    }
+
+    /// To be called before each batch of events: what was read of live memory is forgotten.
+    pub fn start_batch(&mut self) {
+        for state in &mut self.processes {
+            if let HeapWalk::On(v8) = &mut state.v8 {
+                v8.start_batch();
             }
         }
     }

@@ -1,16 +1,17 @@
 //! Names for raw frames, asked of each source in order.
 
 use nodespy_model::{
-    Category, FastMap, FrameIndex, FunctionSpec, NameSource, Nanoseconds, ProcessIndex,
+    Category, FastMap, FrameIndex, FrameSpec, FunctionSpec, NameSource, Nanoseconds, ProcessIndex,
     ProfileBuilder,
 };
 
-use super::{RawFrame, Resolver, frame_at, plain_frame};
+use super::{HeapWalk, RawFrame, Resolver, frame_at, plain_frame};
 use crate::address_map::ImageId;
-use crate::classify::category_of_native;
+use crate::classify::{category_of_file, category_of_native};
 use crate::demangle::demangle;
 use crate::jit::{self, JitNames};
 use crate::kernel::KernelSymbols;
+use crate::v8::JsFrame;
 
 /// A map that grew by more than this while it was recorded is worth a remark.
 const NOTABLE_GROWTH_BYTES: u64 = 1 << 20;
@@ -83,6 +84,16 @@ impl Naming {
                 (self.image_frame(resolver, image, address, builder), true)
             }
             RawFrame::Jit(process, address) => self.jit_frame(process, address, time, builder),
+            RawFrame::Js(process, frame) => (js_frame(resolver, process, frame, builder), true),
+            RawFrame::RegExp => (constant_frame(builder, "[regexp]", Category::RegExp), true),
+            RawFrame::Wasm => (
+                constant_frame(builder, "wasm-function[?]", Category::Wasm),
+                true,
+            ),
+            RawFrame::UnknownJs => (
+                constant_frame(builder, "[unknown]", Category::Unknown),
+                true,
+            ),
         }
     }
 
@@ -226,13 +237,24 @@ impl Naming {
                 let (name, _) = self.jit.get(&process)?.at(address, Nanoseconds::MAX)?;
                 Some(name.name.clone())
             }
+            RawFrame::Js(process, frame) => {
+                let HeapWalk::On(v8) = &resolver.processes[process.at()].v8 else {
+                    return None;
+                };
+                Some(v8.functions.get(frame.function).name.clone())
+            }
+            RawFrame::RegExp => Some("[regexp]".to_owned()),
+            RawFrame::Wasm => Some("wasm-function[?]".to_owned()),
+            RawFrame::UnknownJs => None,
         }
     }
 
     /// Counts how many JIT frames have names and says what should be known of the files.
     pub(super) fn report(mut self, resolver: &mut Resolver) {
         self.count_named(resolver);
-        resolver.notes.jit_named = self.named;
+        for (total, named) in resolver.notes.jit_named.iter_mut().zip(self.named) {
+            *total += named;
+        }
         for image in &self.refused {
             let image = &resolver.images[image.0 as usize];
             if let Some(why) = &image.refused {
@@ -279,11 +301,7 @@ impl Naming {
                 && let Some(names) = self.jit.get(&process)
                 && names.entries.contains_key(&address)
             {
-                let source = NameSource::ALL
-                    .iter()
-                    .position(|source| *source == names.source)
-                    .expect("every source is in the list");
-                self.named[source] += passes[position];
+                self.named[names.source.at()] += passes[position];
             }
             let count = passes[position];
             if let Some(parent) = passes.get_mut(stack.parent as usize) {
@@ -291,4 +309,46 @@ impl Naming {
             }
         }
     }
+}
+
+/// The frame of a function that was found in V8's heap.
+fn js_frame(
+    resolver: &Resolver,
+    process: ProcessIndex,
+    frame: JsFrame,
+    builder: &mut ProfileBuilder,
+) -> FrameIndex {
+    let HeapWalk::On(v8) = &resolver.processes[process.at()].v8 else {
+        return constant_frame(builder, "[unknown]", Category::Unknown);
+    };
+    let facts = v8.functions.get(frame.function);
+    let category = if facts.is_builtin {
+        Category::Builtin
+    } else {
+        category_of_file(&facts.url)
+    };
+    builder.frame(FrameSpec {
+        function: FunctionSpec {
+            name: &facts.name,
+            file: &facts.url,
+            line: facts.line,
+            column: facts.column,
+            category,
+        },
+        line: frame.line,
+        column: frame.column,
+        tier: frame.tier,
+        is_inlined: frame.is_inlined,
+    })
+}
+
+fn constant_frame(builder: &mut ProfileBuilder, name: &str, category: Category) -> FrameIndex {
+    plain_frame(
+        builder,
+        FunctionSpec {
+            name,
+            category,
+            ..Default::default()
+        },
+    )
 }

@@ -32,6 +32,24 @@ pub(crate) enum UnwoundFrame {
     Jit(u64),
 }
 
+/// A frame and, where it was found by its frame pointer, what V8 may have put there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WalkedFrame {
+    pub(crate) frame: UnwoundFrame,
+    pub(crate) v8: Option<FrameSlots>,
+}
+
+/// The words below a frame pointer that V8 gives a meaning; 0 where they can't be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FrameSlots {
+    pub(crate) frame_pointer: u64,
+    /// A context, or the kind of frame.
+    pub(crate) marker: u64,
+    pub(crate) function: u64,
+    pub(crate) bytecode_array: u64,
+    pub(crate) bytecode_offset: u64,
+}
+
 /// How far an unwinding got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Outcome {
@@ -107,12 +125,12 @@ pub(crate) struct KnownRoot(Vec<RootFrame>);
 struct RootFrame {
     instruction_pointer: u64,
     stack_pointer: u64,
-    frame: UnwoundFrame,
+    frame: WalkedFrame,
 }
 
 impl KnownRoot {
     /// The frames of the callers of the frame in `registers`.
-    fn callers(&self, registers: &Registers) -> Option<impl Iterator<Item = UnwoundFrame> + '_> {
+    fn callers(&self, registers: &Registers) -> Option<impl Iterator<Item = WalkedFrame> + '_> {
         let at = self.0.iter().position(|known| {
             known.stack_pointer == registers.stack_pointer()
                 && known.instruction_pointer == registers.instruction_pointer()
@@ -135,7 +153,7 @@ pub(crate) fn unwind(
     copy: &[u8],
     code: &mut Code<'_>,
     root: &mut KnownRoot,
-    frames: &mut Vec<UnwoundFrame>,
+    frames: &mut Vec<WalkedFrame>,
 ) -> Outcome {
     let mut path: Vec<RootFrame> = Vec::new();
     let mut memory = StackMemory {
@@ -157,15 +175,22 @@ pub(crate) fn unwind(
         let step = match code.map.at(address) {
             Place::File { image, file_offset } => {
                 let linked = code.images[image.0 as usize].address_of_offset(file_offset);
-                frames.push(UnwoundFrame::Image(image, linked));
-                step_native(code, image, linked, &registers, &mut memory)
+                let rule = code.images[image.0 as usize].rule_at(linked);
+                frames.push(WalkedFrame {
+                    frame: UnwoundFrame::Image(image, linked),
+                    v8: (rule == Rule::NoTable).then(|| frame_slots(&registers, &memory)),
+                });
+                step_native(code, (image, linked), rule, &registers, &mut memory)
             }
             Place::Anonymous => {
                 // Nothing is mapped in the first page, nor above the user half.
                 if !(0x1000..1 << 47).contains(&address) {
                     break;
                 }
-                frames.push(UnwoundFrame::Jit(address));
+                frames.push(WalkedFrame {
+                    frame: UnwoundFrame::Jit(address),
+                    v8: Some(frame_slots(&registers, &memory)),
+                });
                 step_by_frame_pointer(&registers, &mut memory)
             }
         };
@@ -242,14 +267,31 @@ impl Step {
     }
 }
 
+fn frame_slots(registers: &Registers, memory: &StackMemory<'_>) -> FrameSlots {
+    let frame = registers.frame_pointer();
+    let below = |offset| {
+        frame
+            .checked_sub(offset)
+            .and_then(|address| memory.read_copied(address))
+            .unwrap_or(0)
+    };
+    FrameSlots {
+        frame_pointer: frame,
+        marker: below(8),
+        function: below(16),
+        bytecode_array: below(32),
+        bytecode_offset: below(40),
+    }
+}
+
 fn step_native(
     code: &mut Code<'_>,
-    image: ImageId,
-    address: u64,
+    (image, address): (ImageId, u64),
+    rule: Rule,
     registers: &Registers,
     memory: &mut StackMemory<'_>,
 ) -> Step {
-    match code.images[image.0 as usize].rule_at(address) {
+    match rule {
         Rule::Root => Step::Root,
         // By the ABI a frame pointer of zero marks the outermost frame (the dynamic loader's start
         // has no table).

@@ -1,0 +1,464 @@
+//! Compiled code: from an instruction to its `Code` object, and from there to the functions that
+//! were compiled into it.
+//!
+//! A function does not lead to its code (since 13.x it holds only a handle), and after a change
+//! of tier it leads to the wrong one. But every piece of machine code starts with a header that
+//! is a heap object, so the code of an address is found by looking backwards for that header.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::heap::{Heap, is_pointer, small_integer};
+use super::layout::CodeStart;
+use super::positions::{SourcePosition, bytecode_offset_at, position_at};
+use nodespy_model::{FastSet, Tier};
+
+/// How far back a header is looked for.
+const SEARCH_LIMIT_BYTES: u64 = 8 << 20;
+/// Tables larger than this are not read.
+const TABLE_LIMIT_BYTES: i64 = 16 << 20;
+/// How deep functions may be inlined into one another (V8 stops at far less).
+const INLINING_LIMIT: usize = 64;
+
+/// What a piece of machine code is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CodeKind {
+    Baseline,
+    Maglev,
+    Turbofan,
+    RegExp,
+    /// Trampolines, wrappers, stubs.
+    Other,
+}
+
+impl CodeKind {
+    pub(crate) fn tier(self) -> Tier {
+        match self {
+            Self::Baseline => Tier::Baseline,
+            Self::Maglev => Tier::Maglev,
+            Self::Turbofan => Tier::Optimized,
+            Self::RegExp | Self::Other => Tier::None,
+        }
+    }
+}
+
+/// A piece of machine code.
+#[derive(Debug, Clone)]
+pub(crate) struct Code {
+    pub(crate) start: u64,
+    end: u64,
+    object: u64,
+    pub(crate) kind: CodeKind,
+    deopt: u64,
+    positions: u64,
+    tables: Option<Rc<Tables>>,
+}
+
+/// What has been read of a code's tables.
+#[derive(Debug, Default)]
+struct Tables {
+    positions: Vec<u8>,
+    inlining: Vec<u8>,
+    /// Of baseline code: the bytecodes and where they came from.
+    bytecodes: Vec<u8>,
+    bytecode_positions: Vec<u8>,
+}
+
+/// A function at a place of its source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Its `SharedFunctionInfo`.
+    pub(crate) shared: u64,
+    /// Where in its script it was; none when not known.
+    pub(crate) offset: Option<u32>,
+    pub(crate) is_inlined: bool,
+}
+
+#[derive(Debug)]
+struct Cached {
+    code: Code,
+    batch: u64,
+}
+
+/// The code seen in a process.
+#[derive(Debug, Default)]
+pub(crate) struct Codes {
+    known: BTreeMap<u64, Cached>,
+    /// Addresses without code, in this batch.
+    nothing: FastSet<u64>,
+    batch: u64,
+    /// Maps that headers of machine code have.
+    header_maps: Vec<u64>,
+}
+
+impl Codes {
+    /// From now on what is known has to be confirmed before it is used.
+    pub(crate) fn start_batch(&mut self) {
+        self.batch += 1;
+        self.nothing.clear();
+    }
+
+    /// The code an instruction belongs to.
+    pub(crate) fn find(&mut self, heap: &mut Heap<'_>, address: u64) -> Option<Code> {
+        let before = self.known.range_mut(..=address).next_back();
+        if let Some((&start, cached)) = before
+            && address < cached.code.end
+        {
+            if cached.batch == self.batch {
+                return Some(cached.code.clone());
+            }
+            if let Some(fresh) = read_code(heap, cached.code.object) {
+                let is_same = (fresh.start, fresh.end, fresh.deopt, fresh.positions)
+                    == (
+                        cached.code.start,
+                        cached.code.end,
+                        cached.code.deopt,
+                        cached.code.positions,
+                    );
+                if is_same {
+                    cached.batch = self.batch;
+                    return Some(cached.code.clone());
+                }
+            }
+            self.known.remove(&start);
+        }
+        if self.nothing.contains(&address) {
+            return None;
+        }
+        let found = self.search(heap, address);
+        match &found {
+            Some(code) => {
+                let batch = self.batch;
+                let cached = Cached {
+                    code: code.clone(),
+                    batch,
+                };
+                self.known.insert(code.start, cached);
+            }
+            None => {
+                self.nothing.insert(address);
+            }
+        }
+        found
+    }
+
+    /// Looks backwards from an instruction for the header of its code.
+    fn search(&mut self, heap: &mut Heap<'_>, address: u64) -> Option<Code> {
+        let mut end = address & !7;
+        let lowest = address.saturating_sub(SEARCH_LIMIT_BYTES);
+        let mut chunk = 4096;
+        while end > lowest {
+            let start = end.saturating_sub(chunk) & !4095;
+            let bytes = heap.read_bulk(start, usize::try_from(end - start).ok()? + 8);
+            let Some(bytes) = bytes else { return None };
+            let words: Vec<u64> = bytes
+                .chunks_exact(8)
+                .map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")))
+                .collect();
+            for position in (0..words.len()).rev() {
+                let header = start + position as u64 * 8;
+                let next = words.get(position + 1).copied();
+                if let Some(code) = self.code_at_header(heap, header, words[position], next)
+                    && (code.start..code.end).contains(&address)
+                {
+                    return Some(code);
+                }
+            }
+            end = start;
+            chunk = 64 << 10;
+        }
+        None
+    }
+
+    /// The code whose header is at this address, if `map` is the map of one.
+    fn code_at_header(
+        &mut self,
+        heap: &mut Heap<'_>,
+        header: u64,
+        map: u64,
+        next: Option<u64>,
+    ) -> Option<Code> {
+        if !is_pointer(map) {
+            return None;
+        }
+        if !self.header_maps.contains(&map) {
+            // Two tagged words in a row are rare in machine code: only then is the type looked up.
+            if !next.is_none_or(is_pointer) {
+                return None;
+            }
+            let wanted = heap
+                .layout
+                .type_instruction_stream
+                .unwrap_or(heap.layout.type_code);
+            if heap.type_of_map(map) != Some(wanted) {
+                return None;
+            }
+            self.header_maps.push(map);
+        }
+        let object = match heap.layout.code_start {
+            CodeStart::Inline(_) => header | 1,
+            CodeStart::Pointer { .. } => heap.field(header | 1, 8)?,
+        };
+        let code = read_code(heap, object)?;
+        // Forwards and backwards must agree.
+        let expected = match heap.layout.code_start {
+            CodeStart::Inline(at) => header + at,
+            CodeStart::Pointer { header: length, .. } => header + length,
+        };
+        (code.start == expected).then_some(code)
+    }
+
+    /// The functions an instruction belongs to, the innermost first.
+    pub(crate) fn places(&mut self, heap: &mut Heap<'_>, code: &Code, address: u64) -> Vec<Place> {
+        let tables = self.tables(heap, code);
+        let Some(shared) = code_function(heap, code) else {
+            return Vec::new();
+        };
+        let offset = address.saturating_sub(code.start);
+        if code.kind == CodeKind::Baseline {
+            let source = baseline_offset(heap, &tables, offset);
+            return vec![Place {
+                shared,
+                offset: source,
+                is_inlined: false,
+            }];
+        }
+        let position = position_at(&tables.positions, offset, heap.layout.positions);
+        inlined_places(heap, code, &tables, position, shared)
+    }
+
+    fn tables(&mut self, heap: &mut Heap<'_>, code: &Code) -> Rc<Tables> {
+        if let Some(cached) = self.known.get(&code.start)
+            && let Some(tables) = &cached.code.tables
+        {
+            return Rc::clone(tables);
+        }
+        let tables = Rc::new(read_tables(heap, code));
+        if let Some(cached) = self.known.get_mut(&code.start) {
+            cached.code.tables = Some(Rc::clone(&tables));
+        }
+        tables
+    }
+}
+
+fn read_code(heap: &mut Heap<'_>, object: u64) -> Option<Code> {
+    if !heap.is(object, heap.layout.type_code) {
+        return None;
+    }
+    let base = object & !3;
+    let start = match heap.layout.code_start {
+        CodeStart::Inline(at) => base + at,
+        CodeStart::Pointer { at, .. } => heap.word(base + at)?,
+    };
+    let size = heap.half(base + heap.layout.code_size)?;
+    let flags = heap.half(base + heap.layout.code_flags)?;
+    Some(Code {
+        start,
+        end: start.checked_add(size.into())?,
+        object,
+        kind: kind_of(heap, flags & 15),
+        deopt: heap.field(object, heap.layout.code_deopt)?,
+        positions: heap.field(object, heap.layout.code_positions)?,
+        tables: None,
+    })
+}
+
+fn kind_of(heap: &Heap<'_>, kind: u32) -> CodeKind {
+    let layout = heap.layout;
+    if kind == layout.kind_baseline {
+        CodeKind::Baseline
+    } else if kind == layout.kind_turbofan {
+        CodeKind::Turbofan
+    } else if kind == layout.kind_maglev && layout.kind_maglev != 0 {
+        CodeKind::Maglev
+    } else if kind == layout.kind_regexp {
+        CodeKind::RegExp
+    } else {
+        CodeKind::Other
+    }
+}
+
+/// The `SharedFunctionInfo` a piece of code was compiled from.
+pub(crate) fn code_function(heap: &mut Heap<'_>, code: &Code) -> Option<u64> {
+    if !matches!(code.kind, CodeKind::Maglev | CodeKind::Turbofan) {
+        return None;
+    }
+    let index = heap.layout.deopt_function;
+    let object = element(heap, code.deopt, index)?;
+    unwrap_shared(heap, object)
+}
+
+/// The `BytecodeArray` of baseline code.
+pub(crate) fn baseline_bytecode(heap: &mut Heap<'_>, code: &Code) -> Option<u64> {
+    if code.kind != CodeKind::Baseline {
+        return None;
+    }
+    bytecode_of(heap, code.deopt)
+}
+
+/// The `BytecodeArray` behind the data of a function: itself, interpreter data or baseline code.
+pub(crate) fn bytecode_of(heap: &mut Heap<'_>, data: u64) -> Option<u64> {
+    let kind = heap.type_of(data)?;
+    if kind == heap.layout.type_bytecode_array {
+        return Some(data);
+    }
+    if kind == heap.layout.type_interpreter_data {
+        let inner = heap.field(data, 8)?;
+        return heap
+            .is(inner, heap.layout.type_bytecode_array)
+            .then_some(inner);
+    }
+    if kind == heap.layout.type_code {
+        let inner = heap.field(data, heap.layout.code_deopt)?;
+        if heap.is(inner, heap.layout.type_interpreter_data) {
+            return heap.field(inner, 8);
+        }
+        return heap
+            .is(inner, heap.layout.type_bytecode_array)
+            .then_some(inner);
+    }
+    None
+}
+
+fn unwrap_shared(heap: &mut Heap<'_>, object: u64) -> Option<u64> {
+    let object = object & !2;
+    let kind = heap.type_of(object)?;
+    if kind == heap.layout.type_shared {
+        return Some(object);
+    }
+    if Some(kind) == heap.layout.type_shared_wrapper {
+        let inner = heap.field(object, 8)?;
+        return heap.is(inner, heap.layout.type_shared).then_some(inner);
+    }
+    None
+}
+
+fn read_tables(heap: &mut Heap<'_>, code: &Code) -> Tables {
+    let mut tables = Tables {
+        positions: byte_array(heap, code.positions).unwrap_or_default(),
+        ..Default::default()
+    };
+    match code.kind {
+        CodeKind::Maglev | CodeKind::Turbofan => {
+            let index = heap.layout.deopt_inlining;
+            tables.inlining = element(heap, code.deopt, index)
+                .and_then(|array| byte_array(heap, array))
+                .unwrap_or_default();
+        }
+        CodeKind::Baseline => {
+            if let Some(bytecode) = baseline_bytecode(heap, code) {
+                tables.bytecodes = bytecodes(heap, bytecode).unwrap_or_default();
+                tables.bytecode_positions = bytecode_positions(heap, bytecode).unwrap_or_default();
+            }
+        }
+        CodeKind::RegExp | CodeKind::Other => {}
+    }
+    tables
+}
+
+/// The places of an instruction of optimized code.
+fn inlined_places(
+    heap: &mut Heap<'_>,
+    code: &Code,
+    tables: &Tables,
+    position: Option<SourcePosition>,
+    shared: u64,
+) -> Vec<Place> {
+    let mut places = Vec::new();
+    let mut position = position;
+    while let Some(current) = position
+        && current.inlining != 0
+        && places.len() < INLINING_LIMIT
+    {
+        let at = (current.inlining as usize - 1) * 16;
+        let Some(entry) = tables.inlining.get(at..at + 16) else {
+            break;
+        };
+        let caller = u64::from_ne_bytes(entry[..8].try_into().expect("eight bytes"));
+        let index = i32::from_ne_bytes(entry[8..12].try_into().expect("four bytes"));
+        let literals = heap.layout.deopt_literals;
+        let inlined = element(heap, code.deopt, literals)
+            .zip(u64::try_from(index).ok())
+            .and_then(|(literals, index)| element(heap, literals, index))
+            .and_then(|literal| unwrap_shared(heap, literal));
+        if let Some(inlined) = inlined {
+            places.push(Place {
+                shared: inlined,
+                offset: Some(current.offset),
+                is_inlined: true,
+            });
+        }
+        // A caller's id is always lower: V8 adds inlinings from the outside in.
+        position = SourcePosition::unpack(caller).filter(|next| next.inlining < current.inlining);
+    }
+    places.push(Place {
+        shared,
+        offset: position
+            .filter(|position| position.inlining == 0)
+            .map(|position| position.offset),
+        is_inlined: false,
+    });
+    places
+}
+
+fn baseline_offset(heap: &Heap<'_>, tables: &Tables, offset: u64) -> Option<u32> {
+    let sizes = &heap.layout.bytecode_sizes;
+    let per_scale = sizes.len() / 3;
+    if per_scale == 0 {
+        return None;
+    }
+    // The first four bytecodes are prefixes that widen the operands of the next one.
+    let size_of = |bytes: &[u8]| -> Option<usize> {
+        let first = usize::from(*bytes.first()?);
+        let (scale, prefix) = match first {
+            0 | 2 => (1, 1),
+            1 | 3 => (2, 1),
+            _ => (0, 0),
+        };
+        let bytecode = usize::from(*bytes.get(prefix)?);
+        let size = *sizes.get(scale * per_scale + bytecode)?;
+        (size > 0).then_some(prefix + usize::from(size))
+    };
+    let bytecode = bytecode_offset_at(&tables.positions, offset, &tables.bytecodes, size_of)?;
+    position_at(&tables.bytecode_positions, bytecode, heap.layout.positions)
+        .map(|position| position.offset)
+}
+
+/// Where in the source the bytecode at an offset came from.
+pub(crate) fn bytecode_place(heap: &mut Heap<'_>, bytecode: u64, offset: u64) -> Option<u32> {
+    let table = bytecode_positions(heap, bytecode)?;
+    position_at(&table, offset, heap.layout.positions).map(|position| position.offset)
+}
+
+fn bytecode_positions(heap: &mut Heap<'_>, bytecode: u64) -> Option<Vec<u8>> {
+    let table = heap.field(bytecode, heap.layout.bytecode_positions)?;
+    byte_array(heap, table)
+}
+
+fn bytecodes(heap: &mut Heap<'_>, bytecode: u64) -> Option<Vec<u8>> {
+    let length = small_integer(heap.field(bytecode, 8)?)?;
+    bounded(heap, (bytecode & !3) + heap.layout.bytecode_data, length)
+}
+
+/// An element of an array of tagged words.
+fn element(heap: &mut Heap<'_>, array: u64, index: u64) -> Option<u64> {
+    let length = small_integer(heap.field(array, 8)?)?;
+    if i64::try_from(index).ok()? >= length {
+        return None;
+    }
+    heap.field(array, index.checked_mul(8)?.checked_add(16)?)
+}
+
+/// The bytes of an array of bytes.
+fn byte_array(heap: &mut Heap<'_>, array: u64) -> Option<Vec<u8>> {
+    let length = small_integer(heap.field(array, 8)?)?;
+    bounded(heap, (array & !3) + 16, length)
+}
+
+fn bounded(heap: &mut Heap<'_>, address: u64, length: i64) -> Option<Vec<u8>> {
+    if !(0..=TABLE_LIMIT_BYTES).contains(&length) {
+        return None;
+    }
+    let mut bytes = vec![0; length as usize];
+    heap.read(address, &mut bytes).then_some(bytes)
+}

@@ -1,0 +1,308 @@
+//! Functions: from a `SharedFunctionInfo` to name, file, line and column.
+
+use nodespy_model::FastMap;
+
+use super::heap::{Heap, small_integer};
+
+/// No source larger than this is read for its lines.
+const SOURCE_LIMIT_BYTES: usize = 256 << 20;
+/// From this many context variables on V8 keeps their names in a hash table (10.x and later).
+const LOCALS_IN_TABLE: i64 = 75;
+
+/// A function of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct FunctionId(pub(crate) u32);
+
+/// What is known of a function.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct FunctionFacts {
+    pub(crate) name: String,
+    pub(crate) url: String,
+    /// From 1; 0 when not known.
+    pub(crate) line: u32,
+    /// From 1; 0 when not known.
+    pub(crate) column: u32,
+    /// Its script in the table; none for V8's own functions.
+    script: Option<u32>,
+    /// Whether V8 itself brings it along.
+    pub(crate) is_builtin: bool,
+}
+
+/// A script's lines.
+#[derive(Debug)]
+struct Script {
+    url: String,
+    /// Where each line ends; none when the source can't be read.
+    line_ends: Option<Vec<u32>>,
+    line_offset: u32,
+    column_offset: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct KnownShared {
+    name_or_scope: u64,
+    script: u64,
+    function: FunctionId,
+}
+
+/// Every function seen in a process, across its isolates.
+#[derive(Debug, Default)]
+pub(crate) struct Functions {
+    facts: Vec<FunctionFacts>,
+    ids: FastMap<FunctionFacts, FunctionId>,
+    by_shared: FastMap<u64, KnownShared>,
+    scripts: Vec<Script>,
+    by_script: FastMap<(u64, i64), u32>,
+    by_source: FastMap<(String, i64, usize), u32>,
+}
+
+/// What a scope says of its function.
+struct Scope {
+    name: Option<String>,
+    start: Option<u32>,
+}
+
+impl Functions {
+    pub(crate) fn get(&self, id: FunctionId) -> &FunctionFacts {
+        &self.facts[id.0 as usize]
+    }
+
+    /// The function of a `SharedFunctionInfo`; none when it is not one.
+    pub(crate) fn of_shared(&mut self, heap: &mut Heap<'_>, shared: u64) -> Option<FunctionId> {
+        if !heap.is(shared, heap.layout.type_shared) {
+            return None;
+        }
+        let name_or_scope = heap.field(shared, heap.layout.shared_name)?;
+        let script = heap.field(shared, heap.layout.shared_script)?;
+        if let Some(known) = self.by_shared.get(&shared)
+            && (known.name_or_scope, known.script) == (name_or_scope, script)
+        {
+            return Some(known.function);
+        }
+        let facts = self.read(heap, shared, name_or_scope, script)?;
+        let function = match self.ids.get(&facts) {
+            Some(&known) => known,
+            None => {
+                let id = FunctionId(self.facts.len() as u32);
+                self.facts.push(facts.clone());
+                self.ids.insert(facts, id);
+                id
+            }
+        };
+        self.by_shared.insert(
+            shared,
+            KnownShared {
+                name_or_scope,
+                script,
+                function,
+            },
+        );
+        Some(function)
+    }
+
+    fn read(
+        &mut self,
+        heap: &mut Heap<'_>,
+        shared: u64,
+        name_or_scope: u64,
+        script: u64,
+    ) -> Option<FunctionFacts> {
+        let data = heap.field(shared, heap.layout.shared_data)?;
+        let is_builtin = small_integer(data).is_some();
+        let scope = if heap.is(name_or_scope, heap.layout.type_scope_info) {
+            read_scope(heap, name_or_scope)?
+        } else if heap.is_string(name_or_scope) {
+            Scope {
+                name: heap.string(name_or_scope),
+                start: None,
+            }
+        } else {
+            Scope {
+                name: None,
+                start: None,
+            }
+        };
+        let script = self.script(heap, script);
+        let place = scope
+            .start
+            .zip(script)
+            .and_then(|(start, script)| self.place(script, start));
+        let (line, column) = place.unwrap_or((0, 0));
+        Some(FunctionFacts {
+            name: scope
+                .name
+                .filter(|name| !name.is_empty())
+                .unwrap_or_else(|| "(anonymous)".to_owned()),
+            url: script.map_or_else(String::new, |script| {
+                self.scripts[script as usize].url.clone()
+            }),
+            line,
+            column,
+            script,
+            is_builtin,
+        })
+    }
+
+    /// Line and column of an offset into the source of a function's script.
+    pub(crate) fn place_in(&self, function: FunctionId, offset: u32) -> Option<(u32, u32)> {
+        self.place(self.get(function).script?, offset)
+    }
+
+    fn place(&self, script: u32, offset: u32) -> Option<(u32, u32)> {
+        let script = &self.scripts[script as usize];
+        let ends = script.line_ends.as_ref()?;
+        let line = ends.partition_point(|&end| end < offset);
+        let start = line.checked_sub(1).map_or(0, |before| ends[before] + 1);
+        let mut column = offset.checked_sub(start)? + 1;
+        if line == 0 {
+            column = column.saturating_add(script.column_offset);
+        }
+        Some((
+            (line as u32)
+                .saturating_add(1)
+                .saturating_add(script.line_offset),
+            column,
+        ))
+    }
+
+    /// The script of a function, one hop further where a debugger has been at work.
+    fn script(&mut self, heap: &mut Heap<'_>, object: u64) -> Option<u32> {
+        let script = if heap.is(object, heap.layout.type_debug_info) {
+            (1..8).find_map(|slot| {
+                let field = heap.field(object, slot * 8)?;
+                heap.is(field, heap.layout.type_script).then_some(field)
+            })?
+        } else {
+            object
+        };
+        if !heap.is(script, heap.layout.type_script) {
+            return None;
+        }
+        let id = small_integer(heap.field(script, 64)?).unwrap_or(-1);
+        if let Some(&known) = self.by_script.get(&(script, id)) {
+            return Some(known);
+        }
+        let index = self.read_script(heap, script, id)?;
+        self.by_script.insert((script, id), index);
+        Some(index)
+    }
+
+    fn read_script(&mut self, heap: &mut Heap<'_>, script: u64, id: i64) -> Option<u32> {
+        let name = heap.field(script, 16)?;
+        let url = if heap.is_string(name) {
+            heap.string(name).unwrap_or_default()
+        } else {
+            String::new()
+        };
+        let source = heap.field(script, 8)?;
+        let length = if heap.is_string(source) {
+            heap.string_length(source).unwrap_or(0)
+        } else {
+            0
+        };
+        // The collector may have moved a script whose lines are known.
+        let key = (url.clone(), id, length);
+        if let Some(&known) = self.by_source.get(&key) {
+            return Some(known);
+        }
+        let offset = |heap: &mut Heap<'_>, at| {
+            heap.field(script, at)
+                .and_then(small_integer)
+                .and_then(|offset| u32::try_from(offset).ok())
+                .unwrap_or(0)
+        };
+        let entry = Script {
+            url,
+            line_ends: read_line_ends(heap, source),
+            line_offset: offset(heap, 24),
+            column_offset: offset(heap, 32),
+        };
+        self.scripts.push(entry);
+        let index = self.scripts.len() as u32 - 1;
+        self.by_source.insert(key, index);
+        Some(index)
+    }
+}
+
+/// Reads what a `ScopeInfo` says of its function. Its slots after the fixed ones: names of
+/// variables (one slot if they are in a table), their infos, then what the flags announce.
+fn read_scope(heap: &mut Heap<'_>, scope: u64) -> Option<Scope> {
+    let first = heap.layout.scope_first_variable;
+    let is_old = heap.layout.version.0 < 10;
+    let has_positions_first = first >= 5;
+    let slot = |heap: &mut Heap<'_>, index: u64| heap.field(scope, 8 + 8 * index);
+    let flags = slot(heap, 0)?;
+    let flags = if has_positions_first {
+        flags & 0xffff_ffff
+    } else {
+        small_integer(flags)? as u64
+    };
+    let locals = small_integer(slot(heap, 2)?)?;
+    if !(0..=100_000).contains(&locals) {
+        return None;
+    }
+    let names = if locals >= LOCALS_IN_TABLE && !is_old {
+        1
+    } else {
+        locals
+    };
+    let mut next = first + names as u64 + locals as u64;
+    if flags >> 10 & 1 != 0 {
+        next += 1;
+    }
+    // V8 9.x keeps a slot for the receiver when it lives on the stack or in a context.
+    if is_old && matches!(flags >> 7 & 3, 1 | 2) {
+        next += 1;
+    }
+    let mut name = None;
+    if flags >> 12 & 3 != 0 {
+        let own = slot(heap, next)?;
+        if heap.is_string(own) {
+            name = heap.string(own).filter(|name| !name.is_empty());
+        }
+        next += 2;
+    }
+    if flags >> 14 & 1 != 0 {
+        let inferred = slot(heap, next)?;
+        if name.is_none() && heap.is_string(inferred) {
+            name = heap.string(inferred);
+        }
+        next += 1;
+    }
+    let start = if has_positions_first {
+        slot(heap, 3)?
+    } else {
+        slot(heap, next)?
+    };
+    let start = small_integer(start).and_then(|start| u32::try_from(start).ok());
+    Some(Scope { name, start })
+}
+
+/// Where the lines of a source end, by JavaScript's line terminators.
+fn read_line_ends(heap: &mut Heap<'_>, source: u64) -> Option<Vec<u32>> {
+    let (data, length, is_wide) = heap.flat_string(source)?;
+    let bytes = length.checked_mul(if is_wide { 2 } else { 1 })?;
+    if bytes > SOURCE_LIMIT_BYTES {
+        return None;
+    }
+    let text = heap.read_bulk(data, bytes)?;
+    if is_wide {
+        let unit = |at: usize| {
+            text.get(at * 2..at * 2 + 2)
+                .map(|pair| u16::from_ne_bytes([pair[0], pair[1]]))
+        };
+        Some(line_ends((0..length).filter(|&at| match unit(at) {
+            Some(0x0a | 0x2028 | 0x2029) => true,
+            Some(0x0d) => unit(at + 1) != Some(0x0a),
+            _ => false,
+        })))
+    } else {
+        Some(line_ends(memchr::memchr2_iter(b'\n', b'\r', &text).filter(
+            |&at| text[at] == b'\n' || text.get(at + 1) != Some(&b'\n'),
+        )))
+    }
+}
+
+fn line_ends(ends: impl Iterator<Item = usize>) -> Vec<u32> {
+    ends.map(|at| at as u32).collect()
+}

@@ -1,0 +1,348 @@
+//! Where things are in V8's objects, per version.
+//!
+//! Most of it V8 exports itself, as `v8dbg_*` constants in the dynamic symbol table, which
+//! survives `strip`. What it does not export is in [`FACTS`], one row per V8 version, found with
+//! `cargo xtask v8-probe` and checked against every Node major in CI. All offsets are from the
+//! untagged address of an object.
+
+/// How code offsets are written in source position tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PositionEncoding {
+    /// Zigzag, negative for expressions (until 13.x).
+    Signed,
+    /// Two flag bits, then the delta (14.1 and later).
+    Flagged,
+}
+
+/// Where machine code is, relative to its `Code` object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CodeStart {
+    /// Inside the object, which lies in executable memory (until 10.x).
+    Inline(u64),
+    /// Behind a pointer at this offset; the machine code's own object, an `InstructionStream`,
+    /// has it at `header` and points back to the `Code` at 8.
+    Pointer { at: u64, header: u64 },
+}
+
+/// What V8 does not export, per version.
+#[derive(Debug, Clone, Copy)]
+struct Facts {
+    /// Major and minor version of V8.
+    version: (u32, u32),
+    code_start: CodeStart,
+    code_deopt: u64,
+    code_positions: u64,
+    code_flags: u64,
+    code_size: u64,
+    kind_regexp: u32,
+    kind_baseline: u32,
+    /// Zero where there is no Maglev.
+    kind_maglev: u32,
+    kind_turbofan: u32,
+    bytecode_positions: u64,
+    bytecode_data: u64,
+    deopt_literals: u64,
+    deopt_function: u64,
+    deopt_inlining: u64,
+    positions: PositionEncoding,
+    /// How many instance types after JSFunction's are functions too.
+    function_types: u16,
+}
+
+/// One row per V8 version, checked on node 16.20.2, 18.20.8, 20.20.2, 22.23.3, 24.21.0, 25.9.0
+/// and 26.10.0.
+static FACTS: &[Facts] = &[
+    Facts {
+        version: (9, 4),
+        code_start: CodeStart::Inline(96),
+        code_deopt: 16,
+        code_positions: 24,
+        code_flags: 48,
+        code_size: 40,
+        kind_regexp: 3,
+        kind_baseline: 11,
+        kind_maglev: 0,
+        kind_turbofan: 13,
+        bytecode_positions: 32,
+        bytecode_data: 54,
+        deopt_literals: 2,
+        deopt_function: 6,
+        deopt_inlining: 7,
+        positions: PositionEncoding::Signed,
+        function_types: 13,
+    },
+    Facts {
+        version: (10, 2),
+        code_start: CodeStart::Inline(128),
+        code_deopt: 16,
+        code_positions: 24,
+        code_flags: 48,
+        code_size: 40,
+        kind_regexp: 3,
+        kind_baseline: 11,
+        kind_maglev: 0,
+        kind_turbofan: 13,
+        bytecode_positions: 32,
+        bytecode_data: 56,
+        deopt_literals: 2,
+        deopt_function: 6,
+        deopt_inlining: 7,
+        positions: PositionEncoding::Signed,
+        function_types: 14,
+    },
+    Facts {
+        version: (11, 3),
+        code_start: CodeStart::Pointer { at: 40, header: 16 },
+        code_deopt: 16,
+        code_positions: 24,
+        code_flags: 48,
+        code_size: 56,
+        kind_regexp: 3,
+        kind_baseline: 11,
+        kind_maglev: 12,
+        kind_turbofan: 13,
+        bytecode_positions: 32,
+        bytecode_data: 54,
+        deopt_literals: 2,
+        deopt_function: 6,
+        deopt_inlining: 7,
+        positions: PositionEncoding::Signed,
+        function_types: 14,
+    },
+    Facts {
+        version: (12, 4),
+        code_start: CodeStart::Pointer { at: 40, header: 32 },
+        code_deopt: 8,
+        code_positions: 16,
+        code_flags: 48,
+        code_size: 52,
+        kind_regexp: 3,
+        kind_baseline: 10,
+        kind_maglev: 11,
+        kind_turbofan: 12,
+        bytecode_positions: 24,
+        bytecode_data: 64,
+        deopt_literals: 2,
+        deopt_function: 6,
+        deopt_inlining: 7,
+        positions: PositionEncoding::Signed,
+        function_types: 16,
+    },
+    Facts {
+        version: (13, 6),
+        code_start: CodeStart::Pointer { at: 40, header: 32 },
+        code_deopt: 8,
+        code_positions: 16,
+        code_flags: 52,
+        code_size: 56,
+        kind_regexp: 3,
+        kind_baseline: 10,
+        kind_maglev: 11,
+        kind_turbofan: 12,
+        bytecode_positions: 24,
+        bytecode_data: 64,
+        deopt_literals: 3,
+        deopt_function: 7,
+        deopt_inlining: 8,
+        positions: PositionEncoding::Signed,
+        function_types: 16,
+    },
+    Facts {
+        version: (14, 1),
+        code_start: CodeStart::Pointer { at: 40, header: 32 },
+        code_deopt: 8,
+        code_positions: 16,
+        code_flags: 52,
+        code_size: 56,
+        kind_regexp: 3,
+        kind_baseline: 10,
+        kind_maglev: 11,
+        kind_turbofan: 12,
+        bytecode_positions: 24,
+        bytecode_data: 64,
+        deopt_literals: 3,
+        deopt_function: 7,
+        deopt_inlining: 8,
+        positions: PositionEncoding::Flagged,
+        function_types: 16,
+    },
+    Facts {
+        version: (14, 6),
+        code_start: CodeStart::Pointer { at: 40, header: 32 },
+        code_deopt: 8,
+        code_positions: 16,
+        code_flags: 52,
+        code_size: 56,
+        kind_regexp: 4,
+        kind_baseline: 11,
+        kind_maglev: 12,
+        kind_turbofan: 13,
+        bytecode_positions: 24,
+        bytecode_data: 64,
+        deopt_literals: 3,
+        deopt_function: 7,
+        deopt_inlining: 8,
+        positions: PositionEncoding::Flagged,
+        function_types: 16,
+    },
+];
+
+/// Where things are in V8's objects.
+#[derive(Debug, Clone)]
+pub(crate) struct Layout {
+    pub(crate) version: (u32, u32),
+    /// Whether the table has a row for this very version.
+    pub(crate) is_known: bool,
+    pub(crate) function_shared: u64,
+    pub(crate) function_types: std::ops::RangeInclusive<u16>,
+    pub(crate) shared_data: u64,
+    pub(crate) shared_name: u64,
+    pub(crate) shared_script: u64,
+    pub(crate) type_shared: u16,
+    pub(crate) type_shared_wrapper: Option<u16>,
+    pub(crate) type_scope_info: u16,
+    pub(crate) type_script: u16,
+    pub(crate) type_debug_info: u16,
+    pub(crate) type_code: u16,
+    pub(crate) type_instruction_stream: Option<u16>,
+    pub(crate) type_bytecode_array: u16,
+    pub(crate) type_interpreter_data: u16,
+    pub(crate) type_regexp: u16,
+    pub(crate) first_nonstring_type: u16,
+    pub(crate) scope_first_variable: u64,
+    pub(crate) code_start: CodeStart,
+    pub(crate) code_deopt: u64,
+    pub(crate) code_positions: u64,
+    pub(crate) code_flags: u64,
+    pub(crate) code_size: u64,
+    pub(crate) kind_regexp: u32,
+    pub(crate) kind_baseline: u32,
+    pub(crate) kind_maglev: u32,
+    pub(crate) kind_turbofan: u32,
+    pub(crate) bytecode_positions: u64,
+    pub(crate) bytecode_data: u64,
+    pub(crate) deopt_literals: u64,
+    pub(crate) deopt_function: u64,
+    pub(crate) deopt_inlining: u64,
+    pub(crate) positions: PositionEncoding,
+    /// Frame markers: WebAssembly.
+    pub(crate) frame_wasm: u64,
+    /// How many bytes each bytecode takes, by operand scale and bytecode; empty when not found.
+    pub(crate) bytecode_sizes: Vec<u8>,
+}
+
+impl Layout {
+    /// The layout of the V8 whose constants `get` returns (without their `v8dbg_`); an error says
+    /// why it can't be used.
+    pub(crate) fn new(
+        version: (u32, u32),
+        get: &dyn Fn(&str) -> Option<i32>,
+        bytecode_sizes: Vec<u8>,
+    ) -> Result<Self, String> {
+        if get("TaggedSize").is_some_and(|size| size != 8) {
+            return Err(
+                "it is built with pointer compression, which nodespy can't read".to_owned(),
+            );
+        }
+        let facts = FACTS
+            .iter()
+            .min_by_key(|facts| {
+                let of = |version: (u32, u32)| i64::from(version.0) * 100 + i64::from(version.1);
+                (of(facts.version) - of(version)).abs()
+            })
+            .expect("the table has rows");
+        let need = |names: &[&str]| {
+            names
+                .iter()
+                .find_map(|name| get(name))
+                .and_then(|value| u64::try_from(value).ok())
+                .ok_or_else(|| format!("it does not export v8dbg_{}", names[0]))
+        };
+        let optional = |name: &str, fact: u64| {
+            get(name)
+                .and_then(|value| u64::try_from(value).ok())
+                .unwrap_or(fact)
+        };
+        let kind = |name: &str| -> Result<u16, String> {
+            u16::try_from(need(&[name])?).map_err(|_| format!("v8dbg_{name} is no type"))
+        };
+        let optional_kind = |name: &str| get(name).and_then(|value| u16::try_from(value).ok());
+        let first_function = kind("type_JSFunction__JS_FUNCTION_TYPE")?;
+        let last_function = optional_kind("LastJSFunctionType")
+            .unwrap_or(first_function.saturating_add(facts.function_types));
+        let code_start = match facts.code_start {
+            CodeStart::Inline(fact) => {
+                CodeStart::Inline(optional("class_Code__instruction_start__uintptr_t", fact))
+            }
+            CodeStart::Pointer { at, header } => CodeStart::Pointer {
+                at: optional("class_Code__instruction_start__Address", at),
+                header: optional(
+                    "class_InstructionStream__instruction_start__uintptr_t",
+                    header,
+                ),
+            },
+        };
+        Ok(Self {
+            version,
+            is_known: facts.version == version,
+            function_shared: need(&["class_JSFunction__shared__SharedFunctionInfo"])?,
+            function_types: first_function..=last_function,
+            shared_data: optional("class_SharedFunctionInfo__function_data__Object", 8),
+            shared_name: need(&[
+                "class_SharedFunctionInfo__name_or_scope_info__Object",
+                "class_SharedFunctionInfo__name_or_scope_info__Tagged_Object_",
+                "class_SharedFunctionInfo__name_or_scope_info__Tagged_NameOrScopeInfoT_",
+            ])?,
+            shared_script: need(&[
+                "class_SharedFunctionInfo__script_or_debug_info__HeapObject",
+                "class_SharedFunctionInfo__script__Tagged_HeapObject_",
+            ])?,
+            type_shared: kind("type_SharedFunctionInfo__SHARED_FUNCTION_INFO_TYPE")?,
+            type_shared_wrapper: optional_kind(
+                "type_SharedFunctionInfoWrapper__SHARED_FUNCTION_INFO_WRAPPER_TYPE",
+            ),
+            type_scope_info: kind("type_ScopeInfo__SCOPE_INFO_TYPE")?,
+            type_script: kind("type_Script__SCRIPT_TYPE")?,
+            type_debug_info: kind("type_DebugInfo__DEBUG_INFO_TYPE")?,
+            type_code: kind("type_Code__CODE_TYPE")?,
+            type_instruction_stream: optional_kind(
+                "type_InstructionStream__INSTRUCTION_STREAM_TYPE",
+            ),
+            type_bytecode_array: kind("type_BytecodeArray__BYTECODE_ARRAY_TYPE")?,
+            type_interpreter_data: kind("type_InterpreterData__INTERPRETER_DATA_TYPE")?,
+            type_regexp: kind("type_JSRegExp__JS_REG_EXP_TYPE")?,
+            first_nonstring_type: kind("FirstNonstringType")?,
+            scope_first_variable: need(&["scopeinfo_idx_first_vars"])?,
+            code_start,
+            code_deopt: optional(
+                "class_Code__deoptimization_data__FixedArray",
+                facts.code_deopt,
+            ),
+            code_positions: optional(
+                "class_Code__source_position_table__ByteArray",
+                facts.code_positions,
+            ),
+            code_flags: optional("class_Code__flags__uint32_t", facts.code_flags),
+            code_size: optional("class_Code__instruction_size__int", facts.code_size),
+            kind_regexp: facts.kind_regexp,
+            kind_baseline: optional("CodeKindBaseline", facts.kind_baseline.into()) as u32,
+            kind_maglev: facts.kind_maglev,
+            kind_turbofan: facts.kind_turbofan,
+            bytecode_positions: facts.bytecode_positions,
+            bytecode_data: optional("class_BytecodeArray__data__uintptr_t", facts.bytecode_data),
+            deopt_literals: optional("DeoptimizationDataLiteralArrayIndex", facts.deopt_literals),
+            deopt_function: ["", "Wrapped"]
+                .iter()
+                .find_map(|word| get(&format!("DeoptimizationData{word}SharedFunctionInfoIndex")))
+                .and_then(|index| u64::try_from(index).ok())
+                .unwrap_or(facts.deopt_function),
+            deopt_inlining: optional(
+                "DeoptimizationDataInliningPositionsIndex",
+                facts.deopt_inlining,
+            ),
+            positions: facts.positions,
+            frame_wasm: need(&["frametype_WasmFrame"])?,
+            bytecode_sizes,
+        })
+    }
+}

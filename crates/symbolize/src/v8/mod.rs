@@ -1,0 +1,429 @@
+//! JavaScript frames of a running V8, read from outside: no flag, no signal, no stop.
+//!
+//! The unwinder hands over, for each frame without unwind tables, the words V8 keeps below the
+//! frame pointer. From them, from the heap and from the code objects this module finds the
+//! functions: interpreted, baseline and optimized, with those inlined into them, each with tier
+//! and current line. Design and evidence: docs/decisions/0004-walk-the-heap.md.
+
+use nodespy_model::{FastMap, Origin, Registers, Tier};
+
+use crate::unwind::{UnwoundFrame, WalkedFrame};
+use code::{Code, CodeKind, Codes, Place};
+use functions::{FunctionId, Functions};
+use heap::{Heap, HeapCache, is_pointer, small_integer};
+pub(crate) use layout::Layout;
+
+mod code;
+mod functions;
+mod heap;
+mod layout;
+mod positions;
+
+/// How many words above the stack pointer may hold the return address of a frameless builtin.
+const RETURN_ADDRESS_WORDS: u64 = 12;
+/// DWARF numbers of the registers V8's interpreter keeps its state in.
+const BYTECODE_OFFSET_REGISTER: usize = 9;
+const BYTECODE_ARRAY_REGISTER: usize = 12;
+
+/// A frame of JavaScript.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct JsFrame {
+    pub(crate) function: FunctionId,
+    pub(crate) line: u32,
+    pub(crate) column: u32,
+    pub(crate) tier: Tier,
+    pub(crate) is_inlined: bool,
+}
+
+/// A frame after V8 was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NamedFrame {
+    /// Not JavaScript, or nothing is known of it.
+    Raw(UnwoundFrame),
+    /// A function of JavaScript.
+    Js(JsFrame),
+    /// A compiled regular expression.
+    RegExp,
+    /// WebAssembly.
+    Wasm,
+    /// JavaScript that could not be named.
+    UnknownJs,
+}
+
+/// What is known of the V8 in one process.
+#[derive(Debug)]
+pub(crate) struct V8 {
+    pub(crate) layout: Layout,
+    heap: HeapCache,
+    codes: Codes,
+    pub(crate) functions: Functions,
+    /// Functions by their bytecode, learned from frames whose function could be read.
+    by_bytecode: FastMap<u64, u64>,
+}
+
+/// The sample that is being looked at.
+pub(crate) struct SampleView<'a> {
+    pub(crate) pid: u32,
+    pub(crate) origin: &'a dyn Origin,
+    pub(crate) registers: &'a Registers,
+    /// The copied stack, from the stack pointer upwards.
+    pub(crate) stack: &'a [u8],
+}
+
+impl SampleView<'_> {
+    fn stack_word(&self, address: u64) -> Option<u64> {
+        let inside = address.checked_sub(self.registers.stack_pointer())?;
+        let inside = usize::try_from(inside).ok()?;
+        let bytes = self.stack.get(inside..inside.checked_add(8)?)?;
+        Some(u64::from_ne_bytes(bytes.try_into().expect("eight bytes")))
+    }
+}
+
+/// The frame at a frame pointer, if it is one of JavaScript.
+#[derive(Debug, Clone, Copy)]
+struct JsSlots {
+    /// Its `SharedFunctionInfo`, when the function could be read.
+    shared: Option<u64>,
+    /// Its `BytecodeArray`, when it runs bytecode.
+    bytecode: Option<u64>,
+    /// The offset of the bytecode it is at.
+    bytecode_offset: Option<u64>,
+}
+
+impl V8 {
+    pub(crate) fn new(layout: Layout) -> Self {
+        Self {
+            layout,
+            heap: HeapCache::default(),
+            codes: Codes::default(),
+            functions: Functions::default(),
+            by_bytecode: FastMap::default(),
+        }
+    }
+
+    /// To be called before each batch of samples: memory is read anew.
+    pub(crate) fn start_batch(&mut self) {
+        self.heap.start_batch();
+        self.codes.start_batch();
+    }
+
+    /// Names the frames of a sample, leaf first.
+    pub(crate) fn name(
+        &mut self,
+        sample: &SampleView<'_>,
+        walked: &[WalkedFrame],
+        named: &mut Vec<NamedFrame>,
+    ) {
+        let mut walk = Walk {
+            heap: Heap {
+                pid: sample.pid,
+                origin: sample.origin,
+                layout: &self.layout,
+                cache: &mut self.heap,
+            },
+            codes: &mut self.codes,
+            functions: &mut self.functions,
+            by_bytecode: &mut self.by_bytecode,
+            sample,
+            named,
+        };
+        for (position, frame) in walked.iter().enumerate() {
+            walk.frame(frame, position == 0);
+        }
+    }
+}
+
+/// One pass over the frames of a sample.
+struct Walk<'a, 'named> {
+    heap: Heap<'a>,
+    codes: &'a mut Codes,
+    functions: &'a mut Functions,
+    by_bytecode: &'a mut FastMap<u64, u64>,
+    sample: &'a SampleView<'a>,
+    named: &'named mut Vec<NamedFrame>,
+}
+
+impl Walk<'_, '_> {
+    fn frame(&mut self, walked: &WalkedFrame, is_leaf: bool) {
+        let Some(slots) = &walked.v8 else {
+            self.named.push(NamedFrame::Raw(walked.frame));
+            return;
+        };
+        let js = self.js_slots(
+            slots.marker,
+            slots.function,
+            slots.bytecode_array,
+            slots.bytecode_offset,
+        );
+        match (walked.frame, is_leaf) {
+            (UnwoundFrame::Jit(address), true) => {
+                self.jit_leaf(walked.frame, address, slots.marker, js)
+            }
+            (UnwoundFrame::Jit(address), false) => {
+                self.jit_caller(walked.frame, address, slots.marker, js);
+            }
+            (UnwoundFrame::Image(..), true) => {
+                self.builtin_leaf(walked.frame, slots.frame_pointer, js)
+            }
+            (UnwoundFrame::Image(..), false) => self.builtin_caller(walked.frame, js),
+        }
+    }
+
+    /// Reads the words of a frame; none when it is not one of JavaScript.
+    fn js_slots(
+        &mut self,
+        marker: u64,
+        function: u64,
+        bytecode: u64,
+        bytecode_offset: u64,
+    ) -> Option<JsSlots> {
+        // A context where other frames have a small number, and a function.
+        if !is_pointer(marker) || !is_pointer(function) {
+            return None;
+        }
+        let shared = self.shared_of_function(function);
+        let is_bytecode =
+            is_pointer(bytecode) && self.heap.is(bytecode, self.heap.layout.type_bytecode_array);
+        let bytecode = is_bytecode.then_some(bytecode);
+        let data = self.heap.layout.bytecode_data;
+        let offset = small_integer(bytecode_offset)
+            .and_then(|offset| u64::try_from(offset).ok()?.checked_sub(data - 1));
+        if shared.is_none() && bytecode.is_none() {
+            // The word may be anything; only code can still tell who this is.
+            return self.heap.current(function).map(|_| JsSlots {
+                shared: None,
+                bytecode: None,
+                bytecode_offset: None,
+            });
+        }
+        let shared = match (shared, bytecode) {
+            (Some(shared), Some(bytecode)) => {
+                self.by_bytecode.insert(bytecode, shared);
+                Some(shared)
+            }
+            (None, Some(bytecode)) => self.shared_of_bytecode(bytecode),
+            (shared, None) => shared,
+        };
+        Some(JsSlots {
+            shared,
+            bytecode,
+            bytecode_offset: offset.filter(|_| bytecode.is_some()),
+        })
+    }
+
+    fn shared_of_function(&mut self, function: u64) -> Option<u64> {
+        let function = self.heap.current(function)?;
+        let kind = self.heap.type_of(function)?;
+        if !self.heap.layout.function_types.contains(&kind) {
+            return None;
+        }
+        let shared = self
+            .heap
+            .field(function, self.heap.layout.function_shared)?;
+        let shared = self.heap.current(shared)?;
+        self.heap
+            .is(shared, self.heap.layout.type_shared)
+            .then_some(shared)
+    }
+
+    /// The function that was seen with this bytecode, if it still has it.
+    fn shared_of_bytecode(&mut self, bytecode: u64) -> Option<u64> {
+        let shared = *self.by_bytecode.get(&bytecode)?;
+        if !self.heap.is(shared, self.heap.layout.type_shared) {
+            return None;
+        }
+        let data = self.heap.field(shared, self.heap.layout.shared_data)?;
+        (code::bytecode_of(&mut self.heap, data) == Some(bytecode)).then_some(shared)
+    }
+
+    fn is_builtin(&mut self, shared: u64) -> bool {
+        self.functions
+            .of_shared(&mut self.heap, shared)
+            .is_some_and(|id| self.functions.get(id).is_builtin)
+    }
+
+    fn push_js(&mut self, shared: u64, offset: Option<u32>, tier: Tier, is_inlined: bool) {
+        let Some(function) = self.functions.of_shared(&mut self.heap, shared) else {
+            self.named.push(NamedFrame::UnknownJs);
+            return;
+        };
+        let (line, column) = offset
+            .and_then(|offset| self.functions.place_in(function, offset))
+            .unwrap_or((0, 0));
+        self.named.push(NamedFrame::Js(JsFrame {
+            function,
+            line,
+            column,
+            tier,
+            is_inlined,
+        }));
+    }
+
+    fn push_interpreted(&mut self, js: &JsSlots, offset: Option<u64>) {
+        let Some(shared) = js.shared else {
+            self.named.push(NamedFrame::UnknownJs);
+            return;
+        };
+        let place = js
+            .bytecode
+            .zip(offset.or(js.bytecode_offset))
+            .and_then(|(bytecode, offset)| code::bytecode_place(&mut self.heap, bytecode, offset));
+        self.push_js(shared, place, Tier::Interpreted, false);
+    }
+
+    /// Pushes the functions an instruction of compiled code belongs to.
+    fn push_compiled(&mut self, code: &Code, address: u64, js: Option<&JsSlots>) {
+        let mut places = self.codes.places(&mut self.heap, code, address);
+        if code.kind == CodeKind::Baseline {
+            let shared = js
+                .and_then(|js| js.shared)
+                .or_else(|| self.shared_of_baseline(code));
+            let offset = places.first().and_then(|place| place.offset);
+            places = shared
+                .map(|shared| Place {
+                    shared,
+                    offset,
+                    is_inlined: false,
+                })
+                .into_iter()
+                .collect();
+        }
+        if places.is_empty() {
+            match js.and_then(|js| js.shared) {
+                Some(shared) => self.push_js(shared, None, code.kind.tier(), false),
+                None => self.named.push(NamedFrame::UnknownJs),
+            }
+            return;
+        }
+        for place in places {
+            self.push_js(
+                place.shared,
+                place.offset,
+                code.kind.tier(),
+                place.is_inlined,
+            );
+        }
+    }
+
+    fn shared_of_baseline(&mut self, code: &Code) -> Option<u64> {
+        let bytecode = code::baseline_bytecode(&mut self.heap, code)?;
+        self.shared_of_bytecode(bytecode)
+    }
+
+    /// The function compiled code belongs to, not counting inlined ones.
+    fn shared_of_code(&mut self, code: &Code) -> Option<u64> {
+        code::code_function(&mut self.heap, code).or_else(|| self.shared_of_baseline(code))
+    }
+
+    fn jit_caller(&mut self, raw: UnwoundFrame, address: u64, marker: u64, js: Option<JsSlots>) {
+        let code = self.codes.find(&mut self.heap, address);
+        match (code, js) {
+            (Some(code), js) if code.kind == CodeKind::RegExp => {
+                let _ = js;
+                self.named.push(NamedFrame::RegExp);
+            }
+            (Some(code), js) if code.kind.tier() != Tier::None => {
+                self.push_compiled(&code, address, js.as_ref());
+            }
+            // A trampoline of its own, as --interpreted-frames-native-stack makes them.
+            (_, Some(js)) if js.bytecode.is_some() => self.push_interpreted(&js, None),
+            (_, Some(js)) => match js.shared {
+                Some(shared) => self.push_js(shared, None, Tier::None, false),
+                None => self.named.push(NamedFrame::UnknownJs),
+            },
+            (Some(_), None) => self.named.push(NamedFrame::Raw(raw)),
+            (None, None) => self.push_foreign(raw, marker),
+        }
+    }
+
+    /// Code that is no object of the heap: WebAssembly, or nothing of V8's.
+    fn push_foreign(&mut self, raw: UnwoundFrame, marker: u64) {
+        let is_wasm = marker == self.heap.layout.frame_wasm << 1;
+        self.named.push(if is_wasm {
+            NamedFrame::Wasm
+        } else {
+            NamedFrame::Raw(raw)
+        });
+    }
+
+    fn jit_leaf(&mut self, raw: UnwoundFrame, address: u64, marker: u64, js: Option<JsSlots>) {
+        let Some(code) = self.codes.find(&mut self.heap, address) else {
+            return self.jit_caller(raw, address, marker, js);
+        };
+        if code.kind.tier() == Tier::None {
+            return self.jit_caller(raw, address, marker, js);
+        }
+        let own = self.shared_of_code(&code);
+        let frame_function = js.and_then(|js| js.shared);
+        if own.is_none() || own == frame_function {
+            return self.push_compiled(&code, address, js.as_ref());
+        }
+        // The frame is not set up yet, or taken down already: what is at the frame pointer is the
+        // caller's.
+        let leaf = JsSlots {
+            shared: own,
+            bytecode: None,
+            bytecode_offset: None,
+        };
+        self.push_compiled(&code, address, Some(&leaf));
+        if let Some(js) = js {
+            self.push_caller_of_frameless(&js, 2, self.sample.registers.frame_pointer());
+        }
+    }
+
+    /// Pushes the function whose frame is at the frame pointer while a callee without a frame of
+    /// its own runs: the return address near the top of the stack tells where in it.
+    fn push_caller_of_frameless(&mut self, js: &JsSlots, words: u64, frame_pointer: u64) {
+        let Some(shared) = js.shared else {
+            self.named.push(NamedFrame::UnknownJs);
+            return;
+        };
+        let start = self.sample.registers.stack_pointer();
+        let found = (0..words)
+            .map(|word| start.saturating_add(word * 8))
+            .take_while(|&slot| slot < frame_pointer)
+            .find_map(|slot| {
+                let address = self.sample.stack_word(slot)?.checked_sub(1)?;
+                if !(0x1_0000..1 << 47).contains(&address) {
+                    return None;
+                }
+                let code = self.codes.find(&mut self.heap, address)?;
+                (self.shared_of_code(&code) == Some(shared)).then_some((code, address))
+            });
+        match found {
+            Some((code, address)) => self.push_compiled(&code, address, Some(js)),
+            None if js.bytecode.is_some() => self.push_interpreted(js, None),
+            None => self.push_js(shared, None, Tier::None, false),
+        }
+    }
+
+    fn builtin_leaf(&mut self, raw: UnwoundFrame, frame_pointer: u64, js: Option<JsSlots>) {
+        self.named.push(NamedFrame::Raw(raw));
+        let Some(js) = js else { return };
+        if js.shared.is_some_and(|shared| self.is_builtin(shared)) {
+            // The builtin's own frame: the next one is its caller's.
+            return;
+        }
+        let registers = &self.sample.registers.0;
+        if js.bytecode.is_some() && js.bytecode == Some(registers[BYTECODE_ARRAY_REGISTER]) {
+            // In a bytecode handler the offset in the frame is stale; the register has it.
+            let data = self.heap.layout.bytecode_data;
+            let offset = registers[BYTECODE_OFFSET_REGISTER].checked_sub(data - 1);
+            return self.push_interpreted(&js, offset);
+        }
+        self.push_caller_of_frameless(&js, RETURN_ADDRESS_WORDS, frame_pointer);
+    }
+
+    fn builtin_caller(&mut self, raw: UnwoundFrame, js: Option<JsSlots>) {
+        match js {
+            Some(js) if js.bytecode.is_some() => self.push_interpreted(&js, None),
+            Some(js) => match js.shared {
+                Some(shared) if !self.is_builtin(shared) => {
+                    self.push_js(shared, None, Tier::None, false);
+                }
+                _ => self.named.push(NamedFrame::Raw(raw)),
+            },
+            None => self.named.push(NamedFrame::Raw(raw)),
+        }
+    }
+}

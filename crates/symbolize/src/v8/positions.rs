@@ -1,0 +1,165 @@
+//! Source position tables: which place in the source a piece of code came from.
+
+use super::layout::PositionEncoding;
+
+/// A place in a source: an offset, and which inlining it belongs to (0: none).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SourcePosition {
+    /// Offset into the script's text, in characters.
+    pub(crate) offset: u32,
+    /// Position in the code's inlining table plus 1; 0 for the function itself.
+    pub(crate) inlining: u32,
+}
+
+impl SourcePosition {
+    /// V8's packed form: bit 0 external, bits 1 to 30 offset + 1, bits 31 to 46 inlining id.
+    pub(crate) fn unpack(packed: u64) -> Option<Self> {
+        let offset = (packed >> 1 & 0x3fff_ffff).checked_sub(1)?;
+        (packed & 1 == 0).then_some(Self {
+            offset: offset as u32,
+            inlining: (packed >> 31 & 0xffff) as u32,
+        })
+    }
+}
+
+/// The place of the code at `code_offset`: the last entry at or before it.
+pub(crate) fn position_at(
+    table: &[u8],
+    code_offset: u64,
+    encoding: PositionEncoding,
+) -> Option<SourcePosition> {
+    let mut reader = Varints(table);
+    // The first entry's offset is counted from -1.
+    let mut at: i64 = -1;
+    let mut packed: i64 = 0;
+    let mut found = None;
+    while let (Some(first), Some(second)) = (reader.next(), reader.next()) {
+        let delta = match encoding {
+            PositionEncoding::Signed => {
+                let delta = unzigzag(first);
+                if delta >= 0 { delta } else { -(delta + 1) }
+            }
+            PositionEncoding::Flagged => (first >> 2) as i64,
+        };
+        at = at.saturating_add(delta);
+        packed = packed.wrapping_add(unzigzag(second));
+        if at > i64::try_from(code_offset).ok()? {
+            break;
+        }
+        found = SourcePosition::unpack(packed as u64).or(found);
+    }
+    found
+}
+
+/// The bytecode offset of the baseline code at `code_offset`: `table` holds how much machine code
+/// each bytecode became, `sizes` how long each bytecode is.
+pub(crate) fn bytecode_offset_at(
+    table: &[u8],
+    code_offset: u64,
+    bytecodes: &[u8],
+    size_of: impl Fn(&[u8]) -> Option<usize>,
+) -> Option<u64> {
+    let mut reader = Varints(table);
+    let mut at = 0u64;
+    let mut bytecode = 0usize;
+    // The first entry is the prologue.
+    at = at.checked_add(reader.next()?)?;
+    while at < code_offset {
+        let Some(length) = reader.next() else { break };
+        at = at.checked_add(length)?;
+        if at >= code_offset {
+            break;
+        }
+        bytecode = bytecode.checked_add(size_of(bytecodes.get(bytecode..)?)?)?;
+    }
+    Some(bytecode as u64)
+}
+
+fn unzigzag(value: u64) -> i64 {
+    (value >> 1) as i64 ^ -((value & 1) as i64)
+}
+
+/// Numbers of 7 bits a byte, the lowest first.
+struct Varints<'a>(&'a [u8]);
+
+impl Iterator for Varints<'_> {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let (&byte, rest) = self.0.split_first()?;
+            self.0 = rest;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Some(value);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn varint(mut value: u64) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        loop {
+            let byte = (value & 0x7f) as u8;
+            value >>= 7;
+            if value == 0 {
+                bytes.push(byte);
+                return bytes;
+            }
+            bytes.push(byte | 0x80);
+        }
+    }
+
+    fn zigzag(value: i64) -> u64 {
+        ((value << 1) ^ (value >> 63)) as u64
+    }
+
+    #[test]
+    fn the_last_entry_before_the_code_counts() {
+        let packed = |offset: u64, inlining: u64| (offset + 1) << 1 | inlining << 31;
+        let places = [
+            (4i64, packed(10, 0)),
+            (9, packed(25, 1)),
+            (30, packed(7, 0)),
+        ];
+        for encoding in [PositionEncoding::Signed, PositionEncoding::Flagged] {
+            let mut table = Vec::new();
+            let (mut at, mut before) = (-1i64, 0i64);
+            for (code_offset, place) in places {
+                let delta = code_offset - at;
+                table.extend(varint(match encoding {
+                    PositionEncoding::Signed => zigzag(delta),
+                    PositionEncoding::Flagged => (delta as u64) << 2 | 3,
+                }));
+                table.extend(varint(zigzag(place as i64 - before)));
+                (at, before) = (code_offset, place as i64);
+            }
+            let at = |offset| position_at(&table, offset, encoding);
+            assert_eq!(at(3), None);
+            assert_eq!(at(4).unwrap().offset, 10);
+            assert_eq!(
+                at(29).unwrap(),
+                SourcePosition {
+                    offset: 25,
+                    inlining: 1
+                }
+            );
+            assert_eq!(at(1000).unwrap().offset, 7);
+        }
+    }
+
+    #[test]
+    fn any_bytes_can_be_read() {
+        for length in 0..40 {
+            let bytes = vec![0xff; length];
+            position_at(&bytes, 5, PositionEncoding::Signed);
+            bytecode_offset_at(&bytes, 5, &[0; 4], |_| Some(1));
+        }
+    }
+}
