@@ -570,9 +570,15 @@ impl Resolver {
 
     /// Ends the work: everything gets its name. Times become relative to `started`.
     pub fn finish(mut self, about: About, notes: Notes, started: Nanoseconds) -> Profile {
+        self.slice(about, notes, started)
+    }
+
+    /// Names the samples that came in since the last slice and forgets them; what is known of
+    /// processes, mappings and code is kept for the next.
+    pub fn slice(&mut self, about: About, notes: Notes, started: Nanoseconds) -> Profile {
         self.merge_notes(notes);
         let frames = self.frames.clone();
-        let mut naming = Naming::begin(&mut self, &frames);
+        let mut naming = Naming::begin(self, &frames);
         let mut builder = ProfileBuilder::new(WeightUnit::Samples);
         for state in &self.processes {
             let mut process = state.about.clone();
@@ -596,10 +602,23 @@ impl Resolver {
             let time = sample.time.saturating_sub(started);
             builder.sample(time, threads[sample.thread as usize], stack, 1);
         }
-        naming.report(&mut self);
+        naming.report(self);
+        self.forget_samples();
         let mut profile = builder.finish(about, std::mem::take(&mut self.notes));
         name_threads(&mut profile);
         profile
+    }
+
+    fn forget_samples(&mut self) {
+        self.samples.clear();
+        self.stacks.clear();
+        self.stack_ids.clear();
+        self.frames.clear();
+        self.frame_ids.clear();
+        self.recent.clear();
+        for thread in &mut self.threads {
+            thread.samples = 0;
+        }
     }
 
     fn merge_notes(&mut self, notes: Notes) {

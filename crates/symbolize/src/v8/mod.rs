@@ -329,9 +329,19 @@ impl Walk<'_, '_> {
             (_, Some(js)) if js.bytecode.is_some() => self.push_interpreted(&js, None),
             (_, Some(js)) => match js.shared {
                 Some(shared) => self.push_js(shared, None, Tier::None, false),
-                None => self.named.push(NamedFrame::UnknownJs),
+                None => {
+                    log::trace!("unknown function at {address:x}, marker {marker:x}");
+                    self.named.push(NamedFrame::UnknownJs);
+                }
             },
-            (Some(_), None) => self.named.push(NamedFrame::Raw(raw)),
+            (Some(code), None) => {
+                log::trace!(
+                    "code {:x} of kind {:?} with marker {marker:x}",
+                    code.start,
+                    code.kind
+                );
+                self.named.push(NamedFrame::Raw(raw));
+            }
             (None, None) => self.push_foreign(raw, marker),
         }
     }
@@ -366,7 +376,7 @@ impl Walk<'_, '_> {
             bytecode_offset: None,
         };
         self.push_compiled(&code, address, Some(&leaf));
-        if let Some(js) = js {
+        if let Some(js) = js.filter(|js| js.shared.is_some()) {
             self.push_caller_of_frameless(&js, 2, self.sample.registers.frame_pointer());
         }
     }
