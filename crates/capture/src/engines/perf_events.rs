@@ -348,6 +348,12 @@ fn ring_bytes(sampling: &Sampling, cpus: usize) -> usize {
         .clamp(SMALLEST_RING_BYTES, LARGEST_RING_BYTES)
 }
 
+/// Wakes us about forty times a second on a busy CPU. The heap that names JavaScript moves on
+/// while a sample waits, so sooner is better; but every wake costs some CPU.
+fn wakeup_bytes(rate_hz: u32, stack_bytes: u32) -> u32 {
+    (rate_hz / 40).clamp(1, 64) * stack_bytes
+}
+
 /// Maps a ring for the first event and sends the others' records there.
 fn share_ring(events: &[PerfEvent], wish: usize) -> Result<Option<Ring>, CaptureError> {
     let Some((first, others)) = events.split_first() else {
@@ -406,8 +412,7 @@ fn choose_event(
         stack_bytes,
         follow_children: options.follow_children,
         start_on_exec: options.start_on_exec && !options.placebo,
-        // Wake often enough that the ring never fills between two looks, and no oftener.
-        wakeup_bytes: 64 * stack_bytes,
+        wakeup_bytes: wakeup_bytes(options.rate_hz, stack_bytes),
     };
     loop {
         let Err(error) = PerfEvent::sampling(pid, cpus[0], &sampling) else {

@@ -47,7 +47,10 @@ pub(crate) struct FrameSlots {
     pub(crate) marker: u64,
     pub(crate) function: u64,
     pub(crate) bytecode_array: u64,
+    /// A bytecode offset, or the feedback vector in baseline code.
     pub(crate) bytecode_offset: u64,
+    /// The feedback vector in versions that keep both.
+    pub(crate) feedback: u64,
 }
 
 /// How far an unwinding got.
@@ -281,6 +284,7 @@ fn frame_slots(registers: &Registers, memory: &StackMemory<'_>) -> FrameSlots {
         function: below(16),
         bytecode_array: below(32),
         bytecode_offset: below(40),
+        feedback: below(48),
     }
 }
 

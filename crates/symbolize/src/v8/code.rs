@@ -101,45 +101,51 @@ impl Codes {
     /// The code an instruction belongs to.
     pub(crate) fn find(&mut self, heap: &mut Heap<'_>, address: u64) -> Option<Code> {
         let before = self.known.range_mut(..=address).next_back();
-        if let Some((&start, cached)) = before
+        if let Some((_, cached)) = before
             && address < cached.code.end
         {
             if cached.batch == self.batch {
                 return Some(cached.code.clone());
             }
-            if let Some(fresh) = read_code(heap, cached.code.object) {
-                let is_same = (fresh.start, fresh.end, fresh.deopt, fresh.positions)
-                    == (
-                        cached.code.start,
-                        cached.code.end,
-                        cached.code.deopt,
-                        cached.code.positions,
-                    );
-                if is_same {
-                    cached.batch = self.batch;
-                    return Some(cached.code.clone());
-                }
+            if self
+                .header_maps
+                .iter()
+                .any(|&map| is_still_there(heap, &cached.code, map))
+            {
+                cached.batch = self.batch;
+                return Some(cached.code.clone());
             }
-            self.known.remove(&start);
         }
+        self.find_anew(heap, address)
+    }
+
+    /// The code an instruction belongs to, whatever was thought of it before: dead code can look
+    /// alive until its memory is written over.
+    pub(crate) fn find_anew(&mut self, heap: &mut Heap<'_>, address: u64) -> Option<Code> {
         if self.nothing.contains(&address) {
             return None;
         }
-        let found = self.search(heap, address);
-        match &found {
-            Some(code) => {
-                let batch = self.batch;
-                let cached = Cached {
-                    code: code.clone(),
-                    batch,
-                };
-                self.known.insert(code.start, cached);
-            }
-            None => {
-                self.nothing.insert(address);
-            }
+        let Some(code) = self.search(heap, address) else {
+            self.nothing.insert(address);
+            return None;
+        };
+        // Whatever was there before is gone.
+        let overlapped: Vec<u64> = self
+            .known
+            .range(..code.end)
+            .rev()
+            .take_while(|(_, cached)| cached.code.end > code.start)
+            .map(|(&start, _)| start)
+            .collect();
+        for start in overlapped {
+            self.known.remove(&start);
         }
-        found
+        let cached = Cached {
+            code: code.clone(),
+            batch: self.batch,
+        };
+        self.known.insert(code.start, cached);
+        Some(code)
     }
 
     /// Looks backwards from an instruction for the header of its code.
@@ -239,6 +245,33 @@ impl Codes {
         }
         tables
     }
+}
+
+/// Whether code that was found before is still the same: its header, its object, and, where it
+/// was compiled from a function, that function.
+fn is_still_there(heap: &mut Heap<'_>, code: &Code, map: u64) -> bool {
+    let header = match heap.layout.code_start {
+        CodeStart::Inline(at) => code.start.wrapping_sub(at),
+        CodeStart::Pointer { header, .. } => code.start.wrapping_sub(header),
+    };
+    let points_back = match heap.layout.code_start {
+        CodeStart::Inline(_) => true,
+        CodeStart::Pointer { .. } => heap.word(header + 8) == Some(code.object),
+    };
+    if heap.word(header) != Some(map) || !points_back {
+        return false;
+    }
+    let Some(fresh) = read_code(heap, code.object) else {
+        return false;
+    };
+    let key = |code: &Code| (code.start, code.end, code.deopt, code.positions);
+    key(&fresh) == key(code) && is_whole(heap, code)
+}
+
+/// Whether optimized code still leads to its function; that of dead code often does not.
+fn is_whole(heap: &mut Heap<'_>, code: &Code) -> bool {
+    !matches!(code.kind, CodeKind::Maglev | CodeKind::Turbofan)
+        || code_function(heap, code).is_some()
 }
 
 fn read_code(heap: &mut Heap<'_>, object: u64) -> Option<Code> {

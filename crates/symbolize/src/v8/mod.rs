@@ -7,7 +7,7 @@
 
 use nodespy_model::{FastMap, Origin, Registers, Tier};
 
-use crate::unwind::{UnwoundFrame, WalkedFrame};
+use crate::unwind::{FrameSlots, UnwoundFrame, WalkedFrame};
 use code::{Code, CodeKind, Codes, Place};
 use functions::{FunctionId, Functions};
 use heap::{Heap, HeapCache, is_pointer, small_integer};
@@ -149,12 +149,7 @@ impl Walk<'_, '_> {
             self.named.push(NamedFrame::Raw(walked.frame));
             return;
         };
-        let js = self.js_slots(
-            slots.marker,
-            slots.function,
-            slots.bytecode_array,
-            slots.bytecode_offset,
-        );
+        let js = self.js_slots(slots);
         match (walked.frame, is_leaf) {
             (UnwoundFrame::Jit(address), true) => {
                 self.jit_leaf(walked.frame, address, slots.marker, js)
@@ -170,21 +165,24 @@ impl Walk<'_, '_> {
     }
 
     /// Reads the words of a frame; none when it is not one of JavaScript.
-    fn js_slots(
-        &mut self,
-        marker: u64,
-        function: u64,
-        bytecode: u64,
-        bytecode_offset: u64,
-    ) -> Option<JsSlots> {
+    fn js_slots(&mut self, slots: &FrameSlots) -> Option<JsSlots> {
+        let FrameSlots {
+            marker,
+            function,
+            bytecode_array: bytecode,
+            bytecode_offset,
+            ..
+        } = *slots;
         // A context where other frames have a small number, and a function.
         if !is_pointer(marker) || !is_pointer(function) {
             return None;
         }
-        let shared = self.shared_of_function(function);
         let is_bytecode =
             is_pointer(bytecode) && self.heap.is(bytecode, self.heap.layout.type_bytecode_array);
         let bytecode = is_bytecode.then_some(bytecode);
+        let shared = self
+            .shared_of_function(function)
+            .or_else(|| bytecode.and_then(|_| self.shared_of_feedback(slots)));
         let data = self.heap.layout.bytecode_data;
         let offset = small_integer(bytecode_offset)
             .and_then(|offset| u64::try_from(offset).ok()?.checked_sub(data - 1));
@@ -224,6 +222,21 @@ impl Walk<'_, '_> {
         self.heap
             .is(shared, self.heap.layout.type_shared)
             .then_some(shared)
+    }
+
+    /// The function whose feedback vector is in a frame. It stays where it is when a young closure
+    /// is moved. V8 does not export where in the vector the function is; its type tells.
+    fn shared_of_feedback(&mut self, slots: &FrameSlots) -> Option<u64> {
+        let kind = self.heap.layout.type_feedback_vector;
+        let vector = [slots.bytecode_offset, slots.feedback]
+            .into_iter()
+            .find(|&word| is_pointer(word) && self.heap.is(word, kind))?;
+        (1..8).find_map(|slot| {
+            let field = self.heap.field(vector, slot * 8)?;
+            self.heap
+                .is(field, self.heap.layout.type_shared)
+                .then_some(field)
+        })
     }
 
     /// The function that was seen with this bytecode, if it still has it.
@@ -291,7 +304,13 @@ impl Walk<'_, '_> {
         if places.is_empty() {
             match js.and_then(|js| js.shared) {
                 Some(shared) => self.push_js(shared, None, code.kind.tier(), false),
-                None => self.named.push(NamedFrame::UnknownJs),
+                None => {
+                    log::trace!(
+                        "unknown {:?} code at {address:x}: {code:x?} {js:x?}",
+                        code.kind
+                    );
+                    self.named.push(NamedFrame::UnknownJs);
+                }
             }
             return;
         }
@@ -315,8 +334,19 @@ impl Walk<'_, '_> {
         code::code_function(&mut self.heap, code).or_else(|| self.shared_of_baseline(code))
     }
 
+    /// The code at an address, which should belong to the function of its frame.
+    fn code_of_frame(&mut self, address: u64, js: Option<&JsSlots>) -> Option<Code> {
+        let code = self.codes.find(&mut self.heap, address)?;
+        let expected = js.and_then(|js| js.shared);
+        let found = code::code_function(&mut self.heap, &code);
+        if expected.is_some() && found.is_some() && expected != found {
+            return self.codes.find_anew(&mut self.heap, address);
+        }
+        Some(code)
+    }
+
     fn jit_caller(&mut self, raw: UnwoundFrame, address: u64, marker: u64, js: Option<JsSlots>) {
-        let code = self.codes.find(&mut self.heap, address);
+        let code = self.code_of_frame(address, js.as_ref());
         match (code, js) {
             (Some(code), js) if code.kind == CodeKind::RegExp => {
                 let _ = js;
