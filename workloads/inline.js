@@ -1,0 +1,39 @@
+'use strict';
+// Right answer: hotCaller calls mix, mix calls scramble twice, and nearly all CPU time is in the three,
+// most of it in scramble. V8 inlines both into hotCaller: a profiler that can't see inlined functions
+// blames hotCaller for everything.
+
+function scramble(h) {
+  h = Math.imul(h ^ (h >>> 16), 0x85ebca6b);
+  h = Math.imul(h ^ (h >>> 13), 0xc2b2ae35);
+  h = Math.imul(h ^ (h >>> 11), 0x27d4eb2f);
+  return h ^ (h >>> 16);
+}
+
+function mix(h, i) {
+  return scramble(scramble(h + i | 0) ^ i);
+}
+
+function hotCaller(n) {
+  let h = n | 0;
+  for (let i = 0; i < 100000; i++) h = mix(h, i);
+  return h;
+}
+
+// One call site for two functions, so that hotCaller itself is not inlined.
+const calls = [hotCaller, (n) => n + 1 | 0];
+let result = 0;
+function turn() {
+  for (let i = 0; i < 10; i++) result ^= calls[i & 1](result);
+}
+
+const stop = Date.now() + Number(process.env.MS || 300000);
+for (let i = 0; i < 100; i++) turn();
+require('./truth').start();
+console.log('ready');
+
+(function again() {
+  turn();
+  if (Date.now() < stop) setImmediate(again);
+  else console.log('done', result);
+})();
