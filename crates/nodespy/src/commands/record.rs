@@ -302,12 +302,15 @@ fn record(
         .map(|duration| recording.started.saturating_add(duration.as_nanos() as u64));
     let mut shown = recording.started;
     let mut hottest = None;
+    let delay = artificial_delay();
     let end = loop {
         let now = monotonic_now();
         let left = deadline.map_or(LOOK, |deadline| {
             Duration::from_nanos(deadline.saturating_sub(now)).min(LOOK)
         });
+        std::thread::sleep(delay);
         let resolver = &mut recording.resolver;
+        resolver.start_batch();
         recording
             .session
             .drain(left.max(Duration::from_millis(1)), &mut |event| {
@@ -332,9 +335,19 @@ fn record(
         }
     };
     let resolver = &mut recording.resolver;
+    resolver.start_batch();
     recording.session.finish(&mut |event| resolver.take(event));
     line.clear();
     Ok(end)
+}
+
+/// How long samples are left lying before they are looked at: none, unless a test asks with
+/// `NODESPY_DELAY_MS` what happens when the heap has changed meanwhile.
+fn artificial_delay() -> Duration {
+    std::env::var("NODESPY_DELAY_MS")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .map_or(Duration::ZERO, Duration::from_millis)
 }
 
 fn is_over(
