@@ -6,7 +6,7 @@ const { spawn } = require('child_process');
 
 function shortLived(seed) {
   let hash = seed | 0;
-  for (let i = 0; i < 400000; i++) hash = Math.imul(hash ^ (hash >>> 15), 0x2c1b3c6d) + i | 0;
+  for (let i = 0; i < 400000; i++) hash = Math.imul(hash ^ (hash >>> 15), 0x2c1b3c6d) ^ i;
   return hash;
 }
 

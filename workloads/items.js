@@ -16,7 +16,7 @@ function sortNumbers() {
 
 function mixNumbers(seed) {
   let hash = seed | 0;
-  for (let i = 0; i < 150000; i++) hash = Math.imul(hash ^ (hash >>> 15), 0x2c1b3c6d) + i | 0;
+  for (let i = 0; i < 150000; i++) hash = Math.imul(hash ^ (hash >>> 15), 0x2c1b3c6d) ^ i;
   return hash;
 }
 

@@ -6,13 +6,13 @@ const { Worker, isMainThread, parentPort, workerData } = require('worker_threads
 
 function resizeImages(seed) {
   let hash = seed | 0;
-  for (let i = 0; i < 400000; i++) hash = Math.imul(hash ^ (hash >>> 15), 0x2c1b3c6d) + i | 0;
+  for (let i = 0; i < 400000; i++) hash = Math.imul(hash ^ (hash >>> 15), 0x2c1b3c6d) ^ i;
   return hash;
 }
 
 function parseFeeds(seed) {
   let hash = seed | 0;
-  for (let i = 0; i < 400000; i++) hash = Math.imul(hash ^ (hash >>> 13), 0x297a2d39) + i | 0;
+  for (let i = 0; i < 400000; i++) hash = Math.imul(hash ^ (hash >>> 13), 0x297a2d39) ^ i;
   return hash;
 }
 
