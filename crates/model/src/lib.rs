@@ -15,6 +15,7 @@ mod origin;
 mod profile;
 mod raw;
 mod text;
+mod transform;
 mod tree;
 
 pub use about::{About, ExitReason, Process, Thread, ThreadRole};
@@ -31,6 +32,7 @@ pub use raw::{
     UserStack,
 };
 pub use text::printable;
+pub use transform::{hide, without_internals};
 pub use tree::{CallTree, FunctionWeights, NodeIndex, Shares, TreeNode, function_weights, shares};
 
 /// The hash map used throughout: seeded per process, so hostile keys can't be aimed at it.

@@ -72,11 +72,14 @@ pub enum Category {
     /// Code nobody could name.
     #[default]
     Unknown,
+    /// Plumbing between the others: V8's entry and exit stubs, trampolines and bytecode handlers,
+    /// the start of a thread in libc. In the data, but not in a view unless asked for.
+    Internal,
 }
 
 impl Category {
     /// Every category, in the order they are shown and stored.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::App,
         Self::Dependency,
         Self::NodeCore,
@@ -88,6 +91,7 @@ impl Category {
         Self::Kernel,
         Self::Idle,
         Self::Unknown,
+        Self::Internal,
     ];
 
     /// The words shown for it.
@@ -104,6 +108,7 @@ impl Category {
             Self::Kernel => "kernel",
             Self::Idle => "idle",
             Self::Unknown => "unknown",
+            Self::Internal => "internal",
         }
     }
 
@@ -117,6 +122,7 @@ impl Category {
                 | Self::Builtin
                 | Self::Wasm
                 | Self::RegExp
+                | Self::Internal
         )
     }
 }

@@ -69,7 +69,8 @@ impl CallTree {
             entry.self_weight = entry.self_weight.saturating_add(self_weights[position]);
             entry.total_weight = entry.total_weight.saturating_add(totals[position]);
             entry.is_inlined &= frame.is_inlined;
-            tiers[node.0 as usize][frame.tier as usize] += totals[position];
+            let of_tier = &mut tiers[node.0 as usize][frame.tier as usize];
+            *of_tier = of_tier.saturating_add(totals[position]);
         }
         for (node, weights) in tree.nodes.iter_mut().zip(&tiers) {
             let (heaviest, _) = weights
@@ -136,22 +137,20 @@ pub fn function_weights(profile: &Profile, keep: impl Fn(&Sample) -> bool) -> Ve
             total_weight: 0,
         })
         .collect();
-    for (position, stack) in profile.stacks.iter().enumerate() {
-        if totals[position] == 0 {
-            continue;
+    let mut is_active = vec![0u32; profile.functions.len()];
+    walk_stacks(profile, &totals, |position, is_entered| {
+        let function = profile.function_of(StackIndex(position as u32)).at();
+        if !is_entered {
+            is_active[function] -= 1;
+            return;
         }
-        let function = profile.frame(stack.frame).function;
-        let entry = &mut weights[function.at()];
+        let entry = &mut weights[function];
         entry.self_weight = entry.self_weight.saturating_add(self_weights[position]);
-        let is_outermost = stack.parent.is_none_or(|parent| {
-            !profile
-                .frames_of(parent)
-                .any(|frame| profile.frame(frame).function == function)
-        });
-        if is_outermost {
+        if is_active[function] == 0 {
             entry.total_weight = entry.total_weight.saturating_add(totals[position]);
         }
-    }
+        is_active[function] += 1;
+    });
     weights.retain(|entry| entry.total_weight > 0);
     weights.sort_by_key(|entry| {
         std::cmp::Reverse((entry.self_weight, entry.total_weight, entry.function))
@@ -220,6 +219,41 @@ pub fn shares(profile: &Profile, keep: impl Fn(&Sample) -> bool) -> Shares {
         *part = part.saturating_add(sample.weight);
     }
     shares
+}
+
+/// Goes through the stacks that weigh something as a tree, telling when one is entered and when
+/// it is left. Does not recurse: stacks can be deeper than our own.
+fn walk_stacks(profile: &Profile, totals: &[u64], mut visit: impl FnMut(usize, bool)) {
+    const NONE: u32 = u32::MAX;
+    let count = profile.stacks.len();
+    let mut first_child = vec![NONE; count];
+    let mut next_sibling = vec![NONE; count];
+    let mut first_root = NONE;
+    for (position, stack) in profile.stacks.iter().enumerate().rev() {
+        if totals[position] == 0 {
+            continue;
+        }
+        let head = match stack.parent {
+            Some(parent) => &mut first_child[parent.at()],
+            None => &mut first_root,
+        };
+        next_sibling[position] = *head;
+        *head = position as u32;
+    }
+    let mut path: Vec<u32> = Vec::new();
+    let mut next = first_root;
+    loop {
+        if next != NONE {
+            visit(next as usize, true);
+            path.push(next);
+            next = first_child[next as usize];
+        } else if let Some(done) = path.pop() {
+            visit(done as usize, false);
+            next = next_sibling[done as usize];
+        } else {
+            return;
+        }
+    }
 }
 
 /// Self weight of every stack, and the weight of samples without one.

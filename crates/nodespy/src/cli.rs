@@ -37,6 +37,8 @@ pub(crate) enum Command {
     List(ListArgs),
     /// Record a running process, or start one and record it
     Record(RecordArgs),
+    /// Print every thread's stack right now
+    Dump(DumpArgs),
     /// Open a recording in the browser
     View(ViewArgs),
     /// Turn a recording into another format
@@ -84,6 +86,9 @@ pub(crate) struct RecordArgs {
     /// The format, where the file name does not tell: html, svg, folded, nspy, text
     #[arg(short, long, value_name = "FORMAT")]
     pub(crate) format: Option<String>,
+    /// Show V8's stubs, bytecode handlers and libc's start too (.nspy and .html always hold them)
+    #[arg(long)]
+    pub(crate) raw: bool,
     /// Record a process that is not Node.js too
     #[arg(long)]
     pub(crate) any: bool,
@@ -109,6 +114,35 @@ pub(crate) struct RecordArgs {
         value_name = "COMMAND"
     )]
     pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nodespy dump -p 1234                 what is it doing, and why is it stuck?
+  nodespy dump -p 1234 --nonblocking   the same without stopping any thread
+  nodespy dump -p 1234 --json | jq '.processes[].threads[0].frames[0]'
+
+Each thread is stopped for some 50 µs, one after the other; how long is printed.")]
+pub(crate) struct DumpArgs {
+    /// Processes to look at, separated by commas
+    #[arg(
+        short,
+        long,
+        value_name = "PID",
+        value_delimiter = ',',
+        required = true
+    )]
+    pub(crate) pid: Vec<u32>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Stop no thread: waiting ones are read as they wait, running ones sampled for 200 ms
+    #[arg(long)]
+    pub(crate) nonblocking: bool,
+    /// Look at a process that is not Node.js too
+    #[arg(long)]
+    pub(crate) any: bool,
 }
 
 #[derive(Debug, Args)]
@@ -144,6 +178,9 @@ pub(crate) struct ConvertArgs {
     /// The output's format, where the file name does not tell: html, svg, folded, nspy, text
     #[arg(long, value_name = "FORMAT")]
     pub(crate) to: Option<String>,
+    /// Show V8's stubs, bytecode handlers and libc's start too
+    #[arg(long)]
+    pub(crate) raw: bool,
 }
 
 #[derive(Debug, Args)]

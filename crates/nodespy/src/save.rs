@@ -1,5 +1,6 @@
 //! Profiles in and out of files: by extension, by name, to standard output.
 
+use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
@@ -18,13 +19,15 @@ use crate::output::{self, Stream};
 pub(crate) struct Destination {
     path: PathBuf,
     format: String,
+    /// Whether internal frames are shown.
+    is_raw: bool,
     /// Whether checking it made the file, so that a failed recording leaves nothing behind.
     is_new: bool,
 }
 
 impl Destination {
     /// Finds out the format and whether the file can be written, before anything is recorded.
-    pub(crate) fn check(path: &Path, format: Option<&str>) -> anyhow::Result<Self> {
+    pub(crate) fn check(path: &Path, format: Option<&str>, is_raw: bool) -> anyhow::Result<Self> {
         let format = match format {
             Some(name) => known_format(name)?,
             None if is_standard(path) => "folded".to_owned(),
@@ -33,6 +36,7 @@ impl Destination {
         let mut destination = Self {
             path: path.to_owned(),
             format,
+            is_raw,
             is_new: false,
         };
         if !is_standard(path) {
@@ -66,7 +70,7 @@ impl Destination {
     pub(crate) fn write(&self, profile: &Profile) -> anyhow::Result<()> {
         if self.is_standard_output() {
             let mut output = std::io::stdout().lock();
-            let written = write_as(profile, &self.format, &mut output);
+            let written = write_as(profile, &self.format, self.is_raw, &mut output);
             return match written.and_then(|()| Ok(output.flush()?)) {
                 Err(error) if is_closed_pipe(&error) => Ok(()),
                 done => done,
@@ -75,7 +79,7 @@ impl Destination {
         let file = File::create(&self.path)
             .with_context(|| format!("cannot write {}", self.path.display()))?;
         let mut output = BufWriter::with_capacity(1 << 18, file);
-        write_as(profile, &self.format, &mut output)
+        write_as(profile, &self.format, self.is_raw, &mut output)
             .and_then(|()| Ok(output.flush()?))
             .with_context(|| format!("writing {}", self.path.display()))
     }
@@ -87,7 +91,7 @@ pub(crate) fn rescue(profile: &Profile) -> Option<PathBuf> {
     let folders = [std::env::current_dir().ok(), Some(std::env::temp_dir())];
     folders.into_iter().flatten().find_map(|folder| {
         let path = folder.join(&name);
-        let destination = Destination::check(&path, Some("nspy")).ok()?;
+        let destination = Destination::check(&path, Some("nspy"), true).ok()?;
         match destination.write(profile) {
             Ok(()) => Some(path),
             Err(_) => {
@@ -99,14 +103,15 @@ pub(crate) fn rescue(profile: &Profile) -> Option<PathBuf> {
 }
 
 /// Draws the summary for the terminal.
-pub(crate) fn print_summary(profile: &Profile, stream: Stream) -> anyhow::Result<()> {
+pub(crate) fn print_summary(profile: &Profile, is_raw: bool, stream: Stream) -> anyhow::Result<()> {
+    let shown = as_shown(profile, is_raw);
     let mut text = Vec::new();
     let options = DrawOptions {
         has_color: output::has_color(stream),
         width_columns: output::width_columns().min(160),
         ..Default::default()
     };
-    nodespy_view::draw(profile, "text", &options, &mut text)?;
+    nodespy_view::draw(&shown, "text", &options, &mut text)?;
     output::result(&String::from_utf8_lossy(&text), stream);
     Ok(())
 }
@@ -115,8 +120,13 @@ pub(crate) fn print_summary(profile: &Profile, stream: Stream) -> anyhow::Result
 pub(crate) fn write_as(
     profile: &Profile,
     format: &str,
+    is_raw: bool,
     output: &mut dyn Write,
 ) -> anyhow::Result<()> {
+    // What can be opened again holds everything; what is looked at leaves out the plumbing.
+    let holds_all = matches!(format, "nspy" | "html");
+    let shown = as_shown(profile, is_raw || holds_all);
+    let profile = &*shown;
     if exporter(format).is_some() {
         return Ok(nodespy_formats::export(profile, format, output)?);
     }
@@ -129,6 +139,14 @@ pub(crate) fn write_as(
         ..Default::default()
     };
     Ok(nodespy_view::draw(profile, format, &options, output)?)
+}
+
+fn as_shown(profile: &Profile, is_raw: bool) -> Cow<'_, Profile> {
+    if is_raw {
+        Cow::Borrowed(profile)
+    } else {
+        Cow::Owned(nodespy_model::without_internals(profile))
+    }
 }
 
 /// Reads a profile from a file or standard input.

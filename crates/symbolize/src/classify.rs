@@ -41,10 +41,64 @@ pub(crate) fn category_of_file(file: &str) -> Category {
     }
 }
 
+/// Builtins that only lead from one kind of code to another (seen in node 16 to 26). A name that
+/// ends with `*` stands for all that start so.
+const STUBS: [&str; 21] = [
+    "JSEntry",
+    "JSEntryTrampoline",
+    "JSConstructEntry",
+    "JSConstructEntryTrampoline",
+    "JSRunMicrotasksEntry",
+    "RunMicrotasksTrampoline",
+    "InterpreterEntryTrampoline*",
+    "InterpreterEnterAt*",
+    "InterpreterPushArgs*",
+    "BaselineOrInterpreterEnter*",
+    "BaselineOutOfLinePrologue*",
+    "CEntry_*",
+    "DirectCEntry",
+    "Call_Receiver*",
+    "CallFunction_Receiver*",
+    "CallBoundFunction",
+    "CallVarargs",
+    "Construct",
+    "JSConstructStubGeneric",
+    "ArgumentsAdaptorTrampoline",
+    "AdaptorWithBuiltinExitFrame*",
+];
+/// Where libc and the loader start a thread or a program.
+const STARTS: [&str; 9] = [
+    "_start",
+    "__libc_start_main",
+    "__libc_start_main_impl",
+    "__libc_start_call_main",
+    "clone",
+    "clone3",
+    "__clone3",
+    "__GI___clone3",
+    "start_thread",
+];
+
+fn is_stub(builtin: &str) -> bool {
+    // Bytecode handlers are folded into the function they run.
+    builtin.ends_with("Handler")
+        || STUBS.iter().any(|stub| match stub.strip_suffix('*') {
+            Some(start) => builtin.starts_with(start),
+            None => builtin == *stub,
+        })
+}
+
 /// The category of a native function.
 pub(crate) fn category_of_native(name: &str) -> Category {
-    if name.starts_with("Builtins_") {
-        return Category::Builtin;
+    if let Some(builtin) = name.strip_prefix("Builtins_") {
+        return if is_stub(builtin) {
+            Category::Internal
+        } else {
+            Category::Builtin
+        };
+    }
+    if STARTS.contains(&name) {
+        return Category::Internal;
     }
     let is_v8 = name.contains("v8::internal::") || name.contains("cppgc::internal::");
     if is_v8 && GC_NAMES.iter().any(|part| name.contains(part)) {
@@ -108,6 +162,15 @@ mod tests {
         );
         assert_eq!(category_of_file("/app/server.js"), Category::App);
         assert_eq!(category_of_native("Builtins_ArrayMap"), Category::Builtin);
+        for stub in [
+            "JSEntry",
+            "LdaSmiHandler",
+            "CEntry_Return1_ArgvOnStack_NoBuiltinExit",
+        ] {
+            let name = format!("Builtins_{stub}");
+            assert_eq!(category_of_native(&name), Category::Internal, "{name}");
+        }
+        assert_eq!(category_of_native("_start"), Category::Internal);
         assert_eq!(
             category_of_native("v8::internal::ScavengerCollector::CollectGarbage"),
             Category::Gc

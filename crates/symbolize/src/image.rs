@@ -165,6 +165,25 @@ impl Image {
         is_call
     }
 
+    /// The address called by the instruction that ends at an offset of the file, if it is a call
+    /// with the address in it.
+    pub(crate) fn called_before(&self, file_offset: u64) -> Option<u64> {
+        let Some(ImageBytes::File(file)) = &self.bytes else {
+            return None;
+        };
+        let mut call = [0u8; 5];
+        let start = file_offset.checked_sub(call.len() as u64)?;
+        file.read_exact_at(&mut call, start).ok()?;
+        let [0xe8, distance @ ..] = call else {
+            return None;
+        };
+        let distance = i64::from(i32::from_le_bytes(distance));
+        Some(
+            self.address_of_offset(file_offset)
+                .wrapping_add_signed(distance),
+        )
+    }
+
     /// The symbol at `address`, mangled.
     pub(crate) fn symbol_at(&mut self, address: u64, origin: &dyn Origin) -> Option<&str> {
         if self.symbols.is_none() {

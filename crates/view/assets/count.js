@@ -7,7 +7,8 @@ const TIERS = 5;
 
 // A tree in preorder, heaviest child first. Node 0 is the root; `end` is the first node after a
 // node's subtree, so a subtree is the range from the node to its end.
-function treeOf(profile, isShown) {
+// Internal frames are left out unless asked for; their time goes to their callers.
+function treeOf(profile, isShown, hasInternals) {
   const { stacks, samples } = profile;
   const own = new Float64Array(stacks.parent.length);
   let withoutStack = 0;
@@ -21,12 +22,12 @@ function treeOf(profile, isShown) {
   for (let row = totals.length - 1; row >= 0; row--) {
     if (stacks.parent[row] >= 0) totals[stacks.parent[row]] += totals[row];
   }
-  const merged = mergeStacks(profile, own, totals, withoutStack);
+  const merged = mergeStacks(profile, own, totals, withoutStack, hasInternals);
   return inPreorder(merged);
 }
 
 // Stacks of the same functions become one node, whatever their lines and tiers.
-function mergeStacks(profile, own, totals, withoutStack) {
+function mergeStacks(profile, own, totals, withoutStack, hasInternals) {
   const { stacks, frames, functions } = profile;
   const most = totals.length + 2;
   const fn = new Int32Array(most);
@@ -44,6 +45,12 @@ function mergeStacks(profile, own, totals, withoutStack) {
     if (totals[row] === 0) continue;
     const frame = stacks.frame[row];
     const below = stacks.parent[row] < 0 ? 0 : nodeOf[stacks.parent[row]];
+    if (stacks.parent[row] < 0) total[0] += totals[row];
+    if (!hasInternals && categoryOf(profile, frames.fn[frame]).key === "internal") {
+      nodeOf[row] = below;
+      self[below] += own[row];
+      continue;
+    }
     const key = below * functions.name.length + frames.fn[frame];
     let node = known.get(key);
     if (node === undefined) {
@@ -57,7 +64,6 @@ function mergeStacks(profile, own, totals, withoutStack) {
     total[node] += totals[row];
     tierWeights[node * TIERS + frames.tier[frame]] += totals[row];
     if (!frames.isInlined[frame]) notInlined[node] = 1;
-    if (below === 0) total[0] += totals[row];
   }
   if (withoutStack > 0) {
     fn[size] = NO_STACK;

@@ -1,7 +1,7 @@
 // Ties the parts together: the state, the address bar, the keys and the pointer.
 
 const state = {
-  view: "flame", query: "", isRegExp: false, isIcicle: false, threads: null,
+  view: "flame", query: "", isRegExp: false, isIcicle: false, hasInternals: false, threads: null,
   top: { sort: "self", isRising: false, limit: TOP_ROWS },
 };
 const shown = { profile: null, tree: null, focus: 0, hits: null, hover: -1, selected: -1, isIcicle: false };
@@ -18,7 +18,7 @@ function recount() {
   const { profile } = shown;
   const isShown = new Uint8Array(profile.threads.length);
   for (const index of state.threads ?? isShown.keys()) isShown[index] = 1;
-  shown.tree = treeOf(profile, isShown);
+  shown.tree = treeOf(profile, isShown, state.hasInternals);
   shown.focus = 0;
   shown.hover = shown.selected = -1;
   showShares(profile, shown.tree);
@@ -50,6 +50,7 @@ function refresh() {
   byId("tab-flame").ariaSelected = String(isFlame);
   byId("tab-top").ariaSelected = String(!isFlame);
   byId("icicle").ariaPressed = String(state.isIcicle);
+  byId("internals").ariaPressed = String(state.hasInternals);
   byId("reset").disabled = focus === 0;
   byId("query").value = state.query;
   byId("is-regexp").checked = state.isRegExp;
@@ -98,6 +99,7 @@ function remember(isStep) {
   if (state.query) parts.set("q", state.query);
   if (state.isRegExp) parts.set("re", "1");
   if (state.isIcicle) parts.set("o", "icicle");
+  if (state.hasInternals) parts.set("raw", "1");
   if (state.threads) parts.set("t", [...state.threads].join("."));
   if (shown.focus) parts.set("x", shown.focus);
   const hash = `#${parts}`;
@@ -115,6 +117,7 @@ function recall() {
   state.query = parts.get("q") ?? "";
   state.isRegExp = parts.has("re");
   state.isIcicle = parts.get("o") === "icicle";
+  state.hasInternals = parts.has("raw");
   const threads = (parts.get("t") ?? "").split(".").filter(Boolean).map(Number)
     .filter((index) => index in shown.profile.threads);
   state.threads = threads.length ? new Set(threads) : null;
@@ -162,6 +165,7 @@ const ACTIONS = {
   1: () => setView("flame"),
   2: () => setView("top"),
   i: () => { state.isIcicle = !state.isIcicle; refresh(); remember(false); },
+  h: () => { state.hasInternals = !state.hasInternals; recount(); search(); remember(false); },
   r: () => { state.isRegExp = !state.isRegExp; search(); remember(false); },
   t: () => { byId("threads").open = !byId("threads").open; },
   Escape: escape,
@@ -231,6 +235,7 @@ function listen() {
   byId("tab-flame").addEventListener("click", ACTIONS[1]);
   byId("tab-top").addEventListener("click", ACTIONS[2]);
   byId("icicle").addEventListener("click", ACTIONS.i);
+  byId("internals").addEventListener("click", ACTIONS.h);
   byId("reset").addEventListener("click", ACTIONS[0]);
   byId("help-open").addEventListener("click", ACTIONS["?"]);
   document.addEventListener("keydown", onKey);

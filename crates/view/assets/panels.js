@@ -181,7 +181,7 @@ function showTooltip(shown, node, x, y) {
 const KEYS = [
   ["/", "search"], ["r", "search by regular expression"], ["click, Enter", "zoom into a box"],
   ["Backspace", "zoom out by one box"], ["0", "zoom out altogether"], ["arrows", "walk from box to box"],
-  ["i", "root at the top or at the bottom"], ["1, 2", "flame graph, top functions"],
+  ["h", "show or hide internal frames"], ["i", "root at the top or at the bottom"], ["1, 2", "flame graph, top functions"],
   ["t", "choose threads"], ["Esc", "close, clear the search, zoom out"], ["?", "these keys"],
 ];
 

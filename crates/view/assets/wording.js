@@ -13,8 +13,9 @@ const CATEGORIES = [
   { key: "kernel", label: "kernel", share: "kernel", fill: "#f0a95d" },
   { key: "idle", label: "idle", share: "idle", fill: "#e6e8eb" },
   { key: "unknown", label: "unknown", share: "unknown", fill: "#c3c8ce" },
+  { key: "internal", label: "internal", share: "javascript", fill: "#9aa5a0" },
 ];
-const UNKNOWN = CATEGORIES.at(-1);
+const UNKNOWN = CATEGORIES.find((category) => category.key === "unknown");
 const TIER_LABELS = ["", "interpreted", "baseline", "maglev", "optimized"];
 // How much white is mixed in: the better the compiler, the fuller the colour.
 const TIER_LIGHTNESS = [0, 0.66, 0.44, 0.22, 0];

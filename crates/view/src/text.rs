@@ -62,8 +62,8 @@ impl View for Text {
 
 /// ANSI colours, or none.
 #[derive(Clone, Copy)]
-struct Paint {
-    is_on: bool,
+pub(crate) struct Paint {
+    pub(crate) is_on: bool,
 }
 
 impl Paint {
@@ -74,22 +74,22 @@ impl Paint {
         }
     }
 
-    fn bold(self, text: &str) -> String {
+    pub(crate) fn bold(self, text: &str) -> String {
         self.with("1", text)
     }
 
-    fn dim(self, text: &str) -> String {
+    pub(crate) fn dim(self, text: &str) -> String {
         self.with("2", text)
     }
 
-    fn category(self, category: Category, text: &str) -> String {
+    pub(crate) fn category(self, category: Category, text: &str) -> String {
         match category {
             Category::App | Category::Wasm | Category::RegExp => self.with("32", text),
             Category::Dependency => self.with("35", text),
             Category::NodeCore | Category::Builtin => self.with("36", text),
             Category::Gc => self.with("31", text),
             Category::Native | Category::Kernel => self.with("33", text),
-            Category::Idle | Category::Unknown => self.dim(text),
+            Category::Idle | Category::Unknown | Category::Internal => self.dim(text),
         }
     }
 }
@@ -387,7 +387,7 @@ impl Summary<'_> {
 }
 
 /// A name without what makes C++ names long: the arguments of templates and functions.
-fn short_name(name: &str) -> String {
+pub(crate) fn short_name(name: &str) -> String {
     if !name.contains("::") {
         return name.to_owned();
     }
@@ -415,7 +415,7 @@ fn short_name(name: &str) -> String {
 }
 
 /// How many columns a terminal gives to `text`, whose colours take none.
-fn width_of(text: &str) -> usize {
+pub(crate) fn width_of(text: &str) -> usize {
     let mut width = 0;
     for (position, piece) in text.split('\x1b').enumerate() {
         let shown = match position {
@@ -445,7 +445,7 @@ fn columns_of(character: char) -> usize {
 }
 
 /// `text` in at most `width` columns, cut at its start.
-fn keep_end(text: &str, width: usize) -> String {
+pub(crate) fn keep_end(text: &str, width: usize) -> String {
     if width_of(text) <= width {
         return text.to_owned();
     }
@@ -463,7 +463,7 @@ fn keep_end(text: &str, width: usize) -> String {
 
 /// `text` in at most `width` columns, without as many of its first parts as that takes, unless
 /// that wastes much of the width.
-fn keep_last_parts(text: &str, separator: &str, width: usize) -> String {
+pub(crate) fn keep_last_parts(text: &str, separator: &str, width: usize) -> String {
     if width_of(text) <= width {
         return text.to_owned();
     }
@@ -477,7 +477,7 @@ fn keep_last_parts(text: &str, separator: &str, width: usize) -> String {
 }
 
 /// `text` in at most `width` columns, cut at its end.
-fn keep_start(text: &str, width: usize) -> String {
+pub(crate) fn keep_start(text: &str, width: usize) -> String {
     if width_of(text) <= width {
         return text.to_owned();
     }

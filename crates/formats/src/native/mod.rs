@@ -52,7 +52,7 @@ const UNITS: [WeightUnit; 3] = [
     WeightUnit::Bytes,
 ];
 
-const CATEGORIES: [Category; 11] = [
+const CATEGORIES: [Category; 12] = [
     Category::App,
     Category::Dependency,
     Category::NodeCore,
@@ -64,6 +64,7 @@ const CATEGORIES: [Category; 11] = [
     Category::Kernel,
     Category::Idle,
     Category::Unknown,
+    Category::Internal,
 ];
 
 const TIERS: [Tier; 5] = [

@@ -6,7 +6,8 @@ use crate::cli::ConvertArgs;
 use crate::save::{self, Destination};
 
 pub(crate) fn run(arguments: &ConvertArgs) -> anyhow::Result<ExitCode> {
-    let destination = Destination::check(&arguments.output, arguments.to.as_deref())?;
+    let destination =
+        Destination::check(&arguments.output, arguments.to.as_deref(), arguments.raw)?;
     let profile = save::read(&arguments.input, arguments.from.as_deref())
         .inspect_err(|_| destination.abandon())?;
     destination.write(&profile)?;

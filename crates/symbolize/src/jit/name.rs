@@ -96,7 +96,8 @@ impl JitName {
     pub fn category(&self) -> Category {
         match self.kind {
             JitKind::JavaScript | JitKind::Script => category_of_file(&self.file),
-            JitKind::Builtin | JitKind::BytecodeHandler => Category::Builtin,
+            JitKind::Builtin => Category::Builtin,
+            JitKind::BytecodeHandler => Category::Internal,
             JitKind::RegExp => Category::RegExp,
             JitKind::Wasm => Category::Wasm,
             JitKind::Other => Category::Unknown,

@@ -150,6 +150,16 @@ impl Cfi {
         .unwrap_or(Rule::NoTable)
     }
 
+    /// Where the function that holds `address` starts.
+    pub(crate) fn function_start(&self, address: u64) -> Option<u64> {
+        let offset = self.entry_offset(address)?;
+        let section = EhFrame::new(&self.eh_frame.bytes, LittleEndian);
+        let fde = section
+            .fde_from_offset(&self.bases, offset.into(), EhFrame::cie_from_offset)
+            .ok()?;
+        fde.contains(address).then(|| fde.initial_address())
+    }
+
     /// Evaluates the rule at `address` in full; `cfa` replaces the caller's stack pointer where it
     /// is known from elsewhere. Returns the caller's registers and whether the frame was made by a
     /// signal, so that the caller was interrupted rather than calling.

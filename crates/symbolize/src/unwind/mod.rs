@@ -12,6 +12,7 @@ use crate::image::Image;
 use cfi::{NOT_SAVED, Rule, SAVED};
 
 pub(crate) mod cfi;
+mod unknown_registers;
 
 /// The deepest stack that is followed. Node's own limit is about 11,000 frames of JavaScript.
 const DEPTH_LIMIT: usize = 16_384;
@@ -305,7 +306,20 @@ fn step_native(
             register,
             offset,
             saved,
-        } => Step::called(step_by_offset(register, offset, &saved, registers, memory)),
+        } => {
+            let mut registers = *registers;
+            let needs_frame_pointer = usize::from(register) == Registers::FRAME_POINTER;
+            if needs_frame_pointer && registers.frame_pointer() == 0 {
+                registers.0[Registers::FRAME_POINTER] = unknown_registers::find_frame_pointer(
+                    code,
+                    (image, address),
+                    &registers,
+                    memory,
+                )
+                .unwrap_or(0);
+            }
+            Step::called(step_by_offset(register, offset, &saved, &registers, memory))
+        }
         Rule::Expression => step_by_expression(code, image, address, registers, memory),
     }
 }

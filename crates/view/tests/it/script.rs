@@ -11,7 +11,7 @@ const PRINT: &str = r#"
 const file = require("fs").readFileSync(process.argv[2]);
 decodeRecording(file.toString("base64")).then((profile) => {
   const lines = [];
-  const tree = treeOf(profile, new Uint8Array(profile.threads.length).fill(1));
+  const tree = treeOf(profile, new Uint8Array(profile.threads.length).fill(1), true);
   for (let node = 0; node < tree.size; node++) {
     const tier = TIER_LABELS[tree.tier[node]];
     lines.push("  ".repeat(tree.depth[node]) + [nameOf(profile, tree.fn[node]),
@@ -24,7 +24,7 @@ decodeRecording(file.toString("base64")).then((profile) => {
   lines.push(JSON.stringify(sharesOf(tree, profile)));
   const hits = findFunctions(profile, "cart|scav", true);
   lines.push(`matched ${matchedWeight(tree, hits, 0)}`);
-  const pool = treeOf(profile, Uint8Array.of(0, 1));
+  const pool = treeOf(profile, Uint8Array.of(0, 1), true);
   lines.push(`second thread ${pool.total[0]}`);
   lines.push(JSON.stringify(profile.threads), JSON.stringify(profile.processes), JSON.stringify(profile.about));
   console.log(lines.join("\n"));
