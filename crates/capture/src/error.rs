@@ -22,9 +22,7 @@ pub enum CaptureError {
         pid: u32,
     },
     /// It is not Node.
-    #[error(
-        "process {pid} ({program}) is not Node.js; to record it all the same: nodespy record --any -p {pid}"
-    )]
+    #[error("process {pid} ({program}) is not Node.js; to look at it all the same add --any")]
     NotNode {
         /// The pid asked for.
         pid: u32,
@@ -124,6 +122,47 @@ pub fn explain_refusal(pid: u32, source: io::Error) -> CaptureError {
             "this kernel has no perf_event_open (gVisor, or built without perf events)".to_owned()
         }
         _ => return CaptureError::call(format!("opening perf events for process {pid}"), source),
+    };
+    CaptureError::NotPermitted { sentence, source }
+}
+
+/// Turns what ptrace or `/proc` said about stopping or reading `pid` into what happened, why, and
+/// what to type.
+pub(crate) fn explain_no_tracing(pid: u32, source: io::Error) -> CaptureError {
+    let Some(status) = proc::read_status(pid) else {
+        return CaptureError::Gone { pid };
+    };
+    let me = effective_uid();
+    let own = proc::read_status(std::process::id()).unwrap_or_default();
+    let may_trace = own.has_capability(proc::CAP_SYS_PTRACE);
+    let sentence = match (source.raw_os_error(), proc::tracer_of(pid)) {
+        (Some(libc::ESRCH), _) => return CaptureError::Gone { pid },
+        (Some(libc::EPERM | libc::EACCES), Some(tracer)) => format!(
+            "process {pid} is traced by process {tracer} already (a debugger, strace): end that, \
+             or look without stopping: nodespy dump --nonblocking -p {pid}"
+        ),
+        (Some(libc::EPERM | libc::EACCES), _) if status.uid != me && !may_trace => format!(
+            "pid {pid} belongs to uid {} and nodespy runs as uid {me}: run it as root or as that \
+             user",
+            status.uid
+        ),
+        (Some(libc::EPERM | libc::EACCES), _) => match proc::sysctl("yama/ptrace_scope") {
+            Some(scope @ 1..) if !may_trace || scope > 2 => format!(
+                "the kernel lets nobody but root look into running processes \
+                 (kernel.yama.ptrace_scope is {scope}); run nodespy as root, or: sudo sysctl \
+                 kernel.yama.ptrace_scope=0"
+            ),
+            _ if own.seccomp_mode == 2 => {
+                "ptrace is blocked by this container's seccomp profile; run nodespy on the host, \
+                 or start the container with --cap-add SYS_PTRACE"
+                    .to_owned()
+            }
+            _ => format!(
+                "the kernel does not let uid {me} look into process {pid} (it may run with more \
+                 rights than that user); run nodespy as root"
+            ),
+        },
+        _ => return CaptureError::call(format!("stopping process {pid}"), source),
     };
     CaptureError::NotPermitted { sentence, source }
 }

@@ -8,6 +8,7 @@ mod failure;
 mod logger;
 mod output;
 mod save;
+mod targets;
 
 use clap::Parser;
 
@@ -21,6 +22,7 @@ fn main() -> std::process::ExitCode {
         None => commands::list::run(&cli.list),
         Some(Command::List(arguments)) => commands::list::run(&arguments),
         Some(Command::Record(arguments)) => commands::record::run(&arguments, started),
+        Some(Command::Dump(arguments)) => commands::dump::run(&arguments),
         Some(Command::View(arguments)) => commands::view::run(&arguments),
         Some(Command::Convert(arguments)) => commands::convert::run(&arguments),
         Some(Command::Check(arguments)) => commands::check::run(&arguments),

@@ -56,6 +56,11 @@ pub(crate) fn width_columns() -> usize {
     terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0).max(40))
 }
 
+/// How wide standard output is, when it is a terminal.
+pub(crate) fn width_if_terminal() -> Option<usize> {
+    std::io::stdout().is_terminal().then(width_columns)
+}
+
 /// The line that shows how a recording goes; silent when standard error is no terminal.
 #[derive(Debug)]
 pub(crate) struct LiveLine {

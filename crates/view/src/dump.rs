@@ -1,7 +1,8 @@
 //! Every thread's stack as text, and what a thread is up to in a sentence.
 //!
 //! The profile holds one sample per thread; what is known of a thread beyond that comes in beside
-//! it. Threads that wait at the same place are shown once, and so is recursion.
+//! it. Threads that wait at the same place are shown once, and so is recursion; V8's entry stubs
+//! and libc's start of a thread are left out.
 
 use std::io::Write;
 
@@ -84,9 +85,12 @@ pub fn activity(
     if !matches!(role, ThreadRole::Main | ThreadRole::Worker) {
         return None;
     }
-    let frames: Vec<FrameIndex> = profile.frames_of(stack).collect();
     let function_of = |frame: &FrameIndex| profile.frame(*frame).function;
     let category_of = |frame: &FrameIndex| profile.function(function_of(frame)).category;
+    let frames: Vec<FrameIndex> = profile
+        .frames_of(stack)
+        .filter(|frame| category_of(frame) != Category::Internal)
+        .collect();
     if frames
         .iter()
         .any(|frame| category_of(frame) == Category::Gc)
@@ -108,6 +112,7 @@ pub fn activity(
     };
     let name = |frame: FrameIndex| {
         let name = short_name(profile.name_of(profile.frame(frame).function));
+        let name = name.trim_start_matches("v8::internal::Builtin_");
         name.trim_start_matches("Builtins_").to_owned()
     };
     let here = format!("{} at {}", name(frames[at]), place_of(profile, frames[at]));
@@ -270,9 +275,7 @@ impl<'a> Dump<'a> {
             self.lines.push("  no stack".to_owned());
             return;
         };
-        if let Some(activity) =
-            activity(self.profile, first.known.role, stack, thread.is_running)
-        {
+        if let Some(activity) = activity(self.profile, first.known.role, stack, thread.is_running) {
             self.lines.push(format!("  {}", activity.sentence()));
         }
         self.stack(stack);
@@ -280,7 +283,11 @@ impl<'a> Dump<'a> {
 
     fn stack(&mut self, stack: StackIndex) {
         let profile = self.profile;
-        let frames: Vec<FrameIndex> = profile.frames_of(stack).collect();
+        let is_shown = |frame: &FrameIndex| {
+            let function = profile.frame(*frame).function;
+            profile.function(function).category != Category::Internal
+        };
+        let frames: Vec<FrameIndex> = profile.frames_of(stack).filter(is_shown).collect();
         let mut rows: Vec<Row> = Vec::new();
         for run in frames.chunk_by(|one, other| one == other) {
             let row = Row::of(profile, run[0]);
@@ -295,7 +302,10 @@ impl<'a> Dump<'a> {
         if rows.len() > MOST_FRAMES {
             let hidden = rows.len() - MOST_FRAMES;
             let first = MOST_FRAMES - ROOT_FRAMES;
-            let remark = format!("… {} more (--json has them)", counted(hidden as u64, "frame"));
+            let remark = format!(
+                "… {} more (--json has them)",
+                counted(hidden as u64, "frame")
+            );
             rows.splice(first..first + hidden, [Row::remark(remark)]);
         }
         let name_width = self.name_width(&rows);
@@ -315,13 +325,19 @@ impl<'a> Dump<'a> {
         let Some(category) = row.category else {
             return format!("    {}", self.paint.dim(&row.name));
         };
-        let name = keep_last_parts(&row.name, "::", name_width.max(WIDEST_NAME.min(self.width / 2)));
+        let name = keep_last_parts(
+            &row.name,
+            "::",
+            name_width.max(WIDEST_NAME.min(self.width / 2)),
+        );
         let filling = " ".repeat(name_width.saturating_sub(width_of(&name)));
         let tier = match row.tier {
             "" => String::new(),
             tier => format!("  {tier}"),
         };
-        let room = self.width.saturating_sub(4 + name_width + 2 + width_of(&tier));
+        let room = self
+            .width
+            .saturating_sub(4 + name_width + 2 + width_of(&tier));
         let place = keep_last_parts(&row.place, "/", room.max(20));
         let name = self.paint.category(category, &name);
         format!("    {name}{filling}  {place}{}", self.paint.dim(&tier))

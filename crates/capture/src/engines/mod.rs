@@ -1,6 +1,7 @@
 //! Ways to take samples. Each engine is one file, listed once.
 
 pub mod perf_events;
+pub mod snapshot;
 
 /// A way to take samples.
 #[derive(Debug, Clone, Copy)]

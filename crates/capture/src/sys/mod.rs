@@ -6,6 +6,7 @@ pub(crate) mod fork;
 pub(crate) mod memory;
 pub(crate) mod perf_event;
 pub(crate) mod pidfd;
+pub(crate) mod ptrace;
 pub(crate) mod registers;
 pub(crate) mod ring;
 pub(crate) mod signals;

@@ -31,6 +31,15 @@ pub(crate) fn from_sample(values: impl Fn(usize) -> u64) -> Registers {
     registers
 }
 
+/// Registers as ptrace gives them.
+pub(crate) fn from_ptrace(values: &libc::user_regs_struct) -> Registers {
+    Registers([
+        values.rax, values.rdx, values.rcx, values.rbx, values.rsi, values.rdi, values.rbp,
+        values.rsp, values.r8, values.r9, values.r10, values.r11, values.r12, values.r13,
+        values.r14, values.r15, values.rip,
+    ])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -163,6 +163,129 @@ pub fn code_mappings(pid: u32) -> std::io::Result<Vec<Mapping>> {
         .collect())
 }
 
+/// A mapped part of an address space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct MappedRange {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+}
+
+/// Everything that is mapped in a process; empty when it can't be read.
+pub(crate) fn mapped_ranges(pid: u32) -> Vec<MappedRange> {
+    let text = fs::read(path_of(pid, "maps")).unwrap_or_default();
+    String::from_utf8_lossy(&text)
+        .lines()
+        .filter_map(|line| parse_mapping(pid, line))
+        .map(|(mapping, _)| MappedRange {
+            start: mapping.start,
+            end: mapping.end,
+        })
+        .collect()
+}
+
+/// What a thread is doing, by the kernel's account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunState {
+    /// On a CPU or waiting for one.
+    Running,
+    /// Waiting for something, a signal would wake it.
+    Sleeping,
+    /// Waiting for a device or a lock of the kernel; nothing wakes it but that.
+    Uninterruptible,
+    /// Stopped by a signal.
+    Stopped,
+    /// Stopped by a debugger.
+    Traced,
+    /// It has ended.
+    Ended,
+    /// Something this kernel has a letter of its own for.
+    Other,
+}
+
+impl RunState {
+    /// The word shown for it.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Sleeping => "sleeping",
+            Self::Uninterruptible => "uninterruptible",
+            Self::Stopped => "stopped",
+            Self::Traced => "traced",
+            Self::Ended => "ended",
+            Self::Other => "unknown",
+        }
+    }
+}
+
+/// What a thread is doing; none when it is gone.
+pub fn run_state(pid: u32, tid: u32) -> Option<RunState> {
+    let text = read_text(&path_of(pid, &format!("task/{tid}/stat")), 4096)?;
+    let after_name = text[text.rfind(')')? + 1..].trim_start();
+    Some(match after_name.chars().next()? {
+        'R' => RunState::Running,
+        'S' => RunState::Sleeping,
+        'D' => RunState::Uninterruptible,
+        'T' => RunState::Stopped,
+        't' => RunState::Traced,
+        'Z' | 'X' | 'x' => RunState::Ended,
+        _ => RunState::Other,
+    })
+}
+
+/// What the kernel says of the system call a thread is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SystemCall {
+    /// It runs, in user mode or in the kernel.
+    Running,
+    /// It waits in the kernel, having come from here.
+    Waiting(WaitingAt),
+}
+
+/// Where a waiting thread entered the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WaitingAt {
+    pub(crate) stack_pointer: u64,
+    pub(crate) instruction_pointer: u64,
+}
+
+/// Where a thread waits in the kernel. A thread that is gone runs no more, but it does not wait.
+pub(crate) fn system_call(pid: u32, tid: u32) -> std::io::Result<SystemCall> {
+    let path = path_of(pid, &format!("task/{tid}/syscall"));
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(parse_system_call(&text)),
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Err(error),
+        Err(_) => Ok(SystemCall::Running),
+    }
+}
+
+/// `0 0x3 … 0x7ffd1dd09ba8 0x7f04501c12ad`: number, six arguments, stack and instruction pointer;
+/// `-1 sp pc` outside of a system call (a page fault, a preempted thread); or `running`.
+fn parse_system_call(text: &str) -> SystemCall {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let hex = |word: &str| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok();
+    let [number, .., stack, instruction] = words.as_slice() else {
+        return SystemCall::Running;
+    };
+    match (number.parse::<i64>(), hex(stack), hex(instruction)) {
+        (Ok(0..), Some(stack_pointer), Some(instruction_pointer)) => {
+            SystemCall::Waiting(WaitingAt {
+                stack_pointer,
+                instruction_pointer,
+            })
+        }
+        _ => SystemCall::Running,
+    }
+}
+
+/// The process that traces a process, if any.
+pub(crate) fn tracer_of(pid: u32) -> Option<u32> {
+    let text = read_text(&path_of(pid, "status"), 64 << 10)?;
+    let value = text
+        .lines()
+        .find_map(|line| line.strip_prefix("TracerPid:"))?;
+    value.trim().parse().ok().filter(|tracer| *tracer != 0)
+}
+
 /// Where the file with this identity is mapped from its first byte.
 pub(crate) fn first_byte_of(pid: u32, file: &FileIdentity) -> Option<u64> {
     let text = fs::read(path_of(pid, "maps")).ok()?;
@@ -298,6 +421,32 @@ mod tests {
         assert!(threads(pid).contains(&pid));
         assert!(!code_mappings(pid).unwrap().is_empty());
         assert!(!command_line(pid).is_empty());
+    }
+
+    #[test]
+    fn a_waiting_thread_is_told_from_a_running_one() {
+        let text = "0 0x3 0x7f0450046000 0x20000 0x7f04500d8b60 0xffffffff 0x0 0x7ffd1dd09ba8 0x7f04501c12ad\n";
+        let expected = SystemCall::Waiting(WaitingAt {
+            stack_pointer: 0x7ffd_1dd0_9ba8,
+            instruction_pointer: 0x7f04_501c_12ad,
+        });
+        assert_eq!(parse_system_call(text), expected);
+        for text in [
+            "running\n",
+            "-1 0x7ffd1dd09ba8 0x7f04501c12ad\n",
+            "",
+            "0 1 2",
+        ] {
+            assert_eq!(parse_system_call(text), SystemCall::Running, "{text}");
+        }
+    }
+
+    #[test]
+    fn our_own_thread_runs() {
+        let pid = std::process::id();
+        assert!(run_state(pid, pid).is_some());
+        assert_eq!(run_state(pid, u32::MAX), None);
+        assert!(!mapped_ranges(pid).is_empty());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 pub(crate) mod check;
 pub(crate) mod convert;
+pub(crate) mod dump;
 pub(crate) mod list;
 pub(crate) mod record;
 pub(crate) mod view;

@@ -1,0 +1,259 @@
+//! Where every thread is right now: one sample per thread, the waiting ones included.
+//!
+//! [`stop_and_look`] stops each thread for the few microseconds it takes to copy its registers and
+//! its stack, one after the other, never two at once. [`look_without_stopping`] stops nothing and
+//! knows less. What comes out are the same events as those of a sampling engine; names are
+//! somebody else's work, done when all threads run again.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use nodespy_model::{Event, Nanoseconds, RawSample, Registers, UserStack};
+
+use crate::error::{CaptureError, explain_no_tracing};
+use crate::sys::memory::read_process_memory;
+use crate::sys::ptrace::{Traced, Waited, hurry};
+use crate::target::proc::{self, RunState};
+use crate::target::{Target, proc::MappedRange};
+
+mod without_stop;
+
+pub use without_stop::look_without_stopping;
+
+/// How long a thread is given to stop. On a machine with more work than CPUs a thread that could
+/// run has to wait for its turn first (764 ms were seen).
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The same for one in uninterruptible sleep, which mostly won't.
+const PATIENCE_WITH_SLEEPERS: Duration = Duration::from_millis(100);
+/// How long all threads together are given.
+const PATIENCE_IN_ALL: Duration = Duration::from_secs(5);
+/// The most that is copied of a stack whose end is known: JavaScript's deepest recursion takes
+/// 1 MB unless Node was told otherwise.
+const STACK_LIMIT_BYTES: u64 = 8 << 20;
+/// What is copied of a stack that was mapped after we looked.
+const UNKNOWN_STACK_BYTES: u64 = 64 << 10;
+/// More threads than this are not looked at.
+const THREAD_LIMIT: usize = 20_000;
+
+/// One look at every thread.
+#[derive(Debug, Default)]
+pub struct Snapshot {
+    /// The threads, process by process, the main one first.
+    pub threads: Vec<ThreadLook>,
+    /// What was found, to be resolved: mappings, names and one sample per thread.
+    pub events: Vec<Event<'static>>,
+    /// What the reader should know of how it was captured.
+    pub remarks: Vec<String>,
+}
+
+/// How a thread was looked at.
+#[derive(Debug, Clone)]
+pub struct ThreadLook {
+    /// Its process.
+    pub pid: u32,
+    /// Its number.
+    pub tid: u32,
+    /// What it was doing just before, by the kernel's account.
+    pub state: RunState,
+    /// How it went.
+    pub outcome: LookOutcome,
+}
+
+/// How looking at a thread went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LookOutcome {
+    /// It was stopped and ran on.
+    Held {
+        /// For how long at most.
+        time: Nanoseconds,
+    },
+    /// It did not stop within this time, so nothing is known of its stack.
+    DidNotStop {
+        /// How long it was waited for.
+        waited: Nanoseconds,
+    },
+    /// It waits in the kernel and was looked at without stopping it.
+    Waiting,
+    /// It was seen running by a sample of its CPU time.
+    Sampled,
+    /// Nothing could be seen of it.
+    Unseen {
+        /// Why, as a clause.
+        why: String,
+    },
+}
+
+/// Stops every thread of the targets, one after the other, for as long as it takes to copy its
+/// registers and stack.
+pub fn stop_and_look(targets: &[Target]) -> Result<Snapshot, CaptureError> {
+    let mut snapshot = Snapshot::default();
+    for target in targets {
+        snapshot.describe(target.pid())?;
+    }
+    // The kernel lets go of what a thread traces when that thread ends, also when it panics: a
+    // target thread that stops only after we gave up on it is never left behind stopped.
+    let looked = std::thread::scope(|scope| {
+        let tracer = scope.spawn(|| {
+            hurry();
+            let deadline = Instant::now() + PATIENCE_IN_ALL;
+            let mut looks = Looks::default();
+            for target in targets {
+                looks.stop_process(target.pid(), deadline)?;
+            }
+            Ok::<Looks, CaptureError>(looks)
+        });
+        match tracer.join() {
+            Ok(looked) => looked,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })?;
+    snapshot.threads = looked.threads;
+    snapshot.events.extend(looked.samples);
+    Ok(snapshot)
+}
+
+impl Snapshot {
+    /// Notes what is mapped in a process and what its threads are called.
+    fn describe(&mut self, pid: u32) -> Result<(), CaptureError> {
+        let threads = proc::threads(pid);
+        if threads.is_empty() {
+            return Err(CaptureError::Gone { pid });
+        }
+        for tid in threads {
+            if let Some(name) = proc::thread_name(pid, tid) {
+                self.events.push(Event::ThreadName {
+                    pid,
+                    tid,
+                    name,
+                    is_exec: false,
+                    time: 0,
+                });
+            }
+        }
+        match proc::code_mappings(pid) {
+            Ok(mappings) => self.events.extend(mappings.into_iter().map(Event::Mapping)),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                return Err(explain_no_tracing(pid, error));
+            }
+            Err(error) => self.remarks.push(format!(
+                "the mappings of process {pid} can't be read ({error}): its frames have no names"
+            )),
+        }
+        Ok(())
+    }
+}
+
+/// Threads that were stopped and what was copied of them.
+#[derive(Debug, Default)]
+struct Looks {
+    threads: Vec<ThreadLook>,
+    samples: Vec<Event<'static>>,
+    /// Kept warm: memory that is touched for the first time costs time while a thread is held.
+    buffer: Vec<u8>,
+}
+
+impl Looks {
+    fn stop_process(&mut self, pid: u32, deadline: Instant) -> Result<(), CaptureError> {
+        let ranges = proc::mapped_ranges(pid);
+        self.buffer.resize(UNKNOWN_STACK_BYTES as usize, 0);
+        for (position, tid) in proc::threads(pid).into_iter().enumerate() {
+            let Some(state) = proc::run_state(pid, tid) else {
+                continue;
+            };
+            let (outcome, user) = if position >= THREAD_LIMIT {
+                let why = format!("nodespy looks at {THREAD_LIMIT} threads at most");
+                (LookOutcome::Unseen { why }, UserStack::Absent)
+            } else {
+                match self.stop_thread(pid, tid, state, &ranges, deadline) {
+                    Ok(Some(looked)) => looked,
+                    Ok(None) => continue,
+                    Err(error) if position == 0 => return Err(explain_no_tracing(pid, error)),
+                    Err(error) => {
+                        let why = error.to_string();
+                        (LookOutcome::Unseen { why }, UserStack::Absent)
+                    }
+                }
+            };
+            self.threads.push(ThreadLook {
+                pid,
+                tid,
+                state,
+                outcome,
+            });
+            self.samples.push(sample(pid, tid, user));
+        }
+        Ok(())
+    }
+
+    /// Stops one thread, copies and lets go; none when it has ended.
+    fn stop_thread(
+        &mut self,
+        pid: u32,
+        tid: u32,
+        state: RunState,
+        ranges: &[MappedRange],
+        deadline: Instant,
+    ) -> io::Result<Option<(LookOutcome, UserStack<'static>)>> {
+        let mut traced = match Traced::seize(tid) {
+            Ok(traced) => traced,
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let patience = match state {
+            RunState::Uninterruptible => PATIENCE_WITH_SLEEPERS,
+            _ => PATIENCE,
+        };
+        let asked = Instant::now();
+        match traced.stop(deadline.min(asked + patience))? {
+            Waited::Ended => return Ok(None),
+            Waited::TimedOut => {
+                let waited = asked.elapsed().as_nanos() as Nanoseconds;
+                return Ok(Some((
+                    LookOutcome::DidNotStop { waited },
+                    UserStack::Absent,
+                )));
+            }
+            Waited::Stopped => {}
+        }
+        let registers = traced.registers()?;
+        let copied = copy_stack(pid, &registers, ranges, &mut self.buffer);
+        let since = traced.stopped_since();
+        drop(traced);
+        let time = since.elapsed().as_nanos() as Nanoseconds;
+        let user = UserStack::Copy {
+            registers,
+            stack: self.buffer[..copied].to_vec().into(),
+            is_full: false,
+        };
+        Ok(Some((LookOutcome::Held { time }, user)))
+    }
+}
+
+/// Copies a stack from its pointer to the end of its mapping; returns how much it was.
+fn copy_stack(
+    pid: u32,
+    registers: &Registers,
+    ranges: &[MappedRange],
+    buffer: &mut Vec<u8>,
+) -> usize {
+    let pointer = registers.stack_pointer();
+    let wanted = ranges
+        .iter()
+        .find(|range| (range.start..range.end).contains(&pointer))
+        .map_or(UNKNOWN_STACK_BYTES, |range| range.end - pointer)
+        .min(STACK_LIMIT_BYTES) as usize;
+    if buffer.len() < wanted {
+        buffer.resize(wanted, 0);
+    }
+    read_process_memory(pid, pointer, &mut buffer[..wanted])
+}
+
+fn sample(pid: u32, tid: u32, user: UserStack<'static>) -> Event<'static> {
+    Event::Sample(RawSample {
+        time: crate::monotonic_now(),
+        pid,
+        tid,
+        kernel: Vec::new().into(),
+        user,
+    })
+}

@@ -1,0 +1,163 @@
+//! Looking at threads without stopping any.
+//!
+//! A thread that waits in the kernel does not change its stack, and the kernel tells its stack
+//! and instruction pointers; the other registers stay unknown. One that runs is caught by a short
+//! sampling of its CPU time.
+
+use std::time::{Duration, Instant};
+
+use nodespy_model::{Event, FastMap, FastSet, RawSample, Registers, UserStack};
+
+use super::{LookOutcome, Snapshot, ThreadLook, copy_stack, sample};
+use crate::engines::perf_events::{PerfOptions, PerfSession};
+use crate::error::{CaptureError, explain_no_tracing};
+use crate::target::Target;
+use crate::target::proc::{self, MappedRange, SystemCall};
+
+/// How long running threads are sampled.
+const SAMPLING: Duration = Duration::from_millis(200);
+const SAMPLING_RATE_HZ: u32 = 499;
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Looks at every thread of the targets without stopping any.
+pub fn look_without_stopping(targets: &[Target]) -> Result<Snapshot, CaptureError> {
+    let mut snapshot = Snapshot::default();
+    let mut unseen: FastSet<(u32, u32)> = FastSet::default();
+    let mut seen: FastMap<(u32, u32), Event<'static>> = FastMap::default();
+    for target in targets {
+        let pid = target.pid();
+        snapshot.describe(pid)?;
+        let ranges = proc::mapped_ranges(pid);
+        for tid in proc::threads(pid) {
+            let Some(state) = proc::run_state(pid, tid) else {
+                continue;
+            };
+            let waiting = look_at_waiting(pid, tid, &ranges)
+                .map_err(|error| explain_no_tracing(pid, error))?;
+            let outcome = match waiting {
+                Some(user) => {
+                    seen.insert((pid, tid), sample(pid, tid, user));
+                    LookOutcome::Waiting
+                }
+                None => {
+                    unseen.insert((pid, tid));
+                    LookOutcome::Sampled
+                }
+            };
+            snapshot.threads.push(ThreadLook {
+                pid,
+                tid,
+                state,
+                outcome,
+            });
+        }
+    }
+    let why_not = sample_running(targets, &mut unseen, &mut seen);
+    for thread in &mut snapshot.threads {
+        if unseen.contains(&(thread.pid, thread.tid)) {
+            thread.outcome = LookOutcome::Unseen {
+                why: why_not.clone(),
+            };
+        }
+        // A thread of which nothing was seen is still one of the threads.
+        let event = seen
+            .remove(&(thread.pid, thread.tid))
+            .unwrap_or_else(|| sample(thread.pid, thread.tid, UserStack::Absent));
+        snapshot.events.push(event);
+    }
+    Ok(snapshot)
+}
+
+/// The stack of a thread that waits in the kernel; none when it does not.
+fn look_at_waiting(
+    pid: u32,
+    tid: u32,
+    ranges: &[MappedRange],
+) -> std::io::Result<Option<UserStack<'static>>> {
+    let SystemCall::Waiting(call) = proc::system_call(pid, tid)? else {
+        return Ok(None);
+    };
+    let mut registers = Registers::default();
+    registers.0[Registers::STACK_POINTER] = call.stack_pointer;
+    registers.0[Registers::INSTRUCTION_POINTER] = call.instruction_pointer;
+    let mut stack = Vec::new();
+    let copied = copy_stack(pid, &registers, ranges, &mut stack);
+    stack.truncate(copied);
+    // Had it run in between, the copy would be of two moments.
+    if proc::system_call(pid, tid)? != SystemCall::Waiting(call) {
+        return Ok(None);
+    }
+    Ok(Some(UserStack::Copy {
+        registers,
+        stack: stack.into(),
+        is_full: false,
+    }))
+}
+
+/// Samples the threads in `unseen` until each was seen once, or the time is over. Returns why the
+/// rest was not seen.
+fn sample_running(
+    targets: &[Target],
+    unseen: &mut FastSet<(u32, u32)>,
+    seen: &mut FastMap<(u32, u32), Event<'static>>,
+) -> String {
+    if unseen.is_empty() {
+        return String::new();
+    }
+    let options = PerfOptions {
+        rate_hz: SAMPLING_RATE_HZ,
+        include_kernel: false,
+        follow_children: false,
+        start_on_exec: false,
+        placebo: false,
+    };
+    let mut session = match PerfSession::attach(targets, &options) {
+        Ok(session) => session,
+        Err(error) => return format!("it runs, and can't be sampled: {error}"),
+    };
+    let mut take = |event: Event<'_>| {
+        if let Event::Sample(sample) = event
+            && unseen.remove(&(sample.pid, sample.tid))
+        {
+            seen.insert((sample.pid, sample.tid), Event::Sample(owned(sample)));
+        }
+        unseen.is_empty()
+    };
+    let deadline = Instant::now() + SAMPLING;
+    let mut is_done = false;
+    while !is_done && Instant::now() < deadline {
+        let drained = session.drain(LOOK, &mut |event| is_done = take(event));
+        if let Err(error) = drained {
+            return format!("it runs, and can't be sampled: {error}");
+        }
+    }
+    session.finish(&mut |event| {
+        take(event);
+    });
+    format!(
+        "neither waiting in the kernel nor on a CPU within {} ms",
+        SAMPLING.as_millis()
+    )
+}
+
+fn owned(sample: RawSample<'_>) -> RawSample<'static> {
+    RawSample {
+        time: sample.time,
+        pid: sample.pid,
+        tid: sample.tid,
+        kernel: sample.kernel.into_owned().into(),
+        user: match sample.user {
+            UserStack::Absent => UserStack::Absent,
+            UserStack::Chain(addresses) => UserStack::Chain(addresses.into_owned().into()),
+            UserStack::Copy {
+                registers,
+                stack,
+                is_full,
+            } => UserStack::Copy {
+                registers,
+                stack: stack.into_owned().into(),
+                is_full,
+            },
+        },
+    }
+}
