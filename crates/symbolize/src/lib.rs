@@ -22,4 +22,4 @@ mod v8;
 pub use jit::jitdump::parse_for_fuzzing as parse_jitdump_for_fuzzing;
 pub use jit::name::{JitKind, JitName};
 pub use jit::perf_map::parse_for_fuzzing as parse_perf_map_for_fuzzing;
-pub use resolve::{Resolver, resolve};
+pub use resolve::{HeapSupport, Resolver, heap_support, resolve};

@@ -38,6 +38,33 @@ pub fn resolve(recording: Recording, origin: Box<dyn Origin>) -> Profile {
     }
 }
 
+/// Whether JavaScript can be named by reading V8's heap.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HeapSupport {
+    /// No V8 is mapped.
+    NoV8,
+    /// This version of V8 is in the tables.
+    Known((u32, u32)),
+    /// This version is not; the second is the nearest that is.
+    Nearest((u32, u32), (u32, u32)),
+    /// There is a V8 that can't be read, for this reason.
+    Refused(String),
+}
+
+/// Whether the JavaScript of a process with these mappings can be named by reading V8's heap.
+pub fn heap_support(mappings: &[Mapping], origin: &dyn Origin) -> HeapSupport {
+    let layout = mappings
+        .iter()
+        .filter(|mapping| !mapping.is_anonymous() && mapping.path.starts_with('/'))
+        .find_map(|mapping| Image::open(mapping, origin).v8_layout());
+    match layout {
+        None => HeapSupport::NoV8,
+        Some(Err(why)) => HeapSupport::Refused(why),
+        Some(Ok(layout)) if layout.version == layout.nearest => HeapSupport::Known(layout.version),
+        Some(Ok(layout)) => HeapSupport::Nearest(layout.version, layout.nearest),
+    }
+}
+
 /// A frame before it has a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum RawFrame {
@@ -45,7 +72,6 @@ enum RawFrame {
     Image(ImageId, u64),
     Jit(ProcessIndex, u64),
     Js(ProcessIndex, JsFrame),
-    RegExp,
     Wasm,
     /// JavaScript that nobody could name.
     UnknownJs,
@@ -459,11 +485,6 @@ impl Resolver {
                 self.notes.jit_frames += 1;
                 self.notes.jit_named[walked] += 1;
                 RawFrame::Js(process, frame)
-            }
-            NamedFrame::RegExp => {
-                self.notes.jit_frames += 1;
-                self.notes.jit_named[walked] += 1;
-                RawFrame::RegExp
             }
             NamedFrame::Wasm => {
                 self.notes.jit_frames += 1;

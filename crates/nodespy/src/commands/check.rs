@@ -6,6 +6,7 @@ use nodespy_capture::engines::{ENGINES, Finding, Verdict};
 use nodespy_capture::target::{Target, describe, looks_like_node, proc};
 use nodespy_capture::{CaptureError, LiveOrigin};
 use nodespy_model::{Origin, printable};
+use nodespy_symbolize::{HeapSupport, heap_support};
 
 use crate::cli::CheckArgs;
 use crate::output::{self, Stream};
@@ -138,7 +139,7 @@ fn check_memory(pid: u32) -> Finding {
         return Finding {
             subject: "memory",
             verdict: Verdict::Good,
-            detail: "stacks deeper than 32 KiB and the vdso can be read".to_owned(),
+            detail: "V8's heap and deep stacks can be read".to_owned(),
             remedy: None,
         };
     }
@@ -157,28 +158,41 @@ fn check_memory(pid: u32) -> Finding {
 }
 
 fn check_jit_names(pid: u32) -> Finding {
-    let dump = proc::code_mappings(pid).ok().and_then(|mappings| {
-        mappings
-            .into_iter()
-            .find(|mapping| mapping.path.contains("/jit-") && mapping.path.ends_with(".dump"))
-    });
-    match LiveOrigin::new().open_jit_file(pid, dump.as_ref()) {
-        Some(found) => Finding {
-            subject: "JavaScript names",
-            verdict: Verdict::Good,
-            detail: format!(
-                "from {} ({:.1} MB)",
-                printable(&found.path),
-                found.file.metadata().map_or(0, |metadata| metadata.len()) as f64 / 1e6
-            ),
-            remedy: None,
-        },
+    let subject = "JavaScript names";
+    let mappings = proc::code_mappings(pid).unwrap_or_default();
+    let origin = LiveOrigin::new();
+    let good = |detail| Finding {
+        subject,
+        verdict: Verdict::Good,
+        detail,
+        remedy: None,
+    };
+    let why = match heap_support(&mappings, &origin) {
+        HeapSupport::Known((major, minor)) => {
+            return good(format!("from V8's heap, no flag needed (V8 {major}.{minor})"));
+        }
+        HeapSupport::Nearest((major, minor), (near_major, near_minor)) => {
+            return good(format!(
+                "from V8's heap: V8 {major}.{minor} is new to nodespy, the table of \
+                 {near_major}.{near_minor} will be tried"
+            ));
+        }
+        HeapSupport::Refused(why) => format!("V8's heap can't be read: {why}"),
+        HeapSupport::NoV8 => "no V8 is mapped".to_owned(),
+    };
+    let dump = mappings
+        .iter()
+        .find(|mapping| mapping.path.contains("/jit-") && mapping.path.ends_with(".dump"));
+    match origin.open_jit_file(pid, dump) {
+        Some(found) => good(format!(
+            "from {} ({:.1} MB); {why}",
+            printable(&found.path),
+            found.file.metadata().map_or(0, |metadata| metadata.len()) as f64 / 1e6
+        )),
         None => Finding {
-            subject: "JavaScript names",
+            subject,
             verdict: Verdict::Limited,
-            detail: "the process was not started with --perf-basic-prof or --perf-prof: its \
-                     JavaScript frames stay [unknown]"
-                .to_owned(),
+            detail: format!("none: {why}, and the process has no perf map"),
             remedy: Some(
                 "NODE_OPTIONS='--perf-basic-prof --interpreted-frames-native-stack' node …"
                     .to_owned(),

@@ -11,7 +11,7 @@ use crate::classify::{category_of_file, category_of_native};
 use crate::demangle::demangle;
 use crate::jit::{self, JitNames};
 use crate::kernel::KernelSymbols;
-use crate::v8::JsFrame;
+use crate::v8::{FunctionKind, JsFrame};
 
 /// A map that grew by more than this while it was recorded is worth a remark.
 const NOTABLE_GROWTH_BYTES: u64 = 1 << 20;
@@ -85,7 +85,6 @@ impl Naming {
             }
             RawFrame::Jit(process, address) => self.jit_frame(process, address, time, builder),
             RawFrame::Js(process, frame) => (js_frame(resolver, process, frame, builder), true),
-            RawFrame::RegExp => (constant_frame(builder, "[regexp]", Category::RegExp), true),
             RawFrame::Wasm => (
                 constant_frame(builder, "wasm-function[?]", Category::Wasm),
                 true,
@@ -243,7 +242,6 @@ impl Naming {
                 };
                 Some(v8.functions.get(frame.function).name.clone())
             }
-            RawFrame::RegExp => Some("[regexp]".to_owned()),
             RawFrame::Wasm => Some("wasm-function[?]".to_owned()),
             RawFrame::UnknownJs => None,
         }
@@ -268,6 +266,11 @@ impl Naming {
             }
         }
         for state in &resolver.processes {
+            if let HeapWalk::On(v8) = &state.v8
+                && let Some(remark) = v8.remark()
+            {
+                resolver.notes.remark(remark);
+            }
             let Some(watch) = &state.jit else { continue };
             let size = watch
                 .file
@@ -322,10 +325,10 @@ fn js_frame(
         return constant_frame(builder, "[unknown]", Category::Unknown);
     };
     let facts = v8.functions.get(frame.function);
-    let category = if facts.is_builtin {
-        Category::Builtin
-    } else {
-        category_of_file(&facts.url)
+    let category = match facts.kind {
+        FunctionKind::JavaScript => category_of_file(&facts.url),
+        FunctionKind::Builtin => Category::Builtin,
+        FunctionKind::RegExp => Category::RegExp,
     };
     builder.frame(FrameSpec {
         function: FunctionSpec {

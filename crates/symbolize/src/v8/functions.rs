@@ -24,8 +24,17 @@ pub(crate) struct FunctionFacts {
     pub(crate) column: u32,
     /// Its script in the table; none for V8's own functions.
     script: Option<u32>,
-    /// Whether V8 itself brings it along.
-    pub(crate) is_builtin: bool,
+    pub(crate) kind: FunctionKind,
+}
+
+/// What a function is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum FunctionKind {
+    JavaScript,
+    /// V8 itself brings it along.
+    Builtin,
+    /// A regular expression; the name is its pattern.
+    RegExp,
 }
 
 /// A script's lines.
@@ -80,15 +89,7 @@ impl Functions {
             return Some(known.function);
         }
         let facts = self.read(heap, shared, name_or_scope, script)?;
-        let function = match self.ids.get(&facts) {
-            Some(&known) => known,
-            None => {
-                let id = FunctionId(self.facts.len() as u32);
-                self.facts.push(facts.clone());
-                self.ids.insert(facts, id);
-                id
-            }
-        };
+        let function = self.intern(facts);
         self.by_shared.insert(
             shared,
             KnownShared {
@@ -100,6 +101,28 @@ impl Functions {
         Some(function)
     }
 
+    fn intern(&mut self, facts: FunctionFacts) -> FunctionId {
+        if let Some(&known) = self.ids.get(&facts) {
+            return known;
+        }
+        let id = FunctionId(self.facts.len() as u32);
+        self.facts.push(facts.clone());
+        self.ids.insert(facts, id);
+        id
+    }
+
+    /// The regular expression with this source, as it is written in JavaScript.
+    pub(crate) fn of_regexp(&mut self, source: Option<&str>) -> FunctionId {
+        self.intern(FunctionFacts {
+            name: source.map_or_else(|| "[regexp]".to_owned(), |source| format!("/{source}/")),
+            url: String::new(),
+            line: 0,
+            column: 0,
+            script: None,
+            kind: FunctionKind::RegExp,
+        })
+    }
+
     fn read(
         &mut self,
         heap: &mut Heap<'_>,
@@ -108,7 +131,10 @@ impl Functions {
         script: u64,
     ) -> Option<FunctionFacts> {
         let data = heap.field(shared, heap.layout.shared_data)?;
-        let is_builtin = small_integer(data).is_some();
+        let kind = match small_integer(data) {
+            Some(_) => FunctionKind::Builtin,
+            None => FunctionKind::JavaScript,
+        };
         let scope = if heap.is(name_or_scope, heap.layout.type_scope_info) {
             read_scope(heap, name_or_scope)?
         } else if heap.is_string(name_or_scope) {
@@ -139,7 +165,7 @@ impl Functions {
             line,
             column,
             script,
-            is_builtin,
+            kind,
         })
     }
 

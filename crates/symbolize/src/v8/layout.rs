@@ -191,8 +191,8 @@ static FACTS: &[Facts] = &[
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
     pub(crate) version: (u32, u32),
-    /// Whether the table has a row for this very version.
-    pub(crate) is_known: bool,
+    /// The version whose row of the table was used.
+    pub(crate) nearest: (u32, u32),
     pub(crate) function_shared: u64,
     pub(crate) function_types: std::ops::RangeInclusive<u16>,
     pub(crate) shared_data: u64,
@@ -285,7 +285,7 @@ impl Layout {
         };
         Ok(Self {
             version,
-            is_known: facts.version == version,
+            nearest: facts.version,
             function_shared: need(&["class_JSFunction__shared__SharedFunctionInfo"])?,
             function_types: first_function..=last_function,
             shared_data: optional("class_SharedFunctionInfo__function_data__Object", 8),

@@ -9,6 +9,7 @@ use nodespy_model::{FastMap, Origin, Registers, Tier};
 
 use crate::unwind::{FrameSlots, UnwoundFrame, WalkedFrame};
 use code::{Code, CodeKind, Codes, Place};
+pub(crate) use functions::FunctionKind;
 use functions::{FunctionId, Functions};
 use heap::{Heap, HeapCache, is_pointer, small_integer};
 pub(crate) use layout::Layout;
@@ -21,6 +22,13 @@ mod positions;
 
 /// How many words above the stack pointer may hold the return address of a frameless builtin.
 const RETURN_ADDRESS_WORDS: u64 = 12;
+/// How many words above a regular expression's frame its object is looked for.
+const REGEXP_SEARCH_WORDS: u64 = 64;
+/// Offset of the source of a `JSRegExp` (seen in V8 9.4 to 14.6; not exported).
+const REGEXP_SOURCE: u64 = 32;
+/// How many frames are looked at before a layout is judged, and how many of them must be named.
+const JUDGED_AFTER: u64 = 300;
+const FITTING_SHARE: f64 = 0.5;
 /// DWARF numbers of the registers V8's interpreter keeps its state in.
 const BYTECODE_OFFSET_REGISTER: usize = 9;
 const BYTECODE_ARRAY_REGISTER: usize = 12;
@@ -42,8 +50,6 @@ pub(crate) enum NamedFrame {
     Raw(UnwoundFrame),
     /// A function of JavaScript.
     Js(JsFrame),
-    /// A compiled regular expression.
-    RegExp,
     /// WebAssembly.
     Wasm,
     /// JavaScript that could not be named.
@@ -59,6 +65,9 @@ pub(crate) struct V8 {
     pub(crate) functions: Functions,
     /// Functions by their bytecode, learned from frames whose function could be read.
     by_bytecode: FastMap<u64, u64>,
+    /// Frames of JavaScript seen, and those of them that could be named.
+    seen: u64,
+    known: u64,
 }
 
 /// The sample that is being looked at.
@@ -98,7 +107,36 @@ impl V8 {
             codes: Codes::default(),
             functions: Functions::default(),
             by_bytecode: FastMap::default(),
+            seen: 0,
+            known: 0,
         }
+    }
+
+    /// Whether the layout turned out not to fit this process.
+    pub(crate) fn is_misfit(&self) -> bool {
+        self.seen >= JUDGED_AFTER && (self.known as f64) < self.seen as f64 * FITTING_SHARE
+    }
+
+    /// What the reader should know of the layout: that it was a guess, and how well it fits.
+    pub(crate) fn remark(&self) -> Option<String> {
+        let (major, minor) = self.layout.version;
+        let (near_major, near_minor) = self.layout.nearest;
+        let share = self.known as f64 * 100.0 / self.seen.max(1) as f64;
+        if self.is_misfit() {
+            return Some(format!(
+                "V8 {major}.{minor} is laid out in a way nodespy does not know (the table of \
+                 {near_major}.{near_minor} named {share:.0} % of {} frames), so its heap was not \
+                 used for names; start node with --perf-basic-prof for JavaScript names",
+                self.seen
+            ));
+        }
+        let is_guess = self.layout.version != self.layout.nearest;
+        (is_guess && self.seen > 0).then(|| {
+            format!(
+                "V8 {major}.{minor} is not in nodespy's tables; that of {near_major}.{near_minor} \
+                 was tried and named {share:.1} % of its JavaScript frames"
+            )
+        })
     }
 
     /// To be called before each batch of samples: memory is read anew.
@@ -114,6 +152,10 @@ impl V8 {
         walked: &[WalkedFrame],
         named: &mut Vec<NamedFrame>,
     ) {
+        if self.is_misfit() {
+            named.extend(walked.iter().map(|walked| NamedFrame::Raw(walked.frame)));
+            return;
+        }
         let mut walk = Walk {
             heap: Heap {
                 pid: sample.pid,
@@ -129,6 +171,11 @@ impl V8 {
         };
         for (position, frame) in walked.iter().enumerate() {
             walk.frame(frame, position == 0);
+        }
+        for frame in named.iter() {
+            let is_known = matches!(frame, NamedFrame::Js(_));
+            self.seen += u64::from(is_known || *frame == NamedFrame::UnknownJs);
+            self.known += u64::from(is_known);
         }
     }
 }
@@ -151,11 +198,9 @@ impl Walk<'_, '_> {
         };
         let js = self.js_slots(slots);
         match (walked.frame, is_leaf) {
-            (UnwoundFrame::Jit(address), true) => {
-                self.jit_leaf(walked.frame, address, slots.marker, js)
-            }
+            (UnwoundFrame::Jit(address), true) => self.jit_leaf(walked.frame, address, slots, js),
             (UnwoundFrame::Jit(address), false) => {
-                self.jit_caller(walked.frame, address, slots.marker, js);
+                self.jit_caller(walked.frame, address, slots, js);
             }
             (UnwoundFrame::Image(..), true) => {
                 self.builtin_leaf(walked.frame, slots.frame_pointer, js)
@@ -252,7 +297,7 @@ impl Walk<'_, '_> {
     fn is_builtin(&mut self, shared: u64) -> bool {
         self.functions
             .of_shared(&mut self.heap, shared)
-            .is_some_and(|id| self.functions.get(id).is_builtin)
+            .is_some_and(|id| self.functions.get(id).kind == FunctionKind::Builtin)
     }
 
     fn push_js(&mut self, shared: u64, offset: Option<u32>, tier: Tier, is_inlined: bool) {
@@ -345,13 +390,21 @@ impl Walk<'_, '_> {
         Some(code)
     }
 
-    fn jit_caller(&mut self, raw: UnwoundFrame, address: u64, marker: u64, js: Option<JsSlots>) {
+    fn jit_caller(
+        &mut self,
+        raw: UnwoundFrame,
+        address: u64,
+        slots: &FrameSlots,
+        js: Option<JsSlots>,
+    ) {
+        let FrameSlots {
+            marker,
+            frame_pointer,
+            ..
+        } = *slots;
         let code = self.code_of_frame(address, js.as_ref());
         match (code, js) {
-            (Some(code), js) if code.kind == CodeKind::RegExp => {
-                let _ = js;
-                self.named.push(NamedFrame::RegExp);
-            }
+            (Some(code), _) if code.kind == CodeKind::RegExp => self.push_regexp(frame_pointer),
             (Some(code), js) if code.kind.tier() != Tier::None => {
                 self.push_compiled(&code, address, js.as_ref());
             }
@@ -376,6 +429,34 @@ impl Walk<'_, '_> {
         }
     }
 
+    /// Pushes a regular expression with its source. The code does not tell whose it is, but the
+    /// builtin that called it has the object in its frame.
+    fn push_regexp(&mut self, frame_pointer: u64) {
+        let kind = self.heap.layout.type_regexp;
+        let source = (2..REGEXP_SEARCH_WORDS).find_map(|word| {
+            let object = self
+                .sample
+                .stack_word(frame_pointer.checked_add(word * 8)?)?;
+            if !is_pointer(object) {
+                return None;
+            }
+            let object = self.heap.current(object)?;
+            if !self.heap.is(object, kind) {
+                return None;
+            }
+            let source = self.heap.field(object, REGEXP_SOURCE)?;
+            self.heap.string(source)
+        });
+        let function = self.functions.of_regexp(source.as_deref());
+        self.named.push(NamedFrame::Js(JsFrame {
+            function,
+            line: 0,
+            column: 0,
+            tier: Tier::None,
+            is_inlined: false,
+        }));
+    }
+
     /// Code that is no object of the heap: WebAssembly, or nothing of V8's.
     fn push_foreign(&mut self, raw: UnwoundFrame, marker: u64) {
         let is_wasm = marker == self.heap.layout.frame_wasm << 1;
@@ -386,12 +467,18 @@ impl Walk<'_, '_> {
         });
     }
 
-    fn jit_leaf(&mut self, raw: UnwoundFrame, address: u64, marker: u64, js: Option<JsSlots>) {
+    fn jit_leaf(
+        &mut self,
+        raw: UnwoundFrame,
+        address: u64,
+        slots: &FrameSlots,
+        js: Option<JsSlots>,
+    ) {
         let Some(code) = self.codes.find(&mut self.heap, address) else {
-            return self.jit_caller(raw, address, marker, js);
+            return self.jit_caller(raw, address, slots, js);
         };
         if code.kind.tier() == Tier::None {
-            return self.jit_caller(raw, address, marker, js);
+            return self.jit_caller(raw, address, slots, js);
         }
         let own = self.shared_of_code(&code);
         let frame_function = js.and_then(|js| js.shared);
