@@ -44,7 +44,7 @@ fn any_process_can_be_recorded_when_asked() {
     let shell = busy_shell();
     let recorded = super::recorded::record(&shell, &["-d", "1", "-F", "199", "--any"]);
     assert!(
-        recorded.profile.samples.len() > 50,
+        recorded.profile.samples.len() > 10,
         "{}",
         recorded.describe()
     );

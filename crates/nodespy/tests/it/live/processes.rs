@@ -64,19 +64,22 @@ fn a_short_lived_child_is_seen_and_named() {
     let Some(_live) = live() else { return };
     let target = Workload::new("child.js").with_perf_map().start();
     let recorded = record(&target, &["-d", "3", "-F", "499"]);
-    let children = recorded
+    let children: Vec<u32> = recorded
         .profile
         .processes
         .iter()
         .filter(|process| process.parent_pid == target.pid())
-        .count();
-    assert!(children >= 2, "{}", recorded.describe());
-    let in_children = |sample: &Sample| recorded.process_of(sample).parent_pid == target.pid();
-    let busy = recorded.total_share_in("shortLived", in_children);
+        .map(|process| process.pid)
+        .collect();
+    assert!(children.len() >= 2, "{}", recorded.describe());
+    let busy = children.iter().filter(|child| {
+        let here = |sample: &Sample| recorded.process_of(sample).pid == **child;
+        recorded.total_share_in("shortLived", here) > 0.4
+    });
+    // The last one may have been cut off by the end of the recording.
     assert!(
-        busy > 0.4,
-        "{:.1} % of the children's time in shortLived\n{}",
-        100.0 * busy,
+        busy.count() + 1 >= children.len(),
+        "{}",
         recorded.describe()
     );
     let ended = recorded
