@@ -39,6 +39,8 @@ pub(crate) enum Command {
     Record(RecordArgs),
     /// Print every thread's stack right now
     Dump(DumpArgs),
+    /// Watch live where the CPU time goes
+    Top(TopArgs),
     /// Open a recording in the browser
     View(ViewArgs),
     /// Turn a recording into another format
@@ -86,6 +88,9 @@ pub(crate) struct RecordArgs {
     /// The format, where the file name does not tell: html, svg, folded, nspy, text
     #[arg(short, long, value_name = "FORMAT")]
     pub(crate) format: Option<String>,
+    /// Who names JavaScript: V8's heap and then perf maps or jitdumps, or only these
+    #[arg(long, value_enum, default_value_t = Names::Heap)]
+    pub(crate) names: Names,
     /// Show V8's stubs, bytecode handlers and libc's start too (.nspy and .html always hold them)
     #[arg(long)]
     pub(crate) raw: bool,
@@ -141,6 +146,38 @@ pub(crate) struct DumpArgs {
     #[arg(long)]
     pub(crate) nonblocking: bool,
     /// Look at a process that is not Node.js too
+    #[arg(long)]
+    pub(crate) any: bool,
+}
+
+/// Who names JavaScript.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Names {
+    /// V8's heap, then perf map or jitdump where the process has one
+    Heap,
+    /// Perf map or jitdump only
+    Map,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nodespy top -p 1234                  s, t, n sort; w window; / filter; ? help; q quit
+  nodespy top -p 1234 -d 10 --lines    a table every two seconds, for ten seconds")]
+pub(crate) struct TopArgs {
+    /// Processes to watch, separated by commas
+    #[arg(short, long, value_name = "PID", value_delimiter = ',', required = true)]
+    pub(crate) pid: Vec<u32>,
+    /// Samples per second and thread
+    #[arg(short = 'F', long, visible_short_alias = 'r', value_name = "HZ", default_value_t = 99, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) rate: u32,
+    /// How long: 30, 30s, 500ms, 2m [default: until q, Ctrl-C or the end of the target]
+    #[arg(short, long, value_name = "TIME", value_parser = parse_duration)]
+    pub(crate) duration: Option<Duration>,
+    /// Print tables instead of using the whole terminal (what happens anyway when there is none)
+    #[arg(long)]
+    pub(crate) lines: bool,
+    /// Watch a process that is not Node.js too
     #[arg(long)]
     pub(crate) any: bool,
 }

@@ -152,6 +152,7 @@ pub struct Resolver {
     notes: Notes,
     /// Leaf frames since the last call of [`Self::hottest`].
     recent: FastMap<u32, u32>,
+    has_heap_walk: bool,
     /// Reused from sample to sample.
     walked: Vec<WalkedFrame>,
     named: Vec<NamedFrame>,
@@ -186,9 +187,16 @@ impl Resolver {
             samples: Vec::new(),
             notes: Notes::default(),
             recent: FastMap::default(),
+            has_heap_walk: true,
             walked: Vec::new(),
             named: Vec::new(),
         }
+    }
+
+    /// From now on V8's heap is not read: JIT code has names only where a file tells them.
+    pub fn without_heap_walk(mut self) -> Self {
+        self.has_heap_walk = false;
+        self
     }
 
     /// How many samples have come in.
@@ -291,7 +299,9 @@ impl Resolver {
         }
         let image = (!mapping.is_anonymous()).then(|| self.image(&mapping));
         self.processes[process.at()].map.insert(&mapping, image);
-        if let (Some(image), HeapWalk::NoV8) = (image, &self.processes[process.at()].v8) {
+        if self.has_heap_walk
+            && let (Some(image), HeapWalk::NoV8) = (image, &self.processes[process.at()].v8)
+        {
             self.processes[process.at()].v8 = self.heap_walk(image);
         }
     }

@@ -13,7 +13,7 @@ use nodespy_capture::{
 use nodespy_model::{About, ExitReason, Nanoseconds, Notes, Process, Profile};
 use nodespy_symbolize::Resolver;
 
-use crate::cli::RecordArgs;
+use crate::cli::{Names, RecordArgs};
 use crate::failure::Failure;
 use crate::output::{self, LiveLine, Stream, grouped};
 use crate::save::{self, Destination};
@@ -253,9 +253,13 @@ fn start(
     if let Some(launched) = &mut launched {
         launched.start()?;
     }
+    let mut resolver = Resolver::new(Box::new(LiveOrigin::new()));
+    if arguments.names == Names::Map {
+        resolver = resolver.without_heap_walk();
+    }
     Ok(Recording {
         session,
-        resolver: Resolver::new(Box::new(LiveOrigin::new())),
+        resolver,
         targets,
         launched,
         started,
