@@ -133,7 +133,11 @@ fn print_table(windows: &[Vec<Window>]) {
             let samples = median(costs.iter().map(|cost| cost.samples as f64));
             let cost_us = (ratios.median - 1.0) * without / samples;
             let is_noise = (ratios.median - 1.0).abs() <= noise;
-            let steady = median(costs.iter().map(|cost| cost.steady_share));
+            // By the target's CPU time, not by the clock: on a busy machine both stand still for a while.
+            let steady = median(windows.iter().filter_map(|window| {
+                let cost = window.cost.as_ref()?;
+                Some(cost.steady_us / window.cpu_us)
+            }));
             let own_us = median(costs.iter().map(|cost| cost.steady_us)) / samples;
             let whole = median(costs.iter().map(|cost| cost.whole_seconds));
             let memory = median(costs.iter().map(|cost| cost.memory_mib));
