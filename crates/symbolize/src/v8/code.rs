@@ -15,6 +15,13 @@ use nodespy_model::{FastSet, Tier};
 
 /// How far back a header is looked for.
 const SEARCH_LIMIT_BYTES: u64 = 8 << 20;
+/// How much is searched in one batch of samples, so that memory made to mislead us costs little.
+const BATCH_SEARCH_BYTES: u64 = 64 << 20;
+const BATCH_HEADERS: u32 = 20_000;
+/// Each isolate may have a map of its own for machine code; a process has few isolates.
+const HEADER_MAP_LIMIT: usize = 1024;
+/// How much code is remembered.
+const KNOWN_LIMIT: usize = 1 << 18;
 /// Tables larger than this are not read.
 const TABLE_LIMIT_BYTES: i64 = 16 << 20;
 /// How deep functions may be inlined into one another (V8 stops at far less).
@@ -89,6 +96,9 @@ pub(crate) struct Codes {
     batch: u64,
     /// Maps that headers of machine code have.
     header_maps: Vec<u64>,
+    /// How many bytes and headers may still be looked at in this batch.
+    search_bytes_left: u64,
+    headers_left: u32,
 }
 
 impl Codes {
@@ -96,6 +106,11 @@ impl Codes {
     pub(crate) fn start_batch(&mut self) {
         self.batch += 1;
         self.nothing.clear();
+        self.search_bytes_left = BATCH_SEARCH_BYTES;
+        self.headers_left = BATCH_HEADERS;
+        if self.known.len() >= KNOWN_LIMIT {
+            self.known.clear();
+        }
     }
 
     /// The code an instruction belongs to.
@@ -155,6 +170,7 @@ impl Codes {
         let mut chunk = 4096;
         while end > lowest {
             let start = end.saturating_sub(chunk) & !4095;
+            self.search_bytes_left = self.search_bytes_left.checked_sub(end - start)?;
             let bytes = heap.read_bulk(start, usize::try_from(end - start).ok()? + 8);
             let Some(bytes) = bytes else { return None };
             let words: Vec<u64> = bytes
@@ -187,6 +203,9 @@ impl Codes {
         if !is_pointer(map) {
             return None;
         }
+        if !self.header_maps.contains(&map) && self.header_maps.len() >= HEADER_MAP_LIMIT {
+            return None;
+        }
         if !self.header_maps.contains(&map) {
             // Two tagged words in a row are rare in machine code: only then is the type looked up.
             if !next.is_none_or(is_pointer) {
@@ -201,6 +220,7 @@ impl Codes {
             }
             self.header_maps.push(map);
         }
+        self.headers_left = self.headers_left.checked_sub(1)?;
         let object = match heap.layout.code_start {
             CodeStart::Inline(_) => header | 1,
             CodeStart::Pointer { .. } => heap.field(header | 1, 8)?,

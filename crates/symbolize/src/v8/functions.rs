@@ -4,8 +4,13 @@ use nodespy_model::FastMap;
 
 use super::heap::{Heap, small_integer};
 
-/// No source larger than this is read for its lines.
-const SOURCE_LIMIT_BYTES: usize = 256 << 20;
+/// No source larger than this is read for its lines, nor one with more lines.
+const SOURCE_LIMIT_BYTES: usize = 64 << 20;
+const LINE_LIMIT: usize = 4 << 20;
+/// How many functions and scripts are remembered by their address.
+const KNOWN_LIMIT: usize = 1 << 20;
+/// A process with more different functions than this is not one of Node's; the rest stay unknown.
+const FUNCTION_LIMIT: usize = 4 << 20;
 /// From this many context variables on V8 keeps their names in a hash table (10.x and later).
 const LOCALS_IN_TABLE: i64 = 75;
 
@@ -87,6 +92,12 @@ impl Functions {
             && (known.name_or_scope, known.script) == (name_or_scope, script)
         {
             return Some(known.function);
+        }
+        if self.by_shared.len() >= KNOWN_LIMIT {
+            self.by_shared.clear();
+        }
+        if self.facts.len() >= FUNCTION_LIMIT {
+            return None;
         }
         let facts = self.read(heap, shared, name_or_scope, script)?;
         let function = self.intern(facts);
@@ -208,18 +219,25 @@ impl Functions {
         if let Some(&known) = self.by_script.get(&(script, id)) {
             return Some(known);
         }
+        if self.by_script.len() >= KNOWN_LIMIT || self.scripts.len() >= KNOWN_LIMIT {
+            return None;
+        }
         let index = self.read_script(heap, script, id)?;
         self.by_script.insert((script, id), index);
         Some(index)
     }
 
     fn read_script(&mut self, heap: &mut Heap<'_>, script: u64, id: i64) -> Option<u32> {
-        let name = heap.field(script, 16)?;
-        let url = if heap.is_string(name) {
-            heap.string(name).unwrap_or_default()
-        } else {
-            String::new()
-        };
+        // A `//# sourceURL=` comment goes before the name, as in V8's own profiler. Since V8 11 the
+        // positions of lazily compiled functions come before it.
+        let source_url = if heap.layout.version.0 < 11 { 104 } else { 112 };
+        let url = [source_url, 16]
+            .into_iter()
+            .find_map(|at| {
+                let name = heap.field(script, at)?;
+                heap.is_string(name).then(|| heap.string(name))?
+            })
+            .unwrap_or_default();
         let source = heap.field(script, 8)?;
         let length = if heap.is_string(source) {
             heap.string_length(source).unwrap_or(0)
@@ -330,5 +348,5 @@ fn read_line_ends(heap: &mut Heap<'_>, source: u64) -> Option<Vec<u32>> {
 }
 
 fn line_ends(ends: impl Iterator<Item = usize>) -> Vec<u32> {
-    ends.map(|at| at as u32).collect()
+    ends.take(LINE_LIMIT).map(|at| at as u32).collect()
 }

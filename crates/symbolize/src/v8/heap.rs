@@ -13,7 +13,9 @@ const PAGE: u64 = 4096;
 const PAGE_LIMIT: usize = 4096;
 /// Longer strings are cut.
 const NAME_LIMIT: usize = 1024;
-/// How often a string may be made of other strings.
+/// How many parts of a string are put together.
+const PART_LIMIT: usize = 512;
+/// How many strings may stand in for one another.
 const STRING_DEPTH: usize = 32;
 
 /// A tagged pointer to a heap object.
@@ -162,8 +164,47 @@ impl Heap<'_> {
     /// The text of a string object, cut to a bearable length.
     pub(crate) fn string(&mut self, object: u64) -> Option<String> {
         let mut units = Vec::new();
-        self.append_string(object, 0, usize::MAX, &mut units, NAME_LIMIT, 0)?;
+        // A cons string is a tree of parts; one made to tire us out is cut.
+        let mut parts = vec![object];
+        for _ in 0..PART_LIMIT {
+            let Some(part) = parts.pop() else { break };
+            if units.len() >= NAME_LIMIT {
+                break;
+            }
+            let kind = self.type_of(part)?;
+            if kind < self.layout.first_nonstring_type && kind & 7 == 1 {
+                parts.push(self.field(part, 24)?);
+                parts.push(self.field(part, 16)?);
+                continue;
+            }
+            let (data, length, is_wide) = self.flat_string(part)?;
+            let length = length.min(NAME_LIMIT - units.len());
+            self.append_units(data, length, is_wide, &mut units)?;
+        }
         Some(String::from_utf16_lossy(&units))
+    }
+
+    fn append_units(
+        &mut self,
+        data: u64,
+        length: usize,
+        is_wide: bool,
+        units: &mut Vec<u16>,
+    ) -> Option<()> {
+        let mut bytes = vec![0; length * if is_wide { 2 } else { 1 }];
+        if !self.read(data, &mut bytes) {
+            return None;
+        }
+        if is_wide {
+            units.extend(
+                bytes
+                    .chunks_exact(2)
+                    .map(|pair| u16::from_ne_bytes([pair[0], pair[1]])),
+            );
+        } else {
+            units.extend(bytes.iter().map(|&byte| u16::from(byte)));
+        }
+        Some(())
     }
 
     /// Whether an object is a string.
@@ -181,6 +222,11 @@ impl Heap<'_> {
 
     /// Where the characters of a flat string are, and whether they take two bytes each.
     pub(crate) fn flat_string(&mut self, object: u64) -> Option<(u64, usize, bool)> {
+        self.flat_part(object, true)
+    }
+
+    /// `may_be_slice` is false for what a slice is a slice of: V8 never nests them.
+    fn flat_part(&mut self, object: u64, may_be_slice: bool) -> Option<(u64, usize, bool)> {
         let mut object = object;
         for _ in 0..STRING_DEPTH {
             let kind = self.type_of(object)?;
@@ -199,10 +245,10 @@ impl Heap<'_> {
                     let data = self.field(object, 24)?;
                     return Some((data, length, is_wide));
                 }
-                3 => {
+                3 if may_be_slice => {
                     let start = small_integer(self.field(object, 24)?)?;
                     let parent = self.field(object, 16)?;
-                    let (data, parent_length, is_wide) = self.flat_string(parent)?;
+                    let (data, parent_length, is_wide) = self.flat_part(parent, false)?;
                     let start = usize::try_from(start).ok()?;
                     if start.checked_add(length)? > parent_length {
                         return None;
@@ -223,48 +269,5 @@ impl Heap<'_> {
             }
         }
         None
-    }
-
-    fn append_string(
-        &mut self,
-        object: u64,
-        start: usize,
-        length: usize,
-        units: &mut Vec<u16>,
-        limit: usize,
-        depth: usize,
-    ) -> Option<()> {
-        if depth > STRING_DEPTH || units.len() >= limit {
-            return Some(());
-        }
-        let kind = self.type_of(object)?;
-        if kind >= self.layout.first_nonstring_type {
-            return None;
-        }
-        if kind & 7 == 1 {
-            let first = self.field(object, 16)?;
-            let second = self.field(object, 24)?;
-            self.append_string(first, 0, usize::MAX, units, limit, depth + 1)?;
-            return self.append_string(second, 0, usize::MAX, units, limit, depth + 1);
-        }
-        let (data, whole, is_wide) = self.flat_string(object)?;
-        let length = length
-            .min(whole.saturating_sub(start))
-            .min(limit - units.len());
-        let width = if is_wide { 2 } else { 1 };
-        let mut bytes = vec![0; length * width];
-        if !self.read(data.checked_add((start * width) as u64)?, &mut bytes) {
-            return None;
-        }
-        if is_wide {
-            units.extend(
-                bytes
-                    .chunks_exact(2)
-                    .map(|pair| u16::from_ne_bytes([pair[0], pair[1]])),
-            );
-        } else {
-            units.extend(bytes.iter().map(|&byte| u16::from(byte)));
-        }
-        Some(())
     }
 }

@@ -26,6 +26,8 @@ const RETURN_ADDRESS_WORDS: u64 = 12;
 const REGEXP_SEARCH_WORDS: u64 = 64;
 /// Offset of the source of a `JSRegExp` (seen in V8 9.4 to 14.6; not exported).
 const REGEXP_SOURCE: u64 = 32;
+/// How many functions are remembered by their bytecode.
+const KNOWN_LIMIT: usize = 1 << 20;
 /// How many frames are looked at before a layout is judged, and how many of them must be named.
 const JUDGED_AFTER: u64 = 300;
 const FITTING_SHARE: f64 = 0.5;
@@ -141,6 +143,9 @@ impl V8 {
 
     /// To be called before each batch of samples: memory is read anew.
     pub(crate) fn start_batch(&mut self) {
+        if self.by_bytecode.len() >= KNOWN_LIMIT {
+            self.by_bytecode.clear();
+        }
         self.heap.start_batch();
         self.codes.start_batch();
     }
@@ -552,5 +557,157 @@ impl Walk<'_, '_> {
             },
             None => self.named.push(NamedFrame::Raw(raw)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodespy_model::{ImageBytes, ImageRefused, JitFile, Mapping, Process};
+
+    /// A process whose memory is made of pointers into itself: every object has a map, most maps
+    /// are maps, types and lengths are whatever comes.
+    struct Hostile {
+        seed: u64,
+    }
+
+    const BASE: u64 = 0x10_0000;
+    const SIZE: u64 = 1 << 16;
+
+    impl Hostile {
+        fn word(&self, address: u64) -> u64 {
+            let mut state = (address / 8).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ self.seed;
+            state ^= state >> 29;
+            state = state.wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            state ^= state >> 32;
+            match state % 8 {
+                // The map of maps, which is its own map.
+                0..=2 => BASE | 1,
+                3 | 4 => (BASE + (state >> 8) % SIZE) & !7 | 1,
+                5 => (state >> 8 & 0xff) << 32,
+                6 => u64::from(self.type_at(state)) << 32,
+                _ => state,
+            }
+        }
+
+        fn type_at(&self, state: u64) -> u16 {
+            [
+                262, 261, 167, 245, 252, 191, 2066, 0, 1, 3, 5, 249, 2131, 159,
+            ][(state >> 16) as usize % 14]
+        }
+    }
+
+    impl Origin for Hostile {
+        fn read_memory(&self, _: u32, address: u64, buffer: &mut [u8]) -> usize {
+            if address < BASE - SIZE || address > BASE + 4 * SIZE {
+                return 0;
+            }
+            for (position, byte) in buffer.iter_mut().enumerate() {
+                let at = address + position as u64;
+                let word = if at & !7 == BASE {
+                    BASE | 1
+                } else {
+                    self.word(at & !7)
+                };
+                *byte = word.to_ne_bytes()[(at % 8) as usize];
+            }
+            buffer.len()
+        }
+
+        fn open_image(&self, _: &Mapping) -> Result<ImageBytes, ImageRefused> {
+            unreachable!("the heap walk opens no files")
+        }
+
+        fn open_debug_file(&self, _: u32, _: &[u8]) -> Option<std::fs::File> {
+            None
+        }
+
+        fn open_jit_file(&self, _: u32, _: Option<&Mapping>) -> Option<JitFile> {
+            None
+        }
+
+        fn describe(&self, _: u32) -> Option<Process> {
+            None
+        }
+
+        fn kernel_symbols(&self) -> Option<Box<dyn std::io::Read>> {
+            None
+        }
+    }
+
+    /// The constants of node 20, as far as they are asked for.
+    fn node20(name: &str) -> Option<i32> {
+        Some(match name {
+            "TaggedSize" => 8,
+            "type_JSFunction__JS_FUNCTION_TYPE" => 2066,
+            "class_JSFunction__shared__SharedFunctionInfo" => 24,
+            "class_SharedFunctionInfo__name_or_scope_info__Object" => 16,
+            "class_SharedFunctionInfo__script_or_debug_info__HeapObject" => 32,
+            "type_SharedFunctionInfo__SHARED_FUNCTION_INFO_TYPE" => 262,
+            "type_ScopeInfo__SCOPE_INFO_TYPE" => 261,
+            "type_Script__SCRIPT_TYPE" => 167,
+            "type_DebugInfo__DEBUG_INFO_TYPE" => 153,
+            "type_Code__CODE_TYPE" => 245,
+            "type_InstructionStream__INSTRUCTION_STREAM_TYPE" => 252,
+            "type_BytecodeArray__BYTECODE_ARRAY_TYPE" => 191,
+            "type_InterpreterData__INTERPRETER_DATA_TYPE" => 159,
+            "type_JSRegExp__JS_REG_EXP_TYPE" => 2131,
+            "type_FeedbackVector__FEEDBACK_VECTOR_TYPE" => 249,
+            "FirstNonstringType" => 128,
+            "scopeinfo_idx_first_vars" => 3,
+            "frametype_WasmFrame" => 4,
+            _ => return None,
+        })
+    }
+
+    #[test]
+    fn memory_that_lies_costs_neither_a_crash_nor_much_time() {
+        for seed in 0..8 {
+            let origin = Hostile { seed };
+            let layout = Layout::new((11, 3), &node20, vec![1; 3 * 180]).unwrap();
+            let mut v8 = V8::new(layout);
+            for round in 0..3u64 {
+                v8.start_batch();
+                let at =
+                    |offset: u64| (BASE + (seed * 811 + round * 4099 + offset * 8) % SIZE) & !7 | 1;
+                let walked: Vec<WalkedFrame> = (0..20)
+                    .map(|frame| WalkedFrame {
+                        frame: UnwoundFrame::Jit(BASE + frame * 1021 % SIZE),
+                        v8: Some(FrameSlots {
+                            frame_pointer: 0x7000_0000 + frame * 64,
+                            marker: at(frame),
+                            function: at(frame * 3),
+                            bytecode_array: at(frame * 5),
+                            bytecode_offset: at(frame * 7),
+                            feedback: at(frame * 11),
+                        }),
+                    })
+                    .collect();
+                let mut registers = Registers::default();
+                registers.0[Registers::STACK_POINTER] = 0x7000_0000;
+                let stack: Vec<u8> = (0..2048u64)
+                    .flat_map(|word| origin.word(word * 8).to_ne_bytes())
+                    .collect();
+                let sample = SampleView {
+                    pid: 1,
+                    origin: &origin,
+                    registers: &registers,
+                    stack: &stack,
+                };
+                let mut named = Vec::new();
+                v8.name(&sample, &walked, &mut named);
+                assert!(named.len() >= walked.len());
+            }
+        }
+    }
+
+    #[test]
+    fn pointer_compression_is_refused_with_a_sentence() {
+        let refused = Layout::new(
+            (14, 6),
+            &|name| (name == "TaggedSize").then_some(4),
+            Vec::new(),
+        );
+        assert!(refused.unwrap_err().contains("pointer compression"));
     }
 }
