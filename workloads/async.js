@@ -3,6 +3,8 @@
 // that awaits itself ten deep and goes on in microtasks, and sometimes within a for-await loop
 // (`consume`) over an async generator (`produce`).
 
+require('./truth').start();
+
 function compute(n) {
   let h = n | 0;
   for (let i = 0; i < 3000; i++) h = Math.imul(h ^ (h >>> 15), 0x2c1b3c6d) + i | 0;
@@ -39,7 +41,6 @@ async function turn() {
 const stop = Date.now() + Number(process.env.MS || 300000);
 (async function main() {
   for (let i = 0; i < 50; i++) await turn();
-  require('./truth').start();
   console.log('ready');
   while (Date.now() < stop) {
     await turn();

@@ -2,6 +2,8 @@
 // Right answer: everything runs in young closures that litter: `link`, `each` and `sift`. The scavenger
 // runs all the time and moves the closures while they are on the stack.
 
+require('./truth').start();
+
 function chain(depth) {
   const inner = depth > 0 ? chain(depth - 1) : null;
   return function link(n) {
@@ -20,7 +22,6 @@ function turn() {
 
 const stop = Date.now() + Number(process.env.MS || 300000);
 for (let i = 0; i < 20; i++) turn();
-require('./truth').start();
 console.log('ready');
 
 (function again() {

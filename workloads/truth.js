@@ -3,6 +3,9 @@
 // process runs V8's own profiler from now on and writes FILE as a .cpuprofile when SIGTERM comes.
 // `unixMinusMonotonic` (microseconds) is added, so that its samples can be laid beside another
 // profiler's.
+//
+// To be called first: until node 24 V8's profiler does not know code that was optimized before it
+// started, and blames the caller.
 
 const file = process.env.PROFILE;
 

@@ -5,9 +5,12 @@
 //! Where recording is not possible they say so and skip; `NODESPY_REQUIRE_LIVE=1` turns the skip
 //! into a failure.
 
+mod dump;
 mod errors;
 mod launch;
 mod manners;
+mod matrix;
+mod names;
 mod outputs;
 mod perf_agrees;
 mod processes;
@@ -15,6 +18,8 @@ mod recorded;
 mod shares;
 mod stacks;
 mod threads;
+mod top;
+mod truth;
 mod workload;
 
 use std::fs::File;

@@ -1,0 +1,56 @@
+//! Are the names right: functions of every kind, compared label by label with what V8's own
+//! profiler says of the same process at the same time.
+
+use super::live;
+use super::truth::compare;
+
+/// How far the two may be apart, in points, beyond what the number of samples can't tell.
+const POINTS: f64 = 5.0;
+
+fn expect_same(version: &str, workload: &str, seconds: &str) {
+    let Some(_live) = live() else { return };
+    let comparison = compare(version, workload, seconds);
+    eprintln!("{workload} on node {version}: {}", comparison.table());
+    comparison.expect_agreement(POINTS);
+}
+
+macro_rules! on_every_node {
+    ($($name:ident $version:literal)*) => {$(
+        mod $name {
+            #[test]
+            fn every_kind_of_function_has_the_label_v8_gives_it() {
+                super::expect_same($version, "names.js", "4");
+            }
+
+            #[test]
+            fn inlined_functions_have_the_time_v8_gives_them() {
+                super::expect_same($version, "inline.js", "2");
+            }
+
+            #[test]
+            fn sorting_json_and_regular_expressions_have_the_time_v8_gives_them() {
+                super::expect_same($version, "mix.js", "3");
+            }
+
+            #[test]
+            fn async_functions_have_the_time_v8_gives_them() {
+                super::expect_same($version, "async.js", "2");
+            }
+
+            #[test]
+            fn young_closures_have_the_time_v8_gives_them() {
+                super::expect_same($version, "gc.js", "3");
+            }
+        }
+    )*};
+}
+
+on_every_node! {
+    on_node_16 "16"
+    on_node_18 "18"
+    on_node_20 "20"
+    on_node_22 "22"
+    on_node_24 "24"
+    on_node_25 "25"
+    on_node_26 "26"
+}
