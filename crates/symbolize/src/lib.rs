@@ -12,6 +12,7 @@ mod address_map;
 mod classify;
 mod demangle;
 mod elf;
+pub mod fuzzing;
 mod image;
 mod jit;
 mod kernel;
@@ -19,7 +20,6 @@ mod resolve;
 mod unwind;
 mod v8;
 
-pub use jit::jitdump::parse_for_fuzzing as parse_jitdump_for_fuzzing;
 pub use jit::name::{JitKind, JitName};
-pub use jit::perf_map::parse_for_fuzzing as parse_perf_map_for_fuzzing;
 pub use resolve::{HeapSupport, Resolver, heap_support, resolve};
+pub use v8::parse_wasm_for_fuzzing;

@@ -72,7 +72,6 @@ enum RawFrame {
     Image(ImageId, u64),
     Jit(ProcessIndex, u64),
     Js(ProcessIndex, JsFrame),
-    Wasm,
     /// JavaScript that nobody could name.
     UnknownJs,
 }
@@ -495,11 +494,6 @@ impl Resolver {
                 self.notes.jit_frames += 1;
                 self.notes.jit_named[walked] += 1;
                 RawFrame::Js(process, frame)
-            }
-            NamedFrame::Wasm => {
-                self.notes.jit_frames += 1;
-                self.notes.jit_named[walked] += 1;
-                RawFrame::Wasm
             }
             NamedFrame::UnknownJs => {
                 self.notes.jit_frames += 1;

@@ -161,7 +161,7 @@ impl<'a> Clock<'a> {
 }
 
 /// Runs the parser on any bytes.
-pub fn parse_for_fuzzing(bytes: &[u8]) {
+pub(crate) fn parse_any(bytes: &[u8]) {
     let mut names = JitNames::new(NameSource::PerfMap);
     let wanted = [0x1000, 0x2000, 0x7fff_0000_0000];
     let _ = parse(bytes, &wanted, &[(5, 100)], &mut names);

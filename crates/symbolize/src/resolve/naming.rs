@@ -85,10 +85,6 @@ impl Naming {
             }
             RawFrame::Jit(process, address) => self.jit_frame(process, address, time, builder),
             RawFrame::Js(process, frame) => (js_frame(resolver, process, frame, builder), true),
-            RawFrame::Wasm => (
-                constant_frame(builder, "wasm-function[?]", Category::Wasm),
-                true,
-            ),
             RawFrame::UnknownJs => (
                 constant_frame(builder, "[unknown]", Category::Unknown),
                 true,
@@ -242,7 +238,6 @@ impl Naming {
                 };
                 Some(v8.functions.get(frame.function).name.clone())
             }
-            RawFrame::Wasm => Some("wasm-function[?]".to_owned()),
             RawFrame::UnknownJs => None,
         }
     }
@@ -329,6 +324,7 @@ fn js_frame(
         FunctionKind::JavaScript => category_of_file(&facts.url),
         FunctionKind::Builtin => Category::Builtin,
         FunctionKind::RegExp => Category::RegExp,
+        FunctionKind::Wasm => Category::Wasm,
     };
     builder.frame(FrameSpec {
         function: FunctionSpec {

@@ -40,6 +40,8 @@ pub(crate) enum FunctionKind {
     Builtin,
     /// A regular expression; the name is its pattern.
     RegExp,
+    /// A function of a WebAssembly module; the url is the module's.
+    Wasm,
 }
 
 /// A script's lines.
@@ -131,6 +133,18 @@ impl Functions {
             column: 0,
             script: None,
             kind: FunctionKind::RegExp,
+        })
+    }
+
+    /// The function of a WebAssembly module with this name.
+    pub(crate) fn of_wasm(&mut self, name: String, url: String) -> FunctionId {
+        self.intern(FunctionFacts {
+            name,
+            url,
+            line: 0,
+            column: 0,
+            script: None,
+            kind: FunctionKind::Wasm,
         })
     }
 

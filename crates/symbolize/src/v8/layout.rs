@@ -209,6 +209,10 @@ pub(crate) struct Layout {
     pub(crate) type_interpreter_data: u16,
     pub(crate) type_regexp: u16,
     pub(crate) type_feedback_vector: u16,
+    /// What scripts see of a WebAssembly module, and of an instance of one.
+    pub(crate) type_wasm_module: Option<u16>,
+    pub(crate) type_wasm_instance: Option<u16>,
+    pub(crate) script_native_module: u64,
     pub(crate) first_nonstring_type: u16,
     pub(crate) scope_first_variable: u64,
     pub(crate) code_start: CodeStart,
@@ -313,6 +317,13 @@ impl Layout {
             type_interpreter_data: kind("type_InterpreterData__INTERPRETER_DATA_TYPE")?,
             type_regexp: kind("type_JSRegExp__JS_REG_EXP_TYPE")?,
             type_feedback_vector: kind("type_FeedbackVector__FEEDBACK_VECTOR_TYPE")?,
+            type_wasm_module: optional_kind("type_WasmModuleObject__WASM_MODULE_OBJECT_TYPE"),
+            type_wasm_instance: optional_kind("type_WasmInstanceObject__WASM_INSTANCE_OBJECT_TYPE"),
+            script_native_module: need(&[
+                "class_Script__wasm_managed_native_module__Object",
+                "class_Script__wasm_managed_native_module__Tagged_Object_",
+            ])
+            .unwrap_or(80),
             first_nonstring_type: kind("FirstNonstringType")?,
             scope_first_variable: need(&["scopeinfo_idx_first_vars"])?,
             code_start,

@@ -13,12 +13,16 @@ pub(crate) use functions::FunctionKind;
 use functions::{FunctionId, Functions};
 use heap::{Heap, HeapCache, is_pointer, small_integer};
 pub(crate) use layout::Layout;
+use wasm::Wasm;
+pub use wasm_names::parse_for_fuzzing as parse_wasm_for_fuzzing;
 
 mod code;
 mod functions;
 mod heap;
 mod layout;
 mod positions;
+mod wasm;
+mod wasm_names;
 
 /// How many words above the stack pointer may hold the return address of a frameless builtin.
 const RETURN_ADDRESS_WORDS: u64 = 12;
@@ -35,7 +39,7 @@ const FITTING_SHARE: f64 = 0.5;
 const BYTECODE_OFFSET_REGISTER: usize = 9;
 const BYTECODE_ARRAY_REGISTER: usize = 12;
 
-/// A frame of JavaScript.
+/// A frame of JavaScript, or of WebAssembly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct JsFrame {
     pub(crate) function: FunctionId,
@@ -50,10 +54,8 @@ pub(crate) struct JsFrame {
 pub(crate) enum NamedFrame {
     /// Not JavaScript, or nothing is known of it.
     Raw(UnwoundFrame),
-    /// A function of JavaScript.
+    /// A function of JavaScript or WebAssembly.
     Js(JsFrame),
-    /// WebAssembly.
-    Wasm,
     /// JavaScript that could not be named.
     UnknownJs,
 }
@@ -64,6 +66,7 @@ pub(crate) struct V8 {
     pub(crate) layout: Layout,
     heap: HeapCache,
     codes: Codes,
+    wasm: Wasm,
     pub(crate) functions: Functions,
     /// Functions by their bytecode, learned from frames whose function could be read.
     by_bytecode: FastMap<u64, u64>,
@@ -107,6 +110,7 @@ impl V8 {
             layout,
             heap: HeapCache::default(),
             codes: Codes::default(),
+            wasm: Wasm::default(),
             functions: Functions::default(),
             by_bytecode: FastMap::default(),
             seen: 0,
@@ -148,6 +152,7 @@ impl V8 {
         }
         self.heap.start_batch();
         self.codes.start_batch();
+        self.wasm.start_batch();
     }
 
     /// Names the frames of a sample, leaf first.
@@ -169,6 +174,7 @@ impl V8 {
                 cache: &mut self.heap,
             },
             codes: &mut self.codes,
+            wasm: &mut self.wasm,
             functions: &mut self.functions,
             by_bytecode: &mut self.by_bytecode,
             sample,
@@ -189,6 +195,7 @@ impl V8 {
 struct Walk<'a, 'named> {
     heap: Heap<'a>,
     codes: &'a mut Codes,
+    wasm: &'a mut Wasm,
     functions: &'a mut Functions,
     by_bytecode: &'a mut FastMap<u64, u64>,
     sample: &'a SampleView<'a>,
@@ -202,14 +209,17 @@ impl Walk<'_, '_> {
             return;
         };
         let js = self.js_slots(slots);
+        if let UnwoundFrame::Jit(address) = walked.frame
+            && self.wasm_frame(address, slots, js.as_ref(), is_leaf)
+        {
+            return;
+        }
         match (walked.frame, is_leaf) {
             (UnwoundFrame::Jit(address), true) => self.jit_leaf(walked.frame, address, slots, js),
             (UnwoundFrame::Jit(address), false) => {
                 self.jit_caller(walked.frame, address, slots, js);
             }
-            (UnwoundFrame::Image(..), true) => {
-                self.builtin_leaf(walked.frame, slots.frame_pointer, js)
-            }
+            (UnwoundFrame::Image(..), true) => self.builtin_leaf(walked.frame, slots, js),
             (UnwoundFrame::Image(..), false) => self.builtin_caller(walked.frame, js),
         }
     }
@@ -430,7 +440,7 @@ impl Walk<'_, '_> {
                 );
                 self.named.push(NamedFrame::Raw(raw));
             }
-            (None, None) => self.push_foreign(raw, marker),
+            (None, None) => self.push_foreign(raw, slots),
         }
     }
 
@@ -463,13 +473,93 @@ impl Walk<'_, '_> {
     }
 
     /// Code that is no object of the heap: WebAssembly, or nothing of V8's.
-    fn push_foreign(&mut self, raw: UnwoundFrame, marker: u64) {
-        let is_wasm = marker == self.heap.layout.frame_wasm << 1;
-        self.named.push(if is_wasm {
-            NamedFrame::Wasm
+    fn push_foreign(&mut self, raw: UnwoundFrame, slots: &FrameSlots) {
+        if self.is_wasm(slots) {
+            let function = Wasm::unknown(&mut self.heap, self.functions, slots.function);
+            self.push_wasm(function, Tier::None);
         } else {
-            NamedFrame::Raw(raw)
+            self.named.push(NamedFrame::Raw(raw));
+        }
+    }
+
+    fn is_wasm(&self, slots: &FrameSlots) -> bool {
+        slots.marker == self.heap.layout.frame_wasm << 1
+    }
+
+    fn push_wasm(&mut self, function: FunctionId, tier: Tier) {
+        self.named.push(NamedFrame::Js(JsFrame {
+            function,
+            line: 0,
+            column: 0,
+            tier,
+            is_inlined: false,
+        }));
+    }
+
+    /// Names a frame of WebAssembly; false when it is none.
+    fn wasm_frame(
+        &mut self,
+        address: u64,
+        slots: &FrameSlots,
+        js: Option<&JsSlots>,
+        is_leaf: bool,
+    ) -> bool {
+        if js.is_some() && !is_leaf {
+            return false;
+        }
+        let instance = self.is_wasm(slots).then_some(slots.function);
+        let (heap, functions) = (&mut self.heap, &mut *self.functions);
+        let Some(found) = self.wasm.find(heap, functions, address, instance) else {
+            return false;
+        };
+        match found.function {
+            Some(function) => self.push_wasm(function, found.tier),
+            None if !is_leaf => return false,
+            None => {}
+        }
+        if !is_leaf {
+            return true;
+        }
+        // Before the first two instructions have set up the frame, at the very end, and in jump
+        // tables the frame is the caller's, and its address is on top of the stack.
+        let mut byte = [0];
+        let is_return = self.heap.read(address, &mut byte) && matches!(byte[0], 0xc2 | 0xc3);
+        let words = match address - found.start {
+            0 => 1,
+            1..=3 => 2,
+            _ if is_return || found.function.is_none() => 1,
+            _ => return true,
+        };
+        match js {
+            Some(js) => self.push_caller_of_frameless(js, words, slots.frame_pointer),
+            None => self.push_wasm_caller(words, slots),
+        }
+        true
+    }
+
+    /// Pushes the function of WebAssembly whose frame is at the frame pointer while a callee
+    /// without a frame of its own runs, if it is one.
+    fn push_wasm_caller(&mut self, words: u64, slots: &FrameSlots) {
+        if !self.is_wasm(slots) {
+            return;
+        }
+        let start = self.sample.registers.stack_pointer();
+        let found = (0..words)
+            .map(|word| start.saturating_add(word * 8))
+            .take_while(|&slot| slot < slots.frame_pointer)
+            .find_map(|slot| {
+                let address = self.sample.stack_word(slot)?.checked_sub(1)?;
+                let (heap, functions) = (&mut self.heap, &mut *self.functions);
+                let found = self
+                    .wasm
+                    .find(heap, functions, address, Some(slots.function))?;
+                Some((found.function?, found.tier))
+            });
+        let (function, tier) = found.unwrap_or_else(|| {
+            let function = Wasm::unknown(&mut self.heap, self.functions, slots.function);
+            (function, Tier::None)
         });
+        self.push_wasm(function, tier);
     }
 
     fn jit_leaf(
@@ -529,9 +619,11 @@ impl Walk<'_, '_> {
         }
     }
 
-    fn builtin_leaf(&mut self, raw: UnwoundFrame, frame_pointer: u64, js: Option<JsSlots>) {
+    fn builtin_leaf(&mut self, raw: UnwoundFrame, slots: &FrameSlots, js: Option<JsSlots>) {
         self.named.push(NamedFrame::Raw(raw));
-        let Some(js) = js else { return };
+        let Some(js) = js else {
+            return self.push_wasm_caller(RETURN_ADDRESS_WORDS, slots);
+        };
         if js.shared.is_some_and(|shared| self.is_builtin(shared)) {
             // The builtin's own frame: the next one is its caller's.
             return;
@@ -543,7 +635,7 @@ impl Walk<'_, '_> {
             let offset = registers[BYTECODE_OFFSET_REGISTER].checked_sub(data - 1);
             return self.push_interpreted(&js, offset);
         }
-        self.push_caller_of_frameless(&js, RETURN_ADDRESS_WORDS, frame_pointer);
+        self.push_caller_of_frameless(&js, RETURN_ADDRESS_WORDS, slots.frame_pointer);
     }
 
     fn builtin_caller(&mut self, raw: UnwoundFrame, js: Option<JsSlots>) {
