@@ -10,7 +10,8 @@ use nodespy_model::{
     Category, FrameIndex, Nanoseconds, Profile, Sample, StackIndex, Thread, ThreadRole, printable,
 };
 
-use crate::text::{Paint, keep_last_parts, keep_start, short_name, width_of};
+use crate::columns::{keep_last_parts, keep_start, short_name, width_of};
+use crate::text::Paint;
 use crate::wording::{self, count, counted};
 use crate::{DrawError, DrawOptions};
 
