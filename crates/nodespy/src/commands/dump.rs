@@ -8,7 +8,7 @@ use nodespy_capture::engines::snapshot::{
 use nodespy_capture::target::Target;
 use nodespy_capture::target::proc::{self, RunState};
 use nodespy_capture::{LiveOrigin, monotonic_now, unix_now};
-use nodespy_model::{About, Notes, Profile};
+use nodespy_model::{About, Event, Notes, Profile};
 use nodespy_symbolize::Resolver;
 use nodespy_view::DrawOptions;
 use nodespy_view::dump::{DumpedThread, draw_dump};
@@ -51,8 +51,11 @@ pub(crate) fn run(arguments: &DumpArgs) -> anyhow::Result<ExitCode> {
 fn resolve(snapshot: Snapshot, targets: &[Target]) -> Profile {
     let started = monotonic_now();
     let mut resolver = Resolver::new(Box::new(LiveOrigin::new()));
-    resolver.start_batch();
     for event in snapshot.events {
+        // What may be read of the heap is bounded by batch; each stack gets one of its own.
+        if matches!(event, Event::Sample(_)) {
+            resolver.start_batch();
+        }
         resolver.take(event);
     }
     let mut notes = Notes::default();

@@ -13,7 +13,7 @@ use crate::scratch::Scratch;
 const NOBODY: [&str; 3] = ["--reuid=65534", "--regid=65534", "--clear-groups"];
 
 /// A shell that only turns in a circle.
-fn busy_shell() -> Running {
+pub(super) fn busy_shell() -> Running {
     let mut command = Command::new("sh");
     command.args(["-c", "echo ready; while :; do :; done"]);
     Running::new(command)
@@ -87,7 +87,7 @@ fn an_output_of_unknown_kind_is_found_before_recording() {
 }
 
 /// Runs nodespy without any right, from a place where that user can reach it.
-fn run_as_nobody(scratch: &Scratch, arguments: &[&str]) -> Outcome {
+pub(super) fn run_as_nobody(scratch: &Scratch, arguments: &[&str]) -> Outcome {
     let copy = scratch.file("nodespy");
     fs::copy(env!("CARGO_BIN_EXE_nodespy"), &copy).unwrap();
     fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
