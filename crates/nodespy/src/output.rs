@@ -25,6 +25,15 @@ pub(crate) fn result(text: &str, stream: Stream) {
     }
 }
 
+/// Prints one more piece of a result that has no end; false when nobody reads it any more.
+pub(crate) fn stream(text: &str) -> bool {
+    let mut output = std::io::stdout().lock();
+    output
+        .write_all(text.as_bytes())
+        .and_then(|()| output.flush())
+        .is_ok()
+}
+
 /// Prints a line about what is going on.
 pub(crate) fn note(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");

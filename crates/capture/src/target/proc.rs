@@ -5,7 +5,7 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use nodespy_model::{FileIdentity, Mapping};
+use nodespy_model::{FileIdentity, Mapping, Nanoseconds};
 
 /// Bit of CAP_SYS_PTRACE.
 pub const CAP_SYS_PTRACE: u32 = 19;
@@ -230,6 +230,12 @@ pub fn run_state(pid: u32, tid: u32) -> Option<RunState> {
         'Z' | 'X' | 'x' => RunState::Ended,
         _ => RunState::Other,
     })
+}
+
+/// CPU time a thread has used; none when it is gone.
+pub fn thread_cpu_time(pid: u32, tid: u32) -> Option<Nanoseconds> {
+    let text = read_text(&path_of(pid, &format!("task/{tid}/schedstat")), 256)?;
+    text.split_whitespace().next()?.parse().ok()
 }
 
 /// What the kernel says of the system call a thread is in.

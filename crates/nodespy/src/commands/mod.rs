@@ -5,4 +5,5 @@ pub(crate) mod convert;
 pub(crate) mod dump;
 pub(crate) mod list;
 pub(crate) mod record;
+pub(crate) mod top;
 pub(crate) mod view;

@@ -1,0 +1,86 @@
+//! `nodespy top`: where the CPU time goes, live.
+//!
+//! One thread captures and names a slice of samples every second; this one adds the slices up and
+//! draws them, on a screen of its own in a terminal, else as plain lines.
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+use nodespy_capture::target::{Target, app_name, node_version};
+use nodespy_capture::{Interrupts, catch_interrupts};
+use nodespy_model::printable;
+
+use crate::cli::TopArgs;
+use crate::targets;
+use capture::Update;
+
+mod capture;
+mod lines;
+mod screen;
+mod state;
+mod table;
+mod terminal;
+mod totals;
+
+/// What is watched, in words.
+struct Subject {
+    title: String,
+    rate_hz: u32,
+    /// How long to go on; until the user quits when absent.
+    duration: Option<Duration>,
+    remarks: Vec<String>,
+}
+
+pub(crate) fn run(arguments: &TopArgs) -> anyhow::Result<ExitCode> {
+    let targets = targets::hold(&arguments.pid, arguments.any)?;
+    let title = title_of(&targets);
+    let interrupts = catch_interrupts();
+    let updates = capture::start(targets, arguments.rate);
+    // Whether attaching works is told before the screen is taken.
+    let remarks = match updates.recv()? {
+        Update::Started { remarks } => remarks,
+        Update::Failed(error) => return Err(error),
+        Update::Slice(_) | Update::Ended => Vec::new(),
+    };
+    let subject = Subject {
+        title,
+        rate_hz: arguments.rate,
+        duration: arguments.duration,
+        remarks,
+    };
+    show(arguments.lines, &subject, &updates, interrupts)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(
+    wants_lines: bool,
+    subject: &Subject,
+    updates: &Receiver<Update>,
+    interrupts: Interrupts,
+) -> anyhow::Result<()> {
+    let has_screen = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
+    if wants_lines || !has_screen {
+        lines::run(subject, updates, interrupts)
+    } else {
+        terminal::run(subject, updates, interrupts)
+    }
+}
+
+/// `app.js, node v20.20.2, pid 1234`.
+fn title_of(targets: &[Target]) -> String {
+    let Some(first) = targets.first() else {
+        return String::new();
+    };
+    let mut title = printable(&app_name(first.pid())).into_owned();
+    if let Some(version) = node_version(first.pid()) {
+        title.push_str(&format!(", node {}", printable(&version)));
+    }
+    let pids: Vec<String> = targets
+        .iter()
+        .map(|target| target.pid().to_string())
+        .collect();
+    let noun = if pids.len() == 1 { "pid" } else { "pids" };
+    format!("{title}, {noun} {}", pids.join(", "))
+}

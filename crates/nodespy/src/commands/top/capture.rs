@@ -1,0 +1,218 @@
+//! The thread that takes samples and names them, a slice every second.
+
+use std::collections::HashMap;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use nodespy_capture::engines::perf_events::{PerfOptions, PerfSession};
+use nodespy_capture::target::{Target, proc};
+use nodespy_capture::{LiveOrigin, monotonic_now};
+use nodespy_model::{
+    About, Category, Nanoseconds, Notes, Profile, Shares, ThreadRole, function_weights, shares,
+    without_internals,
+};
+use nodespy_symbolize::Resolver;
+
+/// How long a slice is.
+const SLICE: Nanoseconds = 1_000_000_000;
+
+/// What the capturing thread has to say.
+pub(super) enum Update {
+    /// Sampling has begun.
+    Started { remarks: Vec<String> },
+    /// Another second went by.
+    Slice(Slice),
+    /// Every target has ended.
+    Ended,
+    /// It can't start or go on.
+    Failed(anyhow::Error),
+}
+
+/// One second of samples, counted.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Slice {
+    pub(super) length: Nanoseconds,
+    pub(super) shares: Shares,
+    pub(super) functions: Vec<FunctionCount>,
+    pub(super) threads: Vec<ThreadUse>,
+    /// Samples lost since the start.
+    pub(super) lost: u64,
+    pub(super) js_frames: u64,
+    pub(super) js_frames_named: u64,
+}
+
+/// A function and how many samples it has.
+#[derive(Debug, Clone)]
+pub(super) struct FunctionCount {
+    pub(super) function: FunctionKey,
+    pub(super) category: Category,
+    pub(super) own: u64,
+    pub(super) total: u64,
+}
+
+/// What makes two functions of different slices the same.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub(super) struct FunctionKey {
+    pub(super) name: String,
+    pub(super) file: String,
+    pub(super) line: u32,
+}
+
+/// A thread and the CPU time it used.
+#[derive(Debug, Clone)]
+pub(super) struct ThreadUse {
+    pub(super) pid: u32,
+    pub(super) tid: u32,
+    pub(super) name: String,
+    pub(super) role: ThreadRole,
+    pub(super) cpu_time: Nanoseconds,
+}
+
+/// Starts to capture. The thread ends when nobody listens any more.
+pub(super) fn start(targets: Vec<Target>, rate_hz: u32) -> Receiver<Update> {
+    let (sender, updates) = channel();
+    std::thread::spawn(move || {
+        let last = match capture(&targets, rate_hz, &sender) {
+            Ok(()) => Update::Ended,
+            Err(error) => Update::Failed(error),
+        };
+        let _ = sender.send(last);
+    });
+    updates
+}
+
+fn capture(targets: &[Target], rate_hz: u32, sender: &Sender<Update>) -> anyhow::Result<()> {
+    let options = PerfOptions {
+        rate_hz,
+        include_kernel: true,
+        follow_children: false,
+        start_on_exec: false,
+        placebo: false,
+    };
+    let mut session = PerfSession::attach(targets, &options)?;
+    let remarks = session.remarks().to_vec();
+    let mut is_heard = sender.send(Update::Started { remarks }).is_ok();
+    let mut resolver = Resolver::new(Box::new(LiveOrigin::new()));
+    let mut threads = ThreadWatch::default();
+    threads.look(targets);
+    let mut started = monotonic_now();
+    while is_heard {
+        let left = (started + SLICE).saturating_sub(monotonic_now());
+        resolver.start_batch();
+        let timeout = Duration::from_nanos(left).max(Duration::from_millis(1));
+        session.drain(timeout, &mut |event| resolver.take(event))?;
+        let now = monotonic_now();
+        let has_ended = targets.iter().all(Target::has_ended);
+        if now < started + SLICE && !has_ended {
+            continue;
+        }
+        resolver.tick(now);
+        let profile = resolver.slice(About::default(), Notes::default(), started);
+        let slice = Slice {
+            length: now.saturating_sub(started),
+            lost: session.losses().samples,
+            threads: threads.measure(targets, &profile),
+            ..count(&profile)
+        };
+        started = now;
+        is_heard = sender.send(Update::Slice(slice)).is_ok();
+        if has_ended {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn count(profile: &Profile) -> Slice {
+    let shown = without_internals(profile);
+    let functions = function_weights(&shown, |_| true)
+        .into_iter()
+        .map(|weights| {
+            let function = shown.function(weights.function);
+            FunctionCount {
+                function: FunctionKey {
+                    name: shown.name_of(weights.function).to_owned(),
+                    file: shown.file_of(weights.function).to_owned(),
+                    line: function.line,
+                },
+                category: function.category,
+                own: weights.self_weight,
+                total: weights.total_weight,
+            }
+        })
+        .collect();
+    Slice {
+        shares: shares(profile, |_| true),
+        functions,
+        js_frames: profile.notes.jit_frames,
+        js_frames_named: profile.notes.jit_named.iter().sum(),
+        ..Default::default()
+    }
+}
+
+/// The CPU time of every thread, by the kernel's own account.
+#[derive(Debug, Default)]
+struct ThreadWatch {
+    known: HashMap<(u32, u32), KnownThread>,
+}
+
+#[derive(Debug, Clone)]
+struct KnownThread {
+    cpu_time: Nanoseconds,
+    name: String,
+    role: ThreadRole,
+}
+
+impl ThreadWatch {
+    /// Notes where every thread's clock stands; returns how far each went.
+    fn look(&mut self, targets: &[Target]) -> Vec<((u32, u32), Nanoseconds)> {
+        let mut went = Vec::new();
+        let mut alive = HashMap::new();
+        for pid in targets.iter().map(Target::pid) {
+            for tid in proc::threads(pid) {
+                let Some(cpu_time) = proc::thread_cpu_time(pid, tid) else {
+                    continue;
+                };
+                let known = self.known.remove(&(pid, tid));
+                let mut thread = known.unwrap_or_else(|| KnownThread {
+                    cpu_time: 0,
+                    name: proc::thread_name(pid, tid).unwrap_or_default(),
+                    role: match tid == pid {
+                        true => ThreadRole::Main,
+                        false => ThreadRole::Other,
+                    },
+                });
+                went.push(((pid, tid), cpu_time.saturating_sub(thread.cpu_time)));
+                thread.cpu_time = cpu_time;
+                alive.insert((pid, tid), thread);
+            }
+        }
+        self.known = alive;
+        went
+    }
+
+    /// What every thread used since the last look. Threads that were seen running get the name and
+    /// the role their stacks gave them.
+    fn measure(&mut self, targets: &[Target], profile: &Profile) -> Vec<ThreadUse> {
+        let went = self.look(targets);
+        for thread in &profile.threads {
+            let pid = profile.processes[thread.process.at()].pid;
+            if let Some(known) = self.known.get_mut(&(pid, thread.tid)) {
+                known.name.clone_from(&thread.name);
+                known.role = thread.role;
+            }
+        }
+        went.into_iter()
+            .filter_map(|((pid, tid), cpu_time)| {
+                let known = self.known.get(&(pid, tid))?;
+                Some(ThreadUse {
+                    pid,
+                    tid,
+                    name: known.name.clone(),
+                    role: known.role,
+                    cpu_time,
+                })
+            })
+            .collect()
+    }
+}

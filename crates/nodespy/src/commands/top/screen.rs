@@ -1,0 +1,226 @@
+//! The screen of `top`, drawn from what is to be shown. Made for 80 columns and 24 lines; on a
+//! smaller one the threads go first.
+
+use nodespy_model::{Category, ThreadRole, printable};
+use nodespy_view::columns::{keep_start, width_of};
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Paragraph;
+
+use super::Subject;
+use super::state::State;
+use super::table::{self, NUMBERS_COLUMNS, cells};
+use super::totals::{Sort, Sums};
+
+const MOST_THREADS: usize = 4;
+/// Threads that use less are only counted.
+const LEAST_CPU_PERCENT: f64 = 0.05;
+/// With fewer lines than this there is no room for threads.
+const LINES_WITH_THREADS: usize = 16;
+const KEYS: &str = "q quit  s self  t total  n name  w window  / filter  space pause  ? help";
+
+/// Draws everything.
+pub(super) fn draw(frame: &mut Frame<'_>, subject: &Subject, state: &mut State, has_color: bool) {
+    let area = frame.area();
+    let mut screen = Screen {
+        width: usize::from(area.width),
+        height: usize::from(area.height),
+        has_color,
+        lines: Vec::new(),
+    };
+    let sums = state.totals().sums(state.window);
+    screen.head(subject, state, &sums);
+    if state.shows_help {
+        screen.help(subject);
+    } else {
+        if screen.height >= LINES_WITH_THREADS {
+            screen.threads(&sums);
+        }
+        screen.functions(state, &sums);
+    }
+    let height = area.height.saturating_sub(1);
+    frame.render_widget(Paragraph::new(screen.lines), Rect { height, ..area });
+    let foot = Rect {
+        y: area.y + height,
+        height: area.height.min(1),
+        ..area
+    };
+    frame.render_widget(Paragraph::new(foot_of(state)), foot);
+}
+
+struct Screen {
+    width: usize,
+    height: usize,
+    has_color: bool,
+    lines: Vec<Line<'static>>,
+}
+
+impl Screen {
+    fn head(&mut self, subject: &Subject, state: &State, sums: &Sums) {
+        let status = match (state.is_paused(), state.has_ended) {
+            (true, _) => "paused",
+            (false, true) => "ended",
+            (false, false) => "",
+        };
+        let room = self.width.saturating_sub(width_of(status) + 1);
+        let title = keep_start(&format!("nodespy top  {}", subject.title), room);
+        let gap = " ".repeat(
+            self.width
+                .saturating_sub(width_of(&title) + width_of(status)),
+        );
+        self.lines.push(Line::from(vec![
+            Span::styled(title, bold()),
+            Span::raw(gap),
+            Span::styled(status, bold().add_modifier(Modifier::REVERSED)),
+        ]));
+        self.lines
+            .push(Line::raw(keep_start(&table::load(sums), self.width)));
+        let quality = table::quality(sums, subject.rate_hz, state.totals().lost, state.window);
+        self.lines.push(Line::raw(keep_start(&quality, self.width)));
+    }
+
+    fn threads(&mut self, sums: &Sums) {
+        self.lines.push(Line::default());
+        let threads = sums.threads();
+        let busy = threads
+            .iter()
+            .filter(|thread| thread.cpu_percent >= LEAST_CPU_PERCENT)
+            .count();
+        let shown = busy.clamp(1, MOST_THREADS).min(threads.len());
+        let names: Vec<String> = threads[..shown]
+            .iter()
+            .map(|thread| match thread.name.as_str() {
+                "" => "(unnamed)".to_owned(),
+                name => keep_start(&printable(name), 30),
+            })
+            .collect();
+        let name_width = names.iter().map(|name| width_of(name)).max().unwrap_or(0);
+        for (thread, name) in threads.iter().zip(&names) {
+            let filling = " ".repeat(name_width - width_of(name));
+            let role = match thread.role {
+                ThreadRole::Other => String::new(),
+                role => format!("{}, ", role.label()),
+            };
+            self.lines.push(Line::raw(format!(
+                "{:>6.1}%  {name}{filling}  {role}tid {}",
+                thread.cpu_percent, thread.tid
+            )));
+        }
+        if let Some(rest) = threads.get(shown..).filter(|rest| !rest.is_empty()) {
+            let cpu: f64 = rest.iter().map(|thread| thread.cpu_percent).sum();
+            let noun = if rest.len() == 1 { "thread" } else { "threads" };
+            let line = format!("{cpu:>6.1}%  {} more {noun}", rest.len());
+            self.lines.push(Line::raw(line));
+        }
+    }
+
+    fn functions(&mut self, state: &mut State, sums: &Sums) {
+        self.lines.push(Line::default());
+        self.lines.push(heading(state.sort));
+        let room = self.height.saturating_sub(self.lines.len() + 1);
+        let rows = state.totals().rows(state.window, state.sort, &state.filter);
+        let count = rows.len();
+        let scroll = state.scroll.min(count.saturating_sub(room));
+        let end = count.min(scroll + room);
+        let cells = cells(&rows[scroll..end], sums.shares.total(), self.width);
+        for cells in cells {
+            let name = Span::styled(cells.name, self.style_of(cells.category));
+            let place = Span::styled(format!("  {}", cells.place), dim());
+            self.lines
+                .push(Line::from(vec![Span::raw(cells.numbers), name, place]));
+        }
+        if count == 0 {
+            let why = match (sums.shares.total(), state.filter.as_str()) {
+                (0, _) => "no samples yet: the process is idle".to_owned(),
+                (_, filter) => format!("no function has {filter:?} in its name or file"),
+            };
+            let indent = " ".repeat(NUMBERS_COLUMNS);
+            self.lines
+                .push(Line::styled(format!("{indent}{why}"), dim()));
+        }
+        state.scroll = scroll;
+    }
+
+    fn help(&mut self, subject: &Subject) {
+        let keys = [
+            ("s, t, n", "sort by self, total or name"),
+            ("w", "the last 10 seconds, or everything since the start"),
+            (
+                "/",
+                "show functions with a text in their name or file; Esc: all",
+            ),
+            ("space", "hold the picture; sampling goes on"),
+            ("↑ ↓ PgUp PgDn", "scroll"),
+            ("q, Ctrl-C", "quit"),
+        ];
+        self.lines.push(Line::default());
+        for (key, meaning) in keys {
+            self.lines.push(Line::from(vec![
+                Span::styled(format!("  {key:<15}"), bold()),
+                Span::raw(meaning),
+            ]));
+        }
+        self.lines.push(Line::default());
+        let words = [
+            "  self    share of the samples in the function itself",
+            "  total   share of the samples in it or in what it calls",
+            "  CPU     by the kernel's account: 100 % is one core",
+        ];
+        self.lines.extend(words.map(Line::raw));
+        for remark in &subject.remarks {
+            self.lines.push(Line::raw(format!("  note: {remark}")));
+        }
+    }
+
+    fn style_of(&self, category: Category) -> Style {
+        if !self.has_color {
+            return Style::default();
+        }
+        let color = match category {
+            Category::App | Category::Wasm | Category::RegExp => Color::Green,
+            Category::Dependency => Color::Magenta,
+            Category::NodeCore | Category::Builtin => Color::Cyan,
+            Category::Gc => Color::Red,
+            Category::Native | Category::Kernel => Color::Yellow,
+            _ => return dim(),
+        };
+        Style::default().fg(color)
+    }
+}
+
+/// The heading of the functions, the column they are sorted by marked.
+fn heading(sort: Sort) -> Line<'static> {
+    let marked = |text: &'static str, is_sorted: bool| match is_sorted {
+        true => Span::styled(text, bold().add_modifier(Modifier::UNDERLINED)),
+        false => Span::styled(text, dim()),
+    };
+    Line::from(vec![
+        Span::raw("   "),
+        marked("self", sort == Sort::Own),
+        Span::raw("   "),
+        marked("total", sort == Sort::Total),
+        Span::raw("  "),
+        marked("function", sort == Sort::Name),
+    ])
+}
+
+fn foot_of(state: &State) -> Line<'static> {
+    match (state.is_typing, state.filter.as_str()) {
+        (true, filter) => Line::raw(format!("/{}█", printable(filter))),
+        (false, "") => Line::styled(KEYS, dim()),
+        (false, filter) => Line::from(vec![
+            Span::styled(format!("/{}", printable(filter)), bold()),
+            Span::styled("  (Esc: all functions)", dim()),
+        ]),
+    }
+}
+
+fn bold() -> Style {
+    Style::default().add_modifier(Modifier::BOLD)
+}
+
+fn dim() -> Style {
+    Style::default().add_modifier(Modifier::DIM)
+}

@@ -1,0 +1,146 @@
+//! The words and columns that the screen and the plain lines share.
+
+use nodespy_model::{Category, printable};
+use nodespy_view::columns::{keep_last_parts, keep_start, short_name, width_of};
+
+use super::totals::{FunctionRow, Sums, Window};
+use crate::output::grouped;
+
+/// What two numbers and the gaps take before the name of a function.
+pub(super) const NUMBERS_COLUMNS: usize = 17;
+/// Names and places share what is left; a name gets no more than this.
+const WIDEST_NAME: usize = 60;
+
+/// A function, ready to be shown.
+pub(super) struct Cells {
+    pub(super) numbers: String,
+    /// Filled up to the width of its column.
+    pub(super) name: String,
+    pub(super) place: String,
+    pub(super) category: Category,
+}
+
+/// The cells of some functions, for lines of `width` columns.
+pub(super) fn cells(rows: &[FunctionRow<'_>], samples: u64, width: usize) -> Vec<Cells> {
+    let room = width.saturating_sub(NUMBERS_COLUMNS + 2);
+    let names: Vec<String> = rows
+        .iter()
+        .map(|row| short_name(&printable(&row.key.name)))
+        .collect();
+    let places: Vec<String> = rows.iter().map(place_of).collect();
+    let longest = |texts: &[String]| texts.iter().map(|text| width_of(text)).max().unwrap_or(0);
+    // Each gets what it needs when there is room for both, else at least half.
+    let name_width = longest(&names)
+        .min(WIDEST_NAME)
+        .min(room.saturating_sub(longest(&places).min(room / 2)));
+    rows.iter()
+        .zip(names.iter().zip(&places))
+        .map(|(row, (name, place))| {
+            // A name of C++ tells most at its end, one of JavaScript at its start.
+            let name = match name.contains("::") {
+                true => keep_last_parts(name, "::", name_width.max(1)),
+                false => keep_start(name, name_width.max(1)),
+            };
+            let filling = " ".repeat(name_width.saturating_sub(width_of(&name)));
+            Cells {
+                numbers: format!(
+                    "{:>6.1}%{:>7.1}%  ",
+                    percent(row.own, samples),
+                    percent(row.total, samples)
+                ),
+                name: format!("{name}{filling}"),
+                place: keep_last_parts(place, "/", room.saturating_sub(name_width).max(1)),
+                category: row.category,
+            }
+        })
+        .collect()
+}
+
+/// File and line of JavaScript, the module of native code.
+fn place_of(row: &FunctionRow<'_>) -> String {
+    let file = printable(&row.key.file);
+    match row.category {
+        Category::App | Category::Dependency | Category::NodeCore if !file.is_empty() => {
+            match row.key.line {
+                0 => file.into_owned(),
+                line => format!("{file}:{line}"),
+            }
+        }
+        Category::Native | Category::Unknown if !file.is_empty() => {
+            file.rsplit('/').next().unwrap_or_default().to_owned()
+        }
+        category => category.label().to_owned(),
+    }
+}
+
+/// `part` of `whole`, 0 to 100.
+fn percent(part: u64, whole: u64) -> f64 {
+    part as f64 * 100.0 / whole.max(1) as f64
+}
+
+/// `CPU 99 % of a core   JS 97.0 %   GC 1.0 %   native 1.0 %   kernel 1.0 %`.
+pub(super) fn load(sums: &Sums) -> String {
+    let shares = &sums.shares;
+    let whole = shares.total();
+    let parts = [
+        (shares.javascript, "JS"),
+        (shares.gc, "GC"),
+        (shares.native, "native"),
+        (shares.kernel, "kernel"),
+        (shares.unknown, "unknown"),
+    ];
+    let mut text = format!("CPU {:.0} % of a core", sums.cpu_percent());
+    for (weight, name) in parts {
+        // The first two are always there: they are what one looks for.
+        if weight > 0 || (whole > 0 && matches!(name, "JS" | "GC")) {
+            text.push_str(&format!("   {name} {:.1} %", percent(weight, whole)));
+        }
+    }
+    text
+}
+
+/// `990 samples at 99 Hz, 0 lost, last 10 s`.
+pub(super) fn quality(sums: &Sums, rate_hz: u32, lost: u64, window: Window) -> String {
+    let mut text = format!(
+        "{} samples at {rate_hz} Hz, {} lost",
+        grouped(sums.shares.total()),
+        grouped(lost)
+    );
+    if sums.unnamed_percent() >= 0.05 {
+        text.push_str(&format!(", {:.1} % of JS unnamed", sums.unnamed_percent()));
+    }
+    let seconds = sums.length as f64 / 1e9;
+    text.push_str(&match window {
+        Window::Last => format!(", last {seconds:.0} s"),
+        Window::SinceStart => format!(", since start ({seconds:.0} s)"),
+    });
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::capture::FunctionKey;
+    use super::*;
+
+    #[test]
+    fn a_row_fits_its_line_and_keeps_the_line_number() {
+        let key = FunctionKey {
+            name: "aRatherLongNameOfAFunctionThatNobodyCanReadInOneGo".to_owned(),
+            file: "/srv/app/with/many/folders/in/its/path/handlers.js".to_owned(),
+            line: 1234,
+        };
+        let row = FunctionRow {
+            key: &key,
+            category: Category::App,
+            own: 1,
+            total: 3,
+        };
+        for width in [40, 60, 80, 200] {
+            let cells = cells(std::slice::from_ref(&row), 4, width);
+            let line = format!("{}{}  {}", cells[0].numbers, cells[0].name, cells[0].place);
+            assert!(width_of(&line) <= width, "{width}: {line}");
+            assert!(line.ends_with(":1234"), "{line}");
+            assert!(line.contains("25.0%") && line.contains("75.0%"), "{line}");
+        }
+    }
+}

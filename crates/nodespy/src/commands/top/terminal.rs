@@ -1,0 +1,92 @@
+//! The terminal: taken, drawn on, and given back whatever happens.
+
+use std::io;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use nodespy_capture::Interrupts;
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event};
+
+use super::capture::Update;
+use super::state::{Next, State};
+use super::{Subject, screen};
+use crate::output::{self, Stream};
+
+/// How long we wait for a key before looking for a new slice.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// The terminal while it is ours. Given back when dropped; on a panic, in any thread, a hook does
+/// so before the message is printed.
+struct Taken(DefaultTerminal);
+
+impl Taken {
+    fn take() -> io::Result<Self> {
+        ratatui::try_init().map(Self).inspect_err(|_| {
+            // It may have got half way.
+            ratatui::restore();
+        })
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        ratatui::restore();
+    }
+}
+
+pub(super) fn run(
+    subject: &Subject,
+    updates: &Receiver<Update>,
+    interrupts: Interrupts,
+) -> anyhow::Result<()> {
+    let has_color = output::has_color(Stream::Standard);
+    let mut terminal = Taken::take().context("cannot use the terminal; try --lines")?;
+    let mut state = State::default();
+    let started = Instant::now();
+    let mut is_stale = true;
+    while interrupts.count() == 0 && subject.duration.is_none_or(|most| started.elapsed() < most) {
+        is_stale |= take_updates(updates, &mut state)?;
+        if is_stale {
+            terminal
+                .0
+                .draw(|frame| screen::draw(frame, subject, &mut state, has_color))?;
+            is_stale = false;
+        }
+        match wait_for_event()? {
+            Some(Event::Key(key)) if state.press(key) == Next::Quit => break,
+            Some(_) => is_stale = true,
+            None => {}
+        }
+    }
+    Ok(())
+}
+
+/// Takes what the capturing thread has sent; returns whether there was anything.
+fn take_updates(updates: &Receiver<Update>, state: &mut State) -> anyhow::Result<bool> {
+    let mut is_new = false;
+    loop {
+        match updates.try_recv() {
+            Ok(Update::Slice(slice)) => state.add(slice),
+            Ok(Update::Failed(error)) => return Err(error),
+            // What was seen stays on the screen until the user quits.
+            Ok(Update::Ended) => state.has_ended = true,
+            Ok(Update::Started { .. }) => {}
+            Err(TryRecvError::Empty) => return Ok(is_new),
+            Err(TryRecvError::Disconnected) if state.has_ended => return Ok(is_new),
+            Err(TryRecvError::Disconnected) => anyhow::bail!("the capturing thread ended"),
+        }
+        is_new = true;
+    }
+}
+
+/// Waits a moment for a key or another size.
+fn wait_for_event() -> io::Result<Option<Event>> {
+    let is_ready = match event::poll(LOOK) {
+        // A signal: the caller looks whether it was one to stop.
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => false,
+        is_ready => is_ready?,
+    };
+    is_ready.then(event::read).transpose()
+}

@@ -1,0 +1,207 @@
+//! `nodespy top`: on a screen of 80 columns and 24 lines that tmux keeps, and as plain lines.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use super::live;
+use super::workload::{Running, Workload, children_of};
+use crate::run::{DEADLINE, run_nodespy, signal};
+
+/// What the shell prints when nodespy has ended and the terminal is as it was.
+const RESTORED: &str = "terminal: icanon echo";
+
+/// A terminal that runs one command; gone, with everything in it, when dropped.
+struct Terminal {
+    socket: String,
+}
+
+impl Terminal {
+    /// Watches a process; none where there is no tmux.
+    fn watching(target: &Running) -> Option<Self> {
+        if Command::new("tmux").arg("-V").output().is_err() {
+            let is_required =
+                std::env::var_os("NODESPY_REQUIRE_LIVE").is_some_and(|value| value == "1");
+            assert!(!is_required, "NODESPY_REQUIRE_LIVE=1, but there is no tmux");
+            eprintln!("skipped: there is no tmux");
+            return None;
+        }
+        let terminal = Self {
+            socket: format!("nodespy-it-{}", target.pid()),
+        };
+        let command = format!(
+            "'{}' top -p {}; printf 'terminal:'; stty -a | tr ' ' '\\n' | tr -d ';' | \
+             grep -xE -- '-?(icanon|echo)' | tr '\\n' ' ' | sed 's/^/ /'; sleep 300",
+            env!("CARGO_BIN_EXE_nodespy"),
+            target.pid()
+        );
+        terminal.tmux(&["new-session", "-d", "-x", "80", "-y", "24", &command]);
+        Some(terminal)
+    }
+
+    fn tmux(&self, arguments: &[&str]) -> String {
+        let output = Command::new("tmux")
+            .args(["-f", "/dev/null", "-L", &self.socket])
+            .args(arguments)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "tmux {arguments:?}: {output:?}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    fn press(&self, keys: &[&str]) {
+        let mut arguments = vec!["send-keys"];
+        arguments.extend(keys);
+        self.tmux(&arguments);
+    }
+
+    fn screen(&self) -> String {
+        self.tmux(&["capture-pane", "-p"])
+    }
+
+    /// Waits until the screen is as it should be.
+    #[track_caller]
+    fn expect(&self, what: &str, is_there: impl Fn(&str) -> bool) -> String {
+        let until = Instant::now() + DEADLINE;
+        loop {
+            let screen = self.screen();
+            if is_there(&screen) {
+                return screen;
+            }
+            assert!(Instant::now() < until, "never {what}:\n{screen}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// nodespy itself, the child of the shell in the terminal.
+    fn nodespy(&self) -> u32 {
+        let shell = self.tmux(&["display-message", "-p", "#{pane_pid}"]);
+        let children = children_of(shell.trim().parse().unwrap());
+        assert_eq!(children.len(), 1, "{children:?}");
+        children[0]
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = Command::new("tmux")
+            .args(["-L", &self.socket, "kill-server"])
+            .status();
+    }
+}
+
+/// The functions on a screen, from the first row.
+fn functions(screen: &str) -> Vec<&str> {
+    screen
+        .lines()
+        .skip_while(|line| !line.contains("self   total  function"))
+        .skip(1)
+        .take_while(|line| !line.trim().is_empty())
+        .filter_map(|line| line.split_whitespace().nth(2))
+        .collect()
+}
+
+fn first_is(name: &str) -> impl Fn(&str) -> bool {
+    move |screen| functions(screen).first() == Some(&name)
+}
+
+#[test]
+fn the_hot_function_is_the_first_row_and_keys_work() {
+    let Some(_live) = live() else { return };
+    let target = Workload::new("split.js").start();
+    let Some(terminal) = Terminal::watching(&target) else {
+        return;
+    };
+    let screen = terminal.expect("hot on top", first_is("seventyPercent"));
+    let pid = format!("pid {}", target.pid());
+    for text in [&pid, "split.js:9", "GC ", "lost", "main, tid", "q quit"] {
+        assert!(screen.contains(text), "no {text:?} in\n{screen}");
+    }
+    assert!(functions(&screen).contains(&"thirtyPercent"), "{screen}");
+
+    terminal.press(&["/", "t", "h", "i", "r", "t", "y", "Enter"]);
+    terminal.expect("filtered", |screen| functions(screen) == ["thirtyPercent"]);
+    terminal.press(&["Escape"]);
+    terminal.expect("unfiltered", first_is("seventyPercent"));
+    terminal.press(&["n"]);
+    terminal.expect("sorted by name", |screen| {
+        let names = functions(screen);
+        names.len() > 3 && names.is_sorted()
+    });
+    terminal.press(&["s", "w"]);
+    terminal.expect("since start", |screen| screen.contains("since start"));
+    terminal.press(&["?"]);
+    terminal.expect("help", |screen| screen.contains("hold the picture"));
+    terminal.press(&["?", "Space"]);
+    terminal.expect("paused", |screen| screen.contains("paused"));
+
+    terminal.press(&["q"]);
+    let screen = terminal.expect("restored", |screen| screen.contains(RESTORED));
+    assert!(!screen.contains("nodespy top"), "{screen}");
+}
+
+#[test]
+fn another_size_is_drawn_anew() {
+    let Some(_live) = live() else { return };
+    let target = Workload::new("split.js").start();
+    let Some(terminal) = Terminal::watching(&target) else {
+        return;
+    };
+    terminal.expect("hot on top", first_is("seventyPercent"));
+    for (width, height) in [("120", "40"), ("44", "10"), ("80", "24")] {
+        terminal.tmux(&["resize-window", "-x", width, "-y", height]);
+        let height: usize = height.parse().unwrap();
+        let screen = terminal.expect("of the new size", |screen| {
+            let lines: Vec<&str> = screen.lines().collect();
+            lines.len() == height
+                && lines[height - 1].starts_with("q quit")
+                && functions(screen)
+                    .first()
+                    .is_some_and(|name| name.starts_with("seventyP"))
+        });
+        let width: usize = width.parse().unwrap();
+        let is_inside = screen.lines().all(|line| line.chars().count() <= width);
+        assert!(is_inside, "{screen}");
+        // The line number is what is kept when a place is too long.
+        assert!(screen.contains("split.js:9") || width < 80, "{screen}");
+    }
+    terminal.press(&["C-c"]);
+    terminal.expect("restored", |screen| screen.contains(RESTORED));
+}
+
+#[test]
+fn a_signal_gives_the_terminal_back_and_the_end_of_the_target_is_told() {
+    let Some(_live) = live() else { return };
+    let target = Workload::new("split.js").start();
+    let Some(terminal) = Terminal::watching(&target) else {
+        return;
+    };
+    terminal.expect("hot on top", first_is("seventyPercent"));
+    let nodespy = terminal.nodespy();
+    signal(target.pid(), "KILL");
+    terminal.expect("ended", |screen| screen.contains("ended"));
+    signal(nodespy, "TERM");
+    let screen = terminal.expect("restored", |screen| screen.contains(RESTORED));
+    assert!(!screen.contains("nodespy top"), "{screen}");
+}
+
+#[test]
+fn without_a_terminal_tables_are_printed() {
+    let Some(_live) = live() else { return };
+    let target = Workload::new("split.js").start();
+    let outcome = run_nodespy(&["top", "-p", &target.pid_text(), "-d", "3"]);
+    outcome.expect_code(0);
+    let tables: Vec<&str> = outcome.stdout.split("\n\n").collect();
+    let names = functions(tables[0]);
+    assert_eq!(names.first(), Some(&"seventyPercent"), "{outcome}");
+    assert!(!outcome.stdout.contains('\x1b'), "{outcome}");
+}
+
+#[test]
+fn what_cannot_be_watched_is_said_before_the_screen_is_taken() {
+    let Some(_live) = live() else { return };
+    run_nodespy(&["top", "-p", "999999999"]).expect_code(4);
+    run_nodespy(&["top"]).expect_code(2);
+    let shell = super::errors::busy_shell();
+    let outcome = run_nodespy(&["top", "-p", &shell.pid_text()]);
+    outcome.expect_code(1).expect_stderr(&["--any"]);
+}
