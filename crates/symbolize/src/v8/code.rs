@@ -234,21 +234,24 @@ impl Codes {
         (code.start == expected).then_some(code)
     }
 
-    /// The functions an instruction belongs to, the innermost first.
+    /// Where in its script an instruction of baseline code came from.
+    pub(crate) fn baseline_place(
+        &mut self,
+        heap: &mut Heap<'_>,
+        code: &Code,
+        address: u64,
+    ) -> Option<u32> {
+        let tables = self.tables(heap, code);
+        baseline_offset(heap, &tables, address.saturating_sub(code.start))
+    }
+
+    /// The functions an instruction of optimized code belongs to, the innermost first.
     pub(crate) fn places(&mut self, heap: &mut Heap<'_>, code: &Code, address: u64) -> Vec<Place> {
         let tables = self.tables(heap, code);
         let Some(shared) = code_function(heap, code) else {
             return Vec::new();
         };
         let offset = address.saturating_sub(code.start);
-        if code.kind == CodeKind::Baseline {
-            let source = baseline_offset(heap, &tables, offset);
-            return vec![Place {
-                shared,
-                offset: source,
-                is_inlined: false,
-            }];
-        }
         let position = position_at(&tables.positions, offset, heap.layout.positions);
         inlined_places(heap, code, &tables, position, shared)
     }

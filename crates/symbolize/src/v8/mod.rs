@@ -14,7 +14,7 @@ use functions::{FunctionId, Functions};
 use heap::{Heap, HeapCache, is_pointer, small_integer};
 pub(crate) use layout::Layout;
 use wasm::Wasm;
-pub use wasm_names::parse_for_fuzzing as parse_wasm_for_fuzzing;
+pub(crate) use wasm_names::parse_any as parse_any_wasm;
 
 mod code;
 mod functions;
@@ -346,21 +346,23 @@ impl Walk<'_, '_> {
 
     /// Pushes the functions an instruction of compiled code belongs to.
     fn push_compiled(&mut self, code: &Code, address: u64, js: Option<&JsSlots>) {
-        let mut places = self.codes.places(&mut self.heap, code, address);
-        if code.kind == CodeKind::Baseline {
+        let places = if code.kind == CodeKind::Baseline {
+            // Baseline code does not know its function, only its bytecode.
             let shared = js
                 .and_then(|js| js.shared)
                 .or_else(|| self.shared_of_baseline(code));
-            let offset = places.first().and_then(|place| place.offset);
-            places = shared
+            let offset = self.codes.baseline_place(&mut self.heap, code, address);
+            shared
                 .map(|shared| Place {
                     shared,
                     offset,
                     is_inlined: false,
                 })
                 .into_iter()
-                .collect();
-        }
+                .collect()
+        } else {
+            self.codes.places(&mut self.heap, code, address)
+        };
         if places.is_empty() {
             match js.and_then(|js| js.shared) {
                 Some(shared) => self.push_js(shared, None, code.kind.tier(), false),
