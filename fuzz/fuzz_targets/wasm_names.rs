@@ -2,5 +2,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    nodespy_symbolize::parse_wasm_for_fuzzing(bytes);
+    nodespy_symbolize::fuzzing::wasm_names(bytes);
 });

@@ -37,6 +37,11 @@ pub fn elf(bytes: &[u8]) {
     }
 }
 
+/// Reads the names of a WebAssembly module.
+pub fn wasm_names(bytes: &[u8]) {
+    crate::v8::parse_any_wasm(bytes);
+}
+
 /// Reads the kernel's symbol table.
 pub fn kallsyms(bytes: &[u8]) {
     let symbols = KernelSymbols::read(Box::new(std::io::Cursor::new(bytes.to_vec())));

@@ -22,4 +22,3 @@ mod v8;
 
 pub use jit::name::{JitKind, JitName};
 pub use resolve::{HeapSupport, Resolver, heap_support, resolve};
-pub use v8::parse_wasm_for_fuzzing;
