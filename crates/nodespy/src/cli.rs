@@ -166,7 +166,13 @@ Examples:
   nodespy top -p 1234 -d 10 --lines    a table every two seconds, for ten seconds")]
 pub(crate) struct TopArgs {
     /// Processes to watch, separated by commas
-    #[arg(short, long, value_name = "PID", value_delimiter = ',', required = true)]
+    #[arg(
+        short,
+        long,
+        value_name = "PID",
+        value_delimiter = ',',
+        required = true
+    )]
     pub(crate) pid: Vec<u32>,
     /// Samples per second and thread
     #[arg(short = 'F', long, visible_short_alias = 'r', value_name = "HZ", default_value_t = 99, value_parser = clap::value_parser!(u32).range(1..=10_000))]

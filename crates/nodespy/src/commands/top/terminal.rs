@@ -15,7 +15,7 @@ use super::{Subject, screen};
 use crate::output::{self, Stream};
 
 /// How long we wait for a key before looking for a new slice.
-const LOOK: Duration = Duration::from_millis(100);
+const LOOK: Duration = Duration::from_millis(250);
 
 /// The terminal while it is ours. Given back when dropped; on a panic, in any thread, a hook does
 /// so before the message is printed.

@@ -101,8 +101,14 @@ fn dump_in(target: &mut Running, arguments: &[&str], function: &str) -> Value {
 fn expect_stuck(major: &str, arguments: &[&str]) {
     let Some(_live) = live() else { return };
     let mut target = Workload::new("stuck.js").on(major).start();
-    let found = dump_in(&mut target, arguments, "spinForever");
+    let mut found = dump_in(&mut target, arguments, "spinForever");
     expect_it_runs_on(&target);
+    // The line in baseline code of V8 9.4 is not known (issue 3); soon the loop is optimized.
+    let until = Instant::now() + DEADLINE;
+    while major == "16" && frame(&threads(&found)[0], "spinForever")["tier"] != "optimized" {
+        assert!(Instant::now() < until, "never optimized: {found:#}");
+        found = dump_in(&mut target, arguments, "spinForever");
+    }
     let main = &threads(&found)[0];
     assert_eq!(main["role"], "main");
     assert_eq!(main["activity"], "running", "{main:#}");
