@@ -88,7 +88,7 @@ struct Cached {
 }
 
 /// The code seen in a process.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Codes {
     known: BTreeMap<u64, Cached>,
     /// Addresses without code, in this batch.
@@ -99,6 +99,20 @@ pub(crate) struct Codes {
     /// How many bytes and headers may still be looked at in this batch.
     search_bytes_left: u64,
     headers_left: u32,
+}
+
+impl Default for Codes {
+    /// Ready for a batch: a process may turn up in the middle of one.
+    fn default() -> Self {
+        Self {
+            known: BTreeMap::new(),
+            nothing: FastSet::default(),
+            batch: 0,
+            header_maps: Vec::new(),
+            search_bytes_left: BATCH_SEARCH_BYTES,
+            headers_left: BATCH_HEADERS,
+        }
+    }
 }
 
 impl Codes {
