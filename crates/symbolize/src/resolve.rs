@@ -4,6 +4,8 @@
 //! Names are given at the end, when the files that name JIT code are complete. A frame is
 //! attributed to the mapping in force when its sample was taken.
 
+use std::rc::Rc;
+
 use nodespy_model::{
     About, Contents, Event, FastMap, Frame, FrameIndex, FrameSpec, FunctionSpec, JitFile, Mapping,
     NameSource, Nanoseconds, Notes, Origin, Process, ProcessIndex, Profile, ProfileBuilder,
@@ -13,6 +15,7 @@ use nodespy_model::{
 use crate::address_map::{AddressMap, ImageId, Place};
 use crate::classify;
 use crate::image::{Image, ImageKey};
+use crate::kernel::KernelSymbols;
 use crate::unwind::{self, UnwoundFrame, WalkedFrame};
 use crate::v8::{JsFrame, Layout, NamedFrame, SampleView, V8};
 
@@ -148,6 +151,8 @@ pub struct Resolver {
     stacks: Vec<RawStack>,
     stack_ids: FastMap<RawStack, u32>,
     samples: Vec<SampleRow>,
+    /// Read when the first frame of the kernel gets its name.
+    kernel: Option<Rc<KernelSymbols>>,
     notes: Notes,
     /// Leaf frames since the last call of [`Self::hottest`].
     recent: FastMap<u32, u32>,
@@ -184,6 +189,7 @@ impl Resolver {
             stacks: Vec::new(),
             stack_ids: FastMap::default(),
             samples: Vec::new(),
+            kernel: None,
             notes: Notes::default(),
             recent: FastMap::default(),
             has_heap_walk: true,

@@ -1,5 +1,7 @@
 //! Names for raw frames, asked of each source in order.
 
+use std::rc::Rc;
+
 use nodespy_model::{
     Category, FastMap, FrameIndex, FrameSpec, FunctionSpec, NameSource, Nanoseconds, ProcessIndex,
     ProfileBuilder,
@@ -20,7 +22,6 @@ const NOTABLE_SIZE_BYTES: u64 = 256 << 20;
 
 /// The sources of names of one recording.
 pub(super) struct Naming {
-    kernel: Option<KernelSymbols>,
     jit: FastMap<ProcessIndex, JitNames>,
     /// Frames whose name does not depend on the time.
     pub(super) timeless: FastMap<RawFrame, FrameIndex>,
@@ -61,7 +62,6 @@ impl Naming {
             }
         }
         Self {
-            kernel: None,
             jit,
             timeless: FastMap::default(),
             demangled: FastMap::default(),
@@ -98,7 +98,7 @@ impl Naming {
         address: u64,
         builder: &mut ProfileBuilder,
     ) -> FrameIndex {
-        let kernel = self.kernel_symbols(resolver);
+        let kernel = kernel_symbols(resolver);
         let (name, module) = match kernel.at(address) {
             Some((name, module)) => (name.to_owned(), module),
             None => ("[kernel]".to_owned(), None),
@@ -113,25 +113,6 @@ impl Naming {
                 ..Default::default()
             },
         )
-    }
-
-    fn kernel_symbols(&mut self, resolver: &mut Resolver) -> &KernelSymbols {
-        if self.kernel.is_none() {
-            let symbols = resolver
-                .origin
-                .kernel_symbols()
-                .map(KernelSymbols::read)
-                .unwrap_or_default();
-            if symbols.is_hidden {
-                resolver.notes.remark(
-                    "kernel frames have no names: the kernel hides its addresses (run as root \
-                     with kernel.kptr_restrict at most 1, or: sudo sysctl kernel.kptr_restrict=0 \
-                     kernel.perf_event_paranoid=1)",
-                );
-            }
-            self.kernel = Some(symbols);
-        }
-        self.kernel.as_ref().expect("just read")
     }
 
     fn image_frame(
@@ -224,7 +205,7 @@ impl Naming {
     ) -> Option<String> {
         match frame {
             RawFrame::Kernel(address) => {
-                let kernel = self.kernel_symbols(resolver);
+                let kernel = kernel_symbols(resolver);
                 kernel.at(address).map(|(name, _)| name.to_owned())
             }
             RawFrame::Image(image, address) => Some(self.image_name(resolver, image, address).0),
@@ -350,4 +331,26 @@ fn constant_frame(builder: &mut ProfileBuilder, name: &str, category: Category) 
             ..Default::default()
         },
     )
+}
+
+/// The kernel's functions, read once: the list has some 200,000 of them.
+fn kernel_symbols(resolver: &mut Resolver) -> Rc<KernelSymbols> {
+    if let Some(known) = &resolver.kernel {
+        return Rc::clone(known);
+    }
+    let symbols = resolver
+        .origin
+        .kernel_symbols()
+        .map(KernelSymbols::read)
+        .unwrap_or_default();
+    if symbols.is_hidden {
+        resolver.notes.remark(
+            "kernel frames have no names: the kernel hides its addresses (run as root with \
+             kernel.kptr_restrict at most 1, or: sudo sysctl kernel.kptr_restrict=0 \
+             kernel.perf_event_paranoid=1)",
+        );
+    }
+    let symbols = Rc::new(symbols);
+    resolver.kernel = Some(Rc::clone(&symbols));
+    symbols
 }
