@@ -21,4 +21,4 @@ pub mod target;
 pub use error::{CaptureError, explain_refusal};
 pub use origin::LiveOrigin;
 pub use sys::clock::{monotonic_now, process_cpu_time, unix_now};
-pub use sys::signals::{Interrupts, catch_interrupts};
+pub use sys::signals::{Interrupts, catch_interrupts, catch_interrupts_but_hangup};

@@ -27,7 +27,16 @@ extern "C" fn count(signal: libc::c_int) {
 
 /// From now on SIGINT, SIGTERM and SIGHUP are counted instead of ending nodespy.
 pub fn catch_interrupts() -> Interrupts {
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+    catch(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
+}
+
+/// The same for a program that is nothing without its terminal: SIGHUP still ends it.
+pub fn catch_interrupts_but_hangup() -> Interrupts {
+    catch(&[libc::SIGINT, libc::SIGTERM])
+}
+
+fn catch(signals: &[libc::c_int]) -> Interrupts {
+    for &signal in signals {
         // SAFETY: the handler only adds to an atomic, which is safe in a signal handler; the
         // zeroed structure is a valid `sigaction` with an empty mask and no SA_RESTART, so that
         // waits end at once.

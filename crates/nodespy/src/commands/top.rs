@@ -9,7 +9,7 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use nodespy_capture::target::{Target, app_name, node_version};
-use nodespy_capture::{Interrupts, catch_interrupts};
+use nodespy_capture::{Interrupts, catch_interrupts_but_hangup};
 use nodespy_model::printable;
 
 use crate::cli::TopArgs;
@@ -36,7 +36,8 @@ struct Subject {
 pub(crate) fn run(arguments: &TopArgs) -> anyhow::Result<ExitCode> {
     let targets = targets::hold(&arguments.pid, arguments.any)?;
     let title = title_of(&targets);
-    let interrupts = catch_interrupts();
+    // Without its terminal there is nobody to show anything to.
+    let interrupts = catch_interrupts_but_hangup();
     let updates = capture::start(targets, arguments.rate);
     // Whether attaching works is told before the screen is taken.
     let remarks = match updates.recv()? {
