@@ -247,8 +247,9 @@ impl Walk<'_, '_> {
         let offset = small_integer(bytecode_offset)
             .and_then(|offset| u64::try_from(offset).ok()?.checked_sub(data - 1));
         if shared.is_none() && bytecode.is_none() {
-            // The word may be anything; only code can still tell who this is.
-            return self.heap.current(function).map(|_| JsSlots {
+            // The function is dead and its memory may hold anything by now; only code can still
+            // tell who this is.
+            return Some(JsSlots {
                 shared: None,
                 bytecode: None,
                 bytecode_offset: None,
@@ -598,10 +599,6 @@ impl Walk<'_, '_> {
     /// Pushes the function whose frame is at the frame pointer while a callee without a frame of
     /// its own runs: the return address near the top of the stack tells where in it.
     fn push_caller_of_frameless(&mut self, js: &JsSlots, words: u64, frame_pointer: u64) {
-        let Some(shared) = js.shared else {
-            self.named.push(NamedFrame::UnknownJs);
-            return;
-        };
         let start = self.sample.registers.stack_pointer();
         let found = (0..words)
             .map(|word| start.saturating_add(word * 8))
@@ -612,12 +609,17 @@ impl Walk<'_, '_> {
                     return None;
                 }
                 let code = self.codes.find(&mut self.heap, address)?;
-                (self.shared_of_code(&code) == Some(shared)).then_some((code, address))
+                let own = self.shared_of_code(&code)?;
+                // Where the function is dead its code still tells who this was.
+                js.shared
+                    .is_none_or(|shared| shared == own)
+                    .then_some((code, address))
             });
-        match found {
-            Some((code, address)) => self.push_compiled(&code, address, Some(js)),
-            None if js.bytecode.is_some() => self.push_interpreted(js, None),
-            None => self.push_js(shared, None, Tier::None, false),
+        match (found, js.shared) {
+            (Some((code, address)), _) => self.push_compiled(&code, address, Some(js)),
+            (None, _) if js.bytecode.is_some() => self.push_interpreted(js, None),
+            (None, Some(shared)) => self.push_js(shared, None, Tier::None, false),
+            (None, None) => self.named.push(NamedFrame::UnknownJs),
         }
     }
 
