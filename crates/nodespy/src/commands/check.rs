@@ -169,7 +169,9 @@ fn check_jit_names(pid: u32) -> Finding {
     };
     let why = match heap_support(&mappings, &origin) {
         HeapSupport::Known((major, minor)) => {
-            return good(format!("from V8's heap, no flag needed (V8 {major}.{minor})"));
+            return good(format!(
+                "from V8's heap, no flag needed (V8 {major}.{minor})"
+            ));
         }
         HeapSupport::Nearest((major, minor), (near_major, near_minor)) => {
             return good(format!(
