@@ -22,6 +22,21 @@ pub(crate) fn hold(pids: &[u32], any: bool) -> Result<Vec<Target>, CaptureError>
     Ok(targets)
 }
 
+/// Adds the children the processes have already, and theirs; nodespy itself is not among them.
+pub(crate) fn add_children(targets: &mut Vec<Target>) {
+    let mut position = 0;
+    while position < targets.len() {
+        for child in proc::children(targets[position].pid()) {
+            let is_known =
+                child == std::process::id() || targets.iter().any(|known| known.pid() == child);
+            if let (false, Ok(target)) = (is_known, Target::hold(child)) {
+                targets.push(target);
+            }
+        }
+        position += 1;
+    }
+}
+
 /// Node by the name of its file, or by what is in it where somebody renamed it.
 fn is_node(pid: u32) -> bool {
     looks_like_node(pid) || node_version(pid).is_some()

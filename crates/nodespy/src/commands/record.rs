@@ -6,10 +6,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use nodespy_capture::engines::perf_events::{PerfOptions, PerfSession};
-use nodespy_capture::target::{LaunchOptions, Launched, Target, looks_like_node, proc};
-use nodespy_capture::{
-    CaptureError, Interrupts, LiveOrigin, catch_interrupts, monotonic_now, unix_now,
-};
+use nodespy_capture::target::{LaunchOptions, Launched, Target, proc};
+use nodespy_capture::{Interrupts, LiveOrigin, catch_interrupts, monotonic_now, unix_now};
 use nodespy_model::{About, ExitReason, Nanoseconds, Notes, Process, Profile};
 use nodespy_symbolize::Resolver;
 
@@ -17,6 +15,7 @@ use crate::cli::{Names, RecordArgs};
 use crate::failure::Failure;
 use crate::output::{self, LiveLine, Stream, grouped};
 use crate::save::{self, Destination};
+use crate::targets;
 
 /// How often samples are looked at when the ring does not call earlier.
 const LOOK: Duration = Duration::from_millis(200);
@@ -99,39 +98,11 @@ fn hold_targets(
     if let Some(launched) = launched {
         return Ok(vec![Target::hold(launched.pid())?]);
     }
-    let mut targets: Vec<Target> = Vec::new();
-    for &pid in &arguments.pid {
-        let target = Target::hold(pid)?;
-        if !arguments.any && !is_node(target.pid()) {
-            let program = proc::command_line(pid).first().map_or_else(
-                || "a kernel thread".to_owned(),
-                |name| nodespy_model::printable(name).into_owned(),
-            );
-            return Err(CaptureError::NotNode { pid, program }.into());
-        }
-        if targets.iter().all(|known| known.pid() != target.pid()) {
-            targets.push(target);
-        }
-    }
+    let mut targets = targets::hold(&arguments.pid, arguments.any)?;
     if !arguments.no_subprocesses {
-        let mut position = 0;
-        while position < targets.len() {
-            for child in proc::children(targets[position].pid()) {
-                let is_known =
-                    child == std::process::id() || targets.iter().any(|known| known.pid() == child);
-                if let (false, Ok(target)) = (is_known, Target::hold(child)) {
-                    targets.push(target);
-                }
-            }
-            position += 1;
-        }
+        targets::add_children(&mut targets);
     }
     Ok(targets)
-}
-
-/// Node by the name of its file, or by what is in it where somebody renamed it.
-fn is_node(pid: u32) -> bool {
-    looks_like_node(pid) || nodespy_capture::target::node_version(pid).is_some()
 }
 
 fn app_name(arguments: &RecordArgs, targets: &[Target]) -> String {
