@@ -1,4 +1,4 @@
-//! Chores of the project, each a word: `cargo run -p xtask -- golden | licences`.
+//! Chores of the project, each a word: `cargo run -p xtask -- golden | licences | v8-probe`.
 
 #![allow(
     clippy::print_stdout,
@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod licences;
+mod v8_probe;
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -19,11 +20,13 @@ fn main() -> ExitCode {
     let done = match chore.as_str() {
         "golden" => rewrite_golden_files(),
         "licences" => licences::check(),
+        "v8-probe" => v8_probe::run(&std::env::args().skip(2).collect::<Vec<_>>()),
         _ => {
             eprintln!(
                 "usage: cargo run -p xtask -- CHORE\n\n  \
                  golden     rewrite the golden files from today's output; review the diff like code\n  \
-                 licences   compare the licences of all dependencies with deny.toml"
+                 licences   compare the licences of all dependencies with deny.toml\n  \
+                 v8-probe   [--check] [NODE...]: find what V8 does not export, compare it with the table"
             );
             return ExitCode::from(2);
         }

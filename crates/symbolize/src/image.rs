@@ -34,6 +34,17 @@ pub(crate) struct Image {
     pub(crate) refused: Option<String>,
 }
 
+/// What a V8 exports of itself.
+#[derive(Debug)]
+pub(crate) struct V8Exports {
+    /// Major and minor.
+    pub(crate) version: (u32, u32),
+    /// Without their `v8dbg_`.
+    pub(crate) constants: FastMap<String, i32>,
+    /// How many bytes each bytecode takes; empty when not found.
+    pub(crate) bytecode_sizes: Vec<u8>,
+}
+
 /// What makes two mappings the same image.
 pub(crate) type ImageKey = (String, FileIdentity);
 
@@ -108,41 +119,13 @@ impl Image {
     /// Where things are in the objects of the V8 in this image; none when it holds no V8, an error
     /// when it holds one that can't be read.
     pub(crate) fn v8_layout(&mut self) -> Option<Result<Layout, String>> {
-        let elf = self.elf.as_ref()?;
-        let bytes = self.bytes.as_mut()?;
-        let symbols = data_symbols(bytes, |name| {
-            name.starts_with(V8_CONSTANT)
-                || name.starts_with(V8_VERSION)
-                || name == V8_BYTECODE_SIZES
-        });
-        let ImageBytes::File(file) = bytes else {
-            return None;
-        };
-        let find = |name: &str| symbols.iter().find(|(known, ..)| known == name);
-        let integer = |name: &str| -> Option<i32> {
-            let (_, address, _) = find(name)?;
-            let mut bytes = [0; 4];
-            match elf.offset_of_address(*address) {
-                Some(offset) => file.read_exact_at(&mut bytes, offset).ok()?,
-                // Not in the file: it lies in memory that starts as zero.
-                None => {}
-            }
-            Some(i32::from_le_bytes(bytes))
-        };
-        let version = |part| {
-            integer(&format!("{V8_VERSION}{part}_E")).and_then(|number| u32::try_from(number).ok())
-        };
-        let version = (version("major")?, version("minor")?);
-        let sizes = find(V8_BYTECODE_SIZES)
-            .filter(|(_, _, size)| *size <= 3 * 256)
-            .and_then(|(_, address, size)| {
-                let mut bytes = vec![0; *size as usize];
-                let offset = elf.offset_of_address(*address)?;
-                file.read_exact_at(&mut bytes, offset).ok()?;
-                Some(bytes)
-            });
-        let constant = |name: &str| integer(&format!("{V8_CONSTANT}{name}"));
-        Some(Layout::new(version, &constant, sizes.unwrap_or_default()))
+        let exports = v8_exports(self.elf.as_ref()?, self.bytes.as_mut()?)?;
+        let constant = |name: &str| exports.constants.get(name).copied();
+        Some(Layout::new(
+            exports.version,
+            &constant,
+            exports.bytecode_sizes,
+        ))
     }
 
     /// Whether the instruction that ends at this offset of the file is a call.
@@ -204,6 +187,52 @@ impl Image {
             .or_else(|| self.bytes.as_mut().map(Symbols::read))
             .unwrap_or_default()
     }
+}
+
+/// What the V8 in a file exports of itself; none when there is no V8.
+pub(crate) fn v8_exports(elf: &Elf, bytes: &mut ImageBytes) -> Option<V8Exports> {
+    let symbols = data_symbols(bytes, |name| {
+        name.starts_with(V8_CONSTANT) || name.starts_with(V8_VERSION) || name == V8_BYTECODE_SIZES
+    });
+    let ImageBytes::File(file) = bytes else {
+        return None;
+    };
+    let integer = |address: u64| -> Option<i32> {
+        let mut bytes = [0; 4];
+        // What is not in the file lies in memory that starts as zero.
+        if let Some(offset) = elf.offset_of_address(address) {
+            file.read_exact_at(&mut bytes, offset).ok()?;
+        }
+        Some(i32::from_le_bytes(bytes))
+    };
+    let find = |name: &str| symbols.iter().find(|(known, ..)| known == name);
+    let version = |part| {
+        let (_, address, _) = find(&format!("{V8_VERSION}{part}_E"))?;
+        u32::try_from(integer(*address)?).ok()
+    };
+    let version = (version("major")?, version("minor")?);
+    let sizes = find(V8_BYTECODE_SIZES)
+        .filter(|(_, _, size)| *size <= 3 * 256)
+        .and_then(|(_, address, size)| {
+            let mut bytes = vec![0; *size as usize];
+            let offset = elf.offset_of_address(*address)?;
+            file.read_exact_at(&mut bytes, offset).ok()?;
+            Some(bytes)
+        });
+    let mut constants = FastMap::default();
+    for (name, address, _) in &symbols {
+        if let Some(name) = name.strip_prefix(V8_CONSTANT)
+            && let Some(value) = integer(*address)
+        {
+            // The first table to name a constant is the one that survives `strip`.
+            constants.entry(name.to_owned()).or_insert(value);
+        }
+    }
+    Some(V8Exports {
+        version,
+        constants,
+        bytecode_sizes: sizes.unwrap_or_default(),
+    })
 }
 
 /// Whether x86-64 code ends with a call: `e8` with an offset, or `ff /2` through a register or

@@ -19,6 +19,7 @@ mod kernel;
 mod resolve;
 mod unwind;
 mod v8;
+pub mod v8_facts;
 
 pub use jit::name::{JitKind, JitName};
 pub use resolve::{HeapSupport, Resolver, heap_support, resolve};

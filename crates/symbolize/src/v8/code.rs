@@ -186,7 +186,7 @@ impl Codes {
             let start = end.saturating_sub(chunk) & !4095;
             self.search_bytes_left = self.search_bytes_left.checked_sub(end - start)?;
             let bytes = heap.read_bulk(start, usize::try_from(end - start).ok()? + 8);
-            let Some(bytes) = bytes else { return None };
+            let bytes = bytes?;
             let words: Vec<u64> = bytes
                 .chunks_exact(8)
                 .map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")))

@@ -2,12 +2,12 @@
 //!
 //! Most of it V8 exports itself, as `v8dbg_*` constants in the dynamic symbol table, which
 //! survives `strip`. What it does not export is in [`FACTS`], one row per V8 version, found with
-//! `cargo xtask v8-probe` and checked against every Node major in CI. All offsets are from the
-//! untagged address of an object.
+//! `cargo run -p xtask -- v8-probe` and checked against every Node major in CI. All offsets are from
+//! the untagged address of an object.
 
 /// How code offsets are written in source position tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PositionEncoding {
+pub enum PositionEncoding {
     /// Zigzag, negative for expressions (until 13.x).
     Signed,
     /// Two flag bits, then the delta (14.1 and later).
@@ -16,42 +16,61 @@ pub(crate) enum PositionEncoding {
 
 /// Where machine code is, relative to its `Code` object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CodeStart {
+pub enum CodeStart {
     /// Inside the object, which lies in executable memory (until 10.x).
     Inline(u64),
     /// Behind a pointer at this offset; the machine code's own object, an `InstructionStream`,
     /// has it at `header` and points back to the `Code` at 8.
-    Pointer { at: u64, header: u64 },
+    Pointer {
+        /// Where in the `Code` the pointer is.
+        at: u64,
+        /// Where in the `InstructionStream` the machine code is.
+        header: u64,
+    },
 }
 
 /// What V8 does not export, per version.
-#[derive(Debug, Clone, Copy)]
-struct Facts {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Facts {
     /// Major and minor version of V8.
-    version: (u32, u32),
-    code_start: CodeStart,
-    code_deopt: u64,
-    code_positions: u64,
-    code_flags: u64,
-    code_size: u64,
-    kind_regexp: u32,
-    kind_baseline: u32,
-    /// Zero where there is no Maglev.
-    kind_maglev: u32,
-    kind_turbofan: u32,
-    bytecode_positions: u64,
-    bytecode_data: u64,
-    deopt_literals: u64,
-    deopt_function: u64,
-    deopt_inlining: u64,
-    positions: PositionEncoding,
+    pub version: (u32, u32),
+    /// Where the machine code of a `Code` is.
+    pub code_start: CodeStart,
+    /// Its deoptimization data; in baseline code the bytecode.
+    pub code_deopt: u64,
+    /// Its source position table.
+    pub code_positions: u64,
+    /// Its flags, the lowest four bits of which are its kind.
+    pub code_flags: u64,
+    /// How many bytes of machine code it has.
+    pub code_size: u64,
+    /// The kind of a regular expression's code.
+    pub kind_regexp: u32,
+    /// The kind of baseline code.
+    pub kind_baseline: u32,
+    /// The kind of Maglev's code. Zero where there is no Maglev.
+    pub kind_maglev: u32,
+    /// The kind of TurboFan's code.
+    pub kind_turbofan: u32,
+    /// The source position table of a `BytecodeArray`.
+    pub bytecode_positions: u64,
+    /// Its first bytecode.
+    pub bytecode_data: u64,
+    /// Position of the literals in deoptimization data.
+    pub deopt_literals: u64,
+    /// Position of the function that was compiled.
+    pub deopt_function: u64,
+    /// Position of the table of inlined functions.
+    pub deopt_inlining: u64,
+    /// How source position tables are written.
+    pub positions: PositionEncoding,
     /// How many instance types after JSFunction's are functions too.
-    function_types: u16,
+    pub function_types: u16,
 }
 
 /// One row per V8 version, checked on node 16.20.2, 18.20.8, 20.20.2, 22.23.3, 24.21.0, 25.9.0
 /// and 26.10.0.
-static FACTS: &[Facts] = &[
+pub(crate) static FACTS: &[Facts] = &[
     Facts {
         version: (9, 4),
         code_start: CodeStart::Inline(96),
@@ -69,7 +88,7 @@ static FACTS: &[Facts] = &[
         deopt_function: 6,
         deopt_inlining: 7,
         positions: PositionEncoding::Signed,
-        function_types: 13,
+        function_types: 14,
     },
     Facts {
         version: (10, 2),
@@ -88,7 +107,7 @@ static FACTS: &[Facts] = &[
         deopt_function: 6,
         deopt_inlining: 7,
         positions: PositionEncoding::Signed,
-        function_types: 14,
+        function_types: 15,
     },
     Facts {
         version: (11, 3),
@@ -107,7 +126,7 @@ static FACTS: &[Facts] = &[
         deopt_function: 6,
         deopt_inlining: 7,
         positions: PositionEncoding::Signed,
-        function_types: 14,
+        function_types: 15,
     },
     Facts {
         version: (12, 4),

@@ -12,7 +12,9 @@ use code::{Code, CodeKind, Codes, Place};
 pub(crate) use functions::FunctionKind;
 use functions::{FunctionId, Functions};
 use heap::{Heap, HeapCache, is_pointer, small_integer};
-pub(crate) use layout::Layout;
+pub use layout::{CodeStart, Facts, PositionEncoding};
+pub(crate) use layout::{FACTS, Layout};
+pub(crate) use positions::all_positions;
 use wasm::Wasm;
 pub(crate) use wasm_names::parse_any as parse_any_wasm;
 
@@ -22,6 +24,7 @@ mod heap;
 mod layout;
 mod positions;
 mod wasm;
+mod wasm_frames;
 mod wasm_names;
 
 /// How many words above the stack pointer may hold the return address of a frameless builtin.
@@ -485,86 +488,6 @@ impl Walk<'_, '_> {
         }
     }
 
-    fn is_wasm(&self, slots: &FrameSlots) -> bool {
-        slots.marker == self.heap.layout.frame_wasm << 1
-    }
-
-    fn push_wasm(&mut self, function: FunctionId, tier: Tier) {
-        self.named.push(NamedFrame::Js(JsFrame {
-            function,
-            line: 0,
-            column: 0,
-            tier,
-            is_inlined: false,
-        }));
-    }
-
-    /// Names a frame of WebAssembly; false when it is none.
-    fn wasm_frame(
-        &mut self,
-        address: u64,
-        slots: &FrameSlots,
-        js: Option<&JsSlots>,
-        is_leaf: bool,
-    ) -> bool {
-        if js.is_some() && !is_leaf {
-            return false;
-        }
-        let instance = self.is_wasm(slots).then_some(slots.function);
-        let (heap, functions) = (&mut self.heap, &mut *self.functions);
-        let Some(found) = self.wasm.find(heap, functions, address, instance) else {
-            return false;
-        };
-        match found.function {
-            Some(function) => self.push_wasm(function, found.tier),
-            None if !is_leaf => return false,
-            None => {}
-        }
-        if !is_leaf {
-            return true;
-        }
-        // Before the first two instructions have set up the frame, at the very end, and in jump
-        // tables the frame is the caller's, and its address is on top of the stack.
-        let mut byte = [0];
-        let is_return = self.heap.read(address, &mut byte) && matches!(byte[0], 0xc2 | 0xc3);
-        let words = match address - found.start {
-            0 => 1,
-            1..=3 => 2,
-            _ if is_return || found.function.is_none() => 1,
-            _ => return true,
-        };
-        match js {
-            Some(js) => self.push_caller_of_frameless(js, words, slots.frame_pointer),
-            None => self.push_wasm_caller(words, slots),
-        }
-        true
-    }
-
-    /// Pushes the function of WebAssembly whose frame is at the frame pointer while a callee
-    /// without a frame of its own runs, if it is one.
-    fn push_wasm_caller(&mut self, words: u64, slots: &FrameSlots) {
-        if !self.is_wasm(slots) {
-            return;
-        }
-        let start = self.sample.registers.stack_pointer();
-        let found = (0..words)
-            .map(|word| start.saturating_add(word * 8))
-            .take_while(|&slot| slot < slots.frame_pointer)
-            .find_map(|slot| {
-                let address = self.sample.stack_word(slot)?.checked_sub(1)?;
-                let (heap, functions) = (&mut self.heap, &mut *self.functions);
-                let found = self
-                    .wasm
-                    .find(heap, functions, address, Some(slots.function))?;
-                Some((found.function?, found.tier))
-            });
-        let (function, tier) = found.unwrap_or_else(|| {
-            let function = Wasm::unknown(&mut self.heap, self.functions, slots.function);
-            (function, Tier::None)
-        });
-        self.push_wasm(function, tier);
-    }
-
     fn jit_leaf(
         &mut self,
         raw: UnwoundFrame,
@@ -625,8 +548,11 @@ impl Walk<'_, '_> {
 
     fn builtin_leaf(&mut self, raw: UnwoundFrame, slots: &FrameSlots, js: Option<JsSlots>) {
         self.named.push(NamedFrame::Raw(raw));
+        if self.wasm.is_in_use() && self.liftoff_setup(slots, js.as_ref()) {
+            return;
+        }
         let Some(js) = js else {
-            return self.push_wasm_caller(RETURN_ADDRESS_WORDS, slots);
+            return self.push_wasm_caller(0..RETURN_ADDRESS_WORDS, slots);
         };
         if js.shared.is_some_and(|shared| self.is_builtin(shared)) {
             // The builtin's own frame: the next one is its caller's.
@@ -695,7 +621,7 @@ mod tests {
 
     impl Origin for Hostile {
         fn read_memory(&self, _: u32, address: u64, buffer: &mut [u8]) -> usize {
-            if address < BASE - SIZE || address > BASE + 4 * SIZE {
+            if !(BASE - SIZE..=BASE + 4 * SIZE).contains(&address) {
                 return 0;
             }
             for (position, byte) in buffer.iter_mut().enumerate() {

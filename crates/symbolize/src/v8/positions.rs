@@ -28,12 +28,24 @@ pub(crate) fn position_at(
     code_offset: u64,
     encoding: PositionEncoding,
 ) -> Option<SourcePosition> {
+    let code_offset = i64::try_from(code_offset).ok()?;
+    all_positions(table, encoding)
+        .take_while(|(at, _)| *at <= code_offset)
+        .filter_map(|(_, position)| position)
+        .last()
+}
+
+/// The entries of a table: offsets into the code, and the places there.
+pub(crate) fn all_positions(
+    table: &[u8],
+    encoding: PositionEncoding,
+) -> impl Iterator<Item = (i64, Option<SourcePosition>)> + '_ {
     let mut reader = Varints(table);
     // The first entry's offset is counted from -1.
     let mut at: i64 = -1;
     let mut packed: i64 = 0;
-    let mut found = None;
-    while let (Some(first), Some(second)) = (reader.next(), reader.next()) {
+    std::iter::from_fn(move || {
+        let (first, second) = (reader.next()?, reader.next()?);
         let delta = match encoding {
             PositionEncoding::Signed => {
                 let delta = unzigzag(first);
@@ -43,12 +55,8 @@ pub(crate) fn position_at(
         };
         at = at.saturating_add(delta);
         packed = packed.wrapping_add(unzigzag(second));
-        if at > i64::try_from(code_offset).ok()? {
-            break;
-        }
-        found = SourcePosition::unpack(packed as u64).or(found);
-    }
-    found
+        Some((at, SourcePosition::unpack(packed as u64)))
+    })
 }
 
 /// The bytecode offset of the baseline code at `code_offset`: `table` holds how much machine code

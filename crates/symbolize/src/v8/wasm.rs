@@ -121,6 +121,11 @@ impl Wasm {
         self.nothing.clear();
     }
 
+    /// Whether any has been seen.
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.offsets.is_some()
+    }
+
     /// The code an instruction belongs to, if it belongs to code that is known or, where the
     /// instance of its frame is given, to that of its module.
     pub(crate) fn find(

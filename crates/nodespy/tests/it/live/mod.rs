@@ -20,6 +20,7 @@ mod stacks;
 mod threads;
 mod top;
 mod truth;
+mod wasm;
 mod workload;
 
 use std::fs::File;
