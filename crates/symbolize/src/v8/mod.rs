@@ -614,8 +614,8 @@ mod tests {
 
         fn type_at(&self, state: u64) -> u16 {
             [
-                262, 261, 167, 245, 252, 191, 2066, 0, 1, 3, 5, 249, 2131, 159,
-            ][(state >> 16) as usize % 14]
+                262, 261, 167, 245, 252, 191, 2066, 0, 1, 3, 5, 249, 2131, 159, 2156,
+            ][(state >> 16) as usize % 15]
         }
     }
 
@@ -658,7 +658,7 @@ mod tests {
     }
 
     /// The constants of node 20, as far as they are asked for.
-    fn node20(name: &str) -> Option<i32> {
+    pub(super) fn node20(name: &str) -> Option<i32> {
         Some(match name {
             "TaggedSize" => 8,
             "type_JSFunction__JS_FUNCTION_TYPE" => 2066,
@@ -678,6 +678,7 @@ mod tests {
             "FirstNonstringType" => 128,
             "scopeinfo_idx_first_vars" => 3,
             "frametype_WasmFrame" => 4,
+            "type_WasmModuleObject__WASM_MODULE_OBJECT_TYPE" => 2156,
             _ => return None,
         })
     }
@@ -697,7 +698,8 @@ mod tests {
                         frame: UnwoundFrame::Jit(BASE + frame * 1021 % SIZE),
                         v8: Some(FrameSlots {
                             frame_pointer: 0x7000_0000 + frame * 64,
-                            marker: at(frame),
+                            // Every fourth claims to be WebAssembly.
+                            marker: if frame % 4 == 0 { 8 } else { at(frame) },
                             function: at(frame * 3),
                             bytecode_array: at(frame * 5),
                             bytecode_offset: at(frame * 7),

@@ -30,11 +30,18 @@ const LEARNING_LIMIT: usize = 64;
 /// How many pieces of code are looked through where they are in no order.
 const SCAN_LIMIT: usize = 4096;
 /// How often it is tried to learn where things are before it is given up.
-const ATTEMPT_LIMIT: u32 = 64;
+const ATTEMPT_LIMIT: u32 = 32;
+/// How many modules are looked at in one such attempt; the right one is the first in V8 9.4 to 14.6.
+const CANDIDATE_LIMIT: usize = 4;
+/// How many places of a table of code are looked at.
+const TABLE_LIMIT: u32 = 1 << 16;
 /// How deep a tree of code may be.
 const TREE_DEPTH: usize = 64;
 /// Modules larger than this have no names (V8 refuses them too).
 const MODULE_LIMIT_BYTES: u64 = 1 << 30;
+/// How many bytes of modules are read for names in the life of a process; one that shows another
+/// module each time it is looked at gets no further.
+const NAMES_LIMIT_BYTES: u64 = 1 << 30;
 /// How many pieces of code and how many modules are remembered.
 const KNOWN_CODE_LIMIT: usize = 1 << 16;
 const KNOWN_MODULE_LIMIT: usize = 4096;
@@ -103,7 +110,7 @@ struct Module {
 }
 
 /// The WebAssembly of one process.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Wasm {
     offsets: Option<Offsets>,
     attempts: u32,
@@ -112,6 +119,22 @@ pub(crate) struct Wasm {
     /// Addresses without code, in this batch.
     nothing: FastSet<u64>,
     batch: u64,
+    /// How much may still be read for names.
+    bytes_left: u64,
+}
+
+impl Default for Wasm {
+    fn default() -> Self {
+        Self {
+            offsets: None,
+            attempts: 0,
+            codes: BTreeMap::new(),
+            modules: FastMap::default(),
+            nothing: FastSet::default(),
+            batch: 0,
+            bytes_left: NAMES_LIMIT_BYTES,
+        }
+    }
 }
 
 impl Wasm {
@@ -228,6 +251,7 @@ impl Wasm {
         }
         self.attempts += 1;
         let mut seen = FastSet::default();
+        let mut candidates = 0;
         for first in 0..HOLDER_WORDS {
             // A shared pointer: the object, then its counts.
             for second in 0..2 {
@@ -235,10 +259,14 @@ impl Wasm {
                 let Some(native) = follow(heap, holder, path) else {
                     continue;
                 };
-                if !seen.insert(native) {
+                if !seen.insert(native) || module_bytes(heap, native).is_none() {
                     continue;
                 }
-                let Some((code, declared)) = learn_code(heap, native) else {
+                candidates += 1;
+                if candidates > CANDIDATE_LIMIT {
+                    return None;
+                }
+                let Some((code, declared)) = learn_code(heap, native, &mut self.bytes_left) else {
                     continue;
                 };
                 if let Some(found) = search(heap, &code, native, declared, address) {
@@ -286,7 +314,7 @@ impl Wasm {
             .get(&native)
             .is_some_and(|known| known.bytes == bytes && known.url == url);
         if !is_known {
-            let names = read_names(heap, bytes)?;
+            let names = read_names(heap, bytes, &mut self.bytes_left)?;
             self.modules.insert(native, Module { bytes, url, names });
         }
         self.modules.get(&native)
@@ -361,8 +389,13 @@ fn module_bytes(heap: &mut Heap<'_>, native: u64) -> Option<(u64, u64)> {
     })
 }
 
-fn read_names(heap: &mut Heap<'_>, (bytes, length): (u64, u64)) -> Option<ModuleNames> {
+fn read_names(
+    heap: &mut Heap<'_>,
+    (bytes, length): (u64, u64),
+    bytes_left: &mut u64,
+) -> Option<ModuleNames> {
     ModuleNames::read(length, &mut |at, wanted| {
+        *bytes_left = bytes_left.checked_sub(wanted as u64)?;
         let address = bytes.checked_add(at)?;
         if wanted <= 64 {
             let mut buffer = vec![0; wanted];
@@ -392,7 +425,7 @@ fn table_entries(
         return None;
     }
     let mut entries = Vec::new();
-    for place in 0..length {
+    for place in 0..length.min(TABLE_LIMIT) {
         let object = heap.word(table + u64::from(place) * 8)?;
         if object == 0 {
             continue;
@@ -430,9 +463,13 @@ impl Specimen {
 
 /// Learns where things are from a module, and how many functions it has; none when this is no
 /// module, or it has no code yet.
-fn learn_code(heap: &mut Heap<'_>, native: u64) -> Option<(CodeOffsets, u32)> {
+fn learn_code(
+    heap: &mut Heap<'_>,
+    native: u64,
+    bytes_left: &mut u64,
+) -> Option<(CodeOffsets, u32)> {
     let bytes = module_bytes(heap, native)?;
-    let names = read_names(heap, bytes)?;
+    let names = read_names(heap, bytes, bytes_left)?;
     let words = module_words(heap, native);
     // Jump tables are held directly; so are other things that know their module.
     let mut held = Vec::new();
@@ -644,4 +681,205 @@ fn list_entries(heap: &mut Heap<'_>, native: u64, list: &[u64]) -> Option<Vec<u6
             .filter_map(|back| heap.word(end - back * 8))
             .collect(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::v8::heap::HeapCache;
+    use crate::v8::layout::Layout;
+    use crate::v8::tests::node20;
+    use nodespy_model::{ImageBytes, ImageRefused, JitFile, Mapping, Origin, Process};
+
+    const BASE: u64 = 0x20_0000;
+    const SIZE: usize = 3 << 12;
+    /// Where the instructions of jump table, first and second function start.
+    const CODE: [u64; 3] = [0x7000_0000, 0x7000_0040, 0x7000_00a0];
+
+    /// A process with one module: `helper` and an exported function without a name, after one
+    /// import. Nothing in it is where any V8 has it.
+    #[derive(Clone)]
+    struct Fake {
+        memory: Vec<u8>,
+    }
+
+    const META: u64 = BASE;
+    const INSTANCE: u64 = BASE + 0x200;
+    const SCRIPT: u64 = BASE + 0x400;
+    const HOLDER: u64 = BASE + 0x500;
+    const NATIVE: u64 = BASE + 0x600;
+    const CODES: u64 = BASE + 0x1000;
+    const TABLE: u64 = BASE + 0x1800;
+    const WIRE: u64 = BASE + 0x2000;
+
+    impl Fake {
+        fn new() -> Self {
+            let mut fake = Self {
+                memory: vec![0; SIZE],
+            };
+            fake.put(META, META | 1);
+            let mut next_map = META + 0x40;
+            let mut object = |fake: &mut Self, at: u64, kind: u16| {
+                fake.put(next_map, META | 1);
+                fake.put(next_map + 8, u64::from(kind) << 32);
+                fake.put(at, next_map | 1);
+                next_map += 0x20;
+            };
+            let (module, foreign, url) = (BASE + 0x380, BASE + 0x3c0, BASE + 0x3e0);
+            object(&mut fake, INSTANCE, 2154);
+            object(&mut fake, module, 2156);
+            object(&mut fake, SCRIPT, 167);
+            object(&mut fake, foreign, 70);
+            object(&mut fake, url, 40);
+            fake.put(INSTANCE + 0x50, module | 1);
+            fake.put(module + 0x18, SCRIPT | 1);
+            fake.put(SCRIPT + 16, url | 1);
+            fake.put(SCRIPT + 48, 3 << 32);
+            fake.put(SCRIPT + 80, foreign | 1);
+            fake.put(url + 8, 8 << 32);
+            fake.put_bytes(url + 16, b"wasm://a");
+            fake.put(foreign + 8, HOLDER);
+            fake.put(HOLDER + 32, HOLDER + 0x80);
+            fake.put(HOLDER + 0x80, NATIVE);
+            fake.put(NATIVE + 0x58, HOLDER + 0xa0);
+            fake.put(HOLDER + 0xa0, WIRE);
+            fake.put(HOLDER + 0xa8, wire().len() as u64);
+            fake.put_bytes(WIRE, &wire());
+            // The jump table is held directly, the functions in the table.
+            fake.put(NATIVE + 0x70, CODES);
+            fake.put(NATIVE + 0x90, TABLE);
+            for (position, start) in CODE.into_iter().enumerate() {
+                let code = CODES + position as u64 * 0x100;
+                fake.put(code, NATIVE);
+                fake.put(code + 8, start);
+                let size = [0x40, 0x60, 0x80][position];
+                fake.put(code + 40, size | ((position as u64).wrapping_sub(1) << 32));
+                // Its number is 1 or 2: one function is imported.
+                let index = [-1i32, 1, 2][position];
+                fake.put(code + 48, u64::from(index as u32));
+                fake.put(code + 56, [3, 4, 8][position]);
+                if position > 0 {
+                    fake.put(TABLE + (position as u64 - 1) * 8, code);
+                }
+            }
+            fake
+        }
+
+        fn put(&mut self, address: u64, word: u64) {
+            self.put_bytes(address, &word.to_ne_bytes());
+        }
+
+        fn put_bytes(&mut self, address: u64, bytes: &[u8]) {
+            let at = (address - BASE) as usize;
+            self.memory[at..at + bytes.len()].copy_from_slice(bytes);
+        }
+
+        /// What is found at an address: name, url and tier; none when nothing is.
+        fn find(&self, wasm: &mut Wasm, address: u64) -> Option<(String, String, Tier)> {
+            let layout = Layout::new((11, 3), &node20, Vec::new()).unwrap();
+            let mut cache = HeapCache::default();
+            let mut heap = Heap {
+                pid: 1,
+                origin: self,
+                layout: &layout,
+                cache: &mut cache,
+            };
+            let mut functions = Functions::default();
+            wasm.start_batch();
+            let found = wasm.find(&mut heap, &mut functions, address, Some(INSTANCE | 1))?;
+            let facts = functions.get(found.function?);
+            Some((facts.name.clone(), facts.url.clone(), found.tier))
+        }
+    }
+
+    impl Origin for Fake {
+        fn read_memory(&self, _: u32, address: u64, buffer: &mut [u8]) -> usize {
+            let inside = address.checked_sub(BASE).map(|at| at as usize);
+            let bytes = inside.and_then(|at| self.memory.get(at..at.checked_add(buffer.len())?));
+            let Some(bytes) = bytes else { return 0 };
+            buffer.copy_from_slice(bytes);
+            buffer.len()
+        }
+
+        fn open_image(&self, _: &Mapping) -> Result<ImageBytes, ImageRefused> {
+            unreachable!("the heap walk opens no files")
+        }
+
+        fn open_debug_file(&self, _: u32, _: &[u8]) -> Option<std::fs::File> {
+            None
+        }
+
+        fn open_jit_file(&self, _: u32, _: Option<&Mapping>) -> Option<JitFile> {
+            None
+        }
+
+        fn describe(&self, _: u32) -> Option<Process> {
+            None
+        }
+
+        fn kernel_symbols(&self) -> Option<Box<dyn std::io::Read>> {
+            None
+        }
+    }
+
+    /// A module with an import, two functions, an export of the second and a name for the first.
+    fn wire() -> Vec<u8> {
+        let mut bytes = MODULE_START.to_vec();
+        bytes.extend(b"\x02\x07\x01\x01e\x01f\x00\x00");
+        bytes.extend(b"\x03\x03\x02\x00\x00");
+        bytes.extend(b"\x07\x07\x01\x03run\x00\x02");
+        bytes.extend(b"\x00\x10\x04name\x01\x09\x01\x01\x06helper");
+        bytes
+    }
+
+    #[test]
+    fn where_things_are_is_learned_from_what_fits_together() {
+        let fake = Fake::new();
+        let mut wasm = Wasm::default();
+        let found = |name: &str, tier| Some((name.to_owned(), "wasm://a".to_owned(), tier));
+        let helper = found("helper", Tier::Baseline);
+        assert_eq!(fake.find(&mut wasm, CODE[1] + 3), helper);
+        let offsets = CodeOffsets {
+            table: 0x90,
+            index: 48,
+            size: 40,
+            tier: Some((56, 2)),
+        };
+        assert_eq!(wasm.offsets.unwrap().code, offsets);
+        let run = found("run", Tier::Optimized);
+        assert_eq!(fake.find(&mut wasm, CODE[2] + 0x7f), run);
+        assert_eq!(fake.find(&mut wasm, CODE[2] + 0x80), None);
+        // A jump table is code without a function.
+        assert_eq!(fake.find(&mut wasm, CODE[0] + 1), None);
+    }
+
+    #[test]
+    fn code_that_is_gone_is_not_believed_again() {
+        let mut fake = Fake::new();
+        let mut wasm = Wasm::default();
+        assert!(fake.find(&mut wasm, CODE[1]).is_some());
+        fake.put(CODES + 0x100, 0);
+        fake.put(TABLE, 0);
+        assert_eq!(fake.find(&mut wasm, CODE[1]), None);
+    }
+
+    #[test]
+    fn no_damage_makes_it_panic() {
+        let whole = Fake::new();
+        for at in (0..SIZE as u64).step_by(8) {
+            let old = whole.memory[at as usize..at as usize + 8].try_into();
+            let old = u64::from_ne_bytes(old.expect("eight bytes"));
+            if old == 0 {
+                continue;
+            }
+            for new in [0, u64::MAX, old ^ 1 << 40, NATIVE, (BASE + at) | 1] {
+                let mut fake = whole.clone();
+                fake.put(BASE + at, new);
+                let mut wasm = Wasm::default();
+                for address in CODE {
+                    fake.find(&mut wasm, address + 1);
+                }
+            }
+        }
+    }
 }
