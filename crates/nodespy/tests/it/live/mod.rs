@@ -8,9 +8,11 @@
 mod dump;
 mod errors;
 mod launch;
+mod lines;
 mod manners;
 mod matrix;
 mod names;
+mod odd_targets;
 mod outputs;
 mod perf_agrees;
 mod processes;
@@ -20,6 +22,7 @@ mod stacks;
 mod threads;
 mod top;
 mod truth;
+mod walk_and_map;
 mod wasm;
 mod workload;
 

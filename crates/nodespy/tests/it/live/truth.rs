@@ -44,9 +44,19 @@ pub(crate) struct SelfSamples {
     total: u64,
 }
 
+/// Which inlined functions count as themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Inlined {
+    Shown,
+    /// Those on top of a stack count for the function they are inlined into.
+    HiddenOnTop,
+    /// All count for the function they are inlined into.
+    Hidden,
+}
+
 /// Two answers about one process.
 pub(crate) struct Comparison {
-    pub(crate) inspector: SelfSamples,
+    pub(crate) theirs: SelfSamples,
     pub(crate) ours: SelfSamples,
 }
 
@@ -80,10 +90,14 @@ pub(crate) fn compare(version: &str, name: &str, seconds: &str) -> Comparison {
         about.started_unix / 1000,
         (about.started_unix + about.duration) / 1000,
     );
-    let inspector = inspector_samples(Path::new(&file), window);
-    let sees_inlined = version.parse::<u32>().is_ok_and(|major| major > 24);
-    let ours = own_samples(&recorded, target.pid(), sees_inlined);
-    Comparison { inspector, ours }
+    let inlined = match version.parse::<u32>() {
+        Ok(major) if major > 24 => Inlined::Shown,
+        _ => Inlined::HiddenOnTop,
+    };
+    Comparison {
+        theirs: inspector_samples(Path::new(&file), window),
+        ours: own_samples(&recorded, target.pid(), inlined),
+    }
 }
 
 impl SelfSamples {
@@ -92,7 +106,21 @@ impl SelfSamples {
         self.total += 1;
     }
 
-    pub(crate) fn share(&self, label: &Label) -> f64 {
+    /// The same without columns, for sources that don't know them.
+    pub(crate) fn without_columns(self) -> Self {
+        let plain = |label: Label| Label { column: 0, ..label };
+        let mut merged = Self {
+            seen: self.seen.into_iter().map(plain).collect(),
+            total: self.total,
+            ..Default::default()
+        };
+        for (label, count) in self.counts {
+            *merged.counts.entry(plain(label)).or_default() += count;
+        }
+        merged
+    }
+
+    fn share(&self, label: &Label) -> f64 {
         let count = self.counts.get(label).copied().unwrap_or(0);
         super::recorded::share(count, self.total)
     }
@@ -100,7 +128,7 @@ impl SelfSamples {
 
 impl Comparison {
     fn labels(&self) -> BTreeSet<&Label> {
-        let both = self.inspector.counts.keys().chain(self.ours.counts.keys());
+        let both = self.theirs.counts.keys().chain(self.ours.counts.keys());
         both.collect()
     }
 
@@ -109,19 +137,19 @@ impl Comparison {
         let apart: f64 = self
             .labels()
             .iter()
-            .map(|label| (self.inspector.share(label) - self.ours.share(label)).abs())
+            .map(|label| (self.theirs.share(label) - self.ours.share(label)).abs())
             .sum();
         50.0 * apart
     }
 
     /// The distance two perfect profilers would have: what so many samples can't tell.
     pub(crate) fn noise(&self) -> f64 {
-        let (theirs, ours) = (self.inspector.total as f64, self.ours.total as f64);
+        let (theirs, ours) = (self.theirs.total as f64, self.ours.total as f64);
         let apart: f64 = self
             .labels()
             .iter()
             .map(|label| {
-                let share = f64::midpoint(self.inspector.share(label), self.ours.share(label));
+                let share = f64::midpoint(self.theirs.share(label), self.ours.share(label));
                 let variance = share * (1.0 - share) * (1.0 / theirs + 1.0 / ours);
                 (variance * 2.0 / std::f64::consts::PI).sqrt()
             })
@@ -129,18 +157,18 @@ impl Comparison {
         50.0 * apart
     }
 
-    /// Labels with more than a hundredth of the inspector's time that nodespy does not have.
+    /// Labels with more than a hundredth of their time that nodespy does not have.
     pub(crate) fn missing(&self) -> Vec<&Label> {
-        let heavy = |label: &&Label| self.inspector.share(label) > 0.01;
+        let heavy = |label: &&Label| self.theirs.share(label) > 0.01;
         let ours = |label: &&Label| self.ours.seen.contains(*label);
-        let theirs = self.inspector.counts.keys();
+        let theirs = self.theirs.counts.keys();
         theirs.filter(heavy).filter(|label| !ours(label)).collect()
     }
 
-    /// Labels with more than a hundredth of nodespy's time that the inspector does not have.
+    /// Labels with more than a hundredth of nodespy's time that they do not have.
     pub(crate) fn invented(&self) -> Vec<&Label> {
         let heavy = |label: &&Label| self.ours.share(label) > 0.01;
-        let theirs = |label: &&Label| self.inspector.seen.contains(*label);
+        let theirs = |label: &&Label| self.theirs.seen.contains(*label);
         let ours = self.ours.counts.keys();
         ours.filter(heavy).filter(|label| !theirs(label)).collect()
     }
@@ -148,21 +176,21 @@ impl Comparison {
     /// Both answers side by side, the heaviest first.
     pub(crate) fn table(&self) -> String {
         let mut labels: Vec<&Label> = self.labels().into_iter().collect();
-        let weight = |label: &Label| self.inspector.share(label) + self.ours.share(label);
+        let weight = |label: &Label| self.theirs.share(label) + self.ours.share(label);
         labels.sort_by(|one, other| weight(other).total_cmp(&weight(one)));
         let mut text = format!(
-            "distance {:.1} points ({:.1} of it noise), {} samples of the inspector, {} of nodespy\n\
-             inspector  nodespy\n",
+            "distance {:.1} points ({:.1} of it noise), {} samples of theirs, {} of nodespy\n\
+                theirs  nodespy\n",
             self.distance(),
             self.noise(),
-            self.inspector.total,
+            self.theirs.total,
             self.ours.total
         );
         for label in labels.into_iter().take(50) {
             let _ = writeln!(
                 text,
                 "  {:5.1} %  {:5.1} %  {} {}:{}:{}",
-                100.0 * self.inspector.share(label),
+                100.0 * self.theirs.share(label),
                 100.0 * self.ours.share(label),
                 label.name,
                 label.file,
@@ -178,7 +206,7 @@ impl Comparison {
     pub(crate) fn expect_agreement(&self, points: f64) {
         assert!(
             self.missing().is_empty() && self.invented().is_empty(),
-            "only the inspector has {:#?}\nonly nodespy has {:#?}\n{}",
+            "only they have {:#?}\nonly nodespy has {:#?}\n{}",
             self.missing(),
             self.invented(),
             self.table()
@@ -256,7 +284,7 @@ pub(crate) fn label_of(profile: &Profile, frame: &Frame) -> Option<Label> {
 }
 
 /// nodespy's samples of a process's main thread.
-fn own_samples(recorded: &Recorded, pid: u32, with_inlined: bool) -> SelfSamples {
+pub(crate) fn own_samples(recorded: &Recorded, pid: u32, inlined: Inlined) -> SelfSamples {
     let profile = &recorded.profile;
     let mut samples = SelfSamples::default();
     let on_main = |sample: &&Sample| recorded.thread_of(sample).tid == pid;
@@ -274,16 +302,18 @@ fn own_samples(recorded: &Recorded, pid: u32, with_inlined: bool) -> SelfSamples
             .iter()
             .map(|frame| label_of(profile, frame))
             .collect();
-        let top = frames
-            .iter()
-            .position(|frame| profile.function(frame.function).category != Category::Kernel);
-        if !with_inlined && let Some(top) = top {
-            for (frame, label) in frames.iter().zip(&mut labels).skip(top) {
-                if !frame.is_inlined {
-                    break;
-                }
+        let mut is_top = true;
+        for (frame, label) in frames.iter().zip(&mut labels) {
+            let category = profile.function(frame.function).category;
+            let is_hidden = match inlined {
+                Inlined::Shown => false,
+                Inlined::HiddenOnTop => is_top && frame.is_inlined,
+                Inlined::Hidden => frame.is_inlined,
+            };
+            if is_hidden {
                 *label = None;
             }
+            is_top &= category == Category::Kernel || frame.is_inlined;
         }
         let nearest = labels.iter().position(Option::is_some);
         samples.seen.extend(labels.iter().flatten().cloned());

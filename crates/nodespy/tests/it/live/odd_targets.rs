@@ -1,0 +1,185 @@
+//! Node as it is found in the wild: stripped, renamed, deleted, replaced, in a namespace of its own,
+//! or not Node at all. Each works, or nodespy says why not; none makes it fall over.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use nodespy_model::NameSource;
+
+use super::recorded::{Recorded, record, record_pids, share};
+use super::workload::{Running, children_of, node, script};
+use super::{is_root, live};
+use crate::run::{nodespy, run};
+use crate::scratch::Scratch;
+
+/// A copy of a Node under a name of its own.
+fn copy_of_node(version: &str, folder: &Scratch, name: &str) -> String {
+    let copy = folder.file(name);
+    fs::copy(node(version).unwrap(), &copy).unwrap();
+    copy
+}
+
+fn start_split(binary: &str) -> Running {
+    let mut command = Command::new(binary);
+    command.arg(script("split.js"));
+    Running::new(command)
+}
+
+/// Fails the test unless the two functions of `split.js` are named by the heap walk.
+#[track_caller]
+fn expect_names(recorded: &Recorded) {
+    let notes = &recorded.profile.notes;
+    let walked = notes.jit_named[NameSource::HeapWalk.at()];
+    assert!(
+        notes.jit_frames > 100 && share(walked, notes.jit_frames) >= 0.999,
+        "{}",
+        recorded.describe()
+    );
+    let both = recorded.self_share("seventyPercent") + recorded.self_share("thirtyPercent");
+    assert!(both > 0.85, "{}", recorded.describe());
+}
+
+/// Removes everything `strip` removes from a copy of Node and records it.
+fn expect_names_of_stripped(version: &str) {
+    let Some(_live) = live() else { return };
+    let folder = Scratch::new();
+    let copy = copy_of_node(version, &folder, "node");
+    match Command::new("strip").arg(&copy).status() {
+        Ok(status) => assert!(status.success(), "strip ended with {status}"),
+        Err(error) => {
+            eprintln!("skipped: strip can't be started ({error}); it is part of binutils");
+            return;
+        }
+    }
+    let target = start_split(&copy);
+    let recorded = record(&target, &["-d", "2", "-F", "499"]);
+    expect_names(&recorded);
+}
+
+#[test]
+fn a_stripped_node_16_shows_its_functions() {
+    expect_names_of_stripped("16");
+}
+
+#[test]
+fn a_stripped_node_20_shows_its_functions() {
+    expect_names_of_stripped("20");
+}
+
+#[test]
+fn a_stripped_node_24_shows_its_functions() {
+    expect_names_of_stripped("24");
+}
+
+#[test]
+fn node_under_another_name_shows_its_functions() {
+    let Some(_live) = live() else { return };
+    let folder = Scratch::new();
+    let target = start_split(&copy_of_node("22", &folder, "my-server"));
+    expect_names(&record(&target, &["-d", "2", "-F", "499"]));
+}
+
+#[test]
+fn a_node_whose_file_was_deleted_shows_its_functions() {
+    let Some(_live) = live() else { return };
+    let folder = Scratch::new();
+    let copy = copy_of_node("24", &folder, "node");
+    let target = start_split(&copy);
+    fs::remove_file(&copy).unwrap();
+    expect_names(&record(&target, &["-d", "2", "-F", "499"]));
+}
+
+#[test]
+fn a_node_whose_file_was_replaced_by_another_version_shows_its_own_functions() {
+    let Some(_live) = live() else { return };
+    let folder = Scratch::new();
+    let copy = copy_of_node("20", &folder, "node");
+    let target = start_split(&copy);
+    // As package managers do it: another file takes the name.
+    let other = copy_of_node("26", &folder, "node.new");
+    fs::rename(other, &copy).unwrap();
+    expect_names(&record(&target, &["-d", "2", "-F", "499"]));
+}
+
+#[test]
+fn node_in_namespaces_of_its_own_shows_its_functions() {
+    let Some(_live) = live() else { return };
+    if !is_root() {
+        eprintln!("skipped: only root can make the namespaces");
+        return;
+    }
+    let folder = Scratch::for_other_users();
+    let copy = copy_of_node("22", &folder, "node");
+    let inside = folder.file("split.js");
+    fs::copy(script("split.js"), &inside).unwrap();
+    // The files are below a mount that only the target can see.
+    let mut command = Command::new("unshare");
+    command
+        .args(["--fork", "--pid", "--mount", "--kill-child", "--mount-proc"])
+        .args(["sh", "-c"])
+        .arg("mount --bind \"$1\" /mnt && exec /mnt/node /mnt/split.js")
+        .args(["sh", folder.path().to_str().unwrap()]);
+    let outer = Running::new(command);
+    drop(copy);
+    let [pid] = children_of(outer.pid())[..] else {
+        panic!("unshare has no child");
+    };
+    expect_names(&record_pids(&pid.to_string(), &["-d", "2", "-F", "499"]));
+}
+
+/// Something busy that is not Node, in a file called `node`: recorded without a crash, and nothing is
+/// claimed of it.
+#[test]
+fn a_program_that_is_only_called_node_is_recorded_as_what_it_is() {
+    let Some(_live) = live() else { return };
+    let folder = Scratch::new();
+    let copy = folder.file("node");
+    let shell = ["/bin/bash", "/bin/dash", "/bin/sh"]
+        .into_iter()
+        .find(|path| Path::new(path).exists())
+        .unwrap();
+    fs::copy(fs::canonicalize(shell).unwrap(), &copy).unwrap();
+    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = Command::new(&copy);
+    command.args(["-c", "echo ready; while :; do :; done"]);
+    let target = Running::new(command);
+    let recorded = record(&target, &["-d", "1", "-F", "499"]);
+    let notes = &recorded.profile.notes;
+    assert_eq!(notes.jit_named, [0; 4], "{}", recorded.describe());
+    assert!(
+        recorded.profile.samples.len() > 20,
+        "{}",
+        recorded.describe()
+    );
+}
+
+#[test]
+fn an_idle_program_that_is_only_called_node_has_no_samples_and_says_so() {
+    let Some(_live) = live() else { return };
+    let folder = Scratch::new();
+    let copy = folder.file("node");
+    fs::copy("/bin/sleep", &copy).unwrap();
+    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut child = Command::new(&copy)
+        .arg("60")
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let pid = child.id().to_string();
+    let outcome = run(nodespy(&[
+        "record",
+        "-p",
+        &pid,
+        "-d",
+        "1",
+        "-o",
+        &folder.file("out.svg"),
+    ]));
+    let _ = child.kill();
+    let _ = child.wait();
+    assert!(!outcome.status.success(), "{outcome}");
+    outcome.expect_stderr(&["no samples"]);
+    assert!(!outcome.stderr.contains("panicked"), "{outcome}");
+}
