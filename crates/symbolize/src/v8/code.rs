@@ -13,6 +13,9 @@ use super::layout::CodeStart;
 use super::positions::{SourcePosition, bytecode_offset_at, position_at};
 use nodespy_model::{FastSet, Tier};
 
+/// How much is read at once when a header is looked for, where so much can be read.
+const CHUNK_BYTES: u64 = 64 << 10;
+const PAGE: u64 = 4096;
 /// How far back a header is looked for.
 const SEARCH_LIMIT_BYTES: u64 = 8 << 20;
 /// How much is searched in one batch of samples, so that memory made to mislead us costs little.
@@ -181,12 +184,19 @@ impl Codes {
     fn search(&mut self, heap: &mut Heap<'_>, address: u64) -> Option<Code> {
         let mut end = address & !7;
         let lowest = address.saturating_sub(SEARCH_LIMIT_BYTES);
-        let mut chunk = 4096;
+        let mut chunk = PAGE;
         while end > lowest {
-            let start = end.saturating_sub(chunk) & !4095;
+            // Whole pages, the first alone: there may be nothing mapped before it.
+            let start = (end - 1).saturating_sub(chunk - PAGE) & !(PAGE - 1);
             self.search_bytes_left = self.search_bytes_left.checked_sub(end - start)?;
-            let bytes = heap.read_bulk(start, usize::try_from(end - start).ok()? + 8);
-            let bytes = bytes?;
+            let length = usize::try_from(end - start).ok()? + 8;
+            let Some(bytes) = heap.read_bulk(start, length) else {
+                if chunk == PAGE {
+                    return None;
+                }
+                chunk = PAGE;
+                continue;
+            };
             let words: Vec<u64> = bytes
                 .chunks_exact(8)
                 .map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")))
@@ -201,7 +211,7 @@ impl Codes {
                 }
             }
             end = start;
-            chunk = 64 << 10;
+            chunk = CHUNK_BYTES;
         }
         None
     }
@@ -254,8 +264,23 @@ impl Codes {
         heap: &mut Heap<'_>,
         code: &Code,
         address: u64,
+        bytecode: Option<u64>,
     ) -> Option<u32> {
-        let tables = self.tables(heap, code);
+        let mut tables = self.tables(heap, code);
+        if tables.bytecodes.is_empty()
+            && let Some(bytecode) = bytecode
+        {
+            // The code of V8 9.x does not lead to its bytecode; the frame does.
+            tables = Rc::new(Tables {
+                positions: tables.positions.clone(),
+                bytecodes: bytecodes(heap, bytecode).unwrap_or_default(),
+                bytecode_positions: bytecode_positions(heap, bytecode).unwrap_or_default(),
+                ..Default::default()
+            });
+            if let Some(cached) = self.known.get_mut(&code.start) {
+                cached.code.tables = Some(Rc::clone(&tables));
+            }
+        }
         baseline_offset(heap, &tables, address.saturating_sub(code.start))
     }
 
@@ -387,6 +412,16 @@ pub(crate) fn bytecode_of(heap: &mut Heap<'_>, data: u64) -> Option<u64> {
             .is(inner, heap.layout.type_bytecode_array)
             .then_some(inner);
     }
+    if heap.layout.version.0 < 10 {
+        // `BaselineData` of V8 9.x: the code, then the bytecode or interpreter data.
+        let inner = heap.field(data, 16)?;
+        if heap.is(inner, heap.layout.type_interpreter_data) {
+            return heap.field(inner, 8);
+        }
+        return heap
+            .is(inner, heap.layout.type_bytecode_array)
+            .then_some(inner);
+    }
     None
 }
 
@@ -492,6 +527,12 @@ fn baseline_offset(heap: &Heap<'_>, tables: &Tables, offset: u64) -> Option<u32>
     let bytecode = bytecode_offset_at(&tables.positions, offset, &tables.bytecodes, size_of)?;
     position_at(&tables.bytecode_positions, bytecode, heap.layout.positions)
         .map(|position| position.offset)
+}
+
+/// Whether a bytecode array has a bytecode at an offset.
+pub(crate) fn has_bytecode_at(heap: &mut Heap<'_>, bytecode: u64, offset: u64) -> bool {
+    let length = heap.field(bytecode, 8).and_then(small_integer);
+    length.is_some_and(|length| i64::try_from(offset).is_ok_and(|offset| offset < length))
 }
 
 /// Where in the source the bytecode at an offset came from.

@@ -355,7 +355,10 @@ impl Walk<'_, '_> {
             let shared = js
                 .and_then(|js| js.shared)
                 .or_else(|| self.shared_of_baseline(code));
-            let offset = self.codes.baseline_place(&mut self.heap, code, address);
+            let bytecode = js.and_then(|js| js.bytecode);
+            let offset = self
+                .codes
+                .baseline_place(&mut self.heap, code, address, bytecode);
             shared
                 .map(|shared| Place {
                     shared,
@@ -532,7 +535,11 @@ impl Walk<'_, '_> {
                     return None;
                 }
                 let code = self.codes.find(&mut self.heap, address)?;
-                let own = self.shared_of_code(&code)?;
+                let own = match self.shared_of_code(&code) {
+                    // Baseline code may lead to no function, but its frame has bytecode.
+                    None if code.kind == CodeKind::Baseline => js.bytecode.and(js.shared)?,
+                    own => own?,
+                };
                 // Where the function is dead its code still tells who this was.
                 js.shared
                     .is_none_or(|shared| shared == own)
@@ -559,10 +566,15 @@ impl Walk<'_, '_> {
             return;
         }
         let registers = &self.sample.registers.0;
-        if js.bytecode.is_some() && js.bytecode == Some(registers[BYTECODE_ARRAY_REGISTER]) {
-            // In a bytecode handler the offset in the frame is stale; the register has it.
+        if let Some(bytecode) = js.bytecode
+            && bytecode == registers[BYTECODE_ARRAY_REGISTER]
+        {
+            // In a bytecode handler the offset in the frame is stale; the register has it, unless
+            // what the handler has called uses the register for itself: then the frame has it.
             let data = self.heap.layout.bytecode_data;
-            let offset = registers[BYTECODE_OFFSET_REGISTER].checked_sub(data - 1);
+            let offset = registers[BYTECODE_OFFSET_REGISTER]
+                .checked_sub(data - 1)
+                .filter(|&offset| code::has_bytecode_at(&mut self.heap, bytecode, offset));
             return self.push_interpreted(&js, offset);
         }
         self.push_caller_of_frameless(&js, RETURN_ADDRESS_WORDS, slots.frame_pointer);

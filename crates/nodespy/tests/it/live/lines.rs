@@ -38,13 +38,13 @@ fn marked(mark: &str) -> Vec<u32> {
 }
 
 /// Records `lines.js` with flags that keep it in one tier: the hot line is the hot line.
-fn expect_hot_line(version: &str, flags: &[&str], tier: Tier) {
+fn expect_hot_line(version: &str, flags: &[&str], tier: Tier, hot: &str) {
     let target = start(version, flags, "lines.js", &[]);
     let recorded = record(&target, &["-d", "2", "-F", "999"]);
     let mut by_line: BTreeMap<u32, u64> = BTreeMap::new();
     let (mut total, mut in_tier, mut called, mut at_call) = (0, 0, 0, 0);
     // For the message of a test that fails: who called, and what ran where no line is known.
-    let mut callers: BTreeMap<(&str, u32), u64> = BTreeMap::new();
+    let mut callers: BTreeMap<(&str, u32, Tier), u64> = BTreeMap::new();
     let mut without_line: BTreeMap<&str, u64> = BTreeMap::new();
     let [call] = marked("CALL")[..] else { panic!() };
     for sample in &recorded.profile.samples {
@@ -65,10 +65,14 @@ fn expect_hot_line(version: &str, flags: &[&str], tier: Tier) {
                 .or_default() += 1;
         }
         if let Some(caller) = frames.get(1) {
-            let key = (name_of(&recorded, caller), caller.line);
+            let key = (name_of(&recorded, caller), caller.line, caller.tier);
             *callers.entry(key).or_default() += 1;
-            called += 1;
-            at_call += u64::from(caller.line == call && name_of(&recorded, caller) == "turn");
+            // Maglev's tables (V8 13.6 to 14.6) have places of few calls: callers are at the line of
+            // the loop around the call.
+            if caller.tier != Tier::Maglev {
+                called += 1;
+                at_call += u64::from(caller.line == call && name_of(&recorded, caller) == "turn");
+            }
         }
     }
     let told = format!(
@@ -81,14 +85,14 @@ fn expect_hot_line(version: &str, flags: &[&str], tier: Tier) {
     let part = |line: u32| share(by_line.get(&line).copied().unwrap_or(0), total);
     assert!(share(in_tier, total) > 0.9, "{told}");
     assert!(
-        marked("HOT").into_iter().all(|line| part(line) > 0.7),
+        marked(hot).into_iter().all(|line| part(line) > 0.7),
         "{told}"
     );
     assert!(
         marked("COLD").into_iter().all(|line| part(line) < 0.15),
         "{told}"
     );
-    assert!(share(at_call, called) > 0.95, "{told}");
+    assert!(called == 0 || share(at_call, called) > 0.95, "{told}");
 }
 
 fn expect_hot_line_in_every_tier(version: &str) {
@@ -97,11 +101,13 @@ fn expect_hot_line_in_every_tier(version: &str) {
     let interpreted = ["--no-opt", "--no-sparkplug", "--no-maglev"];
     let baseline = ["--no-opt", "--always-sparkplug", "--no-maglev"];
     let flags = if has_maglev { 3 } else { 2 };
-    expect_hot_line(version, &interpreted[..flags], Tier::Interpreted);
-    expect_hot_line(version, &baseline[..flags], Tier::Baseline);
-    expect_hot_line(version, &[], Tier::Optimized);
+    expect_hot_line(version, &interpreted[..flags], Tier::Interpreted, "HOT");
+    expect_hot_line(version, &baseline[..flags], Tier::Baseline, "HOT");
+    expect_hot_line(version, &[], Tier::Optimized, "HOT");
     if has_maglev {
-        expect_hot_line(version, &["--maglev", "--no-turbofan"], Tier::Maglev);
+        // Today's answer (issue 3): Maglev's tables know the loop, not the lines in it.
+        let flags = ["--maglev", "--no-turbofan"];
+        expect_hot_line(version, &flags, Tier::Maglev, "LOOP");
     }
 }
 
