@@ -21,7 +21,8 @@ need node nodejs
 need npm npm
 need flock util-linux
 if [[ $purpose == test ]]; then
-    need perf linux-perf   # the comparison with perf
+    need perf linux-perf # the comparison with perf
+    need tmux tmux       # a terminal for `nodespy top`
     need setpriv util-linux
 fi
 
