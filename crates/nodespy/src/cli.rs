@@ -11,7 +11,6 @@ use clap::{Args, Parser, Subcommand};
 #[command(
     version,
     about,
-    args_conflicts_with_subcommands = true,
     after_help = "\
 Examples:
   nodespy                              list the Node processes of this machine

@@ -817,7 +817,11 @@ fn name_threads(profile: &mut Profile) {
         if let Some(role) = role.filter(|role| *role != ThreadRole::Main) {
             entry.role = role;
         }
-        let is_borrowed = main_name.is_none_or(|name| name == entry.name) || entry.name.is_empty();
+        // The main thread may have no samples; older versions call every thread `node`.
+        let is_borrowed = match main_name {
+            Some(name) => name == entry.name,
+            None => entry.name == "node",
+        } || entry.name.is_empty();
         if is_borrowed && let Some(name) = classify::name_for_role(entry.role) {
             entry.name = name.to_owned();
         }

@@ -21,9 +21,11 @@ use crate::target::{Target, proc};
 
 mod records;
 
-/// Stack copied with each sample. 16 KiB cut 65 % of an express server's samples (libuv's
-/// `uv__io_poll` alone holds 12 KiB), 32 KiB none.
-const STACK_BYTES: u32 = 32 << 10;
+/// Stack copied with each sample: all that fits into a record, whose length is 16 bits, beside a
+/// full kernel call chain. The kernel copies only what there is of a stack, so this costs a target
+/// with shallow stacks nothing; 16 KiB cut 65 % of an express server's samples (libuv's
+/// `uv__io_poll` alone holds 12 KiB), 32 KiB cut 0.7 % of them and every recursion of 500 frames.
+const STACK_BYTES: u32 = 62 << 10;
 /// What is copied where the ring has to be small; the rest is then read live.
 const SMALL_STACK_BYTES: u32 = 8 << 10;
 /// A ring below this holds too few full samples.
@@ -134,49 +136,46 @@ impl PerfSession {
             stack_bytes,
             remarks: Vec::new(),
         };
+        let mut events = Vec::new();
         for &cpu in &cpus {
-            session.open_on_cpu(&threads, cpu, cpus.len(), &sampling)?;
+            events.push(open_on_cpu(&threads, cpu, &sampling)?);
+        }
+        session.map_rings(&events, ring_bytes(&sampling, cpus.len()))?;
+        for (samples, bookkeeping) in events {
+            session
+                .wakers
+                .extend(samples.first().map(PerfEvent::as_raw_fd));
+            session
+                .wakers
+                .extend(bookkeeping.first().map(PerfEvent::as_raw_fd));
+            session.events.extend(bookkeeping);
+            session.events.extend(samples);
         }
         session.remarks.append(&mut remarks);
         Ok(session)
     }
 
-    /// Opens the events of every thread on one CPU; they share that CPU's two rings.
-    fn open_on_cpu(
-        &mut self,
-        threads: &[(u32, u32)],
-        cpu: u32,
-        cpus: usize,
-        sampling: &Sampling,
-    ) -> Result<(), CaptureError> {
-        let mut samples: Vec<PerfEvent> = Vec::new();
-        let mut bookkeeping: Vec<PerfEvent> = Vec::new();
-        for &(pid, tid) in threads {
-            let opened = PerfEvent::sampling(tid, cpu, sampling).and_then(|sample| {
-                let follow = sampling.follow_children;
-                let book = PerfEvent::bookkeeping(tid, cpu, follow, sampling.start_on_exec)?;
-                Ok((sample, book))
+    /// Maps two rings per CPU, all as large as the first wish allows: what may be locked is shared
+    /// by all of them, so when one is refused they all become smaller.
+    fn map_rings(&mut self, events: &[CpuEvents], wish: usize) -> Result<(), CaptureError> {
+        let mut size = wish;
+        loop {
+            self.sample_rings.clear();
+            self.bookkeeping_rings.clear();
+            let mapped = events.iter().try_for_each(|(samples, bookkeeping)| {
+                self.sample_rings.extend(share_ring(samples, size)?);
+                let small = BOOKKEEPING_RING_BYTES.min(size);
+                self.bookkeeping_rings
+                    .extend(share_ring(bookkeeping, small)?);
+                Ok(())
             });
-            match opened {
-                Ok((sample, book)) => {
-                    samples.push(sample);
-                    bookkeeping.push(book);
-                }
-                // A thread may end while we go through the list.
-                Err(error) if error.raw_os_error() == Some(libc::ESRCH) && tid != pid => {}
-                Err(error) => return Err(explain_refusal(pid, error)),
+            match mapped {
+                Ok(()) => return Ok(()),
+                // EPERM: more than may be locked. ENOMEM: more than there is.
+                Err(error) if is_too_large(&error) && size > 2 * page_size() => size /= 2,
+                Err(error) => return Err(CaptureError::call("mapping a ring buffer", error)),
             }
         }
-        let samples_ring = share_ring(&samples, ring_bytes(sampling, cpus))?;
-        let book_ring = share_ring(&bookkeeping, BOOKKEEPING_RING_BYTES)?;
-        if let Some(first) = samples.first() {
-            self.wakers.push(first.as_raw_fd());
-        }
-        self.sample_rings.extend(samples_ring);
-        self.bookkeeping_rings.extend(book_ring);
-        self.events.append(&mut bookkeeping);
-        self.events.append(&mut samples);
-        Ok(())
     }
 
     fn smallest_ring(&self) -> usize {
@@ -338,47 +337,77 @@ impl PerfSession {
     }
 }
 
-/// Room for two seconds of samples of a busy CPU, within what all rings together may take. More
+/// Room for a second of samples of a busy CPU, within what all rings together may take. More
 /// would only make attaching slower: the kernel clears every page first.
 fn ring_bytes(sampling: &Sampling, cpus: usize) -> usize {
     let sample_bytes = sampling.stack_bytes as usize + 1024;
-    let wish = (2 * sampling.rate_hz as usize * sample_bytes).next_power_of_two();
+    let wish = (sampling.rate_hz as usize * sample_bytes).next_power_of_two();
     let allowed = (ALL_RINGS_BYTES / cpus + 1).next_power_of_two() / 2;
     wish.min(allowed)
         .clamp(SMALLEST_RING_BYTES, LARGEST_RING_BYTES)
 }
 
-/// Wakes us about forty times a second on a busy CPU. The heap that names JavaScript moves on
-/// while a sample waits, so sooner is better; but every wake costs some CPU.
+/// Wakes us about ten times a second on a busy CPU. The heap that names JavaScript moves on while
+/// a sample waits, so sooner is better; but memory read for one sample serves its whole batch.
 fn wakeup_bytes(rate_hz: u32, stack_bytes: u32) -> u32 {
-    (rate_hz / 40).clamp(1, 64) * stack_bytes
+    (rate_hz / 10).clamp(1, 64) * stack_bytes
+}
+
+/// The sampling and the bookkeeping events of every thread on one CPU.
+type CpuEvents = (Vec<PerfEvent>, Vec<PerfEvent>);
+
+fn open_on_cpu(
+    threads: &[(u32, u32)],
+    cpu: u32,
+    sampling: &Sampling,
+) -> Result<CpuEvents, CaptureError> {
+    let mut samples = Vec::new();
+    let mut bookkeeping = Vec::new();
+    for &(pid, tid) in threads {
+        let opened = PerfEvent::sampling(tid, cpu, sampling).and_then(|sample| {
+            let (follow, on_exec) = (sampling.follow_children, sampling.start_on_exec);
+            Ok((sample, PerfEvent::bookkeeping(tid, cpu, follow, on_exec)?))
+        });
+        match opened {
+            Ok((sample, book)) => {
+                samples.push(sample);
+                bookkeeping.push(book);
+            }
+            // A thread may end while we go through the list.
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) && tid != pid => {}
+            Err(error) => return Err(explain_refusal(pid, error)),
+        }
+    }
+    Ok((samples, bookkeeping))
+}
+
+fn is_too_large(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EPERM | libc::ENOMEM))
 }
 
 /// Maps a ring for the first event and sends the others' records there.
-fn share_ring(events: &[PerfEvent], wish: usize) -> Result<Option<Ring>, CaptureError> {
+fn share_ring(events: &[PerfEvent], size: usize) -> io::Result<Option<Ring>> {
     let Some((first, others)) = events.split_first() else {
         return Ok(None);
     };
-    let mut size = wish;
-    let ring = loop {
-        match Ring::map(first, size) {
-            Ok(ring) => break ring,
-            // EPERM: more than may be locked. ENOMEM: more than there is.
-            Err(error)
-                if matches!(error.raw_os_error(), Some(libc::EPERM | libc::ENOMEM))
-                    && size > 2 * page_size() =>
-            {
-                size /= 2;
-            }
-            Err(error) => return Err(CaptureError::call("mapping a ring buffer", error)),
-        }
-    };
+    let ring = Ring::map(first, size)?;
     for other in others {
-        other
-            .write_to_ring_of(first)
-            .map_err(|error| CaptureError::call("sharing a ring buffer", error))?;
+        other.write_to_ring_of(first)?;
     }
     Ok(Some(ring))
+}
+
+/// The largest ring that may be mapped for one event, for `nodespy check`.
+fn largest_ring(event: PerfEvent) -> usize {
+    let events = [event];
+    let mut size = LARGEST_RING_BYTES;
+    while size > page_size() {
+        if share_ring(&events, size).is_ok() {
+            return size;
+        }
+        size /= 2;
+    }
+    0
 }
 
 fn check_descriptors(threads: usize, cpus: usize) -> Result<(), CaptureError> {
@@ -524,10 +553,7 @@ fn probe_hardware(opened: io::Result<PerfEvent>) -> Finding {
 
 fn probe_ring(opened: io::Result<PerfEvent>) -> Finding {
     let subject = "ring buffer";
-    let size = opened
-        .ok()
-        .and_then(|event| share_ring(&[event], 32 << 20).ok().flatten())
-        .map_or(0, |ring| ring.data_len());
+    let size = opened.map_or(0, largest_ring);
     if size >= ROOMY_RING_BYTES {
         return Finding {
             subject,

@@ -95,7 +95,8 @@ impl PerfEvent {
         attributes.set_comm_exec(1);
         attributes.set_task(1);
         attributes.set_sample_id_all(1);
-        attributes.__bindgen_anon_2.wakeup_watermark = 1 << 30;
+        // A program that starts maps about a dozen files: look while it is still there.
+        attributes.__bindgen_anon_2.wakeup_watermark = 1024;
         open(&mut attributes, tid, cpu)
     }
 

@@ -63,15 +63,16 @@ fn table(processes: &[NodeProcess], width: usize) -> String {
             None => process.app.clone(),
         };
         let line = format!(
-            "{:>8}  {:>6.1}  {:>7}  {:<10}  {:<10}  {}",
+            "{:>8}  {:>6.1}  {:>7}  {:<10}  {:<10}  ",
             process.pid,
             process.cpu_percent,
             process.threads,
             process.node_version.as_deref().unwrap_or("?"),
             process.user,
-            printable(&app),
         );
-        text.push_str(&cut(&line, width));
+        let room = width.saturating_sub(line.chars().count());
+        text.push_str(&line);
+        text.push_str(&cut(&printable(&app), room));
         text.push('\n');
     }
     let next = &processes[0];
@@ -86,14 +87,14 @@ fn table(processes: &[NodeProcess], width: usize) -> String {
     text
 }
 
-/// The line, its end cut off where it would not fit.
-fn cut(line: &str, width: usize) -> String {
-    if line.chars().count() <= width {
-        return line.to_owned();
+/// The text, its start cut off where it would not fit: the end of a path tells most.
+fn cut(text: &str, width: usize) -> String {
+    let length = text.chars().count();
+    if length <= width {
+        return text.to_owned();
     }
-    let mut short: String = line.chars().take(width.saturating_sub(1)).collect();
-    short.push('…');
-    short
+    let kept = text.chars().skip(length - width.saturating_sub(1));
+    std::iter::once('…').chain(kept).collect()
 }
 
 #[cfg(test)]

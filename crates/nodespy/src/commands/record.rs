@@ -21,6 +21,8 @@ use crate::targets;
 const LOOK: Duration = Duration::from_millis(200);
 /// How often the hottest function is shown.
 const SHOW_EVERY: Nanoseconds = 1_000_000_000;
+/// A process that uses less of a CPU than this is called idle.
+const IDLE_SHARE: f64 = 0.02;
 /// How long a launched command is given to end after it was asked to.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -53,6 +55,14 @@ pub(crate) fn run(
              (`nodespy` lists the Node processes of this machine)"
                 .to_owned(),
         )
+        .into());
+    }
+    if let Some(word) = arguments.command.first().and_then(|word| word.to_str())
+        && word.starts_with('-')
+    {
+        return Err(Failure::Usage(format!(
+            "there is no option {word} (nodespy record --help lists them)"
+        ))
         .into());
     }
     let mut launched = launch(arguments)?;
@@ -454,11 +464,18 @@ fn no_samples(
     let (pid, used) = cpu_times.first().copied().unwrap_or((0, None));
     let why = match (end, used) {
         (End::TargetsGone, _) => format!("process {pid} ended after {seconds:.1} s"),
-        (_, Some(used)) => format!(
-            "process {pid} used {:.3} s of CPU in {seconds:.1} s, so it was idle; record while it \
-             is busy, longer (-d 60) or at a higher rate (-F 999)",
-            used as f64 / 1e9
-        ),
+        (_, Some(used)) => {
+            let is_idle = (used as f64) < duration as f64 * IDLE_SHARE;
+            format!(
+                "process {pid} used {:.3} s of CPU in {seconds:.1} s{}",
+                used as f64 / 1e9,
+                if is_idle {
+                    ", so it was idle; record while it is busy, or longer (-d 60)"
+                } else {
+                    "; record longer (-d 60) or at a higher rate (-F 999)"
+                }
+            )
+        }
         (_, None) => format!("process {pid} is gone"),
     };
     Failure::NoSamples(format!("no samples: {why}"))

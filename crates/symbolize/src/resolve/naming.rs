@@ -163,7 +163,7 @@ impl Naming {
                     }
                 }
             }
-            None => format!("[{module}+0x{address:x}]"),
+            None => format!("[{}+0x{address:x}]", module.trim_matches(['[', ']'])),
         };
         (name, module)
     }

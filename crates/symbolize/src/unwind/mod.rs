@@ -203,7 +203,10 @@ pub(crate) fn unwind(
             stack_pointer: registers.stack_pointer(),
             frame: *frames.last().expect("just added"),
         });
+        // Not for JIT code: in a recursion the same place can be another call.
+        let is_native = path.last().is_some_and(|last| last.frame.v8.is_none());
         if memory.has_read_beyond
+            && is_native
             && let Some(callers) = root.callers(&registers)
         {
             frames.extend(callers);

@@ -159,7 +159,15 @@ fn expect_blocked(major: &str, how: &str, calls: &[&str], arguments: &[&str]) {
         .env("HOW", how)
         .env("MS", 120_000)
         .start();
-    let found = dump_in(&mut target, arguments, calls[0]);
+    // It may still be on its way into the call.
+    let mut found = dump_in(&mut target, arguments, calls[0]);
+    for _ in 0..50 {
+        if threads(&found)[0]["activity"] == "blocked" {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        found = dump_in(&mut target, arguments, calls[0]);
+    }
     let main = &threads(&found)[0];
     let names = names(main);
     for name in calls.iter().chain(&["waitForIt"]) {
