@@ -549,7 +549,9 @@ impl Walk<'_, '_> {
             (Some((code, address)), _) => self.push_compiled(&code, address, Some(js)),
             (None, _) if js.bytecode.is_some() => self.push_interpreted(js, None),
             (None, Some(shared)) => self.push_js(shared, None, Tier::None, false),
-            (None, None) => self.named.push(NamedFrame::UnknownJs),
+            // No code leads here, so this is the frame of the builtin itself, called as a closure
+            // that is dead by now, like those promises use.
+            (None, None) => {}
         }
     }
 
