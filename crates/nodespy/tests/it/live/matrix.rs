@@ -6,6 +6,7 @@
 
 use std::fmt::Write;
 use std::fs;
+use std::process::Command;
 
 use nodespy_model::NameSource;
 
@@ -90,6 +91,10 @@ fn plan() -> Vec<(String, &'static [Case])> {
 
 /// A workload that is busy, and its load if it needs one.
 fn start_case(version: &str, name: &str) -> (Running, Option<Running>) {
+    if name.starts_with("express/") {
+        let installer = root().join("tools/express.sh");
+        assert!(Command::new(installer).status().unwrap().success());
+    }
     let target = start(version, &[], name, &[]);
     let load = (name == "express/app.js").then(|| {
         Workload::new("load.js")
