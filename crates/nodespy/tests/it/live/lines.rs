@@ -116,7 +116,7 @@ fn expect_inlined(version: &str) {
     let Some(_live) = live() else { return };
     let target = start(version, &[], "inline.js", &[]);
     let recorded = record(&target, &["-d", "2", "-F", "999"]);
-    let (mut total, mut leaves, mut chains) = (0, 0, 0);
+    let (mut total, mut inlined, mut leaves, mut chains) = (0, 0, 0, 0);
     for sample in &recorded.profile.samples {
         let frames = source_frames(&recorded, sample);
         let here: Vec<(&str, bool)> = frames
@@ -127,19 +127,21 @@ fn expect_inlined(version: &str) {
             continue;
         }
         total += 1;
+        inlined += u64::from(here[0].1);
         leaves += u64::from(here[0] == ("scramble", true));
         let chain = [("scramble", true), ("mix", true), ("hotCaller", false)];
         chains += u64::from(here.starts_with(&chain));
     }
-    let told = format!("node {version}: {total} samples, {leaves} in scramble, {chains} whole");
-    eprintln!("{told}");
-    assert!(total > 100, "{told}\n{}", recorded.describe());
-    assert!(
-        share(leaves, total) > 0.75,
-        "{told}\n{}",
+    let told = format!(
+        "node {version}: {total} samples, {inlined} inlined, {leaves} in scramble, {chains} whole\n{}",
         recorded.describe()
     );
-    assert_eq!(chains, leaves, "{told}\n{}", recorded.describe());
+    assert!(total > 100, "{told}");
+    assert!(share(inlined, total) > 0.85, "{told}");
+    // A sample lands on the instruction that waits for the one before it: depending on how V8
+    // arranges the code, a third of scramble's time shows at the place in mix that takes its result.
+    assert!(share(leaves, total) > 0.5, "{told}");
+    assert_eq!(chains, leaves, "{told}");
 }
 
 macro_rules! on_every_node {

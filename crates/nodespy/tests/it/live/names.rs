@@ -2,7 +2,8 @@
 //! profiler says of the same process at the same time.
 
 use super::live;
-use super::truth::compare;
+use super::recorded::record;
+use super::truth::{compare, start};
 
 /// How far the two may be apart, in points, beyond what the number of samples can't tell.
 const POINTS: f64 = 5.0;
@@ -14,12 +15,31 @@ fn expect_same(version: &str, workload: &str, seconds: &str) {
     comparison.expect_agreement(POINTS);
 }
 
+/// Records `frameless.js`: a builtin without a frame counts for the function that called it. V8's own
+/// profiler has it wrong (docs/decisions/0005-who-is-right.md).
+fn expect_callers_of_frameless(version: &str) {
+    let Some(_live) = live() else { return };
+    let target = start(version, &[], "frameless.js", &[]);
+    let recorded = record(&target, &["-d", "2", "-F", "999"]);
+    let (inner, outer) = (recorded.total_share("inner"), recorded.total_share("outer"));
+    assert!(
+        inner > 0.85 && inner / outer > 0.98,
+        "inner {inner:.3}, outer {outer:.3}\n{}",
+        recorded.describe()
+    );
+}
+
 macro_rules! on_every_node {
     ($($name:ident $version:literal)*) => {$(
         mod $name {
             #[test]
             fn every_kind_of_function_has_the_label_v8_gives_it() {
                 super::expect_same($version, "names.js", "4");
+            }
+
+            #[test]
+            fn frameless_builtins_count_for_the_function_that_called_them() {
+                super::expect_callers_of_frameless($version);
             }
 
             #[test]
