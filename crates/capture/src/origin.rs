@@ -145,6 +145,10 @@ impl Origin for LiveOrigin {
         read_process_memory(pid, address, buffer)
     }
 
+    fn mappings(&self, pid: u32) -> Vec<Mapping> {
+        proc::code_mappings(pid).unwrap_or_default()
+    }
+
     fn describe(&self, pid: u32) -> Option<Process> {
         // Taken anew: after an exec or a chroot the root may be another one.
         self.roots.borrow_mut().insert(pid, Root::of(pid));

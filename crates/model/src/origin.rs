@@ -59,6 +59,12 @@ pub trait Origin {
     /// Reads memory of process `pid` as it is now; returns how many bytes were read.
     fn read_memory(&self, pid: u32, address: RuntimeAddress, buffer: &mut [u8]) -> usize;
 
+    /// The code mappings of process `pid` as they are now, asked when samples of a process come
+    /// in that nothing was told of before.
+    fn mappings(&self, _pid: u32) -> Vec<Mapping> {
+        Vec::new()
+    }
+
     /// What is known of process `pid`, asked when it first appears and after each exec.
     fn describe(&self, pid: u32) -> Option<Process>;
 

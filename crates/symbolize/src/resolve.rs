@@ -427,6 +427,12 @@ impl Resolver {
     }
 
     fn take_sample(&mut self, sample: &RawSample<'_>) {
+        if !self.process_ids.contains_key(&sample.pid) {
+            // A child born while we attached: it is sampled, but nobody told of its birth.
+            for mapping in self.origin.mappings(sample.pid) {
+                self.take_mapping(mapping);
+            }
+        }
         let thread = self.thread(sample.pid, sample.tid, sample.time);
         let process = self.threads[thread as usize].process;
         self.threads[thread as usize].samples += 1;
