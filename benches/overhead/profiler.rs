@@ -214,7 +214,7 @@ pub(crate) fn first_sample_ms(options: &Options, target_pid: u32) -> Result<Opti
 }
 
 fn read_profile(path: &Path, said: &str) -> Result<Profile, Failure> {
-    let recording = nodespy_formats::import_file(path, None)
+    let recording = nodespy_formats::import_file(path, &Default::default())
         .map_err(|error| format!("nodespy wrote no profile: {error}\n{said}"))?;
     match recording.contents {
         Contents::Named(profile) => Ok(*profile),

@@ -19,8 +19,8 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            input_bytes: 2 << 30,
-            unpacked_bytes: 512 << 20,
+            input_bytes: 64 << 30,
+            unpacked_bytes: 8 << 30,
             line_bytes: 16 << 20,
         }
     }

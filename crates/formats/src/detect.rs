@@ -15,14 +15,19 @@ pub enum Confidence {
     Sure,
 }
 
-/// How many bytes from the start of a file an importer is shown.
-pub(crate) const HEAD_BYTES: u64 = 8 << 10;
+/// How many bytes from the start of an input most importers look at to judge it.
+pub(crate) const HEAD_BYTES: usize = 64 << 10;
 
-/// The importer for a file that starts with `head`, unless none takes it.
-pub fn detect(head: &[u8]) -> Option<&'static dyn Importer> {
+/// The start of an input, as long as a judgement needs it.
+pub(crate) fn head(bytes: &[u8]) -> &[u8] {
+    &bytes[..bytes.len().min(HEAD_BYTES)]
+}
+
+/// The importer for an input, unless none takes it.
+pub fn detect(bytes: &[u8]) -> Option<&'static dyn Importer> {
     IMPORTERS
         .iter()
-        .map(|importer| (importer.recognize(head), *importer))
+        .map(|importer| (importer.recognize(bytes), *importer))
         .filter(|(confidence, _)| *confidence > Confidence::No)
         .max_by_key(|(confidence, _)| *confidence)
         .map(|(_, importer)| importer)

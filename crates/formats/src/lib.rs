@@ -5,7 +5,7 @@
 //! What is read may come from anywhere, so every decoder is bounded by [`Limits`] and none of
 //! them panics.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![warn(missing_docs)]
 
 mod base64;
@@ -13,10 +13,12 @@ mod bounded;
 mod detect;
 mod export;
 mod import;
+mod input;
 mod native;
 
 pub use bounded::Limits;
 pub use detect::{Confidence, detect};
 pub use export::{EXPORTERS, ExportError, Exporter, export, exporter, exporter_for_path};
-pub use import::{IMPORTERS, ImportError, Importer, import, import_file};
+pub use import::{IMPORTERS, ImportError, ImportOptions, Importer, import, import_file};
+pub use input::Input;
 pub use native::VERSION as NATIVE_VERSION;

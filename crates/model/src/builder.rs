@@ -1,6 +1,5 @@
 //! The only way to make a profile: it interns and keeps the invariants.
 
-use crate::FastMap;
 use crate::about::{About, Process, Thread};
 use crate::notes::Notes;
 use crate::profile::{
@@ -8,6 +7,7 @@ use crate::profile::{
     Sample, Stack, StackIndex, StringIndex, StringTable, ThreadIndex, Tier, WeightUnit,
 };
 use crate::text::printable;
+use crate::{FastMap, FastSet};
 
 /// A function to intern.
 #[derive(Debug, Clone, Copy, Default)]
@@ -48,6 +48,7 @@ pub struct ProfileBuilder {
     functions: FastMap<Function, FunctionIndex>,
     frames: FastMap<Frame, FrameIndex>,
     stacks: FastMap<Stack, StackIndex>,
+    deopt_rows: FastSet<(FunctionIndex, StringIndex)>,
 }
 
 impl ProfileBuilder {
@@ -141,7 +142,7 @@ impl ProfileBuilder {
         ThreadIndex(self.profile.threads.len() as u32 - 1)
     }
 
-    /// Adds a sample.
+    /// Adds a sample whose processor is not known.
     pub fn sample(
         &mut self,
         time: Nanoseconds,
@@ -149,14 +150,33 @@ impl ProfileBuilder {
         stack: Option<StackIndex>,
         weight: u64,
     ) {
-        assert!(thread.at() < self.profile.threads.len());
-        assert!(stack.is_none_or(|stack| stack.at() < self.profile.stacks.len()));
-        self.profile.samples.push(Sample {
+        self.add_sample(Sample {
             time,
             weight,
             thread,
+            cpu: None,
             stack,
         });
+    }
+
+    /// Adds a sample.
+    pub fn add_sample(&mut self, sample: Sample) {
+        assert!(sample.thread.at() < self.profile.threads.len());
+        assert!(
+            sample
+                .stack
+                .is_none_or(|stack| stack.at() < self.profile.stacks.len())
+        );
+        self.profile.samples.push(sample);
+    }
+
+    /// Notes why V8 dropped optimized code of a function.
+    pub fn deopt_reason(&mut self, function: FunctionIndex, reason: &str) {
+        assert!(function.at() < self.profile.functions.len());
+        let row = (function, self.string(reason));
+        if self.deopt_rows.insert(row) {
+            self.profile.deopt_reasons.push(row);
+        }
     }
 
     /// The profile as it is so far.

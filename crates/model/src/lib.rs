@@ -28,8 +28,8 @@ pub use profile::{
     Sample, Stack, StackIndex, StringIndex, StringTable, ThreadIndex, Tier, WeightUnit,
 };
 pub use raw::{
-    Contents, Event, FileIdentity, Mapping, RawSample, Recording, Registers, RuntimeAddress,
-    UserStack,
+    Contents, Event, EventSource, FileIdentity, Mapping, RawSample, Recording, Registers,
+    RuntimeAddress, UserStack,
 };
 pub use text::printable;
 pub use transform::{hide, without_internals};

@@ -239,6 +239,8 @@ pub struct Sample {
     pub weight: u64,
     /// Which thread.
     pub thread: ThreadIndex,
+    /// On which processor, where that is known.
+    pub cpu: Option<u16>,
     /// Where it was; none when nothing is known.
     pub stack: Option<StackIndex>,
 }
@@ -299,6 +301,8 @@ pub struct Profile {
     pub threads: Vec<Thread>,
     /// Every sample, in order of time.
     pub samples: Vec<Sample>,
+    /// Why V8 dropped optimized code of a function, where the source says so: each pair once.
+    pub deopt_reasons: Vec<(FunctionIndex, StringIndex)>,
 }
 
 impl Profile {

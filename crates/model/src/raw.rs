@@ -1,6 +1,7 @@
 //! Events as they were observed: samples, mappings, threads. No names yet.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use crate::about::About;
 use crate::notes::Notes;
@@ -23,15 +24,28 @@ pub struct Recording {
 /// The two shapes a recording can have.
 #[derive(Debug)]
 pub enum Contents {
-    /// Raw addresses, in order of time.
-    Events(Vec<Event<'static>>),
+    /// Raw addresses.
+    Events(Box<dyn EventSource>),
     /// Frames already named by whoever wrote the file.
     Named(Box<Profile>),
 }
 
 impl Default for Contents {
     fn default() -> Self {
-        Self::Events(Vec::new())
+        Self::Events(Box::new(Vec::new()))
+    }
+}
+
+/// Events that are handed over one by one, because all of them at once may not fit in memory.
+pub trait EventSource: fmt::Debug {
+    /// Hands over every event in order of time, and returns what is missing or odd.
+    fn replay(self: Box<Self>, take: &mut dyn FnMut(Event<'_>)) -> Notes;
+}
+
+impl EventSource for Vec<Event<'static>> {
+    fn replay(self: Box<Self>, take: &mut dyn FnMut(Event<'_>)) -> Notes {
+        self.into_iter().for_each(take);
+        Notes::default()
     }
 }
 
@@ -86,6 +100,8 @@ pub struct RawSample<'a> {
     pub pid: u32,
     /// Thread.
     pub tid: u32,
+    /// The processor it ran on, where that is known.
+    pub cpu: Option<u16>,
     /// Kernel addresses, leaf first; empty when the thread ran in user mode.
     pub kernel: Cow<'a, [u64]>,
     /// What is known of the user stack.

@@ -56,6 +56,7 @@ pub fn hide(profile: &Profile, is_hidden: impl Fn(&Function) -> bool) -> Profile
         processes: profile.processes.clone(),
         threads: profile.threads.clone(),
         samples,
+        deopt_reasons: profile.deopt_reasons.clone(),
     }
 }
 

@@ -90,9 +90,8 @@ pub(crate) struct RecordArgs {
     /// Who names JavaScript: V8's heap and then perf maps or jitdumps, or only these
     #[arg(long, value_enum, default_value_t = Names::Heap)]
     pub(crate) names: Names,
-    /// Show V8's stubs, bytecode handlers and libc's start too (.nspy and .html always hold them)
-    #[arg(long)]
-    pub(crate) raw: bool,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
     /// Record a process that is not Node.js too
     #[arg(long)]
     pub(crate) any: bool,
@@ -192,9 +191,8 @@ pub(crate) struct TopArgs {
 pub(crate) struct ViewArgs {
     /// The recording: .nspy, .html or folded stacks; `-` for standard input
     pub(crate) file: PathBuf,
-    /// The input's format, where its content does not tell
-    #[arg(long, value_name = "FORMAT")]
-    pub(crate) from: Option<String>,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
     /// Only print the address
     #[arg(long)]
     pub(crate) no_open: bool,
@@ -214,12 +212,31 @@ pub(crate) struct ConvertArgs {
     pub(crate) input: PathBuf,
     /// Where to write; `-` for standard output
     pub(crate) output: PathBuf,
-    /// The input's format, where its content does not tell
-    #[arg(long, value_name = "FORMAT")]
-    pub(crate) from: Option<String>,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
     /// The output's format, where the file name does not tell: html, svg, folded, nspy, text
     #[arg(long, value_name = "FORMAT")]
     pub(crate) to: Option<String>,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+}
+
+/// How a file is read, the same for every command that reads one.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Reading")]
+pub(crate) struct ReadArgs {
+    /// The input's format, where its content does not tell
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) from: Option<String>,
+    /// Which one, where the input holds several events, values or profiles
+    #[arg(long, value_name = "NAME")]
+    pub(crate) event: Option<String>,
+}
+
+/// What of a profile is shown, the same for every command that shows or converts one.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Showing")]
+pub(crate) struct ShowArgs {
     /// Show V8's stubs, bytecode handlers and libc's start too
     #[arg(long)]
     pub(crate) raw: bool,

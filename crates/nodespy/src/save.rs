@@ -6,12 +6,13 @@ use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
-use nodespy_formats::{Limits, exporter, exporter_for_path};
+use nodespy_formats::{ImportOptions, Input, exporter, exporter_for_path};
 use nodespy_model::{
     ImageBytes, ImageRefused, JitFile, Mapping, Origin, Process, Profile, RuntimeAddress,
 };
 use nodespy_view::{DrawOptions, view, view_for_path};
 
+use crate::cli::{ReadArgs, ShowArgs};
 use crate::output::{self, Stream};
 
 /// A place to write a profile to, known to be writable.
@@ -19,15 +20,19 @@ use crate::output::{self, Stream};
 pub(crate) struct Destination {
     path: PathBuf,
     format: String,
-    /// Whether internal frames are shown.
-    is_raw: bool,
+    /// What is shown.
+    show: ShowArgs,
     /// Whether checking it made the file, so that a failed recording leaves nothing behind.
     is_new: bool,
 }
 
 impl Destination {
     /// Finds out the format and whether the file can be written, before anything is recorded.
-    pub(crate) fn check(path: &Path, format: Option<&str>, is_raw: bool) -> anyhow::Result<Self> {
+    pub(crate) fn check(
+        path: &Path,
+        format: Option<&str>,
+        show: &ShowArgs,
+    ) -> anyhow::Result<Self> {
         let format = match format {
             Some(name) => known_format(name)?,
             None if is_standard(path) => "folded".to_owned(),
@@ -36,7 +41,7 @@ impl Destination {
         let mut destination = Self {
             path: path.to_owned(),
             format,
-            is_raw,
+            show: show.clone(),
             is_new: false,
         };
         if !is_standard(path) {
@@ -70,7 +75,7 @@ impl Destination {
     pub(crate) fn write(&self, profile: &Profile) -> anyhow::Result<()> {
         if self.is_standard_output() {
             let mut output = std::io::stdout().lock();
-            let written = write_as(profile, &self.format, self.is_raw, &mut output);
+            let written = write_as(profile, &self.format, &self.show, &mut output);
             return match written.and_then(|()| Ok(output.flush()?)) {
                 Err(error) if is_closed_pipe(&error) => Ok(()),
                 done => done,
@@ -79,7 +84,7 @@ impl Destination {
         let file = File::create(&self.path)
             .with_context(|| format!("cannot write {}", self.path.display()))?;
         let mut output = BufWriter::with_capacity(1 << 18, file);
-        write_as(profile, &self.format, self.is_raw, &mut output)
+        write_as(profile, &self.format, &self.show, &mut output)
             .and_then(|()| Ok(output.flush()?))
             .with_context(|| format!("writing {}", self.path.display()))
     }
@@ -91,7 +96,7 @@ pub(crate) fn rescue(profile: &Profile) -> Option<PathBuf> {
     let folders = [std::env::current_dir().ok(), Some(std::env::temp_dir())];
     folders.into_iter().flatten().find_map(|folder| {
         let path = folder.join(&name);
-        let destination = Destination::check(&path, Some("nspy"), true).ok()?;
+        let destination = Destination::check(&path, Some("nspy"), &ShowArgs::default()).ok()?;
         match destination.write(profile) {
             Ok(()) => Some(path),
             Err(_) => {
@@ -103,8 +108,12 @@ pub(crate) fn rescue(profile: &Profile) -> Option<PathBuf> {
 }
 
 /// Draws the summary for the terminal.
-pub(crate) fn print_summary(profile: &Profile, is_raw: bool, stream: Stream) -> anyhow::Result<()> {
-    let shown = as_shown(profile, is_raw);
+pub(crate) fn print_summary(
+    profile: &Profile,
+    show: &ShowArgs,
+    stream: Stream,
+) -> anyhow::Result<()> {
+    let shown = as_shown(profile, show);
     let mut text = Vec::new();
     let options = DrawOptions {
         has_color: output::has_color(stream),
@@ -120,12 +129,13 @@ pub(crate) fn print_summary(profile: &Profile, is_raw: bool, stream: Stream) -> 
 pub(crate) fn write_as(
     profile: &Profile,
     format: &str,
-    is_raw: bool,
+    show: &ShowArgs,
     output: &mut dyn Write,
 ) -> anyhow::Result<()> {
     // What can be opened again holds everything; what is looked at leaves out the plumbing.
     let holds_all = matches!(format, "nspy" | "html");
-    let shown = as_shown(profile, is_raw || holds_all);
+    let raw = ShowArgs { raw: true };
+    let shown = as_shown(profile, if holds_all { &raw } else { show });
     let profile = &*shown;
     if exporter(format).is_some() {
         return Ok(nodespy_formats::export(profile, format, output)?);
@@ -141,8 +151,8 @@ pub(crate) fn write_as(
     Ok(nodespy_view::draw(profile, format, &options, output)?)
 }
 
-fn as_shown(profile: &Profile, is_raw: bool) -> Cow<'_, Profile> {
-    if is_raw {
+fn as_shown<'a>(profile: &'a Profile, show: &ShowArgs) -> Cow<'a, Profile> {
+    if show.raw {
         Cow::Borrowed(profile)
     } else {
         Cow::Owned(nodespy_model::without_internals(profile))
@@ -150,13 +160,17 @@ fn as_shown(profile: &Profile, is_raw: bool) -> Cow<'_, Profile> {
 }
 
 /// Reads a profile from a file or standard input.
-pub(crate) fn read(path: &Path, from: Option<&str>) -> anyhow::Result<Profile> {
+pub(crate) fn read(path: &Path, arguments: &ReadArgs) -> anyhow::Result<Profile> {
+    let options = ImportOptions {
+        event: arguments.event.clone(),
+        ..ImportOptions::from(arguments.from.as_deref())
+    };
     let recording = if is_standard(path) {
-        let mut input = std::io::stdin().lock();
-        nodespy_formats::import(&mut input, from, &Limits::default())
+        Input::read(&mut std::io::stdin().lock(), &options.limits)
+            .and_then(|input| nodespy_formats::import(input, &options))
             .context("reading standard input")?
     } else {
-        nodespy_formats::import_file(path, from)
+        nodespy_formats::import_file(path, &options)
             .with_context(|| format!("reading {}", path.display()))?
     };
     Ok(nodespy_symbolize::resolve(recording, Box::new(NoOrigin)))

@@ -9,7 +9,8 @@ use std::rc::Rc;
 use nodespy_model::{
     About, Contents, Event, FastMap, Frame, FrameIndex, FrameSpec, FunctionSpec, JitFile, Mapping,
     NameSource, Nanoseconds, Notes, Origin, Process, ProcessIndex, Profile, ProfileBuilder,
-    RawSample, Recording, StackIndex, Thread, ThreadIndex, ThreadRole, Tier, UserStack, WeightUnit,
+    RawSample, Recording, Sample, StackIndex, Thread, ThreadIndex, ThreadRole, Tier, UserStack,
+    WeightUnit,
 };
 
 use crate::address_map::{AddressMap, ImageId, Place};
@@ -32,11 +33,10 @@ pub fn resolve(recording: Recording, origin: Box<dyn Origin>) -> Profile {
             *profile
         }
         Contents::Events(events) => {
-            let mut resolver = Resolver::new(origin);
-            for event in events {
-                resolver.take(event);
-            }
-            resolver.finish(recording.about, recording.notes, 0)
+            let mut resolver = Resolver::new(origin).without_heap_walk();
+            resolver.merge_notes(recording.notes);
+            let notes = events.replay(&mut |event| resolver.take(event));
+            resolver.finish(recording.about, notes, 0)
         }
     }
 }
@@ -94,6 +94,7 @@ struct SampleRow {
     time: Nanoseconds,
     thread: u32,
     stack: u32,
+    cpu: Option<u16>,
 }
 
 /// One process while it is being recorded.
@@ -461,6 +462,7 @@ impl Resolver {
             time: sample.time,
             thread,
             stack,
+            cpu: sample.cpu,
         });
     }
 
@@ -637,7 +639,13 @@ impl Resolver {
                 )
             });
             let time = sample.time.saturating_sub(started);
-            builder.sample(time, threads[sample.thread as usize], stack, 1);
+            builder.add_sample(Sample {
+                time,
+                weight: 1,
+                thread: threads[sample.thread as usize],
+                cpu: sample.cpu,
+                stack,
+            });
         }
         naming.report(self);
         self.forget_samples();

@@ -253,6 +253,7 @@ fn sample(pid: u32, tid: u32, user: UserStack<'static>) -> Event<'static> {
         time: crate::monotonic_now(),
         pid,
         tid,
+        cpu: None,
         kernel: Vec::new().into(),
         user,
     })

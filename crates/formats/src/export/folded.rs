@@ -23,6 +23,17 @@ impl Exporter for Folded {
         &["folded", "collapsed"]
     }
 
+    fn leaves_out(&self) -> &'static [&'static str] {
+        &[
+            "times",
+            "processors",
+            "current lines",
+            "tiers",
+            "inlining",
+            "process details",
+        ]
+    }
+
     fn export(&self, profile: &Profile, output: &mut dyn Write) -> Result<(), ExportError> {
         let mut threads: BTreeMap<String, Vec<ThreadIndex>> = BTreeMap::new();
         for position in 0..profile.threads.len() {

@@ -17,6 +17,10 @@ pub trait Exporter: Sync {
     /// The file name extensions that mean this format, the usual one first.
     fn extensions(&self) -> &'static [&'static str];
 
+    /// What a profile holds and this format does not, in a word or two each: said in the help,
+    /// and once on standard error when something is left out.
+    fn leaves_out(&self) -> &'static [&'static str];
+
     /// Writes a profile.
     fn export(&self, profile: &Profile, output: &mut dyn Write) -> Result<(), ExportError>;
 }

@@ -11,9 +11,10 @@ use nodespy_model::{
     Thread, Tier, WeightUnit,
 };
 
-use super::{ImportError, Importer};
+use super::{ImportError, ImportOptions, Importer};
 use crate::bounded::{Bounded, Limits};
-use crate::detect::Confidence;
+use crate::detect::{Confidence, head};
+use crate::input::Input;
 
 /// The importer of folded stacks.
 pub(crate) struct Folded;
@@ -23,7 +24,8 @@ impl Importer for Folded {
         "folded"
     }
 
-    fn recognize(&self, head: &[u8]) -> Confidence {
+    fn recognize(&self, bytes: &[u8]) -> Confidence {
+        let head = head(bytes);
         let utf8;
         let head = match from_utf16(head) {
             Some(text) => {
@@ -61,17 +63,11 @@ impl Importer for Folded {
         }
     }
 
-    fn import(&self, input: &mut dyn Read, limits: &Limits) -> Result<Recording, ImportError> {
-        let mut start = Vec::new();
-        Read::take(&mut *input, 2).read_to_end(&mut start)?;
-        let is_utf16 = matches!(start.as_slice(), [0xff, 0xfe] | [0xfe, 0xff]);
-        let mut whole = start.chain(input);
-        if !is_utf16 {
-            return import_lines(&mut whole, limits);
+    fn import(&self, input: Input, options: &ImportOptions) -> Result<Recording, ImportError> {
+        match from_utf16(&input) {
+            Some(text) => import_lines(&mut text.as_bytes(), &options.limits),
+            None => import_lines(&mut &*input, &options.limits),
         }
-        let bytes = Bounded::new(&mut whole, limits.input_bytes).into_bytes()?;
-        let text = from_utf16(&bytes).expect("the byte order mark was seen above");
-        import_lines(&mut text.as_bytes(), limits)
     }
 }
 
@@ -362,7 +358,7 @@ mod tests {
     use nodespy_model::Profile;
 
     fn import(text: &[u8]) -> Result<Box<Profile>, ImportError> {
-        let recording = Folded.import(&mut &*text, &Limits::default())?;
+        let recording = Folded.import(text.to_vec().into(), &ImportOptions::default())?;
         match recording.contents {
             Contents::Named(profile) => Ok(profile),
             Contents::Events(_) => unreachable!("folded stacks come with names"),

@@ -1,13 +1,11 @@
 //! A nodespy HTML page: the recording it shows is inside, as base64 of our own format.
 
-use std::io::Read;
-
 use nodespy_model::Recording;
 
-use super::{ImportError, Importer};
+use super::{ImportError, ImportOptions, Importer};
 use crate::base64;
-use crate::bounded::{Bounded, Limits};
-use crate::detect::Confidence;
+use crate::detect::{Confidence, head};
+use crate::input::Input;
 use crate::native::Native;
 
 /// How the element that holds the recording starts.
@@ -21,7 +19,8 @@ impl Importer for Html {
         "html"
     }
 
-    fn recognize(&self, head: &[u8]) -> Confidence {
+    fn recognize(&self, bytes: &[u8]) -> Confidence {
+        let head = head(bytes);
         let text = head.trim_ascii_start();
         let starts_with = |start: &str| {
             text.get(..start.len())
@@ -36,8 +35,7 @@ impl Importer for Html {
         }
     }
 
-    fn import(&self, input: &mut dyn Read, limits: &Limits) -> Result<Recording, ImportError> {
-        let page = Bounded::new(input, limits.input_bytes).into_bytes()?;
+    fn import(&self, page: Input, options: &ImportOptions) -> Result<Recording, ImportError> {
         let start = find(&page, OPENING).ok_or(ImportError::NoPayload)? + OPENING.len();
         let start = start + find(&page[start..], b">").ok_or(ImportError::NoPayload)? + 1;
         let text = &page[start..];
@@ -49,7 +47,7 @@ impl Importer for Html {
             at: (start + position) as u64,
             what: "this is no base64".to_owned(),
         })?;
-        Native.import(&mut payload.as_slice(), limits)
+        Native.import(payload.into(), options)
     }
 }
 

@@ -3,14 +3,14 @@
 mod folded;
 mod html;
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use nodespy_model::Recording;
 
 use crate::bounded::{Limits, OverLimit};
-use crate::detect::{Confidence, HEAD_BYTES, detect};
+use crate::detect::{Confidence, detect};
+use crate::input::Input;
 use crate::native::Native;
 
 /// One file format that nodespy reads.
@@ -18,11 +18,33 @@ pub trait Importer: Sync {
     /// The name used by `--from` and in messages.
     fn name(&self) -> &'static str;
 
-    /// How likely it is that a file starting with `head` is in this format.
-    fn recognize(&self, head: &[u8]) -> Confidence;
+    /// How likely it is that these bytes, unpacked and whole, are in this format. Looks at the
+    /// start, or at both ends, never at everything.
+    fn recognize(&self, bytes: &[u8]) -> Confidence;
 
     /// Reads a recording.
-    fn import(&self, input: &mut dyn Read, limits: &Limits) -> Result<Recording, ImportError>;
+    fn import(&self, input: Input, options: &ImportOptions) -> Result<Recording, ImportError>;
+}
+
+/// What the reader of a file wants.
+#[derive(Debug, Clone, Default)]
+pub struct ImportOptions {
+    /// The name of the format, where the content is not to decide.
+    pub from: Option<String>,
+    /// Which one, where a file holds several events, values or profiles.
+    pub event: Option<String>,
+    /// How much is taken in.
+    pub limits: Limits,
+}
+
+impl ImportOptions {
+    /// The format is `from`, and nothing else is out of the ordinary.
+    pub fn from(from: Option<&str>) -> Self {
+        Self {
+            from: from.map(str::to_owned),
+            ..Self::default()
+        }
+    }
 }
 
 /// Every importer, once. Order does not matter: the most confident one wins.
@@ -152,41 +174,25 @@ fn known_formats() -> String {
     names.join(", ")
 }
 
-/// Reads a recording in the format called `from`, or in the one its content looks like.
-pub fn import(
-    input: &mut dyn Read,
-    from: Option<&str>,
-    limits: &Limits,
-) -> Result<Recording, ImportError> {
-    let mut head = Vec::new();
-    Read::take(&mut *input, HEAD_BYTES)
-        .read_to_end(&mut head)
-        .map_err(ImportError::Read)?;
-    let importer = match from {
+/// Reads a recording in the format that is asked for, or in the one its content looks like.
+pub fn import(input: Input, options: &ImportOptions) -> Result<Recording, ImportError> {
+    if input.is_empty() {
+        return Err(ImportError::Empty);
+    }
+    let input = input.unpacked(&options.limits)?;
+    let importer = match &options.from {
         Some(name) => IMPORTERS
             .iter()
             .copied()
             .find(|importer| importer.name() == name)
-            .ok_or_else(|| ImportError::UnknownFormat {
-                name: name.to_owned(),
-            })?,
-        None if head.is_empty() => return Err(ImportError::Empty),
-        None => detect(&head).ok_or(ImportError::Unrecognized)?,
+            .ok_or_else(|| ImportError::UnknownFormat { name: name.clone() })?,
+        None if input.is_empty() => return Err(ImportError::Empty),
+        None => detect(&input).ok_or(ImportError::Unrecognized)?,
     };
-    importer.import(&mut head.chain(input), limits)
+    importer.import(input, options)
 }
 
 /// Reads the recording in a file.
-pub fn import_file(path: &Path, from: Option<&str>) -> Result<Recording, ImportError> {
-    let open_error = |source| ImportError::Open {
-        path: path.to_owned(),
-        source,
-    };
-    let mut file = File::open(path).map_err(open_error)?;
-    if file.metadata().map_err(open_error)?.is_dir() {
-        return Err(ImportError::Directory {
-            path: path.to_owned(),
-        });
-    }
-    import(&mut file, from, &Limits::default())
+pub fn import_file(path: &Path, options: &ImportOptions) -> Result<Recording, ImportError> {
+    import(Input::open(path, &options.limits)?, options)
 }

@@ -60,6 +60,11 @@ impl<'a> Columns<'a> {
         }
     }
 
+    /// Whether everything was read.
+    pub(super) fn is_at_end(&self) -> bool {
+        self.at == self.bytes.len()
+    }
+
     /// An unsigned integer.
     pub(super) fn number(&mut self) -> Result<u64, ImportError> {
         let mut value = 0u64;

@@ -9,14 +9,14 @@ mod columns;
 mod read;
 mod write;
 
-use std::io::{Read, Write};
+use std::io::Write;
 
 use nodespy_model::{Category, NameSource, Profile, Recording, ThreadRole, Tier, WeightUnit};
 
-use crate::bounded::Limits;
 use crate::detect::Confidence;
 use crate::export::{ExportError, Exporter};
-use crate::import::{ImportError, Importer};
+use crate::import::{ImportError, ImportOptions, Importer};
+use crate::input::Input;
 
 /// The newest version of the format, the one that is written.
 pub const VERSION: u32 = 1;
@@ -41,6 +41,7 @@ mod section {
     pub(super) const THREADS: u64 = 8;
     pub(super) const SAMPLES: u64 = 9;
     pub(super) const COUNTS: u64 = 10;
+    pub(super) const DEOPTS: u64 = 11;
 }
 
 // The codes of the file: a value's position here. They are written out, because the model may
@@ -105,15 +106,15 @@ impl Importer for Native {
         "nspy"
     }
 
-    fn recognize(&self, head: &[u8]) -> Confidence {
-        match head.starts_with(&MAGIC[..4]) {
+    fn recognize(&self, bytes: &[u8]) -> Confidence {
+        match bytes.starts_with(&MAGIC[..4]) {
             true => Confidence::Sure,
             false => Confidence::No,
         }
     }
 
-    fn import(&self, input: &mut dyn Read, limits: &Limits) -> Result<Recording, ImportError> {
-        read::read(input, limits)
+    fn import(&self, input: Input, options: &ImportOptions) -> Result<Recording, ImportError> {
+        read::read(&mut &*input, &options.limits)
     }
 }
 
@@ -124,6 +125,10 @@ impl Exporter for Native {
 
     fn extensions(&self) -> &'static [&'static str] {
         &["nspy"]
+    }
+
+    fn leaves_out(&self) -> &'static [&'static str] {
+        &[]
     }
 
     fn export(&self, profile: &Profile, output: &mut dyn Write) -> Result<(), ExportError> {

@@ -197,6 +197,7 @@ struct Tables {
     announced_samples: u64,
     last_time: u64,
     total_weight: u64,
+    deopt_reasons: Vec<(FunctionIndex, StringIndex)>,
     builder: ProfileBuilder,
 }
 
@@ -210,6 +211,7 @@ impl Tables {
             section::FUNCTIONS => self.take_functions(columns),
             section::FRAMES => self.take_frames(columns),
             section::STACKS => self.take_stacks(columns),
+            section::DEOPTS => self.take_deopts(columns),
             section::PROCESSES => self.take_processes(columns),
             section::THREADS => self.take_threads(columns),
             section::SAMPLES => self.take_samples(columns),
@@ -296,6 +298,19 @@ impl Tables {
                 column: starts[row],
                 category: columns.code(&CATEGORIES, "category")?,
             });
+        }
+        Ok(())
+    }
+
+    fn take_deopts(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {
+        let rows = columns.count(2)?;
+        let functions = columns.column(rows, |columns| {
+            columns.index(self.functions.len(), "functions")
+        })?;
+        for function in functions {
+            let reason = columns.index(self.strings.len(), "strings")?;
+            let reason = self.strings[reason as usize];
+            self.deopt_reasons.push((FunctionIndex(function), reason));
         }
         Ok(())
     }
@@ -416,14 +431,24 @@ impl Tables {
         })?;
         self.total_weight = total;
         let threads = columns.column(rows, |columns| columns.index(self.threads, "threads"))?;
+        let stacks = columns.column(rows, |columns| {
+            columns.index(self.stacks.len() + 1, "stacks")
+        })?;
         self.samples.reserve(rows);
         for row in 0..rows {
-            let stack = columns.index(self.stacks.len() + 1, "stacks")?;
+            // The first files had no processors.
+            let cpu = match columns.is_at_end() {
+                true => None,
+                false => columns
+                    .index(1 + usize::from(u16::MAX) + 1, "processors")?
+                    .checked_sub(1),
+            };
             self.samples.push(Sample {
                 time: times[row],
                 weight: weights[row],
                 thread: ThreadIndex(threads[row]),
-                stack: stack.checked_sub(1).map(StackIndex),
+                cpu: cpu.map(|cpu| cpu as u16),
+                stack: stacks[row].checked_sub(1).map(StackIndex),
             });
         }
         Ok(())
@@ -446,6 +471,7 @@ impl Tables {
         profile.frames = self.frames;
         profile.stacks = self.stacks;
         profile.samples = self.samples;
+        profile.deopt_reasons = self.deopt_reasons;
         profile
     }
 }

@@ -46,6 +46,9 @@ fn write_sections(
     emit(section::FUNCTIONS, &functions(profile))?;
     emit(section::FRAMES, &frames(profile))?;
     emit(section::STACKS, &stacks(profile))?;
+    if !profile.deopt_reasons.is_empty() {
+        emit(section::DEOPTS, &deopts(profile))?;
+    }
     emit(section::PROCESSES, &processes(profile))?;
     emit(section::THREADS, &threads(profile))?;
     let sorted;
@@ -171,6 +174,15 @@ fn frames(profile: &Profile) -> Vec<u8> {
     )
 }
 
+fn deopts(profile: &Profile) -> Vec<u8> {
+    table(
+        &profile.deopt_reasons,
+        &[&|(function, _)| u64::from(function.0), &|(_, reason)| {
+            u64::from(reason.0)
+        }],
+    )
+}
+
 fn stacks(profile: &Profile) -> Vec<u8> {
     let rows = &profile.stacks;
     let mut content = Vec::new();
@@ -253,5 +265,10 @@ fn samples(rows: &[Sample], last_time: &mut u64) -> Vec<u8> {
             sample.stack.map_or(0, |stack| u64::from(stack.0) + 1),
         );
     });
+    if rows.iter().any(|sample| sample.cpu.is_some()) {
+        rows.iter().for_each(|sample| {
+            put(&mut content, sample.cpu.map_or(0, |cpu| u64::from(cpu) + 1));
+        });
+    }
     content
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use nodespy_formats::{Limits, import};
+use nodespy_formats::{ImportOptions, Limits, import};
 
 use crate::sample::{small, written};
 
@@ -47,9 +47,12 @@ fn mutate(bytes: &mut Vec<u8>, random: &mut Xorshift) {
 /// Feeds the importer `from` with 20 000 variations of `good`, each `wrap`ped.
 fn survive(from: &str, good: &[u8], wrap: impl Fn(&[u8]) -> Vec<u8>) {
     let mut random = Xorshift(0x9e37_79b9_7f4a_7c15);
-    let limits = Limits {
-        unpacked_bytes: 1 << 20,
-        ..Limits::default()
+    let options = ImportOptions {
+        limits: Limits {
+            unpacked_bytes: 1 << 20,
+            ..Limits::default()
+        },
+        ..ImportOptions::from(Some(from))
     };
     let start = Instant::now();
     let mut slowest = Duration::ZERO;
@@ -58,7 +61,7 @@ fn survive(from: &str, good: &[u8], wrap: impl Fn(&[u8]) -> Vec<u8>) {
         mutate(&mut bytes, &mut random);
         let bytes = wrap(&bytes);
         let before = start.elapsed();
-        drop(import(&mut bytes.as_slice(), Some(from), &limits));
+        drop(import(bytes.into(), &options));
         slowest = slowest.max(start.elapsed() - before);
     }
     assert!(slowest < Duration::from_secs(5), "one took {slowest:?}");

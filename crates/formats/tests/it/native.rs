@@ -6,7 +6,7 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
-use nodespy_formats::{ImportError, Limits, NATIVE_VERSION, import, import_file};
+use nodespy_formats::{ImportError, ImportOptions, Limits, NATIVE_VERSION, import, import_file};
 use nodespy_model::{Profile, Sample};
 use proptest::prelude::*;
 
@@ -158,11 +158,14 @@ fn a_small_file_cannot_unpack_without_end() {
     let mut content = vec![77];
     content.extend([0x80, 0x80, 0x80, 0x80, 0x04]);
     content.resize(64 << 20, 0);
-    let limits = Limits {
-        unpacked_bytes: 1 << 20,
-        ..Limits::default()
+    let options = ImportOptions {
+        limits: Limits {
+            unpacked_bytes: 1 << 20,
+            ..Limits::default()
+        },
+        ..ImportOptions::default()
     };
-    let error = import(&mut packed(&content).as_slice(), None, &limits).unwrap_err();
+    let error = import(packed(&content).into(), &options).unwrap_err();
     assert!(matches!(error, ImportError::TooLarge { limit_bytes } if limit_bytes == 1 << 20));
 }
 
@@ -205,25 +208,29 @@ fn bytes_after_the_end_are_remarked() {
 #[test]
 fn a_directory_an_empty_file_and_a_missing_one_are_told_apart() {
     let folder = tempfile::tempdir().unwrap();
-    let error = import_file(folder.path(), None).unwrap_err();
+    let error = import_file(folder.path(), &ImportOptions::default()).unwrap_err();
     assert!(matches!(error, ImportError::Directory { .. }));
     let path = folder.path().join("empty.nspy");
     std::fs::write(&path, b"").unwrap();
-    assert!(matches!(import_file(&path, None), Err(ImportError::Empty)));
     assert!(matches!(
-        import_file(&path, Some("nspy")),
+        import_file(&path, &ImportOptions::default()),
         Err(ImportError::Empty)
     ));
-    let error = import_file(Path::new("/nowhere/at/all.nspy"), None).unwrap_err();
+    assert!(matches!(
+        import_file(&path, &ImportOptions::from(Some("nspy"))),
+        Err(ImportError::Empty)
+    ));
+    let error =
+        import_file(Path::new("/nowhere/at/all.nspy"), &ImportOptions::default()).unwrap_err();
     assert!(matches!(error, ImportError::Open { .. }));
     std::fs::write(&path, b"hello").unwrap();
-    let error = import_file(&path, None).unwrap_err();
+    let error = import_file(&path, &ImportOptions::default()).unwrap_err();
     assert!(
         error
             .to_string()
             .ends_with("nodespy reads nspy, html, folded"),
         "{error}"
     );
-    let error = import_file(&path, Some("pdf")).unwrap_err();
+    let error = import_file(&path, &ImportOptions::from(Some("pdf"))).unwrap_err();
     assert!(error.to_string().contains("no format called \"pdf\""));
 }

@@ -1,9 +1,9 @@
 //! Profiles to test with.
 
-use nodespy_formats::{ImportError, Limits, export, import};
+use nodespy_formats::{ImportError, ImportOptions, export, import};
 use nodespy_model::{
     About, Category, Contents, ExitReason, Frame, FunctionSpec, Notes, Process, Profile,
-    ProfileBuilder, Thread, ThreadRole, Tier, WeightUnit,
+    ProfileBuilder, Sample, Thread, ThreadRole, Tier, WeightUnit,
 };
 use proptest::prelude::*;
 
@@ -16,7 +16,7 @@ pub(crate) fn written(profile: &Profile, to: &str) -> Vec<u8> {
 
 /// What the importer that `bytes` look like makes of them.
 pub(crate) fn read(bytes: &[u8]) -> Result<Profile, ImportError> {
-    let recording = import(&mut &*bytes, None, &Limits::default())?;
+    let recording = import(bytes.to_vec().into(), &ImportOptions::default())?;
     match recording.contents {
         Contents::Named(profile) => Ok(*profile),
         Contents::Events(_) => panic!("no format here holds raw events"),
@@ -186,6 +186,7 @@ pub(crate) fn any_profile() -> impl Strategy<Value = Profile> {
             any::<prop::sample::Index>(),
             any::<Option<prop::sample::Index>>(),
             0..u64::MAX >> 8,
+            any::<Option<u16>>(),
         ),
         0..100,
     );
@@ -239,12 +240,19 @@ pub(crate) fn any_profile() -> impl Strategy<Value = Profile> {
                 })
             })
             .collect();
-        for (time, thread, stack, weight) in samples {
+        for (time, thread, stack, weight, cpu) in samples {
             let stack = stack
                 .filter(|_| !known.is_empty())
                 .map(|stack| *stack.get(&known));
-            builder.sample(time, *thread.get(&threads), stack, weight);
+            builder.add_sample(Sample {
+                time,
+                weight,
+                thread: *thread.get(&threads),
+                cpu,
+                stack,
+            });
         }
+        builder.deopt_reason(functions[0], "not a Smi");
         builder.finish(about, notes)
     })
 }

@@ -7,9 +7,9 @@ use crate::save::{self, Destination};
 
 pub(crate) fn run(arguments: &ConvertArgs) -> anyhow::Result<ExitCode> {
     let destination =
-        Destination::check(&arguments.output, arguments.to.as_deref(), arguments.raw)?;
-    let profile = save::read(&arguments.input, arguments.from.as_deref())
-        .inspect_err(|_| destination.abandon())?;
+        Destination::check(&arguments.output, arguments.to.as_deref(), &arguments.show)?;
+    let profile =
+        save::read(&arguments.input, &arguments.read).inspect_err(|_| destination.abandon())?;
     destination.write(&profile)?;
     Ok(ExitCode::SUCCESS)
 }

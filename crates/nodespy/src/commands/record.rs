@@ -148,7 +148,7 @@ fn destinations(
     let mut checked: Vec<Destination> = Vec::new();
     for path in &wanted {
         let path = fill_template(path, pid, app, unix_now() / 1_000_000_000);
-        match Destination::check(&path, arguments.format.as_deref(), arguments.raw) {
+        match Destination::check(&path, arguments.format.as_deref(), &arguments.show) {
             Ok(destination) => checked.push(destination),
             Err(error) => {
                 checked.iter().for_each(Destination::abandon);
@@ -523,7 +523,7 @@ fn write_all(
         return Err(Failure::Discarded.into());
     }
     if !arguments.quiet || !uses_standard_output {
-        save::print_summary(profile, arguments.raw, stream)?;
+        save::print_summary(profile, &arguments.show, stream)?;
     }
     for destination in destinations {
         if discarded() {

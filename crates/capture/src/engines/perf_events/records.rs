@@ -68,6 +68,7 @@ pub(super) fn sample<'a>(record: &Record<'a>, layout: SampleLayout) -> Option<Ra
         time,
         pid,
         tid,
+        cpu: None,
         kernel: Cow::Owned(kernel),
         user: user_stack(&mut fields, layout).unwrap_or(UserStack::Absent),
     })

@@ -145,6 +145,7 @@ fn owned(sample: RawSample<'_>) -> RawSample<'static> {
         time: sample.time,
         pid: sample.pid,
         tid: sample.tid,
+        cpu: sample.cpu,
         kernel: sample.kernel.into_owned().into(),
         user: match sample.user {
             UserStack::Absent => UserStack::Absent,

@@ -50,7 +50,7 @@ pub(crate) fn record_with(arguments: &[&str]) -> Recorded {
 /// Reads a profile that nodespy wrote.
 #[track_caller]
 pub(crate) fn read(path: &Path) -> Profile {
-    let recording = nodespy_formats::import_file(path, None)
+    let recording = nodespy_formats::import_file(path, &Default::default())
         .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     match recording.contents {
         Contents::Named(profile) => *profile,

@@ -1,0 +1,192 @@
+//! The bytes of an input: a mapped file, or what was read from a stream or unpacked.
+//!
+//! Importers see one slice, so that none of them copies what it only looks at. gzip and zstd are
+//! taken off here, whatever is inside.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::ops::Deref;
+use std::path::Path;
+
+use memmap2::Mmap;
+
+use crate::bounded::{Bounded, Limits};
+use crate::import::ImportError;
+
+/// How often an input may be packed inside of packed bytes.
+const NESTING: usize = 3;
+/// Packed bytes may unpack to this many times as much, or to [`SMALL_BYTES`]. Text of stacks
+/// packs to a fiftieth; a bomb to a thousandth.
+const EXPANSION: u64 = 200;
+const SMALL_BYTES: u64 = 256 << 20;
+
+/// The whole of an input.
+#[derive(Debug)]
+pub struct Input(Bytes);
+
+#[derive(Debug)]
+enum Bytes {
+    Mapped(Mmap),
+    Read(Vec<u8>),
+}
+
+impl Input {
+    /// The content of a file.
+    pub fn open(path: &Path, limits: &Limits) -> Result<Self, ImportError> {
+        let open_error = |source| ImportError::Open {
+            path: path.to_owned(),
+            source,
+        };
+        let mut file = File::open(path).map_err(open_error)?;
+        let metadata = file.metadata().map_err(open_error)?;
+        if metadata.is_dir() {
+            return Err(ImportError::Directory {
+                path: path.to_owned(),
+            });
+        }
+        if !metadata.is_file() || metadata.len() == 0 {
+            return Self::read(&mut file, limits);
+        }
+        if metadata.len() > limits.input_bytes {
+            return Err(ImportError::TooLarge {
+                limit_bytes: limits.input_bytes,
+            });
+        }
+        map(&file).map(|map| Self(Bytes::Mapped(map))).or_else(|_| {
+            // Some file systems can't map; all of them can read.
+            Self::read(&mut file, limits)
+        })
+    }
+
+    /// Everything a stream gives.
+    pub fn read(stream: &mut dyn Read, limits: &Limits) -> Result<Self, ImportError> {
+        let bytes = Bounded::new(stream, limits.input_bytes).into_bytes()?;
+        Ok(Self(Bytes::Read(bytes)))
+    }
+
+    /// The content of packed bytes, or the bytes as they are.
+    pub(crate) fn unpacked(mut self, limits: &Limits) -> Result<Self, ImportError> {
+        for _ in 0..NESTING {
+            let limit_bytes = limits.unpacked_bytes.min(
+                (self.len() as u64)
+                    .saturating_mul(EXPANSION)
+                    .max(SMALL_BYTES),
+            );
+            self = match &self[..] {
+                [0x1f, 0x8b, 8, ..] => {
+                    Self::unpack(flate2::bufread::MultiGzDecoder::new(&self[..]), limit_bytes)?
+                }
+                [0x28, 0xb5, 0x2f, 0xfd, ..] => {
+                    let decoder =
+                        zstd::stream::read::Decoder::with_buffer(&self[..]).map_err(damaged)?;
+                    Self::unpack(decoder, limit_bytes)?
+                }
+                _ => return Ok(self),
+            };
+        }
+        Ok(self)
+    }
+
+    /// What can be unpacked. A stream that ends too soon gives what came before, and the importer
+    /// says that its content is cut off.
+    fn unpack(decoder: impl Read, limit_bytes: u64) -> Result<Self, ImportError> {
+        let mut bytes = Vec::new();
+        let unpacked = decoder
+            .take(limit_bytes.saturating_add(1))
+            .read_to_end(&mut bytes);
+        if bytes.len() as u64 > limit_bytes {
+            return Err(ImportError::TooLarge { limit_bytes });
+        }
+        match unpacked {
+            Err(error) if bytes.is_empty() => Err(damaged(error)),
+            _ => Ok(Self(Bytes::Read(bytes))),
+        }
+    }
+}
+
+fn damaged(error: io::Error) -> ImportError {
+    ImportError::Damaged {
+        at: 0,
+        what: format!("it can't be unpacked ({error})"),
+    }
+}
+
+impl From<Vec<u8>> for Input {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self(Bytes::Read(bytes))
+    }
+}
+
+impl Deref for Input {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            Bytes::Mapped(map) => map,
+            Bytes::Read(bytes) => bytes,
+        }
+    }
+}
+
+#[allow(unsafe_code)]
+fn map(file: &File) -> io::Result<Mmap> {
+    // SAFETY: the mapping is private and only read. Whoever shortens the file meanwhile ends
+    // nodespy with SIGBUS, which loses nothing but this run.
+    let map = unsafe { Mmap::map(file) }?;
+    #[cfg(unix)]
+    let _ = map.advise(memmap2::Advice::Sequential);
+    Ok(map)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packer.write_all(bytes).unwrap();
+        packer.finish().unwrap()
+    }
+
+    fn unpacked(bytes: Vec<u8>) -> Result<Vec<u8>, ImportError> {
+        let input = Input::from(bytes).unpacked(&Limits::default())?;
+        Ok(input.to_vec())
+    }
+
+    #[test]
+    fn packed_bytes_are_unpacked_whatever_packed_them() {
+        let text = b"a;b 1\n".repeat(1000);
+        let zstd = zstd::stream::encode_all(&text[..], 1).unwrap();
+        assert_eq!(unpacked(gzip(&text)).unwrap(), text);
+        assert_eq!(unpacked(zstd).unwrap(), text);
+        assert_eq!(unpacked(gzip(&gzip(&text))).unwrap(), text);
+        assert_eq!(unpacked(text.clone()).unwrap(), text);
+    }
+
+    #[test]
+    fn packed_bytes_that_are_cut_off_give_what_came_before() {
+        let text: Vec<u8> = (0..200_000u32)
+            .flat_map(|number| {
+                format!("a;b{} 1\n", number.wrapping_mul(2_654_435_761)).into_bytes()
+            })
+            .collect();
+        let mut packed = gzip(&text);
+        packed.truncate(packed.len() / 2);
+        let read = unpacked(packed).unwrap();
+        assert!(read.len() > text.len() / 4 && text.starts_with(&read));
+    }
+
+    #[test]
+    fn a_bomb_is_refused() {
+        let limits = Limits {
+            unpacked_bytes: 1 << 20,
+            ..Limits::default()
+        };
+        let input = Input::from(gzip(&vec![0; 4 << 20]));
+        assert!(matches!(
+            input.unpacked(&limits),
+            Err(ImportError::TooLarge { limit_bytes }) if limit_bytes == 1 << 20
+        ));
+    }
+}
