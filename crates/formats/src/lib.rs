@@ -12,6 +12,7 @@ mod base64;
 mod bounded;
 mod detect;
 mod export;
+mod frame_name;
 mod import;
 mod input;
 mod native;
