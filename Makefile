@@ -3,14 +3,16 @@
 #   make demo            record a busy server for five seconds and write its flame graph
 #   make test            every test, the live ones included where the machine allows them
 #   make lint            formatting, clippy, documentation and licences, warnings as errors
-#   make bench           what a recording costs the watched program, against perf
+#   make bench-overhead  what a recording costs the watched program, against perf
+#   make bench-peers     how fast files are read and drawn, against the tools that made them
+#   make bench           both
 #   make golden          rewrite the golden files (look at the diff before you commit it)
 #   make setup           only the set-up
 
 SHELL := /bin/bash
 CARGO ?= cargo
 
-.PHONY: demo test lint bench bench-overhead golden setup
+.PHONY: demo test lint bench bench-overhead bench-peers golden setup
 
 setup:
 	@tools/setup.sh
@@ -35,12 +37,19 @@ lint:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
 	$(CARGO) run --quiet -p xtask -- licences
 
-bench: bench-overhead
+bench: bench-overhead bench-peers
 
 bench-overhead:
 	@tools/setup.sh
 	$(CARGO) build --release --bin nodespy
 	$(CARGO) run --release -p nodespy-benches --bin overhead -- $(BENCH_ARGS)
+
+bench-peers:
+	@tools/setup.sh
+	@tools/peers.sh
+	@benches/peers/inputs.sh target/peers/inputs
+	$(CARGO) build --release --bin nodespy
+	$(CARGO) run --release -p nodespy-benches --bin peers -- $(PEERS_ARGS)
 
 golden:
 	$(CARGO) run -p xtask -- golden
