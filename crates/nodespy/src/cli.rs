@@ -44,6 +44,8 @@ pub(crate) enum Command {
     View(ViewArgs),
     /// Turn a recording into another format
     Convert(ConvertArgs),
+    /// Print what a recording says, as text
+    Report(ReportArgs),
     /// Say what will work here and, for what won't, the command that fixes it
     Check(CheckArgs),
 }
@@ -219,6 +221,30 @@ pub(crate) struct ConvertArgs {
     pub(crate) to: Option<String>,
     #[command(flatten)]
     pub(crate) show: ShowArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nodespy report out.nspy
+  nodespy convert in.html - --to nspy | nodespy report -")]
+pub(crate) struct ReportArgs {
+    /// The recording: any format nodespy reads; `-` for standard input
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+    /// How to print it [default: text]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub(crate) format: Option<ReportFormat>,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+}
+
+/// The ways to print a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum ReportFormat {
+    /// The summary that a recording ends with
+    Text,
 }
 
 /// How a file is read, the same for every command that reads one.

@@ -5,5 +5,6 @@ pub(crate) mod convert;
 pub(crate) mod dump;
 pub(crate) mod list;
 pub(crate) mod record;
+pub(crate) mod report;
 pub(crate) mod top;
 pub(crate) mod view;

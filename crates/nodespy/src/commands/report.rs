@@ -1,0 +1,15 @@
+//! `nodespy report`: what a recording says, as text.
+
+use std::process::ExitCode;
+
+use crate::cli::{ReportArgs, ReportFormat};
+use crate::output::Stream;
+use crate::save;
+
+pub(crate) fn run(arguments: &ReportArgs) -> anyhow::Result<ExitCode> {
+    let profile = save::read(&arguments.file, &arguments.read)?;
+    match arguments.format.unwrap_or(ReportFormat::Text) {
+        ReportFormat::Text => save::print_summary(&profile, &arguments.show, Stream::Standard)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
