@@ -19,7 +19,7 @@ mod native;
 
 pub use bounded::Limits;
 pub use detect::{Confidence, detect};
-pub use export::{EXPORTERS, ExportError, Exporter, export, exporter, exporter_for_path};
+pub use export::{Detail, EXPORTERS, ExportError, Exporter, export, exporter, exporter_for_path};
 pub use import::{IMPORTERS, ImportError, ImportOptions, Importer, import, import_file};
 pub use input::Input;
 pub use native::VERSION as NATIVE_VERSION;

@@ -9,7 +9,7 @@ use std::io::Write;
 
 use nodespy_model::{CallTree, NO_STACK, Profile, ThreadIndex, folded_label, folded_thread};
 
-use super::{ExportError, Exporter};
+use super::{Detail, ExportError, Exporter};
 
 /// The exporter of folded stacks.
 pub(crate) struct Folded;
@@ -23,14 +23,18 @@ impl Exporter for Folded {
         &["folded", "collapsed"]
     }
 
-    fn leaves_out(&self) -> &'static [&'static str] {
+    fn leaves_out(&self) -> &'static [Detail] {
         &[
-            "times",
-            "processors",
-            "current lines",
-            "tiers",
-            "inlining",
-            "process details",
+            Detail::Times,
+            Detail::Processors,
+            Detail::CurrentLines,
+            Detail::Tiers,
+            Detail::Inlining,
+            Detail::ThreadRoles,
+            Detail::ProcessDetails,
+            Detail::DeoptReasons,
+            Detail::WeightUnit,
+            Detail::Notes,
         ]
     }
 

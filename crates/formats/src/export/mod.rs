@@ -1,5 +1,6 @@
 //! The formats nodespy writes, one file each.
 
+mod detail;
 mod folded;
 
 use std::io::{self, Write};
@@ -9,6 +10,8 @@ use nodespy_model::Profile;
 
 use crate::native::Native;
 
+pub use detail::Detail;
+
 /// One file format that nodespy writes.
 pub trait Exporter: Sync {
     /// The name used by `--to` and in messages.
@@ -17,9 +20,9 @@ pub trait Exporter: Sync {
     /// The file name extensions that mean this format, the usual one first.
     fn extensions(&self) -> &'static [&'static str];
 
-    /// What a profile holds and this format does not, in a word or two each: said in the help,
-    /// and once on standard error when something is left out.
-    fn leaves_out(&self) -> &'static [&'static str];
+    /// What a profile may hold and this format does not: said in the help, and once on standard
+    /// error when something is really left out.
+    fn leaves_out(&self) -> &'static [Detail];
 
     /// Writes a profile.
     fn export(&self, profile: &Profile, output: &mut dyn Write) -> Result<(), ExportError>;

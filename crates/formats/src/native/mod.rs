@@ -14,7 +14,7 @@ use std::io::Write;
 use nodespy_model::{Category, NameSource, Profile, Recording, ThreadRole, Tier, WeightUnit};
 
 use crate::detect::Confidence;
-use crate::export::{ExportError, Exporter};
+use crate::export::{Detail, ExportError, Exporter};
 use crate::import::{ImportError, ImportOptions, Importer};
 use crate::input::Input;
 
@@ -127,7 +127,7 @@ impl Exporter for Native {
         &["nspy"]
     }
 
-    fn leaves_out(&self) -> &'static [&'static str] {
+    fn leaves_out(&self) -> &'static [Detail] {
         &[]
     }
 

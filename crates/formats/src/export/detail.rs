@@ -1,0 +1,113 @@
+//! What a profile may hold and not every format has room for.
+
+use nodespy_model::{Profile, ThreadRole, Tier, WeightUnit};
+
+/// One kind of knowledge in a profile, which an exporter may have to leave out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Detail {
+    /// When each sample was taken.
+    Times,
+    /// On which processor each sample was taken.
+    Processors,
+    /// The line of a function that was being run.
+    CurrentLines,
+    /// Where functions start.
+    SourcePositions,
+    /// What kind of code a function is.
+    Categories,
+    /// Which compiler made the code of a frame.
+    Tiers,
+    /// Which frames were inlined into their callers.
+    Inlining,
+    /// More than one thread, each with its samples.
+    Threads,
+    /// What threads are for.
+    ThreadRoles,
+    /// Command lines, versions, when processes started and ended.
+    ProcessDetails,
+    /// Why V8 dropped optimized code.
+    DeoptReasons,
+    /// Samples for which nothing is known but the time.
+    SamplesWithoutStack,
+    /// Weights that are not samples or time.
+    WeightUnit,
+    /// What was lost, cut or guessed.
+    Notes,
+}
+
+impl Detail {
+    /// The words for it in messages.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Times => "times",
+            Self::Processors => "processors",
+            Self::CurrentLines => "current lines",
+            Self::SourcePositions => "source positions",
+            Self::Categories => "kinds of code",
+            Self::Tiers => "tiers",
+            Self::Inlining => "inlining",
+            Self::Threads => "threads",
+            Self::ThreadRoles => "thread roles",
+            Self::ProcessDetails => "process details",
+            Self::DeoptReasons => "deoptimization reasons",
+            Self::SamplesWithoutStack => "samples without a stack",
+            Self::WeightUnit => "the unit of weights",
+            Self::Notes => "notes on quality",
+        }
+    }
+
+    /// Whether the profile holds any of it, so that leaving it out loses something.
+    pub fn is_in(self, profile: &Profile) -> bool {
+        match self {
+            Self::Times => profile.samples.iter().any(|sample| sample.time > 0),
+            Self::Processors => profile.samples.iter().any(|sample| sample.cpu.is_some()),
+            Self::CurrentLines => profile
+                .frames
+                .iter()
+                .any(|frame| frame.line > 0 && frame.line != profile.function(frame.function).line),
+            Self::SourcePositions => profile.functions.iter().any(|function| function.line > 0),
+            Self::Categories => !profile.functions.is_empty(),
+            Self::Tiers => profile.frames.iter().any(|frame| frame.tier != Tier::None),
+            Self::Inlining => profile.frames.iter().any(|frame| frame.is_inlined),
+            Self::Threads => profile.threads.len() > 1,
+            Self::ThreadRoles => profile
+                .threads
+                .iter()
+                .any(|thread| thread.role != ThreadRole::Other),
+            Self::ProcessDetails => profile
+                .processes
+                .iter()
+                .any(|process| !process.command.is_empty() || process.node_version.is_some()),
+            Self::DeoptReasons => !profile.deopt_reasons.is_empty(),
+            Self::SamplesWithoutStack => {
+                profile.samples.iter().any(|sample| sample.stack.is_none())
+            }
+            Self::WeightUnit => profile.unit == WeightUnit::Bytes,
+            Self::Notes => {
+                let notes = &profile.notes;
+                !notes.remarks.is_empty()
+                    || notes.unwound_stacks > 0
+                    || notes.jit_frames > 0
+                    || notes.lost_samples > 0
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_profile_loses_nothing_in_any_format() {
+        let profile = Profile::default();
+        let lost: Vec<&str> = super::super::EXPORTERS
+            .iter()
+            .flat_map(|exporter| exporter.leaves_out())
+            .filter(|detail| detail.is_in(&profile))
+            .map(|detail| detail.label())
+            .collect();
+        assert!(lost.is_empty(), "{lost:?}");
+    }
+}
