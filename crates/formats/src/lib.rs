@@ -15,6 +15,8 @@ mod export;
 mod frame_name;
 mod import;
 mod input;
+#[allow(dead_code, unused_imports)] // The formats that read and write it come next.
+mod json;
 mod native;
 
 pub use bounded::Limits;

@@ -1,0 +1,189 @@
+//! A writer that puts commas, quotes and escapes where they belong.
+
+use std::io::{self, Write};
+
+/// How much is gathered before it is handed on.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// Writes one JSON text. Objects and arrays are opened and closed by the caller, in pairs.
+pub(crate) struct Writer<'a> {
+    output: &'a mut dyn Write,
+    text: Vec<u8>,
+    needs_comma: bool,
+}
+
+impl<'a> Writer<'a> {
+    /// Writes to `output`.
+    pub(crate) fn new(output: &'a mut dyn Write) -> Self {
+        Self {
+            output,
+            text: Vec::with_capacity(PIECE_BYTES + 4096),
+            needs_comma: false,
+        }
+    }
+
+    fn separate(&mut self) {
+        if self.needs_comma {
+            self.text.push(b',');
+        }
+        self.needs_comma = true;
+    }
+
+    /// `{`; the keys follow.
+    pub(crate) fn begin_object(&mut self) {
+        self.separate();
+        self.text.push(b'{');
+        self.needs_comma = false;
+    }
+
+    /// `}`.
+    pub(crate) fn end_object(&mut self) -> io::Result<()> {
+        self.end(b'}')
+    }
+
+    /// `[`; the elements follow.
+    pub(crate) fn begin_array(&mut self) {
+        self.separate();
+        self.text.push(b'[');
+        self.needs_comma = false;
+    }
+
+    /// `]`.
+    pub(crate) fn end_array(&mut self) -> io::Result<()> {
+        self.end(b']')
+    }
+
+    fn end(&mut self, bracket: u8) -> io::Result<()> {
+        self.text.push(bracket);
+        self.needs_comma = true;
+        if self.text.len() >= PIECE_BYTES {
+            self.output.write_all(&self.text)?;
+            self.text.clear();
+        }
+        Ok(())
+    }
+
+    /// A key; its value follows.
+    pub(crate) fn key(&mut self, name: &str) {
+        self.string(name);
+        self.text.push(b':');
+        self.needs_comma = false;
+    }
+
+    /// A string.
+    pub(crate) fn string(&mut self, text: &str) {
+        self.separate();
+        self.text.push(b'"');
+        let bytes = text.as_bytes();
+        let mut written = 0;
+        for (at, &byte) in bytes.iter().enumerate() {
+            let escape = match byte {
+                b'"' => b'"',
+                b'\\' => b'\\',
+                b'\n' => b'n',
+                b'\r' => b'r',
+                b'\t' => b't',
+                0..0x20 => b'u',
+                _ => continue,
+            };
+            self.text.extend_from_slice(&bytes[written..at]);
+            self.text.extend_from_slice(&[b'\\', escape]);
+            if escape == b'u' {
+                self.text
+                    .extend_from_slice(format!("{byte:04x}").as_bytes());
+            }
+            written = at + 1;
+        }
+        self.text.extend_from_slice(&bytes[written..]);
+        self.text.push(b'"');
+    }
+
+    /// A number.
+    pub(crate) fn number(&mut self, value: i128) {
+        self.separate();
+        let mut digits = [0u8; 40];
+        let mut start = digits.len();
+        let mut rest = value.unsigned_abs();
+        loop {
+            start -= 1;
+            digits[start] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        if value < 0 {
+            start -= 1;
+            digits[start] = b'-';
+        }
+        self.text.extend_from_slice(&digits[start..]);
+    }
+
+    /// A number with a fraction; `null` for what JSON has no number for.
+    pub(crate) fn fraction(&mut self, value: f64) {
+        self.separate();
+        let text = match value.is_finite() {
+            true => value.to_string(),
+            false => "null".to_owned(),
+        };
+        self.text.extend_from_slice(text.as_bytes());
+    }
+
+    /// A key and a string.
+    pub(crate) fn string_field(&mut self, name: &str, text: &str) {
+        self.key(name);
+        self.string(text);
+    }
+
+    /// A key and a number.
+    pub(crate) fn number_field(&mut self, name: &str, value: impl Into<i128>) {
+        self.key(name);
+        self.number(value.into());
+    }
+
+    /// Hands on what is left. Without it the end is missing.
+    pub(crate) fn finish(self) -> io::Result<()> {
+        self.output.write_all(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::Reader;
+
+    fn written(write: impl FnOnce(&mut Writer<'_>)) -> String {
+        let mut bytes = Vec::new();
+        let mut writer = Writer::new(&mut bytes);
+        write(&mut writer);
+        writer.finish().unwrap();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn commas_stand_between_and_nowhere_else() {
+        let text = written(|writer| {
+            writer.begin_array();
+            writer.begin_object();
+            writer.number_field("a", 1);
+            writer.key("b");
+            writer.begin_array();
+            writer.end_array().unwrap();
+            writer.end_object().unwrap();
+            writer.number(-20);
+            writer.string("x");
+            writer.fraction(0.5);
+            writer.end_array().unwrap();
+        });
+        assert_eq!(text, r#"[{"a":1,"b":[]},-20,"x",0.5]"#);
+    }
+
+    #[test]
+    fn every_string_reads_back() {
+        let all: String = (0..0x500).filter_map(char::from_u32).collect();
+        for text in ["", "a\"b\\c\n\u{1}", "😀\u{2028}</script>", &all] {
+            let json = written(|writer| writer.string(text));
+            assert_eq!(Reader::new(json.as_bytes()).string().unwrap(), text);
+        }
+    }
+}
