@@ -9,6 +9,7 @@
 
 mod about;
 mod builder;
+pub mod classify;
 mod label;
 mod notes;
 mod origin;

@@ -9,7 +9,6 @@
 #![warn(missing_docs)]
 
 mod address_map;
-mod classify;
 mod demangle;
 mod elf;
 pub mod fuzzing;

@@ -10,11 +10,10 @@ use nodespy_model::{
     About, Contents, Event, FastMap, Frame, FrameIndex, FrameSpec, FunctionSpec, JitFile, Mapping,
     NameSource, Nanoseconds, Notes, Origin, Process, ProcessIndex, Profile, ProfileBuilder,
     RawSample, Recording, Sample, StackIndex, Thread, ThreadIndex, ThreadRole, Tier, UserStack,
-    WeightUnit,
+    WeightUnit, classify,
 };
 
 use crate::address_map::{AddressMap, ImageId, Place};
-use crate::classify;
 use crate::image::{Image, ImageKey};
 use crate::kernel::KernelSymbols;
 use crate::unwind::{self, UnwoundFrame, WalkedFrame};

@@ -5,9 +5,8 @@
 //! `*` TurboFan; `o` before and `'` after a mark say on-stack replacement and concurrent
 //! compilation.
 
+use nodespy_model::classify::category_of_file;
 use nodespy_model::{Category, Tier};
-
-use crate::classify::category_of_file;
 
 /// What a piece of JIT code is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use nodespy_model::classify::{category_of_file, category_of_native};
 use nodespy_model::{
     Category, FastMap, FrameIndex, FrameSpec, FunctionSpec, NameSource, Nanoseconds, ProcessIndex,
     ProfileBuilder,
@@ -9,7 +10,6 @@ use nodespy_model::{
 
 use super::{HeapWalk, RawFrame, Resolver, frame_at, plain_frame};
 use crate::address_map::ImageId;
-use crate::classify::{category_of_file, category_of_native};
 use crate::demangle::demangle;
 use crate::jit::{self, JitNames};
 use crate::kernel::KernelSymbols;

@@ -1,6 +1,8 @@
-//! What kind of code a name belongs to, and what a thread is for.
+//! What kind of code a name belongs to, and what a thread is for: by the words that Node, V8 and
+//! libc use, so that code is classified the same whoever named it.
 
-use nodespy_model::{Category, ThreadRole};
+use crate::about::ThreadRole;
+use crate::profile::Category;
 
 /// Pieces of names of V8's garbage collector (seen in node 16 to 26).
 const GC_NAMES: [&str; 22] = [
@@ -29,7 +31,7 @@ const GC_NAMES: [&str; 22] = [
 ];
 
 /// The category of a JavaScript file.
-pub(crate) fn category_of_file(file: &str) -> Category {
+pub fn category_of_file(file: &str) -> Category {
     if file.starts_with("node:") || file.starts_with("internal/") {
         Category::NodeCore
     } else if file.contains("/node_modules/") || file.starts_with("node_modules/") {
@@ -89,7 +91,7 @@ fn is_stub(builtin: &str) -> bool {
 }
 
 /// The category of a native function.
-pub(crate) fn category_of_native(name: &str) -> Category {
+pub fn category_of_native(name: &str) -> Category {
     if let Some(builtin) = name.strip_prefix("Builtins_") {
         return if is_stub(builtin) {
             Category::Internal
@@ -108,7 +110,7 @@ pub(crate) fn category_of_native(name: &str) -> Category {
 }
 
 /// What a thread is for, by the functions nearest to its root, outermost first.
-pub(crate) fn role_of_roots<'a>(roots: impl Iterator<Item = &'a str>) -> Option<ThreadRole> {
+pub fn role_of_roots<'a>(roots: impl Iterator<Item = &'a str>) -> Option<ThreadRole> {
     roots.take(8).find_map(|name| {
         if name.contains("node::worker::Worker::") {
             Some(ThreadRole::Worker)
@@ -129,7 +131,7 @@ pub(crate) fn role_of_roots<'a>(roots: impl Iterator<Item = &'a str>) -> Option<
 }
 
 /// What a thread is for, by the name the kernel knows (node 22 to 26; older ones say `node`).
-pub(crate) fn role_of_name(name: &str) -> ThreadRole {
+pub fn role_of_name(name: &str) -> ThreadRole {
     match name {
         "libuv-worker" => ThreadRole::Pool,
         "V8Worker" | "node-V8Worker" | "DelayedTaskSche" => ThreadRole::Platform,
@@ -140,7 +142,7 @@ pub(crate) fn role_of_name(name: &str) -> ThreadRole {
 }
 
 /// A better name for a thread that only carries its process's.
-pub(crate) fn name_for_role(role: ThreadRole) -> Option<&'static str> {
+pub fn name_for_role(role: ThreadRole) -> Option<&'static str> {
     match role {
         ThreadRole::Pool => Some("libuv-worker"),
         ThreadRole::Platform => Some("V8Worker"),
