@@ -1,13 +1,14 @@
 //! The only way to make a profile: it interns and keeps the invariants.
 
+use crate::FastSet;
 use crate::about::{About, Process, Thread};
 use crate::notes::Notes;
 use crate::profile::{
     Category, Frame, FrameIndex, Function, FunctionIndex, Nanoseconds, ProcessIndex, Profile,
     Sample, Stack, StackIndex, StringIndex, StringTable, ThreadIndex, Tier, WeightUnit,
 };
+use crate::rows::RowIndex;
 use crate::text::printable;
-use crate::{FastMap, FastSet};
 
 /// A function to intern.
 #[derive(Debug, Clone, Copy, Default)]
@@ -44,10 +45,10 @@ pub struct FrameSpec<'a> {
 #[derive(Debug, Default)]
 pub struct ProfileBuilder {
     profile: Profile,
-    strings: FastMap<Box<str>, StringIndex>,
-    functions: FastMap<Function, FunctionIndex>,
-    frames: FastMap<Frame, FrameIndex>,
-    stacks: FastMap<Stack, StackIndex>,
+    strings: RowIndex,
+    functions: RowIndex,
+    frames: RowIndex,
+    stacks: RowIndex,
     deopt_rows: FastSet<(FunctionIndex, StringIndex)>,
 }
 
@@ -62,12 +63,12 @@ impl ProfileBuilder {
     /// Interns a string.
     pub fn string(&mut self, text: &str) -> StringIndex {
         let text = printable(text);
-        if let Some(&index) = self.strings.get(text.as_ref()) {
-            return index;
-        }
-        let index = self.profile.strings.push(&text);
-        self.strings.insert(text.as_ref().into(), index);
-        index
+        StringIndex(self.strings.intern_text(
+            &mut self.profile.strings,
+            &text,
+            |table, position| table.get(StringIndex(position)),
+            |table, text| table.push(text).0,
+        ))
     }
 
     /// Interns a function.
@@ -79,12 +80,7 @@ impl ProfileBuilder {
             column: spec.column,
             category: spec.category,
         };
-        intern(
-            &mut self.functions,
-            &mut self.profile.functions,
-            function,
-            FunctionIndex,
-        )
+        FunctionIndex(self.functions.intern(&mut self.profile.functions, function))
     }
 
     /// Interns a frame.
@@ -102,23 +98,17 @@ impl ProfileBuilder {
     /// Interns a frame of a function that is interned already.
     pub fn frame_of(&mut self, frame: Frame) -> FrameIndex {
         assert!(frame.function.at() < self.profile.functions.len());
-        intern(
-            &mut self.frames,
-            &mut self.profile.frames,
-            frame,
-            FrameIndex,
-        )
+        FrameIndex(self.frames.intern(&mut self.profile.frames, frame))
     }
 
     /// Interns the stack that adds `frame` to `parent`.
     pub fn stack(&mut self, parent: Option<StackIndex>, frame: FrameIndex) -> StackIndex {
         assert!(parent.is_none_or(|parent| parent.at() < self.profile.stacks.len()));
         assert!(frame.at() < self.profile.frames.len());
-        intern(
-            &mut self.stacks,
-            &mut self.profile.stacks,
-            Stack { parent, frame },
-            StackIndex,
+        let row = Stack { parent, frame };
+        StackIndex(
+            self.stacks
+                .intern_by(&mut self.profile.stacks, row, Stack::key),
         )
     }
 
@@ -202,18 +192,6 @@ impl StringTable {
         self.ends.push(self.bytes.len() as u32);
         StringIndex(self.ends.len() as u32 - 1)
     }
-}
-
-fn intern<T: Copy + Eq + std::hash::Hash, I: Copy>(
-    known: &mut FastMap<T, I>,
-    table: &mut Vec<T>,
-    value: T,
-    index: impl Fn(u32) -> I,
-) -> I {
-    *known.entry(value).or_insert_with(|| {
-        table.push(value);
-        index(u32::try_from(table.len() - 1).expect("a table of a profile holds under 2^32 rows"))
-    })
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ mod notes;
 mod origin;
 mod profile;
 mod raw;
+mod rows;
 mod text;
 mod transform;
 mod tree;
@@ -34,7 +35,9 @@ pub use raw::{
 };
 pub use text::printable;
 pub use transform::{hide, without_internals};
-pub use tree::{CallTree, FunctionWeights, NodeIndex, Shares, TreeNode, function_weights, shares};
+pub use tree::{
+    CallTree, ChildLists, FunctionWeights, NodeIndex, Shares, TreeNode, function_weights, shares,
+};
 
 /// The hash map used throughout: seeded per process, so hostile keys can't be aimed at it.
 pub type FastMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;

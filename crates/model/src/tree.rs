@@ -1,7 +1,8 @@
 //! Counting, done once: the call tree, self and total weights, shares by kind.
 
 use crate::FastMap;
-use crate::profile::{Category, FunctionIndex, Profile, Sample, StackIndex, Tier};
+use crate::profile::{Category, Frame, FunctionIndex, Profile, Sample, StackIndex, Tier};
+use crate::rows::RowIndex;
 
 /// A node of a [`CallTree`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -34,53 +35,56 @@ pub struct CallTree {
     pub without_stack: u64,
 }
 
+impl TreeNode {
+    fn new(parent: Option<NodeIndex>, function: FunctionIndex, frame: &Frame) -> Self {
+        Self {
+            function,
+            parent,
+            self_weight: 0,
+            total_weight: 0,
+            tier: frame.tier,
+            is_inlined: frame.is_inlined,
+        }
+    }
+
+    /// What makes two places of the tree one node.
+    pub(crate) fn key(parent: Option<NodeIndex>, function: FunctionIndex) -> u64 {
+        let parent = parent.map_or(u32::MAX, |parent| parent.0);
+        u64::from(parent) << 32 | u64::from(function.0)
+    }
+}
+
 impl CallTree {
     /// The tree of the samples that `keep` accepts.
     pub fn of(profile: &Profile, keep: impl Fn(&Sample) -> bool) -> Self {
-        let (self_weights, without_stack) = stack_weights(profile, keep);
-        let totals = with_descendants(profile, &self_weights);
-        let mut tree = Self {
-            nodes: Vec::new(),
-            without_stack,
-        };
-        let mut known: FastMap<(Option<NodeIndex>, FunctionIndex), NodeIndex> = FastMap::default();
-        let mut tiers: Vec<[u64; Tier::ALL.len()]> = Vec::new();
-        let mut node_of_stack: Vec<Option<NodeIndex>> = vec![None; profile.stacks.len()];
-        for (position, stack) in profile.stacks.iter().enumerate() {
-            if totals[position] == 0 {
-                continue;
+        let mut builder = TreeBuilder::new(profile, None);
+        for sample in profile.samples.iter().filter(|sample| keep(sample)) {
+            builder.add(sample);
+        }
+        builder.take_tree()
+    }
+
+    /// A tree for each of `groups` groups of threads: `group_of` tells every thread's. A function
+    /// goes by the one that `alias_of` has at its place, so that those that look the same to a
+    /// reader can be one.
+    pub fn of_groups(
+        profile: &Profile,
+        groups: usize,
+        group_of: &[usize],
+        alias_of: &[FunctionIndex],
+    ) -> Vec<Self> {
+        let mut members: Vec<Vec<u32>> = vec![Vec::new(); groups];
+        for (position, sample) in profile.samples.iter().enumerate() {
+            members[group_of[sample.thread.at()]].push(position as u32);
+        }
+        let mut builder = TreeBuilder::new(profile, Some(alias_of));
+        let tree_of = |members: Vec<u32>| {
+            for position in members {
+                builder.add(&profile.samples[position as usize]);
             }
-            let frame = profile.frame(stack.frame);
-            let parent = stack.parent.and_then(|parent| node_of_stack[parent.at()]);
-            let node = *known.entry((parent, frame.function)).or_insert_with(|| {
-                tree.nodes.push(TreeNode {
-                    function: frame.function,
-                    parent,
-                    self_weight: 0,
-                    total_weight: 0,
-                    tier: Tier::None,
-                    is_inlined: true,
-                });
-                tiers.push([0; Tier::ALL.len()]);
-                NodeIndex(tree.nodes.len() as u32 - 1)
-            });
-            node_of_stack[position] = Some(node);
-            let entry = &mut tree.nodes[node.0 as usize];
-            entry.self_weight = entry.self_weight.saturating_add(self_weights[position]);
-            entry.total_weight = entry.total_weight.saturating_add(totals[position]);
-            entry.is_inlined &= frame.is_inlined;
-            let of_tier = &mut tiers[node.0 as usize][frame.tier as usize];
-            *of_tier = of_tier.saturating_add(totals[position]);
-        }
-        for (node, weights) in tree.nodes.iter_mut().zip(&tiers) {
-            let (heaviest, _) = weights
-                .iter()
-                .enumerate()
-                .max_by_key(|&(_, weight)| *weight)
-                .expect("there is at least one tier");
-            node.tier = Tier::ALL[heaviest];
-        }
-        tree
+            builder.take_tree()
+        };
+        members.into_iter().map(tree_of).collect()
     }
 
     /// The children of every node, heaviest first; the roots are under `None`.
@@ -98,6 +102,11 @@ impl CallTree {
         children
     }
 
+    /// The children of every node in the order of the tree, as lists that cost nothing to make.
+    pub fn child_lists(&self) -> ChildLists {
+        ChildLists::of(self.nodes.len(), |position| self.nodes[position].parent)
+    }
+
     /// The node at `index`.
     pub fn node(&self, index: NodeIndex) -> &TreeNode {
         &self.nodes[index.0 as usize]
@@ -111,6 +120,207 @@ impl CallTree {
             .fold(self.without_stack, |sum, node| {
                 sum.saturating_add(node.total_weight)
             })
+    }
+}
+
+/// Which nodes stand on which, for a whole tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChildLists {
+    /// Where the list of each node ends in `nodes`; the roots come first.
+    ends: Vec<u32>,
+    nodes: Vec<NodeIndex>,
+}
+
+impl ChildLists {
+    /// The lists of `count` nodes whose parents `parent_of` tells.
+    pub(crate) fn of(count: usize, parent_of: impl Fn(usize) -> Option<NodeIndex>) -> Self {
+        let list_of = |position| parent_of(position).map_or(0, |parent| parent.0 as usize + 1);
+        // First how long each list is, then where it starts, then, as it fills, where it ends.
+        let mut ends = vec![0u32; count + 1];
+        for position in 0..count {
+            ends[list_of(position)] += 1;
+        }
+        let mut start = 0;
+        for end in &mut ends {
+            start += std::mem::replace(end, start);
+        }
+        let mut nodes = vec![NodeIndex(0); count];
+        for position in 0..count {
+            let end = &mut ends[list_of(position)];
+            nodes[*end as usize] = NodeIndex(position as u32);
+            *end += 1;
+        }
+        Self { ends, nodes }
+    }
+
+    /// The children of a node, or the roots.
+    pub fn of_node(&self, node: Option<NodeIndex>) -> &[NodeIndex] {
+        let list = node.map_or(0, |node| node.0 as usize + 1);
+        let start = list.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.nodes[start as usize..self.ends[list] as usize]
+    }
+}
+
+/// Makes trees of a profile, one after the other. What a tree costs goes with the stacks it has,
+/// not with those of the profile.
+struct TreeBuilder<'a> {
+    profile: &'a Profile,
+    alias_of: Option<&'a [FunctionIndex]>,
+    /// Where each stack of the profile is in `seen`.
+    seen_at: Vec<u32>,
+    /// The stacks of the tree so far, parents first.
+    seen: Vec<SeenStack>,
+    without_stack: u64,
+}
+
+/// A stack of a tree that is being made.
+struct SeenStack {
+    stack: StackIndex,
+    parent: u32,
+    self_weight: u64,
+    total_weight: u64,
+}
+
+/// No position at all.
+const NONE: u32 = u32::MAX;
+
+impl<'a> TreeBuilder<'a> {
+    fn new(profile: &'a Profile, alias_of: Option<&'a [FunctionIndex]>) -> Self {
+        Self {
+            profile,
+            alias_of,
+            seen_at: vec![NONE; profile.stacks.len()],
+            seen: Vec::new(),
+            without_stack: 0,
+        }
+    }
+
+    fn add(&mut self, sample: &Sample) {
+        let slot = match sample.stack {
+            None => &mut self.without_stack,
+            Some(_) if sample.weight == 0 => return,
+            Some(stack) => {
+                let position = self.position_of(stack);
+                &mut self.seen[position as usize].self_weight
+            }
+        };
+        *slot = slot.saturating_add(sample.weight);
+    }
+
+    /// Where a stack is in `seen`, after those of its callers.
+    fn position_of(&mut self, stack: StackIndex) -> u32 {
+        let known = self.seen_at[stack.at()];
+        if known != NONE {
+            return known;
+        }
+        let first_new = self.seen.len();
+        let mut next = Some(stack);
+        let mut parent = NONE;
+        while let Some(stack) = next {
+            if self.seen_at[stack.at()] != NONE {
+                parent = self.seen_at[stack.at()];
+                break;
+            }
+            self.seen.push(SeenStack {
+                stack,
+                parent: NONE,
+                self_weight: 0,
+                total_weight: 0,
+            });
+            next = self.profile.stacks[stack.at()].parent;
+        }
+        self.seen[first_new..].reverse();
+        for position in first_new..self.seen.len() {
+            let seen = &mut self.seen[position];
+            seen.parent = std::mem::replace(&mut parent, position as u32);
+            self.seen_at[seen.stack.at()] = position as u32;
+        }
+        parent
+    }
+
+    /// The tree of what was added, and a fresh start.
+    fn take_tree(&mut self) -> CallTree {
+        for position in (0..self.seen.len()).rev() {
+            let seen = &mut self.seen[position];
+            seen.total_weight = seen.total_weight.saturating_add(seen.self_weight);
+            let (parent, weight) = (seen.parent, seen.total_weight);
+            if let Some(below) = self.seen.get_mut(parent as usize) {
+                below.total_weight = below.total_weight.saturating_add(weight);
+            }
+        }
+        let nodes = self.merged();
+        for seen in self.seen.drain(..) {
+            self.seen_at[seen.stack.at()] = NONE;
+        }
+        CallTree {
+            nodes,
+            without_stack: std::mem::take(&mut self.without_stack),
+        }
+    }
+
+    /// The stacks as nodes: those of the same function in the same caller are one.
+    fn merged(&self) -> Vec<TreeNode> {
+        let mut nodes: Vec<TreeNode> = Vec::new();
+        let mut known = RowIndex::default();
+        let mut tiers = MixedTiers::default();
+        let mut node_of: Vec<NodeIndex> = Vec::with_capacity(self.seen.len());
+        for seen in &self.seen {
+            let frame = self
+                .profile
+                .frame(self.profile.stacks[seen.stack.at()].frame);
+            let function = match self.alias_of {
+                Some(alias_of) => alias_of[frame.function.at()],
+                None => frame.function,
+            };
+            let parent = node_of.get(seen.parent as usize).copied();
+            let row = TreeNode::new(parent, function, frame);
+            let index = known.intern_by(&mut nodes, row, |node| {
+                TreeNode::key(node.parent, node.function)
+            });
+            node_of.push(NodeIndex(index));
+            let node = &mut nodes[index as usize];
+            tiers.add(NodeIndex(index), node, frame.tier, seen.total_weight);
+            node.self_weight = node.self_weight.saturating_add(seen.self_weight);
+            node.total_weight = node.total_weight.saturating_add(seen.total_weight);
+            node.is_inlined &= frame.is_inlined;
+        }
+        tiers.decide(&mut nodes);
+        nodes
+    }
+}
+
+/// The tiers of nodes whose code came from several compilers, which few do.
+#[derive(Default)]
+struct MixedTiers {
+    weights: FastMap<NodeIndex, [u64; Tier::ALL.len()]>,
+}
+
+impl MixedTiers {
+    /// Takes in a part of `node`, which holds the parts before it.
+    fn add(&mut self, index: NodeIndex, node: &TreeNode, tier: Tier, weight: u64) {
+        let is_first = node.total_weight == 0;
+        if is_first || (node.tier == tier && !self.weights.contains_key(&index)) {
+            return;
+        }
+        let weights = self.weights.entry(index).or_insert_with(|| {
+            let mut weights = [0; Tier::ALL.len()];
+            weights[node.tier as usize] = node.total_weight;
+            weights
+        });
+        let of_tier = &mut weights[tier as usize];
+        *of_tier = of_tier.saturating_add(weight);
+    }
+
+    /// Gives every node the tier most of its weight was in.
+    fn decide(self, nodes: &mut [TreeNode]) {
+        for (index, weights) in self.weights {
+            let heaviest = weights
+                .iter()
+                .enumerate()
+                .max_by_key(|&(_, weight)| *weight);
+            let (heaviest, _) = heaviest.expect("there is at least one tier");
+            nodes[index.0 as usize].tier = Tier::ALL[heaviest];
+        }
     }
 }
 
@@ -224,7 +434,6 @@ pub fn shares(profile: &Profile, keep: impl Fn(&Sample) -> bool) -> Shares {
 /// Goes through the stacks that weigh something as a tree, telling when one is entered and when
 /// it is left. Does not recurse: stacks can be deeper than our own.
 fn walk_stacks(profile: &Profile, totals: &[u64], mut visit: impl FnMut(usize, bool)) {
-    const NONE: u32 = u32::MAX;
     let count = profile.stacks.len();
     let mut first_child = vec![NONE; count];
     let mut next_sibling = vec![NONE; count];
