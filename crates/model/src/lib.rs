@@ -13,9 +13,12 @@ pub mod classify;
 mod label;
 mod notes;
 mod origin;
+mod package;
 mod profile;
 mod raw;
 mod rows;
+#[cfg(test)]
+mod testing;
 mod text;
 mod transform;
 mod tree;
@@ -25,6 +28,7 @@ pub use builder::{FrameSpec, FunctionSpec, ProfileBuilder};
 pub use label::{NO_STACK, folded_label, folded_name, folded_thread};
 pub use notes::{Confidence, NameSource, Notes};
 pub use origin::{ImageBytes, ImageRefused, JitFile, JitFileKind, Origin};
+pub use package::{Package, PackageKind, package_in};
 pub use profile::{
     Category, Frame, FrameIndex, Function, FunctionIndex, Nanoseconds, ProcessIndex, Profile,
     Sample, Stack, StackIndex, StringIndex, StringTable, ThreadIndex, Tier, WeightUnit,
@@ -34,7 +38,10 @@ pub use raw::{
     RuntimeAddress, UserStack,
 };
 pub use text::printable;
-pub use transform::{hide, without_internals};
+pub use transform::{
+    CodeKind, collapse_recursion, focus, fold, hide, ignore, only, only_between, only_threads,
+    show_from, split_tiers, without_idle, without_internals, without_small, without_unused,
+};
 pub use tree::{
     CallTree, ChildLists, FunctionWeights, NodeIndex, Shares, TreeNode, function_weights, shares,
 };

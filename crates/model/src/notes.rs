@@ -65,7 +65,27 @@ pub struct Confidence {
     pub complete: f64,
 }
 
+/// How a remark about filters starts.
+const FILTERED: &str = "filtered: ";
+
 impl Notes {
+    /// Says which filters made this profile out of a larger one, before everything else.
+    pub fn add_filter(&mut self, sentence: &str) {
+        self.remarks.insert(0, format!("{FILTERED}{sentence}"));
+    }
+
+    /// The remarks about filters: with any, the profile is a part of what was recorded.
+    pub fn filters(&self) -> impl Iterator<Item = &str> {
+        let remarks = self.remarks.iter().map(String::as_str);
+        remarks.filter(|remark| remark.starts_with(FILTERED))
+    }
+
+    /// The other remarks.
+    pub fn other_remarks(&self) -> impl Iterator<Item = &str> {
+        let remarks = self.remarks.iter().map(String::as_str);
+        remarks.filter(|remark| !remark.starts_with(FILTERED))
+    }
+
     /// Adds a sentence unless it is there already.
     pub fn remark(&mut self, sentence: impl Into<String>) {
         let sentence = sentence.into();

@@ -163,6 +163,17 @@ impl Tier {
             Self::Optimized => "optimized",
         }
     }
+
+    /// The mark that V8 puts before the names of functions.
+    pub fn mark(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Interpreted => "~",
+            Self::Baseline => "^",
+            Self::Maglev => "+",
+            Self::Optimized => "*",
+        }
+    }
 }
 
 /// What the weight of a sample counts.

@@ -493,44 +493,12 @@ fn with_descendants(profile: &Profile, self_weights: &[u64]) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::about::{About, Process, Thread};
-    use crate::builder::{FrameSpec, FunctionSpec, ProfileBuilder};
-    use crate::notes::Notes;
-    use crate::profile::{ThreadIndex, WeightUnit};
-
-    fn profile_of(stacks: &[(&str, u64)]) -> Profile {
-        let mut builder = ProfileBuilder::new(WeightUnit::Samples);
-        let process = builder.process(Process::default());
-        builder.thread(Thread {
-            process,
-            ..Default::default()
-        });
-        for (line, weight) in stacks {
-            let mut stack = None;
-            for name in line.split(';').filter(|name| !name.is_empty()) {
-                let category = if name.contains("Heap") {
-                    Category::Gc
-                } else {
-                    Category::App
-                };
-                let frame = builder.frame(FrameSpec {
-                    function: FunctionSpec {
-                        name,
-                        category,
-                        ..Default::default()
-                    },
-                    ..Default::default()
-                });
-                stack = Some(builder.stack(stack, frame));
-            }
-            builder.sample(0, ThreadIndex(0), stack, *weight);
-        }
-        builder.finish(About::default(), Notes::default())
-    }
+    use crate::testing::{profile_of, random_profile, random_stacks};
+    use proptest::prelude::*;
 
     #[test]
     fn recursion_counts_once_in_the_total() {
-        let profile = profile_of(&[("main;f;f;f", 3), ("main;g;f", 2), ("main", 1)]);
+        let profile = profile_of("main;f;f;f 3\nmain;g;f 2\nmain 1");
         let weights = function_weights(&profile, |_| true);
         let of = |name: &str| {
             *weights
@@ -545,7 +513,7 @@ mod tests {
 
     #[test]
     fn the_tree_keeps_every_weight() {
-        let profile = profile_of(&[("a;b", 3), ("a;c", 2), ("", 4), ("a;b;Heap", 1)]);
+        let profile = profile_of("a;b 3\na;c 2\n 4\na;b;gc:Heap 1");
         let tree = CallTree::of(&profile, |_| true);
         assert_eq!(tree.total_weight(), 10);
         assert_eq!(
@@ -554,5 +522,24 @@ mod tests {
         );
         let shares = shares(&profile, |_| true);
         assert_eq!((shares.javascript, shares.gc, shares.unknown), (5, 1, 4));
+    }
+
+    proptest! {
+        #[test]
+        fn counting_agrees_with_counting_by_hand(stacks in random_stacks()) {
+            let profile = random_profile(&stacks);
+            for entry in function_weights(&profile, |_| true) {
+                let of = |pick: &dyn Fn(StackIndex) -> bool| -> u64 {
+                    let picked = |sample: &&Sample| sample.stack.is_some_and(pick);
+                    profile.samples.iter().filter(picked).map(|sample| sample.weight).sum()
+                };
+                let is_in = |stack| {
+                    let mut frames = profile.frames_of(stack);
+                    frames.any(|frame| profile.frame(frame).function == entry.function)
+                };
+                prop_assert_eq!(entry.total_weight, of(&is_in));
+                prop_assert_eq!(entry.self_weight, of(&|stack| profile.function_of(stack) == entry.function));
+            }
+        }
     }
 }

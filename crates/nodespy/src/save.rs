@@ -155,7 +155,7 @@ fn as_shown<'a>(profile: &'a Profile, show: &ShowArgs) -> Cow<'a, Profile> {
     if show.raw {
         Cow::Borrowed(profile)
     } else {
-        Cow::Owned(nodespy_model::without_internals(profile))
+        Cow::Owned(nodespy_model::without_internals(profile.clone()))
     }
 }
 

@@ -124,7 +124,7 @@ fn capture(targets: &[Target], rate_hz: u32, sender: &Sender<Update>) -> anyhow:
 }
 
 fn count(profile: &Profile) -> Slice {
-    let shown = without_internals(profile);
+    let shown = without_internals(profile.clone());
     let functions = function_weights(&shown, |_| true)
         .into_iter()
         .map(|weights| {

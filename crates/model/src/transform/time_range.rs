@@ -1,0 +1,61 @@
+//! A part of the time, as if only it had been recorded.
+
+use crate::profile::{Nanoseconds, Profile};
+
+/// The samples from `start` up to, but not at, `end`. Times count from `start` afterwards: the
+/// result is a recording of its own, which began then.
+pub fn only_between(mut profile: Profile, start: Nanoseconds, end: Nanoseconds) -> Profile {
+    let end = end.max(start);
+    profile
+        .samples
+        .retain(|sample| (start..end).contains(&sample.time));
+    for sample in &mut profile.samples {
+        sample.time -= start;
+    }
+    for process in &mut profile.processes {
+        process.started = process.started.saturating_sub(start);
+        if process.ended.is_some_and(|ended| ended >= end) {
+            process.ended = None;
+            process.exit = None;
+        }
+        process.ended = process.ended.map(|ended| ended.saturating_sub(start));
+        // The kernel's account is of the whole recording.
+        process.cpu_time = None;
+    }
+    let about = &mut profile.about;
+    about.duration = about.duration.min(end).saturating_sub(start);
+    if about.started_unix > 0 {
+        about.started_unix = about.started_unix.saturating_add(start);
+    }
+    profile
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::about::ExitReason;
+    use crate::testing::profile_of;
+
+    #[test]
+    fn the_part_is_a_recording_of_its_own() {
+        let mut profile = profile_of("a 1\nb 2\nc 4\nd 8");
+        for (position, sample) in profile.samples.iter_mut().enumerate() {
+            sample.time = position as u64 * 10;
+        }
+        profile.about.duration = 100;
+        profile.about.started_unix = 1000;
+        profile.processes[0].ended = Some(35);
+        profile.processes[0].exit = Some(ExitReason::Ended);
+        let part = only_between(profile.clone(), 10, 30);
+        let times: Vec<(u64, u64)> = part.samples.iter().map(|s| (s.time, s.weight)).collect();
+        assert_eq!(times, [(0, 2), (10, 4)]);
+        assert_eq!((part.about.duration, part.about.started_unix), (20, 1010));
+        assert_eq!(part.processes[0].ended, None);
+        let rest = only_between(profile.clone(), 30, Nanoseconds::MAX);
+        assert_eq!(rest.total_weight(), 8);
+        assert_eq!(rest.about.duration, 70);
+        assert_eq!(rest.processes[0].ended, Some(5));
+        assert_eq!(only_between(profile.clone(), 0, Nanoseconds::MAX), profile);
+        assert_eq!(only_between(profile, 50, 20).total_weight(), 0);
+    }
+}

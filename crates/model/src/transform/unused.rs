@@ -1,0 +1,98 @@
+//! What no sample needs any more.
+
+use super::threads::{positions_after, retain_at};
+use crate::profile::{FrameIndex, FunctionIndex, Profile, StackIndex, StringIndex, StringTable};
+
+/// The profile without the stacks, frames, functions and strings that no sample leads to: a part
+/// of a recording that is handed on does not tell the rest. Threads and processes stay.
+pub fn without_unused(mut profile: Profile) -> Profile {
+    let mut stacks = vec![false; profile.stacks.len()];
+    for stack in profile.samples.iter().filter_map(|sample| sample.stack) {
+        stacks[stack.at()] = true;
+    }
+    let mut frames = vec![false; profile.frames.len()];
+    for (position, stack) in profile.stacks.iter().enumerate().rev() {
+        if stacks[position] {
+            frames[stack.frame.at()] = true;
+            if let Some(parent) = stack.parent {
+                stacks[parent.at()] = true;
+            }
+        }
+    }
+    let mut functions = vec![false; profile.functions.len()];
+    for (frame, _) in profile.frames.iter().zip(&frames).filter(|each| *each.1) {
+        functions[frame.function.at()] = true;
+    }
+    retain_at(&mut profile.stacks, &stacks);
+    retain_at(&mut profile.frames, &frames);
+    retain_at(&mut profile.functions, &functions);
+    profile
+        .deopt_reasons
+        .retain(|(function, _)| functions[function.at()]);
+    let stacks = positions_after(&stacks);
+    let frames = positions_after(&frames);
+    let functions = positions_after(&functions);
+    for sample in &mut profile.samples {
+        sample.stack = sample.stack.map(|stack| StackIndex(stacks[stack.at()]));
+    }
+    for stack in &mut profile.stacks {
+        stack.parent = stack.parent.map(|parent| StackIndex(stacks[parent.at()]));
+        stack.frame = FrameIndex(frames[stack.frame.at()]);
+    }
+    for frame in &mut profile.frames {
+        frame.function = FunctionIndex(functions[frame.function.at()]);
+    }
+    for (function, _) in &mut profile.deopt_reasons {
+        *function = FunctionIndex(functions[function.at()]);
+    }
+    without_unused_strings(profile)
+}
+
+fn without_unused_strings(mut profile: Profile) -> Profile {
+    let mut strings = StringTable::default();
+    let mut moved: Vec<Option<StringIndex>> = vec![None; profile.strings.len()];
+    let old = std::mem::take(&mut profile.strings);
+    let mut moved_to = |string: StringIndex| {
+        *moved[string.at()].get_or_insert_with(|| strings.push(old.get(string)))
+    };
+    for function in &mut profile.functions {
+        function.name = moved_to(function.name);
+        function.file = function.file.map(&mut moved_to);
+    }
+    for (_, reason) in &mut profile.deopt_reasons {
+        *reason = moved_to(*reason);
+    }
+    profile.strings = strings;
+    profile
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{assert_sound, folded, named, profile_of, random_profile, random_stacks};
+    use crate::transform::focus;
+    use proptest::prelude::*;
+
+    #[test]
+    fn names_of_what_is_gone_are_gone() {
+        let profile = profile_of("a;secret@/home/secret.js 2\na;b@/srv/b.js 1");
+        let part = without_unused(focus(profile, named("b")));
+        assert_eq!(
+            part.strings.iter().collect::<Vec<_>>(),
+            ["a", "b", "/srv/b.js"]
+        );
+        assert_eq!(folded(&part), ["a;b 1"]);
+    }
+
+    proptest! {
+        #[test]
+        fn stacks_stay_what_they_were(stacks in random_stacks()) {
+            let part = focus(random_profile(&stacks), named("a|d"));
+            let before = folded(&part);
+            let part = without_unused(part);
+            prop_assert_eq!(folded(&part), before);
+            assert_sound(&part);
+            prop_assert_eq!(&without_unused(part.clone()), &part);
+        }
+    }
+}
