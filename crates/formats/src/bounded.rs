@@ -54,32 +54,6 @@ impl<'a> Bounded<'a> {
         self.read_to_end(&mut bytes)?;
         Ok(bytes)
     }
-
-    /// Reads the next line without its ending into `line`; false at the end of the input.
-    pub(crate) fn line(
-        &mut self,
-        line: &mut Vec<u8>,
-        limits: &Limits,
-    ) -> Result<bool, ImportError> {
-        line.clear();
-        let start = self.position;
-        let taken = self
-            .by_ref()
-            .take(limits.line_bytes.saturating_add(1))
-            .read_until(b'\n', line)?;
-        if line.last() == Some(&b'\n') {
-            line.pop();
-            if line.last() == Some(&b'\r') {
-                line.pop();
-            }
-        } else if taken as u64 > limits.line_bytes {
-            return Err(ImportError::LongLine {
-                at: start,
-                limit_bytes: limits.line_bytes,
-            });
-        }
-        Ok(taken > 0)
-    }
 }
 
 impl Read for Bounded<'_> {
@@ -132,25 +106,6 @@ mod tests {
         assert!(matches!(
             read(b"123456", 5),
             Err(ImportError::TooLarge { limit_bytes: 5 })
-        ));
-    }
-
-    #[test]
-    fn a_long_line_names_where_it_starts() {
-        let limits = Limits {
-            line_bytes: 4,
-            ..Limits::default()
-        };
-        let mut bytes: &[u8] = b"ab\r\n1234\n12345\n";
-        let mut input = Bounded::new(&mut bytes, 100);
-        let mut line = Vec::new();
-        assert!(input.line(&mut line, &limits).unwrap());
-        assert_eq!(line, b"ab");
-        assert!(input.line(&mut line, &limits).unwrap());
-        assert_eq!(line, b"1234");
-        assert!(matches!(
-            input.line(&mut line, &limits),
-            Err(ImportError::LongLine { at: 9, .. })
         ));
     }
 }

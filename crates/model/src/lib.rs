@@ -10,6 +10,7 @@
 mod about;
 mod builder;
 pub mod classify;
+mod diff;
 mod label;
 mod notes;
 mod origin;
@@ -25,6 +26,7 @@ mod tree;
 
 pub use about::{About, ExitReason, Process, Thread, ThreadRole};
 pub use builder::{FrameSpec, FunctionSpec, ProfileBuilder};
+pub use diff::{DiffTree, NodeWeights, ProfilePair};
 pub use label::{NO_STACK, folded_label, folded_name, folded_thread};
 pub use notes::{Confidence, NameSource, Notes};
 pub use origin::{ImageBytes, ImageRefused, JitFile, JitFileKind, Origin};

@@ -64,6 +64,15 @@ impl CallTree {
         builder.take_tree()
     }
 
+    /// The tree of samples that are not the profile's own but refer to its tables.
+    pub fn of_samples(profile: &Profile, samples: &[Sample]) -> Self {
+        let mut builder = TreeBuilder::new(profile, None);
+        for sample in samples {
+            builder.add(sample);
+        }
+        builder.take_tree()
+    }
+
     /// A tree for each of `groups` groups of threads: `group_of` tells every thread's. A function
     /// goes by the one that `alias_of` has at its place, so that those that look the same to a
     /// reader can be one.

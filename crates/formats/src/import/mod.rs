@@ -12,6 +12,7 @@ use crate::bounded::{Limits, OverLimit};
 use crate::detect::{Confidence, detect};
 use crate::input::Input;
 use crate::native::Native;
+pub use folded::{FoldedStacks, read_folded};
 
 /// One file format that nodespy reads.
 pub trait Importer: Sync {

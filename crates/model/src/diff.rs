@@ -1,0 +1,238 @@
+//! Two profiles side by side.
+//!
+//! A [`ProfilePair`] is two lists of samples over one set of tables, so that a function or a stack
+//! has the same index on both sides. A [`DiffTree`] is the call tree of both, with the weights of
+//! each side at every node. What a difference means (of shares, of totals, of itself) is up to
+//! whoever shows it.
+
+use crate::FunctionSpec;
+use crate::about::Thread;
+use crate::builder::ProfileBuilder;
+use crate::profile::{
+    Frame, FrameIndex, FunctionIndex, ProcessIndex, Profile, Sample, StackIndex, ThreadIndex,
+};
+use crate::rows::RowIndex;
+use crate::tree::{CallTree, NodeIndex, TreeNode};
+
+/// Two profiles that share their tables.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ProfilePair {
+    /// The later profile, whose tables hold what the earlier one needs too.
+    pub after: Profile,
+    /// The samples of the earlier profile.
+    pub before: Vec<Sample>,
+}
+
+impl ProfilePair {
+    /// Puts two profiles of different tables side by side. Functions are the same on both sides
+    /// when name, file, line, column and category are.
+    pub fn join(before: &Profile, after: &Profile) -> Self {
+        let mut builder = ProfileBuilder::new(after.unit);
+        let after_samples = add_tables(&mut builder, after);
+        let before = add_tables(&mut builder, before);
+        for sample in after_samples {
+            builder.add_sample(sample);
+        }
+        Self {
+            after: builder.finish(after.about.clone(), after.notes.clone()),
+            before,
+        }
+    }
+
+    /// The call tree of both sides.
+    pub fn tree(&self) -> DiffTree {
+        let after = CallTree::of(&self.after, |_| true);
+        let before = CallTree::of_samples(&self.after, &self.before);
+        DiffTree::of(&before, after)
+    }
+}
+
+/// Adds everything a profile's samples need to `builder`, and returns the samples as they are
+/// there.
+fn add_tables(builder: &mut ProfileBuilder, profile: &Profile) -> Vec<Sample> {
+    let functions: Vec<FunctionIndex> = (0..profile.functions.len() as u32)
+        .map(FunctionIndex)
+        .map(|index| {
+            let function = profile.function(index);
+            builder.function(FunctionSpec {
+                name: profile.name_of(index),
+                file: profile.file_of(index),
+                line: function.line,
+                column: function.column,
+                category: function.category,
+            })
+        })
+        .collect();
+    let frames: Vec<FrameIndex> = profile
+        .frames
+        .iter()
+        .map(|frame| {
+            builder.frame_of(Frame {
+                function: functions[frame.function.at()],
+                ..*frame
+            })
+        })
+        .collect();
+    let mut stacks: Vec<StackIndex> = Vec::with_capacity(profile.stacks.len());
+    for stack in &profile.stacks {
+        let parent = stack.parent.map(|parent| stacks[parent.at()]);
+        stacks.push(builder.stack(parent, frames[stack.frame.at()]));
+    }
+    let processes: Vec<ProcessIndex> = profile
+        .processes
+        .iter()
+        .map(|process| builder.process(process.clone()))
+        .collect();
+    let threads: Vec<ThreadIndex> = profile
+        .threads
+        .iter()
+        .map(|thread| {
+            builder.thread(Thread {
+                process: processes[thread.process.at()],
+                ..thread.clone()
+            })
+        })
+        .collect();
+    for (function, reason) in &profile.deopt_reasons {
+        builder.deopt_reason(functions[function.at()], profile.strings.get(*reason));
+    }
+    let moved = |sample: &Sample| Sample {
+        thread: threads[sample.thread.at()],
+        stack: sample.stack.map(|stack| stacks[stack.at()]),
+        ..*sample
+    };
+    profile.samples.iter().map(moved).collect()
+}
+
+/// The weights of one node on one side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NodeWeights {
+    /// Weight of samples that end here.
+    pub self_weight: u64,
+    /// Weight of samples that end here or below.
+    pub total_weight: u64,
+}
+
+/// The call tree of two profiles. It has the nodes of both; those of the earlier side alone weigh
+/// nothing in `after`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DiffTree {
+    /// The tree, with the weights of the later side.
+    pub after: CallTree,
+    /// The weights of the earlier side, for every node of the tree.
+    pub before: Vec<NodeWeights>,
+    /// Weight of the earlier side's samples without a stack.
+    pub before_without_stack: u64,
+}
+
+impl DiffTree {
+    /// Two trees over the same table of functions as one.
+    pub fn of(before: &CallTree, mut after: CallTree) -> Self {
+        let mut known = RowIndex::default();
+        let key = |node: &TreeNode| TreeNode::key(node.parent, node.function);
+        let mut nodes = Vec::with_capacity(after.nodes.len());
+        for node in after.nodes.drain(..) {
+            known.intern_by(&mut nodes, node, key);
+        }
+        let mut place_of: Vec<NodeIndex> = Vec::with_capacity(before.nodes.len());
+        let mut weights = vec![NodeWeights::default(); nodes.len()];
+        for node in &before.nodes {
+            let row = TreeNode {
+                parent: node.parent.map(|parent| place_of[parent.0 as usize]),
+                self_weight: 0,
+                total_weight: 0,
+                ..*node
+            };
+            let place = known.intern_by(&mut nodes, row, key);
+            weights.resize(nodes.len(), NodeWeights::default());
+            weights[place as usize] = NodeWeights {
+                self_weight: node.self_weight,
+                total_weight: node.total_weight,
+            };
+            place_of.push(NodeIndex(place));
+        }
+        after.nodes = nodes;
+        Self {
+            after,
+            before: weights,
+            before_without_stack: before.without_stack,
+        }
+    }
+
+    /// The weight of the earlier side.
+    pub fn before_total(&self) -> u64 {
+        let weights = self.after.nodes.iter().zip(&self.before);
+        weights
+            .filter(|(node, _)| node.parent.is_none())
+            .fold(self.before_without_stack, |sum, (_, before)| {
+                sum.saturating_add(before.total_weight)
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::about::{About, Process};
+    use crate::builder::FrameSpec;
+    use crate::notes::Notes;
+    use crate::profile::WeightUnit;
+
+    fn profile_of(stacks: &[(&str, u64)]) -> Profile {
+        let mut builder = ProfileBuilder::new(WeightUnit::Samples);
+        let process = builder.process(Process::default());
+        let thread = builder.thread(Thread {
+            process,
+            ..Thread::default()
+        });
+        for (line, weight) in stacks {
+            let mut stack = None;
+            for name in line.split(';').filter(|name| !name.is_empty()) {
+                let frame = builder.frame(FrameSpec {
+                    function: FunctionSpec {
+                        name,
+                        ..FunctionSpec::default()
+                    },
+                    ..FrameSpec::default()
+                });
+                stack = Some(builder.stack(stack, frame));
+            }
+            builder.sample(0, thread, stack, *weight);
+        }
+        builder.finish(About::default(), Notes::default())
+    }
+
+    #[test]
+    fn a_node_has_the_weights_of_both_sides() {
+        let before = profile_of(&[("gone", 1), ("a;b", 5), ("a", 2), ("", 7)]);
+        let after = profile_of(&[("a;new", 3), ("a;b", 4)]);
+        let pair = ProfilePair::join(&before, &after);
+        let tree = pair.tree();
+        let rows: Vec<_> = tree
+            .after
+            .nodes
+            .iter()
+            .zip(&tree.before)
+            .map(|(node, before)| {
+                let name = pair.after.name_of(node.function);
+                (
+                    name,
+                    before.total_weight,
+                    node.total_weight,
+                    before.self_weight,
+                    node.self_weight,
+                )
+            })
+            .collect();
+        assert_eq!(
+            rows,
+            [
+                ("a", 7, 7, 2, 0),
+                ("new", 0, 3, 0, 3),
+                ("b", 5, 4, 5, 4),
+                ("gone", 1, 0, 1, 0)
+            ]
+        );
+        assert_eq!((tree.before_total(), tree.after.total_weight()), (15, 7));
+    }
+}
