@@ -30,9 +30,63 @@ const GC_NAMES: [&str; 22] = [
     "RememberedSetUpdatingItem",
 ];
 
+/// Files of Node itself as Node 8 to 14 name them: no folder, no `node:`.
+const BARE_CORE_FILES: [&str; 48] = [
+    "_debugger",
+    "assert",
+    "async_hooks",
+    "bootstrap_node",
+    "buffer",
+    "child_process",
+    "cluster",
+    "console",
+    "constants",
+    "crypto",
+    "dgram",
+    "diagnostics_channel",
+    "dns",
+    "domain",
+    "events",
+    "fs",
+    "http",
+    "http2",
+    "https",
+    "inspector",
+    "module",
+    "net",
+    "os",
+    "path",
+    "perf_hooks",
+    "process",
+    "punycode",
+    "querystring",
+    "readline",
+    "repl",
+    "stream",
+    "string_decoder",
+    "sys",
+    "timers",
+    "tls",
+    "trace_events",
+    "tty",
+    "url",
+    "util",
+    "v8",
+    "vm",
+    "wasi",
+    "worker_threads",
+    "zlib",
+    "_linklist",
+    "_stream_wrap",
+    "freelist",
+    "async_wrap",
+];
+/// How the names of further ones start.
+const BARE_CORE_STARTS: [&str; 3] = ["_http_", "_stream_", "_tls_"];
+
 /// The category of a JavaScript file.
 pub fn category_of_file(file: &str) -> Category {
-    if file.starts_with("node:") || file.starts_with("internal/") {
+    if file.starts_with("node:") || file.starts_with("internal/") || is_bare_core_file(file) {
         Category::NodeCore
     } else if file.contains("/node_modules/") || file.starts_with("node_modules/") {
         Category::Dependency
@@ -41,6 +95,13 @@ pub fn category_of_file(file: &str) -> Category {
     } else {
         Category::App
     }
+}
+
+fn is_bare_core_file(file: &str) -> bool {
+    file.strip_suffix(".js").is_some_and(|name| {
+        BARE_CORE_FILES.contains(&name)
+            || (!name.contains('/') && BARE_CORE_STARTS.iter().any(|start| name.starts_with(start)))
+    })
 }
 
 /// Builtins that only lead from one kind of code to another (seen in node 16 to 26). A name that
@@ -163,6 +224,10 @@ mod tests {
             Category::Dependency
         );
         assert_eq!(category_of_file("/app/server.js"), Category::App);
+        assert_eq!(category_of_file("events.js"), Category::NodeCore);
+        assert_eq!(category_of_file("_http_server.js"), Category::NodeCore);
+        assert_eq!(category_of_file("/app/events.js"), Category::App);
+        assert_eq!(category_of_file("server.js"), Category::App);
         assert_eq!(category_of_native("Builtins_ArrayMap"), Category::Builtin);
         for stub in [
             "JSEntry",
