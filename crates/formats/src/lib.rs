@@ -10,12 +10,12 @@
 
 mod base64;
 mod bounded;
+mod call_frame;
 mod detect;
 mod export;
 mod frame_name;
 mod import;
 mod input;
-#[allow(dead_code, unused_imports)] // The formats that read and write it come next.
 mod json;
 mod native;
 

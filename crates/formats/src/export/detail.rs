@@ -12,6 +12,8 @@ pub enum Detail {
     Processors,
     /// The line of a function that was being run.
     CurrentLines,
+    /// The line at which a function was calling the next.
+    CallerLines,
     /// Where functions start.
     SourcePositions,
     /// What kind of code a function is.
@@ -43,6 +45,7 @@ impl Detail {
             Self::Times => "times",
             Self::Processors => "processors",
             Self::CurrentLines => "current lines",
+            Self::CallerLines => "lines of callers",
             Self::SourcePositions => "source positions",
             Self::Categories => "kinds of code",
             Self::Tiers => "tiers",
@@ -66,6 +69,11 @@ impl Detail {
                 .frames
                 .iter()
                 .any(|frame| frame.line > 0 && frame.line != profile.function(frame.function).line),
+            Self::CallerLines => profile
+                .stacks
+                .iter()
+                .filter_map(|stack| stack.parent)
+                .any(|parent| profile.frame(profile.stacks[parent.at()].frame).line > 0),
             Self::SourcePositions => profile.functions.iter().any(|function| function.line > 0),
             Self::Categories => !profile.functions.is_empty(),
             Self::Tiers => profile.frames.iter().any(|frame| frame.tier != Tier::None),

@@ -1,5 +1,6 @@
 //! The formats nodespy writes, one file each.
 
+mod cpuprofile;
 mod detail;
 mod folded;
 
@@ -29,7 +30,7 @@ pub trait Exporter: Sync {
 }
 
 /// Every exporter, once.
-pub static EXPORTERS: &[&dyn Exporter] = &[&Native, &folded::Folded];
+pub static EXPORTERS: &[&dyn Exporter] = &[&Native, &folded::Folded, &cpuprofile::CpuProfile];
 
 /// Why a profile could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +44,16 @@ pub enum ExportError {
     UnknownFormat {
         /// The name that was asked for.
         name: String,
+    },
+    /// The format has no room for what the profile counts.
+    #[error("{format} can't hold a profile that counts {unit}; use {instead}")]
+    WrongUnit {
+        /// The format that was asked for.
+        format: &'static str,
+        /// What the profile counts.
+        unit: &'static str,
+        /// A format that can.
+        instead: &'static str,
     },
     /// The system could not write.
     #[error("cannot write the output")]

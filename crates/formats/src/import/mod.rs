@@ -1,5 +1,6 @@
 //! The formats nodespy reads, one file each.
 
+mod cpuprofile;
 mod folded;
 mod html;
 
@@ -49,7 +50,12 @@ impl ImportOptions {
 }
 
 /// Every importer, once. Order does not matter: the most confident one wins.
-pub static IMPORTERS: &[&dyn Importer] = &[&Native, &html::Html, &folded::Folded];
+pub static IMPORTERS: &[&dyn Importer] = &[
+    &Native,
+    &html::Html,
+    &folded::Folded,
+    &cpuprofile::CpuProfile,
+];
 
 /// Why a file could not be read, and where in it.
 #[derive(Debug, thiserror::Error)]

@@ -29,14 +29,6 @@ pub(crate) enum Number {
 }
 
 impl Number {
-    /// The number, as near as a double comes to it.
-    pub(crate) fn as_f64(self) -> f64 {
-        match self {
-            Self::Whole(value) => value as f64,
-            Self::Fraction(value) => value,
-        }
-    }
-
     /// The number without what is behind its point; the nearest there is when it is too large.
     pub(crate) fn as_i64(self) -> i64 {
         match self {

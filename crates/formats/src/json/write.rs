@@ -5,9 +5,11 @@ use std::io::{self, Write};
 /// How much is gathered before it is handed on.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Writes one JSON text. Objects and arrays are opened and closed by the caller, in pairs.
+/// Writes one JSON text. Objects and arrays are opened and closed by the caller, in pairs. What
+/// goes wrong with the output is told at the end, by [`Self::finish`].
 pub(crate) struct Writer<'a> {
     output: &'a mut dyn Write,
+    written: io::Result<()>,
     text: Vec<u8>,
     needs_comma: bool,
 }
@@ -17,6 +19,7 @@ impl<'a> Writer<'a> {
     pub(crate) fn new(output: &'a mut dyn Write) -> Self {
         Self {
             output,
+            written: Ok(()),
             text: Vec::with_capacity(PIECE_BYTES + 4096),
             needs_comma: false,
         }
@@ -37,8 +40,8 @@ impl<'a> Writer<'a> {
     }
 
     /// `}`.
-    pub(crate) fn end_object(&mut self) -> io::Result<()> {
-        self.end(b'}')
+    pub(crate) fn end_object(&mut self) {
+        self.end(b'}');
     }
 
     /// `[`; the elements follow.
@@ -49,18 +52,19 @@ impl<'a> Writer<'a> {
     }
 
     /// `]`.
-    pub(crate) fn end_array(&mut self) -> io::Result<()> {
-        self.end(b']')
+    pub(crate) fn end_array(&mut self) {
+        self.end(b']');
     }
 
-    fn end(&mut self, bracket: u8) -> io::Result<()> {
+    fn end(&mut self, bracket: u8) {
         self.text.push(bracket);
         self.needs_comma = true;
         if self.text.len() >= PIECE_BYTES {
-            self.output.write_all(&self.text)?;
+            if self.written.is_ok() {
+                self.written = self.output.write_all(&self.text);
+            }
             self.text.clear();
         }
-        Ok(())
     }
 
     /// A key; its value follows.
@@ -119,16 +123,6 @@ impl<'a> Writer<'a> {
         self.text.extend_from_slice(&digits[start..]);
     }
 
-    /// A number with a fraction; `null` for what JSON has no number for.
-    pub(crate) fn fraction(&mut self, value: f64) {
-        self.separate();
-        let text = match value.is_finite() {
-            true => value.to_string(),
-            false => "null".to_owned(),
-        };
-        self.text.extend_from_slice(text.as_bytes());
-    }
-
     /// A key and a string.
     pub(crate) fn string_field(&mut self, name: &str, text: &str) {
         self.key(name);
@@ -141,8 +135,9 @@ impl<'a> Writer<'a> {
         self.number(value.into());
     }
 
-    /// Hands on what is left. Without it the end is missing.
+    /// Hands on what is left, without which the end is missing.
     pub(crate) fn finish(self) -> io::Result<()> {
+        self.written?;
         self.output.write_all(&self.text)
     }
 }
@@ -168,14 +163,13 @@ mod tests {
             writer.number_field("a", 1);
             writer.key("b");
             writer.begin_array();
-            writer.end_array().unwrap();
-            writer.end_object().unwrap();
+            writer.end_array();
+            writer.end_object();
             writer.number(-20);
             writer.string("x");
-            writer.fraction(0.5);
-            writer.end_array().unwrap();
+            writer.end_array();
         });
-        assert_eq!(text, r#"[{"a":1,"b":[]},-20,"x",0.5]"#);
+        assert_eq!(text, r#"[{"a":1,"b":[]},-20,"x"]"#);
     }
 
     #[test]

@@ -94,6 +94,17 @@ fn no_text_brings_the_folded_reader_down() {
 }
 
 #[test]
+fn no_text_brings_the_cpuprofile_reader_down() {
+    survive(
+        "cpuprofile",
+        &written(&small(), "cpuprofile"),
+        <[u8]>::to_vec,
+    );
+    let nested = crate::corpus::corpus("cpuprofile/node10-example.cpuprofile");
+    survive("cpuprofile", &nested, <[u8]>::to_vec);
+}
+
+#[test]
 fn no_page_brings_the_html_reader_down() {
     let page = b"<!doctype html><p>nodespy<script type=\"application/nspy\" id=\"recording\">\
         TlNQWQ0KGgoBAAAAAAAAAB+LCAAAAAAAAP8DAAAAAAAAAAAA</script></html>";

@@ -1,5 +1,7 @@
 //! What the formats promise, checked from outside.
 
+mod corpus;
+mod cpuprofile;
 mod folded;
 mod hostile;
 mod html;

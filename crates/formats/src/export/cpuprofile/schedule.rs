@@ -1,0 +1,74 @@
+//! Samples one after the other, because in V8's files a sample lasts until the next one.
+//!
+//! A sample starts when the one before it ends, or at its own time if that is later by more than
+//! half a sampling interval; the time between is `(idle)`. So every weight is kept exactly, to
+//! the microsecond, whatever the times say.
+
+use nodespy_model::{Profile, ThreadIndex, WeightUnit};
+
+use super::tree::{ROOT, Row, Tree, samples_of};
+
+/// How long a sample lasts when nobody knows.
+const DEFAULT_INTERVAL: u64 = 1_000_000;
+
+/// One sample at its place.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scheduled {
+    pub(crate) row: Row,
+    /// The line it was in; 0 when not known.
+    pub(crate) line: u32,
+    /// Microseconds from the start of the recording.
+    pub(crate) start: u64,
+}
+
+/// The samples of a thread, and when the last of them ends.
+#[derive(Debug)]
+pub(crate) struct Schedule {
+    pub(crate) samples: Vec<Scheduled>,
+    pub(crate) end: u64,
+}
+
+impl Schedule {
+    /// Puts the samples of a thread one after the other. Idle time gets its node in the tree.
+    pub(crate) fn of(profile: &Profile, thread: ThreadIndex, tree: &mut Tree) -> Self {
+        let interval = match profile.about.rate_hz {
+            0 => None,
+            rate => Some(1_000_000_000 / u64::from(rate)),
+        };
+        let tolerance = interval.map_or(999, |interval| interval / 2);
+        let per_unit = match profile.unit {
+            WeightUnit::Samples => interval.unwrap_or(DEFAULT_INTERVAL),
+            WeightUnit::Nanoseconds | WeightUnit::Bytes => 1,
+        };
+        let mut samples = Vec::new();
+        let mut end = None;
+        for sample in samples_of(profile, thread) {
+            let mut start = end.unwrap_or(sample.time);
+            if sample.time > start && sample.time - start > tolerance {
+                samples.push(Scheduled {
+                    row: tree.idle(),
+                    line: 0,
+                    start: microseconds(start),
+                });
+                start = sample.time;
+            }
+            samples.push(Scheduled {
+                row: sample.stack.map_or(ROOT, |stack| tree.row_of(stack)),
+                line: sample.stack.map_or(0, |stack| {
+                    profile.frame(profile.stacks[stack.at()].frame).line
+                }),
+                start: microseconds(start),
+            });
+            end = Some(start.saturating_add(sample.weight.saturating_mul(per_unit)));
+        }
+        Self {
+            samples,
+            end: microseconds(end.unwrap_or(0)),
+        }
+    }
+}
+
+/// The nearest microsecond. Moments are rounded, not lengths, so nothing adds up.
+fn microseconds(time: u64) -> u64 {
+    time / 1000 + u64::from(time % 1000 >= 500)
+}
