@@ -11,6 +11,7 @@
 mod base64;
 mod bounded;
 mod call_frame;
+mod code_kind;
 mod detect;
 mod export;
 mod frame_name;
@@ -18,6 +19,8 @@ mod import;
 mod input;
 mod json;
 mod native;
+mod protobuf;
+mod recorded;
 
 pub use bounded::Limits;
 pub use detect::{Confidence, detect};

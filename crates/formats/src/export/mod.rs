@@ -3,6 +3,7 @@
 mod cpuprofile;
 mod detail;
 mod folded;
+mod pprof;
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -30,7 +31,12 @@ pub trait Exporter: Sync {
 }
 
 /// Every exporter, once.
-pub static EXPORTERS: &[&dyn Exporter] = &[&Native, &folded::Folded, &cpuprofile::CpuProfile];
+pub static EXPORTERS: &[&dyn Exporter] = &[
+    &Native,
+    &folded::Folded,
+    &cpuprofile::CpuProfile,
+    &pprof::Pprof,
+];
 
 /// Why a profile could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -83,11 +89,35 @@ pub fn exporter(name: &str) -> Option<&'static dyn Exporter> {
         .find(|exporter| exporter.name() == name)
 }
 
-/// The exporter that a file's extension asks for.
+/// The exporter that a file's extension asks for: the longest one that fits, because
+/// `.speedscope.json` says more than `.json`.
 pub fn exporter_for_path(path: &Path) -> Option<&'static dyn Exporter> {
-    let extension = path.extension()?.to_str()?.to_ascii_lowercase();
+    let name = path.file_name()?.to_str()?.to_ascii_lowercase();
+    let ends_with = |extension: &str| {
+        name.strip_suffix(extension)
+            .is_some_and(|stem| stem.ends_with('.'))
+    };
     EXPORTERS
         .iter()
-        .copied()
-        .find(|exporter| exporter.extensions().contains(&extension.as_str()))
+        .flat_map(|exporter| {
+            let extensions = exporter.extensions().iter();
+            extensions.map(move |extension| (*extension, *exporter))
+        })
+        .filter(|(extension, _)| ends_with(extension))
+        .max_by_key(|(extension, _)| extension.len())
+        .map(|(_, exporter)| exporter)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_extension_decides() {
+        let name = |path: &str| exporter_for_path(Path::new(path)).map(Exporter::name);
+        assert_eq!(name("x/shop.nspy"), Some("nspy"));
+        assert_eq!(name("Shop.PB.GZ"), Some("pprof"));
+        assert_eq!(name("shop.gz"), None);
+        assert_eq!(name("nspy"), None);
+    }
 }

@@ -3,6 +3,7 @@
 mod cpuprofile;
 mod folded;
 mod html;
+mod pprof;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -55,6 +56,7 @@ pub static IMPORTERS: &[&dyn Importer] = &[
     &html::Html,
     &folded::Folded,
     &cpuprofile::CpuProfile,
+    &pprof::Pprof,
 ];
 
 /// Why a file could not be read, and where in it.
@@ -147,6 +149,14 @@ pub enum ImportError {
     /// There is nothing but comments.
     #[error("the input holds no stacks")]
     NoStacks,
+    /// The file holds several values or profiles, and none is called so.
+    #[error("there is no {wanted:?} in the file; it holds {known}")]
+    NoSuchEvent {
+        /// What was asked for.
+        wanted: String,
+        /// What there is.
+        known: String,
+    },
     /// An HTML page holds no recording.
     #[error("the page holds no recording: it has no <script type=\"application/nspy\">")]
     NoPayload,

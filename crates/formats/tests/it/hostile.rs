@@ -110,3 +110,14 @@ fn no_page_brings_the_html_reader_down() {
         TlNQWQ0KGgoBAAAAAAAAAB+LCAAAAAAAAP8DAAAAAAAAAAAA</script></html>";
     survive("html", page, <[u8]>::to_vec);
 }
+
+#[test]
+fn no_bytes_bring_the_pprof_reader_down() {
+    use std::io::Read;
+
+    let mut content = Vec::new();
+    flate2::read::GzDecoder::new(&written(&small(), "pprof")[..])
+        .read_to_end(&mut content)
+        .unwrap();
+    survive("pprof", &content, <[u8]>::to_vec);
+}

@@ -6,4 +6,5 @@ mod folded;
 mod hostile;
 mod html;
 mod native;
+mod pprof;
 mod sample;

@@ -7,6 +7,12 @@ use nodespy_model::{
 };
 use proptest::prelude::*;
 
+/// A file of the corpus of real inputs.
+pub(crate) fn corpus(path: &str) -> Vec<u8> {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/corpus/");
+    std::fs::read(format!("{root}{path}")).unwrap()
+}
+
 /// The profile as `to` writes it.
 pub(crate) fn written(profile: &Profile, to: &str) -> Vec<u8> {
     let mut bytes = Vec::new();

@@ -1,0 +1,134 @@
+//! What was recorded, as lines of text: for formats that have room for comments only.
+//!
+//! The first line says `nodespy VERSION`, each of the others `key: value`. A person can read them,
+//! and [`Recorded::from_lines`] takes them back.
+
+use nodespy_model::{About, NameSource, Notes, Profile, WeightUnit, printable};
+
+/// How the first line starts.
+const START: &str = "nodespy";
+
+const COUNTS: [&str; 7] = [
+    "lost samples",
+    "lost records",
+    "throttled",
+    "cut stacks",
+    "incomplete stacks",
+    "unwound stacks",
+    "JIT frames",
+];
+
+/// The lines that tell what a profile is of and how good it is.
+pub(crate) fn lines(profile: &Profile) -> Vec<String> {
+    let about = &profile.about;
+    let notes = &profile.notes;
+    let mut lines = vec![
+        match &*about.nodespy_version {
+            "" => START.to_owned(),
+            version => format!("{START} {version}"),
+        },
+        format!("unit: {}", profile.unit.label()),
+    ];
+    let mut say = |key: &str, value: &str| {
+        if !value.is_empty() {
+            lines.push(format!("{key}: {value}"));
+        }
+    };
+    say("app", &about.app);
+    say("host", &about.host);
+    say("engine", &about.engine);
+    say("event", &about.event);
+    let mut say_count = |key: &str, count: u64| {
+        if count > 0 {
+            say(key, &count.to_string());
+        }
+    };
+    say_count("samples per second", u64::from(about.rate_hz));
+    for (key, count) in COUNTS.into_iter().zip(counts(notes)) {
+        say_count(key, count);
+    }
+    for source in NameSource::ALL {
+        let key = format!("JIT frames named by {}", source.label());
+        say_count(&key, notes.jit_named[source.at()]);
+    }
+    for remark in &notes.remarks {
+        say("remark", remark);
+    }
+    for process in &profile.processes {
+        say(&format!("command of {}", process.pid), &process.command);
+    }
+    lines
+}
+
+fn counts(notes: &Notes) -> [u64; 7] {
+    [
+        notes.lost_samples,
+        notes.lost_records,
+        notes.throttled,
+        notes.cut_stacks,
+        notes.incomplete_stacks,
+        notes.unwound_stacks,
+        notes.jit_frames,
+    ]
+}
+
+/// What such lines tell.
+#[derive(Debug, Default)]
+pub(crate) struct Recorded {
+    /// What was recorded, but for its times.
+    pub(crate) about: About,
+    /// How good it is.
+    pub(crate) notes: Notes,
+    /// What the weights count.
+    pub(crate) unit: WeightUnit,
+}
+
+impl Recorded {
+    /// Takes lines back; none when nodespy did not write them.
+    pub(crate) fn from_lines<'a>(mut lines: impl Iterator<Item = &'a str>) -> Option<Self> {
+        let version = match lines.next()?.strip_prefix(START)? {
+            "" => "",
+            rest => rest.strip_prefix(' ')?,
+        };
+        let mut recorded = Self::default();
+        recorded.about.nodespy_version = printable(version).into_owned();
+        for (key, value) in lines.filter_map(|line| line.split_once(": ")) {
+            recorded.take(key, &printable(value));
+        }
+        Some(recorded)
+    }
+
+    fn take(&mut self, key: &str, value: &str) {
+        let count = || value.parse().unwrap_or(0);
+        let about = &mut self.about;
+        let notes = &mut self.notes;
+        match key {
+            "app" => about.app = value.to_owned(),
+            "host" => about.host = value.to_owned(),
+            "engine" => about.engine = value.to_owned(),
+            "event" => about.event = value.to_owned(),
+            "samples per second" => about.rate_hz = value.parse().unwrap_or(0),
+            "unit" => {
+                let unit = WeightUnit::ALL.iter().find(|unit| unit.label() == value);
+                self.unit = unit.copied().unwrap_or_default();
+            }
+            "lost samples" => notes.lost_samples = count(),
+            "lost records" => notes.lost_records = count(),
+            "throttled" => notes.throttled = count(),
+            "cut stacks" => notes.cut_stacks = count(),
+            "incomplete stacks" => notes.incomplete_stacks = count(),
+            "unwound stacks" => notes.unwound_stacks = count(),
+            "JIT frames" => notes.jit_frames = count(),
+            "remark" => notes.remark(value),
+            _ => {
+                let source = key.strip_prefix("JIT frames named by ");
+                let known = NameSource::ALL
+                    .into_iter()
+                    .find(|known| source == Some(known.label()));
+                if let Some(known) = known {
+                    notes.jit_named[known.at()] = count();
+                }
+            }
+        }
+    }
+}
