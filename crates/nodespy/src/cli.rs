@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::filter::{Only, Pattern, Share, TimeRange};
+
 /// A CPU profiler for Node.js on Linux: one command, one picture.
 #[derive(Debug, Parser)]
 #[command(
@@ -86,14 +88,12 @@ pub(crate) struct RecordArgs {
     /// {pid}, {app} and {time} are filled in; may be repeated
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Vec<PathBuf>,
-    /// The format, where the file name does not tell: html, svg, folded, nspy, text
+    /// The format, where the file name does not tell (`nodespy convert --help` lists them)
     #[arg(short, long, value_name = "FORMAT")]
     pub(crate) format: Option<String>,
     /// Who names JavaScript: V8's heap and then perf maps or jitdumps, or only these
     #[arg(long, value_enum, default_value_t = Names::Heap)]
     pub(crate) names: Names,
-    #[command(flatten)]
-    pub(crate) show: ShowArgs,
     /// Record a process that is not Node.js too
     #[arg(long)]
     pub(crate) any: bool,
@@ -112,6 +112,8 @@ pub(crate) struct RecordArgs {
     /// Print only errors and results
     #[arg(short, long)]
     pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
     /// The command to start and record
     #[arg(
         trailing_var_arg = true,
@@ -193,34 +195,54 @@ pub(crate) struct TopArgs {
 pub(crate) struct ViewArgs {
     /// The recording: .nspy, .html or folded stacks; `-` for standard input
     pub(crate) file: PathBuf,
-    #[command(flatten)]
-    pub(crate) read: ReadArgs,
     /// Only print the address
     #[arg(long)]
     pub(crate) no_open: bool,
     /// The port to serve on (always 127.0.0.1) [default: any free one]
     #[arg(long, default_value_t = 0, hide_default_value = true)]
     pub(crate) port: u16,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+    /// Only these processes of the recording, separated by commas
+    #[arg(
+        long,
+        value_name = "PID",
+        value_delimiter = ',',
+        help_heading = "Showing"
+    )]
+    pub(crate) pid: Vec<u32>,
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(after_help = format!("\
 Examples:
   nodespy convert out.nspy out.folded
-  nodespy convert out.html out.svg
-  nodespy convert --to text out.nspy -")]
+  nodespy convert out.html out.svg --only js --fold deps
+  nodespy convert --to text out.nspy - --time 3s..10s
+
+{}", crate::format_list::help()))]
 pub(crate) struct ConvertArgs {
     /// The recording: .nspy, .html or folded stacks; `-` for standard input
     pub(crate) input: PathBuf,
     /// Where to write; `-` for standard output
     pub(crate) output: PathBuf,
-    #[command(flatten)]
-    pub(crate) read: ReadArgs,
-    /// The output's format, where the file name does not tell: html, svg, folded, nspy, text
+    /// The output's format, where the file name does not tell (listed below)
     #[arg(long, value_name = "FORMAT")]
     pub(crate) to: Option<String>,
     #[command(flatten)]
+    pub(crate) read: ReadArgs,
+    #[command(flatten)]
     pub(crate) show: ShowArgs,
+    /// Only these processes of the recording, separated by commas
+    #[arg(
+        long,
+        value_name = "PID",
+        value_delimiter = ',',
+        help_heading = "Showing"
+    )]
+    pub(crate) pid: Vec<u32>,
 }
 
 #[derive(Debug, Args)]
@@ -231,13 +253,21 @@ Examples:
 pub(crate) struct ReportArgs {
     /// The recording: any format nodespy reads; `-` for standard input
     pub(crate) file: PathBuf,
-    #[command(flatten)]
-    pub(crate) read: ReadArgs,
     /// How to print it [default: text]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) format: Option<ReportFormat>,
     #[command(flatten)]
+    pub(crate) read: ReadArgs,
+    #[command(flatten)]
     pub(crate) show: ShowArgs,
+    /// Only these processes of the recording, separated by commas
+    #[arg(
+        long,
+        value_name = "PID",
+        value_delimiter = ',',
+        help_heading = "Showing"
+    )]
+    pub(crate) pid: Vec<u32>,
 }
 
 /// The ways to print a report.
@@ -259,13 +289,68 @@ pub(crate) struct ReadArgs {
     pub(crate) event: Option<String>,
 }
 
-/// What of a profile is shown, the same for every command that shows or converts one.
+/// What of a profile is shown, the same for every command that shows or converts one. The order
+/// in which they are applied is told in `filter.rs`.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Showing")]
 pub(crate) struct ShowArgs {
+    /// Keep samples with a function that matches; several: with a match for each.
+    /// RE is looked for in `name file:line:column`
+    #[arg(long, value_name = "RE", value_parser = Pattern::parse)]
+    pub(crate) focus: Vec<Pattern>,
+    /// Drop samples with a function that matches
+    #[arg(long, value_name = "RE", value_parser = Pattern::parse)]
+    pub(crate) ignore: Vec<Pattern>,
+    /// Drop frames that match and keep their time with their callers
+    #[arg(long, value_name = "RE", value_parser = Pattern::parse)]
+    pub(crate) hide: Vec<Pattern>,
+    /// Cut stacks before the first match from the root, drop samples without one
+    #[arg(long, value_name = "RE", value_parser = Pattern::parse)]
+    pub(crate) show_from: Vec<Pattern>,
+    /// Keep frames of a kind and give them the time of what they call; samples without any go
+    #[arg(long, value_name = "KIND", value_enum, value_delimiter = ',')]
+    pub(crate) only: Vec<Only>,
+    /// Only this thread: its name, its number, or main, worker, pool, platform; may be repeated
+    #[arg(long, value_name = "THREAD")]
+    pub(crate) thread: Vec<String>,
+    /// Only a part of the time: 3s..10s, 500ms.., ..2m, 25%..75%
+    #[arg(long, value_name = "RANGE", value_parser = TimeRange::parse)]
+    pub(crate) time: Option<TimeRange>,
+    /// Make one frame of consecutive frames of a package: deps (each by its name), node, v8, or
+    /// the name of one; may be repeated
+    #[arg(long, value_name = "PACKAGE", value_delimiter = ',')]
+    pub(crate) fold: Vec<String>,
+    /// Show a function that calls itself directly once
+    #[arg(long)]
+    pub(crate) collapse_recursion: bool,
+    /// Drop samples in which nothing was done
+    #[arg(long)]
+    pub(crate) no_idle: bool,
+    /// Drop call paths under a share of the whole, such as 0.5%; their weight stays with the caller
+    #[arg(long, value_name = "SHARE", value_parser = Share::parse)]
+    pub(crate) min_share: Option<Share>,
+    /// Count a function as one whatever V8 compiled it with (the default)
+    #[arg(long, overrides_with = "no_merge_tiers")]
+    pub(crate) merge_tiers: bool,
+    /// Show interpreted ~, baseline ^, Maglev + and optimized * code of a function apart
+    #[arg(long, overrides_with = "merge_tiers")]
+    pub(crate) no_merge_tiers: bool,
     /// Show V8's stubs, bytecode handlers and libc's start too
     #[arg(long)]
     pub(crate) raw: bool,
+    /// Only these processes. Not an argument of its own, as `--pid` names the target of `record`.
+    #[arg(skip)]
+    pub(crate) pid: Vec<u32>,
+}
+
+impl ShowArgs {
+    /// The same for some processes only, unless none is given.
+    pub(crate) fn of_processes(&self, pid: &[u32]) -> Self {
+        Self {
+            pid: pid.to_vec(),
+            ..self.clone()
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -281,6 +366,15 @@ pub(crate) struct CheckArgs {
 
 /// `30`, `30s`, `1.5s`, `500ms`, `2m`, `1h`.
 fn parse_duration(text: &str) -> Result<Duration, String> {
+    let seconds = parse_seconds(text)?;
+    if !(0.001..=31_536_000.0).contains(&seconds) {
+        return Err(format!("{text} is not between a millisecond and a year"));
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+/// A length of time in seconds, written with a unit or without.
+pub(crate) fn parse_seconds(text: &str) -> Result<f64, String> {
     let unit_at = text
         .find(|character: char| !character.is_ascii_digit() && character != '.')
         .unwrap_or(text.len());
@@ -288,17 +382,13 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
     let number: f64 = number
         .parse()
         .map_err(|_| format!("{text:?} is not a time; write 30, 30s, 500ms or 2m"))?;
-    let seconds = match unit.trim() {
-        "" | "s" => number,
-        "ms" => number / 1e3,
-        "m" | "min" => number * 60.0,
-        "h" => number * 3600.0,
-        unit => return Err(format!("{unit:?} is not a unit of time; use ms, s, m or h")),
-    };
-    if !(0.001..=31_536_000.0).contains(&seconds) {
-        return Err(format!("{text} is not between a millisecond and a year"));
+    match unit.trim() {
+        "" | "s" => Ok(number),
+        "ms" => Ok(number / 1e3),
+        "m" | "min" => Ok(number * 60.0),
+        "h" => Ok(number * 3600.0),
+        unit => Err(format!("{unit:?} is not a unit of time; use ms, s, m or h")),
     }
-    Ok(Duration::from_secs_f64(seconds))
 }
 
 #[cfg(test)]

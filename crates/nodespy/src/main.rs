@@ -5,6 +5,8 @@
 mod cli;
 mod commands;
 mod failure;
+mod filter;
+mod format_list;
 mod logger;
 mod output;
 mod save;

@@ -13,6 +13,7 @@ use nodespy_model::{
 use nodespy_view::{DrawOptions, view, view_for_path};
 
 use crate::cli::{ReadArgs, ShowArgs};
+use crate::filter::{Holding, filtered};
 use crate::output::{self, Stream};
 
 /// A place to write a profile to, known to be writable.
@@ -71,11 +72,34 @@ impl Destination {
         }
     }
 
-    /// Writes the profile.
+    /// The profile as it will be written: filtered, and without the plumbing unless it is asked
+    /// for or the format can be opened again.
+    pub(crate) fn shown<'a>(&self, profile: Cow<'a, Profile>) -> anyhow::Result<Cow<'a, Profile>> {
+        filtered(profile, &self.show, holding_of(&self.format))
+    }
+
+    /// What a profile holds and the format has no room for.
+    pub(crate) fn losses(&self, profile: &Profile) -> Vec<&'static str> {
+        let leaves_out = exporter(&self.format).map_or(&[][..], |format| format.leaves_out());
+        let lost = leaves_out.iter().filter(|detail| detail.is_in(profile));
+        lost.map(|detail| detail.label()).collect()
+    }
+
+    /// The name of the format.
+    pub(crate) fn format(&self) -> &str {
+        &self.format
+    }
+
+    /// Writes the profile as it is to be shown.
     pub(crate) fn write(&self, profile: &Profile) -> anyhow::Result<()> {
+        self.write_shown(&*self.shown(Cow::Borrowed(profile))?)
+    }
+
+    /// Writes a profile that is what is to be shown already.
+    pub(crate) fn write_shown(&self, profile: &Profile) -> anyhow::Result<()> {
         if self.is_standard_output() {
             let mut output = std::io::stdout().lock();
-            let written = write_as(profile, &self.format, &self.show, &mut output);
+            let written = write_as(profile, &self.format, &mut output);
             return match written.and_then(|()| Ok(output.flush()?)) {
                 Err(error) if is_closed_pipe(&error) => Ok(()),
                 done => done,
@@ -84,9 +108,17 @@ impl Destination {
         let file = File::create(&self.path)
             .with_context(|| format!("cannot write {}", self.path.display()))?;
         let mut output = BufWriter::with_capacity(1 << 18, file);
-        write_as(profile, &self.format, &self.show, &mut output)
+        write_as(profile, &self.format, &mut output)
             .and_then(|()| Ok(output.flush()?))
             .with_context(|| format!("writing {}", self.path.display()))
+    }
+}
+
+/// What can be opened again holds everything; what is looked at leaves out the plumbing.
+fn holding_of(format: &str) -> Holding {
+    match format {
+        "nspy" | "html" => Holding::Everything,
+        _ => Holding::WhatIsShown,
     }
 }
 
@@ -113,7 +145,7 @@ pub(crate) fn print_summary(
     show: &ShowArgs,
     stream: Stream,
 ) -> anyhow::Result<()> {
-    let shown = as_shown(profile, show);
+    let shown = filtered(Cow::Borrowed(profile), show, Holding::WhatIsShown)?;
     let mut text = Vec::new();
     let options = DrawOptions {
         has_color: output::has_color(stream),
@@ -126,17 +158,7 @@ pub(crate) fn print_summary(
 }
 
 /// Writes a profile in a format or as a view.
-pub(crate) fn write_as(
-    profile: &Profile,
-    format: &str,
-    show: &ShowArgs,
-    output: &mut dyn Write,
-) -> anyhow::Result<()> {
-    // What can be opened again holds everything; what is looked at leaves out the plumbing.
-    let holds_all = matches!(format, "nspy" | "html");
-    let raw = ShowArgs { raw: true };
-    let shown = as_shown(profile, if holds_all { &raw } else { show });
-    let profile = &*shown;
+fn write_as(profile: &Profile, format: &str, output: &mut dyn Write) -> anyhow::Result<()> {
     if exporter(format).is_some() {
         return Ok(nodespy_formats::export(profile, format, output)?);
     }
@@ -151,12 +173,12 @@ pub(crate) fn write_as(
     Ok(nodespy_view::draw(profile, format, &options, output)?)
 }
 
-fn as_shown<'a>(profile: &'a Profile, show: &ShowArgs) -> Cow<'a, Profile> {
-    if show.raw {
-        Cow::Borrowed(profile)
-    } else {
-        Cow::Owned(nodespy_model::without_internals(profile.clone()))
-    }
+/// The page of a profile, for a browser.
+pub(crate) fn page(profile: Profile, show: &ShowArgs) -> anyhow::Result<Vec<u8>> {
+    let shown = filtered(Cow::Owned(profile), show, Holding::Everything)?;
+    let mut page = Vec::new();
+    write_as(&shown, "html", &mut page)?;
+    Ok(page)
 }
 
 /// Reads a profile from a file or standard input.

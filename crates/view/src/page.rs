@@ -82,7 +82,7 @@ fn how(profile: &Profile) -> String {
 
 /// The notes of a profile, folded away; nothing when there are none.
 fn remarks(profile: &Profile) -> String {
-    let remarks = &profile.notes.remarks;
+    let remarks: Vec<&str> = profile.notes.other_remarks().collect();
     if remarks.is_empty() {
         return String::new();
     }

@@ -158,6 +158,10 @@ impl Summary<'_> {
     /// How much of the time the main threads ran, when samples can tell.
     fn main_threads_busy(&self) -> Option<String> {
         let profile = self.profile;
+        if profile.notes.filters().next().is_some() {
+            // Samples may be missing in which the thread was busy.
+            return None;
+        }
         let weight_per_nanosecond = match profile.unit {
             WeightUnit::Samples if profile.about.rate_hz > 0 => {
                 f64::from(profile.about.rate_hz) / 1e9
@@ -344,19 +348,19 @@ impl Summary<'_> {
     }
 
     fn confidence(&mut self) {
-        let notes = &self.profile.notes;
+        let remarks: Vec<&str> = self.profile.notes.other_remarks().collect();
         let clauses = wording::confidence(self.profile);
-        if !clauses.is_empty() || !notes.remarks.is_empty() {
+        if !clauses.is_empty() || !remarks.is_empty() {
             self.lines.push(String::new());
         }
         if !clauses.is_empty() {
             self.wrapped(&clauses.join("; "), "");
         }
-        for remark in notes.remarks.iter().take(MOST_REMARKS) {
+        for remark in remarks.iter().take(MOST_REMARKS) {
             self.wrapped(&format!("note: {}", printable(remark)), "      ");
         }
-        if notes.remarks.len() > MOST_REMARKS {
-            let rest = notes.remarks.len() - MOST_REMARKS;
+        if remarks.len() > MOST_REMARKS {
+            let rest = remarks.len() - MOST_REMARKS;
             self.lines.push(format!(
                 "note: {}",
                 wording::counted(rest as u64, "more note")

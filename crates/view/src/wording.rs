@@ -107,7 +107,8 @@ pub(crate) fn who(profile: &Profile) -> String {
     parts.join(", ")
 }
 
-/// How it was recorded: length, samples, rate, engine and event.
+/// How it was recorded: length, samples, rate, engine and event; and what filters left of it, so
+/// that no picture of a part is taken for the whole.
 pub(crate) fn how(profile: &Profile) -> String {
     let about = &profile.about;
     let mut parts = Vec::new();
@@ -134,7 +135,12 @@ pub(crate) fn how(profile: &Profile) -> String {
     if !made_by.is_empty() {
         parts.push(printable(&made_by.join(" ")).into_owned());
     }
-    parts.join(", ")
+    let mut text = parts.join(", ");
+    for filter in profile.notes.filters() {
+        text.push_str("; ");
+        text.push_str(&printable(filter));
+    }
+    text
 }
 
 /// How much of the profile is sure, as short clauses. A clean profile gets one clause saying so;

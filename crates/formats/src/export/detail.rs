@@ -94,7 +94,8 @@ impl Detail {
             Self::WeightUnit => profile.unit == WeightUnit::Bytes,
             Self::Notes => {
                 let notes = &profile.notes;
-                !notes.remarks.is_empty()
+                // Whoever filters knows it.
+                notes.other_remarks().next().is_some()
                     || notes.unwound_stacks > 0
                     || notes.jit_frames > 0
                     || notes.lost_samples > 0

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
-use anyhow::Context;
 use nodespy_capture::engines::perf_events::{PerfOptions, PerfSession};
 use nodespy_capture::target::{LaunchOptions, Launched, Target, proc};
 use nodespy_capture::{Interrupts, LiveOrigin, catch_interrupts, monotonic_now, unix_now};
@@ -523,20 +522,15 @@ fn write_all(
         return Err(Failure::Discarded.into());
     }
     if !arguments.quiet || !uses_standard_output {
-        save::print_summary(profile, &arguments.show, stream)?;
+        save::print_summary(profile, &arguments.show, stream)
+            .map_err(|error| rescue(profile, error))?;
     }
     for destination in destinations {
         if discarded() {
             return Err(Failure::Discarded.into());
         }
-        if let Err(error) = destination.write(profile) {
-            let rescued = save::rescue(profile);
-            let kept = rescued.map_or_else(
-                || "and nowhere else could it be written".to_owned(),
-                |path| format!("the recording was kept in {}", path.display()),
-            );
-            return Err(error).context(kept);
-        }
+        let written = destination.write(profile);
+        written.map_err(|error| rescue(profile, error))?;
         if !arguments.quiet && !destination.is_standard_output() {
             let size = std::fs::metadata(destination.path()).map_or(0, |file| file.len());
             output::note(&format!(
@@ -547,6 +541,15 @@ fn write_all(
         }
     }
     Ok(())
+}
+
+/// Keeps a recording that could not be shown or written, and says where in the error.
+fn rescue(profile: &Profile, error: anyhow::Error) -> anyhow::Error {
+    let kept = save::rescue(profile).map_or_else(
+        || "and nowhere else could it be written".to_owned(),
+        |path| format!("the recording was kept in {}", path.display()),
+    );
+    error.context(kept)
 }
 
 fn exit_like(status: ExitStatus) -> ExitCode {

@@ -8,8 +8,9 @@ use crate::save;
 
 pub(crate) fn run(arguments: &ReportArgs) -> anyhow::Result<ExitCode> {
     let profile = save::read(&arguments.file, &arguments.read)?;
+    let show = arguments.show.of_processes(&arguments.pid);
     match arguments.format.unwrap_or(ReportFormat::Text) {
-        ReportFormat::Text => save::print_summary(&profile, &arguments.show, Stream::Standard)?,
+        ReportFormat::Text => save::print_summary(&profile, &show, Stream::Standard)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -7,14 +7,13 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use crate::cli::{ShowArgs, ViewArgs};
+use crate::cli::ViewArgs;
 use crate::output::{self, Stream};
 use crate::save;
 
 pub(crate) fn run(arguments: &ViewArgs) -> anyhow::Result<ExitCode> {
     let profile = save::read(&arguments.file, &arguments.read)?;
-    let mut page = Vec::new();
-    save::write_as(&profile, "html", &ShowArgs::default(), &mut page)?;
+    let page = save::page(profile, &arguments.show.of_processes(&arguments.pid))?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, arguments.port))
         .with_context(|| format!("listening on 127.0.0.1:{}", arguments.port))?;
     let token = random_token()?;

@@ -8,6 +8,7 @@
 
 mod architecture;
 mod command;
+mod filters;
 mod live;
 mod run;
 mod scratch;

@@ -1,0 +1,168 @@
+//! Which filters there are, in which order, and what they are called on the command line.
+
+use crate::cli::ShowArgs;
+
+/// One filter, or several of a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    Pid,
+    Thread,
+    Time,
+    NoIdle,
+    Focus,
+    Ignore,
+    Internals,
+    ShowFrom,
+    Hide,
+    Only,
+    Fold,
+    CollapseRecursion,
+    SplitTiers,
+    MinShare,
+}
+
+impl Step {
+    /// Every step, in the order they are taken.
+    pub(super) const ORDER: &[Self] = &[
+        Self::Pid,
+        Self::Thread,
+        Self::Time,
+        Self::NoIdle,
+        Self::Focus,
+        Self::Ignore,
+        Self::Internals,
+        Self::ShowFrom,
+        Self::Hide,
+        Self::Only,
+        Self::Fold,
+        Self::CollapseRecursion,
+        Self::SplitTiers,
+        Self::MinShare,
+    ];
+}
+
+impl ShowArgs {
+    /// The filters that were asked for, each with its text on the command line.
+    pub(super) fn steps(&self) -> Vec<(Step, String)> {
+        let mut steps = Vec::new();
+        let mut add = |step: Step, name: &str, value: String| {
+            let quoted = match value.contains(|each: char| each.is_whitespace() || each == '\'') {
+                true => format!("{value:?}"),
+                false => value,
+            };
+            steps.push((step, format!("--{name} {quoted}").trim_end().to_owned()));
+        };
+        let pids: Vec<String> = self.pid.iter().map(u32::to_string).collect();
+        if !pids.is_empty() {
+            add(Step::Pid, "pid", pids.join(","));
+        }
+        for thread in &self.thread {
+            add(Step::Thread, "thread", thread.clone());
+        }
+        if let Some(time) = &self.time {
+            add(Step::Time, "time", time.to_string());
+        }
+        for (step, name, patterns) in [
+            (Step::Focus, "focus", &self.focus),
+            (Step::Ignore, "ignore", &self.ignore),
+            (Step::ShowFrom, "show-from", &self.show_from),
+            (Step::Hide, "hide", &self.hide),
+        ] {
+            for pattern in patterns {
+                add(step, name, pattern.to_string());
+            }
+        }
+        for kind in &self.only {
+            add(Step::Only, "only", kind.label().to_owned());
+        }
+        for package in &self.fold {
+            add(Step::Fold, "fold", package.clone());
+        }
+        if let Some(share) = &self.min_share {
+            add(Step::MinShare, "min-share", share.to_string());
+        }
+        for (step, name, is_on) in [
+            (Step::NoIdle, "no-idle", self.no_idle),
+            (
+                Step::CollapseRecursion,
+                "collapse-recursion",
+                self.collapse_recursion,
+            ),
+            (Step::SplitTiers, "no-merge-tiers", self.no_merge_tiers),
+        ] {
+            if is_on {
+                add(step, name, String::new());
+            }
+        }
+        steps.sort_by_key(|(step, _)| Step::ORDER.iter().position(|each| each == step));
+        steps
+    }
+
+    /// Whether frames are taken out or joined, so that what is between them matters.
+    pub(super) fn changes_frames(&self) -> bool {
+        let samples = [
+            Step::Pid,
+            Step::Thread,
+            Step::Time,
+            Step::NoIdle,
+            Step::Focus,
+            Step::Ignore,
+            Step::SplitTiers,
+        ];
+        self.steps().iter().any(|(step, _)| !samples.contains(step))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        show: ShowArgs,
+    }
+
+    fn steps_of(line: &str) -> Vec<String> {
+        let words = std::iter::once("nodespy").chain(line.split(' '));
+        let line = Line::try_parse_from(words).unwrap();
+        line.show
+            .steps()
+            .into_iter()
+            .map(|(_, text)| text)
+            .collect()
+    }
+
+    #[test]
+    fn the_order_on_the_command_line_does_not_matter() {
+        let order = [
+            "--thread main",
+            "--time 1s..2s",
+            "--no-idle",
+            "--focus a",
+            "--focus b",
+            "--ignore c",
+            "--show-from d",
+            "--hide e",
+            "--only js",
+            "--fold deps",
+            "--collapse-recursion",
+            "--no-merge-tiers",
+            "--min-share 1%",
+        ];
+        assert_eq!(steps_of(&order.join(" ")), order);
+        let shuffled = "--min-share 1% --focus a --no-merge-tiers --hide e --fold deps --no-idle \
+            --only js --focus b --collapse-recursion --show-from d --ignore c --time 1s..2s --thread main";
+        assert_eq!(steps_of(shuffled), order);
+    }
+
+    #[test]
+    fn tiers_are_merged_by_the_last_word() {
+        assert!(steps_of("--no-merge-tiers --merge-tiers").is_empty());
+        assert_eq!(
+            steps_of("--merge-tiers --no-merge-tiers"),
+            ["--no-merge-tiers"]
+        );
+    }
+}
