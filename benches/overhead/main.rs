@@ -48,6 +48,13 @@ struct Window {
     cost: Option<Cost>,
 }
 
+/// What one sample costs the target under a condition.
+struct PerSample {
+    condition: Condition,
+    us: f64,
+    samples: f64,
+}
+
 /// Measures every condition at one rate and prints a table.
 fn measure_rate(options: &Options, target: &mut Target, rate_hz: u32) -> Result<(), Failure> {
     println!("\n{rate_hz} Hz");
@@ -159,33 +166,63 @@ fn print_table(windows: &[Vec<Window>]) {
                 each(own_us),
             );
             if samples > 0.0 && !is_noise {
-                per_sample.push((*condition, cost_us));
+                per_sample.push(PerSample {
+                    condition: *condition,
+                    us: cost_us,
+                    samples,
+                });
             }
         }
         println!("{line}");
     }
-    if let [(_, nodespy), (_, perf)] = per_sample[..]
-        && perf > 0.0
-    {
-        println!(
-            "  cost per sample, nodespy to perf: {:.2}   (goal: at most 1.10)",
-            nodespy / perf
-        );
+    print_ratios(&per_sample, noise * without);
+}
+
+/// Compares what a sample costs the target under two conditions, where both can be told from noise.
+fn print_ratios(per_sample: &[PerSample], noise_us: f64) {
+    let comparisons = [
+        (Condition::Nodespy, Condition::Perf, "at most 1.10"),
+        (Condition::WithoutHeap, Condition::Perf, "at most 1.10"),
+        (
+            Condition::Nodespy,
+            Condition::WithoutHeap,
+            "1, give or take the noise",
+        ),
+    ];
+    let of = |wanted: Condition| per_sample.iter().find(|cost| cost.condition == wanted);
+    for (one, other, goal) in comparisons {
+        if let (Some(one), Some(other)) = (of(one), of(other))
+            && other.us > 0.0
+        {
+            println!(
+                "  cost per sample, {} to {}: {:.2}, noise {:.2}   (goal: {goal})",
+                one.condition.label(),
+                other.condition.label(),
+                one.us / other.us,
+                noise_us / one.samples / other.us,
+            );
+        }
     }
 }
 
-/// Measures how long after its start nodespy's first sample of a busy target was taken.
+/// Measures how long after its start nodespy's first samples of a busy target were taken.
 fn measure_attach(options: &Options, target: &mut Target) -> Result<(), Failure> {
-    let mut delays_ms = Vec::new();
+    let (mut first_ms, mut first_named_ms) = (Vec::new(), Vec::new());
     for _ in 0..options.rounds {
         target.start_work(options.items)?;
         std::thread::sleep(Duration::from_millis(100));
-        delays_ms.extend(profiler::first_sample_ms(options, target.pid)?);
+        let first = profiler::first_samples(options, target.pid)?;
+        first_ms.extend(first.any_ms);
+        first_named_ms.extend(first.named_ms);
         target.finish_work()?;
     }
     println!(
         "\nstart of nodespy to its first sample of a busy thread, at 999 Hz: {} ms   (goal: under 150)",
-        Spread::of(delays_ms)
+        Spread::of(first_ms)
+    );
+    println!(
+        "and to the first whose JavaScript is named: {} ms   (goal: under 300)",
+        Spread::of(first_named_ms)
     );
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use nodespy_model::{Contents, Profile};
+use nodespy_model::{Contents, Profile, Sample};
 
 use crate::Failure;
 use crate::options::Options;
@@ -15,14 +15,24 @@ use crate::options::Options;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Condition {
     None,
+    /// nodespy, attached and sampling nothing.
     Placebo,
+    /// nodespy as it is used: JavaScript is named by reading V8's heap.
     Nodespy,
+    /// nodespy without the heap's names.
+    WithoutHeap,
     Perf,
 }
 
 impl Condition {
-    /// Every condition, the unwatched one first.
-    pub(crate) const ALL: [Self; 4] = [Self::None, Self::Placebo, Self::Nodespy, Self::Perf];
+    /// Every condition, the unwatched one first, then the one in which nothing is sampled.
+    pub(crate) const ALL: [Self; 5] = [
+        Self::None,
+        Self::Placebo,
+        Self::Nodespy,
+        Self::WithoutHeap,
+        Self::Perf,
+    ];
 
     /// The word shown for it.
     pub(crate) fn label(self) -> &'static str {
@@ -30,6 +40,7 @@ impl Condition {
             Self::None => "nothing",
             Self::Placebo => "placebo",
             Self::Nodespy => "nodespy",
+            Self::WithoutHeap => "no names",
             Self::Perf => "perf -g",
         }
     }
@@ -78,10 +89,15 @@ impl Attached {
         let mut output = std::env::temp_dir().join(name);
         let mut command = match condition {
             Condition::None => return Ok(None),
-            Condition::Placebo | Condition::Nodespy => {
+            Condition::Placebo | Condition::Nodespy | Condition::WithoutHeap => {
                 output.set_extension("nspy");
+                let names = match condition {
+                    Condition::WithoutHeap => "map",
+                    _ => "heap",
+                };
                 let mut command = Command::new(&options.nodespy);
-                command.args(["record", "-q", "-p", &pid, "-F", &rate, "-o"]);
+                command.args(["record", "-q", "-p", &pid, "-F", &rate]);
+                command.args(["--names", names, "-o"]);
                 if condition == Condition::Placebo {
                     command.env("NODESPY_PLACEBO", "1");
                 }
@@ -178,7 +194,9 @@ impl Attached {
         // A placebo has no samples, and nodespy ends with 5 then.
         let samples = match self.condition {
             Condition::None | Condition::Placebo => 0,
-            Condition::Nodespy => samples_of(&read_profile(&self.output, &said)?, self.target_pid),
+            Condition::Nodespy | Condition::WithoutHeap => {
+                samples_of(&read_profile(&self.output, &said)?, self.target_pid)
+            }
             Condition::Perf => perf_samples(&said)
                 .ok_or_else(|| format!("perf ended with status {status:#x}:\n{said}"))?,
         };
@@ -193,9 +211,15 @@ impl Attached {
     }
 }
 
-/// Records a busy target for half a second; returns how long after nodespy's start the first sample
-/// was taken, in milliseconds, by the times inside the profile.
-pub(crate) fn first_sample_ms(options: &Options, target_pid: u32) -> Result<Option<f64>, Failure> {
+/// When the first samples of a recording were taken, in milliseconds after nodespy's start.
+pub(crate) struct FirstSamples {
+    pub(crate) any_ms: Option<f64>,
+    /// The first with a function of JavaScript, named and with its line.
+    pub(crate) named_ms: Option<f64>,
+}
+
+/// Records a busy target for half a second and looks at the times inside the profile.
+pub(crate) fn first_samples(options: &Options, target_pid: u32) -> Result<FirstSamples, Failure> {
     let name = format!("nodespy-overhead-{}.nspy", std::process::id());
     let output = std::env::temp_dir().join(name);
     let pid = target_pid.to_string();
@@ -207,10 +231,22 @@ pub(crate) fn first_sample_ms(options: &Options, target_pid: u32) -> Result<Opti
         .output()?;
     let profile = read_profile(&output, &String::from_utf8_lossy(&result.stderr))?;
     let _ = fs::remove_file(&output);
-    Ok(profile.samples.first().map(|sample| {
+    let after_start_ms = |sample: &Sample| {
         let at = profile.about.started_unix + sample.time;
         at as f64 / 1e6 - started.as_secs_f64() * 1e3
-    }))
+    };
+    let is_named = |sample: &&Sample| {
+        let frames = sample
+            .stack
+            .into_iter()
+            .flat_map(|at| profile.frames_of(at));
+        let mut functions = frames.map(|at| profile.function(profile.frame(at).function));
+        functions.any(|function| function.line > 0)
+    };
+    Ok(FirstSamples {
+        any_ms: profile.samples.first().map(after_start_ms),
+        named_ms: profile.samples.iter().find(is_named).map(after_start_ms),
+    })
 }
 
 fn read_profile(path: &Path, said: &str) -> Result<Profile, Failure> {
