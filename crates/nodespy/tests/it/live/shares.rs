@@ -1,5 +1,7 @@
 //! Is the profile true: programs whose shares are known, recorded for real.
 
+use std::collections::BTreeMap;
+
 use nodespy_model::{Category, ThreadRole, shares};
 
 use super::live;
@@ -136,6 +138,27 @@ fn expect_nothing_lost(rate_hz: &str) {
     assert!(
         (0.9..1.1).contains(&(found / asked)),
         "{found:.0} samples per second of CPU time, asked for {asked}\n{}",
+        recorded.describe()
+    );
+}
+
+#[test]
+fn nothing_is_lost_at_999_hz_on_four_busy_threads() {
+    let Some(_live) = live() else { return };
+    let target = Workload::new("four.js").start();
+    let recorded = record(&target, &["-d", "4", "-F", "999"]);
+    recorded.expect_nothing_lost();
+    let mut by_thread: BTreeMap<u32, usize> = BTreeMap::new();
+    for sample in &recorded.profile.samples {
+        *by_thread.entry(recorded.thread_of(sample).tid).or_default() += 1;
+    }
+    // Four threads on two CPUs have half a CPU each, on four a whole one.
+    let busy = by_thread.values().filter(|&&samples| samples > 500).count();
+    assert_eq!(busy, 4, "{by_thread:?}\n{}", recorded.describe());
+    let found = samples_per_cpu_second(&recorded, target.pid());
+    assert!(
+        (0.9..1.1).contains(&(found / 999.0)),
+        "{found:.0} samples per second of CPU time\n{}",
         recorded.describe()
     );
 }
