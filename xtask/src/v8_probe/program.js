@@ -1,5 +1,5 @@
 // What `cargo run -p xtask -- v8-probe` lets Node run: one function per kind of code, kept alive and
-// printed in the order v8_probe.rs expects. Nothing may be collected or moved while it is looked at,
+// printed in the order printed.rs expects. Nothing may be collected or moved while it is looked at,
 // so it allocates little.
 function inlined(x) { return x * 3 + 1; }
 function optimizedOne(n) { let s = 0; for (let i = 0; i < n; i++) s += inlined(i); return s; }
