@@ -5,7 +5,7 @@
 function weigh(n) {
   let h = n | 0;
   for (let i = 0; i < 500; i++) h = Math.imul(h ^ (h >>> 15), 0x2c1b3c6d) + i | 0; // COLD
-  for (let i = 0; i < 20000; i++) { // LOOP
+  for (let i = 0; i < 20000; i++) {
     h = h + 1 | 0; // COLD
     h = Math.imul(h ^ (h >>> 15), 0x2c1b3c6d) / 3 + Math.imul(h ^ (h >>> 13), 0x297a2d39) / 5 + Math.imul(h ^ (h >>> 11), 0x1b56c4e9) / 7 + Math.imul(h ^ (h >>> 9), 0x2c1b3c6f) / 9 | 0; // HOT
     h = h ^ 1; // COLD

@@ -48,6 +48,13 @@ pub(super) fn derive(memory: &Memory, printed: &Printed) -> Vec<(&'static str, D
             derive_bytecode_positions(memory, printed),
         ),
         ("bytecode_data", derive_bytecode_data(printed)),
+        (
+            "bytecode_loop",
+            printed
+                .bytecode_loop
+                .map(|number| number.to_string())
+                .ok_or("no loop was printed".to_owned()),
+        ),
         ("deopt_literals", deopt_index(|deopt| deopt.literals)),
         ("deopt_function", deopt_index(|deopt| deopt.function)),
         ("deopt_inlining", deopt_index(|deopt| deopt.inlining)),

@@ -148,6 +148,7 @@ fn fields(facts: &Facts) -> BTreeMap<&'static str, String> {
         ("kind_turbofan", facts.kind_turbofan.to_string()),
         ("bytecode_positions", facts.bytecode_positions.to_string()),
         ("bytecode_data", facts.bytecode_data.to_string()),
+        ("bytecode_loop", facts.bytecode_loop.to_string()),
         ("deopt_literals", facts.deopt_literals.to_string()),
         ("deopt_function", facts.deopt_function.to_string()),
         ("deopt_inlining", facts.deopt_inlining.to_string()),

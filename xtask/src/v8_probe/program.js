@@ -5,7 +5,7 @@ function inlined(x) { return x * 3 + 1; }
 function optimizedOne(n) { let s = 0; for (let i = 0; i < n; i++) s += inlined(i); return s; }
 function optimizedTwo(n) { let s = ''; for (let i = 0; i < n; i++) s += inlined(i) + ','; return s.length; }
 function baselined(n) { let s = 0; for (let i = 0; i < n; i++) s += i; return s; }
-function interpreted(n) { let s = 1; s += n; return s; }
+function interpreted(n) { let s = 1; for (let i = 0; i < n; i++) s += i; return s; }
 function maglevved(n) { let s = 1; for (let i = 0; i < n; i++) s += i; return s; }
 
 for (const f of [optimizedOne, optimizedTwo]) {

@@ -10,6 +10,7 @@ use std::rc::Rc;
 
 use super::heap::{Heap, is_pointer, small_integer};
 use super::layout::CodeStart;
+use super::maglev::{Function, Maglev, safepoints_length};
 use super::positions::{SourcePosition, bytecode_offset_at, position_at};
 use nodespy_model::{FastSet, Tier};
 
@@ -27,6 +28,9 @@ const HEADER_MAP_LIMIT: usize = 1024;
 const KNOWN_LIMIT: usize = 1 << 18;
 /// Tables larger than this are not read.
 const TABLE_LIMIT_BYTES: i64 = 16 << 20;
+/// How many words of exits are read of Maglev's code, and how many functions inlined into it.
+const EXIT_LIMIT: usize = 1 << 16;
+const INLINED_LIMIT: usize = 1024;
 /// How deep functions may be inlined into one another (V8 stops at far less).
 const INLINING_LIMIT: usize = 64;
 
@@ -72,6 +76,8 @@ struct Tables {
     /// Of baseline code: the bytecodes and where they came from.
     bytecodes: Vec<u8>,
     bytecode_positions: Vec<u8>,
+    /// Of Maglev's code: what its positions don't tell.
+    maglev: Option<Maglev>,
 }
 
 /// A function at a place of its source.
@@ -291,7 +297,12 @@ impl Codes {
             return Vec::new();
         };
         let offset = address.saturating_sub(code.start);
-        let position = position_at(&tables.positions, offset, heap.layout.positions);
+        let encoding = heap.layout.positions;
+        let mut position = position_at(&tables.positions, offset, encoding);
+        if let Some(maglev) = &tables.maglev {
+            position =
+                position.map(|known| maglev.place(known, offset, &tables.positions, encoding));
+        }
         inlined_places(heap, code, &tables, position, shared)
     }
 
@@ -449,6 +460,9 @@ fn read_tables(heap: &mut Heap<'_>, code: &Code) -> Tables {
             tables.inlining = element(heap, code.deopt, index)
                 .and_then(|array| byte_array(heap, array))
                 .unwrap_or_default();
+            if code.kind == CodeKind::Maglev {
+                tables.maglev = read_maglev(heap, code, &tables.inlining);
+            }
         }
         CodeKind::Baseline => {
             if let Some(bytecode) = baseline_bytecode(heap, code) {
@@ -459,6 +473,48 @@ fn read_tables(heap: &mut Heap<'_>, code: &Code) -> Tables {
         CodeKind::RegExp | CodeKind::Other => {}
     }
     tables
+}
+
+/// Reads where Maglev's code can be left, and the loops of the functions in it.
+fn read_maglev(heap: &mut Heap<'_>, code: &Code, inlining: &[u8]) -> Option<Maglev> {
+    // The offset of the first exit, how many there are of either kind, and the exits.
+    let first = heap.layout.deopt_inlining + 1;
+    let mut exits = Vec::new();
+    while exits.len() < EXIT_LIMIT
+        && let Some(word) = element(heap, code.deopt, first + exits.len() as u64)
+    {
+        exits.push(small_integer(word)?);
+    }
+    let length = i64::try_from(code.end - code.start).ok()?;
+    let instructions = bounded(heap, code.start, length)?;
+    let header = bounded(heap, code.end, 16)?;
+    let safepoints = bounded(heap, code.end, safepoints_length(&header)? as i64)?;
+    let shared = code_function(heap, code)?;
+    let mut functions = vec![function_loops(heap, Some(shared))];
+    for entry in inlining.chunks_exact(16).take(INLINED_LIMIT) {
+        let shared = inlined_function(heap, code, entry);
+        functions.push(function_loops(heap, shared));
+    }
+    Some(Maglev::new(&exits, &instructions, &safepoints, functions))
+}
+
+fn function_loops(heap: &mut Heap<'_>, shared: Option<u64>) -> Function {
+    let found = shared
+        .and_then(|shared| heap.field(shared, heap.layout.shared_data))
+        .and_then(|data| bytecode_of(heap, data))
+        .and_then(|array| Some((bytecodes(heap, array)?, bytecode_positions(heap, array)?)));
+    let Some((bytecodes, positions)) = found else {
+        return Function::default();
+    };
+    let layout = heap.layout;
+    let size_of = |bytes: &[u8]| bytecode_size(&layout.bytecode_sizes, bytes);
+    Function::new(
+        &bytecodes,
+        positions,
+        layout.positions,
+        layout.bytecode_loop,
+        size_of,
+    )
 }
 
 /// The places of an instruction of optimized code.
@@ -480,13 +536,7 @@ fn inlined_places(
             break;
         };
         let caller = u64::from_ne_bytes(entry[..8].try_into().expect("eight bytes"));
-        let index = i32::from_ne_bytes(entry[8..12].try_into().expect("four bytes"));
-        let literals = heap.layout.deopt_literals;
-        let inlined = element(heap, code.deopt, literals)
-            .zip(u64::try_from(index).ok())
-            .and_then(|(literals, index)| element(heap, literals, index))
-            .and_then(|literal| unwrap_shared(heap, literal));
-        if let Some(inlined) = inlined {
+        if let Some(inlined) = inlined_function(heap, code, entry) {
             places.push(Place {
                 shared: inlined,
                 offset: Some(current.offset),
@@ -506,27 +556,34 @@ fn inlined_places(
     places
 }
 
+/// The function of an entry of the table of inlined functions.
+fn inlined_function(heap: &mut Heap<'_>, code: &Code, entry: &[u8]) -> Option<u64> {
+    let index = i32::from_ne_bytes(entry.get(8..12)?.try_into().expect("four bytes"));
+    let literals = element(heap, code.deopt, heap.layout.deopt_literals)?;
+    let literal = element(heap, literals, u64::try_from(index).ok()?)?;
+    unwrap_shared(heap, literal)
+}
+
 fn baseline_offset(heap: &Heap<'_>, tables: &Tables, offset: u64) -> Option<u32> {
     let sizes = &heap.layout.bytecode_sizes;
-    let per_scale = sizes.len() / 3;
-    if per_scale == 0 {
-        return None;
-    }
-    // The first four bytecodes are prefixes that widen the operands of the next one.
-    let size_of = |bytes: &[u8]| -> Option<usize> {
-        let first = usize::from(*bytes.first()?);
-        let (scale, prefix) = match first {
-            0 | 2 => (1, 1),
-            1 | 3 => (2, 1),
-            _ => (0, 0),
-        };
-        let bytecode = usize::from(*bytes.get(prefix)?);
-        let size = *sizes.get(scale * per_scale + bytecode)?;
-        (size > 0).then_some(prefix + usize::from(size))
-    };
+    let size_of = |bytes: &[u8]| bytecode_size(sizes, bytes);
     let bytecode = bytecode_offset_at(&tables.positions, offset, &tables.bytecodes, size_of)?;
     position_at(&tables.bytecode_positions, bytecode, heap.layout.positions)
         .map(|position| position.offset)
+}
+
+/// How long the first of some bytecodes is, by the table of sizes.
+fn bytecode_size(sizes: &[u8], bytes: &[u8]) -> Option<usize> {
+    let per_scale = sizes.len() / 3;
+    // The first four bytecodes are prefixes that widen the operands of the next one.
+    let (scale, prefix) = match bytes.first()? {
+        0 | 2 => (1, 1),
+        1 | 3 => (2, 1),
+        _ => (0, 0),
+    };
+    let bytecode = usize::from(*bytes.get(prefix)?);
+    let size = *sizes.get(scale * per_scale + bytecode)?;
+    (size > 0).then_some(prefix + usize::from(size))
 }
 
 /// Whether a bytecode array has a bytecode at an offset.
@@ -552,7 +609,7 @@ fn bytecodes(heap: &mut Heap<'_>, bytecode: u64) -> Option<Vec<u8>> {
 }
 
 /// An element of an array of tagged words.
-fn element(heap: &mut Heap<'_>, array: u64, index: u64) -> Option<u64> {
+pub(crate) fn element(heap: &mut Heap<'_>, array: u64, index: u64) -> Option<u64> {
     let length = small_integer(heap.field(array, 8)?)?;
     if i64::try_from(index).ok()? >= length {
         return None;

@@ -2,6 +2,7 @@
 
 use nodespy_model::FastMap;
 
+use super::code::{bytecode_of, element};
 use super::heap::{Heap, small_integer};
 
 /// No source larger than this is read for its lines, nor one with more lines.
@@ -11,6 +12,8 @@ const LINE_LIMIT: usize = 4 << 20;
 const KNOWN_LIMIT: usize = 1 << 20;
 /// A process with more different functions than this is not one of Node's; the rest stay unknown.
 const FUNCTION_LIMIT: usize = 4 << 20;
+/// How many functions of scripts are looked at in one batch of samples.
+const BATCH_SEARCH: u32 = 200_000;
 /// From this many context variables on V8 keeps their names in a hash table (10.x and later).
 const LOCALS_IN_TABLE: i64 = 75;
 
@@ -62,7 +65,7 @@ struct KnownShared {
 }
 
 /// Every function seen in a process, across its isolates.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Functions {
     facts: Vec<FunctionFacts>,
     ids: FastMap<FunctionFacts, FunctionId>,
@@ -70,6 +73,25 @@ pub(crate) struct Functions {
     scripts: Vec<Script>,
     by_script: FastMap<(u64, i64), u32>,
     by_source: FastMap<(String, i64, usize), u32>,
+    /// Bytecode that belongs to none of the first so many scripts.
+    not_in_scripts: FastMap<u64, usize>,
+    search_left: u32,
+}
+
+impl Default for Functions {
+    /// Ready for a batch: a process may turn up in the middle of one.
+    fn default() -> Self {
+        Self {
+            facts: Vec::new(),
+            ids: FastMap::default(),
+            by_shared: FastMap::default(),
+            scripts: Vec::new(),
+            by_script: FastMap::default(),
+            by_source: FastMap::default(),
+            not_in_scripts: FastMap::default(),
+            search_left: BATCH_SEARCH,
+        }
+    }
 }
 
 /// What a scope says of its function.
@@ -112,6 +134,41 @@ impl Functions {
             },
         );
         Some(function)
+    }
+
+    /// To be called before each batch of samples.
+    pub(crate) fn start_batch(&mut self) {
+        self.search_left = BATCH_SEARCH;
+        if self.not_in_scripts.len() >= KNOWN_LIMIT {
+            self.not_in_scripts.clear();
+        }
+    }
+
+    /// How many scripts have been seen.
+    pub(crate) fn script_count(&self) -> usize {
+        self.by_script.len()
+    }
+
+    /// The `SharedFunctionInfo` with this bytecode. Bytecode does not lead to its function, but
+    /// each script lists what was compiled of it; those seen so far are searched.
+    pub(crate) fn shared_with_bytecode(
+        &mut self,
+        heap: &mut Heap<'_>,
+        bytecode: u64,
+    ) -> Option<u64> {
+        let scripts = self.by_script.len();
+        if self.not_in_scripts.get(&bytecode) == Some(&scripts) {
+            return None;
+        }
+        let left = &mut self.search_left;
+        let found = self
+            .by_script
+            .keys()
+            .find_map(|&(script, _)| search_script(heap, script, bytecode, left));
+        if found.is_none() {
+            self.not_in_scripts.insert(bytecode, scripts);
+        }
+        found
     }
 
     fn intern(&mut self, facts: FunctionFacts) -> FunctionId {
@@ -282,6 +339,26 @@ impl Functions {
     }
 }
 
+/// The function with this bytecode in the list of a script.
+fn search_script(heap: &mut Heap<'_>, script: u64, bytecode: u64, left: &mut u32) -> Option<u64> {
+    if !heap.is(script, heap.layout.type_script) {
+        return None;
+    }
+    let list = heap.field(script, heap.layout.script_functions)?;
+    for index in 0.. {
+        *left = left.checked_sub(1)?;
+        // The list does not keep its functions alive: its pointers carry the mark of weak ones.
+        let shared = element(heap, list, index)? & !2;
+        if heap.is(shared, heap.layout.type_shared)
+            && let Some(data) = heap.field(shared, heap.layout.shared_data)
+            && bytecode_of(heap, data) == Some(bytecode)
+        {
+            return Some(shared);
+        }
+    }
+    None
+}
+
 /// Reads what a `ScopeInfo` says of its function. Its slots after the fixed ones: names of
 /// variables (one slot if they are in a table), their infos, then what the flags announce.
 fn read_scope(heap: &mut Heap<'_>, scope: u64) -> Option<Scope> {
@@ -363,4 +440,37 @@ fn read_line_ends(heap: &mut Heap<'_>, source: u64) -> Option<Vec<u32>> {
 
 fn line_ends(ends: impl Iterator<Item = usize>) -> Vec<u32> {
     ends.take(LINE_LIMIT).map(|at| at as u32).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::v8::stand_in::{Words, with_heap};
+
+    const BASE: u64 = 0x20_0000;
+
+    #[test]
+    fn a_script_tells_whose_bytecode_it_is() {
+        let mut memory = Words::new(BASE, 0x2000);
+        let script = memory.object(BASE + 0x400, 167);
+        let list = memory.object(BASE + 0x500, 179);
+        let shared = memory.object(BASE + 0x600, 262);
+        let bytecode = memory.object(BASE + 0x700, 191);
+        let other = memory.object(BASE + 0x780, 191);
+        memory.put(BASE + 0x400 + 88, list);
+        // Three slots, of which one has not been compiled; pointers in the list are weak.
+        memory.put(BASE + 0x500 + 8, 3 << 32);
+        memory.put(BASE + 0x500 + 24, shared | 2);
+        memory.put(BASE + 0x600 + 8, bytecode);
+        let mut functions = Functions::default();
+        functions.by_script.insert((script, 1), 0);
+        let mut search = |bytecode| {
+            with_heap(&memory, |heap| {
+                functions.shared_with_bytecode(heap, bytecode)
+            })
+        };
+        assert_eq!(search(bytecode), Some(shared));
+        assert_eq!(search(other), None);
+        assert_eq!(functions.not_in_scripts.get(&other), Some(&1));
+    }
 }

@@ -56,6 +56,8 @@ pub struct Facts {
     pub bytecode_positions: u64,
     /// Its first bytecode.
     pub bytecode_data: u64,
+    /// The number of the bytecode that jumps back to the start of a loop.
+    pub bytecode_loop: u8,
     /// Position of the literals in deoptimization data.
     pub deopt_literals: u64,
     /// Position of the function that was compiled.
@@ -84,6 +86,7 @@ pub(crate) static FACTS: &[Facts] = &[
         kind_turbofan: 13,
         bytecode_positions: 32,
         bytecode_data: 54,
+        bytecode_loop: 136,
         deopt_literals: 2,
         deopt_function: 6,
         deopt_inlining: 7,
@@ -103,6 +106,7 @@ pub(crate) static FACTS: &[Facts] = &[
         kind_turbofan: 13,
         bytecode_positions: 32,
         bytecode_data: 56,
+        bytecode_loop: 137,
         deopt_literals: 2,
         deopt_function: 6,
         deopt_inlining: 7,
@@ -122,6 +126,7 @@ pub(crate) static FACTS: &[Facts] = &[
         kind_turbofan: 13,
         bytecode_positions: 32,
         bytecode_data: 54,
+        bytecode_loop: 137,
         deopt_literals: 2,
         deopt_function: 6,
         deopt_inlining: 7,
@@ -141,6 +146,7 @@ pub(crate) static FACTS: &[Facts] = &[
         kind_turbofan: 12,
         bytecode_positions: 24,
         bytecode_data: 64,
+        bytecode_loop: 142,
         deopt_literals: 2,
         deopt_function: 6,
         deopt_inlining: 7,
@@ -160,6 +166,7 @@ pub(crate) static FACTS: &[Facts] = &[
         kind_turbofan: 12,
         bytecode_positions: 24,
         bytecode_data: 64,
+        bytecode_loop: 146,
         deopt_literals: 3,
         deopt_function: 7,
         deopt_inlining: 8,
@@ -179,6 +186,7 @@ pub(crate) static FACTS: &[Facts] = &[
         kind_turbofan: 12,
         bytecode_positions: 24,
         bytecode_data: 64,
+        bytecode_loop: 149,
         deopt_literals: 3,
         deopt_function: 7,
         deopt_inlining: 8,
@@ -198,6 +206,7 @@ pub(crate) static FACTS: &[Facts] = &[
         kind_turbofan: 13,
         bytecode_positions: 24,
         bytecode_data: 64,
+        bytecode_loop: 149,
         deopt_literals: 3,
         deopt_function: 7,
         deopt_inlining: 8,
@@ -232,6 +241,8 @@ pub(crate) struct Layout {
     pub(crate) type_wasm_module: Option<u16>,
     pub(crate) type_wasm_instance: Option<u16>,
     pub(crate) script_native_module: u64,
+    /// What a script has of functions: where other scripts have their WebAssembly instances.
+    pub(crate) script_functions: u64,
     pub(crate) first_nonstring_type: u16,
     pub(crate) scope_first_variable: u64,
     pub(crate) code_start: CodeStart,
@@ -245,6 +256,7 @@ pub(crate) struct Layout {
     pub(crate) kind_turbofan: u32,
     pub(crate) bytecode_positions: u64,
     pub(crate) bytecode_data: u64,
+    pub(crate) bytecode_loop: u8,
     pub(crate) deopt_literals: u64,
     pub(crate) deopt_function: u64,
     pub(crate) deopt_inlining: u64,
@@ -343,6 +355,11 @@ impl Layout {
                 "class_Script__wasm_managed_native_module__Tagged_Object_",
             ])
             .unwrap_or(80),
+            script_functions: need(&[
+                "class_Script__wasm_weak_instance_list__WeakArrayList",
+                "class_Script__wasm_weak_instance_list__Tagged_WeakArrayList_",
+            ])
+            .unwrap_or(88),
             first_nonstring_type: kind("FirstNonstringType")?,
             scope_first_variable: need(&["scopeinfo_idx_first_vars"])?,
             code_start,
@@ -362,6 +379,7 @@ impl Layout {
             kind_turbofan: facts.kind_turbofan,
             bytecode_positions: facts.bytecode_positions,
             bytecode_data: optional("class_BytecodeArray__data__uintptr_t", facts.bytecode_data),
+            bytecode_loop: facts.bytecode_loop,
             deopt_literals: optional("DeoptimizationDataLiteralArrayIndex", facts.deopt_literals),
             deopt_function: ["", "Wrapped"]
                 .iter()

@@ -686,10 +686,7 @@ fn list_entries(heap: &mut Heap<'_>, native: u64, list: &[u64]) -> Option<Vec<u6
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::v8::heap::HeapCache;
-    use crate::v8::layout::Layout;
-    use crate::v8::tests::node20;
-    use nodespy_model::{ImageBytes, ImageRefused, JitFile, Mapping, Origin, Process};
+    use crate::v8::stand_in::{Words, with_heap};
 
     const BASE: u64 = 0x20_0000;
     const SIZE: usize = 3 << 12;
@@ -700,10 +697,9 @@ mod tests {
     /// import. Nothing in it is where any V8 has it.
     #[derive(Clone)]
     struct Fake {
-        memory: Vec<u8>,
+        memory: Words,
     }
 
-    const META: u64 = BASE;
     const INSTANCE: u64 = BASE + 0x200;
     const SCRIPT: u64 = BASE + 0x400;
     const HOLDER: u64 = BASE + 0x500;
@@ -715,22 +711,14 @@ mod tests {
     impl Fake {
         fn new() -> Self {
             let mut fake = Self {
-                memory: vec![0; SIZE],
-            };
-            fake.put(META, META | 1);
-            let mut next_map = META + 0x40;
-            let mut object = |fake: &mut Self, at: u64, kind: u16| {
-                fake.put(next_map, META | 1);
-                fake.put(next_map + 8, u64::from(kind) << 32);
-                fake.put(at, next_map | 1);
-                next_map += 0x20;
+                memory: Words::new(BASE, SIZE),
             };
             let (module, foreign, url) = (BASE + 0x380, BASE + 0x3c0, BASE + 0x3e0);
-            object(&mut fake, INSTANCE, 2154);
-            object(&mut fake, module, 2156);
-            object(&mut fake, SCRIPT, 167);
-            object(&mut fake, foreign, 70);
-            object(&mut fake, url, 40);
+            fake.memory.object(INSTANCE, 2154);
+            fake.memory.object(module, 2156);
+            fake.memory.object(SCRIPT, 167);
+            fake.memory.object(foreign, 70);
+            fake.memory.object(url, 40);
             fake.put(INSTANCE + 0x50, module | 1);
             fake.put(module + 0x18, SCRIPT | 1);
             fake.put(SCRIPT + 16, url | 1);
@@ -766,59 +754,22 @@ mod tests {
         }
 
         fn put(&mut self, address: u64, word: u64) {
-            self.put_bytes(address, &word.to_ne_bytes());
+            self.memory.put(address, word);
         }
 
         fn put_bytes(&mut self, address: u64, bytes: &[u8]) {
-            let at = (address - BASE) as usize;
-            self.memory[at..at + bytes.len()].copy_from_slice(bytes);
+            self.memory.put_bytes(address, bytes);
         }
 
         /// What is found at an address: name, url and tier; none when nothing is.
         fn find(&self, wasm: &mut Wasm, address: u64) -> Option<(String, String, Tier)> {
-            let layout = Layout::new((11, 3), &node20, Vec::new()).unwrap();
-            let mut cache = HeapCache::default();
-            let mut heap = Heap {
-                pid: 1,
-                origin: self,
-                layout: &layout,
-                cache: &mut cache,
-            };
             let mut functions = Functions::default();
             wasm.start_batch();
-            let found = wasm.find(&mut heap, &mut functions, address, Some(INSTANCE | 1))?;
+            let found = with_heap(&self.memory, |heap| {
+                wasm.find(heap, &mut functions, address, Some(INSTANCE | 1))
+            })?;
             let facts = functions.get(found.function?);
             Some((facts.name.clone(), facts.url.clone(), found.tier))
-        }
-    }
-
-    impl Origin for Fake {
-        fn read_memory(&self, _: u32, address: u64, buffer: &mut [u8]) -> usize {
-            let inside = address.checked_sub(BASE).map(|at| at as usize);
-            let bytes = inside.and_then(|at| self.memory.get(at..at.checked_add(buffer.len())?));
-            let Some(bytes) = bytes else { return 0 };
-            buffer.copy_from_slice(bytes);
-            buffer.len()
-        }
-
-        fn open_image(&self, _: &Mapping) -> Result<ImageBytes, ImageRefused> {
-            unreachable!("the heap walk opens no files")
-        }
-
-        fn open_debug_file(&self, _: u32, _: &[u8]) -> Option<std::fs::File> {
-            None
-        }
-
-        fn open_jit_file(&self, _: u32, _: Option<&Mapping>) -> Option<JitFile> {
-            None
-        }
-
-        fn describe(&self, _: u32) -> Option<Process> {
-            None
-        }
-
-        fn kernel_symbols(&self) -> Option<Box<dyn std::io::Read>> {
-            None
         }
     }
 
@@ -867,7 +818,7 @@ mod tests {
     fn no_damage_makes_it_panic() {
         let whole = Fake::new();
         for at in (0..SIZE as u64).step_by(8) {
-            let old = whole.memory[at as usize..at as usize + 8].try_into();
+            let old = whole.memory.bytes[at as usize..at as usize + 8].try_into();
             let old = u64::from_ne_bytes(old.expect("eight bytes"));
             if old == 0 {
                 continue;

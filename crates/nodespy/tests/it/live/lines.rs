@@ -38,7 +38,7 @@ fn marked(mark: &str) -> Vec<u32> {
 }
 
 /// Records `lines.js` with flags that keep it in one tier: the hot line is the hot line.
-fn expect_hot_line(version: &str, flags: &[&str], tier: Tier, hot: &str) {
+fn expect_hot_line(version: &str, flags: &[&str], tier: Tier) {
     let target = start(version, flags, "lines.js", &[]);
     let recorded = record(&target, &["-d", "2", "-F", "999"]);
     let mut by_line: BTreeMap<u32, u64> = BTreeMap::new();
@@ -67,12 +67,8 @@ fn expect_hot_line(version: &str, flags: &[&str], tier: Tier, hot: &str) {
         if let Some(caller) = frames.get(1) {
             let key = (name_of(&recorded, caller), caller.line, caller.tier);
             *callers.entry(key).or_default() += 1;
-            // Maglev's tables (V8 13.6 to 14.6) have places of few calls: callers are at the line of
-            // the loop around the call.
-            if caller.tier != Tier::Maglev {
-                called += 1;
-                at_call += u64::from(caller.line == call && name_of(&recorded, caller) == "turn");
-            }
+            called += 1;
+            at_call += u64::from(caller.line == call && name_of(&recorded, caller) == "turn");
         }
     }
     let told = format!(
@@ -85,7 +81,7 @@ fn expect_hot_line(version: &str, flags: &[&str], tier: Tier, hot: &str) {
     let part = |line: u32| share(by_line.get(&line).copied().unwrap_or(0), total);
     assert!(share(in_tier, total) > 0.9, "{told}");
     assert!(
-        marked(hot).into_iter().all(|line| part(line) > 0.7),
+        marked("HOT").into_iter().all(|line| part(line) > 0.7),
         "{told}"
     );
     assert!(
@@ -101,13 +97,12 @@ fn expect_hot_line_in_every_tier(version: &str) {
     let interpreted = ["--no-opt", "--no-sparkplug", "--no-maglev"];
     let baseline = ["--no-opt", "--always-sparkplug", "--no-maglev"];
     let flags = if has_maglev { 3 } else { 2 };
-    expect_hot_line(version, &interpreted[..flags], Tier::Interpreted, "HOT");
-    expect_hot_line(version, &baseline[..flags], Tier::Baseline, "HOT");
-    expect_hot_line(version, &[], Tier::Optimized, "HOT");
+    expect_hot_line(version, &interpreted[..flags], Tier::Interpreted);
+    expect_hot_line(version, &baseline[..flags], Tier::Baseline);
+    expect_hot_line(version, &[], Tier::Optimized);
     if has_maglev {
-        // Today's answer (issue 3): Maglev's tables know the loop, not the lines in it.
         let flags = ["--maglev", "--no-turbofan"];
-        expect_hot_line(version, &flags, Tier::Maglev, "LOOP");
+        expect_hot_line(version, &flags, Tier::Maglev);
     }
 }
 
@@ -129,8 +124,10 @@ fn expect_inlined(version: &str) {
         total += 1;
         inlined += u64::from(here[0].1);
         leaves += u64::from(here[0] == ("scramble", true));
-        let chain = [("scramble", true), ("mix", true), ("hotCaller", false)];
-        chains += u64::from(here.starts_with(&chain));
+        // Whether mix is inlined too depends on the tier, which may change while we watch.
+        let names: Vec<&str> = here.iter().map(|(name, _)| *name).collect();
+        let is_chain = names.starts_with(&["scramble", "mix", "hotCaller"]);
+        chains += u64::from(is_chain && here[0].1);
     }
     let told = format!(
         "node {version}: {total} samples, {inlined} inlined, {leaves} in scramble, {chains} whole\n{}",
