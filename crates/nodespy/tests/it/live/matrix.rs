@@ -6,6 +6,7 @@
 
 use std::fmt::Write;
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use nodespy_model::NameSource;
@@ -14,7 +15,7 @@ use super::live;
 use super::recorded::{Recorded, read, share};
 use super::truth::start;
 use super::workload::{Running, Workload, root};
-use crate::run::{nodespy, run};
+use crate::run::{Started, nodespy};
 use crate::scratch::Scratch;
 
 /// The promise: at least this part of the JavaScript frames has a name.
@@ -22,17 +23,17 @@ const NAMED: f64 = 0.999;
 /// Older minors, each with another V8 patch level and other Node internals than the newest.
 const OLDER: [&str; 3] = ["20.9.0", "22.4.0", "24.0.2"];
 
-/// What is recorded, and how many milliseconds samples are left lying before they are looked at.
-type Case = (&'static str, &'static [u32]);
-
-const CASES: [Case; 5] = [
-    ("mix.js", &[0, 200]),
-    ("express/app.js", &[0]),
-    ("gc.js", &[0, 20, 200]),
-    ("workers.js", &[0]),
-    ("async.js", &[0]),
+/// What is recorded.
+const WORKLOADS: [&str; 5] = [
+    "mix.js",
+    "express/app.js",
+    "gc.js",
+    "workers.js",
+    "async.js",
 ];
-const OLDER_CASES: [Case; 3] = [("mix.js", &[0]), ("gc.js", &[200]), ("async.js", &[20])];
+/// How many milliseconds samples are left lying before they are looked at: the process runs on, and
+/// the garbage collector moves what the stacks lead to.
+const DELAYS_MS: [u32; 3] = [0, 20, 200];
 
 /// One line of the report.
 struct Row {
@@ -70,18 +71,17 @@ impl Row {
     }
 }
 
-/// The versions to look at and what to record on each.
-fn plan() -> Vec<(String, &'static [Case])> {
+/// The versions to look at.
+fn versions() -> Vec<String> {
     let listed = fs::read_to_string(root().join("tools/node-versions")).unwrap();
     let newest = listed
         .lines()
         .filter(|line| line.starts_with(|first: char| first.is_ascii_digit()))
-        .map(|line| (line.trim().to_owned(), CASES.as_slice()));
-    let older = OLDER.map(|version| (version.to_owned(), OLDER_CASES.as_slice()));
+        .map(|line| line.trim().to_owned());
     let wanted = std::env::var("NODESPY_MATRIX").ok();
     newest
-        .chain(older)
-        .filter(|(version, _)| {
+        .chain(OLDER.map(str::to_owned))
+        .filter(|version| {
             wanted
                 .as_ref()
                 .is_none_or(|list| list.split(',').any(|wanted| wanted == version))
@@ -105,22 +105,32 @@ fn start_case(version: &str, name: &str) -> (Running, Option<Running>) {
     (target, load)
 }
 
-fn record_late(target: &Running, delay_ms: u32) -> Recorded {
-    let scratch = Scratch::new();
-    let output = scratch.file("out.nspy");
+/// Starts a recording that looks at each sample late.
+fn start_late(target: &Running, delay_ms: u32, output: &str) -> Started {
     let pid = target.pid_text();
-    let mut command = nodespy(&["record", "-p", &pid, "-d", "2", "-F", "999", "-o", &output]);
+    let mut command = nodespy(&[
+        "record", "-p", &pid, "-d", "1500ms", "-F", "999", "-o", output,
+    ]);
     command.env("NODESPY_DELAY_MS", delay_ms.to_string());
-    let outcome = run(command);
-    outcome.expect_code(0);
-    let profile = read(std::path::Path::new(&output));
-    Recorded { profile, outcome }
+    Started::new(command, "")
 }
 
-fn look_at(version: &str, (workload, delays): Case, rows: &mut Vec<Row>) {
+/// Records a workload with every delay at once, which are three recordings that know nothing of one
+/// another, and adds a row for each.
+fn look_at(version: &str, workload: &'static str, rows: &mut Vec<Row>) {
     let (target, _load) = start_case(version, workload);
-    for &delay_ms in delays {
-        let recorded = record_late(&target, delay_ms);
+    let scratch = Scratch::new();
+    let outputs = DELAYS_MS.map(|delay_ms| scratch.file(&format!("late-{delay_ms}.nspy")));
+    let started: Vec<Started> = DELAYS_MS
+        .iter()
+        .zip(&outputs)
+        .map(|(&delay_ms, output)| start_late(&target, delay_ms, output))
+        .collect();
+    for ((started, output), delay_ms) in started.into_iter().zip(&outputs).zip(DELAYS_MS) {
+        let outcome = started.finish();
+        outcome.expect_code(0);
+        let profile = read(Path::new(output));
+        let recorded = Recorded { profile, outcome };
         let notes = &recorded.profile.notes;
         let row = Row {
             version: version.to_owned(),
@@ -165,9 +175,9 @@ fn report(rows: &[Row]) -> String {
 fn every_node_shows_its_functions_without_a_flag() {
     let Some(_live) = live() else { return };
     let mut rows = Vec::new();
-    for (version, cases) in plan() {
-        for &case in cases {
-            look_at(&version, case, &mut rows);
+    for version in versions() {
+        for workload in WORKLOADS {
+            look_at(&version, workload, &mut rows);
         }
     }
     let report = report(&rows);
