@@ -2,8 +2,6 @@
 
 use std::io::{self, BufRead, Read};
 
-use crate::import::ImportError;
-
 /// How much a decoder may take in before it gives up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -46,13 +44,6 @@ impl<'a> Bounded<'a> {
     /// How many bytes were taken so far.
     pub(crate) fn position(&self) -> u64 {
         self.position
-    }
-
-    /// Everything that is left, as one piece.
-    pub(crate) fn into_bytes(mut self) -> Result<Vec<u8>, ImportError> {
-        let mut bytes = Vec::new();
-        self.read_to_end(&mut bytes)?;
-        Ok(bytes)
     }
 }
 
@@ -98,11 +89,15 @@ pub(crate) struct OverLimit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::import::ImportError;
 
     #[test]
     fn a_limit_stops_the_reading_just_past_it() {
-        let read = |bytes: &[u8], limit| Bounded::new(&mut &*bytes, limit).into_bytes();
-        assert_eq!(read(b"12345", 5).unwrap(), b"12345");
+        let read = |bytes: &[u8], limit| -> Result<usize, ImportError> {
+            let mut taken = Vec::new();
+            Ok(Bounded::new(&mut &*bytes, limit).read_to_end(&mut taken)?)
+        };
+        assert_eq!(read(b"12345", 5).unwrap(), 5);
         assert!(matches!(
             read(b"123456", 5),
             Err(ImportError::TooLarge { limit_bytes: 5 })

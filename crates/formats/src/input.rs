@@ -4,13 +4,14 @@
 //! taken off here, whatever is inside.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 use std::ops::Deref;
+use std::os::fd::AsFd;
 use std::path::Path;
 
 use memmap2::Mmap;
 
-use crate::bounded::{Bounded, Limits};
+use crate::bounded::Limits;
 use crate::import::ImportError;
 
 /// How often an input may be packed inside of packed bytes.
@@ -37,13 +38,29 @@ impl Input {
             path: path.to_owned(),
             source,
         };
-        let mut file = File::open(path).map_err(open_error)?;
+        let file = File::open(path).map_err(open_error)?;
         let metadata = file.metadata().map_err(open_error)?;
         if metadata.is_dir() {
             return Err(ImportError::Directory {
                 path: path.to_owned(),
             });
         }
+        Self::of_file(file, limits)
+    }
+
+    /// Everything that standard input gives: a file that it was redirected from is mapped.
+    pub fn standard(limits: &Limits) -> Result<Self, ImportError> {
+        let stdin = io::stdin();
+        let file = stdin.as_fd().try_clone_to_owned().map(File::from);
+        let at_start = |mut file: &File| matches!(file.stream_position(), Ok(0));
+        match file {
+            Ok(file) if at_start(&file) => Self::of_file(file, limits),
+            _ => Self::read(&mut stdin.lock(), limits),
+        }
+    }
+
+    fn of_file(mut file: File, limits: &Limits) -> Result<Self, ImportError> {
+        let metadata = file.metadata()?;
         if !metadata.is_file() || metadata.len() == 0 {
             return Self::read(&mut file, limits);
         }
@@ -60,12 +77,19 @@ impl Input {
 
     /// Everything a stream gives.
     pub fn read(stream: &mut dyn Read, limits: &Limits) -> Result<Self, ImportError> {
-        let bytes = Bounded::new(stream, limits.input_bytes).into_bytes()?;
-        Ok(Self(Bytes::Read(bytes)))
+        let limit_bytes = limits.input_bytes;
+        let mut bytes = Vec::new();
+        stream
+            .take(limit_bytes.saturating_add(1))
+            .read_to_end(&mut bytes)?;
+        match bytes.len() as u64 > limit_bytes {
+            true => Err(ImportError::TooLarge { limit_bytes }),
+            false => Ok(Self(Bytes::Read(bytes))),
+        }
     }
 
     /// The content of packed bytes, or the bytes as they are.
-    pub(crate) fn unpacked(mut self, limits: &Limits) -> Result<Self, ImportError> {
+    pub fn unpacked(mut self, limits: &Limits) -> Result<Self, ImportError> {
         for _ in 0..NESTING {
             let limit_bytes = limits.unpacked_bytes.min(
                 (self.len() as u64)

@@ -39,6 +39,26 @@ impl ProfilePair {
         }
     }
 
+    /// Both sides after a transform that keeps threads: it sees one profile with the threads of
+    /// the earlier side after those of the later.
+    pub fn map(mut self, transform: impl FnOnce(Profile) -> Profile) -> Self {
+        let threads = self.after.threads.len();
+        self.after.threads.extend_from_within(..);
+        for mut sample in std::mem::take(&mut self.before) {
+            sample.thread = ThreadIndex((sample.thread.at() + threads) as u32);
+            self.after.samples.push(sample);
+        }
+        let mut after = transform(self.after);
+        let is_after = |sample: &Sample| sample.thread.at() < threads;
+        let (samples, mut before): (Vec<_>, Vec<_>) = after.samples.into_iter().partition(is_after);
+        after.samples = samples;
+        after.threads.truncate(threads);
+        for sample in &mut before {
+            sample.thread = ThreadIndex((sample.thread.at() - threads) as u32);
+        }
+        Self { after, before }
+    }
+
     /// The call tree of both sides.
     pub fn tree(&self) -> DiffTree {
         let after = CallTree::of(&self.after, |_| true);
@@ -234,5 +254,20 @@ mod tests {
             ]
         );
         assert_eq!((tree.before_total(), tree.after.total_weight()), (15, 7));
+    }
+
+    #[test]
+    fn a_transform_sees_both_sides() {
+        let before = profile_of(&[("a;b", 5), ("a", 2)]);
+        let pair = ProfilePair::join(&before, &profile_of(&[("a;c", 3)]));
+        let turned = pair.clone().map(crate::reverse);
+        assert_eq!(turned.before.len(), 2);
+        let tree = turned.tree();
+        let roots = tree.after.nodes.iter().filter(|node| node.parent.is_none());
+        let names: Vec<&str> = roots
+            .map(|node| turned.after.name_of(node.function))
+            .collect();
+        assert_eq!(names, ["c", "b", "a"]);
+        assert_eq!(turned.map(crate::reverse).tree(), pair.tree());
     }
 }

@@ -21,6 +21,7 @@ mod rows;
 #[cfg(test)]
 mod testing;
 mod text;
+mod time_order;
 mod transform;
 mod tree;
 
@@ -40,9 +41,11 @@ pub use raw::{
     RuntimeAddress, UserStack,
 };
 pub use text::printable;
+pub use time_order::TimeTree;
 pub use transform::{
     CodeKind, collapse_recursion, focus, fold, hide, ignore, only, only_between, only_threads,
-    show_from, split_tiers, without_idle, without_internals, without_small, without_unused,
+    reverse, show_from, split_tiers, without_idle, without_internals, without_small,
+    without_unused,
 };
 pub use tree::{
     CallTree, ChildLists, FunctionWeights, NodeIndex, Shares, TreeNode, function_weights, shares,

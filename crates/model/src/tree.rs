@@ -36,7 +36,8 @@ pub struct CallTree {
 }
 
 impl TreeNode {
-    fn new(parent: Option<NodeIndex>, function: FunctionIndex, frame: &Frame) -> Self {
+    /// A node that weighs nothing yet.
+    pub(crate) fn new(parent: Option<NodeIndex>, function: FunctionIndex, frame: &Frame) -> Self {
         Self {
             function,
             parent,

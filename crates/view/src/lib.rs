@@ -8,10 +8,11 @@
 
 pub mod columns;
 pub mod dump;
+pub mod labels;
 pub mod layout;
 mod page;
 mod sha256;
-mod svg;
+pub mod svg;
 mod text;
 mod wording;
 

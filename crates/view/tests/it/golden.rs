@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use nodespy_view::layout::Layout;
+use nodespy_view::labels::{Labels, Names};
+use nodespy_view::layout::{Layout, Order};
+use nodespy_view::svg::{SvgOptions, draw_svg, options_for};
 
 use crate::sample::{drawn, shop};
 
@@ -25,19 +27,31 @@ pub(crate) fn check(name: &str, actual: &str) {
 #[test]
 fn golden_layout() {
     let profile = shop();
-    let layout = Layout::of(&profile);
+    let labels = Labels::of(&profile, Names::Marked);
+    let layout = Layout::of(&profile, &labels, Order::Weight, 0.0);
     let lines: Vec<String> = layout
         .boxes
         .iter()
         .enumerate()
         .map(|(position, each)| {
-            let label = layout.label(&profile, position);
+            let label = layout.label(&labels, position);
             let indent = "  ".repeat(each.depth as usize);
             let (start, weight, own) = (each.start, each.weight, each.self_weight);
             format!("{indent}{label} | {start} + {weight}, self {own}\n")
         })
         .collect();
     check("view/shop.layout.txt", &lines.concat());
+}
+
+#[test]
+fn golden_flame_graph() {
+    let options = SvgOptions {
+        has_script: false,
+        ..options_for(&shop())
+    };
+    let mut svg = Vec::new();
+    draw_svg(&shop(), &options, None, &mut svg).unwrap();
+    check("view/shop.svg", &String::from_utf8(svg).unwrap());
 }
 
 #[test]
