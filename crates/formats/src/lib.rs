@@ -19,6 +19,7 @@ mod import;
 mod input;
 mod json;
 mod native;
+mod perf_script;
 mod protobuf;
 mod recorded;
 
@@ -30,3 +31,4 @@ pub use import::{
 };
 pub use input::Input;
 pub use native::VERSION as NATIVE_VERSION;
+pub use perf_script::{CollapseOptions, Collapsed, Inlined, OddLine, collapse};

@@ -48,6 +48,8 @@ pub(crate) enum Command {
     Convert(ConvertArgs),
     /// Print what a recording says, as text
     Report(ReportArgs),
+    /// Fold the stacks of `perf script` text, in place of stackcollapse-perf.pl
+    Collapse(CollapseArgs),
     /// Say what will work here and, for what won't, the command that fixes it
     Check(CheckArgs),
 }
@@ -268,6 +270,70 @@ pub(crate) struct ReportArgs {
         help_heading = "Showing"
     )]
     pub(crate) pid: Vec<u32>,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    infer_long_args = true,
+    after_help = "\
+Examples:
+  perf script | nodespy collapse --all | nodespy flamegraph > out.svg
+  nodespy collapse --event-filter=cycles:u stacks.txt > out.folded
+
+The output is stackcollapse-perf.pl's, line by line. --pid needs text that tells the process:
+  perf script -F comm,pid,tid,cpu,time,event,ip,sym,dso"
+)]
+pub(crate) struct CollapseArgs {
+    /// `perf script` text, one file after the other, or one file of any other format that nodespy
+    /// reads [default: standard input]
+    #[arg(value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Where to write [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Put the process's number after its name
+    #[arg(long)]
+    pub(crate) pid: bool,
+    /// Put the process's and the thread's number after the name
+    #[arg(long)]
+    pub(crate) tid: bool,
+    /// Mark the kernel's functions with _[k]
+    #[arg(long)]
+    pub(crate) kernel: bool,
+    /// Mark functions compiled at run time with _[j]
+    #[arg(long)]
+    pub(crate) jit: bool,
+    /// Mark both
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Tell the addresses of functions that have no name
+    #[arg(long)]
+    pub(crate) addrs: bool,
+    /// Show inlined functions, by asking addr2line
+    #[arg(long)]
+    pub(crate) inline: bool,
+    /// Show the source lines of --inline
+    #[arg(long)]
+    pub(crate) context: bool,
+    /// Read source lines, from text of `perf script -F+srcline`
+    #[arg(long)]
+    pub(crate) srcline: bool,
+    /// The event to count [default: the first]
+    #[arg(long, value_name = "EVENT")]
+    pub(crate) event_filter: Option<String>,
+    /// Leave out the callers of a function; may be repeated
+    #[arg(long, value_name = "FUNCTION")]
+    pub(crate) skip_after: Vec<String>,
+    /// Leave arguments, quotes and semicolons in names
+    #[arg(long, overrides_with = "tidy_generic")]
+    pub(crate) no_tidy_generic: bool,
+    #[arg(long, hide = true, overrides_with = "no_tidy_generic")]
+    tidy_generic: bool,
+    /// Leave the L before Java's classes
+    #[arg(long, overrides_with = "tidy_java")]
+    pub(crate) no_tidy_java: bool,
+    #[arg(long, hide = true, overrides_with = "no_tidy_java")]
+    tidy_java: bool,
 }
 
 /// The ways to print a report.

@@ -29,6 +29,7 @@ fn main() -> std::process::ExitCode {
         Some(Command::View(arguments)) => commands::view::run(&arguments),
         Some(Command::Convert(arguments)) => commands::convert::run(&arguments),
         Some(Command::Report(arguments)) => commands::report::run(&arguments),
+        Some(Command::Collapse(arguments)) => commands::collapse::run(&arguments),
         Some(Command::Check(arguments)) => commands::check::run(&arguments),
     };
     match done {

@@ -6,7 +6,7 @@ use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
-use nodespy_formats::{ImportOptions, Input, exporter, exporter_for_path};
+use nodespy_formats::{ImportOptions, Input, Limits, exporter, exporter_for_path};
 use nodespy_model::{
     ImageBytes, ImageRefused, JitFile, Mapping, Origin, Process, Profile, RuntimeAddress,
 };
@@ -183,19 +183,40 @@ pub(crate) fn page(profile: Profile, show: &ShowArgs) -> anyhow::Result<Vec<u8>>
 
 /// Reads a profile from a file or standard input.
 pub(crate) fn read(path: &Path, arguments: &ReadArgs) -> anyhow::Result<Profile> {
+    read_input(open(path)?, path, arguments)
+}
+
+/// The bytes of a file or of standard input.
+pub(crate) fn open(path: &Path) -> anyhow::Result<Input> {
+    let limits = Limits::default();
+    let input = if is_standard(path) {
+        Input::read(&mut std::io::stdin().lock(), &limits)
+    } else {
+        Input::open(path, &limits)
+    };
+    input.with_context(|| reading(path))
+}
+
+/// Reads a profile from the bytes of a file.
+pub(crate) fn read_input(
+    input: Input,
+    path: &Path,
+    arguments: &ReadArgs,
+) -> anyhow::Result<Profile> {
     let options = ImportOptions {
         event: arguments.event.clone(),
         ..ImportOptions::from(arguments.from.as_deref())
     };
-    let recording = if is_standard(path) {
-        Input::read(&mut std::io::stdin().lock(), &options.limits)
-            .and_then(|input| nodespy_formats::import(input, &options))
-            .context("reading standard input")?
-    } else {
-        nodespy_formats::import_file(path, &options)
-            .with_context(|| format!("reading {}", path.display()))?
-    };
+    let recording = nodespy_formats::import(input, &options).with_context(|| reading(path))?;
     Ok(nodespy_symbolize::resolve(recording, Box::new(NoOrigin)))
+}
+
+/// What is being attempted, for errors.
+pub(crate) fn reading(path: &Path) -> String {
+    match is_standard(path) {
+        true => "reading standard input".to_owned(),
+        false => format!("reading {}", path.display()),
+    }
 }
 
 /// Formats that come with names ask nothing of the machine they are read on.

@@ -7,7 +7,9 @@
 )]
 
 mod architecture;
+mod collapse;
 mod command;
+mod corpus;
 mod filters;
 mod live;
 mod run;

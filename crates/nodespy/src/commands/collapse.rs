@@ -1,0 +1,145 @@
+//! `nodespy collapse`: `perf script` text in, folded stacks out, in place of
+//! `stackcollapse-perf.pl`. Any other format is converted to folded stacks.
+
+mod addr2line;
+
+use std::fs::File;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use nodespy_formats::{CollapseOptions, Collapsed, ImportError, Input, Limits, detect};
+
+use crate::cli::{CollapseArgs, ReadArgs, ShowArgs};
+use crate::failure::Failure;
+use crate::output;
+use crate::save::{self, Destination};
+use addr2line::Addr2line;
+
+pub(crate) fn run(arguments: &CollapseArgs) -> anyhow::Result<ExitCode> {
+    let standard_input = [PathBuf::from("-")];
+    let files = match &arguments.files[..] {
+        [] => &standard_input[..],
+        files => files,
+    };
+    let mut inputs = Vec::new();
+    for file in files {
+        let input = save::open(file)?
+            .unpacked(&Limits::default())
+            .with_context(|| save::reading(file))?;
+        inputs.push((input, file.as_path()));
+    }
+    if let Some(position) = inputs.iter().position(|(input, _)| is_other_format(input)) {
+        let (input, file) = inputs.swap_remove(position);
+        if !inputs.is_empty() {
+            bail!(Failure::Usage(format!(
+                "{} is no perf script text; several files are only read if all of them are",
+                file.display()
+            )));
+        }
+        return convert(input, file, arguments);
+    }
+    let collapsed = collapse(&inputs, arguments)?;
+    if collapsed.is_empty() {
+        let (input, file) = &inputs[0];
+        let error = match input.is_empty() {
+            true => ImportError::Empty,
+            false => ImportError::NoStacks,
+        };
+        return Err(anyhow::Error::from(error).context(save::reading(file)));
+    }
+    write(&collapsed, arguments.output.as_deref())?;
+    tell_what_is_missing(&collapsed, &inputs, arguments);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether the content is surely something else; odd text is still tried.
+fn is_other_format(input: &Input) -> bool {
+    detect(input).is_some_and(|importer| importer.name() != "perf-script")
+}
+
+fn convert(input: Input, file: &Path, arguments: &CollapseArgs) -> anyhow::Result<ExitCode> {
+    let read = ReadArgs {
+        event: arguments.event_filter.clone(),
+        ..ReadArgs::default()
+    };
+    let output = arguments.output.as_deref().unwrap_or(Path::new("-"));
+    let destination = Destination::check(output, Some("folded"), &ShowArgs::default())?;
+    let profile = save::read_input(input, file, &read).inspect_err(|_| destination.abandon())?;
+    destination.write(&profile)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn collapse(inputs: &[(Input, &Path)], arguments: &CollapseArgs) -> anyhow::Result<Collapsed> {
+    let options = CollapseOptions {
+        with_pid: arguments.pid,
+        with_tid: arguments.tid,
+        mark_kernel: arguments.kernel || arguments.all,
+        mark_jit: arguments.jit || arguments.all,
+        with_addresses: arguments.addrs,
+        has_source_lines: arguments.srcline,
+        event: arguments
+            .event_filter
+            .clone()
+            .filter(|event| !event.is_empty()),
+        skip_after: arguments.skip_after.clone(),
+        tidy_generic: !arguments.no_tidy_generic,
+        tidy_java: !arguments.no_tidy_java,
+    };
+    let texts = inputs.iter().map(|(input, _)| &input[..]);
+    if !arguments.inline {
+        return Ok(nodespy_formats::collapse(texts, &options, None));
+    }
+    let mut addr2line = Addr2line::new(arguments.context);
+    let mut ask =
+        |address: &[u8], name: &[u8], module: &[u8]| addr2line.inlined(address, name, module);
+    let collapsed = nodespy_formats::collapse(texts, &options, Some(&mut ask));
+    addr2line.finish()?;
+    Ok(collapsed)
+}
+
+/// Writes to the file that is asked for, or to standard output.
+fn write(collapsed: &Collapsed, output: Option<&Path>) -> anyhow::Result<()> {
+    if let Some(path) = output.filter(|path| *path != Path::new("-")) {
+        let mut file =
+            File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+        return collapsed
+            .write(&mut file)
+            .with_context(|| format!("writing {}", path.display()));
+    }
+    match collapsed.write(&mut std::io::stdout().lock()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        done => Ok(done?),
+    }
+}
+
+fn tell_what_is_missing(
+    collapsed: &Collapsed,
+    inputs: &[(Input, &Path)],
+    arguments: &CollapseArgs,
+) {
+    if let (0, 1.., Some(event)) = (
+        arguments.event_filter.iter().count(),
+        collapsed.left_out,
+        &collapsed.event,
+    ) {
+        output::note(&format!(
+            "nodespy: only {} is counted; {} samples of other events are left out (--event-filter=EVENT)",
+            nodespy_model::printable(event),
+            output::grouped(collapsed.left_out),
+        ));
+    }
+    if let Some(odd) = &collapsed.first_odd {
+        let file = inputs
+            .get(odd.text)
+            .map_or(Path::new("-"), |(_, file)| file);
+        output::note(&format!(
+            "nodespy: {} lines are not perf script text and left out, the first is line {} of {}: {}",
+            output::grouped(collapsed.odd_lines),
+            odd.line,
+            file.display(),
+            nodespy_model::printable(odd.start.trim()),
+        ));
+    }
+}
