@@ -44,6 +44,8 @@ pub(crate) fn lines(profile: &Profile) -> Vec<String> {
         }
     };
     say_count("samples per second", u64::from(about.rate_hz));
+    say_count("started in ns since 1970", about.started_unix);
+    say_count("lasted ns", about.duration);
     for (key, count) in COUNTS.into_iter().zip(counts(notes)) {
         say_count(key, count);
     }
@@ -72,10 +74,16 @@ fn counts(notes: &Notes) -> [u64; 7] {
     ]
 }
 
+/// Nanoseconds from sample to sample, where samples are taken by time and the rate is known.
+pub(crate) fn period_of(about: &About, unit: WeightUnit) -> Option<u64> {
+    let period = 1_000_000_000_u64.checked_div(u64::from(about.rate_hz))?;
+    (unit != WeightUnit::Bytes && period > 0).then_some(period)
+}
+
 /// What such lines tell.
 #[derive(Debug, Default)]
 pub(crate) struct Recorded {
-    /// What was recorded, but for its times.
+    /// What was recorded.
     pub(crate) about: About,
     /// How good it is.
     pub(crate) notes: Notes,
@@ -108,6 +116,8 @@ impl Recorded {
             "engine" => about.engine = value.to_owned(),
             "event" => about.event = value.to_owned(),
             "samples per second" => about.rate_hz = value.parse().unwrap_or(0),
+            "started in ns since 1970" => about.started_unix = count(),
+            "lasted ns" => about.duration = count(),
             "unit" => {
                 let unit = WeightUnit::ALL.iter().find(|unit| unit.label() == value);
                 self.unit = unit.copied().unwrap_or_default();

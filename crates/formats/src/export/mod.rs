@@ -4,6 +4,7 @@ mod cpuprofile;
 mod detail;
 mod folded;
 mod pprof;
+mod speedscope;
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -36,6 +37,7 @@ pub static EXPORTERS: &[&dyn Exporter] = &[
     &folded::Folded,
     &cpuprofile::CpuProfile,
     &pprof::Pprof,
+    &speedscope::Speedscope,
 ];
 
 /// Why a profile could not be written.

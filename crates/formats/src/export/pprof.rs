@@ -12,7 +12,7 @@ use nodespy_model::{Category, FastMap, FrameIndex, Profile, StackIndex, ThreadIn
 
 use super::{Detail, ExportError, Exporter};
 use crate::protobuf::{put_bytes, put_field, put_numbers};
-use crate::recorded;
+use crate::recorded::{self, period_of};
 
 /// The exporter of pprof.
 pub(crate) struct Pprof;
@@ -102,7 +102,7 @@ impl<'p> File<'p> {
         }
         put_field(&mut rows, 9, about.started_unix);
         put_field(&mut rows, 10, about.duration);
-        if let Some(period) = period(self.profile) {
+        if let Some(period) = period_of(&self.profile.about, self.profile.unit) {
             let kind = self.value_type(time_name(self.profile), "nanoseconds");
             put_bytes(&mut rows, 11, &kind);
             put_field(&mut rows, 12, period);
@@ -159,7 +159,7 @@ impl<'p> File<'p> {
         let labels: Vec<Vec<u8>> = (0..self.profile.threads.len())
             .map(|thread| self.labels(ThreadIndex(thread as u32)))
             .collect();
-        let period = period(self.profile);
+        let period = period_of(&self.profile.about, self.profile.unit);
         // Samples without times were summed up before: each stands for many.
         let is_summed = self.profile.samples.iter().all(|sample| sample.time == 0);
         let mut rows = Vec::new();
@@ -298,7 +298,7 @@ impl<'p> File<'p> {
 fn values(profile: &Profile) -> Vec<(&'static str, &'static str)> {
     let mut values = vec![("samples", "count")];
     match profile.unit {
-        WeightUnit::Samples if period(profile).is_none() => {}
+        WeightUnit::Samples if period_of(&profile.about, profile.unit).is_none() => {}
         WeightUnit::Samples | WeightUnit::Nanoseconds => {
             values.push((time_name(profile), "nanoseconds"));
         }
@@ -313,14 +313,6 @@ fn time_name(profile: &Profile) -> &'static str {
         true => "wall",
         false => "cpu",
     }
-}
-
-/// Nanoseconds between samples, where they are known and samples are taken by time.
-fn period(profile: &Profile) -> Option<u64> {
-    let rate_hz = u64::from(profile.about.rate_hz);
-    let is_time = profile.unit != WeightUnit::Bytes;
-    let period = 1_000_000_000_u64.checked_div(rate_hz)?;
-    (is_time && period > 0).then_some(period)
 }
 
 /// The strings of the file, each once; the first is empty.

@@ -4,6 +4,7 @@ mod cpuprofile;
 mod folded;
 mod html;
 mod pprof;
+mod speedscope;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -57,6 +58,7 @@ pub static IMPORTERS: &[&dyn Importer] = &[
     &folded::Folded,
     &cpuprofile::CpuProfile,
     &pprof::Pprof,
+    &speedscope::Speedscope,
 ];
 
 /// Why a file could not be read, and where in it.

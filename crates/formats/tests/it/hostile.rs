@@ -121,3 +121,14 @@ fn no_bytes_bring_the_pprof_reader_down() {
         .unwrap();
     survive("pprof", &content, <[u8]>::to_vec);
 }
+
+#[test]
+fn no_text_brings_the_speedscope_reader_down() {
+    survive(
+        "speedscope",
+        &written(&small(), "speedscope"),
+        <[u8]>::to_vec,
+    );
+    let events = crate::sample::corpus("speedscope/simple.speedscope.json");
+    survive("speedscope", &events, <[u8]>::to_vec);
+}

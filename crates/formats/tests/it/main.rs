@@ -8,3 +8,4 @@ mod html;
 mod native;
 mod pprof;
 mod sample;
+mod speedscope;

@@ -1,0 +1,331 @@
+//! speedscope's own format, which py-spy, rbspy and others write as well: profiles of samples or
+//! of events, all with the same frames.
+//!
+//! <https://www.speedscope.app/file-format-schema.json> describes it. Each profile becomes a
+//! thread. Profiles that count something else than the active one are left out and named, unless
+//! `--event` asks for one by its name. Keys come in any order, so large arrays are passed over
+//! first and read when it is known what they mean.
+
+mod thread;
+
+use std::borrow::Cow;
+
+use nodespy_model::{
+    About, Category, Contents, FastMap, Frame, FrameIndex, FunctionSpec, Notes, Process,
+    ProcessIndex, ProfileBuilder, Recording, Thread, ThreadRole, Tier, WeightUnit, classify,
+    printable,
+};
+
+use super::{ImportError, ImportOptions, Importer};
+use crate::code_kind::category_of;
+use crate::detect::{Confidence, ends_contain, head};
+use crate::input::Input;
+use crate::json::{JsonError, Kind, Reader};
+use crate::recorded::Recorded;
+use thread::{Oddities, ThreadText};
+
+/// The importer of speedscope's format.
+pub(crate) struct Speedscope;
+
+impl Importer for Speedscope {
+    fn name(&self) -> &'static str {
+        "speedscope"
+    }
+
+    fn recognize(&self, bytes: &[u8]) -> Confidence {
+        let has = |text: &str| ends_contain(bytes, text.as_bytes());
+        if Reader::new(head(bytes)).kind() != Ok(Kind::Object) {
+            Confidence::No
+        } else if has("speedscope.app/file-format-schema.json") {
+            Confidence::Sure
+        } else if has("\"profiles\"") && has("\"shared\"") && has("\"frames\"") {
+            Confidence::Likely
+        } else {
+            Confidence::No
+        }
+    }
+
+    fn import(&self, input: Input, options: &ImportOptions) -> Result<Recording, ImportError> {
+        let mut file = File::default();
+        let mut notes = Notes::default();
+        let mut cut = file.read(&mut Reader::new(&input)).err();
+        let mut profiles = Vec::new();
+        if let Some(reader) = &file.profiles {
+            let read = ThreadText::read_all(&mut reader.clone(), &mut profiles);
+            cut = cut.or(read.err());
+        }
+        if file.frames.is_empty() || profiles.is_empty() {
+            return Err(match cut {
+                Some(error) => error.into(),
+                None => ImportError::NoStacks,
+            });
+        }
+        if let Some(error) = cut {
+            notes.remark(format!("{error}; what comes before it was read"));
+        }
+        file.import(&profiles, options, notes)
+    }
+}
+
+/// A frame as it is written.
+#[derive(Debug, Default)]
+struct FrameText<'a> {
+    name: Cow<'a, str>,
+    file: Cow<'a, str>,
+    line: u32,
+    column: u32,
+}
+
+/// What is known of a thread.
+#[derive(Debug, Clone, Default)]
+struct ThreadNote {
+    process: Process,
+    thread: Thread,
+}
+
+/// What a file says, but for its profiles.
+#[derive(Default)]
+struct File<'a> {
+    name: Cow<'a, str>,
+    active: usize,
+    frames: Vec<FrameText<'a>>,
+    /// Where the profiles are.
+    profiles: Option<Reader<'a>>,
+    recorded: Vec<Cow<'a, str>>,
+    threads: Vec<ThreadNote>,
+    kinds: Vec<Category>,
+}
+
+impl<'a> File<'a> {
+    fn read(&mut self, reader: &mut Reader<'a>) -> Result<(), JsonError> {
+        reader.enter_object()?;
+        while let Some(key) = reader.key()? {
+            match &*key {
+                "name" => self.name = reader.any_text()?,
+                "activeProfileIndex" => {
+                    let index = reader.any_number()?.map_or(0, |index| index.as_i64());
+                    self.active = usize::try_from(index).unwrap_or(0);
+                }
+                "shared" => self.read_shared(reader)?,
+                "profiles" => {
+                    self.profiles = Some(reader.clone());
+                    reader.skip()?;
+                }
+                "nodespy" if reader.kind()? == Kind::Object => self.read_ours(reader)?,
+                _ => reader.skip()?,
+            }
+        }
+        Ok(())
+    }
+
+    fn read_shared(&mut self, reader: &mut Reader<'a>) -> Result<(), JsonError> {
+        reader.enter_object()?;
+        while let Some(key) = reader.key()? {
+            if key != "frames" {
+                reader.skip()?;
+                continue;
+            }
+            reader.enter_array()?;
+            while reader.element()? {
+                let frame = FrameText::read(reader)?;
+                self.frames.push(frame);
+            }
+        }
+        Ok(())
+    }
+
+    /// What our exporter adds.
+    fn read_ours(&mut self, reader: &mut Reader<'a>) -> Result<(), JsonError> {
+        reader.enter_object()?;
+        while let Some(key) = reader.key()? {
+            if !matches!(&*key, "recorded" | "threads" | "kinds") {
+                reader.skip()?;
+                continue;
+            }
+            reader.enter_array()?;
+            while reader.element()? {
+                match &*key {
+                    "recorded" => self.recorded.push(reader.any_text()?),
+                    "threads" => self.threads.push(ThreadNote::read(reader)?),
+                    _ => {
+                        let label = reader.any_text()?;
+                        let known = Category::ALL.into_iter().find(|it| it.label() == label);
+                        self.kinds.push(known.unwrap_or_default());
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn import(
+        self,
+        profiles: &[ThreadText<'a>],
+        options: &ImportOptions,
+        mut notes: Notes,
+    ) -> Result<Recording, ImportError> {
+        let recorded = Recorded::from_lines(self.recorded.iter().map(|line| &**line));
+        let unit = match &options.event {
+            Some(event) => profiles
+                .iter()
+                .find(|profile| profile.name == *event)
+                .ok_or_else(|| ImportError::NoSuchEvent {
+                    wanted: event.clone(),
+                    known: names(profiles.iter()),
+                })?,
+            None => profiles.get(self.active).unwrap_or(&profiles[0]),
+        }
+        .unit;
+        let is_wanted = |profile: &ThreadText<'_>| match &options.event {
+            Some(event) => profile.name == *event,
+            None => profile.unit.weight == unit.weight,
+        };
+        // Samples that our exporter wrote as time are samples again.
+        let period = recorded
+            .as_ref()
+            .filter(|it| it.unit == WeightUnit::Samples && unit.weight == WeightUnit::Nanoseconds)
+            .and_then(|it| crate::recorded::period_of(&it.about, it.unit));
+        let mut builder = ProfileBuilder::new(match period {
+            Some(_) => WeightUnit::Samples,
+            None => unit.weight,
+        });
+        let frames = self.intern_frames(&mut builder);
+        let mut oddities = Oddities::default();
+        let mut processes: FastMap<(u32, String), ProcessIndex> = FastMap::default();
+        for (position, profile) in profiles.iter().enumerate() {
+            if is_wanted(profile) {
+                let note = self.thread_note(position, profile);
+                let key = (note.process.pid, note.process.name.clone());
+                let process = *processes
+                    .entry(key)
+                    .or_insert_with(|| builder.process(note.process));
+                let thread = builder.thread(Thread {
+                    process,
+                    ..note.thread
+                });
+                profile.import(thread, &frames, period, &mut builder, &mut oddities);
+            }
+        }
+        let others = names(profiles.iter().filter(|profile| !is_wanted(profile)));
+        if !others.is_empty() {
+            notes.remark(format!("the file also holds {others} (--event chooses)"));
+        }
+        oddities.tell(&mut notes);
+        if builder.so_far().samples.is_empty() {
+            return Err(ImportError::NoStacks);
+        }
+        let about = about(&self.name, recorded, &mut notes);
+        Ok(Recording {
+            about: about.clone(),
+            notes: notes.clone(),
+            contents: Contents::Named(Box::new(builder.finish(about, notes))),
+        })
+    }
+
+    fn intern_frames(&self, builder: &mut ProfileBuilder) -> Vec<FrameIndex> {
+        let mut frames = Vec::with_capacity(self.frames.len());
+        for (position, frame) in self.frames.iter().enumerate() {
+            let kind = self.kinds.get(position).copied();
+            let function = builder.function(FunctionSpec {
+                name: match &*frame.name {
+                    "" => "[unknown]",
+                    name => name,
+                },
+                file: &frame.file,
+                line: frame.line,
+                column: frame.column,
+                category: kind.unwrap_or_else(|| category_of(&frame.name, &frame.file)),
+            });
+            frames.push(builder.frame_of(Frame {
+                function,
+                line: 0,
+                column: 0,
+                tier: Tier::None,
+                is_inlined: false,
+            }));
+        }
+        frames
+    }
+
+    fn thread_note(&self, position: usize, profile: &ThreadText<'_>) -> ThreadNote {
+        let known = self.threads.get(position).cloned();
+        known.unwrap_or_else(|| ThreadNote {
+            process: Process::default(),
+            thread: Thread {
+                name: profile.name.clone().into_owned(),
+                role: classify::role_of_name(&profile.name),
+                ..Thread::default()
+            },
+        })
+    }
+}
+
+impl<'a> FrameText<'a> {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, JsonError> {
+        let mut frame = Self::default();
+        reader.enter_object()?;
+        while let Some(key) = reader.key()? {
+            match &*key {
+                "name" => frame.name = reader.any_text()?,
+                "file" => frame.file = reader.any_text()?,
+                "line" => frame.line = small(reader)?,
+                "col" => frame.column = small(reader)?,
+                _ => reader.skip()?,
+            }
+        }
+        Ok(frame)
+    }
+}
+
+impl ThreadNote {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, JsonError> {
+        let mut note = Self::default();
+        reader.enter_object()?;
+        while let Some(key) = reader.key()? {
+            match &*key {
+                "pid" => note.process.pid = small(reader)?,
+                "process" => note.process.name = reader.any_text()?.into_owned(),
+                "tid" => note.thread.tid = small(reader)?,
+                "name" => note.thread.name = reader.any_text()?.into_owned(),
+                "role" => {
+                    let label = reader.any_text()?;
+                    let known = ThreadRole::ALL.into_iter().find(|it| it.label() == label);
+                    note.thread.role = known.unwrap_or_default();
+                }
+                _ => reader.skip()?,
+            }
+        }
+        Ok(note)
+    }
+}
+
+/// A line, column or number of a thread; 0 when it makes no sense.
+fn small(reader: &mut Reader<'_>) -> Result<u32, JsonError> {
+    let number = reader.any_number()?.map_or(0, |number| number.as_i64());
+    Ok(u32::try_from(number).unwrap_or(0))
+}
+
+/// The names of profiles, for messages.
+fn names<'a, 'p: 'a>(profiles: impl Iterator<Item = &'a ThreadText<'p>>) -> String {
+    const SHOWN: usize = 20;
+    let names: Vec<String> = profiles
+        .take(SHOWN)
+        .map(|profile| format!("{:?}", printable(&profile.name)))
+        .collect();
+    names.join(", ")
+}
+
+fn about(name: &str, recorded: Option<Recorded>, notes: &mut Notes) -> About {
+    match recorded {
+        Some(recorded) => {
+            let said = std::mem::replace(notes, recorded.notes);
+            said.remarks.into_iter().for_each(|it| notes.remark(it));
+            recorded.about
+        }
+        None => About {
+            app: printable(name).into_owned(),
+            engine: "speedscope".to_owned(),
+            ..About::default()
+        },
+    }
+}
