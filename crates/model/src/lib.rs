@@ -21,6 +21,7 @@ mod rows;
 #[cfg(test)]
 mod testing;
 mod text;
+mod threads;
 mod time_order;
 mod transform;
 mod tree;
@@ -41,6 +42,7 @@ pub use raw::{
     RuntimeAddress, UserStack,
 };
 pub use text::printable;
+pub use threads::{BusyThread, busy_main_threads, thread_weights};
 pub use time_order::TimeTree;
 pub use transform::{
     CodeKind, collapse_recursion, focus, fold, hide, ignore, only, only_between, only_threads,
@@ -48,7 +50,8 @@ pub use transform::{
     without_unused,
 };
 pub use tree::{
-    CallTree, ChildLists, FunctionWeights, NodeIndex, Shares, TreeNode, function_weights, shares,
+    CallTree, ChildLists, FunctionWeights, NodeIndex, PackageWeights, Shares, TreeNode,
+    collected_under, function_weights, package_weights, shares, tier_weights,
 };
 
 /// The hash map used throughout: seeded per process, so hostile keys can't be aimed at it.

@@ -1,6 +1,7 @@
 //! Counting, done once: the call tree, self and total weights, shares by kind.
 
 use crate::FastMap;
+use crate::package::Package;
 use crate::profile::{Category, Frame, FunctionIndex, Profile, Sample, StackIndex, Tier};
 use crate::rows::RowIndex;
 
@@ -120,6 +121,25 @@ impl CallTree {
     /// The node at `index`.
     pub fn node(&self, index: NodeIndex) -> &TreeNode {
         &self.nodes[index.0 as usize]
+    }
+
+    /// The nodes that most samples end at, heaviest first.
+    pub fn heaviest_ends(&self, most: usize) -> Vec<NodeIndex> {
+        let mut ends: Vec<NodeIndex> = (0..self.nodes.len() as u32)
+            .map(NodeIndex)
+            .filter(|node| self.node(*node).self_weight > 0)
+            .collect();
+        ends.sort_by_key(|node| (std::cmp::Reverse(self.node(*node).self_weight), *node));
+        ends.truncate(most);
+        ends
+    }
+
+    /// The nodes from the root to `node`.
+    pub fn path_to(&self, node: NodeIndex) -> Vec<NodeIndex> {
+        let mut path: Vec<NodeIndex> =
+            std::iter::successors(Some(node), |node| self.node(*node).parent).collect();
+        path.reverse();
+        path
     }
 
     /// The weight of everything in the tree, stackless samples included.
@@ -349,33 +369,141 @@ pub struct FunctionWeights {
 /// weight first. Recursion counts once.
 pub fn function_weights(profile: &Profile, keep: impl Fn(&Sample) -> bool) -> Vec<FunctionWeights> {
     let (self_weights, _) = stack_weights(profile, keep);
-    let totals = with_descendants(profile, &self_weights);
-    let mut weights: Vec<FunctionWeights> = (0..profile.functions.len())
-        .map(|position| FunctionWeights {
+    let group_of = |function: FunctionIndex| function.at();
+    let weights = group_weights(profile, &self_weights, profile.functions.len(), group_of);
+    let mut weights: Vec<FunctionWeights> = weights
+        .into_iter()
+        .enumerate()
+        .filter(|(_, (_, total_weight))| *total_weight > 0)
+        .map(|(position, (self_weight, total_weight))| FunctionWeights {
             function: FunctionIndex(position as u32),
-            self_weight: 0,
-            total_weight: 0,
+            self_weight,
+            total_weight,
         })
         .collect();
-    let mut is_active = vec![0u32; profile.functions.len()];
-    walk_stacks(profile, &totals, |position, is_entered| {
-        let function = profile.function_of(StackIndex(position as u32)).at();
-        if !is_entered {
-            is_active[function] -= 1;
-            return;
-        }
-        let entry = &mut weights[function];
-        entry.self_weight = entry.self_weight.saturating_add(self_weights[position]);
-        if is_active[function] == 0 {
-            entry.total_weight = entry.total_weight.saturating_add(totals[position]);
-        }
-        is_active[function] += 1;
-    });
-    weights.retain(|entry| entry.total_weight > 0);
     weights.sort_by_key(|entry| {
         std::cmp::Reverse((entry.self_weight, entry.total_weight, entry.function))
     });
     weights
+}
+
+/// How much of the profile a package is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PackageWeights {
+    /// The package.
+    pub package: Package,
+    /// Weight of samples in its own code.
+    pub self_weight: u64,
+    /// Weight of samples with its code anywhere in the stack, counted once each.
+    pub total_weight: u64,
+}
+
+/// Self and total weight of every package, heaviest self weight first.
+pub fn package_weights(profile: &Profile) -> Vec<PackageWeights> {
+    let mut positions: FastMap<Package, usize> = FastMap::default();
+    let position_of: Vec<usize> = (0..profile.functions.len())
+        .map(|position| {
+            let next = positions.len();
+            let package = Package::of(profile, FunctionIndex(position as u32));
+            *positions.entry(package).or_insert(next)
+        })
+        .collect();
+    let (self_weights, _) = stack_weights(profile, |_| true);
+    let group_of = |function: FunctionIndex| position_of[function.at()];
+    let weights = group_weights(profile, &self_weights, positions.len(), group_of);
+    let mut weights: Vec<PackageWeights> = positions
+        .into_iter()
+        .map(|(package, position)| PackageWeights {
+            package,
+            self_weight: weights[position].0,
+            total_weight: weights[position].1,
+        })
+        .filter(|entry| entry.total_weight > 0)
+        .collect();
+    weights.sort_by(|left, right| {
+        let heaviest = (right.self_weight, right.total_weight);
+        heaviest
+            .cmp(&(left.self_weight, left.total_weight))
+            .then_with(|| left.package.cmp(&right.package))
+    });
+    weights
+}
+
+/// Self and total weight of groups of functions; a group counts once in a stack.
+fn group_weights(
+    profile: &Profile,
+    self_weights: &[u64],
+    groups: usize,
+    group_of: impl Fn(FunctionIndex) -> usize,
+) -> Vec<(u64, u64)> {
+    let totals = with_descendants(profile, self_weights);
+    let mut weights = vec![(0u64, 0u64); groups];
+    let mut is_active = vec![0u32; groups];
+    walk_stacks(profile, &totals, |position, is_entered| {
+        let group = group_of(profile.function_of(StackIndex(position as u32)));
+        if !is_entered {
+            is_active[group] -= 1;
+            return;
+        }
+        let (self_weight, total_weight) = &mut weights[group];
+        *self_weight = self_weight.saturating_add(self_weights[position]);
+        if is_active[group] == 0 {
+            *total_weight = total_weight.saturating_add(totals[position]);
+        }
+        is_active[group] += 1;
+    });
+    weights
+}
+
+/// How much JavaScript ran in code of each compiler, in the order of [`Tier::ALL`]. Code whose
+/// compiler is not known is left out.
+pub fn tier_weights(profile: &Profile) -> [u64; Tier::ALL.len()] {
+    let mut weights = [0u64; Tier::ALL.len()];
+    for sample in &profile.samples {
+        let Some(stack) = sample.stack else { continue };
+        let tier = profile.frame(profile.stacks[stack.at()].frame).tier;
+        if tier != Tier::None {
+            let weight = &mut weights[tier as usize];
+            *weight = weight.saturating_add(sample.weight);
+        }
+    }
+    weights
+}
+
+/// The functions with source that garbage was collected under, each with the weight of it,
+/// heaviest first: who was running when memory ran out.
+pub fn collected_under(profile: &Profile) -> Vec<(FunctionIndex, u64)> {
+    // Parents come first, so one pass tells for every stack the nearest function with source.
+    let mut nearest: Vec<Option<FunctionIndex>> = Vec::with_capacity(profile.stacks.len());
+    let mut in_gc: Vec<bool> = Vec::with_capacity(profile.stacks.len());
+    for stack in &profile.stacks {
+        let function = profile.frame(stack.frame).function;
+        let category = profile.function(function).category;
+        let has_source = matches!(
+            category,
+            Category::App | Category::Dependency | Category::NodeCore
+        );
+        let above = stack.parent.and_then(|parent| nearest[parent.at()]);
+        nearest.push(if has_source { Some(function) } else { above });
+        let is_above = stack.parent.is_some_and(|parent| in_gc[parent.at()]);
+        in_gc.push(is_above || category == Category::Gc);
+    }
+    let mut weights = vec![0u64; profile.functions.len()];
+    for sample in &profile.samples {
+        let stack = sample.stack.filter(|stack| in_gc[stack.at()]);
+        if let Some(function) = stack.and_then(|stack| nearest[stack.at()]) {
+            let weight = &mut weights[function.at()];
+            *weight = weight.saturating_add(sample.weight);
+        }
+    }
+    let mut list: Vec<(FunctionIndex, u64)> = weights
+        .into_iter()
+        .enumerate()
+        .filter(|(_, weight)| *weight > 0)
+        .map(|(position, weight)| (FunctionIndex(position as u32), weight))
+        .collect();
+    list.sort_by_key(|(function, weight)| (std::cmp::Reverse(*weight), *function));
+    list
 }
 
 /// What the samples were doing, by weight.
@@ -532,6 +660,52 @@ mod tests {
         );
         let shares = shares(&profile, |_| true);
         assert_eq!((shares.javascript, shares.gc, shares.unknown), (5, 1, 4));
+    }
+
+    #[test]
+    fn packages_count_once_in_a_stack() {
+        let express = "d:f@/node_modules/express/a.js";
+        let other = "d:g@/node_modules/express/b.js";
+        let profile = profile_of(&format!("a;{express};b;{other} 3\na;{other} 2\na 1"));
+        let weights: Vec<(String, u64, u64)> = package_weights(&profile)
+            .into_iter()
+            .map(|entry| (entry.package.name, entry.self_weight, entry.total_weight))
+            .collect();
+        let entry = |name: &str, own, total| (name.to_owned(), own, total);
+        assert_eq!(weights, [entry("express", 5, 5), entry("app", 1, 6)]);
+    }
+
+    #[test]
+    fn garbage_is_collected_under_the_nearest_function_with_source() {
+        let profile =
+            profile_of("a;b;n:alloc;gc:Scavenge;n:memcpy 3\na;gc:Mark 2\ngc:Sweep 9\na 1");
+        let names: Vec<(&str, u64)> = collected_under(&profile)
+            .into_iter()
+            .map(|(function, weight)| (profile.name_of(function), weight))
+            .collect();
+        assert_eq!(names, [("b", 3), ("a", 2)]);
+    }
+
+    #[test]
+    fn the_heaviest_ends_come_first_with_their_paths() {
+        let profile = profile_of("a;b 3\na;c;d 5\na 1");
+        let tree = CallTree::of(&profile, |_| true);
+        let paths: Vec<String> = tree
+            .heaviest_ends(2)
+            .into_iter()
+            .map(|end| {
+                let path = tree.path_to(end);
+                let names = path
+                    .iter()
+                    .map(|node| profile.name_of(tree.node(*node).function));
+                names.collect::<Vec<_>>().join(";")
+            })
+            .collect();
+        assert_eq!(paths, ["a;c;d", "a;b"]);
+        assert_eq!(
+            tier_weights(&profile_of("*a 3\n~a 1\na 7")),
+            [0, 1, 0, 0, 3]
+        );
     }
 
     proptest! {

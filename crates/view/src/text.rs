@@ -3,8 +3,8 @@
 use std::io::Write;
 
 use nodespy_model::{
-    Category, FunctionIndex, FunctionWeights, Profile, Sample, Shares, ThreadIndex, ThreadRole,
-    WeightUnit, function_weights, printable, shares,
+    BusyThread, Category, FunctionIndex, FunctionWeights, Profile, Shares, ThreadIndex,
+    busy_main_threads, function_weights, printable, shares, thread_weights,
 };
 
 use crate::columns::{keep_end, keep_last_parts, keep_start, short_name, width_of};
@@ -157,40 +157,18 @@ impl Summary<'_> {
 
     /// How much of the time the main threads ran, when samples can tell.
     fn main_threads_busy(&self) -> Option<String> {
-        let profile = self.profile;
-        if profile.notes.filters().next().is_some() {
-            // Samples may be missing in which the thread was busy.
-            return None;
-        }
-        let weight_per_nanosecond = match profile.unit {
-            WeightUnit::Samples if profile.about.rate_hz > 0 => {
-                f64::from(profile.about.rate_hz) / 1e9
-            }
-            WeightUnit::Nanoseconds => 1.0,
-            _ => return None,
-        };
-        let mut busy = Vec::new();
-        for (position, thread) in profile.threads.iter().enumerate() {
-            let process = &profile.processes[thread.process.at()];
-            let is_main = thread.role == ThreadRole::Main
-                || (thread.role == ThreadRole::Other && thread.tid == process.pid);
-            let ended = process.ended.unwrap_or(profile.about.duration);
-            let lived = ended.saturating_sub(process.started);
-            if !is_main || lived == 0 {
-                continue;
-            }
-            let of_thread = |sample: &Sample| sample.thread.at() == position;
-            let parts = shares(profile, of_thread);
-            let ran = parts.total() - parts.idle;
-            let share = ran as f64 / weight_per_nanosecond / lived as f64;
-            busy.push((share.min(1.0) * 100.0, process.pid));
-        }
-        busy.sort_by(|left, right| right.0.total_cmp(&left.0));
-        match busy.as_slice() {
+        let percent = |thread: &BusyThread| thread.share * 100.0;
+        match busy_main_threads(self.profile).as_slice() {
             [] => None,
-            [(share, _)] => Some(format!("main thread busy {share:.0} % of the time")),
-            [(most, pid), .., (least, _)] => Some(format!(
-                "main threads busy {least:.0} to {most:.0} % of the time (most: pid {pid})"
+            [only] => Some(format!(
+                "main thread busy {:.0} % of the time",
+                percent(only)
+            )),
+            [most, .., least] => Some(format!(
+                "main threads busy {:.0} to {:.0} % of the time (most: pid {})",
+                percent(least),
+                percent(most),
+                most.pid
             )),
         }
     }
@@ -293,21 +271,10 @@ impl Summary<'_> {
 
     fn threads(&mut self) {
         let profile = self.profile;
-        let mut weights = vec![0u64; profile.threads.len()];
-        for sample in &profile.samples {
-            let slot = &mut weights[sample.thread.at()];
-            *slot = slot.saturating_add(sample.weight);
-        }
-        let mut threads: Vec<(u64, ThreadIndex)> = weights
-            .into_iter()
-            .enumerate()
-            .filter(|(_, weight)| *weight > 0)
-            .map(|(position, weight)| (weight, ThreadIndex(position as u32)))
-            .collect();
+        let threads = thread_weights(profile);
         if threads.len() < 2 {
             return;
         }
-        threads.sort_by_key(|(weight, thread)| (std::cmp::Reverse(*weight), *thread));
         self.lines.push(String::new());
         self.lines
             .push(self.paint.dim(&format!("{:>6}  thread", "share")));
@@ -317,9 +284,9 @@ impl Summary<'_> {
             name => keep_end(name, 30),
         };
         let shown = &threads[..threads.len().min(MOST_THREADS)];
-        let longest = shown.iter().map(|(_, index)| width_of(&name_of(*index)));
+        let longest = shown.iter().map(|(index, _)| width_of(&name_of(*index)));
         let name_width = longest.max().unwrap_or(0);
-        for (weight, index) in shown {
+        for (index, weight) in shown {
             let thread = &profile.threads[index.at()];
             let name = name_of(*index);
             let mut line = format!(
@@ -338,7 +305,7 @@ impl Summary<'_> {
         if let Some(rest) = threads.get(MOST_THREADS..).filter(|rest| !rest.is_empty()) {
             let weight: u64 = rest
                 .iter()
-                .fold(0, |sum, (weight, _)| sum.saturating_add(*weight));
+                .fold(0, |sum, (_, weight)| sum.saturating_add(*weight));
             self.lines.push(format!(
                 "{:>5.1}%  {}",
                 percent_of(weight, self.total),

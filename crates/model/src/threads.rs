@@ -1,0 +1,83 @@
+//! Counting by thread: who ran, and how much of the time.
+
+use crate::about::ThreadRole;
+use crate::profile::{Profile, ThreadIndex, WeightUnit};
+use crate::tree::shares;
+
+/// The weight of every thread that has any, heaviest first.
+pub fn thread_weights(profile: &Profile) -> Vec<(ThreadIndex, u64)> {
+    let mut weights = vec![0u64; profile.threads.len()];
+    for sample in &profile.samples {
+        let weight = &mut weights[sample.thread.at()];
+        *weight = weight.saturating_add(sample.weight);
+    }
+    let mut threads: Vec<(ThreadIndex, u64)> = weights
+        .into_iter()
+        .enumerate()
+        .filter(|(_, weight)| *weight > 0)
+        .map(|(position, weight)| (ThreadIndex(position as u32), weight))
+        .collect();
+    threads.sort_by_key(|(thread, weight)| (std::cmp::Reverse(*weight), *thread));
+    threads
+}
+
+/// How much of its process's life a main thread ran.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BusyThread {
+    /// Its process.
+    pub pid: u32,
+    /// From 0 to 1.
+    pub share: f64,
+}
+
+/// How busy the main threads were, the busiest first. Nothing when samples cannot tell: their rate
+/// is not known, or filters left only some of them.
+pub fn busy_main_threads(profile: &Profile) -> Vec<BusyThread> {
+    let weight_per_nanosecond = match profile.unit {
+        WeightUnit::Samples if profile.about.rate_hz > 0 => f64::from(profile.about.rate_hz) / 1e9,
+        WeightUnit::Nanoseconds => 1.0,
+        _ => return Vec::new(),
+    };
+    if profile.notes.filters().next().is_some() {
+        return Vec::new();
+    }
+    let mut busy = Vec::new();
+    for (position, thread) in profile.threads.iter().enumerate() {
+        let process = &profile.processes[thread.process.at()];
+        let is_main = thread.role == ThreadRole::Main
+            || (thread.role == ThreadRole::Other && thread.tid == process.pid);
+        let ended = process.ended.unwrap_or(profile.about.duration);
+        let lived = ended.saturating_sub(process.started);
+        if !is_main || lived == 0 {
+            continue;
+        }
+        let parts = shares(profile, |sample| sample.thread.at() == position);
+        let ran = parts.total() - parts.idle;
+        let share = ran as f64 / weight_per_nanosecond / lived as f64;
+        busy.push(BusyThread {
+            pid: process.pid,
+            share: share.min(1.0),
+        });
+    }
+    busy.sort_by(|left, right| right.share.total_cmp(&left.share));
+    busy
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::profile_of;
+
+    #[test]
+    fn a_main_thread_is_busy_as_long_as_its_samples_say() {
+        let mut profile = profile_of("a 3\nidle:(idle) 5\na;b 2");
+        assert!(busy_main_threads(&profile).is_empty());
+        profile.about.rate_hz = 10;
+        profile.about.duration = 1_000_000_000;
+        let share = 0.5;
+        assert_eq!(busy_main_threads(&profile), [BusyThread { pid: 0, share }]);
+        profile.notes.add_filter("--focus a");
+        assert!(busy_main_threads(&profile).is_empty());
+        assert_eq!(thread_weights(&profile), [(ThreadIndex(0), 10)]);
+    }
+}
