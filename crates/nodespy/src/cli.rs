@@ -46,7 +46,7 @@ pub(crate) enum Command {
     View(ViewArgs),
     /// Turn a recording into another format
     Convert(ConvertArgs),
-    /// Print what a recording says, as text
+    /// Print what a recording says, as text, Markdown or JSON
     Report(ReportArgs),
     /// Fold the stacks of `perf script` text, in place of stackcollapse-perf.pl
     Collapse(CollapseArgs),
@@ -251,6 +251,7 @@ pub(crate) struct ConvertArgs {
 #[command(after_help = "\
 Examples:
   nodespy report out.nspy
+  nodespy report out.nspy --format md --only js > report.md
   nodespy convert in.html - --to nspy | nodespy report -")]
 pub(crate) struct ReportArgs {
     /// The recording: any format nodespy reads; `-` for standard input
@@ -341,6 +342,10 @@ pub(crate) struct CollapseArgs {
 pub(crate) enum ReportFormat {
     /// The summary that a recording ends with
     Text,
+    /// Markdown, for issues and chats
+    Md,
+    /// JSON for scripts and language models, described in docs/report-format.md
+    Json,
 }
 
 /// How a file is read, the same for every command that reads one.

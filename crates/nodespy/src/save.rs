@@ -173,6 +173,12 @@ fn write_as(profile: &Profile, format: &str, output: &mut dyn Write) -> anyhow::
     Ok(nodespy_view::draw(profile, format, &options, output)?)
 }
 
+/// Prints a profile as one of the views.
+pub(crate) fn print_view(profile: Profile, name: &str, show: &ShowArgs) -> anyhow::Result<()> {
+    let destination = Destination::check(Path::new("-"), Some(name), show)?;
+    destination.write_shown(&*destination.shown(Cow::Owned(profile))?)
+}
+
 /// The page of a profile, for a browser.
 pub(crate) fn page(profile: Profile, show: &ShowArgs) -> anyhow::Result<Vec<u8>> {
     let shown = filtered(Cow::Owned(profile), show, Holding::Everything)?;

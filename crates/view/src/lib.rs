@@ -1,4 +1,4 @@
-//! Draws a profile: a flame graph, an HTML page, a summary for the terminal.
+//! Draws a profile: a flame graph, an HTML page, a summary for the terminal, reports.
 //!
 //! A view takes a [`Profile`] and writes text. It counts nothing for itself: the model does, and
 //! [`layout`] turns the counts into boxes. Nothing here reads files or the clock.
@@ -11,6 +11,7 @@ pub mod dump;
 pub mod labels;
 pub mod layout;
 mod page;
+mod report;
 mod sha256;
 pub mod svg;
 mod text;
@@ -66,7 +67,13 @@ pub trait View: Sync {
 }
 
 /// Every view, once.
-pub static VIEWS: &[&dyn View] = &[&page::Page, &svg::Svg, &text::Text];
+pub static VIEWS: &[&dyn View] = &[
+    &page::Page,
+    &svg::Svg,
+    &text::Text,
+    &report::Markdown,
+    &report::Json,
+];
 
 /// Why a profile could not be drawn.
 #[derive(Debug, thiserror::Error)]

@@ -3,12 +3,12 @@
 use std::io::Write;
 
 use nodespy_model::{
-    BusyThread, Category, FunctionIndex, FunctionWeights, Profile, Shares, ThreadIndex,
-    busy_main_threads, function_weights, printable, shares, thread_weights,
+    BusyThread, Category, FunctionWeights, Profile, Shares, ThreadIndex, busy_main_threads,
+    function_weights, printable, shares, thread_weights,
 };
 
 use crate::columns::{keep_end, keep_last_parts, keep_start, short_name, width_of};
-use crate::wording::{self, percent, percent_of};
+use crate::wording::{self, percent, percent_of, place};
 use crate::{DrawError, DrawOptions, View};
 
 const MOST_BY_SELF: usize = 10;
@@ -219,7 +219,7 @@ impl Summary<'_> {
         for entry in entries {
             let name = short_name(self.profile.name_of(entry.function));
             longest_name = longest_name.max(width_of(&name));
-            longest_place = longest_place.max(width_of(&self.place(entry.function)));
+            longest_place = longest_place.max(width_of(&place(self.profile, entry.function)));
         }
         longest_name.min(room - longest_place.min(room / 2))
     }
@@ -236,7 +236,7 @@ impl Summary<'_> {
         for entry in entries {
             let name = short_name(self.profile.name_of(entry.function));
             let name = keep_last_parts(&name, "::", name_width);
-            let place = self.place(entry.function);
+            let place = place(self.profile, entry.function);
             let place = keep_last_parts(&place, "/", self.table_room() - name_width);
             let filling = " ".repeat(name_width - width_of(&name));
             let category = self.profile.function(entry.function).category;
@@ -247,25 +247,6 @@ impl Summary<'_> {
                 self.paint.category(category, &name),
                 self.paint.dim(&place),
             ));
-        }
-    }
-
-    /// Where a function is: file and line of JavaScript, the module of native code.
-    fn place(&self, function: FunctionIndex) -> String {
-        let entry = self.profile.function(function);
-        let file = self.profile.file_of(function);
-        let label = entry.category.label();
-        match entry.category {
-            Category::App | Category::Dependency | Category::NodeCore => match (file, entry.line) {
-                ("", _) => label.to_owned(),
-                (file, 0) => file.to_owned(),
-                (file, line) => format!("{file}:{line}"),
-            },
-            Category::Native | Category::Unknown if !file.is_empty() => {
-                let (_, module) = file.rsplit_once('/').unwrap_or(("", file));
-                module.to_owned()
-            }
-            _ => label.to_owned(),
         }
     }
 

@@ -1,6 +1,8 @@
 //! The words and numbers that every view shows the same way.
 
-use nodespy_model::{NameSource, Nanoseconds, Profile, WeightUnit, printable};
+use nodespy_model::{
+    Category, FunctionIndex, NameSource, Nanoseconds, Profile, WeightUnit, printable,
+};
 
 /// A whole number with thousands set apart.
 pub(crate) fn count(value: u64) -> String {
@@ -62,6 +64,25 @@ pub(crate) fn percent(value: f64) -> String {
         value if value > 99.9 && value < 100.0 => ">99.9 %".to_owned(),
         100.0 => "100 %".to_owned(),
         value => format!("{value:.1} %"),
+    }
+}
+
+/// Where a function is: file and line of JavaScript, the module of native code.
+pub(crate) fn place(profile: &Profile, function: FunctionIndex) -> String {
+    let entry = profile.function(function);
+    let file = profile.file_of(function);
+    let label = entry.category.label();
+    match entry.category {
+        Category::App | Category::Dependency | Category::NodeCore => match (file, entry.line) {
+            ("", _) => label.to_owned(),
+            (file, 0) => file.to_owned(),
+            (file, line) => format!("{file}:{line}"),
+        },
+        Category::Native | Category::Unknown if !file.is_empty() => {
+            let (_, module) = file.rsplit_once('/').unwrap_or(("", file));
+            module.to_owned()
+        }
+        _ => label.to_owned(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `nodespy report`: what a recording says, as text.
+//! `nodespy report`: what a recording says, as text, Markdown or JSON.
 
 use std::process::ExitCode;
 
@@ -11,6 +11,8 @@ pub(crate) fn run(arguments: &ReportArgs) -> anyhow::Result<ExitCode> {
     let show = arguments.show.of_processes(&arguments.pid);
     match arguments.format.unwrap_or(ReportFormat::Text) {
         ReportFormat::Text => save::print_summary(&profile, &show, Stream::Standard)?,
+        ReportFormat::Md => save::print_view(profile, "md", &show)?,
+        ReportFormat::Json => save::print_view(profile, "json", &show)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -12,5 +12,6 @@ mod command;
 mod corpus;
 mod filters;
 mod live;
+mod reports;
 mod run;
 mod scratch;

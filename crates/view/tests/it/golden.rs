@@ -61,3 +61,9 @@ fn golden_summary_fits_a_terminal() {
     assert!(text.lines().all(|line| line.chars().count() <= 80));
     check("view/shop.summary.txt", &text);
 }
+
+#[test]
+fn golden_reports() {
+    check("view/shop.report.md", &drawn(&shop(), "md"));
+    check("view/shop.report.json", &drawn(&shop(), "json"));
+}

@@ -131,7 +131,11 @@ fn views_are_found_by_name_and_extension() {
     assert_eq!(view_for_path("a/b.SVG".as_ref()).unwrap().name(), "svg");
     assert!(view_for_path("a/b.nspy".as_ref()).is_none());
     let error = draw(&shop(), "gif", &DrawOptions::default(), &mut Vec::new()).unwrap_err();
-    assert!(error.to_string().ends_with("nodespy draws html, svg, text"));
+    assert!(
+        error
+            .to_string()
+            .ends_with("nodespy draws html, svg, text, md, json")
+    );
     let error = draw(&shop(), "html", &DrawOptions::default(), &mut Vec::new()).unwrap_err();
     assert!(matches!(error, DrawError::NoPayload));
 }

@@ -1,0 +1,198 @@
+//! The report as JSON: stable and versioned, see `docs/report-format.md`.
+
+use std::io::Write;
+
+use nodespy_model::{FunctionIndex, FunctionWeights, Package, Profile, Tier, tier_weights};
+
+use super::json_text::JsonText;
+use super::{HotStack, Report};
+use crate::wording::{self, percent_of};
+use crate::{DrawError, DrawOptions, View};
+
+/// Goes up when a field changes its meaning or goes; new fields may come without.
+const VERSION: u64 = 1;
+
+/// The JSON report.
+pub(crate) struct Json;
+
+impl View for Json {
+    fn name(&self) -> &'static str {
+        "json"
+    }
+
+    fn extension(&self) -> &'static str {
+        "json"
+    }
+
+    fn draw(
+        &self,
+        profile: &Profile,
+        options: &DrawOptions<'_>,
+        output: &mut dyn Write,
+    ) -> Result<(), DrawError> {
+        let report = Report::of(profile);
+        let mut json = JsonText::default();
+        json.object("", |whole| {
+            whole.number("nodespy_report", VERSION);
+            about(whole, profile, options);
+            whole.string("unit", profile.unit.label());
+            whole.number("total", report.total);
+            whole.strings("findings", report.findings.iter().map(String::as_str));
+            confidence(whole, profile);
+            counts(whole, &report);
+            processes(whole, profile);
+            threads(whole, &report);
+            functions(whole, "functions_by_self", &report, &report.by_self);
+            functions(whole, "functions_by_total", &report, &report.by_total);
+            packages(whole, &report);
+            whole.objects("hottest_stacks", &report.stacks, |object, stack| {
+                hot_stack(object, &report, stack);
+            });
+        });
+        output.write_all(json.finish().as_bytes())?;
+        Ok(())
+    }
+}
+
+fn about(whole: &mut JsonText, profile: &Profile, options: &DrawOptions<'_>) {
+    let about = &profile.about;
+    whole.object("about", |object| {
+        let title = options
+            .title
+            .map_or_else(|| wording::title(profile), str::to_owned);
+        object.string("title", &title);
+        object.string_if_any("app", &about.app);
+        object.string_if_any("host", &about.host);
+        object.string_if_any("engine", &about.engine);
+        object.string_if_any("event", &about.event);
+        if about.rate_hz > 0 {
+            object.number("rate_hz", u64::from(about.rate_hz));
+        }
+        if about.started_unix > 0 {
+            object.decimal("started_unix_seconds", about.started_unix as f64 / 1e9, 3);
+        }
+        if about.duration > 0 {
+            object.decimal("duration_seconds", about.duration as f64 / 1e9, 3);
+        }
+        object.number("samples", profile.samples.len() as u64);
+        object.string_if_any("nodespy_version", &about.nodespy_version);
+        object.strings("filters", profile.notes.filters());
+    });
+}
+
+fn confidence(whole: &mut JsonText, profile: &Profile) {
+    let notes = &profile.notes;
+    let sure = notes.confidence();
+    whole.object("confidence", |object| {
+        if notes.jit_frames > 0 {
+            object.decimal("jit_frames_named_percent", sure.jit_named * 100.0, 2);
+        }
+        if notes.unwound_stacks > 0 {
+            object.decimal("stacks_complete_percent", sure.complete * 100.0, 2);
+        }
+        object.number("lost_samples", notes.lost_samples);
+        object.number("cut_stacks", notes.cut_stacks);
+        object.number("throttled", notes.throttled);
+        let clauses = wording::confidence(profile);
+        object.strings("sentences", clauses.iter().map(String::as_str));
+        object.strings("notes", notes.other_remarks());
+    });
+}
+
+fn counts(whole: &mut JsonText, report: &Report<'_>) {
+    whole.object("shares_percent", |object| {
+        for (kind, weight) in report.kinds() {
+            object.decimal(kind, percent_of(weight, report.shares.total()), 2);
+        }
+    });
+    let tiers = tier_weights(report.profile);
+    whole.object("javascript_tiers_percent", |object| {
+        let known = tiers
+            .iter()
+            .fold(0u64, |sum, weight| sum.saturating_add(*weight));
+        for tier in Tier::ALL.into_iter().filter(|tier| *tier != Tier::None) {
+            let share = percent_of(tiers[tier as usize], known);
+            if known > 0 {
+                object.decimal(tier.label(), share, 2);
+            }
+        }
+    });
+}
+
+fn processes(whole: &mut JsonText, profile: &Profile) {
+    whole.objects("processes", &profile.processes, |object, process| {
+        object.number("pid", u64::from(process.pid));
+        object.string_if_any("name", &process.name);
+        object.string_if_any("command", &process.command);
+        let version = process.node_version.as_deref().unwrap_or_default();
+        object.string_if_any("node_version", version);
+    });
+}
+
+fn threads(whole: &mut JsonText, report: &Report<'_>) {
+    whole.objects("threads", &report.threads, |object, (index, weight)| {
+        let thread = &report.profile.threads[index.at()];
+        object.string("name", &thread.name);
+        object.string("role", thread.role.label());
+        object.number("tid", u64::from(thread.tid));
+        let process = &report.profile.processes[thread.process.at()];
+        object.number("pid", u64::from(process.pid));
+        object.number("weight", *weight);
+        object.decimal("percent", percent_of(*weight, report.total), 2);
+    });
+}
+
+fn functions(whole: &mut JsonText, key: &str, report: &Report<'_>, entries: &[FunctionWeights]) {
+    whole.objects(key, entries, |object, entry| {
+        function(object, report.profile, entry.function);
+        let package = Package::of(report.profile, entry.function);
+        object.string("package", &package.name);
+        weights(object, report, entry.self_weight, entry.total_weight);
+    });
+}
+
+fn function(object: &mut JsonText, profile: &Profile, index: FunctionIndex) {
+    let function = profile.function(index);
+    object.string("name", profile.name_of(index));
+    object.string_if_any("file", profile.file_of(index));
+    if function.line > 0 {
+        object.number("line", u64::from(function.line));
+    }
+    if function.column > 0 {
+        object.number("column", u64::from(function.column));
+    }
+    object.string("category", function.category.label());
+}
+
+fn weights(object: &mut JsonText, report: &Report<'_>, own: u64, total: u64) {
+    object.number("self", own);
+    object.decimal("self_percent", percent_of(own, report.total), 2);
+    object.number("total", total);
+    object.decimal("total_percent", percent_of(total, report.total), 2);
+}
+
+fn packages(whole: &mut JsonText, report: &Report<'_>) {
+    whole.objects("packages", &report.packages, |object, entry| {
+        object.string("name", &entry.package.name);
+        object.string("kind", entry.package.kind.label());
+        weights(object, report, entry.self_weight, entry.total_weight);
+    });
+}
+
+fn hot_stack(object: &mut JsonText, report: &Report<'_>, stack: &HotStack) {
+    let profile = report.profile;
+    object.number("weight", stack.weight);
+    object.decimal("percent", percent_of(stack.weight, report.total), 2);
+    if stack.left_out > 0 {
+        object.number("frames_left_out_at_the_root", stack.left_out as u64);
+    }
+    let frame = |function: &FunctionIndex| {
+        let name = profile.name_of(*function);
+        match profile.location_of(*function) {
+            place if place.is_empty() => name.to_owned(),
+            place => format!("{name} {place}"),
+        }
+    };
+    let frames: Vec<String> = stack.functions.iter().map(frame).collect();
+    object.strings("frames", frames.iter().map(String::as_str));
+}

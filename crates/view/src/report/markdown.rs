@@ -1,0 +1,265 @@
+//! The report as Markdown, for issues, chats and pull requests.
+//!
+//! Names come from outside: in tables and lists they stand in code spans that no backtick of theirs
+//! can end, in sentences every character that means something is escaped.
+
+use std::io::Write;
+
+use nodespy_model::{FunctionWeights, Profile, printable};
+
+use super::{HotStack, Report};
+use crate::columns::{short_name, width_of};
+use crate::wording::{self, percent_of, place};
+use crate::{DrawError, DrawOptions, View};
+
+/// Stacks are long: the first few are enough for reading.
+const SHOWN_STACKS: usize = 5;
+
+/// The Markdown report.
+pub(crate) struct Markdown;
+
+impl View for Markdown {
+    fn name(&self) -> &'static str {
+        "md"
+    }
+
+    fn extension(&self) -> &'static str {
+        "md"
+    }
+
+    fn draw(
+        &self,
+        profile: &Profile,
+        options: &DrawOptions<'_>,
+        output: &mut dyn Write,
+    ) -> Result<(), DrawError> {
+        let report = Report::of(profile);
+        let title = options.title.map_or_else(
+            || wording::title(profile),
+            |title| printable(title).into_owned(),
+        );
+        let mut text = format!("# CPU profile of {}\n\n", escaped(&title));
+        let parts = [wording::who(profile), wording::how(profile)];
+        let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        text.push_str(&format!("{}\n", escaped(&parts.join(", "))));
+        section(&mut text, "What stands out", &list(&report.findings));
+        section(&mut text, "Where the time went", &kinds(&report));
+        section(
+            &mut text,
+            "Heaviest functions by themselves",
+            &functions(&report, &report.by_self),
+        );
+        section(
+            &mut text,
+            "Heaviest functions with what they call",
+            &functions(&report, &report.by_total),
+        );
+        section(&mut text, "Packages", &packages(&report));
+        section(&mut text, "Threads", &threads(&report));
+        section(&mut text, "Hottest stacks", &stacks(&report));
+        section(&mut text, "How sure this is", &list(&quality(profile)));
+        output.write_all(text.as_bytes())?;
+        Ok(())
+    }
+}
+
+/// Adds a section unless there is nothing in it.
+fn section(text: &mut String, heading: &str, body: &str) {
+    if !body.is_empty() {
+        text.push_str(&format!("\n## {heading}\n\n{body}"));
+    }
+}
+
+fn list(sentences: &[String]) -> String {
+    let line = |sentence: &String| format!("- {}\n", escaped(sentence));
+    sentences.iter().map(line).collect()
+}
+
+fn kinds(report: &Report<'_>) -> String {
+    let rows: Vec<Vec<String>> = report
+        .kinds()
+        .into_iter()
+        .filter(|(_, weight)| *weight > 0)
+        .map(|(kind, weight)| vec![share(weight, report.shares.total()), kind.to_owned()])
+        .collect();
+    table(&["share", "kind"], 1, &rows)
+}
+
+fn functions(report: &Report<'_>, entries: &[FunctionWeights]) -> String {
+    let profile = report.profile;
+    let row = |entry: &FunctionWeights| {
+        vec![
+            share(entry.self_weight, report.total),
+            share(entry.total_weight, report.total),
+            code(&short_name(profile.name_of(entry.function))),
+            code(&place(profile, entry.function)),
+            profile.function(entry.function).category.label().to_owned(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = entries.iter().map(row).collect();
+    table(&["self", "total", "function", "where", "kind"], 2, &rows)
+}
+
+fn packages(report: &Report<'_>) -> String {
+    let rows: Vec<Vec<String>> = report
+        .packages
+        .iter()
+        .map(|entry| {
+            vec![
+                share(entry.self_weight, report.total),
+                share(entry.total_weight, report.total),
+                code(&entry.package.name),
+                entry.package.kind.label().to_owned(),
+            ]
+        })
+        .collect();
+    table(&["self", "total", "package", "kind"], 2, &rows)
+}
+
+fn threads(report: &Report<'_>) -> String {
+    if report.threads.len() < 2 {
+        return String::new();
+    }
+    let rows: Vec<Vec<String>> = report
+        .threads
+        .iter()
+        .map(|(index, weight)| {
+            let thread = &report.profile.threads[index.at()];
+            let process = &report.profile.processes[thread.process.at()];
+            vec![
+                share(*weight, report.total),
+                thread.tid.to_string(),
+                process.pid.to_string(),
+                code(&thread.name),
+                thread.role.label().to_owned(),
+            ]
+        })
+        .collect();
+    table(&["share", "tid", "pid", "thread", "role"], 3, &rows)
+}
+
+/// Each stack as a block, the root first, with its share above.
+fn stacks(report: &Report<'_>) -> String {
+    let block = |stack: &HotStack| {
+        let mut lines = Vec::new();
+        if stack.left_out > 0 {
+            lines.push(format!("({} more frames)", stack.left_out));
+        }
+        for function in &stack.functions {
+            let name = short_name(report.profile.name_of(*function));
+            lines.push(format!("{name}  {}", place(report.profile, *function)));
+        }
+        let body = lines.join("\n");
+        let fence = "`".repeat(longest_run(&body).max(2) + 1);
+        let share = share(stack.weight, report.total);
+        format!("{share} of the weight:\n\n{fence}text\n{body}\n{fence}\n")
+    };
+    let blocks: Vec<String> = report.stacks.iter().take(SHOWN_STACKS).map(block).collect();
+    blocks.join("\n")
+}
+
+fn quality(profile: &Profile) -> Vec<String> {
+    let mut sentences = wording::confidence(profile);
+    sentences.extend(profile.notes.other_remarks().map(str::to_owned));
+    sentences
+}
+
+fn share(part: u64, whole: u64) -> String {
+    format!("{:.1} %", percent_of(part, whole))
+}
+
+/// A table whose columns line up in plain text too; the first `numbers` columns are set right.
+fn table(headings: &[&str], numbers: usize, rows: &[Vec<String>]) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let cells = |column: usize| rows.iter().map(move |row| width_of(&row[column]));
+    let widths: Vec<usize> = headings
+        .iter()
+        .enumerate()
+        .map(|(column, heading)| cells(column).max().unwrap_or(0).max(heading.len()).max(3))
+        .collect();
+    let line = |cells: &[&str]| {
+        let mut line = String::from("|");
+        for (column, (cell, width)) in cells.iter().zip(&widths).enumerate() {
+            let filling = " ".repeat(width - width_of(cell));
+            line.push_str(&match column < numbers {
+                true => format!(" {filling}{cell} |"),
+                false => format!(" {cell}{filling} |"),
+            });
+        }
+        line.push('\n');
+        line
+    };
+    let mut text = line(headings);
+    let rule = |(column, width): (usize, &usize)| match column < numbers {
+        true => format!("{}:", "-".repeat(width - 1)),
+        false => "-".repeat(*width),
+    };
+    let rules: Vec<String> = widths.iter().enumerate().map(rule).collect();
+    text.push_str(&line(&rules.iter().map(String::as_str).collect::<Vec<_>>()));
+    for row in rows {
+        text.push_str(&line(&row.iter().map(String::as_str).collect::<Vec<_>>()));
+    }
+    text
+}
+
+/// A name as a code span in a table.
+fn code(name: &str) -> String {
+    if name.trim().is_empty() {
+        return String::new();
+    }
+    // Tables are cut at bars before code spans are seen.
+    let name = printable(name).replace('|', "\\|");
+    match longest_run(&name) {
+        0 => format!("`{name}`"),
+        run => {
+            let fence = "`".repeat(run + 1);
+            format!("{fence} {name} {fence}")
+        }
+    }
+}
+
+/// How many backticks follow one another at most.
+fn longest_run(text: &str) -> usize {
+    let runs = text.split(|character| character != '`');
+    runs.map(str::len).max().unwrap_or(0)
+}
+
+/// Text in which nothing is markup, a link or a mention.
+fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for character in printable(text).chars() {
+        if "\\`*_[]<>#|~&@$!".contains(character) {
+            safe.push('\\');
+        }
+        safe.push(character);
+    }
+    safe.replace("://", "\\://").replace("www.", "www\\.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stay_names() {
+        assert_eq!(code("a|b"), "`a\\|b`");
+        assert_eq!(code("a`b``c"), "``` a`b``c ```");
+        assert_eq!(code(" "), "");
+        assert_eq!(escaped("<b> *x* @me"), "\\<b\\> \\*x\\* \\@me");
+        assert_eq!(escaped("see https://x.y"), "see https\\://x.y");
+    }
+
+    #[test]
+    fn tables_line_up() {
+        let rows = [
+            vec!["1.0 %".to_owned(), "`a`".to_owned()],
+            vec!["100.0 %".to_owned(), "`long`".to_owned()],
+        ];
+        assert_eq!(
+            table(&["share", "name"], 1, &rows),
+            "|   share | name   |\n| ------: | ------ |\n|   1.0 % | `a`    |\n| 100.0 % | `long` |\n"
+        );
+    }
+}

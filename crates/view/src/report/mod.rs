@@ -1,0 +1,116 @@
+//! What a profile says, for people as Markdown and for scripts and language models as JSON.
+//!
+//! Both are made from one [`Report`], so they say the same. The JSON is described, version by
+//! version, in `docs/report-format.md`.
+
+mod findings;
+mod json;
+mod json_text;
+mod markdown;
+
+use nodespy_model::{
+    CallTree, Category, FunctionIndex, FunctionWeights, NodeIndex, PackageWeights, Profile, Shares,
+    ThreadIndex, function_weights, package_weights, shares, thread_weights,
+};
+
+pub(crate) use json::Json;
+pub(crate) use markdown::Markdown;
+
+/// How many rows a list of functions has at most.
+const MOST_FUNCTIONS: usize = 25;
+const MOST_PACKAGES: usize = 20;
+const MOST_THREADS: usize = 20;
+const MOST_STACKS: usize = 10;
+/// How many frames of a stack are told, the innermost ones.
+const MOST_FRAMES: usize = 60;
+
+/// The counts behind both kinds of report.
+struct Report<'a> {
+    profile: &'a Profile,
+    total: u64,
+    shares: Shares,
+    by_self: Vec<FunctionWeights>,
+    by_total: Vec<FunctionWeights>,
+    packages: Vec<PackageWeights>,
+    threads: Vec<(ThreadIndex, u64)>,
+    stacks: Vec<HotStack>,
+    findings: Vec<String>,
+}
+
+/// A call path that many samples end at.
+struct HotStack {
+    weight: u64,
+    /// Frames at the root that are not told.
+    left_out: usize,
+    /// The functions from the root to the leaf.
+    functions: Vec<FunctionIndex>,
+}
+
+impl<'a> Report<'a> {
+    fn of(profile: &'a Profile) -> Self {
+        let weights = function_weights(profile, |_| true);
+        let mut by_total = weights.clone();
+        by_total.sort_by_key(|entry| {
+            std::cmp::Reverse((entry.total_weight, entry.self_weight, entry.function))
+        });
+        let mut by_self = weights;
+        by_self.retain(|entry| entry.self_weight > 0);
+        let mut report = Self {
+            profile,
+            total: profile.total_weight(),
+            shares: shares(profile, |_| true),
+            by_self,
+            by_total,
+            packages: package_weights(profile),
+            threads: thread_weights(profile),
+            stacks: hot_stacks(profile),
+            findings: Vec::new(),
+        };
+        report.findings = findings::of(&report);
+        report.by_self.truncate(MOST_FUNCTIONS);
+        // Who called is asked of code that somebody wrote; the rest is in the other list.
+        let is_written = |entry: &FunctionWeights| {
+            let category = profile.function(entry.function).category;
+            matches!(
+                category,
+                Category::App | Category::Dependency | Category::NodeCore | Category::Wasm
+            )
+        };
+        if report.by_total.iter().any(is_written) {
+            report.by_total.retain(is_written);
+        }
+        report.by_total.truncate(MOST_FUNCTIONS);
+        report.packages.truncate(MOST_PACKAGES);
+        report.threads.truncate(MOST_THREADS);
+        report
+    }
+
+    /// The kinds of work with their weights, in the order they are shown.
+    fn kinds(&self) -> [(&'static str, u64); 6] {
+        let shares = &self.shares;
+        [
+            ("javascript", shares.javascript),
+            ("native", shares.native),
+            ("kernel", shares.kernel),
+            ("gc", shares.gc),
+            ("idle", shares.idle),
+            ("unknown", shares.unknown),
+        ]
+    }
+}
+
+fn hot_stacks(profile: &Profile) -> Vec<HotStack> {
+    let tree = CallTree::of(profile, |_| true);
+    let stack_of = |end: NodeIndex| {
+        let path = tree.path_to(end);
+        let left_out = path.len().saturating_sub(MOST_FRAMES);
+        let told = path[left_out..].iter();
+        HotStack {
+            weight: tree.node(end).self_weight,
+            left_out,
+            functions: told.map(|node| tree.node(*node).function).collect(),
+        }
+    };
+    let ends = tree.heaviest_ends(MOST_STACKS);
+    ends.into_iter().map(stack_of).collect()
+}
