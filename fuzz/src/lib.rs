@@ -1,6 +1,7 @@
 //! What every fuzz target does: feed bytes to one importer, within limits that show a leak early.
 
 use nodespy_formats::{ImportOptions, Limits, import};
+use nodespy_model::Contents;
 
 /// Feeds `bytes` to the importer called `from`; only a panic or a hang is a finding.
 pub fn feed(from: &str, bytes: &[u8]) {
@@ -12,5 +13,10 @@ pub fn feed(from: &str, bytes: &[u8]) {
         },
         ..ImportOptions::from(Some(from))
     };
-    drop(import(bytes.to_vec().into(), &options));
+    if let Ok(recording) = import(bytes.to_vec().into(), &options)
+        && let Contents::Events(events) = recording.contents
+    {
+        // Raw events are read only when they are handed over.
+        events.replay(&mut |_| {});
+    }
 }

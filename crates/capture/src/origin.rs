@@ -155,9 +155,11 @@ impl Origin for LiveOrigin {
         describe(pid)
     }
 
-    fn kernel_symbols(&self) -> Option<Box<dyn Read>> {
-        let file = File::open("/proc/kallsyms").ok()?;
-        Some(Box::new(file))
+    fn kernel_symbols(&self, _: Option<&Mapping>) -> Result<Box<dyn Read>, ImageRefused> {
+        let file = File::open("/proc/kallsyms").map_err(|error| ImageRefused {
+            why: format!("/proc/kallsyms can't be opened ({error})"),
+        })?;
+        Ok(Box::new(file))
     }
 }
 

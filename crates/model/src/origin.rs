@@ -68,6 +68,20 @@ pub trait Origin {
     /// What is known of process `pid`, asked when it first appears and after each exec.
     fn describe(&self, pid: u32) -> Option<Process>;
 
-    /// The kernel's symbol table in the format of `/proc/kallsyms`.
-    fn kernel_symbols(&self) -> Option<Box<dyn std::io::Read>>;
+    /// Opens the file that names the JIT code of the only process that has any, where it does not
+    /// say whose it is.
+    fn open_only_jit_file(&self) -> Option<JitFile> {
+        None
+    }
+
+    /// The kernel's symbol table in the format of `/proc/kallsyms`, or why there is none that can
+    /// be trusted. `_kernel` is the mapping of the kernel where the recording holds one.
+    fn kernel_symbols(
+        &self,
+        _kernel: Option<&Mapping>,
+    ) -> Result<Box<dyn std::io::Read>, ImageRefused> {
+        Err(ImageRefused {
+            why: "there is no kernel to ask".to_owned(),
+        })
+    }
 }

@@ -94,7 +94,7 @@ pub enum Event<'a> {
 /// One observation of a running thread.
 #[derive(Debug, Clone)]
 pub struct RawSample<'a> {
-    /// When, on the monotonic clock.
+    /// When, on a clock of the recording's own.
     pub time: Nanoseconds,
     /// Process.
     pub pid: u32,
@@ -169,7 +169,7 @@ pub struct FileIdentity {
 /// A piece of code memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mapping {
-    /// Process.
+    /// Process; [`Mapping::KERNEL_PID`] for the kernel and its modules.
     pub pid: u32,
     /// First address.
     pub start: RuntimeAddress,
@@ -186,6 +186,9 @@ pub struct Mapping {
 }
 
 impl Mapping {
+    /// The `pid` of what belongs to the kernel itself.
+    pub const KERNEL_PID: u32 = u32::MAX;
+
     /// Whether this is anonymous memory, where JIT code lives.
     pub fn is_anonymous(&self) -> bool {
         self.path.is_empty()

@@ -195,7 +195,7 @@ pub(crate) struct TopArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  nodespy view out.nspy")]
 pub(crate) struct ViewArgs {
-    /// The recording: .nspy, .html or folded stacks; `-` for standard input
+    /// The recording: .nspy, .html, perf.data or folded stacks; `-` for standard input
     pub(crate) file: PathBuf,
     /// Only print the address
     #[arg(long)]
@@ -226,7 +226,7 @@ Examples:
 
 {}", crate::format_list::help()))]
 pub(crate) struct ConvertArgs {
-    /// The recording: .nspy, .html or folded stacks; `-` for standard input
+    /// The recording: .nspy, .html, perf.data or folded stacks; `-` for standard input
     pub(crate) input: PathBuf,
     /// Where to write; `-` for standard output
     pub(crate) output: PathBuf,
@@ -358,6 +358,20 @@ pub(crate) struct ReadArgs {
     /// Which one, where the input holds several events, values or profiles
     #[arg(long, value_name = "NAME")]
     pub(crate) event: Option<String>,
+    /// The perf map or jitdump of a recorded process, by the number in its name or for the only
+    /// one that needs it; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) map: Vec<PathBuf>,
+    /// A recorded binary or its debug file, or a folder with such, found by build-id; may be
+    /// repeated
+    #[arg(long, value_name = "FILE|FOLDER")]
+    pub(crate) symbols: Vec<PathBuf>,
+    /// The root of the file system the recorded processes saw, such as a container's
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) root: Option<PathBuf>,
+    /// The /proc/kallsyms of the recorded kernel
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kallsyms: Option<PathBuf>,
 }
 
 /// What of a profile is shown, the same for every command that shows or converts one. The order

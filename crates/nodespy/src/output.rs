@@ -2,7 +2,8 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use std::io::{IsTerminal, Write};
-use std::time::Duration;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 /// Where a result goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +69,28 @@ pub(crate) fn width_columns() -> usize {
 /// How wide standard output is, when it is a terminal.
 pub(crate) fn width_if_terminal() -> Option<usize> {
     std::io::stdout().is_terminal().then(width_columns)
+}
+
+/// When the reading that is under way began.
+static READING_SINCE: OnceLock<Instant> = OnceLock::new();
+
+/// Shows how far a reading has come, if it takes long and somebody looks.
+pub(crate) fn progress(done: u64, total: u64) {
+    let since = READING_SINCE.get_or_init(Instant::now);
+    if total > 0 && since.elapsed() > Duration::from_secs(1) && std::io::stderr().is_terminal() {
+        let percent = done.saturating_mul(100) / total;
+        eprint!("\r\x1b[2Kreading {} %", percent.min(100));
+    }
+}
+
+/// Takes the line of [`progress`] away again.
+pub(crate) fn end_progress() {
+    let was_long = READING_SINCE
+        .get()
+        .is_some_and(|since| since.elapsed() > Duration::from_secs(1));
+    if was_long && std::io::stderr().is_terminal() {
+        eprint!("\r\x1b[2K");
+    }
 }
 
 /// The line that shows how a recording goes; silent when standard error is no terminal.

@@ -2,14 +2,13 @@
 
 use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
-use std::io::{BufWriter, Read, Write};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use nodespy_formats::{ImportOptions, Input, Limits, exporter, exporter_for_path};
-use nodespy_model::{
-    ImageBytes, ImageRefused, JitFile, Mapping, Origin, Process, Profile, RuntimeAddress,
-};
+use nodespy_model::Profile;
+use nodespy_symbolize::{DiskOptions, DiskOrigin};
 use nodespy_view::{DrawOptions, view, view_for_path};
 
 use crate::cli::{ReadArgs, ShowArgs};
@@ -211,10 +210,24 @@ pub(crate) fn read_input(
 ) -> anyhow::Result<Profile> {
     let options = ImportOptions {
         event: arguments.event.clone(),
+        progress: Some(output::progress),
         ..ImportOptions::from(arguments.from.as_deref())
     };
     let recording = nodespy_formats::import(input, &options).with_context(|| reading(path))?;
-    Ok(nodespy_symbolize::resolve(recording, Box::new(NoOrigin)))
+    let origin = DiskOrigin::new(
+        DiskOptions {
+            recording: (!is_standard(path)).then(|| path.to_owned()),
+            root: arguments.root.clone(),
+            symbols: arguments.symbols.clone(),
+            maps: arguments.map.clone(),
+            kallsyms: arguments.kallsyms.clone(),
+            cache: nodespy_symbolize::perf_cache(),
+        },
+        &recording.about,
+    );
+    let profile = nodespy_symbolize::resolve(recording, Box::new(origin));
+    output::end_progress();
+    Ok(profile)
 }
 
 /// What is being attempted, for errors.
@@ -222,37 +235,6 @@ pub(crate) fn reading(path: &Path) -> String {
     match is_standard(path) {
         true => "reading standard input".to_owned(),
         false => format!("reading {}", path.display()),
-    }
-}
-
-/// Formats that come with names ask nothing of the machine they are read on.
-struct NoOrigin;
-
-impl Origin for NoOrigin {
-    fn open_image(&self, _: &Mapping) -> Result<ImageBytes, ImageRefused> {
-        Err(ImageRefused {
-            why: "it was recorded elsewhere".to_owned(),
-        })
-    }
-
-    fn open_debug_file(&self, _: u32, _: &[u8]) -> Option<File> {
-        None
-    }
-
-    fn open_jit_file(&self, _: u32, _: Option<&Mapping>) -> Option<JitFile> {
-        None
-    }
-
-    fn read_memory(&self, _: u32, _: RuntimeAddress, _: &mut [u8]) -> usize {
-        0
-    }
-
-    fn describe(&self, _: u32) -> Option<Process> {
-        None
-    }
-
-    fn kernel_symbols(&self) -> Option<Box<dyn Read>> {
-        None
     }
 }
 

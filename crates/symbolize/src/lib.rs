@@ -3,13 +3,15 @@
 //! [`resolve`] is the only door from a [`Recording`](nodespy_model::Recording) to a
 //! [`Profile`](nodespy_model::Profile). A live capture goes through the same [`Resolver`], event
 //! by event, so that stack copies need not be kept. Files and memory of processes are reached
-//! only through the [`Origin`](nodespy_model::Origin) that is passed in.
+//! only through the [`Origin`](nodespy_model::Origin) that is passed in; [`DiskOrigin`] is the one
+//! for recordings that are opened later.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 mod address_map;
 mod demangle;
+mod disk;
 mod elf;
 pub mod fuzzing;
 mod image;
@@ -20,5 +22,6 @@ mod unwind;
 mod v8;
 pub mod v8_facts;
 
+pub use disk::{DiskOptions, DiskOrigin, perf_cache};
 pub use jit::name::{JitKind, JitName};
 pub use resolve::{HeapSupport, Resolver, heap_support, resolve};

@@ -35,7 +35,14 @@ pub fn resolve(recording: Recording, origin: Box<dyn Origin>) -> Profile {
             let mut resolver = Resolver::new(origin).without_heap_walk();
             resolver.merge_notes(recording.notes);
             let notes = events.replay(&mut |event| resolver.take(event));
-            resolver.finish(recording.about, notes, 0)
+            resolver.name_processes();
+            let mut about = recording.about;
+            let times = || resolver.samples.iter().map(|sample| sample.time);
+            let started = times().min().unwrap_or(0);
+            about.duration = about
+                .duration
+                .max(times().max().unwrap_or(0).saturating_sub(started));
+            resolver.finish(about, notes, started)
         }
     }
 }
@@ -84,6 +91,9 @@ struct RawStack {
     parent: u32,
     frame: u32,
 }
+
+/// No more modules of a kernel are remembered (a desktop has 200).
+const KERNEL_MAPPING_LIMIT: usize = 1 << 14;
 
 /// No parent.
 const NO_STACK: u32 = u32::MAX;
@@ -151,6 +161,8 @@ pub struct Resolver {
     stacks: Vec<RawStack>,
     stack_ids: FastMap<RawStack, u32>,
     samples: Vec<SampleRow>,
+    /// The kernel and its modules, where a recording tells of them.
+    kernel_mappings: Vec<Mapping>,
     /// Read when the first frame of the kernel gets its name.
     kernel: Option<Rc<KernelSymbols>>,
     notes: Notes,
@@ -189,6 +201,7 @@ impl Resolver {
             stacks: Vec::new(),
             stack_ids: FastMap::default(),
             samples: Vec::new(),
+            kernel_mappings: Vec::new(),
             kernel: None,
             notes: Notes::default(),
             recent: FastMap::default(),
@@ -294,6 +307,12 @@ impl Resolver {
     }
 
     fn take_mapping(&mut self, mapping: Mapping) {
+        if mapping.pid == Mapping::KERNEL_PID {
+            if self.kernel_mappings.len() < KERNEL_MAPPING_LIMIT {
+                self.kernel_mappings.push(mapping);
+            }
+            return;
+        }
         let process = self.process(mapping.pid, mapping.time);
         if is_jitdump(&mapping) {
             let jit = watch_jit_file(&*self.origin, mapping.pid, Some(&mapping));
@@ -653,6 +672,16 @@ impl Resolver {
         profile
     }
 
+    /// Gives processes that nobody described the name of their main thread.
+    fn name_processes(&mut self) {
+        for thread in &self.threads {
+            let about = &mut self.processes[thread.process.at()].about;
+            if about.name.is_empty() && about.pid == thread.tid {
+                about.name.clone_from(&thread.name);
+            }
+        }
+    }
+
     fn forget_samples(&mut self) {
         self.samples.clear();
         self.stacks.clear();
@@ -769,6 +798,13 @@ impl StackNames {
 }
 
 impl JitWatch {
+    fn new(file: JitFile) -> Self {
+        Self {
+            file,
+            marks: Vec::new(),
+        }
+    }
+
     fn mark(&mut self, now: Nanoseconds) {
         let Ok(metadata) = self.file.file.metadata() else {
             return;
@@ -781,11 +817,7 @@ impl JitWatch {
 }
 
 fn watch_jit_file(origin: &dyn Origin, pid: u32, dump: Option<&Mapping>) -> Option<JitWatch> {
-    let file = origin.open_jit_file(pid, dump)?;
-    Some(JitWatch {
-        file,
-        marks: Vec::new(),
-    })
+    origin.open_jit_file(pid, dump).map(JitWatch::new)
 }
 
 /// Runtimes map the first page of their jitdump as code, so that profilers notice it.

@@ -3,6 +3,7 @@
 mod cpuprofile;
 mod folded;
 mod html;
+mod perf_data;
 mod pprof;
 mod speedscope;
 
@@ -39,7 +40,12 @@ pub struct ImportOptions {
     pub event: Option<String>,
     /// How much is taken in.
     pub limits: Limits,
+    /// Told now and then how far a long reading has come.
+    pub progress: Option<Progress>,
 }
+
+/// Takes how many bytes are read, and how many there are.
+pub type Progress = fn(done: u64, total: u64);
 
 impl ImportOptions {
     /// The format is `from`, and nothing else is out of the ordinary.
@@ -59,6 +65,7 @@ pub static IMPORTERS: &[&dyn Importer] = &[
     &cpuprofile::CpuProfile,
     &pprof::Pprof,
     &speedscope::Speedscope,
+    &perf_data::PerfData,
 ];
 
 /// Why a file could not be read, and where in it.
@@ -158,6 +165,17 @@ pub enum ImportError {
         wanted: String,
         /// What there is.
         known: String,
+    },
+    /// The recording is whole but empty.
+    #[error("the recording holds no samples")]
+    NoSamples,
+    /// The recording was made on a machine whose stacks nodespy can't read.
+    #[error(
+        "it was recorded on {arch}; nodespy reads recordings of x86_64, and of aarch64 with frame pointers"
+    )]
+    Machine {
+        /// The machine as the recording calls it.
+        arch: String,
     },
     /// An HTML page holds no recording.
     #[error("the page holds no recording: it has no <script type=\"application/nspy\">")]

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use nodespy_formats::{ImportOptions, Limits, import};
+use nodespy_model::{Contents, Recording};
 
 use crate::sample::{small, written};
 
@@ -61,10 +62,17 @@ fn survive(from: &str, good: &[u8], wrap: impl Fn(&[u8]) -> Vec<u8>) {
         mutate(&mut bytes, &mut random);
         let bytes = wrap(&bytes);
         let before = start.elapsed();
-        drop(import(bytes.into(), &options));
+        drop(import(bytes.into(), &options).map(replay));
         slowest = slowest.max(start.elapsed() - before);
     }
     assert!(slowest < Duration::from_secs(5), "one took {slowest:?}");
+}
+
+/// Raw events are read only when they are handed over.
+fn replay(recording: Recording) {
+    if let Contents::Events(events) = recording.contents {
+        events.replay(&mut |_| {});
+    }
 }
 
 #[test]
@@ -131,4 +139,28 @@ fn no_text_brings_the_speedscope_reader_down() {
     );
     let events = crate::sample::corpus("speedscope/simple.speedscope.json");
     survive("speedscope", &events, <[u8]>::to_vec);
+}
+
+#[test]
+fn no_bytes_bring_the_perf_data_reader_down() {
+    let root = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../../shared/corpus/perf-data"
+    );
+    let mut good = std::fs::read(format!("{root}/node20.perf.data")).unwrap();
+    // The features behind the records, then a few records: short enough to be hit everywhere.
+    let records = 424..424 + 63_560;
+    let keep = 12_000;
+    let features = good.split_off(records.end);
+    good.truncate(records.start + keep);
+    let moved = (records.len() - keep) as u64;
+    good[48..56].copy_from_slice(&(keep as u64).to_le_bytes());
+    let mut features = features;
+    let count: u32 = good[72..104].iter().map(|byte| byte.count_ones()).sum();
+    for entry in features[..count as usize * 16].chunks_exact_mut(16) {
+        let offset = u64::from_le_bytes(entry[..8].try_into().unwrap()) - moved;
+        entry[..8].copy_from_slice(&offset.to_le_bytes());
+    }
+    good.extend(features);
+    survive("perf.data", &good, <[u8]>::to_vec);
 }

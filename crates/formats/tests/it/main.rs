@@ -6,6 +6,7 @@ mod folded;
 mod hostile;
 mod html;
 mod native;
+mod perf_data;
 mod pprof;
 mod sample;
 mod speedscope;

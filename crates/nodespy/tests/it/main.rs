@@ -12,6 +12,7 @@ mod command;
 mod corpus;
 mod filters;
 mod live;
+mod perf_data;
 mod reports;
 mod run;
 mod scratch;

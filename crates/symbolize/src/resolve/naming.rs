@@ -39,15 +39,12 @@ impl Naming {
                 wanted.entry(*process).or_default().push(*address);
             }
         }
+        open_only_jit_file(resolver, wanted.keys().copied());
         let mut jit = FastMap::default();
         for (process, mut addresses) in wanted {
             addresses.sort_unstable();
             addresses.dedup();
             let state = &mut resolver.processes[process.at()];
-            if state.jit.is_none() {
-                let pid = state.about.pid;
-                state.jit = super::watch_jit_file(&*resolver.origin, pid, state.dump.as_ref());
-            }
             let Some(watch) = &mut state.jit else {
                 continue;
             };
@@ -290,6 +287,23 @@ impl Naming {
     }
 }
 
+/// Opens the file of JIT names that does not say whose it is, where only one process lacks one.
+fn open_only_jit_file(resolver: &mut Resolver, wanted: impl Iterator<Item = ProcessIndex>) {
+    let mut without = wanted.filter(|process| {
+        let state = &mut resolver.processes[process.at()];
+        if state.jit.is_none() {
+            let pid = state.about.pid;
+            state.jit = super::watch_jit_file(&*resolver.origin, pid, state.dump.as_ref());
+        }
+        state.jit.is_none()
+    });
+    if let (Some(only), None) = (without.next(), without.next()) {
+        drop(without);
+        let file = resolver.origin.open_only_jit_file();
+        resolver.processes[only.at()].jit = file.map(super::JitWatch::new);
+    }
+}
+
 /// The frame of a function that was found in V8's heap.
 fn js_frame(
     resolver: &Resolver,
@@ -338,11 +352,19 @@ fn kernel_symbols(resolver: &mut Resolver) -> Rc<KernelSymbols> {
     if let Some(known) = &resolver.kernel {
         return Rc::clone(known);
     }
-    let symbols = resolver
-        .origin
-        .kernel_symbols()
-        .map(KernelSymbols::read)
-        .unwrap_or_default();
+    let kernel = resolver
+        .kernel_mappings
+        .iter()
+        .find(|mapping| mapping.path.starts_with("[kernel.kallsyms]"));
+    let mut symbols = match resolver.origin.kernel_symbols(kernel) {
+        Ok(table) => KernelSymbols::read(table),
+        Err(refused) => {
+            let remark = format!("kernel frames have no names: {}", refused.why);
+            resolver.notes.remark(remark);
+            KernelSymbols::default()
+        }
+    };
+    symbols.move_to(&resolver.kernel_mappings);
     if symbols.is_hidden {
         resolver.notes.remark(
             "kernel frames have no names: the kernel hides its addresses (run as root with \

@@ -38,10 +38,6 @@ impl<M: Memory> Origin for StandIn<M> {
     fn describe(&self, _: u32) -> Option<Process> {
         None
     }
-
-    fn kernel_symbols(&self) -> Option<Box<dyn std::io::Read>> {
-        None
-    }
 }
 
 /// Memory that is written word by word. Its first object is the map of maps.

@@ -1,0 +1,193 @@
+//! `perf.data`, as `perf record` writes it to a file or a pipe.
+//!
+//! The records are walked where they lie and handed to the resolver one by one, in order of time.
+//! Why this is written by hand: `docs/decisions/0006-perf-data-by-hand.md`.
+
+mod attribute;
+mod fields;
+mod header;
+mod layout;
+mod records;
+mod replay;
+mod sample;
+
+use nodespy_model::{About, Contents, Notes, Recording};
+
+use super::{ImportError, ImportOptions, Importer};
+use crate::detect::Confidence;
+use crate::input::Input;
+use attribute::is_cpu_event;
+use header::{Header, MAGIC, MAGIC_BIG_ENDIAN};
+use layout::SAMPLE;
+use records::{Records, kind};
+use replay::PerfEvents;
+
+/// The importer of perf.data.
+pub(crate) struct PerfData;
+
+impl Importer for PerfData {
+    fn name(&self) -> &'static str {
+        "perf.data"
+    }
+
+    fn recognize(&self, bytes: &[u8]) -> Confidence {
+        match bytes.starts_with(MAGIC) || bytes.starts_with(MAGIC_BIG_ENDIAN) {
+            true => Confidence::Sure,
+            false => Confidence::No,
+        }
+    }
+
+    fn import(&self, input: Input, options: &ImportOptions) -> Result<Recording, ImportError> {
+        let mut header = Header::read(&input)?;
+        let counts = survey(&input, &mut header, options.limits.unpacked_bytes)?;
+        header.events.name_the_rest();
+        let mut notes = Notes::default();
+        check_arch(&mut header, &mut notes)?;
+        let event = choose(&header, &counts, options.event.as_deref())?;
+        let about = about(&header, event);
+        Ok(Recording {
+            about,
+            notes,
+            contents: Contents::Events(Box::new(PerfEvents {
+                input,
+                header,
+                event,
+                unpacked_limit_bytes: options.limits.unpacked_bytes,
+                progress: options.progress,
+            })),
+        })
+    }
+}
+
+/// Looks through the records for what a pipe tells in them, and how many samples each event has.
+/// A file with one event is looked at only up to its first sample.
+fn survey(
+    bytes: &[u8],
+    header: &mut Header,
+    unpacked_limit_bytes: u64,
+) -> Result<Vec<u64>, ImportError> {
+    let mut records = Records::new(bytes, header, unpacked_limit_bytes);
+    let mut counts = vec![0u64; header.events.list.len()];
+    while let Some(place) = records.next() {
+        let record = records.get(place);
+        match record.kind {
+            SAMPLE => {
+                if let Some(event) = header.events.of_sample(record.body) {
+                    counts[event] += 1;
+                }
+                if counts.len() <= 1 && !header.is_pipe {
+                    break;
+                }
+            }
+            kind::PIPE_EVENT => {
+                header.take_pipe_event(record.body);
+                counts.resize(header.events.list.len(), 0);
+            }
+            kind::EVENT_UPDATE => {
+                header.take_event_update(record.body);
+            }
+            kind::FEATURE => take_pipe_feature(header, record.body),
+            kind::BUILD_ID => {
+                // The record as a whole is what the table of a file holds.
+                header.take_build_id(record.whole);
+            }
+            kind::FINISHED_ROUND => records.forget_before(std::iter::empty()),
+            _ => {}
+        }
+    }
+    if counts.iter().all(|&count| count == 0) {
+        return Err(match records.trouble() {
+            Some(trouble) if trouble.is_cut => ImportError::Cut {
+                at: trouble.at as u64,
+            },
+            Some(trouble) => ImportError::Damaged {
+                at: trouble.at as u64,
+                what: trouble.what.clone(),
+            },
+            None => ImportError::NoSamples,
+        });
+    }
+    Ok(counts)
+}
+
+fn take_pipe_feature(header: &mut Header, body: &[u8]) {
+    if let Some(number) = fields::u64_at(body, 0) {
+        header.take_feature(number, &body[8..]);
+    }
+}
+
+/// Registers and instruction lengths differ from one processor to the next.
+fn check_arch(header: &mut Header, notes: &mut Notes) -> Result<(), ImportError> {
+    match header.arch.as_str() {
+        "" | "x86_64" => Ok(()),
+        "aarch64" | "arm64" => {
+            let has_copies = |event: &layout::NamedEvent| event.attribute.user_registers != 0;
+            header.is_other_machine = true;
+            if header.events.list.iter().any(has_copies) {
+                notes.remark(
+                    "stack copies of aarch64 can't be unwound: record with --call-graph fp there",
+                );
+            }
+            Ok(())
+        }
+        arch => Err(ImportError::Machine {
+            arch: arch.to_owned(),
+        }),
+    }
+}
+
+/// The event that was asked for; else of those that measure the CPU the one with most samples,
+/// else of all.
+fn choose(header: &Header, counts: &[u64], asked: Option<&str>) -> Result<usize, ImportError> {
+    let events = &header.events.list;
+    if let Some(asked) = asked {
+        let base = |name: &str| name.split(':').next().unwrap_or(name).to_owned();
+        return events
+            .iter()
+            .position(|event| event.name == asked)
+            .or_else(|| events.iter().position(|event| base(&event.name) == asked))
+            .ok_or_else(|| ImportError::NoSuchEvent {
+                wanted: asked.to_owned(),
+                known: events
+                    .iter()
+                    .map(|event| event.name.as_str())
+                    .collect::<Vec<_>>()
+                    .join(", "),
+            });
+    }
+    let most = (0..events.len())
+        // The first of several with as many.
+        .rev()
+        .max_by_key(|&position| {
+            let is_cpu = is_cpu_event(&events[position].name);
+            (counts[position] > 0 && is_cpu, counts[position])
+        });
+    most.ok_or(ImportError::NoSamples)
+}
+
+fn about(header: &Header, event: usize) -> About {
+    let chosen = &header.events.list[event];
+    let (first, last) = header.sample_times.unwrap_or((0, 0));
+    // The calendar's time of the first sample, where the recording ties the two clocks.
+    let started_unix = header.clock.map_or(0, |(calendar, clock)| {
+        calendar.saturating_sub(clock).saturating_add(first)
+    });
+    let command = header.command.iter().skip_while(|word| *word != "--");
+    let mut app = command.skip(1).map(String::as_str);
+    About {
+        app: app.next().map_or_else(String::new, |program| {
+            let name = program.rsplit('/').next().unwrap_or(program);
+            std::iter::once(name)
+                .chain(app)
+                .collect::<Vec<_>>()
+                .join(" ")
+        }),
+        host: header.host.clone(),
+        engine: "perf record".to_owned(),
+        event: chosen.name.clone(),
+        rate_hz: chosen.attribute.rate_hz(),
+        started_unix,
+        duration: last.saturating_sub(first),
+        ..About::default()
+    }
+}
