@@ -27,8 +27,8 @@ pub use bounded::Limits;
 pub use detect::{Confidence, detect};
 pub use export::{Detail, EXPORTERS, ExportError, Exporter, export, exporter, exporter_for_path};
 pub use import::{
-    FoldedStacks, IMPORTERS, ImportError, ImportOptions, Importer, Progress, import, import_file,
-    read_folded,
+    FoldedStacks, IMPORTERS, ImportError, ImportOptions, Importer, Progress, V8_LOG_ENGINE, import,
+    import_file, read_folded,
 };
 pub use input::Input;
 pub use native::VERSION as NATIVE_VERSION;

@@ -151,14 +151,18 @@ fn is_stub(builtin: &str) -> bool {
         })
 }
 
+/// The category of one of V8's builtins, by its name without `Builtins_`.
+pub fn category_of_builtin(name: &str) -> Category {
+    match is_stub(name) {
+        true => Category::Internal,
+        false => Category::Builtin,
+    }
+}
+
 /// The category of a native function.
 pub fn category_of_native(name: &str) -> Category {
     if let Some(builtin) = name.strip_prefix("Builtins_") {
-        return if is_stub(builtin) {
-            Category::Internal
-        } else {
-            Category::Builtin
-        };
+        return category_of_builtin(builtin);
     }
     if STARTS.contains(&name) {
         return Category::Internal;

@@ -39,7 +39,7 @@ pub use profile::{
 };
 pub use raw::{
     Contents, Event, EventSource, FileIdentity, Mapping, RawSample, Recording, Registers,
-    RuntimeAddress, UserStack,
+    RuntimeAddress, Unnamed, UnnamedFunction, UserStack,
 };
 pub use text::printable;
 pub use threads::{BusyThread, busy_main_threads, thread_weights};

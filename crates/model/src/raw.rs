@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::about::About;
 use crate::notes::Notes;
-use crate::profile::{Nanoseconds, Profile};
+use crate::profile::{FunctionIndex, Nanoseconds, Profile};
 
 /// An address in the memory of a process.
 pub type RuntimeAddress = u64;
@@ -28,6 +28,29 @@ pub enum Contents {
     Events(Box<dyn EventSource>),
     /// Frames already named by whoever wrote the file.
     Named(Box<Profile>),
+    /// Frames already named but for native code, of which only the address is known.
+    PartlyNamed(Box<Profile>, Unnamed),
+}
+
+/// Native code that a file tells only the addresses of.
+#[derive(Debug, Clone, Default)]
+pub struct Unnamed {
+    /// The files that were mapped as code. A mapping starts where the start of its file would be,
+    /// and ends where its last piece of code does.
+    pub libraries: Vec<Mapping>,
+    /// Functions that are to get the name of the symbol at their address.
+    pub functions: Vec<UnnamedFunction>,
+}
+
+/// A function that stands for one address.
+#[derive(Debug, Clone, Copy)]
+pub struct UnnamedFunction {
+    /// The function in the profile.
+    pub function: FunctionIndex,
+    /// The library it is in.
+    pub library: usize,
+    /// Its address.
+    pub address: RuntimeAddress,
 }
 
 impl Default for Contents {

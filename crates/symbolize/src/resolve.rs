@@ -26,7 +26,7 @@ use naming::Naming;
 /// Turns a recording into a profile.
 pub fn resolve(recording: Recording, origin: Box<dyn Origin>) -> Profile {
     match recording.contents {
-        Contents::Named(mut profile) => {
+        Contents::Named(mut profile) | Contents::PartlyNamed(mut profile, _) => {
             profile.about = recording.about;
             profile.notes = recording.notes;
             *profile

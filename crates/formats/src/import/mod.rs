@@ -6,6 +6,7 @@ mod html;
 mod perf_data;
 mod pprof;
 mod speedscope;
+mod v8_log;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,7 @@ use crate::detect::{Confidence, detect};
 use crate::input::Input;
 use crate::native::Native;
 pub use folded::{FoldedStacks, read_folded};
+pub use v8_log::ENGINE as V8_LOG_ENGINE;
 
 /// One file format that nodespy reads.
 pub trait Importer: Sync {
@@ -66,6 +68,7 @@ pub static IMPORTERS: &[&dyn Importer] = &[
     &pprof::Pprof,
     &speedscope::Speedscope,
     &perf_data::PerfData,
+    &v8_log::V8Log,
 ];
 
 /// Why a file could not be read, and where in it.

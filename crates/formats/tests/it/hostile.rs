@@ -164,3 +164,8 @@ fn no_bytes_bring_the_perf_data_reader_down() {
     good.extend(features);
     survive("perf.data", &good, <[u8]>::to_vec);
 }
+
+#[test]
+fn no_text_brings_the_v8_log_reader_down() {
+    survive("v8-log", crate::v8_log::SMALL.as_bytes(), <[u8]>::to_vec);
+}

@@ -10,3 +10,4 @@ mod perf_data;
 mod pprof;
 mod sample;
 mod speedscope;
+mod v8_log;

@@ -24,7 +24,7 @@ pub(crate) fn written(profile: &Profile, to: &str) -> Vec<u8> {
 pub(crate) fn read(bytes: &[u8]) -> Result<Profile, ImportError> {
     let recording = import(bytes.to_vec().into(), &ImportOptions::default())?;
     match recording.contents {
-        Contents::Named(profile) => Ok(*profile),
+        Contents::Named(profile) | Contents::PartlyNamed(profile, _) => Ok(*profile),
         Contents::Events(_) => panic!("no format here holds raw events"),
     }
 }

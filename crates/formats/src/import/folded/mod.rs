@@ -295,7 +295,7 @@ mod tests {
         let recording = Folded.import(text.to_vec().into(), &ImportOptions::default())?;
         match recording.contents {
             Contents::Named(profile) => Ok(profile),
-            Contents::Events(_) => unreachable!("folded stacks come with names"),
+            _ => unreachable!("folded stacks come with names"),
         }
     }
 

@@ -53,7 +53,7 @@ pub(crate) fn read(path: &Path) -> Profile {
     let recording = nodespy_formats::import_file(path, &Default::default())
         .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     match recording.contents {
-        Contents::Named(profile) => *profile,
+        Contents::Named(profile) | Contents::PartlyNamed(profile, _) => *profile,
         Contents::Events(_) => panic!("{} holds raw events", path.display()),
     }
 }

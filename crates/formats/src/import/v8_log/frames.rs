@@ -1,0 +1,246 @@
+//! Addresses of an isolate as frames of a profile, each looked up once.
+
+use nodespy_model::classify::{category_of_builtin, category_of_file};
+use nodespy_model::{
+    Category, FastMap, Frame, FrameIndex, FrameSpec, FunctionIndex, FunctionSpec, ProfileBuilder,
+    Tier, UnnamedFunction,
+};
+
+use super::fields::unescape;
+use super::isolate::{Code, CodeKind, Isolate, Library, Place};
+use super::source::Spot;
+use crate::frame_name::parse_frame;
+
+/// What the time of the collector is under, as Chrome's DevTools call it.
+const COLLECTOR: &str = "(garbage collector)";
+/// What a thread without work does, as Chrome's DevTools call it.
+const IDLE: &str = "(idle)";
+
+/// The frames that were made so far.
+#[derive(Debug, Default)]
+pub(super) struct Frames {
+    /// The function of each code that was seen in a sample.
+    functions: FastMap<u32, FunctionIndex>,
+    /// Frames of code that has positions, outermost first, by code, offset and whether it is a
+    /// leaf: a piece of `lists`.
+    known: FastMap<(u32, u32, bool), (u32, u32)>,
+    lists: Vec<FrameIndex>,
+    /// Frames of code without positions.
+    plain: FastMap<u32, FrameIndex>,
+    native: FastMap<(u32, u64), FrameIndex>,
+    pub(super) unnamed: Vec<UnnamedFunction>,
+    spots: Vec<Spot>,
+    single: [FrameIndex; 1],
+}
+
+impl Frames {
+    /// The frames an address stands for, outermost first.
+    pub(super) fn of_place<'a>(
+        &mut self,
+        (place, address, is_leaf): (Place, u64, bool),
+        isolate: &mut Isolate<'a>,
+        codes: &mut [Code<'a>],
+        libraries: &[Library],
+        builder: &mut ProfileBuilder,
+    ) -> &[FrameIndex] {
+        self.single[0] = match place {
+            Place::Unknown => constant(builder, "[unknown]", Category::Unknown),
+            Place::Library(library) => self.native(library, address, libraries, builder),
+            Place::Code(code, offset) if codes[code as usize].source.is_some() => {
+                return self.of_source((code, offset, is_leaf), isolate, codes, builder);
+            }
+            Place::Code(code, _) => self.plain(code, isolate, codes, builder),
+        };
+        &self.single
+    }
+
+    /// The function of a code if a sample was in it.
+    pub(super) fn function_seen(&self, code: u32) -> Option<FunctionIndex> {
+        self.functions.get(&code).copied()
+    }
+
+    /// The frame that stands for the garbage collector.
+    pub(super) fn collector(builder: &mut ProfileBuilder) -> FrameIndex {
+        constant(builder, COLLECTOR, Category::Gc)
+    }
+
+    /// The frame that stands for waiting for work.
+    pub(super) fn idle(builder: &mut ProfileBuilder) -> FrameIndex {
+        constant(builder, IDLE, Category::Idle)
+    }
+
+    fn plain(
+        &mut self,
+        code: u32,
+        isolate: &Isolate<'_>,
+        codes: &[Code<'_>],
+        builder: &mut ProfileBuilder,
+    ) -> FrameIndex {
+        if let Some(&frame) = self.plain.get(&code) {
+            return frame;
+        }
+        let function = self.function(code, isolate, codes, builder);
+        let frame = builder.frame_of(Frame {
+            function,
+            line: 0,
+            column: 0,
+            tier: codes[code as usize].tier,
+            is_inlined: false,
+        });
+        self.plain.insert(code, frame);
+        frame
+    }
+
+    fn native(
+        &mut self,
+        library: u32,
+        address: u64,
+        libraries: &[Library],
+        builder: &mut ProfileBuilder,
+    ) -> FrameIndex {
+        if let Some(&frame) = self.native.get(&(library, address)) {
+            return frame;
+        }
+        let Library { path, start, .. } = &libraries[library as usize];
+        let file = path.rsplit('/').next().unwrap_or_default();
+        let offset = address.saturating_sub(*start);
+        let name = format!("[{}+0x{offset:x}]", file.trim_matches(['[', ']']));
+        let frame = builder.frame(FrameSpec {
+            function: FunctionSpec {
+                name: &name,
+                file: path,
+                category: Category::Native,
+                ..FunctionSpec::default()
+            },
+            ..FrameSpec::default()
+        });
+        let function = builder.so_far().frame(frame).function;
+        self.unnamed.push(UnnamedFunction {
+            function,
+            library: library as usize,
+            address,
+        });
+        self.native.insert((library, address), frame);
+        frame
+    }
+
+    /// Frames of code that says which place of which function each byte comes from.
+    fn of_source<'a>(
+        &mut self,
+        (code, offset, is_leaf): (u32, u64, bool),
+        isolate: &mut Isolate<'a>,
+        codes: &mut [Code<'a>],
+        builder: &mut ProfileBuilder,
+    ) -> &[FrameIndex] {
+        let offset = u32::try_from(offset).unwrap_or(u32::MAX);
+        let key = (code, offset, is_leaf);
+        if let Some(&(start, end)) = self.known.get(&key) {
+            return &self.lists[start as usize..end as usize];
+        }
+        let tier = codes[code as usize].tier;
+        // A caller's address is the one after the call; bytecode is named by the call itself.
+        let is_after_call = !is_leaf && tier != Tier::Interpreted;
+        let mut spots = std::mem::take(&mut self.spots);
+        spots.clear();
+        if let Some(source) = &mut codes[code as usize].source {
+            source.spots_at(offset.saturating_sub(u32::from(is_after_call)), &mut spots);
+        }
+        if spots.is_empty() {
+            spots.push(Spot {
+                position: 0,
+                inlined: None,
+            });
+        }
+        let start = self.lists.len() as u32;
+        let has_position = spots.len() > 1 || spots[0].position != 0;
+        for spot in spots.iter().rev() {
+            let of = spot.inlined.unwrap_or(code);
+            let function = self.function(of, isolate, codes, builder);
+            let script = codes[of as usize].source.as_ref().map(|it| it.script);
+            let script = script.and_then(|script| isolate.scripts.get_mut(&script));
+            let (line, column) = match script {
+                Some(script) if has_position => script.line_and_column(spot.position),
+                _ => (0, 0),
+            };
+            self.lists.push(builder.frame_of(Frame {
+                function,
+                line,
+                column,
+                tier,
+                is_inlined: spot.inlined.is_some(),
+            }));
+        }
+        self.spots = spots;
+        self.known.insert(key, (start, self.lists.len() as u32));
+        &self.lists[start as usize..]
+    }
+
+    fn function(
+        &mut self,
+        code: u32,
+        isolate: &Isolate<'_>,
+        codes: &[Code<'_>],
+        builder: &mut ProfileBuilder,
+    ) -> FunctionIndex {
+        if let Some(&function) = self.functions.get(&code) {
+            return function;
+        }
+        let function = make_function(&codes[code as usize], isolate.has_quotes, builder);
+        self.functions.insert(code, function);
+        function
+    }
+}
+
+fn constant(builder: &mut ProfileBuilder, name: &str, category: Category) -> FrameIndex {
+    builder.frame(FrameSpec {
+        function: FunctionSpec {
+            name,
+            category,
+            ..FunctionSpec::default()
+        },
+        ..FrameSpec::default()
+    })
+}
+
+/// The function that code was made from.
+fn make_function(code: &Code<'_>, has_quotes: bool, builder: &mut ProfileBuilder) -> FunctionIndex {
+    let name = unescape(code.name, has_quotes);
+    let of_category = |name: &str, category, builder: &mut ProfileBuilder| {
+        builder.function(FunctionSpec {
+            name,
+            category,
+            ..FunctionSpec::default()
+        })
+    };
+    match code.kind {
+        CodeKind::RegExp => of_category(&name, Category::RegExp, builder),
+        CodeKind::Builtin => of_category(&name, category_of_builtin(&name), builder),
+        CodeKind::BytecodeHandler => {
+            // As the symbol of the handler is called in the program.
+            let name = format!("{name}Handler");
+            of_category(&name, Category::Internal, builder)
+        }
+        CodeKind::Function | CodeKind::Script if name.contains("wasm-function[") => {
+            of_category(&name, Category::Wasm, builder)
+        }
+        CodeKind::Script => {
+            let file: &str = &name;
+            builder.function(FunctionSpec {
+                name: "(script)",
+                file,
+                line: 1,
+                column: 1,
+                category: category_of_file(file),
+            })
+        }
+        CodeKind::Function => {
+            let text = format!("JS:{name}");
+            let mut spec = parse_frame(&text).function;
+            if matches!(spec.name, "" | "[unknown]") {
+                spec.name = "(anonymous)";
+            }
+            spec.category = category_of_file(spec.file);
+            builder.function(spec)
+        }
+    }
+}

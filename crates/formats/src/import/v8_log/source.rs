@@ -1,0 +1,240 @@
+//! Where in a script an address of code is: V8's tables of positions, and the functions that were
+//! inlined there.
+//!
+//! Positions are text such as `C0O80C44O91C128O104I1`: from byte 128 of the code on, position 104
+//! of the script, in inlined call 1. Calls are `F0O116F1O55I0`: call 1 is of function 1, made at
+//! position 55 of call 0. Nothing is decoded before a sample needs it.
+
+use super::fields::Units;
+
+/// Calls nest in calls; deeper nesting than this is a damaged log.
+const DEEPEST_INLINING: usize = 64;
+/// What stands for a function that is not known.
+pub(super) const UNKNOWN_CODE: u32 = u32::MAX;
+
+/// What a log says of the source of a piece of code.
+#[derive(Debug)]
+pub(super) struct Source<'a> {
+    pub(super) script: u32,
+    positions: &'a [u8],
+    calls: &'a [u8],
+    /// Code of each function that was inlined, or [`UNKNOWN_CODE`].
+    functions: Box<[u32]>,
+    tables: Option<Tables>,
+}
+
+/// Both texts, decoded.
+#[derive(Debug)]
+struct Tables {
+    positions: Vec<Position>,
+    /// Function, position in its caller, call it was made in.
+    calls: Vec<(u32, u32, Option<u32>)>,
+}
+
+/// From a byte of the code on, the place in the source.
+#[derive(Debug, Clone, Copy)]
+struct Position {
+    code: u32,
+    source: u32,
+    call: Option<u32>,
+}
+
+/// A place that code was compiled from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Spot {
+    /// The position in its script.
+    pub(super) position: u32,
+    /// Code of the function that was inlined; none for the function that was compiled.
+    pub(super) inlined: Option<u32>,
+}
+
+impl<'a> Source<'a> {
+    pub(super) fn new(
+        script: u32,
+        positions: &'a [u8],
+        calls: &'a [u8],
+        functions: Box<[u32]>,
+    ) -> Self {
+        Self {
+            script,
+            positions,
+            calls,
+            functions,
+            tables: None,
+        }
+    }
+
+    /// The places an offset of the code stands for, innermost first.
+    pub(super) fn spots_at(&mut self, offset: u32, spots: &mut Vec<Spot>) {
+        spots.clear();
+        let tables = self
+            .tables
+            .get_or_insert_with(|| Tables::decode(self.positions, self.calls));
+        let Some(found) = tables.position_at(offset) else {
+            return;
+        };
+        let (mut position, mut call) = (found.source, found.call);
+        while let Some(index) = call {
+            let made = tables.calls.get(index as usize);
+            let function = made.and_then(|made| self.functions.get(made.0 as usize));
+            let (Some(&(_, at, parent)), Some(&function)) = (made, function) else {
+                spots.clear();
+                return;
+            };
+            if function == UNKNOWN_CODE || spots.len() >= DEEPEST_INLINING {
+                spots.clear();
+                return;
+            }
+            spots.push(Spot {
+                position,
+                inlined: Some(function),
+            });
+            (position, call) = (at, parent);
+        }
+        spots.push(Spot {
+            position,
+            inlined: None,
+        });
+    }
+}
+
+impl Tables {
+    fn decode(positions: &[u8], calls: &[u8]) -> Self {
+        let mut positions: Vec<Position> = Rows::new(positions, b'C')
+            .map(|(code, source, call)| Position { code, source, call })
+            .collect();
+        positions.sort_by_key(|position| position.code);
+        Self {
+            positions,
+            calls: Rows::new(calls, b'F').collect(),
+        }
+    }
+
+    fn position_at(&self, offset: u32) -> Option<Position> {
+        let after = self
+            .positions
+            .partition_point(|position| position.code <= offset);
+        self.positions.get(after.checked_sub(1)?).copied()
+    }
+}
+
+/// Rows of three numbers, each after its letter, the third of them left out at times.
+struct Rows<'a> {
+    rest: &'a [u8],
+    first: u8,
+}
+
+impl<'a> Rows<'a> {
+    fn new(rest: &'a [u8], first: u8) -> Self {
+        Self { rest, first }
+    }
+
+    fn number_after(&mut self, letter: u8) -> Option<u32> {
+        let rest = self.rest.strip_prefix(&[letter])?;
+        let digits = rest
+            .iter()
+            .position(|byte| !byte.is_ascii_digit())
+            .unwrap_or(rest.len());
+        let number = rest[..digits].iter().try_fold(0u32, |value, digit| {
+            value.checked_mul(10)?.checked_add(u32::from(digit - b'0'))
+        })?;
+        self.rest = &rest[digits..];
+        (digits > 0).then_some(number)
+    }
+}
+
+impl Iterator for Rows<'_> {
+    type Item = (u32, u32, Option<u32>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let first = self.number_after(self.first)?;
+        let second = self.number_after(b'O')?;
+        let third = self.number_after(b'I');
+        Some((first, second, third))
+    }
+}
+
+/// The source of a script, still escaped, and where its lines start.
+#[derive(Debug)]
+pub(super) struct Script<'a> {
+    text: &'a [u8],
+    /// Empty until somebody asks.
+    line_starts: Vec<u32>,
+}
+
+impl<'a> Script<'a> {
+    pub(super) fn new(text: &'a [u8]) -> Self {
+        Self {
+            text,
+            line_starts: Vec::new(),
+        }
+    }
+
+    /// Line and column of a position, from 1.
+    pub(super) fn line_and_column(&mut self, position: u32) -> (u32, u32) {
+        if self.line_starts.is_empty() {
+            self.line_starts.push(0);
+            let mut at = 0u32;
+            for unit in Units::new(self.text) {
+                at = at.saturating_add(1);
+                if unit == u16::from(b'\n') {
+                    self.line_starts.push(at);
+                }
+            }
+        }
+        let line = self.line_starts.partition_point(|start| *start <= position);
+        let start = self.line_starts[line - 1];
+        (line as u32, (position - start).saturating_add(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spots(source: &mut Source<'_>, offset: u32) -> Vec<(u32, Option<u32>)> {
+        let mut spots = Vec::new();
+        source.spots_at(offset, &mut spots);
+        spots
+            .iter()
+            .map(|spot| (spot.position, spot.inlined))
+            .collect()
+    }
+
+    #[test]
+    fn an_offset_gives_the_calls_it_was_inlined_through() {
+        let mut source = Source::new(
+            81,
+            b"C0O80C75O26I1C78O63I0C81O116",
+            b"F0O116F1O55I0",
+            Box::new([7, 8]),
+        );
+        assert_eq!(spots(&mut source, 0), [(80, None)]);
+        assert_eq!(spots(&mut source, 79), [(63, Some(7)), (116, None)]);
+        assert_eq!(
+            spots(&mut source, 76),
+            [(26, Some(8)), (55, Some(7)), (116, None)]
+        );
+        assert_eq!(spots(&mut source, 1000), [(116, None)]);
+    }
+
+    #[test]
+    fn damaged_tables_give_no_spots() {
+        let mut cyclic = Source::new(1, b"C0O1I0", b"F0O1I0", Box::new([7]));
+        assert_eq!(spots(&mut cyclic, 0), []);
+        let mut dangling = Source::new(1, b"C0O1I9C99999999999O1", b"F0O1", Box::new([7]));
+        assert_eq!(spots(&mut dangling, 0), []);
+        let mut late = Source::new(1, b"C5O1", b"", Box::new([]));
+        assert_eq!(spots(&mut late, 0), []);
+    }
+
+    #[test]
+    fn lines_are_counted_in_escaped_text() {
+        let mut script = Script::new(br"ab\n\xe9\u20ac\\n\nz");
+        assert_eq!(script.line_and_column(0), (1, 1));
+        assert_eq!(script.line_and_column(3), (2, 1));
+        assert_eq!(script.line_and_column(6), (2, 4));
+        assert_eq!(script.line_and_column(8), (3, 1));
+        assert_eq!(script.line_and_column(500), (3, 493));
+    }
+}

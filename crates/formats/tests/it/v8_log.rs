@@ -1,0 +1,184 @@
+//! Logs of `node --prof`.
+
+use nodespy_formats::{ImportError, detect};
+use nodespy_model::{Category, Profile, Sample, Tier};
+
+use crate::corpus::corpus;
+use crate::sample::read;
+
+/// A log with one of everything: `inner` is inlined into `outer`, which is compiled, moved and
+/// dropped; the script has three lines.
+pub(crate) const SMALL: &str = r"v8-version,12,4,254,21,-node.57,0
+v8-platform,linux,linux
+shared-library,/opt/node/bin/node,0x400000,0x32e7000,0
+shared-library,/usr/lib/libc.so.6,0x7f0000000000,0x7f000017c000,0
+shared-library,7f1000000000-7f1000001000,0x7f1000000000,0x7f1000001000,0
+shared-library-end
+profiler,begin,500
+new,CodeRange,0x7f2000000000,0
+code-creation,Builtin,2,100,0x7f2010000000,256,ArrayMap
+code-creation,BytecodeHandler,0,100,0x7f2010000100,256,Ldar
+code-creation,RegExp,3,120,0x7f2000001000,64,a\x2C\\d+
+script-source,7,/app/shop.js,function inner(x) {\n  return x + 1; }\nfunction outer() { return inner(2); }
+code-creation,JS,10,200,0x1000,16,inner /app/shop.js:1:15,0x5000,~
+code-source-info,0x1000,7,14,36,C0O14C4O29,,
+code-creation,JS,10,210,0x2000,32,outer /app/shop.js:3:15,0x6000,~
+code-source-info,0x2000,7,53,77,C0O53C8O64,,
+tick,0x7f2010000110,1000,0,0x0,0,0x2008
+tick,0x401234,2000,0,0x0,1,0x2008
+code-creation,JS,12,2100,0x7f2000002000,128,outer /app/shop.js:3:15,0x6000,*'
+code-source-info,0x7f2000002000,7,53,77,C0O53C16O29I0C32O64,F0O64,S0x5000
+tick,0x7f2000002018,3000,0,0x0,0
+code-move,0x7f2000002000,0x7f2000003000
+tick,0x7f2000003018,4000,0,0x0,0
+tick,0x7f2000002018,5000,0,0x0,0
+code-deopt,5100,128,0x7f2000003000,0,64,deopt-eager,</app/shop.js:3:31>,not a Smi
+tick,0x7f2010000010,6000,1,0x7f0000000100,6,0x7f2000003021
+tick,0x7f2000001008,7000,0,0x0,0,+0x8,overflow
+tick,0x7f0000000200,8000,0,0x0,8
+code-delete,0x7f2000003000
+tick,0x7f2000003018,9000,0,0x0,0
+profiler,end
+";
+
+/// The stack of a sample, leaf first, in V8's own words.
+fn told(profile: &Profile, sample: &Sample) -> Vec<String> {
+    let frames = sample
+        .stack
+        .into_iter()
+        .flat_map(|it| profile.frames_of(it));
+    let told = frames.map(|frame| {
+        let frame = profile.frame(frame);
+        let mark = ["", "~", "^", "+", "*"][frame.tier as usize];
+        let inlined = if frame.is_inlined { " inlined" } else { "" };
+        let line = match frame.line {
+            0 => String::new(),
+            line => format!(":{line}:{}", frame.column),
+        };
+        format!("{mark}{}{line}{inlined}", profile.name_of(frame.function))
+    });
+    told.collect()
+}
+
+#[test]
+fn every_tick_is_named_by_what_was_there_at_that_moment() {
+    let profile = read(SMALL.as_bytes()).unwrap();
+    let ticks: Vec<(u64, String)> = profile
+        .samples
+        .iter()
+        .map(|sample| (sample.time / 1000, told(&profile, sample).join(" < ")))
+        .collect();
+    let expected = [
+        (1000, "LdarHandler < ~outer:3:27"),
+        (2000, "[node+0x1234] < (garbage collector) < ~outer:3:27"),
+        (3000, "*inner:2:10 inlined < *outer:3:27"),
+        (4000, "*inner:2:10 inlined < *outer:3:27"),
+        (5000, "[unknown]"),
+        (6000, "[libc.so.6+0x100] < *outer:3:27"),
+        (7000, "a,\\d+ < a,\\d+"),
+        (8000, "(idle) < [libc.so.6+0x200]"),
+        (9000, "[unknown]"),
+    ];
+    assert_eq!(
+        ticks,
+        expected.map(|(time, stack)| (time, stack.to_owned()))
+    );
+}
+
+#[test]
+fn a_log_tells_its_rate_its_application_and_why_code_was_dropped() {
+    let profile = read(SMALL.as_bytes()).unwrap();
+    assert_eq!(profile.about.rate_hz, 2000);
+    assert_eq!(profile.about.app, "shop.js");
+    assert_eq!(profile.about.duration, 9_000_000);
+    let reasons: Vec<(&str, &str)> = profile
+        .deopt_reasons
+        .iter()
+        .map(|(function, reason)| (profile.name_of(*function), profile.strings.get(*reason)))
+        .collect();
+    assert_eq!(reasons, [("outer", "not a Smi")]);
+    assert_eq!(profile.notes.remarks, [""; 0]);
+}
+
+#[test]
+fn logs_of_several_isolates_in_one_file_are_a_thread_each() {
+    let both = format!("{SMALL}{SMALL}");
+    let profile = read(both.as_bytes()).unwrap();
+    assert_eq!(profile.threads.len(), 2);
+    for thread in 0..2 {
+        let of_thread = profile.samples.iter().filter(|it| it.thread.0 == thread);
+        assert_eq!(of_thread.count(), 9);
+    }
+}
+
+#[test]
+fn a_log_that_is_cut_off_keeps_what_came_before_and_says_where() {
+    let at = SMALL.find("tick,0x7f2000003018,4000").unwrap();
+    let profile = read(&SMALL.as_bytes()[..at + 12]).unwrap();
+    assert_eq!(profile.samples.len(), 3);
+    assert_eq!(
+        profile.notes.remarks,
+        ["the log is cut off in line 23, which is left out"]
+    );
+}
+
+#[test]
+fn lines_that_make_no_sense_are_counted_and_the_first_is_named() {
+    let damaged = SMALL
+        .replace("tick,0x401234,", "tick,0x40\x00234,")
+        .replace("code-move,0x7f2000002000,", "code-move,");
+    let profile = read(damaged.as_bytes()).unwrap();
+    assert_eq!(
+        profile.notes.remarks,
+        ["2 lines of the log make no sense and are left out; line 18 is the first"]
+    );
+}
+
+#[test]
+fn a_log_without_ticks_is_an_error() {
+    let error = read(b"v8-version,12,4,254,21,-node.57,0\nprofiler,begin,1000\n").unwrap_err();
+    assert!(matches!(error, ImportError::NoStacks), "{error}");
+}
+
+#[test]
+fn logs_of_node_8_to_24_are_recognized_and_read_whole() {
+    for (name, ticks) in [
+        ("node8-isolate-v8.log", 93),
+        ("node18-v8.log", 1103),
+        ("node20-v8.log", 1406),
+        ("node24-v8.log", 1418),
+    ] {
+        let bytes = corpus(&format!("v8-log/{name}"));
+        assert_eq!(detect(&bytes).unwrap().name(), "v8-log", "{name}");
+        let profile = read(&bytes).unwrap();
+        assert_eq!(profile.samples.len(), ticks, "{name}");
+        assert_eq!(profile.notes.remarks, [""; 0], "{name}");
+        let named = profile.notes.confidence().jit_named;
+        assert!(named > 0.92, "{name}: {named}");
+    }
+}
+
+#[test]
+fn names_in_quotes_are_read_as_node_8_wrote_them() {
+    let profile = read(&corpus("v8-log/node8-isolate-v8.log")).unwrap();
+    let mut functions = profile.functions.iter();
+    let found = functions.find(|function| {
+        profile.strings.get(function.name) == "d" && function.category == Category::App
+    });
+    assert_eq!(found.map(|function| function.line), Some(20));
+    assert!(
+        profile
+            .frames
+            .iter()
+            .any(|frame| frame.tier == Tier::Interpreted)
+    );
+}
+
+#[test]
+fn copied_builtins_of_node_20_have_names() {
+    let profile = read(&corpus("v8-log/node20-v8.log")).unwrap();
+    let ticks = |name| crate::corpus::self_weight(&profile, name);
+    assert_eq!(ticks("ArrayTimSort"), 210);
+    // What is left are ticks without an address.
+    assert_eq!(ticks("[unknown]"), 62);
+}
