@@ -252,11 +252,12 @@ pub(crate) struct ConvertArgs {
 Examples:
   nodespy report out.nspy
   nodespy report out.nspy --format md --only js > report.md
+  nodespy report isolate-0x…-v8.log    what `node --prof-process` prints
   nodespy convert in.html - --to nspy | nodespy report -")]
 pub(crate) struct ReportArgs {
     /// The recording: any format nodespy reads; `-` for standard input
     pub(crate) file: PathBuf,
-    /// How to print it [default: text]
+    /// How to print it [default: prof for a V8 log, else text]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) format: Option<ReportFormat>,
     #[command(flatten)]
@@ -346,6 +347,8 @@ pub(crate) enum ReportFormat {
     Md,
     /// JSON for scripts and language models, described in docs/report-format.md
     Json,
+    /// The sections of `node --prof-process`
+    Prof,
 }
 
 /// How a file is read, the same for every command that reads one.

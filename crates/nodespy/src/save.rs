@@ -116,7 +116,7 @@ impl Destination {
 /// What can be opened again holds everything; what is looked at leaves out the plumbing.
 fn holding_of(format: &str) -> Holding {
     match format {
-        "nspy" | "html" => Holding::Everything,
+        "nspy" | "html" | "prof" => Holding::Everything,
         _ => Holding::WhatIsShown,
     }
 }
@@ -153,6 +153,22 @@ pub(crate) fn print_summary(
     };
     nodespy_view::draw(&shown, "text", &options, &mut text)?;
     output::result(&String::from_utf8_lossy(&text), stream);
+    Ok(())
+}
+
+/// Prints the sections of `node --prof-process`, and what else is to be known on standard error.
+pub(crate) fn print_prof(profile: &Profile, show: &ShowArgs, title: &str) -> anyhow::Result<()> {
+    let shown = filtered(Cow::Borrowed(profile), show, Holding::Everything)?;
+    let options = DrawOptions {
+        title: Some(title),
+        ..Default::default()
+    };
+    let mut text = Vec::new();
+    nodespy_view::draw(&shown, "prof", &options, &mut text)?;
+    output::result(&String::from_utf8_lossy(&text), Stream::Standard);
+    for remark in &shown.notes.remarks {
+        output::note(remark);
+    }
     Ok(())
 }
 

@@ -11,6 +11,7 @@ pub mod dump;
 pub mod labels;
 pub mod layout;
 mod page;
+mod prof;
 mod report;
 mod sha256;
 pub mod svg;
@@ -73,6 +74,7 @@ pub static VIEWS: &[&dyn View] = &[
     &text::Text,
     &report::Markdown,
     &report::Json,
+    &prof::Prof,
 ];
 
 /// Why a profile could not be drawn.

@@ -53,7 +53,7 @@ fn read_event(bytes: &[u8], event: &str) -> Result<Profile, ImportError> {
     let Recording { contents, .. } = import(bytes.to_vec().into(), &options)?;
     match contents {
         Contents::Named(profile) => Ok(*profile),
-        Contents::Events(_) => panic!("pprof comes with names"),
+        _ => panic!("pprof comes with names"),
     }
 }
 

@@ -2,6 +2,9 @@
 
 use std::process::ExitCode;
 
+use nodespy_formats::V8_LOG_ENGINE;
+use nodespy_model::Profile;
+
 use crate::cli::{ReportArgs, ReportFormat};
 use crate::output::Stream;
 use crate::save;
@@ -9,10 +12,19 @@ use crate::save;
 pub(crate) fn run(arguments: &ReportArgs) -> anyhow::Result<ExitCode> {
     let profile = save::read(&arguments.file, &arguments.read)?;
     let show = arguments.show.of_processes(&arguments.pid);
-    match arguments.format.unwrap_or(ReportFormat::Text) {
+    match arguments.format.unwrap_or_else(|| usual_format(&profile)) {
         ReportFormat::Text => save::print_summary(&profile, &show, Stream::Standard)?,
         ReportFormat::Md => save::print_view(profile, "md", &show)?,
         ReportFormat::Json => save::print_view(profile, "json", &show)?,
+        ReportFormat::Prof => save::print_prof(&profile, &show, &arguments.file.to_string_lossy())?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Who reads a V8 log knows `node --prof-process`.
+fn usual_format(profile: &Profile) -> ReportFormat {
+    match profile.about.engine == V8_LOG_ENGINE {
+        true => ReportFormat::Prof,
+        false => ReportFormat::Text,
+    }
 }

@@ -16,3 +16,4 @@ mod perf_data;
 mod reports;
 mod run;
 mod scratch;
+mod v8_log_report;

@@ -134,7 +134,7 @@ fn views_are_found_by_name_and_extension() {
     assert!(
         error
             .to_string()
-            .ends_with("nodespy draws html, svg, text, md, json")
+            .ends_with("nodespy draws html, svg, text, md, json, prof")
     );
     let error = draw(&shop(), "html", &DrawOptions::default(), &mut Vec::new()).unwrap_err();
     assert!(matches!(error, DrawError::NoPayload));
