@@ -87,6 +87,9 @@ impl From<JsonError> for ImportError {
     }
 }
 
+/// A string of fewer bytes than this is looked through byte by byte.
+const SHORT_STRING: usize = 16;
+
 /// Reads one JSON text from its start to its end.
 #[derive(Debug, Clone)]
 pub(crate) struct Reader<'a> {
@@ -127,6 +130,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The next byte that is not white space.
+    #[inline]
     fn next(&mut self) -> Option<u8> {
         loop {
             match *self.bytes.get(self.at)? {
@@ -137,6 +141,7 @@ impl<'a> Reader<'a> {
     }
 
     /// What kind of value comes next.
+    #[inline]
     pub(crate) fn kind(&mut self) -> Result<Kind, JsonError> {
         match self.next() {
             Some(b'{') => Ok(Kind::Object),
@@ -191,6 +196,7 @@ impl<'a> Reader<'a> {
         self.has_more(b']', "a comma or the end of the array")
     }
 
+    #[inline]
     fn has_more(&mut self, bracket: u8, what: &'static str) -> Result<bool, JsonError> {
         let mut byte = self.next();
         if byte == Some(b',') {
@@ -220,7 +226,10 @@ impl<'a> Reader<'a> {
                 at: start + at,
                 problem: Problem::Expected("an escape of JSON"),
             })?),
-            false => String::from_utf8_lossy(content),
+            false => match std::str::from_utf8(content) {
+                Ok(text) => Cow::Borrowed(text),
+                Err(_) => String::from_utf8_lossy(content),
+            },
         };
         self.at = end + 1;
         self.needs_comma = true;
@@ -228,7 +237,24 @@ impl<'a> Reader<'a> {
     }
 
     /// Where the string that starts at `start` has its closing quote, and whether it has escapes.
+    #[inline]
     fn end_of_string(&self, start: usize) -> Result<(usize, bool), JsonError> {
+        // Keys are short, and so are most names: a search over many bytes at once does not pay.
+        let short = self
+            .bytes
+            .get(start..start + SHORT_STRING)
+            .unwrap_or_default();
+        for (length, byte) in short.iter().enumerate() {
+            match byte {
+                b'"' => return Ok((start + length, false)),
+                b'\\' => break,
+                _ => {}
+            }
+        }
+        self.end_of_long_string(start)
+    }
+
+    fn end_of_long_string(&self, start: usize) -> Result<(usize, bool), JsonError> {
         let mut at = start;
         let mut has_escapes = false;
         loop {
@@ -251,6 +277,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A number.
+    #[inline]
     pub(crate) fn number(&mut self) -> Result<Number, JsonError> {
         let is_negative = self.next() == Some(b'-');
         let start = self.at;

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use nodespy_model::{
-    Category, FastMap, Frame, FunctionIndex, Notes, ProfileBuilder, StackIndex, Tier,
+    Category, FastMap, Frame, FrameIndex, FunctionIndex, Notes, ProfileBuilder, StackIndex, Tier,
 };
 
 use crate::call_frame::CallFrame;
@@ -60,6 +60,8 @@ pub(crate) struct Nodes {
     /// Parents that were named by their id.
     parents: Vec<(Row, u32)>,
     ticks: Vec<Ticks>,
+    /// The frame of each function at no particular line, once it is known.
+    plain_frames: Vec<Option<FrameIndex>>,
     oddities: Oddities,
 }
 
@@ -362,12 +364,21 @@ impl Nodes {
         }
         for row in path.into_iter().rev() {
             if let Some(function) = self.rows[row as usize].function {
-                let frame = builder.frame_of(frame_at(function, 0));
+                let frame = self.plain_frame(function, builder);
                 stack = Some(builder.stack(stack, frame));
             }
             self.rows[row as usize].stack = Known::Stack(stack);
         }
         stack
+    }
+
+    fn plain_frame(&mut self, function: FunctionIndex, builder: &mut ProfileBuilder) -> FrameIndex {
+        if self.plain_frames.len() <= function.at() {
+            let functions = builder.so_far().functions.len();
+            self.plain_frames.resize(functions, None);
+        }
+        *self.plain_frames[function.at()]
+            .get_or_insert_with(|| builder.frame_of(frame_at(function, 0)))
     }
 
     /// The path to a node and through it, at a line.
