@@ -1,8 +1,10 @@
 //! The formats nodespy writes, one file each.
 
+mod chrome_trace;
 mod cpuprofile;
 mod detail;
 mod folded;
+mod heapprofile;
 mod pprof;
 mod speedscope;
 
@@ -13,6 +15,7 @@ use nodespy_model::Profile;
 
 use crate::native::Native;
 
+pub(crate) use chrome_trace::ROOT_EVENT as TRACE_ROOT;
 pub use detail::Detail;
 
 /// One file format that nodespy writes.
@@ -36,6 +39,8 @@ pub static EXPORTERS: &[&dyn Exporter] = &[
     &Native,
     &folded::Folded,
     &cpuprofile::CpuProfile,
+    &heapprofile::HeapProfile,
+    &chrome_trace::ChromeTrace,
     &pprof::Pprof,
     &speedscope::Speedscope,
 ];

@@ -1,7 +1,9 @@
 //! The formats nodespy reads, one file each.
 
+mod chrome_trace;
 mod cpuprofile;
 mod folded;
+mod heapprofile;
 mod html;
 mod perf_data;
 mod pprof;
@@ -65,6 +67,8 @@ pub static IMPORTERS: &[&dyn Importer] = &[
     &html::Html,
     &folded::Folded,
     &cpuprofile::CpuProfile,
+    &heapprofile::HeapProfile,
+    &chrome_trace::ChromeTrace,
     &pprof::Pprof,
     &speedscope::Speedscope,
     &perf_data::PerfData,

@@ -6,5 +6,5 @@
 mod read;
 mod write;
 
-pub(crate) use read::{JsonError, Kind, Number, Reader};
+pub(crate) use read::{JsonError, Kind, Number, Problem, Reader};
 pub(crate) use write::Writer;

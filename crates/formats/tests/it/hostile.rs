@@ -113,6 +113,25 @@ fn no_text_brings_the_cpuprofile_reader_down() {
 }
 
 #[test]
+fn no_text_brings_the_heapprofile_reader_down() {
+    let file = crate::corpus::corpus("heapprofile/node10.heapprofile");
+    survive("heapprofile", &file[..2000], <[u8]>::to_vec);
+}
+
+#[test]
+fn no_text_brings_the_chrome_trace_reader_down() {
+    survive(
+        "chrome-trace",
+        &written(&small(), "chrome-trace"),
+        <[u8]>::to_vec,
+    );
+    for name in ["event-simple", "event-simple-with-samples"] {
+        let file = crate::corpus::corpus(&format!("chrome-trace/{name}.json"));
+        survive("chrome-trace", &file, <[u8]>::to_vec);
+    }
+}
+
+#[test]
 fn no_page_brings_the_html_reader_down() {
     let page = b"<!doctype html><p>nodespy<script type=\"application/nspy\" id=\"recording\">\
         TlNQWQ0KGgoBAAAAAAAAAB+LCAAAAAAAAP8DAAAAAAAAAAAA</script></html>";

@@ -1,8 +1,10 @@
 //! What the formats promise, checked from outside.
 
+mod chrome_trace;
 mod corpus;
 mod cpuprofile;
 mod folded;
+mod heapprofile;
 mod hostile;
 mod html;
 mod native;

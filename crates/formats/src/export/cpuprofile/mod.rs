@@ -13,7 +13,7 @@ use std::io::Write;
 use nodespy_model::{Category, FastMap, FunctionIndex, Profile, ThreadIndex, WeightUnit};
 
 pub(crate) use self::schedule::{Schedule, Scheduled};
-pub(crate) use self::tree::{Code, Row, Tree};
+pub(crate) use self::tree::{Code, ROOT, Row, Tree, samples_of};
 
 use super::{Detail, ExportError, Exporter};
 use crate::call_frame;
@@ -74,7 +74,7 @@ pub(crate) fn time_only(profile: &Profile, format: &'static str) -> Result<(), E
 }
 
 /// The thread with the most weight in code.
-fn busiest_thread(profile: &Profile) -> ThreadIndex {
+pub(crate) fn busiest_thread(profile: &Profile) -> ThreadIndex {
     let mut weights = vec![0u64; profile.threads.len()];
     for sample in &profile.samples {
         let is_idle = sample.stack.is_some_and(|stack| {

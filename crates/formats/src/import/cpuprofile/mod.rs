@@ -15,11 +15,10 @@ use nodespy_model::{
     ThreadIndex, ThreadRole, WeightUnit,
 };
 
-pub(crate) use self::nodes::{Functions, Nodes};
+pub(crate) use self::nodes::{Functions, Nodes, Row, frame_at};
 pub(crate) use self::timeline::{Placement, Timeline};
 
 use self::lines::Lines;
-use self::nodes::{Row, frame_at};
 use super::{ImportError, ImportOptions, Importer};
 use crate::detect::{Confidence, ends_contain, head};
 use crate::input::Input;
@@ -27,6 +26,8 @@ use crate::json::{JsonError, Kind, Reader};
 
 /// How the samples were taken.
 pub(crate) const ENGINE: &str = "V8 CPU profiler";
+/// What V8's profiler samples by.
+pub(crate) const EVENT: &str = "wall clock";
 
 /// The importer of `.cpuprofile`.
 pub(crate) struct CpuProfile;
@@ -75,7 +76,7 @@ impl Importer for CpuProfile {
             role: role_of(&builder),
             ..Thread::default()
         });
-        let placement = add_thread(&mut nodes, timeline, thread, &mut builder, &mut notes);
+        let placement = add_thread(&mut nodes, timeline, (thread, 0), &mut builder, &mut notes);
         nodes.remark(&mut notes);
         if builder.so_far().samples.is_empty() {
             return Err(ImportError::NoStacks);
@@ -158,6 +159,13 @@ impl Timeline {
                     times.push(number(reader)?.unwrap_or(0));
                 }
             }
+            ("lines", Kind::Array) => {
+                reader.enter_array()?;
+                while reader.element()? {
+                    let line = reader.any_number()?.map_or(0, |line| line.as_i64());
+                    self.lines.push(u32::try_from(line).unwrap_or(0));
+                }
+            }
             ("startTime", _) => self.start = number(reader)?,
             ("endTime", _) => self.end = number(reader)?,
             _ => return Ok(false),
@@ -166,11 +174,11 @@ impl Timeline {
     }
 }
 
-/// Adds the samples of one thread.
+/// Adds the samples of one thread, whose profile starts at `offset` nanoseconds.
 pub(crate) fn add_thread(
     nodes: &mut Nodes,
     timeline: Timeline,
-    thread: ThreadIndex,
+    (thread, offset): (ThreadIndex, u64),
     builder: &mut ProfileBuilder,
     notes: &mut Notes,
 ) -> Placement {
@@ -189,12 +197,15 @@ pub(crate) fn add_thread(
                 Some(builder.stack(interrupted, frame))
             }
             _ => {
-                let stack = lines.next_stack(sample.row, nodes, builder);
+                let stack = match sample.line {
+                    0 => lines.next_stack(sample.row, nodes, builder),
+                    line => nodes.stack_at(sample.row, line, builder),
+                };
                 interrupted = stack.filter(|_| runs_code(category, nodes.is_outermost(sample.row)));
                 stack
             }
         };
-        builder.sample(sample.time, thread, stack, sample.weight);
+        builder.sample(offset + sample.time, thread, stack, sample.weight);
     }
     if nodes.is_without_idle(builder) {
         notes.remark(
@@ -232,7 +243,7 @@ fn add_hits(
     builder: &mut ProfileBuilder,
     notes: &mut Notes,
 ) -> Placement {
-    let hits: Vec<_> = nodes.hits().collect();
+    let hits: Vec<_> = nodes.counts().collect();
     let total = hits
         .iter()
         .fold(0u64, |sum, (_, count)| sum.saturating_add(*count));
@@ -275,7 +286,7 @@ fn role_of(builder: &ProfileBuilder) -> ThreadRole {
 fn recording(builder: ProfileBuilder, placement: &Placement, notes: Notes) -> Recording {
     let about = About {
         engine: ENGINE.to_owned(),
-        event: "wall clock".to_owned(),
+        event: EVENT.to_owned(),
         rate_hz: rate_hz(placement.interval),
         duration: placement.duration,
         ..About::default()

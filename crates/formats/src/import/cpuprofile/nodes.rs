@@ -25,8 +25,8 @@ struct Node {
     parent: Row,
     /// None for the root, and for a node that says nothing of itself.
     function: Option<FunctionIndex>,
-    /// Samples that ended here, by V8's own count.
-    hits: u64,
+    /// What V8 counted here: samples, or bytes in a profile of the heap.
+    own: u64,
     /// Where it starts in the file.
     at: u64,
     /// Its path at no particular line, once it is known.
@@ -140,6 +140,23 @@ impl Nodes {
         self.ids.get(id)
     }
 
+    /// Adds a node that another format describes. False when its id is taken.
+    pub(crate) fn add(&mut self, id: u32, parent: Option<u32>, function: FunctionIndex) -> bool {
+        let row = self.rows.len() as Row;
+        if !self.ids.insert(id, row) {
+            return false;
+        }
+        self.parents.extend(parent.map(|parent| (row, parent)));
+        self.rows.push(Node {
+            parent: NONE,
+            function: Some(function),
+            own: 0,
+            at: 0,
+            stack: Known::NotYet,
+        });
+        true
+    }
+
     /// Reads an array of nodes.
     pub(crate) fn read_array<'a>(
         &mut self,
@@ -196,9 +213,9 @@ impl Nodes {
                     node.has_call_frame = true;
                     self.rows[row as usize].function = functions.read(reader, builder)?;
                 }
-                "hitCount" => {
-                    let hits = reader.any_number()?.map_or(0, |hits| hits.as_i64());
-                    self.rows[row as usize].hits = hits.max(0) as u64;
+                "hitCount" | "selfSize" => {
+                    let own = reader.any_number()?.map_or(0, |own| own.as_i64());
+                    self.rows[row as usize].own = own.max(0) as u64;
                 }
                 "parent" => {
                     if let Some(id) = read_id(reader)? {
@@ -239,7 +256,7 @@ impl Nodes {
         self.rows.push(Node {
             parent,
             function: None,
-            hits: 0,
+            own: 0,
             at: reader.position() as u64 - 1,
             stack: Known::NotYet,
         });
@@ -416,11 +433,11 @@ impl Nodes {
         }
     }
 
-    /// The samples V8 counted in each node that has any.
-    pub(super) fn hits(&self) -> impl Iterator<Item = (Row, u64)> + '_ {
+    /// What V8 counted in each node, where it counted anything.
+    pub(crate) fn counts(&self) -> impl Iterator<Item = (Row, u64)> + '_ {
         let rows = self.rows.iter().enumerate();
-        rows.filter(|(_, node)| node.hits > 0)
-            .map(|(row, node)| (row as Row, node.hits))
+        rows.filter(|(_, node)| node.own > 0)
+            .map(|(row, node)| (row as Row, node.own))
     }
 
     /// The ticks of all nodes, those of a node together.
@@ -481,7 +498,7 @@ fn read_id(reader: &mut Reader<'_>) -> Result<Option<u32>, JsonError> {
 }
 
 /// A function at a line.
-pub(super) fn frame_at(function: FunctionIndex, line: u32) -> Frame {
+pub(crate) fn frame_at(function: FunctionIndex, line: u32) -> Frame {
     Frame {
         function,
         line,

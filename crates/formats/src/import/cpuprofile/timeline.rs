@@ -24,6 +24,8 @@ pub(crate) struct Timeline {
     pub(crate) deltas: Vec<i64>,
     /// The time of each sample, in files that have no gaps.
     pub(crate) timestamps: Vec<i64>,
+    /// The line each sample was in, where the file has it; 0 when not known.
+    pub(crate) lines: Vec<u32>,
     /// When the profile starts, in the unit of the file.
     pub(crate) start: Option<i64>,
     /// When it ends, in the unit of the file.
@@ -37,6 +39,8 @@ pub(crate) struct Placed {
     pub(crate) time: u64,
     pub(crate) weight: u64,
     pub(crate) row: Row,
+    /// The line it was in; 0 when the file does not say.
+    pub(crate) line: u32,
 }
 
 /// The samples in order of time.
@@ -63,15 +67,20 @@ impl Timeline {
         }
         let announced = times.get(nodes.len()).copied();
         times.truncate(nodes.len());
-        let mut samples: Vec<(i64, u32)> = times.into_iter().zip(nodes.iter().copied()).collect();
+        let lines = self.lines.iter().copied().chain(std::iter::repeat(0));
+        let mut samples: Vec<(i64, u32, u32)> = times
+            .into_iter()
+            .zip(nodes.iter().copied().zip(lines))
+            .map(|(time, (node, line))| (time, node, line))
+            .collect();
         if backward > 0 {
-            samples.sort_by_key(|(time, _)| *time);
+            samples.sort_by_key(|(time, ..)| *time);
             notes.remark(format!(
                 "{backward} samples come before their predecessors; they were put in order of time"
             ));
         }
         let interval = usual_interval(&samples);
-        let last = samples.last().map_or(0, |(time, _)| *time);
+        let last = samples.last().map_or(0, |(time, ..)| *time);
         let end = announced
             .or_else(|| self.duration(last))
             .filter(|end| *end >= last)
@@ -79,8 +88,8 @@ impl Timeline {
         let mut unknown = 0;
         let mut long = 0;
         let mut placed = Vec::with_capacity(samples.len());
-        for (position, &(time, node)) in samples.iter().enumerate() {
-            let next = samples.get(position + 1).map_or(end, |(next, _)| *next);
+        for (position, &(time, node, line)) in samples.iter().enumerate() {
+            let next = samples.get(position + 1).map_or(end, |(next, ..)| *next);
             let weight = (next - time) as u64;
             if interval > 0 && weight / interval >= LONG_GAP {
                 long += weight;
@@ -90,6 +99,7 @@ impl Timeline {
                     time: time as u64,
                     weight,
                     row,
+                    line,
                 }),
                 None => unknown += 1,
             }
@@ -99,7 +109,7 @@ impl Timeline {
                 "{unknown} samples name a node that is not there and were left out"
             ));
         }
-        let first = samples.first().map_or(0, |(time, _)| *time);
+        let first = samples.first().map_or(0, |(time, ..)| *time);
         remark_gaps(long, (end - first) as u64, notes);
         Placement {
             samples: placed,
@@ -153,7 +163,7 @@ impl Timeline {
 }
 
 /// The median of the gaps.
-fn usual_interval(samples: &[(i64, u32)]) -> u64 {
+fn usual_interval(samples: &[(i64, u32, u32)]) -> u64 {
     let mut gaps: Vec<u64> = samples
         .windows(2)
         .map(|pair| (pair[1].0 - pair[0].0) as u64)

@@ -1,0 +1,133 @@
+//! V8's heap profiles.
+
+use nodespy_model::{Category, Profile, ThreadIndex, WeightUnit};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::corpus::{corpus, json, path, self_weight};
+use crate::sample::{any_profile, read, small, written};
+
+const FILE: &str = "heapprofile/node10.heapprofile";
+
+/// Every node of a file, without recursion.
+fn nodes(file: &Value) -> Vec<&Value> {
+    let mut found = vec![&file["head"]];
+    let mut at = 0;
+    while at < found.len() {
+        found.extend(found[at]["children"].as_array().unwrap());
+        at += 1;
+    }
+    found
+}
+
+fn places(profile: &Profile) -> Vec<(u64, String)> {
+    let samples = profile.samples.iter();
+    samples
+        .map(|sample| (sample.weight, path(profile, sample)))
+        .collect()
+}
+
+#[test]
+fn the_bytes_of_a_real_file_are_all_there() {
+    let bytes = corpus(FILE);
+    let file = json(&bytes);
+    let profile = read(&bytes).unwrap();
+    let nodes = nodes(&file);
+    let size = |node: &Value| node["selfSize"].as_u64().unwrap();
+    assert_eq!(profile.unit, WeightUnit::Bytes);
+    assert_eq!(
+        profile.total_weight(),
+        nodes.iter().map(|node| size(node)).sum::<u64>()
+    );
+    let with_size: Vec<_> = nodes.into_iter().filter(|node| size(node) > 0).collect();
+    assert_eq!(profile.samples.len(), with_size.len());
+    for node in with_size {
+        let name = node["callFrame"]["functionName"].as_str().unwrap();
+        assert!(name.is_empty() || self_weight(&profile, name) >= size(node));
+    }
+    let is_core = |name: &str| {
+        let mut functions = profile.functions.iter();
+        functions.any(|function| {
+            profile.strings.get(function.name) == name && function.category == Category::NodeCore
+        })
+    };
+    assert!(is_core("emitTwo") && is_core("_tickDomainCallback"));
+    assert_eq!(profile.notes.remarks, [""; 0]);
+}
+
+#[test]
+fn samples_that_explain_a_size_are_kept_one_by_one() {
+    let leaf = |id: u32, name: &str, size: u32| {
+        json!({"id": id, "selfSize": size, "children": [], "callFrame": {"functionName": name,
+            "scriptId": "3", "url": "file:///a.js", "lineNumber": 1, "columnNumber": 1}})
+    };
+    let file = json!({"samples": [
+            {"nodeId": 7, "size": 30, "ordinal": 9},
+            {"nodeId": 8, "size": 5, "ordinal": 1},
+            {"nodeId": 7, "size": 10, "ordinal": 2}],
+        "head": {"id": 1, "selfSize": 0, "callFrame": {"functionName": "(root)", "url": ""},
+            "children": [leaf(7, "told", 40), leaf(8, "more", 6)]}});
+    let profile = read(file.to_string().as_bytes()).unwrap();
+    let weights: Vec<u64> = profile.samples.iter().map(|sample| sample.weight).collect();
+    assert_eq!(weights, [10, 30, 6]);
+    assert_eq!(self_weight(&profile, "told"), 40);
+}
+
+#[test]
+fn what_is_written_reads_back_and_time_is_refused() {
+    let first = read(&corpus(FILE)).unwrap();
+    let bytes = written(&first, "heapprofile");
+    assert_eq!(json(&bytes)["head"]["callFrame"]["functionName"], "(root)");
+    assert_eq!(places(&read(&bytes).unwrap()), places(&first));
+    let error = nodespy_formats::export(&small(), "heapprofile", &mut Vec::new()).unwrap_err();
+    assert!(error.to_string().contains("use cpuprofile"), "{error}");
+}
+
+#[test]
+fn a_hundred_thousand_levels_need_no_stack() {
+    let levels = 100_000;
+    let mut text = r#"{"head":"#.to_owned();
+    for _ in 0..levels {
+        text.push_str(r#"{"callFrame":{"functionName":"f"},"selfSize":1,"children":["#);
+    }
+    let cut = text.clone();
+    text.push_str(&"]}".repeat(levels));
+    text.push('}');
+    let profile = read(text.as_bytes()).unwrap();
+    assert_eq!(profile.total_weight(), levels as u64);
+    assert_eq!(
+        read(&written(&profile, "heapprofile"))
+            .unwrap()
+            .samples
+            .len(),
+        levels
+    );
+    let cut = read(cut.as_bytes()).unwrap();
+    assert_eq!(cut.total_weight(), levels as u64);
+    assert!(cut.notes.remarks[0].contains("cut off"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn every_stack_keeps_its_bytes(mut profile in any_profile()) {
+        profile.unit = WeightUnit::Bytes;
+        for sample in &mut profile.samples {
+            sample.thread = ThreadIndex(0);
+            sample.weight = sample.weight % 1_000_000 + 1;
+        }
+        prop_assume!(!profile.samples.is_empty());
+        let without_lines = |profile: &Profile| -> Vec<(u64, String)> {
+            let places = places(profile).into_iter();
+            places
+                .map(|(bytes, path)| {
+                    let path = path.rsplit_once(" at ").map_or(&*path, |(path, _)| path);
+                    (bytes, path.to_owned())
+                })
+                .collect()
+        };
+        let again = read(&written(&profile, "heapprofile")).unwrap();
+        prop_assert_eq!(without_lines(&again), without_lines(&profile));
+    }
+}
