@@ -14,7 +14,7 @@ fn read_trace(bytes: &[u8]) -> Profile {
     let options = ImportOptions::from(Some("chrome-trace"));
     match import(bytes.to_vec().into(), &options).unwrap().contents {
         Contents::Named(profile) => *profile,
-        Contents::Events(_) => panic!("traces come with names"),
+        _ => panic!("traces come with names"),
     }
 }
 
