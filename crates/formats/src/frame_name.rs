@@ -78,6 +78,41 @@ pub(crate) fn parse_frame(text: &str) -> FrameSpec<'_> {
     }
 }
 
+/// The frame that a name in a perf map or jitdump stands for: code that was made at run time.
+pub(crate) fn parse_jit_frame(text: &str) -> FrameSpec<'_> {
+    const KINDS: &[(&str, Category)] = &[
+        ("RegExp:", Category::RegExp),
+        ("BytecodeHandler:", Category::Internal),
+        ("Builtin:", Category::Builtin),
+        ("Handler:", Category::Builtin),
+        ("Stub:", Category::Builtin),
+        ("Wasm:", Category::Wasm),
+    ];
+    let text = text.trim();
+    let kind = KINDS
+        .iter()
+        .find_map(|(start, category)| Some((text.strip_prefix(start)?, *category)));
+    if let Some((name, category)) = kind {
+        return named(name, category);
+    }
+    let frame = parse_frame(text);
+    match frame.function.category {
+        // What has no place in a file is one of V8's own words, if it looks like one.
+        Category::App if frame.function.file.is_empty() => FrameSpec {
+            function: FunctionSpec {
+                category: match frame.function.name.starts_with('(') {
+                    true => crate::code_kind::category_of(frame.function.name, ""),
+                    false => Category::App,
+                },
+                ..frame.function
+            },
+            ..frame
+        },
+        Category::Native => named(text, Category::Unknown),
+        _ => frame,
+    }
+}
+
 fn named(name: &str, category: Category) -> FrameSpec<'_> {
     FrameSpec {
         function: FunctionSpec {
@@ -92,16 +127,22 @@ fn named(name: &str, category: Category) -> FrameSpec<'_> {
     }
 }
 
-/// Takes V8's mark of the compiler off a name.
+/// Takes V8's mark of the compiler off a name. `o` before a mark says that the function was
+/// entered in a loop, `'` after it that it was compiled on another thread.
 fn without_tier(name: &str) -> (&str, Tier) {
-    let tier = match name.as_bytes().first() {
+    let marked = match name.as_bytes() {
+        [b'o', b'+' | b'*', ..] => &name[1..],
+        _ => name,
+    };
+    let tier = match marked.as_bytes().first() {
         Some(b'~') => Tier::Interpreted,
         Some(b'^') => Tier::Baseline,
         Some(b'+') => Tier::Maglev,
         Some(b'*') => Tier::Optimized,
         _ => return (name, Tier::None),
     };
-    (&name[1..], tier)
+    let rest = &marked[1..];
+    (rest.strip_prefix('\'').unwrap_or(rest), tier)
 }
 
 /// A name with the place it was declared at.
@@ -222,6 +263,8 @@ mod tests {
                 Tier::Interpreted
             )
         );
+        assert_eq!(parse("JS:+'sort /app/mix.js:14:21").0, "sort");
+        assert_eq!(parse("JS:o*'sort /app/mix.js:14:21").5, Tier::Optimized);
         assert_eq!(parse("do_syscall_64_[k]").4, Category::Kernel);
         assert_eq!(parse("Builtins_LoadIC").4, Category::Builtin);
         assert_eq!(parse("v8::internal::Heap::Scavenge").4, Category::Native);

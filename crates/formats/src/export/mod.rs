@@ -5,6 +5,7 @@ mod cpuprofile;
 mod detail;
 mod folded;
 mod heapprofile;
+mod perf_script;
 mod pprof;
 mod speedscope;
 
@@ -43,6 +44,7 @@ pub static EXPORTERS: &[&dyn Exporter] = &[
     &chrome_trace::ChromeTrace,
     &pprof::Pprof,
     &speedscope::Speedscope,
+    &perf_script::PerfScript,
 ];
 
 /// Why a profile could not be written.

@@ -6,6 +6,7 @@ mod folded;
 mod heapprofile;
 mod html;
 mod perf_data;
+mod perf_script;
 mod pprof;
 mod speedscope;
 mod v8_log;
@@ -73,6 +74,7 @@ pub static IMPORTERS: &[&dyn Importer] = &[
     &speedscope::Speedscope,
     &perf_data::PerfData,
     &v8_log::V8Log,
+    &perf_script::PerfScript,
 ];
 
 /// Why a file could not be read, and where in it.

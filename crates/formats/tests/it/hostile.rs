@@ -188,3 +188,40 @@ fn no_bytes_bring_the_perf_data_reader_down() {
 fn no_text_brings_the_v8_log_reader_down() {
     survive("v8-log", crate::v8_log::SMALL.as_bytes(), <[u8]>::to_vec);
 }
+
+#[test]
+fn no_text_brings_the_perf_script_reader_down() {
+    let ours = written(&small(), "perf-script");
+    survive("perf-script", &ours, <[u8]>::to_vec);
+    let perf = crate::corpus::corpus("perf-script/perf-js-stacks-01.txt");
+    survive("perf-script", &perf, <[u8]>::to_vec);
+}
+
+#[test]
+fn no_text_brings_collapse_down() {
+    let good = crate::corpus::corpus("perf-script/inferno-go-stacks.txt");
+    let options = nodespy_formats::CollapseOptions {
+        has_source_lines: true,
+        with_addresses: true,
+        skip_after: vec!["runtime.main".to_owned()],
+        ..nodespy_formats::CollapseOptions::default()
+    };
+    let mut random = Xorshift(0x9e37_79b9_7f4a_7c15);
+    for turn in 0..5000 {
+        let mut bytes = good.clone();
+        mutate(&mut bytes, &mut random);
+        let options = match turn % 2 {
+            0 => &nodespy_formats::CollapseOptions::default(),
+            _ => &options,
+        };
+        let mut folded = Vec::new();
+        let collapsed = nodespy_formats::collapse([&bytes[..]], options, None);
+        collapsed.write(&mut folded).unwrap();
+        let mut keys: Vec<&[u8]> = (folded.split(|byte| *byte == b'\n'))
+            .filter_map(|line| Some(&line[..line.iter().rposition(|byte| *byte == b' ')?]))
+            .collect();
+        let written = keys.len();
+        keys.dedup();
+        assert!(keys.is_sorted() && keys.len() == written);
+    }
+}

@@ -9,6 +9,7 @@ mod hostile;
 mod html;
 mod native;
 mod perf_data;
+mod perf_script;
 mod pprof;
 mod sample;
 mod speedscope;

@@ -1,0 +1,531 @@
+//! `perf script` text, with the threads, processors and times that folding throws away.
+//!
+//! Each event is a sample of weight one, as in the perf.data it was printed from, whatever its
+//! period; text that nodespy wrote has the weights as periods and says so. One event is read: the
+//! first, or the one that is asked for.
+
+use std::borrow::Cow;
+
+use nodespy_model::classify::{category_of_native, role_of_name};
+use nodespy_model::{
+    About, Category, Contents, FastMap, FrameIndex, FrameSpec, FunctionSpec, Notes, Process,
+    ProcessIndex, ProfileBuilder, Recording, Sample, StackIndex, Thread, ThreadIndex, ThreadRole,
+    WeightUnit,
+};
+
+use super::{ImportError, ImportOptions, Importer};
+use crate::detect::{Confidence, head};
+use crate::frame_name::parse_jit_frame;
+use crate::input::Input;
+use crate::perf_script::frame::{FrameLine, file_name};
+use crate::perf_script::header::{Details, Header, is_space, parse_number};
+use crate::perf_script::walk::{Reader, Start, Walk};
+use crate::recorded::Recorded;
+
+/// The importer of `perf script` text.
+pub(crate) struct PerfScript;
+
+impl Importer for PerfScript {
+    fn name(&self) -> &'static str {
+        "perf-script"
+    }
+
+    fn recognize(&self, bytes: &[u8]) -> Confidence {
+        let lines = head(bytes).split(|byte| *byte == b'\n').take(2000);
+        let mut is_header = false;
+        let mut headers = 0;
+        for line in lines {
+            let line = line.trim_ascii_end();
+            if line.is_empty() || line.starts_with(b"#") {
+                continue;
+            }
+            if is_header && FrameLine::parse(line).is_some() {
+                return Confidence::Sure;
+            }
+            let header = Header::parse(line).map(|header| Details::of(header.rest));
+            is_header = header.is_some_and(|details| details.event.is_some());
+            match header {
+                Some(details) if details.frame.is_some() => return Confidence::Sure,
+                Some(details) if details.time.is_some() && is_header => headers += 1,
+                Some(_) => {}
+                None if headers == 0 => return Confidence::No,
+                None => {}
+            }
+        }
+        match headers {
+            0 => Confidence::No,
+            _ => Confidence::Likely,
+        }
+    }
+
+    fn import(&self, input: Input, options: &ImportOptions) -> Result<Recording, ImportError> {
+        let mut script = Script::new(&input, options);
+        Walk::new().text(&input, &mut script);
+        script.finish(options)
+    }
+}
+
+/// The sample that is being read.
+#[derive(Clone, Copy, Default)]
+struct Current {
+    time: Option<u64>,
+    thread: ThreadIndex,
+    cpu: Option<u16>,
+    weight: u64,
+}
+
+/// What is known so far.
+struct Script<'a> {
+    text: &'a [u8],
+    /// What nodespy itself wrote into the comments.
+    recorded: Option<Recorded>,
+    process_names: FastMap<u32, String>,
+    has_source_lines: bool,
+    builder: ProfileBuilder,
+    processes: FastMap<u32, ProcessIndex>,
+    threads: FastMap<(u32, u32), ThreadIndex>,
+    names: Vec<String>,
+    wanted: Option<Cow<'a, [u8]>>,
+    /// Samples of other events.
+    others: FastMap<&'a [u8], u64>,
+    current: Current,
+    next: Current,
+    next_name: &'a [u8],
+    /// The stacks of the sample before, from root to leaf.
+    stacks: Vec<StackIndex>,
+    samples: Vec<Sample>,
+    without_time: u64,
+    earliest: u64,
+    latest: u64,
+    odd_lines: u64,
+    first_odd: Option<(u64, String)>,
+}
+
+impl<'a> Script<'a> {
+    fn new(text: &'a [u8], options: &ImportOptions) -> Self {
+        let comments = Comments::of(text);
+        let unit = comments
+            .recorded
+            .as_ref()
+            .map_or(WeightUnit::Samples, |recorded| recorded.unit);
+        Self {
+            text,
+            recorded: comments.recorded,
+            process_names: comments.process_names,
+            has_source_lines: has_source_lines(head(text)),
+            builder: ProfileBuilder::new(unit),
+            processes: FastMap::default(),
+            threads: FastMap::default(),
+            names: Vec::new(),
+            wanted: options
+                .event
+                .as_ref()
+                .map(|event| Cow::Owned(event.clone().into_bytes())),
+            others: FastMap::default(),
+            current: Current::default(),
+            next: Current::default(),
+            next_name: b"",
+            stacks: Vec::new(),
+            samples: Vec::new(),
+            without_time: 0,
+            earliest: u64::MAX,
+            latest: 0,
+            odd_lines: 0,
+            first_odd: None,
+        }
+    }
+
+    /// Whether the samples of an event are read. The first one decides if nobody did.
+    fn is_wanted(&mut self, event: &'a [u8]) -> bool {
+        let wanted = self.wanted.get_or_insert(Cow::Borrowed(event));
+        let is_wanted = wanted[..] == *event || wanted[..] == *without_modifiers(event);
+        if !is_wanted {
+            *self.others.entry(event).or_default() += 1;
+        }
+        is_wanted
+    }
+
+    fn thread(&mut self, header: &Header<'_>) -> ThreadIndex {
+        let number = |digits| {
+            parse_number(digits).map_or(0, |number| u32::try_from(number).unwrap_or(u32::MAX))
+        };
+        // Without a process's number all threads are in one that nothing is known of.
+        let pid = header.pid.map_or(0, number);
+        let tid = number(header.tid);
+        if let Some(thread) = self.threads.get(&(pid, tid)) {
+            return *thread;
+        }
+        let process = *self.processes.entry(pid).or_insert_with(|| {
+            self.builder.process(Process {
+                pid,
+                name: self.process_names.get(&pid).cloned().unwrap_or_default(),
+                ..Process::default()
+            })
+        });
+        let thread = self.builder.thread(Thread {
+            process,
+            tid,
+            ..Thread::default()
+        });
+        self.threads.insert((pid, tid), thread);
+        self.names.push(String::new());
+        thread
+    }
+
+    fn finish(mut self, options: &ImportOptions) -> Result<Recording, ImportError> {
+        if self.samples.is_empty() {
+            return Err(self.nothing(options));
+        }
+        let mut notes = self.notes();
+        let is_ours = self.recorded.is_some();
+        let start = match is_ours || self.earliest == u64::MAX {
+            true => 0,
+            false => self.earliest,
+        };
+        for sample in std::mem::take(&mut self.samples) {
+            self.builder.add_sample(Sample {
+                time: sample.time.saturating_sub(start),
+                ..sample
+            });
+        }
+        let mut about = About {
+            engine: "perf script".to_owned(),
+            event: self.event_name(),
+            duration: self.latest.saturating_sub(start),
+            ..About::default()
+        };
+        let header = Comments::of(self.text);
+        about.host = header.host;
+        about.rate_hz = header.rate_hz;
+        if let Some(recorded) = self.recorded.take() {
+            about = About {
+                duration: about.duration,
+                ..recorded.about
+            };
+            let said = std::mem::replace(&mut notes, recorded.notes);
+            said.remarks
+                .into_iter()
+                .for_each(|remark| notes.remark(remark));
+        }
+        let mut profile = self.builder.finish(about.clone(), notes.clone());
+        for (thread, name) in profile.threads.iter_mut().zip(&self.names) {
+            let process = &mut profile.processes[thread.process.at()];
+            thread.name = nodespy_model::printable(name).into_owned();
+            thread.role = match role_of_name(&thread.name) {
+                ThreadRole::Other if thread.tid == process.pid => ThreadRole::Main,
+                role => role,
+            };
+            let is_main = thread.tid == process.pid && process.pid != 0;
+            if process.name.is_empty() && is_main {
+                process.name = thread.name.clone();
+            }
+        }
+        Ok(Recording {
+            about,
+            notes,
+            contents: Contents::Named(Box::new(profile)),
+        })
+    }
+
+    fn event_name(&self) -> String {
+        self.wanted
+            .as_ref()
+            .map_or_else(String::new, |event| lossy(event).into_owned())
+    }
+
+    fn nothing(&self, options: &ImportOptions) -> ImportError {
+        if let (Some(wanted), false) = (&options.event, self.others.is_empty()) {
+            return ImportError::NoSuchEvent {
+                wanted: wanted.clone(),
+                known: self.other_events(),
+            };
+        }
+        match &self.first_odd {
+            Some((line, found)) => ImportError::BadLine {
+                line: *line,
+                found: found.clone(),
+            },
+            None => ImportError::NoStacks,
+        }
+    }
+
+    /// The events that were not read, the most frequent first.
+    fn other_events(&self) -> String {
+        let mut others: Vec<(&[u8], u64)> = self
+            .others
+            .iter()
+            .map(|(event, count)| (*event, *count))
+            .collect();
+        others.sort_unstable_by_key(|(event, count)| (std::cmp::Reverse(*count), *event));
+        let names: Vec<Cow<'_, str>> = others
+            .iter()
+            .take(8)
+            .map(|(event, _)| lossy(event))
+            .collect();
+        names.join(", ")
+    }
+
+    fn notes(&self) -> Notes {
+        let mut notes = Notes::default();
+        if !self.others.is_empty() {
+            let count: u64 = self.others.values().sum();
+            notes.remark(format!(
+                "this is {} only; {count} samples of other events are left out: {} (--event NAME)",
+                self.event_name(),
+                self.other_events()
+            ));
+        }
+        if let Some((line, _)) = &self.first_odd {
+            notes.remark(format!(
+                "{} lines are not perf script text and were left out, the first is line {line}",
+                self.odd_lines
+            ));
+        }
+        if self.without_time > 0 {
+            notes.remark(format!("{} samples have no time", self.without_time));
+        }
+        let end = self.text.len().saturating_sub(2);
+        if self.recorded.is_none() && !self.text[end..].ends_with(b"\n\n") {
+            notes.remark("the text does not end with an empty line: the last stack may be cut off");
+        }
+        notes
+    }
+}
+
+impl<'a> Reader<'a> for Script<'a> {
+    fn start(&mut self, line: &'a [u8], _is_indented: bool) -> Start<'a> {
+        let Some(header) = Header::parse(line) else {
+            return Start::No;
+        };
+        let details = Details::of(header.rest);
+        if details.event.is_some_and(|event| !self.is_wanted(event)) {
+            return Start::LeftOut;
+        }
+        self.next = Current {
+            time: details.time,
+            thread: self.thread(&header),
+            cpu: details.cpu,
+            weight: match self.recorded {
+                Some(_) => details.period.unwrap_or(1),
+                None => 1,
+            },
+        };
+        self.next_name = header.comm;
+        details.frame.map_or(Start::Sample, Start::Whole)
+    }
+
+    fn begin(&mut self) {
+        self.current = self.next;
+        // A program gets its name when it starts another; the last one stays.
+        let name = &mut self.names[self.current.thread.at()];
+        if name.as_bytes() != self.next_name {
+            *name = lossy(self.next_name).into_owned();
+        }
+    }
+
+    fn frames(&mut self, lines: &'a [u8], frames: &mut Vec<u32>) -> bool {
+        let mut lines = lines.split(|byte| *byte == b'\n');
+        let Some(frame) = lines.next().and_then(FrameLine::parse) else {
+            return false;
+        };
+        let name = lossy(frame.name_without_offset().0);
+        let place = lines.next().and_then(source_line);
+        let module = lossy(frame.module);
+        if name.contains("->") && frame.is_jit() {
+            // What Java's compiler inlined, as `outer->inner`.
+            for (position, part) in name.split("->").enumerate() {
+                let spec = spec_of(&frame, part, &module, None);
+                frames.push(self.intern(FrameSpec {
+                    is_inlined: position > 0,
+                    ..spec
+                }));
+            }
+        } else {
+            let spec = spec_of(&frame, &name, &module, place);
+            frames.push(self.intern(spec));
+        }
+        true
+    }
+
+    fn continuation(&self, _: &'a [u8], following: &'a [u8]) -> usize {
+        if !self.has_source_lines {
+            return 0;
+        }
+        let end = memchr::memchr(b'\n', following).unwrap_or(following.len());
+        let line = &following[..end];
+        match is_source_line(line) {
+            true => (end + 1).min(following.len()),
+            false => 0,
+        }
+    }
+
+    fn sample(&mut self, path: &[u32], same: usize) {
+        self.stacks.truncate(same);
+        for frame in &path[self.stacks.len()..] {
+            let parent = self.stacks.last().copied();
+            self.stacks
+                .push(self.builder.stack(parent, FrameIndex(*frame)));
+        }
+        match self.current.time {
+            Some(time) => {
+                self.earliest = self.earliest.min(time);
+                self.latest = self.latest.max(time);
+            }
+            None => self.without_time += 1,
+        }
+        self.samples.push(Sample {
+            time: self.current.time.unwrap_or(0),
+            weight: self.current.weight,
+            thread: self.current.thread,
+            cpu: self.current.cpu,
+            stack: self.stacks.last().copied(),
+        });
+    }
+
+    fn odd_line(&mut self, line: &'a [u8], at: usize) {
+        self.odd_lines += 1;
+        let text = self.text;
+        self.first_odd.get_or_insert_with(|| {
+            let before = memchr::memchr_iter(b'\n', &text[..at.min(text.len())]).count();
+            let start = &line[..line.len().min(60)];
+            (before as u64 + 1, lossy(start).into_owned())
+        });
+    }
+
+    fn ends_at_next_start(&self) -> bool {
+        true
+    }
+
+    fn keeps_unfinished(&self) -> bool {
+        true
+    }
+}
+
+impl Script<'_> {
+    fn intern(&mut self, spec: FrameSpec<'_>) -> u32 {
+        self.builder.frame(spec).0
+    }
+}
+
+/// The frame of a line, by its name and the file it is in.
+fn spec_of<'n>(
+    frame: &FrameLine<'_>,
+    name: &'n str,
+    module: &'n str,
+    place: Option<(&'n str, u32)>,
+) -> FrameSpec<'n> {
+    let is_unknown = matches!(name, "" | "[unknown]");
+    if frame.is_jit() && !is_unknown {
+        return parse_jit_frame(name);
+    }
+    let file = match module {
+        "[unknown]" | "inlined" => "",
+        module => module,
+    };
+    let (file, line) = place.unwrap_or((file, 0));
+    FrameSpec {
+        function: FunctionSpec {
+            name: if is_unknown { "[unknown]" } else { name },
+            file,
+            category: match is_unknown {
+                _ if is_kernel(frame) => Category::Kernel,
+                true => Category::Unknown,
+                false => category_of_native(name),
+            },
+            ..FunctionSpec::default()
+        },
+        line,
+        is_inlined: module == "inlined",
+        ..FrameSpec::default()
+    }
+}
+
+/// Memory that has no file is in brackets, like the kernel's modules.
+fn is_kernel(frame: &FrameLine<'_>) -> bool {
+    let is_memory = matches!(frame.module, b"[vdso]" | b"[heap]" | b"[stack]")
+        || frame.module.starts_with(b"[anon");
+    frame.is_kernel() && !is_memory
+}
+
+fn lossy(bytes: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(bytes)
+}
+
+/// `cycles` of `cycles:u`.
+fn without_modifiers(event: &[u8]) -> &[u8] {
+    match event.iter().rposition(|byte| *byte == b':') {
+        Some(colon) if event[colon + 1..].iter().all(u8::is_ascii_alphabetic) => &event[..colon],
+        _ => event,
+    }
+}
+
+/// Whether frames are followed by lines that tell the source line.
+fn has_source_lines(head: &[u8]) -> bool {
+    let mut is_frame = false;
+    let mut lines = head.split(|byte| *byte == b'\n');
+    lines.any(|line| {
+        let is_source = is_frame && is_source_line(line);
+        is_frame = FrameLine::parse(line).is_some();
+        is_source
+    })
+}
+
+/// `  file.c:137` or `  libc.so[27b25]`.
+fn is_source_line(line: &[u8]) -> bool {
+    let text = line.trim_ascii();
+    line.first().is_some_and(|byte| is_space(*byte))
+        && !text.is_empty()
+        && !text.ends_with(b")")
+        && (source_line(line).is_some() || text.ends_with(b"]"))
+}
+
+/// The file and line of `  file.c:137`.
+fn source_line(line: &[u8]) -> Option<(&str, u32)> {
+    let text = std::str::from_utf8(line).ok()?.trim();
+    let (file, line) = text.rsplit_once(':')?;
+    let line = line.parse().ok().filter(|line| *line > 0)?;
+    let file = std::str::from_utf8(file_name(file.as_bytes())).ok()?;
+    (!file.is_empty() && !file.contains(char::is_whitespace)).then_some((file, line))
+}
+
+/// What the comments at the start of a text tell.
+#[derive(Default)]
+struct Comments {
+    host: String,
+    rate_hz: u32,
+    recorded: Option<Recorded>,
+    process_names: FastMap<u32, String>,
+}
+
+impl Comments {
+    fn of(text: &[u8]) -> Self {
+        let mut comments = Self::default();
+        let lines: Vec<Cow<'_, str>> = head(text)
+            .split(|byte| *byte == b'\n')
+            .take_while(|line| line.starts_with(b"#"))
+            .map(|line| lossy(line[1..].trim_ascii()))
+            .collect();
+        for line in &lines {
+            let (key, value) = line.split_once(':').unwrap_or((line, ""));
+            let value = value.trim();
+            match key.trim() {
+                "hostname" => comments.host = value.to_owned(),
+                "event" => {
+                    let rate = value.split_once("sample_freq } = ").map(|(_, rest)| rest);
+                    let digits = rate.and_then(|rest| rest.split(',').next());
+                    let rate = digits.and_then(|digits| digits.trim().parse().ok());
+                    comments.rate_hz = rate.unwrap_or(comments.rate_hz);
+                }
+                key => {
+                    if let Some(pid) = key.strip_prefix("process ")
+                        && let Ok(pid) = pid.parse()
+                    {
+                        comments.process_names.insert(pid, value.to_owned());
+                    }
+                }
+            }
+        }
+        comments.recorded = Recorded::from_lines(lines.iter().map(|line| &**line));
+        comments
+    }
+}

@@ -1,0 +1,208 @@
+//! `perf script` text: what the importer keeps, and what comes back from what was written.
+
+use nodespy_formats::{ImportError, ImportOptions, import};
+use nodespy_model::{Category, Contents, Profile, ThreadRole, Tier};
+
+use crate::corpus::{corpus, path};
+use crate::sample::{read, small, written};
+
+fn read_event(bytes: &[u8], event: &str) -> Result<Box<Profile>, ImportError> {
+    let options = ImportOptions {
+        event: Some(event.to_owned()),
+        ..ImportOptions::default()
+    };
+    match import(bytes.to_vec().into(), &options)?.contents {
+        Contents::Named(profile) => Ok(profile),
+        Contents::Events(_) => panic!("names are in the text"),
+    }
+}
+
+#[test]
+fn times_threads_and_processors_are_kept() {
+    let text = b"node  7/7 [001]   12.000001500:  5 cycles:u: \n\t 1 main+0x1f (/bin/node)\n\n\
+        V8 Worker 2  7/9 [000] 12.5: 6 cycles:u: \n\t 2 read ([kernel.kallsyms])\n\n\
+        node  7/7   13.0: cycles:u: \n\n";
+    let profile = read(text).unwrap();
+    let samples: Vec<_> = (profile.samples.iter())
+        .map(|sample| (sample.time, sample.thread.0, sample.cpu, sample.weight))
+        .collect();
+    assert_eq!(
+        samples,
+        [
+            (0, 0, Some(1), 1),
+            (499_998_500, 1, Some(0), 1),
+            (999_998_500, 0, None, 1)
+        ]
+    );
+    assert_eq!(profile.threads[1].name, "V8 Worker 2");
+    assert_eq!(profile.threads[1].tid, 9);
+    assert_eq!(profile.threads[0].role, ThreadRole::Main);
+    assert_eq!(profile.processes[0].name, "node");
+    assert_eq!(profile.about.event, "cycles:u");
+    assert_eq!(
+        path(&profile, &profile.samples[0]),
+        "main /bin/node (native) at 0"
+    );
+    assert!(profile.samples[2].stack.is_none());
+    assert!(profile.notes.remarks.is_empty(), "{:?}", profile.notes);
+}
+
+#[test]
+fn javascript_is_taken_apart() {
+    let profile = read(&corpus("perf-data/expected/node24.perf-script.txt")).unwrap();
+    let sort = (profile.frames.iter())
+        .find(|frame| {
+            profile.name_of(frame.function) == "sortRecords" && frame.tier == Tier::Maglev
+        })
+        .unwrap();
+    let function = profile.function(sort.function);
+    assert_eq!(profile.location_of(sort.function), "/app/mix.js:14:21");
+    assert_eq!(function.category, Category::App);
+    assert_eq!(profile.threads[0].name, "MainThread");
+    assert!(profile.about.duration > 1_000_000_000);
+    assert!(profile.notes.remarks.is_empty(), "{:?}", profile.notes);
+}
+
+#[test]
+fn every_text_of_the_corpus_is_recognized_and_read() {
+    for name in [
+        "inferno-go-stacks",
+        "inferno-single-line-stacks",
+        "perf-dd-stacks-01",
+        "perf-funcab-cmd-01",
+        "perf-funcab-pid-01",
+        "perf-java-stacks-01",
+        "perf-js-stacks-01",
+        "perf-rust-Yamakaky-dcpu",
+        "perf-vertx-stacks-01",
+        "speedscope-simple-with-header",
+        "speedscope-simple-with-pid",
+        "speedscope-system-wide",
+    ] {
+        let text = corpus(&format!("perf-script/{name}.txt"));
+        // In these texts a line starts an event if it is not indented, or tells the event.
+        let events = (text.split(|byte| *byte == b'\n'))
+            .filter(|line| !line.is_empty() && !line.starts_with(b"#"))
+            .filter(|line| !line[0].is_ascii_whitespace() || line.starts_with(b"           false"))
+            .count();
+        let profile = read(&text).unwrap();
+        let others = "samples of other events";
+        let has_others = profile
+            .notes
+            .remarks
+            .iter()
+            .any(|remark| remark.contains(others));
+        assert!(
+            !has_others || name == "inferno-single-line-stacks",
+            "{name}"
+        );
+        assert_eq!(
+            profile.samples.len() + usize::from(has_others),
+            events,
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn one_event_is_read_and_the_others_are_told() {
+    let text = b"a 1 1.0: 5 cycles:\n\t 1 f (m)\n\na 1 2.0: 1 faults:\n\t 1 g (m)\n\n";
+    let first = read(text).unwrap();
+    assert_eq!(path(&first, &first.samples[0]), "f m (native) at 0");
+    assert!(
+        first.notes.remarks[0].contains("faults"),
+        "{:?}",
+        first.notes
+    );
+    let asked = read_event(text, "faults").unwrap();
+    assert_eq!(path(&asked, &asked.samples[0]), "g m (native) at 0");
+    let refused = read_event(text, "branches").unwrap_err().to_string();
+    assert!(refused.contains("cycles, faults"), "{refused}");
+}
+
+#[test]
+fn source_lines_and_deleted_files_and_inlined_frames_are_understood() {
+    let text = b"a.out 35081 252436.005167:     667783 cycles: \n\
+        \t          408ebb some_method+0x8b (/full path/a.out)\n\
+        \x20 dist.h:300\n\
+        \t          408ebb twice (inlined)\n\
+        \x20 dist.h:12\n\
+        \t    7f6d2148eb25 open+0xd5 (/lib64/libc-2.33.so (deleted))\n\
+        \x20 libc-2.33.so[27b25]\n\
+        \t    7ffc71ee9580 [unknown] ([unknown])\n\n";
+    let profile = read(text).unwrap();
+    assert!(profile.notes.remarks.is_empty(), "{:?}", profile.notes);
+    let stack = profile.samples[0].stack.unwrap();
+    let frames: Vec<_> = (profile.frames_of(stack))
+        .map(|frame| {
+            let frame = profile.frame(frame);
+            let name = profile.name_of(frame.function);
+            let file = profile.file_of(frame.function);
+            (name, file, frame.line, frame.is_inlined)
+        })
+        .collect();
+    assert_eq!(
+        frames,
+        [
+            ("some_method", "dist.h", 300, false),
+            ("twice", "dist.h", 12, true),
+            ("open", "/lib64/libc-2.33.so", 0, false),
+            ("[unknown]", "", 0, false)
+        ]
+    );
+}
+
+#[test]
+fn a_cut_text_gives_what_can_be_read() {
+    let text = corpus("perf-data/expected/node20.perf-script.txt");
+    let whole = read(&text).unwrap();
+    let cut = read(&text[..text.len() / 2]).unwrap();
+    assert!(cut.samples.len() > whole.samples.len() * 2 / 5);
+    assert!(
+        cut.notes
+            .remarks
+            .iter()
+            .any(|remark| remark.contains("cut off"))
+    );
+    let garbage = [&text[..20_000], &[0xff, 0, 7, b'\n'], &text[20_000..40_000]].concat();
+    let read = read(&garbage).unwrap();
+    assert!(
+        read.notes
+            .remarks
+            .iter()
+            .any(|remark| remark.contains("line "))
+    );
+}
+
+#[test]
+fn what_was_written_reads_back() {
+    let mut profile = small();
+    for (position, sample) in profile.samples.iter_mut().enumerate() {
+        sample.cpu = (position % 2 == 0).then_some(position as u16);
+    }
+    let bytes = written(&profile, "perf-script");
+    let again = read(&bytes).unwrap();
+    assert_eq!(again.unit, profile.unit);
+    assert_eq!(again.processes[0].name, "shop");
+    let facts = |profile: &Profile| -> Vec<String> {
+        (profile.samples.iter())
+            .map(|sample| {
+                let thread = &profile.threads[sample.thread.at()];
+                let process = &profile.processes[thread.process.at()];
+                let tiers: Vec<_> = (sample.stack.iter())
+                    .flat_map(|stack| profile.frames_of(*stack))
+                    .map(|frame| profile.frame(frame).tier)
+                    .collect();
+                let (pid, tid, name) = (process.pid, thread.tid, &thread.name);
+                let (time, weight, cpu) = (sample.time, sample.weight, sample.cpu);
+                let path = path(profile, sample);
+                // The line being run has no place in the text.
+                let path = path.split(" at ").next().unwrap_or_default();
+                format!("{pid}/{tid} {name} {time} {weight} {cpu:?} {path} {tiers:?}")
+            })
+            .collect()
+    };
+    assert_eq!(facts(&again), facts(&profile));
+    assert_eq!(again.about.event, profile.about.event);
+    assert_eq!(again.notes, profile.notes);
+}
