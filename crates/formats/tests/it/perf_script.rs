@@ -13,7 +13,7 @@ fn read_event(bytes: &[u8], event: &str) -> Result<Box<Profile>, ImportError> {
     };
     match import(bytes.to_vec().into(), &options)?.contents {
         Contents::Named(profile) => Ok(profile),
-        Contents::Events(_) => panic!("names are in the text"),
+        _ => panic!("names are in the text"),
     }
 }
 
