@@ -19,6 +19,14 @@ pub(crate) struct RowIndex {
 }
 
 impl RowIndex {
+    /// An index with room for `rows`, which saves hashing them again as it grows.
+    pub(crate) fn with_room(rows: usize) -> Self {
+        Self {
+            positions: HashTable::with_capacity(rows),
+            ..Self::default()
+        }
+    }
+
     /// The position of `row` in `table`, which gets it if it does not have it yet.
     pub(crate) fn intern<T: Copy + Eq + Hash>(&mut self, table: &mut Vec<T>, row: T) -> u32 {
         self.intern_by(table, row, |row| *row)

@@ -55,7 +55,7 @@ pub(super) fn rewrite(
     mut fate: impl FnMut(Step<'_>) -> Fate,
 ) -> Profile {
     let old = std::mem::take(&mut profile.stacks);
-    let mut new = NewStacks::default();
+    let mut new = NewStacks::with_room(old.len());
     let mut moved: Vec<Option<StackIndex>> = Vec::with_capacity(old.len());
     for (position, stack) in old.iter().enumerate() {
         let parent = stack.parent.and_then(|parent| moved[parent.at()]);
@@ -92,6 +92,7 @@ pub(super) fn rewrite(
     }
     profile.samples = samples;
     profile.stacks = new.stacks;
+    profile.stacks.shrink_to_fit();
     profile
 }
 
@@ -132,13 +133,19 @@ pub(super) fn frame_called(profile: &mut Profile, name: &str, category: Category
 }
 
 /// Stacks, each once.
-#[derive(Default)]
 struct NewStacks {
     stacks: Vec<Stack>,
     known: RowIndex,
 }
 
 impl NewStacks {
+    fn with_room(rows: usize) -> Self {
+        Self {
+            stacks: Vec::with_capacity(rows),
+            known: RowIndex::with_room(rows),
+        }
+    }
+
     fn intern(&mut self, parent: Option<StackIndex>, frame: FrameIndex) -> StackIndex {
         let row = Stack { parent, frame };
         StackIndex(self.known.intern_by(&mut self.stacks, row, Stack::key))

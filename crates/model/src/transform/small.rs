@@ -1,8 +1,9 @@
 //! What is too little to look at.
 
 use super::rewrite::{Fate, Leftover, rewrite};
-use crate::FastMap;
 use crate::profile::{FunctionIndex, Profile};
+use crate::rows::RowIndex;
+use crate::tree::{NodeIndex, TreeNode};
 
 /// What a sample is in when even its outermost frame is small.
 const SMALL: &str = "[small]";
@@ -15,37 +16,44 @@ pub fn without_small(profile: Profile, share: f64) -> Profile {
     let least = profile.total_weight() as f64 * share;
     rewrite(profile, Leftover::Named(SMALL), |step| {
         let path = path_of_stack[step.stack.at()];
-        match (totals[path as usize] as f64) < least {
+        match (totals[path.0 as usize] as f64) < least {
             true => Fate::JoinsCaller,
             false => step.stays(),
         }
     })
 }
 
+/// A function and the path it was called by.
+struct Path {
+    caller: Option<NodeIndex>,
+    function: FunctionIndex,
+}
+
 /// The path of every stack, and the weight of every path with everything below it.
-fn path_weights(profile: &Profile) -> (Vec<u32>, Vec<u64>) {
-    let mut known: FastMap<(Option<u32>, FunctionIndex), u32> = FastMap::default();
-    let mut parents: Vec<Option<u32>> = Vec::new();
-    let mut path_of_stack: Vec<u32> = Vec::with_capacity(profile.stacks.len());
+fn path_weights(profile: &Profile) -> (Vec<NodeIndex>, Vec<u64>) {
+    let mut known = RowIndex::with_room(profile.stacks.len());
+    let mut paths: Vec<Path> = Vec::new();
+    let mut path_of_stack: Vec<NodeIndex> = Vec::with_capacity(profile.stacks.len());
     for stack in &profile.stacks {
-        let parent = stack.parent.map(|parent| path_of_stack[parent.at()]);
-        let function = profile.frame(stack.frame).function;
-        let path = *known.entry((parent, function)).or_insert_with(|| {
-            parents.push(parent);
-            parents.len() as u32 - 1
-        });
-        path_of_stack.push(path);
+        let path = Path {
+            caller: stack.parent.map(|parent| path_of_stack[parent.at()]),
+            function: profile.frame(stack.frame).function,
+        };
+        let key = |path: &Path| TreeNode::key(path.caller, path.function);
+        path_of_stack.push(NodeIndex(known.intern_by(&mut paths, path, key)));
     }
-    let mut totals = vec![0u64; parents.len()];
+    let mut totals = vec![0u64; paths.len()];
     for sample in &profile.samples {
         if let Some(stack) = sample.stack {
-            let total = &mut totals[path_of_stack[stack.at()] as usize];
+            let total = &mut totals[path_of_stack[stack.at()].0 as usize];
             *total = total.saturating_add(sample.weight);
         }
     }
-    for path in (0..parents.len()).rev() {
-        if let Some(parent) = parents[path] {
-            totals[parent as usize] = totals[parent as usize].saturating_add(totals[path]);
+    for (position, path) in paths.iter().enumerate().rev() {
+        if let Some(caller) = path.caller {
+            let total = totals[position];
+            let of_caller = &mut totals[caller.0 as usize];
+            *of_caller = of_caller.saturating_add(total);
         }
     }
     (path_of_stack, totals)
