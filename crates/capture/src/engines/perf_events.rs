@@ -69,6 +69,8 @@ pub struct Losses {
 pub struct PerfSession {
     events: Vec<PerfEvent>,
     sample_rings: Vec<Ring>,
+    /// The CPU of each sample ring.
+    ring_cpus: Vec<u16>,
     bookkeeping_rings: Vec<Ring>,
     /// Descriptors that wake us; one that hung up is dropped from here.
     wakers: Vec<i32>,
@@ -127,6 +129,7 @@ impl PerfSession {
         let mut session = Self {
             events: Vec::new(),
             sample_rings: Vec::new(),
+            ring_cpus: Vec::new(),
             bookkeeping_rings: Vec::new(),
             wakers: Vec::new(),
             pending: VecDeque::new(),
@@ -141,7 +144,8 @@ impl PerfSession {
             events.push(open_on_cpu(&threads, cpu, &sampling)?);
         }
         session.map_rings(&events, ring_bytes(&sampling, cpus.len()))?;
-        for (samples, bookkeeping) in events {
+        for of_cpu in events {
+            let (samples, bookkeeping) = (of_cpu.samples, of_cpu.bookkeeping);
             session
                 .wakers
                 .extend(samples.first().map(PerfEvent::as_raw_fd));
@@ -161,12 +165,16 @@ impl PerfSession {
         let mut size = wish;
         loop {
             self.sample_rings.clear();
+            self.ring_cpus.clear();
             self.bookkeeping_rings.clear();
-            let mapped = events.iter().try_for_each(|(samples, bookkeeping)| {
-                self.sample_rings.extend(share_ring(samples, size)?);
+            let mapped = events.iter().try_for_each(|of_cpu| {
+                if let Some(ring) = share_ring(&of_cpu.samples, size)? {
+                    self.sample_rings.push(ring);
+                    self.ring_cpus.push(of_cpu.cpu);
+                }
                 let small = BOOKKEEPING_RING_BYTES.min(size);
                 self.bookkeeping_rings
-                    .extend(share_ring(bookkeeping, small)?);
+                    .extend(share_ring(&of_cpu.bookkeeping, small)?);
                 Ok(())
             });
             match mapped {
@@ -269,7 +277,7 @@ impl PerfSession {
                 break;
             };
             let length = record.body.len();
-            if let Some(sample) = records::sample(&record, layout) {
+            if let Some(sample) = records::sample(&record, layout, self.ring_cpus[position]) {
                 while self
                     .pending
                     .front()
@@ -356,7 +364,11 @@ fn wakeup_bytes(rate_hz: u32, stack_bytes: u32) -> u32 {
 }
 
 /// The sampling and the bookkeeping events of every thread on one CPU.
-type CpuEvents = (Vec<PerfEvent>, Vec<PerfEvent>);
+struct CpuEvents {
+    cpu: u16,
+    samples: Vec<PerfEvent>,
+    bookkeeping: Vec<PerfEvent>,
+}
 
 fn open_on_cpu(
     threads: &[(u32, u32)],
@@ -380,7 +392,12 @@ fn open_on_cpu(
             Err(error) => return Err(explain_refusal(pid, error)),
         }
     }
-    Ok((samples, bookkeeping))
+    Ok(CpuEvents {
+        // Linux knows at most 8,192 CPUs on x86_64 (CONFIG_NR_CPUS of 6.12).
+        cpu: cpu as u16,
+        samples,
+        bookkeeping,
+    })
 }
 
 fn is_too_large(error: &io::Error) -> bool {

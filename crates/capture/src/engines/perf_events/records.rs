@@ -46,8 +46,12 @@ pub(super) fn sample_time(record: &Record<'_>) -> Option<Nanoseconds> {
     Fields(record.body.get(16..)?).u64()
 }
 
-/// A sample; none when the record is too short to be one.
-pub(super) fn sample<'a>(record: &Record<'a>, layout: SampleLayout) -> Option<RawSample<'a>> {
+/// A sample from the ring of a CPU; none when the record is too short to be one.
+pub(super) fn sample<'a>(
+    record: &Record<'a>,
+    layout: SampleLayout,
+    cpu: u16,
+) -> Option<RawSample<'a>> {
     let mut fields = Fields(record.body);
     let _instruction_pointer = fields.u64()?;
     let pid = fields.u32()?;
@@ -68,7 +72,7 @@ pub(super) fn sample<'a>(record: &Record<'a>, layout: SampleLayout) -> Option<Ra
         time,
         pid,
         tid,
-        cpu: None,
+        cpu: Some(cpu),
         kernel: Cow::Owned(kernel),
         user: user_stack(&mut fields, layout).unwrap_or(UserStack::Absent),
     })
@@ -222,12 +226,35 @@ mod tests {
                 misc: 0,
                 body: &body[..length],
             };
-            assert!(sample(&record, layout).is_none());
+            assert!(sample(&record, layout, 0).is_none());
             let record = Record {
                 kind: bindings::PERF_RECORD_MMAP2,
                 ..record
             };
             assert!(bookkeeping(&record).is_none());
         }
+    }
+
+    #[test]
+    fn a_sample_tells_who_when_and_where() {
+        let layout = SampleLayout {
+            has_callchain: true,
+            stack_bytes: 32,
+        };
+        let mut body = vec![0u8; 8];
+        body.extend_from_slice(&7u32.to_ne_bytes());
+        body.extend_from_slice(&8u32.to_ne_bytes());
+        body.extend_from_slice(&99u64.to_ne_bytes());
+        body.extend_from_slice(&0u64.to_ne_bytes());
+        let record = Record {
+            kind: bindings::PERF_RECORD_SAMPLE,
+            misc: 0,
+            body: &body,
+        };
+        let sample = sample(&record, layout, 3).unwrap();
+        assert_eq!(
+            (sample.pid, sample.tid, sample.time, sample.cpu),
+            (7, 8, 99, Some(3))
+        );
     }
 }

@@ -41,6 +41,7 @@ fn one_recording_writes_every_kind_of_output() {
     assert!(folded.lines().any(|line| line.contains("seventyPercent")));
     // The page holds the whole profile.
     let native = read(Path::new(&outputs[3]));
+    assert!(native.samples.iter().all(|sample| sample.cpu.is_some()));
     assert_eq!(native, read(Path::new(&outputs[0])));
     let of_lines: u64 = folded
         .lines()
