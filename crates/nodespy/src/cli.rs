@@ -69,7 +69,8 @@ Examples:
   nodespy record -o 'cpu-{app}-{pid}-{time}.nspy' -- node app.js
   nodespy record -p 1234 -d 10 -o - | less        folded stacks on standard output
 
-Ctrl-C ends the recording and writes it; a second Ctrl-C discards it.")]
+Ctrl-C ends the recording and writes it; a second Ctrl-C discards it.
+What is not shown is still in .nspy and .html files.")]
 pub(crate) struct RecordArgs {
     /// Processes to attach to, separated by commas
     #[arg(

@@ -56,6 +56,15 @@ impl Destination {
         Ok(destination)
     }
 
+    /// A recording cannot be taken again: what can be opened later holds all of it, whatever the
+    /// filters are.
+    pub(crate) fn keeping_all(mut self) -> Self {
+        if holding_of(&self.format) == Holding::Everything {
+            self.show = ShowArgs::default();
+        }
+        self
+    }
+
     pub(crate) fn is_standard_output(&self) -> bool {
         is_standard(&self.path)
     }

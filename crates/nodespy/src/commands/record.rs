@@ -148,7 +148,7 @@ fn destinations(
     for path in &wanted {
         let path = fill_template(path, pid, app, unix_now() / 1_000_000_000);
         match Destination::check(&path, arguments.format.as_deref(), &arguments.show) {
-            Ok(destination) => checked.push(destination),
+            Ok(destination) => checked.push(destination.keeping_all()),
             Err(error) => {
                 checked.iter().for_each(Destination::abandon);
                 return Err(error);

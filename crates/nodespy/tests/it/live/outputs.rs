@@ -4,6 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 
+use nodespy_model::Category;
+
 use super::live;
 use super::recorded::read;
 use super::workload::{Running, Workload};
@@ -63,6 +65,36 @@ fn one_recording_writes_every_kind_of_output() {
             "{input} to {kind}"
         );
     }
+}
+
+#[test]
+fn a_recording_holds_what_is_not_shown() {
+    let Some(_live) = live() else { return };
+    let target = split();
+    let scratch = Scratch::new();
+    let outputs = [scratch.file("out.nspy"), scratch.file("out.folded")];
+    let pid = target.pid_text();
+    let outcome = run_nodespy(&[
+        "record",
+        "-p",
+        &pid,
+        "-d",
+        "1",
+        "-o",
+        &outputs[0],
+        "-o",
+        &outputs[1],
+        "--only",
+        "app",
+    ]);
+    outcome.expect_code(0);
+    let whole = read(Path::new(&outputs[0]));
+    assert!(whole.notes.filters().next().is_none());
+    let is_native = |each: &nodespy_model::Function| each.category == Category::Native;
+    assert!(whole.functions.iter().any(is_native));
+    let folded = fs::read_to_string(&outputs[1]).unwrap();
+    assert!(folded.lines().all(|line| line.contains("_[j]")), "{folded}");
+    assert!(outcome.stdout.contains("filtered: --only app"), "{outcome}");
 }
 
 #[test]
