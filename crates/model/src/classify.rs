@@ -211,8 +211,8 @@ pub fn name_for_role(role: ThreadRole) -> Option<&'static str> {
     match role {
         ThreadRole::Pool => Some("libuv-worker"),
         ThreadRole::Platform => Some("V8Worker"),
-        ThreadRole::Worker => Some("WorkerThread"),
-        ThreadRole::Main | ThreadRole::Other => None,
+        // Workers are numbered.
+        ThreadRole::Worker | ThreadRole::Main | ThreadRole::Other => None,
     }
 }
 

@@ -10,6 +10,8 @@ use crate::v8::Layout;
 
 /// What V8 exports of itself for debuggers.
 const V8_CONSTANT: &str = "v8dbg_";
+/// The virtual table of `node::worker::Worker`.
+const WORKER_TABLE: &str = "_ZTVN4node6worker6WorkerE";
 const V8_VERSION: &str = "_ZN2v88internal7Version6";
 const V8_BYTECODE_SIZES: &str = "_ZN2v88internal11interpreter9Bytecodes14kBytecodeSizesE";
 
@@ -43,6 +45,8 @@ pub(crate) struct V8Exports {
     pub(crate) constants: FastMap<String, i32>,
     /// How many bytes each bytecode takes; empty when not found.
     pub(crate) bytecode_sizes: Vec<u8>,
+    /// Where the virtual table of Node's workers is linked to.
+    pub(crate) worker_table: Option<u64>,
 }
 
 /// What makes two mappings the same image.
@@ -121,11 +125,11 @@ impl Image {
     pub(crate) fn v8_layout(&mut self) -> Option<Result<Layout, String>> {
         let exports = v8_exports(self.elf.as_ref()?, self.bytes.as_mut()?)?;
         let constant = |name: &str| exports.constants.get(name).copied();
-        Some(Layout::new(
-            exports.version,
-            &constant,
-            exports.bytecode_sizes,
-        ))
+        let layout = Layout::new(exports.version, &constant, exports.bytecode_sizes);
+        Some(layout.map(|layout| Layout {
+            worker_table: exports.worker_table,
+            ..layout
+        }))
     }
 
     /// Whether the instruction that ends at this offset of the file is a call.
@@ -192,7 +196,9 @@ impl Image {
 /// What the V8 in a file exports of itself; none when there is no V8.
 pub(crate) fn v8_exports(elf: &Elf, bytes: &mut ImageBytes) -> Option<V8Exports> {
     let symbols = data_symbols(bytes, |name| {
-        name.starts_with(V8_CONSTANT) || name.starts_with(V8_VERSION) || name == V8_BYTECODE_SIZES
+        name.starts_with(V8_CONSTANT)
+            || name.starts_with(V8_VERSION)
+            || [V8_BYTECODE_SIZES, WORKER_TABLE].contains(&name)
     });
     let ImageBytes::File(file) = bytes else {
         return None;
@@ -232,6 +238,7 @@ pub(crate) fn v8_exports(elf: &Elf, bytes: &mut ImageBytes) -> Option<V8Exports>
         version,
         constants,
         bytecode_sizes: sizes.unwrap_or_default(),
+        worker_table: find(WORKER_TABLE).map(|(_, address, _)| *address),
     })
 }
 

@@ -7,10 +7,10 @@
 use std::rc::Rc;
 
 use nodespy_model::{
-    About, Contents, Event, FastMap, Frame, FrameIndex, FrameSpec, FunctionSpec, JitFile, Mapping,
-    NameSource, Nanoseconds, Notes, Origin, Process, ProcessIndex, Profile, ProfileBuilder,
-    RawSample, Recording, Sample, StackIndex, Thread, ThreadIndex, ThreadRole, Tier, UserStack,
-    WeightUnit, classify,
+    About, Contents, Event, FastMap, FastSet, Frame, FrameIndex, FrameSpec, FunctionSpec, JitFile,
+    Mapping, NameSource, Nanoseconds, Notes, Origin, Process, ProcessIndex, Profile,
+    ProfileBuilder, RawSample, Recording, Sample, StackIndex, Thread, ThreadIndex, ThreadRole,
+    Tier, UserStack, WeightUnit, classify,
 };
 
 use crate::address_map::{AddressMap, ImageId, Place};
@@ -20,8 +20,10 @@ use crate::unwind::{self, UnwoundFrame, WalkedFrame};
 use crate::v8::{JsFrame, Layout, NamedFrame, SampleView, V8};
 
 mod naming;
+mod worker_threads;
 
 use naming::Naming;
+use worker_threads::{WorkerName, number_workers};
 
 /// Turns a recording into a profile.
 pub fn resolve(recording: Recording, origin: Box<dyn Origin>) -> Profile {
@@ -144,6 +146,7 @@ struct ThreadState {
     name: String,
     samples: u64,
     root: unwind::KnownRoot,
+    worker: WorkerName,
 }
 
 /// Resolves events as they come.
@@ -300,6 +303,7 @@ impl Resolver {
             name,
             samples: 0,
             root: unwind::KnownRoot::default(),
+            worker: WorkerName::default(),
         });
         let thread = self.threads.len() as u32 - 1;
         self.thread_ids.insert((pid, tid), thread);
@@ -326,19 +330,23 @@ impl Resolver {
         if self.has_heap_walk
             && let (Some(image), HeapWalk::NoV8) = (image, &self.processes[process.at()].v8)
         {
-            self.processes[process.at()].v8 = self.heap_walk(image);
+            self.processes[process.at()].v8 = self.heap_walk(image, &mapping);
         }
     }
 
     /// Gets ready to read the heap of the V8 in an image.
-    fn heap_walk(&mut self, image: ImageId) -> HeapWalk {
+    fn heap_walk(&mut self, image: ImageId, mapping: &Mapping) -> HeapWalk {
         let layout = self
             .layouts
             .entry(image)
             .or_insert_with(|| self.images[image.0 as usize].v8_layout());
         match layout {
             None => HeapWalk::NoV8,
-            Some(Ok(layout)) => HeapWalk::On(Box::new(V8::new(layout.clone()))),
+            Some(Ok(layout)) => {
+                let linked = self.images[image.0 as usize].address_of_offset(mapping.file_offset);
+                let bias = mapping.start.wrapping_sub(linked);
+                HeapWalk::On(Box::new(V8::new(layout.clone(), bias)))
+            }
             Some(Err(why)) => {
                 let image = &self.images[image.0 as usize].name;
                 self.notes
@@ -401,7 +409,7 @@ impl Resolver {
             // Until it starts a program of its own the child is a copy of its parent.
             let map = parent.map.clone();
             let v8 = match &parent.v8 {
-                HeapWalk::On(v8) => HeapWalk::On(Box::new(V8::new(v8.layout.clone()))),
+                HeapWalk::On(v8) => HeapWalk::On(Box::new(v8.for_copy())),
                 HeapWalk::NoV8 => HeapWalk::NoV8,
                 HeapWalk::Refused => HeapWalk::Refused,
             };
@@ -461,6 +469,7 @@ impl Resolver {
         named.clear();
         self.unwind(sample, thread, &mut walked);
         self.name_walked(sample, process, &walked, &mut named);
+        self.look_for_worker(sample, thread, &named);
         let mut stack = NO_STACK;
         for frame in named.iter().rev() {
             let frame = self.raw_frame(process, *frame);
@@ -524,7 +533,12 @@ impl Resolver {
             }
             NamedFrame::Js(frame) => {
                 self.notes.jit_frames += 1;
-                self.notes.jit_named[walked] += 1;
+                // What gets its name late is counted when names are given.
+                let is_named = match &self.processes[process.at()].v8 {
+                    HeapWalk::On(v8) => !v8.functions.is_placeholder(frame.function),
+                    _ => true,
+                };
+                self.notes.jit_named[walked] += u64::from(is_named);
                 RawFrame::Js(process, frame)
             }
             NamedFrame::UnknownJs => {
@@ -713,12 +727,18 @@ impl Resolver {
                     return ThreadIndex(u32::MAX);
                 }
                 let pid = self.processes[thread.process.at()].about.pid;
+                let given = thread.worker.name.as_ref();
                 builder.thread(Thread {
                     process: thread.process,
                     tid: thread.tid,
-                    name: thread.name.clone(),
+                    name: given
+                        .filter(|name| !name.is_empty())
+                        .unwrap_or(&thread.name)
+                        .clone(),
                     role: if thread.tid == pid {
                         ThreadRole::Main
+                    } else if given.is_some() {
+                        ThreadRole::Worker
                     } else {
                         classify::role_of_name(&thread.name)
                     },
@@ -829,6 +849,7 @@ fn is_jitdump(mapping: &Mapping) -> bool {
 /// Gives threads their role by the functions at their root, and a name where they only carry
 /// their process's.
 fn name_threads(profile: &mut Profile) {
+    let mut nameless = FastSet::default();
     let mut roots: FastMap<ThreadIndex, Vec<StackIndex>> = FastMap::default();
     for sample in &profile.samples {
         if let Some(stack) = sample.stack {
@@ -867,10 +888,13 @@ fn name_threads(profile: &mut Profile) {
             Some(name) => name == entry.name,
             None => entry.name == "node",
         } || entry.name.is_empty();
-        if is_borrowed && let Some(name) = classify::name_for_role(entry.role) {
+        if is_borrowed && entry.role == ThreadRole::Worker {
+            nameless.insert(thread.at());
+        } else if is_borrowed && let Some(name) = classify::name_for_role(entry.role) {
             entry.name = name.to_owned();
         }
     }
+    number_workers(profile, |thread| nameless.contains(&thread));
 }
 
 /// The frame of a name that is not JavaScript.

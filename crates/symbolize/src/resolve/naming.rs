@@ -279,6 +279,12 @@ impl Naming {
             {
                 self.named[names.source.at()] += passes[position];
             }
+            if let RawFrame::Js(process, frame) = resolver.frames[stack.frame as usize]
+                && let HeapWalk::On(v8) = &resolver.processes[process.at()].v8
+                && v8.functions.is_named_late(frame.function)
+            {
+                self.named[NameSource::HeapWalk.at()] += passes[position];
+            }
             let count = passes[position];
             if let Some(parent) = passes.get_mut(stack.parent as usize) {
                 *parent += count;
@@ -320,6 +326,7 @@ fn js_frame(
         FunctionKind::Builtin => Category::Builtin,
         FunctionKind::RegExp => Category::RegExp,
         FunctionKind::Wasm => Category::Wasm,
+        FunctionKind::Placeholder => Category::Unknown,
     };
     builder.frame(FrameSpec {
         function: FunctionSpec {

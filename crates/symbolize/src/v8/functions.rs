@@ -1,6 +1,6 @@
 //! Functions: from a `SharedFunctionInfo` to name, file, line and column.
 
-use nodespy_model::FastMap;
+use nodespy_model::{FastMap, FastSet};
 
 use super::code::{bytecode_of, element};
 use super::heap::{Heap, small_integer};
@@ -45,6 +45,8 @@ pub(crate) enum FunctionKind {
     RegExp,
     /// A function of a WebAssembly module; the url is the module's.
     Wasm,
+    /// Not known yet: stands in for the function with some bytecode.
+    Placeholder,
 }
 
 /// A script's lines.
@@ -76,6 +78,10 @@ pub(crate) struct Functions {
     /// Bytecode that belongs to none of the first so many scripts.
     not_in_scripts: FastMap<u64, usize>,
     search_left: u32,
+    /// Functions of which only the bytecode is known, so far.
+    placeholders: FastMap<u64, FunctionId>,
+    /// Those, and those that are known by now.
+    were_placeholders: FastSet<FunctionId>,
 }
 
 impl Default for Functions {
@@ -90,6 +96,8 @@ impl Default for Functions {
             by_source: FastMap::default(),
             not_in_scripts: FastMap::default(),
             search_left: BATCH_SEARCH,
+            placeholders: FastMap::default(),
+            were_placeholders: FastSet::default(),
         }
     }
 }
@@ -141,6 +149,51 @@ impl Functions {
         self.search_left = BATCH_SEARCH;
         if self.not_in_scripts.len() >= KNOWN_LIMIT {
             self.not_in_scripts.clear();
+        }
+    }
+
+    /// A function of which only the bytecode is known. A later frame may tell which it is.
+    pub(crate) fn placeholder(&mut self, bytecode: u64) -> Option<FunctionId> {
+        if let Some(&known) = self.placeholders.get(&bytecode) {
+            return Some(known);
+        }
+        if self.facts.len() >= FUNCTION_LIMIT {
+            return None;
+        }
+        // Its own entry: what it turns out to be takes its place.
+        let id = FunctionId(self.facts.len() as u32);
+        self.facts.push(FunctionFacts {
+            name: "[unknown]".to_owned(),
+            url: String::new(),
+            line: 0,
+            column: 0,
+            script: None,
+            kind: FunctionKind::Placeholder,
+        });
+        self.placeholders.insert(bytecode, id);
+        self.were_placeholders.insert(id);
+        Some(id)
+    }
+
+    /// Whether it was not known which function this is, but is by now.
+    pub(crate) fn is_named_late(&self, id: FunctionId) -> bool {
+        self.were_placeholders.contains(&id) && !self.is_placeholder(id)
+    }
+
+    /// Whether it is not known which function this is.
+    pub(crate) fn is_placeholder(&self, id: FunctionId) -> bool {
+        self.get(id).kind == FunctionKind::Placeholder
+    }
+
+    /// Takes note of whose bytecode this is.
+    pub(crate) fn learn_bytecode(&mut self, heap: &mut Heap<'_>, bytecode: u64, shared: u64) {
+        if self.placeholders.is_empty() {
+            return;
+        }
+        if let Some(placeholder) = self.placeholders.remove(&bytecode)
+            && let Some(function) = self.of_shared(heap, shared)
+        {
+            self.facts[placeholder.0 as usize] = self.get(function).clone();
         }
     }
 
@@ -472,5 +525,26 @@ mod tests {
         assert_eq!(search(bytecode), Some(shared));
         assert_eq!(search(other), None);
         assert_eq!(functions.not_in_scripts.get(&other), Some(&1));
+    }
+
+    #[test]
+    fn a_function_known_by_its_bytecode_gets_its_name_later() {
+        let mut memory = Words::new(BASE, 0x2000);
+        let shared = memory.object(BASE + 0x600, 262);
+        let name = memory.object(BASE + 0x700, 8);
+        memory.put(BASE + 0x600 + 16, name);
+        memory.put(BASE + 0x700 + 8, 4 << 32);
+        memory.put_bytes(BASE + 0x700 + 16, b"late");
+        let mut functions = Functions::default();
+        let early = functions.placeholder(0x1001).unwrap();
+        assert_eq!(functions.placeholder(0x1001), Some(early));
+        assert!(functions.is_placeholder(early));
+        with_heap(&memory, |heap| {
+            functions.learn_bytecode(heap, 0x2001, shared);
+            assert!(functions.is_placeholder(early));
+            functions.learn_bytecode(heap, 0x1001, shared);
+        });
+        assert_eq!(functions.get(early).name, "late");
+        assert!(functions.is_named_late(early));
     }
 }

@@ -265,6 +265,8 @@ pub(crate) struct Layout {
     pub(crate) frame_wasm: u64,
     /// How many bytes each bytecode takes, by operand scale and bytecode; empty when not found.
     pub(crate) bytecode_sizes: Vec<u8>,
+    /// Where the virtual table of Node's workers is linked to.
+    pub(crate) worker_table: Option<u64>,
 }
 
 impl Layout {
@@ -393,6 +395,7 @@ impl Layout {
             positions: facts.positions,
             frame_wasm: need(&["frametype_WasmFrame"])?,
             bytecode_sizes,
+            worker_table: None,
         })
     }
 }

@@ -29,6 +29,7 @@ mod stand_in;
 mod wasm;
 mod wasm_frames;
 mod wasm_names;
+mod workers;
 
 /// How many words above the stack pointer may hold the return address of a frameless builtin.
 const RETURN_ADDRESS_WORDS: u64 = 12;
@@ -44,6 +45,11 @@ const FITTING_SHARE: f64 = 0.95;
 /// DWARF numbers of the registers V8's interpreter keeps its state in.
 const BYTECODE_OFFSET_REGISTER: usize = 9;
 const BYTECODE_ARRAY_REGISTER: usize = 12;
+/// And of the one in which a function gets itself when it is called.
+const FUNCTION_REGISTER: usize = 5;
+/// As long as compiled code has not saved that register: `push rbp`, `mov rbp, rsp`, `push rsi`,
+/// `push rdi`.
+const PROLOGUE_BYTES: u64 = 6;
 
 /// A frame of JavaScript, or of WebAssembly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -79,6 +85,8 @@ pub(crate) struct V8 {
     /// Frames of JavaScript seen, and those of them that could be named.
     seen: u64,
     known: u64,
+    /// Where the virtual table of workers is.
+    worker_table: Option<u64>,
 }
 
 /// The sample that is being looked at.
@@ -111,8 +119,10 @@ struct JsSlots {
 }
 
 impl V8 {
-    pub(crate) fn new(layout: Layout) -> Self {
+    /// `bias` is how far from where it was linked to the image is loaded.
+    pub(crate) fn new(layout: Layout, bias: u64) -> Self {
         Self {
+            worker_table: layout.worker_table.map(|linked| linked.wrapping_add(bias)),
             layout,
             heap: HeapCache::default(),
             codes: Codes::default(),
@@ -122,6 +132,26 @@ impl V8 {
             seen: 0,
             known: 0,
         }
+    }
+
+    /// The same for a process that is a copy of this one.
+    pub(crate) fn for_copy(&self) -> Self {
+        let mut copy = Self::new(self.layout.clone(), 0);
+        copy.worker_table = self.worker_table;
+        copy
+    }
+
+    /// The name of the worker that the thread of a sample runs: empty when it has none, nothing
+    /// when it runs no worker.
+    pub(crate) fn worker_name(&mut self, sample: &SampleView<'_>) -> Option<String> {
+        let table = self.worker_table?;
+        let mut heap = Heap {
+            pid: sample.pid,
+            origin: sample.origin,
+            layout: &self.layout,
+            cache: &mut self.heap,
+        };
+        workers::worker_name(&mut heap, table, sample.stack)
     }
 
     /// Whether the layout turned out not to fit this process.
@@ -176,19 +206,28 @@ impl V8 {
         let before = self.functions.script_count();
         self.walk(sample, walked, named);
         // A script seen further down may tell whose bytecode it was.
-        if named.contains(&NamedFrame::UnknownJs) && self.functions.script_count() > before {
+        let is_unknown = |frame: &NamedFrame| self.is_unknown(*frame);
+        if self.functions.script_count() > before && named.iter().any(is_unknown) {
             named.clear();
             self.walk(sample, walked, named);
         }
         for frame in named.iter() {
-            let is_known = matches!(frame, NamedFrame::Js(_));
-            self.seen += u64::from(is_known || *frame == NamedFrame::UnknownJs);
-            self.known += u64::from(is_known);
+            self.seen += u64::from(!matches!(frame, NamedFrame::Raw(_)));
+            self.known += u64::from(matches!(frame, NamedFrame::Js(_)) && !self.is_unknown(*frame));
         }
     }
 }
 
 impl V8 {
+    /// Whether this is JavaScript without a name, so far.
+    fn is_unknown(&self, frame: NamedFrame) -> bool {
+        match frame {
+            NamedFrame::Raw(_) => false,
+            NamedFrame::Js(frame) => self.functions.is_placeholder(frame.function),
+            NamedFrame::UnknownJs => true,
+        }
+    }
+
     fn walk(
         &mut self,
         sample: &SampleView<'_>,
@@ -282,6 +321,8 @@ impl Walk<'_, '_> {
         let shared = match (shared, bytecode) {
             (Some(shared), Some(bytecode)) => {
                 self.by_bytecode.insert(bytecode, shared);
+                self.functions
+                    .learn_bytecode(&mut self.heap, bytecode, shared);
                 Some(shared)
             }
             (None, Some(bytecode)) => self.shared_of_bytecode(bytecode),
@@ -374,7 +415,19 @@ impl Walk<'_, '_> {
     fn push_interpreted(&mut self, js: &JsSlots, offset: Option<u64>) {
         let Some(shared) = js.shared else {
             log::trace!("unknown interpreted function: {js:x?}");
-            self.named.push(NamedFrame::UnknownJs);
+            let function = js
+                .bytecode
+                .and_then(|bytecode| self.functions.placeholder(bytecode));
+            self.named
+                .push(function.map_or(NamedFrame::UnknownJs, |function| {
+                    NamedFrame::Js(JsFrame {
+                        function,
+                        line: 0,
+                        column: 0,
+                        tier: Tier::Interpreted,
+                        is_inlined: false,
+                    })
+                }));
             return;
         };
         let place = js
@@ -540,7 +593,11 @@ impl Walk<'_, '_> {
         if code.kind.tier() == Tier::None {
             return self.jit_caller(raw, address, slots, js);
         }
-        let own = self.shared_of_code(&code);
+        let mut own = self.shared_of_code(&code);
+        if own.is_none() && address.saturating_sub(code.start) < PROLOGUE_BYTES {
+            // Its frame is not set up, but the function is still where its caller has put it.
+            own = self.shared_of_function(self.sample.registers.0[FUNCTION_REGISTER]);
+        }
         let frame_function = js.and_then(|js| js.shared);
         if own.is_none() || own == frame_function {
             return self.push_compiled(&code, address, js.as_ref());
@@ -691,7 +748,7 @@ mod tests {
     fn memory_that_lies_costs_neither_a_crash_nor_much_time() {
         for seed in 0..8 {
             let origin = StandIn(Hostile { seed });
-            let mut v8 = V8::new(node20_layout(vec![1; 3 * 180]));
+            let mut v8 = V8::new(node20_layout(vec![1; 3 * 180]), 0);
             for round in 0..3u64 {
                 v8.start_batch();
                 let at =
@@ -731,7 +788,7 @@ mod tests {
     #[test]
     fn a_layout_that_leaves_one_frame_in_twenty_unnamed_is_not_trusted() {
         let judged = |seen, known| {
-            let mut v8 = V8::new(node20_layout(Vec::new()));
+            let mut v8 = V8::new(node20_layout(Vec::new()), 0);
             (v8.seen, v8.known) = (seen, known);
             v8.is_misfit()
         };

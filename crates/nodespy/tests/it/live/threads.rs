@@ -118,22 +118,47 @@ fn two_workers_are_told_apart_on_node_24() {
     expect_workers("24");
 }
 
-#[test]
-fn workers_have_the_names_the_program_gave_them() {
+/// Records `workers.js`: its workers have these names.
+fn expect_worker_names(major: &str, names: [&str; 2]) {
     let Some(_live) = live() else { return };
-    let target = Workload::new("workers.js").on("24").start();
+    let target = Workload::new("workers.js").on(major).start();
     let recorded = record(&target, &["-d", "1", "-F", "199"]);
-    let names: BTreeSet<&str> = recorded
+    let found: BTreeSet<&str> = recorded
         .profile
         .threads
         .iter()
         .filter(|thread| thread.role == ThreadRole::Worker)
         .map(|thread| thread.name.as_str())
         .collect();
-    assert_eq!(
-        names,
-        BTreeSet::from(["parse", "resize"]),
-        "{}",
-        recorded.describe()
-    );
+    assert_eq!(found, BTreeSet::from(names), "{}", recorded.describe());
+}
+
+#[test]
+fn workers_have_the_names_the_program_gave_them_on_node_18() {
+    expect_worker_names("18", ["parse", "resize"]);
+}
+
+#[test]
+fn workers_have_the_names_the_program_gave_them_on_node_20() {
+    expect_worker_names("20", ["parse", "resize"]);
+}
+
+#[test]
+fn workers_have_the_names_the_program_gave_them_on_node_22() {
+    expect_worker_names("22", ["parse", "resize"]);
+}
+
+#[test]
+fn workers_have_the_names_the_program_gave_them_on_node_24() {
+    expect_worker_names("24", ["parse", "resize"]);
+}
+
+#[test]
+fn workers_have_the_names_the_program_gave_them_on_node_26() {
+    expect_worker_names("26", ["parse", "resize"]);
+}
+
+#[test]
+fn workers_are_numbered_on_node_16_which_does_not_know_names() {
+    expect_worker_names("16", ["worker 1", "worker 2"]);
 }
