@@ -6,8 +6,8 @@
 
 use super::heap::Heap;
 
-/// How many words at the end of a stack copy may hold the address.
-const STACK_WORDS: usize = 1024;
+/// How many words of a stack are looked at.
+const STACK_WORDS: usize = 8192;
 /// How many bytes of a worker are looked at for its name; it has more.
 const WORKER_BYTES: u64 = 0x200;
 /// An object's first word leads past the first two words of its table.
@@ -20,8 +20,9 @@ const SHORT: u64 = 15;
 /// `table` is where the virtual table of workers is.
 pub(super) fn worker_name(heap: &mut Heap<'_>, table: u64, stack: &[u8]) -> Option<String> {
     let mut last = 0;
+    // From the top: a copy may reach beyond the end of the stack, into memory of others.
     let worker = stack
-        .rchunks_exact(8)
+        .chunks_exact(8)
         .take(STACK_WORDS)
         .map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")))
         .filter(|&word| word % 8 == 0 && (0x1_0000..1 << 47).contains(&word))
