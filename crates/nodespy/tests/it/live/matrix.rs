@@ -173,7 +173,9 @@ fn record_once(target: &Running, rows: &mut [Row; 3]) {
         let profile = read(Path::new(&output));
         let recorded = Recorded { profile, outcome };
         row.add(&recorded);
-        if let Some(complaint) = row.complaint() {
+        if row.named_share() < NAMED
+            && let Some(complaint) = row.complaint()
+        {
             eprintln!("{complaint}\n{}", recorded.describe());
         }
     }
