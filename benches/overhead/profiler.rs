@@ -253,7 +253,7 @@ fn read_profile(path: &Path, said: &str) -> Result<Profile, Failure> {
     let recording = nodespy_formats::import_file(path, &Default::default())
         .map_err(|error| format!("nodespy wrote no profile: {error}\n{said}"))?;
     match recording.contents {
-        Contents::Named(profile) => Ok(*profile),
+        Contents::Named(profile) | Contents::PartlyNamed(profile, _) => Ok(*profile),
         Contents::Events(_) => Err("nodespy wrote raw events".into()),
     }
 }
