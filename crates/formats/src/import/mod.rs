@@ -1,5 +1,6 @@
 //! The formats nodespy reads, one file each.
 
+mod bpftrace;
 mod chrome_trace;
 mod cpuprofile;
 mod folded;
@@ -9,6 +10,7 @@ mod perf_data;
 mod perf_script;
 mod pprof;
 mod speedscope;
+mod stack_text;
 mod v8_log;
 
 use std::io;
@@ -75,6 +77,11 @@ pub static IMPORTERS: &[&dyn Importer] = &[
     &perf_data::PerfData,
     &v8_log::V8Log,
     &perf_script::PerfScript,
+    &bpftrace::Bpftrace,
+    &stack_text::DTRACE,
+    &stack_text::SAMPLE,
+    &stack_text::XCTRACE,
+    &stack_text::VTUNE,
 ];
 
 /// Why a file could not be read, and where in it.

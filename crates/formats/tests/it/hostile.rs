@@ -225,3 +225,14 @@ fn no_text_brings_collapse_down() {
         assert!(keys.is_sorted() && keys.len() == written);
     }
 }
+
+#[test]
+fn no_text_of_other_profilers_brings_their_readers_down() {
+    use crate::stack_text::{BPFTRACE, DTRACE, SAMPLE, VTUNE, XCTRACE};
+
+    survive("bpftrace", BPFTRACE.as_bytes(), <[u8]>::to_vec);
+    survive("dtrace", DTRACE.as_bytes(), <[u8]>::to_vec);
+    survive("sample", SAMPLE.as_bytes(), <[u8]>::to_vec);
+    survive("vtune", VTUNE.as_bytes(), <[u8]>::to_vec);
+    survive("xctrace", XCTRACE.as_bytes(), <[u8]>::to_vec);
+}

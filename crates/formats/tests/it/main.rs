@@ -13,4 +13,5 @@ mod perf_script;
 mod pprof;
 mod sample;
 mod speedscope;
+mod stack_text;
 mod v8_log;
