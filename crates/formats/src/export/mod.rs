@@ -3,6 +3,7 @@
 mod chrome_trace;
 mod cpuprofile;
 mod detail;
+mod firefox;
 mod folded;
 mod heapprofile;
 mod perf_script;
@@ -45,6 +46,7 @@ pub static EXPORTERS: &[&dyn Exporter] = &[
     &pprof::Pprof,
     &speedscope::Speedscope,
     &perf_script::PerfScript,
+    &firefox::Firefox,
 ];
 
 /// Why a profile could not be written.

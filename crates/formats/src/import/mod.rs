@@ -3,6 +3,7 @@
 mod bpftrace;
 mod chrome_trace;
 mod cpuprofile;
+mod firefox;
 mod folded;
 mod heapprofile;
 mod html;
@@ -74,6 +75,7 @@ pub static IMPORTERS: &[&dyn Importer] = &[
     &chrome_trace::ChromeTrace,
     &pprof::Pprof,
     &speedscope::Speedscope,
+    &firefox::Firefox,
     &perf_data::PerfData,
     &v8_log::V8Log,
     &perf_script::PerfScript,
@@ -192,6 +194,12 @@ pub enum ImportError {
     Machine {
         /// The machine as the recording calls it.
         arch: String,
+    },
+    /// The format is known, and not read.
+    #[error("{what}")]
+    NotRead {
+        /// Which it is, and what to do about it.
+        what: &'static str,
     },
     /// An HTML page holds no recording.
     #[error("the page holds no recording: it has no <script type=\"application/nspy\">")]

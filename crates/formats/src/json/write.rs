@@ -123,6 +123,31 @@ impl<'a> Writer<'a> {
         self.text.extend_from_slice(&digits[start..]);
     }
 
+    /// So many millionths, exactly: milliseconds of nanoseconds.
+    pub(crate) fn millionths(&mut self, value: u64) {
+        self.number((value / 1_000_000).into());
+        let rest = value % 1_000_000;
+        if rest > 0 {
+            let digits = format!(".{rest:06}");
+            let digits = digits.trim_end_matches('0');
+            self.text.extend_from_slice(digits.as_bytes());
+        }
+    }
+
+    /// A number, or `null`.
+    pub(crate) fn optional(&mut self, value: Option<u32>) {
+        match value {
+            Some(value) => self.number(value.into()),
+            None => self.word("null"),
+        }
+    }
+
+    /// `true`, `false` or `null`.
+    pub(crate) fn word(&mut self, word: &'static str) {
+        self.separate();
+        self.text.extend_from_slice(word.as_bytes());
+    }
+
     /// A key and a string.
     pub(crate) fn string_field(&mut self, name: &str, text: &str) {
         self.key(name);

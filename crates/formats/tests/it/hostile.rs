@@ -150,6 +150,12 @@ fn no_bytes_bring_the_pprof_reader_down() {
 }
 
 #[test]
+fn no_text_brings_the_firefox_reader_down() {
+    let text = crate::firefox::unpacked(&small());
+    survive("firefox", &text, <[u8]>::to_vec);
+}
+
+#[test]
 fn no_text_brings_the_speedscope_reader_down() {
     survive(
         "speedscope",

@@ -3,6 +3,7 @@
 mod chrome_trace;
 mod corpus;
 mod cpuprofile;
+mod firefox;
 mod folded;
 mod heapprofile;
 mod hostile;

@@ -1,0 +1,252 @@
+//! The processed format of the Firefox profiler: opens in <https://profiler.firefox.com>.
+//!
+//! Version 57 of the format, which every later profiler upgrades by itself. Each thread has its
+//! own tables with what it uses. Categories are nodespy's, subcategories the compilers of
+//! JavaScript, and runs of samples in the garbage collector become markers. What was recorded is
+//! shown under the profile's details (`meta.extra`).
+//! <https://github.com/firefox-devtools/profiler/blob/main/docs-developer/processed-profile-format.md>
+
+mod thread;
+
+use std::io::Write;
+
+use flate2::{Compression, GzBuilder};
+use nodespy_model::{Category, FastMap, Function, FunctionIndex, Profile, ThreadIndex, Tier};
+
+use super::{Detail, ExportError, Exporter};
+use crate::json::Writer;
+use crate::recorded::{self, period_of};
+use thread::ThreadTables;
+
+/// The version of the format that is written.
+const VERSION: u32 = 57;
+/// The version of Gecko's own format that goes with it.
+const GECKO_VERSION: u32 = 31;
+/// The schema of the markers for garbage collection.
+const GC_MARKER: &str = "V8 GC";
+
+/// The exporter of the Firefox profiler's format.
+pub(crate) struct Firefox;
+
+impl Exporter for Firefox {
+    fn name(&self) -> &'static str {
+        "firefox"
+    }
+
+    fn extensions(&self) -> &'static [&'static str] {
+        &["profile.json.gz", "firefox.json.gz", "firefox.json"]
+    }
+
+    fn leaves_out(&self) -> &'static [Detail] {
+        &[
+            Detail::Processors,
+            Detail::ThreadRoles,
+            Detail::ProcessDetails,
+            Detail::DeoptReasons,
+        ]
+    }
+
+    fn export(&self, profile: &Profile, output: &mut dyn Write) -> Result<(), ExportError> {
+        // No time and no host in gzip's own header: equal profiles give equal bytes.
+        let mut packed = GzBuilder::new()
+            .operating_system(255)
+            .write(output, Compression::fast());
+        let mut json = Writer::new(&mut packed);
+        json.begin_object();
+        write_meta(profile, &mut json);
+        let libs = write_libs(profile, &mut json);
+        let mut strings = Strings::default();
+        json.key("threads");
+        json.begin_array();
+        for thread in 0..profile.threads.len() {
+            let thread = ThreadTables::of(profile, ThreadIndex(thread as u32));
+            thread.write(&libs, &mut strings, &mut json);
+        }
+        json.end_array();
+        json.key("shared");
+        json.begin_object();
+        json.key("stringArray");
+        array(&mut json, strings.order.iter(), |json, text| {
+            json.string(text);
+        });
+        json.end_object();
+        json.end_object();
+        json.finish()?;
+        packed.finish()?;
+        Ok(())
+    }
+}
+
+/// The colours of the profiler nearest to what a category looks like in nodespy's own views.
+fn colour_of(category: Category) -> &'static str {
+    match category {
+        Category::App => "green",
+        Category::Dependency => "lightblue",
+        Category::NodeCore => "blue",
+        Category::Builtin => "purple",
+        Category::Wasm => "magenta",
+        Category::RegExp => "brown",
+        Category::Gc => "red",
+        Category::Native => "yellow",
+        Category::Kernel => "orange",
+        Category::Idle => "transparent",
+        Category::Unknown => "grey",
+        Category::Internal => "darkgrey",
+    }
+}
+
+fn write_meta(profile: &Profile, json: &mut Writer<'_>) {
+    let about = &profile.about;
+    let product = match &*about.app {
+        "" => "nodespy",
+        app => app,
+    };
+    json.key("meta");
+    json.begin_object();
+    json.number_field("preprocessedProfileVersion", VERSION);
+    json.number_field("version", GECKO_VERSION);
+    json.string_field("product", product);
+    json.string_field("importedFrom", "nodespy");
+    json.key("startTime");
+    json.millionths(about.started_unix);
+    json.key("interval");
+    json.millionths(period_of(about, profile.unit).unwrap_or(1_000_000));
+    for number in ["processType", "debug"] {
+        json.number_field(number, 0);
+    }
+    json.number_field("stackwalk", 1);
+    for yes in ["symbolicated", "sourceCodeIsNotOnSearchfox"] {
+        json.key(yes);
+        json.word("true");
+    }
+    json.key("categories");
+    array(json, Category::ALL.into_iter(), |json, category| {
+        json.begin_object();
+        json.string_field("name", category.label());
+        json.string_field("color", colour_of(category));
+        json.key("subcategories");
+        array(json, Tier::ALL.into_iter(), |json, tier| {
+            json.string(match tier {
+                Tier::None => "Other",
+                tier => tier.label(),
+            });
+        });
+        json.end_object();
+    });
+    write_marker_schema(json);
+    write_extra(profile, json);
+    json.end_object();
+}
+
+fn write_marker_schema(json: &mut Writer<'_>) {
+    json.key("markerSchema");
+    json.begin_array();
+    json.begin_object();
+    json.string_field("name", GC_MARKER);
+    json.string_field("tooltipLabel", "Garbage collection");
+    json.string_field("tableLabel", "{marker.data.samples} samples");
+    json.string_field("chartLabel", "GC");
+    json.key("display");
+    let places = ["marker-chart", "marker-table", "timeline-overview"];
+    array(json, places.into_iter(), |json, place| json.string(place));
+    json.key("fields");
+    json.begin_array();
+    json.begin_object();
+    json.string_field("key", "samples");
+    json.string_field("label", "Samples");
+    json.string_field("format", "integer");
+    json.end_object();
+    json.end_array();
+    json.end_object();
+    json.end_array();
+}
+
+/// What was recorded, as the profiler shows it under the profile's details.
+fn write_extra(profile: &Profile, json: &mut Writer<'_>) {
+    json.key("extra");
+    json.begin_array();
+    json.begin_object();
+    json.string_field("label", "nodespy");
+    json.key("entries");
+    let lines = recorded::lines(profile);
+    array(json, lines.iter(), |json, line| {
+        let (key, value) = line.split_once(": ").unwrap_or((line, ""));
+        json.begin_object();
+        json.string_field("label", key);
+        json.string_field("format", "string");
+        json.string_field("value", value);
+        json.end_object();
+    });
+    json.end_object();
+    json.end_array();
+}
+
+/// Writes the libraries of native code, and returns where in the list each is.
+fn write_libs<'p>(profile: &'p Profile, json: &mut Writer<'_>) -> FastMap<&'p str, u32> {
+    let mut libs = FastMap::default();
+    json.key("libs");
+    json.begin_array();
+    for position in 0..profile.functions.len() {
+        let function = FunctionIndex(position as u32);
+        let path = profile.file_of(function);
+        let next = libs.len() as u32;
+        if has_source(profile.function(function)) || path.is_empty() || libs.contains_key(path) {
+            continue;
+        }
+        libs.insert(path, next);
+        let name = path.rsplit('/').next().unwrap_or(path);
+        json.begin_object();
+        json.string_field("arch", "");
+        json.string_field("name", name);
+        json.string_field("path", path);
+        json.string_field("debugName", name);
+        json.string_field("debugPath", path);
+        json.string_field("breakpadId", "");
+        json.key("codeId");
+        json.word("null");
+        json.end_object();
+    }
+    json.end_array();
+    libs
+}
+
+/// Whether the file of a function is a source rather than a library.
+fn has_source(function: &Function) -> bool {
+    let is_javascript = matches!(
+        function.category,
+        Category::App | Category::Dependency | Category::NodeCore | Category::Wasm
+    );
+    is_javascript || function.line > 0
+}
+
+/// The strings of the file, each once.
+#[derive(Default)]
+struct Strings {
+    known: FastMap<Box<str>, u32>,
+    order: Vec<Box<str>>,
+}
+
+impl Strings {
+    fn index(&mut self, text: &str) -> u32 {
+        if let Some(&index) = self.known.get(text) {
+            return index;
+        }
+        let index = self.order.len() as u32;
+        self.known.insert(text.into(), index);
+        self.order.push(text.into());
+        index
+    }
+}
+
+/// Writes an array.
+fn array<T>(
+    json: &mut Writer<'_>,
+    items: impl Iterator<Item = T>,
+    mut write: impl FnMut(&mut Writer<'_>, T),
+) {
+    json.begin_array();
+    for item in items {
+        write(json, item);
+    }
+    json.end_array();
+}
