@@ -38,8 +38,8 @@ pub use profile::{
     Sample, Stack, StackIndex, StringIndex, StringTable, ThreadIndex, Tier, WeightUnit,
 };
 pub use raw::{
-    Contents, Event, EventSource, FileIdentity, Mapping, RawSample, Recording, Registers,
-    RuntimeAddress, Unnamed, UnnamedFunction, UserStack,
+    Contents, Event, EventSource, FileIdentity, MappedLibrary, Mapping, RawSample, Recording,
+    Registers, RuntimeAddress, Unnamed, UnnamedFunction, UserStack,
 };
 pub use text::printable;
 pub use threads::{BusyThread, busy_main_threads, thread_weights};

@@ -49,6 +49,14 @@ pub trait Origin {
     /// Opens the file behind a mapping, or says why it must not be used for names.
     fn open_image(&self, mapping: &Mapping) -> Result<ImageBytes, ImageRefused>;
 
+    /// Opens the file that may be behind a mapping of which nothing but its path and size is
+    /// known. Whoever asks has to find out whether it is the one.
+    fn open_candidate(&self, _mapping: &Mapping) -> Result<ImageBytes, ImageRefused> {
+        Err(ImageRefused {
+            why: "there is no disk to look at".to_owned(),
+        })
+    }
+
     /// Opens separate debug symbols for a build-id.
     fn open_debug_file(&self, pid: u32, build_id: &[u8]) -> Option<File>;
 

@@ -35,11 +35,20 @@ pub enum Contents {
 /// Native code that a file tells only the addresses of.
 #[derive(Debug, Clone, Default)]
 pub struct Unnamed {
-    /// The files that were mapped as code. A mapping starts where the start of its file would be,
-    /// and ends where its last piece of code does.
-    pub libraries: Vec<Mapping>,
+    /// The files that were mapped as code.
+    pub libraries: Vec<MappedLibrary>,
     /// Functions that are to get the name of the symbol at their address.
     pub functions: Vec<UnnamedFunction>,
+}
+
+/// A file that was mapped as code, where nothing but its pieces tells which file it was.
+#[derive(Debug, Clone)]
+pub struct MappedLibrary {
+    /// From where the start of the file would be, or its only piece of code is, to the end of the
+    /// last piece.
+    pub mapping: Mapping,
+    /// Where each piece of code ends.
+    pub piece_ends: Vec<RuntimeAddress>,
 }
 
 /// A function that stands for one address.

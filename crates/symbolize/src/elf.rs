@@ -95,16 +95,33 @@ impl RawSymbol {
 impl Elf {
     /// Reads the head and the unwind tables; none when this is no 64-bit ELF file.
     pub(crate) fn read(bytes: &mut ImageBytes) -> Option<Self> {
+        Self::read_parts(bytes, true)
+    }
+
+    /// Reads the head only.
+    pub(crate) fn read_head(bytes: &mut ImageBytes) -> Option<Self> {
+        Self::read_parts(bytes, false)
+    }
+
+    fn read_parts(bytes: &mut ImageBytes, has_unwind: bool) -> Option<Self> {
         match bytes {
             ImageBytes::File(file) => {
                 let cache = ReadCache::new(rewound(file)?);
-                Self::parse(&cache)
+                Self::parse(&cache, has_unwind)
             }
-            ImageBytes::Memory(bytes) => Self::parse(bytes.as_slice()),
+            ImageBytes::Memory(bytes) => Self::parse(bytes.as_slice(), has_unwind),
         }
     }
 
-    fn parse<'data, R: ReadRef<'data>>(data: R) -> Option<Self> {
+    /// Offset and size of each piece of code in the file.
+    pub(crate) fn code_pieces(&self) -> Vec<(u64, u64)> {
+        let pieces = self.segments.iter().filter(|segment| segment.is_code);
+        pieces
+            .map(|segment| (segment.file_offset, segment.file_size))
+            .collect()
+    }
+
+    fn parse<'data, R: ReadRef<'data>>(data: R, has_unwind: bool) -> Option<Self> {
         let file: ElfFile64<'data, Endianness, R> = ElfFile64::parse(data).ok()?;
         let endian = file.endian();
         let segments = file
@@ -124,7 +141,8 @@ impl Elf {
             file.section_by_name(name)
                 .map_or(0, |section| section.address())
         };
-        let unwind = section(&file, ".eh_frame").map(|eh_frame| UnwindSections {
+        let eh_frame = has_unwind.then(|| section(&file, ".eh_frame")).flatten();
+        let unwind = eh_frame.map(|eh_frame| UnwindSections {
             eh_frame,
             eh_frame_hdr: section(&file, ".eh_frame_hdr"),
             text_address: address_of(".text"),

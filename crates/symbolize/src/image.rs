@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::FileExt;
 
-use nodespy_model::{FastMap, FileIdentity, ImageBytes, Mapping, Origin};
+use nodespy_model::{FastMap, FileIdentity, ImageBytes, ImageRefused, Mapping, Origin};
 
 use crate::elf::{Elf, Symbols, data_symbols};
 use crate::unwind::cfi::{Cfi, Rule};
@@ -55,6 +55,19 @@ pub(crate) type ImageKey = (String, FileIdentity);
 impl Image {
     /// Opens the file behind a mapping through `origin`.
     pub(crate) fn open(mapping: &Mapping, origin: &dyn Origin) -> Self {
+        Self::of(mapping, origin.open_image(mapping), Elf::read)
+    }
+
+    /// Opens the file that may be behind a mapping, for its names only.
+    pub(crate) fn open_candidate(mapping: &Mapping, origin: &dyn Origin) -> Self {
+        Self::of(mapping, origin.open_candidate(mapping), Elf::read_head)
+    }
+
+    fn of(
+        mapping: &Mapping,
+        opened: Result<ImageBytes, ImageRefused>,
+        read: fn(&mut ImageBytes) -> Option<Elf>,
+    ) -> Self {
         let name = mapping
             .path
             .trim_end_matches(" (deleted)")
@@ -73,9 +86,9 @@ impl Image {
             symbols: None,
             refused: None,
         };
-        match origin.open_image(mapping) {
+        match opened {
             Ok(mut bytes) => {
-                image.elf = Elf::read(&mut bytes);
+                image.elf = read(&mut bytes);
                 image.cfi = image
                     .elf
                     .as_mut()
@@ -89,6 +102,11 @@ impl Image {
             Err(refused) => image.refused = Some(refused.why),
         }
         image
+    }
+
+    /// Offset and size of each piece of code in the file.
+    pub(crate) fn code_pieces(&self) -> Vec<(u64, u64)> {
+        self.elf.as_ref().map_or_else(Vec::new, Elf::code_pieces)
     }
 
     /// The address an offset of the file is linked to; the offset itself when not known.

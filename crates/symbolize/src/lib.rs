@@ -18,6 +18,7 @@ mod image;
 mod jit;
 mod kernel;
 mod resolve;
+mod unnamed;
 mod unwind;
 mod v8;
 pub mod v8_facts;

@@ -16,6 +16,7 @@ use nodespy_model::{
 use crate::address_map::{AddressMap, ImageId, Place};
 use crate::image::{Image, ImageKey};
 use crate::kernel::KernelSymbols;
+use crate::unnamed::name_all;
 use crate::unwind::{self, UnwoundFrame, WalkedFrame};
 use crate::v8::{JsFrame, Layout, NamedFrame, SampleView, V8};
 
@@ -28,10 +29,17 @@ use worker_threads::{WorkerName, number_workers};
 /// Turns a recording into a profile.
 pub fn resolve(recording: Recording, origin: Box<dyn Origin>) -> Profile {
     match recording.contents {
-        Contents::Named(mut profile) | Contents::PartlyNamed(mut profile, _) => {
+        Contents::Named(mut profile) => {
             profile.about = recording.about;
             profile.notes = recording.notes;
             *profile
+        }
+        Contents::PartlyNamed(profile, unnamed) => {
+            let mut notes = recording.notes;
+            let mut profile = name_all(*profile, &unnamed, &mut notes, &*origin);
+            profile.about = recording.about;
+            profile.notes = notes;
+            profile
         }
         Contents::Events(events) => {
             let mut resolver = Resolver::new(origin).without_heap_walk();

@@ -9,6 +9,7 @@ mod heapprofile;
 mod perf_script;
 mod pprof;
 mod speedscope;
+mod v8_preprocessed;
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -47,6 +48,7 @@ pub static EXPORTERS: &[&dyn Exporter] = &[
     &speedscope::Speedscope,
     &perf_script::PerfScript,
     &firefox::Firefox,
+    &v8_preprocessed::V8Preprocessed,
 ];
 
 /// Why a profile could not be written.

@@ -13,6 +13,7 @@ mod pprof;
 mod speedscope;
 mod stack_text;
 mod v8_log;
+mod v8_preprocessed;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -84,6 +85,7 @@ pub static IMPORTERS: &[&dyn Importer] = &[
     &stack_text::SAMPLE,
     &stack_text::XCTRACE,
     &stack_text::VTUNE,
+    &v8_preprocessed::V8Preprocessed,
 ];
 
 /// Why a file could not be read, and where in it.

@@ -242,3 +242,13 @@ fn no_text_of_other_profilers_brings_their_readers_down() {
     survive("vtune", VTUNE.as_bytes(), <[u8]>::to_vec);
     survive("xctrace", XCTRACE.as_bytes(), <[u8]>::to_vec);
 }
+
+#[test]
+fn no_text_brings_the_reader_of_preprocessed_logs_down() {
+    let log = crate::sample::read(crate::v8_log::SMALL.as_bytes()).unwrap();
+    survive(
+        "v8-preprocessed",
+        &written(&log, "v8-preprocessed"),
+        <[u8]>::to_vec,
+    );
+}

@@ -16,3 +16,4 @@ mod sample;
 mod speedscope;
 mod stack_text;
 mod v8_log;
+mod v8_preprocessed;

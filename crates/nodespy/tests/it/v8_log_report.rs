@@ -1,7 +1,7 @@
 //! `nodespy report` of V8 logs, against what `node --prof-process` printed of the same logs.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::run::run_nodespy;
 
@@ -150,4 +150,51 @@ fn the_first_line_counts_ticks() {
     );
     assert!(ours.first_line.ends_with(" unaccounted, 0 excluded)."));
     assert!(ours.first_line.contains("(1418 ticks, "));
+}
+
+/// The program of a Node version, where `tools/setup.sh` has installed it.
+fn node(version: &str) -> Option<PathBuf> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .join(format!("target/nodes/{version}/bin/node"));
+    path.exists().then_some(path)
+}
+
+/// The report of a log with a program for names, and the remarks.
+fn with_symbols(log: u32, node: &Path) -> (Report, String) {
+    let log = corpus(&format!("node{log}-v8.log"));
+    let arguments = ["report", log.to_str().unwrap(), "--symbols"];
+    let outcome = run_nodespy(&[&arguments[..], &[node.to_str().unwrap()]].concat());
+    outcome.expect_code(0);
+    (Report::of(&outcome.stdout), outcome.stderr)
+}
+
+#[test]
+fn cpp_has_the_names_of_the_program_that_was_recorded() {
+    let name = "v8::internal::JsonParser<unsigned char>::ScanJsonString";
+    for (log, version, ticks) in [
+        (18, "18.20.8", 25),
+        (20, "20.20.2", 55),
+        (24, "24.21.0", 76),
+    ] {
+        let Some(node) = node(version) else { continue };
+        let (report, remarks) = with_symbols(log, &node);
+        assert_eq!(report.section("C++")[name], ticks, "node {version}");
+        let program = format!("/opt/node{log}/bin/node");
+        assert_eq!(report.section("Shared libraries").get(&program), None);
+        assert!(!remarks.contains(&program), "{remarks}");
+    }
+}
+
+#[test]
+fn another_version_of_the_program_gives_no_names_and_is_told() {
+    // The nearest to node 20.20.2 there is, with its last piece of code at the same address.
+    for version in ["20.9.0", "24.21.0"] {
+        let Some(node) = node(version) else { continue };
+        let (report, remarks) = with_symbols(20, &node);
+        let libraries = report.section("Shared libraries");
+        assert_eq!(libraries["/opt/node20/bin/node"], 544);
+        assert!(remarks.contains("/opt/node20/bin/node is not used for names"));
+        assert!(remarks.contains("--symbols FILE"));
+    }
 }

@@ -175,6 +175,17 @@ impl Origin for DiskOrigin {
         found.map(ImageBytes::File).map_err(refused)
     }
 
+    fn open_candidate(&self, mapping: &Mapping) -> Result<ImageBytes, ImageRefused> {
+        let path = Path::new(mapping.path.trim_end_matches(" (deleted)"));
+        if let Some(file) = self.library().given(path) {
+            return Ok(ImageBytes::File(file));
+        }
+        let opened = self.open_recorded(path);
+        opened.map(ImageBytes::File).map_err(|error| ImageRefused {
+            why: format!("it can't be opened ({error}; --symbols FILE gives it)"),
+        })
+    }
+
     fn open_debug_file(&self, _: u32, build_id: &[u8]) -> Option<File> {
         if build_id.len() < 4 {
             return None;

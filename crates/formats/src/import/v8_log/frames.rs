@@ -59,16 +59,6 @@ impl Frames {
         self.functions.get(&code).copied()
     }
 
-    /// The frame that stands for the garbage collector.
-    pub(super) fn collector(builder: &mut ProfileBuilder) -> FrameIndex {
-        constant(builder, COLLECTOR, Category::Gc)
-    }
-
-    /// The frame that stands for waiting for work.
-    pub(super) fn idle(builder: &mut ProfileBuilder) -> FrameIndex {
-        constant(builder, IDLE, Category::Idle)
-    }
-
     fn plain(
         &mut self,
         code: u32,
@@ -185,10 +175,21 @@ impl Frames {
         if let Some(&function) = self.functions.get(&code) {
             return function;
         }
-        let function = make_function(&codes[code as usize], isolate.has_quotes, builder);
+        let Code { kind, name, .. } = &codes[code as usize];
+        let function = function_of_code(*kind, &unescape(name, isolate.has_quotes), builder);
         self.functions.insert(code, function);
         function
     }
+}
+
+/// The frame that stands for the garbage collector.
+pub(crate) fn collector_frame(builder: &mut ProfileBuilder) -> FrameIndex {
+    constant(builder, COLLECTOR, Category::Gc)
+}
+
+/// The frame that stands for waiting for work.
+pub(crate) fn idle_frame(builder: &mut ProfileBuilder) -> FrameIndex {
+    constant(builder, IDLE, Category::Idle)
 }
 
 fn constant(builder: &mut ProfileBuilder, name: &str, category: Category) -> FrameIndex {
@@ -203,8 +204,11 @@ fn constant(builder: &mut ProfileBuilder, name: &str, category: Category) -> Fra
 }
 
 /// The function that code was made from.
-fn make_function(code: &Code<'_>, has_quotes: bool, builder: &mut ProfileBuilder) -> FunctionIndex {
-    let name = unescape(code.name, has_quotes);
+pub(crate) fn function_of_code(
+    kind: CodeKind,
+    name: &str,
+    builder: &mut ProfileBuilder,
+) -> FunctionIndex {
     let of_category = |name: &str, category, builder: &mut ProfileBuilder| {
         builder.function(FunctionSpec {
             name,
@@ -212,27 +216,24 @@ fn make_function(code: &Code<'_>, has_quotes: bool, builder: &mut ProfileBuilder
             ..FunctionSpec::default()
         })
     };
-    match code.kind {
-        CodeKind::RegExp => of_category(&name, Category::RegExp, builder),
-        CodeKind::Builtin => of_category(&name, category_of_builtin(&name), builder),
+    match kind {
+        CodeKind::RegExp => of_category(name, Category::RegExp, builder),
+        CodeKind::Builtin => of_category(name, category_of_builtin(name), builder),
         CodeKind::BytecodeHandler => {
             // As the symbol of the handler is called in the program.
             let name = format!("{name}Handler");
             of_category(&name, Category::Internal, builder)
         }
         CodeKind::Function | CodeKind::Script if name.contains("wasm-function[") => {
-            of_category(&name, Category::Wasm, builder)
+            of_category(name, Category::Wasm, builder)
         }
-        CodeKind::Script => {
-            let file: &str = &name;
-            builder.function(FunctionSpec {
-                name: "(script)",
-                file,
-                line: 1,
-                column: 1,
-                category: category_of_file(file),
-            })
-        }
+        CodeKind::Script => builder.function(FunctionSpec {
+            name: "(script)",
+            file: name,
+            line: 1,
+            column: 1,
+            category: category_of_file(name),
+        }),
         CodeKind::Function => {
             let text = format!("JS:{name}");
             let mut spec = parse_frame(&text).function;

@@ -13,7 +13,7 @@ const BUILTINS_ALIGNMENT: u64 = 256 << 10;
 
 /// What kind of code V8 made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum CodeKind {
+pub(crate) enum CodeKind {
     /// A function of JavaScript or WebAssembly, or the top level of a module.
     Function,
     /// The top level of a script.
@@ -39,7 +39,8 @@ pub(super) struct Code<'a> {
 pub(super) struct Library {
     pub(super) path: String,
     pub(super) start: u64,
-    pub(super) end: u64,
+    /// Where its pieces of code end.
+    pub(super) ends: Vec<u64>,
 }
 
 /// What an address stands for.

@@ -7,12 +7,14 @@ use nodespy_model::{
 };
 
 use super::fields::{Fields, parse_number, unescape};
-use super::frames::Frames;
+use super::frames::{Frames, collector_frame, idle_frame};
 use super::isolate::{Code, CodeKind, Isolate, Library, Place};
 use super::source::{Script, Source};
 
 /// No stack of V8's sampler is deeper than 256; what is deeper is damaged.
 const DEEPEST_STACK: usize = 4096;
+/// No program has more pieces of code in earnest.
+const MOST_PIECES: usize = 64;
 /// No list of inlined functions is longer in earnest.
 const MOST_INLINED: usize = 1 << 16;
 
@@ -203,13 +205,20 @@ impl<'a> Log<'a> {
         let id = match self.libraries.last().is_some_and(is_same) {
             true => self.libraries.len() - 1,
             false => {
-                self.libraries.push(Library { path, start, end });
+                self.libraries.push(Library {
+                    path,
+                    start,
+                    ends: Vec::new(),
+                });
                 self.libraries.len() - 1
             }
         };
-        let library = &mut self.libraries[id];
-        library.end = library.end.max(end);
-        self.isolate.add_library(id as u32, start, library.end);
+        let ends = &mut self.libraries[id].ends;
+        if ends.len() < MOST_PIECES {
+            ends.push(end);
+        }
+        let end = ends.iter().copied().max().unwrap_or(end);
+        self.isolate.add_library(id as u32, start, end);
         Some(())
     }
 
@@ -365,13 +374,13 @@ impl<'a> Log<'a> {
         let place = self.isolate.place(self.addresses[0]);
         let is_code = matches!(place, Place::Code(..));
         if state == VmState::Collecting && !is_code {
-            let collector = Frames::collector(&mut self.builder);
+            let collector = collector_frame(&mut self.builder);
             stack = Some(self.builder.stack(stack, collector));
         }
         stack = self.push_place(stack, place, self.addresses[0], true);
         let pushed = match state {
-            VmState::Collecting if is_code => Some(Frames::collector(&mut self.builder)),
-            VmState::Idle => Some(Frames::idle(&mut self.builder)),
+            VmState::Collecting if is_code => Some(collector_frame(&mut self.builder)),
+            VmState::Idle => Some(idle_frame(&mut self.builder)),
             _ => None,
         };
         match pushed {

@@ -15,11 +15,13 @@ mod isolate;
 mod log;
 mod source;
 
-use nodespy_model::{Contents, Mapping, Recording, Unnamed};
+use nodespy_model::{Contents, MappedLibrary, Mapping, Recording, Unnamed};
 
 use super::{ImportError, ImportOptions, Importer};
 use crate::detect::{Confidence, head};
 use crate::input::Input;
+pub(crate) use frames::{collector_frame, function_of_code, idle_frame};
+pub(crate) use isolate::CodeKind;
 use log::Log;
 
 /// The engine that a profile made from a V8 log names.
@@ -61,14 +63,17 @@ impl Importer for V8Log {
         if read.ticks == 0 {
             return Err(ImportError::NoStacks);
         }
-        let libraries = read.libraries.into_iter().map(|library| Mapping {
-            pid: 0,
-            start: library.start,
-            end: library.end,
-            file_offset: 0,
-            path: library.path,
-            file: Default::default(),
-            time: 0,
+        let libraries = read.libraries.into_iter().map(|library| MappedLibrary {
+            mapping: Mapping {
+                pid: 0,
+                start: library.start,
+                end: library.ends.iter().copied().max().unwrap_or(library.start),
+                file_offset: 0,
+                path: library.path,
+                file: Default::default(),
+                time: 0,
+            },
+            piece_ends: library.ends,
         });
         let unnamed = Unnamed {
             libraries: libraries.collect(),
