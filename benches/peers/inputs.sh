@@ -23,13 +23,15 @@ fi
 perf_record() { # NAME RATE SECONDS
     [[ -s $folder/$1.perf.data ]] && return
     say "$1.perf.data: $3 s at $2 Hz"
-    node --perf-basic-prof --interpreted-frames-native-stack "$job" "$3" >/dev/null &
+    # Node writes a log beside the map, into the folder it runs in.
+    (cd "$folder" && exec node --perf-basic-prof --interpreted-frames-native-stack "$job" "$3" >/dev/null) &
     local pid=$!
     perf record -e cpu-clock -F "$2" --call-graph fp -p $pid -o "$folder/$1.part" 2>"$folder/$1.said" || true
     wait $pid
     grep -oE '[0-9]+ samples' "$folder/$1.said" | cut -d' ' -f1 >"$folder/$1.samples"
     cp "/tmp/perf-$pid.map" "$folder/$1.perf-$pid.map"
     mv "$folder/$1.part" "$folder/$1.perf.data"
+    rm -f "$folder"/isolate-*-"$pid"-v8.log
     ls -l "$folder/$1.perf.data" >&2
 }
 
