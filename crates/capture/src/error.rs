@@ -2,6 +2,8 @@
 
 use std::io;
 
+use nodespy_inspector::InspectorError;
+
 use crate::sys::files::effective_uid;
 use crate::target::proc;
 
@@ -61,6 +63,21 @@ pub enum CaptureError {
         #[source]
         source: io::Error,
     },
+    /// It could be done, but not without risk, or not at all.
+    #[error("{sentence}")]
+    Refused {
+        /// What, why, and what to do instead.
+        sentence: String,
+    },
+    /// The inspector of the process did not do its part.
+    #[error("the inspector of process {pid}")]
+    Inspector {
+        /// The process.
+        pid: u32,
+        /// What went wrong.
+        #[source]
+        source: InspectorError,
+    },
     /// A Linux call failed in a way nobody expected.
     #[error("{doing}")]
     Call {
@@ -73,6 +90,10 @@ pub enum CaptureError {
 }
 
 impl CaptureError {
+    pub(crate) fn refused(sentence: String) -> Self {
+        Self::Refused { sentence }
+    }
+
     pub(crate) fn call(doing: impl Into<String>, source: io::Error) -> Self {
         Self::Call {
             doing: doing.into(),

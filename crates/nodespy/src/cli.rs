@@ -8,10 +8,6 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::filter::{Only, Pattern, Share, TimeRange};
 
-mod flamegraph;
-
-pub(crate) use flamegraph::{DifffoldedArgs, End, FlamegraphArgs, StackArgs};
-
 /// A CPU profiler for Node.js on Linux: one command, one picture.
 #[derive(Debug, Parser)]
 #[command(
@@ -54,10 +50,6 @@ pub(crate) enum Command {
     Report(ReportArgs),
     /// Fold the stacks of `perf script` text, in place of stackcollapse-perf.pl
     Collapse(CollapseArgs),
-    /// Draw folded stacks, or any recording, as flamegraph.pl does
-    Flamegraph(Box<FlamegraphArgs>),
-    /// Put two sets of stacks side by side, as difffolded.pl does
-    Difffolded(DifffoldedArgs),
     /// Say what will work here and, for what won't, the command that fixes it
     Check(CheckArgs),
 }
@@ -102,6 +94,15 @@ pub(crate) struct RecordArgs {
     /// The format, where the file name does not tell (`nodespy convert --help` lists them)
     #[arg(short, long, value_name = "FORMAT")]
     pub(crate) format: Option<String>,
+    /// How samples are taken
+    #[arg(long, value_enum, default_value_t = Engine::Auto)]
+    pub(crate) engine: Engine,
+    /// Time between samples of the inspector engine: 1000us, 5ms [default: 1000us]
+    #[arg(long, value_name = "TIME", value_parser = parse_interval)]
+    pub(crate) interval: Option<u32>,
+    /// Open an inspector that other machines can reach too
+    #[arg(long)]
+    pub(crate) force: bool,
     /// Who names JavaScript: V8's heap and then perf maps or jitdumps, or only these
     #[arg(long, value_enum, default_value_t = Names::Heap)]
     pub(crate) names: Names,
@@ -161,6 +162,17 @@ pub(crate) struct DumpArgs {
     /// Look at a process that is not Node.js too
     #[arg(long)]
     pub(crate) any: bool,
+}
+
+/// How samples are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Engine {
+    /// Perf events where permitted, else the inspector
+    Auto,
+    /// Perf events: JavaScript, C++, libuv and the kernel in one stack
+    Perf,
+    /// V8's own profiler, attached through the inspector: JavaScript only, no rights needed
+    Inspector,
 }
 
 /// Who names JavaScript.
@@ -459,6 +471,22 @@ pub(crate) struct CheckArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// A time between samples in microseconds: `1000us`, `1ms`.
+fn parse_interval(text: &str) -> Result<u32, String> {
+    let (number, factor) = match (text.strip_suffix("us"), text.strip_suffix("ms")) {
+        (Some(number), _) => (number, 1),
+        (_, Some(number)) => (number, 1000),
+        _ => (text, 1),
+    };
+    number
+        .trim()
+        .parse::<u32>()
+        .ok()
+        .and_then(|number| number.checked_mul(factor))
+        .filter(|interval| (50..=1_000_000).contains(interval))
+        .ok_or_else(|| format!("{text:?} is not a time between 50us and 1000ms"))
 }
 
 /// `30`, `30s`, `1.5s`, `500ms`, `2m`, `1h`.

@@ -1,5 +1,6 @@
 //! Ways to take samples. Each engine is one file, listed once.
 
+pub mod inspector;
 pub mod perf_events;
 pub mod snapshot;
 
@@ -37,7 +38,13 @@ pub enum Verdict {
 }
 
 /// Every engine, in the order they are preferred.
-pub static ENGINES: &[EngineEntry] = &[EngineEntry {
-    name: "perf events",
-    probe: perf_events::probe,
-}];
+pub static ENGINES: &[EngineEntry] = &[
+    EngineEntry {
+        name: "perf events",
+        probe: perf_events::probe,
+    },
+    EngineEntry {
+        name: "V8 inspector",
+        probe: inspector::probe,
+    },
+];

@@ -23,6 +23,21 @@ impl PidFd {
         wait_readable(&[self.0.as_raw_fd()], Duration::ZERO).is_ok_and(|ready| !ready.is_empty())
     }
 
+    /// Sends the process a signal.
+    pub(crate) fn send_signal(&self, signal: i32) -> io::Result<()> {
+        // SAFETY: the descriptor is open, and without a siginfo the call takes integers only.
+        checked(unsafe {
+            libc::syscall(
+                libc::SYS_pidfd_send_signal,
+                self.0.as_raw_fd(),
+                signal,
+                std::ptr::null::<libc::siginfo_t>(),
+                0,
+            )
+        })?;
+        Ok(())
+    }
+
     pub(crate) fn as_raw_fd(&self) -> i32 {
         self.0.as_raw_fd()
     }

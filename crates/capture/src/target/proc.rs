@@ -37,6 +37,12 @@ pub struct Status {
     pub capabilities: u64,
     /// Whether it has ended but was not reaped.
     pub is_zombie: bool,
+    /// Signals its main thread blocks, a bit each from SIGHUP on.
+    pub blocked_signals: u64,
+    /// Signals it ignores.
+    pub ignored_signals: u64,
+    /// Signals it has handlers for.
+    pub caught_signals: u64,
 }
 
 impl Status {
@@ -81,9 +87,10 @@ pub fn read_status(pid: u32) -> Option<Status> {
                     .and_then(|word| word.parse().ok())
                     .unwrap_or(pid);
             }
-            "CapEff" => {
-                status.capabilities = u64::from_str_radix(value.trim(), 16).unwrap_or(0);
-            }
+            "CapEff" => status.capabilities = mask(value),
+            "SigBlk" => status.blocked_signals = mask(value),
+            "SigIgn" => status.ignored_signals = mask(value),
+            "SigCgt" => status.caught_signals = mask(value),
             _ => {}
         }
     }
@@ -91,6 +98,11 @@ pub fn read_status(pid: u32) -> Option<Status> {
         status.inner_pid = pid;
     }
     Some(status)
+}
+
+/// A set of bits as the kernel prints it.
+fn mask(text: &str) -> u64 {
+    u64::from_str_radix(text.trim(), 16).unwrap_or(0)
 }
 
 /// When the process started, in clock ticks since boot: with the pid, its identity.
@@ -126,6 +138,19 @@ pub fn threads(pid: u32) -> Vec<u32> {
         .collect();
     tids.sort_unstable_by_key(|&tid| (tid != pid, tid));
     tids
+}
+
+/// The sockets a process has open, by inode.
+pub(crate) fn socket_inodes(pid: u32) -> Vec<u64> {
+    fs::read_dir(path_of(pid, "fd"))
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| {
+            let link = fs::read_link(entry.ok()?.path()).ok()?;
+            let inode = link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?;
+            inode.parse().ok()
+        })
+        .collect()
 }
 
 /// Every process of the machine.
@@ -399,7 +424,7 @@ fn read_bytes(path: &Path, limit_bytes: u64) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-fn read_text(path: &Path, limit_bytes: u64) -> Option<String> {
+pub(crate) fn read_text(path: &Path, limit_bytes: u64) -> Option<String> {
     read_bytes(path, limit_bytes).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 

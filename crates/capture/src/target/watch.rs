@@ -53,6 +53,27 @@ impl Target {
         (!self.has_ended()).then(|| now.saturating_sub(self.cpu_time_at_start))
     }
 
+    /// Sends it a signal; never the next process with its number.
+    pub(crate) fn send_signal(&self, signal: i32) -> Result<(), CaptureError> {
+        let Some(pidfd) = &self.pidfd else {
+            return Err(CaptureError::refused(
+                "this kernel has no pidfd_open, so a signal could reach another process".to_owned(),
+            ));
+        };
+        pidfd.send_signal(signal).map_err(|source| match source.raw_os_error() {
+            Some(libc::ESRCH) => CaptureError::Gone { pid: self.pid },
+            Some(libc::EPERM) => CaptureError::NotPermitted {
+                sentence: format!(
+                    "process {} belongs to somebody else, so it can't be sent the signal that opens \
+                     its inspector: run nodespy as root or as that user",
+                    self.pid
+                ),
+                source,
+            },
+            _ => CaptureError::call(format!("signalling process {}", self.pid), source),
+        })
+    }
+
     pub(crate) fn raw_fd(&self) -> Option<i32> {
         self.pidfd.as_ref().map(PidFd::as_raw_fd)
     }

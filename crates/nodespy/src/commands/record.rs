@@ -1,16 +1,20 @@
 //! `nodespy record`: samples in, a picture out.
 
+mod with_inspector;
+
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
 use nodespy_capture::engines::perf_events::{PerfOptions, PerfSession};
 use nodespy_capture::target::{LaunchOptions, Launched, Target, proc};
-use nodespy_capture::{Interrupts, LiveOrigin, catch_interrupts, monotonic_now, unix_now};
+use nodespy_capture::{
+    CaptureError, Interrupts, LiveOrigin, catch_interrupts, monotonic_now, unix_now,
+};
 use nodespy_model::{About, ExitReason, Nanoseconds, Notes, Process, Profile};
 use nodespy_symbolize::Resolver;
 
-use crate::cli::{Names, RecordArgs};
+use crate::cli::{Engine, Names, RecordArgs};
 use crate::failure::Failure;
 use crate::output::{self, LiveLine, Stream, grouped};
 use crate::save::{self, Destination};
@@ -69,8 +73,25 @@ pub(crate) fn run(
     let app = app_name(arguments, &targets);
     let destinations = destinations(arguments, &targets, &app)?;
     let interrupts = catch_interrupts();
-    let mut recording = start(arguments, targets, launched.take(), app)
-        .inspect_err(|_| destinations.iter().for_each(Destination::abandon))?;
+    if arguments.engine == Engine::Inspector {
+        let done = with_inspector::record(arguments, &targets, &app, interrupts)
+            .and_then(|profile| write_all(arguments, &profile, &destinations, interrupts));
+        return done
+            .inspect_err(|_| destinations.iter().for_each(Destination::abandon))
+            .map(|()| ExitCode::SUCCESS);
+    }
+    let mut recording = match start(arguments, targets, launched.take(), app.clone()) {
+        Err(error) if falls_back(arguments, &error) => {
+            output::note(&format!("{error:#}. Using V8's inspector instead."));
+            let done = hold_targets(arguments, None)
+                .and_then(|targets| with_inspector::record(arguments, &targets, &app, interrupts))
+                .and_then(|profile| write_all(arguments, &profile, &destinations, interrupts));
+            return done
+                .inspect_err(|_| destinations.iter().for_each(Destination::abandon))
+                .map(|()| ExitCode::SUCCESS);
+        }
+        started => started.inspect_err(|_| destinations.iter().for_each(Destination::abandon))?,
+    };
     announce(arguments, &recording);
     let end = record(&mut recording, arguments, interrupts)?;
     let profile = finish(&mut recording, arguments, process_started, end);
@@ -85,6 +106,15 @@ pub(crate) fn run(
         Some(status) if arguments.exit_code => exit_like(status),
         _ => ExitCode::SUCCESS,
     })
+}
+
+/// Whether the inspector is tried where perf events are refused.
+fn falls_back(arguments: &RecordArgs, error: &anyhow::Error) -> bool {
+    let is_refused = matches!(
+        error.downcast_ref::<CaptureError>(),
+        Some(CaptureError::NotPermitted { .. })
+    );
+    is_refused && arguments.engine == Engine::Auto && arguments.command.is_empty() && !arguments.any
 }
 
 fn launch(arguments: &RecordArgs) -> anyhow::Result<Option<Launched>> {

@@ -149,7 +149,8 @@ fn draw_layout(
         options: &options,
         is_difference,
     };
-    Ok(picture.draw(palette_map, output)?)
+    output.write_all(&picture.draw(palette_map))?;
+    Ok(())
 }
 
 /// A picture that says that there is nothing to see.

@@ -7,6 +7,7 @@
 
 mod dump;
 mod errors;
+mod inspector;
 mod launch;
 mod lines;
 mod manners;

@@ -1,0 +1,18 @@
+//! A client of Node's inspector: what it says over HTTP, and conversations over its websocket.
+//!
+//! It knows the DevTools protocol and nothing of profiles or processes: the caller brings an open
+//! TCP stream, which may lead into another network namespace, and gets raw JSON back. Everything
+//! received may be hostile: sizes are capped, every wait has a deadline, nothing is evaluated but
+//! what the caller wrote.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod error;
+mod http;
+mod message;
+mod session;
+
+pub use error::InspectorError;
+pub use http::{Page, list, version};
+pub use session::{Place, Session, Worker};

@@ -1,0 +1,287 @@
+//! One conversation with the main thread of a Node process and, through it, with its workers.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tungstenite::protocol::WebSocketConfig;
+use tungstenite::{Message as Frame, WebSocket};
+
+use crate::InspectorError;
+use crate::message::{AttachedToWorker, Complaint, Message, OfWorker};
+
+/// A profile is one message; a day of samples stays below this.
+const LARGEST_MESSAGE: usize = 1 << 30;
+/// Workers of one process that are listened to.
+const MOST_WORKERS: usize = 4096;
+/// Replies nobody asked for are dropped beyond this.
+const MOST_REPLIES: usize = 4 * MOST_WORKERS;
+/// How long one look at the socket waits.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Which thread of the process is spoken to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// The main thread.
+    Main,
+    /// The worker with this session.
+    Worker(String),
+}
+
+/// A worker thread.
+#[derive(Debug, Clone)]
+pub struct Worker {
+    /// Its session.
+    pub session: String,
+    /// `Worker 1`, or `[worker 1] name` from Node 18 on.
+    pub title: String,
+    /// Its script.
+    pub url: String,
+}
+
+type Reply = Result<String, Complaint>;
+
+/// A conversation. Dropping it drops the connection, which ends every profiler it started.
+#[derive(Debug)]
+pub struct Session {
+    socket: WebSocket<TcpStream>,
+    next_id: u64,
+    replies: HashMap<(Place, u64), Reply>,
+    started: Vec<Worker>,
+    is_waiting_for_disconnect: bool,
+    is_closed: bool,
+}
+
+impl Session {
+    /// Attaches through an open stream.
+    pub fn open(
+        stream: TcpStream,
+        host: &str,
+        path: &str,
+        patience: Duration,
+    ) -> Result<Self, InspectorError> {
+        stream
+            .set_read_timeout(Some(patience))
+            .and_then(|()| stream.set_write_timeout(Some(patience)))
+            .and_then(|()| stream.set_nodelay(true))
+            .map_err(InspectorError::Broken)?;
+        let config = WebSocketConfig::default()
+            .max_message_size(Some(LARGEST_MESSAGE))
+            .max_frame_size(Some(LARGEST_MESSAGE));
+        let address = format!("ws://{host}{path}");
+        let (socket, _) = tungstenite::client::client_with_config(address, stream, Some(config))
+            .map_err(|error| InspectorError::Refused {
+                what: error.to_string(),
+            })?;
+        socket
+            .get_ref()
+            .set_read_timeout(Some(LOOK))
+            .map_err(InspectorError::Broken)?;
+        Ok(Self {
+            socket,
+            next_id: 1,
+            replies: HashMap::new(),
+            started: Vec::new(),
+            is_waiting_for_disconnect: false,
+            is_closed: false,
+        })
+    }
+
+    /// The stream, for telling which local port it has.
+    pub fn stream(&self) -> &TcpStream {
+        self.socket.get_ref()
+    }
+
+    /// Whether the process has ended but for us: it goes when we hang up.
+    pub fn is_waiting_for_disconnect(&self) -> bool {
+        self.is_waiting_for_disconnect
+    }
+
+    /// Whether the other side has said goodbye.
+    pub fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// Workers that were found since the last call.
+    pub fn new_workers(&mut self) -> Vec<Worker> {
+        std::mem::take(&mut self.started)
+    }
+
+    /// Sends a command and returns its number.
+    pub fn send(
+        &mut self,
+        place: &Place,
+        method: &'static str,
+        params: &Value,
+    ) -> Result<u64, InspectorError> {
+        let id = self.next_id;
+        self.next_id += 1;
+        let command = json!({ "id": id, "method": method, "params": params });
+        let text = match place {
+            Place::Main => command.to_string(),
+            Place::Worker(session) => {
+                // The outer command has a number of its own, whose reply says nothing of interest.
+                let outer = self.next_id;
+                self.next_id += 1;
+                json!({
+                    "id": outer,
+                    "method": "NodeWorker.sendMessageToWorker",
+                    "params": { "sessionId": session, "message": command.to_string() },
+                })
+                .to_string()
+            }
+        };
+        self.socket.send(Frame::text(text)).map_err(broken)?;
+        Ok(id)
+    }
+
+    /// Waits for the reply to a command: the raw JSON of its result.
+    pub fn reply(
+        &mut self,
+        place: &Place,
+        id: u64,
+        method: &'static str,
+        patience: Duration,
+    ) -> Result<String, InspectorError> {
+        let deadline = Instant::now() + patience;
+        let key = (place.clone(), id);
+        loop {
+            match self.replies.remove(&key) {
+                Some(Ok(result)) => return Ok(result),
+                Some(Err(complaint)) => {
+                    return Err(InspectorError::Command {
+                        method,
+                        message: complaint.message.chars().take(300).collect(),
+                    });
+                }
+                None if self.is_closed => return Err(InspectorError::Closed),
+                None if Instant::now() > deadline => {
+                    return Err(InspectorError::Late {
+                        method,
+                        after: patience,
+                    });
+                }
+                None => self.look()?,
+            }
+        }
+    }
+
+    /// Sends a command and waits for its reply.
+    pub fn call(
+        &mut self,
+        place: &Place,
+        method: &'static str,
+        params: &Value,
+        patience: Duration,
+    ) -> Result<String, InspectorError> {
+        let id = self.send(place, method, params)?;
+        self.reply(place, id, method, patience)
+    }
+
+    /// Takes in what has arrived, waiting for it a moment.
+    pub fn look(&mut self) -> Result<(), InspectorError> {
+        match self.socket.read() {
+            Ok(Frame::Text(text)) => self.take(&text),
+            Ok(Frame::Close(_)) => {
+                self.is_closed = true;
+                Ok(())
+            }
+            Ok(_) => Ok(()),
+            Err(tungstenite::Error::Io(error)) if is_timeout(&error) => Ok(()),
+            Err(tungstenite::Error::ConnectionClosed | tungstenite::Error::AlreadyClosed) => {
+                self.is_closed = true;
+                Err(InspectorError::Closed)
+            }
+            Err(error) => Err(broken(error)),
+        }
+    }
+
+    fn take(&mut self, text: &str) -> Result<(), InspectorError> {
+        let message = Message::parse(text)?;
+        if message.id.is_some() {
+            self.take_reply(Place::Main, &message);
+            return Ok(());
+        }
+        let params = message.params.map_or("{}", |params| params.get());
+        match message.method.as_deref() {
+            Some("NodeRuntime.waitingForDisconnect") => self.is_waiting_for_disconnect = true,
+            Some("NodeWorker.attachedToWorker") if self.started.len() < MOST_WORKERS => {
+                let event: AttachedToWorker = parse(params)?;
+                self.started.push(Worker {
+                    session: event.session_id,
+                    title: event.worker_info.title,
+                    url: event.worker_info.url,
+                });
+            }
+            Some("NodeWorker.receivedMessageFromWorker") => {
+                let event: OfWorker = parse(params)?;
+                let inner = Message::parse(&event.message)?;
+                if inner.id.is_some() {
+                    self.take_reply(Place::Worker(event.session_id), &inner);
+                }
+            }
+            Some("NodeWorker.detachedFromWorker") => {
+                let event: OfWorker = parse(params)?;
+                self.started
+                    .retain(|worker| worker.session != event.session_id);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn take_reply(&mut self, place: Place, message: &Message<'_>) {
+        let Some(id) = message.id else { return };
+        if self.replies.len() >= MOST_REPLIES {
+            return;
+        }
+        let reply = match (&message.error, message.result) {
+            (Some(complaint), _) => Err(complaint.clone()),
+            (None, Some(result)) => Ok(result.get().to_owned()),
+            (None, None) => Ok("{}".to_owned()),
+        };
+        self.replies.insert((place, id), reply);
+    }
+
+    /// Ends the conversation properly: says so and waits a moment for the answer.
+    pub fn close(mut self, patience: Duration) {
+        let deadline = Instant::now() + patience;
+        if self.socket.close(None).is_err() {
+            return;
+        }
+        while Instant::now() < deadline && !self.is_closed {
+            match self.socket.read() {
+                Ok(_) => {}
+                Err(tungstenite::Error::Io(error)) if is_timeout(&error) => {}
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+fn parse<'a, T: serde::Deserialize<'a>>(text: &'a str) -> Result<T, InspectorError> {
+    serde_json::from_str(text).map_err(|error| InspectorError::BadMessage {
+        what: error.to_string(),
+    })
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
+    )
+}
+
+fn broken(error: tungstenite::Error) -> InspectorError {
+    match error {
+        tungstenite::Error::Io(error) => InspectorError::Broken(error),
+        tungstenite::Error::ConnectionClosed | tungstenite::Error::AlreadyClosed => {
+            InspectorError::Closed
+        }
+        other => InspectorError::BadMessage {
+            what: other.to_string(),
+        },
+    }
+}
