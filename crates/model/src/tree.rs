@@ -196,6 +196,8 @@ impl ChildLists {
 struct TreeBuilder<'a> {
     profile: &'a Profile,
     alias_of: Option<&'a [FunctionIndex]>,
+    /// Whether stacks are nodes already: there is nothing to merge.
+    has_functions_once: bool,
     /// Where each stack of the profile is in `seen`.
     seen_at: Vec<u32>,
     /// The stacks of the tree so far, parents first.
@@ -219,6 +221,7 @@ impl<'a> TreeBuilder<'a> {
         Self {
             profile,
             alias_of,
+            has_functions_once: has_functions_once(profile, alias_of),
             seen_at: vec![NONE; profile.stacks.len()],
             seen: Vec::new(),
             without_stack: 0,
@@ -290,33 +293,62 @@ impl<'a> TreeBuilder<'a> {
 
     /// The stacks as nodes: those of the same function in the same caller are one.
     fn merged(&self) -> Vec<TreeNode> {
+        if self.has_functions_once {
+            return self.seen.iter().map(|seen| self.node(seen)).collect();
+        }
         let mut nodes: Vec<TreeNode> = Vec::new();
         let mut known = RowIndex::default();
         let mut tiers = MixedTiers::default();
         let mut node_of: Vec<NodeIndex> = Vec::with_capacity(self.seen.len());
         for seen in &self.seen {
-            let frame = self
-                .profile
-                .frame(self.profile.stacks[seen.stack.at()].frame);
-            let function = match self.alias_of {
-                Some(alias_of) => alias_of[frame.function.at()],
-                None => frame.function,
+            let mut part = self.node(seen);
+            part.parent = node_of.get(seen.parent as usize).copied();
+            let row = TreeNode {
+                self_weight: 0,
+                total_weight: 0,
+                ..part
             };
-            let parent = node_of.get(seen.parent as usize).copied();
-            let row = TreeNode::new(parent, function, frame);
             let index = known.intern_by(&mut nodes, row, |node| {
                 TreeNode::key(node.parent, node.function)
             });
             node_of.push(NodeIndex(index));
             let node = &mut nodes[index as usize];
-            tiers.add(NodeIndex(index), node, frame.tier, seen.total_weight);
-            node.self_weight = node.self_weight.saturating_add(seen.self_weight);
-            node.total_weight = node.total_weight.saturating_add(seen.total_weight);
-            node.is_inlined &= frame.is_inlined;
+            tiers.add(NodeIndex(index), node, part.tier, part.total_weight);
+            node.self_weight = node.self_weight.saturating_add(part.self_weight);
+            node.total_weight = node.total_weight.saturating_add(part.total_weight);
+            node.is_inlined &= part.is_inlined;
         }
         tiers.decide(&mut nodes);
         nodes
     }
+
+    /// A stack as a node, standing on the stack that it does.
+    fn node(&self, seen: &SeenStack) -> TreeNode {
+        let stack = &self.profile.stacks[seen.stack.at()];
+        let frame = self.profile.frame(stack.frame);
+        TreeNode {
+            function: alias(self.alias_of, frame.function),
+            parent: (seen.parent != NONE).then_some(NodeIndex(seen.parent)),
+            self_weight: seen.self_weight,
+            total_weight: seen.total_weight,
+            tier: frame.tier,
+            is_inlined: frame.is_inlined,
+        }
+    }
+}
+
+/// What a function goes by.
+fn alias(alias_of: Option<&[FunctionIndex]>, function: FunctionIndex) -> FunctionIndex {
+    alias_of.map_or(function, |alias_of| alias_of[function.at()])
+}
+
+/// Whether no two frames are of one function, so that equal stacks are all that is equal.
+fn has_functions_once(profile: &Profile, alias_of: Option<&[FunctionIndex]>) -> bool {
+    let mut is_seen = vec![false; profile.functions.len()];
+    profile.frames.iter().all(|frame| {
+        let function = alias(alias_of, frame.function);
+        !std::mem::replace(&mut is_seen[function.at()], true)
+    })
 }
 
 /// The tiers of nodes whose code came from several compilers, which few do.

@@ -8,6 +8,10 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::filter::{Only, Pattern, Share, TimeRange};
 
+mod flamegraph;
+
+pub(crate) use flamegraph::{DifffoldedArgs, End, FlamegraphArgs, StackArgs};
+
 /// A CPU profiler for Node.js on Linux: one command, one picture.
 #[derive(Debug, Parser)]
 #[command(
@@ -50,6 +54,10 @@ pub(crate) enum Command {
     Report(ReportArgs),
     /// Fold the stacks of `perf script` text, in place of stackcollapse-perf.pl
     Collapse(CollapseArgs),
+    /// Draw folded stacks, or any recording, as flamegraph.pl does
+    Flamegraph(Box<FlamegraphArgs>),
+    /// Put two sets of stacks side by side, as difffolded.pl does
+    Difffolded(DifffoldedArgs),
     /// Say what will work here and, for what won't, the command that fixes it
     Check(CheckArgs),
 }

@@ -6,6 +6,7 @@ mod cli;
 mod commands;
 mod failure;
 mod filter;
+mod folded_input;
 mod format_list;
 mod logger;
 mod output;
@@ -30,6 +31,8 @@ fn main() -> std::process::ExitCode {
         Some(Command::Convert(arguments)) => commands::convert::run(&arguments),
         Some(Command::Report(arguments)) => commands::report::run(&arguments),
         Some(Command::Collapse(arguments)) => commands::collapse::run(&arguments),
+        Some(Command::Flamegraph(arguments)) => commands::flamegraph::run(&arguments),
+        Some(Command::Difffolded(arguments)) => commands::difffolded::run(&arguments),
         Some(Command::Check(arguments)) => commands::check::run(&arguments),
     };
     match done {

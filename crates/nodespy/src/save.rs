@@ -220,7 +220,7 @@ pub(crate) fn read(path: &Path, arguments: &ReadArgs) -> anyhow::Result<Profile>
 pub(crate) fn open(path: &Path) -> anyhow::Result<Input> {
     let limits = Limits::default();
     let input = if is_standard(path) {
-        Input::read(&mut std::io::stdin().lock(), &limits)
+        Input::standard(&limits)
     } else {
         Input::open(path, &limits)
     };

@@ -1,5 +1,5 @@
 // What a flame graph does in a browser: click to zoom, search, tell about a box. Keys and address
-// parameters are FlameGraph's: Ctrl-F or F3 searches, Ctrl-I minds no case, ?x=…&y=…&s=… is the
+// parameters are FlameGraph's: Ctrl-F or F3 searches, Ctrl-I minds no case, ?x=..&y=..&s=.. is the
 // state. Names are read and written as text only. The file that holds this declares `settings`
 // and wraps both in a function, so that one page can hold many flame graphs.
 const root = document.currentScript.ownerSVGElement;

@@ -3,7 +3,9 @@
 pub(crate) mod check;
 pub(crate) mod collapse;
 pub(crate) mod convert;
+pub(crate) mod difffolded;
 pub(crate) mod dump;
+pub(crate) mod flamegraph;
 pub(crate) mod list;
 pub(crate) mod record;
 pub(crate) mod report;

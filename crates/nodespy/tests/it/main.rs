@@ -7,10 +7,12 @@
 )]
 
 mod architecture;
+mod browser;
 mod collapse;
 mod command;
 mod corpus;
 mod filters;
+mod flamegraph;
 mod live;
 mod perf_data;
 mod reports;

@@ -149,8 +149,7 @@ fn draw_layout(
         options: &options,
         is_difference,
     };
-    output.write_all(&picture.draw(palette_map))?;
-    Ok(())
+    Ok(picture.draw(palette_map, output)?)
 }
 
 /// A picture that says that there is nothing to see.

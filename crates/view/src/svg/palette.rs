@@ -359,10 +359,10 @@ pub(super) fn color(
 }
 
 /// The colour of a box that grew by `growth` where the most is `most`: red for more, blue for
-/// less, nearly white for neither.
+/// less, nearly white for neither. Text is legible on the strongest of them.
 pub(super) fn growth_color(growth: i64, most: u64) -> Rgb {
     let part = (growth.unsigned_abs() as f64 / most.max(1) as f64).min(1.0);
-    let faded = (210.0 * (1.0 - part)) as u8;
+    let faded = (210.0 - 120.0 * part) as u8;
     match growth {
         0 => Rgb(250, 250, 250),
         1.. => Rgb(255, faded, faded),
@@ -427,8 +427,8 @@ mod tests {
 
     #[test]
     fn growth_is_red_and_shrinking_blue() {
-        assert_eq!(growth_color(10, 10), Rgb(255, 0, 0));
-        assert_eq!(growth_color(-5, 10), Rgb(105, 105, 255));
-        assert_eq!(growth_color(i64::MIN, 0), Rgb(0, 0, 255));
+        assert_eq!(growth_color(10, 10), Rgb(255, 90, 90));
+        assert_eq!(growth_color(-5, 10), Rgb(150, 150, 255));
+        assert_eq!(growth_color(i64::MIN, 0), Rgb(90, 90, 255));
     }
 }

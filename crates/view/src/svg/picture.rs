@@ -5,6 +5,7 @@
 //! `fg:w` hold exact weights under inferno's names, for tools that know them.
 
 use std::hash::{BuildHasher, RandomState};
+use std::io::{self, Write};
 
 use nodespy_model::{Category, FunctionIndex, Profile};
 
@@ -26,6 +27,9 @@ const SIDE: f64 = 10.0;
 const INDENT: f64 = 3.0;
 /// Fewer letters than this are no help.
 const LEAST_LETTERS: usize = 3;
+
+/// How much is written at once: a picture can be larger than the memory it is worth.
+const CHUNK_BYTES: usize = 128 << 10;
 
 /// The share of everything that a box must have to be drawn.
 pub(super) fn least_share(options: &SvgOptions) -> f64 {
@@ -128,7 +132,11 @@ struct Scale {
 
 impl Picture<'_> {
     /// Draws it all.
-    pub(super) fn draw(&self, mut palette_map: Option<&mut PaletteMap>) -> Vec<u8> {
+    pub(super) fn draw(
+        &self,
+        mut palette_map: Option<&mut PaletteMap>,
+        output: &mut dyn Write,
+    ) -> io::Result<()> {
         let options = self.options;
         // The row of everything is below all others.
         let frame = Frame::of(options, self.layout.depth() + 1);
@@ -143,7 +151,7 @@ impl Picture<'_> {
             frame,
         };
         let mut ink = Ink {
-            bytes: Vec::with_capacity(20_000 + self.layout.boxes.len() * 300),
+            bytes: Vec::with_capacity(CHUNK_BYTES * 2),
             is_ascii: !options.encoding.eq_ignore_ascii_case("utf-8"),
         };
         self.start(&mut ink, &scale);
@@ -169,10 +177,14 @@ impl Picture<'_> {
                     &other
                 }
             };
-            self.flame_box(&mut ink, &scale, each, stamp);
+            self.place_box(&mut ink, &scale, each, each.depth + 1, stamp);
+            if ink.bytes.len() > CHUNK_BYTES {
+                output.write_all(&ink.bytes)?;
+                ink.bytes.clear();
+            }
         }
         self.end(&mut ink);
-        ink.bytes
+        output.write_all(&ink.bytes)
     }
 
     fn stamp(
@@ -228,10 +240,6 @@ impl Picture<'_> {
             growth: 0,
         };
         self.place_box(ink, scale, &each, 0, &stamp);
-    }
-
-    fn flame_box(&self, ink: &mut Ink, scale: &Scale, each: &FlameBox, stamp: &Stamp) {
-        self.place_box(ink, scale, each, each.depth + 1, stamp);
     }
 
     fn place_box(&self, ink: &mut Ink, scale: &Scale, each: &FlameBox, depth: u32, stamp: &Stamp) {
@@ -442,7 +450,7 @@ impl Picture<'_> {
         }
         ink.raw("#title { text-anchor: middle; font-size: ")
             .number(options.font_size + 5.0);
-        ink.raw("px; }\n#subtitle { text-anchor: middle; fill: rgb(160,160,160); }\n");
+        ink.raw("px; }\n#subtitle { text-anchor: middle; fill: rgb(110,110,110); }\n");
         ink.raw("#search, #matched, #ignorecase { text-anchor: end; }\n");
         ink.raw("#unzoom, #search, #ignorecase { cursor: pointer; }\n");
         ink.raw("#search, #ignorecase { opacity: 0.4; }\n");
@@ -547,6 +555,12 @@ fn escaped_in_style(family: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_script_is_the_same_in_every_encoding_and_stays_in_its_section() {
+        assert!(SCRIPT.is_ascii());
+        assert!(!SCRIPT.contains("]]>"));
+    }
 
     #[test]
     fn settings_cannot_leave_the_script() {

@@ -97,12 +97,14 @@ impl<'a> Line<'a> {
     }
 }
 
-/// The last word of a line as a weight, with what comes before it.
+/// The last word of a line as a weight, with what comes before it. Looks at no more than that word.
 fn split_weight(line: &[u8]) -> Option<(&[u8], Weight)> {
-    let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
-    let blank = line.iter().rposition(is_blank)?;
-    let weight = Weight::parse(&line[blank + 1..])?;
-    let path = line[..blank].trim_ascii_end();
+    let is_digit = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
+    let before = line.iter().rposition(|byte| !is_digit(byte))?;
+    let (path, digits) = line.split_at(before + 1);
+    let is_apart = matches!(path.last(), Some(b' ' | b'\t'));
+    let weight = Weight::parse(digits).filter(|_| is_apart)?;
+    let path = path.trim_ascii_end();
     (!path.is_empty()).then_some((path, weight))
 }
 

@@ -122,6 +122,13 @@ impl<'a> Units<'a> {
     pub(super) fn new(field: &'a [u8]) -> Self {
         Self { rest: field }
     }
+
+    /// Goes to the next unit that is escaped, over how many that are not; none if there is none.
+    pub(super) fn skip_to_escape(&mut self) -> Option<usize> {
+        let plain = memchr(b'\\', self.rest)?;
+        self.rest = &self.rest[plain..];
+        Some(plain)
+    }
 }
 
 impl Iterator for Units<'_> {

@@ -174,10 +174,13 @@ impl<'a> Script<'a> {
     pub(super) fn line_and_column(&mut self, position: u32) -> (u32, u32) {
         if self.line_starts.is_empty() {
             self.line_starts.push(0);
+            let mut units = Units::new(self.text);
             let mut at = 0u32;
-            for unit in Units::new(self.text) {
+            while let Some(plain) = units.skip_to_escape() {
+                at = at.saturating_add(u32::try_from(plain).unwrap_or(u32::MAX));
+                let unit = units.next();
                 at = at.saturating_add(1);
-                if unit == u16::from(b'\n') {
+                if unit == Some(u16::from(b'\n')) {
                     self.line_starts.push(at);
                 }
             }
