@@ -106,6 +106,13 @@ impl ProfileBuilder {
         assert!(parent.is_none_or(|parent| parent.at() < self.profile.stacks.len()));
         assert!(frame.at() < self.profile.frames.len());
         let row = Stack { parent, frame };
+        // The first child of a stack follows it at once, and most have no other.
+        let next = parent.map_or(0, |parent| parent.0.saturating_add(1));
+        if let Some(stack) = self.profile.stacks.get(next as usize)
+            && stack.key() == row.key()
+        {
+            return StackIndex(next);
+        }
         StackIndex(
             self.stacks
                 .intern_by(&mut self.profile.stacks, row, Stack::key),

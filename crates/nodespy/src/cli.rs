@@ -404,6 +404,9 @@ pub(crate) struct ReadArgs {
     /// The /proc/kallsyms of the recorded kernel
     #[arg(long, value_name = "FILE")]
     pub(crate) kallsyms: Option<PathBuf>,
+    /// Show no frames of native functions that were inlined
+    #[arg(long)]
+    pub(crate) no_inline: bool,
 }
 
 /// What of a profile is shown, the same for every command that shows or converts one. The order

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow, bail};
 use nodespy_formats::{ImportOptions, Input, Limits, exporter, exporter_for_path};
 use nodespy_model::Profile;
-use nodespy_symbolize::{DiskOptions, DiskOrigin};
+use nodespy_symbolize::{DiskOptions, DiskOrigin, ResolveOptions};
 use nodespy_view::{DrawOptions, view, view_for_path};
 
 use crate::cli::{ReadArgs, ShowArgs};
@@ -250,7 +250,10 @@ pub(crate) fn read_input(
         },
         &recording.about,
     );
-    let profile = nodespy_symbolize::resolve(recording, Box::new(origin));
+    let options = ResolveOptions {
+        has_inlines: !arguments.no_inline,
+    };
+    let profile = nodespy_symbolize::resolve(recording, Box::new(origin), &options);
     output::end_progress();
     Ok(profile)
 }

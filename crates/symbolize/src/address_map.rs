@@ -28,6 +28,7 @@ struct Region {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AddressMap {
     regions: BTreeMap<RuntimeAddress, Region>,
+    version: u32,
 }
 
 impl AddressMap {
@@ -36,10 +37,24 @@ impl AddressMap {
         if mapping.start >= mapping.end {
             return;
         }
-        self.clear(mapping.start, mapping.end);
+        let had_files = self.clear(mapping.start, mapping.end);
+        if had_files || image.is_some() {
+            self.version = self.version.wrapping_add(1);
+        }
         let file = image.map(|image| (image, mapping.file_offset));
         let end = mapping.end;
         self.regions.insert(mapping.start, Region { end, file });
+    }
+
+    /// Another number whenever an address may be in another file than before.
+    pub(crate) fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear_all(&mut self) {
+        self.regions.clear();
+        self.version = self.version.wrapping_add(1);
     }
 
     /// What is at `address`. Memory nobody told us of counts as anonymous: V8 changes the
@@ -65,8 +80,9 @@ impl AddressMap {
         }
     }
 
-    /// Forgets what is between the two addresses, keeping what sticks out on either side.
-    fn clear(&mut self, start: RuntimeAddress, end: RuntimeAddress) {
+    /// Forgets what is between the two addresses, keeping what sticks out on either side; true
+    /// when a file was there.
+    fn clear(&mut self, start: RuntimeAddress, end: RuntimeAddress) -> bool {
         let overlapping: Vec<(RuntimeAddress, Region)> = self
             .regions
             .range(..end)
@@ -74,7 +90,9 @@ impl AddressMap {
             .take_while(|(_, region)| region.end > start)
             .map(|(at, region)| (*at, *region))
             .collect();
+        let mut had_files = false;
         for (at, region) in overlapping {
+            had_files |= region.file.is_some();
             self.regions.remove(&at);
             if at < start {
                 self.regions.insert(
@@ -98,6 +116,7 @@ impl AddressMap {
                 );
             }
         }
+        had_files
     }
 }
 

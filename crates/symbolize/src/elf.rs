@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
 
 use nodespy_model::ImageBytes;
 use object::elf::{PF_X, PT_LOAD, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT, SymbolType};
@@ -46,7 +47,6 @@ pub(crate) struct UnwindSections {
 pub(crate) struct Elf {
     segments: Vec<Segment>,
     pub(crate) build_id: Vec<u8>,
-    pub(crate) unwind: Option<UnwindSections>,
 }
 
 /// The names of an ELF file's functions.
@@ -54,7 +54,8 @@ pub(crate) struct Elf {
 pub(crate) struct Symbols {
     /// Sorted by address, one per address.
     entries: Vec<SymbolEntry>,
-    names: Vec<u8>,
+    /// The string table of each symbol table.
+    names: Vec<Vec<u8>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +63,8 @@ struct SymbolEntry {
     address: u64,
     size: u64,
     name_start: u32,
+    /// Which string table the name is in.
+    table: u8,
     rank: u8,
 }
 
@@ -76,6 +79,8 @@ struct RawSymbol {
 }
 
 const SYMBOL_BYTES: usize = 24;
+/// Tables of symbols and their names.
+const SYMBOL_SECTIONS: [(&str, &str); 2] = [(".symtab", ".strtab"), (".dynsym", ".dynstr")];
 
 impl RawSymbol {
     /// Reads a little-endian symbol of [`SYMBOL_BYTES`].
@@ -93,23 +98,14 @@ impl RawSymbol {
 }
 
 impl Elf {
-    /// Reads the head and the unwind tables; none when this is no 64-bit ELF file.
+    /// Reads the head; none when this is no 64-bit ELF file.
     pub(crate) fn read(bytes: &mut ImageBytes) -> Option<Self> {
-        Self::read_parts(bytes, true)
-    }
-
-    /// Reads the head only.
-    pub(crate) fn read_head(bytes: &mut ImageBytes) -> Option<Self> {
-        Self::read_parts(bytes, false)
-    }
-
-    fn read_parts(bytes: &mut ImageBytes, has_unwind: bool) -> Option<Self> {
         match bytes {
             ImageBytes::File(file) => {
                 let cache = ReadCache::new(rewound(file)?);
-                Self::parse(&cache, has_unwind)
+                Self::parse(&cache)
             }
-            ImageBytes::Memory(bytes) => Self::parse(bytes.as_slice(), has_unwind),
+            ImageBytes::Memory(bytes) => Self::parse(bytes.as_slice()),
         }
     }
 
@@ -121,7 +117,7 @@ impl Elf {
             .collect()
     }
 
-    fn parse<'data, R: ReadRef<'data>>(data: R, has_unwind: bool) -> Option<Self> {
+    fn parse<'data, R: ReadRef<'data>>(data: R) -> Option<Self> {
         let file: ElfFile64<'data, Endianness, R> = ElfFile64::parse(data).ok()?;
         let endian = file.endian();
         let segments = file
@@ -137,21 +133,34 @@ impl Elf {
                 is_code: header.p_flags(endian).0 & PF_X.0 != 0,
             })
             .collect();
+        Some(Self {
+            segments,
+            build_id: file.build_id().ok().flatten().unwrap_or(&[]).to_vec(),
+        })
+    }
+
+    /// Reads the unwind tables, where there are any.
+    pub(crate) fn read_unwind(bytes: &mut ImageBytes) -> Option<UnwindSections> {
+        match bytes {
+            ImageBytes::File(file) => {
+                let cache = ReadCache::new(rewound(file)?);
+                Self::parse_unwind(&cache)
+            }
+            ImageBytes::Memory(bytes) => Self::parse_unwind(bytes.as_slice()),
+        }
+    }
+
+    fn parse_unwind<'data, R: ReadRef<'data>>(data: R) -> Option<UnwindSections> {
+        let file: ElfFile64<'data, Endianness, R> = ElfFile64::parse(data).ok()?;
         let address_of = |name| {
             file.section_by_name(name)
                 .map_or(0, |section| section.address())
         };
-        let eh_frame = has_unwind.then(|| section(&file, ".eh_frame")).flatten();
-        let unwind = eh_frame.map(|eh_frame| UnwindSections {
-            eh_frame,
+        Some(UnwindSections {
+            eh_frame: section(&file, ".eh_frame")?,
             eh_frame_hdr: section(&file, ".eh_frame_hdr"),
             text_address: address_of(".text"),
             got_address: address_of(".got"),
-        });
-        Some(Self {
-            segments,
-            build_id: file.build_id().ok().flatten().unwrap_or(&[]).to_vec(),
-            unwind,
         })
     }
 
@@ -241,9 +250,7 @@ impl Symbols {
         let mut symbols = Self::default();
         match bytes {
             ImageBytes::File(file) => {
-                if let Some(file) = rewound(file) {
-                    symbols.add(&ReadCache::new(file));
-                }
+                symbols.add_file(file);
             }
             ImageBytes::Memory(bytes) => symbols.add(bytes.as_slice()),
         }
@@ -253,19 +260,9 @@ impl Symbols {
 
     /// The symbols of a separate debug file with this build-id; empty when it has another.
     pub(crate) fn read_debug_file(file: File, build_id: &[u8]) -> Self {
-        let cache = ReadCache::new(file);
-        let matches = ElfFile64::<Endianness, _>::parse(&cache)
-            .ok()
-            .and_then(|file| {
-                file.build_id()
-                    .ok()
-                    .flatten()
-                    .map(|found| found == build_id)
-            })
-            .unwrap_or(false);
         let mut symbols = Self::default();
-        if matches {
-            symbols.add(&cache);
+        if is_debug_file_of(&file, build_id) {
+            symbols.add_file(&file);
             symbols.finish();
         }
         symbols
@@ -275,12 +272,34 @@ impl Symbols {
         self.entries.is_empty()
     }
 
+    /// Adds the symbols of a file. Whole sections are read at once and straight to where they stay:
+    /// node's names alone have 15 MB.
+    fn add_file(&mut self, file: &File) -> Option<()> {
+        let cache = ReadCache::new(rewound(file)?);
+        let elf = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
+        let read = |name: &str| {
+            let (start, size) = elf.section_by_name(name)?.file_range()?;
+            let end = file.metadata().ok()?.len();
+            if size > SECTION_LIMIT_BYTES || start.checked_add(size)? > end {
+                return None;
+            }
+            let mut bytes = vec![0; size as usize];
+            file.read_exact_at(&mut bytes, start).ok()?;
+            Some(bytes)
+        };
+        for (table, strings) in SYMBOL_SECTIONS {
+            if let (Some(table), Some(strings)) = (read(table), read(strings)) {
+                self.add_table(&table, strings);
+            }
+        }
+        Some(())
+    }
+
     fn add<'data, R: ReadRef<'data>>(&mut self, data: R) {
         let Ok(file) = ElfFile64::<'data, Endianness, R>::parse(data) else {
             return;
         };
-        // Whole sections are read at once: asking for names one by one costs a system call each.
-        for (table, strings) in [(".symtab", ".strtab"), (".dynsym", ".dynstr")] {
+        for (table, strings) in SYMBOL_SECTIONS {
             if let (Some(table), Some(strings)) = (section(&file, table), section(&file, strings)) {
                 self.add_table(&table.bytes, strings.bytes);
             }
@@ -289,9 +308,7 @@ impl Symbols {
 
     /// Adds the functions of a table of `Elf64_Sym`.
     fn add_table(&mut self, table: &[u8], strings: Vec<u8>) {
-        let Ok(names_start) = u32::try_from(self.names.len()) else {
-            return;
-        };
+        let table_number = self.names.len() as u8;
         for bytes in table.chunks_exact(SYMBOL_BYTES).take(SYMBOL_LIMIT) {
             let symbol = RawSymbol::read(bytes);
             let rank = match SymbolType(symbol.info & 0xf) {
@@ -305,19 +322,16 @@ impl Symbols {
             if !is_defined || !is_named {
                 continue;
             }
-            let Some(name_start) = names_start.checked_add(symbol.name) else {
-                continue;
-            };
             let is_global = symbol.info >> 4 != 0;
             self.entries.push(SymbolEntry {
                 address: symbol.address,
                 size: symbol.size,
-                name_start,
+                name_start: symbol.name,
+                table: table_number,
                 rank: rank * 2 + u8::from(is_global),
             });
         }
-        self.names.extend(strings);
-        self.names.push(0);
+        self.names.push(strings);
     }
 
     fn finish(&mut self) {
@@ -326,6 +340,7 @@ impl Symbols {
             (
                 entry.address,
                 std::cmp::Reverse((entry.size > 0, entry.rank)),
+                entry.table,
                 entry.name_start,
             )
         });
@@ -350,7 +365,7 @@ impl Symbols {
                 .last()
                 .filter(|entry| entry.size == 0 && address - entry.address < 1 << 20)
         })?;
-        let name = &self.names[found.name_start as usize..];
+        let name = &self.names[usize::from(found.table)][found.name_start as usize..];
         let end = memchr::memchr(0, name).unwrap_or(name.len());
         std::str::from_utf8(&name[..end]).ok()
     }
@@ -369,6 +384,16 @@ fn section<'data, R: ReadRef<'data>>(
         bytes: section.data().ok()?.to_vec(),
         address: section.address(),
     })
+}
+
+/// Whether a separate debug file has this build-id.
+pub(crate) fn is_debug_file_of(file: &File, build_id: &[u8]) -> bool {
+    let found = || {
+        let cache = ReadCache::new(rewound(file)?);
+        let elf = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
+        elf.build_id().ok().flatten().map(<[u8]>::to_vec)
+    };
+    found().is_some_and(|found| found == build_id)
 }
 
 fn rewound(file: &File) -> Option<impl Read + Seek + use<>> {

@@ -21,10 +21,10 @@ pub fn elf(bytes: &[u8]) {
     let mut image = ImageBytes::Memory(bytes.to_vec());
     let symbols = Symbols::read(&mut image);
     data_symbols(&mut image, |_| true);
-    let Some(mut elf) = Elf::read(&mut image) else {
+    let Some(elf) = Elf::read(&mut image) else {
         return;
     };
-    let mut cfi = elf.unwind.take().map(Cfi::new);
+    let mut cfi = Elf::read_unwind(&mut image).map(Cfi::new);
     for address in (0..0x20_000).step_by(997) {
         symbols.at(address);
         elf.address_of_offset(address);

@@ -4,7 +4,8 @@ use std::os::unix::fs::FileExt;
 
 use nodespy_model::{FastMap, FileIdentity, ImageBytes, ImageRefused, Mapping, Origin};
 
-use crate::elf::{Elf, Symbols, data_symbols};
+use crate::elf::{Elf, Symbols, data_symbols, is_debug_file_of};
+use crate::inlines::Inlines;
 use crate::unwind::cfi::{Cfi, Rule};
 use crate::v8::Layout;
 
@@ -27,11 +28,13 @@ pub(crate) struct Image {
     pid: u32,
     bytes: Option<ImageBytes>,
     elf: Option<Elf>,
-    cfi: Option<Cfi>,
+    /// Read when the first frame is unwound: a recording that comes with chains needs none.
+    cfi: Option<Option<Cfi>>,
     rules: FastMap<u64, Rule>,
     /// Whether a call ends at an offset of the file.
     calls: FastMap<u64, bool>,
     symbols: Option<Symbols>,
+    inlines: Option<Option<Inlines>>,
     /// Why it has no names, to be said if a frame of it is seen.
     pub(crate) refused: Option<String>,
 }
@@ -55,19 +58,15 @@ pub(crate) type ImageKey = (String, FileIdentity);
 impl Image {
     /// Opens the file behind a mapping through `origin`.
     pub(crate) fn open(mapping: &Mapping, origin: &dyn Origin) -> Self {
-        Self::of(mapping, origin.open_image(mapping), Elf::read)
+        Self::of(mapping, origin.open_image(mapping))
     }
 
     /// Opens the file that may be behind a mapping, for its names only.
     pub(crate) fn open_candidate(mapping: &Mapping, origin: &dyn Origin) -> Self {
-        Self::of(mapping, origin.open_candidate(mapping), Elf::read_head)
+        Self::of(mapping, origin.open_candidate(mapping))
     }
 
-    fn of(
-        mapping: &Mapping,
-        opened: Result<ImageBytes, ImageRefused>,
-        read: fn(&mut ImageBytes) -> Option<Elf>,
-    ) -> Self {
+    fn of(mapping: &Mapping, opened: Result<ImageBytes, ImageRefused>) -> Self {
         let name = mapping
             .path
             .trim_end_matches(" (deleted)")
@@ -84,16 +83,12 @@ impl Image {
             rules: FastMap::default(),
             calls: FastMap::default(),
             symbols: None,
+            inlines: None,
             refused: None,
         };
         match opened {
             Ok(mut bytes) => {
-                image.elf = read(&mut bytes);
-                image.cfi = image
-                    .elf
-                    .as_mut()
-                    .and_then(|elf| elf.unwind.take())
-                    .map(Cfi::new);
+                image.elf = Elf::read(&mut bytes);
                 image.bytes = Some(bytes);
                 if image.elf.is_none() {
                     image.refused = Some("it is not an ELF file".to_owned());
@@ -119,23 +114,28 @@ impl Image {
 
     /// How to find the caller of the code at `address`.
     pub(crate) fn rule_at(&mut self, address: u64) -> Rule {
-        let Some(cfi) = &mut self.cfi else {
-            return Rule::NoTable;
-        };
         if let Some(rule) = self.rules.get(&address) {
             return *rule;
         }
+        let Some(cfi) = self.cfi() else {
+            return Rule::NoTable;
+        };
+        let rule = cfi.rule_at(address);
         if self.rules.len() >= RULE_LIMIT {
             self.rules.clear();
         }
-        let rule = cfi.rule_at(address);
         self.rules.insert(address, rule);
         rule
     }
 
     /// The unwind tables, for rules that have to be evaluated each time.
     pub(crate) fn cfi(&mut self) -> Option<&mut Cfi> {
-        self.cfi.as_mut()
+        let bytes = &mut self.bytes;
+        let read = || {
+            let sections = bytes.as_mut().and_then(Elf::read_unwind);
+            sections.map(Cfi::new)
+        };
+        self.cfi.get_or_insert_with(read).as_mut()
     }
 
     /// Where things are in the objects of the V8 in this image; none when it holds no V8, an error
@@ -197,6 +197,29 @@ impl Image {
         self.symbols
             .as_ref()
             .and_then(|symbols| symbols.at(address))
+    }
+
+    /// The functions inlined at `address`, outermost first.
+    pub(crate) fn inlined_at(&mut self, address: u64, origin: &dyn Origin) -> Vec<String> {
+        if self.inlines.is_none() {
+            self.inlines = Some(self.read_inlines(origin));
+        }
+        match &self.inlines {
+            Some(Some(inlines)) => inlines.at(address),
+            _ => Vec::new(),
+        }
+    }
+
+    fn read_inlines(&mut self, origin: &dyn Origin) -> Option<Inlines> {
+        let build_id = &self.elf.as_ref()?.build_id;
+        let separate = origin
+            .open_debug_file(self.pid, build_id)
+            .filter(|file| is_debug_file_of(file, build_id))
+            .and_then(|file| Inlines::read(&file));
+        separate.or_else(|| match &self.bytes {
+            Some(ImageBytes::File(file)) => Inlines::read(file),
+            _ => None,
+        })
     }
 
     fn read_symbols(&mut self, origin: &dyn Origin) -> Symbols {

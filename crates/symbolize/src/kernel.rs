@@ -3,7 +3,8 @@
 //! A recording of another boot has the same functions at other addresses, all moved by as much;
 //! where its modules were is told by the recording alone.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
+use std::ops::Range;
 
 use nodespy_model::Mapping;
 
@@ -13,7 +14,10 @@ const TABLE_LIMIT_BYTES: u64 = 256 << 20;
 /// The kernel's functions.
 #[derive(Debug, Default)]
 pub(crate) struct KernelSymbols {
+    /// Sorted by address.
     entries: Vec<KernelSymbol>,
+    /// The table as it was read: names are pieces of it.
+    text: String,
     /// Whether the kernel hides its addresses from us.
     pub(crate) is_hidden: bool,
     /// How much higher the recorded kernel was than the one of the table.
@@ -29,37 +33,45 @@ struct ModuleRange {
     name: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct KernelSymbol {
     address: u64,
-    name: Box<str>,
-    module: Option<Box<str>>,
+    /// Where its name, and what is behind it in the line, start and end in the text.
+    name: u32,
+    name_end: u32,
+    line_end: u32,
 }
 
 impl KernelSymbols {
     /// Reads lines of `address type name [module]`.
     pub(crate) fn read(input: Box<dyn Read>) -> Self {
-        let mut symbols = Self::default();
-        let mut reader = BufReader::with_capacity(1 << 18, input.take(TABLE_LIMIT_BYTES));
-        let mut line = Vec::new();
-        let mut seen = 0usize;
-        loop {
-            line.clear();
-            match reader.read_until(b'\n', &mut line) {
-                Ok(0) | Err(_) => break,
-                Ok(_) => {}
-            }
-            let Ok(text) = std::str::from_utf8(&line) else {
-                continue;
-            };
-            seen += 1;
-            if let Some(symbol) = parse(text) {
-                symbols.entries.push(symbol);
-            }
+        let mut bytes = Vec::with_capacity(1 << 20);
+        // What could be read is used.
+        let _ = input.take(TABLE_LIMIT_BYTES).read_to_end(&mut bytes);
+        let text = String::from_utf8(bytes)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+        let mut entries = Vec::with_capacity(text.len() / 45);
+        let mut start = 0;
+        for end in memchr::memchr_iter(b'\n', text.as_bytes()).chain([text.len()]) {
+            entries.extend(parse(&text, start..end));
+            start = (end + 1).min(text.len());
         }
-        symbols.entries.sort_by_key(|symbol| symbol.address);
-        symbols.is_hidden = seen > 0 && symbols.entries.is_empty();
-        symbols
+        entries.sort_by_key(|symbol: &KernelSymbol| symbol.address);
+        Self {
+            is_hidden: !text.trim().is_empty() && entries.is_empty(),
+            entries,
+            text,
+            ..Self::default()
+        }
+    }
+
+    fn name_of(&self, symbol: &KernelSymbol) -> &str {
+        &self.text[symbol.name as usize..symbol.name_end as usize]
+    }
+
+    fn module_of(&self, symbol: &KernelSymbol) -> Option<&str> {
+        let rest = self.text[symbol.name_end as usize..symbol.line_end as usize].trim();
+        rest.strip_prefix('[')?.strip_suffix(']')
     }
 
     /// Moves the functions to where they were in a recorded kernel with these mappings.
@@ -71,7 +83,8 @@ impl KernelSymbols {
             return;
         };
         // The offset of this mapping is where the symbol in its name was.
-        let here = self.entries.iter().find(|entry| &*entry.name == symbol);
+        let is_it = |entry: &&KernelSymbol| self.name_of(entry) == symbol;
+        let here = self.entries.iter().find(is_it).copied();
         if let Some(here) = here {
             self.shift = kernel.file_offset.wrapping_sub(here.address);
         }
@@ -104,9 +117,9 @@ impl KernelSymbols {
         let symbol = &self.entries[after.checked_sub(1)?];
         // Past the last function of a module lies nothing: kernel functions are under 1 MiB.
         let is_near = address - symbol.address < 1 << 20;
-        let module = symbol.module.as_deref();
+        let module = self.module_of(symbol);
         let is_there = module.is_none_or(|module| self.was_at(module, recorded));
-        (is_near && is_there).then_some((&*symbol.name, module))
+        (is_near && is_there).then(|| (self.name_of(symbol), module))
     }
 }
 
@@ -117,19 +130,35 @@ fn module_name(path: &str) -> String {
     name.trim_matches(['[', ']']).replace('-', "_")
 }
 
-fn parse(line: &str) -> Option<KernelSymbol> {
-    let mut words = line.split_whitespace();
-    let address = u64::from_str_radix(words.next()?, 16).ok()?;
-    let kind = words.next()?;
-    let name = words.next()?;
-    let module = words
-        .next()
-        .and_then(|word| word.strip_prefix('[')?.strip_suffix(']'));
-    let is_code = matches!(kind, "t" | "T" | "w" | "W" | "i");
-    (is_code && address != 0).then(|| KernelSymbol {
+/// The function in a line of the text, if it is one.
+fn parse(text: &str, line: Range<usize>) -> Option<KernelSymbol> {
+    let bytes = text[line.clone()].as_bytes();
+    let space = memchr::memchr(b' ', bytes)?;
+    let address = hexadecimal(&bytes[..space])?;
+    let is_code = matches!(bytes.get(space + 1)?, b't' | b'T' | b'w' | b'W' | b'i');
+    let name = space + 3;
+    let name_bytes = bytes.get(name..).filter(|_| bytes[space + 2] == b' ')?;
+    let length = name_bytes
+        .iter()
+        .position(|byte| byte.is_ascii_whitespace())
+        .unwrap_or(name_bytes.len());
+    let at = |inside: usize| u32::try_from(line.start + inside).ok();
+    (is_code && address != 0 && length > 0).then_some(())?;
+    Some(KernelSymbol {
         address,
-        name: name.into(),
-        module: module.map(Into::into),
+        name: at(name)?,
+        name_end: at(name + length)?,
+        line_end: at(bytes.len())?,
+    })
+}
+
+fn hexadecimal(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() || digits.len() > 16 {
+        return None;
+    }
+    digits.iter().try_fold(0, |number, &digit| {
+        let digit = char::from(digit).to_digit(16)?;
+        Some(number << 4 | u64::from(digit))
     })
 }
 

@@ -15,6 +15,7 @@ mod disk;
 mod elf;
 pub mod fuzzing;
 mod image;
+mod inlines;
 mod jit;
 mod kernel;
 mod resolve;
@@ -25,4 +26,4 @@ pub mod v8_facts;
 
 pub use disk::{DiskOptions, DiskOrigin, perf_cache};
 pub use jit::name::{JitKind, JitName};
-pub use resolve::{HeapSupport, Resolver, heap_support, resolve};
+pub use resolve::{HeapSupport, ResolveOptions, Resolver, heap_support, resolve};

@@ -13,21 +13,39 @@ use nodespy_model::{
     Tier, UserStack, WeightUnit, classify,
 };
 
-use crate::address_map::{AddressMap, ImageId, Place};
+use crate::address_map::{AddressMap, ImageId};
 use crate::image::{Image, ImageKey};
 use crate::kernel::KernelSymbols;
 use crate::unnamed::name_all;
 use crate::unwind::{self, UnwoundFrame, WalkedFrame};
 use crate::v8::{JsFrame, Layout, NamedFrame, SampleView, V8};
 
+mod chain;
 mod naming;
+mod paths;
 mod worker_threads;
 
-use naming::Naming;
+use chain::{KnownAddresses, LastChain};
+use naming::{FrameName, Naming};
+use paths::{NO_PATH, Paths};
 use worker_threads::{WorkerName, number_workers};
 
+/// How a recording is resolved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ResolveOptions {
+    /// Whether native functions that were inlined get frames of their own, where debug
+    /// information tells of them.
+    pub has_inlines: bool,
+}
+
+impl Default for ResolveOptions {
+    fn default() -> Self {
+        Self { has_inlines: true }
+    }
+}
+
 /// Turns a recording into a profile.
-pub fn resolve(recording: Recording, origin: Box<dyn Origin>) -> Profile {
+pub fn resolve(recording: Recording, origin: Box<dyn Origin>, options: &ResolveOptions) -> Profile {
     match recording.contents {
         Contents::Named(mut profile) => {
             profile.about = recording.about;
@@ -43,6 +61,7 @@ pub fn resolve(recording: Recording, origin: Box<dyn Origin>) -> Profile {
         }
         Contents::Events(events) => {
             let mut resolver = Resolver::new(origin).without_heap_walk();
+            resolver.has_inlines = options.has_inlines;
             resolver.merge_notes(recording.notes);
             let notes = events.replay(&mut |event| resolver.take(event));
             resolver.name_processes();
@@ -95,18 +114,8 @@ enum RawFrame {
     UnknownJs,
 }
 
-/// A path of raw frames: a parent path plus one frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct RawStack {
-    parent: u32,
-    frame: u32,
-}
-
 /// No more modules of a kernel are remembered (a desktop has 200).
 const KERNEL_MAPPING_LIMIT: usize = 1 << 14;
-
-/// No parent.
-const NO_STACK: u32 = u32::MAX;
 
 #[derive(Debug, Clone, Copy)]
 struct SampleRow {
@@ -121,6 +130,7 @@ struct SampleRow {
 struct ProcessState {
     about: Process,
     map: AddressMap,
+    addresses: KnownAddresses,
     jit: Option<JitWatch>,
     /// The mapped jitdump, where there is one.
     dump: Option<Mapping>,
@@ -155,6 +165,7 @@ struct ThreadState {
     samples: u64,
     root: unwind::KnownRoot,
     worker: WorkerName,
+    last_chain: LastChain,
 }
 
 /// Resolves events as they come.
@@ -169,8 +180,7 @@ pub struct Resolver {
     thread_ids: FastMap<(u32, u32), u32>,
     frames: Vec<RawFrame>,
     frame_ids: FastMap<RawFrame, u32>,
-    stacks: Vec<RawStack>,
-    stack_ids: FastMap<RawStack, u32>,
+    paths: Paths,
     samples: Vec<SampleRow>,
     /// The kernel and its modules, where a recording tells of them.
     kernel_mappings: Vec<Mapping>,
@@ -180,6 +190,7 @@ pub struct Resolver {
     /// Leaf frames since the last call of [`Self::hottest`].
     recent: FastMap<u32, u32>,
     has_heap_walk: bool,
+    has_inlines: bool,
     /// Reused from sample to sample.
     walked: Vec<WalkedFrame>,
     named: Vec<NamedFrame>,
@@ -209,14 +220,14 @@ impl Resolver {
             thread_ids: FastMap::default(),
             frames: Vec::new(),
             frame_ids: FastMap::default(),
-            stacks: Vec::new(),
-            stack_ids: FastMap::default(),
+            paths: Paths::default(),
             samples: Vec::new(),
             kernel_mappings: Vec::new(),
             kernel: None,
             notes: Notes::default(),
             recent: FastMap::default(),
             has_heap_walk: true,
+            has_inlines: false,
             walked: Vec::new(),
             named: Vec::new(),
         }
@@ -312,6 +323,7 @@ impl Resolver {
             samples: 0,
             root: unwind::KnownRoot::default(),
             worker: WorkerName::default(),
+            last_chain: LastChain::default(),
         });
         let thread = self.threads.len() as u32 - 1;
         self.thread_ids.insert((pid, tid), thread);
@@ -390,7 +402,7 @@ impl Resolver {
             let fresh = self.origin.describe(pid).unwrap_or_default();
             let jit = watch_jit_file(&*self.origin, pid, None);
             let state = &mut self.processes[process.at()];
-            state.map = AddressMap::default();
+            state.map.clear_all();
             state.v8 = HeapWalk::NoV8;
             state.dump = None;
             state.jit = jit.or(state.jit.take());
@@ -471,26 +483,17 @@ impl Resolver {
         let thread = self.thread(sample.pid, sample.tid, sample.time);
         let process = self.threads[thread as usize].process;
         self.threads[thread as usize].samples += 1;
-        let mut walked = std::mem::take(&mut self.walked);
-        let mut named = std::mem::take(&mut self.named);
-        walked.clear();
-        named.clear();
-        self.unwind(sample, thread, &mut walked);
-        self.name_walked(sample, process, &walked, &mut named);
-        self.look_for_worker(sample, thread, &named);
-        let mut stack = NO_STACK;
-        for frame in named.iter().rev() {
-            let frame = self.raw_frame(process, *frame);
-            stack = self.stack(stack, frame);
-        }
+        let mut stack = match &sample.user {
+            UserStack::Chain(addresses) => self.chain_path(thread, addresses),
+            _ => self.walked_path(sample, thread, process),
+        };
         for (position, &address) in sample.kernel.iter().enumerate().rev() {
             let back = u64::from(position != 0);
-            stack = self.stack(stack, RawFrame::Kernel(address.saturating_sub(back)));
+            let frame = self.frame_id(RawFrame::Kernel(address.saturating_sub(back)));
+            stack = self.paths.child(stack, frame);
         }
-        self.walked = walked;
-        self.named = named;
-        if stack != NO_STACK {
-            let leaf = self.stacks[stack as usize].frame;
+        if stack != NO_PATH {
+            let leaf = self.paths.get(stack).frame;
             *self.recent.entry(leaf).or_default() += 1;
         }
         self.samples.push(SampleRow {
@@ -499,6 +502,26 @@ impl Resolver {
             stack,
             cpu: sample.cpu,
         });
+    }
+
+    /// The path of a stack that is unwound here.
+    fn walked_path(&mut self, sample: &RawSample<'_>, thread: u32, process: ProcessIndex) -> u32 {
+        let mut walked = std::mem::take(&mut self.walked);
+        let mut named = std::mem::take(&mut self.named);
+        walked.clear();
+        named.clear();
+        self.unwind(sample, thread, &mut walked);
+        self.name_walked(sample, process, &walked, &mut named);
+        self.look_for_worker(sample, thread, &named);
+        let mut path = NO_PATH;
+        for frame in named.iter().rev() {
+            let frame = self.raw_frame(process, *frame);
+            let frame = self.frame_id(frame);
+            path = self.paths.child(path, frame);
+        }
+        self.walked = walked;
+        self.named = named;
+        path
     }
 
     /// Asks V8's heap for the names of a stack, where there is one.
@@ -559,36 +582,22 @@ impl Resolver {
     fn unwind(&mut self, sample: &RawSample<'_>, thread: u32, frames: &mut Vec<WalkedFrame>) {
         let thread = &mut self.threads[thread as usize];
         let map = &self.processes[thread.process.at()].map;
-        match &sample.user {
-            UserStack::Absent => {}
-            UserStack::Chain(addresses) => {
-                for (position, &address) in addresses.iter().enumerate() {
-                    let address = address.saturating_sub(u64::from(position != 0));
-                    let frame = match map.at(address) {
-                        Place::File { image, file_offset } => {
-                            let image_at = &self.images[image.0 as usize];
-                            UnwoundFrame::Image(image, image_at.address_of_offset(file_offset))
-                        }
-                        Place::Anonymous => UnwoundFrame::Jit(address),
-                    };
-                    frames.push(WalkedFrame { frame, v8: None });
-                }
-            }
-            UserStack::Copy {
-                registers, stack, ..
-            } => {
-                let mut code = unwind::Code {
-                    pid: sample.pid,
-                    map,
-                    images: &mut self.images,
-                    origin: &*self.origin,
-                };
-                let outcome = unwind::unwind(registers, stack, &mut code, &mut thread.root, frames);
-                self.notes.unwound_stacks += 1;
-                self.notes.incomplete_stacks += u64::from(!outcome.is_complete);
-                self.notes.cut_stacks += u64::from(outcome.is_cut);
-            }
-        }
+        let UserStack::Copy {
+            registers, stack, ..
+        } = &sample.user
+        else {
+            return;
+        };
+        let mut code = unwind::Code {
+            pid: sample.pid,
+            map,
+            images: &mut self.images,
+            origin: &*self.origin,
+        };
+        let outcome = unwind::unwind(registers, stack, &mut code, &mut thread.root, frames);
+        self.notes.unwound_stacks += 1;
+        self.notes.incomplete_stacks += u64::from(!outcome.is_complete);
+        self.notes.cut_stacks += u64::from(outcome.is_cut);
     }
 
     /// To be called before each batch of events: what was read of live memory is forgotten.
@@ -600,15 +609,11 @@ impl Resolver {
         }
     }
 
-    fn stack(&mut self, parent: u32, frame: RawFrame) -> u32 {
-        let frame = *self.frame_ids.entry(frame).or_insert_with(|| {
+    /// The number of a raw frame.
+    fn frame_id(&mut self, frame: RawFrame) -> u32 {
+        *self.frame_ids.entry(frame).or_insert_with(|| {
             self.frames.push(frame);
             self.frames.len() as u32 - 1
-        });
-        let stack = RawStack { parent, frame };
-        *self.stack_ids.entry(stack).or_insert_with(|| {
-            self.stacks.push(stack);
-            self.stacks.len() as u32 - 1
         })
     }
 
@@ -666,17 +671,13 @@ impl Resolver {
             builder.process(process);
         }
         let threads = self.add_threads(&mut builder);
-        let mut stacks = StackNames::new(self.stacks.len());
+        self.paths.close();
+        let named = self.name_paths(&mut naming, &mut builder);
         for position in 0..self.samples.len() {
             let sample = self.samples[position];
-            let stack = (sample.stack != NO_STACK).then(|| {
-                self.name_stack(
-                    sample.stack,
-                    sample.time,
-                    &mut stacks,
-                    &mut naming,
-                    &mut builder,
-                )
+            let stack = (sample.stack != NO_PATH).then(|| match named[sample.stack as usize] {
+                NO_PATH => self.name_stack(sample, &named, &mut naming, &mut builder),
+                stack => StackIndex(stack),
             });
             let time = sample.time.saturating_sub(started);
             builder.add_sample(Sample {
@@ -706,13 +707,16 @@ impl Resolver {
 
     fn forget_samples(&mut self) {
         self.samples.clear();
-        self.stacks.clear();
-        self.stack_ids.clear();
+        self.paths.clear();
         self.frames.clear();
         self.frame_ids.clear();
         self.recent.clear();
         for thread in &mut self.threads {
             thread.samples = 0;
+            thread.last_chain.clear();
+        }
+        for process in &mut self.processes {
+            process.addresses.clear();
         }
     }
 
@@ -755,73 +759,59 @@ impl Resolver {
             .collect()
     }
 
-    /// The named form of a raw stack at a time.
+    /// The named form of every path that has the same at any time, else [`NO_PATH`].
+    fn name_paths(&mut self, naming: &mut Naming, builder: &mut ProfileBuilder) -> Vec<u32> {
+        let mut named = vec![NO_PATH; self.paths.len()];
+        for position in 0..self.paths.len() {
+            let path = self.paths.get(position as u32);
+            let parent = match path.parent {
+                NO_PATH => None,
+                parent => match named[parent as usize] {
+                    // Once a frame depends on the time, everything above it does too.
+                    NO_PATH => continue,
+                    parent => Some(StackIndex(parent)),
+                },
+            };
+            if let FrameName::Always(frame) = naming.name(self, path.frame, 0, builder) {
+                let mut stack = builder.stack(parent, frame);
+                for &inner in naming.inlined(path.frame) {
+                    stack = builder.stack(Some(stack), inner);
+                }
+                named[position] = stack.0;
+            }
+        }
+        named
+    }
+
+    /// The named form of the path of a sample at its time.
     fn name_stack(
         &mut self,
-        stack: u32,
-        time: Nanoseconds,
-        known: &mut StackNames,
+        sample: SampleRow,
+        named: &[u32],
         naming: &mut Naming,
         builder: &mut ProfileBuilder,
     ) -> StackIndex {
-        let mut path = Vec::new();
-        let mut next = stack;
-        let mut named = None;
-        while next != NO_STACK {
-            if let Some(found) = known.get(next) {
-                named = Some(found);
+        let mut frames = Vec::new();
+        let mut next = sample.stack;
+        let mut stack = None;
+        while next != NO_PATH {
+            if named[next as usize] != NO_PATH {
+                stack = Some(StackIndex(named[next as usize]));
                 break;
             }
-            path.push(next);
-            next = self.stacks[next as usize].parent;
+            let path = self.paths.get(next);
+            frames.push(path.frame);
+            next = path.parent;
         }
-        // Once a frame depends on the time, everything above it does too.
-        let mut is_timeless = named.is_some() || next == NO_STACK;
-        for raw in path.into_iter().rev() {
-            let frame = self.frames[self.stacks[raw as usize].frame as usize];
-            let (frame_index, is_stable) = self.name_frame(frame, time, naming, builder);
-            named = Some(builder.stack(named, frame_index));
-            is_timeless &= is_stable;
-            if is_timeless {
-                known.set(raw, named.expect("just set"));
+        for frame in frames.into_iter().rev() {
+            let (FrameName::Always(name) | FrameName::AtThisTime(name)) =
+                naming.name(self, frame, sample.time, builder);
+            stack = Some(builder.stack(stack, name));
+            for &inner in naming.inlined(frame) {
+                stack = Some(builder.stack(stack, inner));
             }
         }
-        named.expect("a raw stack has at least one frame")
-    }
-
-    fn name_frame(
-        &mut self,
-        frame: RawFrame,
-        time: Nanoseconds,
-        naming: &mut Naming,
-        builder: &mut ProfileBuilder,
-    ) -> (FrameIndex, bool) {
-        if let Some(known) = naming.timeless.get(&frame) {
-            return (*known, true);
-        }
-        let (spec_index, is_stable) = naming.frame(self, frame, time, builder);
-        if is_stable {
-            naming.timeless.insert(frame, spec_index);
-        }
-        (spec_index, is_stable)
-    }
-}
-
-/// Named stacks that don't depend on the time.
-struct StackNames(Vec<u32>);
-
-impl StackNames {
-    fn new(count: usize) -> Self {
-        Self(vec![NO_STACK; count])
-    }
-
-    fn get(&self, raw: u32) -> Option<StackIndex> {
-        let known = self.0[raw as usize];
-        (known != NO_STACK).then_some(StackIndex(known))
-    }
-
-    fn set(&mut self, raw: u32, named: StackIndex) {
-        self.0[raw as usize] = named.0;
+        stack.expect("a path has at least one frame")
     }
 }
 

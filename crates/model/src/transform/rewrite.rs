@@ -148,6 +148,13 @@ impl NewStacks {
 
     fn intern(&mut self, parent: Option<StackIndex>, frame: FrameIndex) -> StackIndex {
         let row = Stack { parent, frame };
+        // The first child of a stack follows it at once, and most have no other.
+        let next = parent.map_or(0, |parent| parent.0.saturating_add(1));
+        if let Some(stack) = self.stacks.get(next as usize)
+            && stack.key() == row.key()
+        {
+            return StackIndex(next);
+        }
         StackIndex(self.known.intern_by(&mut self.stacks, row, Stack::key))
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use nodespy_formats::{ImportOptions, import_file};
 use nodespy_model::{Category, Function, Profile, Sample};
-use nodespy_symbolize::{DiskOptions, DiskOrigin, JitKind, JitName, resolve};
+use nodespy_symbolize::{DiskOptions, DiskOrigin, JitKind, JitName, ResolveOptions, resolve};
 
 use crate::run::run_nodespy;
 use crate::scratch::Scratch;
@@ -27,7 +27,9 @@ fn node(version: &str) -> Option<PathBuf> {
 fn read(path: &Path, options: DiskOptions) -> Profile {
     let recording = import_file(path, &ImportOptions::default()).unwrap();
     let origin = DiskOrigin::new(options, &recording.about);
-    resolve(recording, Box::new(origin))
+    // perf expands no inlined functions in chains of frame pointers.
+    let options = ResolveOptions { has_inlines: false };
+    resolve(recording, Box::new(origin), &options)
 }
 
 /// A sample as `perf script` prints it.
@@ -278,7 +280,7 @@ fn a_map_is_taken_by_its_number_or_for_the_only_process() {
 }
 
 #[test]
-fn the_command_converts_a_file() {
+fn the_command_converts_a_file_or_standard_input() {
     let scratch = Scratch::new();
     let path = recording("node24");
     let map = corpus().join("node24.perf-6235.map");
@@ -292,4 +294,124 @@ fn the_command_converts_a_file() {
         .sum();
     assert_eq!(total, 354);
     assert!(plain.contains("turn /app/mix.js:19:15_[j]"));
+    // The same through standard input.
+    let command = format!(
+        "{} convert - - --map {map} < {}",
+        env!("CARGO_BIN_EXE_nodespy"),
+        path.display()
+    );
+    let piped = std::process::Command::new("sh")
+        .args(["-c", &command])
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8(piped.stdout).unwrap(), plain);
+}
+
+fn fixture(name: &str) -> PathBuf {
+    project().join("fixtures/perf_data").join(name)
+}
+
+fn read_fixture(name: &str, event: Option<&str>, symbols: Option<PathBuf>) -> Profile {
+    let options = ImportOptions {
+        event: event.map(str::to_owned),
+        ..ImportOptions::default()
+    };
+    let recording = import_file(&fixture(name), &options).unwrap();
+    let disk = DiskOptions {
+        symbols: symbols.into_iter().collect(),
+        ..DiskOptions::default()
+    };
+    let origin = DiskOrigin::new(disk, &recording.about);
+    resolve(recording, Box::new(origin), &ResolveOptions::default())
+}
+
+#[test]
+fn pipes_compressed_records_and_mapped_build_ids_give_what_perf_says() {
+    for (name, samples) in [
+        ("pipe.perf.data", 7),
+        ("zstd.perf.data", 24),
+        ("buildid.perf.data", 10),
+    ] {
+        let node = node("20.20.2");
+        let folder = node.as_ref().map(|node| node.parent().unwrap().to_owned());
+        let profile = read_fixture(name, None, folder);
+        assert_eq!(profile.samples.len(), samples, "{name}");
+        assert_eq!(profile.samples[0].time, 0, "{name}");
+        assert_eq!(profile.about.event, "cpu-clock", "{name}");
+        let has_start = |function: &Function| profile.strings.get(function.name) == "node::Start";
+        // Neither a pipe nor, with perf 6.1, a compressed file holds build-ids: nothing proves a
+        // binary that is found, and only one given by itself is taken at its giver's word.
+        let is_proven = name == "buildid.perf.data" && node.is_some();
+        assert_eq!(profile.functions.iter().any(has_start), is_proven, "{name}");
+        let given = read_fixture(name, None, node.clone());
+        let has_start = |function: &Function| given.strings.get(function.name) == "node::Start";
+        assert_eq!(
+            given.functions.iter().any(has_start),
+            node.is_some(),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn several_events_are_kept_apart() {
+    let shown = read_fixture("events.perf.data.gz", None, None);
+    assert_eq!(shown.samples.len(), 143);
+    assert_eq!(shown.about.event, "cpu-clock");
+    let remarks = shown.notes.remarks.join("\n");
+    assert!(remarks.contains("context-switches (128)"), "{remarks}");
+    let other = read_fixture("events.perf.data.gz", Some("context-switches"), None);
+    assert_eq!(other.samples.len(), 128);
+    assert_eq!(other.about.event, "context-switches");
+}
+
+#[test]
+fn stack_copies_are_unwound_through_javascript_to_the_root() {
+    let Some(node) = node("20.20.2") else {
+        eprintln!("skipped: node 20 is not installed (tools/setup.sh)");
+        return;
+    };
+    // perf itself ends at the first frame of JavaScript.
+    let profile = read_fixture("dwarf.perf.data.gz", None, Some(node));
+    assert_eq!(profile.samples.len(), 5);
+    assert_eq!(profile.notes.unwound_stacks, 5);
+    for sample in &profile.samples {
+        let frames = frames(&profile, sample);
+        assert!(
+            frames.iter().any(|name| name == "node::Start"),
+            "{frames:?}"
+        );
+        let is_entry = |name: &String| name == "Builtins_JSEntry";
+        assert!(frames.iter().any(is_entry), "{frames:?}");
+    }
+}
+
+#[test]
+fn a_root_does_not_lead_outside_itself() {
+    let scratch = Scratch::new();
+    let Some(node) = node("20.20.2") else {
+        eprintln!("skipped: node 20 is not installed (tools/setup.sh)");
+        return;
+    };
+    let node = node.canonicalize().unwrap();
+    let inside = scratch.path().join("opt/node20/bin");
+    fs::create_dir_all(&inside).unwrap();
+    let read_in_root = || {
+        let path = recording("node20");
+        let profile = read(
+            &path,
+            DiskOptions {
+                root: Some(scratch.path().to_owned()),
+                ..DiskOptions::default()
+            },
+        );
+        let is_v8 = |function: &Function| profile.strings.get(function.name).starts_with("v8::");
+        profile.functions.iter().any(is_v8)
+    };
+    // The right binary, but outside the root.
+    std::os::unix::fs::symlink(&node, inside.join("node")).unwrap();
+    assert!(!read_in_root());
+    fs::remove_file(inside.join("node")).unwrap();
+    fs::copy(&node, inside.join("node")).unwrap();
+    assert!(read_in_root());
 }

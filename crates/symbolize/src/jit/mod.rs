@@ -80,11 +80,17 @@ impl JitNames {
         let name = self.names.len() as u32;
         self.names.push(JitName::parse(text));
         for &address in &wanted[first..last] {
-            self.entries.entry(address).or_default().push(JitEntry {
+            let entry = JitEntry {
                 since,
                 name,
                 line: line_at(address),
-            });
+            };
+            let entries = self.entries.entry(address).or_default();
+            match entries.last_mut() {
+                // Written later, so it took the place of what was there.
+                Some(last) if last.since == since => *last = entry,
+                _ => entries.push(entry),
+            }
         }
     }
 }

@@ -20,11 +20,22 @@ const NOTABLE_GROWTH_BYTES: u64 = 1 << 20;
 /// A map larger than this is worth a remark.
 const NOTABLE_SIZE_BYTES: u64 = 256 << 20;
 
+/// What a raw frame is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FrameName {
+    /// At any time.
+    Always(FrameIndex),
+    /// At the time that was asked for.
+    AtThisTime(FrameIndex),
+}
+
 /// The sources of names of one recording.
 pub(super) struct Naming {
     jit: FastMap<ProcessIndex, JitNames>,
-    /// Frames whose name does not depend on the time.
-    pub(super) timeless: FastMap<RawFrame, FrameIndex>,
+    /// Names that do not depend on the time, by the number of the frame.
+    timeless: Vec<Option<FrameIndex>>,
+    /// What is inlined into a frame, outermost first, by the number of the frame.
+    inlined: FastMap<u32, Vec<FrameIndex>>,
     demangled: FastMap<(ImageId, String), String>,
     refused: Vec<ImageId>,
     named: [u64; NameSource::ALL.len()],
@@ -60,15 +71,78 @@ impl Naming {
         }
         Self {
             jit,
-            timeless: FastMap::default(),
+            timeless: Vec::new(),
+            inlined: FastMap::default(),
             demangled: FastMap::default(),
             refused: Vec::new(),
             named: [0; NameSource::ALL.len()],
         }
     }
 
+    /// The frame for a raw frame by its number.
+    pub(super) fn name(
+        &mut self,
+        resolver: &mut Resolver,
+        number: u32,
+        time: Nanoseconds,
+        builder: &mut ProfileBuilder,
+    ) -> FrameName {
+        let at = number as usize;
+        if let Some(Some(known)) = self.timeless.get(at) {
+            return FrameName::Always(*known);
+        }
+        let (frame, is_stable) = self.frame(resolver, resolver.frames[at], time, builder);
+        if !is_stable {
+            return FrameName::AtThisTime(frame);
+        }
+        if self.timeless.len() <= at {
+            self.timeless.resize(resolver.frames.len(), None);
+        }
+        self.timeless[at] = Some(frame);
+        if let (true, RawFrame::Image(image, address)) = (resolver.has_inlines, resolver.frames[at])
+        {
+            self.add_inlined(resolver, number, (image, address), builder);
+        }
+        FrameName::Always(frame)
+    }
+
+    /// What is inlined into a frame that has a name.
+    pub(super) fn inlined(&self, number: u32) -> &[FrameIndex] {
+        match self.inlined.is_empty() {
+            true => &[],
+            false => self.inlined.get(&number).map_or(&[], Vec::as_slice),
+        }
+    }
+
+    fn add_inlined(
+        &mut self,
+        resolver: &mut Resolver,
+        number: u32,
+        (image, address): (ImageId, u64),
+        builder: &mut ProfileBuilder,
+    ) {
+        let opened = &mut resolver.images[image.0 as usize];
+        let names = opened.inlined_at(address, &*resolver.origin);
+        if names.is_empty() {
+            return;
+        }
+        let frames = names.iter().map(|name| {
+            builder.frame(FrameSpec {
+                function: FunctionSpec {
+                    name,
+                    file: &opened.name,
+                    category: category_of_native(name),
+                    ..Default::default()
+                },
+                is_inlined: true,
+                ..Default::default()
+            })
+        });
+        self.inlined.insert(number, frames.collect());
+    }
+
     /// The frame for a raw frame, and whether it is the same at any time.
-    pub(super) fn frame(
+    fn frame(
         &mut self,
         resolver: &mut Resolver,
         frame: RawFrame,
@@ -264,20 +338,26 @@ impl Naming {
     }
 
     fn count_named(&mut self, resolver: &Resolver) {
+        let source_of = |frame: &RawFrame| match frame {
+            RawFrame::Jit(process, address) => self
+                .jit
+                .get(process)
+                .filter(|names| names.entries.contains_key(address))
+                .map(|names| names.source.at()),
+            _ => None,
+        };
+        let sources: Vec<Option<usize>> = resolver.frames.iter().map(source_of).collect();
         // How many samples pass through each raw stack, children added to parents.
-        let mut passes = vec![0u64; resolver.stacks.len()];
+        let mut passes = vec![0u64; resolver.paths.len()];
         for sample in &resolver.samples {
             if let Some(count) = passes.get_mut(sample.stack as usize) {
                 *count += 1;
             }
         }
         for position in (0..passes.len()).rev() {
-            let stack = resolver.stacks[position];
-            if let RawFrame::Jit(process, address) = resolver.frames[stack.frame as usize]
-                && let Some(names) = self.jit.get(&process)
-                && names.entries.contains_key(&address)
-            {
-                self.named[names.source.at()] += passes[position];
+            let stack = resolver.paths.get(position as u32);
+            if let Some(source) = sources[stack.frame as usize] {
+                self.named[source] += passes[position];
             }
             if let RawFrame::Js(process, frame) = resolver.frames[stack.frame as usize]
                 && let HeapWalk::On(v8) = &resolver.processes[process.at()].v8

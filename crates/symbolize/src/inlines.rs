@@ -1,0 +1,77 @@
+//! Functions that a compiler put into their callers, from `.debug_info`.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::rc::Rc;
+
+use gimli::{EndianRcSlice, RunTimeEndian};
+use object::read::elf::ElfFile64;
+use object::{Endianness, Object, ObjectSection, ReadCache};
+
+use crate::demangle::demangle;
+
+/// No debug section larger than this is read (that of a debug build of node has 900 MB).
+const SECTION_LIMIT_BYTES: u64 = 2 << 30;
+/// No more functions at one address are followed.
+const DEPTH_LIMIT: usize = 64;
+
+type Bytes = EndianRcSlice<RunTimeEndian>;
+
+/// The debug information of one file, read where it is asked about.
+pub(crate) struct Inlines(addr2line::Context<Bytes>);
+
+impl std::fmt::Debug for Inlines {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Inlines")
+    }
+}
+
+impl Inlines {
+    /// Reads the sections of a file; none when it has no debug information.
+    pub(crate) fn read(file: &File) -> Option<Self> {
+        let cache = ReadCache::new(file.try_clone().ok()?);
+        let elf = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
+        elf.section_by_name(".debug_info")?;
+        let length = file.metadata().ok()?.len();
+        let section = |name: &str| -> Option<Rc<[u8]>> {
+            let section = elf.section_by_name(name)?;
+            let range = section.compressed_file_range().ok()?;
+            // A packed section is left out: then no inlined function is known.
+            let is_plain = range.format == object::CompressionFormat::None;
+            let end = range.offset.checked_add(range.uncompressed_size)?;
+            if !is_plain || range.uncompressed_size > SECTION_LIMIT_BYTES || end > length {
+                return None;
+            }
+            let mut bytes = vec![0; range.uncompressed_size as usize];
+            file.read_exact_at(&mut bytes, range.offset).ok()?;
+            Some(bytes.into())
+        };
+        let dwarf = gimli::Dwarf::load(|id| -> Result<Bytes, gimli::Error> {
+            let bytes = section(id.name()).unwrap_or_default();
+            Ok(EndianRcSlice::new(bytes, RunTimeEndian::Little))
+        });
+        addr2line::Context::from_dwarf(dwarf.ok()?).ok().map(Self)
+    }
+
+    /// The functions inlined at an address, outermost first, without the one they are in.
+    pub(crate) fn at(&self, address: u64) -> Vec<String> {
+        let mut names = Vec::new();
+        let Ok(mut frames) = self.0.find_frames(address).skip_all_loads() else {
+            return names;
+        };
+        while let Ok(Some(frame)) = frames.next() {
+            let name = frame.function.as_ref().and_then(|name| {
+                let name = name.raw_name().ok()?;
+                Some(demangle(&name))
+            });
+            names.push(name.unwrap_or_else(|| "[inlined]".to_owned()));
+            if names.len() > DEPTH_LIMIT {
+                break;
+            }
+        }
+        // The last is the function that has a symbol.
+        names.pop();
+        names.reverse();
+        names
+    }
+}
