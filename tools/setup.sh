@@ -21,8 +21,9 @@ need node nodejs
 need npm npm
 need flock util-linux
 if [[ $purpose == test ]]; then
-    need perf linux-perf # the comparison with perf
-    need tmux tmux       # a terminal for `nodespy top`
+    need perf linux-perf     # the comparison with perf
+    need tmux tmux           # a terminal for `nodespy top`
+    need chromium chromium # a browser for flame graphs
     need setpriv util-linux
 fi
 
