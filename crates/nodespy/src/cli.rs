@@ -328,10 +328,10 @@ pub(crate) struct CollapseArgs {
     /// Put the process's and the thread's number after the name
     #[arg(long)]
     pub(crate) tid: bool,
-    /// Mark the kernel's functions with _[k]
+    /// Mark the kernel's functions with `_[k]`
     #[arg(long)]
     pub(crate) kernel: bool,
-    /// Mark functions compiled at run time with _[j]
+    /// Mark functions compiled at run time with `_[j]`
     #[arg(long)]
     pub(crate) jit: bool,
     /// Mark both
