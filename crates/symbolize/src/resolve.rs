@@ -71,9 +71,27 @@ pub fn resolve(recording: Recording, origin: Box<dyn Origin>, options: &ResolveO
             about.duration = about
                 .duration
                 .max(times().max().unwrap_or(0).saturating_sub(started));
-            resolver.finish(about, notes, started)
+            let mut profile = resolver.finish(about, notes, started);
+            if profile.about.app.is_empty() {
+                profile.about.app = name_of_busiest(&profile);
+            }
+            profile
         }
     }
+}
+
+/// The process most samples were taken of, for a recording that does not say what it is of.
+fn name_of_busiest(profile: &Profile) -> String {
+    let mut counts = vec![0u64; profile.processes.len()];
+    for sample in &profile.samples {
+        counts[profile.threads[sample.thread.at()].process.at()] += 1;
+    }
+    let busiest = profile
+        .processes
+        .iter()
+        .zip(counts)
+        .max_by_key(|(_, count)| *count);
+    busiest.map_or_else(String::new, |(process, _)| process.name.clone())
 }
 
 /// Whether JavaScript can be named by reading V8's heap.

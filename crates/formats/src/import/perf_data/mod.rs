@@ -165,6 +165,23 @@ fn choose(header: &Header, counts: &[u64], asked: Option<&str>) -> Result<usize,
     most.ok_or(ImportError::NoSamples)
 }
 
+/// The command that perf started, as an application's name; empty where it attached to processes
+/// and the command only said for how long (`perf record -p 1234 -- sleep 10`).
+fn launched(command: &[String]) -> String {
+    let mut words = command.iter().map(String::as_str);
+    let is_attached = words.by_ref().take_while(|word| *word != "--").any(|word| {
+        ["-p", "-t", "-a", "--pid", "--tid", "--all-cpus"]
+            .iter()
+            .any(|option| word.starts_with(option))
+    });
+    let Some(program) = words.next().filter(|_| !is_attached) else {
+        return String::new();
+    };
+    let name = program.rsplit('/').next().unwrap_or(program);
+    let words: Vec<&str> = std::iter::once(name).chain(words).collect();
+    words.join(" ")
+}
+
 fn about(header: &Header, event: usize) -> About {
     let chosen = &header.events.list[event];
     let (first, last) = header.sample_times.unwrap_or((0, 0));
@@ -172,16 +189,8 @@ fn about(header: &Header, event: usize) -> About {
     let started_unix = header.clock.map_or(0, |(calendar, clock)| {
         calendar.saturating_sub(clock).saturating_add(first)
     });
-    let command = header.command.iter().skip_while(|word| *word != "--");
-    let mut app = command.skip(1).map(String::as_str);
     About {
-        app: app.next().map_or_else(String::new, |program| {
-            let name = program.rsplit('/').next().unwrap_or(program);
-            std::iter::once(name)
-                .chain(app)
-                .collect::<Vec<_>>()
-                .join(" ")
-        }),
+        app: launched(&header.command),
         host: header.host.clone(),
         engine: "perf record".to_owned(),
         event: chosen.name.clone(),
@@ -189,5 +198,25 @@ fn about(header: &Header, event: usize) -> About {
         started_unix,
         duration: last.saturating_sub(first),
         ..About::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_only_tells_the_time_is_no_application() {
+        let launched = |line: &str| {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            launched(&words)
+        };
+        assert_eq!(
+            launched("perf record -g -- /usr/bin/node app.js"),
+            "node app.js"
+        );
+        assert_eq!(launched("perf record -g -p 12 -- sleep 10"), "");
+        assert_eq!(launched("perf record --pid=12 -- sleep 10"), "");
+        assert_eq!(launched("perf record -a"), "");
     }
 }
