@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 
-use gimli::{EndianRcSlice, RunTimeEndian};
+use gimli::{EndianRcSlice, RunTimeEndian, SectionId};
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSection, ReadCache};
 
@@ -42,12 +42,23 @@ impl Inlines {
             if !is_plain || range.uncompressed_size > SECTION_LIMIT_BYTES || end > length {
                 return None;
             }
-            let mut bytes = vec![0; range.uncompressed_size as usize];
-            file.read_exact_at(&mut bytes, range.offset).ok()?;
-            Some(bytes.into())
+            let size = range.uncompressed_size as usize;
+            let mut bytes: Rc<[u8]> = std::iter::repeat_n(0, size).collect();
+            let only = Rc::get_mut(&mut bytes).expect("nobody else has it yet");
+            file.read_exact_at(only, range.offset).ok()?;
+            Some(bytes)
         };
         let dwarf = gimli::Dwarf::load(|id| -> Result<Bytes, gimli::Error> {
-            let bytes = section(id.name()).unwrap_or_default();
+            // Where variables are is of no use here, and takes the most room.
+            let is_needed = !matches!(
+                id,
+                SectionId::DebugLoc
+                    | SectionId::DebugLocLists
+                    | SectionId::DebugMacinfo
+                    | SectionId::DebugMacro
+            );
+            let bytes = is_needed.then(|| section(id.name())).flatten();
+            let bytes = bytes.unwrap_or_default();
             Ok(EndianRcSlice::new(bytes, RunTimeEndian::Little))
         });
         addr2line::Context::from_dwarf(dwarf.ok()?).ok().map(Self)

@@ -37,6 +37,10 @@ pub(super) struct Naming {
     /// What is inlined into a frame, outermost first, by the number of the frame.
     inlined: FastMap<u32, Vec<FrameIndex>>,
     demangled: FastMap<(ImageId, String), String>,
+    /// Frames of symbols, by where the symbol's name is held: a function has many addresses.
+    by_symbol: FastMap<(ImageId, usize), FrameIndex>,
+    /// Frames of JIT code, by process, name and line.
+    by_jit_name: FastMap<(ProcessIndex, u32, u32), FrameIndex>,
     refused: Vec<ImageId>,
     named: [u64; NameSource::ALL.len()],
 }
@@ -74,6 +78,8 @@ impl Naming {
             timeless: Vec::new(),
             inlined: FastMap::default(),
             demangled: FastMap::default(),
+            by_symbol: FastMap::default(),
+            by_jit_name: FastMap::default(),
             refused: Vec::new(),
             named: [0; NameSource::ALL.len()],
         }
@@ -193,13 +199,20 @@ impl Naming {
         address: u64,
         builder: &mut ProfileBuilder,
     ) -> FrameIndex {
+        let opened = &mut resolver.images[image.0 as usize];
+        let symbol = opened
+            .symbol_at(address, &*resolver.origin)
+            .map(|name| (image, name.as_ptr() as usize));
+        if let Some(known) = symbol.and_then(|symbol| self.by_symbol.get(&symbol)) {
+            return *known;
+        }
         let (name, module) = self.image_name(resolver, image, address);
         let category = if name.starts_with('[') {
             Category::Unknown
         } else {
             category_of_native(&name)
         };
-        plain_frame(
+        let frame = plain_frame(
             builder,
             FunctionSpec {
                 name: &name,
@@ -207,7 +220,11 @@ impl Naming {
                 category,
                 ..Default::default()
             },
-        )
+        );
+        if let Some(symbol) = symbol {
+            self.by_symbol.insert(symbol, frame);
+        }
+        frame
     }
 
     /// The readable name of an address of an image, and the image's own name.
@@ -255,17 +272,22 @@ impl Naming {
             return (plain_frame(builder, unknown), true);
         };
         let is_stable = !names.is_reused(address);
-        let Some((name, line)) = names.at(address, time) else {
+        let Some(entry) = names.entry_at(address, time) else {
             return (plain_frame(builder, unknown), true);
         };
-        let function = FunctionSpec {
-            name: &name.name,
-            file: &name.file,
-            line: name.line,
-            column: name.column,
-            category: name.category(),
-        };
-        (frame_at(builder, function, name.tier, line), is_stable)
+        let key = (process, entry.name, entry.line);
+        let frame = *self.by_jit_name.entry(key).or_insert_with(|| {
+            let name = &names.names[entry.name as usize];
+            let function = FunctionSpec {
+                name: &name.name,
+                file: &name.file,
+                line: name.line,
+                column: name.column,
+                category: name.category(),
+            };
+            frame_at(builder, function, name.tier, entry.line)
+        });
+        (frame, is_stable)
     }
 
     /// A name for one line of a terminal.
