@@ -5,12 +5,9 @@
 //! each side at every node. What a difference means (of shares, of totals, of itself) is up to
 //! whoever shows it.
 
-use crate::FunctionSpec;
-use crate::about::Thread;
 use crate::builder::ProfileBuilder;
-use crate::profile::{
-    Frame, FrameIndex, FunctionIndex, ProcessIndex, Profile, Sample, StackIndex, ThreadIndex,
-};
+use crate::merge::{add_threads, moved_samples};
+use crate::profile::{Profile, Sample, ThreadIndex};
 use crate::rows::RowIndex;
 use crate::tree::{CallTree, NodeIndex, TreeNode};
 
@@ -28,8 +25,12 @@ impl ProfilePair {
     /// when name, file, line, column and category are.
     pub fn join(before: &Profile, after: &Profile) -> Self {
         let mut builder = ProfileBuilder::new(after.unit);
-        let after_samples = add_tables(&mut builder, after);
-        let before = add_tables(&mut builder, before);
+        let mut moved = |profile| {
+            let threads = add_threads(&mut builder, profile);
+            moved_samples(&mut builder, profile, |thread| threads[thread.at()])
+        };
+        let after_samples = moved(after);
+        let before = moved(before);
         for sample in after_samples {
             builder.add_sample(sample);
         }
@@ -65,63 +66,6 @@ impl ProfilePair {
         let before = CallTree::of_samples(&self.after, &self.before);
         DiffTree::of(&before, after)
     }
-}
-
-/// Adds everything a profile's samples need to `builder`, and returns the samples as they are
-/// there.
-fn add_tables(builder: &mut ProfileBuilder, profile: &Profile) -> Vec<Sample> {
-    let functions: Vec<FunctionIndex> = (0..profile.functions.len() as u32)
-        .map(FunctionIndex)
-        .map(|index| {
-            let function = profile.function(index);
-            builder.function(FunctionSpec {
-                name: profile.name_of(index),
-                file: profile.file_of(index),
-                line: function.line,
-                column: function.column,
-                category: function.category,
-            })
-        })
-        .collect();
-    let frames: Vec<FrameIndex> = profile
-        .frames
-        .iter()
-        .map(|frame| {
-            builder.frame_of(Frame {
-                function: functions[frame.function.at()],
-                ..*frame
-            })
-        })
-        .collect();
-    let mut stacks: Vec<StackIndex> = Vec::with_capacity(profile.stacks.len());
-    for stack in &profile.stacks {
-        let parent = stack.parent.map(|parent| stacks[parent.at()]);
-        stacks.push(builder.stack(parent, frames[stack.frame.at()]));
-    }
-    let processes: Vec<ProcessIndex> = profile
-        .processes
-        .iter()
-        .map(|process| builder.process(process.clone()))
-        .collect();
-    let threads: Vec<ThreadIndex> = profile
-        .threads
-        .iter()
-        .map(|thread| {
-            builder.thread(Thread {
-                process: processes[thread.process.at()],
-                ..thread.clone()
-            })
-        })
-        .collect();
-    for (function, reason) in &profile.deopt_reasons {
-        builder.deopt_reason(functions[function.at()], profile.strings.get(*reason));
-    }
-    let moved = |sample: &Sample| Sample {
-        thread: threads[sample.thread.at()],
-        stack: sample.stack.map(|stack| stacks[stack.at()]),
-        ..*sample
-    };
-    profile.samples.iter().map(moved).collect()
 }
 
 /// The weights of one node on one side.
@@ -193,8 +137,10 @@ impl DiffTree {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::about::Thread;
     use crate::about::{About, Process};
     use crate::builder::FrameSpec;
+    use crate::builder::FunctionSpec;
     use crate::notes::Notes;
     use crate::profile::WeightUnit;
 

@@ -31,7 +31,7 @@ pub use about::{About, ExitReason, Process, Thread, ThreadRole};
 pub use builder::{FrameSpec, FunctionSpec, ProfileBuilder};
 pub use diff::{DiffTree, NodeWeights, ProfilePair};
 pub use label::{NO_STACK, folded_label, folded_name, folded_thread};
-pub use merge::add_samples;
+pub use merge::{add_samples, add_threads};
 pub use notes::{Confidence, NameSource, Notes};
 pub use origin::{ImageBytes, ImageRefused, JitFile, JitFileKind, Origin};
 pub use package::{Package, PackageKind, package_in};

@@ -1,8 +1,11 @@
 //! Several profiles in one: each thread keeps its samples, and what is equal is held once.
 
-use crate::builder::ProfileBuilder;
-use crate::profile::{Frame, Function, FunctionIndex, Nanoseconds, Profile, Sample, ThreadIndex};
-use crate::{FrameIndex, FunctionSpec, StackIndex};
+use crate::about::Thread;
+use crate::builder::{FunctionSpec, ProfileBuilder};
+use crate::profile::{
+    Frame, FrameIndex, Function, FunctionIndex, Nanoseconds, ProcessIndex, Profile, Sample,
+    StackIndex, ThreadIndex,
+};
 
 /// Adds the samples of `profile` to one that is being built, `later` than they were and on the
 /// threads that `thread` names for its own.
@@ -12,6 +15,51 @@ pub fn add_samples(
     later: Nanoseconds,
     thread: impl Fn(ThreadIndex) -> ThreadIndex,
 ) {
+    for sample in moved_samples(builder, profile, thread) {
+        builder.add_sample(Sample {
+            time: sample.time.saturating_add(later),
+            ..sample
+        });
+    }
+}
+
+/// Adds the processes and threads of `profile` to one that is being built, and returns where its
+/// threads are there.
+pub fn add_threads(builder: &mut ProfileBuilder, profile: &Profile) -> Vec<ThreadIndex> {
+    let processes: Vec<ProcessIndex> = profile
+        .processes
+        .iter()
+        .map(|process| builder.process(process.clone()))
+        .collect();
+    profile
+        .threads
+        .iter()
+        .map(|thread| {
+            builder.thread(Thread {
+                process: processes[thread.process.at()],
+                ..thread.clone()
+            })
+        })
+        .collect()
+}
+
+/// Adds everything the samples of `profile` need but their threads, and returns the samples as
+/// they are in the profile that is being built.
+pub(crate) fn moved_samples(
+    builder: &mut ProfileBuilder,
+    profile: &Profile,
+    thread: impl Fn(ThreadIndex) -> ThreadIndex,
+) -> Vec<Sample> {
+    let stacks = add_stacks(builder, profile);
+    let moved = |sample: &Sample| Sample {
+        thread: thread(sample.thread),
+        stack: sample.stack.map(|stack| stacks[stack.at()]),
+        ..*sample
+    };
+    profile.samples.iter().map(moved).collect()
+}
+
+fn add_stacks(builder: &mut ProfileBuilder, profile: &Profile) -> Vec<StackIndex> {
     let functions = add_functions(builder, profile);
     let frames: Vec<FrameIndex> = profile
         .frames
@@ -28,17 +76,10 @@ pub fn add_samples(
         let parent = stack.parent.map(|parent| stacks[parent.at()]);
         stacks.push(builder.stack(parent, frames[stack.frame.at()]));
     }
-    for sample in &profile.samples {
-        builder.add_sample(Sample {
-            time: sample.time.saturating_add(later),
-            thread: thread(sample.thread),
-            stack: sample.stack.map(|stack| stacks[stack.at()]),
-            ..*sample
-        });
-    }
     for (function, reason) in &profile.deopt_reasons {
         builder.deopt_reason(functions[function.at()], profile.strings.get(*reason));
     }
+    stacks
 }
 
 fn add_functions(builder: &mut ProfileBuilder, profile: &Profile) -> Vec<FunctionIndex> {
@@ -61,7 +102,7 @@ fn add_functions(builder: &mut ProfileBuilder, profile: &Profile) -> Vec<Functio
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{About, FrameSpec, Notes, Process, Thread, WeightUnit, function_weights};
+    use crate::{About, FrameSpec, Notes, Process, WeightUnit, function_weights};
 
     fn profile(names: &[&str]) -> Profile {
         let mut builder = ProfileBuilder::new(WeightUnit::Nanoseconds);

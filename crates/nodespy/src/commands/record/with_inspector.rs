@@ -5,7 +5,7 @@ use std::time::Duration;
 use nodespy_capture::engines::inspector::{InspectorOptions, InspectorSession};
 use nodespy_capture::target::{Target, proc};
 use nodespy_capture::{Interrupts, monotonic_now, unix_now};
-use nodespy_model::{About, Notes, Profile, ProfileBuilder, Thread, WeightUnit, add_samples};
+use nodespy_model::{About, Notes, Profile, ProfileBuilder, WeightUnit, add_samples, add_threads};
 
 use crate::cli::RecordArgs;
 use crate::failure::Failure;
@@ -125,21 +125,7 @@ fn together(profiles: &[Profile], mut about: About) -> Profile {
     let mut builder = ProfileBuilder::new(WeightUnit::Nanoseconds);
     let mut notes = Notes::default();
     for profile in profiles {
-        let processes: Vec<_> = profile
-            .processes
-            .iter()
-            .map(|process| builder.process(process.clone()))
-            .collect();
-        let threads: Vec<_> = profile
-            .threads
-            .iter()
-            .map(|thread| {
-                builder.thread(Thread {
-                    process: processes[thread.process.at()],
-                    ..thread.clone()
-                })
-            })
-            .collect();
+        let threads = add_threads(&mut builder, profile);
         add_samples(&mut builder, profile, 0, |thread| threads[thread.at()]);
         about.duration = about.duration.max(profile.about.duration);
         for remark in &profile.notes.remarks {
