@@ -137,41 +137,12 @@ impl DiffTree {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::about::Thread;
-    use crate::about::{About, Process};
-    use crate::builder::FrameSpec;
-    use crate::builder::FunctionSpec;
-    use crate::notes::Notes;
-    use crate::profile::WeightUnit;
-
-    fn profile_of(stacks: &[(&str, u64)]) -> Profile {
-        let mut builder = ProfileBuilder::new(WeightUnit::Samples);
-        let process = builder.process(Process::default());
-        let thread = builder.thread(Thread {
-            process,
-            ..Thread::default()
-        });
-        for (line, weight) in stacks {
-            let mut stack = None;
-            for name in line.split(';').filter(|name| !name.is_empty()) {
-                let frame = builder.frame(FrameSpec {
-                    function: FunctionSpec {
-                        name,
-                        ..FunctionSpec::default()
-                    },
-                    ..FrameSpec::default()
-                });
-                stack = Some(builder.stack(stack, frame));
-            }
-            builder.sample(0, thread, stack, *weight);
-        }
-        builder.finish(About::default(), Notes::default())
-    }
+    use crate::testing::profile_of;
 
     #[test]
     fn a_node_has_the_weights_of_both_sides() {
-        let before = profile_of(&[("gone", 1), ("a;b", 5), ("a", 2), ("", 7)]);
-        let after = profile_of(&[("a;new", 3), ("a;b", 4)]);
+        let before = profile_of("gone 1\na;b 5\na 2\n 7");
+        let after = profile_of("a;new 3\na;b 4");
         let pair = ProfilePair::join(&before, &after);
         let tree = pair.tree();
         let rows: Vec<_> = tree
@@ -204,8 +175,8 @@ mod tests {
 
     #[test]
     fn a_transform_sees_both_sides() {
-        let before = profile_of(&[("a;b", 5), ("a", 2)]);
-        let pair = ProfilePair::join(&before, &profile_of(&[("a;c", 3)]));
+        let before = profile_of("a;b 5\na 2");
+        let pair = ProfilePair::join(&before, &profile_of("a;c 3"));
         let turned = pair.clone().map(crate::reverse);
         assert_eq!(turned.before.len(), 2);
         let tree = turned.tree();
