@@ -5,7 +5,7 @@ use crate::about::{About, Process, Thread};
 use crate::notes::Notes;
 use crate::profile::{
     Category, Frame, FrameIndex, Function, FunctionIndex, Nanoseconds, ProcessIndex, Profile,
-    Sample, Stack, StackIndex, StringIndex, StringTable, ThreadIndex, Tier, WeightUnit,
+    Sample, Source, Stack, StackIndex, StringIndex, StringTable, ThreadIndex, Tier, WeightUnit,
 };
 use crate::rows::RowIndex;
 use crate::text::printable;
@@ -50,6 +50,7 @@ pub struct ProfileBuilder {
     frames: RowIndex,
     stacks: RowIndex,
     deopt_rows: FastSet<(FunctionIndex, StringIndex)>,
+    source_files: FastSet<StringIndex>,
 }
 
 impl ProfileBuilder {
@@ -173,6 +174,14 @@ impl ProfileBuilder {
         let row = (function, self.string(reason));
         if self.deopt_rows.insert(row) {
             self.profile.deopt_reasons.push(row);
+        }
+    }
+
+    /// Adds the text of a source file, unless one is there already.
+    pub fn source(&mut self, file: &str, text: String) {
+        let file = self.string(file);
+        if self.source_files.insert(file) {
+            self.profile.sources.push(Source { file, text });
         }
     }
 

@@ -37,7 +37,7 @@ pub use origin::{ImageBytes, ImageRefused, JitFile, JitFileKind, Origin};
 pub use package::{Package, PackageKind, package_in};
 pub use profile::{
     Category, Frame, FrameIndex, Function, FunctionIndex, Nanoseconds, ProcessIndex, Profile,
-    Sample, Stack, StackIndex, StringIndex, StringTable, ThreadIndex, Tier, WeightUnit,
+    Sample, Source, Stack, StackIndex, StringIndex, StringTable, ThreadIndex, Tier, WeightUnit,
 };
 pub use raw::{
     Contents, Event, EventSource, FileIdentity, MappedLibrary, Mapping, RawSample, Recording,

@@ -79,6 +79,9 @@ fn add_stacks(builder: &mut ProfileBuilder, profile: &Profile) -> Vec<StackIndex
     for (function, reason) in &profile.deopt_reasons {
         builder.deopt_reason(functions[function.at()], profile.strings.get(*reason));
     }
+    for source in &profile.sources {
+        builder.source(profile.strings.get(source.file), source.text.clone());
+    }
     stacks
 }
 

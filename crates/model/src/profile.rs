@@ -265,6 +265,15 @@ pub struct Sample {
     pub stack: Option<StackIndex>,
 }
 
+/// The text of a source file, where it was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// The file, as functions name it.
+    pub file: StringIndex,
+    /// What it holds, line ends and all: unlike names it may span lines.
+    pub text: String,
+}
+
 /// Strings, each held once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StringTable {
@@ -323,6 +332,8 @@ pub struct Profile {
     pub samples: Vec<Sample>,
     /// Why V8 dropped optimized code of a function, where the source says so: each pair once.
     pub deopt_reasons: Vec<(FunctionIndex, StringIndex)>,
+    /// The text of source files, where it was asked for: each file once.
+    pub sources: Vec<Source>,
 }
 
 impl Profile {

@@ -157,6 +157,9 @@ fn renamed(profile: Profile, names: &FastMap<FunctionIndex, Found>) -> Profile {
     for (function, reason) in &profile.deopt_reasons {
         builder.deopt_reason(functions[function.at()], profile.strings.get(*reason));
     }
+    for source in profile.sources {
+        builder.source(profile.strings.get(source.file), source.text);
+    }
     builder.finish(profile.about, profile.notes)
 }
 

@@ -1,11 +1,11 @@
-// Decodes nodespy's own format (version 1, see docs/native-format.md) into typed arrays, one per
+// Decodes nodespy's own format (versions 1 and 2, see docs/native-format.md) into typed arrays, one per
 // column; -1 stands for "none". Sections and columns that the page has no use for are skipped.
 
 const MAGIC = [0x4e, 0x53, 0x50, 0x59, 0x0d, 0x0a, 0x1a, 0x0a];
 const HEADER_BYTES = 16;
-const NEWEST_VERSION = 1;
+const NEWEST_VERSION = 2;
 const UNITS = ["samples", "nanoseconds", "bytes"];
-const SECTION = { end: 0, about: 1, strings: 3, processes: 7, threads: 8 };
+const SECTION = { end: 0, about: 1, strings: 3, processes: 7, threads: 8, samples: 9 };
 // Tables of numbers by section: the columns with their type and what is added to each value. A
 // column without a type is skipped.
 const TABLES = {
@@ -14,9 +14,10 @@ const TABLES = {
   5: ["frames", [["fn", Int32Array, 0], ["line"], ["column"], ["tier", Uint8Array, 0],
     ["isInlined", Uint8Array, 0]]],
   6: ["stacks", [["parent", Int32Array, 0], ["frame", Int32Array, 0]]],
-  9: ["samples", [["time"], ["weight", Float64Array, 0], ["thread", Int32Array, 0],
-    ["stack", Int32Array, -1]]],
 };
+const SAMPLES = ["samples", [["weight", Float64Array], ["thread", Int32Array], ["stack", Int32Array]]];
+// How version 2 holds weights: each, one for all, or the time to the next sample.
+const WEIGHTS = { each: 0, equal: 1, untilNext: 2 };
 const UTF8 = new TextDecoder();
 
 class Columns {
@@ -76,10 +77,10 @@ async function decodeRecording(base64) {
   }
   const packed = new Blob([file.subarray(HEADER_BYTES)]).stream();
   const unpacked = packed.pipeThrough(new DecompressionStream("gzip"));
-  return parseSections(new Uint8Array(await new Response(unpacked).arrayBuffer()));
+  return parseSections(new Uint8Array(await new Response(unpacked).arrayBuffer()), version);
 }
 
-function parseSections(bytes) {
+function parseSections(bytes, version) {
   const profile = { about: {}, strings: [], processes: [], threads: [] };
   const parts = { functions: [], frames: [], stacks: [], samples: [] };
   const content = new Columns(bytes, 0, bytes.length);
@@ -88,11 +89,12 @@ function parseSections(bytes) {
     const length = content.number();
     if (id === SECTION.end) break;
     const section = new Columns(bytes, content.at, Math.min(content.at + length, bytes.length));
-    if (TABLES[id]) parseTable(section, TABLES[id], parts);
+    if (id === SECTION.samples) parts.samples.push(parseSamples(section, version, parts.samples.at(-1)));
+    else if (TABLES[id]) parseTable(section, TABLES[id], parts);
     else parseSection(id, section, profile);
     content.at += length;
   }
-  for (const [name, columns] of Object.values(TABLES)) profile[name] = joined(parts[name], columns);
+  for (const [name, columns] of [...Object.values(TABLES), SAMPLES]) profile[name] = joined(parts[name], columns);
   const { parent } = profile.stacks;
   for (let row = 0; row < parent.length; row++) parent[row] = parent[row] ? row - parent[row] : -1;
   return profile;
@@ -106,6 +108,39 @@ function parseTable(section, [name, columns], parts) {
     else section.skip(rows);
   }
   parts[name].push(part);
+}
+
+// The stacks of version 2 go on from the last one of the part before.
+function parseSamples(section, version, before) {
+  const rows = section.rows();
+  if (version === 1) {
+    section.skip(rows);
+    return { weight: section.column(Float64Array, rows), thread: section.column(Int32Array, rows),
+      stack: section.column(Int32Array, rows, -1) };
+  }
+  const unit = section.number();
+  const steps = section.column(Float64Array, rows);
+  const weight = parseWeights(section, unit, steps);
+  const thread = section.column(Int32Array, rows);
+  const stack = new Int32Array(rows);
+  let last = before ? before.stack.at(-1) : -1;
+  for (let row = 0; row < rows; row++) {
+    const folded = section.number();
+    last += folded % 2 ? -(folded + 1) / 2 : folded / 2;
+    stack[row] = last;
+  }
+  return { weight, thread, stack };
+}
+
+function parseWeights(section, unit, steps) {
+  const kind = section.number();
+  if (kind === WEIGHTS.each) return section.column(Float64Array, steps.length);
+  if (kind !== WEIGHTS.equal && kind !== WEIGHTS.untilNext) throw new Error(`weights of an unknown kind ${kind}`);
+  const weight = new Float64Array(steps.length).fill(section.number());
+  if (kind === WEIGHTS.untilNext) {
+    for (let row = 1; row < steps.length; row++) weight[row - 1] = steps[row] * unit;
+  }
+  return weight;
 }
 
 function parseSection(id, section, profile) {

@@ -45,6 +45,7 @@ impl Exporter for ChromeTrace {
             Detail::ProcessDetails,
             Detail::DeoptReasons,
             Detail::Notes,
+            Detail::Sources,
         ]
     }
 

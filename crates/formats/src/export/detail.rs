@@ -30,6 +30,8 @@ pub enum Detail {
     ProcessDetails,
     /// Why V8 dropped optimized code.
     DeoptReasons,
+    /// The text of source files.
+    Sources,
     /// Samples for which nothing is known but the time.
     SamplesWithoutStack,
     /// Weights that are not samples or time.
@@ -54,6 +56,7 @@ impl Detail {
             Self::ThreadRoles => "thread roles",
             Self::ProcessDetails => "process details",
             Self::DeoptReasons => "deoptimization reasons",
+            Self::Sources => "source code",
             Self::SamplesWithoutStack => "samples without a stack",
             Self::WeightUnit => "the unit of weights",
             Self::Notes => "notes on quality",
@@ -88,6 +91,7 @@ impl Detail {
                 .iter()
                 .any(|process| !process.command.is_empty() || process.node_version.is_some()),
             Self::DeoptReasons => !profile.deopt_reasons.is_empty(),
+            Self::Sources => !profile.sources.is_empty(),
             Self::SamplesWithoutStack => {
                 profile.samples.iter().any(|sample| sample.stack.is_none())
             }

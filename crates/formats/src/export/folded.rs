@@ -35,6 +35,7 @@ impl Exporter for Folded {
             Detail::DeoptReasons,
             Detail::WeightUnit,
             Detail::Notes,
+            Detail::Sources,
         ]
     }
 

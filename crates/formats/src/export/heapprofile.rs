@@ -32,6 +32,7 @@ impl Exporter for HeapProfile {
             Detail::ProcessDetails,
             Detail::DeoptReasons,
             Detail::Notes,
+            Detail::Sources,
         ]
     }
 

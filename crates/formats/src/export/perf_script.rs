@@ -31,6 +31,7 @@ impl Exporter for PerfScript {
             Detail::Inlining,
             Detail::DeoptReasons,
             Detail::ProcessDetails,
+            Detail::Sources,
         ]
     }
 

@@ -35,6 +35,7 @@ impl Exporter for Pprof {
             Detail::ThreadRoles,
             Detail::ProcessDetails,
             Detail::DeoptReasons,
+            Detail::Sources,
         ]
     }
 

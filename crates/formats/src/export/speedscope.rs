@@ -36,6 +36,7 @@ impl Exporter for Speedscope {
             Detail::Inlining,
             Detail::ProcessDetails,
             Detail::DeoptReasons,
+            Detail::Sources,
         ]
     }
 

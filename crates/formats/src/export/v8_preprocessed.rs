@@ -48,6 +48,7 @@ impl Exporter for V8Preprocessed {
             Detail::ProcessDetails,
             Detail::WeightUnit,
             Detail::Notes,
+            Detail::Sources,
         ]
     }
 

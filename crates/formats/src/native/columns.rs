@@ -30,8 +30,8 @@ pub(super) fn put_option<T>(
 }
 
 /// A signed integer as an unsigned one, small when it is near zero.
-pub(super) fn zigzag(value: i32) -> u64 {
-    u64::from((value << 1 ^ value >> 31) as u32)
+pub(super) fn zigzag(value: i64) -> u64 {
+    (value << 1 ^ value >> 63) as u64
 }
 
 /// Reads one section.
@@ -95,6 +95,12 @@ impl<'a> Columns<'a> {
     pub(super) fn signed(&mut self) -> Result<i32, ImportError> {
         let value = self.small()?;
         Ok((value >> 1) as i32 ^ -((value & 1) as i32))
+    }
+
+    /// A signed integer of at most 64 bits.
+    pub(super) fn step(&mut self) -> Result<i64, ImportError> {
+        let value = self.number()?;
+        Ok((value >> 1) as i64 ^ -((value & 1) as i64))
     }
 
     /// A row number of a table that has `rows` rows so far.
@@ -197,7 +203,11 @@ mod tests {
         }
         let signed = [0, -1, 1, i32::MIN, i32::MAX];
         for number in signed {
-            put(&mut bytes, zigzag(number));
+            put(&mut bytes, zigzag(i64::from(number)));
+        }
+        let steps = [0, -1, 1, i64::MIN, i64::MAX];
+        for step in steps {
+            put(&mut bytes, zigzag(step));
         }
         let mut columns = Columns::new(&bytes, 0);
         for number in numbers {
@@ -205,6 +215,9 @@ mod tests {
         }
         for number in signed {
             assert_eq!(columns.signed().unwrap(), number);
+        }
+        for step in steps {
+            assert_eq!(columns.step().unwrap(), step);
         }
         assert!(columns.number().is_err());
     }

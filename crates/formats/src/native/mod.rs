@@ -7,6 +7,7 @@
 
 mod columns;
 mod read;
+mod samples;
 mod write;
 
 use std::io::Write;
@@ -19,7 +20,7 @@ use crate::import::{ImportError, ImportOptions, Importer};
 use crate::input::Input;
 
 /// The newest version of the format, the one that is written.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// How a file starts. The line endings and the DOS end-of-file mark show when a transfer in text
 /// mode has spoilt the file, as PNG's magic does.
@@ -42,6 +43,7 @@ mod section {
     pub(super) const SAMPLES: u64 = 9;
     pub(super) const COUNTS: u64 = 10;
     pub(super) const DEOPTS: u64 = 11;
+    pub(super) const SOURCES: u64 = 12;
 }
 
 // The codes of the file: a value's position here. They are written out, because the model may

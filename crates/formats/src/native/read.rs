@@ -4,26 +4,33 @@ use std::io::{self, BufRead, Read};
 
 use flate2::bufread::GzDecoder;
 use nodespy_model::{
-    About, Contents, ExitReason, Frame, FrameIndex, Function, FunctionIndex, Notes, Process,
-    ProcessIndex, Profile, ProfileBuilder, Recording, Sample, Stack, StackIndex, StringIndex,
-    Thread, ThreadIndex, WeightUnit, printable,
+    About, Contents, ExitReason, FastSet, Frame, FrameIndex, Function, FunctionIndex, Notes,
+    Process, ProcessIndex, Profile, ProfileBuilder, Recording, Sample, Source, Stack, StackIndex,
+    StringIndex, Thread, WeightUnit, printable,
 };
 
 use super::columns::Columns;
+use super::samples::{self, Before, Known};
 use super::{CATEGORIES, HEADER_BYTES, MAGIC, NAME_SOURCES, ROLES, TIERS, UNITS, VERSION, section};
 use crate::bounded::{Bounded, Limits};
 use crate::import::ImportError;
 
+/// How much source text is kept, in all.
+const SOURCE_BYTES: usize = 64 << 20;
+
 /// Reads a whole file, or what is left of one that was cut short in its samples.
 pub(super) fn read(input: &mut dyn Read, limits: &Limits) -> Result<Recording, ImportError> {
     let mut input = Bounded::new(input, limits.input_bytes);
-    read_header(&mut input)?;
+    let version = read_header(&mut input)?;
     let mut packed = Unpacker {
         decoder: GzDecoder::new(input),
         position: 0,
         limit_bytes: limits.unpacked_bytes,
     };
-    let mut tables = Tables::default();
+    let mut tables = Tables {
+        version,
+        ..Tables::default()
+    };
     let end = loop {
         match packed.next_section() {
             Ok((section::END, ..)) => break packed.finish().map(Some),
@@ -52,7 +59,8 @@ pub(super) fn read(input: &mut dyn Read, limits: &Limits) -> Result<Recording, I
     })
 }
 
-fn read_header(input: &mut Bounded<'_>) -> Result<(), ImportError> {
+/// Checks what comes before the packed stream, and returns the version.
+fn read_header(input: &mut Bounded<'_>) -> Result<u32, ImportError> {
     let mut header = Vec::new();
     input
         .by_ref()
@@ -77,7 +85,7 @@ fn read_header(input: &mut Bounded<'_>) -> Result<(), ImportError> {
     }
     let version = u32::from_le_bytes(header[8..12].try_into().expect("four bytes are four bytes"));
     match version {
-        VERSION => Ok(()),
+        1..=VERSION => Ok(version),
         0 => Err(ImportError::Damaged {
             at: 8,
             what: "there is no version 0".to_owned(),
@@ -184,6 +192,7 @@ impl Unpacker<'_> {
 /// What was read so far. Rows refer only to rows before them, so one pass checks everything.
 #[derive(Default)]
 struct Tables {
+    version: u32,
     about: About,
     notes: Notes,
     unit: WeightUnit,
@@ -195,9 +204,10 @@ struct Tables {
     processes: usize,
     samples: Vec<Sample>,
     announced_samples: u64,
-    last_time: u64,
-    total_weight: u64,
+    before: Before,
     deopt_reasons: Vec<(FunctionIndex, StringIndex)>,
+    sources: Vec<Source>,
+    source_bytes: usize,
     builder: ProfileBuilder,
 }
 
@@ -215,6 +225,7 @@ impl Tables {
             section::PROCESSES => self.take_processes(columns),
             section::THREADS => self.take_threads(columns),
             section::SAMPLES => self.take_samples(columns),
+            section::SOURCES => self.take_sources(columns),
             // A later nodespy may have more to say.
             _ => Ok(()),
         }
@@ -410,46 +421,40 @@ impl Tables {
     }
 
     fn take_samples(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {
-        let rows = columns.count(4)?;
-        let mut time = self.last_time;
-        let times = columns.column(rows, |columns| {
-            let step = columns.number()?;
-            time = time
-                .checked_add(step)
-                .ok_or_else(|| columns.error("a time has more than 64 bits"))?;
-            Ok(time)
-        })?;
-        self.last_time = time;
-        // Every sum of weights in a profile is part of this one, so none of them can overflow.
-        let mut total = self.total_weight;
-        let weights = columns.column(rows, |columns| {
-            let weight = columns.number()?;
-            total = total
-                .checked_add(weight)
-                .ok_or_else(|| columns.error("the weights add up to more than 64 bits hold"))?;
-            Ok(weight)
-        })?;
-        self.total_weight = total;
-        let threads = columns.column(rows, |columns| columns.index(self.threads, "threads"))?;
-        let stacks = columns.column(rows, |columns| {
-            columns.index(self.stacks.len() + 1, "stacks")
-        })?;
-        self.samples.reserve(rows);
-        for row in 0..rows {
-            // The first files had no processors.
-            let cpu = match columns.is_at_end() {
-                true => None,
-                false => columns
-                    .index(1 + usize::from(u16::MAX) + 1, "processors")?
-                    .checked_sub(1),
-            };
-            self.samples.push(Sample {
-                time: times[row],
-                weight: weights[row],
-                thread: ThreadIndex(threads[row]),
-                cpu: cpu.map(|cpu| cpu as u16),
-                stack: stacks[row].checked_sub(1).map(StackIndex),
-            });
+        let known = Known {
+            threads: self.threads,
+            stacks: self.stacks.len(),
+        };
+        let rows = samples::read(self.version, columns, known, &mut self.before)?;
+        self.samples.extend(rows);
+        Ok(())
+    }
+
+    fn take_sources(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {
+        let rows = columns.count(2)?;
+        let files = columns.column(rows, |columns| columns.index(self.strings.len(), "strings"))?;
+        let mut taken: FastSet<StringIndex> =
+            self.sources.iter().map(|source| source.file).collect();
+        let mut left_out = 0;
+        for file in files {
+            let file = self.strings[file as usize];
+            let text = columns.string()?;
+            let fits = text.len() <= SOURCE_BYTES - self.source_bytes;
+            if !fits {
+                left_out += 1;
+            } else if taken.insert(file) {
+                self.source_bytes += text.len();
+                self.sources.push(Source {
+                    file,
+                    text: text.to_owned(),
+                });
+            }
+        }
+        if left_out > 0 {
+            self.notes.remark(format!(
+                "{left_out} of {rows} source files were left out: all together may have {} MiB",
+                SOURCE_BYTES >> 20
+            ));
         }
         Ok(())
     }
@@ -472,6 +477,7 @@ impl Tables {
         profile.stacks = self.stacks;
         profile.samples = self.samples;
         profile.deopt_reasons = self.deopt_reasons;
+        profile.sources = self.sources;
         profile
     }
 }

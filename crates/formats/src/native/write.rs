@@ -1,13 +1,15 @@
-//! Writes a profile as version 1.
+//! Writes a profile as the newest version.
 
 use std::io::Write;
 
 use flate2::write::GzEncoder;
 use flate2::{Compression, GzBuilder};
-use nodespy_model::{ExitReason, Profile, Sample};
+use nodespy_model::{ExitReason, Profile};
 
 use super::columns::{put, put_option, put_string, zigzag};
-use super::{CATEGORIES, MAGIC, NAME_SOURCES, ROLES, TIERS, UNITS, VERSION, code_of, section};
+use super::{
+    CATEGORIES, MAGIC, NAME_SOURCES, ROLES, TIERS, UNITS, VERSION, code_of, samples, section,
+};
 use crate::export::ExportError;
 
 /// Samples to a section: a file cut short keeps its whole sections.
@@ -61,9 +63,12 @@ fn write_sections(
             &sorted
         }
     };
-    let mut last_time = 0;
+    let mut before = samples::Before::default();
     for rows in all.chunks(SAMPLES_PER_SECTION) {
-        emit(section::SAMPLES, &samples(rows, &mut last_time))?;
+        emit(section::SAMPLES, &samples::section(rows, &mut before))?;
+    }
+    if !profile.sources.is_empty() {
+        emit(section::SOURCES, &sources(profile))?;
     }
     emit(section::END, &[])
 }
@@ -225,7 +230,7 @@ fn processes(profile: &Profile) -> Vec<u8> {
         };
         put(&mut content, kind);
         if let Some(value) = value {
-            put(&mut content, zigzag(value));
+            put(&mut content, zigzag(i64::from(value)));
         }
     }
     rows.iter()
@@ -248,27 +253,13 @@ fn threads(profile: &Profile) -> Vec<u8> {
     content
 }
 
-fn samples(rows: &[Sample], last_time: &mut u64) -> Vec<u8> {
+fn sources(profile: &Profile) -> Vec<u8> {
+    let rows = &profile.sources;
     let mut content = Vec::new();
     put(&mut content, rows.len() as u64);
-    for sample in rows {
-        put(&mut content, sample.time - *last_time);
-        *last_time = sample.time;
-    }
     rows.iter()
-        .for_each(|sample| put(&mut content, sample.weight));
+        .for_each(|source| put(&mut content, u64::from(source.file.0)));
     rows.iter()
-        .for_each(|sample| put(&mut content, u64::from(sample.thread.0)));
-    rows.iter().for_each(|sample| {
-        put(
-            &mut content,
-            sample.stack.map_or(0, |stack| u64::from(stack.0) + 1),
-        );
-    });
-    if rows.iter().any(|sample| sample.cpu.is_some()) {
-        rows.iter().for_each(|sample| {
-            put(&mut content, sample.cpu.map_or(0, |cpu| u64::from(cpu) + 1));
-        });
-    }
+        .for_each(|source| put_string(&mut content, &source.text));
     content
 }

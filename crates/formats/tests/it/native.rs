@@ -10,7 +10,7 @@ use nodespy_formats::{ImportError, ImportOptions, Limits, NATIVE_VERSION, import
 use nodespy_model::{Profile, Sample};
 use proptest::prelude::*;
 
-use crate::sample::{any_profile, read, small, written};
+use crate::sample::{any_profile, read, small, small_with_sources, written};
 
 const HEADER_BYTES: usize = 16;
 
@@ -24,8 +24,9 @@ fn unpacked(file: &[u8]) -> Vec<u8> {
 }
 
 /// A file with this content.
-fn packed(content: &[u8]) -> Vec<u8> {
-    let mut file = b"NSPY\r\n\x1a\n\x01\0\0\0\0\0\0\0".to_vec();
+fn packed(version: u8, content: &[u8]) -> Vec<u8> {
+    let mut file = b"NSPY\r\n\x1a\n\0\0\0\0\0\0\0\0".to_vec();
+    file[8] = version;
     let mut packer = GzEncoder::new(&mut file, Compression::fast());
     packer.write_all(content).unwrap();
     packer.finish().unwrap();
@@ -44,7 +45,7 @@ proptest! {
 
 #[test]
 fn empty_and_small_profiles_come_back_as_they_were() {
-    for profile in [Profile::default(), small()] {
+    for profile in [Profile::default(), small(), small_with_sources()] {
         assert_eq!(read(&written(&profile, "nspy")).unwrap(), profile);
     }
 }
@@ -52,14 +53,34 @@ fn empty_and_small_profiles_come_back_as_they_were() {
 #[test]
 fn golden_version_1_still_opens() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/nspy/v1-small.nspy");
+    assert_eq!(read(&std::fs::read(&path).unwrap()).unwrap(), small());
+}
+
+#[test]
+fn golden_version_2_opens_and_is_what_is_written() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/nspy/v2-small.nspy");
+    let profile = small_with_sources();
     // An old file is never rewritten: that it opens as it is, is the point.
     if !path.exists() && std::env::var_os("NODESPY_REWRITE_GOLDEN").is_some() {
-        std::fs::write(&path, written(&small(), "nspy")).unwrap();
+        std::fs::write(&path, written(&profile, "nspy")).unwrap();
     }
     let bytes = std::fs::read(&path).unwrap();
-    assert_eq!(read(&bytes).unwrap(), small());
+    assert_eq!(read(&bytes).unwrap(), profile);
     // The packed bytes may change with the packer; the content may not.
-    assert_eq!(unpacked(&written(&small(), "nspy")), unpacked(&bytes));
+    assert_eq!(unpacked(&written(&profile, "nspy")), unpacked(&bytes));
+}
+
+#[test]
+fn source_text_without_end_is_left_out_with_a_remark() {
+    let mut profile = small_with_sources();
+    for source in &mut profile.sources {
+        source.text = "x".repeat(40 << 20);
+    }
+    assert_eq!(profile.sources.len(), 2);
+    let back = read(&written(&profile, "nspy")).unwrap();
+    assert_eq!(back.sources, profile.sources[..1]);
+    let remark = back.notes.remarks.last().unwrap();
+    assert!(remark.contains("1 of 2 source files"), "{remark}");
 }
 
 #[test]
@@ -142,7 +163,7 @@ fn unknown_sections_and_further_columns_are_skipped() {
     let content = unpacked(&written(&small(), "nspy"));
     let mut later = vec![77, 3, 1, 2, 3];
     later.extend_from_slice(&content);
-    assert_eq!(read(&packed(&later)).unwrap(), small());
+    assert_eq!(read(&packed(2, &later)).unwrap(), small());
     // The first section gets one more field at its end.
     let length = usize::from(content[1]);
     assert!(content[0] == 1 && length < 127);
@@ -150,7 +171,7 @@ fn unknown_sections_and_further_columns_are_skipped() {
     later.extend_from_slice(&content[2..2 + length]);
     later.push(42);
     later.extend_from_slice(&content[2 + length..]);
-    assert_eq!(read(&packed(&later)).unwrap(), small());
+    assert_eq!(read(&packed(2, &later)).unwrap(), small());
 }
 
 #[test]
@@ -165,26 +186,29 @@ fn a_small_file_cannot_unpack_without_end() {
         },
         ..ImportOptions::default()
     };
-    let error = import(packed(&content).into(), &options).unwrap_err();
+    let error = import(packed(2, &content).into(), &options).unwrap_err();
     assert!(matches!(error, ImportError::TooLarge { limit_bytes } if limit_bytes == 1 << 20));
 }
 
 #[test]
 fn rows_that_refer_to_nothing_are_refused_with_their_place() {
-    for (content, expected) in [
-        (vec![4, 6, 1, 0, 0, 0, 0, 0], "row 0 of 0 strings"),
-        (vec![6, 3, 1, 1, 0], "row 1 of 1 stacks"),
-        (vec![9, 5, 1, 0, 1, 0, 0], "row 0 of 0 threads"),
-        (vec![3, 2, 1, 9], "a text of 9 bytes does not fit"),
-        (vec![3, 3, 1, 1, 0xff], "a text is not UTF-8"),
-        (vec![1, 1, 9], "there is no unit 9"),
+    for (version, content, expected) in [
+        (1, vec![9, 5, 1, 0, 1, 0, 0], "row 0 of 0 threads"),
+        (2, vec![9, 7, 1, 1, 0, 1, 1, 0, 0], "row 0 of 0 threads"),
+        (2, vec![12, 3, 1, 0, 0], "row 0 of 0 strings"),
+        (2, vec![4, 6, 1, 0, 0, 0, 0, 0], "row 0 of 0 strings"),
+        (2, vec![6, 3, 1, 1, 0], "row 1 of 1 stacks"),
+        (2, vec![3, 2, 1, 9], "a text of 9 bytes does not fit"),
+        (2, vec![3, 3, 1, 1, 0xff], "a text is not UTF-8"),
+        (2, vec![1, 1, 9], "there is no unit 9"),
         (
+            2,
             vec![9, 2, 0xff, 0x7f],
             "16383 rows are announced, 0 would fit",
         ),
-        (vec![], "the content ends before its last section"),
+        (2, vec![], "the content ends before its last section"),
     ] {
-        let error = read(&packed(&content)).unwrap_err();
+        let error = read(&packed(version, &content)).unwrap_err();
         assert!(error.to_string().contains(expected), "{error}");
         assert!(error.to_string().starts_with("byte "), "{error}");
     }

@@ -3,7 +3,7 @@
 use nodespy_formats::{ImportError, ImportOptions, export, import};
 use nodespy_model::{
     About, Category, Contents, ExitReason, Frame, FunctionSpec, Notes, Process, Profile,
-    ProfileBuilder, Sample, Thread, ThreadRole, Tier, WeightUnit,
+    ProfileBuilder, Sample, Source, Thread, ThreadRole, Tier, WeightUnit,
 };
 use proptest::prelude::*;
 
@@ -147,6 +147,34 @@ pub(crate) fn small() -> Profile {
     )
 }
 
+/// The small profile with the text of two of its files.
+pub(crate) fn small_with_sources() -> Profile {
+    let mut profile = small();
+    for (wanted, text) in [
+        (
+            "/shop/lib/cart.js",
+            "'use strict';\n\n// é </script>\nexports.total = (cart) => cart.sum;\n",
+        ),
+        (
+            "/shop/node_modules/money/index.js",
+            "module.exports = 'money';\r\n",
+        ),
+    ] {
+        let mut files = profile
+            .functions
+            .iter()
+            .filter_map(|function| function.file);
+        let file = files
+            .find(|file| profile.strings.get(*file) == wanted)
+            .unwrap();
+        profile.sources.push(Source {
+            file,
+            text: text.to_owned(),
+        });
+    }
+    profile
+}
+
 /// Any profile.
 pub(crate) fn any_profile() -> impl Strategy<Value = Profile> {
     let functions = prop::collection::vec(
@@ -196,9 +224,15 @@ pub(crate) fn any_profile() -> impl Strategy<Value = Profile> {
         ),
         0..100,
     );
-    let tables = (functions, frames, stacks, processes, threads, samples);
-    (tables, any_about(), any_notes(), 0..3usize).prop_map(|(tables, about, notes, unit)| {
-        let (functions, frames, stacks, processes, threads, samples) = tables;
+    let sources = prop::collection::vec((any::<String>(), any::<String>()), 0..3);
+    // How weights and times go together, as a file may hold either by the other.
+    let shape = (0..3usize, 0..3usize);
+    let tables = (
+        functions, frames, stacks, processes, threads, samples, sources,
+    );
+    (tables, any_about(), any_notes(), shape).prop_map(|(tables, about, notes, shape)| {
+        let (functions, frames, stacks, processes, threads, samples, sources) = tables;
+        let (unit, weighing) = shape;
         let mut builder = ProfileBuilder::new(WeightUnit::ALL[unit]);
         let functions: Vec<_> = functions
             .iter()
@@ -259,8 +293,30 @@ pub(crate) fn any_profile() -> impl Strategy<Value = Profile> {
             });
         }
         builder.deopt_reason(functions[0], "not a Smi");
-        builder.finish(about, notes)
+        for (file, text) in sources {
+            builder.source(&file, text);
+        }
+        let mut profile = builder.finish(about, notes);
+        weigh(&mut profile.samples, weighing);
+        profile
     })
+}
+
+/// Leaves weights as they are, makes them equal, or the time to the next sample.
+fn weigh(samples: &mut [Sample], weighing: usize) {
+    match weighing {
+        0 => {}
+        1 => samples.iter_mut().for_each(|sample| sample.weight = 7),
+        _ => {
+            for sample in samples.iter_mut() {
+                // Whole microseconds, and weights no larger than the others.
+                sample.time = (sample.time >> 8) / 1000 * 1000;
+            }
+            for position in 1..samples.len() {
+                samples[position - 1].weight = samples[position].time - samples[position - 1].time;
+            }
+        }
+    }
 }
 
 /// Text without what a terminal would obey: what the model holds.

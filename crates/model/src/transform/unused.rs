@@ -3,8 +3,8 @@
 use super::threads::{positions_after, retain_at};
 use crate::profile::{FrameIndex, FunctionIndex, Profile, StackIndex, StringIndex, StringTable};
 
-/// The profile without the stacks, frames, functions and strings that no sample leads to: a part
-/// of a recording that is handed on does not tell the rest. Threads and processes stay.
+/// The profile without the stacks, frames, functions, strings and sources that no sample leads to:
+/// a part of a recording that is handed on does not tell the rest. Threads and processes stay.
 pub fn without_unused(mut profile: Profile) -> Profile {
     let mut stacks = vec![false; profile.stacks.len()];
     for stack in profile.samples.iter().filter_map(|sample| sample.stack) {
@@ -45,6 +45,11 @@ pub fn without_unused(mut profile: Profile) -> Profile {
     for (function, _) in &mut profile.deopt_reasons {
         *function = FunctionIndex(functions[function.at()]);
     }
+    let mut files = vec![false; profile.strings.len()];
+    for file in profile.functions.iter().filter_map(|row| row.file) {
+        files[file.at()] = true;
+    }
+    profile.sources.retain(|source| files[source.file.at()]);
     without_unused_strings(profile)
 }
 
@@ -62,6 +67,9 @@ fn without_unused_strings(mut profile: Profile) -> Profile {
     for (_, reason) in &mut profile.deopt_reasons {
         *reason = moved_to(*reason);
     }
+    for source in &mut profile.sources {
+        source.file = moved_to(source.file);
+    }
     profile.strings = strings;
     profile
 }
@@ -69,6 +77,7 @@ fn without_unused_strings(mut profile: Profile) -> Profile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::Source;
     use crate::testing::{assert_sound, folded, named, profile_of, random_profile, random_stacks};
     use crate::transform::focus;
     use proptest::prelude::*;
@@ -82,6 +91,27 @@ mod tests {
             ["a", "b", "/srv/b.js"]
         );
         assert_eq!(folded(&part), ["a;b 1"]);
+    }
+
+    #[test]
+    fn sources_of_what_is_gone_are_gone() {
+        let mut profile = profile_of("a;secret@/home/secret.js 2\na;b@/srv/b.js 1");
+        let files: Vec<_> = profile
+            .functions
+            .iter()
+            .filter_map(|row| row.file)
+            .collect();
+        profile.sources = files
+            .into_iter()
+            .map(|file| Source {
+                file,
+                text: format!("// {}\n", profile.strings.get(file)),
+            })
+            .collect();
+        let part = without_unused(focus(profile, named("b")));
+        let texts: Vec<_> = part.sources.iter().map(|source| &source.text).collect();
+        assert_eq!(texts, ["// /srv/b.js\n"]);
+        assert_eq!(part.strings.get(part.sources[0].file), "/srv/b.js");
     }
 
     proptest! {

@@ -33,6 +33,12 @@ decodeRecording(file.toString("base64")).then((profile) => {
 
 #[test]
 fn golden_script_counts_as_the_model_does() {
+    for fixture in ["nspy/v1-small.nspy", "nspy/v2-small.nspy"] {
+        check_script(fixture);
+    }
+}
+
+fn check_script(fixture: &str) {
     let crate_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let parts = ["decode.js", "count.js", "wording.js"]
         .map(|name| std::fs::read_to_string(crate_folder.join("assets").join(name)).unwrap());
@@ -41,7 +47,7 @@ fn golden_script_counts_as_the_model_does() {
         .arg(format!("{}{PRINT}", parts.concat()))
         .arg("--")
         .arg("unused")
-        .arg(crate_folder.join("../../fixtures/nspy/v1-small.nspy"))
+        .arg(crate_folder.join("../../fixtures").join(fixture))
         .output();
     let output = match output {
         Ok(output) => output,

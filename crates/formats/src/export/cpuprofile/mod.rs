@@ -41,6 +41,7 @@ impl Exporter for CpuProfile {
             Detail::ThreadRoles,
             Detail::ProcessDetails,
             Detail::Notes,
+            Detail::Sources,
         ]
     }
 

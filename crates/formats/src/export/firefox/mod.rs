@@ -43,6 +43,7 @@ impl Exporter for Firefox {
             Detail::ThreadRoles,
             Detail::ProcessDetails,
             Detail::DeoptReasons,
+            Detail::Sources,
         ]
     }
 
