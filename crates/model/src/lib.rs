@@ -15,6 +15,7 @@ mod label;
 mod merge;
 mod notes;
 mod origin;
+mod outline;
 mod package;
 mod profile;
 mod raw;
@@ -26,6 +27,7 @@ mod threads;
 mod time_order;
 mod transform;
 mod tree;
+mod utc;
 
 pub use about::{About, ExitReason, Process, Thread, ThreadRole};
 pub use builder::{FrameSpec, FunctionSpec, ProfileBuilder};
@@ -34,6 +36,7 @@ pub use label::{NO_STACK, folded_label, folded_name, folded_thread};
 pub use merge::{add_samples, add_threads};
 pub use notes::{Confidence, NameSource, Notes};
 pub use origin::{ImageBytes, ImageRefused, JitFile, JitFileKind, Origin};
+pub use outline::{Outline, OutlineNode};
 pub use package::{Package, PackageKind, package_in};
 pub use profile::{
     Category, Frame, FrameIndex, Function, FunctionIndex, Nanoseconds, ProcessIndex, Profile,
@@ -55,6 +58,7 @@ pub use tree::{
     CallTree, ChildLists, FunctionWeights, NodeIndex, PackageWeights, Shares, TreeNode,
     collected_under, function_weights, package_weights, shares, tier_weights,
 };
+pub use utc::UtcTime;
 
 /// The hash map used throughout: seeded per process, so hostile keys can't be aimed at it.
 pub type FastMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;

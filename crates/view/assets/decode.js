@@ -67,8 +67,9 @@ function fromBase64(text) {
   return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 }
 
-async function decodeRecording(base64) {
-  const file = fromBase64(base64);
+// A recording comes as base64 in pieces of whole bytes.
+async function decodeRecording(pieces) {
+  const file = new Uint8Array(await new Blob(pieces.map(fromBase64)).arrayBuffer());
   if (MAGIC.some((byte, at) => file[at] !== byte)) throw new Error("this is no nodespy recording");
   const version = new DataView(file.buffer).getUint32(8, true);
   if (version > NEWEST_VERSION) throw new Error(`this page cannot read version ${version}`);

@@ -246,8 +246,13 @@ function listen() {
 }
 
 async function start() {
-  shown.profile = await decodeRecording(byId("recording").textContent);
-  byId("recording").remove();
+  // The recording follows the script.
+  if (document.readyState === "loading") {
+    await new Promise((done) => document.addEventListener("DOMContentLoaded", done));
+  }
+  const pieces = [...document.querySelectorAll("script.recording")];
+  shown.profile = await decodeRecording(pieces.map((piece) => piece.textContent));
+  for (const piece of pieces) piece.remove();
   showStart(shown.profile.about);
   if (shown.profile.samples.weight.length === 0) {
     fail("No samples were recorded.");

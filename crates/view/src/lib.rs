@@ -6,11 +6,13 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod base64;
 pub mod columns;
 pub mod dump;
 pub mod labels;
 pub mod layout;
 mod page;
+mod preview;
 mod prof;
 mod report;
 mod sha256;
@@ -30,6 +32,8 @@ pub struct DrawOptions<'a> {
     pub title: Option<&'a str>,
     /// The profile as `.nspy` bytes, which an HTML page carries along and draws from.
     pub payload: &'a [u8],
+    /// The profile that this one is compared with, likewise; empty when there is none.
+    pub base_payload: &'a [u8],
     /// Whether text may be coloured with ANSI sequences.
     pub has_color: bool,
     /// How wide text may be.
@@ -43,6 +47,7 @@ impl Default for DrawOptions<'_> {
         Self {
             title: None,
             payload: &[],
+            base_payload: &[],
             has_color: false,
             width_columns: 80,
             is_icicle: false,

@@ -1,7 +1,9 @@
 //! One HTML file that holds the recording and draws it: no network, no server.
 //!
-//! The recording travels as `.nspy` bytes in base64. The page's own policy lets nothing run or
-//! load but the script and the style in it, each by its hash.
+//! The recording travels as `.nspy` bytes in base64, in pieces after the script, so that the script
+//! draws its preview while they are still being read. The page's own policy lets nothing run or
+//! load but the script and the style in it, each by its hash, workers made by that script, and what
+//! the server of the page answers.
 
 use std::io::Write;
 
@@ -9,7 +11,7 @@ use nodespy_model::{Profile, printable};
 
 use crate::sha256::sha256;
 use crate::svg::escape;
-use crate::{DrawError, DrawOptions, View, wording};
+use crate::{DrawError, DrawOptions, View, base64, preview, wording};
 
 const TEMPLATE: &str = include_str!("../assets/page.html");
 const STYLE: &str = include_str!("../assets/style.css");
@@ -22,6 +24,10 @@ const SCRIPT_PARTS: &[&str] = &[
     include_str!("../assets/panels.js"),
     include_str!("../assets/main.js"),
 ];
+
+/// How much of a recording is in one element: 4 MiB of base64. A whole number of groups of three,
+/// so that every piece decodes to whole bytes.
+const PIECE_BYTES: usize = 3 << 20;
 
 /// The HTML page.
 pub(crate) struct Page;
@@ -64,7 +70,11 @@ impl View for Page {
                 "policy" => output.write_all(policy(&script).as_bytes())?,
                 "style" => output.write_all(STYLE.as_bytes())?,
                 "script" => output.write_all(script.as_bytes())?,
-                "payload" => write_base64(options.payload, output)?,
+                "preview" => output.write_all(preview::of(profile, &title).as_bytes())?,
+                "payload" => {
+                    write_pieces(options.payload, "recording", output)?;
+                    write_pieces(options.base_payload, "base", output)?;
+                }
                 slot => unreachable!("the template has no slot {slot}"),
             }
             rest = after;
@@ -101,39 +111,27 @@ fn script() -> String {
     )
 }
 
-/// What the page may do: run its own script, use its own style.
+/// What the page may do: run its own script and workers made by it, use its own style, show
+/// pictures it made, and ask the server it came from, which from a file is nobody.
 fn policy(script: &str) -> String {
     format!(
-        "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'",
-        base64(&sha256(script.as_bytes())),
-        base64(&sha256(STYLE.as_bytes())),
+        "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; worker-src blob:; \
+         img-src data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'",
+        base64::encoded(&sha256(script.as_bytes())),
+        base64::encoded(&sha256(STYLE.as_bytes())),
     )
 }
 
-const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-fn base64(bytes: &[u8]) -> String {
-    let mut text = Vec::new();
-    write_base64(bytes, &mut text).expect("memory takes every byte");
-    String::from_utf8(text).expect("base64 is plain text")
-}
-
-fn write_base64(bytes: &[u8], output: &mut dyn Write) -> Result<(), DrawError> {
-    // A whole number of three-byte groups at a time, so only the last piece needs filling up.
-    for piece in bytes.chunks(3 << 12) {
-        let mut text = Vec::with_capacity(4 << 12);
-        for group in piece.chunks(3) {
-            let byte = |at: usize| u32::from(group.get(at).copied().unwrap_or(0));
-            let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-            for position in 0..4 {
-                let value = bits >> (18 - 6 * position) & 63;
-                text.push(match position <= group.len() {
-                    true => BASE64[value as usize],
-                    false => b'=',
-                });
-            }
-        }
-        output.write_all(&text)?;
+/// Writes a recording as elements of the page, each with a piece of it that decodes by itself: a
+/// browser takes no text without end.
+fn write_pieces(recording: &[u8], class: &str, output: &mut dyn Write) -> Result<(), DrawError> {
+    for piece in recording.chunks(PIECE_BYTES) {
+        write!(
+            output,
+            "<script type=\"application/nspy\" class=\"{class}\">"
+        )?;
+        base64::write(piece, output)?;
+        output.write_all(b"</script>\n")?;
     }
     Ok(())
 }
@@ -141,19 +139,6 @@ fn write_base64(bytes: &[u8], output: &mut dyn Write) -> Result<(), DrawError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn base64_is_as_the_rfc_has_it() {
-        for (bytes, text) in [
-            ("", ""),
-            ("f", "Zg=="),
-            ("fo", "Zm8="),
-            ("foo", "Zm9v"),
-            ("foobar", "Zm9vYmFy"),
-        ] {
-            assert_eq!(base64(bytes.as_bytes()), text);
-        }
-    }
 
     #[test]
     fn a_hostile_title_stays_text() {
@@ -167,7 +152,29 @@ mod tests {
         let page = String::from_utf8(page).unwrap();
         assert!(page.contains("&lt;/title&gt;&lt;script&gt;alert"));
         assert!(!page.contains("alert(1)</script>"));
-        assert!(page.contains("<script type=\"application/nspy\" id=\"recording\">eA==</script>"));
+        let piece = "<script type=\"application/nspy\" class=\"recording\">eA==</script>";
+        assert!(page.contains(piece));
+        assert!(!page.contains("class=\"base\""));
+    }
+
+    #[test]
+    fn long_recordings_are_cut_into_pieces_and_a_base_follows() {
+        let mut page = Vec::new();
+        let options = DrawOptions {
+            payload: &[0; PIECE_BYTES + 1],
+            base_payload: b"foo",
+            ..DrawOptions::default()
+        };
+        Page.draw(&Profile::default(), &options, &mut page).unwrap();
+        let page = String::from_utf8(page).unwrap();
+        let after_script = &page[page.rfind("(() => {").unwrap()..];
+        let opening = "<script type=\"application/nspy\" class=\"recording\">";
+        let pieces: Vec<&str> = after_script.split(opening).skip(1).collect();
+        assert_eq!(pieces.len(), 2);
+        assert!(pieces[1].starts_with("AA==</script>"));
+        assert!(
+            pieces[1].contains("<script type=\"application/nspy\" class=\"base\">Zm9v</script>")
+        );
     }
 
     #[test]

@@ -8,8 +8,12 @@ use crate::detect::{Confidence, head};
 use crate::input::Input;
 use crate::native::Native;
 
-/// How the element that holds the recording starts.
-const OPENING: &[u8] = b"<script type=\"application/nspy\"";
+/// How the elements that hold the recording start: pages up to nodespy 0.1.0 have one, later ones
+/// as many as it takes. The base of a difference is in others.
+const OPENINGS: [&[u8]; 2] = [
+    b"<script type=\"application/nspy\" class=\"recording\">",
+    b"<script type=\"application/nspy\" id=\"recording\">",
+];
 
 /// The importer of nodespy's HTML pages.
 pub(crate) struct Html;
@@ -36,23 +40,31 @@ impl Importer for Html {
     }
 
     fn import(&self, page: Input, options: &ImportOptions) -> Result<Recording, ImportError> {
-        let start = find(&page, OPENING).ok_or(ImportError::NoPayload)? + OPENING.len();
-        let start = start + find(&page[start..], b">").ok_or(ImportError::NoPayload)? + 1;
-        let text = &page[start..];
-        let text = match find(text, b"<") {
-            Some(end) => &text[..end],
-            None => text,
-        };
-        let payload = base64::decode(text).map_err(|position| ImportError::Damaged {
-            at: (start + position) as u64,
-            what: "this is no base64".to_owned(),
-        })?;
+        let openings = OPENINGS.into_iter();
+        let mut payloads = openings.filter_map(|opening| payload(&page, opening).transpose());
+        let payload = payloads.next().ok_or(ImportError::NoPayload)??;
         Native.import(payload.into(), options)
     }
 }
 
+/// What the elements with this opening hold, all together; none when there are none.
+fn payload(page: &[u8], opening: &[u8]) -> Result<Option<Vec<u8>>, ImportError> {
+    let mut payload = None;
+    let mut position = 0;
+    while let Some(found) = find(&page[position..], opening) {
+        let start = position + found + opening.len();
+        let text = &page[start..];
+        let text = &text[..find(text, b"<").unwrap_or(text.len())];
+        let piece = base64::decode(text).map_err(|position| ImportError::Damaged {
+            at: (start + position) as u64,
+            what: "this is no base64".to_owned(),
+        })?;
+        payload.get_or_insert_with(Vec::new).extend(piece);
+        position = start + text.len();
+    }
+    Ok(payload)
+}
+
 fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
-    bytes
-        .windows(wanted.len())
-        .position(|window| window == wanted)
+    memchr::memmem::find(bytes, wanted)
 }

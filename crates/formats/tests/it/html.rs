@@ -35,6 +35,25 @@ fn the_recording_in_a_page_is_the_recording() {
 }
 
 #[test]
+fn a_recording_in_pieces_is_put_together_and_its_base_is_left_out() {
+    let bytes = written(&small(), "nspy");
+    let piece = |class: &str, bytes: &[u8]| {
+        format!(
+            "<script type=\"application/nspy\" class=\"{class}\">{}</script>\n",
+            base64(bytes)
+        )
+    };
+    let (first, rest) = bytes.split_at(300);
+    let page = format!(
+        "<!doctype html>\n<html data-made-by=\"nodespy\"><script>x = '<script>'</script>\n{}{}{}</html>",
+        piece("recording", first),
+        piece("recording", rest),
+        piece("base", b"another"),
+    );
+    assert_eq!(read(page.as_bytes()).unwrap(), small());
+}
+
+#[test]
 fn a_page_without_a_recording_says_so() {
     let error = read(b"<!doctype html><p>nodespy is nice</p>").unwrap_err();
     assert!(matches!(error, ImportError::NoPayload));

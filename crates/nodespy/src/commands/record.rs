@@ -11,7 +11,7 @@ use nodespy_capture::target::{LaunchOptions, Launched, Target, proc};
 use nodespy_capture::{
     CaptureError, Interrupts, LiveOrigin, catch_interrupts, monotonic_now, unix_now,
 };
-use nodespy_model::{About, ExitReason, Nanoseconds, Notes, Process, Profile};
+use nodespy_model::{About, ExitReason, Nanoseconds, Notes, Process, Profile, UtcTime};
 use nodespy_symbolize::Resolver;
 
 use crate::cli::{Engine, Names, RecordArgs};
@@ -215,24 +215,10 @@ fn fill_template(path: &Path, pid: u32, app: &str, unix_seconds: u64) -> PathBuf
 
 /// `20261115-024530` in universal time.
 fn time_stamp(unix_seconds: u64) -> String {
-    let days = unix_seconds / 86_400;
-    let second = unix_seconds % 86_400;
-    // Days since 1970-01-01 to a date, counting years from March.
-    let era_days = days + 719_468;
-    let era = era_days / 146_097;
-    let day_of_era = era_days % 146_097;
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = (month_from_march + 2) % 12 + 1;
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    let time = UtcTime::of(unix_seconds);
     format!(
-        "{year:04}{month:02}{day:02}-{:02}{:02}{:02}",
-        second / 3600,
-        second / 60 % 60,
-        second % 60
+        "{:04}{:02}{:02}-{:02}{:02}{:02}",
+        time.year, time.month, time.day, time.hour, time.minute, time.second
     )
 }
 

@@ -48,24 +48,8 @@ struct HotStack {
 
 impl<'a> Report<'a> {
     fn of(profile: &'a Profile) -> Self {
-        let weights = function_weights(profile, |_| true);
-        let mut by_total = weights.clone();
-        by_total.sort_by_key(|entry| {
-            std::cmp::Reverse((entry.total_weight, entry.self_weight, entry.function))
-        });
-        let mut by_self = weights;
-        by_self.retain(|entry| entry.self_weight > 0);
-        let mut report = Self {
-            profile,
-            total: profile.total_weight(),
-            shares: shares(profile, |_| true),
-            by_self,
-            by_total,
-            packages: package_weights(profile),
-            threads: thread_weights(profile),
-            stacks: hot_stacks(profile),
-            findings: Vec::new(),
-        };
+        let mut report = Self::counted(profile);
+        report.stacks = hot_stacks(profile);
         report.findings = findings::of(&report);
         report.by_self.truncate(MOST_FUNCTIONS);
         // Who called is asked of code that somebody wrote; the rest is in the other list.
@@ -85,6 +69,28 @@ impl<'a> Report<'a> {
         report
     }
 
+    /// The counts alone, in full.
+    fn counted(profile: &'a Profile) -> Self {
+        let weights = function_weights(profile, |_| true);
+        let mut by_total = weights.clone();
+        by_total.sort_by_key(|entry| {
+            std::cmp::Reverse((entry.total_weight, entry.self_weight, entry.function))
+        });
+        let mut by_self = weights;
+        by_self.retain(|entry| entry.self_weight > 0);
+        Self {
+            profile,
+            total: profile.total_weight(),
+            shares: shares(profile, |_| true),
+            by_self,
+            by_total,
+            packages: package_weights(profile),
+            threads: thread_weights(profile),
+            stacks: Vec::new(),
+            findings: Vec::new(),
+        }
+    }
+
     /// The kinds of work with their weights, in the order they are shown.
     fn kinds(&self) -> [(&'static str, u64); 6] {
         let shares = &self.shares;
@@ -97,6 +103,11 @@ impl<'a> Report<'a> {
             ("unknown", shares.unknown),
         ]
     }
+}
+
+/// What stands out in a profile, as sentences, what matters most first.
+pub(crate) fn findings(profile: &Profile) -> Vec<String> {
+    findings::of(&Report::counted(profile))
 }
 
 fn hot_stacks(profile: &Profile) -> Vec<HotStack> {

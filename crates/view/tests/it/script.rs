@@ -9,7 +9,7 @@ use crate::golden::check;
 /// Prints the tree, the weights and the shares of the recording in `process.argv[2]`.
 const PRINT: &str = r#"
 const file = require("fs").readFileSync(process.argv[2]);
-decodeRecording(file.toString("base64")).then((profile) => {
+decodeRecording([file.subarray(0, 300).toString("base64"), file.subarray(300).toString("base64")]).then((profile) => {
   const lines = [];
   const tree = treeOf(profile, new Uint8Array(profile.threads.length).fill(1), true);
   for (let node = 0; node < tree.size; node++) {

@@ -1,0 +1,277 @@
+//! What a page shows before it has unpacked its recording: who, how, what stands out, and the
+//! heavy part of the flame graph, as one JSON object.
+//!
+//! It stands inside a `<script>` element of the page, so no `<` is in it, whatever the names are.
+
+use nodespy_model::{
+    FastMap, FunctionIndex, Outline, OutlineNode, Profile, UtcTime, WeightUnit, printable,
+};
+
+use crate::report::findings;
+use crate::wording;
+
+/// A node of the tree weighs at least this part of the whole: less than a pixel's worth of it.
+const PARTS: u64 = 3000;
+const MOST_NODES: usize = 20_000;
+const MOST_FINDINGS: usize = 4;
+/// How many processes are told one by one.
+const MOST_PROCESSES: usize = 8;
+
+/// The preview of a profile, as JSON.
+pub(crate) fn of(profile: &Profile, title: &str) -> String {
+    let mut json = Json::default();
+    json.open('{');
+    json.key("title").text(title);
+    json.key("who").text(&wording::who(profile));
+    json.key("how").text(&wording::how(profile));
+    json.key("confidence").texts(&wording::confidence(profile));
+    let remarks: Vec<String> = profile.notes.other_remarks().map(str::to_owned).collect();
+    json.key("remarks").texts(&remarks);
+    let mut findings = findings(profile);
+    findings.truncate(MOST_FINDINGS);
+    json.key("findings").texts(&findings);
+    json.key("facts").open('[');
+    for (label, value) in facts(profile) {
+        json.texts(&[label, value]);
+    }
+    json.close(']');
+    json.key("unit").text(match profile.unit {
+        WeightUnit::Samples => "samples",
+        WeightUnit::Nanoseconds => "nanoseconds",
+        WeightUnit::Bytes => "bytes",
+    });
+    json.key("durationNs").number(profile.about.duration);
+    json.key("samples").number(profile.samples.len() as u64);
+    write_tree(profile, &Outline::of(profile, PARTS, MOST_NODES), &mut json);
+    json.close('}');
+    json.text
+}
+
+/// What is known of the recording, each with its label.
+fn facts(profile: &Profile) -> Vec<(String, String)> {
+    let about = &profile.about;
+    let mut facts: Vec<(String, String)> = Vec::new();
+    let mut tell = |label: &str, value: String| {
+        if !value.is_empty() {
+            facts.push((label.to_owned(), value));
+        }
+    };
+    tell("app", about.app.clone());
+    let mut versions: Vec<&str> = profile
+        .processes
+        .iter()
+        .filter_map(|process| process.node_version.as_deref())
+        .collect();
+    versions.sort_unstable();
+    versions.dedup();
+    tell("node", versions.join(", "));
+    tell("host", about.host.clone());
+    for process in profile.processes.iter().take(MOST_PROCESSES) {
+        if process.pid > 0 {
+            tell("pid", process.pid.to_string());
+        }
+        tell("command", process.command.clone());
+    }
+    let untold = profile.processes.len().saturating_sub(MOST_PROCESSES);
+    if untold > 0 {
+        tell("further processes", untold.to_string());
+    }
+    if about.rate_hz > 0 {
+        tell("rate", format!("{} Hz", about.rate_hz));
+    }
+    if about.duration > 0 {
+        tell("duration", wording::duration(about.duration));
+    }
+    tell("engine", about.engine.clone());
+    tell("event", about.event.clone());
+    if about.started_unix > 0 {
+        tell("started", iso_8601(about.started_unix / 1_000_000_000));
+    }
+    tell("nodespy", about.nodespy_version.clone());
+    facts
+}
+
+fn iso_8601(unix_seconds: u64) -> String {
+    let time = UtcTime::of(unix_seconds);
+    format!(
+        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z",
+        time.year, time.month, time.day, time.hour, time.minute, time.second
+    )
+}
+
+/// The functions of the tree, then the tree as columns.
+fn write_tree(profile: &Profile, outline: &Outline, json: &mut Json) {
+    let mut rows: FastMap<FunctionIndex, u64> = FastMap::default();
+    let mut functions = Vec::new();
+    let mut row_of = |function: FunctionIndex| {
+        *rows.entry(function).or_insert_with(|| {
+            functions.push(function);
+            functions.len() as u64 - 1
+        })
+    };
+    let rows_of_nodes: Vec<Option<u64>> = outline
+        .nodes
+        .iter()
+        .map(|node| node.function.map(&mut row_of))
+        .collect();
+    json.key("functions").open('[');
+    for function in functions {
+        let row = profile.function(function);
+        json.open('[');
+        json.text(profile.name_of(function));
+        json.text(profile.file_of(function));
+        json.number(u64::from(row.line));
+        json.number(row.category as u64);
+        json.close(']');
+    }
+    json.close(']');
+    json.key("tree").open('{');
+    json.key("fn").open('[');
+    for row in rows_of_nodes {
+        match row {
+            Some(row) => json.number(row),
+            None => json.none(),
+        }
+    }
+    json.close(']');
+    let mut depth_before = None;
+    json.key("pop").open('[');
+    for node in &outline.nodes {
+        let next = depth_before.map_or(0, |depth: u32| depth + 1);
+        json.number(u64::from(next - node.depth));
+        depth_before = Some(node.depth);
+    }
+    json.close(']');
+    json.key("self").numbers(outline, |node| node.self_weight);
+    json.key("total").numbers(outline, |node| node.total_weight);
+    json.key("tier").numbers(outline, |node| node.tier as u64);
+    json.close('}');
+}
+
+/// JSON in the making, without spaces.
+#[derive(Default)]
+struct Json {
+    text: String,
+}
+
+impl Json {
+    fn key(&mut self, key: &str) -> &mut Self {
+        self.text(key);
+        self.text.push(':');
+        self
+    }
+
+    fn open(&mut self, bracket: char) {
+        self.separate();
+        self.text.push(bracket);
+    }
+
+    fn close(&mut self, bracket: char) {
+        self.text.push(bracket);
+    }
+
+    fn number(&mut self, value: u64) {
+        self.separate();
+        self.text.push_str(&value.to_string());
+    }
+
+    /// A number of every node.
+    fn numbers(&mut self, outline: &Outline, of: impl Fn(&OutlineNode) -> u64) {
+        self.open('[');
+        outline.nodes.iter().for_each(|node| self.number(of(node)));
+        self.close(']');
+    }
+
+    /// The row that no function has.
+    fn none(&mut self) {
+        self.separate();
+        self.text.push_str("-1");
+    }
+
+    fn texts(&mut self, texts: &[impl AsRef<str>]) {
+        self.open('[');
+        texts.iter().for_each(|text| self.text(text.as_ref()));
+        self.close(']');
+    }
+
+    fn text(&mut self, text: &str) {
+        self.separate();
+        self.text.push('"');
+        for character in printable(text).chars() {
+            match character {
+                '"' => self.text.push_str("\\\""),
+                '\\' => self.text.push_str("\\\\"),
+                // No name can end the element that holds the text, or start a comment in it.
+                '<' => self.text.push_str("\\u003c"),
+                character => self.text.push(character),
+            }
+        }
+        self.text.push('"');
+    }
+
+    /// Sets a value apart from the one before it.
+    fn separate(&mut self) {
+        if !self.text.ends_with(['[', '{', ':', ',']) && !self.text.is_empty() {
+            self.text.push(',');
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodespy_model::{
+        About, Category, FrameSpec, FunctionSpec, Notes, Process, ProfileBuilder, Thread,
+    };
+
+    fn hostile() -> Profile {
+        let mut builder = ProfileBuilder::new(WeightUnit::Samples);
+        let process = builder.process(Process {
+            pid: 7,
+            command: "node \"a\\b\".js".to_owned(),
+            node_version: Some("v22.1.0".to_owned()),
+            ..Process::default()
+        });
+        let thread = builder.thread(Thread {
+            process,
+            ..Thread::default()
+        });
+        let mut parent = None;
+        for (name, weight) in [("</script><!--", 2), ("say \"hi\"\n", 1)] {
+            let frame = builder.frame(FrameSpec {
+                function: FunctionSpec {
+                    name,
+                    file: "/srv/app.js",
+                    line: 3,
+                    column: 1,
+                    category: Category::App,
+                },
+                ..FrameSpec::default()
+            });
+            parent = Some(builder.stack(parent, frame));
+            builder.sample(0, thread, parent, weight);
+        }
+        let about = About {
+            started_unix: 1_700_000_000_500_000_000,
+            rate_hz: 99,
+            ..About::default()
+        };
+        builder.finish(about, Notes::default())
+    }
+
+    #[test]
+    fn no_name_can_end_the_element_or_a_string() {
+        let json = of(&hostile(), "a <b>");
+        assert!(!json.contains('<'), "{json}");
+        for part in [
+            r#""title":"a \u003cb>""#,
+            r#""functions":[["\u003c/script>\u003c!--","/srv/app.js",3,0],["say \"hi\"�","#,
+            r#""tree":{"fn":[-1,0,1],"pop":[0,0,0],"self":[0,2,1],"total":[3,3,1],"tier":[0,0,0]}"#,
+            r#"["node","v22.1.0"],["pid","7"],["command","node \"a\\b\".js"],["rate","99 Hz"]"#,
+            r#"["started","2023-11-14T22:13:20Z"]"#,
+            r#""unit":"samples","durationNs":0,"samples":2"#,
+        ] {
+            assert!(json.contains(part), "{part} is not in {json}");
+        }
+    }
+}
