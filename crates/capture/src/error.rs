@@ -23,6 +23,18 @@ pub enum CaptureError {
         /// The pid asked for.
         pid: u32,
     },
+    /// Nothing that runs goes by the name, container, port or the like.
+    #[error("{sentence}")]
+    NotFound {
+        /// What was looked for and what there is.
+        sentence: String,
+    },
+    /// Several things go by it.
+    #[error("{sentence}")]
+    Ambiguous {
+        /// What was looked for and what it can be.
+        sentence: String,
+    },
     /// It is not Node.
     #[error("process {pid} ({program}) is not Node.js; to look at it all the same add --any")]
     NotNode {
@@ -92,6 +104,14 @@ pub enum CaptureError {
 impl CaptureError {
     pub(crate) fn refused(sentence: String) -> Self {
         Self::Refused { sentence }
+    }
+
+    pub(crate) fn not_found(sentence: String) -> Self {
+        Self::NotFound { sentence }
+    }
+
+    pub(crate) fn ambiguous(sentence: String) -> Self {
+        Self::Ambiguous { sentence }
     }
 
     pub(crate) fn call(doing: impl Into<String>, source: io::Error) -> Self {

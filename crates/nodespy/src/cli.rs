@@ -9,6 +9,9 @@ use clap::{Args, Parser, Subcommand};
 use crate::filter::{Only, Pattern, Share, TimeRange};
 
 mod flamegraph;
+mod target;
+
+pub(crate) use target::TargetArgs;
 
 pub(crate) use flamegraph::{DifffoldedArgs, End, FlamegraphArgs, StackArgs};
 
@@ -67,12 +70,16 @@ pub(crate) struct ListArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// Look again every two seconds, until Ctrl-C
+    #[arg(long)]
+    pub(crate) watch: bool,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   nodespy record -p 1234 -d 30
+  nodespy record -c web -d 30                     every Node.js process of a container
   nodespy record -p 1234,1240 -F 199 -o out.svg
   nodespy record -o 'cpu-{app}-{pid}-{time}.nspy' -- node app.js
   nodespy record -p 1234 -d 10 -o - | less        folded stacks on standard output
@@ -80,15 +87,8 @@ Examples:
 Ctrl-C ends the recording and writes it; a second Ctrl-C discards it.
 What is not shown is still in .nspy and .html files.")]
 pub(crate) struct RecordArgs {
-    /// Processes to attach to, separated by commas
-    #[arg(
-        short,
-        long,
-        value_name = "PID",
-        value_delimiter = ',',
-        conflicts_with = "command"
-    )]
-    pub(crate) pid: Vec<u32>,
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
     /// How long: 30, 30s, 500ms, 2m [default: until Ctrl-C or the end of the target]
     #[arg(short, long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) duration: Option<Duration>,
@@ -114,9 +114,6 @@ pub(crate) struct RecordArgs {
     /// Who names JavaScript: V8's heap and then perf maps or jitdumps, or only these
     #[arg(long, value_enum, default_value_t = Names::Heap)]
     pub(crate) names: Names,
-    /// Record a process that is not Node.js too
-    #[arg(long)]
-    pub(crate) any: bool,
     /// Leave out kernel frames
     #[arg(long)]
     pub(crate) no_kernel: bool,
@@ -134,12 +131,8 @@ pub(crate) struct RecordArgs {
     pub(crate) quiet: bool,
     #[command(flatten)]
     pub(crate) show: ShowArgs,
-    /// The command to start and record
-    #[arg(
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "COMMAND"
-    )]
+    /// The command to start and record, after `--`
+    #[arg(last = true, value_name = "COMMAND", conflicts_with = "target")]
     pub(crate) command: Vec<OsString>,
 }
 
@@ -152,24 +145,14 @@ Examples:
 
 Each thread is stopped for some 50 µs, one after the other; how long is printed.")]
 pub(crate) struct DumpArgs {
-    /// Processes to look at, separated by commas
-    #[arg(
-        short,
-        long,
-        value_name = "PID",
-        value_delimiter = ',',
-        required = true
-    )]
-    pub(crate) pid: Vec<u32>,
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
     /// Stop no thread: waiting ones are read as they wait, running ones sampled for 200 ms
     #[arg(long)]
     pub(crate) nonblocking: bool,
-    /// Look at a process that is not Node.js too
-    #[arg(long)]
-    pub(crate) any: bool,
 }
 
 /// How samples are taken.
@@ -198,15 +181,8 @@ Examples:
   nodespy top -p 1234                  s, t, n sort; w window; / filter; ? help; q quit
   nodespy top -p 1234 -d 10 --lines    a table every two seconds, for ten seconds")]
 pub(crate) struct TopArgs {
-    /// Processes to watch, separated by commas
-    #[arg(
-        short,
-        long,
-        value_name = "PID",
-        value_delimiter = ',',
-        required = true
-    )]
-    pub(crate) pid: Vec<u32>,
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
     /// Samples per second and thread
     #[arg(short = 'F', long, visible_short_alias = 'r', value_name = "HZ", default_value_t = 99, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) rate: u32,
@@ -216,9 +192,6 @@ pub(crate) struct TopArgs {
     /// Print tables instead of using the whole terminal (what happens anyway when there is none)
     #[arg(long)]
     pub(crate) lines: bool,
-    /// Watch a process that is not Node.js too
-    #[arg(long)]
-    pub(crate) any: bool,
 }
 
 #[derive(Debug, Args)]
@@ -474,11 +447,13 @@ impl ShowArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  nodespy check -p 1234")]
+#[command(after_help = "\
+Examples:
+  nodespy check                        this machine and these rights
+  nodespy check -c web                 a container's Node.js, and how to record it")]
 pub(crate) struct CheckArgs {
-    /// The process to look at [default: nodespy itself]
-    #[arg(short, long, value_name = "PID")]
-    pub(crate) pid: Option<u32>,
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -37,7 +37,12 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> ExitCode {
     } else {
         match error.downcast_ref::<CaptureError>() {
             Some(CaptureError::NotPermitted { .. }) => 3,
-            Some(CaptureError::NoSuchProcess { .. } | CaptureError::Gone { .. }) => 4,
+            Some(
+                CaptureError::NoSuchProcess { .. }
+                | CaptureError::NotFound { .. }
+                | CaptureError::Gone { .. },
+            ) => 4,
+            Some(CaptureError::Ambiguous { .. }) => 2,
             _ => 1,
         }
     };

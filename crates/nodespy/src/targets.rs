@@ -1,25 +1,27 @@
 //! Taking hold of the processes a command is about.
 
-use nodespy_capture::CaptureError;
-use nodespy_capture::target::{Target, looks_like_node, node_version, proc};
+use nodespy_capture::target::{Target, proc};
 
-/// Takes hold of each process once. One that is not Node.js is refused unless `any` will do.
-pub(crate) fn hold(pids: &[u32], any: bool) -> Result<Vec<Target>, CaptureError> {
-    let mut targets: Vec<Target> = Vec::new();
-    for &pid in pids {
-        let target = Target::hold(pid)?;
-        if !any && !is_node(target.pid()) {
-            let program = proc::command_line(pid).first().map_or_else(
-                || "a kernel thread".to_owned(),
-                |name| nodespy_model::printable(name).into_owned(),
-            );
-            return Err(CaptureError::NotNode { pid, program });
-        }
-        if targets.iter().all(|known| known.pid() != target.pid()) {
-            targets.push(target);
-        }
+use crate::cli::TargetArgs;
+use crate::failure::Failure;
+use crate::output;
+
+/// Takes hold of what the arguments mean, and says what was left out.
+pub(crate) fn hold(arguments: &TargetArgs) -> anyhow::Result<Vec<Target>> {
+    let wanted = arguments.wanted();
+    if wanted.is_empty() {
+        return Err(Failure::Usage(
+            "which process? Give a name, -p PID, -c CONTAINER, --pod, --pm2, --port, --cgroup or -a \
+             (`nodespy` lists the Node processes of this machine)"
+                .to_owned(),
+        )
+        .into());
     }
-    Ok(targets)
+    let selection = wanted.hold()?;
+    for remark in &selection.remarks {
+        output::note(&nodespy_model::printable(remark));
+    }
+    Ok(selection.targets)
 }
 
 /// Adds the children the processes have already, and theirs; nodespy itself is not among them.
@@ -35,9 +37,4 @@ pub(crate) fn add_children(targets: &mut Vec<Target>) {
         }
         position += 1;
     }
-}
-
-/// Node by the name of its file, or by what is in it where somebody renamed it.
-fn is_node(pid: u32) -> bool {
-    looks_like_node(pid) || node_version(pid).is_some()
 }

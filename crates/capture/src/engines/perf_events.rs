@@ -494,6 +494,24 @@ fn choose_event(
     }
 }
 
+/// Whether process `pid` can be sampled at all, by opening one event on it and closing it again.
+pub fn probe_quickly(pid: u32) -> Result<(), CaptureError> {
+    let cpu = proc::online_cpus()[0];
+    let sampling = Sampling {
+        clock: Clock::CpuClock,
+        rate_hz: 99,
+        include_kernel: false,
+        stack_bytes: SMALL_STACK_BYTES,
+        follow_children: false,
+        start_on_exec: false,
+        wakeup_bytes: 1 << 20,
+    };
+    match PerfEvent::sampling(pid, cpu, &sampling) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(explain_refusal(pid, error)),
+    }
+}
+
 /// What works on process `pid`, and what to type where something does not.
 pub fn probe(pid: u32) -> Vec<Finding> {
     let cpus = proc::online_cpus();

@@ -5,6 +5,7 @@ use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
+use super::pm2::{Management, Pm2App};
 use super::proc;
 use crate::sys::files::{Links, open_below, open_folder};
 
@@ -18,11 +19,20 @@ pub(crate) struct App {
     pub(crate) name: String,
     /// The script as it was given on the command line; none for a REPL, `-e` or standard input.
     pub(crate) script: Option<String>,
+    /// The version in its package.json.
+    pub(crate) version: Option<String>,
+    /// The folder of its package.json, as the process sees it.
+    pub(crate) folder: Option<PathBuf>,
 }
 
-/// What people call the application in process `pid`: its package, else its script.
+/// What people call the application in process `pid`: pm2's name for it, its package, else its script.
 pub fn app_name(pid: u32) -> String {
-    app_of(pid).name
+    let management = Management::of(pid);
+    let app = app_with(pid, management.pm2.as_ref());
+    match management.pm2 {
+        Some(pm2) if !management.is_module => pm2.name,
+        _ => app.name,
+    }
 }
 
 /// What people will call a command that has not started yet.
@@ -35,24 +45,36 @@ pub fn app_of_command(command: &[String]) -> String {
     name.map_or_else(|| "node".to_owned(), |name| last_part(name).to_owned())
 }
 
-/// What runs in process `pid`.
-pub(crate) fn app_of(pid: u32) -> App {
+/// What runs in process `pid`, which pm2 may have told already.
+pub(crate) fn app_with(pid: u32, pm2: Option<&Pm2App>) -> App {
     let arguments = proc::command_line(pid);
-    let script = if super::looks_like_node(pid) {
-        script_of(&arguments)
-    } else {
-        None
+    let script = match pm2.and_then(|app| app.script.clone()) {
+        Some(script) => Some(script),
+        None if super::looks_like_node(pid) => script_of(&arguments),
+        None => None,
     };
     let Some(script) = script else {
         let program = arguments.first().map_or("node", String::as_str);
         return App {
             name: last_part(program).to_owned(),
             script: None,
+            version: None,
+            folder: None,
         };
     };
+    let package = package_of(pid, &script);
+    let (folder, package) = package.map_or((None, None), |(folder, package)| {
+        (Some(folder), Some(package))
+    });
+    let text = |key: &str| {
+        let value = package.as_ref()?.get(key)?.as_str()?;
+        (!value.is_empty() && value.len() <= 214).then(|| value.to_owned())
+    };
     App {
-        name: package_name(pid, &script).unwrap_or_else(|| last_part(&script).to_owned()),
+        name: text("name").unwrap_or_else(|| last_part(&script).to_owned()),
+        version: text("version"),
         script: Some(script),
+        folder,
     }
 }
 
@@ -98,8 +120,9 @@ fn script_of(arguments: &[String]) -> Option<String> {
     None
 }
 
-/// The name in the package.json nearest to the script, read inside the process's own root.
-fn package_name(pid: u32, script: &str) -> Option<String> {
+/// The package.json nearest to the script that has a name, read inside the process's own root, and
+/// its folder.
+fn package_of(pid: u32, script: &str) -> Option<(PathBuf, serde_json::Value)> {
     let root = open_folder(&proc::path_of(pid, "root")).ok()?;
     let script = if script.starts_with('/') {
         PathBuf::from(script)
@@ -110,20 +133,19 @@ fn package_name(pid: u32, script: &str) -> Option<String> {
             .join(script)
     };
     let script = normalized(&script);
-    script
-        .ancestors()
-        .skip(1)
-        .take(6)
-        .find_map(|folder| read_package_name(&root, &folder.join("package.json")))
+    script.ancestors().skip(1).take(6).find_map(|folder| {
+        let package = read_package(&root, &folder.join("package.json"))?;
+        Some((folder.to_owned(), package))
+    })
 }
 
-fn read_package_name(root: &OwnedFd, path: &Path) -> Option<String> {
+fn read_package(root: &OwnedFd, path: &Path) -> Option<serde_json::Value> {
     let file: File = open_below(root, path, Links::InRoot).ok()?;
     let mut text = Vec::new();
     file.take(PACKAGE_LIMIT_BYTES).read_to_end(&mut text).ok()?;
     let package: serde_json::Value = serde_json::from_slice(&text).ok()?;
-    let name = package.get("name")?.as_str()?;
-    (!name.is_empty() && name.len() <= 214).then(|| name.to_owned())
+    package.get("name")?.as_str()?;
+    Some(package)
 }
 
 fn normalized(path: &Path) -> PathBuf {

@@ -4,37 +4,49 @@ use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
-use super::{app, node_version, proc};
-use crate::sys::files::{effective_uid, open_kernel_link};
+use super::resident::Resident;
+use super::{node_version, proc};
+use crate::engines::{inspector, perf_events};
+use crate::sys::files::open_kernel_link;
 
-/// Whether a process can be recorded from here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Permission {
-    /// It belongs to us, or we may look at everybody's.
-    Granted,
-    /// It belongs to somebody else.
-    OtherUser,
+/// How a process can be recorded from here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Way {
+    /// With perf events: everything.
+    Perf,
+    /// Through V8's inspector: JavaScript only.
+    Inspector,
+    /// Not at all.
+    Refused {
+        /// Why, and what to type.
+        why: String,
+    },
+}
+
+impl Way {
+    /// The engine's name on the command line; none when there is no way.
+    pub fn engine(&self) -> Option<&'static str> {
+        match self {
+            Self::Perf => Some("perf"),
+            Self::Inspector => Some("inspector"),
+            Self::Refused { .. } => None,
+        }
+    }
 }
 
 /// A Node process.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeProcess {
-    /// Its number.
-    pub pid: u32,
-    /// Package name or script.
-    pub app: String,
-    /// The script, as given on its command line.
-    pub script: Option<String>,
+    /// Who it is.
+    pub resident: Resident,
     /// `v20.20.2`, when it could be read.
     pub node_version: Option<String>,
     /// Who runs it.
     pub user: String,
-    /// How many threads it has.
-    pub threads: u32,
     /// CPU it uses now: 100 is one core.
     pub cpu_percent: f64,
-    /// Whether it can be recorded from here.
-    pub permission: Permission,
+    /// How it can be recorded from here.
+    pub way: Way,
 }
 
 /// The Node processes of this machine, busiest first. Takes `window` to measure their CPU.
@@ -54,7 +66,7 @@ pub fn list_node_processes(window: Duration) -> Vec<NodeProcess> {
         other
             .cpu_percent
             .total_cmp(&one.cpu_percent)
-            .then(one.pid.cmp(&other.pid))
+            .then(one.resident.pid.cmp(&other.resident.pid))
     });
     found
 }
@@ -113,10 +125,7 @@ fn inspect(
     cpu_percent: f64,
     versions: &mut HashMap<(u64, u64), Option<String>>,
 ) -> Option<NodeProcess> {
-    let status = proc::read_status(pid)?;
-    if status.is_zombie {
-        return None;
-    }
+    let resident = Resident::of(pid)?;
     let node_version = open_kernel_link(&proc::path_of(pid, "exe"))
         .ok()
         .and_then(|file| {
@@ -126,22 +135,19 @@ fn inspect(
                 .or_insert_with(|| node_version::node_version_of(file))
                 .clone()
         });
-    let app = app::app_of(pid);
-    let own = proc::read_status(std::process::id()).unwrap_or_default();
-    let is_granted = status.uid == effective_uid() || own.has_capability(proc::CAP_PERFMON);
-    Some(NodeProcess {
-        pid,
-        app: app.name,
-        script: app.script,
-        node_version,
-        user: proc::user_name(status.uid),
-        threads: status.threads,
-        cpu_percent,
-        permission: if is_granted {
-            Permission::Granted
-        } else {
-            Permission::OtherUser
+    let way = match perf_events::probe_quickly(pid) {
+        Ok(()) => Way::Perf,
+        Err(_) if inspector::probe_quickly(pid) => Way::Inspector,
+        Err(error) => Way::Refused {
+            why: error.to_string(),
         },
+    };
+    Some(NodeProcess {
+        node_version,
+        user: proc::user_name(resident.uid),
+        cpu_percent,
+        way,
+        resident,
     })
 }
 

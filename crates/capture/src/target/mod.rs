@@ -1,13 +1,23 @@
 //! Processes: finding the Node ones, describing, launching and watching them.
 
 mod app;
+mod cgroup;
+mod container;
 mod find;
 mod launch;
 mod node_version;
+mod pm2;
 pub mod proc;
+mod resident;
+mod wanted;
 mod watch;
 
 pub use app::{app_name, app_of_command};
-pub use find::{NodeProcess, Permission, list_node_processes, looks_like_node, measure_cpu};
+pub use cgroup::{Cgroups, ContainerMark, CpuUse, Runtime, Throttling};
+pub use container::{Container, container_of, forget_containers};
+pub use find::{NodeProcess, Way, list_node_processes, looks_like_node, measure_cpu};
 pub use launch::{LaunchOptions, Launched};
+pub use pm2::Pm2App;
+pub use resident::{Resident, residents};
+pub use wanted::{Selection, Wanted};
 pub use watch::{Target, describe, node_version};

@@ -7,6 +7,10 @@ use std::path::{Path, PathBuf};
 
 use nodespy_model::{FileIdentity, Mapping, Nanoseconds};
 
+/// Bit of CAP_DAC_READ_SEARCH.
+pub const CAP_DAC_READ_SEARCH: u32 = 2;
+/// Bit of CAP_KILL.
+pub const CAP_KILL: u32 = 5;
 /// Bit of CAP_SYS_PTRACE.
 pub const CAP_SYS_PTRACE: u32 = 19;
 /// Bit of CAP_SYS_ADMIN.
@@ -414,7 +418,7 @@ pub fn user_name(uid: u32) -> String {
         .unwrap_or_else(|| uid.to_string())
 }
 
-fn read_bytes(path: &Path, limit_bytes: u64) -> Option<Vec<u8>> {
+pub(crate) fn read_bytes(path: &Path, limit_bytes: u64) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     fs::File::open(path)
         .ok()?

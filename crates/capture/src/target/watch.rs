@@ -34,6 +34,16 @@ impl Target {
         })
     }
 
+    /// Takes hold of the process with this number that started at `start_time`, and of no other that
+    /// got the number since.
+    pub fn hold_started(pid: u32, start_time: u64) -> Result<Self, CaptureError> {
+        let target = Self::hold(pid).map_err(|_| CaptureError::Gone { pid })?;
+        match target.start_time == start_time && !target.has_ended() {
+            true => Ok(target),
+            false => Err(CaptureError::Gone { pid }),
+        }
+    }
+
     /// Its number.
     pub fn pid(&self) -> u32 {
         self.pid
@@ -88,7 +98,7 @@ pub fn describe(pid: u32) -> Option<Process> {
     Some(Process {
         pid,
         parent_pid: status.parent_pid,
-        name: app::app_of(pid).name,
+        name: app::app_name(pid),
         command: proc::command_line(pid).join(" "),
         node_version,
         ..Default::default()

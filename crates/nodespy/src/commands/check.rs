@@ -8,23 +8,32 @@ use nodespy_capture::{CaptureError, LiveOrigin};
 use nodespy_model::{Origin, printable};
 use nodespy_symbolize::{HeapSupport, heap_support};
 
-use crate::cli::CheckArgs;
+use crate::cli::{CheckArgs, TargetArgs};
 use crate::output::{self, Stream};
+use crate::targets;
 
 pub(crate) fn run(arguments: &CheckArgs) -> anyhow::Result<ExitCode> {
-    let pid = match arguments.pid {
-        Some(pid) => Target::hold(pid)?.pid(),
-        None => std::process::id(),
+    let has_target = !arguments.target.wanted().is_empty();
+    let target = TargetArgs {
+        // What a given process is belongs to what is told.
+        any: arguments.target.any || !arguments.target.wanted().pids.is_empty(),
+        ..arguments.target.clone()
+    };
+    let pid = match has_target {
+        true => targets::hold(&target)?
+            .first()
+            .map_or(std::process::id(), Target::pid),
+        false => std::process::id(),
     };
     let mut findings = Vec::new();
-    if arguments.pid.is_some() {
+    if has_target {
         findings.push(check_program(pid)?);
     }
     for engine in ENGINES {
         findings.extend((engine.probe)(pid));
     }
     findings.push(check_kernel_names());
-    if arguments.pid.is_some() {
+    if has_target {
         findings.push(check_files(pid));
         findings.push(check_memory(pid));
         findings.push(check_jit_names(pid));

@@ -20,7 +20,7 @@ use crate::targets;
 mod json;
 
 pub(crate) fn run(arguments: &DumpArgs) -> anyhow::Result<ExitCode> {
-    let targets = targets::hold(&arguments.pid, arguments.any)?;
+    let targets = targets::hold(&arguments.target)?;
     let snapshot = match arguments.nonblocking {
         true => look_without_stopping(&targets)?,
         false => stop_and_look(&targets)?,

@@ -1,121 +1,107 @@
 //! Bare `nodespy`: the Node processes of this machine, and what to type next.
 
+mod table;
+
 use std::process::ExitCode;
 use std::time::Duration;
 
-use nodespy_capture::target::{NodeProcess, Permission, list_node_processes};
-use nodespy_model::printable;
+use nodespy_capture::catch_interrupts;
+use nodespy_capture::target::{
+    Container, NodeProcess, Pm2App, Way, forget_containers, list_node_processes,
+};
 
 use crate::cli::ListArgs;
 use crate::output::{self, Stream};
 
 /// How long CPU use is measured for.
 const WINDOW: Duration = Duration::from_millis(250);
+/// The same while the list is watched: it is also the time from list to list.
+const WATCH_WINDOW: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(arguments: &ListArgs) -> anyhow::Result<ExitCode> {
-    let processes = list_node_processes(WINDOW);
-    if arguments.json {
-        output::result(&format!("{:#}\n", json(&processes)), Stream::Standard);
-    } else {
-        output::result(
-            &table(&processes, output::width_columns()),
-            Stream::Standard,
-        );
+    if arguments.watch {
+        watch(arguments.json);
+        return Ok(ExitCode::SUCCESS);
     }
+    let processes = list_node_processes(WINDOW);
+    let text = match arguments.json {
+        true => format!("{:#}\n", json(&processes)),
+        false => table::draw(&processes, output::width_columns()),
+    };
+    output::result(&text, Stream::Standard);
     Ok(ExitCode::SUCCESS)
 }
 
+/// Prints list after list until the user or the reader has enough.
+fn watch(is_json: bool) {
+    let interrupts = catch_interrupts();
+    let mut window = WINDOW;
+    loop {
+        forget_containers();
+        let processes = list_node_processes(window);
+        window = WATCH_WINDOW;
+        if interrupts.count() > 0 {
+            return;
+        }
+        let text = match (is_json, output::width_if_terminal()) {
+            (true, _) => format!("{}\n", json(&processes)),
+            // To the top left, and nothing of the last list below.
+            (false, Some(width)) => format!("\x1b[H\x1b[2J{}", table::draw(&processes, width)),
+            (false, None) => format!("{}\n", table::draw(&processes, output::width_columns())),
+        };
+        if !output::stream(&text) {
+            return;
+        }
+    }
+}
+
 fn json(processes: &[NodeProcess]) -> serde_json::Value {
-    let rows: Vec<serde_json::Value> = processes
-        .iter()
-        .map(|process| {
-            serde_json::json!({
-                "pid": process.pid,
-                "app": process.app,
-                "script": process.script,
-                "nodeVersion": process.node_version,
-                "user": process.user,
-                "cpuPercent": (process.cpu_percent * 10.0).round() / 10.0,
-                "threads": process.threads,
-                "permitted": process.permission == Permission::Granted,
-            })
-        })
-        .collect();
+    let rows: Vec<serde_json::Value> = processes.iter().map(json_row).collect();
     serde_json::json!({ "version": 1, "processes": rows })
 }
 
-fn table(processes: &[NodeProcess], width: usize) -> String {
-    if processes.is_empty() {
-        return "No Node.js process runs on this machine.\n\n\
-                Start and record one:  nodespy record -- node app.js\n"
-            .to_owned();
-    }
-    let mut text = format!(
-        "{:>8}  {:>6}  {:>7}  {:<10}  {:<10}  APP\n",
-        "PID", "CPU %", "THREADS", "NODE", "USER"
-    );
-    for process in processes {
-        let app = match &process.script {
-            Some(script) if !script.ends_with(&process.app) => {
-                format!("{} ({script})", process.app)
-            }
-            Some(script) => script.clone(),
-            None => process.app.clone(),
-        };
-        let line = format!(
-            "{:>8}  {:>6.1}  {:>7}  {:<10}  {:<10}  ",
-            process.pid,
-            process.cpu_percent,
-            process.threads,
-            process.node_version.as_deref().unwrap_or("?"),
-            process.user,
-        );
-        let room = width.saturating_sub(line.chars().count());
-        text.push_str(&line);
-        text.push_str(&cut(&printable(&app), room));
-        text.push('\n');
-    }
-    let next = &processes[0];
-    let sudo = match next.permission {
-        Permission::Granted => "",
-        Permission::OtherUser => "sudo ",
+fn json_row(process: &NodeProcess) -> serde_json::Value {
+    let resident = &process.resident;
+    let refused = match &process.way {
+        Way::Refused { why } => Some(why),
+        Way::Perf | Way::Inspector => None,
     };
-    text.push_str(&format!(
-        "\nRecord the busiest for 30 seconds:  {sudo}nodespy record -p {} -d 30\n",
-        next.pid
-    ));
-    text
+    serde_json::json!({
+        "pid": resident.pid,
+        "startTime": resident.start_time,
+        "innerPid": resident.inner_pid,
+        "app": resident.app,
+        "script": resident.script,
+        "nodeVersion": process.node_version,
+        "user": process.user,
+        "cpuPercent": (process.cpu_percent * 10.0).round() / 10.0,
+        "threads": resident.threads,
+        "permitted": refused.is_none(),
+        "engine": process.way.engine(),
+        "refused": refused,
+        "container": resident.container.as_ref().map(json_container),
+        "pm2": resident.pm2.as_ref().map(json_pm2),
+        "isPm2Itself": resident.is_pm2_itself,
+        "worker": resident.worker,
+    })
 }
 
-/// The text, its start cut off where it would not fit: the end of a path tells most.
-fn cut(text: &str, width: usize) -> String {
-    let length = text.chars().count();
-    if length <= width {
-        return text.to_owned();
-    }
-    let kept = text.chars().skip(length - width.saturating_sub(1));
-    std::iter::once('…').chain(kept).collect()
+fn json_container(container: &Container) -> serde_json::Value {
+    serde_json::json!({
+        "id": container.id,
+        "runtime": container.runtime.label(),
+        "name": container.name,
+        "image": container.image,
+        "pod": container.pod,
+        "namespace": container.namespace,
+    })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_list_says_what_to_type_next() {
-        let process = NodeProcess {
-            pid: 42,
-            app: "api".to_owned(),
-            script: Some("/srv/api/server.js".to_owned()),
-            node_version: Some("v20.20.2".to_owned()),
-            user: "deploy".to_owned(),
-            threads: 11,
-            cpu_percent: 99.3,
-            permission: Permission::OtherUser,
-        };
-        let text = table(&[process], 80);
-        assert!(text.contains("api (/srv/api/server.js)"), "{text}");
-        assert!(text.contains("sudo nodespy record -p 42 -d 30"), "{text}");
-        assert!(table(&[], 80).contains("nodespy record -- node app.js"));
-    }
+fn json_pm2(app: &Pm2App) -> serde_json::Value {
+    serde_json::json!({
+        "name": app.name,
+        "id": app.id,
+        "instance": app.instance,
+        "mode": if app.is_cluster { "cluster" } else { "fork" },
+    })
 }

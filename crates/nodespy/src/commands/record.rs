@@ -52,20 +52,13 @@ pub(crate) fn run(
     arguments: &RecordArgs,
     process_started: Nanoseconds,
 ) -> anyhow::Result<ExitCode> {
-    if arguments.pid.is_empty() && arguments.command.is_empty() {
+    if arguments.target.wanted().is_empty() && arguments.command.is_empty() {
         return Err(Failure::Usage(
-            "nothing to record: give -p PID, or a command: nodespy record -- node app.js \
-             (`nodespy` lists the Node processes of this machine)"
+            "nothing to record: give a name, -p PID, -c CONTAINER (nodespy record --help has more), \
+             or a command: nodespy record -- node app.js (`nodespy` lists the Node processes of \
+             this machine)"
                 .to_owned(),
         )
-        .into());
-    }
-    if let Some(word) = arguments.command.first().and_then(|word| word.to_str())
-        && word.starts_with('-')
-    {
-        return Err(Failure::Usage(format!(
-            "there is no option {word} (nodespy record --help lists them)"
-        ))
         .into());
     }
     let mut launched = launch(arguments)?;
@@ -114,7 +107,10 @@ fn falls_back(arguments: &RecordArgs, error: &anyhow::Error) -> bool {
         error.downcast_ref::<CaptureError>(),
         Some(CaptureError::NotPermitted { .. })
     );
-    is_refused && arguments.engine == Engine::Auto && arguments.command.is_empty() && !arguments.any
+    is_refused
+        && arguments.engine == Engine::Auto
+        && arguments.command.is_empty()
+        && !arguments.target.any
 }
 
 fn launch(arguments: &RecordArgs) -> anyhow::Result<Option<Launched>> {
@@ -137,7 +133,7 @@ fn hold_targets(
     if let Some(launched) = launched {
         return Ok(vec![Target::hold(launched.pid())?]);
     }
-    let mut targets = targets::hold(&arguments.pid, arguments.any)?;
+    let mut targets = targets::hold(&arguments.target)?;
     if !arguments.no_subprocesses {
         targets::add_children(&mut targets);
     }

@@ -34,7 +34,7 @@ struct Subject {
 }
 
 pub(crate) fn run(arguments: &TopArgs) -> anyhow::Result<ExitCode> {
-    let targets = targets::hold(&arguments.pid, arguments.any)?;
+    let targets = targets::hold(&arguments.target)?;
     let title = title_of(&targets);
     // Without its terminal there is nobody to show anything to.
     let interrupts = catch_interrupts_but_hangup();

@@ -8,7 +8,7 @@
 
 mod close;
 mod open;
-mod ports;
+pub(crate) mod ports;
 mod profile;
 
 use std::time::Duration;
@@ -311,6 +311,14 @@ fn explain(pid: u32, error: InspectorError) -> CaptureError {
         )),
         error => open::inspector_failure(pid, error),
     }
+}
+
+/// Whether an inspector can be opened in process `pid`, as far as can be told without doing it.
+pub fn probe_quickly(pid: u32) -> bool {
+    let own = proc::read_status(std::process::id()).unwrap_or_default();
+    let may_signal = proc::read_status(pid)
+        .is_some_and(|status| status.uid == own.uid || own.has_capability(proc::CAP_KILL));
+    may_signal && open::signal_state(pid) == Some(open::SignalState::Caught)
 }
 
 /// Whether the inspector of a process can be used, and if not, why.

@@ -19,7 +19,7 @@ const ESTABLISHED: u8 = 0x01;
 const LISTEN: u8 = 0x0a;
 
 /// The addresses process `pid` listens on.
-pub(super) fn listeners(pid: u32) -> Vec<SocketAddr> {
+pub(crate) fn listeners(pid: u32) -> Vec<SocketAddr> {
     let own: FastSet<u64> = proc::socket_inodes(pid).into_iter().collect();
     rows(pid)
         .filter(|row| row.state == LISTEN && own.contains(&row.inode))
@@ -27,8 +27,15 @@ pub(super) fn listeners(pid: u32) -> Vec<SocketAddr> {
         .collect()
 }
 
+/// Whether process `pid` listens on `port`, at whichever address.
+pub(crate) fn is_listening(pid: u32, port: u16) -> bool {
+    listeners(pid)
+        .iter()
+        .any(|listener| listener.port() == port)
+}
+
 /// How many connections are open on the port of a listener, seen from the process's own side.
-pub(super) fn connections(pid: u32, listener: SocketAddr) -> usize {
+pub(crate) fn connections(pid: u32, listener: SocketAddr) -> usize {
     let own: FastSet<u64> = proc::socket_inodes(pid).into_iter().collect();
     rows(pid)
         .filter(|row| row.state == ESTABLISHED && row.local.port() == listener.port())
@@ -37,7 +44,7 @@ pub(super) fn connections(pid: u32, listener: SocketAddr) -> usize {
 }
 
 /// The process, if it can be found, that listens on `port` in the network namespace of `pid`.
-pub(super) fn holder_of(pid: u32, port: u16) -> Option<u32> {
+pub(crate) fn holder_of(pid: u32, port: u16) -> Option<u32> {
     let inodes: FastSet<u64> = rows(pid)
         .filter(|row| row.state == LISTEN && row.local.port() == port)
         .map(|row| row.inode)
@@ -52,7 +59,7 @@ pub(super) fn holder_of(pid: u32, port: u16) -> Option<u32> {
 }
 
 /// The address to connect to for reaching a listener.
-pub(super) fn reachable(listener: SocketAddr) -> SocketAddr {
+pub(crate) fn reachable(listener: SocketAddr) -> SocketAddr {
     let address = match listener.ip() {
         IpAddr::V4(address) if address.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(address) if address.is_unspecified() => Ipv4Addr::LOCALHOST.into(),

@@ -1,0 +1,465 @@
+//! From what people say to processes: pids, names, containers, pods, pm2's apps, ports, groups.
+//!
+//! Ways to say it narrow one another: `-c web --port 3000` is who listens there in that container.
+//! A name that means several applications is not guessed at; the candidates are listed.
+
+use super::cgroup::{Cgroups, without_mount};
+use super::container::{Container, known_containers};
+use super::resident::{Resident, residents};
+use super::{Target, looks_like_node, node_version, proc};
+use crate::engines::inspector::ports;
+use crate::error::CaptureError;
+
+/// How many candidates are listed.
+const MOST_LISTED: usize = 12;
+
+/// What to look at, in the user's words.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// These processes.
+    pub pids: Vec<u32>,
+    /// Script, package or app of pm2.
+    pub name: Option<String>,
+    /// Name, id or beginning of the id of a container.
+    pub container: Option<String>,
+    /// `[NAMESPACE/]POD[:CONTAINER]`.
+    pub pod: Option<String>,
+    /// Name or number of an app of pm2.
+    pub pm2: Option<String>,
+    /// Who listens on this port.
+    pub port: Option<u16>,
+    /// A control group, with those below it.
+    pub cgroup: Option<String>,
+    /// Everything.
+    pub all: bool,
+    /// Processes that are not Node.js too.
+    pub any: bool,
+}
+
+/// The processes that were meant, held.
+#[derive(Debug, Default)]
+pub struct Selection {
+    /// In the order of their pids.
+    pub targets: Vec<Target>,
+    /// What was left out, in sentences.
+    pub remarks: Vec<String>,
+}
+
+impl Wanted {
+    /// Whether nothing was said.
+    pub fn is_empty(&self) -> bool {
+        *self
+            == Self {
+                any: self.any,
+                ..Self::default()
+            }
+    }
+
+    /// Finds the processes and takes hold of them.
+    pub fn hold(&self) -> Result<Selection, CaptureError> {
+        if !self.pids.is_empty() {
+            let targets = hold_pids(&self.pids, self.any)?;
+            return Ok(Selection {
+                targets,
+                remarks: Vec::new(),
+            });
+        }
+        let everybody = residents(self.any);
+        let mut chosen = self.choose(&everybody)?;
+        let mut remarks = Vec::new();
+        if self.all {
+            leave_out_others(&mut chosen, &mut remarks);
+        }
+        let mut targets = Vec::new();
+        for resident in &chosen {
+            // Whoever has the number now must be the one that was found.
+            match Target::hold_started(resident.pid, resident.start_time) {
+                Ok(target) if self.any || is_node(target.pid()) => targets.push(target),
+                Ok(_) => remarks.push(format!(
+                    "process {} is only called node: what runs is not Node.js, so it is left out",
+                    resident.pid
+                )),
+                Err(error) if chosen.len() > 1 => remarks.push(error.to_string()),
+                Err(error) => return Err(error),
+            }
+        }
+        match targets.is_empty() {
+            true => Err(CaptureError::not_found(match remarks.is_empty() {
+                true => "no Node.js process runs on this machine".to_owned(),
+                false => remarks.join("; "),
+            })),
+            false => Ok(Selection { targets, remarks }),
+        }
+    }
+
+    fn choose(&self, everybody: &[Resident]) -> Result<Vec<Resident>, CaptureError> {
+        let mut left: Vec<&Resident> = everybody.iter().collect();
+        if let Some(text) = &self.container {
+            left = in_container(left, text)?;
+        }
+        if let Some(text) = &self.pod {
+            left = in_pod(left, text)?;
+        }
+        if let Some(path) = &self.cgroup {
+            left = in_cgroup(left, path)?;
+        }
+        if let Some(port) = self.port {
+            left = listening_on(left, port)?;
+        }
+        if let Some(text) = &self.pm2 {
+            left = in_pm2(left, text)?;
+        }
+        if let Some(text) = &self.name {
+            left = called(left, text)?;
+        }
+        // Whoever asks for pm2 by its own name means it.
+        if self.name.is_none() {
+            left.retain(|resident| !resident.is_pm2_itself);
+        }
+        if left.is_empty() && !everybody.is_empty() && !self.is_empty() && !self.all {
+            return Err(CaptureError::not_found(
+                "only pm2 itself runs there; to record it all the same give its pid with -p"
+                    .to_owned(),
+            ));
+        }
+        Ok(left.into_iter().cloned().collect())
+    }
+}
+
+/// Takes hold of each process once. One that is not Node.js is refused unless `any` will do.
+fn hold_pids(pids: &[u32], any: bool) -> Result<Vec<Target>, CaptureError> {
+    let mut targets: Vec<Target> = Vec::new();
+    for &pid in pids {
+        let target = Target::hold(pid)?;
+        if !any && !looks_like_node(target.pid()) && node_version(target.pid()).is_none() {
+            let program = proc::command_line(pid).first().map_or_else(
+                || "a kernel thread".to_owned(),
+                |name| nodespy_model::printable(name).into_owned(),
+            );
+            return Err(CaptureError::NotNode { pid, program });
+        }
+        if targets.iter().all(|known| known.pid() != target.pid()) {
+            targets.push(target);
+        }
+    }
+    Ok(targets)
+}
+
+/// Whether what is called node is Node: its file says which version, or has it in a library. Where
+/// the file may not be read, its name has to do.
+fn is_node(pid: u32) -> bool {
+    let has_library = || {
+        let mappings = proc::code_mappings(pid).unwrap_or_default();
+        mappings.iter().any(|mapping| {
+            let name = mapping.path.rsplit('/').next().unwrap_or_default();
+            name.starts_with("libnode.")
+        })
+    };
+    let is_readable = std::fs::File::open(proc::path_of(pid, "exe")).is_ok();
+    !is_readable || node_version(pid).is_some() || has_library()
+}
+
+/// Leaves out what belongs to other users, where that matters, when everything was asked for.
+fn leave_out_others(chosen: &mut Vec<Resident>, remarks: &mut Vec<String>) {
+    let is_allowed =
+        |resident: &Resident| crate::engines::perf_events::probe_quickly(resident.pid).is_ok();
+    let refused: Vec<String> = chosen
+        .iter()
+        .filter(|resident| !is_allowed(resident))
+        .map(|resident| resident.pid.to_string())
+        .collect();
+    if !refused.is_empty() && refused.len() < chosen.len() {
+        chosen.retain(is_allowed);
+        remarks.push(format!(
+            "left out, as nodespy may not look at them: pid {} (`nodespy check -p PID` says why)",
+            refused.join(", ")
+        ));
+    }
+}
+
+fn in_container<'a>(
+    everybody: Vec<&'a Resident>,
+    text: &str,
+) -> Result<Vec<&'a Resident>, CaptureError> {
+    let id = find_container(&everybody, text)?;
+    let left: Vec<&Resident> = everybody
+        .into_iter()
+        .filter(|resident| is_in_container(resident, &id))
+        .collect();
+    match left.is_empty() {
+        false => Ok(left),
+        true => Err(CaptureError::not_found(format!(
+            "no Node.js process runs in container {text} (to look at other programs add --any)"
+        ))),
+    }
+}
+
+fn is_in_container(resident: &Resident, id: &str) -> bool {
+    let container = resident.container.as_ref();
+    container.is_some_and(|container| container.id == id)
+}
+
+/// The id of the one container that goes by `text`.
+fn find_container(everybody: &[&Resident], text: &str) -> Result<String, CaptureError> {
+    let mut all: Vec<Container> = known_containers();
+    for container in everybody
+        .iter()
+        .filter_map(|resident| resident.container.as_ref())
+    {
+        if !all.iter().any(|known| known.id == container.id) {
+            all.push(container.clone());
+        }
+    }
+    all.sort_by_key(Container::title);
+    let is_exact =
+        |container: &&Container| container.name.as_deref() == Some(text) || container.id == text;
+    let mut matching: Vec<&Container> = all.iter().filter(is_exact).collect();
+    if matching.is_empty() {
+        matching = all.iter().filter(|each| each.is_called(text)).collect();
+    }
+    let words = |containers: &[&Container]| {
+        list(containers.iter().map(|container| {
+            let title = nodespy_model::printable(&container.title()).into_owned();
+            format!("{title} ({})", container.short_id())
+        }))
+    };
+    let is_running = |container: &&Container| {
+        container.is_running
+            || everybody
+                .iter()
+                .any(|each| is_in_container(each, &container.id))
+    };
+    let running: Vec<&Container> = matching.iter().copied().filter(is_running).collect();
+    match (running.as_slice(), matching.as_slice()) {
+        ([only], _) => Ok(only.id.clone()),
+        ([], [stopped, ..]) => Err(CaptureError::not_found(format!(
+            "container {} does not run",
+            nodespy_model::printable(&stopped.title())
+        ))),
+        ([], []) => {
+            let running: Vec<&Container> = all.iter().filter(is_running).collect();
+            Err(CaptureError::not_found(match running.is_empty() {
+                true => format!(
+                    "no container is called {text:?}: no engine could be asked, and no process is \
+                     in a container (is DOCKER_HOST right? may you read its socket?)"
+                ),
+                false => format!(
+                    "no running container is called {text:?}; there are {}",
+                    words(&running)
+                ),
+            }))
+        }
+        (several, _) => Err(CaptureError::ambiguous(format!(
+            "{text:?} can be several containers: {}; write more of the id",
+            words(several)
+        ))),
+    }
+}
+
+/// `[NAMESPACE/]POD[:CONTAINER]`.
+fn in_pod<'a>(everybody: Vec<&'a Resident>, text: &str) -> Result<Vec<&'a Resident>, CaptureError> {
+    let (namespace, rest) = match text.split_once('/') {
+        Some((namespace, rest)) => (Some(namespace), rest),
+        None => (None, text),
+    };
+    let (pod, name) = match rest.split_once(':') {
+        Some((pod, name)) => (pod, Some(name)),
+        None => (rest, None),
+    };
+    let is_meant = |container: &Container| {
+        container.pod.as_deref() == Some(pod)
+            && namespace.is_none_or(|wanted| container.namespace.as_deref() == Some(wanted))
+            && name.is_none_or(|wanted| container.name.as_deref() == Some(wanted))
+    };
+    let in_pods = |resident: &&Resident| {
+        let container = resident.container.as_ref();
+        container.is_some_and(|container| container.pod.is_some())
+    };
+    let pods = everybody.iter().copied().filter(|each| in_pods(each));
+    let mut titles: Vec<String> = pods
+        .clone()
+        .filter_map(|resident| resident.container.as_ref().map(Container::title))
+        .collect();
+    titles.sort();
+    titles.dedup();
+    let left: Vec<&Resident> = pods
+        .filter(|resident| resident.container.as_ref().is_some_and(is_meant))
+        .collect();
+    let mut namespaces: Vec<Option<&str>> = left
+        .iter()
+        .map(|resident| resident.container.as_ref()?.namespace.as_deref())
+        .collect();
+    namespaces.dedup();
+    match (left.is_empty(), namespaces.len()) {
+        (false, 1) => Ok(left),
+        (false, _) => Err(CaptureError::ambiguous(format!(
+            "{text:?} can be several pods: {}; write NAMESPACE/POD",
+            list(titles.into_iter())
+        ))),
+        (true, _) if titles.is_empty() => Err(CaptureError::not_found(format!(
+            "no pod is called {text:?}: no Node.js process of this machine is in a pod whose name \
+             can be read (that needs root, or the engine's socket)"
+        ))),
+        (true, _) => Err(CaptureError::not_found(format!(
+            "no pod with a Node.js process is called {text:?}; there are {}",
+            list(titles.into_iter())
+        ))),
+    }
+}
+
+fn in_cgroup<'a>(
+    everybody: Vec<&'a Resident>,
+    path: &str,
+) -> Result<Vec<&'a Resident>, CaptureError> {
+    let wanted = without_mount(path);
+    let left: Vec<&Resident> = everybody
+        .into_iter()
+        .filter(|resident| Cgroups::of(resident.pid).is_in(&wanted))
+        .collect();
+    match left.is_empty() {
+        false => Ok(left),
+        true => Err(CaptureError::not_found(format!(
+            "no Node.js process is in the control group {wanted}"
+        ))),
+    }
+}
+
+fn listening_on(everybody: Vec<&Resident>, port: u16) -> Result<Vec<&Resident>, CaptureError> {
+    let mut holders: Vec<&Resident> = everybody
+        .iter()
+        .copied()
+        .filter(|resident| ports::is_listening(resident.pid, port))
+        .collect();
+    // In cluster mode pm2's daemon listens, and hands the connections to the workers of the app.
+    if holders.iter().any(|holder| holder.is_pm2_itself) {
+        let daemons: Vec<u32> = holders
+            .iter()
+            .filter(|holder| holder.is_pm2_itself)
+            .map(|holder| holder.pid)
+            .collect();
+        let is_worker = |resident: &&Resident| {
+            let app = resident.pm2.as_ref();
+            daemons.contains(&resident.parent_pid) && app.is_some_and(|app| app.is_cluster)
+        };
+        let workers: Vec<&Resident> = everybody.iter().copied().filter(is_worker).collect();
+        let mut by_settings = workers.clone();
+        by_settings.retain(|worker| {
+            let app = worker.pm2.as_ref();
+            app.is_some_and(|app| app.port == Some(port))
+        });
+        holders.retain(|holder| !holder.is_pm2_itself);
+        holders.extend(match by_settings.is_empty() {
+            true => workers,
+            false => by_settings,
+        });
+    }
+    if holders.is_empty() {
+        return Err(CaptureError::not_found(format!(
+            "no Node.js process listens on port {port} (as another user than the server's this \
+             can't be seen: run nodespy as root)"
+        )));
+    }
+    one_family(holders, &format!("port {port}"))
+}
+
+fn in_pm2<'a>(everybody: Vec<&'a Resident>, text: &str) -> Result<Vec<&'a Resident>, CaptureError> {
+    let apps: Vec<&Resident> = everybody
+        .into_iter()
+        .filter(|resident| resident.pm2.is_some() && !resident.is_pm2_itself)
+        .collect();
+    let pick = |is_meant: &dyn Fn(&super::Pm2App) -> bool| -> Vec<&'a Resident> {
+        let matching = apps.iter().copied();
+        matching
+            .filter(|resident| resident.pm2.as_ref().is_some_and(is_meant))
+            .collect()
+    };
+    let mut left = pick(&|app| app.name == text);
+    if left.is_empty()
+        && let Ok(id) = text.parse::<u32>()
+    {
+        left = pick(&|app| app.id == id);
+    }
+    if !left.is_empty() {
+        return one_family(left, text);
+    }
+    let mut names: Vec<String> = apps
+        .iter()
+        .map(|resident| nodespy_model::printable(resident.name()).into_owned())
+        .collect();
+    names.sort();
+    names.dedup();
+    Err(CaptureError::not_found(match names.is_empty() {
+        true => "no app of pm2 runs on this machine (or its environment may not be read: run \
+                 nodespy as root, or as the user of the app)"
+            .to_owned(),
+        false => format!(
+            "pm2 has no app {text:?}; there are {}",
+            list(names.into_iter())
+        ),
+    }))
+}
+
+fn called<'a>(everybody: Vec<&'a Resident>, text: &str) -> Result<Vec<&'a Resident>, CaptureError> {
+    let by_name = |resident: &&Resident| resident.name() == text;
+    let mut left: Vec<&Resident> = everybody.iter().copied().filter(by_name).collect();
+    if left.is_empty() {
+        let others = everybody.iter().copied();
+        left = others.filter(|resident| resident.is_called(text)).collect();
+    }
+    if left.is_empty() {
+        let mut names: Vec<String> = everybody
+            .iter()
+            .filter(|resident| !resident.is_pm2_itself)
+            .map(|resident| nodespy_model::printable(resident.name()).into_owned())
+            .collect();
+        names.sort();
+        names.dedup();
+        return Err(CaptureError::not_found(match names.is_empty() {
+            true => format!("{text:?} can't be found: no Node.js process runs there"),
+            false => format!(
+                "no Node.js process is called {text:?}; there are {} (to start a command write it \
+                 after --)",
+                list(names.into_iter())
+            ),
+        }));
+    }
+    one_family(left, text)
+}
+
+/// The processes, unless they are of several applications.
+fn one_family<'a>(
+    residents: Vec<&'a Resident>,
+    text: &str,
+) -> Result<Vec<&'a Resident>, CaptureError> {
+    let first = residents.first().map(|resident| resident.family());
+    if residents
+        .iter()
+        .all(|resident| Some(resident.family()) == first)
+    {
+        return Ok(residents);
+    }
+    let candidates = residents.iter().map(|resident| {
+        let script = resident.script.as_deref().unwrap_or(&resident.app);
+        let place = resident
+            .place()
+            .map(|place| format!(" in {place}"))
+            .unwrap_or_default();
+        let words = format!("{} ({script}){place}", resident.name());
+        format!("-p {} {}", resident.pid, nodespy_model::printable(&words))
+    });
+    Err(CaptureError::ambiguous(format!(
+        "{text:?} can be several applications: {}",
+        list(candidates)
+    )))
+}
+
+/// Some words in one line, not endlessly many.
+fn list(words: impl Iterator<Item = String>) -> String {
+    let mut words: Vec<String> = words.collect();
+    let more = words.len().saturating_sub(MOST_LISTED);
+    words.truncate(MOST_LISTED);
+    if more > 0 {
+        words.push(format!("{more} more"));
+    }
+    words.join(", ")
+}
