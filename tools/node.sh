@@ -3,8 +3,9 @@
 # path of its binary. A version that is there already is only printed.
 #
 #   tools/node.sh 24.21.0       an exact version
-#   tools/node.sh 24            the version of that major in tools/node-versions
+#   tools/node.sh 24            the version of that major in one of the two lists
 #   tools/node.sh --all         every version in tools/node-versions, one path a line
+#   tools/node.sh --old         every version in tools/old-node-versions
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -12,7 +13,7 @@ nodes="$root/target/nodes"
 
 say() { printf 'tools/node.sh: %s\n' "$*" >&2; }
 
-listed() { grep -E '^[0-9]' "$root/tools/node-versions"; }
+listed() { grep -hE '^[0-9]' "${@/#/$root/tools/}"; } # LIST...
 
 install() {
     local version=$1 node="$nodes/$1/bin/node" fresh
@@ -45,12 +46,13 @@ install() {
 }
 
 case "${1:-}" in
-    --all) for version in $(listed); do install "$version"; done ;;
-    '' | -*) say "usage: tools/node.sh VERSION | --all"; exit 2 ;;
+    --all) for version in $(listed node-versions); do install "$version"; done ;;
+    --old) for version in $(listed old-node-versions); do install "$version"; done ;;
+    '' | -*) say "usage: tools/node.sh VERSION | --all | --old"; exit 2 ;;
     *.*) install "$1" ;;
     *)
-        version=$(listed | grep -E "^$1\." || true)
-        [[ -n $version ]] || { say "no version $1 in tools/node-versions"; exit 2; }
+        version=$(listed node-versions old-node-versions | grep -E "^$1\." || true)
+        [[ -n $version ]] || { say "no version $1 in tools/node-versions or tools/old-node-versions"; exit 2; }
         install "$version"
         ;;
 esac

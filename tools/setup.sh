@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes a machine ready for `make test` and `make demo`: Debian packages by name, the Node
-# versions of tools/node-versions, the express workload. Says what it does; does nothing twice.
+# versions of tools/node-versions and tools/old-node-versions, the express workload. Says what it
+# does; does nothing twice.
 #
 #   tools/setup.sh            everything the tests need
 #   tools/setup.sh demo       only what `make demo` needs
@@ -51,4 +52,5 @@ fi
 "$root/tools/express.sh"
 if [[ $purpose == test ]]; then
     "$root/tools/node.sh" --all >/dev/null
+    "$root/tools/node.sh" --old >/dev/null
 fi
