@@ -90,6 +90,15 @@ pub enum CaptureError {
         #[source]
         source: InspectorError,
     },
+    /// The inspector at an address did not do its part.
+    #[error("the inspector at {address}")]
+    InspectorAt {
+        /// Where it listens.
+        address: std::net::SocketAddr,
+        /// What went wrong.
+        #[source]
+        source: InspectorError,
+    },
     /// A Linux call failed in a way nobody expected.
     #[error("{doing}")]
     Call {

@@ -41,6 +41,14 @@ pub enum InspectorError {
         /// What the inspector said.
         message: String,
     },
+    /// An address makes no sense.
+    #[error("{address:?} is no address of an inspector: {what}")]
+    BadAddress {
+        /// What was given.
+        address: String,
+        /// What was wrong.
+        what: String,
+    },
     /// A message makes no sense.
     #[error("the inspector sent something that is no message: {what}")]
     BadMessage {

@@ -12,7 +12,9 @@ mod error;
 mod http;
 mod message;
 mod session;
+mod url;
 
 pub use error::InspectorError;
 pub use http::{Page, list, version};
 pub use session::{Place, Session, Worker};
+pub use url::InspectorUrl;

@@ -1,6 +1,6 @@
 //! One conversation with the main thread of a Node process and, through it, with its workers.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -41,6 +41,16 @@ pub struct Worker {
     pub url: String,
 }
 
+impl Worker {
+    /// Its `threadId`, the same in every conversation; the session is not.
+    pub fn number(&self) -> Option<u32> {
+        let digits = |text: &str| text.split(']').next()?.trim().parse().ok();
+        let title = self.title.trim();
+        let rest = title.strip_prefix("[worker ");
+        digits(rest.or_else(|| title.strip_prefix("Worker "))?)
+    }
+}
+
 type Reply = Result<String, Complaint>;
 
 /// A conversation. Dropping it drops the connection, which ends every profiler it started.
@@ -50,7 +60,10 @@ pub struct Session {
     next_id: u64,
     replies: HashMap<(Place, u64), Reply>,
     started: Vec<Worker>,
+    /// Sessions of workers that ended.
+    ended: HashSet<String>,
     is_waiting_for_disconnect: bool,
+    is_paused: bool,
     is_closed: bool,
 }
 
@@ -84,7 +97,9 @@ impl Session {
             next_id: 1,
             replies: HashMap::new(),
             started: Vec::new(),
+            ended: HashSet::new(),
             is_waiting_for_disconnect: false,
+            is_paused: false,
             is_closed: false,
         })
     }
@@ -97,6 +112,16 @@ impl Session {
     /// Whether the process has ended but for us: it goes when we hang up.
     pub fn is_waiting_for_disconnect(&self) -> bool {
         self.is_waiting_for_disconnect
+    }
+
+    /// Whether the process was stopped by the debugger and has not gone on since.
+    pub fn is_paused(&self) -> bool {
+        self.is_paused
+    }
+
+    /// Whether a thread has ended.
+    pub fn has_ended(&self, place: &Place) -> bool {
+        matches!(place, Place::Worker(session) if self.ended.contains(session))
     }
 
     /// Whether the other side has said goodbye.
@@ -146,17 +171,9 @@ impl Session {
         patience: Duration,
     ) -> Result<String, InspectorError> {
         let deadline = Instant::now() + patience;
-        let key = (place.clone(), id);
         loop {
-            match self.replies.remove(&key) {
-                Some(Ok(result)) => return Ok(result),
-                Some(Err(complaint)) => {
-                    return Err(InspectorError::Command {
-                        method,
-                        message: complaint.message.chars().take(300).collect(),
-                    });
-                }
-                None if self.is_closed => return Err(InspectorError::Closed),
+            match self.reply_so_far(place, id, method) {
+                Some(reply) => return reply,
                 None if Instant::now() > deadline => {
                     return Err(InspectorError::Late {
                         method,
@@ -165,6 +182,24 @@ impl Session {
                 }
                 None => self.look()?,
             }
+        }
+    }
+
+    /// The reply to a command if it has arrived, or an error if it never will.
+    pub fn reply_so_far(
+        &mut self,
+        place: &Place,
+        id: u64,
+        method: &'static str,
+    ) -> Option<Result<String, InspectorError>> {
+        match self.replies.remove(&(place.clone(), id)) {
+            Some(Ok(result)) => Some(Ok(result)),
+            Some(Err(complaint)) => Some(Err(InspectorError::Command {
+                method,
+                message: complaint.message.chars().take(300).collect(),
+            })),
+            None if self.is_closed || self.has_ended(place) => Some(Err(InspectorError::Closed)),
+            None => None,
         }
     }
 
@@ -226,7 +261,12 @@ impl Session {
                 let event: OfWorker = parse(params)?;
                 self.started
                     .retain(|worker| worker.session != event.session_id);
+                if self.ended.len() < MOST_WORKERS {
+                    self.ended.insert(event.session_id);
+                }
             }
+            Some("Debugger.paused") => self.is_paused = true,
+            Some("Debugger.resumed") => self.is_paused = false,
             _ => {}
         }
         Ok(())
@@ -283,5 +323,26 @@ fn broken(error: tungstenite::Error) -> InspectorError {
         other => InspectorError::BadMessage {
             what: other.to_string(),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_are_told_apart_by_the_number_in_their_title() {
+        let number = |title: &str| {
+            let worker = Worker {
+                session: "7".to_owned(),
+                title: title.to_owned(),
+                url: String::new(),
+            };
+            worker.number()
+        };
+        assert_eq!(number("Worker 3"), Some(3));
+        assert_eq!(number("[worker 12] resize"), Some(12));
+        assert_eq!(number("[worker 4]"), Some(4));
+        assert_eq!(number("something else"), None);
     }
 }

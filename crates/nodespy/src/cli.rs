@@ -108,6 +108,15 @@ pub(crate) struct RecordArgs {
     /// Time between samples of the inspector engine: 1000us, 5ms [default: 1000us]
     #[arg(long, value_name = "TIME", value_parser = parse_interval)]
     pub(crate) interval: Option<u32>,
+    /// What makes a sample: time, or memory that is allocated (by the inspector engine, in bytes)
+    #[arg(long, value_enum, default_value_t = Event::Cpu)]
+    pub(crate) event: Event,
+    /// Record through this inspector instead: one on another machine, or forwarded from there
+    #[arg(long, value_name = "ws://HOST:PORT", conflicts_with_all = ["target", "command"])]
+    pub(crate) inspect_url: Option<String>,
+    /// How much of a long recording V8 keeps before it hands it over [default: 10s to 60s]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(crate) slice: Option<Duration>,
     /// Open an inspector that other machines can reach too
     #[arg(long)]
     pub(crate) force: bool,
@@ -164,6 +173,15 @@ pub(crate) enum Engine {
     Perf,
     /// V8's own profiler, attached through the inspector: JavaScript only, no rights needed
     Inspector,
+}
+
+/// What makes a sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Event {
+    /// Time
+    Cpu,
+    /// Allocated bytes
+    Alloc,
 }
 
 /// Who names JavaScript.

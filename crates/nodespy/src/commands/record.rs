@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
+use nodespy_capture::engines::inspector::command_to_launch;
 use nodespy_capture::engines::perf_events::{PerfOptions, PerfSession};
 use nodespy_capture::target::{LaunchOptions, Launched, Target, proc};
 use nodespy_capture::{
@@ -52,7 +53,8 @@ pub(crate) fn run(
     arguments: &RecordArgs,
     process_started: Nanoseconds,
 ) -> anyhow::Result<ExitCode> {
-    if arguments.target.wanted().is_empty() && arguments.command.is_empty() {
+    let names_nobody = arguments.target.wanted().is_empty() && arguments.inspect_url.is_none();
+    if names_nobody && arguments.command.is_empty() {
         return Err(Failure::Usage(
             "nothing to record: give a name, -p PID, -c CONTAINER (nodespy record --help has more), \
              or a command: nodespy record -- node app.js (`nodespy` lists the Node processes of \
@@ -61,34 +63,31 @@ pub(crate) fn run(
         )
         .into());
     }
-    let mut launched = launch(arguments)?;
+    let by_inspector = with_inspector::is_needed(arguments)?;
+    let mut launched = launch(arguments, by_inspector)?;
     let targets = hold_targets(arguments, launched.as_ref())?;
     let app = app_name(arguments, &targets);
     let destinations = destinations(arguments, &targets, &app)?;
     let interrupts = catch_interrupts();
-    if arguments.engine == Engine::Inspector {
-        let done = with_inspector::record(arguments, &targets, &app, interrupts)
-            .and_then(|profile| write_all(arguments, &profile, &destinations, interrupts));
-        return done
-            .inspect_err(|_| destinations.iter().for_each(Destination::abandon))
-            .map(|()| ExitCode::SUCCESS);
+    if by_inspector {
+        return inspect(arguments, targets, launched, &app, &destinations);
     }
     let mut recording = match start(arguments, targets, launched.take(), app.clone()) {
         Err(error) if falls_back(arguments, &error) => {
             output::note(&format!("{error:#}. Using V8's inspector instead."));
-            let done = hold_targets(arguments, None)
-                .and_then(|targets| with_inspector::record(arguments, &targets, &app, interrupts))
-                .and_then(|profile| write_all(arguments, &profile, &destinations, interrupts));
-            return done
-                .inspect_err(|_| destinations.iter().for_each(Destination::abandon))
-                .map(|()| ExitCode::SUCCESS);
+            let launched = launch(arguments, true)?;
+            let targets = hold_targets(arguments, launched.as_ref())?;
+            return inspect(arguments, targets, launched, &app, &destinations);
         }
         started => started.inspect_err(|_| destinations.iter().for_each(Destination::abandon))?,
     };
     announce(arguments, &recording);
     let end = record(&mut recording, arguments, interrupts)?;
     let profile = finish(&mut recording, arguments, process_started, end);
-    let status = end_command(&mut recording, end);
+    let status = recording
+        .launched
+        .as_mut()
+        .and_then(|launched| end_command(launched, end));
     let done =
         profile.and_then(|profile| write_all(arguments, &profile, &destinations, interrupts));
     if done.is_err() {
@@ -107,18 +106,53 @@ fn falls_back(arguments: &RecordArgs, error: &anyhow::Error) -> bool {
         error.downcast_ref::<CaptureError>(),
         Some(CaptureError::NotPermitted { .. })
     );
-    is_refused
-        && arguments.engine == Engine::Auto
-        && arguments.command.is_empty()
-        && !arguments.target.any
+    let is_possible = arguments.command.is_empty() || with_inspector::can_launch(arguments);
+    is_refused && arguments.engine == Engine::Auto && is_possible && !arguments.target.any
 }
 
-fn launch(arguments: &RecordArgs) -> anyhow::Result<Option<Launched>> {
+/// Records with V8's inspector and writes what it saw.
+fn inspect(
+    arguments: &RecordArgs,
+    targets: Vec<Target>,
+    launched: Option<Launched>,
+    app: &str,
+    destinations: &[Destination],
+) -> anyhow::Result<ExitCode> {
+    let interrupts = catch_interrupts();
+    let subject = with_inspector::Subject {
+        targets,
+        launched,
+        app,
+    };
+    let done =
+        with_inspector::record(arguments, subject, interrupts).and_then(|(profile, status)| {
+            write_all(arguments, &profile, destinations, interrupts)?;
+            Ok(status)
+        });
+    let status = done.inspect_err(|_| destinations.iter().for_each(Destination::abandon))?;
+    Ok(match status {
+        Some(status) if arguments.exit_code => exit_like(status),
+        _ => ExitCode::SUCCESS,
+    })
+}
+
+fn launch(arguments: &RecordArgs, by_inspector: bool) -> anyhow::Result<Option<Launched>> {
     if arguments.command.is_empty() {
         return Ok(None);
     }
+    if by_inspector && !with_inspector::can_launch(arguments) {
+        return Err(Failure::Usage(
+            "the inspector engine starts only Node itself: nodespy record --engine inspector -- \
+             node app.js; attach to anything else with -p PID"
+                .to_owned(),
+        )
+        .into());
+    }
     let launched = Launched::prepare(&LaunchOptions {
-        command: arguments.command.clone(),
+        command: match by_inspector {
+            true => command_to_launch(&arguments.command),
+            false => arguments.command.clone(),
+        },
         keep_root: arguments.keep_root,
     })?;
     Ok(Some(launched))
@@ -132,6 +166,9 @@ fn hold_targets(
 ) -> anyhow::Result<Vec<Target>> {
     if let Some(launched) = launched {
         return Ok(vec![Target::hold(launched.pid())?]);
+    }
+    if arguments.inspect_url.is_some() {
+        return Ok(Vec::new());
     }
     let mut targets = targets::hold(&arguments.target)?;
     if !arguments.no_subprocesses {
@@ -493,8 +530,7 @@ fn no_samples(
 }
 
 /// Ends a launched command whose recording is over, and returns its status.
-fn end_command(recording: &mut Recording, end: End) -> Option<ExitStatus> {
-    let launched = recording.launched.as_mut()?;
+fn end_command(launched: &mut Launched, end: End) -> Option<ExitStatus> {
     if end == End::TargetsGone {
         return launched.wait();
     }

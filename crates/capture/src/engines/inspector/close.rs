@@ -34,20 +34,29 @@ pub(super) enum Left {
     Open,
 }
 
-/// Ends a session and, if the inspector listens because of us, closes it.
-pub(super) fn close(pid: u32, opened: &Opened, mut session: Session) -> Left {
-    if !opened.is_ours {
-        session.close(Duration::from_secs(1));
+/// Ends the conversations and, if the inspector listens because of us, closes it.
+pub(super) fn close(opened: &Opened, mut sessions: Vec<Session>) -> Left {
+    let ours = sessions.len();
+    let Some(mut last) = sessions.pop() else {
         return Left::AsFound;
+    };
+    for session in sessions {
+        session.close(Duration::from_millis(200));
     }
-    // Our own connection is one of them.
-    if ports::connections(pid, opened.listener) > 1 {
-        session.close(Duration::from_secs(1));
+    let pid = match (opened.is_ours, opened.pid()) {
+        (true, Some(pid)) => pid,
+        _ => {
+            last.close(Duration::from_secs(1));
+            return Left::AsFound;
+        }
+    };
+    if has_others(pid, opened, ours) {
+        last.close(Duration::from_secs(1));
         return Left::OpenForOthers;
     }
     let evaluate = json!({ "expression": CLOSE_LATER, "returnByValue": true });
-    let answered = session.call(&Place::Main, "Runtime.evaluate", &evaluate, ANSWER);
-    session.close(Duration::from_millis(50));
+    let answered = last.call(&Place::Main, "Runtime.evaluate", &evaluate, ANSWER);
+    last.close(Duration::from_millis(50));
     if answered.is_err() && !ports::listeners(pid).is_empty() {
         return Left::Open;
     }
@@ -55,6 +64,19 @@ pub(super) fn close(pid: u32, opened: &Opened, mut session: Session) -> Left {
         return Left::AsFound;
     }
     close_stuck(pid, opened)
+}
+
+/// Whether somebody else is attached. Connections that we have just ended may be seen a moment
+/// longer.
+fn has_others(pid: u32, opened: &Opened, ours: usize) -> bool {
+    let deadline = Instant::now() + Duration::from_millis(if ours > 1 { 1000 } else { 0 });
+    while ports::connections(pid, opened.listener) > 1 {
+        if Instant::now() >= deadline {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    false
 }
 
 /// Closes the inspector of a process whose event loop does not turn.
@@ -65,7 +87,7 @@ fn close_stuck(pid: u32, opened: &Opened) -> Left {
     if opened.version.starts_with("v8.") {
         return Left::Open;
     }
-    if let Ok(mut session) = open::attach(pid, opened) {
+    if let Ok(mut session) = open::attach(opened) {
         let evaluate = json!({ "expression": CLOSE_NOW });
         let _ = session.send(&Place::Main, "Runtime.evaluate", &evaluate);
         // The process waits for us to answer its farewell, so we stay to do it.
@@ -91,8 +113,8 @@ fn is_closed_within(pid: u32, opened: &Opened, patience: Duration) -> bool {
 }
 
 /// Closes an inspector we opened and have no session with.
-pub(super) fn close_opened(pid: u32, opened: &Opened) {
-    if let Ok(session) = open::attach(pid, opened) {
-        close(pid, opened, session);
+pub(super) fn close_opened(opened: &Opened) {
+    if let Ok(session) = open::attach(opened) {
+        close(opened, vec![session]);
     }
 }

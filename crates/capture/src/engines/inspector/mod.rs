@@ -6,23 +6,37 @@
 //! open. Dropping the session does the same, so a panic or an early return leaves nothing behind;
 //! and if nodespy is killed, the connection breaks and V8 ends the profilers by itself.
 
+mod assembly;
 mod close;
+mod event;
+mod lane;
+mod launched;
+mod native_block;
 mod open;
 pub(crate) mod ports;
-mod profile;
+mod wanted;
 
 use std::time::Duration;
 
+pub use nodespy_inspector::InspectorUrl;
 use nodespy_inspector::{InspectorError, Place, Session, Worker};
-use nodespy_model::{About, Profile};
+use nodespy_model::{About, Nanoseconds, Process, Profile};
+use serde::Deserialize;
 use serde_json::json;
 
+use assembly::Assembly;
 use close::Left;
+pub use event::InspectorEvent;
+use lane::{Lane, Said};
+pub use launched::{command_to_launch, is_node_command};
+use native_block::what_blocks;
 use open::Opened;
+use ports::Holder;
 
 use super::{Finding, Verdict};
+use crate::Interrupts;
 use crate::error::CaptureError;
-use crate::target::{Target, proc};
+use crate::target::{Target, app_of_command, describe, proc};
 
 /// How long a profile may take to arrive: V8 makes it on the thread that was profiled.
 const STOP: Duration = Duration::from_secs(60);
@@ -30,146 +44,181 @@ const STOP: Duration = Duration::from_secs(60);
 /// What to record.
 #[derive(Debug, Clone)]
 pub struct InspectorOptions {
-    /// Microseconds between samples.
+    /// What makes a sample.
+    pub event: InspectorEvent,
+    /// Microseconds between samples of time.
     pub interval_us: u32,
+    /// Bytes between samples of allocations.
+    pub alloc_bytes: u32,
+    /// How long a slice of a long recording is; by default as long as it takes to cost little.
+    pub slice: Option<Duration>,
     /// How long a busy process is given to answer.
     pub patience: Duration,
     /// Whether an inspector that other machines can reach is opened all the same.
     pub force: bool,
+    /// When the recording starts, by the monotonic clock.
+    pub started: Option<Nanoseconds>,
+    /// The user's wish to stop.
+    pub interrupts: Option<Interrupts>,
+    /// Tells the user what is waited for.
+    pub tell: fn(&str),
 }
 
 impl Default for InspectorOptions {
     fn default() -> Self {
         Self {
+            event: InspectorEvent::Cpu,
             interval_us: 1000,
+            alloc_bytes: 64 << 10,
+            slice: None,
             patience: Duration::from_secs(10),
             force: false,
+            started: None,
+            interrupts: None,
+            tell: |_| {},
         }
     }
 }
 
-/// One thread whose profiler runs.
-#[derive(Debug)]
-struct Profiled {
-    place: Place,
-    name: String,
+impl InspectorOptions {
+    fn is_interrupted(&self) -> bool {
+        self.interrupts
+            .is_some_and(|interrupts| interrupts.count() > 0)
+    }
+
+    /// Whether the user has asked twice.
+    fn is_impatient(&self) -> bool {
+        self.interrupts
+            .is_some_and(|interrupts| interrupts.count() > 1)
+    }
 }
 
 /// A recording that goes on.
 #[derive(Debug)]
 pub struct InspectorSession {
-    pid: u32,
     opened: Opened,
-    /// Until it is closed.
-    session: Option<Session>,
+    /// One conversation, or two once a recording is long; none when it is over.
+    sessions: Vec<Session>,
     options: InspectorOptions,
-    threads: Vec<Profiled>,
+    lanes: Vec<Lane>,
+    assembly: Assembly,
     remarks: Vec<String>,
+    /// Whether nodespy started the process, whose threads then wait to be let go.
+    is_launched: bool,
 }
 
 impl InspectorSession {
-    /// Starts V8's profiler on all threads of a process whose inspector listens.
-    fn attach_to(
-        pid: u32,
-        opened: Opened,
-        options: &InspectorOptions,
-    ) -> Result<Self, CaptureError> {
-        let session = match open::attach(pid, &opened) {
-            Ok(session) => session,
-            Err(error) => {
-                if opened.is_ours {
-                    close::close_opened(pid, &opened);
-                }
-                return Err(error);
-            }
-        };
-        let mut recording = Self {
-            pid,
-            opened,
-            session: Some(session),
-            options: options.clone(),
-            threads: Vec::new(),
-            remarks: Vec::new(),
-        };
-        // An error from here on drops the recording, which closes what was opened.
-        recording.start().map_err(|error| explain(pid, error))?;
-        Ok(recording)
-    }
-
     /// Attaches to several processes. Node's inspectors all want the same port, so each that we open
-    /// moves to one of its own before the next is opened.
+    /// moves to one of its own before the next is opened. A process that was not `asked` for by its
+    /// number, such as a child of one, may refuse as long as another does not.
     pub fn attach_all(
         targets: &[Target],
+        asked: impl Fn(u32) -> bool,
         options: &InspectorOptions,
     ) -> Result<Vec<Self>, CaptureError> {
-        let mut sessions = Vec::new();
+        let mut sessions: Vec<Self> = Vec::new();
+        let mut refusals = Vec::new();
         for (position, target) in targets.iter().enumerate() {
             let is_last = position + 1 == targets.len();
-            let mut opened = open::open(target, options.patience, options.force)?;
-            if opened.is_ours && !is_last {
-                opened = open::move_away(target, opened, options.patience)?;
+            match Self::attach(target, is_last, options) {
+                Ok(session) => sessions.push(session),
+                Err(error) if asked(target.pid()) => return Err(error),
+                Err(error) => refusals.push(error),
             }
-            sessions.push(Self::attach_to(target.pid(), opened, options)?);
+        }
+        match sessions.first_mut() {
+            Some(first) => {
+                let remarks = refusals
+                    .iter()
+                    .map(|error| format!("not recorded: {error}"));
+                first.remarks.extend(remarks);
+            }
+            None if !refusals.is_empty() => return Err(refusals.remove(0)),
+            None => {}
         }
         Ok(sessions)
     }
 
-    /// Its process.
-    pub fn pid(&self) -> u32 {
-        self.pid
-    }
-
-    fn start(&mut self) -> Result<(), InspectorError> {
-        let session = self.session.as_mut().expect("it was just opened");
-        let patience = self.options.patience;
-        // Node 12 and later tell when they only wait for us to exit; earlier ones don't know it.
-        let notify = json!({ "enabled": true });
-        let told = session.call(
-            &Place::Main,
-            "NodeRuntime.notifyWhenWaitingForDisconnect",
-            &notify,
-            patience,
-        );
-        forgive_complaint(told)?;
-        self.start_profiler(Place::Main, String::new())?;
-        let session = self.session.as_mut().expect("it was just opened");
-        let enable = json!({ "waitForDebuggerOnStart": false });
-        let enabled = session.call(&Place::Main, "NodeWorker.enable", &enable, patience);
-        forgive_complaint(enabled)?;
-        self.start_new_workers()
-    }
-
-    fn start_profiler(&mut self, place: Place, name: String) -> Result<(), InspectorError> {
-        let session = self.session.as_mut().expect("a running recording has one");
-        let interval = json!({ "interval": self.options.interval_us });
-        let calls = [
-            ("Profiler.enable", json!({})),
-            ("Profiler.setSamplingInterval", interval),
-            ("Profiler.start", json!({})),
-        ];
-        for (method, params) in calls {
-            session.call(&place, method, &params, self.options.patience)?;
+    fn attach(
+        target: &Target,
+        is_last: bool,
+        options: &InspectorOptions,
+    ) -> Result<Self, CaptureError> {
+        let mut opened = open::open(target, options)?;
+        if opened.is_ours && !is_last {
+            opened = open::move_away(target, opened, options)?;
         }
-        self.threads.push(Profiled { place, name });
-        Ok(())
+        let mut recording = Self::over(opened, options)?;
+        // An error from here on drops the recording, which closes what was opened.
+        recording
+            .begin()
+            .map_err(|error| recording.explain(error))?;
+        Ok(recording)
     }
 
-    /// Starts the profiler on workers that came since the last look. One that ends at once, or is
-    /// too busy to answer, is left out.
-    fn start_new_workers(&mut self) -> Result<(), InspectorError> {
-        let session = self.session.as_mut().expect("a running recording has one");
-        for worker in session.new_workers() {
-            let name = name_of(&worker);
-            let started = self.start_profiler(Place::Worker(worker.session), name.clone());
-            match started {
-                Err(error) if error.is_gone() => return Err(error),
-                Err(error) => self
-                    .remarks
-                    .push(format!("{name} is not recorded: {error}")),
-                Ok(()) => {}
+    /// Attaches to the inspector behind an address, on another machine or forwarded from there.
+    pub fn attach_url(
+        url: &InspectorUrl,
+        options: &InspectorOptions,
+    ) -> Result<Self, CaptureError> {
+        let mut recording = Self::over(open::open_url(url)?, options)?;
+        recording
+            .begin()
+            .map_err(|error| recording.explain(error))?;
+        Ok(recording)
+    }
+
+    /// Attaches to a process that was started to be recorded ([`command_to_launch`]) and waits for us.
+    pub fn attach_launched(
+        target: &Target,
+        options: &InspectorOptions,
+    ) -> Result<Self, CaptureError> {
+        let opened = launched::wait_for_inspector(target, options.patience)?;
+        let mut recording = Self::over(opened, options)?;
+        recording.is_launched = true;
+        let begun = recording.begin();
+        begun
+            .and_then(|()| launched::let_go(&mut recording.sessions[0], options.patience))
+            .map_err(|error| recording.explain(error))?;
+        Ok(recording)
+    }
+
+    /// A conversation with an inspector that listens, before anything is said.
+    fn over(opened: Opened, options: &InspectorOptions) -> Result<Self, CaptureError> {
+        let mut session = match open::attach(&opened) {
+            Ok(session) => session,
+            Err(error) => {
+                if opened.is_ours {
+                    close::close_opened(&opened);
+                }
+                return Err(error);
             }
-        }
-        Ok(())
+        };
+        let known = match opened.pid() {
+            Some(pid) => describe(pid).unwrap_or(Process {
+                pid,
+                ..Process::default()
+            }),
+            None => ask_who(&mut session, options.patience),
+        };
+        let process = Process {
+            node_version: Some(opened.version.clone()),
+            ..known
+        };
+        Ok(Self {
+            assembly: Assembly::new(options.event, process, options.started),
+            opened,
+            sessions: vec![session],
+            options: options.clone(),
+            lanes: Vec::new(),
+            remarks: Vec::new(),
+            is_launched: false,
+        })
+    }
+
+    /// Its process on this machine.
+    pub fn pid(&self) -> Option<u32> {
+        self.opened.pid()
     }
 
     /// The version of Node, such as `v20.20.2`.
@@ -187,79 +236,206 @@ impl InspectorSession {
         self.opened.listener
     }
 
+    fn begin(&mut self) -> Result<(), InspectorError> {
+        self.introduce(0)?;
+        let mut main = Lane::start(
+            0,
+            "main".to_owned(),
+            Place::Main,
+            0,
+            &mut self.sessions,
+            &self.options,
+        )?;
+        main.wait_for_start(&mut self.sessions, &self.options)?;
+        self.lanes.push(main);
+        self.enable_workers(0)?;
+        self.start_new_workers()
+    }
+
+    /// Says what we want to be told.
+    fn introduce(&mut self, conversation: usize) -> Result<(), InspectorError> {
+        // Node 12 and later tell when they only wait for us to exit; earlier ones don't know it.
+        let notify = json!({ "enabled": true });
+        let told = self.sessions[conversation].call(
+            &Place::Main,
+            "NodeRuntime.notifyWhenWaitingForDisconnect",
+            &notify,
+            self.options.patience,
+        );
+        forgive_complaint(told)
+    }
+
+    fn enable_workers(&mut self, conversation: usize) -> Result<(), InspectorError> {
+        let enable = json!({ "waitForDebuggerOnStart": false });
+        let enabled = self.sessions[conversation].call(
+            &Place::Main,
+            "NodeWorker.enable",
+            &enable,
+            self.options.patience,
+        );
+        forgive_complaint(enabled)
+    }
+
+    /// Starts the profiler on workers that came since the last look.
+    fn start_new_workers(&mut self) -> Result<(), InspectorError> {
+        for conversation in 0..self.sessions.len() {
+            for worker in self.sessions[conversation].new_workers() {
+                // A worker whose title is not what Node writes is told from the others all the same.
+                let number = worker
+                    .number()
+                    .unwrap_or(u32::MAX - self.lanes.len() as u32);
+                let name = name_of(&worker);
+                let place = Place::Worker(worker.session);
+                if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.number == number) {
+                    lane.is_also_at(conversation, place);
+                    continue;
+                }
+                if self.is_launched {
+                    let method = "Runtime.runIfWaitingForDebugger";
+                    self.sessions[conversation].send(&place, method, &json!({}))?;
+                }
+                self.lanes.push(Lane::start(
+                    number,
+                    name,
+                    place,
+                    conversation,
+                    &mut self.sessions,
+                    &self.options,
+                )?);
+            }
+        }
+        Ok(())
+    }
+
     /// Takes in what happened and waits a moment for more. True when the process has ended but for
     /// us and the recording must be finished at once.
     pub fn look(&mut self) -> Result<bool, CaptureError> {
-        let Some(session) = self.session.as_mut() else {
-            return Ok(true);
-        };
-        let looked = session.look();
-        if session.is_waiting_for_disconnect() {
+        let looked = self.try_look();
+        let is_waiting = |session: &Session| session.is_waiting_for_disconnect();
+        if self.sessions.iter().any(is_waiting) {
             return Ok(true);
         }
-        looked
-            .and_then(|()| self.start_new_workers())
-            .map_err(|error| explain(self.pid, error))?;
-        Ok(false)
+        looked.map_err(|error| self.explain(error))?;
+        Ok(self.sessions.is_empty())
+    }
+
+    fn try_look(&mut self) -> Result<(), InspectorError> {
+        for session in &mut self.sessions {
+            session.look()?;
+        }
+        if self.sessions.len() == 1 && self.lanes.iter().any(|lane| self.needs_another(lane)) {
+            self.open_another()?;
+        }
+        self.start_new_workers()?;
+        for lane in &mut self.lanes {
+            match lane.turn(&mut self.sessions, &self.options)? {
+                Said::Nothing => {}
+                Said::Profile(json) => self.assembly.take(lane.number, &lane.name, &json),
+                Said::Remark(remark) => self.remarks.push(remark),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a long recording now needs a second conversation.
+    fn needs_another(&self, lane: &Lane) -> bool {
+        self.options.event == InspectorEvent::Cpu && lane.is_due()
+    }
+
+    fn open_another(&mut self) -> Result<(), InspectorError> {
+        let Ok(session) = open::attach(&self.opened) else {
+            // Whoever does not want a second conversation is recorded in one slice.
+            self.remarks.push(
+                "the process takes no second conversation: if it had died, all would have been lost"
+                    .to_owned(),
+            );
+            self.options.slice = Some(Duration::MAX);
+            for lane in &mut self.lanes {
+                lane.never_change_over();
+            }
+            return Ok(());
+        };
+        self.sessions.push(session);
+        self.introduce(1)?;
+        for lane in self.lanes.iter_mut().filter(|lane| lane.number == 0) {
+            lane.is_also_at(1, Place::Main);
+        }
+        self.enable_workers(1)
     }
 
     /// Ends the recording: takes the profiles and leaves the process as it was found.
     pub fn finish(mut self, about: About) -> Result<Profile, CaptureError> {
         let stopped = self.stop();
         let left = self.close();
-        let pieces = stopped.map_err(|error| explain(self.pid, error))?;
         if let Some(remark) = self.say_how_left(left) {
             self.remarks.push(remark);
         }
-        profile::assemble(self.pid, self.node_version(), about, &pieces, &self.remarks)
+        if let Err(error) = stopped {
+            let at_stake = self.lanes.first().map_or(Duration::ZERO, Lane::at_stake);
+            if self.assembly.is_empty() {
+                return Err(self.explain(error));
+            }
+            self.remarks.push(format!(
+                "the process ended, or did not answer any more ({error}): the last {:.1} s are lost",
+                at_stake.as_secs_f64()
+            ));
+        }
+        if let Some(remark) = self.say_what_counts() {
+            self.remarks.push(remark);
+        }
+        let remarks = std::mem::take(&mut self.remarks);
+        let nothing = Assembly::new(self.options.event, Process::default(), None);
+        Ok(std::mem::replace(&mut self.assembly, nothing).finish(about, &remarks))
     }
 
     /// Stops every profiler. The commands go out together, so that the threads stop together.
-    fn stop(&mut self) -> Result<Vec<profile::Piece>, InspectorError> {
-        let session = self.session.as_mut().expect("a running recording has one");
+    fn stop(&mut self) -> Result<(), InspectorError> {
         let mut asked = Vec::new();
-        for thread in &self.threads {
-            asked.push(session.send(&thread.place, "Profiler.stop", &json!({}))?);
+        for (position, lane) in self.lanes.iter().enumerate() {
+            for command in lane.stop(&mut self.sessions, &self.options)? {
+                asked.push((position, command));
+            }
         }
-        let mut pieces = Vec::new();
-        for (thread, id) in self.threads.iter().zip(asked) {
-            let patience = match thread.place {
-                Place::Main => STOP,
-                // A worker that ended never answers.
-                Place::Worker(_) => self.options.patience.min(STOP),
+        let method = self.options.event.stop();
+        for (position, command) in asked {
+            let lane = &self.lanes[position];
+            let is_main = command.place == Place::Main;
+            let patience = match is_main {
+                true => STOP,
+                false => self.options.patience.min(STOP),
             };
-            match session.reply(&thread.place, id, "Profiler.stop", patience) {
-                Ok(json) => pieces.push(profile::Piece {
-                    thread: thread.name.clone(),
-                    is_main: thread.place == Place::Main,
-                    json,
-                }),
-                Err(error) if thread.place == Place::Main => return Err(error),
-                Err(_) => self.remarks.push(format!(
-                    "{} ended during the recording: its samples are lost",
-                    thread.name
+            let session = &mut self.sessions[command.conversation];
+            match session.reply(&command.place, command.id, method, patience) {
+                Ok(json) => self.assembly.take(lane.number, &lane.name, &json),
+                // The next profiler was not yet running when it was stopped.
+                Err(InspectorError::Command { .. }) if !self.assembly.is_empty() => {}
+                Err(error) if is_main => return Err(error),
+                Err(error) => self.remarks.push(format!(
+                    "the last {:.1} s of {} are lost: {error}",
+                    lane.at_stake().as_secs_f64(),
+                    lane.name
                 )),
             }
         }
-        Ok(pieces)
+        Ok(())
     }
 
     fn close(&mut self) -> Left {
-        match self.session.take() {
-            Some(session) => close::close(self.pid, &self.opened, session),
-            None => Left::AsFound,
-        }
+        close::close(&self.opened, std::mem::take(&mut self.sessions))
     }
 
     fn say_how_left(&self, left: Left) -> Option<String> {
+        let is_gone = self
+            .pid()
+            .is_some_and(|pid| proc::read_status(pid).is_none());
         match left {
             Left::AsFound => None,
+            _ if is_gone => None,
             Left::OpenForOthers => Some(format!(
                 "the inspector nodespy opened still listens at {}, because somebody else is attached \
                  to it: closing it would stop the process until they hang up",
                 self.opened.listener
             )),
-            Left::Open if proc::read_status(self.pid).is_none() => None,
             Left::Open => Some(format!(
                 "the inspector nodespy opened may still listen at {}: any user of the machine can \
                  run code in the process through it",
@@ -267,14 +443,77 @@ impl InspectorSession {
             )),
         }
     }
+
+    /// Says that an old Node tells less.
+    fn say_what_counts(&self) -> Option<String> {
+        let major = self
+            .opened
+            .version
+            .trim_start_matches('v')
+            .split('.')
+            .next();
+        let is_old = major.and_then(|major| major.parse::<u32>().ok())? < 20;
+        (is_old && self.options.event == InspectorEvent::Allocations).then(|| {
+            "before Node 20 V8 tells only allocations that were still alive at the end".to_owned()
+        })
+    }
+
+    /// A command that is not answered is one whose thread is in native code: the inspector itself
+    /// answers on a thread of its own.
+    fn explain(&self, error: InspectorError) -> CaptureError {
+        match (error, self.pid()) {
+            (InspectorError::Late { after, method }, Some(pid)) => CaptureError::refused(format!(
+                "the main thread of process {pid} did not answer {method} within {:.1} s: it is {}; \
+                 nodespy dump -p {pid} shows where, and nodespy record --engine perf -p {pid} \
+                 records it there",
+                after.as_secs_f64(),
+                what_blocks(pid)
+            )),
+            (error, _) => self.opened.failure(error),
+        }
+    }
 }
 
 impl Drop for InspectorSession {
     fn drop(&mut self) {
-        if self.session.is_some() {
+        if !self.sessions.is_empty() {
             self.close();
         }
     }
+}
+
+/// Sent to a target that is only known by its address.
+const WHO: &str = "JSON.stringify({pid:process.pid,parent:process.ppid,command:process.argv})";
+
+/// Asks a process that is only known by its address who it is. One that does not say is nobody.
+fn ask_who(session: &mut Session, patience: Duration) -> Process {
+    #[derive(Deserialize)]
+    struct Answer {
+        result: Evaluated,
+    }
+    #[derive(Deserialize)]
+    struct Evaluated {
+        value: String,
+    }
+    #[derive(Deserialize)]
+    struct Who {
+        pid: u32,
+        parent: u32,
+        command: Vec<String>,
+    }
+    let evaluate = json!({ "expression": WHO, "returnByValue": true });
+    let answer = session.call(&Place::Main, "Runtime.evaluate", &evaluate, patience);
+    let who = answer
+        .ok()
+        .and_then(|answer| serde_json::from_str::<Answer>(&answer).ok())
+        .and_then(|answer| serde_json::from_str::<Who>(&answer.result.value).ok());
+    who.map_or_else(Process::default, |who| Process {
+        pid: who.pid,
+        parent_pid: who.parent,
+        name: app_of_command(&who.command),
+        command: who.command.join(" "),
+        ..Process::default()
+    })
 }
 
 /// `[worker 1] name` (18 and later) or `Worker 1`, as a thread's name.
@@ -296,20 +535,6 @@ fn forgive_complaint(result: Result<String, InspectorError>) -> Result<(), Inspe
     match result {
         Ok(_) | Err(InspectorError::Command { .. }) => Ok(()),
         Err(error) => Err(error),
-    }
-}
-
-/// A command that is not answered is one whose thread is in native code: the inspector itself
-/// answers on a thread of its own.
-fn explain(pid: u32, error: InspectorError) -> CaptureError {
-    match error {
-        InspectorError::Late { after, method } => CaptureError::refused(format!(
-            "the main thread of process {pid} did not answer {method} within {:.1} s: it is blocked \
-             in native code (execSync, a synchronous addon); nodespy dump -p {pid} shows where, and \
-             nodespy record --engine perf -p {pid} records it there",
-            after.as_secs_f64()
-        )),
-        error => open::inspector_failure(pid, error),
     }
 }
 
@@ -335,9 +560,11 @@ pub fn probe(pid: u32) -> Vec<Finding> {
             format!(
                 "SIGUSR1 is caught, so it can be opened (unless the application has a handler of \
                  its own){}",
-                match ports::holder_of(pid, 9229) {
-                    Some(holder) => format!("; but port 9229 is held by process {holder}"),
-                    None => String::new(),
+                match ports::holder_of(pid, wanted::Wanted::by_flags(pid).port) {
+                    Holder::Process(holder) =>
+                        format!("; but its port is held by process {holder}"),
+                    Holder::Unknown => "; but its port is held by somebody else".to_owned(),
+                    Holder::Nobody => String::new(),
                 }
             ),
         ),

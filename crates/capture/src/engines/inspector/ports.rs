@@ -43,19 +43,30 @@ pub(crate) fn connections(pid: u32, listener: SocketAddr) -> usize {
         .count()
 }
 
-/// The process, if it can be found, that listens on `port` in the network namespace of `pid`.
-pub(crate) fn holder_of(pid: u32, port: u16) -> Option<u32> {
+/// Who listens on a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Holder {
+    Nobody,
+    Process(u32),
+    /// Somebody whose descriptors we may not see.
+    Unknown,
+}
+
+/// Who listens on `port` in the network namespace of `pid`; nobody on port 0, which means any.
+pub(crate) fn holder_of(pid: u32, port: u16) -> Holder {
     let inodes: FastSet<u64> = rows(pid)
         .filter(|row| row.state == LISTEN && row.local.port() == port)
         .map(|row| row.inode)
         .collect();
     if inodes.is_empty() {
-        return None;
+        return Holder::Nobody;
     }
-    proc::processes().into_iter().find(|&other| {
+    let holds = |&other: &u32| {
         let sockets = proc::socket_inodes(other);
         sockets.iter().any(|inode| inodes.contains(inode))
-    })
+    };
+    let found = proc::processes().into_iter().find(holds);
+    found.map_or(Holder::Unknown, Holder::Process)
 }
 
 /// The address to connect to for reaching a listener.
@@ -137,7 +148,8 @@ mod tests {
         let own = std::process::id();
         assert!(listeners(own).contains(&address));
         assert_eq!(connections(own, address), 0);
-        assert_eq!(holder_of(own, address.port()), Some(own));
+        assert_eq!(holder_of(own, address.port()), Holder::Process(own));
+        assert_eq!(holder_of(own, 0), Holder::Nobody);
         let _client = std::net::TcpStream::connect(address).unwrap();
         let _server = listener.accept().unwrap();
         assert_eq!(connections(own, address), 1);

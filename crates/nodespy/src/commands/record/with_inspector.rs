@@ -1,84 +1,167 @@
 //! Recording through V8's inspector.
+//!
+//! Each process has a thread of its own here, because a process that ends waits for us to hang up:
+//! none of them must wait for another's profile.
 
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
-use nodespy_capture::engines::inspector::{InspectorOptions, InspectorSession};
-use nodespy_capture::target::{Target, proc};
-use nodespy_capture::{Interrupts, monotonic_now, unix_now};
-use nodespy_model::{About, Notes, Profile, ProfileBuilder, WeightUnit, add_samples, add_threads};
+use anyhow::Context;
+use nodespy_capture::engines::inspector::{
+    InspectorEvent, InspectorOptions, InspectorSession, InspectorUrl, is_node_command,
+};
+use nodespy_capture::target::{Launched, Target, looks_like_node, proc};
+use nodespy_capture::{CaptureError, Interrupts, monotonic_now, unix_now};
+use nodespy_model::{
+    About, Nanoseconds, Notes, Profile, ProfileBuilder, WeightUnit, add_samples, add_threads,
+};
 
-use crate::cli::RecordArgs;
+use super::{End, end_command};
+use crate::cli::{Engine, Event, RecordArgs};
 use crate::failure::Failure;
 use crate::output;
 
 /// The rate V8 samples at unless told otherwise.
 const INTERVAL_US: u32 = 1000;
+/// How often we look whether it is over.
+const LOOK: Duration = Duration::from_millis(20);
 
-/// Records until it is over, and leaves the processes as they were found.
+/// What is recorded.
+pub(super) struct Subject<'a> {
+    pub(super) targets: Vec<Target>,
+    pub(super) launched: Option<Launched>,
+    pub(super) app: &'a str,
+}
+
+/// Whether only the inspector can do what is asked.
+pub(super) fn is_needed(arguments: &RecordArgs) -> anyhow::Result<bool> {
+    let reason = match (arguments.event, &arguments.inspect_url) {
+        (_, Some(_)) => "--inspect-url",
+        (Event::Alloc, None) => "--event alloc",
+        (Event::Cpu, None) => return Ok(arguments.engine == Engine::Inspector),
+    };
+    match arguments.engine {
+        Engine::Auto | Engine::Inspector => Ok(true),
+        _ => Err(Failure::Usage(format!("{reason} needs --engine inspector")).into()),
+    }
+}
+
+/// Whether a command can be started with its inspector open.
+pub(super) fn can_launch(arguments: &RecordArgs) -> bool {
+    is_node_command(&arguments.command)
+}
+
+/// Records until it is over, and leaves the processes as they were found. The status is that of a
+/// command which was started.
 pub(super) fn record(
     arguments: &RecordArgs,
-    targets: &[Target],
-    app: &str,
+    mut subject: Subject<'_>,
     interrupts: Interrupts,
-) -> anyhow::Result<Profile> {
-    let options = InspectorOptions {
-        interval_us: arguments.interval.unwrap_or(INTERVAL_US),
-        force: arguments.force,
-        ..InspectorOptions::default()
-    };
-    let started_unix = unix_now();
-    let mut sessions = InspectorSession::attach_all(targets, &options)?;
+) -> anyhow::Result<(Profile, Option<ExitStatus>)> {
+    let started = monotonic_now();
+    let options = options(arguments, started, interrupts);
+    let about = about(arguments, &options, subject.app);
+    let sessions = attach(arguments, &mut subject, &options)?;
     if !arguments.quiet {
-        announce(arguments, &sessions, app);
+        announce(arguments, &sessions, subject.app);
     }
-    wait(arguments, &mut sessions, targets, interrupts);
-    let about = About {
-        app: app.to_owned(),
-        host: proc::host_name(),
-        engine: "V8 inspector".to_owned(),
-        event: "CPU profiler".to_owned(),
-        rate_hz: 1_000_000 / options.interval_us,
-        started_unix,
-        nodespy_version: env!("CARGO_PKG_VERSION").to_owned(),
-        ..About::default()
-    };
-    let mut profiles = Vec::new();
-    let mut failures = Vec::new();
-    for session in sessions {
-        match session.finish(about.clone()) {
-            Ok(profile) => profiles.push(profile),
-            Err(error) => failures.push(error),
-        }
-    }
-    let mut profile = match (profiles.len(), failures.pop()) {
-        (0, Some(error)) => return Err(error.into()),
-        (0, None) => {
-            return Err(Failure::NoSamples("no process could be recorded".to_owned()).into());
-        }
-        (1, _) => profiles.remove(0),
-        _ => together(&profiles, about),
-    };
-    for error in failures {
-        profile
-            .notes
-            .remark(format!("{:#}", anyhow::Error::from(error)));
-    }
+    let inspecting = Inspecting::start(sessions, about);
+    let end = wait(arguments, &inspecting, &mut subject, started, interrupts);
+    let profile = inspecting.finish();
+    let status = subject
+        .launched
+        .as_mut()
+        .and_then(|launched| end_command(launched, end));
+    let profile = profile?;
     if profile.samples.is_empty() {
         return Err(Failure::NoSamples("no samples: V8's profiler saw nothing".to_owned()).into());
     }
-    Ok(profile)
+    Ok((profile, status))
+}
+
+/// What the arguments say, in the engine's own words.
+pub(super) fn options(
+    arguments: &RecordArgs,
+    started: Nanoseconds,
+    interrupts: Interrupts,
+) -> InspectorOptions {
+    let by_rate = arguments.rate.map(|rate_hz| 1_000_000 / rate_hz);
+    InspectorOptions {
+        event: match arguments.event {
+            Event::Cpu => InspectorEvent::Cpu,
+            Event::Alloc => InspectorEvent::Allocations,
+        },
+        interval_us: arguments.interval.or(by_rate).unwrap_or(INTERVAL_US),
+        slice: arguments.slice,
+        force: arguments.force,
+        started: Some(started),
+        interrupts: Some(interrupts),
+        tell: output::note,
+        ..InspectorOptions::default()
+    }
+}
+
+pub(super) fn about(arguments: &RecordArgs, options: &InspectorOptions, app: &str) -> About {
+    About {
+        app: app.to_owned(),
+        host: match arguments.inspect_url {
+            Some(_) => String::new(),
+            None => proc::host_name(),
+        },
+        engine: "V8 inspector".to_owned(),
+        event: options.event.label().to_owned(),
+        rate_hz: match options.event {
+            InspectorEvent::Cpu => 1_000_000 / options.interval_us,
+            InspectorEvent::Allocations => 0,
+        },
+        started_unix: unix_now(),
+        nodespy_version: env!("CARGO_PKG_VERSION").to_owned(),
+        ..About::default()
+    }
+}
+
+fn attach(
+    arguments: &RecordArgs,
+    subject: &mut Subject<'_>,
+    options: &InspectorOptions,
+) -> anyhow::Result<Vec<InspectorSession>> {
+    if let Some(address) = &arguments.inspect_url {
+        let url = InspectorUrl::parse(address)
+            .map_err(|error| Failure::Usage(format!("--inspect-url: {error}")))?;
+        return Ok(vec![InspectorSession::attach_url(&url, options)?]);
+    }
+    if let (Some(launched), [target]) = (&mut subject.launched, subject.targets.as_slice()) {
+        launched.start()?;
+        let attached = InspectorSession::attach_launched(target, options);
+        return attached
+            .map(|session| vec![session])
+            .inspect_err(|_| launched.terminate())
+            .context("recording the command from its start");
+    }
+    let wanted = arguments.target.wanted();
+    let asked = |pid: u32| wanted.pids.contains(&pid);
+    let targets = &mut subject.targets;
+    targets.retain(|target| asked(target.pid()) || looks_like_node(target.pid()));
+    Ok(InspectorSession::attach_all(targets, asked, options)?)
 }
 
 fn announce(arguments: &RecordArgs, sessions: &[InspectorSession], app: &str) {
     let until = match arguments.duration {
         Some(duration) => format!("for {} s", duration.as_secs_f64()),
+        None if !arguments.command.is_empty() => "until it ends or Ctrl-C".to_owned(),
         None => "until Ctrl-C".to_owned(),
     };
     for session in sessions {
+        let who = match session.pid() {
+            Some(pid) => format!("{} (pid {pid}", nodespy_model::printable(app)),
+            None => format!("the process behind {} (", session.address()),
+        };
         output::note(&format!(
-            "Recording {} (pid {}, Node {}) with V8's profiler {until}.",
-            nodespy_model::printable(app),
-            session.pid(),
+            "Recording {}, Node {}) with V8's profiler {until}.",
+            who,
             nodespy_model::printable(session.node_version()),
         ));
         if session.is_opened_by_us() {
@@ -93,36 +176,123 @@ fn announce(arguments: &RecordArgs, sessions: &[InspectorSession], app: &str) {
 /// Waits until the time is over, the user has enough, or nobody is left.
 fn wait(
     arguments: &RecordArgs,
-    sessions: &mut [InspectorSession],
-    targets: &[Target],
+    inspecting: &Inspecting,
+    subject: &mut Subject<'_>,
+    started: Nanoseconds,
     interrupts: Interrupts,
-) {
-    let started = monotonic_now();
+) -> End {
     let deadline = arguments
         .duration
         .map(|duration| started.saturating_add(duration.as_nanos() as u64));
     loop {
-        let is_late = deadline.is_some_and(|deadline| monotonic_now() >= deadline);
-        if is_late || interrupts.count() > 0 || targets.iter().all(Target::has_ended) {
-            return;
+        if interrupts.count() > 0 {
+            return End::Interrupted;
         }
-        // Each look waits a moment. A process that ends only waits for us: it must not wait long.
-        let mut is_ending = false;
-        for session in sessions.iter_mut() {
-            is_ending |= session.look().unwrap_or(true);
+        let is_gone = |target: &Target| target.has_ended();
+        let has_ended = !subject.targets.is_empty() && subject.targets.iter().all(is_gone);
+        if has_ended || inspecting.is_over() {
+            return End::TargetsGone;
         }
-        if is_ending {
-            return;
+        if deadline.is_some_and(|deadline| monotonic_now() >= deadline) {
+            return End::Duration;
         }
-        if sessions.is_empty() {
-            std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Recordings that go on, each on a thread of its own.
+pub(super) struct Inspecting {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<Result<Profile, CaptureError>>>,
+    about: About,
+}
+
+impl Inspecting {
+    pub(super) fn start(sessions: Vec<InspectorSession>, about: About) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let follow = |session: InspectorSession| {
+            let (stop, about) = (Arc::clone(&stop), about.clone());
+            std::thread::spawn(move || follow(session, &stop, about))
+        };
+        let threads = sessions.into_iter().map(follow).collect();
+        Self {
+            stop,
+            threads,
+            about,
+        }
+    }
+
+    /// Whether every process has ended.
+    pub(super) fn is_over(&self) -> bool {
+        self.threads.iter().all(JoinHandle::is_finished)
+    }
+
+    /// Ends the recordings: one profile of all processes.
+    pub(super) fn finish(mut self) -> anyhow::Result<Profile> {
+        self.stop.store(true, Ordering::Relaxed);
+        let mut profiles = Vec::new();
+        let mut failures = Vec::new();
+        for thread in std::mem::take(&mut self.threads) {
+            match thread.join() {
+                Ok(Ok(profile)) => profiles.push(profile),
+                Ok(Err(error)) => failures.push(anyhow::Error::from(error)),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        let mut profile = match (profiles.len(), failures.pop()) {
+            (0, Some(error)) => return Err(error),
+            (0, None) => {
+                return Err(Failure::NoSamples("no process could be recorded".to_owned()).into());
+            }
+            (1, None) => profiles.remove(0),
+            (1, Some(error)) => {
+                failures.push(error);
+                profiles.remove(0)
+            }
+            (_, error) => {
+                failures.extend(error);
+                together(&profiles, self.about.clone())
+            }
+        };
+        for error in failures {
+            profile.notes.remark(format!("{error:#}"));
+        }
+        Ok(profile)
+    }
+}
+
+impl Drop for Inspecting {
+    /// An early return or a panic leaves no inspector open: the threads close them and are waited
+    /// for.
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in std::mem::take(&mut self.threads) {
+            let _ = thread.join();
         }
     }
 }
 
+/// Follows one process until it ends or the recording does.
+fn follow(
+    mut session: InspectorSession,
+    stop: &AtomicBool,
+    about: About,
+) -> Result<Profile, CaptureError> {
+    // Each look waits a moment. A process that ends only waits for us: it must not wait long.
+    while !stop.load(Ordering::Relaxed) {
+        if session.look().unwrap_or(true) {
+            break;
+        }
+    }
+    session.finish(about)
+}
+
 /// One profile of several processes.
 fn together(profiles: &[Profile], mut about: About) -> Profile {
-    let mut builder = ProfileBuilder::new(WeightUnit::Nanoseconds);
+    let unit = profiles
+        .first()
+        .map_or(WeightUnit::Nanoseconds, |first| first.unit);
+    let mut builder = ProfileBuilder::new(unit);
     let mut notes = Notes::default();
     for profile in profiles {
         let threads = add_threads(&mut builder, profile);

@@ -1,0 +1,300 @@
+//! What the profilers of all threads sent, slice by slice, as one profile.
+
+use nodespy_formats::{ImportOptions, Input};
+use nodespy_model::{
+    About, Contents, Nanoseconds, Notes, Process, ProcessIndex, Profile, ProfileBuilder, Thread,
+    ThreadIndex, ThreadRole, WeightUnit, add_samples,
+};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::event::InspectorEvent;
+use crate::target::proc;
+
+/// Clocks further apart than this are not the same clock.
+const A_DAY: Nanoseconds = 86_400_000_000_000;
+
+#[derive(Deserialize)]
+struct Stopped<'a> {
+    #[serde(borrow)]
+    profile: &'a RawValue,
+}
+
+/// When a profile started: microseconds of the monotonic clock, the same for all threads.
+#[derive(Deserialize)]
+struct Started {
+    #[serde(rename = "startTime", default)]
+    start_us: f64,
+}
+
+/// One slice of one thread, whose times are from its own start.
+#[derive(Debug)]
+struct Slice {
+    started: Nanoseconds,
+    profile: Profile,
+}
+
+/// One thread, and its newest slice: where that ends is known when the next one comes.
+#[derive(Debug)]
+struct Row {
+    number: u32,
+    thread: ThreadIndex,
+    newest: Option<Slice>,
+}
+
+/// A profile that grows.
+#[derive(Debug)]
+pub(super) struct Assembly {
+    event: InspectorEvent,
+    builder: ProfileBuilder,
+    process: ProcessIndex,
+    pid: u32,
+    /// The monotonic time that the times of the profile count from.
+    zero: Option<Nanoseconds>,
+    rows: Vec<Row>,
+    notes: Notes,
+    duration: Nanoseconds,
+}
+
+impl Assembly {
+    /// An empty profile of a process. `zero` is the monotonic time the recording starts at, where
+    /// the process has the same clock.
+    pub(super) fn new(event: InspectorEvent, process: Process, zero: Option<Nanoseconds>) -> Self {
+        let mut builder = ProfileBuilder::new(match event {
+            InspectorEvent::Cpu => WeightUnit::Nanoseconds,
+            InspectorEvent::Allocations => WeightUnit::Bytes,
+        });
+        Self {
+            event,
+            pid: process.pid,
+            process: builder.process(process),
+            builder,
+            zero,
+            rows: Vec::new(),
+            notes: Notes::default(),
+            duration: 0,
+        }
+    }
+
+    /// Whether nothing has come yet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Takes in what a profiler sent. What can't be read is a remark.
+    pub(super) fn take(&mut self, number: u32, name: &str, json: &str) {
+        match read(self.event, json) {
+            Ok((slice, notes)) => {
+                for remark in notes.remarks {
+                    self.notes.remark(remark);
+                }
+                self.add(number, name, slice);
+            }
+            Err(what) => self
+                .notes
+                .remark(format!("what V8 sent of {name} can't be read: {what}")),
+        }
+    }
+
+    fn add(&mut self, number: u32, name: &str, slice: Slice) {
+        let started = slice.started;
+        let zero = self.zero.filter(|zero| zero.abs_diff(started) < A_DAY);
+        self.zero = Some(zero.unwrap_or(started));
+        let position = self.row_of(number, name);
+        let row = &mut self.rows[position];
+        let before = row.newest.replace(slice);
+        // Allocations are told from the start each time: the newest answer holds them all.
+        if let (Some(mut before), InspectorEvent::Cpu) = (before, self.event) {
+            let row = &self.rows[position];
+            let first = row.newest.as_ref().and_then(Slice::first_sample);
+            before.end_at(first);
+            let thread = row.thread;
+            self.flush(&before, thread);
+        }
+    }
+
+    fn row_of(&mut self, number: u32, name: &str) -> usize {
+        if let Some(position) = self.rows.iter().position(|row| row.number == number) {
+            return position;
+        }
+        let is_main = number == 0;
+        let thread = self.builder.thread(Thread {
+            process: self.process,
+            tid: match is_main {
+                true => self.pid,
+                false => thread_called(self.pid, name),
+            },
+            name: name.to_owned(),
+            role: match is_main {
+                true => ThreadRole::Main,
+                false => ThreadRole::Worker,
+            },
+        });
+        self.rows.push(Row {
+            number,
+            thread,
+            newest: None,
+        });
+        self.rows.len() - 1
+    }
+
+    fn flush(&mut self, slice: &Slice, thread: ThreadIndex) {
+        let zero = self.zero.unwrap_or(slice.started);
+        let later = slice.started.saturating_sub(zero);
+        add_samples(&mut self.builder, &slice.profile, later, |_| thread);
+        let end = slice.profile.about.duration.saturating_add(later);
+        self.duration = self.duration.max(end);
+    }
+
+    /// The whole profile.
+    pub(super) fn finish(mut self, mut about: About, remarks: &[String]) -> Profile {
+        for row in std::mem::take(&mut self.rows) {
+            if let Some(slice) = row.newest {
+                self.flush(&slice, row.thread);
+            }
+        }
+        for remark in remarks {
+            self.notes.remark(remark.clone());
+        }
+        about.duration = about.duration.max(self.duration);
+        self.builder.finish(about, self.notes)
+    }
+}
+
+impl Slice {
+    /// When its first sample was taken; what comes before is the profiler's own start.
+    fn first_sample(&self) -> Option<Nanoseconds> {
+        let first = self.profile.samples.first()?;
+        Some(self.started.saturating_add(first.time))
+    }
+
+    /// Leaves what comes later to the next slice.
+    fn end_at(&mut self, end: Option<Nanoseconds>) {
+        let Some(end) = end else { return };
+        let end = end.saturating_sub(self.started);
+        let samples = &mut self.profile.samples;
+        samples.retain(|sample| sample.time < end);
+        for sample in samples {
+            sample.weight = sample.weight.min(end - sample.time);
+        }
+        let duration = &mut self.profile.about.duration;
+        *duration = (*duration).min(end);
+    }
+}
+
+fn read(event: InspectorEvent, json: &str) -> Result<(Slice, Notes), String> {
+    let stopped: Stopped<'_> = serde_json::from_str(json).map_err(|error| error.to_string())?;
+    let text = stopped.profile.get();
+    let started = match event {
+        InspectorEvent::Cpu => {
+            let started: Started = serde_json::from_str(text).map_err(|error| error.to_string())?;
+            (started.start_us.max(0.0) * 1e3) as Nanoseconds
+        }
+        InspectorEvent::Allocations => 0,
+    };
+    let options = ImportOptions::from(Some(event.format()));
+    let recording = nodespy_formats::import(Input::from(text.as_bytes().to_vec()), &options)
+        .map_err(|error| error.to_string())?;
+    match recording.contents {
+        Contents::Named(profile) => {
+            let slice = Slice {
+                started,
+                profile: *profile,
+            };
+            Ok((slice, recording.notes))
+        }
+        _ => Err("it holds no names".to_owned()),
+    }
+}
+
+/// The thread that carries a worker's name (Node 24 and later give it to the kernel); 0 when none
+/// or several do.
+fn thread_called(pid: u32, name: &str) -> u32 {
+    // The kernel keeps fifteen bytes of a name.
+    let kept: String = name.chars().take(15).collect();
+    let mut found = proc::threads(pid)
+        .into_iter()
+        .filter(|&tid| tid != pid && proc::thread_name(pid, tid).as_deref() == Some(&kept));
+    match (found.next(), found.next()) {
+        (Some(tid), None) => tid,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A profile of `busy` with a sample every millisecond.
+    fn slice(start_us: u64, samples: usize) -> String {
+        let nodes = r#"[{"id":1,"callFrame":{"functionName":"(root)","scriptId":"0","url":"","lineNumber":-1,"columnNumber":-1},"children":[2]},
+            {"id":2,"callFrame":{"functionName":"busy","scriptId":"1","url":"file:///a.js","lineNumber":1,"columnNumber":1}}]"#;
+        let list = |value: &str| vec![value; samples].join(",");
+        let end_us = start_us + 1000 * (samples as u64 + 1);
+        format!(
+            r#"{{"profile":{{"nodes":{nodes},"startTime":{start_us},"endTime":{end_us},"samples":[{}],"timeDeltas":[{}]}}}}"#,
+            list("2"),
+            list("1000")
+        )
+    }
+
+    fn assembly(zero_us: u64) -> Assembly {
+        let process = Process {
+            pid: u32::MAX,
+            ..Process::default()
+        };
+        Assembly::new(InspectorEvent::Cpu, process, Some(zero_us * 1000))
+    }
+
+    #[test]
+    fn where_slices_overlap_time_is_counted_once() {
+        let mut assembly = assembly(1_000_000);
+        // The first lasts from 1.000 to 1.101 s, the second starts at 1.080 s.
+        assembly.take(0, "main", &slice(1_000_000, 100));
+        assembly.take(0, "main", &slice(1_080_000, 100));
+        let profile = assembly.finish(About::default(), &[]);
+        let last = profile.samples.last().unwrap();
+        assert_eq!(profile.samples[0].time, 1_000_000);
+        assert_eq!(last.time + last.weight, 181_000_000);
+        assert_eq!(profile.total_weight(), 180_000_000);
+        assert_eq!(profile.about.duration, 181_000_000);
+        assert_eq!(profile.threads.len(), 1);
+        let is_ordered = |pair: &[nodespy_model::Sample]| pair[0].time < pair[1].time;
+        assert!(profile.samples.windows(2).all(is_ordered));
+    }
+
+    #[test]
+    fn threads_are_on_one_clock_and_a_foreign_clock_starts_at_zero() {
+        let mut local = assembly(1_000_000);
+        local.take(0, "main", &slice(1_000_000, 10));
+        local.take(3, "worker 3", &slice(1_500_000, 10));
+        let profile = local.finish(About::default(), &[]);
+        let first_of = |thread: u32| {
+            let mut samples = profile.samples.iter();
+            samples
+                .find(|sample| sample.thread.0 == thread)
+                .unwrap()
+                .time
+        };
+        assert_eq!(first_of(1) - first_of(0), 500_000_000);
+        let mut far = assembly(u64::from(u32::MAX) * 1000);
+        far.take(0, "main", &slice(1_000_000, 10));
+        assert_eq!(far.finish(About::default(), &[]).samples[0].time, 1_000_000);
+    }
+
+    #[test]
+    fn nonsense_is_a_remark() {
+        let mut assembly = assembly(0);
+        for json in [
+            "",
+            "{}",
+            r#"{"profile":7}"#,
+            r#"{"profile":{"startTime":-1e300}}"#,
+        ] {
+            assembly.take(0, "main", json);
+        }
+        let profile = assembly.finish(About::default(), &[]);
+        assert!(profile.samples.is_empty());
+        assert!(profile.notes.remarks[0].contains("can't be read"));
+    }
+}

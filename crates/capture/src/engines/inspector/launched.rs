@@ -1,0 +1,104 @@
+//! A process that nodespy starts with its inspector open, recorded from its first statement on.
+//!
+//! Node waits for us before it runs anything. The flag that makes it wait would be handed on to
+//! whatever the application forks, which would wait for ever (seen on 12 to 26): so it is taken out
+//! of `process.execArgv` on the first line of the application, before the application goes on.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use nodespy_inspector::{InspectorError, Place, Session};
+use serde_json::json;
+
+use super::open::{self, Opened};
+use super::ports;
+use crate::error::CaptureError;
+use crate::target::Target;
+
+/// Any free port, reachable from this machine only.
+const FLAG: &str = "--inspect-brk=127.0.0.1:0";
+/// Sent to the target when it stands on its first line.
+const FORGET_FLAG: &str = "process.execArgv=process.execArgv.filter(function(a){return a!=='--inspect-brk=127.0.0.1:0'}),process.debugPort=9229,1";
+
+/// Whether a command runs Node itself.
+pub fn is_node_command(command: &[OsString]) -> bool {
+    let name = command.first().map(Path::new).and_then(Path::file_name);
+    name.is_some_and(|name| name == "node" || name == "nodejs")
+}
+
+/// The command that starts Node so that it waits for [`super::InspectorSession::attach_launched`].
+pub fn command_to_launch(command: &[OsString]) -> Vec<OsString> {
+    let mut changed = command.to_vec();
+    changed.insert(1.min(changed.len()), FLAG.into());
+    changed
+}
+
+/// The inspector of a process that was started with the flag.
+pub(super) fn wait_for_inspector(
+    target: &Target,
+    patience: Duration,
+) -> Result<Opened, CaptureError> {
+    let pid = target.pid();
+    let started = Instant::now();
+    while started.elapsed() < patience {
+        if target.has_ended() {
+            return Err(CaptureError::Gone { pid });
+        }
+        let listeners = ports::listeners(pid);
+        let found = listeners
+            .into_iter()
+            .find_map(|listener| open::found_open(pid, listener));
+        if let Some(opened) = found {
+            return Ok(opened);
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    Err(CaptureError::refused(format!(
+        "process {pid} did not open its inspector within {} s (is the command Node itself?)",
+        patience.as_secs_f64()
+    )))
+}
+
+/// Lets the process run, once its profiler does.
+pub(super) fn let_go(session: &mut Session, patience: Duration) -> Result<(), InspectorError> {
+    let main = Place::Main;
+    session.call(&main, "Debugger.enable", &json!({}), patience)?;
+    session.call(
+        &main,
+        "Runtime.runIfWaitingForDebugger",
+        &json!({}),
+        patience,
+    )?;
+    let deadline = Instant::now() + patience;
+    // What has no first line, such as `node --version` or a script that does not parse, ends.
+    while !session.is_paused() && !session.is_waiting_for_disconnect() {
+        if Instant::now() > deadline {
+            break;
+        }
+        session.look()?;
+    }
+    if session.is_paused() {
+        let evaluate = json!({ "expression": FORGET_FLAG, "returnByValue": true });
+        session.call(&main, "Runtime.evaluate", &evaluate, patience)?;
+        session.call(&main, "Debugger.resume", &json!({}), patience)?;
+    }
+    session.call(&main, "Debugger.disable", &json!({}), patience)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_flag_comes_before_the_script() {
+        let words = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
+        let command = words("/usr/bin/node --max-old-space-size=99 app.js --inspect");
+        assert!(is_node_command(&command));
+        assert!(!is_node_command(&words("npm start")));
+        assert!(!is_node_command(&[]));
+        assert_eq!(command_to_launch(&command)[1], FLAG);
+        assert_eq!(command_to_launch(&command)[2..], command[1..]);
+    }
+}

@@ -1,0 +1,80 @@
+//! Telling a main thread that is blocked in native code from one that only does not want.
+//!
+//! Node opens its inspector, and answers commands, on its main thread. A thread that sits in
+//! `execSync` or in a synchronous addon uses no CPU time at all meanwhile.
+
+use nodespy_model::{Nanoseconds, printable};
+
+use crate::target::proc::{self, RunState};
+
+/// Clock ticks a second in `/proc`; the same on every Linux of this architecture.
+const TICKS: f64 = 100.0;
+
+/// A main thread that is watched from now on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct MainThread {
+    pid: u32,
+    cpu_time: Option<Nanoseconds>,
+}
+
+impl MainThread {
+    pub(super) fn watch(pid: u32) -> Self {
+        Self {
+            pid,
+            cpu_time: proc::thread_cpu_time(pid, pid),
+        }
+    }
+
+    /// Whether it has not run at all since it is watched.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.cpu_time.is_some() && self.cpu_time == proc::thread_cpu_time(self.pid, self.pid)
+    }
+
+    /// Whether it has something to run now.
+    pub(super) fn is_busy(&self) -> bool {
+        proc::run_state(self.pid, self.pid) == Some(RunState::Running)
+    }
+}
+
+/// What a blocked main thread waits for, as far as it can be told from outside.
+pub(super) fn what_blocks(pid: u32) -> String {
+    let children = proc::children(pid);
+    let youngest = children
+        .into_iter()
+        .filter_map(|child| Some((proc::start_time(child)?, child)))
+        .max();
+    match youngest {
+        Some((started, child)) => format!(
+            "in execSync or the like for {:.1} s, waiting for process {child} ({})",
+            (uptime() - started as f64 / TICKS).max(0.0),
+            printable(&proc::command_line(child).join(" "))
+                .chars()
+                .take(80)
+                .collect::<String>()
+        ),
+        None => "blocked in native code (a synchronous addon, a lock)".to_owned(),
+    }
+}
+
+fn uptime() -> f64 {
+    let text = proc::read_text("/proc/uptime".as_ref(), 256).unwrap_or_default();
+    let first = text.split_whitespace().next();
+    first.and_then(|word| word.parse().ok()).unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_that_is_waited_for_is_named() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let text = what_blocks(std::process::id());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(text.contains("execSync"), "{text}");
+    }
+}

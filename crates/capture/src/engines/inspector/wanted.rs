@@ -1,0 +1,93 @@
+//! Where a process will open its inspector when it is asked to, by its own flags.
+
+use std::net::IpAddr;
+
+use crate::target::proc;
+
+/// Where Node listens unless told otherwise.
+const USUAL_PORT: u16 = 9229;
+
+/// Where an inspector will listen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Wanted {
+    /// A name or a number, when the flags tell.
+    pub(super) host: Option<String>,
+    /// 0 for any free port.
+    pub(super) port: u16,
+}
+
+impl Wanted {
+    /// What the command line and `NODE_OPTIONS` of a process say. What the application sets while
+    /// it runs (`process.debugPort`) is not seen.
+    pub(super) fn by_flags(pid: u32) -> Self {
+        let environment = proc::read_text(&proc::path_of(pid, "environ"), 1 << 20);
+        let options = environment
+            .iter()
+            .flat_map(|text| text.split('\0'))
+            .find_map(|variable| variable.strip_prefix("NODE_OPTIONS="))
+            .unwrap_or_default();
+        let inherited = options.split_whitespace().map(str::to_owned);
+        // The command line counts more, so it comes last.
+        Self::read(inherited.chain(own_flags(proc::command_line(pid))))
+    }
+
+    fn read(flags: impl Iterator<Item = String>) -> Self {
+        let mut wanted = Self {
+            host: None,
+            port: USUAL_PORT,
+        };
+        for flag in flags {
+            let value = ["--inspect-port=", "--debug-port="]
+                .iter()
+                .find_map(|name| flag.strip_prefix(name));
+            let Some(value) = value else { continue };
+            let (host, port) = match value.rsplit_once(':') {
+                Some((host, port)) => (Some(host), port),
+                None if value.bytes().all(|byte| byte.is_ascii_digit()) => (None, value),
+                None => (Some(value), ""),
+            };
+            wanted.host = host
+                .map(|host| host.trim_matches(['[', ']']).to_owned())
+                .or(wanted.host);
+            wanted.port = port.parse().unwrap_or(wanted.port);
+        }
+        wanted
+    }
+
+    /// Whether other machines could reach it.
+    pub(super) fn is_exposed(&self) -> bool {
+        self.host.as_deref().is_some_and(|host| {
+            let is_loopback = |address: IpAddr| address.is_loopback();
+            host != "localhost" && !host.parse().is_ok_and(is_loopback)
+        })
+    }
+}
+
+/// The flags of Node itself: what stands before the script.
+fn own_flags(command: Vec<String>) -> impl Iterator<Item = String> {
+    let flags = command.into_iter().skip(1);
+    flags.take_while(|word| word.starts_with('-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(flags: &[&str]) -> (Option<String>, u16, bool) {
+        let wanted = Wanted::read(flags.iter().map(|flag| (*flag).to_owned()));
+        let is_exposed = wanted.is_exposed();
+        (wanted.host, wanted.port, is_exposed)
+    }
+
+    #[test]
+    fn the_flags_tell_where_it_will_listen() {
+        assert_eq!(wanted(&[]), (None, 9229, false));
+        assert_eq!(wanted(&["--inspect-port=0"]), (None, 0, false));
+        let everywhere = (Some("0.0.0.0".to_owned()), 9333, true);
+        assert_eq!(wanted(&["--inspect-port=0.0.0.0:9333"]), everywhere);
+        let own = (Some("::1".to_owned()), 9229, false);
+        assert_eq!(wanted(&["--debug-port=[::1]:9229"]), own);
+        let later = (None, 9302, false);
+        assert_eq!(wanted(&["--inspect-port=1", "--inspect-port=9302"]), later);
+    }
+}
