@@ -6,13 +6,14 @@
 #   make bench-overhead  what a recording costs the watched program, against perf
 #   make bench-peers     how fast files are read and drawn, against the tools that made them
 #   make bench           both
+#   make viewer          build the page's script from its TypeScript
 #   make golden          rewrite the golden files (look at the diff before you commit it)
 #   make setup           only the set-up
 
 SHELL := /bin/bash
 CARGO ?= cargo
 
-.PHONY: demo test lint bench bench-overhead bench-peers golden setup
+.PHONY: demo test lint bench bench-overhead bench-peers golden viewer setup
 
 setup:
 	@tools/setup.sh
@@ -36,6 +37,7 @@ lint:
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
 	$(CARGO) run --quiet -p xtask -- licences
+	tools/viewer.sh
 
 bench: bench-overhead bench-peers
 
@@ -53,3 +55,6 @@ bench-peers:
 
 golden:
 	$(CARGO) run -p xtask -- golden
+
+viewer:
+	@tools/viewer.sh build

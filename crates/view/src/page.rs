@@ -15,15 +15,8 @@ use crate::{DrawError, DrawOptions, View, base64, preview, wording};
 
 const TEMPLATE: &str = include_str!("../assets/page.html");
 const STYLE: &str = include_str!("../assets/style.css");
-/// The viewer, its parts in the order they need one another.
-const SCRIPT_PARTS: &[&str] = &[
-    include_str!("../assets/decode.js"),
-    include_str!("../assets/count.js"),
-    include_str!("../assets/wording.js"),
-    include_str!("../assets/flame.js"),
-    include_str!("../assets/panels.js"),
-    include_str!("../assets/main.js"),
-];
+/// The viewer, built from crates/view/ui by `npm run build`.
+const SCRIPT: &str = include_str!("../assets/viewer.js");
 
 /// How much of a recording is in one element: 4 MiB of base64. A whole number of groups of three,
 /// so that every piece decodes to whole bytes.
@@ -54,8 +47,6 @@ impl View for Page {
             || wording::title(profile),
             |title| printable(title).into_owned(),
         );
-        let confidence = wording::confidence(profile).join("; ");
-        let script = script();
         let mut rest = TEMPLATE;
         while let Some((before, after)) = rest.split_once("{{") {
             let (slot, after) = after
@@ -64,12 +55,9 @@ impl View for Page {
             output.write_all(before.as_bytes())?;
             match slot {
                 "title" => output.write_all(escape(&title).as_bytes())?,
-                "how" => output.write_all(escape(&how(profile)).as_bytes())?,
-                "confidence" => output.write_all(escape(&confidence).as_bytes())?,
-                "remarks" => output.write_all(remarks(profile).as_bytes())?,
-                "policy" => output.write_all(policy(&script).as_bytes())?,
+                "policy" => output.write_all(policy().as_bytes())?,
                 "style" => output.write_all(STYLE.as_bytes())?,
-                "script" => output.write_all(script.as_bytes())?,
+                "script" => output.write_all(SCRIPT.as_bytes())?,
                 "preview" => output.write_all(preview::of(profile, &title).as_bytes())?,
                 "payload" => {
                     write_pieces(options.payload, "recording", output)?;
@@ -84,40 +72,13 @@ impl View for Page {
     }
 }
 
-fn how(profile: &Profile) -> String {
-    let parts = [wording::who(profile), wording::how(profile)];
-    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-    parts.join(", ")
-}
-
-/// The notes of a profile, folded away; nothing when there are none.
-fn remarks(profile: &Profile) -> String {
-    let remarks: Vec<&str> = profile.notes.other_remarks().collect();
-    if remarks.is_empty() {
-        return String::new();
-    }
-    let items: String = remarks
-        .iter()
-        .map(|remark| format!("<li dir=\"auto\">{}</li>", escape(&printable(remark))))
-        .collect();
-    let count = wording::counted(remarks.len() as u64, "note");
-    format!("<details id=\"remarks\"><summary>{count}</summary><ul>{items}</ul></details>")
-}
-
-fn script() -> String {
-    format!(
-        "\"use strict\";\n(() => {{\n{}}})();\n",
-        SCRIPT_PARTS.join("\n")
-    )
-}
-
 /// What the page may do: run its own script and workers made by it, use its own style, show
 /// pictures it made, and ask the server it came from, which from a file is nobody.
-fn policy(script: &str) -> String {
+fn policy() -> String {
     format!(
         "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; worker-src blob:; \
          img-src data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'",
-        base64::encoded(&sha256(script.as_bytes())),
+        base64::encoded(&sha256(SCRIPT.as_bytes())),
         base64::encoded(&sha256(STYLE.as_bytes())),
     )
 }
@@ -167,7 +128,7 @@ mod tests {
         };
         Page.draw(&Profile::default(), &options, &mut page).unwrap();
         let page = String::from_utf8(page).unwrap();
-        let after_script = &page[page.rfind("(() => {").unwrap()..];
+        let after_script = &page[page.rfind(SCRIPT).unwrap()..];
         let opening = "<script type=\"application/nspy\" class=\"recording\">";
         let pieces: Vec<&str> = after_script.split(opening).skip(1).collect();
         assert_eq!(pieces.len(), 2);
@@ -179,7 +140,7 @@ mod tests {
 
     #[test]
     fn the_assets_hold_nothing_that_would_end_their_element() {
-        assert!(!script().contains("</script") && !script().contains("<!--"));
+        assert!(!SCRIPT.contains("</script") && !SCRIPT.contains("<!--"));
         assert!(!STYLE.contains("</style"));
     }
 }

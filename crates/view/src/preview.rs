@@ -10,9 +10,13 @@ use nodespy_model::{
 use crate::report::findings;
 use crate::wording;
 
-/// A node of the tree weighs at least this part of the whole: less than a pixel's worth of it.
-const PARTS: u64 = 3000;
-const MOST_NODES: usize = 20_000;
+/// A node of the tree weighs at least this part of the whole: about a pixel's worth of it.
+const PARTS: u64 = 2000;
+const MOST_NODES: usize = 6000;
+/// Rows that are in sight at first on a tall screen; the rest comes with the recording.
+const MOST_ROWS: u32 = 64;
+/// Weights are told in this many parts of the whole, which takes a third of the letters.
+const SCALE: u64 = 1 << 15;
 const MOST_FINDINGS: usize = 4;
 /// How many processes are told one by one.
 const MOST_PROCESSES: usize = 8;
@@ -42,7 +46,9 @@ pub(crate) fn of(profile: &Profile, title: &str) -> String {
     });
     json.key("durationNs").number(profile.about.duration);
     json.key("samples").number(profile.samples.len() as u64);
-    write_tree(profile, &Outline::of(profile, PARTS, MOST_NODES), &mut json);
+    let mut outline = Outline::of(profile, PARTS, MOST_NODES);
+    outline.nodes.retain(|node| node.depth < MOST_ROWS);
+    write_tree(profile, &outline, &mut json);
     json.close('}');
     json.text
 }
@@ -119,7 +125,9 @@ fn write_tree(profile: &Profile, outline: &Outline, json: &mut Json) {
         let row = profile.function(function);
         json.open('[');
         json.text(profile.name_of(function));
-        json.text(profile.file_of(function));
+        // Boxes have no room for more than the end of a path.
+        let file = profile.file_of(function);
+        json.text(file.rsplit_once('/').map_or(file, |(_, name)| name));
         json.number(u64::from(row.line));
         json.number(row.category as u64);
         json.close(']');
@@ -142,10 +150,17 @@ fn write_tree(profile: &Profile, outline: &Outline, json: &mut Json) {
         depth_before = Some(node.depth);
     }
     json.close(']');
-    json.key("self").numbers(outline, |node| node.self_weight);
-    json.key("total").numbers(outline, |node| node.total_weight);
+    let whole = outline.nodes.first().map_or(0, |root| root.total_weight);
+    json.key("total")
+        .numbers(outline, |node| share_of(node.total_weight, whole));
     json.key("tier").numbers(outline, |node| node.tier as u64);
     json.close('}');
+    json.key("whole").number(whole);
+}
+
+/// A weight in parts of the whole.
+fn share_of(weight: u64, whole: u64) -> u64 {
+    (u128::from(weight) * u128::from(SCALE) / u128::from(whole.max(1))) as u64
 }
 
 /// JSON in the making, without spaces.
@@ -265,8 +280,8 @@ mod tests {
         assert!(!json.contains('<'), "{json}");
         for part in [
             r#""title":"a \u003cb>""#,
-            r#""functions":[["\u003c/script>\u003c!--","/srv/app.js",3,0],["say \"hi\"�","#,
-            r#""tree":{"fn":[-1,0,1],"pop":[0,0,0],"self":[0,2,1],"total":[3,3,1],"tier":[0,0,0]}"#,
+            r#""functions":[["\u003c/script>\u003c!--","app.js",3,0],["say \"hi\"�","#,
+            r#""tree":{"fn":[-1,0,1],"pop":[0,0,0],"total":[32768,32768,10922],"tier":[0,0,0]},"whole":3"#,
             r#"["node","v22.1.0"],["pid","7"],["command","node \"a\\b\".js"],["rate","99 Hz"]"#,
             r#"["started","2023-11-14T22:13:20Z"]"#,
             r#""unit":"samples","durationNs":0,"samples":2"#,

@@ -3,4 +3,3 @@
 mod golden;
 mod odd;
 mod sample;
-mod script;

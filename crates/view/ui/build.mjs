@@ -1,0 +1,31 @@
+// Builds the viewer into ../assets/viewer.js, one script without any other file. With --tests,
+// builds the tests into build/ instead. The same sources give the same bytes on every machine.
+import { build } from "esbuild";
+import { readdirSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const here = dirname(fileURLToPath(import.meta.url));
+const shared = { absWorkingDir: here, bundle: true, target: "es2022", logLevel: "warning" };
+
+if (process.argv.includes("--tests")) {
+  const tests = readdirSync(join(here, "test")).filter((name) => name.endsWith(".test.ts"));
+  await build({
+    ...shared,
+    entryPoints: tests.map((name) => `test/${name}`),
+    outdir: "build",
+    outExtension: { ".js": ".mjs" },
+    platform: "node",
+    format: "esm",
+  });
+} else {
+  await build({
+    ...shared,
+    entryPoints: ["src/index.ts"],
+    outfile: "../assets/viewer.js",
+    format: "iife",
+    minify: true,
+    charset: "ascii",
+    legalComments: "none",
+  });
+}

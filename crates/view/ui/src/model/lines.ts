@@ -1,0 +1,46 @@
+// Weights by line of one file.
+
+import type { Profile } from "./profile";
+
+export interface LineWeights { line: Uint32Array; self: Float64Array; total: Float64Array }
+
+export function lineWeights(profile: Profile, own: Float64Array, file: number): LineWeights {
+  const { stacks, frames, functions } = profile;
+  const rows = stacks.parent.length;
+  const totals = own.slice(0, rows);
+  for (let row = rows - 1; row >= 0; row--) if (stacks.parent[row] >= 0) totals[stacks.parent[row]] += totals[row];
+  const lineAt = (row: number) => {
+    const frame = stacks.frame[row];
+    return functions.file[frames.fn[frame]] === file ? frames.line[frame] : 0;
+  };
+  const self = new Map<number, number>();
+  const total = new Map<number, number>();
+  const add = (to: Map<number, number>, line: number, weight: number) => to.set(line, (to.get(line) ?? 0) + weight);
+  for (let row = 0; row < rows; row++) {
+    const line = lineAt(row);
+    if (line === 0 || totals[row] === 0) continue;
+    add(self, line, own[row]);
+    // A line that is on the stack twice counts once.
+    let above = stacks.parent[row];
+    while (above >= 0 && lineAt(above) !== line) above = stacks.parent[above];
+    if (above < 0) add(total, line, totals[row]);
+  }
+  const lines = [...self.keys()].sort((left, right) => left - right);
+  return {
+    line: Uint32Array.from(lines),
+    self: Float64Array.from(lines, (line) => self.get(line)!),
+    total: Float64Array.from(lines, (line) => total.get(line) ?? 0),
+  };
+}
+
+// The files that hold JavaScript with lines, the heaviest first.
+export function filesOf(profile: Profile, own: Float64Array): { file: number; self: number }[] {
+  const { stacks, frames, functions } = profile;
+  const sums = new Map<number, number>();
+  for (let row = 0; row < stacks.parent.length; row++) {
+    const frame = stacks.frame[row];
+    const file = functions.file[frames.fn[frame]];
+    if (file >= 0 && frames.line[frame] > 0) sums.set(file, (sums.get(file) ?? 0) + own[row]);
+  }
+  return [...sums].map(([file, self]) => ({ file, self })).sort((left, right) => right.self - left.self);
+}

@@ -1,0 +1,133 @@
+// A recording as columns of numbers. Both sides of the page have the names; only the worker has
+// stacks and samples.
+
+import type { Packages } from "./packages";
+
+export type Unit = "samples" | "nanoseconds" | "bytes";
+
+// In the order of the file's codes.
+export const CATEGORY_KEYS = [
+  "app", "dependency", "core", "builtin", "wasm", "regexp", "gc", "native", "kernel", "idle",
+  "unknown", "internal",
+] as const;
+export type CategoryKey = (typeof CATEGORY_KEYS)[number];
+export const category = (key: CategoryKey): number => CATEGORY_KEYS.indexOf(key);
+
+export const UNKNOWN = category("unknown");
+export const INTERNAL = category("internal");
+export const GC = category("gc");
+export const IDLE = category("idle");
+
+// Functions that are none: the root of a tree, and samples of which nothing is known.
+export const ALL = -1;
+export const NO_STACK = -2;
+
+// Texts that are decoded when they are first asked for: most names are never shown.
+export class Texts {
+  private readonly known = new Map<number, string>();
+
+  constructor(readonly bytes: Uint8Array, readonly ends: Uint32Array) {}
+
+  static from(texts: string[]): Texts {
+    const encoder = new TextEncoder();
+    const parts = texts.map((text) => encoder.encode(text));
+    const ends = new Uint32Array(texts.length);
+    let end = 0;
+    parts.forEach((part, at) => (ends[at] = end += part.length));
+    const bytes = new Uint8Array(end);
+    parts.forEach((part, at) => bytes.set(part, ends[at] - part.length));
+    return new Texts(bytes, ends);
+  }
+
+  get(at: number): string {
+    let text = this.known.get(at);
+    if (text === undefined) {
+      text = decoder.decode(this.bytes.subarray(at === 0 ? 0 : this.ends[at - 1], this.ends[at]));
+      this.known.set(at, text);
+    }
+    return text;
+  }
+}
+const decoder = new TextDecoder();
+
+export interface FunctionColumns {
+  name: Int32Array; // text
+  file: Int32Array; // text, -1 for none
+  line: Uint32Array;
+  column: Uint32Array;
+  category: Uint8Array;
+}
+
+export interface Process { pid: number; name: string; command: string; version: string }
+export interface Thread { process: number; tid: number; name: string; role: number }
+export interface Source { file: number; text: string }
+
+export interface About { unit: Unit; app: string; host: string; rateHz: number; started: number; durationNs: number }
+
+// What the page needs to put names to numbers. Functions from `functions.name.length` on stand
+// for whole packages.
+export interface Names extends Packages {
+  texts: Texts;
+  functions: FunctionColumns;
+  processes: Process[];
+  threads: Thread[];
+  about: About;
+}
+
+export interface StackColumns { parent: Int32Array; frame: Int32Array }
+export interface FrameColumns { fn: Int32Array; line: Uint32Array; tier: Uint8Array; isInlined: Uint8Array }
+export interface SampleColumns {
+  time: Float64Array; // ns from the start, rising
+  weight: Float64Array | null; // null: every sample weighs 1
+  thread: Uint16Array | Int32Array;
+  stack: Int32Array; // -1 for none
+}
+
+export interface Profile extends Names {
+  stacks: StackColumns;
+  frames: FrameColumns;
+  samples: SampleColumns;
+  // The samples of an earlier profile to compare with; their stacks and threads are in the same
+  // tables, threads from `baseThreads` on.
+  base: SampleColumns | null;
+  baseThreads: number;
+  sources: Source[];
+}
+
+export const weightOf = (samples: SampleColumns, row: number): number => samples.weight ? samples.weight[row] : 1;
+
+export const functionCount = (names: Names): number => names.functions.name.length;
+
+export function nameOf(names: Names, fn: number): string {
+  if (fn === ALL) return "all";
+  if (fn < 0) return "[no stack]";
+  const packageAt = fn - functionCount(names);
+  if (packageAt >= 0) return names.packages[packageAt] ?? "?";
+  return names.texts.get(names.functions.name[fn]) || "(anonymous)";
+}
+
+export function fileOf(names: Names, fn: number): string {
+  if (fn < 0 || fn >= functionCount(names) || names.functions.file[fn] < 0) return "";
+  return names.texts.get(names.functions.file[fn]);
+}
+
+// `file:line:column`, or the module of native code.
+export function placeOf(names: Names, fn: number): string {
+  const file = fileOf(names, fn);
+  if (!file) return "";
+  const line = names.functions.line[fn];
+  const column = names.functions.column[fn];
+  return line ? `${file}:${line}${column ? `:${column}` : ""}` : file;
+}
+
+// The last part of a place: what fits into a box or a narrow column.
+export function shortPlace(names: Names, fn: number): string {
+  return placeOf(names, fn).replace(/^.*\//, "").replace(/^(.*:\d+):\d+$/, "$1");
+}
+
+export function categoryOf(names: Names, fn: number): number {
+  if (fn < 0) return UNKNOWN;
+  const packageAt = fn - functionCount(names);
+  if (packageAt < 0) return names.functions.category[fn];
+  return names.packageCategory[packageAt] ?? UNKNOWN;
+}

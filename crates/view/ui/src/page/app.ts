@@ -1,0 +1,257 @@
+// Ties the parts together: the state, the answers of the worker, and what follows from them.
+
+import { ALL, categoryOf, GC, nameOf, type Names, shortPlace } from "../model/profile";
+import { pathTo, type Range, type Shares, type Tree } from "../model/tree";
+import type { Transform } from "../model/transforms";
+import type { Opened, Questions, Selection, SourceText } from "../worker";
+import { type Client, Latest } from "./client";
+import { byId } from "./dom";
+import { Paint, type Palette } from "./look";
+import { decodeState, encodeState, START, type State } from "./state";
+import { percent, points, shortName, weightText } from "./words";
+
+export interface Target { fn: number; path: number[] | null }
+
+// A part of the page that shows something of the app.
+export interface Panel {
+  readonly root: HTMLElement;
+  update(): void;
+  target?(): Target | null;
+  key?(event: KeyboardEvent): boolean; // whether the key was for this panel
+}
+
+export interface Preview {
+  title: string; who: string; how: string; confidence: string[]; remarks: string[]; findings: string[];
+  facts: [string, string][]; unit: Names["about"]["unit"]; durationNs: number; samples: number;
+}
+
+type Answer<K extends keyof Questions> = Questions[K]["answer"];
+
+export class App {
+  state: State = START;
+  names: Names;
+  tree: Tree;
+  shares: Shares | null = null;
+  whole: number; // what all chosen samples weigh, before any transform drops some
+  wholeBase = 0;
+  end: number; // ns
+  samples: number;
+  hasBase = false;
+  isReady = false;
+  sources: SourceText[] = [];
+  panels: Panel[] = [];
+  readonly answers = {
+    tree: new Latest<Answer<"tree">>(), fromLeaf: new Latest<Answer<"fromLeaf">>(),
+    sandwich: new Latest<Answer<"sandwich">>(), functions: new Latest<Answer<"functions">>(),
+    search: new Latest<Answer<"search">>(), heat: new Latest<Answer<"heat">>(),
+    tracks: new Latest<Answer<"tracks">>(), timeline: new Latest<Answer<"timeline">>(),
+    lines: new Latest<Answer<"lines">>(), files: new Latest<Answer<"files">>(),
+  };
+  badQuery = "";
+  private paints: { key: string; paint: Paint; faded: Paint } | null = null;
+
+  constructor(readonly client: Client, readonly preview: Preview, names: Names, tree: Tree) {
+    this.names = names;
+    this.tree = tree;
+    this.whole = tree.total[0];
+    this.end = preview.durationNs;
+    this.samples = preview.samples;
+  }
+
+  // Takes over what the worker read.
+  open(opened: Opened): void {
+    this.names = opened.names;
+    this.sources = opened.sources;
+    this.end = opened.end;
+    this.samples = opened.samples;
+    this.hasBase = opened.hasBase;
+    this.isReady = true;
+    this.paints = null;
+    for (const answer of Object.values(this.answers)) answer.forget();
+    this.state = this.checked(this.state);
+  }
+
+  // A link may come from another recording: what does not exist here is left out.
+  private checked(state: State): State {
+    const { names } = this;
+    const functions = names.functions.name.length + names.packages.length;
+    const isFunction = (fn: number) => fn < functions;
+    const isKnown = (transform: Transform) => transform.kind === "package" ? transform.package < names.packages.length
+      : transform.kind === "subtree" ? transform.path.every(isFunction) : isFunction(transform.fn);
+    const threads = state.threads?.filter((thread) => thread < names.threads.length) ?? null;
+    return {
+      ...state,
+      threads: threads?.length ? threads : null,
+      thread: state.thread < names.threads.length ? state.thread : -1,
+      transforms: state.transforms.filter(isKnown),
+      fn: isFunction(state.fn) ? state.fn : -1,
+      file: state.file < names.texts.ends.length ? state.file : -1,
+      compare: state.compare === "base" && !this.hasBase ? null : state.compare,
+    };
+  }
+
+  change(part: Partial<State>, isStep = true): void {
+    this.state = { ...this.state, ...part };
+    this.remember(isStep);
+    this.update();
+  }
+
+  private remember(isStep: boolean): void {
+    const text = encodeState(this.state);
+    if (text === decodeURIComponent(location.hash.slice(1)) || `#${text}` === (location.hash || "#")) return;
+    try {
+      history[isStep ? "pushState" : "replaceState"](null, "", `#${text}`);
+    } catch {
+      // A page inside a sandboxed frame has no address of its own to change.
+    }
+  }
+
+  recall(): void {
+    this.state = decodeState(location.hash.slice(1));
+    if (this.isReady) this.state = this.checked(this.state);
+    this.update();
+  }
+
+  selection(): Selection {
+    const { threads, range, compare, hidden, hasInternals, transforms, order } = this.state;
+    return { threads, range, compare, hidden, hasInternals, transforms, order };
+  }
+
+  // Asks the worker, unless it was asked the same last; the page is drawn again with the answer.
+  ask<K extends keyof App["answers"]>(kind: K, question: Questions[K]["ask"]): Answer<K> | null {
+    const latest = this.answers[kind] as unknown as Latest<Answer<K>>;
+    if (!this.isReady) return null;
+    latest.ask(JSON.stringify(question), () => this.client.ask(kind, question), () => this.update(),
+      (error) => this.fail(`The recording cannot be counted: ${error.message}`));
+    return latest.value;
+  }
+
+  update(): void {
+    this.updateTree();
+    this.updateSearch();
+    for (const panel of this.panels) panel.update();
+    document.body.dataset.busy = String(Object.values(this.answers).some((answer) => answer.key !== answer.valueKey));
+  }
+
+  private updateTree(): void {
+    const answer = this.ask("tree", { selection: this.selection() });
+    if (!answer || !this.answers.tree.isCurrent) return;
+    Object.assign(this, { tree: answer.tree, shares: answer.shares, whole: answer.whole, wholeBase: answer.wholeBase });
+  }
+
+  private updateSearch(): void {
+    const { query: text, isRegExp, isExact } = this.state;
+    this.badQuery = "";
+    if (!text) return this.answers.search.forget();
+    if (isRegExp) {
+      try {
+        new RegExp(text, "u");
+      } catch (error) {
+        this.badQuery = error instanceof Error ? error.message.replace(/^.*: /, "") : "not a regular expression";
+        return this.answers.search.forget();
+      }
+    }
+    this.ask("search", { selection: this.selection(), query: { text, isRegExp, isExact } });
+  }
+
+  get hits(): Uint8Array | null {
+    return this.state.query ? this.answers.search.value?.hits ?? null : null;
+  }
+
+  get isDark(): boolean {
+    return this.state.theme === "dark"
+      || (this.state.theme === "system" && matchMedia("(prefers-color-scheme: dark)").matches);
+  }
+
+  // Colours of the page itself, as its style has them.
+  get colors(): { back: string; rest: string; text: string } {
+    const style = getComputedStyle(document.body);
+    const color = (name: string) => style.getPropertyValue(name).trim();
+    return { back: color("--back"), rest: color("--rest"), text: color("--text") };
+  }
+
+  paint(): { paint: Paint; faded: Paint } {
+    const { back } = this.colors;
+    const palette: Palette = this.state.palette;
+    const key = `${palette} ${back}`;
+    if (this.paints?.key !== key) {
+      this.paints = { key, paint: new Paint(this.names, palette, 0, back), faded: new Paint(this.names, palette, 0.66, back) };
+    }
+    return this.paints;
+  }
+
+  // How much more or less of the whole a node is than before, from -1 to 1.
+  changeOf(tree: Tree): ((node: number) => number) | null {
+    const { baseTotal } = tree;
+    if (!baseTotal) return null;
+    const whole = tree.total[0] || 1;
+    const wholeBase = baseTotal[0] || 1;
+    if (this.state.isProportional) {
+      return (node) => {
+        const [now, before] = [tree.total[node] / whole, baseTotal[node] / wholeBase];
+        return before === 0 ? (now > 0 ? 1 : 0) : Math.max(-1, Math.min(1, Math.log2(now / before || 1e-9) / 2));
+      };
+    }
+    let most = 0.01;
+    for (let node = 1; node < tree.size; node++) {
+      most = Math.max(most, Math.abs(tree.total[node] / whole - baseTotal[node] / wholeBase));
+    }
+    return (node) => (tree.total[node] / whole - baseTotal[node] / wholeBase) / most;
+  }
+
+  // The node that a path of functions leads to, as far as it goes.
+  nodeAt(tree: Tree, path: number[]): number {
+    let node = 0;
+    for (const fn of path) {
+      let child = node + 1;
+      while (child < tree.end[node] && tree.fn[child] !== fn) child = tree.end[child];
+      if (child >= tree.end[node]) return node;
+      node = child;
+    }
+    return node;
+  }
+
+  pathOf(tree: Tree, node: number): number[] {
+    return pathTo(tree, node);
+  }
+
+  addTransform(transform: Transform): void {
+    this.change({ transforms: [...this.state.transforms, transform], zoom: [] });
+  }
+
+  nameOf(fn: number): string {
+    return shortName(nameOf(this.names, fn));
+  }
+
+  // One line about a node: what screen readers hear and the bottom of the page shows.
+  describe(tree: Tree, node: number): string {
+    const fn = tree.fn[node];
+    const place = shortPlace(this.names, fn);
+    const share = (value: number) => percent(value, tree.total[0]);
+    const change = tree.baseTotal
+      ? `, ${points(tree.total[node] / (tree.total[0] || 1), tree.baseTotal[node] / (tree.baseTotal[0] || 1))}` : "";
+    return `${this.nameOf(fn).slice(0, 100)}${place ? ` (${place})` : ""}: total ${share(tree.total[node])}, self ${share(tree.self[node])}${change}`;
+  }
+
+  weight(value: number): string {
+    return weightText(value, this.names.about.unit);
+  }
+
+  isGc(fn: number): boolean {
+    return fn !== ALL && categoryOf(this.names, fn) === GC;
+  }
+
+  say(text: string): void {
+    byId("status").textContent = text;
+  }
+
+  fail(message: string): void {
+    byId("message").textContent = message;
+    byId("message").hidden = false;
+    document.body.dataset.failed = "yes";
+  }
+
+  get range(): Range {
+    return this.state.range ?? { from: 0, to: this.end };
+  }
+}

@@ -1,0 +1,443 @@
+// A flame graph or icicle: a canvas as large as what is visible, drawn again whenever that
+// changes, and one above it for the marks that follow the pointer.
+
+import type { Names } from "../model/profile";
+import type { Tree } from "../model/tree";
+import { eachFrame, element, fit } from "./dom";
+import { Labels } from "./labels";
+import { cssPixel, diffPixel, HIT, packed, type Paint } from "./look";
+import { Raster } from "./raster";
+
+export const ROW = 18;
+const NARROWEST = 1; // boxes of fewer pixels are drawn as one grey piece with their neighbours
+const LABEL_FROM = 22;
+
+export interface Scene {
+  names: Names;
+  tree: Tree;
+  focus: number;
+  firstRow: number; // rows before it, such as the root of a sandwich, are not drawn
+  hits: Uint8Array | null;
+  paint: Paint;
+  faded: Paint; // for what a search does not find, and for what is below the zoom
+  isIcicle: boolean;
+  isByName: boolean;
+  change: ((node: number) => number) | null; // in a diff: from -1 to 1
+  colors: { back: string; rest: string; text: string };
+  isDark: boolean;
+}
+
+export interface FlameEvents {
+  hover(node: number, x: number, y: number): void;
+  zoom(node: number): void;
+  select(node: number): void;
+  menu(node: number, x: number, y: number): void;
+  drop(node: number): void;
+}
+
+export class Flame {
+  readonly root = element("div", { className: "flame-scroller", tabIndex: 0 });
+  private readonly spacer = element("div", { className: "flame-spacer" });
+  private readonly canvas = element("canvas");
+  private readonly marks = element("canvas", { className: "marks" });
+  private readonly context = this.canvas.getContext("2d", { alpha: false })!;
+  private readonly raster = new Raster(this.context);
+  private labels: Labels | null = null;
+  private scene: Scene | null = null;
+  private boxes: number[][] = []; // by row: from, to, node, from, to, node, …
+  private height = 0;
+  private span: { from: number; to: number } | null = null; // in weights; null for all of the focus
+  hover = -1;
+  selected = -1;
+  readonly schedule = eachFrame(() => this.draw());
+
+  constructor(label: string, private readonly events: FlameEvents) {
+    this.root.ariaLabel = `${label}. Arrow keys move, Enter zooms, 0 zooms out, M opens the menu.`;
+    this.root.setAttribute("role", "application");
+    this.spacer.append(element("div", { className: "flame-stage" }, this.canvas, this.marks));
+    this.root.append(this.spacer);
+    this.root.addEventListener("scroll", this.schedule);
+    new ResizeObserver(() => this.layout()).observe(this.root);
+    this.listen();
+  }
+
+  show(scene: Scene): void {
+    const isNew = scene.tree !== this.scene?.tree || scene.focus !== this.scene?.focus
+      || scene.isIcicle !== this.scene?.isIcicle;
+    if (scene.tree !== this.scene?.tree) this.hover = this.selected = -1;
+    this.scene = scene;
+    this.labels ??= new Labels(this.context, scene.names);
+    this.labels.use(scene.names);
+    if (isNew) {
+      this.span = null;
+      this.layout(true);
+    }
+    this.schedule();
+  }
+
+  // Makes room for every row of the focused part; shows its base when that is new.
+  private layout(isNew = false): void {
+    const { scene } = this;
+    if (!scene || this.root.clientHeight === 0) return;
+    const { tree, focus } = scene;
+    let deepest: number = tree.depth[focus];
+    if (focus === 0) deepest = tree.rows - 1;
+    else for (let node = focus; node < tree.end[focus]; node++) deepest = Math.max(deepest, tree.depth[node]);
+    const height = Math.max((deepest + 1 - scene.firstRow) * ROW, this.root.clientHeight);
+    if (height !== this.height) {
+      this.height = height;
+      this.spacer.style.height = `${height}px`;
+      isNew = true;
+    }
+    if (isNew) this.showRow(tree.depth[focus]);
+    this.schedule();
+  }
+
+  private rowTop(row: number): number {
+    const shown = row - this.scene!.firstRow;
+    return this.scene!.isIcicle ? shown * ROW : this.height - (shown + 1) * ROW;
+  }
+
+  // Scrolls as little as needed to have a row in sight.
+  showRow(row: number): void {
+    const { root } = this;
+    const top = this.rowTop(row);
+    const margin = Math.min(3 * ROW, root.clientHeight / 3);
+    const isBelow = top + ROW + margin > root.scrollTop + root.clientHeight;
+    if (top - margin < root.scrollTop) root.scrollTop = top - margin;
+    else if (isBelow) root.scrollTop = top + ROW + margin - root.clientHeight;
+  }
+
+  draw(): void {
+    const { scene, root } = this;
+    const [width, height] = [root.clientWidth, root.clientHeight];
+    if (!scene || !width || !height) return;
+    const ratio = fit(this.canvas, width, height);
+    fit(this.marks, width, height);
+    this.boxes = [];
+    this.raster.start(this.canvas.width, this.canvas.height, packed(scene.colors.back));
+    const rowsSeen = this.paintBoxes(width, ratio);
+    for (const y of rowsSeen) this.raster.repeat(Math.max(0, y), Math.round((ROW - 1) * ratio) - Math.max(0, -y));
+    this.raster.finish();
+    this.writeLabels(ratio);
+    this.drawMarks();
+  }
+
+  private view(): { from: number; scale: number; to: number } {
+    const { tree, focus } = this.scene!;
+    const from = this.span?.from ?? tree.start[focus];
+    const to = this.span?.to ?? tree.start[focus] + tree.total[focus];
+    return { from, to, scale: to > from ? this.root.clientWidth / (to - from) : 0 };
+  }
+
+  // Walks the focused part in preorder. Where the heaviest come first, the first box that is too
+  // narrow ends its row of siblings.
+  private paintBoxes(width: number, ratio: number): Set<number> {
+    const scene = this.scene!;
+    const { tree, focus } = scene;
+    const rows = new Set<number>();
+    for (let node = tree.parent[focus]; node >= 0 && tree.depth[node] >= scene.firstRow; node = tree.parent[node]) this.paintBox(node, 0, width, ratio, rows, true);
+    const { from, to, scale } = this.view();
+    const rest = packed(scene.colors.rest);
+    for (let node = focus; node < tree.end[focus];) {
+      const start = tree.start[node];
+      const x = (start - from) * scale;
+      const boxWidth = tree.total[node] * scale;
+      if (start > to || start + tree.total[node] < from) {
+        node = tree.end[node];
+        continue;
+      }
+      if (boxWidth < NARROWEST && node !== focus) {
+        const below = tree.parent[node];
+        const restEnd = scene.isByName ? x + boxWidth : (tree.start[below] + tree.total[below] - tree.self[below] - from) * scale;
+        this.paintRest(tree.depth[node], x, restEnd, rest, ratio, rows);
+        node = scene.isByName ? tree.end[node] : tree.end[below];
+        continue;
+      }
+      this.paintBox(node, x, x + boxWidth, ratio, rows, false);
+      node = this.isPastSight(tree.depth[node]) ? tree.end[node] : node + 1;
+    }
+    return rows;
+  }
+
+  private isPastSight(row: number): boolean {
+    const top = this.rowTop(row) - this.root.scrollTop;
+    return this.scene!.isIcicle ? top > this.root.clientHeight : top + ROW < 0;
+  }
+
+  private paintRest(row: number, from: number, to: number, color: number, ratio: number, rows: Set<number>): void {
+    if (to - from < 0.5) return;
+    const y = Math.round((this.rowTop(row) - this.root.scrollTop) * ratio);
+    this.raster.box(Math.max(0, y), from * ratio, to * ratio, color);
+    rows.add(y);
+  }
+
+  private paintBox(node: number, from: number, to: number, ratio: number, rows: Set<number>, isBelowZoom: boolean): void {
+    const scene = this.scene!;
+    const { tree } = scene;
+    const top = this.rowTop(tree.depth[node]) - this.root.scrollTop;
+    if (top + ROW < 0 || top > this.root.clientHeight) return;
+    (this.boxes[tree.depth[node]] ??= []).push(Math.max(from, 0), Math.min(to, this.root.clientWidth), node);
+    const gap = to - from > 3 ? 1 : 0;
+    const y = Math.round(top * ratio);
+    this.raster.box(Math.max(0, y), from * ratio, to * ratio - gap, this.fill(node, isBelowZoom));
+    rows.add(y);
+  }
+
+  private fill(node: number, isBelowZoom: boolean): number {
+    const { tree, hits, paint, faded, change } = this.scene!;
+    const fn = tree.fn[node];
+    if (hits && fn >= 0 && hits[fn]) return packed(HIT);
+    if (hits || isBelowZoom) return faded.pixel(fn, tree.tier[node]);
+    return change ? diffPixel(change(node)) : paint.pixel(fn, tree.tier[node]);
+  }
+
+  private writeLabels(ratio: number): void {
+    const { context, labels, scene } = this;
+    const { tree, focus, hits, colors } = scene!;
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.font = `12px ${getComputedStyle(this.root).fontFamily}`;
+    context.textBaseline = "middle";
+    for (const [row, boxes] of this.boxes.entries()) {
+      if (!boxes) continue;
+      const y = this.rowTop(row) - this.root.scrollTop + (ROW - 1) / 2;
+      for (let at = 0; at < boxes.length; at += 3) {
+        const [from, to, node] = [boxes[at], boxes[at + 1], boxes[at + 2]];
+        if (to - from < LABEL_FROM) continue;
+        const fn = tree.fn[node];
+        const isFaded = (hits !== null && !(fn >= 0 && hits[fn])) || (focus > 0 && tree.depth[node] < tree.depth[focus]);
+        context.fillStyle = isFaded ? colors.text : hits ? "#fff" : "#111";
+        labels!.draw(fn, from + 4, y, to - from - 7, tree.isInlined[node] ? "‹" : "");
+      }
+    }
+    context.setTransform(1, 0, 0, 1, 0, 0);
+  }
+
+  // Outlines the box under the pointer, the selected one, and others of the same function.
+  drawMarks(): void {
+    const { scene, hover, selected } = this;
+    const context = this.marks.getContext("2d")!;
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.clearRect(0, 0, this.marks.width, this.marks.height);
+    if (!scene || (hover < 0 && selected < 0)) return;
+    const { tree } = scene;
+    const ratio = devicePixelRatio || 1;
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    const lead = hover >= 0 ? hover : selected;
+    for (const [row, boxes] of this.boxes.entries()) {
+      if (!boxes) continue;
+      const y = this.rowTop(row) - this.root.scrollTop;
+      for (let at = 0; at < boxes.length; at += 3) {
+        const [from, to, node] = [boxes[at], boxes[at + 1], boxes[at + 2]];
+        const isMarked = node === hover || node === selected;
+        const isSame = tree.fn[node] === tree.fn[lead] && to - from > 2;
+        if (!isMarked && !isSame) continue;
+        context.strokeStyle = node === selected ? "#fff" : "#000";
+        context.lineWidth = isMarked ? 2 : 1;
+        const [x, width] = [from + 1, Math.max(to - from - 3, 0.5)];
+        context.strokeRect(x, y + 1, width, ROW - 3);
+        if (node !== selected) continue;
+        context.strokeStyle = "#000";
+        context.lineWidth = 1;
+        context.strokeRect(x + 1.5, y + 2.5, Math.max(width - 3, 0.5), ROW - 6);
+        context.strokeRect(x - 1.5, y - 0.5, width + 3, ROW);
+      }
+    }
+  }
+
+  private nodeAt(event: MouseEvent): number {
+    const box = this.canvas.getBoundingClientRect();
+    const x = event.clientX - box.left;
+    const fromTop = event.clientY - box.top + this.root.scrollTop;
+    const row = Math.floor((this.scene?.isIcicle ? fromTop : this.height - fromTop) / ROW) + (this.scene?.firstRow ?? 0);
+    const boxes = this.boxes[row] ?? [];
+    for (let at = 0; at < boxes.length; at += 3) if (x >= boxes[at] && x < boxes[at + 1]) return boxes[at + 2];
+    return -1;
+  }
+
+  select(node: number): void {
+    this.selected = node;
+    if (node >= 0) this.showRow(this.scene!.tree.depth[node]);
+    this.drawMarks();
+    this.events.select(node);
+  }
+
+  // Where the selected box is on the screen, for a menu opened with a key.
+  placeOf(node: number): { x: number; y: number } {
+    const box = this.canvas.getBoundingClientRect();
+    const { from, scale } = this.view();
+    const { tree } = this.scene!;
+    const x = box.left + Math.max(8, Math.min(box.width - 40, (tree.start[node] - from) * scale + 8));
+    return { x, y: box.top + Math.max(0, this.rowTop(tree.depth[node]) - this.root.scrollTop) + ROW };
+  }
+
+  // Walks from box to box: away from the root, towards it, or among siblings.
+  walk(direction: "out" | "in" | "next" | "previous" | "first" | "last"): void {
+    const { tree, focus } = this.scene!;
+    const node = this.selected;
+    if (node < 0) return this.select(focus);
+    const parent = tree.parent[node];
+    const siblings: number[] = [];
+    if (parent >= 0) for (let at = parent + 1; at < tree.end[parent]; at = tree.end[at]) siblings.push(at);
+    const place = siblings.indexOf(node);
+    const goal = {
+      out: tree.end[node] > node + 1 ? node + 1 : node,
+      in: node > 0 ? parent : node,
+      next: siblings[place + 1] ?? node,
+      previous: siblings[place - 1] ?? node,
+      first: siblings[0] ?? node,
+      last: siblings.at(-1) ?? node,
+    }[direction];
+    this.select(goal);
+  }
+
+  // The next box a search found after the selected one.
+  nextHit(step: 1 | -1): void {
+    const { tree, hits, focus } = this.scene!;
+    if (!hits) return;
+    const first = focus;
+    const size = tree.end[focus] - first;
+    const from = this.selected < first ? first - step : this.selected;
+    for (let moved = 1; moved <= size; moved++) {
+      const node = first + ((((from - first + step * moved) % size) + size) % size);
+      const fn = tree.fn[node];
+      if (fn >= 0 && hits[fn]) return this.select(node);
+    }
+  }
+
+  // Zooms by a factor at a place between 0 (left) and 1 (right).
+  zoomAt(place: number, factor: number): void {
+    const { tree, focus } = this.scene!;
+    const view = this.view();
+    const middle = view.from + (view.to - view.from) * place;
+    const first = tree.start[focus];
+    const last = first + tree.total[focus];
+    const from = Math.max(first, middle - (middle - view.from) / factor);
+    const to = Math.min(last, middle + (view.to - middle) / factor);
+    if (to - from < (last - first) / 1e7) return;
+    this.span = to - from >= (last - first) * 0.9999 ? null : { from, to };
+    this.schedule();
+  }
+
+  pan(share: number): void {
+    if (!this.span) return;
+    const { tree, focus } = this.scene!;
+    const first = tree.start[focus];
+    const length = this.span.to - this.span.from;
+    const from = Math.max(first, Math.min(first + tree.total[focus] - length, this.span.from + length * share));
+    this.span = { from, to: from + length };
+    this.schedule();
+  }
+
+  get isPanned(): boolean {
+    return this.span !== null;
+  }
+
+  resetSpan(): void {
+    this.span = null;
+    this.schedule();
+  }
+
+  private listen(): void {
+    const { canvas, events } = this;
+    const touches = new Map<number, PointerEvent>();
+    let drag: { x: number; y: number; isMoved: boolean } | null = null;
+    let press = 0;
+    const hoverAt = (event: PointerEvent) => {
+      const node = this.nodeAt(event);
+      if (node !== this.hover) {
+        this.hover = node;
+        this.drawMarks();
+      }
+      canvas.style.cursor = node >= 0 ? "pointer" : "default";
+      events.hover(node, event.clientX, event.clientY);
+    };
+    canvas.addEventListener("pointerdown", (event) => {
+      touches.set(event.pointerId, event);
+      if (event.button !== 0) return;
+      drag = { x: event.clientX, y: event.clientY, isMoved: false };
+      if (event.pointerType === "touch") {
+        press = window.setTimeout(() => {
+          if (drag && !drag.isMoved) events.menu(this.nodeAt(event), event.clientX, event.clientY);
+          drag = null;
+        }, 550);
+      }
+    });
+    canvas.addEventListener("pointermove", (event) => {
+      const before = touches.get(event.pointerId);
+      if (touches.size === 2 && before) this.pinch(touches, event);
+      if (before) touches.set(event.pointerId, event);
+      if (drag && touches.size === 1) {
+        const moved = event.clientX - drag.x;
+        if (Math.abs(moved) > 4 || Math.abs(event.clientY - drag.y) > 4) drag.isMoved = true;
+        if (drag.isMoved) {
+          canvas.setPointerCapture(event.pointerId);
+          this.pan((drag.x - event.clientX) / this.root.clientWidth);
+          this.root.scrollTop += drag.y - event.clientY;
+          drag.x = event.clientX;
+          drag.y = event.clientY;
+          events.hover(-1, 0, 0);
+          return;
+        }
+      }
+      if (event.pointerType !== "touch") hoverAt(event);
+    });
+    const release = (event: PointerEvent) => {
+      clearTimeout(press);
+      touches.delete(event.pointerId);
+    };
+    canvas.addEventListener("pointercancel", release);
+    canvas.addEventListener("pointerup", (event) => {
+      release(event);
+      const wasDrag = drag?.isMoved ?? true;
+      drag = null;
+      if (wasDrag || event.button !== 0) return;
+      const node = this.nodeAt(event);
+      if (node < 0) return;
+      if (event.ctrlKey || event.metaKey) events.drop(node);
+      else events.zoom(node);
+    });
+    canvas.addEventListener("pointerleave", () => {
+      this.hover = -1;
+      events.hover(-1, 0, 0);
+      this.drawMarks();
+    });
+    canvas.addEventListener("contextmenu", (event) => {
+      event.preventDefault();
+      const node = this.nodeAt(event);
+      if (node >= 0) events.menu(node, event.clientX, event.clientY);
+    });
+    this.root.addEventListener("wheel", (event) => {
+      if (event.ctrlKey || event.metaKey) {
+        event.preventDefault();
+        const box = canvas.getBoundingClientRect();
+        this.zoomAt((event.clientX - box.left) / box.width, Math.exp(-event.deltaY * 0.004));
+      } else if (event.deltaX !== 0 && this.span) {
+        event.preventDefault();
+        this.pan(event.deltaX / this.root.clientWidth);
+      }
+    }, { passive: false });
+  }
+
+  private pinch(touches: Map<number, PointerEvent>, event: PointerEvent): void {
+    const other = [...touches.values()].find((touch) => touch.pointerId !== event.pointerId)!;
+    const before = touches.get(event.pointerId)!;
+    const gap = (touch: PointerEvent) => Math.hypot(touch.clientX - other.clientX, touch.clientY - other.clientY);
+    if (gap(before) < 1) return;
+    const box = this.canvas.getBoundingClientRect();
+    this.zoomAt(((event.clientX + other.clientX) / 2 - box.left) / box.width, gap(event) / gap(before));
+  }
+
+  // What is drawn now, for saving as a picture.
+  picture(): { boxes: { row: number; from: number; to: number; node: number; fill: string }[]; canvas: HTMLCanvasElement; height: number; tree: Tree } {
+    const boxes = this.boxes.flatMap((row, depth) => {
+      const made = [];
+      for (let at = 0; at < (row?.length ?? 0); at += 3) {
+        const node = row[at + 2];
+        made.push({ row: depth, from: row[at], to: row[at + 1], node, fill: cssPixel(this.fill(node, false)) });
+      }
+      return made;
+    });
+    return { boxes, canvas: this.canvas, height: this.height, tree: this.scene!.tree };
+  }
+}

@@ -1,0 +1,77 @@
+// Names that fit into boxes: first the place goes, then the namespaces, then the end.
+
+import { nameOf, type Names, shortPlace } from "../model/profile";
+import { shortName } from "./words";
+
+const LONGEST = 400;
+const MOST_KNOWN = 50_000;
+
+export class Labels {
+  private readonly widths = new Map<string, number>();
+  private readonly short = new Map<number, string>();
+
+  constructor(private readonly context: CanvasRenderingContext2D, private names: Names) {}
+
+  use(names: Names): void {
+    if (names !== this.names) this.short.clear();
+    this.names = names;
+  }
+
+  draw(fn: number, x: number, y: number, room: number, prefix = ""): void {
+    const name = prefix + this.nameOf(fn);
+    const width = this.measure(name);
+    const { context } = this;
+    if (width <= room) {
+      context.fillText(name, x, y);
+      this.drawPlace(fn, x + width + 8, y, room - width - 8);
+      return;
+    }
+    const end = name.slice(name.lastIndexOf("::") + 2);
+    const telling = name === "(anonymous)" ? shortPlace(this.names, fn) || name
+      : name.includes("::") && end ? `…${end}` : name;
+    const text = this.measure(telling) <= room ? telling : this.cut(telling.replace(/^…/, ""), room);
+    if (text) context.fillText(text, x, y);
+  }
+
+  private drawPlace(fn: number, x: number, y: number, room: number): void {
+    if (room < 24) return;
+    const place = shortPlace(this.names, fn);
+    if (!place || place.length > 200 || this.measure(place) > room) return;
+    const strength = this.context.globalAlpha;
+    this.context.globalAlpha = strength * 0.68;
+    this.context.fillText(place, x, y);
+    this.context.globalAlpha = strength;
+  }
+
+  private nameOf(fn: number): string {
+    let name = this.short.get(fn);
+    if (name === undefined) {
+      name = shortName(nameOf(this.names, fn).slice(0, 4 * LONGEST)).slice(0, LONGEST);
+      this.short.set(fn, name);
+    }
+    return name;
+  }
+
+  // As much of the start of `text` as fits, at least two letters.
+  private cut(text: string, room: number): string {
+    const letters = [...text];
+    let fits = 0;
+    let tooLong = letters.length;
+    while (fits + 1 < tooLong) {
+      const middle = (fits + tooLong) >> 1;
+      if (this.context.measureText(`${letters.slice(0, middle).join("")}…`).width <= room) fits = middle;
+      else tooLong = middle;
+    }
+    return fits < 2 ? "" : `${letters.slice(0, fits).join("")}…`;
+  }
+
+  private measure(text: string): number {
+    let width = this.widths.get(text);
+    if (width === undefined) {
+      width = this.context.measureText(text).width;
+      if (this.widths.size > MOST_KNOWN) this.widths.clear();
+      this.widths.set(text, width);
+    }
+    return width;
+  }
+}

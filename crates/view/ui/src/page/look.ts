@@ -1,0 +1,116 @@
+// Colours. Hue tells the category and lightness the tier, so the tier survives colour blindness.
+
+import { categoryOf, functionCount, nameOf, type Names, UNKNOWN } from "../model/profile";
+
+// By category, in the order of the codes.
+const FILLS: Record<Palette, string[] | null> = {
+  category: [
+    "#c4f598", "#b79efe", "#65c4d3", "#4fb39c", "#7184b0", "#c4778e", "#fb8379", "#a08405", "#f0a95d", "#e6e8eb",
+    "#c3c8ce", "#9aa5a0",
+  ],
+  // Okabe and Ito's colours, which people with any kind of colour vision can tell apart.
+  okabe: [
+    "#56b4e9", "#e69f00", "#009e73", "#7fcfb8", "#0072b2", "#cc79a7", "#d55e00", "#f0e442", "#b8a1d9", "#e6e8eb",
+    "#c3c8ce", "#999999",
+  ],
+  warm: null,
+  package: null,
+};
+export type Palette = "category" | "okabe" | "warm" | "package";
+export const PALETTES: [Palette, string][] = [
+  ["category", "by category"], ["okabe", "by category, Okabe–Ito"], ["package", "by package"], ["warm", "warm, by name"],
+];
+
+// How much white is mixed in: the better the compiler, the fuller the colour.
+const TIER_WHITE = [0, 0.66, 0.44, 0.22, 0];
+export const HIT = "#e020e0";
+
+// Less than before, the same, more than before; told apart with any kind of colour vision.
+const DIFF_STOPS = ["#3b8ccf", "#a8cdec", "#ececec", "#f7b98c", "#d9601a"].map(channels);
+
+type Rgb = [number, number, number];
+
+function channels(hex: string): Rgb {
+  return [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)) as Rgb;
+}
+
+const mix = (from: Rgb, to: Rgb, share: number): Rgb =>
+  from.map((value, at) => Math.round(value + (to[at] - value) * share)) as Rgb;
+
+const css = ([red, green, blue]: Rgb): string => `rgb(${red} ${green} ${blue})`;
+
+// As a pixel of ImageData on a little-endian machine, which every browser's is.
+const pixel = ([red, green, blue]: Rgb): number => (0xff000000 | (blue << 16) | (green << 8) | red) >>> 0;
+
+export const packed = (hex: string): number => pixel(channels(hex));
+
+export function categoryFill(palette: Palette, category: number, tier = 0): string {
+  const fills = FILLS[palette] ?? FILLS.category!;
+  return css(mix(channels(fills[category] ?? fills[UNKNOWN]), [255, 255, 255], TIER_WHITE[tier] ?? 0));
+}
+
+// `change` from -1 (gone) over 0 to 1 (all new).
+function diffColor(change: number): Rgb {
+  const at = (Math.max(-1, Math.min(1, change)) + 1) * 2;
+  const from = Math.min(3, Math.floor(at));
+  return mix(DIFF_STOPS[from], DIFF_STOPS[from + 1], at - from);
+}
+export const diffFill = (change: number): string => css(diffColor(change));
+export const diffPixel = (change: number): number => pixel(diffColor(change));
+
+// Colours of all functions by tier, made once for a palette.
+export class Paint {
+  private readonly pixels: Uint32Array;
+  private readonly count: number;
+
+  constructor(private readonly names: Names, readonly palette: Palette, fade: number, back: string) {
+    this.count = functionCount(names) + names.packages.length;
+    this.pixels = new Uint32Array((this.count + 1) * TIER_WHITE.length);
+    const behind = channels(back);
+    const byCategory = new Map<number, Uint32Array>();
+    const shades = (base: Rgb) => Uint32Array.from(TIER_WHITE, (white) =>
+      pixel(mix(mix(base, [255, 255, 255], white), behind, fade)));
+    for (let fn = 0; fn <= this.count; fn++) {
+      let made: Uint32Array | undefined;
+      if (FILLS[palette] || fn === this.count) {
+        const category = fn === this.count ? UNKNOWN : categoryOf(names, fn);
+        made = byCategory.get(category);
+        if (!made) byCategory.set(category, (made = shades(channels((FILLS[palette] ?? FILLS.category!)[category] ?? "#c3c8ce"))));
+      } else made = shades(this.hashed(fn));
+      this.pixels.set(made, fn * TIER_WHITE.length);
+    }
+  }
+
+  private hashed(fn: number): Rgb {
+    if (this.palette === "warm") {
+      const value = hashOf(nameOf(this.names, fn));
+      return [205 + (value % 50), 80 + ((value >>> 8) % 150), (value >>> 16) % 55];
+    }
+    const packageAt = fn < functionCount(this.names) ? this.names.packageOf[fn] : fn - functionCount(this.names);
+    const value = hashOf(this.names.packages[packageAt] ?? "");
+    return hsl(value % 360, 0.5 + ((value >>> 9) % 3) * 0.12, 0.66 + ((value >>> 12) % 3) * 0.06);
+  }
+
+  pixel(fn: number, tier: number): number {
+    return this.pixels[(fn < 0 || fn >= this.count ? this.count : fn) * TIER_WHITE.length + tier];
+  }
+}
+
+function hashOf(text: string): number {
+  let hash = 0x811c9dc5;
+  for (let at = 0; at < text.length && at < 200; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
+  return (hash ^ (hash >>> 15)) >>> 0;
+}
+
+function hsl(hue: number, saturation: number, lightness: number): Rgb {
+  const amount = saturation * Math.min(lightness, 1 - lightness);
+  const channel = (offset: number) => {
+    const at = (offset + hue / 30) % 12;
+    return Math.round(255 * (lightness - amount * Math.max(-1, Math.min(at - 3, 9 - at, 1))));
+  };
+  return [channel(0), channel(8), channel(4)];
+}
+
+export function cssPixel(value: number): string {
+  return css([value & 255, (value >>> 8) & 255, (value >>> 16) & 255]);
+}

@@ -1,0 +1,52 @@
+// Saves what is drawn as a picture.
+
+import { nameOf } from "../model/profile";
+import type { App } from "./app";
+import { element } from "./dom";
+import { ROW, type Flame } from "./flame";
+import type { FlameView } from "./flameview";
+import { percent } from "./words";
+
+function flameOf(app: App): Flame | null {
+  const panel = app.panels.find((each): each is FlameView => "flame" in each);
+  if (app.state.view !== "flame" || !panel) {
+    app.say("Only the flame graph can be saved; press 1 for it.");
+    return null;
+  }
+  return panel.flame;
+}
+
+function download(content: Blob, name: string): void {
+  const link = element("a", { href: URL.createObjectURL(content), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+const fileName = (app: App, extension: string): string =>
+  `${app.preview.title.replace(/[^\w.-]+/g, "-").slice(0, 60) || "profile"}.${extension}`;
+
+const escaped = (text: string): string =>
+  text.replace(/[&<>"]/g, (letter) => `&#${letter.charCodeAt(0)};`).replace(/[\u0000-\u0008\u000b-\u001f\ufffe\uffff]/g, "?");
+
+// The boxes in sight, each with its name and weight as a title, as flame graphs have them.
+export function saveSvg(app: App): void {
+  const flame = flameOf(app);
+  if (!flame) return;
+  const { boxes, height, tree } = flame.picture();
+  const width = flame.root.clientWidth;
+  const top = (row: number) => (app.state.isIcicle ? row * ROW : height - (row + 1) * ROW);
+  const groups = boxes.map(({ row, from, to, node, fill }) => {
+    const name = nameOf(app.names, tree.fn[node]).slice(0, 500);
+    const title = `${name} (${app.weight(tree.total[node])}, ${percent(tree.total[node], tree.total[0])})`;
+    const letters = Math.floor((to - from - 7) / 6.6);
+    const shown = letters < 3 ? "" : name.length <= letters ? name : `${name.slice(0, letters - 1)}…`;
+    const label = shown ? `<text x="${(from + 4).toFixed(1)}" y="${top(row) + 12.5}">${escaped(shown)}</text>` : "";
+    return `<g><title>${escaped(title)}</title><rect x="${from.toFixed(1)}" y="${top(row)}" width="${Math.max(0.1, to - from - 0.5).toFixed(1)}" height="${ROW - 1}" fill="${fill}"/>${label}</g>`;
+  });
+  const svg = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" font-family="Verdana,sans-serif" font-size="11">\n${groups.join("\n")}\n</svg>\n`;
+  download(new Blob([svg], { type: "image/svg+xml" }), fileName(app, "svg"));
+}
+
+export function saveImage(app: App): void {
+  flameOf(app)?.picture().canvas.toBlob((blob) => blob && download(blob, fileName(app, "png")));
+}

@@ -1,0 +1,195 @@
+// Starts the page: the preview at once, everything when the worker has read the recording.
+
+import { packagesOf } from "../model/packages";
+import { type Names, Texts } from "../model/profile";
+import type { Tree } from "../model/tree";
+import { ACTIONS } from "./actions";
+import { App, type Panel, type Preview } from "./app";
+import { Client } from "./client";
+import { CommandPalette, fillHelp } from "./dialogs";
+import { byId } from "./dom";
+import { acceptDrops } from "./dropzone";
+import { FlameView } from "./flameview";
+import { Menu } from "./menu";
+import { Overview } from "./overview";
+import { Sandwich } from "./sandwich";
+import { SourceView } from "./sourceview";
+import { decodeState } from "./state";
+import { Summary } from "./summary";
+import { TimeView } from "./timeview";
+import { Toolbar } from "./toolbar";
+import { Tooltip } from "./tooltip";
+import { TopView } from "./topview";
+import { TreeView } from "./treeview";
+
+// Weights in the preview are in this many parts of the whole.
+const SCALE = 32768;
+
+interface PreviewTree extends Preview {
+  functions: [string, string, number, number][]; // name, file, line, category
+  tree: { fn: number[]; pop: number[]; total: number[]; tier: number[] };
+  whole: number;
+}
+
+// Names as the worker would send them, of the functions that the preview has.
+function previewNames(preview: PreviewTree): Names {
+  const { functions } = preview;
+  const texts = Texts.from(functions.flatMap(([name, file]) => [name, file]));
+  const columns = {
+    name: Int32Array.from(functions, (_, at) => 2 * at),
+    file: Int32Array.from(functions, ([, file], at) => (file ? 2 * at + 1 : -1)),
+    line: Uint32Array.from(functions, ([, , line]) => line),
+    column: new Uint32Array(functions.length),
+    category: Uint8Array.from(functions, ([, , , kind]) => kind),
+  };
+  const { unit, durationNs, title: app } = preview;
+  return {
+    texts, functions: columns, ...packagesOf(texts, columns), processes: [], threads: [],
+    about: { unit, app, host: "", rateHz: 0, started: 0, durationNs },
+  };
+}
+
+function previewTree({ tree: sent, whole }: PreviewTree): Tree {
+  const size = sent.fn.length;
+  const tree: Tree = {
+    size, rows: 1, fn: Int32Array.from(sent.fn), parent: new Int32Array(size), depth: new Uint16Array(size),
+    end: new Int32Array(size), start: new Float64Array(size), self: new Float64Array(size),
+    total: Float64Array.from(sent.total, (parts) => (parts * whole) / SCALE), tier: Uint8Array.from(sent.tier), isInlined: new Uint8Array(size),
+    baseSelf: null, baseTotal: null,
+  };
+  const open: number[] = [];
+  const next = new Float64Array(size);
+  for (let node = 0; node < size; node++) {
+    for (let pop = sent.pop[node]; pop > 0 && open.length; pop--) tree.end[open.pop()!] = node;
+    const parent = open.at(-1) ?? -1;
+    tree.parent[node] = parent;
+    tree.depth[node] = open.length;
+    tree.rows = Math.max(tree.rows, open.length + 1);
+    if (parent >= 0) {
+      tree.start[node] = next[node] = next[parent];
+      next[parent] += tree.total[node];
+    }
+    open.push(node);
+  }
+  for (const node of open) tree.end[node] = size;
+  return tree;
+}
+
+const takeTexts = (selector: string): string[] => Array.from(document.querySelectorAll(selector), (piece) => {
+  const text = piece.textContent ?? "";
+  piece.remove();
+  return text;
+});
+
+export function startPage(): void {
+  const script = document.currentScript!.textContent!;
+  const preview = JSON.parse(byId("preview").textContent!) as PreviewTree;
+  const client = new Client(script);
+  const app = new App(client, preview, previewNames(preview), previewTree(preview));
+  const tooltip = new Tooltip(app);
+  const menu = new Menu(app, () => ACTIONS);
+  const flame = new FlameView(app, tooltip, menu);
+  const views: Panel[] = [
+    flame, new TimeView(app, tooltip, menu), new Sandwich(app, tooltip, menu), new TopView(app, menu),
+    new TreeView(app, menu), new SourceView(app),
+  ];
+  for (const view of views) view.root.hidden = true;
+  byId("views").append(...views.map((view) => view.root));
+  document.body.append(menu.root);
+  app.panels = [new Summary(app), new Toolbar(app), new Overview(app, tooltip), ...views];
+  listen(app, menu, flame, views);
+  app.state = decodeState(location.hash.slice(1));
+  if (preview.tree.fn.length > 1) {
+    app.update();
+    flame.flame.draw();
+    document.body.dataset.ready = "preview";
+  }
+  // The recording follows the script in the document; what is above is drawn while it arrives.
+  if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", () => void open(app));
+  else void open(app);
+}
+
+async function open(app: App): Promise<void> {
+  new CommandPalette(app);
+  fillHelp();
+  acceptDrops(app);
+  try {
+    const base = takeTexts("script.base");
+    app.open(await app.client.open(takeTexts("script.recording"), base.length ? base : null));
+  } catch (error) {
+    app.fail(`The recording cannot be shown: ${error instanceof Error ? error.message : error}`);
+    return;
+  }
+  if (app.samples === 0) return app.fail("No samples were recorded.");
+  if (app.hasBase && !location.hash) app.state = { ...app.state, compare: "base" };
+  app.update();
+  await settled(app);
+  document.body.dataset.ready = "yes";
+}
+
+// Until the worker has answered everything that is shown.
+async function settled(app: App): Promise<void> {
+  while (!app.answers.tree.isCurrent || document.body.dataset.busy === "true") {
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    if (document.body.dataset.failed) return;
+  }
+}
+
+function listen(app: App, menu: Menu, flame: FlameView, views: Panel[]): void {
+  const active = () => views.find((view) => !view.root.hidden);
+  const escape = () => {
+    if (menu.isOpen) menu.close();
+    else if (app.state.query) app.change({ query: "" }, false);
+    else if (flame.flame.selected >= 0) flame.flame.select(-1);
+    else if (flame.flame.isPanned) flame.flame.resetSpan();
+    else if (app.state.zoom.length || app.state.window) app.change({ zoom: [], window: null });
+  };
+  const openMenu = () => {
+    const target = active()?.target?.() ?? null;
+    const { x, y } = flame.flame.selected > 0 && !flame.root.hidden ? flame.flame.placeOf(flame.flame.selected)
+      : (document.activeElement ?? document.body).getBoundingClientRect();
+    menu.open(target, x, y + 10);
+  };
+  document.addEventListener("keydown", (event) => {
+    const element = event.target as HTMLElement;
+    const isTyping = element.matches("input[type=search], select, input[type=text]");
+    if (document.querySelector("dialog[open]") || (menu.isOpen && menu.root.contains(element))) return;
+    const name = event.ctrlKey || event.metaKey ? `Ctrl+${event.key.toUpperCase()}` : event.key;
+    if (event.altKey || (isTyping && name !== "Escape" && !name.startsWith("Ctrl+") && !(name === "Enter" && app.hits))) return;
+    if (isTyping && name === "Enter") {
+      flame.flame.nextHit(event.shiftKey ? -1 : 1);
+      return;
+    }
+    if (name === "Escape") {
+      if (isTyping) element.blur();
+      escape();
+    } else if (name === "M" || name === "ContextMenu" || (event.shiftKey && name === "F10")) openMenu();
+    else if (!runKey(name, event, element)) return;
+    event.preventDefault();
+  });
+  const runKey = (name: string, event: KeyboardEvent, element: HTMLElement): boolean => {
+    const isOnControl = element.matches("button, summary, input, a");
+    if (isOnControl && (name === "Enter" || name === " ")) return false;
+    if (element.getAttribute("role") === "tab" && name.startsWith("Arrow")) return walkTabs(name);
+    if (!name.startsWith("Ctrl+") && active()?.key?.(event)) return true;
+    const target = active()?.target?.() ?? null;
+    const action = ACTIONS.find((each) => each.keys.includes(name)
+      && (each.run || (target && target.fn >= 0 && (each.isPossible?.(app, target) ?? true))));
+    if (!action) return false;
+    if (action.onTarget) action.onTarget(app, target!);
+    else action.run!(app);
+    return true;
+  };
+  const walkTabs = (name: string): boolean => {
+    const tabs = [...document.querySelectorAll<HTMLElement>("[role=tab]")];
+    const at = tabs.indexOf(document.activeElement as HTMLElement);
+    const goal = tabs[(at + (name === "ArrowLeft" || name === "ArrowUp" ? tabs.length - 1 : 1)) % tabs.length];
+    goal.focus();
+    goal.click();
+    return true;
+  };
+  addEventListener("popstate", () => app.recall());
+  addEventListener("hashchange", () => app.recall());
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => app.update());
+  addEventListener("error", (event) => app.fail(`The page has a fault: ${event.message}`));
+}

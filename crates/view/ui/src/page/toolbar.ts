@@ -1,0 +1,161 @@
+// Tabs, search, switches, and the chips that say what is left out and undo it.
+
+import { CATEGORY_KEYS } from "../model/profile";
+import type { Transform } from "../model/transforms";
+import { ACTIONS, isOnlyMine } from "./actions";
+import type { App, Panel } from "./app";
+import { button, byId, element, swatch } from "./dom";
+import { categoryFill, diffFill, type Palette, PALETTES } from "./look";
+import { VIEWS } from "./state";
+import { CATEGORY_LABELS, duration, moment, percent, TIER_LABELS } from "./words";
+
+// Hiding plumbing is a switch of its own.
+const SWITCHES = CATEGORY_KEYS.map((_, at) => at).filter((at) => CATEGORY_KEYS[at] !== "internal");
+
+export class Toolbar implements Panel {
+  readonly root = byId("toolbar");
+  private legendKey = "";
+
+  constructor(private readonly app: App) {
+    for (const name of VIEWS) byId(`tab-${name}`).addEventListener("click", () => app.change({ view: name }));
+    const query = byId<HTMLInputElement>("query");
+    query.addEventListener("input", () => app.change({ query: query.value }, false));
+    this.check("is-regexp", "isRegExp");
+    this.check("is-exact", "isExact");
+    this.press("icicle", "Root at the top or at the bottom");
+    this.press("from-leaf", "Merge from the leaf, or from the root");
+    this.press("by-name", "Order: heaviest first, or by name");
+    this.press("only-mine", "Only my code, or everything");
+    this.press("internals", "Internal frames (stubs, trampolines), shown or not");
+    this.press("proportional", "Diff colours: of the whole, or of what it was");
+    this.press("theme", "Dark or light");
+    this.press("commands", "Commands");
+    this.press("help-open", "Help");
+    byId("zoom-out").addEventListener("click", () => app.change({ zoom: [], window: null }));
+    const palette = byId<HTMLSelectElement>("colors");
+    palette.replaceChildren(...PALETTES.map(([value, textContent]) => element("option", { value, textContent })));
+    palette.addEventListener("change", () => app.change({ palette: palette.value as Palette }, false));
+  }
+
+  private check(id: string, key: "isRegExp" | "isExact"): void {
+    const box = byId<HTMLInputElement>(id);
+    box.addEventListener("change", () => this.app.change({ [key]: box.checked }, false));
+  }
+
+  private press(id: string, label: string): void {
+    const action = ACTIONS.find((each) => each.label === label)!;
+    byId(id).title ||= `${action.label} (${action.keys[0]})`;
+    byId(id).addEventListener("click", () => action.run!(this.app));
+  }
+
+  update(): void {
+    const { app } = this;
+    const { state } = app;
+    document.documentElement.dataset.theme = state.theme;
+    for (const name of VIEWS) {
+      byId(`tab-${name}`).ariaSelected = String(state.view === name);
+      byId(`tab-${name}`).tabIndex = state.view === name ? 0 : -1;
+    }
+    const query = byId<HTMLInputElement>("query");
+    if (query.value !== state.query) query.value = state.query;
+    query.classList.toggle("bad", app.badQuery !== "");
+    query.ariaInvalid = String(app.badQuery !== "");
+    byId<HTMLInputElement>("is-regexp").checked = state.isRegExp;
+    byId<HTMLInputElement>("is-exact").checked = state.isExact;
+    byId<HTMLSelectElement>("colors").value = state.palette;
+    this.showMatched();
+    const pressed: [string, boolean][] = [
+      ["icicle", state.isIcicle], ["from-leaf", state.isFromLeaf], ["by-name", state.order === "name"],
+      ["only-mine", isOnlyMine(state)], ["internals", state.hasInternals], ["proportional", state.isProportional],
+    ];
+    for (const [id, isOn] of pressed) byId(id).ariaPressed = String(isOn);
+    const isGraph = state.view === "flame" || state.view === "sandwich";
+    byId("icicle").hidden = byId("from-leaf").hidden = state.view !== "flame" && state.view !== "tree";
+    if (state.view === "tree") byId("icicle").hidden = true;
+    byId("by-name").hidden = !isGraph && state.view !== "tree";
+    byId("proportional").hidden = state.compare === null;
+    byId("zoom-out").hidden = state.zoom.length === 0 && state.window === null;
+    this.showChips();
+    this.showLegend();
+  }
+
+  private showMatched(): void {
+    const { app } = this;
+    const { tree } = app;
+    const found = app.state.query ? app.answers.search.value : null;
+    byId("matched").textContent = app.badQuery ? app.badQuery.slice(0, 60)
+      : found ? `matched ${percent(found.matched, tree.total[0])}` : "";
+  }
+
+  private showChips(): void {
+    const { app } = this;
+    const { state } = app;
+    const chips: HTMLElement[] = [];
+    const chip = (text: string, title: string, remove: () => void) => {
+      const made = element("span", { className: "chip", title }, element("bdi", { textContent: text }));
+      const cross = button("×", `Remove: ${text.slice(0, 80)}`, remove);
+      cross.ariaLabel = `Remove: ${text.slice(0, 80)}`;
+      made.append(cross);
+      chips.push(made);
+    };
+    if (state.range) {
+      const { from, to } = state.range;
+      chip(`${moment(from, (to - from) / 10)} – ${moment(to, (to - from) / 10)} (${duration(to - from)})`,
+        "Only samples of this time", () => app.change({ range: null, zoom: [] }));
+    }
+    if (state.compare) {
+      const text = state.compare === "base" ? "compared with the base profile"
+        : `compared with ${moment(state.compare.from, 1e7)} – ${moment(state.compare.to, 1e7)}`;
+      chip(text, "Colours show what became more and what became less", () => app.change({ compare: null }));
+    } else if (app.hasBase) {
+      chips.push(button("Compare with the base profile", "", () => app.change({ compare: "base" })));
+    }
+    if (state.threads) {
+      const [first] = state.threads;
+      const text = state.threads.length === 1 ? `thread ${app.names.threads[first]?.name || first}` : `${state.threads.length} threads`;
+      chip(text, "Only samples of these threads", () => app.change({ threads: null, zoom: [] }));
+    }
+    state.transforms.forEach((transform, at) => chip(this.nameOf(transform), "A step; later steps stay",
+      () => app.change({ transforms: state.transforms.filter((_, other) => other !== at), zoom: [] })));
+    if (app.tree.total[0] < app.whole * 0.9995) {
+      chips.push(element("span", { className: "dim", textContent: `${percent(app.tree.total[0], app.whole)} of the samples` }));
+    }
+    byId("chips").replaceChildren(...chips);
+    byId("chips").hidden = chips.length === 0;
+  }
+
+  private nameOf(transform: Transform): string {
+    const { app } = this;
+    switch (transform.kind) {
+      case "focus": return `focus ${app.nameOf(transform.fn)}`;
+      case "subtree": return `subtree ${app.nameOf(transform.path.at(-1) ?? -1)}`;
+      case "merge": return `without ${app.nameOf(transform.fn)}`;
+      case "drop": return `no samples with ${app.nameOf(transform.fn)}`;
+      case "recursion": return `no recursion of ${app.nameOf(transform.fn)}`;
+      case "package": return `package ${app.names.packages[transform.package] ?? ""} as one`;
+    }
+  }
+
+  // The legend is also where categories are switched off and on.
+  private showLegend(): void {
+    const { app } = this;
+    const { state, names } = app;
+    const key = JSON.stringify([state.palette, state.hidden, state.compare !== null, names.functions.name.length]);
+    if (key === this.legendKey) return;
+    this.legendKey = key;
+    const used = new Set(names.functions.category);
+    const switches = SWITCHES.filter((at) => used.has(at)).map((at) => {
+      const isShown = !state.hidden.includes(at);
+      const made = button("", `${isShown ? "Leave out" : "Show"} ${CATEGORY_LABELS[at]}: its time goes to its callers`, () =>
+        app.change({ hidden: isShown ? [...state.hidden, at] : state.hidden.filter((other) => other !== at), zoom: [] }));
+      made.className = "category";
+      made.append(swatch(categoryFill(state.palette, at)), CATEGORY_LABELS[at]);
+      made.ariaPressed = String(isShown);
+      return made;
+    });
+    const tiers = element("span", { className: "tiers dim" }, "tiers:",
+      ...[4, 3, 2, 1].flatMap((tier) => [swatch(categoryFill(state.palette, 0, tier)), TIER_LABELS[tier]]));
+    const diff = element("span", { className: "tiers dim" }, "less", ...[-1, -0.5, 0, 0.5, 1].map((change) => swatch(diffFill(change))), "more");
+    byId("legend").replaceChildren(...switches, state.compare ? diff : tiers);
+  }
+}

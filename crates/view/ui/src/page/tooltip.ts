@@ -1,0 +1,77 @@
+// What the box under the pointer is.
+
+import { categoryOf, nameOf, placeOf } from "../model/profile";
+import type { Tree } from "../model/tree";
+import type { App } from "./app";
+import { byId, element, swatch } from "./dom";
+import { categoryFill } from "./look";
+import { CATEGORY_LABELS, percent, points, TIER_LABELS } from "./words";
+
+export class Tooltip {
+  private readonly root = byId("tooltip");
+
+  constructor(private readonly app: App) {}
+
+  hide(): void {
+    this.root.hidden = true;
+  }
+
+  show(tree: Tree, node: number, focus: number, x: number, y: number): void {
+    if (node < 0) return this.hide();
+    const fn = tree.fn[node];
+    const share = (value: number) => {
+      const parts = [this.app.weight(value), `${percent(value, tree.total[0])} of all`];
+      if (focus > 0) parts.push(`${percent(value, tree.total[focus])} of view`);
+      return parts.join(" · ");
+    };
+    const rows: [string, string][] = [["total", share(tree.total[node])]];
+    if (this.app.isReady) rows.push(["self", share(tree.self[node])]); // the preview has no such detail
+    if (tree.baseTotal) {
+      const [now, before] = [tree.total[node] / (tree.total[0] || 1), tree.baseTotal[node] / (tree.baseTotal[0] || 1)];
+      rows.push(["before", percent(tree.baseTotal[node], tree.baseTotal[0])], ["change", points(now, before)]);
+    }
+    const marks = [TIER_LABELS[tree.tier[node]], tree.isInlined[node] ? "inlined" : ""];
+    this.fill(fn, marks, rows);
+    this.place(x, y);
+  }
+
+  // The same for something that is no node of a tree.
+  showFunction(fn: number, rows: [string, string][], x: number, y: number): void {
+    this.fill(fn, [], rows);
+    this.place(x, y);
+  }
+
+  showText(title: string, rows: [string, string][], x: number, y: number): void {
+    this.root.replaceChildren(element("strong", { textContent: title, dir: "auto" }), list(rows));
+    this.place(x, y);
+  }
+
+  private fill(fn: number, marks: string[], rows: [string, string][]): void {
+    const { names, state } = this.app;
+    const place = placeOf(names, fn);
+    const kind = categoryOf(names, fn);
+    const parts: Node[] = [element("strong", { textContent: nameOf(names, fn).slice(0, 600), dir: "auto" })];
+    if (place) parts.push(element("div", { className: "place", textContent: place.slice(-300), dir: "auto" }));
+    if (fn >= 0) {
+      const owner = names.packages[names.packageOf[fn]] ?? "";
+      const label = CATEGORY_LABELS[kind] + (CATEGORY_LABELS[kind] === "dependency" && owner ? ` ${owner}` : "");
+      const text = [label, ...marks].filter(Boolean).join(" · ");
+      parts.push(element("div", {}, swatch(categoryFill(state.palette, kind)), text));
+    }
+    this.root.replaceChildren(...parts, list(rows));
+  }
+
+  private place(x: number, y: number): void {
+    this.root.hidden = false;
+    const box = this.root.getBoundingClientRect();
+    const left = Math.max(4, Math.min(x + 14, innerWidth - box.width - 8));
+    const fitsBelow = y + 18 + box.height < innerHeight;
+    this.root.style.left = `${left}px`;
+    this.root.style.top = `${fitsBelow ? y + 18 : Math.max(4, y - box.height - 12)}px`;
+  }
+}
+
+function list(rows: [string, string][]): HTMLElement {
+  return element("dl", {}, ...rows.flatMap(([name, value]) =>
+    [element("dt", { textContent: name }), element("dd", { textContent: value })]));
+}

@@ -1,0 +1,195 @@
+// The worker's side: holds the recording and answers the page. Counting never stops the page
+// from drawing.
+
+import { combined } from "./model/combine";
+import { decode, fromBase64 } from "./model/decode";
+import { callersOf, calleesOf, fromLeaf, type FunctionWeights, functionWeights } from "./model/derived";
+import { type HeatMap, heatMap } from "./model/heat";
+import { filesOf, type LineWeights, lineWeights } from "./model/lines";
+import { functionCount, nameOf, type Names, type Profile } from "./model/profile";
+import { findFunctions, matchedWeight, type Query } from "./model/search";
+import { type Shape, shapeOf } from "./model/shape";
+import { rowsOfThread, timeline, type Timeline, usualStep } from "./model/timeline";
+import { tracks, type Tracks } from "./model/tracks";
+import { type Transform, transformed, withoutCategories } from "./model/transforms";
+import { type Order, ownWeights, type Range, type Shares, sharesOf, type Tree, treeOf } from "./model/tree";
+
+// What the reader chose to see. It is the same for every view.
+export interface Selection {
+  threads: number[] | null;
+  range: Range | null;
+  compare: Range | "base" | null;
+  hidden: number[]; // categories
+  hasInternals: boolean;
+  transforms: Transform[];
+  order: Order;
+}
+
+export interface SourceText { file: number; text: string }
+
+// Every question of the page with its answer.
+export interface Questions {
+  open: { ask: { recording: string[]; base: string[] | null }; answer: Opened };
+  openBase: { ask: { bytes: Uint8Array }; answer: Opened };
+  tree: { ask: { selection: Selection }; answer: { tree: Tree; shares: Shares; whole: number; wholeBase: number } };
+  fromLeaf: { ask: { selection: Selection }; answer: { tree: Tree } };
+  sandwich: { ask: { selection: Selection; fn: number }; answer: { callers: Tree; callees: Tree } };
+  functions: { ask: { selection: Selection }; answer: FunctionWeights };
+  search: { ask: { selection: Selection; query: Query }; answer: { hits: Uint8Array; matched: number } };
+  heat: { ask: { threads: number[] | null; mostColumns: number; rows: number }; answer: HeatMap };
+  tracks: { ask: { bins: number }; answer: Tracks };
+  timeline: {
+    ask: { selection: Selection; thread: number; from: number; to: number; columns: number };
+    answer: Timeline;
+  };
+  lines: { ask: { selection: Selection; file: number }; answer: LineWeights };
+  files: { ask: { selection: Selection }; answer: { file: number; self: number }[] };
+}
+
+export interface Opened { names: Names; sources: SourceText[]; samples: number; hasBase: boolean; end: number }
+
+type Kind = keyof Questions;
+
+class Counter {
+  private shapes = new Map<string, Shape>();
+  private last: { key: string; tree: Tree; own: Float64Array; base: Float64Array | null } | null = null;
+  private threadRows: { thread: number; rows: Int32Array; step: number } | null = null;
+  private byName: Int32Array;
+
+  constructor(readonly profile: Profile) {
+    this.byName = new Int32Array(0);
+  }
+
+  // The place of every function in the order of names; only needed once someone sorts by name.
+  private nameRanks(order: Order): Int32Array {
+    if (order === "name" && this.byName.length === 0) {
+      const { profile } = this;
+      const all = Array.from({ length: functionCount(profile) + profile.packages.length }, (_, fn) => fn);
+      const names = all.map((fn) => nameOf(profile, fn));
+      all.sort((left, right) => (names[left] < names[right] ? -1 : names[left] > names[right] ? 1 : left - right));
+      this.byName = new Int32Array(all.length);
+      all.forEach((fn, rank) => (this.byName[fn] = rank));
+    }
+    return this.byName;
+  }
+
+  shape(selection: Selection): Shape {
+    const { hasInternals, hidden, transforms } = selection;
+    const key = JSON.stringify([hasInternals, hidden, transforms]);
+    let shape = this.shapes.get(key);
+    if (!shape) {
+      shape = withoutCategories(this.profile, shapeOf(this.profile, hasInternals), new Set(hidden));
+      for (const transform of transforms) shape = transformed(this.profile, shape, transform);
+      // Going back one step is what readers do next, so the last few are kept.
+      if (this.shapes.size >= 3) this.shapes.delete(this.shapes.keys().next().value!);
+      this.shapes.set(key, shape);
+    }
+    return shape;
+  }
+
+  private weights(selection: Selection): { own: Float64Array; base: Float64Array | null } {
+    const { profile } = this;
+    const threads = selection.threads && new Set(selection.threads);
+    const own = ownWeights(profile, profile.samples, { threads, range: selection.range });
+    const { compare } = selection;
+    if (compare === null) return { own, base: null };
+    if (compare !== "base") return { own, base: ownWeights(profile, profile.samples, { threads, range: compare }) };
+    if (!profile.base) return { own, base: null };
+    return { own, base: ownWeights(profile, profile.base, { threads: null, range: null }) };
+  }
+
+  tree(selection: Selection): { tree: Tree; own: Float64Array; base: Float64Array | null } {
+    const key = JSON.stringify(selection);
+    if (this.last?.key !== key) {
+      const { own, base } = this.weights(selection);
+      const tree = treeOf(this.profile, this.shape(selection), own, base, selection.order, this.nameRanks(selection.order));
+      this.last = { key, tree, own, base };
+    }
+    return this.last;
+  }
+
+  private thread(thread: number): { rows: Int32Array; step: number } {
+    if (this.threadRows?.thread !== thread) {
+      const rows = rowsOfThread(this.profile.samples, thread);
+      this.threadRows = { thread, rows, step: usualStep(this.profile, rows) };
+    }
+    return this.threadRows;
+  }
+
+  answer<K extends Kind>(kind: K, ask: Questions[K]["ask"]): Questions[K]["answer"] {
+    const answers: { [Key in Kind]?: (ask: never) => Questions[Key]["answer"] } = {
+      tree: ({ selection }: Questions["tree"]["ask"]) => {
+        const { tree, own, base } = this.tree(selection);
+        const sum = (weights: Float64Array | null) => weights?.reduce((total, weight) => total + weight, 0) ?? 0;
+        return { tree, shares: sharesOf(this.profile, tree), whole: sum(own), wholeBase: sum(base) };
+      },
+      fromLeaf: ({ selection }: Questions["fromLeaf"]["ask"]) =>
+        ({ tree: fromLeaf(this.tree(selection).tree, selection.order, this.nameRanks(selection.order)) }),
+      sandwich: ({ selection, fn }: Questions["sandwich"]["ask"]) => {
+        const ranks = this.nameRanks(selection.order);
+        const { tree } = this.tree(selection);
+        return { callers: callersOf(tree, fn, selection.order, ranks), callees: calleesOf(tree, fn, selection.order, ranks) };
+      },
+      functions: ({ selection }: Questions["functions"]["ask"]) => functionWeights(this.profile, this.tree(selection).tree),
+      search: ({ selection, query }: Questions["search"]["ask"]) => {
+        const hits = findFunctions(this.profile, query);
+        return { hits, matched: matchedWeight(this.tree(selection).tree, hits, 0) };
+      },
+      heat: ({ threads, mostColumns, rows }: Questions["heat"]["ask"]) =>
+        heatMap(this.profile, threads && new Set(threads), mostColumns, rows),
+      tracks: ({ bins }: Questions["tracks"]["ask"]) => tracks(this.profile, bins),
+      timeline: ({ selection, thread, from, to, columns }: Questions["timeline"]["ask"]) => {
+        const { rows, step } = this.thread(thread);
+        return timeline(this.profile, this.shape(selection), rows, step, from, to, columns);
+      },
+      lines: ({ selection, file }: Questions["lines"]["ask"]) =>
+        lineWeights(this.profile, this.tree(selection).own, file),
+      files: ({ selection }: Questions["files"]["ask"]) => filesOf(this.profile, this.tree(selection).own),
+    };
+    return (answers[kind] as (ask: Questions[K]["ask"]) => Questions[K]["answer"])(ask);
+  }
+}
+
+export function opened(profile: Profile): Opened {
+  const { texts, functions, packageOf, packages, packageCategory, processes, threads, about, samples } = profile;
+  const last = samples.time.length ? samples.time[samples.time.length - 1] : 0;
+  return {
+    names: { texts, functions, packageOf, packages, packageCategory, processes, threads, about },
+    sources: profile.sources,
+    samples: samples.time.length,
+    hasBase: profile.base !== null,
+    end: Math.max(about.durationNs, last + 1),
+  };
+}
+
+export interface Message { id: number; kind: Kind; ask: unknown }
+export type Reply = { id: number; answer: unknown } | { id: number; error: string };
+
+export function serve(): void {
+  const side = globalThis as unknown as {
+    onmessage: (event: MessageEvent<Message>) => void;
+    postMessage: (reply: Reply) => void;
+  };
+  let recording: Profile | null = null;
+  let counter: Counter | null = null;
+  const open = async (message: Message): Promise<Opened> => {
+    let base: Profile | null = null;
+    if (message.kind === "open") {
+      const ask = message.ask as Questions["open"]["ask"];
+      recording = await decode(fromBase64(ask.recording));
+      if (ask.base) base = await decode(fromBase64(ask.base));
+    } else base = await decode((message.ask as Questions["openBase"]["ask"]).bytes);
+    const profile = base ? combined(recording!, base) : recording!;
+    counter = new Counter(profile);
+    return opened(profile);
+  };
+  side.onmessage = async ({ data }) => {
+    try {
+      const isOpening = data.kind === "open" || data.kind === "openBase";
+      const answer = isOpening ? await open(data) : counter!.answer(data.kind, data.ask as never);
+      side.postMessage({ id: data.id, answer });
+    } catch (error) {
+      side.postMessage({ id: data.id, error: error instanceof Error ? error.message : String(error) });
+    }
+  };
+}

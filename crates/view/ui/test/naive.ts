@@ -1,0 +1,90 @@
+// A slow and plain way to count, to compare the fast one with.
+
+import { type Profile, Texts, weightOf } from "../src/model/profile";
+import { packagesOf } from "../src/model/packages";
+
+export interface NaiveNode { self: number; total: number; children: Map<number, NaiveNode> }
+
+const node = (): NaiveNode => ({ self: 0, total: 0, children: new Map() });
+
+// The functions of a stack from the root.
+export function pathOf(profile: Profile, stack: number): number[] {
+  const path: number[] = [];
+  for (let at = stack; at >= 0; at = profile.stacks.parent[at]) path.push(profile.frames.fn[profile.stacks.frame[at]]);
+  return path.reverse();
+}
+
+// Counts every sample along its path; `rewrite` changes the path or drops the sample with null.
+export function naiveTree(
+  profile: Profile, isChosen: (row: number) => boolean, rewrite: (path: number[]) => number[] | null = (path) => path,
+): NaiveNode {
+  const root = node();
+  for (let row = 0; row < profile.samples.time.length; row++) {
+    if (!isChosen(row)) continue;
+    const stack = profile.samples.stack[row];
+    const path = rewrite(stack < 0 ? [-2] : pathOf(profile, stack));
+    if (path === null) continue;
+    const weight = weightOf(profile.samples, row);
+    let at = root;
+    at.total += weight;
+    for (const fn of path) {
+      let next = at.children.get(fn);
+      if (!next) at.children.set(fn, (next = node()));
+      next.total += weight;
+      at = next;
+    }
+    at.self += weight;
+  }
+  return root;
+}
+
+// Numbers that are the same in every run.
+export function random(seed: number): (below: number) => number {
+  let state = seed >>> 0 || 1;
+  return (below) => {
+    state ^= state << 13;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    return (state >>> 0) % below;
+  };
+}
+
+export function randomProfile(seed: number): Profile {
+  const next = random(seed * 2654435761);
+  const functions = 2 + next(8);
+  const texts = Texts.from([...Array.from({ length: functions }, (_, at) => `f${at}`), "/a/x.js", "/a/node_modules/qs/i.js"]);
+  const columns = {
+    name: Int32Array.from({ length: functions }, (_, at) => at),
+    file: Int32Array.from({ length: functions }, () => functions + next(2)),
+    line: Uint32Array.from({ length: functions }, () => next(50)),
+    column: new Uint32Array(functions),
+    category: Uint8Array.from({ length: functions }, () => next(12)),
+  };
+  const frames = functions * 2;
+  const stacks = 1 + next(60);
+  const samples = next(200);
+  let time = 0;
+  return {
+    texts, functions: columns, ...packagesOf(texts, columns),
+    frames: {
+      fn: Int32Array.from({ length: frames }, () => next(functions)),
+      line: Uint32Array.from({ length: frames }, () => next(6)),
+      tier: Uint8Array.from({ length: frames }, () => next(5)),
+      isInlined: Uint8Array.from({ length: frames }, () => next(2)),
+    },
+    stacks: {
+      parent: Int32Array.from({ length: stacks }, (_, row) => (row === 0 ? -1 : next(row + 1) - 1)),
+      frame: Int32Array.from({ length: stacks }, () => next(frames)),
+    },
+    samples: {
+      time: Float64Array.from({ length: samples }, () => (time += next(1000))),
+      weight: next(2) ? null : Float64Array.from({ length: samples }, () => next(5)),
+      thread: Uint16Array.from({ length: samples }, () => next(3)),
+      stack: Int32Array.from({ length: samples }, () => next(stacks + 1) - 1),
+    },
+    processes: [{ pid: 1, name: "p", command: "", version: "" }],
+    threads: [0, 1, 2].map((tid) => ({ process: 0, tid, name: `t${tid}`, role: 0 })),
+    about: { unit: "samples", app: "", host: "", rateHz: 0, started: 0, durationNs: time },
+    base: null, baseThreads: 3, sources: [],
+  };
+}
