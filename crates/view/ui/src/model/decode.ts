@@ -10,6 +10,7 @@ import {
 
 const MAGIC = [0x4e, 0x53, 0x50, 0x59, 0x0d, 0x0a, 0x1a, 0x0a];
 const HEADER_BYTES = 16;
+const PIECE = 1 << 20;
 const VERSION = 2;
 const UNITS: Unit[] = ["samples", "nanoseconds", "bytes"];
 const SECTION = {
@@ -21,15 +22,7 @@ export function fromBase64(pieces: string[]): Uint8Array {
   const native = (Uint8Array as unknown as { fromBase64?: (text: string) => Uint8Array }).fromBase64;
   const decode = native?.bind(Uint8Array)
     ?? ((text: string) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)));
-  if (pieces.length === 1) return decode(pieces[0]);
-  const parts = pieces.map(decode);
-  const whole = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
-  let at = 0;
-  for (const part of parts) {
-    whole.set(part, at);
-    at += part.length;
-  }
-  return whole;
+  return pieces.length === 1 ? decode(pieces[0]) : joined(pieces.map((piece) => decode(piece)));
 }
 
 export async function decode(file: Uint8Array): Promise<Profile> {
@@ -39,9 +32,36 @@ export async function decode(file: Uint8Array): Promise<Profile> {
   if (!globalThis.DecompressionStream) {
     throw new Error("this browser cannot unpack recordings; any browser from 2023 on can");
   }
-  const packed = new Blob([file.subarray(HEADER_BYTES) as BlobPart]).stream();
-  const unpacked = packed.pipeThrough(new DecompressionStream("gzip"));
-  return parse(new Uint8Array(await new Response(unpacked).arrayBuffer()));
+  return parse(await unpacked(file.subarray(HEADER_BYTES)));
+}
+
+// Without a Blob, which would be one more copy.
+async function unpacked(packed: Uint8Array): Promise<Uint8Array> {
+  const stream = new DecompressionStream("gzip");
+  const writer = stream.writable.getWriter();
+  const written = (async () => {
+    for (let at = 0; at < packed.length; at += PIECE) await writer.write(packed.subarray(at, at + PIECE) as BufferSource);
+    await writer.close();
+  })();
+  const reader = stream.readable.getReader();
+  const parts: Uint8Array[] = [];
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    parts.push(value);
+  }
+  await written;
+  return joined(parts);
+}
+
+function joined(parts: Uint8Array[]): Uint8Array {
+  const whole = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
 }
 
 interface Section { id: number; columns: Columns }
@@ -103,13 +123,7 @@ function parseTexts(sections: Columns[]): Texts {
     if (end - first > section.end - section.at) throw new Error(`the texts do not fit at byte ${section.at}`);
     parts.push(section.bytes.subarray(section.at, section.at + end - first));
   });
-  const bytes = new Uint8Array(end);
-  let to = 0;
-  for (const part of parts) {
-    bytes.set(part, to);
-    to += part.length;
-  }
-  return new Texts(bytes, ends);
+  return new Texts(joined(parts), ends);
 }
 
 function parseFunctions(sections: Columns[]): FunctionColumns {

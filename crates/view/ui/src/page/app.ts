@@ -48,6 +48,9 @@ export class App {
     lines: new Latest<Answer<"lines">>(), files: new Latest<Answer<"files">>(),
   };
   badQuery = "";
+  readonly systemDark = matchMedia("(prefers-color-scheme: dark)");
+  private pageColors: { isDark: boolean; colors: { back: string; rest: string; text: string } } | null = null;
+  private changes: { tree: Tree; isProportional: boolean; change: (node: number) => number } | null = null;
   private paints: { key: string; paint: Paint; faded: Paint } | null = null;
 
   constructor(readonly client: Client, readonly preview: Preview, names: Names, tree: Tree) {
@@ -160,14 +163,18 @@ export class App {
 
   get isDark(): boolean {
     return this.state.theme === "dark"
-      || (this.state.theme === "system" && matchMedia("(prefers-color-scheme: dark)").matches);
+      || (this.state.theme === "system" && this.systemDark.matches);
   }
 
-  // Colours of the page itself, as its style has them.
+  // Colours of the page itself, as its style has them; asked for once a theme.
   get colors(): { back: string; rest: string; text: string } {
-    const style = getComputedStyle(document.body);
-    const color = (name: string) => style.getPropertyValue(name).trim();
-    return { back: color("--back"), rest: color("--rest"), text: color("--text") };
+    if (this.pageColors?.isDark !== this.isDark) {
+      document.documentElement.dataset.theme = this.state.theme;
+      const style = getComputedStyle(document.body);
+      const color = (name: string) => style.getPropertyValue(name).trim();
+      this.pageColors = { isDark: this.isDark, colors: { back: color("--back"), rest: color("--rest"), text: color("--text") } };
+    }
+    return this.pageColors.colors;
   }
 
   paint(): { paint: Paint; faded: Paint } {
@@ -182,8 +189,15 @@ export class App {
 
   // How much more or less of the whole a node is than before, from -1 to 1.
   changeOf(tree: Tree): ((node: number) => number) | null {
-    const { baseTotal } = tree;
-    if (!baseTotal) return null;
+    const { isProportional } = this.state;
+    if (!tree.baseTotal) return null;
+    if (this.changes?.tree !== tree || this.changes.isProportional !== isProportional) {
+      this.changes = { tree, isProportional, change: this.changeIn(tree, tree.baseTotal) };
+    }
+    return this.changes.change;
+  }
+
+  private changeIn(tree: Tree, baseTotal: Float64Array): (node: number) => number {
     const whole = tree.total[0] || 1;
     const wholeBase = baseTotal[0] || 1;
     if (this.state.isProportional) {

@@ -46,6 +46,9 @@ export class Flame {
   private scene: Scene | null = null;
   private boxes: number[][] = []; // by row: from, to, node, from, to, node, …
   private height = 0;
+  // What is visible, read once a drawing: asking the document for every box takes longer than
+  // painting it.
+  private sight = { width: 0, height: 0, top: 0 };
   private span: { from: number; to: number } | null = null; // in weights; null for all of the focus
   hover = -1;
   selected = -1;
@@ -62,6 +65,8 @@ export class Flame {
   }
 
   show(scene: Scene): void {
+    const { scene: before } = this;
+    if (before && (Object.keys(scene) as (keyof Scene)[]).every((key) => scene[key] === before[key])) return;
     const isNew = scene.tree !== this.scene?.tree || scene.focus !== this.scene?.focus
       || scene.isIcicle !== this.scene?.isIcicle;
     if (scene.tree !== this.scene?.tree) this.hover = this.selected = -1;
@@ -112,6 +117,7 @@ export class Flame {
     const { scene, root } = this;
     const [width, height] = [root.clientWidth, root.clientHeight];
     if (!scene || !width || !height) return;
+    this.sight = { width, height, top: root.scrollTop };
     const ratio = fit(this.canvas, width, height);
     fit(this.marks, width, height);
     this.boxes = [];
@@ -127,7 +133,7 @@ export class Flame {
     const { tree, focus } = this.scene!;
     const from = this.span?.from ?? tree.start[focus];
     const to = this.span?.to ?? tree.start[focus] + tree.total[focus];
-    return { from, to, scale: to > from ? this.root.clientWidth / (to - from) : 0 };
+    return { from, to, scale: to > from ? this.sight.width / (to - from) : 0 };
   }
 
   // Walks the focused part in preorder. Where the heaviest come first, the first box that is too
@@ -161,13 +167,13 @@ export class Flame {
   }
 
   private isPastSight(row: number): boolean {
-    const top = this.rowTop(row) - this.root.scrollTop;
-    return this.scene!.isIcicle ? top > this.root.clientHeight : top + ROW < 0;
+    const top = this.rowTop(row) - this.sight.top;
+    return this.scene!.isIcicle ? top > this.sight.height : top + ROW < 0;
   }
 
   private paintRest(row: number, from: number, to: number, color: number, ratio: number, rows: Set<number>): void {
     if (to - from < 0.5) return;
-    const y = Math.round((this.rowTop(row) - this.root.scrollTop) * ratio);
+    const y = Math.round((this.rowTop(row) - this.sight.top) * ratio);
     this.raster.box(Math.max(0, y), from * ratio, to * ratio, color);
     rows.add(y);
   }
@@ -175,9 +181,9 @@ export class Flame {
   private paintBox(node: number, from: number, to: number, ratio: number, rows: Set<number>, isBelowZoom: boolean): void {
     const scene = this.scene!;
     const { tree } = scene;
-    const top = this.rowTop(tree.depth[node]) - this.root.scrollTop;
-    if (top + ROW < 0 || top > this.root.clientHeight) return;
-    (this.boxes[tree.depth[node]] ??= []).push(Math.max(from, 0), Math.min(to, this.root.clientWidth), node);
+    const top = this.rowTop(tree.depth[node]) - this.sight.top;
+    if (top + ROW < 0 || top > this.sight.height) return;
+    (this.boxes[tree.depth[node]] ??= []).push(Math.max(from, 0), Math.min(to, this.sight.width), node);
     const gap = to - from > 3 ? 1 : 0;
     const y = Math.round(top * ratio);
     this.raster.box(Math.max(0, y), from * ratio, to * ratio - gap, this.fill(node, isBelowZoom));
@@ -200,7 +206,7 @@ export class Flame {
     context.textBaseline = "middle";
     for (const [row, boxes] of this.boxes.entries()) {
       if (!boxes) continue;
-      const y = this.rowTop(row) - this.root.scrollTop + (ROW - 1) / 2;
+      const y = this.rowTop(row) - this.sight.top + (ROW - 1) / 2;
       for (let at = 0; at < boxes.length; at += 3) {
         const [from, to, node] = [boxes[at], boxes[at + 1], boxes[at + 2]];
         if (to - from < LABEL_FROM) continue;
@@ -226,7 +232,7 @@ export class Flame {
     const lead = hover >= 0 ? hover : selected;
     for (const [row, boxes] of this.boxes.entries()) {
       if (!boxes) continue;
-      const y = this.rowTop(row) - this.root.scrollTop;
+      const y = this.rowTop(row) - this.sight.top;
       for (let at = 0; at < boxes.length; at += 3) {
         const [from, to, node] = [boxes[at], boxes[at + 1], boxes[at + 2]];
         const isMarked = node === hover || node === selected;

@@ -150,11 +150,12 @@ class HeatCanvas {
     context.fillRect(0, 0, this.root.clientWidth, HEAT_HEIGHT);
     const { width, height } = this.cell;
     const gap = width > 4 ? 0.5 : 0;
+    const ramp = RAMPS[app.isDark ? 1 : 0];
     for (let column = 0; column < map.columns; column++) {
       for (let row = 0; row < map.rows; row++) {
         const value = map.counts[column * map.rows + row];
         if (value === 0) continue;
-        context.fillStyle = heatColor(value / map.largest, app.isDark);
+        context.fillStyle = ramp[Math.round((value / map.largest) * (SHADES - 1))];
         // Time goes upwards within a column, as in FlameScope.
         context.fillRect(column * width, HEAT_HEIGHT - (row + 1) * height, width - gap, height - (gap ? 0.3 : 0));
       }
@@ -300,8 +301,9 @@ class HeatCanvas {
 }
 
 // From the page's own colour to a strong red; few samples are already told apart from none.
-function heatColor(share: number, isDark: boolean): string {
-  const value = 0.12 + 0.88 * share;
+const SHADES = 48;
+const RAMPS = [false, true].map((isDark) => Array.from({ length: SHADES }, (_, at) => {
+  const value = 0.12 + (0.88 * at) / (SHADES - 1);
   return isDark ? `hsl(${20 + value * 25} ${70 + value * 25}% ${14 + value * 52}%)`
     : `hsl(${38 - value * 36} ${80 + value * 10}% ${94 - value * 52}%)`;
-}
+}));

@@ -190,6 +190,6 @@ function listen(app: App, menu: Menu, flame: FlameView, views: Panel[]): void {
   };
   addEventListener("popstate", () => app.recall());
   addEventListener("hashchange", () => app.recall());
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => app.update());
+  app.systemDark.addEventListener("change", () => app.update());
   addEventListener("error", (event) => app.fail(`The page has a fault: ${event.message}`));
 }

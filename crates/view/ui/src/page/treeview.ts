@@ -109,7 +109,7 @@ export class TreeView implements Panel {
     arrow.addEventListener("click", () => this.toggle(node));
     const kind = categoryOf(app.names, fn);
     const name = element("span", { className: "function" }, arrow, swatch(categoryFill(app.state.palette, kind)),
-      element("bdi", { textContent: nameOf(app.names, fn).slice(0, 400) }));
+      element("bdi", { textContent: app.nameOf(fn).slice(0, 400), title: nameOf(app.names, fn).slice(0, 600) }));
     name.style.paddingLeft = `${Math.min(tree.depth[node] - 1, 60) * 12}px`;
     const where = placeOf(app.names, fn) || CATEGORY_LABELS[kind];
     const cells = [
