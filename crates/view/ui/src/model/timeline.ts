@@ -69,9 +69,12 @@ function spansOf(
   };
   const first = Math.max(0, firstAfter(from) - 1);
   const last = firstAfter(to);
+  const lengths = profile.about.unit === "nanoseconds" ? profile.samples.weight : null;
   const endOfSample = (at: number) => {
     const start = time[rows[at]];
     const next = at + 1 < rows.length ? time[rows[at + 1]] : Infinity;
+    // Where weights are times, they say how long a sample stands for.
+    if (lengths) return Math.min(next, start + lengths[rows[at]]);
     return Math.min(next, start + (next - start > step * LONGEST_STEP ? step : step * LONGEST_STEP));
   };
   const spans: Spans = { row: [], from: [], to: [], isSampled: last - first > columns * 2 };

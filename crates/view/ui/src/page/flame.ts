@@ -89,12 +89,14 @@ export class Flame {
     if (focus === 0) deepest = tree.rows - 1;
     else for (let node = focus; node < tree.end[focus]; node++) deepest = Math.max(deepest, tree.depth[node]);
     const height = Math.max((deepest + 1 - scene.firstRow) * ROW, this.root.clientHeight);
+    // What grows from the bottom stays there when the window changes.
+    const fromBottom = this.height - this.sight.top - this.sight.height;
     if (height !== this.height) {
       this.height = height;
       this.spacer.style.height = `${height}px`;
-      isNew = true;
     }
     if (isNew) this.showRow(tree.depth[focus]);
+    else if (!scene.isIcicle) this.root.scrollTop = height - fromBottom - this.root.clientHeight;
     this.schedule();
   }
 
