@@ -8,6 +8,7 @@
 mod columns;
 mod read;
 mod samples;
+mod stack_order;
 mod write;
 
 use std::io::Write;

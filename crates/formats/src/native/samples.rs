@@ -7,6 +7,7 @@
 use nodespy_model::{Sample, StackIndex, ThreadIndex};
 
 use super::columns::{Columns, put, zigzag};
+use super::stack_order::StackOrder;
 use crate::import::ImportError;
 
 /// How version 2 holds weights.
@@ -37,7 +38,7 @@ pub(super) struct Known {
 }
 
 /// A section of version 2. The samples are in order of time.
-pub(super) fn section(rows: &[Sample], before: &mut Before) -> Vec<u8> {
+pub(super) fn section(rows: &[Sample], order: &StackOrder, before: &mut Before) -> Vec<u8> {
     let mut content = Vec::new();
     put(&mut content, rows.len() as u64);
     let mut steps = Vec::with_capacity(rows.len());
@@ -55,7 +56,7 @@ pub(super) fn section(rows: &[Sample], before: &mut Before) -> Vec<u8> {
         put(&mut content, u64::from(sample.thread.0));
     }
     for sample in rows {
-        let stack = sample.stack.map_or(0, |stack| stack.0 + 1);
+        let stack = sample.stack.map_or(0, |stack| order.row(stack) + 1);
         put(
             &mut content,
             zigzag(i64::from(stack) - i64::from(before.stack)),
@@ -203,6 +204,7 @@ fn read_stack_steps(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodespy_model::{FrameIndex, Stack};
 
     fn sample(time: u64, weight: u64, stack: Option<u32>) -> Sample {
         Sample {
@@ -215,7 +217,12 @@ mod tests {
     }
 
     fn written_and_read(rows: &[Sample]) -> Vec<u8> {
-        let bytes = section(rows, &mut Before::default());
+        let stacks = [Stack {
+            parent: None,
+            frame: FrameIndex(0),
+        }; 1000];
+        let order = StackOrder::of(&stacks);
+        let bytes = section(rows, &order, &mut Before::default());
         let known = Known {
             threads: 1,
             stacks: 1000,

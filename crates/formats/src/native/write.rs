@@ -7,6 +7,7 @@ use flate2::{Compression, GzBuilder};
 use nodespy_model::{ExitReason, Profile};
 
 use super::columns::{put, put_option, put_string, zigzag};
+use super::stack_order::StackOrder;
 use super::{
     CATEGORIES, MAGIC, NAME_SOURCES, ROLES, TIERS, UNITS, VERSION, code_of, samples, section,
 };
@@ -47,7 +48,8 @@ fn write_sections(
     emit(section::STRINGS, &strings(profile))?;
     emit(section::FUNCTIONS, &functions(profile))?;
     emit(section::FRAMES, &frames(profile))?;
-    emit(section::STACKS, &stacks(profile))?;
+    let order = StackOrder::of(&profile.stacks);
+    emit(section::STACKS, &stacks(profile, &order))?;
     if !profile.deopt_reasons.is_empty() {
         emit(section::DEOPTS, &deopts(profile))?;
     }
@@ -65,7 +67,10 @@ fn write_sections(
     };
     let mut before = samples::Before::default();
     for rows in all.chunks(SAMPLES_PER_SECTION) {
-        emit(section::SAMPLES, &samples::section(rows, &mut before))?;
+        emit(
+            section::SAMPLES,
+            &samples::section(rows, &order, &mut before),
+        )?;
     }
     if !profile.sources.is_empty() {
         emit(section::SOURCES, &sources(profile))?;
@@ -188,16 +193,17 @@ fn deopts(profile: &Profile) -> Vec<u8> {
     )
 }
 
-fn stacks(profile: &Profile) -> Vec<u8> {
+fn stacks(profile: &Profile, order: &StackOrder) -> Vec<u8> {
     let rows = &profile.stacks;
     let mut content = Vec::new();
     put(&mut content, rows.len() as u64);
-    for (position, stack) in rows.iter().enumerate() {
-        let distance = stack.parent.map_or(0, |parent| position - parent.at());
-        put(&mut content, distance as u64);
+    for (row, stack) in order.iter().enumerate() {
+        let parent = rows[stack].parent.map(|parent| order.row(parent));
+        let distance = parent.map_or(0, |parent| row as u64 - u64::from(parent));
+        put(&mut content, distance);
     }
-    for stack in rows {
-        put(&mut content, u64::from(stack.frame.0));
+    for stack in order.iter() {
+        put(&mut content, u64::from(rows[stack].frame.0));
     }
     content
 }

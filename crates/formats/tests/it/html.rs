@@ -2,7 +2,7 @@
 
 use nodespy_formats::ImportError;
 
-use crate::sample::{read, small, written};
+use crate::sample::{as_filed, read, small, written};
 
 fn base64(bytes: &[u8]) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -31,7 +31,7 @@ fn page(payload: &str) -> Vec<u8> {
 #[test]
 fn the_recording_in_a_page_is_the_recording() {
     let payload = base64(&written(&small(), "nspy"));
-    assert_eq!(read(&page(&payload)).unwrap(), small());
+    assert_eq!(read(&page(&payload)).unwrap(), as_filed(&small()));
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn a_recording_in_pieces_is_put_together_and_its_base_is_left_out() {
         piece("recording", rest),
         piece("base", b"another"),
     );
-    assert_eq!(read(page.as_bytes()).unwrap(), small());
+    assert_eq!(read(page.as_bytes()).unwrap(), as_filed(&small()));
 }
 
 #[test]
