@@ -47,16 +47,16 @@ pub use raw::{
     Registers, RuntimeAddress, Unnamed, UnnamedFunction, UserStack,
 };
 pub use text::printable;
-pub use threads::{BusyThread, busy_main_threads, thread_weights};
+pub use threads::{BusyThread, busy_main_threads, main_threads, thread_weights};
 pub use time_order::TimeTree;
 pub use transform::{
-    CodeKind, collapse_recursion, focus, fold, hide, ignore, only, only_between, only_threads,
-    reverse, show_from, split_tiers, without_idle, without_internals, without_small,
+    CodeKind, collapse_recursion, condensed, focus, fold, hide, ignore, only, only_between,
+    only_threads, reverse, show_from, split_tiers, without_idle, without_internals, without_small,
     without_unused,
 };
 pub use tree::{
     CallTree, ChildLists, FunctionWeights, NodeIndex, PackageWeights, Shares, TreeNode,
-    collected_under, function_weights, package_weights, shares, tier_weights,
+    app_callers, collected_under, function_weights, package_weights, shares, tier_weights,
 };
 pub use utc::UtcTime;
 

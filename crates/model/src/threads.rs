@@ -1,6 +1,6 @@
 //! Counting by thread: who ran, and how much of the time.
 
-use crate::about::ThreadRole;
+use crate::about::{Thread, ThreadRole};
 use crate::profile::{Profile, ThreadIndex, WeightUnit};
 use crate::tree::shares;
 
@@ -19,6 +19,16 @@ pub fn thread_weights(profile: &Profile) -> Vec<(ThreadIndex, u64)> {
         .collect();
     threads.sort_by_key(|(thread, weight)| (std::cmp::Reverse(*weight), *thread));
     threads
+}
+
+/// Which threads are the main ones of their processes.
+pub fn main_threads(profile: &Profile) -> Vec<bool> {
+    let is_main = |thread: &Thread| {
+        let process = &profile.processes[thread.process.at()];
+        thread.role == ThreadRole::Main
+            || (thread.role == ThreadRole::Other && thread.tid == process.pid)
+    };
+    profile.threads.iter().map(is_main).collect()
 }
 
 /// How much of its process's life a main thread ran.
@@ -42,13 +52,12 @@ pub fn busy_main_threads(profile: &Profile) -> Vec<BusyThread> {
         return Vec::new();
     }
     let mut busy = Vec::new();
+    let is_main = main_threads(profile);
     for (position, thread) in profile.threads.iter().enumerate() {
         let process = &profile.processes[thread.process.at()];
-        let is_main = thread.role == ThreadRole::Main
-            || (thread.role == ThreadRole::Other && thread.tid == process.pid);
         let ended = process.ended.unwrap_or(profile.about.duration);
         let lived = ended.saturating_sub(process.started);
-        if !is_main || lived == 0 {
+        if !is_main[position] || lived == 0 {
             continue;
         }
         let parts = shares(profile, |sample| sample.thread.at() == position);

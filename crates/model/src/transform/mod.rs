@@ -5,6 +5,7 @@
 //! parents before children. Filters on frames move weight to callers and lose none; filters on
 //! samples drop whole samples. None adds weight.
 
+mod condense;
 mod fold;
 mod hide;
 mod keep;
@@ -19,6 +20,7 @@ mod tiers;
 mod time_range;
 mod unused;
 
+pub use condense::condensed;
 pub use fold::fold;
 pub use hide::{hide, without_internals};
 pub use keep::{focus, ignore, without_idle};

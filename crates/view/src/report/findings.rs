@@ -1,8 +1,11 @@
 //! What stands out, in sentences. Each rule is a function; one that has nothing to say is silent.
 
+use std::cmp::Reverse;
+
 use nodespy_model::{
-    Category, FunctionIndex, FunctionWeights, PackageKind, Tier, busy_main_threads,
-    collected_under, tier_weights,
+    Category, FunctionIndex, FunctionWeights, Package, PackageKind, Profile, Shares, Tier,
+    WeightUnit, app_callers, busy_main_threads, collected_under, function_weights, main_threads,
+    shares, tier_weights,
 };
 
 use super::Report;
@@ -20,172 +23,328 @@ const MUCH_INTERPRETED: f64 = 25.0;
 const WORTH_A_DEOPT: f64 = 1.0;
 const MOST_DEOPTS: usize = 3;
 
-/// Everything that stands out, what matters most first.
+/// Part of a function's own time from which its callers are one.
+const MOST_CALLS: f64 = 50.0;
+const NEARLY_ALL_CALLS: f64 = 95.0;
+
+/// Everything that stands out, what matters most first. Names stand between backticks.
 pub(super) fn of(report: &Report<'_>) -> Vec<String> {
     if report.total == 0 {
-        return vec!["no samples were recorded".to_owned()];
+        return vec!["No samples were recorded".to_owned()];
     }
+    let scene = Scene::of(report);
     let rules = [
-        main_thread,
+        idle_main_thread,
         hottest_function,
         widest_function,
-        heaviest_dependency,
         garbage,
+        busy_main_thread,
+        heaviest_dependency,
         kernel,
         interpreted,
         unknown,
     ];
-    let mut findings: Vec<String> = rules.iter().filter_map(|rule| rule(report)).collect();
-    findings.extend(deoptimized(report));
+    let mut findings: Vec<String> = rules.iter().filter_map(|rule| rule(&scene)).collect();
+    findings.extend(deoptimized(&scene));
     findings
 }
 
-fn named(report: &Report<'_>, function: FunctionIndex) -> String {
-    let name = short_name(report.profile.name_of(function));
-    format!("{name} ({})", place(report.profile, function))
+/// What sentences are about: the main threads where most of the work is theirs, else all.
+struct Scene<'a> {
+    report: &'a Report<'a>,
+    /// Which threads count for functions.
+    threads: Vec<bool>,
+    by_self: Vec<FunctionWeights>,
+    by_total: Vec<FunctionWeights>,
+    /// The weight of those threads, idle time apart.
+    busy: u64,
+    /// The weight of all threads, idle time apart.
+    busy_of_all: u64,
+    /// The words for what is shared out.
+    whole: &'static str,
+    /// What the files of the application have in common.
+    root: &'a str,
 }
 
-fn share(report: &Report<'_>, weight: u64) -> f64 {
-    percent_of(weight, report.total)
-}
+impl<'a> Scene<'a> {
+    fn of(report: &'a Report<'a>) -> Self {
+        let profile = report.profile;
+        let is_main = main_threads(profile);
+        let busy_in = |shares: &Shares| shares.total() - shares.idle;
+        let busy_of_all = busy_in(&report.shares);
+        let on_main = shares(profile, |sample| is_main[sample.thread.at()]);
+        let is_mains_work = busy_in(&on_main) >= busy_of_all.div_ceil(2) && busy_of_all > 0;
+        let threads = match is_mains_work {
+            true => is_main,
+            false => vec![true; profile.threads.len()],
+        };
+        let weights = function_weights(profile, |sample| threads[sample.thread.at()]);
+        let mut by_total = weights.clone();
+        by_total.sort_by_key(|entry| (Reverse(entry.total_weight), entry.function));
+        Self {
+            report,
+            by_self: weights,
+            by_total,
+            busy: if is_mains_work {
+                busy_in(&on_main)
+            } else {
+                busy_of_all
+            },
+            busy_of_all,
+            whole: match (profile.unit, is_mains_work) {
+                (WeightUnit::Bytes, _) => "all bytes",
+                (_, true) => "main-thread CPU time",
+                (_, false) => "CPU time",
+            },
+            threads,
+            root: app_root(profile),
+        }
+    }
 
-fn main_thread(report: &Report<'_>) -> Option<String> {
-    let busiest = *busy_main_threads(report.profile).first()?;
-    let busy = format!("{:.0} %", busiest.share * 100.0);
-    match busiest.share {
-        0.9.. => Some(format!(
-            "the main thread of process {} was busy {busy} of the time: requests wait for the CPU",
-            busiest.pid
-        )),
-        ..0.1 => Some(format!(
-            "the main threads were busy at most {busy} of the time: what is slow waits for something else than the CPU"
-        )),
-        _ => None,
+    fn profile(&self) -> &'a Profile {
+        self.report.profile
+    }
+
+    /// A part of the work of the threads that count.
+    fn share(&self, weight: u64) -> f64 {
+        percent_of(weight, self.busy)
+    }
+
+    /// A part of the work of all threads.
+    fn share_of_all(&self, weight: u64) -> f64 {
+        percent_of(weight, self.busy_of_all)
+    }
+
+    /// The words for the work of all threads.
+    fn whole_of_all(&self) -> &'static str {
+        match self.profile().unit {
+            WeightUnit::Bytes => "all bytes",
+            _ => "CPU time",
+        }
+    }
+
+    /// A function and where it is: the package of a dependency, the file and line of the rest.
+    fn named(&self, function: FunctionIndex) -> String {
+        let profile = self.profile();
+        let name = short_name(profile.name_of(function)).replace('`', "'");
+        let category = profile.function(function).category;
+        let place = match category {
+            Category::Dependency => {
+                let package = Package::of(profile, function);
+                format!("(dependency {})", package.name)
+            }
+            Category::App | Category::NodeCore => {
+                let place = place(profile, function);
+                place.strip_prefix(self.root).unwrap_or(&place).to_owned()
+            }
+            Category::Native => format!("(native, {})", place(profile, function)),
+            category => format!("({})", category.label()),
+        };
+        format!("`{name}` {}", place.replace('`', "'"))
     }
 }
 
-fn hottest_function(report: &Report<'_>) -> Option<String> {
-    let is_work = |entry: &&FunctionWeights| {
-        report.profile.function(entry.function).category != Category::Idle
-    };
-    let hottest = report.by_self.iter().find(is_work)?;
-    let own = share(report, hottest.self_weight);
-    (own >= HOT_FUNCTION).then(|| {
+/// The folder that all files of the application are in, with the slash at its end.
+fn app_root(profile: &Profile) -> &str {
+    let functions = profile.functions.iter();
+    let files = functions
+        .filter(|function| function.category == Category::App)
+        .filter_map(|function| function.file)
+        .map(|file| profile.strings.get(file))
+        .filter(|file| file.starts_with('/') || file.starts_with("file://"));
+    let common = files.reduce(|common, file| {
+        let same = common.bytes().zip(file.bytes());
+        let length = same.take_while(|(left, right)| left == right).count();
+        // Both are text and the same that far, so only the end can be inside a character.
+        let length = (0..=length)
+            .rev()
+            .find(|length| common.is_char_boundary(*length));
+        &common[..length.unwrap_or(0)]
+    });
+    let common = common.unwrap_or("");
+    let end = common.rfind('/').map_or(0, |slash| slash + 1);
+    &common[..end]
+}
+
+/// A share in a sentence: no digit that nobody reads.
+fn told(value: f64) -> String {
+    match value {
+        10.0..=99.0 => format!("{value:.0} %"),
+        value => percent(value),
+    }
+}
+
+fn idle_main_thread(scene: &Scene<'_>) -> Option<String> {
+    let busiest = *busy_main_threads(scene.profile()).first()?;
+    (busiest.share < 0.1).then(|| {
         format!(
-            "{} of the time is spent in {} itself",
-            percent(own),
-            named(report, hottest.function)
+            "The main thread was busy at most {:.0} % of the time: what is slow waits for something else than the CPU",
+            busiest.share * 100.0
         )
     })
+}
+
+fn busy_main_thread(scene: &Scene<'_>) -> Option<String> {
+    let busiest = *busy_main_threads(scene.profile()).first()?;
+    let whose = match scene.profile().processes.len() {
+        0 | 1 => String::new(),
+        _ => format!(" of process {}", busiest.pid),
+    };
+    (busiest.share >= 0.9).then(|| {
+        format!(
+            "The main thread{whose} was busy {:.0} % of the time: requests wait for the CPU",
+            busiest.share * 100.0
+        )
+    })
+}
+
+fn hottest<'a>(scene: &'a Scene<'_>) -> Option<&'a FunctionWeights> {
+    let is_work = |entry: &&FunctionWeights| {
+        scene.profile().function(entry.function).category != Category::Idle
+    };
+    let hottest = scene.by_self.iter().find(is_work)?;
+    (scene.share(hottest.self_weight) >= HOT_FUNCTION).then_some(hottest)
+}
+
+fn hottest_function(scene: &Scene<'_>) -> Option<String> {
+    let hottest = hottest(scene)?;
+    let profile = scene.profile();
+    let is_app = profile.function(hottest.function).category == Category::App;
+    let callers = app_callers(profile, hottest.function, |sample| {
+        scene.threads[sample.thread.at()]
+    });
+    let called = callers.first().filter(|_| !is_app).map(|(caller, weight)| {
+        let caller = scene.named(*caller);
+        match percent_of(*weight, hottest.self_weight) {
+            NEARLY_ALL_CALLS.. => format!(", called from {caller}"),
+            MOST_CALLS.. => format!(", mostly called from {caller}"),
+            _ => format!(", called from {caller} and others"),
+        }
+    });
+    Some(format!(
+        "{} of {} is in {}{}",
+        told(scene.share(hottest.self_weight)),
+        scene.whole,
+        scene.named(hottest.function),
+        called.unwrap_or_else(|| " itself".to_owned())
+    ))
 }
 
 /// The function of the application that most happens under. One that nearly everything happens
 /// under only leads to the others.
-fn widest_function(report: &Report<'_>) -> Option<String> {
-    let mut own = report.by_total.iter().filter(|entry| {
-        report.profile.function(entry.function).category == Category::App
-            && share(report, entry.total_weight) <= NEARLY_ALL
+fn widest_function(scene: &Scene<'_>) -> Option<String> {
+    let mut own = scene.by_total.iter().filter(|entry| {
+        scene.profile().function(entry.function).category == Category::App
+            && scene.share(entry.total_weight) <= NEARLY_ALL
     });
     let widest = own.next()?;
-    let total = share(report, widest.total_weight);
-    let is_hottest = report
-        .by_self
-        .first()
-        .is_some_and(|hottest| hottest.function == widest.function);
+    let total = scene.share(widest.total_weight);
+    let is_hottest = hottest(scene).is_some_and(|hottest| hottest.function == widest.function);
     (total >= HOT_FUNCTION && !is_hottest).then(|| {
         format!(
-            "{} of the time is spent in {} and what it calls",
-            percent(total),
-            named(report, widest.function)
+            "{} of {} is in {} and what it calls",
+            told(total),
+            scene.whole,
+            scene.named(widest.function)
         )
     })
 }
 
-fn heaviest_dependency(report: &Report<'_>) -> Option<String> {
-    let mut dependencies: Vec<_> = report
+fn heaviest_dependency(scene: &Scene<'_>) -> Option<String> {
+    let mut dependencies: Vec<_> = scene
+        .report
         .packages
         .iter()
         .filter(|entry| entry.package.kind == PackageKind::Dependency)
         .collect();
-    dependencies.sort_by_key(|entry| std::cmp::Reverse(entry.self_weight));
+    dependencies.sort_by_key(|entry| Reverse(entry.self_weight));
     let heaviest = dependencies.first()?;
-    let own = share(report, heaviest.self_weight);
+    let own = scene.share_of_all(heaviest.self_weight);
     (own >= HOT_PACKAGE).then(|| {
         format!(
-            "the package {} takes {} of the time in its own code",
+            "The dependency {} takes {} of {} in its own code",
             heaviest.package.name,
-            percent(own)
+            told(own),
+            scene.whole_of_all()
         )
     })
 }
 
-fn garbage(report: &Report<'_>) -> Option<String> {
-    let gc = share(report, report.shares.gc);
+fn garbage(scene: &Scene<'_>) -> Option<String> {
+    let gc = scene.share_of_all(scene.report.shares.gc);
     if gc < MUCH_GC {
         return None;
     }
-    let collected = collected_under(report.profile);
+    let collected = collected_under(scene.profile());
     let under = match collected.first() {
-        Some((function, _)) => format!(", most of it under {}", named(report, *function)),
+        Some((function, _)) => format!(", most of it under {}", scene.named(*function)),
         None => String::new(),
     };
     Some(format!(
-        "garbage collection takes {} of the time{under}",
-        percent(gc)
+        "Garbage collection takes {} of {}{under}",
+        told(gc),
+        scene.whole_of_all()
     ))
 }
 
-fn kernel(report: &Report<'_>) -> Option<String> {
-    let kernel = share(report, report.shares.kernel);
-    (kernel >= MUCH_KERNEL).then(|| format!("the kernel takes {} of the time", percent(kernel)))
+fn kernel(scene: &Scene<'_>) -> Option<String> {
+    let kernel = scene.share_of_all(scene.report.shares.kernel);
+    (kernel >= MUCH_KERNEL).then(|| {
+        format!(
+            "The kernel takes {} of {}",
+            told(kernel),
+            scene.whole_of_all()
+        )
+    })
 }
 
-fn interpreted(report: &Report<'_>) -> Option<String> {
-    let tiers = tier_weights(report.profile);
+fn interpreted(scene: &Scene<'_>) -> Option<String> {
+    let tiers = tier_weights(scene.profile());
     let whole = tiers
         .iter()
         .fold(0u64, |sum, weight| sum.saturating_add(*weight));
     let interpreted = percent_of(tiers[Tier::Interpreted as usize], whole);
-    let of_all = share(report, tiers[Tier::Interpreted as usize]);
+    let of_all = scene.share_of_all(tiers[Tier::Interpreted as usize]);
     (interpreted >= MUCH_INTERPRETED && of_all >= HOT_FUNCTION).then(|| {
         format!(
             "{} of JavaScript ran in the interpreter: it is still warming up, or too varied to be compiled",
-            percent(interpreted)
+            told(interpreted)
         )
     })
 }
 
-fn unknown(report: &Report<'_>) -> Option<String> {
-    let unknown = share(report, report.shares.unknown);
+fn unknown(scene: &Scene<'_>) -> Option<String> {
+    let unknown = scene.share_of_all(scene.report.shares.unknown);
     (unknown >= MUCH_UNKNOWN).then(|| {
         format!(
-            "{} of the time is in code nobody could name",
-            percent(unknown)
+            "{} of {} is in code nobody could name",
+            told(unknown),
+            scene.whole_of_all()
         )
     })
 }
 
-fn deoptimized(report: &Report<'_>) -> Vec<String> {
-    let profile = report.profile;
+fn deoptimized(scene: &Scene<'_>) -> Vec<String> {
+    let profile = scene.profile();
     let mut reasons: Vec<(u64, FunctionIndex, &str)> = profile
         .deopt_reasons
         .iter()
         .filter_map(|(function, reason)| {
-            let entry = report
+            let entry = scene
                 .by_self
                 .iter()
                 .find(|entry| entry.function == *function)?;
             let reason = profile.strings.get(*reason);
-            let is_worth_it = share(report, entry.self_weight) >= WORTH_A_DEOPT;
+            let is_worth_it = scene.share(entry.self_weight) >= WORTH_A_DEOPT;
             is_worth_it.then_some((entry.self_weight, *function, reason))
         })
         .collect();
-    reasons.sort_by_key(|(weight, function, _)| (std::cmp::Reverse(*weight), *function));
+    reasons.sort_by_key(|(weight, function, _)| (Reverse(*weight), *function));
     reasons.truncate(MOST_DEOPTS);
     let sentence = |(_, function, reason): (u64, FunctionIndex, &str)| {
         format!(
             "V8 dropped optimized code of {}: {reason}",
-            named(report, function)
+            scene.named(function)
         )
     };
     reasons.into_iter().map(sentence).collect()

@@ -42,7 +42,7 @@ impl View for Markdown {
         let parts = [wording::who(profile), wording::how(profile)];
         let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         text.push_str(&format!("{}\n", escaped(&parts.join(", "))));
-        section(&mut text, "What stands out", &list(&report.findings));
+        section(&mut text, "What stands out", &findings(&report.findings));
         section(&mut text, "Where the time went", &kinds(&report));
         section(
             &mut text,
@@ -72,6 +72,19 @@ fn section(text: &mut String, heading: &str, body: &str) {
 
 fn list(sentences: &[String]) -> String {
     let line = |sentence: &String| format!("- {}\n", escaped(sentence));
+    sentences.iter().map(line).collect()
+}
+
+/// Findings, in which names stand between backticks and hold none.
+fn findings(sentences: &[String]) -> String {
+    let line = |sentence: &String| {
+        let pieces = sentence.split('`').enumerate();
+        let pieces = pieces.map(|(position, piece)| match position % 2 {
+            1 => code(piece),
+            _ => escaped(piece),
+        });
+        format!("- {}\n", pieces.collect::<String>())
+    };
     sentences.iter().map(line).collect()
 }
 

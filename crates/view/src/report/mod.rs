@@ -10,7 +10,8 @@ mod markdown;
 
 use nodespy_model::{
     CallTree, Category, FunctionIndex, FunctionWeights, NodeIndex, PackageWeights, Profile, Shares,
-    ThreadIndex, function_weights, package_weights, shares, thread_weights,
+    ThreadIndex, condensed, function_weights, package_weights, shares, thread_weights,
+    without_internals,
 };
 
 pub(crate) use json::Json;
@@ -107,7 +108,9 @@ impl<'a> Report<'a> {
 
 /// What stands out in a profile, as sentences, what matters most first.
 pub(crate) fn findings(profile: &Profile) -> Vec<String> {
-    findings::of(&Report::counted(profile))
+    // Plumbing is nobody's finding; its time is its callers'.
+    let shown = without_internals(condensed(profile));
+    findings::of(&Report::counted(&shown))
 }
 
 fn hot_stacks(profile: &Profile) -> Vec<HotStack> {
