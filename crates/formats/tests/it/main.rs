@@ -17,3 +17,4 @@ mod speedscope;
 mod stack_text;
 mod v8_log;
 mod v8_preprocessed;
+mod viewer;
