@@ -1,5 +1,6 @@
 //! What was recorded: the application, its processes and threads, and how.
 
+use crate::labels::Labels;
 use crate::profile::{Nanoseconds, ProcessIndex};
 
 /// What was recorded, how and when.
@@ -55,6 +56,8 @@ pub struct Process {
     pub exit: Option<ExitReason>,
     /// CPU time it used during the recording, by the kernel's own account.
     pub cpu_time: Option<Nanoseconds>,
+    /// Where it ran, as what, in which version.
+    pub labels: Labels,
 }
 
 /// What a thread of a Node process is for.

@@ -130,6 +130,11 @@ impl ProfileBuilder {
         ProcessIndex(self.profile.processes.len() as u32 - 1)
     }
 
+    /// Sets a label of a process that was added before.
+    pub fn label(&mut self, process: ProcessIndex, key: &str, value: &str) {
+        self.profile.processes[process.at()].labels.set(key, value);
+    }
+
     /// Adds a thread of a process that was added before.
     pub fn thread(&mut self, thread: Thread) -> ThreadIndex {
         assert!(thread.process.at() < self.profile.processes.len());

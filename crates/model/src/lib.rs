@@ -12,6 +12,7 @@ mod builder;
 pub mod classify;
 mod diff;
 mod label;
+mod labels;
 mod merge;
 mod notes;
 mod origin;
@@ -20,6 +21,7 @@ mod package;
 mod profile;
 mod raw;
 mod rows;
+mod siblings;
 #[cfg(test)]
 mod testing;
 mod text;
@@ -33,6 +35,7 @@ pub use about::{About, ExitReason, Process, Thread, ThreadRole};
 pub use builder::{FrameSpec, FunctionSpec, ProfileBuilder};
 pub use diff::{DiffTree, NodeWeights, ProfilePair};
 pub use label::{NO_STACK, folded_label, folded_name, folded_thread};
+pub use labels::{Labels, label_key};
 pub use merge::{add_samples, add_threads};
 pub use notes::{Confidence, NameSource, Notes};
 pub use origin::{ImageBytes, ImageRefused, JitFile, JitFileKind, Origin};
@@ -46,13 +49,14 @@ pub use raw::{
     Contents, Event, EventSource, FileIdentity, MappedLibrary, Mapping, RawSample, Recording,
     Registers, RuntimeAddress, Unnamed, UnnamedFunction, UserStack,
 };
+pub use siblings::{OddProcess, odd_process};
 pub use text::printable;
 pub use threads::{BusyThread, busy_main_threads, main_threads, thread_weights};
 pub use time_order::TimeTree;
 pub use transform::{
-    CodeKind, collapse_recursion, condensed, focus, fold, hide, ignore, only, only_between,
-    only_threads, reverse, show_from, split_tiers, without_idle, without_internals, without_small,
-    without_unused,
+    CodeKind, collapse_recursion, condensed, focus, fold, hide, ignore, merge_processes, only,
+    only_between, only_threads, redact, reverse, show_from, split_tiers, without_idle,
+    without_internals, without_small, without_unused,
 };
 pub use tree::{
     CallTree, ChildLists, FunctionWeights, NodeIndex, PackageWeights, Shares, TreeNode,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::filter::{Only, Pattern, Share, TimeRange};
+use crate::filter::{LabelFilter, Only, Pattern, Share, TimeRange};
 
 mod flamegraph;
 mod target;
@@ -446,6 +446,16 @@ pub(crate) struct ShowArgs {
     /// Show interpreted ~, baseline ^, Maglev + and optimized * code of a function apart
     #[arg(long, overrides_with = "merge_tiers")]
     pub(crate) no_merge_tiers: bool,
+    /// Only processes with this label, such as container=web, pm2=api, worker=2, node=v20.20.2; may
+    /// be repeated: several keys narrow one another, several values of a key widen it
+    #[arg(long, value_name = "KEY=VALUE", value_parser = LabelFilter::parse)]
+    pub(crate) label: Vec<LabelFilter>,
+    /// Show all processes as one
+    #[arg(long)]
+    pub(crate) merge: bool,
+    /// Leave out command lines, source text and paths outside of the application
+    #[arg(long)]
+    pub(crate) redact: bool,
     /// Show V8's stubs, bytecode handlers and libc's start too
     #[arg(long)]
     pub(crate) raw: bool,
@@ -455,6 +465,15 @@ pub(crate) struct ShowArgs {
 }
 
 impl ShowArgs {
+    /// The same for a profile that has its shape already: merged and redacted as asked.
+    pub(crate) fn of_shaped(&self) -> Self {
+        Self {
+            merge: false,
+            redact: false,
+            ..self.clone()
+        }
+    }
+
     /// The same for some processes only, unless none is given.
     pub(crate) fn of_processes(&self, pid: &[u32]) -> Self {
         Self {

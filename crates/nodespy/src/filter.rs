@@ -1,10 +1,12 @@
 //! What of a profile is shown: the filters of the command line, applied in a fixed order.
 //!
-//! First the samples are chosen (`--pid`, `--thread`, `--time`, `--no-idle`, `--focus`,
+//! First the samples are chosen (`--pid`, `--label`, `--thread`, `--time`, `--no-idle`, `--focus`,
 //! `--ignore`), by whole stacks; then frames go (V8's and libc's plumbing, `--show-from`, `--hide`,
 //! `--only`); then frames become one (`--fold`, `--collapse-recursion`); `--no-merge-tiers` parts
-//! them; and `--min-share` measures what is left. The order on the command line does not matter.
+//! them; and `--min-share` measures what is left. `--merge` makes one of the processes that were
+//! chosen, `--redact` comes last. The order on the command line does not matter.
 
+mod labels;
 mod steps;
 mod threads;
 mod values;
@@ -19,7 +21,7 @@ use crate::output::grouped;
 
 use steps::Step;
 
-pub(crate) use values::{Only, Pattern, Share, TimeRange};
+pub(crate) use values::{LabelFilter, Only, Pattern, Share, TimeRange};
 
 /// What is to be done with a profile that is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,6 +78,17 @@ pub(crate) fn filtered<'a>(
     Ok(Cow::Owned(profile))
 }
 
+/// The profile as it is to be kept, before any filter: as one process, or fit to give away.
+pub(crate) fn shaped(mut profile: Profile, show: &ShowArgs) -> Profile {
+    if show.merge {
+        profile = nodespy_model::merge_processes(profile);
+    }
+    if show.redact {
+        profile = nodespy_model::redact(profile);
+    }
+    profile
+}
+
 /// A profile on its way through the steps.
 struct Work<'a> {
     profile: Profile,
@@ -99,6 +112,9 @@ impl Work<'_> {
                 let process = profile.threads[thread.at()].process;
                 show.pid.contains(&profile.processes[process.at()].pid)
             }),
+            Step::Label => labels::only_labelled(profile, &show.label)?,
+            Step::Merge => nodespy_model::merge_processes(profile),
+            Step::Redact => nodespy_model::redact(profile),
             Step::Thread => threads::only_named(profile, &show.thread)?,
             Step::Time => show.time.iter().fold(profile, |profile, range| {
                 let (start, end) = range.in_profile(&profile);

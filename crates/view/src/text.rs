@@ -4,7 +4,7 @@ use std::io::Write;
 
 use nodespy_model::{
     BusyThread, Category, FunctionWeights, Profile, Shares, ThreadIndex, busy_main_threads,
-    function_weights, printable, shares, thread_weights,
+    function_weights, label_key, printable, shares, thread_weights,
 };
 
 use crate::columns::{keep_end, keep_last_parts, keep_start, short_name, width_of};
@@ -50,6 +50,7 @@ impl View for Text {
             summary.where_time_went();
             summary.functions();
             summary.threads();
+            summary.odd_process();
         } else {
             summary.lines.push("no samples were recorded".to_owned());
         }
@@ -280,6 +281,9 @@ impl Summary<'_> {
             if has_processes {
                 let process = &profile.processes[thread.process.at()];
                 line.push_str(&format!(", {} {}", process.name, process.pid));
+                if let Some(inner) = process.labels.get(label_key::INNER_PID) {
+                    line.push_str(&format!(" ({inner} inside)"));
+                }
             }
             self.lines.push(keep_start(&line, self.width));
         }
@@ -292,6 +296,14 @@ impl Summary<'_> {
                 percent_of(weight, self.total),
                 wording::counted(rest.len() as u64, "more thread")
             ));
+        }
+    }
+
+    /// Which of several processes of an application does something else than the others.
+    fn odd_process(&mut self) {
+        if let Some(sentence) = wording::odd_process(self.profile) {
+            self.lines.push(String::new());
+            self.wrapped(&sentence, "");
         }
     }
 

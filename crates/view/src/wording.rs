@@ -97,6 +97,22 @@ pub(crate) fn title(profile: &Profile) -> String {
     )
 }
 
+/// Which of several processes of an application does something else than the others.
+pub(crate) fn odd_process(profile: &Profile) -> Option<String> {
+    let odd = nodespy_model::odd_process(profile)?;
+    let process = &profile.processes[odd.process.at()];
+    Some(format!(
+        "{} (pid {}) differs most from its {}: {} ({}) is {} of its time and {} of theirs",
+        process.name,
+        process.pid,
+        counted(odd.siblings as u64, "sibling"),
+        crate::columns::short_name(profile.name_of(odd.function)),
+        place(profile, odd.function),
+        percent(odd.share * 100.0),
+        percent(odd.share_of_siblings * 100.0),
+    ))
+}
+
 /// Which processes were recorded: version of Node and process numbers; empty when not known.
 pub(crate) fn who(profile: &Profile) -> String {
     let mut parts = Vec::new();

@@ -80,6 +80,17 @@ pub struct PerfSession {
     include_kernel: bool,
     stack_bytes: u32,
     remarks: Vec<String>,
+    sampling: Sampling,
+    /// For each CPU the positions in `events` of those whose rings all others write to.
+    ring_owners: Vec<RingOwners>,
+}
+
+/// The events of a CPU that the rings belong to, by their position.
+#[derive(Debug, Clone, Copy)]
+struct RingOwners {
+    cpu: u32,
+    samples: usize,
+    bookkeeping: usize,
 }
 
 impl PerfSession {
@@ -138,6 +149,8 @@ impl PerfSession {
             include_kernel: sampling.include_kernel,
             stack_bytes,
             remarks: Vec::new(),
+            sampling,
+            ring_owners: Vec::new(),
         };
         let mut events = Vec::new();
         for &cpu in &cpus {
@@ -152,11 +165,51 @@ impl PerfSession {
             session
                 .wakers
                 .extend(bookkeeping.first().map(PerfEvent::as_raw_fd));
+            session.ring_owners.push(RingOwners {
+                cpu: of_cpu.cpu.into(),
+                bookkeeping: session.events.len(),
+                samples: session.events.len() + bookkeeping.len(),
+            });
             session.events.extend(bookkeeping);
             session.events.extend(samples);
         }
         session.remarks.append(&mut remarks);
         Ok(session)
+    }
+
+    /// Watches further processes, through the rings there are.
+    pub fn add(&mut self, targets: &[Target]) -> Result<(), CaptureError> {
+        let mut threads = Vec::new();
+        for target in targets {
+            let of_target = proc::threads(target.pid());
+            threads.extend(of_target.into_iter().map(|tid| (target.pid(), tid)));
+        }
+        let mut added = Vec::new();
+        for owners in &self.ring_owners {
+            let events = open_on_cpu(&threads, owners.cpu, &self.sampling)?;
+            for (owner, events) in [
+                (owners.bookkeeping, events.bookkeeping),
+                (owners.samples, events.samples),
+            ] {
+                for event in events {
+                    event
+                        .write_to_ring_of(&self.events[owner])
+                        .map_err(|error| CaptureError::call("sharing a ring buffer", error))?;
+                    added.push(event);
+                }
+            }
+        }
+        added.iter().for_each(PerfEvent::enable);
+        self.wakers.extend(added.iter().map(PerfEvent::as_raw_fd));
+        self.wakers
+            .extend(targets.iter().filter_map(Target::raw_fd));
+        self.events.extend(added);
+        self.report_what_is_there(targets);
+        // What was there before comes before everything that waits.
+        self.pending
+            .make_contiguous()
+            .sort_by_key(|event| records::time_of(event));
+        Ok(())
     }
 
     /// Maps two rings per CPU, all as large as the first wish allows: what may be locked is shared

@@ -4,6 +4,7 @@ mod app;
 mod cgroup;
 mod container;
 mod find;
+mod labels;
 mod launch;
 mod node_version;
 mod pm2;

@@ -92,6 +92,15 @@ impl Wanted {
         }
     }
 
+    /// Whether a process that appeared later belongs to what is wanted.
+    pub fn admits(&self, resident: &Resident) -> bool {
+        self.pids.is_empty()
+            && !resident.is_pm2_itself
+            && self
+                .choose(std::slice::from_ref(resident))
+                .is_ok_and(|chosen| !chosen.is_empty())
+    }
+
     fn choose(&self, everybody: &[Resident]) -> Result<Vec<Resident>, CaptureError> {
         let mut left: Vec<&Resident> = everybody.iter().collect();
         if let Some(text) = &self.container {

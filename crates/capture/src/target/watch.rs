@@ -3,7 +3,7 @@
 use nodespy_model::{Nanoseconds, Process};
 
 use super::node_version::node_version_of;
-use super::{app, proc};
+use super::{labels, proc};
 use crate::error::CaptureError;
 use crate::sys::files::open_kernel_link;
 use crate::sys::pidfd::PidFd;
@@ -95,12 +95,14 @@ pub fn describe(pid: u32) -> Option<Process> {
     let node_version = super::looks_like_node(pid)
         .then(|| node_version(pid))
         .flatten();
+    let (name, labels) = labels::name_and_labels(pid, node_version.as_deref());
     Some(Process {
         pid,
         parent_pid: status.parent_pid,
-        name: app::app_name(pid),
+        name,
         command: proc::command_line(pid).join(" "),
         node_version,
+        labels,
         ..Default::default()
     })
 }

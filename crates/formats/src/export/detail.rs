@@ -26,7 +26,7 @@ pub enum Detail {
     Threads,
     /// What threads are for.
     ThreadRoles,
-    /// Command lines, versions, when processes started and ended.
+    /// Command lines, versions, labels, when processes started and ended.
     ProcessDetails,
     /// Why V8 dropped optimized code.
     DeoptReasons,

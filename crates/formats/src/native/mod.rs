@@ -45,6 +45,7 @@ mod section {
     pub(super) const COUNTS: u64 = 10;
     pub(super) const DEOPTS: u64 = 11;
     pub(super) const SOURCES: u64 = 12;
+    pub(super) const LABELS: u64 = 13;
 }
 
 // The codes of the file: a value's position here. They are written out, because the model may

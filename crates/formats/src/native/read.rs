@@ -4,9 +4,9 @@ use std::io::{self, BufRead, Read};
 
 use flate2::bufread::GzDecoder;
 use nodespy_model::{
-    About, Contents, ExitReason, FastSet, Frame, FrameIndex, Function, FunctionIndex, Notes,
-    Process, ProcessIndex, Profile, ProfileBuilder, Recording, Sample, Source, Stack, StackIndex,
-    StringIndex, Thread, WeightUnit, printable,
+    About, Contents, ExitReason, FastSet, Frame, FrameIndex, Function, FunctionIndex, Labels,
+    Notes, Process, ProcessIndex, Profile, ProfileBuilder, Recording, Sample, Source, Stack,
+    StackIndex, StringIndex, Thread, WeightUnit, printable,
 };
 
 use super::columns::Columns;
@@ -223,6 +223,7 @@ impl Tables {
             section::STACKS => self.take_stacks(columns),
             section::DEOPTS => self.take_deopts(columns),
             section::PROCESSES => self.take_processes(columns),
+            section::LABELS => self.take_labels(columns),
             section::THREADS => self.take_threads(columns),
             section::SAMPLES => self.take_samples(columns),
             section::SOURCES => self.take_sources(columns),
@@ -396,9 +397,22 @@ impl Tables {
                 ended: ended[row],
                 exit: exits[row],
                 cpu_time: columns.option(Columns::number)?,
+                labels: Labels::default(),
             });
         }
         self.processes += rows;
+        Ok(())
+    }
+
+    fn take_labels(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {
+        let known = self.processes;
+        let rows = columns.count(3)?;
+        let processes = columns.column(rows, |columns| columns.index(known, "processes"))?;
+        let keys = columns.column(rows, Columns::string)?;
+        for row in 0..rows {
+            let process = ProcessIndex(processes[row]);
+            self.builder.label(process, keys[row], columns.string()?);
+        }
         Ok(())
     }
 

@@ -54,6 +54,13 @@ fn write_sections(
         emit(section::DEOPTS, &deopts(profile))?;
     }
     emit(section::PROCESSES, &processes(profile))?;
+    if profile
+        .processes
+        .iter()
+        .any(|process| !process.labels.is_empty())
+    {
+        emit(section::LABELS, &labels(profile))?;
+    }
     emit(section::THREADS, &threads(profile))?;
     let sorted;
     let all = match profile.samples.is_sorted_by_key(|sample| sample.time) {
@@ -241,6 +248,24 @@ fn processes(profile: &Profile) -> Vec<u8> {
     }
     rows.iter()
         .for_each(|process| put_option(&mut content, process.cpu_time, put));
+    content
+}
+
+fn labels(profile: &Profile) -> Vec<u8> {
+    let rows: Vec<(u64, &str, &str)> = profile
+        .processes
+        .iter()
+        .enumerate()
+        .flat_map(|(position, process)| {
+            let labels = process.labels.iter();
+            labels.map(move |(key, value)| (position as u64, key, value))
+        })
+        .collect();
+    let mut content = Vec::new();
+    put(&mut content, rows.len() as u64);
+    rows.iter().for_each(|row| put(&mut content, row.0));
+    rows.iter().for_each(|row| put_string(&mut content, row.1));
+    rows.iter().for_each(|row| put_string(&mut content, row.2));
     content
 }
 

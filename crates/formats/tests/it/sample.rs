@@ -2,7 +2,7 @@
 
 use nodespy_formats::{ImportError, ImportOptions, export, import};
 use nodespy_model::{
-    About, Category, Contents, ExitReason, Frame, FunctionSpec, Notes, Process, Profile,
+    About, Category, Contents, ExitReason, Frame, FunctionSpec, Labels, Notes, Process, Profile,
     ProfileBuilder, Sample, Source, Thread, ThreadRole, Tier, WeightUnit,
 };
 use proptest::prelude::*;
@@ -47,7 +47,10 @@ pub(crate) fn small() -> Profile {
         ended: Some(9_000_000_000),
         exit: Some(ExitReason::Signal(15)),
         cpu_time: Some(5_000_000_000),
+        labels: Labels::default(),
     });
+    builder.label(process, "container", "web");
+    builder.label(process, "worker", "2");
     let main = builder.thread(Thread {
         process,
         tid: 4242,
@@ -388,6 +391,7 @@ fn any_process() -> impl Strategy<Value = Process> {
                 ended,
                 exit,
                 cpu_time,
+                labels: Labels::default(),
             }
         },
     )

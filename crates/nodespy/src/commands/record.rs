@@ -1,5 +1,7 @@
 //! `nodespy record`: samples in, a picture out.
 
+mod newcomers;
+mod throttled;
 mod with_inspector;
 
 use std::path::{Path, PathBuf};
@@ -17,9 +19,12 @@ use nodespy_symbolize::Resolver;
 
 use crate::cli::{Engine, Names, RecordArgs};
 use crate::failure::Failure;
+use crate::filter;
 use crate::output::{self, LiveLine, Stream, grouped};
 use crate::save::{self, Destination};
 use crate::targets;
+use newcomers::Newcomers;
+use throttled::Throttled;
 
 /// How often samples are looked at when the ring does not call earlier.
 const LOOK: Duration = Duration::from_millis(200);
@@ -47,6 +52,7 @@ struct Recording {
     started: Nanoseconds,
     started_unix: Nanoseconds,
     app: String,
+    newcomers: Option<Newcomers>,
 }
 
 pub(crate) fn run(
@@ -68,16 +74,18 @@ pub(crate) fn run(
     let targets = hold_targets(arguments, launched.as_ref())?;
     let app = app_name(arguments, &targets);
     let destinations = destinations(arguments, &targets, &app)?;
+    let throttled = Throttled::watch(&targets);
+    let keep = |profile: Profile| kept(profile, arguments, &throttled);
     let interrupts = catch_interrupts();
     if by_inspector {
-        return inspect(arguments, targets, launched, &app, &destinations);
+        return inspect(arguments, targets, launched, &app, &destinations, &keep);
     }
     let mut recording = match start(arguments, targets, launched.take(), app.clone()) {
         Err(error) if falls_back(arguments, &error) => {
             output::note(&format!("{error:#}. Using V8's inspector instead."));
             let launched = launch(arguments, true)?;
             let targets = hold_targets(arguments, launched.as_ref())?;
-            return inspect(arguments, targets, launched, &app, &destinations);
+            return inspect(arguments, targets, launched, &app, &destinations, &keep);
         }
         started => started.inspect_err(|_| destinations.iter().for_each(Destination::abandon))?,
     };
@@ -88,8 +96,9 @@ pub(crate) fn run(
         .launched
         .as_mut()
         .and_then(|launched| end_command(launched, end));
-    let done =
-        profile.and_then(|profile| write_all(arguments, &profile, &destinations, interrupts));
+    let done = profile
+        .map(&keep)
+        .and_then(|profile| write_all(arguments, &profile, &destinations, interrupts));
     if done.is_err() {
         destinations.iter().for_each(Destination::abandon);
     }
@@ -98,6 +107,14 @@ pub(crate) fn run(
         Some(status) if arguments.exit_code => exit_like(status),
         _ => ExitCode::SUCCESS,
     })
+}
+
+/// The profile as it is kept: with what throttled it, merged and redacted as asked.
+fn kept(mut profile: Profile, arguments: &RecordArgs, throttled: &Throttled) -> Profile {
+    for remark in throttled.remarks(profile.about.duration) {
+        profile.notes.remark(remark);
+    }
+    filter::shaped(profile, &arguments.show)
 }
 
 /// Whether the inspector is tried where perf events are refused.
@@ -117,6 +134,7 @@ fn inspect(
     launched: Option<Launched>,
     app: &str,
     destinations: &[Destination],
+    keep: &dyn Fn(Profile) -> Profile,
 ) -> anyhow::Result<ExitCode> {
     let interrupts = catch_interrupts();
     let subject = with_inspector::Subject {
@@ -126,7 +144,7 @@ fn inspect(
     };
     let done =
         with_inspector::record(arguments, subject, interrupts).and_then(|(profile, status)| {
-            write_all(arguments, &profile, destinations, interrupts)?;
+            write_all(arguments, &keep(profile), destinations, interrupts)?;
             Ok(status)
         });
     let status = done.inspect_err(|_| destinations.iter().for_each(Destination::abandon))?;
@@ -210,7 +228,11 @@ fn destinations(
     let mut checked: Vec<Destination> = Vec::new();
     for path in &wanted {
         let path = fill_template(path, pid, app, unix_now() / 1_000_000_000);
-        match Destination::check(&path, arguments.format.as_deref(), &arguments.show) {
+        match Destination::check(
+            &path,
+            arguments.format.as_deref(),
+            &arguments.show.of_shaped(),
+        ) {
             Ok(destination) => checked.push(destination.keeping_all()),
             Err(error) => {
                 checked.iter().for_each(Destination::abandon);
@@ -276,6 +298,7 @@ fn start(
         start_on_exec: launched.is_some(),
         placebo: std::env::var_os("NODESPY_PLACEBO").is_some(),
     };
+    let newcomers = Newcomers::watch(&arguments.target, &targets);
     let session = PerfSession::attach(&targets, &options)?;
     let started = monotonic_now();
     let started_unix = unix_now();
@@ -294,6 +317,7 @@ fn start(
         started,
         started_unix,
         app,
+        newcomers,
     })
 }
 
@@ -342,13 +366,17 @@ fn record(
             Duration::from_nanos(deadline.saturating_sub(now)).min(LOOK)
         });
         std::thread::sleep(delay);
-        let resolver = &mut recording.resolver;
+        let (resolver, newcomers) = (&mut recording.resolver, &mut recording.newcomers);
         resolver.start_batch();
         recording
             .session
             .drain(left.max(Duration::from_millis(1)), &mut |event| {
+                if let Some(newcomers) = newcomers {
+                    newcomers.see(&event);
+                }
                 resolver.take(event)
             })?;
+        admit_newcomers(recording, arguments);
         let now = monotonic_now();
         recording.resolver.tick(now);
         if let Some(end) = is_over(recording, now, deadline, interrupts) {
@@ -372,6 +400,27 @@ fn record(
     recording.session.finish(&mut |event| resolver.take(event));
     line.clear();
     Ok(end)
+}
+
+/// Takes in the processes that joined what is recorded and that nobody recorded was the parent of.
+fn admit_newcomers(recording: &mut Recording, arguments: &RecordArgs) {
+    let Some(newcomers) = &mut recording.newcomers else {
+        return;
+    };
+    let fresh = newcomers.look();
+    if fresh.is_empty() {
+        return;
+    }
+    match recording.session.add(&fresh) {
+        Ok(()) => recording.targets.extend(fresh),
+        // It came and went, or belongs to somebody else: what is recorded goes on.
+        Err(error) => {
+            log::warn!("a process that joined is not recorded: {error}");
+            if !arguments.quiet {
+                output::note(&format!("A process that joined is not recorded: {error}"));
+            }
+        }
+    }
 }
 
 /// How long samples are left lying before they are looked at: none, unless a test asks with
@@ -570,7 +619,7 @@ fn write_all(
         return Err(Failure::Discarded.into());
     }
     if !arguments.quiet || !uses_standard_output {
-        save::print_summary(profile, &arguments.show, stream)
+        save::print_summary(profile, &arguments.show.of_shaped(), stream)
             .map_err(|error| rescue(profile, error))?;
     }
     for destination in destinations {

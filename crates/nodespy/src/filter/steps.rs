@@ -6,7 +6,9 @@ use crate::cli::ShowArgs;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     Pid,
+    Label,
     Thread,
+    Merge,
     Time,
     NoIdle,
     Focus,
@@ -19,13 +21,16 @@ pub(super) enum Step {
     CollapseRecursion,
     SplitTiers,
     MinShare,
+    Redact,
 }
 
 impl Step {
     /// Every step, in the order they are taken.
     pub(super) const ORDER: &[Self] = &[
         Self::Pid,
+        Self::Label,
         Self::Thread,
+        Self::Merge,
         Self::Time,
         Self::NoIdle,
         Self::Focus,
@@ -38,6 +43,7 @@ impl Step {
         Self::CollapseRecursion,
         Self::SplitTiers,
         Self::MinShare,
+        Self::Redact,
     ];
 }
 
@@ -55,6 +61,9 @@ impl ShowArgs {
         let pids: Vec<String> = self.pid.iter().map(u32::to_string).collect();
         if !pids.is_empty() {
             add(Step::Pid, "pid", pids.join(","));
+        }
+        for label in &self.label {
+            add(Step::Label, "label", label.to_string());
         }
         for thread in &self.thread {
             add(Step::Thread, "thread", thread.clone());
@@ -82,6 +91,8 @@ impl ShowArgs {
             add(Step::MinShare, "min-share", share.to_string());
         }
         for (step, name, is_on) in [
+            (Step::Merge, "merge", self.merge),
+            (Step::Redact, "redact", self.redact),
             (Step::NoIdle, "no-idle", self.no_idle),
             (
                 Step::CollapseRecursion,
@@ -102,6 +113,9 @@ impl ShowArgs {
     pub(super) fn changes_frames(&self) -> bool {
         let samples = [
             Step::Pid,
+            Step::Label,
+            Step::Merge,
+            Step::Redact,
             Step::Thread,
             Step::Time,
             Step::NoIdle,
@@ -137,7 +151,9 @@ mod tests {
     #[test]
     fn the_order_on_the_command_line_does_not_matter() {
         let order = [
+            "--label container=web",
             "--thread main",
+            "--merge",
             "--time 1s..2s",
             "--no-idle",
             "--focus a",
@@ -150,9 +166,10 @@ mod tests {
             "--collapse-recursion",
             "--no-merge-tiers",
             "--min-share 1%",
+            "--redact",
         ];
         assert_eq!(steps_of(&order.join(" ")), order);
-        let shuffled = "--min-share 1% --focus a --no-merge-tiers --hide e --fold deps --no-idle \
+        let shuffled = "--redact --merge --label container=web --min-share 1% --focus a --no-merge-tiers --hide e --fold deps --no-idle \
             --only js --focus b --collapse-recursion --show-from d --ignore c --time 1s..2s --thread main";
         assert_eq!(steps_of(shuffled), order);
     }

@@ -182,6 +182,31 @@ impl Only {
     }
 }
 
+/// A label that processes must have: `container=web`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LabelFilter {
+    pub(crate) key: String,
+    pub(crate) value: String,
+}
+
+impl LabelFilter {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        match text.split_once('=') {
+            Some((key, value)) if !key.is_empty() && !value.is_empty() => Ok(Self {
+                key: key.to_owned(),
+                value: value.to_owned(),
+            }),
+            _ => Err("write a label as container=web or worker=2".to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for LabelFilter {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}={}", self.key, self.value)
+    }
+}
+
 /// Whether a package is one that `--fold` names.
 pub(crate) fn is_folded(package: &Package, name: &str) -> bool {
     match name {

@@ -35,6 +35,7 @@ pub(super) fn of(report: &Report<'_>) -> Vec<String> {
     let scene = Scene::of(report);
     let rules = [
         idle_main_thread,
+        odd_process,
         hottest_function,
         widest_function,
         garbage,
@@ -172,6 +173,21 @@ fn told(value: f64) -> String {
         10.0..=99.0 => format!("{value:.0} %"),
         value => percent(value),
     }
+}
+
+/// Which of several processes of an application does something else than the others.
+fn odd_process(scene: &Scene<'_>) -> Option<String> {
+    let odd = nodespy_model::odd_process(scene.profile())?;
+    let process = &scene.profile().processes[odd.process.at()];
+    Some(format!(
+        "`{}` (pid {}) differs most from its {}: {} is {} of its time and {} of theirs",
+        process.name.replace('`', "'"),
+        process.pid,
+        crate::wording::counted(odd.siblings as u64, "sibling"),
+        scene.named(odd.function),
+        percent(odd.share * 100.0),
+        percent(odd.share_of_siblings * 100.0),
+    ))
 }
 
 fn idle_main_thread(scene: &Scene<'_>) -> Option<String> {

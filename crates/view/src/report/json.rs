@@ -126,6 +126,13 @@ fn processes(whole: &mut JsonText, profile: &Profile) {
         object.string_if_any("command", &process.command);
         let version = process.node_version.as_deref().unwrap_or_default();
         object.string_if_any("node_version", version);
+        if !process.labels.is_empty() {
+            object.object("labels", |labels| {
+                for (key, value) in process.labels.iter() {
+                    labels.string(key, value);
+                }
+            });
+        }
     });
 }
 

@@ -1,0 +1,173 @@
+//! A profile to give away: without what it tells of the machine and its people.
+
+use crate::FastMap;
+use crate::labels::label_key;
+use crate::profile::{Category, Profile, StringIndex, StringTable};
+
+/// The profile without command lines, without source text and without paths outside of the
+/// application. Files of the application stay with their path in it, dependencies with their path
+/// in `node_modules`, all others with their name alone.
+pub fn redact(mut profile: Profile) -> Profile {
+    let folders: Vec<String> = profile
+        .processes
+        .iter()
+        .filter_map(|process| process.labels.get(label_key::FOLDER))
+        .map(|folder| format!("{}/", folder.trim_end_matches('/')))
+        .collect();
+    for process in &mut profile.processes {
+        process.command.clear();
+        process.labels.remove(label_key::FOLDER);
+    }
+    profile.sources.clear();
+    redact_strings(&mut profile, &folders);
+    for remark in &mut profile.notes.remarks {
+        *remark = redact_text(remark, &folders);
+    }
+    profile
+}
+
+/// Redacts files and names, which hold paths too. Regular expressions only look like paths.
+fn redact_strings(profile: &mut Profile, folders: &[String]) {
+    let old = std::mem::take(&mut profile.strings);
+    let mut strings = StringTable::default();
+    let mut known: FastMap<String, StringIndex> = FastMap::default();
+    let mut moved_to = |string: StringIndex, is_path: bool| {
+        let text = match is_path {
+            true => redact_text(old.get(string), folders),
+            false => old.get(string).to_owned(),
+        };
+        *known
+            .entry(text)
+            .or_insert_with_key(|text| strings.push(text))
+    };
+    for function in &mut profile.functions {
+        let is_path = function.category != Category::RegExp;
+        function.name = moved_to(function.name, is_path);
+        function.file = function.file.map(|file| moved_to(file, true));
+    }
+    for (_, reason) in &mut profile.deopt_reasons {
+        *reason = moved_to(*reason, false);
+    }
+    profile.strings = strings;
+}
+
+/// The text with every path in it cut down. A path is what starts with a slash at the start of a
+/// word and has a second one.
+fn redact_text(text: &str, folders: &[String]) -> String {
+    let mut clean = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = next_path(rest) {
+        let (before, path) = rest.split_at(at);
+        clean.push_str(before.strip_suffix("file://").unwrap_or(before));
+        let end = end_of_path(path, folders);
+        clean.push_str(redact_path(&path[..end], folders));
+        rest = &path[end..];
+    }
+    clean.push_str(rest);
+    clean
+}
+
+/// Where the next absolute path starts.
+fn next_path(text: &str) -> Option<usize> {
+    let mut from = 0;
+    while let Some(found) = text[from..].find('/') {
+        let at = from + found;
+        let before = text[..at].chars().next_back();
+        let starts_word = before.is_none_or(|letter| " ('\"[=<:`".contains(letter));
+        let is_url = text[..at].ends_with("file://");
+        if (starts_word || is_url) && text[at + 1..].contains('/') && !text[at..].starts_with("//")
+        {
+            return Some(at);
+        }
+        from = at + 1;
+    }
+    None
+}
+
+/// Where a path ends: at the next sign that ends a word, unless the whole text is one path, whose
+/// folders may have spaces.
+fn end_of_path(path: &str, folders: &[String]) -> usize {
+    let known = folders
+        .iter()
+        .filter(|folder| path.starts_with(folder.as_str()))
+        .map(String::len)
+        .max()
+        .unwrap_or(0);
+    let signs = [' ', ')', '(', '\'', '"', ']', '>', '`', ',', ';'];
+    // A last slash after a space still belongs to a folder with a space in its name.
+    let stop = path[known..]
+        .find(signs)
+        .map_or(path.len(), |at| known + at);
+    match path[stop..].starts_with(' ') && path[stop + 1..].contains('/') {
+        true => path.rfind('/').map_or(stop, |at| {
+            path[at..].find(signs).map_or(path.len(), |end| at + end)
+        }),
+        false => stop,
+    }
+}
+
+fn redact_path<'a>(path: &'a str, folders: &[String]) -> &'a str {
+    if let Some((at, _)) = path.rmatch_indices("/node_modules/").next() {
+        return &path[at + 1..];
+    }
+    let inside = folders
+        .iter()
+        .filter_map(|folder| path.strip_prefix(folder.as_str()))
+        .min_by_key(|rest| rest.len());
+    inside.unwrap_or_else(|| path.rsplit('/').next().unwrap_or(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::profile_of;
+
+    fn redacted(text: &str) -> String {
+        redact_text(text, &["/srv/shop/".to_owned()])
+    }
+
+    #[test]
+    fn only_paths_of_the_application_are_left() {
+        for (text, expected) in [
+            ("/srv/shop/lib/cart.js", "lib/cart.js"),
+            ("file:///srv/shop/lib/cart.mjs", "lib/cart.mjs"),
+            ("/home/ann/work/tool.js", "tool.js"),
+            ("/home/ann smith/work/tool.js", "tool.js"),
+            (
+                "/home/ann/x/node_modules/a/node_modules/b/i.js",
+                "node_modules/b/i.js",
+            ),
+            ("/usr/bin/node", "node"),
+            ("node:internal/timers", "node:internal/timers"),
+            ("Module._load (/home/ann/a.js:3)", "Module._load (a.js:3)"),
+            (
+                "/opt/x/libz.so is not used for names: it is another",
+                "libz.so is not used for names: it is another",
+            ),
+            ("operator/ and a / b", "operator/ and a / b"),
+            ("", ""),
+        ] {
+            assert_eq!(redacted(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn command_lines_and_folders_are_gone_and_weights_stay() {
+        let mut profile = profile_of("a;b 3\na 2");
+        profile.processes[0].command = "node /srv/shop/server.js --token hush".to_owned();
+        profile.processes[0]
+            .labels
+            .set(label_key::FOLDER, "/srv/shop");
+        profile.processes[0].labels.set(label_key::CONTAINER, "web");
+        profile.notes.remark("/root/.cache/x.so can't be opened");
+        let clean = redact(profile.clone());
+        assert_eq!(clean.total_weight(), profile.total_weight());
+        assert_eq!(clean.processes[0].command, "");
+        assert_eq!(clean.processes[0].labels.get(label_key::FOLDER), None);
+        assert_eq!(
+            clean.processes[0].labels.get(label_key::CONTAINER),
+            Some("web")
+        );
+        assert_eq!(clean.notes.remarks, ["x.so can't be opened"]);
+    }
+}

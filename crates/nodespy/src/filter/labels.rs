@@ -1,0 +1,66 @@
+//! `--label`: processes by what is known of them.
+
+use nodespy_model::{Process, Profile};
+
+use super::values::LabelFilter;
+use crate::failure::Failure;
+
+/// The processes that have, for each key of `wanted`, one of its values. Fails, and tells which
+/// there are, if none has.
+pub(super) fn only_labelled(profile: Profile, wanted: &[LabelFilter]) -> anyhow::Result<Profile> {
+    let is_wanted = |profile: &Profile, process: &Process| {
+        wanted.iter().all(|one| {
+            let mut same_key = wanted.iter().filter(|other| other.key == one.key);
+            same_key.any(|filter| has(profile, process, filter))
+        })
+    };
+    if !profile
+        .processes
+        .iter()
+        .any(|process| is_wanted(&profile, process))
+    {
+        let filters: Vec<String> = wanted.iter().map(LabelFilter::to_string).collect();
+        anyhow::bail!(Failure::NoSamples(format!(
+            "no process has the label {}; there are {}",
+            filters.join(" and "),
+            all_labels(&profile)
+        )));
+    }
+    Ok(nodespy_model::only_threads(profile, |profile, thread| {
+        let process = profile.threads[thread.at()].process;
+        is_wanted(profile, &profile.processes[process.at()])
+    }))
+}
+
+/// Whether a process has a label. The host and the beginning of an id count too.
+fn has(profile: &Profile, process: &Process, filter: &LabelFilter) -> bool {
+    match filter.key.as_str() {
+        "host" => profile.about.host == filter.value,
+        "pid" => process.pid.to_string() == filter.value,
+        key @ ("container-id" | "commit") => process
+            .labels
+            .get(key)
+            .is_some_and(|value| value.starts_with(&filter.value)),
+        key => process.labels.get(key) == Some(&filter.value),
+    }
+}
+
+fn all_labels(profile: &Profile) -> String {
+    let mut labels: Vec<String> = profile
+        .processes
+        .iter()
+        .flat_map(|process| process.labels.iter())
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    labels.sort();
+    labels.dedup();
+    if labels.is_empty() {
+        return "none at all in this recording".to_owned();
+    }
+    let more = labels.len().saturating_sub(16);
+    labels.truncate(16);
+    if more > 0 {
+        labels.push(format!("{more} more"));
+    }
+    labels.join(", ")
+}
