@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes a machine ready for `make test` and `make demo`: Debian packages by name, the Node
-# versions of tools/node-versions and tools/old-node-versions, the express workload. Says what it
-# does; does nothing twice.
+# versions of tools/node-versions and tools/old-node-versions, the express workload, the image for
+# containers. Says what it does; does nothing twice.
 #
 #   tools/setup.sh            everything the tests need
 #   tools/setup.sh demo       only what `make demo` needs
@@ -26,6 +26,10 @@ if [[ $purpose == test ]]; then
     need tmux tmux           # a terminal for `nodespy top`
     need chromium chromium # a browser for flame graphs
     need setpriv util-linux
+    need dockerd docker.io   # real containers, with an engine of the tests' own
+    need busybox busybox-static
+    need podman podman       # a second engine, on the runc that comes with the first
+    need curl curl
 fi
 
 if ((${#missing[@]})); then
@@ -53,4 +57,5 @@ fi
 if [[ $purpose == test ]]; then
     "$root/tools/node.sh" --all >/dev/null
     "$root/tools/node.sh" --old >/dev/null
+    "$root/tools/containers.sh" image
 fi

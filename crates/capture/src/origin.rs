@@ -17,7 +17,9 @@ use nodespy_model::{
     RuntimeAddress,
 };
 
-use crate::sys::files::{Links, identity_of, open_below, open_folder, open_kernel_link};
+use crate::sys::files::{
+    Links, identity_of, open_below, open_folder, open_folder_below, open_kernel_link,
+};
 use crate::sys::memory::read_process_memory;
 use crate::target::{describe, proc};
 
@@ -166,9 +168,13 @@ impl Origin for LiveOrigin {
 impl Root {
     fn of(pid: u32) -> Self {
         let status = proc::read_status(pid);
+        let folder = open_folder(&proc::path_of(pid, "root")).ok();
         Self {
-            folder: open_folder(&proc::path_of(pid, "root")).ok(),
-            tmp: open_folder(&proc::path_of(pid, "root/tmp")).ok(),
+            // A /tmp that is a link leads to a place in the same root, never to the host's.
+            tmp: folder
+                .as_ref()
+                .and_then(|folder| open_folder_below(folder, Path::new("tmp")).ok()),
+            folder,
             inner_pid: status.as_ref().map_or(pid, |status| status.inner_pid),
             uid: status.map_or(u32::MAX, |status| status.uid),
         }

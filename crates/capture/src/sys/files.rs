@@ -29,12 +29,23 @@ pub(crate) fn open_folder(path: &Path) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(raw as i32) })
 }
 
+/// Opens a folder below `root`, whatever its path says, only as a place to start from.
+pub(crate) fn open_folder_below(root: &OwnedFd, path: &Path) -> io::Result<OwnedFd> {
+    let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
+    open_in_root(root, path, flags, Links::InRoot)
+}
+
 /// Opens a regular file below `root`, whatever its path says.
 pub(crate) fn open_below(root: &OwnedFd, path: &Path, links: Links) -> io::Result<File> {
+    let flags = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_CLOEXEC | libc::O_NOCTTY;
+    regular(open_in_root(root, path, flags, links)?.into())
+}
+
+fn open_in_root(root: &OwnedFd, path: &Path, flags: i32, links: Links) -> io::Result<OwnedFd> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: all-zero is a valid `open_how`.
     let mut how: libc::open_how = unsafe { std::mem::zeroed() };
-    how.flags = (libc::O_RDONLY | libc::O_NONBLOCK | libc::O_CLOEXEC | libc::O_NOCTTY) as u64;
+    how.flags = flags as u64;
     how.resolve = libc::RESOLVE_IN_ROOT | libc::RESOLVE_NO_MAGICLINKS;
     if links == Links::None {
         how.resolve |= libc::RESOLVE_NO_SYMLINKS;
@@ -51,7 +62,7 @@ pub(crate) fn open_below(root: &OwnedFd, path: &Path, links: Links) -> io::Resul
         )
     })?;
     // SAFETY: the kernel gave us this descriptor just now; we are its only owner.
-    regular(unsafe { File::from_raw_fd(raw as i32) })
+    Ok(unsafe { OwnedFd::from_raw_fd(raw as i32) })
 }
 
 /// Opens a path of `/proc` that is a link to a file the kernel holds (`exe`, `fd/3`, `map_files`).
@@ -114,4 +125,34 @@ pub(crate) fn raise_descriptor_limit() -> u64 {
 pub(crate) fn effective_uid() -> u32 {
     // SAFETY: the call has no arguments and can't fail.
     unsafe { libc::geteuid() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn nothing_in_a_root_leads_out_of_it() {
+        let root = std::env::temp_dir().join(format!("nodespy-root-{}", std::process::id()));
+        std::fs::create_dir_all(root.join("etc")).unwrap();
+        std::fs::write(root.join("etc/inside"), "x").unwrap();
+        symlink("/etc/inside", root.join("absolute")).unwrap();
+        symlink("/etc/passwd", root.join("outside")).unwrap();
+        symlink("../../../../../../etc/passwd", root.join("upwards")).unwrap();
+        symlink("/proc/self/exe", root.join("magic")).unwrap();
+        symlink("/etc", root.join("tmp")).unwrap();
+        symlink("/usr", root.join("usr")).unwrap();
+        let held = open_folder(&root).unwrap();
+        let open = |name: &str| open_below(&held, Path::new(name), Links::InRoot);
+        assert!(open("absolute").is_ok());
+        for name in ["outside", "upwards", "magic", "/etc/passwd", "etc"] {
+            assert!(open(name).is_err(), "{name}");
+        }
+        assert!(open_below(&held, Path::new("absolute"), Links::None).is_err());
+        let tmp = open_folder_below(&held, Path::new("tmp")).unwrap();
+        assert!(open_below(&tmp, Path::new("inside"), Links::None).is_ok());
+        assert!(open_folder_below(&held, Path::new("usr")).is_err());
+        let _ = std::fs::remove_dir_all(root);
+    }
 }

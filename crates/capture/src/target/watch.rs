@@ -113,3 +113,17 @@ pub fn node_version(pid: u32) -> Option<String> {
         .ok()
         .and_then(node_version_of)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_process_with_the_same_number_is_not_taken() {
+        let pid = std::process::id();
+        let started = proc::start_time(pid).unwrap();
+        assert!(Target::hold_started(pid, started).is_ok());
+        let other = Target::hold_started(pid, started + 1);
+        assert!(matches!(other, Err(CaptureError::Gone { .. })), "{other:?}");
+    }
+}

@@ -79,6 +79,25 @@ fn empty_and_small_profiles_come_back_as_they_were() {
 }
 
 #[test]
+fn labels_come_back_as_they_were() {
+    let mut profile = small();
+    let mut second = profile.processes[0].clone();
+    second.labels.set("worker", "2");
+    second.labels.set("container", "web");
+    profile.processes.push(second);
+    profile.processes[0].labels.set("pod", "api-7d9f");
+    assert_eq!(read(&written(&profile, "nspy")).unwrap(), profile);
+}
+
+#[test]
+fn a_label_of_no_process_is_an_error() {
+    // A section 13 with one row, for process 7 of which there is none, key `a`, value `b`.
+    let labels = [13, 6, 1, 7, 1, b'a', 1, b'b'];
+    let error = read(&packed(2, &labels)).unwrap_err();
+    assert!(error.to_string().contains("processes"), "{error}");
+}
+
+#[test]
 fn golden_version_1_still_opens() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/nspy/v1-small.nspy");
     assert_eq!(read(&std::fs::read(&path).unwrap()).unwrap(), small());

@@ -49,8 +49,6 @@ pub(crate) fn small() -> Profile {
         cpu_time: Some(5_000_000_000),
         labels: Labels::default(),
     });
-    builder.label(process, "container", "web");
-    builder.label(process, "worker", "2");
     let main = builder.thread(Thread {
         process,
         tid: 4242,

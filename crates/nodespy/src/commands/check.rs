@@ -1,9 +1,11 @@
 //! `nodespy check`: what will work here and, for what won't, the exact command that fixes it.
 
+mod rights;
+
 use std::process::ExitCode;
 
-use nodespy_capture::engines::{ENGINES, Finding, Verdict};
-use nodespy_capture::target::{Target, describe, looks_like_node, proc};
+use nodespy_capture::engines::{ENGINES, Finding, Verdict, inspector};
+use nodespy_capture::target::{Cgroups, CpuUse, Resident, describe, looks_like_node, proc};
 use nodespy_capture::{CaptureError, LiveOrigin};
 use nodespy_model::{Origin, printable};
 use nodespy_symbolize::{HeapSupport, heap_support};
@@ -13,41 +15,138 @@ use crate::output::{self, Stream};
 use crate::targets;
 
 pub(crate) fn run(arguments: &CheckArgs) -> anyhow::Result<ExitCode> {
-    let has_target = !arguments.target.wanted().is_empty();
-    let target = TargetArgs {
-        // What a given process is belongs to what is told.
-        any: arguments.target.any || !arguments.target.wanted().pids.is_empty(),
-        ..arguments.target.clone()
-    };
-    let pid = match has_target {
-        true => targets::hold(&target)?
-            .first()
-            .map_or(std::process::id(), Target::pid),
-        false => std::process::id(),
-    };
-    let mut findings = Vec::new();
-    if has_target {
-        findings.push(check_program(pid)?);
+    let wanted = arguments.target.wanted();
+    let mut machine = rights::check();
+    machine.push(check_kernel_names());
+    let mut processes = Vec::new();
+    if wanted.is_empty() {
+        let own = std::process::id();
+        for engine in ENGINES.iter().filter(|engine| engine.name == "perf events") {
+            machine.extend((engine.probe)(own));
+        }
+    } else {
+        let target = TargetArgs {
+            // What a given process is belongs to what is told.
+            any: arguments.target.any || !wanted.pids.is_empty(),
+            ..arguments.target.clone()
+        };
+        for target in targets::hold(&target)? {
+            processes.push((target.pid(), check_process(target.pid())?));
+        }
     }
+    let text = match arguments.json {
+        true => format!("{:#}\n", json(&machine, &processes)),
+        false => report(&machine, &processes),
+    };
+    output::result(&text, Stream::Standard);
+    let is_hopeless = |(pid, findings): &(u32, Vec<Finding>)| {
+        is_refused(findings) && !inspector::probe_quickly(*pid)
+    };
+    let is_hopeless = match processes.as_slice() {
+        [] => is_refused(&machine),
+        processes => processes.iter().all(is_hopeless),
+    };
+    Ok(ExitCode::from(if is_hopeless { 3 } else { 0 }))
+}
+
+fn is_refused(findings: &[Finding]) -> bool {
+    findings
+        .iter()
+        .any(|finding| finding.subject == "sampling" && finding.verdict == Verdict::Bad)
+}
+
+/// Everything about one process.
+fn check_process(pid: u32) -> anyhow::Result<Vec<Finding>> {
+    let mut findings = vec![check_program(pid)?];
+    findings.extend(check_place(pid));
     for engine in ENGINES {
         findings.extend((engine.probe)(pid));
     }
-    findings.push(check_kernel_names());
-    if has_target {
-        findings.push(check_files(pid));
-        findings.push(check_memory(pid));
-        findings.push(check_jit_names(pid));
+    findings.push(check_files(pid));
+    findings.push(check_memory(pid));
+    findings.push(check_jit_names(pid));
+    findings.push(check_perf_map(pid));
+    findings.push(choice(pid, &findings));
+    Ok(findings)
+}
+
+/// Where the process runs: container, pod, pm2, limits.
+fn check_place(pid: u32) -> Option<Finding> {
+    let resident = Resident::of(pid)?;
+    let mut words = Vec::new();
+    if let Some(container) = &resident.container {
+        words.push(format!(
+            "container {} ({} {})",
+            container.title(),
+            container.runtime.label(),
+            container.short_id()
+        ));
     }
-    let text = if arguments.json {
-        format!("{:#}\n", json(pid, &findings))
-    } else {
-        report(&findings)
+    if let Some(app) = &resident.pm2 {
+        let mode = if app.is_cluster { "cluster" } else { "fork" };
+        words.push(format!("pm2 app {} ({}, {mode} mode)", app.name, app.id));
+    }
+    if let Some(worker) = resident.worker {
+        words.push(format!("worker {worker}"));
+    }
+    if resident.inner_pid != pid {
+        words.push(format!("pid {} inside", resident.inner_pid));
+    }
+    if let Some(limit) = CpuUse::of(&Cgroups::of(pid)) {
+        words.push(format!("at most {:.2} CPUs", limit.quota_cpus));
+    }
+    (!words.is_empty()).then(|| Finding {
+        subject: "place",
+        verdict: Verdict::Good,
+        detail: printable(&words.join(", ")).into_owned(),
+        remedy: None,
+    })
+}
+
+/// What `record` will do.
+fn choice(pid: u32, findings: &[Finding]) -> Finding {
+    let subject = "so";
+    if !is_refused(findings) {
+        return Finding {
+            subject,
+            verdict: Verdict::Good,
+            detail: "perf events will be used".to_owned(),
+            remedy: Some(format!("nodespy record -p {pid} -d 30")),
+        };
+    }
+    if inspector::probe_quickly(pid) {
+        return Finding {
+            subject,
+            verdict: Verdict::Limited,
+            detail: "perf events are refused, V8's inspector will be used: JavaScript only"
+                .to_owned(),
+            remedy: Some(format!("nodespy record --engine inspector -p {pid} -d 30")),
+        };
+    }
+    Finding {
+        subject,
+        verdict: Verdict::Bad,
+        detail: "neither perf events nor the inspector can be used".to_owned(),
+        remedy: Some(format!("sudo nodespy record -p {pid} -d 30")),
+    }
+}
+
+/// Whether the process writes a perf map, found as a recording would find it.
+fn check_perf_map(pid: u32) -> Finding {
+    let origin = LiveOrigin::new();
+    let detail = match origin.open_jit_file(pid, None) {
+        Some(found) => {
+            let size = found.file.metadata().map_or(0, |metadata| metadata.len());
+            format!("{} ({:.1} MB)", printable(&found.path), size as f64 / 1e6)
+        }
+        None => "none, and none is needed unless V8's heap can't be read".to_owned(),
     };
-    output::result(&text, Stream::Standard);
-    let is_hopeless = findings
-        .iter()
-        .any(|finding| finding.subject == "sampling" && finding.verdict == Verdict::Bad);
-    Ok(ExitCode::from(if is_hopeless { 3 } else { 0 }))
+    Finding {
+        subject: "perf map",
+        verdict: Verdict::Good,
+        detail,
+        remedy: None,
+    }
 }
 
 fn check_program(pid: u32) -> anyhow::Result<Finding> {
@@ -212,17 +311,22 @@ fn check_jit_names(pid: u32) -> Finding {
     }
 }
 
-fn report(findings: &[Finding]) -> String {
+fn report(machine: &[Finding], processes: &[(u32, Vec<Finding>)]) -> String {
+    let mut text = lines(machine);
+    for (pid, findings) in processes {
+        text.push_str(&format!("\nprocess {pid}\n{}", lines(findings)));
+    }
+    text
+}
+
+fn lines(findings: &[Finding]) -> String {
     let mut text = String::new();
     for finding in findings {
-        let mark = match finding.verdict {
-            Verdict::Good => "ok     ",
-            Verdict::Limited => "limited",
-            Verdict::Bad => "no     ",
-        };
         text.push_str(&format!(
-            "{mark}  {:<17} {}\n",
-            finding.subject, finding.detail
+            "{:<7}  {:<17} {}\n",
+            word(finding.verdict),
+            finding.subject,
+            finding.detail
         ));
         if let Some(remedy) = &finding.remedy {
             text.push_str(&format!("{:28}try: {remedy}\n", ""));
@@ -231,21 +335,37 @@ fn report(findings: &[Finding]) -> String {
     text
 }
 
-fn json(pid: u32, findings: &[Finding]) -> serde_json::Value {
-    let rows: Vec<serde_json::Value> = findings
-        .iter()
-        .map(|finding| {
+fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Good => "ok",
+        Verdict::Limited => "limited",
+        Verdict::Bad => "no",
+    }
+}
+
+/// `findings` holds the machine's and the first process's, as there used to be one process only.
+fn json(machine: &[Finding], processes: &[(u32, Vec<Finding>)]) -> serde_json::Value {
+    let rows = |findings: &[Finding]| -> Vec<serde_json::Value> {
+        let row = |finding: &Finding| {
             serde_json::json!({
                 "subject": finding.subject,
-                "verdict": match finding.verdict {
-                    Verdict::Good => "ok",
-                    Verdict::Limited => "limited",
-                    Verdict::Bad => "no",
-                },
+                "verdict": word(finding.verdict),
                 "detail": finding.detail,
                 "remedy": finding.remedy,
             })
-        })
+        };
+        findings.iter().map(row).collect()
+    };
+    let mut first = rows(machine);
+    if let Some((_, findings)) = processes.first() {
+        first.extend(rows(findings));
+    }
+    let each: Vec<serde_json::Value> = processes
+        .iter()
+        .map(|(pid, findings)| serde_json::json!({ "pid": pid, "findings": rows(findings) }))
         .collect();
-    serde_json::json!({ "version": 1, "pid": pid, "findings": rows })
+    let pid = processes
+        .first()
+        .map_or(std::process::id(), |(pid, _)| *pid);
+    serde_json::json!({ "version": 1, "pid": pid, "findings": first, "processes": each })
 }

@@ -11,7 +11,7 @@ use nodespy_model::{JitFile, NameSource, Nanoseconds};
 use super::{GrowthMarks, JitNames};
 
 /// No more of a map than this is read; a process needs days to write it.
-const MAP_LIMIT_BYTES: u64 = 8 << 30;
+const MAP_LIMIT_BYTES: u64 = 2 << 30;
 /// Longer lines are cut.
 const LINE_LIMIT_BYTES: u64 = 16 << 10;
 

@@ -5,6 +5,7 @@
 //! Where recording is not possible they say so and skip; `NODESPY_REQUIRE_LIVE=1` turns the skip
 //! into a failure.
 
+mod containers;
 mod dump;
 mod errors;
 mod inspector;
@@ -20,6 +21,7 @@ mod processes;
 mod recorded;
 mod shares;
 mod stacks;
+mod targets;
 mod threads;
 mod top;
 mod truth;
