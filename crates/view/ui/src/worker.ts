@@ -2,7 +2,7 @@
 // from drawing.
 
 import { combined } from "./model/combine";
-import { decode, fromBase64 } from "./model/decode";
+import { fromBase64, Unpacker } from "./model/decode";
 import { callersOf, calleesOf, fromLeaf, type FunctionWeights, functionWeights } from "./model/derived";
 import { type HeatMap, heatMap } from "./model/heat";
 import { filesOf, type LineWeights, lineWeights } from "./model/lines";
@@ -12,7 +12,7 @@ import { type Shape, shapeOf } from "./model/shape";
 import { rowsOfThread, timeline, type Timeline, usualStep } from "./model/timeline";
 import { tracks, type Tracks } from "./model/tracks";
 import { type Transform, transformed, withoutCategories } from "./model/transforms";
-import { type Order, ownWeights, type Range, type Shares, sharesOf, type Tree, treeOf } from "./model/tree";
+import { type Order, ownWeights, type Range, type Shares, sharesOf, type Marks, marksOf, type Tree, treeOf } from "./model/tree";
 
 // What the reader chose to see. It is the same for every view.
 export interface Selection {
@@ -29,8 +29,10 @@ export interface SourceText { file: number; text: string }
 
 // Every question of the page with its answer.
 export interface Questions {
-  open: { ask: { recording: string[]; base: string[] | null }; answer: Opened };
-  openBase: { ask: { bytes: Uint8Array }; answer: Opened };
+  // Recordings arrive in pieces, in base64 from the page or as bytes from its server; then they
+  // are opened together.
+  piece: { ask: { of: "recording" | "base"; piece: string | Uint8Array }; answer: null };
+  open: { ask: null; answer: Opened };
   tree: { ask: { selection: Selection }; answer: { tree: Tree; shares: Shares; whole: number; wholeBase: number } };
   fromLeaf: { ask: { selection: Selection }; answer: { tree: Tree } };
   sandwich: { ask: { selection: Selection; fn: number }; answer: { callers: Tree; callees: Tree } };
@@ -51,7 +53,8 @@ export interface Opened { names: Names; sources: SourceText[]; samples: number; 
 type Kind = keyof Questions;
 
 class Counter {
-  private shapes = new Map<string, Shape>();
+  private shapes = new Map<string, { shape: Shape; marks: Marks }>();
+  private all: Float64Array | null = null; // weights of stacks in the whole recording
   private last: { key: string; tree: Tree; own: Float64Array; base: Float64Array | null } | null = null;
   private threadRows: { thread: number; rows: Int32Array; step: number } | null = null;
   private byName: Int32Array;
@@ -73,18 +76,20 @@ class Counter {
     return this.byName;
   }
 
-  shape(selection: Selection): Shape {
+  shape(selection: Selection): { shape: Shape; marks: Marks } {
     const { hasInternals, hidden, transforms } = selection;
     const key = JSON.stringify([hasInternals, hidden, transforms]);
-    let shape = this.shapes.get(key);
-    if (!shape) {
-      shape = withoutCategories(this.profile, shapeOf(this.profile, hasInternals), new Set(hidden));
+    let known = this.shapes.get(key);
+    if (!known) {
+      let shape = withoutCategories(this.profile, shapeOf(this.profile, hasInternals), new Set(hidden));
       for (const transform of transforms) shape = transformed(this.profile, shape, transform);
       // Going back one step is what readers do next, so the last few are kept.
       if (this.shapes.size >= 3) this.shapes.delete(this.shapes.keys().next().value!);
-      this.shapes.set(key, shape);
+      this.all ??= ownWeights(this.profile, this.profile.samples, { threads: null, range: null });
+      known = { shape, marks: marksOf(this.profile, shape, this.all) };
+      this.shapes.set(key, known);
     }
-    return shape;
+    return known;
   }
 
   private weights(selection: Selection): { own: Float64Array; base: Float64Array | null } {
@@ -102,7 +107,8 @@ class Counter {
     const key = JSON.stringify(selection);
     if (this.last?.key !== key) {
       const { own, base } = this.weights(selection);
-      const tree = treeOf(this.profile, this.shape(selection), own, base, selection.order, this.nameRanks(selection.order));
+      const { shape, marks } = this.shape(selection);
+      const tree = treeOf(shape, marks, own, base, selection.order, this.nameRanks(selection.order));
       this.last = { key, tree, own, base };
     }
     return this.last;
@@ -120,8 +126,7 @@ class Counter {
     const answers: { [Key in Kind]?: (ask: never) => Questions[Key]["answer"] } = {
       tree: ({ selection }: Questions["tree"]["ask"]) => {
         const { tree, own, base } = this.tree(selection);
-        const sum = (weights: Float64Array | null) => weights?.reduce((total, weight) => total + weight, 0) ?? 0;
-        return { tree, shares: sharesOf(this.profile, tree), whole: sum(own), wholeBase: sum(base) };
+        return { tree, shares: sharesOf(this.profile, tree), whole: sumOf(own), wholeBase: base ? sumOf(base) : 0 };
       },
       fromLeaf: ({ selection }: Questions["fromLeaf"]["ask"]) =>
         ({ tree: fromLeaf(this.tree(selection).tree, selection.order, this.nameRanks(selection.order)) }),
@@ -140,7 +145,7 @@ class Counter {
       tracks: ({ bins }: Questions["tracks"]["ask"]) => tracks(this.profile, bins),
       timeline: ({ selection, thread, from, to, columns }: Questions["timeline"]["ask"]) => {
         const { rows, step } = this.thread(thread);
-        return timeline(this.profile, this.shape(selection), rows, step, from, to, columns);
+        return timeline(this.profile, this.shape(selection).shape, rows, step, from, to, columns);
       },
       lines: ({ selection, file }: Questions["lines"]["ask"]) =>
         lineWeights(this.profile, this.tree(selection).own, file),
@@ -148,6 +153,12 @@ class Counter {
     };
     return (answers[kind] as (ask: Questions[K]["ask"]) => Questions[K]["answer"])(ask);
   }
+}
+
+function sumOf(weights: Float64Array): number {
+  let sum = 0;
+  for (let at = 0; at < weights.length; at++) sum += weights[at];
+  return sum;
 }
 
 export function opened(profile: Profile): Opened {
@@ -170,26 +181,38 @@ export function serve(): void {
     onmessage: (event: MessageEvent<Message>) => void;
     postMessage: (reply: Reply) => void;
   };
+  const arriving: { recording?: Unpacker; base?: Unpacker } = {};
   let recording: Profile | null = null;
   let counter: Counter | null = null;
-  const open = async (message: Message): Promise<Opened> => {
-    let base: Profile | null = null;
-    if (message.kind === "open") {
-      const ask = message.ask as Questions["open"]["ask"];
-      recording = await decode(fromBase64(ask.recording));
-      if (ask.base) base = await decode(fromBase64(ask.base));
-    } else base = await decode((message.ask as Questions["openBase"]["ask"]).bytes);
-    const profile = base ? combined(recording!, base) : recording!;
+  const take = async ({ of, piece }: Questions["piece"]["ask"]): Promise<null> => {
+    const unpacker = (arriving[of] ??= new Unpacker());
+    await unpacker.add(typeof piece === "string" ? fromBase64(piece) : piece);
+    return null;
+  };
+  const open = async (): Promise<Opened> => {
+    if (arriving.recording) recording = await arriving.recording.finish();
+    const base = arriving.base ? await arriving.base.finish() : null;
+    delete arriving.recording;
+    delete arriving.base;
+    if (!recording) throw new Error("the page holds no recording");
+    const profile = base ? combined(recording, base) : recording;
     counter = new Counter(profile);
     return opened(profile);
   };
-  side.onmessage = async ({ data }) => {
-    try {
-      const isOpening = data.kind === "open" || data.kind === "openBase";
-      const answer = isOpening ? await open(data) : counter!.answer(data.kind, data.ask as never);
-      side.postMessage({ id: data.id, answer });
-    } catch (error) {
-      side.postMessage({ id: data.id, error: error instanceof Error ? error.message : String(error) });
-    }
+  const answer = (message: Message): unknown => {
+    if (message.kind === "piece") return take(message.ask as Questions["piece"]["ask"]);
+    if (message.kind === "open") return open();
+    return counter!.answer(message.kind, message.ask as never);
+  };
+  // One after the other: a piece that is still being unpacked is waited for.
+  let last: Promise<void> = Promise.resolve();
+  side.onmessage = ({ data }) => {
+    last = last.then(async () => {
+      try {
+        side.postMessage({ id: data.id, answer: await answer(data) });
+      } catch (error) {
+        side.postMessage({ id: data.id, error: error instanceof Error ? error.message : String(error) });
+      }
+    });
   };
 }

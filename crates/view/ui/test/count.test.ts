@@ -8,14 +8,15 @@ import { CATEGORY_KEYS, IDLE, INTERNAL, type Profile, weightOf } from "../src/mo
 import { findFunctions, matchedWeight } from "../src/model/search";
 import { type Shape, shapeOf } from "../src/model/shape";
 import { decodeTransforms, encodeTransforms, type Transform, transformed, withoutCategories } from "../src/model/transforms";
-import { type Choice, ownWeights, pathTo, type Tree, treeOf } from "../src/model/tree";
+import { type Choice, marksOf, ownWeights, pathTo, type Tree, treeOf } from "../src/model/tree";
 import { type NaiveNode, naiveTree, pathOf, random, randomProfile } from "./naive";
 
 const ALL: Choice = { threads: null, range: null };
 const NO_NAMES = new Int32Array(0);
 
 function treeFrom(profile: Profile, shape: Shape, choice: Choice): Tree {
-  return treeOf(profile, shape, ownWeights(profile, profile.samples, choice), null, "heavy", NO_NAMES);
+  const own = ownWeights(profile, profile.samples, choice);
+  return treeOf(shape, marksOf(profile, shape, own), own, null, "heavy", NO_NAMES);
 }
 
 // Both trees as lines "path: total, self", sorted; nodes without weight are left out.
@@ -204,7 +205,8 @@ test("a base is counted along the same paths", () => {
     const both = combined(now, before);
     const own = ownWeights(both, both.samples, ALL);
     const base = ownWeights(both, both.base!, ALL);
-    const tree = treeOf(both, shapeOf(both, true), own, base, "heavy", NO_NAMES);
+    const shape = shapeOf(both, true);
+    const tree = treeOf(shape, marksOf(both, shape, own), own, base, "heavy", NO_NAMES);
     const name = (profile: Profile, fn: number) => fn < 0 ? String(fn)
       : `${profile.texts.get(profile.functions.name[fn])} ${profile.texts.get(profile.functions.file[fn])}`;
     const named = (profile: Profile, root: NaiveNode) => {

@@ -18,40 +18,59 @@ const SECTION = {
   counts: 10, sources: 12,
 };
 
-export function fromBase64(pieces: string[]): Uint8Array {
+export function fromBase64(text: string): Uint8Array {
   const native = (Uint8Array as unknown as { fromBase64?: (text: string) => Uint8Array }).fromBase64;
-  const decode = native?.bind(Uint8Array)
-    ?? ((text: string) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)));
-  return pieces.length === 1 ? decode(pieces[0]) : joined(pieces.map((piece) => decode(piece)));
+  return native ? native.call(Uint8Array, text) : Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 }
 
-export async function decode(file: Uint8Array): Promise<Profile> {
-  if (MAGIC.some((byte, at) => file[at] !== byte)) throw new Error("this is no nodespy recording");
+// Takes a recording piece by piece and unpacks what it has, so that no copy of the whole packed
+// file is ever held.
+export class Unpacker {
+  private readonly stream: DecompressionStream;
+  private readonly writer: WritableStreamDefaultWriter<BufferSource>;
+  private readonly unpacked: Promise<Uint8Array>;
+  private isStarted = false;
+
+  constructor() {
+    if (!globalThis.DecompressionStream) {
+      throw new Error("this browser cannot unpack recordings; any browser from 2023 on can");
+    }
+    this.stream = new DecompressionStream("gzip");
+    this.writer = this.stream.writable.getWriter();
+    this.unpacked = this.readAll();
+    // Whoever asks for the profile gets the reason; nobody needs to hear it before.
+    this.unpacked.catch(() => undefined);
+  }
+
+  async add(piece: Uint8Array): Promise<void> {
+    const content = this.isStarted ? piece : withoutHeader(piece);
+    this.isStarted = true;
+    for (let at = 0; at < content.length; at += PIECE) {
+      await this.writer.write(content.subarray(at, at + PIECE) as BufferSource);
+    }
+  }
+
+  async finish(): Promise<Profile> {
+    const [content] = await Promise.all([this.unpacked, this.writer.close()]);
+    return parse(content);
+  }
+
+  private async readAll(): Promise<Uint8Array> {
+    const reader = this.stream.readable.getReader();
+    const parts: Uint8Array[] = [];
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return joined(parts);
+      parts.push(value);
+    }
+  }
+}
+
+function withoutHeader(file: Uint8Array): Uint8Array {
+  if (file.length < HEADER_BYTES || MAGIC.some((byte, at) => file[at] !== byte)) throw new Error("this is no nodespy recording");
   const version = new DataView(file.buffer, file.byteOffset).getUint32(8, true);
   if (version !== VERSION) throw new Error(`this page cannot read version ${version} of the format`);
-  if (!globalThis.DecompressionStream) {
-    throw new Error("this browser cannot unpack recordings; any browser from 2023 on can");
-  }
-  return parse(await unpacked(file.subarray(HEADER_BYTES)));
-}
-
-// Without a Blob, which would be one more copy.
-async function unpacked(packed: Uint8Array): Promise<Uint8Array> {
-  const stream = new DecompressionStream("gzip");
-  const writer = stream.writable.getWriter();
-  const written = (async () => {
-    for (let at = 0; at < packed.length; at += PIECE) await writer.write(packed.subarray(at, at + PIECE) as BufferSource);
-    await writer.close();
-  })();
-  const reader = stream.readable.getReader();
-  const parts: Uint8Array[] = [];
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) break;
-    parts.push(value);
-  }
-  await written;
-  return joined(parts);
+  return file.subarray(HEADER_BYTES);
 }
 
 function joined(parts: Uint8Array[]): Uint8Array {
@@ -209,10 +228,10 @@ const WEIGHTS = { column: 0, same: 1, steps: 2 };
 
 function parseSamples(sections: Columns[], threads: number): SampleColumns {
   const { rows, total } = counted(sections);
-  const samples = {
+  const samples: SampleColumns = {
     time: new Float64Array(total),
-    weight: null as Float64Array | null,
-    thread: threads <= 0xffff ? new Uint16Array(total) : new Int32Array(total),
+    weight: null as SampleColumns["weight"],
+    thread: threads <= 0xff ? new Uint8Array(total) : threads <= 0xffff ? new Uint16Array(total) : new Int32Array(total),
     stack: new Int32Array(total),
   };
   let from = 0;
@@ -230,24 +249,25 @@ function parseSamples(sections: Columns[], threads: number): SampleColumns {
   return samples;
 }
 
-// A column of weights is only made once a weight is not 1.
+// A column of weights is only made once a weight is not 1, and of 32 bits as long as they do.
 function parseWeights(section: Columns, samples: SampleColumns, from: number, end: number): void {
   const kind = section.number();
   if (kind === WEIGHTS.same) {
     const weight = section.number();
-    if (weight !== 1 || samples.weight) weightsOf(samples).fill(weight, from, end);
+    if (weight !== 1 || samples.weight) for (let row = from; row < end; row++) setWeight(samples, row, weight);
   } else if (kind === WEIGHTS.steps) {
-    const weights = weightsOf(samples);
-    for (let row = from; row + 1 < end; row++) weights[row] = samples.time[row + 1] - samples.time[row];
+    for (let row = from; row + 1 < end; row++) setWeight(samples, row, samples.time[row + 1] - samples.time[row]);
     const last = section.number();
-    if (end > from) weights[end - 1] = last;
+    if (end > from) setWeight(samples, end - 1, last);
   } else if (kind === WEIGHTS.column) {
-    section.into(weightsOf(samples), from, end - from);
+    for (let row = from; row < end; row++) setWeight(samples, row, section.number());
   } else throw new Error(`unknown kind of weights at byte ${section.at}`);
 }
 
-function weightsOf(samples: SampleColumns): Float64Array {
-  return (samples.weight ??= new Float64Array(samples.time.length).fill(1));
+function setWeight(samples: SampleColumns, row: number, weight: number): void {
+  samples.weight ??= new Uint32Array(samples.time.length).fill(1);
+  if (weight > 0xffffffff && samples.weight instanceof Uint32Array) samples.weight = Float64Array.from(samples.weight);
+  samples.weight[row] = weight;
 }
 
 // Everything after this trusts the row numbers.

@@ -78,8 +78,8 @@ export interface StackColumns { parent: Int32Array; frame: Int32Array }
 export interface FrameColumns { fn: Int32Array; line: Uint32Array; tier: Uint8Array; isInlined: Uint8Array }
 export interface SampleColumns {
   time: Float64Array; // ns from the start, rising
-  weight: Float64Array | null; // null: every sample weighs 1
-  thread: Uint16Array | Int32Array;
+  weight: Float64Array | Uint32Array | null; // null: every sample weighs 1
+  thread: Uint8Array | Uint16Array | Int32Array;
   stack: Int32Array; // -1 for none
 }
 

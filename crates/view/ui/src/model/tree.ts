@@ -1,6 +1,6 @@
 // A tree with weights, flat and in preorder: a subtree is the range from a node to its `end`.
 
-import { ALL, categoryOf, GC, type Names, type Profile, type SampleColumns, weightOf } from "./profile";
+import { categoryOf, functionCount, GC, type Names, type Profile, type SampleColumns, weightOf } from "./profile";
 import type { Shape } from "./shape";
 
 export interface Tree {
@@ -79,9 +79,11 @@ export function nodeWeights(shape: Shape, own: Float64Array): NodeWeights {
   return { self, total };
 }
 
-// The tier of a node is that of the heaviest stack that became it; it counts as inlined when
-// every one of them is.
-function marks(profile: Profile, shape: Shape, own: Float64Array): { tier: Uint8Array; isInlined: Uint8Array } {
+export interface Marks { tier: Uint8Array; isInlined: Uint8Array }
+
+// The tier of a node is that of the heaviest stack that became it in the whole recording; it
+// counts as inlined when every one of them is.
+export function marksOf(profile: Profile, shape: Shape, own: Float64Array): Marks {
   const { stacks, frames } = profile;
   const totals = own.slice(0, stacks.parent.length);
   for (let row = totals.length - 1; row >= 0; row--) {
@@ -107,13 +109,12 @@ function marks(profile: Profile, shape: Shape, own: Float64Array): { tier: Uint8
 }
 
 export function treeOf(
-  profile: Profile, shape: Shape, own: Float64Array, base: Float64Array | null, order: Order, byName: Int32Array,
+  shape: Shape, marks: Marks, own: Float64Array, base: Float64Array | null, order: Order, byName: Int32Array,
 ): Tree {
   const weights = nodeWeights(shape, own);
   const baseWeights = base ? nodeWeights(shape, base) : null;
-  const { tier, isInlined } = marks(profile, shape, own);
   return flattened({
-    size: shape.size, fn: shape.fn, parent: shape.parent, ...weights, tier, isInlined,
+    size: shape.size, fn: shape.fn, parent: shape.parent, ...weights, ...marks,
     baseSelf: baseWeights?.self ?? null, baseTotal: baseWeights?.total ?? null,
   }, order, byName);
 }
@@ -233,9 +234,10 @@ const SHARE_OF: (keyof Shares)[] = [
 export function sharesOf(names: Names, tree: Tree): Shares {
   const shares: Shares = { javascript: 0, native: 0, kernel: 0, gc: 0, idle: 0, unknown: 0 };
   const inGc = new Uint8Array(tree.size);
+  const kinds = Int8Array.from({ length: functionCount(names) + names.packages.length }, (_, fn) => categoryOf(names, fn));
   for (let node = 0; node < tree.size; node++) {
     const fn = tree.fn[node];
-    const kind = fn === ALL ? -1 : categoryOf(names, fn);
+    const kind = fn < 0 ? -1 : kinds[fn];
     inGc[node] = kind === GC || (node > 0 && inGc[tree.parent[node]]) ? 1 : 0;
     shares[inGc[node] ? "gc" : SHARE_OF[kind] ?? "unknown"] += tree.self[node];
   }

@@ -31,12 +31,15 @@ export class Client {
     return new Promise((resolve, reject) => this.waiting.set(id, { resolve: resolve as never, reject }));
   }
 
-  async open(recording: string[], base: string[] | null): Promise<Opened> {
-    return revived(await this.ask("open", { recording, base }));
-  }
-
-  async openBase(bytes: Uint8Array): Promise<Opened> {
-    return revived(await this.ask("openBase", { bytes }, [bytes.buffer as ArrayBuffer]));
+  // Sends the pieces one by one, so that each can be forgotten once it is sent.
+  async open(recording: Iterable<string | Uint8Array>, base: Iterable<string | Uint8Array>): Promise<Opened> {
+    const sent: Promise<null>[] = [];
+    for (const piece of recording) sent.push(this.ask("piece", { of: "recording", piece }));
+    for (const piece of base) sent.push(this.ask("piece", { of: "base", piece }));
+    const opened = this.ask("open", null);
+    opened.catch(() => undefined); // a bad piece says more
+    await Promise.all(sent);
+    return revived(await opened);
   }
 }
 

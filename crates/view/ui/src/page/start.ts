@@ -75,11 +75,14 @@ function previewTree({ tree: sent, whole }: PreviewTree): Tree {
   return tree;
 }
 
-const takeTexts = (selector: string): string[] => Array.from(document.querySelectorAll(selector), (piece) => {
-  const text = piece.textContent ?? "";
-  piece.remove();
-  return text;
-});
+// The texts of elements, which are gone from the page once taken.
+function* takeTexts(selector: string): Generator<string> {
+  for (const piece of document.querySelectorAll(selector)) {
+    const text = piece.textContent ?? "";
+    piece.remove();
+    yield text;
+  }
+}
 
 export function startPage(): void {
   const script = document.currentScript!.textContent!;
@@ -114,8 +117,7 @@ async function open(app: App): Promise<void> {
   fillHelp();
   acceptDrops(app);
   try {
-    const base = takeTexts("script.base");
-    app.open(await app.client.open(takeTexts("script.recording"), base.length ? base : null));
+    app.open(await app.client.open(takeTexts("script.recording"), takeTexts("script.base")));
   } catch (error) {
     app.fail(`The recording cannot be shown: ${error instanceof Error ? error.message : error}`);
     return;
