@@ -101,7 +101,7 @@ export class App {
 
   private remember(isStep: boolean): void {
     const text = encodeState(this.state);
-    if (text === decodeURIComponent(location.hash.slice(1)) || `#${text}` === (location.hash || "#")) return;
+    if (`#${text}` === (location.hash || "#")) return;
     try {
       history[isStep ? "pushState" : "replaceState"](null, "", `#${text}`);
     } catch {

@@ -60,6 +60,11 @@ export class TimeView implements Panel {
     const { app } = this;
     this.root.hidden = app.state.view !== "time";
     if (this.root.hidden || !app.isReady) return;
+    this.scroller.hidden = app.end < 2; // such as folded stacks
+    if (this.scroller.hidden) {
+      this.bar.replaceChildren(element("p", { className: "empty", textContent: "This recording does not say when its samples were taken." }));
+      return;
+    }
     const { thread } = this;
     if (thread < 0) return;
     const { from, to } = this.window;
