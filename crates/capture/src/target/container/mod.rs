@@ -100,7 +100,9 @@ fn with_learned<T>(ask: impl FnOnce(&mut Learned) -> T) -> T {
 
 impl Learned {
     fn container_of(&mut self, mark: &ContainerMark) -> Container {
-        if let Some(known) = self.by_id.get(&mark.id) {
+        if let Some(known) = self.by_id.get(&mark.id)
+            && (known.runtime == mark.runtime || mark.runtime == Runtime::Unknown)
+        {
             return known.clone();
         }
         if matches!(mark.runtime, Runtime::Lxc | Runtime::Nspawn) {
@@ -111,11 +113,15 @@ impl Learned {
         }
         self.ask_engines();
         let found = self.by_id.get(&mark.id).cloned();
-        let container = found.unwrap_or_else(|| {
+        let mut container = found.unwrap_or_else(|| {
             let mut container = Container::new(&mark.id, mark.runtime);
             state_files::complete(&mut container);
             container
         });
+        // podman answers like Docker; the control group tells them apart.
+        if mark.runtime != Runtime::Unknown {
+            container.runtime = mark.runtime;
+        }
         self.by_id.insert(mark.id.clone(), container.clone());
         container
     }
