@@ -123,6 +123,10 @@ pub(crate) struct RecordArgs {
     /// Who names JavaScript: V8's heap and then perf maps or jitdumps, or only these
     #[arg(long, value_enum, default_value_t = Names::Heap)]
     pub(crate) names: Names,
+    /// Take the source of the JavaScript along, for the page to show; code is private, so only
+    /// when asked
+    #[arg(long)]
+    pub(crate) embed_source: bool,
     /// Leave out kernel frames
     #[arg(long)]
     pub(crate) no_kernel: bool,
@@ -213,10 +217,20 @@ pub(crate) struct TopArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  nodespy view out.nspy")]
+#[command(after_help = "\
+Examples:
+  nodespy view out.nspy
+  nodespy view after.nspy --base before.nspy")]
 pub(crate) struct ViewArgs {
     /// The recording: .nspy, .html, perf.data or folded stacks; `-` for standard input
     pub(crate) file: PathBuf,
+    /// What to compare with: another recording, of any format
+    #[arg(long, value_name = "FILE")]
+    pub(crate) base: Option<PathBuf>,
+    /// Take the source of the JavaScript along, for the page to show; code is private, so only
+    /// when asked
+    #[arg(long)]
+    pub(crate) embed_source: bool,
     /// Only print the address
     #[arg(long)]
     pub(crate) no_open: bool,
@@ -242,6 +256,7 @@ pub(crate) struct ViewArgs {
 Examples:
   nodespy convert out.nspy out.folded
   nodespy convert out.html out.svg --only js --fold deps
+  nodespy convert after.nspy diff.html --base before.nspy
   nodespy convert --to text out.nspy - --time 3s..10s
 
 {}", crate::format_list::help()))]
@@ -253,6 +268,13 @@ pub(crate) struct ConvertArgs {
     /// The output's format, where the file name does not tell (listed below)
     #[arg(long, value_name = "FORMAT")]
     pub(crate) to: Option<String>,
+    /// What to compare with: another recording, of any format; an HTML page then shows the difference
+    #[arg(long, value_name = "FILE")]
+    pub(crate) base: Option<PathBuf>,
+    /// Take the source of the JavaScript along, for the page to show; code is private, so only
+    /// when asked
+    #[arg(long)]
+    pub(crate) embed_source: bool,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
     #[command(flatten)]

@@ -11,6 +11,7 @@ mod format_list;
 mod logger;
 mod output;
 mod save;
+mod sources;
 mod targets;
 
 use clap::Parser;

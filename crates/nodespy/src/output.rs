@@ -42,14 +42,19 @@ pub(crate) fn note(line: &str) {
 
 /// Prints an error and its causes on one line.
 pub(crate) fn error(error: &anyhow::Error) {
-    let mut line = String::from("nodespy: ");
+    note(&format!("nodespy: {}", in_one_line(error)));
+}
+
+/// An error and its causes.
+pub(crate) fn in_one_line(error: &anyhow::Error) -> String {
+    let mut line = String::new();
     for (position, cause) in error.chain().enumerate() {
         if position > 0 {
             line.push_str(": ");
         }
         line.push_str(&nodespy_model::printable(&cause.to_string()));
     }
-    note(&line);
+    line
 }
 
 /// Whether colour is wanted on a stream.

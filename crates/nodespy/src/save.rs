@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
@@ -22,6 +22,8 @@ pub(crate) struct Destination {
     format: String,
     /// What is shown.
     show: ShowArgs,
+    /// What the profile is compared with, as `.nspy` bytes; empty when with nothing.
+    base: Vec<u8>,
     /// Whether checking it made the file, so that a failed recording leaves nothing behind.
     is_new: bool,
 }
@@ -42,6 +44,7 @@ impl Destination {
             path: path.to_owned(),
             format,
             show: show.clone(),
+            base: Vec::new(),
             is_new: false,
         };
         if !is_standard(path) {
@@ -54,6 +57,18 @@ impl Destination {
                 .with_context(|| format!("cannot write {}", path.display()))?;
         }
         Ok(destination)
+    }
+
+    /// Puts a recording to compare with beside the profile, if there is one.
+    pub(crate) fn add_base(&mut self, base: Vec<u8>) -> anyhow::Result<()> {
+        if !base.is_empty() && self.format != "html" {
+            bail!(crate::failure::Failure::Usage(format!(
+                "--base needs an HTML page to be in; {} has room for one profile",
+                self.format
+            )));
+        }
+        self.base = base;
+        Ok(())
     }
 
     /// A recording cannot be taken again: what can be opened later holds all of it, whatever the
@@ -107,7 +122,7 @@ impl Destination {
     pub(crate) fn write_shown(&self, profile: &Profile) -> anyhow::Result<()> {
         if self.is_standard_output() {
             let mut output = std::io::stdout().lock();
-            let written = write_as(profile, &self.format, &mut output);
+            let written = write_as(profile, &self.format, &self.base, &mut output);
             return match written.and_then(|()| Ok(output.flush()?)) {
                 Err(error) if is_closed_pipe(&error) => Ok(()),
                 done => done,
@@ -116,7 +131,7 @@ impl Destination {
         let file = File::create(&self.path)
             .with_context(|| format!("cannot write {}", self.path.display()))?;
         let mut output = BufWriter::with_capacity(1 << 18, file);
-        write_as(profile, &self.format, &mut output)
+        write_as(profile, &self.format, &self.base, &mut output)
             .and_then(|()| Ok(output.flush()?))
             .with_context(|| format!("writing {}", self.path.display()))
     }
@@ -182,7 +197,12 @@ pub(crate) fn print_prof(profile: &Profile, show: &ShowArgs, title: &str) -> any
 }
 
 /// Writes a profile in a format or as a view.
-fn write_as(profile: &Profile, format: &str, output: &mut dyn Write) -> anyhow::Result<()> {
+fn write_as(
+    profile: &Profile,
+    format: &str,
+    base: &[u8],
+    output: &mut dyn Write,
+) -> anyhow::Result<()> {
     if exporter(format).is_some() {
         return Ok(nodespy_formats::export(profile, format, output)?);
     }
@@ -192,6 +212,7 @@ fn write_as(profile: &Profile, format: &str, output: &mut dyn Write) -> anyhow::
     }
     let options = DrawOptions {
         payload: &payload,
+        base_payload: base,
         ..Default::default()
     };
     Ok(nodespy_view::draw(profile, format, &options, output)?)
@@ -203,12 +224,45 @@ pub(crate) fn print_view(profile: Profile, name: &str, show: &ShowArgs) -> anyho
     destination.write_shown(&*destination.shown(Cow::Owned(profile))?)
 }
 
-/// The page of a profile, for a browser.
-pub(crate) fn page(profile: Profile, show: &ShowArgs) -> anyhow::Result<Vec<u8>> {
+/// The page of a profile, for a browser; `base` is what it is compared with, as `.nspy` bytes.
+pub(crate) fn page(profile: Profile, show: &ShowArgs, base: &[u8]) -> anyhow::Result<Vec<u8>> {
     let shown = filtered(Cow::Owned(profile), show, Holding::Everything)?;
     let mut page = Vec::new();
-    write_as(&shown, "html", &mut page)?;
+    write_as(&shown, "html", base, &mut page)?;
     Ok(page)
+}
+
+/// The recording that another is compared with, as `.nspy` bytes; empty when there is none.
+pub(crate) fn base(
+    path: Option<&Path>,
+    arguments: &ReadArgs,
+    show: &ShowArgs,
+) -> anyhow::Result<Vec<u8>> {
+    match path {
+        Some(path) => as_base(read(path, arguments)?, show),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// The same for one whose bytes came from a browser.
+pub(crate) fn dropped_base(bytes: &mut dyn Read, show: &ShowArgs) -> anyhow::Result<Vec<u8>> {
+    let input = Input::read(bytes, &Limits::default())?;
+    let recording = nodespy_formats::import(input, &ImportOptions::default())?;
+    let origin = DiskOrigin::new(DiskOptions::default(), &recording.about);
+    let profile = nodespy_symbolize::resolve(
+        recording,
+        Box::new(origin),
+        &ResolveOptions { has_inlines: true },
+    );
+    as_base(profile, show)
+}
+
+/// A base is filtered as what it is compared with.
+fn as_base(profile: Profile, show: &ShowArgs) -> anyhow::Result<Vec<u8>> {
+    let shown = filtered(Cow::Owned(profile), show, Holding::Everything)?;
+    let mut bytes = Vec::new();
+    nodespy_formats::export(&shown, "nspy", &mut bytes)?;
+    Ok(bytes)
 }
 
 /// Reads a profile from a file or standard input.

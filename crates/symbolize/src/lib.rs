@@ -24,6 +24,6 @@ mod unwind;
 mod v8;
 pub mod v8_facts;
 
-pub use disk::{DiskOptions, DiskOrigin, perf_cache};
+pub use disk::{DiskOptions, DiskOrigin, SourceRoot, perf_cache};
 pub use jit::name::{JitKind, JitName};
 pub use resolve::{HeapSupport, ResolveOptions, Resolver, heap_support, resolve};

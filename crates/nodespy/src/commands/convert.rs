@@ -8,16 +8,30 @@ use nodespy_model::Profile;
 use crate::cli::ConvertArgs;
 use crate::output;
 use crate::save::{self, Destination};
+use crate::sources::SourceRoots;
 
 pub(crate) fn run(arguments: &ConvertArgs) -> anyhow::Result<ExitCode> {
     let show = arguments.show.of_processes(&arguments.pid);
-    let destination = Destination::check(&arguments.output, arguments.to.as_deref(), &show)?;
-    let shown = save::read(&arguments.input, &arguments.read)
-        .and_then(|profile| destination.shown(Cow::Owned(profile)))
+    let mut destination = Destination::check(&arguments.output, arguments.to.as_deref(), &show)?;
+    let shown = read(arguments)
+        .and_then(|(profile, base)| {
+            destination.add_base(base)?;
+            destination.shown(Cow::Owned(profile))
+        })
         .inspect_err(|_| destination.abandon())?;
     destination.write_shown(&shown)?;
     say_what_is_lost(&destination, &shown);
     Ok(ExitCode::SUCCESS)
+}
+
+/// The profile to convert, and the one it is compared with as `.nspy` bytes.
+fn read(arguments: &ConvertArgs) -> anyhow::Result<(Profile, Vec<u8>)> {
+    let mut profile = save::read(&arguments.input, &arguments.read)?;
+    if arguments.embed_source {
+        SourceRoots::of_folder(arguments.read.root.as_deref()).embed(&mut profile);
+    }
+    let base = save::base(arguments.base.as_deref(), &arguments.read, &arguments.show)?;
+    Ok((profile, base))
 }
 
 fn say_what_is_lost(destination: &Destination, profile: &Profile) {

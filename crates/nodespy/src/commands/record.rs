@@ -22,6 +22,7 @@ use crate::failure::Failure;
 use crate::filter;
 use crate::output::{self, LiveLine, Stream, grouped};
 use crate::save::{self, Destination};
+use crate::sources::SourceRoots;
 use crate::targets;
 use newcomers::Newcomers;
 use throttled::Throttled;
@@ -73,9 +74,11 @@ pub(crate) fn run(
     let mut launched = launch(arguments, by_inspector)?;
     let targets = hold_targets(arguments, launched.as_ref())?;
     let app = app_name(arguments, &targets);
+    let sources = source_roots(arguments, &targets);
     let destinations = destinations(arguments, &targets, &app)?;
     let throttled = Throttled::watch(&targets);
-    let keep = |profile: Profile| kept(profile, arguments, &throttled);
+    let keep =
+        |profile: Profile| with_sources(kept(profile, arguments, &throttled), sources.as_ref());
     let interrupts = catch_interrupts();
     if by_inspector {
         return inspect(arguments, targets, launched, &app, &destinations, &keep);
@@ -600,6 +603,20 @@ fn end_command(launched: &mut Launched, end: End) -> Option<ExitStatus> {
         ));
     }
     status
+}
+
+/// Where source is to be read from, if it is asked for.
+fn source_roots(arguments: &RecordArgs, targets: &[Target]) -> Option<SourceRoots> {
+    arguments
+        .embed_source
+        .then(|| SourceRoots::of_processes(targets.iter().map(Target::pid)))
+}
+
+fn with_sources(mut profile: Profile, roots: Option<&SourceRoots>) -> Profile {
+    if let Some(roots) = roots {
+        roots.embed(&mut profile);
+    }
+    profile
 }
 
 fn write_all(

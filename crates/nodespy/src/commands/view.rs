@@ -1,62 +1,49 @@
 //! `nodespy view`: a recording in the browser, served on this machine only.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+mod server;
+
+use std::io::Read;
+use std::net::{Ipv4Addr, TcpListener};
 use std::process::{Command, ExitCode, Stdio};
-use std::time::Duration;
+use std::sync::Mutex;
 
 use anyhow::Context;
 
 use crate::cli::ViewArgs;
 use crate::output::{self, Stream};
 use crate::save;
+use crate::sources::SourceRoots;
+
+use server::Server;
 
 pub(crate) fn run(arguments: &ViewArgs) -> anyhow::Result<ExitCode> {
-    let profile = save::read(&arguments.file, &arguments.read)?;
-    let page = save::page(profile, &arguments.show.of_processes(&arguments.pid))?;
+    let mut profile = save::read(&arguments.file, &arguments.read)?;
+    if arguments.embed_source {
+        SourceRoots::of_folder(arguments.read.root.as_deref()).embed(&mut profile);
+    }
+    let base = save::base(arguments.base.as_deref(), &arguments.read, &arguments.show)?;
+    let show = arguments.show.of_processes(&arguments.pid);
+    let page = save::page(profile, &show, &base)?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, arguments.port))
         .with_context(|| format!("listening on 127.0.0.1:{}", arguments.port))?;
-    let token = random_token()?;
-    let address = format!("http://{}/{token}/", listener.local_addr()?);
+    let server = Server {
+        port: listener.local_addr()?.port(),
+        token: random_token()?,
+        page,
+        convert: &|bytes| {
+            let converted = save::dropped_base(bytes, &arguments.show);
+            converted.map_err(|error| output::in_one_line(&error))
+        },
+        uploads: Mutex::new(()),
+    };
+    let address = format!("http://127.0.0.1:{}/{}/", server.port, server.token);
     output::result(&format!("{address}\n"), Stream::Standard);
     if !arguments.no_open && has_desktop() {
         open_browser(&address);
     }
     output::note("Serving until Ctrl-C.");
-    for connection in listener.incoming() {
-        // One reader at a time is enough; one that goes away is its own affair.
-        let _ = connection.and_then(|connection| answer(connection, &token, &page));
-    }
+    server.run(&listener);
     Ok(ExitCode::SUCCESS)
-}
-
-fn answer(mut connection: TcpStream, token: &str, page: &[u8]) -> std::io::Result<()> {
-    connection.set_read_timeout(Some(Duration::from_secs(5)))?;
-    connection.set_write_timeout(Some(Duration::from_secs(60)))?;
-    let mut reader = BufReader::new(connection.try_clone()?).take(16 << 10);
-    let mut request = String::new();
-    reader.read_line(&mut request)?;
-    let mut header = String::new();
-    while reader.read_line(&mut header)? > 2 {
-        header.clear();
-    }
-    let is_ours = request
-        .strip_prefix("GET /")
-        .and_then(|rest| rest.strip_prefix(token))
-        .is_some_and(|rest| rest.starts_with("/ ") || rest.starts_with("/?"));
-    let (status, kind, body): (_, _, &[u8]) = if is_ours {
-        ("200 OK", "text/html; charset=utf-8", page)
-    } else {
-        ("404 Not Found", "text/plain", b"not here\n")
-    };
-    write!(
-        connection,
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\
-         Cache-Control: no-store\r\nReferrer-Policy: no-referrer\r\n\
-         X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",
-        body.len()
-    )?;
-    connection.write_all(body)
 }
 
 /// What keeps other users of this machine from reading the profile.

@@ -9,6 +9,7 @@ mod build_id;
 mod jit_files;
 mod library;
 mod open;
+mod sources;
 
 use std::cell::OnceCell;
 use std::fs::File;
@@ -24,6 +25,8 @@ use build_id::{build_id_of, hex, is_same, kernel_build_id, own_vdso};
 use jit_files::JitFiles;
 use library::Library;
 use open::{open_below, open_folder, open_regular};
+
+pub use sources::SourceRoot;
 
 /// Where files may be found, besides the places they were at when they were recorded.
 #[derive(Debug, Clone, Default)]

@@ -1,0 +1,286 @@
+//! The server of one page: this machine only, and only who knows the token.
+//!
+//! `GET /TOKEN/` answers the page. `POST /TOKEN/base` takes a recording of any format and answers
+//! it as `.nspy`, for the page to compare with. Nothing is written to disk. A name of another site
+//! that was made to point here is told from ours by the `Host` header.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+const HEAD_BYTES: u64 = 16 << 10;
+const UPLOAD_BYTES: u64 = 2 << 30;
+/// Browsers use six connections to a server.
+const MOST_CONNECTIONS: usize = 64;
+const PATIENCE: Duration = Duration::from_secs(5);
+const TRANSFER_PATIENCE: Duration = Duration::from_secs(60);
+
+/// Turns the bytes of a recording into those of a `.nspy` file, or says why not.
+pub(super) type Convert<'a> = dyn Fn(&mut dyn Read) -> Result<Vec<u8>, String> + Sync + 'a;
+
+/// What is served.
+pub(super) struct Server<'a> {
+    pub(super) port: u16,
+    pub(super) token: String,
+    pub(super) page: Vec<u8>,
+    pub(super) convert: &'a Convert<'a>,
+    /// One upload at a time: each may be large.
+    pub(super) uploads: Mutex<()>,
+}
+
+/// What a request asks for, as far as it matters here.
+#[derive(Debug, Default)]
+struct Head {
+    method: String,
+    target: String,
+    host: Option<String>,
+    origin: Option<String>,
+    length: Option<u64>,
+    waits_for_go: bool,
+}
+
+/// An answer.
+struct Answer {
+    status: &'static str,
+    kind: &'static str,
+    body: Vec<u8>,
+}
+
+impl Answer {
+    fn text(status: &'static str, text: &str) -> Self {
+        Self {
+            status,
+            kind: "text/plain; charset=utf-8",
+            body: format!("{text}\n").into_bytes(),
+        }
+    }
+
+    fn write(&self, connection: &mut TcpStream) -> io::Result<()> {
+        write_head(connection, self.status, self.kind, self.body.len())?;
+        connection.write_all(&self.body)
+    }
+}
+
+impl Server<'_> {
+    /// Answers until the listener fails, a thread for each connection.
+    pub(super) fn run(&self, listener: &TcpListener) {
+        let open = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for connection in listener.incoming() {
+                let Ok(connection) = connection else { continue };
+                if open.fetch_add(1, Ordering::Relaxed) >= MOST_CONNECTIONS {
+                    open.fetch_sub(1, Ordering::Relaxed);
+                    continue;
+                }
+                let open = &open;
+                scope.spawn(move || {
+                    // A reader that goes away is its own affair.
+                    let _ = self.answer(connection);
+                    open.fetch_sub(1, Ordering::Relaxed);
+                });
+            }
+        });
+    }
+
+    fn answer(&self, mut connection: TcpStream) -> io::Result<()> {
+        connection.set_read_timeout(Some(PATIENCE))?;
+        connection.set_write_timeout(Some(TRANSFER_PATIENCE))?;
+        let mut reader = BufReader::new(connection.try_clone()?);
+        let head = read_head(&mut reader)?;
+        if !self.is_for_us(&head) {
+            return Answer::text("403 Forbidden", "not for this host").write(&mut connection);
+        }
+        let path = head.target.split('?').next().unwrap_or_default();
+        let within = path
+            .strip_prefix('/')
+            .and_then(|path| path.strip_prefix(self.token.as_str()));
+        match (head.method.as_str(), within) {
+            ("GET", Some("/")) => {
+                let length = self.page.len();
+                write_head(
+                    &mut connection,
+                    "200 OK",
+                    "text/html; charset=utf-8",
+                    length,
+                )?;
+                connection.write_all(&self.page)
+            }
+            ("POST", Some("/base")) => {
+                let answer = self.take_base(&head, &mut reader, &mut connection)?;
+                answer.write(&mut connection)?;
+                // What was not read would make the browser see a broken connection.
+                let rest = head.length.unwrap_or(0).min(UPLOAD_BYTES);
+                io::copy(&mut reader.take(rest), &mut io::sink()).map(drop)
+            }
+            _ => Answer::text("404 Not Found", "not here").write(&mut connection),
+        }
+    }
+
+    /// Whether a browser that sends this means us, and not a name that was made to point here.
+    fn is_for_us(&self, head: &Head) -> bool {
+        let names = ["127.0.0.1", "localhost"].map(|name| format!("{name}:{}", self.port));
+        let is_ours = |host: &str| names.iter().any(|name| host.eq_ignore_ascii_case(name));
+        let origin = head.origin.as_deref();
+        head.host.as_deref().is_some_and(is_ours)
+            && origin.is_none_or(|origin| origin.strip_prefix("http://").is_some_and(is_ours))
+    }
+
+    fn take_base(
+        &self,
+        head: &Head,
+        reader: &mut BufReader<TcpStream>,
+        connection: &mut TcpStream,
+    ) -> io::Result<Answer> {
+        let length = match head.length {
+            None => return Ok(Answer::text("411 Length Required", "how long is it?")),
+            Some(length) if length > UPLOAD_BYTES => {
+                return Ok(Answer::text(
+                    "413 Content Too Large",
+                    "the file is larger than 2 GiB",
+                ));
+            }
+            Some(length) => length,
+        };
+        let _turn = self
+            .uploads
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        connection.set_read_timeout(Some(TRANSFER_PATIENCE))?;
+        if head.waits_for_go {
+            connection.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
+        }
+        Ok(match (self.convert)(&mut reader.take(length)) {
+            Ok(body) => Answer {
+                status: "200 OK",
+                kind: "application/octet-stream",
+                body,
+            },
+            Err(why) => Answer::text("400 Bad Request", &why),
+        })
+    }
+}
+
+fn write_head(
+    connection: &mut TcpStream,
+    status: &str,
+    kind: &str,
+    length: usize,
+) -> io::Result<()> {
+    write!(
+        connection,
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\
+         Cache-Control: no-store\r\nReferrer-Policy: no-referrer\r\n\
+         X-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\n\
+         Cross-Origin-Resource-Policy: same-origin\r\nConnection: close\r\n\r\n"
+    )
+}
+
+/// Reads the head of a request, however odd it is: what is not understood asks for nothing.
+fn read_head(reader: &mut impl BufRead) -> io::Result<Head> {
+    let mut reader = reader.take(HEAD_BYTES);
+    let mut line = String::new();
+    reader.read_line(&mut line)?;
+    let mut words = line.split_ascii_whitespace();
+    let mut head = Head {
+        method: words.next().unwrap_or_default().to_owned(),
+        target: words.next().unwrap_or_default().to_owned(),
+        ..Head::default()
+    };
+    loop {
+        line.clear();
+        reader.read_line(&mut line)?;
+        let Some((name, value)) = line.trim_end().split_once(':') else {
+            return Ok(head);
+        };
+        let value = value.trim();
+        match name.to_ascii_lowercase().as_str() {
+            "host" => head.host = Some(value.to_owned()),
+            "origin" => head.origin = Some(value.to_owned()),
+            "content-length" => head.length = value.parse().ok(),
+            "expect" => head.waits_for_go = value.eq_ignore_ascii_case("100-continue"),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    /// What a server answers to some requests, each on its own connection.
+    fn answers(requests: &[&str]) -> Vec<String> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let convert = |body: &mut dyn Read| {
+            let mut text = String::new();
+            body.read_to_string(&mut text).unwrap();
+            match text.strip_prefix("good ") {
+                Some(rest) => Ok(rest.as_bytes().to_vec()),
+                None => Err("byte 0: no".to_owned()),
+            }
+        };
+        let server = Server {
+            port,
+            token: "t0ken".to_owned(),
+            page: b"<html>".to_vec(),
+            convert: &convert,
+            uploads: Mutex::new(()),
+        };
+        std::thread::scope(|scope| {
+            let asking = scope.spawn(move || {
+                let ask = |request: &&str| {
+                    let mut connection = TcpStream::connect(("127.0.0.1", port)).unwrap();
+                    let request = request.replace("PORT", &port.to_string());
+                    connection.write_all(request.as_bytes()).unwrap();
+                    let mut answer = String::new();
+                    connection.read_to_string(&mut answer).unwrap();
+                    answer
+                };
+                requests.iter().map(ask).collect::<Vec<String>>()
+            });
+            for _ in requests {
+                let (connection, _) = listener.accept().unwrap();
+                let _ = server.answer(connection);
+            }
+            asking.join().unwrap()
+        })
+    }
+
+    #[test]
+    fn the_page_is_for_those_who_know_the_token() {
+        let answers = answers(&[
+            "GET /t0ken/ HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n\r\n",
+            "GET /t0ken/?x=1 HTTP/1.1\r\nhost: LOCALHOST:PORT\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n\r\n",
+            "GET /t0ken/../ HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n\r\n",
+            "GET /t0ken/ HTTP/1.1\r\nHost: evil.example:PORT\r\n\r\n",
+            "GET /t0ken/ HTTP/1.1\r\n\r\n",
+            "nonsense\r\n\r\n",
+        ]);
+        let codes: Vec<&str> = answers.iter().map(|answer| &answer[9..12]).collect();
+        assert_eq!(codes, ["200", "200", "404", "404", "403", "403", "403"]);
+        assert!(answers[0].ends_with("\r\n\r\n<html>"));
+    }
+
+    #[test]
+    fn a_recording_comes_back_converted_or_with_the_reason_why_not() {
+        let answers = answers(&[
+            "POST /t0ken/base HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nOrigin: http://127.0.0.1:PORT\r\n\
+             Content-Length: 9\r\n\r\ngood nspy",
+            "POST /t0ken/base HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nContent-Length: 3\r\n\r\nbad",
+            "POST /t0ken/base HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nContent-Length: 3000000000\r\n\r\n",
+            "POST /t0ken/base HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n\r\n",
+            "POST /other/base HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nContent-Length: 3\r\n\r\nbad",
+            "POST /t0ken/base HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nOrigin: http://evil.example\r\n\
+             Content-Length: 3\r\n\r\nbad",
+        ]);
+        let codes: Vec<&str> = answers.iter().map(|answer| &answer[9..12]).collect();
+        assert_eq!(codes, ["200", "400", "413", "411", "404", "403"]);
+        assert!(answers[0].contains("application/octet-stream"));
+        assert!(answers[0].ends_with("\r\n\r\nnspy"));
+        assert!(answers[1].ends_with("byte 0: no\n"));
+    }
+}
