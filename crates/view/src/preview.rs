@@ -4,7 +4,8 @@
 //! It stands inside a `<script>` element of the page, so no `<` is in it, whatever the names are.
 
 use nodespy_model::{
-    FastMap, FunctionIndex, Outline, OutlineNode, Profile, UtcTime, WeightUnit, printable,
+    FastMap, FunctionIndex, Outline, OutlineNode, Profile, UtcTime, WeightUnit, label_key,
+    printable,
 };
 
 use crate::report::findings;
@@ -77,6 +78,15 @@ fn facts(profile: &Profile) -> Vec<(String, String)> {
             tell("pid", process.pid.to_string());
         }
         tell("command", process.command.clone());
+        for (key, value) in process.labels.iter() {
+            match key {
+                // The page tells these already.
+                label_key::APP if value == about.app => {}
+                label_key::NODE => {}
+                label_key::STARTED => tell("process started", value.to_owned()),
+                key => tell(key, value.to_owned()),
+            }
+        }
     }
     let untold = profile.processes.len().saturating_sub(MOST_PROCESSES);
     if untold > 0 {

@@ -222,16 +222,22 @@ fn hottest<'a>(scene: &'a Scene<'_>) -> Option<&'a FunctionWeights> {
     (scene.share(hottest.self_weight) >= HOT_FUNCTION).then_some(hottest)
 }
 
-fn hottest_function(scene: &Scene<'_>) -> Option<String> {
-    let hottest = hottest(scene)?;
-    let profile = scene.profile();
-    let is_app = profile.function(hottest.function).category == Category::App;
-    let callers = app_callers(profile, hottest.function, |sample| {
+/// The function of the application that the hottest one is mostly run under, if it is not of the
+/// application itself, and how much of it.
+fn caller_of_hottest(scene: &Scene<'_>) -> Option<(FunctionIndex, u64)> {
+    let hottest = hottest(scene)?.function;
+    let is_app = scene.profile().function(hottest).category == Category::App;
+    let callers = app_callers(scene.profile(), hottest, |sample| {
         scene.threads[sample.thread.at()]
     });
-    let called = callers.first().filter(|_| !is_app).map(|(caller, weight)| {
-        let caller = scene.named(*caller);
-        match percent_of(*weight, hottest.self_weight) {
+    callers.first().filter(|_| !is_app).copied()
+}
+
+fn hottest_function(scene: &Scene<'_>) -> Option<String> {
+    let hottest = hottest(scene)?;
+    let called = caller_of_hottest(scene).map(|(caller, weight)| {
+        let caller = scene.named(caller);
+        match percent_of(weight, hottest.self_weight) {
             NEARLY_ALL_CALLS.. => format!(", called from {caller}"),
             MOST_CALLS.. => format!(", mostly called from {caller}"),
             _ => format!(", called from {caller} and others"),
@@ -247,7 +253,7 @@ fn hottest_function(scene: &Scene<'_>) -> Option<String> {
 }
 
 /// The function of the application that most happens under. One that nearly everything happens
-/// under only leads to the others.
+/// under only leads to the others; one that was named already has had its sentence.
 fn widest_function(scene: &Scene<'_>) -> Option<String> {
     let mut own = scene.by_total.iter().filter(|entry| {
         scene.profile().function(entry.function).category == Category::App
@@ -255,8 +261,11 @@ fn widest_function(scene: &Scene<'_>) -> Option<String> {
     });
     let widest = own.next()?;
     let total = scene.share(widest.total_weight);
-    let is_hottest = hottest(scene).is_some_and(|hottest| hottest.function == widest.function);
-    (total >= HOT_FUNCTION && !is_hottest).then(|| {
+    let named = [
+        hottest(scene).map(|hottest| hottest.function),
+        caller_of_hottest(scene).map(|(caller, _)| caller),
+    ];
+    (total >= HOT_FUNCTION && !named.contains(&Some(widest.function))).then(|| {
         format!(
             "{} of {} is in {} and what it calls",
             told(total),
