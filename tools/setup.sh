@@ -24,7 +24,8 @@ need flock util-linux
 if [[ $purpose == test ]]; then
     need perf linux-perf     # the comparison with perf
     need tmux tmux           # a terminal for `nodespy top`
-    need chromium chromium # a browser for flame graphs
+    need chromium chromium   # a browser for the viewer and flame graphs
+    need chromedriver chromium-driver
     need setpriv util-linux
     need dockerd docker.io   # real containers, with an engine of the tests' own
     need busybox busybox-static
@@ -55,6 +56,11 @@ fi
 
 "$root/tools/express.sh"
 if [[ $purpose == test ]]; then
+    # axe, which the tests of the viewer ask about accessibility.
+    if [[ ! -e $root/crates/view/ui/node_modules/axe-core ]]; then
+        say "npm ci in crates/view/ui"
+        npm ci --prefix "$root/crates/view/ui" --no-audit --no-fund --loglevel=error >&2
+    fi
     "$root/tools/node.sh" --all >/dev/null
     "$root/tools/node.sh" --old >/dev/null
     "$root/tools/containers.sh" image

@@ -19,3 +19,5 @@ mod reports;
 mod run;
 mod scratch;
 mod v8_log_report;
+mod viewer;
+mod webdriver;

@@ -5,7 +5,7 @@
 //! that was made to point here is told from ours by the `Host` header.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -110,9 +110,10 @@ impl Server<'_> {
             ("POST", Some("/base")) => {
                 let answer = self.take_base(&head, &mut reader, &mut connection)?;
                 answer.write(&mut connection)?;
-                // What was not read would make the browser see a broken connection.
-                let rest = head.length.unwrap_or(0).min(UPLOAD_BYTES);
-                io::copy(&mut reader.take(rest), &mut io::sink()).map(drop)
+                // A browser that is still sending would see a broken connection instead.
+                connection.shutdown(Shutdown::Write)?;
+                connection.set_read_timeout(Some(PATIENCE))?;
+                io::copy(&mut reader.take(2 * UPLOAD_BYTES), &mut io::sink()).map(drop)
             }
             _ => Answer::text("404 Not Found", "not here").write(&mut connection),
         }

@@ -1,0 +1,55 @@
+//! Dark pages, narrow screens, and no samples.
+
+use nodespy_model::Profile;
+
+use super::shop::shop;
+use super::{convert, open_file};
+
+#[test]
+fn the_page_is_dark_where_the_system_is() {
+    let Some(page) = open_file(&shop(1), "") else {
+        return;
+    };
+    let brightness = "(() => { const [r, g, b] = getComputedStyle(document.body).backgroundColor\
+        .match(/\\d+/g).map(Number); return r + g + b; })()";
+    let light: u32 = page.browser.text(brightness).parse().unwrap();
+    page.browser.prefer("prefers-color-scheme", "dark");
+    page.settle();
+    let dark: u32 = page.browser.text(brightness).parse().unwrap();
+    assert!(light > 600 && dark < 200, "{light} {dark}");
+    for view in ["flame", "time", "sandwich", "top", "tree", "source"] {
+        page.click(&format!("#tab-{view}"));
+        page.browser.screenshot(&format!("dark-{view}"));
+    }
+    page.browser.expect_quiet_console();
+}
+
+#[test]
+fn a_narrow_screen_has_room_for_everything() {
+    let Some(page) = open_file(&shop(1), "") else {
+        return;
+    };
+    page.browser.resize(390, 844);
+    page.go("");
+    for view in ["flame", "time", "sandwich", "top", "tree", "source"] {
+        page.click(&format!("#tab-{view}"));
+        page.browser.screenshot(&format!("narrow-{view}"));
+        let width = page
+            .browser
+            .text("document.documentElement.scrollWidth - innerWidth");
+        assert_eq!(width, "0", "{view} is too wide");
+    }
+    page.browser.expect_quiet_console();
+}
+
+#[test]
+fn a_page_without_samples_says_so() {
+    let Some(page) = convert(&Profile::default()) else {
+        return;
+    };
+    page.browser.open(&page.address);
+    page.browser.wait_for("document.body.dataset.failed");
+    assert_eq!(page.text("#message"), "No samples were recorded.");
+    page.browser.screenshot("empty");
+    page.browser.expect_quiet_console();
+}

@@ -1,0 +1,202 @@
+//! The recording that the tests of the viewer look at: ten seconds of a shop, all of whose shares
+//! are known.
+//!
+//! The main thread runs `handle` all the time: 40 % in the dependency's `get`, called from
+//! `distance`; 30 % in `render` itself; 10 % collecting garbage under `render`; 10 % in the kernel;
+//! 10 % in the recursive `walk`. From second 4 to 5 nothing but `burst` runs. A pool thread hashes.
+
+use nodespy_model::{
+    About, Category, FrameSpec, FunctionSpec, Notes, Process, Profile, ProfileBuilder, StackIndex,
+    Thread, ThreadRole, Tier, WeightUnit,
+};
+
+use Category::{App, Dependency, Gc, Kernel, Native, NodeCore};
+
+/// Name, file, line, category and tier of a frame.
+type Row = (&'static str, &'static str, u32, Category, Tier);
+
+const CART: &str = "/srv/shop/lib/cart.js";
+const LEVENSHTEIN: &str = "/srv/shop/node_modules/fast-levenshtein/levenshtein.js";
+const NODE: &str = "/usr/bin/node";
+
+const LOOP: Row = ("uv_run", NODE, 0, Native, Tier::None);
+const HTTP: Row = (
+    "parserOnIncoming",
+    "node:_http_server",
+    1010,
+    NodeCore,
+    Tier::Optimized,
+);
+const HANDLE: Row = ("handle", CART, 3, App, Tier::Optimized);
+const RENDER: Row = ("render", CART, 7, App, Tier::Maglev);
+const DISTANCE: Row = ("distance", CART, 13, App, Tier::Baseline);
+const WALK: Row = ("walk", CART, 20, App, Tier::Interpreted);
+const BURST: Row = ("burst", CART, 30, App, Tier::Optimized);
+const GET: Row = (
+    "levenshtein.get",
+    LEVENSHTEIN,
+    24,
+    Dependency,
+    Tier::Optimized,
+);
+const SCAVENGE: Row = ("v8::internal::Scavenger::Process", NODE, 0, Gc, Tier::None);
+const SEND: Row = ("tcp_sendmsg", "[kernel]", 0, Kernel, Tier::None);
+const HASH: Row = ("node::crypto::Hash", NODE, 0, Native, Tier::None);
+
+/// What the main thread does in ten ticks.
+const TICKS: [&[Row]; 10] = [
+    &[LOOP, HTTP, HANDLE, DISTANCE, GET],
+    &[LOOP, HTTP, HANDLE, RENDER],
+    &[LOOP, HTTP, HANDLE, DISTANCE, GET],
+    &[LOOP, HTTP, HANDLE, RENDER, SCAVENGE],
+    &[LOOP, HTTP, HANDLE, RENDER],
+    &[LOOP, HTTP, HANDLE, DISTANCE, GET],
+    &[LOOP, HTTP, HANDLE, WALK, WALK, WALK],
+    &[LOOP, HTTP, HANDLE, SEND],
+    &[LOOP, HTTP, HANDLE, RENDER],
+    &[LOOP, HTTP, HANDLE, DISTANCE, GET],
+];
+
+/// The text of the one file whose source is embedded.
+const SOURCE: &str = "'use strict';\n\nfunction handle(request) {\n  return render(distance(request));\n}\n\n\
+function render(cart) {\n  const rows = cart.map((row) => `<li>${row}</li>`);\n  // </script><b>not bold</b>\n  \
+return rows.join('');\n}\n\nfunction distance(one) {\n  return levenshtein.get(one, 'x');\n}\n";
+
+/// The recording; `slower` is how many times as long `render` takes, for a base to compare with.
+pub(super) fn shop(slower: u64) -> Profile {
+    let mut builder = ProfileBuilder::new(WeightUnit::Samples);
+    let process = builder.process(Process {
+        pid: 4242,
+        name: "shop".to_owned(),
+        command: "node server.js --port 8080".to_owned(),
+        node_version: Some("v22.14.0".to_owned()),
+        ..Process::default()
+    });
+    let mut thread = |tid, name: &str, role| {
+        builder.thread(Thread {
+            process,
+            tid,
+            name: name.to_owned(),
+            role,
+        })
+    };
+    let main = thread(4242, "node", ThreadRole::Main);
+    let pool = thread(4250, "libuv-worker", ThreadRole::Pool);
+    for tick in 0..1000u64 {
+        let time = tick * 10_000_000;
+        let is_burst = (400..500).contains(&tick);
+        let rows = match is_burst {
+            true => &[LOOP, HTTP, HANDLE, BURST][..],
+            false => TICKS[tick as usize % 10],
+        };
+        let stack = stack_of(&mut builder, rows);
+        let weight = if rows.last() == Some(&RENDER) {
+            slower
+        } else {
+            1
+        };
+        builder.sample(time, main, stack, weight);
+        if tick % 20 == 0 {
+            let stack = stack_of(&mut builder, &[LOOP, HASH]);
+            builder.sample(time + 1_000_000, pool, stack, 1);
+        }
+    }
+    builder.source(CART, SOURCE.to_owned());
+    let about = About {
+        app: "shop".to_owned(),
+        host: "box".to_owned(),
+        engine: "perf events".to_owned(),
+        event: "cpu-clock".to_owned(),
+        rate_hz: 99,
+        started_unix: 1_700_000_000_000_000_000,
+        duration: 10_000_000_000,
+        nodespy_version: "0.1.0".to_owned(),
+    };
+    let notes = Notes {
+        unwound_stacks: 1050,
+        jit_frames: 4000,
+        jit_named: [4000, 0, 0, 0],
+        remarks: vec!["names of kernel functions are hidden".to_owned()],
+        ..Notes::default()
+    };
+    builder.finish(about, notes)
+}
+
+/// A recording whose every name wants to be something else than a name.
+pub(super) fn hostile() -> Profile {
+    let long = "long_name_".repeat(1000);
+    let names = [
+        "</script><script>window.hacked = 1</script>",
+        "<img src=x onerror='window.hacked = 1'>",
+        "quote \" and ' and ` and \\",
+        "\u{202e}desrever",
+        "\u{5e9}\u{5dc}\u{5d5}\u{5dd} function",
+        "line\nbreak\tand\u{0}null",
+        "javascript:window.hacked=1",
+        "--><!--",
+        "{{payload}}",
+        &long,
+    ];
+    let mut builder = ProfileBuilder::new(WeightUnit::Samples);
+    let process = builder.process(Process {
+        pid: 1,
+        name: names[0].to_owned(),
+        command: names[1].to_owned(),
+        ..Process::default()
+    });
+    let thread = builder.thread(Thread {
+        process,
+        tid: 1,
+        name: names[1].to_owned(),
+        role: ThreadRole::Main,
+    });
+    for tick in 0..200u64 {
+        let mut parent = None;
+        for name in &names[..=tick as usize % names.len()] {
+            let frame = builder.frame(FrameSpec {
+                function: FunctionSpec {
+                    name,
+                    file: names[0],
+                    line: 3,
+                    column: 1,
+                    category: App,
+                },
+                ..FrameSpec::default()
+            });
+            parent = Some(builder.stack(parent, frame));
+        }
+        builder.sample(tick * 10_000_000, thread, parent, 1);
+    }
+    builder.source(names[0], names.join("\n"));
+    let about = About {
+        app: names[0].to_owned(),
+        host: names[1].to_owned(),
+        duration: 2_000_000_000,
+        ..About::default()
+    };
+    let notes = Notes {
+        remarks: vec![names[1].to_owned()],
+        ..Notes::default()
+    };
+    builder.finish(about, notes)
+}
+
+fn stack_of(builder: &mut ProfileBuilder, rows: &[Row]) -> Option<StackIndex> {
+    let mut stack = None;
+    for (name, file, line, category, tier) in rows.iter().copied() {
+        let frame = builder.frame(FrameSpec {
+            function: FunctionSpec {
+                name,
+                file,
+                line,
+                column: 1,
+                category,
+            },
+            line: line + 1,
+            tier,
+            ..FrameSpec::default()
+        });
+        stack = Some(builder.stack(stack, frame));
+    }
+    stack
+}

@@ -1,0 +1,412 @@
+//! A browser for a test: chromedriver on a port of its own, and the few commands of the WebDriver
+//! protocol that tests of a page need. Both end with the test.
+//!
+//! Written out rather than taken from a crate: the protocol is one JSON object for each request,
+//! and a client of it would bring seventy packages and an asynchronous runtime along.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::scratch::Scratch;
+
+/// Far longer than anything takes, even on a machine that is busy with something else.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+
+const ARGUMENTS: [&str; 11] = [
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--hide-scrollbars",
+    "--force-color-profile=srgb",
+];
+
+/// A browser with one window.
+pub(crate) struct Browser {
+    driver: Child,
+    port: u16,
+    session: String,
+    _profile: Scratch,
+}
+
+impl Browser {
+    /// Starts one. None where there is no chromium or no chromedriver.
+    pub(crate) fn start() -> Option<Self> {
+        let is_there = |name: &&str| Command::new(name).arg("--version").output().is_ok();
+        let browser = BROWSERS.into_iter().find(is_there);
+        let Some(browser) = browser.filter(|_| is_there(&"chromedriver")) else {
+            assert!(
+                std::env::var_os("NODESPY_REQUIRE_LIVE").is_none_or(|value| value != "1"),
+                "NODESPY_REQUIRE_LIVE=1, but there is no chromium or no chromedriver"
+            );
+            eprintln!("skipped: there is no chromium or no chromedriver");
+            return None;
+        };
+        let mut driver = Command::new("chromedriver")
+            .arg("--port=0")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let port = port_of(&mut driver);
+        let profile = Scratch::for_other_users();
+        let mut started = Self {
+            driver,
+            port,
+            session: String::new(),
+            _profile: profile,
+        };
+        started.open_session(browser);
+        started.resize(1280, 800);
+        Some(started)
+    }
+
+    fn open_session(&mut self, browser: &str) {
+        let path = Command::new("sh")
+            .args(["-c", &format!("command -v {browser}")])
+            .output()
+            .unwrap();
+        let mut arguments: Vec<String> = ARGUMENTS.map(str::to_owned).to_vec();
+        arguments.push(format!("--user-data-dir={}", self._profile.file("browser")));
+        let capabilities = json!({ "capabilities": { "alwaysMatch": {
+            "browserName": "chrome",
+            "goog:chromeOptions": {
+                "binary": String::from_utf8_lossy(&path.stdout).trim(),
+                "args": arguments,
+            },
+            "goog:loggingPrefs": { "browser": "ALL" },
+        } } });
+        let answer = self.request("POST", "/session", &capabilities);
+        self.session = answer["sessionId"].as_str().unwrap().to_owned();
+    }
+
+    /// Opens an address.
+    pub(crate) fn open(&self, address: &str) {
+        self.ask("url", &json!({ "url": address }));
+    }
+
+    /// Runs a script in the page and returns what it returns.
+    #[track_caller]
+    pub(crate) fn script(&self, script: &str) -> Value {
+        self.script_with(script, json!([]))
+    }
+
+    /// The same with `arguments`.
+    #[track_caller]
+    pub(crate) fn script_with(&self, script: &str, arguments: Value) -> Value {
+        self.ask(
+            "execute/sync",
+            &json!({ "script": script, "args": arguments }),
+        )
+    }
+
+    /// What an expression is in the page, as text.
+    #[track_caller]
+    pub(crate) fn text(&self, expression: &str) -> String {
+        match self.script(&format!("return {expression}")) {
+            Value::String(text) => text,
+            other => other.to_string(),
+        }
+    }
+
+    /// Waits until an expression is true in the page.
+    #[track_caller]
+    pub(crate) fn wait_for(&self, expression: &str) {
+        let since = Instant::now();
+        while self.script(&format!("return Boolean({expression})")) != Value::Bool(true) {
+            assert!(
+                since.elapsed() < DEADLINE,
+                "never: {expression}; the page says {:?}, and the console {:?}",
+                self.text("document.body.innerText.slice(0, 500)"),
+                self.console()
+            );
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Presses keys one after the other, each alone: a character, or the name of a key.
+    #[track_caller]
+    pub(crate) fn press(&self, keys: &[&str]) {
+        self.press_holding("", keys);
+    }
+
+    /// Presses keys while another is held down.
+    #[track_caller]
+    pub(crate) fn press_holding(&self, held: &str, keys: &[&str]) {
+        let mut actions = Vec::new();
+        let held = code_of(held);
+        if !held.is_empty() {
+            actions.push(json!({ "type": "keyDown", "value": held }));
+        }
+        for key in keys {
+            actions.push(json!({ "type": "keyDown", "value": code_of(key) }));
+            actions.push(json!({ "type": "keyUp", "value": code_of(key) }));
+        }
+        if !held.is_empty() {
+            actions.push(json!({ "type": "keyUp", "value": held }));
+        }
+        let keyboard = json!({ "type": "key", "id": "keyboard", "actions": actions });
+        self.ask("actions", &json!({ "actions": [keyboard] }));
+    }
+
+    /// Types text into whatever has the focus.
+    #[track_caller]
+    pub(crate) fn write(&self, text: &str) {
+        let letters: Vec<String> = text.chars().map(String::from).collect();
+        self.press(&letters.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+
+    /// Presses the first mouse button at a place, moves it through others, and lets it go.
+    #[track_caller]
+    pub(crate) fn drag(&self, places: &[(i64, i64)]) {
+        self.point(places, 0, &[]);
+    }
+
+    /// Presses a mouse button at a place.
+    #[track_caller]
+    pub(crate) fn press_button(&self, place: (i64, i64), button: u64) {
+        self.point(&[place], button, &[]);
+    }
+
+    /// Moves the mouse to a place.
+    #[track_caller]
+    pub(crate) fn hover(&self, (x, y): (i64, i64)) {
+        let mouse = json!({ "type": "pointer", "id": "mouse", "actions": [
+            { "type": "pointerMove", "x": x, "y": y, "duration": 20 },
+        ] });
+        self.ask("actions", &json!({ "actions": [mouse] }));
+    }
+
+    /// Drags while a key is held down.
+    #[track_caller]
+    pub(crate) fn drag_holding(&self, key: &str, places: &[(i64, i64)]) {
+        self.point(places, 0, &[key]);
+    }
+
+    fn point(&self, places: &[(i64, i64)], button: u64, held: &[&str]) {
+        let at =
+            |(x, y): (i64, i64)| json!({ "type": "pointerMove", "x": x, "y": y, "duration": 20 });
+        let mut mouse = vec![at(places[0])];
+        mouse.push(json!({ "type": "pointerDown", "button": button }));
+        mouse.extend(places[1..].iter().map(|place| at(*place)));
+        mouse.push(json!({ "type": "pointerUp", "button": button }));
+        let pause = || json!({ "type": "pause" });
+        let mut keyboard: Vec<Value> = mouse.iter().map(|_| pause()).collect();
+        for key in held {
+            mouse.insert(0, pause());
+            mouse.push(pause());
+            keyboard.insert(0, json!({ "type": "keyDown", "value": code_of(key) }));
+            keyboard.push(json!({ "type": "keyUp", "value": code_of(key) }));
+        }
+        self.ask(
+            "actions",
+            &json!({ "actions": [
+                { "type": "key", "id": "keyboard", "actions": keyboard },
+                { "type": "pointer", "id": "mouse", "actions": mouse },
+            ] }),
+        );
+    }
+
+    /// Clicks the element that a selector finds, as a person would: it must be in sight.
+    #[track_caller]
+    pub(crate) fn click(&self, selector: &str) {
+        let element = self.element(selector);
+        self.ask(&format!("element/{element}/click"), &json!({}));
+    }
+
+    /// Hands a file to an `<input type=file>`.
+    #[track_caller]
+    pub(crate) fn choose_file(&self, selector: &str, path: &str) {
+        let element = self.element(selector);
+        self.ask(
+            &format!("element/{element}/value"),
+            &json!({ "text": path }),
+        );
+    }
+
+    #[track_caller]
+    fn element(&self, selector: &str) -> String {
+        let found = self.ask(
+            "element",
+            &json!({ "using": "css selector", "value": selector }),
+        );
+        let ids = found.as_object().unwrap().values();
+        ids.map(|id| id.as_str().unwrap().to_owned())
+            .next()
+            .unwrap()
+    }
+
+    /// Gives the page this much room.
+    pub(crate) fn resize(&self, width: u32, height: u32) {
+        self.devtools(
+            "Emulation.setDeviceMetricsOverride",
+            json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false }),
+        );
+    }
+
+    /// Says that the reader prefers dark pages, or that nothing moves.
+    pub(crate) fn prefer(&self, feature: &str, value: &str) {
+        self.devtools(
+            "Emulation.setEmulatedMedia",
+            json!({ "features": [{ "name": feature, "value": value }] }),
+        );
+    }
+
+    /// Asks something of the browser that WebDriver has no command for.
+    pub(crate) fn devtools(&self, command: &str, parameters: Value) -> Value {
+        self.ask(
+            "goog/cdp/execute",
+            &json!({ "cmd": command, "params": parameters }),
+        )
+    }
+
+    /// Keeps a picture of the page in `target/screenshots/NAME.png`.
+    #[track_caller]
+    pub(crate) fn screenshot(&self, name: &str) -> PathBuf {
+        let path = format!("/session/{}/screenshot", self.session);
+        let picture = self.request("GET", &path, &Value::Null);
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../screenshots");
+        std::fs::create_dir_all(&folder).unwrap();
+        let file = folder.join(format!("{name}.png"));
+        std::fs::write(&file, from_base64(picture.as_str().unwrap())).unwrap();
+        file
+    }
+
+    /// What the page wrote to its console and what went wrong in it.
+    pub(crate) fn console(&self) -> Vec<String> {
+        let entries = self.ask("se/log", &json!({ "type": "browser" }));
+        let entries = entries.as_array().cloned().unwrap_or_default();
+        entries.iter().map(Value::to_string).collect()
+    }
+
+    /// Fails if anything went wrong in the page, as far as its console tells.
+    #[track_caller]
+    pub(crate) fn expect_quiet_console(&self) {
+        let console = self.console();
+        assert!(console.is_empty(), "{console:#?}");
+    }
+
+    #[track_caller]
+    fn ask(&self, command: &str, body: &Value) -> Value {
+        let path = format!("/session/{}/{command}", self.session);
+        self.request("POST", &path, body)
+    }
+
+    #[track_caller]
+    fn request(&self, method: &str, path: &str, body: &Value) -> Value {
+        let (status, value) = self.exchange(method, path, body).unwrap();
+        assert!(status == 200, "{method} {path}: {value}");
+        value
+    }
+
+    fn exchange(&self, method: &str, path: &str, body: &Value) -> std::io::Result<(u16, Value)> {
+        let mut connection = TcpStream::connect(("127.0.0.1", self.port))?;
+        connection.set_read_timeout(Some(DEADLINE))?;
+        let body = match body {
+            Value::Null => String::new(),
+            body => body.to_string(),
+        };
+        write!(
+            connection,
+            "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nConnection: close\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            self.port,
+            body.len()
+        )?;
+        let mut reader = BufReader::new(connection);
+        let mut line = String::new();
+        reader.read_line(&mut line)?;
+        let status = line.split(' ').nth(1).and_then(|code| code.parse().ok());
+        let mut length = 0;
+        while line != "\r\n" {
+            line.clear();
+            reader.read_line(&mut line)?;
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+        }
+        let mut bytes = vec![0; length];
+        reader.read_exact(&mut bytes)?;
+        let mut answer: Value = serde_json::from_slice(&bytes)?;
+        Ok((status.unwrap_or(0), answer["value"].take()))
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        if !self.session.is_empty() {
+            let path = format!("/session/{}", self.session);
+            let _ = self.exchange("DELETE", &path, &Value::Null);
+        }
+        let _ = self.driver.kill();
+        let _ = self.driver.wait();
+    }
+}
+
+/// The port that chromedriver says it took.
+fn port_of(driver: &mut Child) -> u16 {
+    let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines();
+    let port = lines.find_map(|line| {
+        let line = line.unwrap();
+        let (_, port) = line.split_once("started successfully on port ")?;
+        port.trim_end_matches('.').parse().ok()
+    });
+    // What it says later must go somewhere.
+    std::thread::spawn(move || lines.for_each(drop));
+    port.expect("chromedriver says its port")
+}
+
+/// The character that WebDriver has for a key.
+fn code_of(key: &str) -> String {
+    let code = match key {
+        "Backspace" => '\u{e003}',
+        "Tab" => '\u{e004}',
+        "Enter" => '\u{e007}',
+        "Shift" => '\u{e008}',
+        "Control" => '\u{e009}',
+        "Escape" => '\u{e00c}',
+        "End" => '\u{e010}',
+        "Home" => '\u{e011}',
+        "ArrowLeft" => '\u{e012}',
+        "ArrowUp" => '\u{e013}',
+        "ArrowRight" => '\u{e014}',
+        "ArrowDown" => '\u{e015}',
+        key => return key.to_owned(),
+    };
+    code.to_string()
+}
+
+fn from_base64(text: &str) -> Vec<u8> {
+    let digits = text.bytes().filter_map(|digit| match digit {
+        b'A'..=b'Z' => Some(digit - b'A'),
+        b'a'..=b'z' => Some(digit - b'a' + 26),
+        b'0'..=b'9' => Some(digit - b'0' + 52),
+        b'+' => Some(62),
+        b'/' => Some(63),
+        _ => None,
+    });
+    let mut bytes = Vec::new();
+    let (mut bits, mut count) = (0u32, 0);
+    for digit in digits {
+        bits = bits << 6 | u32::from(digit);
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            bytes.push((bits >> count) as u8);
+        }
+    }
+    bytes
+}
