@@ -5,7 +5,8 @@
 #   make lint            formatting, clippy, documentation and licences, warnings as errors
 #   make bench-overhead  what a recording costs the watched program, against perf
 #   make bench-peers     how fast files are read and drawn, against the tools that made them
-#   make bench           both
+#   make bench-viewer    what the page costs in a browser, against other viewers
+#   make bench           all of these
 #   make viewer          build the page's script from its TypeScript
 #   make golden          rewrite the golden files (look at the diff before you commit it)
 #   make setup           only the set-up
@@ -13,7 +14,7 @@
 SHELL := /bin/bash
 CARGO ?= cargo
 
-.PHONY: demo test lint bench bench-overhead bench-peers golden viewer setup
+.PHONY: demo test lint bench bench-overhead bench-peers bench-viewer golden viewer setup
 
 setup:
 	@tools/setup.sh
@@ -39,7 +40,7 @@ lint:
 	$(CARGO) run --quiet -p xtask -- licences
 	tools/viewer.sh
 
-bench: bench-overhead bench-peers
+bench: bench-overhead bench-peers bench-viewer
 
 bench-overhead:
 	@tools/setup.sh
@@ -52,6 +53,13 @@ bench-peers:
 	@benches/peers/inputs.sh target/peers/inputs
 	$(CARGO) build --release --bin nodespy
 	$(CARGO) run --release -p nodespy-benches --bin peers -- $(PEERS_ARGS)
+
+bench-viewer:
+	@tools/setup.sh
+	@PEERS=few tools/peers.sh
+	@benches/viewer/inputs.sh target/peers/inputs
+	$(CARGO) build --release --bin nodespy
+	$(CARGO) run --release -p nodespy-benches --bin viewer -- target/peers/inputs $(VIEWER_ARGS)
 
 golden:
 	$(CARGO) run -p xtask -- golden
