@@ -18,6 +18,7 @@ mod perf_data;
 mod reports;
 mod run;
 mod scratch;
+mod sources;
 mod v8_log_report;
 mod viewer;
 mod webdriver;
