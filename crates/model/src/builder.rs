@@ -5,9 +5,10 @@ use crate::about::{About, Process, Thread};
 use crate::notes::Notes;
 use crate::profile::{
     Category, Frame, FrameIndex, Function, FunctionIndex, Nanoseconds, ProcessIndex, Profile,
-    Sample, Source, Stack, StackIndex, StringIndex, StringTable, ThreadIndex, Tier, WeightUnit,
+    Sample, Source, StackIndex, StringIndex, StringTable, ThreadIndex, Tier, WeightUnit,
 };
 use crate::rows::RowIndex;
+use crate::stack_index::StackIndexer;
 use crate::text::printable;
 
 /// A function to intern.
@@ -48,7 +49,7 @@ pub struct ProfileBuilder {
     strings: RowIndex,
     functions: RowIndex,
     frames: RowIndex,
-    stacks: RowIndex,
+    stacks: StackIndexer,
     deopt_rows: FastSet<(FunctionIndex, StringIndex)>,
     source_files: FastSet<StringIndex>,
 }
@@ -106,18 +107,21 @@ impl ProfileBuilder {
     pub fn stack(&mut self, parent: Option<StackIndex>, frame: FrameIndex) -> StackIndex {
         assert!(parent.is_none_or(|parent| parent.at() < self.profile.stacks.len()));
         assert!(frame.at() < self.profile.frames.len());
-        let row = Stack { parent, frame };
-        // The first child of a stack follows it at once, and most have no other.
-        let next = parent.map_or(0, |parent| parent.0.saturating_add(1));
-        if let Some(stack) = self.profile.stacks.get(next as usize)
-            && stack.key() == row.key()
-        {
-            return StackIndex(next);
-        }
-        StackIndex(
-            self.stacks
-                .intern_by(&mut self.profile.stacks, row, Stack::key),
-        )
+        self.stacks.child(&mut self.profile.stacks, parent, frame)
+    }
+
+    /// Interns the stack that adds `frames`, outermost first, to `parent`: quicker than one after
+    /// the other.
+    pub fn stack_of(
+        &mut self,
+        parent: Option<StackIndex>,
+        frames: &[FrameIndex],
+    ) -> Option<StackIndex> {
+        assert!(parent.is_none_or(|parent| parent.at() < self.profile.stacks.len()));
+        let is_known = |frame: &FrameIndex| frame.at() < self.profile.frames.len();
+        assert!(frames.iter().all(is_known));
+        self.stacks
+            .descendant(&mut self.profile.stacks, parent, frames)
     }
 
     /// Adds a process.

@@ -22,6 +22,7 @@ mod profile;
 mod raw;
 mod rows;
 mod siblings;
+mod stack_index;
 #[cfg(test)]
 mod testing;
 mod text;

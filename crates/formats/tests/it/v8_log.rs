@@ -154,7 +154,7 @@ fn logs_of_node_8_to_24_are_recognized_and_read_whole() {
         assert_eq!(profile.samples.len(), ticks, "{name}");
         assert_eq!(profile.notes.remarks, [""; 0], "{name}");
         let named = profile.notes.confidence().jit_named;
-        assert!(named > 0.92, "{name}: {named}");
+        assert!(named > 0.86, "{name}: {named}");
     }
 }
 

@@ -24,8 +24,8 @@ impl<T> Default for CodeMap<T> {
 }
 
 impl<T: Copy> CodeMap<T> {
-    /// Puts `value` at `size` bytes from `start`.
-    pub(super) fn insert(&mut self, start: u64, size: u64, value: T) {
+    /// Puts `value` at `size` bytes from `start`; `gone` hears of what was there.
+    pub(super) fn insert(&mut self, start: u64, size: u64, value: T, mut gone: impl FnMut(T)) {
         let end = start.saturating_add(size);
         if end == start {
             return;
@@ -33,23 +33,16 @@ impl<T: Copy> CodeMap<T> {
         while let Some((&old, range)) = self.ranges.range(..end).next_back()
             && range.end > start
         {
+            gone(range.value);
             self.ranges.remove(&old);
         }
         self.ranges.insert(start, Range { end, value });
     }
 
-    /// Takes away what starts at `start`.
-    pub(super) fn remove(&mut self, start: u64) -> Option<T> {
-        self.ranges.remove(&start).map(|range| range.value)
-    }
-
-    /// Moves what starts at `from`; false if nothing does.
-    pub(super) fn relocate(&mut self, from: u64, to: u64) -> bool {
-        let Some(range) = self.ranges.remove(&from) else {
-            return false;
-        };
-        self.insert(to, range.end - from, range.value);
-        true
+    /// Takes away what starts at `start`, with its size.
+    pub(super) fn remove(&mut self, start: u64) -> Option<(T, u64)> {
+        let range = self.ranges.remove(&start)?;
+        Some((range.value, range.end - start))
     }
 
     /// What starts at `start`.
@@ -71,11 +64,13 @@ mod tests {
     #[test]
     fn new_code_takes_the_place_of_what_it_overlaps() {
         let mut map = CodeMap::default();
-        map.insert(100, 50, 'a');
-        map.insert(150, 50, 'b');
-        map.insert(200, 50, 'c');
+        let mut gone = Vec::new();
+        map.insert(100, 50, 'a', |_| unreachable!());
+        map.insert(150, 50, 'b', |_| unreachable!());
+        map.insert(200, 50, 'c', |_| unreachable!());
         assert_eq!(map.at(149), Some(('a', 49)));
-        map.insert(140, 70, 'd');
+        map.insert(140, 70, 'd', |value| gone.push(value));
+        assert_eq!(gone, ['c', 'b', 'a']);
         assert_eq!(map.at(120), None);
         assert_eq!(map.at(140), Some(('d', 0)));
         assert_eq!(map.at(210), None);
@@ -83,17 +78,16 @@ mod tests {
     }
 
     #[test]
-    fn code_moves_and_goes() {
+    fn code_goes() {
         let mut map = CodeMap::default();
-        map.insert(100, 50, 'a');
-        assert!(map.relocate(100, 120));
-        assert!(!map.relocate(100, 120));
-        assert_eq!(map.at(169), Some(('a', 49)));
-        assert_eq!(map.remove(120), Some('a'));
+        map.insert(100, 50, 'a', |_| {});
+        assert_eq!(map.at(149), Some(('a', 49)));
+        assert_eq!(map.remove(120), None);
+        assert_eq!(map.remove(100), Some(('a', 50)));
         assert_eq!(map.at(130), None);
-        map.insert(u64::MAX - 1, 9, 'z');
+        map.insert(u64::MAX - 1, 9, 'z', |_| {});
         assert_eq!(map.at(u64::MAX - 1), Some(('z', 0)));
-        map.insert(5, 0, 'n');
+        map.insert(5, 0, 'n', |_| {});
         assert_eq!(map.at(5), None);
     }
 }

@@ -28,6 +28,11 @@ impl<'a> Fields<'a> {
         parse_number(self.next()?)
     }
 
+    /// What comes after the fields that were taken, as it is in the line.
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.rest.unwrap_or_default()
+    }
+
     /// Up to which comma the field at the start of `text` goes, when it is in quotes.
     fn end_of_quoted(text: &[u8]) -> Option<usize> {
         memchr_iter(b'"', text)

@@ -16,25 +16,32 @@ const COLLECTOR: &str = "(garbage collector)";
 /// What a thread without work does, as Chrome's DevTools call it.
 const IDLE: &str = "(idle)";
 
+/// A piece of the list of [`Frames`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FrameList {
+    start: u32,
+    end: u32,
+}
+
 /// The frames that were made so far.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     /// The function of each code that was seen in a sample.
     functions: FastMap<u32, FunctionIndex>,
-    /// Frames of code that has positions, outermost first, by code, offset and whether it is a
-    /// leaf: a piece of `lists`.
-    known: FastMap<(u32, u32, bool), (u32, u32)>,
+    /// Pieces of this are what places stand for, outermost frame first.
     lists: Vec<FrameIndex>,
-    /// Frames of code without positions.
-    plain: FastMap<u32, FrameIndex>,
-    native: FastMap<(u32, u64), FrameIndex>,
+    /// Code that has positions, by code, offset and whether it is a leaf.
+    positions: FastMap<(u32, u32, bool), FrameList>,
+    /// Code without positions.
+    plain: FastMap<u32, FrameList>,
+    native: FastMap<(u32, u64), FrameList>,
+    unknown: Option<FrameList>,
     pub(super) unnamed: Vec<UnnamedFunction>,
     spots: Vec<Spot>,
-    single: [FrameIndex; 1],
 }
 
 impl Frames {
-    /// The frames an address stands for, outermost first.
+    /// The frames an address stands for.
     pub(super) fn of_place<'a>(
         &mut self,
         (place, address, is_leaf): (Place, u64, bool),
@@ -42,16 +49,43 @@ impl Frames {
         codes: &mut [Code<'a>],
         libraries: &[Library],
         builder: &mut ProfileBuilder,
-    ) -> &[FrameIndex] {
-        self.single[0] = match place {
-            Place::Unknown => constant(builder, "[unknown]", Category::Unknown),
+    ) -> FrameList {
+        match place {
+            Place::Unknown => self.unknown(builder),
             Place::Library(library) => self.native(library, address, libraries, builder),
             Place::Code(code, offset) if codes[code as usize].source.is_some() => {
-                return self.of_source((code, offset, is_leaf), isolate, codes, builder);
+                self.of_source((code, offset, is_leaf), isolate, codes, builder)
             }
             Place::Code(code, _) => self.plain(code, isolate, codes, builder),
-        };
-        &self.single
+        }
+    }
+
+    /// The frames of a list, outermost first.
+    pub(super) fn list(&self, list: FrameList) -> &[FrameIndex] {
+        &self.lists[list.start as usize..list.end as usize]
+    }
+
+    /// A list of what was added from `start` on.
+    fn list_from(&self, start: usize) -> FrameList {
+        FrameList {
+            start: start as u32,
+            end: self.lists.len() as u32,
+        }
+    }
+
+    fn list_of_one(&mut self, frame: FrameIndex) -> FrameList {
+        self.lists.push(frame);
+        self.list_from(self.lists.len() - 1)
+    }
+
+    fn unknown(&mut self, builder: &mut ProfileBuilder) -> FrameList {
+        if let Some(list) = self.unknown {
+            return list;
+        }
+        let frame = constant(builder, "[unknown]", Category::Unknown);
+        let list = self.list_of_one(frame);
+        self.unknown = Some(list);
+        list
     }
 
     /// The function of a code if a sample was in it.
@@ -65,9 +99,9 @@ impl Frames {
         isolate: &Isolate<'_>,
         codes: &[Code<'_>],
         builder: &mut ProfileBuilder,
-    ) -> FrameIndex {
-        if let Some(&frame) = self.plain.get(&code) {
-            return frame;
+    ) -> FrameList {
+        if let Some(&list) = self.plain.get(&code) {
+            return list;
         }
         let function = self.function(code, isolate, codes, builder);
         let frame = builder.frame_of(Frame {
@@ -77,8 +111,9 @@ impl Frames {
             tier: codes[code as usize].tier,
             is_inlined: false,
         });
-        self.plain.insert(code, frame);
-        frame
+        let list = self.list_of_one(frame);
+        self.plain.insert(code, list);
+        list
     }
 
     fn native(
@@ -87,9 +122,9 @@ impl Frames {
         address: u64,
         libraries: &[Library],
         builder: &mut ProfileBuilder,
-    ) -> FrameIndex {
-        if let Some(&frame) = self.native.get(&(library, address)) {
-            return frame;
+    ) -> FrameList {
+        if let Some(&list) = self.native.get(&(library, address)) {
+            return list;
         }
         let Library { path, start, .. } = &libraries[library as usize];
         let file = path.rsplit('/').next().unwrap_or_default();
@@ -110,8 +145,9 @@ impl Frames {
             library: library as usize,
             address,
         });
-        self.native.insert((library, address), frame);
-        frame
+        let list = self.list_of_one(frame);
+        self.native.insert((library, address), list);
+        list
     }
 
     /// Frames of code that says which place of which function each byte comes from.
@@ -121,11 +157,11 @@ impl Frames {
         isolate: &mut Isolate<'a>,
         codes: &mut [Code<'a>],
         builder: &mut ProfileBuilder,
-    ) -> &[FrameIndex] {
+    ) -> FrameList {
         let offset = u32::try_from(offset).unwrap_or(u32::MAX);
         let key = (code, offset, is_leaf);
-        if let Some(&(start, end)) = self.known.get(&key) {
-            return &self.lists[start as usize..end as usize];
+        if let Some(&list) = self.positions.get(&key) {
+            return list;
         }
         let tier = codes[code as usize].tier;
         // A caller's address is the one after the call; bytecode is named by the call itself.
@@ -141,7 +177,7 @@ impl Frames {
                 inlined: None,
             });
         }
-        let start = self.lists.len() as u32;
+        let start = self.lists.len();
         let has_position = spots.len() > 1 || spots[0].position != 0;
         for spot in spots.iter().rev() {
             let of = spot.inlined.unwrap_or(code);
@@ -161,8 +197,9 @@ impl Frames {
             }));
         }
         self.spots = spots;
-        self.known.insert(key, (start, self.lists.len() as u32));
-        &self.lists[start as usize..]
+        let list = self.list_from(start);
+        self.positions.insert(key, list);
+        list
     }
 
     fn function(

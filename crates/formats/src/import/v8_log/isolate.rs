@@ -4,6 +4,7 @@
 use nodespy_model::{FastMap, Tier};
 
 use super::code_map::CodeMap;
+use super::known_addresses::KnownAddresses;
 use super::source::{Script, Source, UNKNOWN_CODE};
 
 /// How much memory V8 11 sets aside for code on x64 (checked on node 20.20.2, V8 11.3).
@@ -64,8 +65,8 @@ pub(super) struct Isolate<'a> {
     functions: FastMap<u64, u32>,
     libraries: CodeMap<u32>,
     pub(super) scripts: FastMap<u32, Script<'a>>,
-    /// How often the answer of [`Self::place`] may have changed.
-    pub(super) generation: u64,
+    /// Callers that were looked up, as long as [`Self::place`] still says the same of them.
+    pub(super) known: KnownAddresses,
     code_range: Option<u64>,
     /// The lowest and the highest address of a builtin.
     builtins: Option<(u64, u64)>,
@@ -81,8 +82,7 @@ impl<'a> Isolate<'a> {
         (start, size): (u64, u64),
         function: Option<u64>,
     ) {
-        self.generation += 1;
-        self.code.insert(start, size, id);
+        self.put_code(id, start, size);
         self.newest = Some((start, id));
         if let Some(function) = function {
             self.functions.insert(function, id);
@@ -91,20 +91,33 @@ impl<'a> Isolate<'a> {
             let end = start.saturating_add(size);
             let (low, high) = self.builtins.unwrap_or((start, end));
             self.builtins = Some((low.min(start), high.max(end)));
+            // It may run elsewhere, as may all others after it.
+            self.known.forget_outside(0, u64::MAX);
         }
+    }
+
+    fn put_code(&mut self, id: u32, start: u64, size: u64) {
+        let known = &mut self.known;
+        known.forget_outside(start, start.saturating_add(size));
+        self.code
+            .insert(start, size, id, |gone| known.forget_code(gone));
     }
 
     /// Code was moved; false if none was there.
     pub(super) fn move_code(&mut self, from: u64, to: u64) -> bool {
-        self.generation += 1;
-        self.newest = None;
-        self.code.relocate(from, to)
+        let Some((id, size)) = self.remove_code(from) else {
+            return false;
+        };
+        self.put_code(id, to, size);
+        true
     }
 
-    pub(super) fn remove_code(&mut self, start: u64) {
-        self.generation += 1;
+    /// Code is gone: which, and how large it was.
+    pub(super) fn remove_code(&mut self, start: u64) -> Option<(u32, u64)> {
         self.newest = None;
-        self.code.remove(start);
+        let (id, size) = self.code.remove(start)?;
+        self.known.forget_code(id);
+        Some((id, size))
     }
 
     pub(super) fn move_function(&mut self, from: u64, to: u64) {
@@ -129,14 +142,20 @@ impl<'a> Isolate<'a> {
 
     /// Library `id` is mapped from `start` to `end`.
     pub(super) fn add_library(&mut self, id: u32, start: u64, end: u64) {
-        self.generation += 1;
-        self.libraries.insert(start, end.saturating_sub(start), id);
+        self.known.forget_all();
+        self.libraries
+            .insert(start, end.saturating_sub(start), id, |_| {});
     }
 
     /// V8 set memory aside for code.
     pub(super) fn set_code_range(&mut self, start: u64) {
-        self.generation += 1;
+        self.known.forget_all();
         self.code_range = Some(start);
+    }
+
+    /// Whether code is where an address is, not only where it was copied from.
+    pub(super) fn has_code_at(&self, address: u64) -> bool {
+        self.code.at(address).is_some()
     }
 
     /// What an address stands for right now.

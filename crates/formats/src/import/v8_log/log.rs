@@ -6,13 +6,13 @@ use nodespy_model::{
     ProfileBuilder, StackIndex, Thread, ThreadIndex, ThreadRole, Tier, UnnamedFunction, WeightUnit,
 };
 
+use super::callers::{Callers, PlaceCount};
 use super::fields::{Fields, parse_number, unescape};
-use super::frames::{Frames, collector_frame, idle_frame};
+use super::frames::{FrameList, Frames, collector_frame, idle_frame};
 use super::isolate::{Code, CodeKind, Isolate, Library, Place};
+use super::known_addresses::Known;
 use super::source::{Script, Source};
 
-/// No stack of V8's sampler is deeper than 256; what is deeper is damaged.
-const DEEPEST_STACK: usize = 4096;
 /// No program has more pieces of code in earnest.
 const MOST_PIECES: usize = 64;
 /// No list of inlined functions is longer in earnest.
@@ -47,11 +47,12 @@ pub(super) struct Log<'a> {
     bad_lines: u64,
     first_bad_line: u64,
     moves_from_nowhere: u64,
-    /// The stack of the tick before, outermost first, and where each address led to.
-    last: Vec<(u64, StackIndex)>,
-    last_generation: u64,
-    /// Reused from tick to tick, leaf first.
-    addresses: Vec<u64>,
+    /// The callers of the tick before, all its frames, and the stack they are.
+    callers: Callers<'a>,
+    path: Vec<FrameIndex>,
+    stack: Option<StackIndex>,
+    /// How often callers had been forgotten when that tick was taken.
+    forgotten: u64,
 }
 
 /// A log that was read to its end.
@@ -92,9 +93,10 @@ impl<'a> Log<'a> {
             bad_lines: 0,
             first_bad_line: 0,
             moves_from_nowhere: 0,
-            last: Vec::new(),
-            last_generation: 0,
-            addresses: Vec::new(),
+            callers: Callers::default(),
+            path: Vec::new(),
+            stack: None,
+            forgotten: 0,
         }
     }
 
@@ -175,7 +177,7 @@ impl<'a> Log<'a> {
     fn take_version(&mut self, mut fields: Fields<'a>) {
         if self.isolate.v8_version.is_some() {
             self.isolate = Isolate::default();
-            self.last.clear();
+            self.callers.clear();
             self.thread = self.builder.thread(Thread {
                 process: self.process,
                 tid: self.builder.so_far().threads.len() as u32,
@@ -275,6 +277,7 @@ impl<'a> Log<'a> {
             .collect();
         let source = Source::new(script, positions, calls, functions);
         self.codes[code as usize].source = Some(Box::new(source));
+        self.isolate.known.forget_code(code);
         Some(())
     }
 
@@ -307,32 +310,19 @@ impl<'a> Log<'a> {
         let is_external = fields.number()? != 0;
         let top_of_stack = fields.number()?;
         let state = self.vm_state(fields.number()?);
-        self.addresses.clear();
-        if is_external && top_of_stack != 0 {
+        let (leaf, unlisted_caller) = match (is_external, top_of_stack) {
+            (_, 0) => (pc, None),
             // The callback is what runs, wherever in it or below it the program counter is.
-            self.addresses.push(top_of_stack);
-        } else {
-            self.addresses.push(pc);
-            if !is_external && top_of_stack != 0 && self.is_function(top_of_stack) {
-                // The callee has not made its frame yet, so its caller is not in the stack.
-                self.addresses.push(top_of_stack);
-            }
+            (true, callback) => (callback, None),
+            // The callee has not made its frame yet, so its caller is not in the stack.
+            (false, caller) => (pc, Some(caller).filter(|caller| self.is_function(*caller))),
+        };
+        if self.forgotten != self.isolate.known.forgotten {
+            self.forgotten = self.isolate.known.forgotten;
+            self.callers.clear();
         }
-        let mut previous = self.addresses[0];
-        for field in fields {
-            let address = match field {
-                [b'+', distance @ ..] => previous.wrapping_add(parse_number(distance)?),
-                [b'-', distance @ ..] => previous.wrapping_sub(parse_number(distance)?),
-                // `overflow`
-                [b'o', ..] => continue,
-                absolute => parse_number(absolute)?,
-            };
-            previous = address;
-            if self.addresses.len() < DEEPEST_STACK {
-                self.addresses.push(address);
-            }
-        }
-        let stack = self.stack(state);
+        self.callers.read(fields.rest(), leaf)?;
+        let stack = self.take_stack(leaf, unlisted_caller, state);
         let time = time_us.saturating_mul(1000);
         self.end = self.end.max(time);
         self.ticks += 1;
@@ -368,78 +358,82 @@ impl<'a> Log<'a> {
         }
     }
 
-    /// The stack of `self.addresses`.
-    fn stack(&mut self, state: VmState) -> Option<StackIndex> {
-        let mut stack = self.stack_of_callers();
-        let place = self.isolate.place(self.addresses[0]);
+    /// The stack of a tick whose callers are read.
+    fn take_stack(
+        &mut self,
+        leaf: u64,
+        unlisted_caller: Option<u64>,
+        state: VmState,
+    ) -> Option<StackIndex> {
+        let shared = self.callers.list.last().map_or(0, |caller| caller.frames);
+        let mut parent = self.stack;
+        for _ in shared..self.path.len() {
+            parent = parent.and_then(|stack| self.builder.so_far().stacks[stack.at()].parent);
+        }
+        self.path.truncate(shared);
+        let mut count = self.push_callers();
+        if let Some(caller) = unlisted_caller {
+            let known = self.known_caller(caller);
+            self.path.extend(self.frames.list(known.frames));
+            count.add(known.place);
+        }
+        count.add(self.push_leaf(leaf, state));
+        self.notes.jit_frames += count.named + count.unknown;
+        self.notes.jit_named[NameSource::File.at()] += count.named;
+        self.stack = self.builder.stack_of(parent, &self.path[shared..]);
+        self.stack
+    }
+
+    /// Adds the frames of callers that the tick before did not have.
+    fn push_callers(&mut self) -> PlaceCount {
+        let last = self.callers.list.last();
+        let mut count = last.map_or(PlaceCount::default(), |caller| caller.count);
+        for at in 0..self.callers.new.len() {
+            let known = self.known_caller(self.callers.new[at].address);
+            self.path.extend(self.frames.list(known.frames));
+            count.add(known.place);
+            self.callers.push(at, self.path.len(), count);
+        }
+        count
+    }
+
+    /// What the address of a caller stands for.
+    fn known_caller(&mut self, address: u64) -> Known {
+        if let Some(known) = self.isolate.known.get(address) {
+            return known;
+        }
+        let place = self.isolate.place(address);
+        let frames = self.frames_of(place, address, false);
+        let known = Known { place, frames };
+        let is_outside = !self.isolate.has_code_at(address);
+        self.isolate.known.insert(address, known, is_outside);
+        known
+    }
+
+    fn push_leaf(&mut self, address: u64, state: VmState) -> Place {
+        let place = self.isolate.place(address);
         let is_code = matches!(place, Place::Code(..));
         if state == VmState::Collecting && !is_code {
-            let collector = collector_frame(&mut self.builder);
-            stack = Some(self.builder.stack(stack, collector));
+            self.path.push(collector_frame(&mut self.builder));
         }
-        stack = self.push_place(stack, place, self.addresses[0], true);
-        let pushed = match state {
-            VmState::Collecting if is_code => Some(collector_frame(&mut self.builder)),
-            VmState::Idle => Some(idle_frame(&mut self.builder)),
-            _ => None,
-        };
-        match pushed {
-            Some(frame) => Some(self.builder.stack(stack, frame)),
-            None => stack,
+        let frames = self.frames_of(place, address, true);
+        self.path.extend(self.frames.list(frames));
+        match state {
+            VmState::Collecting if is_code => self.path.push(collector_frame(&mut self.builder)),
+            VmState::Idle => self.path.push(idle_frame(&mut self.builder)),
+            _ => {}
         }
+        place
     }
 
-    /// The stack without its leaf. Most of it is as it was at the tick before.
-    fn stack_of_callers(&mut self) -> Option<StackIndex> {
-        if self.last_generation != self.isolate.generation {
-            self.last_generation = self.isolate.generation;
-            self.last.clear();
-        }
-        let callers = self.addresses.len() - 1;
-        let same = self
-            .last
-            .iter()
-            .zip(self.addresses[1..].iter().rev())
-            .take_while(|((known, _), address)| known == *address)
-            .count();
-        self.last.truncate(same);
-        self.count_known(same as u64);
-        for position in same..callers {
-            let address = self.addresses[callers - position];
-            let place = self.isolate.place(address);
-            let parent = self.last.last().map(|(_, stack)| *stack);
-            if let Some(stack) = self.push_place(parent, place, address, false) {
-                self.last.push((address, stack));
-            }
-        }
-        self.last.last().map(|(_, stack)| *stack)
-    }
-
-    fn push_place(
-        &mut self,
-        parent: Option<StackIndex>,
-        place: Place,
-        address: u64,
-        is_leaf: bool,
-    ) -> Option<StackIndex> {
-        match place {
-            Place::Code(..) => self.count_known(1),
-            Place::Unknown => self.notes.jit_frames += 1,
-            Place::Library(_) => {}
-        }
-        let frames = self.frames.of_place(
+    fn frames_of(&mut self, place: Place, address: u64, is_leaf: bool) -> FrameList {
+        self.frames.of_place(
             (place, address, is_leaf),
             &mut self.isolate,
             &mut self.codes,
             &self.libraries,
             &mut self.builder,
-        );
-        push_frames(&mut self.builder, parent, frames)
-    }
-
-    fn count_known(&mut self, frames: u64) {
-        self.notes.jit_frames += frames;
-        self.notes.jit_named[NameSource::File.at()] += frames;
+        )
     }
 
     fn finish(mut self) -> Read {
@@ -482,16 +476,6 @@ impl<'a> Log<'a> {
             ticks: self.ticks,
         }
     }
-}
-
-fn push_frames(
-    builder: &mut ProfileBuilder,
-    parent: Option<StackIndex>,
-    frames: &[FrameIndex],
-) -> Option<StackIndex> {
-    frames
-        .iter()
-        .fold(parent, |parent, frame| Some(builder.stack(parent, *frame)))
 }
 
 fn is_event_letter(byte: u8) -> bool {

@@ -8,10 +8,12 @@
 //! The format is nowhere written down; what is known is from logs of node 8, 16, 18, 20, 22, 24
 //! and 26 and from what `node --prof-process` makes of them.
 
+mod callers;
 mod code_map;
 mod fields;
 mod frames;
 mod isolate;
+mod known_addresses;
 mod log;
 mod source;
 
