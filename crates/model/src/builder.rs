@@ -2,10 +2,11 @@
 
 use crate::FastSet;
 use crate::about::{About, Process, Thread};
+use crate::moved_stacks::StackMoves;
 use crate::notes::Notes;
 use crate::profile::{
     Category, Frame, FrameIndex, Function, FunctionIndex, Nanoseconds, ProcessIndex, Profile,
-    Sample, Source, StackIndex, StringIndex, StringTable, ThreadIndex, Tier, WeightUnit,
+    Sample, Source, Stack, StackIndex, StringIndex, StringTable, ThreadIndex, Tier, WeightUnit,
 };
 use crate::rows::RowIndex;
 use crate::stack_index::StackIndexer;
@@ -122,6 +123,28 @@ impl ProfileBuilder {
         assert!(frames.iter().all(is_known));
         self.stacks
             .descendant(&mut self.profile.stacks, parent, frames)
+    }
+
+    /// Interns all `stacks` of another profile, whose frames are `frames` here, and returns where
+    /// each is.
+    pub fn stacks_from(&mut self, stacks: &[Stack], frames: &[FrameIndex]) -> Vec<StackIndex> {
+        let is_known = |frame: &FrameIndex| frame.at() < self.profile.frames.len();
+        assert!(frames.iter().all(is_known));
+        if self.profile.stacks.is_empty() {
+            let mut moves = StackMoves::of(stacks);
+            for stack in stacks {
+                moves.next(Some(frames[stack.frame.at()]));
+            }
+            let moved = moves.finish();
+            self.profile.stacks = moved.stacks;
+            return moved.moved.into_iter().flatten().collect();
+        }
+        let mut moved: Vec<StackIndex> = Vec::with_capacity(stacks.len());
+        for stack in stacks {
+            let parent = stack.parent.map(|parent| moved[parent.at()]);
+            moved.push(self.stack(parent, frames[stack.frame.at()]));
+        }
+        moved
     }
 
     /// Adds a process.

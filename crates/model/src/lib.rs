@@ -14,6 +14,7 @@ mod diff;
 mod label;
 mod labels;
 mod merge;
+mod moved_stacks;
 mod notes;
 mod origin;
 mod outline;

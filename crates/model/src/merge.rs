@@ -71,11 +71,7 @@ fn add_stacks(builder: &mut ProfileBuilder, profile: &Profile) -> Vec<StackIndex
             })
         })
         .collect();
-    let mut stacks: Vec<StackIndex> = Vec::with_capacity(profile.stacks.len());
-    for stack in &profile.stacks {
-        let parent = stack.parent.map(|parent| stacks[parent.at()]);
-        stacks.push(builder.stack(parent, frames[stack.frame.at()]));
-    }
+    let stacks = builder.stacks_from(&profile.stacks, &frames);
     for (function, reason) in &profile.deopt_reasons {
         builder.deopt_reason(functions[function.at()], profile.strings.get(*reason));
     }

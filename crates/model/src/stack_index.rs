@@ -17,7 +17,7 @@ const MOST_ROWS: usize = u32::MAX as usize;
 /// Where the stacks of one table are, by their paths.
 #[derive(Debug)]
 pub(crate) struct StackIndexer {
-    /// The hash of the path of every stack.
+    /// The hash of the path of every stack, as far as stacks were looked for.
     hashes: Vec<u32>,
     /// Hash and position of every stack, as near as possible to where its hash points.
     slots: Vec<u64>,
@@ -52,6 +52,7 @@ impl StackIndexer {
         if stacks.get(next as usize) == Some(&row) {
             return StackIndex(next);
         }
+        self.catch_up(stacks);
         let hash = self.hash(self.hash_of(parent), frame);
         match self.find(hash, |position| stacks[position as usize] == row) {
             Some(known) => StackIndex(known),
@@ -66,6 +67,7 @@ impl StackIndexer {
         parent: Option<StackIndex>,
         frames: &[FrameIndex],
     ) -> Option<StackIndex> {
+        self.catch_up(stacks);
         let mut wanted = std::mem::take(&mut self.wanted);
         wanted.clear();
         let mut hash = self.hash_of(parent);
@@ -157,6 +159,18 @@ impl StackIndexer {
         self.hashes.push(hash);
         put(&mut self.slots, hash, position);
         StackIndex(position)
+    }
+
+    /// Takes in stacks that were put into the table without asking for others.
+    fn catch_up(&mut self, stacks: &[Stack]) {
+        for (position, stack) in stacks.iter().enumerate().skip(self.hashes.len()) {
+            if (position + 1) * 4 > self.slots.len() * 3 {
+                self.grow();
+            }
+            let hash = self.hash(self.hash_of(stack.parent), stack.frame);
+            self.hashes.push(hash);
+            put(&mut self.slots, hash, position as u32);
+        }
     }
 
     fn grow(&mut self) {

@@ -3,7 +3,6 @@
 use crate::FastMap;
 use crate::package::Package;
 use crate::profile::{Category, Frame, FunctionIndex, Profile, Sample, StackIndex, Tier};
-use crate::rows::RowIndex;
 
 /// A node of a [`CallTree`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -77,18 +76,20 @@ impl CallTree {
 
     /// A tree for each of `groups` groups of threads: `group_of` tells every thread's. A function
     /// goes by the one that `alias_of` has at its place, so that those that look the same to a
-    /// reader can be one.
+    /// reader can be one. What stands on a node lighter than `least` may be left out.
     pub fn of_groups(
         profile: &Profile,
         groups: usize,
         group_of: &[usize],
         alias_of: &[FunctionIndex],
+        least: u64,
     ) -> Vec<Self> {
         let mut members: Vec<Vec<u32>> = vec![Vec::new(); groups];
         for (position, sample) in profile.samples.iter().enumerate() {
             members[group_of[sample.thread.at()]].push(position as u32);
         }
         let mut builder = TreeBuilder::new(profile, Some(alias_of));
+        builder.least = least;
         let tree_of = |members: Vec<u32>| {
             for position in members {
                 builder.add(&profile.samples[position as usize]);
@@ -198,6 +199,8 @@ struct TreeBuilder<'a> {
     alias_of: Option<&'a [FunctionIndex]>,
     /// Whether stacks are nodes already: there is nothing to merge.
     has_functions_once: bool,
+    /// What stands on a lighter node may be left out.
+    least: u64,
     /// Where each stack of the profile is in `seen`.
     seen_at: Vec<u32>,
     /// The stacks of the tree so far, parents first.
@@ -222,6 +225,7 @@ impl<'a> TreeBuilder<'a> {
             profile,
             alias_of,
             has_functions_once: has_functions_once(profile, alias_of),
+            least: 0,
             seen_at: vec![NONE; profile.stacks.len()],
             seen: Vec::new(),
             without_stack: 0,
@@ -297,21 +301,33 @@ impl<'a> TreeBuilder<'a> {
             return self.seen.iter().map(|seen| self.node(seen)).collect();
         }
         let mut nodes: Vec<TreeNode> = Vec::new();
-        let mut known = RowIndex::default();
+        let mut callees = Callees::default();
         let mut tiers = MixedTiers::default();
-        let mut node_of: Vec<NodeIndex> = Vec::with_capacity(self.seen.len());
-        for seen in &self.seen {
+        let mut node_of = vec![NONE; self.seen.len()];
+        for position in self.by_level() {
+            let seen = &self.seen[position as usize];
             let mut part = self.node(seen);
-            part.parent = node_of.get(seen.parent as usize).copied();
-            let row = TreeNode {
-                self_weight: 0,
-                total_weight: 0,
-                ..part
-            };
-            let index = known.intern_by(&mut nodes, row, |node| {
-                TreeNode::key(node.parent, node.function)
+            if seen.parent != NONE {
+                let parent = node_of[seen.parent as usize];
+                // What the parent's level adds up to is known by now.
+                match nodes.get(parent as usize) {
+                    Some(caller) if caller.total_weight >= self.least => {}
+                    _ => continue,
+                }
+                part.parent = Some(NodeIndex(parent));
+            }
+            let index = callees.find(&nodes, part.parent, part.function);
+            let index = index.unwrap_or_else(|| {
+                callees.push(
+                    &mut nodes,
+                    TreeNode {
+                        self_weight: 0,
+                        total_weight: 0,
+                        ..part
+                    },
+                )
             });
-            node_of.push(NodeIndex(index));
+            node_of[position as usize] = index;
             let node = &mut nodes[index as usize];
             tiers.add(NodeIndex(index), node, part.tier, part.total_weight);
             node.self_weight = node.self_weight.saturating_add(part.self_weight);
@@ -320,6 +336,31 @@ impl<'a> TreeBuilder<'a> {
         }
         tiers.decide(&mut nodes);
         nodes
+    }
+
+    /// The stacks of the tree, those nearer to the root first.
+    fn by_level(&self) -> Vec<u32> {
+        let mut level_of: Vec<u32> = Vec::with_capacity(self.seen.len());
+        let mut starts: Vec<u32> = Vec::new();
+        for seen in &self.seen {
+            let level = level_of.get(seen.parent as usize).map_or(0, |of| of + 1);
+            if starts.len() <= level as usize {
+                starts.push(0);
+            }
+            starts[level as usize] += 1;
+            level_of.push(level);
+        }
+        let mut start = 0;
+        for count in &mut starts {
+            start += std::mem::replace(count, start);
+        }
+        let mut order = vec![0; self.seen.len()];
+        for (position, level) in level_of.iter().enumerate() {
+            let start = &mut starts[*level as usize];
+            order[*start as usize] = position as u32;
+            *start += 1;
+        }
+        order
     }
 
     /// A stack as a node, standing on the stack that it does.
@@ -334,6 +375,87 @@ impl<'a> TreeBuilder<'a> {
             tier: frame.tier,
             is_inlined: frame.is_inlined,
         }
+    }
+}
+
+/// Which nodes stand on which while a tree is made. Most have few, which are looked through; those
+/// that have many are found by hash.
+#[derive(Default)]
+struct Callees {
+    of_roots: CalleeList,
+    of_nodes: Vec<CalleeList>,
+    hashed: FastMap<u64, u32>,
+}
+
+/// The newest callee of a node, the one before this node among its caller's, and how many it has.
+#[derive(Clone, Copy)]
+struct CalleeList {
+    newest: u32,
+    previous: u32,
+    count: u32,
+}
+
+impl Default for CalleeList {
+    fn default() -> Self {
+        Self {
+            newest: NONE,
+            previous: NONE,
+            count: 0,
+        }
+    }
+}
+
+impl Callees {
+    /// How many callees are looked through.
+    const FEW: u32 = 6;
+
+    fn find(
+        &self,
+        nodes: &[TreeNode],
+        caller: Option<NodeIndex>,
+        function: FunctionIndex,
+    ) -> Option<u32> {
+        let list = match caller {
+            Some(caller) => self.of_nodes[caller.0 as usize],
+            None => self.of_roots,
+        };
+        if list.count > Self::FEW {
+            let key = TreeNode::key(caller, function);
+            return self.hashed.get(&key).copied();
+        }
+        let older = |node: &u32| Some(self.of_nodes[*node as usize].previous);
+        std::iter::successors(Some(list.newest), older)
+            .take(list.count as usize)
+            .find(|node| nodes[*node as usize].function == function)
+    }
+
+    /// Adds a node, which is not there yet.
+    fn push(&mut self, nodes: &mut Vec<TreeNode>, node: TreeNode) -> u32 {
+        let position = nodes.len() as u32;
+        nodes.push(node);
+        let list = match node.parent {
+            Some(caller) => &mut self.of_nodes[caller.0 as usize],
+            None => &mut self.of_roots,
+        };
+        let previous = std::mem::replace(&mut list.newest, position);
+        list.count += 1;
+        let count = list.count;
+        self.of_nodes.push(CalleeList {
+            previous,
+            ..CalleeList::default()
+        });
+        let key = |node: &TreeNode| TreeNode::key(node.parent, node.function);
+        if count > Self::FEW {
+            self.hashed.insert(key(&node), position);
+        }
+        if count == Self::FEW + 1 {
+            let mut next = previous;
+            while next != NONE {
+                self.hashed.insert(key(&nodes[next as usize]), next);
+                next = self.of_nodes[next as usize].previous;
+            }
+        }
+        position
     }
 }
 

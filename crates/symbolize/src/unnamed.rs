@@ -143,11 +143,7 @@ fn renamed(profile: Profile, names: &FastMap<FunctionIndex, Found>) -> Profile {
             })
         })
         .collect();
-    let mut stacks = Vec::with_capacity(profile.stacks.len());
-    for stack in &profile.stacks {
-        let parent = stack.parent.map(|parent| stacks[parent.at()]);
-        stacks.push(builder.stack(parent, frames[stack.frame.at()]));
-    }
+    let stacks = builder.stacks_from(&profile.stacks, &frames);
     for sample in &profile.samples {
         builder.add_sample(Sample {
             stack: sample.stack.map(|stack| stacks[stack.at()]),

@@ -91,8 +91,9 @@ impl Layout {
             layout.add_charts(profile, labels, names, &group_of, least_share);
             return layout;
         }
+        let least = least_weight(profile.total_weight(), least_share);
         let mut trees: Vec<Option<CallTree>> =
-            CallTree::of_groups(profile, names.len(), &group_of, &labels.alias_of)
+            CallTree::of_groups(profile, names.len(), &group_of, &labels.alias_of, least)
                 .into_iter()
                 .map(Some)
                 .collect();
@@ -103,7 +104,6 @@ impl Layout {
         if order == Order::Weight {
             trees.sort_by_key(|(_, tree)| std::cmp::Reverse(tree.total_weight()));
         }
-        let least = least_weight(trees.iter().map(|(_, tree)| tree), least_share);
         for (name, tree) in trees {
             let part = Part {
                 tree: &tree,
@@ -124,7 +124,7 @@ impl Layout {
         least_share: f64,
     ) -> Self {
         let mut layout = Self::default();
-        let least = least_weight(std::iter::once(&difference.after), least_share);
+        let least = least_weight(difference.after.total_weight(), least_share);
         let part = Part {
             tree: &difference.after,
             starts: None,
@@ -150,7 +150,8 @@ impl Layout {
                 (name, TimeTree::of(profile, samples, &labels.alias_of))
             })
             .collect();
-        let least = least_weight(charts.iter().map(|(_, chart)| &chart.tree), least_share);
+        let weights = charts.iter().map(|(_, chart)| chart.tree.total_weight());
+        let least = least_weight(weights.fold(0, u64::saturating_add), least_share);
         for (name, chart) in charts {
             let part = Part {
                 tree: &chart.tree,
@@ -387,8 +388,7 @@ fn member_of(sample: &nodespy_model::Sample, group_of: &[usize]) -> usize {
 }
 
 /// The smallest weight that is `share` of all of them.
-fn least_weight<'a>(trees: impl Iterator<Item = &'a CallTree>, share: f64) -> u64 {
-    let total = trees.fold(0u64, |sum, tree| sum.saturating_add(tree.total_weight()));
+fn least_weight(total: u64, share: f64) -> u64 {
     (total as f64 * share).ceil() as u64
 }
 

@@ -1,9 +1,10 @@
 //! The one pass through the stacks that every filter on frames makes.
 
+use crate::FastMap;
+use crate::moved_stacks::{MovedStacks, StackMoves};
 use crate::profile::{
     Category, Frame, FrameIndex, Function, FunctionIndex, Profile, Stack, StackIndex, Tier,
 };
-use crate::rows::RowIndex;
 
 /// What becomes of the frame that a stack adds to its caller's.
 pub(super) enum Fate {
@@ -55,21 +56,20 @@ pub(super) fn rewrite(
     mut fate: impl FnMut(Step<'_>) -> Fate,
 ) -> Profile {
     let old = std::mem::take(&mut profile.stacks);
-    let mut new = NewStacks::with_room(old.len());
-    let mut moved: Vec<Option<StackIndex>> = Vec::with_capacity(old.len());
+    let mut moves = StackMoves::of(&old);
     for (position, stack) in old.iter().enumerate() {
-        let parent = stack.parent.and_then(|parent| moved[parent.at()]);
         let step = Step {
             profile: &profile,
             stack: StackIndex(position as u32),
             frame: stack.frame,
-            caller: parent.map(|parent| new.stacks[parent.at()].frame),
+            caller: moves.next_caller(),
         };
-        moved.push(match fate(step) {
-            Fate::Stays(frame) => Some(new.intern(parent, frame)),
-            Fate::JoinsCaller => parent,
+        moves.next(match fate(step) {
+            Fate::Stays(frame) => Some(frame),
+            Fate::JoinsCaller => None,
         });
     }
+    let MovedStacks { mut stacks, moved } = moves.finish();
     let is_left = |stack: StackIndex| moved[stack.at()].is_some();
     let mut samples = std::mem::take(&mut profile.samples);
     let stand_in = match leftover {
@@ -84,14 +84,18 @@ pub(super) fn rewrite(
             is_needed.then(|| frame_called(&mut profile, name, Category::Unknown))
         }
     };
+    let mut roots: Option<Roots> = None;
     for sample in &mut samples {
         sample.stack = sample.stack.map(|stack| {
             let innermost = stand_in.unwrap_or(old[stack.at()].frame);
-            moved[stack.at()].unwrap_or_else(|| new.intern(None, innermost))
+            moved[stack.at()].unwrap_or_else(|| {
+                let roots = roots.get_or_insert_with(|| Roots::of(&stacks));
+                roots.intern(&mut stacks, innermost)
+            })
         });
     }
     profile.samples = samples;
-    profile.stacks = new.stacks;
+    profile.stacks = stacks;
     profile.stacks.shrink_to_fit();
     profile
 }
@@ -132,30 +136,28 @@ pub(super) fn frame_called(profile: &mut Profile, name: &str, category: Category
     FrameIndex(profile.frames.len() as u32 - 1)
 }
 
-/// Stacks, each once.
-struct NewStacks {
-    stacks: Vec<Stack>,
-    known: RowIndex,
+/// The stacks of a table that have no caller.
+struct Roots {
+    of_frame: FastMap<FrameIndex, StackIndex>,
 }
 
-impl NewStacks {
-    fn with_room(rows: usize) -> Self {
+impl Roots {
+    fn of(stacks: &[Stack]) -> Self {
+        let roots = stacks.iter().enumerate();
+        let roots = roots.filter(|(_, stack)| stack.parent.is_none());
         Self {
-            stacks: Vec::with_capacity(rows),
-            known: RowIndex::with_room(rows),
+            of_frame: roots
+                .map(|(position, stack)| (stack.frame, StackIndex(position as u32)))
+                .collect(),
         }
     }
 
-    fn intern(&mut self, parent: Option<StackIndex>, frame: FrameIndex) -> StackIndex {
-        let row = Stack { parent, frame };
-        // The first child of a stack follows it at once, and most have no other.
-        let next = parent.map_or(0, |parent| parent.0.saturating_add(1));
-        if let Some(stack) = self.stacks.get(next as usize)
-            && stack.key() == row.key()
-        {
-            return StackIndex(next);
-        }
-        StackIndex(self.known.intern_by(&mut self.stacks, row, Stack::key))
+    fn intern(&mut self, stacks: &mut Vec<Stack>, frame: FrameIndex) -> StackIndex {
+        *self.of_frame.entry(frame).or_insert_with(|| {
+            let parent = None;
+            stacks.push(Stack { parent, frame });
+            StackIndex(stacks.len() as u32 - 1)
+        })
     }
 }
 

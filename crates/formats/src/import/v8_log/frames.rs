@@ -32,6 +32,8 @@ pub(super) struct Frames {
     lists: Vec<FrameIndex>,
     /// Code that has positions, by code, offset and whether it is a leaf.
     positions: FastMap<(u32, u32, bool), FrameList>,
+    /// The same by code and row of its table of positions.
+    rows: FastMap<(u32, Option<u32>), FrameList>,
     /// Code without positions.
     plain: FastMap<u32, FrameList>,
     native: FastMap<(u32, u64), FrameList>,
@@ -163,13 +165,37 @@ impl Frames {
         if let Some(&list) = self.positions.get(&key) {
             return list;
         }
-        let tier = codes[code as usize].tier;
         // A caller's address is the one after the call; bytecode is named by the call itself.
-        let is_after_call = !is_leaf && tier != Tier::Interpreted;
+        let is_after_call = !is_leaf && codes[code as usize].tier != Tier::Interpreted;
+        let offset = offset.saturating_sub(u32::from(is_after_call));
+        let source = codes[code as usize].source.as_mut();
+        let row = source.and_then(|source| source.row_at(offset));
+        let list = match self.rows.get(&(code, row)) {
+            Some(&list) => list,
+            None => {
+                let list = self.of_row(code, row, isolate, codes, builder);
+                self.rows.insert((code, row), list);
+                list
+            }
+        };
+        self.positions.insert(key, list);
+        list
+    }
+
+    /// Frames of a row of a table of positions.
+    fn of_row<'a>(
+        &mut self,
+        code: u32,
+        row: Option<u32>,
+        isolate: &mut Isolate<'a>,
+        codes: &mut [Code<'a>],
+        builder: &mut ProfileBuilder,
+    ) -> FrameList {
+        let tier = codes[code as usize].tier;
         let mut spots = std::mem::take(&mut self.spots);
         spots.clear();
-        if let Some(source) = &mut codes[code as usize].source {
-            source.spots_at(offset.saturating_sub(u32::from(is_after_call)), &mut spots);
+        if let (Some(source), Some(row)) = (&codes[code as usize].source, row) {
+            source.spots_of(row, &mut spots);
         }
         if spots.is_empty() {
             spots.push(Spot {
@@ -197,9 +223,7 @@ impl Frames {
             }));
         }
         self.spots = spots;
-        let list = self.list_from(start);
-        self.positions.insert(key, list);
-        list
+        self.list_from(start)
     }
 
     fn function(

@@ -26,17 +26,12 @@ pub(super) struct Source<'a> {
 /// Both texts, decoded.
 #[derive(Debug)]
 struct Tables {
-    positions: Vec<Position>,
+    /// From which byte of the code on each of the positions is the one.
+    starts: Vec<u32>,
+    /// Position in the script, and the inlined call it is in.
+    positions: Vec<(u32, Option<u32>)>,
     /// Function, position in its caller, call it was made in.
     calls: Vec<(u32, u32, Option<u32>)>,
-}
-
-/// From a byte of the code on, the place in the source.
-#[derive(Debug, Clone, Copy)]
-struct Position {
-    code: u32,
-    source: u32,
-    call: Option<u32>,
 }
 
 /// A place that code was compiled from.
@@ -64,16 +59,22 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The places an offset of the code stands for, innermost first.
-    pub(super) fn spots_at(&mut self, offset: u32, spots: &mut Vec<Spot>) {
-        spots.clear();
+    /// Which row of the table of positions an offset of the code is in.
+    pub(super) fn row_at(&mut self, offset: u32) -> Option<u32> {
         let tables = self
             .tables
             .get_or_insert_with(|| Tables::decode(self.positions, self.calls));
-        let Some(found) = tables.position_at(offset) else {
+        let after = tables.starts.partition_point(|start| *start <= offset);
+        after.checked_sub(1).map(|row| row as u32)
+    }
+
+    /// The places a row stands for, innermost first.
+    pub(super) fn spots_of(&self, row: u32, spots: &mut Vec<Spot>) {
+        spots.clear();
+        let Some(tables) = &self.tables else { return };
+        let Some(&(mut position, mut call)) = tables.positions.get(row as usize) else {
             return;
         };
-        let (mut position, mut call) = (found.source, found.call);
         while let Some(index) = call {
             let made = tables.calls.get(index as usize);
             let function = made.and_then(|made| self.functions.get(made.0 as usize));
@@ -100,21 +101,13 @@ impl<'a> Source<'a> {
 
 impl Tables {
     fn decode(positions: &[u8], calls: &[u8]) -> Self {
-        let mut positions: Vec<Position> = Rows::new(positions, b'C')
-            .map(|(code, source, call)| Position { code, source, call })
-            .collect();
-        positions.sort_by_key(|position| position.code);
+        let mut rows: Vec<(u32, u32, Option<u32>)> = Rows::new(positions, b'C').collect();
+        rows.sort_by_key(|(start, _, _)| *start);
         Self {
-            positions,
+            starts: rows.iter().map(|(start, _, _)| *start).collect(),
+            positions: rows.iter().map(|(_, at, call)| (*at, *call)).collect(),
             calls: Rows::new(calls, b'F').collect(),
         }
-    }
-
-    fn position_at(&self, offset: u32) -> Option<Position> {
-        let after = self
-            .positions
-            .partition_point(|position| position.code <= offset);
-        self.positions.get(after.checked_sub(1)?).copied()
     }
 }
 
@@ -197,7 +190,9 @@ mod tests {
 
     fn spots(source: &mut Source<'_>, offset: u32) -> Vec<(u32, Option<u32>)> {
         let mut spots = Vec::new();
-        source.spots_at(offset, &mut spots);
+        if let Some(row) = source.row_at(offset) {
+            source.spots_of(row, &mut spots);
+        }
         spots
             .iter()
             .map(|spot| (spot.position, spot.inlined))
