@@ -25,7 +25,7 @@ const SAVED_POINTER_SEARCH_BYTES: u64 = 8192;
 const RED_ZONE: u64 = 256;
 
 /// One frame of an unwound stack.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum UnwoundFrame {
     /// Code of an image, at the address it is linked to.
     Image(ImageId, u64),

@@ -12,6 +12,7 @@ use code::{Code, CodeKind, Codes, Place};
 pub(crate) use functions::FunctionKind;
 use functions::{FunctionId, Functions};
 use heap::{Heap, HeapCache, is_pointer, small_integer};
+use known_frames::{FrameKey, KnownFrames};
 pub use layout::{CodeStart, Facts, PositionEncoding};
 pub(crate) use layout::{FACTS, Layout};
 pub(crate) use positions::all_positions;
@@ -21,6 +22,7 @@ pub(crate) use wasm_names::parse_any as parse_any_wasm;
 mod code;
 mod functions;
 mod heap;
+mod known_frames;
 mod layout;
 mod maglev;
 mod positions;
@@ -82,6 +84,7 @@ pub(crate) struct V8 {
     pub(crate) functions: Functions,
     /// Functions by their bytecode, learned from frames whose function could be read.
     by_bytecode: FastMap<u64, u64>,
+    known_frames: KnownFrames,
     /// Frames of JavaScript seen, and those of them that could be named.
     seen: u64,
     known: u64,
@@ -116,6 +119,8 @@ struct JsSlots {
     bytecode: Option<u64>,
     /// The offset of the bytecode it is at.
     bytecode_offset: Option<u64>,
+    /// Whether the function in the frame was read, which tells it without a doubt.
+    is_read: bool,
 }
 
 impl V8 {
@@ -129,6 +134,7 @@ impl V8 {
             wasm: Wasm::default(),
             functions: Functions::default(),
             by_bytecode: FastMap::default(),
+            known_frames: KnownFrames::default(),
             seen: 0,
             known: 0,
         }
@@ -190,6 +196,7 @@ impl V8 {
         self.codes.start_batch();
         self.functions.start_batch();
         self.wasm.start_batch();
+        self.known_frames.start_batch();
     }
 
     /// Names the frames of a sample, leaf first.
@@ -245,6 +252,7 @@ impl V8 {
             wasm: &mut self.wasm,
             functions: &mut self.functions,
             by_bytecode: &mut self.by_bytecode,
+            known_frames: &mut self.known_frames,
             sample,
             named,
         };
@@ -261,6 +269,7 @@ struct Walk<'a, 'named> {
     wasm: &'a mut Wasm,
     functions: &'a mut Functions,
     by_bytecode: &'a mut FastMap<u64, u64>,
+    known_frames: &'a mut KnownFrames,
     sample: &'a SampleView<'a>,
     named: &'named mut Vec<NamedFrame>,
 }
@@ -271,28 +280,82 @@ impl Walk<'_, '_> {
             self.named.push(NamedFrame::Raw(walked.frame));
             return;
         };
-        let js = self.js_slots(slots);
-        if let UnwoundFrame::Jit(address) = walked.frame
+        let bytecode = self.bytecode(slots);
+        // What is at the leaf depends on registers and on the top of the stack.
+        let key = (!is_leaf).then(|| FrameKey {
+            frame: walked.frame,
+            function: slots.function,
+            bytecode: bytecode.map(|bytecode| (bytecode, slots.bytecode_offset)),
+        });
+        let is_js = is_pointer(slots.marker);
+        if let Some(key) = key.filter(|_| is_js)
+            && let Some(known) = self.known_frames.get(&key)
+        {
+            self.named.extend_from_slice(known);
+            return;
+        }
+        let before = self.named.len();
+        let js = self.js_slots(slots, bytecode);
+        self.name_frame(walked.frame, slots, js, is_leaf);
+        if let Some(key) = key
+            && js.is_some_and(|js| js.is_read)
+            && self.named[before..]
+                .iter()
+                .all(|frame| self.is_settled(*frame))
+        {
+            self.known_frames.insert(key, &self.named[before..]);
+        }
+    }
+
+    /// Whether a frame is the same wherever it comes from the same words, in all of the batch.
+    fn is_settled(&self, frame: NamedFrame) -> bool {
+        match frame {
+            NamedFrame::Raw(_) => true,
+            NamedFrame::Js(frame) => matches!(
+                self.functions.get(frame.function).kind,
+                FunctionKind::JavaScript | FunctionKind::Builtin
+            ),
+            NamedFrame::UnknownJs => false,
+        }
+    }
+
+    fn name_frame(
+        &mut self,
+        frame: UnwoundFrame,
+        slots: &FrameSlots,
+        js: Option<JsSlots>,
+        is_leaf: bool,
+    ) {
+        if let UnwoundFrame::Jit(address) = frame
             && self.wasm_frame(address, slots, js.as_ref(), is_leaf)
         {
             return;
         }
-        match (walked.frame, is_leaf) {
-            (UnwoundFrame::Jit(address), true) => self.jit_leaf(walked.frame, address, slots, js),
-            (UnwoundFrame::Jit(address), false) => {
-                self.jit_caller(walked.frame, address, slots, js);
-            }
-            (UnwoundFrame::Image(..), true) => self.builtin_leaf(walked.frame, slots, js),
-            (UnwoundFrame::Image(..), false) => self.builtin_caller(walked.frame, js),
+        match (frame, is_leaf) {
+            (UnwoundFrame::Jit(address), true) => self.jit_leaf(frame, address, slots, js),
+            (UnwoundFrame::Jit(address), false) => self.jit_caller(frame, address, slots, js),
+            (UnwoundFrame::Image(..), true) => self.builtin_leaf(frame, slots, js),
+            (UnwoundFrame::Image(..), false) => self.builtin_caller(frame, js),
         }
     }
 
+    /// The bytecode in a frame, where there is any.
+    fn bytecode(&mut self, slots: &FrameSlots) -> Option<u64> {
+        let object = slots.bytecode_array;
+        let heap = &mut self.heap;
+        let kind = heap.layout.type_bytecode_array;
+        (is_pointer(object)
+            && self
+                .known_frames
+                .is_bytecode(object, || heap.is(object, kind)))
+        .then_some(object)
+    }
+
     /// Reads the words of a frame; none when it is not one of JavaScript.
-    fn js_slots(&mut self, slots: &FrameSlots) -> Option<JsSlots> {
+    fn js_slots(&mut self, slots: &FrameSlots, bytecode: Option<u64>) -> Option<JsSlots> {
         let FrameSlots {
             marker,
             function,
-            bytecode_array: bytecode,
             bytecode_offset,
             ..
         } = *slots;
@@ -300,12 +363,8 @@ impl Walk<'_, '_> {
         if !is_pointer(marker) || !is_pointer(function) {
             return None;
         }
-        let is_bytecode =
-            is_pointer(bytecode) && self.heap.is(bytecode, self.heap.layout.type_bytecode_array);
-        let bytecode = is_bytecode.then_some(bytecode);
-        let shared = self
-            .shared_of_function(function)
-            .or_else(|| bytecode.and_then(|_| self.shared_of_feedback(slots)));
+        let read = self.shared_of_function(function);
+        let shared = read.or_else(|| bytecode.and_then(|_| self.shared_of_feedback(slots)));
         let data = self.heap.layout.bytecode_data;
         let offset = small_integer(bytecode_offset)
             .and_then(|offset| u64::try_from(offset).ok()?.checked_sub(data - 1));
@@ -316,6 +375,7 @@ impl Walk<'_, '_> {
                 shared: None,
                 bytecode: None,
                 bytecode_offset: None,
+                is_read: false,
             });
         }
         let shared = match (shared, bytecode) {
@@ -332,6 +392,7 @@ impl Walk<'_, '_> {
             shared,
             bytecode,
             bytecode_offset: offset.filter(|_| bytecode.is_some()),
+            is_read: read.is_some(),
         })
     }
 
@@ -608,6 +669,7 @@ impl Walk<'_, '_> {
             shared: own,
             bytecode: None,
             bytecode_offset: None,
+            is_read: false,
         };
         self.push_compiled(&code, address, Some(&leaf));
         if let Some(js) = js.filter(|js| js.shared.is_some()) {
