@@ -7,10 +7,9 @@
 use std::rc::Rc;
 
 use nodespy_model::{
-    About, Contents, Event, FastMap, FastSet, Frame, FrameIndex, FrameSpec, FunctionSpec, JitFile,
-    Mapping, NameSource, Nanoseconds, Notes, Origin, Process, ProcessIndex, Profile,
-    ProfileBuilder, RawSample, Recording, Sample, StackIndex, Thread, ThreadIndex, ThreadRole,
-    Tier, UserStack, WeightUnit, classify,
+    About, Contents, Event, FastMap, Frame, FrameIndex, FrameSpec, FunctionSpec, Mapping,
+    NameSource, Nanoseconds, Notes, Origin, Process, ProcessIndex, Profile, ProfileBuilder,
+    RawSample, Recording, Sample, StackIndex, Tier, UserStack, WeightUnit,
 };
 
 use crate::address_map::{AddressMap, ImageId};
@@ -21,14 +20,18 @@ use crate::unwind::{self, UnwoundFrame, WalkedFrame};
 use crate::v8::{JsFrame, Layout, NamedFrame, SampleView, V8};
 
 mod chain;
+mod jit_watch;
 mod naming;
 mod paths;
+mod threads;
 mod worker_threads;
 
 use chain::{KnownAddresses, LastChain};
+use jit_watch::{JitWatch, is_jitdump, watch_jit_file};
 use naming::{FrameName, Naming};
 use paths::{NO_PATH, Paths};
-use worker_threads::{WorkerName, number_workers};
+use threads::name_threads;
+use worker_threads::WorkerName;
 
 /// How a recording is resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -166,13 +169,6 @@ enum HeapWalk {
     On(Box<V8>),
     /// There is a V8 that can't be read.
     Refused,
-}
-
-/// A file of JIT names, held open, and how it grew.
-#[derive(Debug)]
-struct JitWatch {
-    file: JitFile,
-    marks: Vec<(Nanoseconds, u64)>,
 }
 
 #[derive(Debug)]
@@ -713,16 +709,6 @@ impl Resolver {
         profile
     }
 
-    /// Gives processes that nobody described the name of their main thread.
-    fn name_processes(&mut self) {
-        for thread in &self.threads {
-            let about = &mut self.processes[thread.process.at()].about;
-            if about.name.is_empty() && about.pid == thread.tid {
-                about.name.clone_from(&thread.name);
-            }
-        }
-    }
-
     fn forget_samples(&mut self) {
         self.samples.clear();
         self.paths.clear();
@@ -745,36 +731,6 @@ impl Resolver {
         for remark in notes.remarks {
             self.notes.remark(remark);
         }
-    }
-
-    /// Adds the threads that were seen running.
-    fn add_threads(&self, builder: &mut ProfileBuilder) -> Vec<ThreadIndex> {
-        self.threads
-            .iter()
-            .map(|thread| {
-                if thread.samples == 0 {
-                    // Never looked at again: only threads with samples are part of a profile.
-                    return ThreadIndex(u32::MAX);
-                }
-                let pid = self.processes[thread.process.at()].about.pid;
-                let given = thread.worker.name.as_ref();
-                builder.thread(Thread {
-                    process: thread.process,
-                    tid: thread.tid,
-                    name: given
-                        .filter(|name| !name.is_empty())
-                        .unwrap_or(&thread.name)
-                        .clone(),
-                    role: if thread.tid == pid {
-                        ThreadRole::Main
-                    } else if given.is_some() {
-                        ThreadRole::Worker
-                    } else {
-                        classify::role_of_name(&thread.name)
-                    },
-                })
-            })
-            .collect()
     }
 
     /// The named form of every path that has the same at any time, else [`NO_PATH`].
@@ -831,86 +787,6 @@ impl Resolver {
         }
         stack.expect("a path has at least one frame")
     }
-}
-
-impl JitWatch {
-    fn new(file: JitFile) -> Self {
-        Self {
-            file,
-            marks: Vec::new(),
-        }
-    }
-
-    fn mark(&mut self, now: Nanoseconds) {
-        let Ok(metadata) = self.file.file.metadata() else {
-            return;
-        };
-        let size = metadata.len();
-        if self.marks.last().is_none_or(|(_, known)| *known != size) {
-            self.marks.push((now, size));
-        }
-    }
-}
-
-fn watch_jit_file(origin: &dyn Origin, pid: u32, dump: Option<&Mapping>) -> Option<JitWatch> {
-    origin.open_jit_file(pid, dump).map(JitWatch::new)
-}
-
-/// Runtimes map the first page of their jitdump as code, so that profilers notice it.
-fn is_jitdump(mapping: &Mapping) -> bool {
-    let name = mapping.path.rsplit('/').next().unwrap_or_default();
-    name.starts_with("jit-") && name.ends_with(".dump")
-}
-
-/// Gives threads their role by the functions at their root, and a name where they only carry
-/// their process's.
-fn name_threads(profile: &mut Profile) {
-    let mut nameless = FastSet::default();
-    let mut roots: FastMap<ThreadIndex, Vec<StackIndex>> = FastMap::default();
-    for sample in &profile.samples {
-        if let Some(stack) = sample.stack {
-            let known = roots.entry(sample.thread).or_default();
-            if known.len() < 4 {
-                known.push(stack);
-            }
-        }
-    }
-    for (thread, stacks) in roots {
-        let role = stacks.iter().find_map(|&stack| {
-            let frames: Vec<FrameIndex> = profile.frames_of(stack).collect();
-            let names = frames
-                .iter()
-                .rev()
-                .map(|&frame| profile.name_of(profile.frame(frame).function));
-            classify::role_of_roots(names)
-        });
-        let process = profile.threads[thread.at()].process;
-        let pid = profile.processes[process.at()].pid;
-        let main_name = profile
-            .threads
-            .iter()
-            .find(|other| other.process == process && other.tid == pid)
-            .map(|main| main.name.clone());
-        let entry = &mut profile.threads[thread.at()];
-        if entry.tid == pid {
-            entry.role = ThreadRole::Main;
-            continue;
-        }
-        if let Some(role) = role.filter(|role| *role != ThreadRole::Main) {
-            entry.role = role;
-        }
-        // The main thread may have no samples; older versions call every thread `node`.
-        let is_borrowed = match main_name {
-            Some(name) => name == entry.name,
-            None => entry.name == "node",
-        } || entry.name.is_empty();
-        if is_borrowed && entry.role == ThreadRole::Worker {
-            nameless.insert(thread.at());
-        } else if is_borrowed && let Some(name) = classify::name_for_role(entry.role) {
-            entry.name = name.to_owned();
-        }
-    }
-    number_workers(profile, |thread| nameless.contains(&thread));
 }
 
 /// The frame of a name that is not JavaScript.

@@ -8,6 +8,7 @@ use nodespy_model::{
     ProfileBuilder,
 };
 
+use super::jit_watch::JitWatch;
 use super::{HeapWalk, RawFrame, Resolver, frame_at, plain_frame};
 use crate::address_map::ImageId;
 use crate::demangle::demangle;
@@ -408,7 +409,7 @@ fn open_only_jit_file(resolver: &mut Resolver, wanted: impl Iterator<Item = Proc
     if let (Some(only), None) = (without.next(), without.next()) {
         drop(without);
         let file = resolver.origin.open_only_jit_file();
-        resolver.processes[only.at()].jit = file.map(super::JitWatch::new);
+        resolver.processes[only.at()].jit = file.map(JitWatch::new);
     }
 }
 

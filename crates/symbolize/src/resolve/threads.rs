@@ -1,0 +1,102 @@
+//! Which threads a profile has, what they are called and what they do.
+
+use nodespy_model::{
+    FastMap, FastSet, FrameIndex, Profile, ProfileBuilder, StackIndex, Thread, ThreadIndex,
+    ThreadRole, classify,
+};
+
+use super::Resolver;
+use super::worker_threads::number_workers;
+
+impl Resolver {
+    /// Gives processes that nobody described the name of their main thread.
+    pub(super) fn name_processes(&mut self) {
+        for thread in &self.threads {
+            let about = &mut self.processes[thread.process.at()].about;
+            if about.name.is_empty() && about.pid == thread.tid {
+                about.name.clone_from(&thread.name);
+            }
+        }
+    }
+
+    /// Adds the threads that were seen running.
+    pub(super) fn add_threads(&self, builder: &mut ProfileBuilder) -> Vec<ThreadIndex> {
+        self.threads
+            .iter()
+            .map(|thread| {
+                if thread.samples == 0 {
+                    // Never looked at again: only threads with samples are part of a profile.
+                    return ThreadIndex(u32::MAX);
+                }
+                let pid = self.processes[thread.process.at()].about.pid;
+                let given = thread.worker.name.as_ref();
+                builder.thread(Thread {
+                    process: thread.process,
+                    tid: thread.tid,
+                    name: given
+                        .filter(|name| !name.is_empty())
+                        .unwrap_or(&thread.name)
+                        .clone(),
+                    role: if thread.tid == pid {
+                        ThreadRole::Main
+                    } else if given.is_some() {
+                        ThreadRole::Worker
+                    } else {
+                        classify::role_of_name(&thread.name)
+                    },
+                })
+            })
+            .collect()
+    }
+}
+
+/// Gives threads their role by the functions at their root, and a name where they only carry
+/// their process's.
+pub(super) fn name_threads(profile: &mut Profile) {
+    let mut nameless = FastSet::default();
+    let mut roots: FastMap<ThreadIndex, Vec<StackIndex>> = FastMap::default();
+    for sample in &profile.samples {
+        if let Some(stack) = sample.stack {
+            let known = roots.entry(sample.thread).or_default();
+            if known.len() < 4 {
+                known.push(stack);
+            }
+        }
+    }
+    for (thread, stacks) in roots {
+        let role = stacks.iter().find_map(|&stack| {
+            let frames: Vec<FrameIndex> = profile.frames_of(stack).collect();
+            let names = frames
+                .iter()
+                .rev()
+                .map(|&frame| profile.name_of(profile.frame(frame).function));
+            classify::role_of_roots(names)
+        });
+        let process = profile.threads[thread.at()].process;
+        let pid = profile.processes[process.at()].pid;
+        let main_name = profile
+            .threads
+            .iter()
+            .find(|other| other.process == process && other.tid == pid)
+            .map(|main| main.name.clone());
+        let entry = &mut profile.threads[thread.at()];
+        if entry.tid == pid {
+            entry.role = ThreadRole::Main;
+            continue;
+        }
+        if let Some(role) = role.filter(|role| *role != ThreadRole::Main) {
+            entry.role = role;
+        }
+        // The main thread may have no samples; older versions call every thread `node`.
+        let is_borrowed = match main_name {
+            Some(name) => name == entry.name,
+            None => entry.name == "node",
+        } || entry.name.is_empty();
+        if is_borrowed && entry.role == ThreadRole::Worker {
+            nameless.insert(thread.at());
+        } else if is_borrowed && let Some(name) = classify::name_for_role(entry.role) {
+            entry.name = name.to_owned();
+        }
+    }
+    number_workers(profile, |thread| nameless.contains(&thread));
+}
