@@ -82,6 +82,12 @@ pub trait Origin {
         None
     }
 
+    /// A copy of the symbol table of this kernel, made at some time, in the same format as
+    /// [`Self::kernel_symbols`] has it, which may be slow to read.
+    fn copied_kernel_symbols(&self, _kernel: &Mapping) -> Option<Box<dyn std::io::Read>> {
+        None
+    }
+
     /// The kernel's symbol table in the format of `/proc/kallsyms`, or why there is none that can
     /// be trusted. `_kernel` is the mapping of the kernel where the recording holds one.
     fn kernel_symbols(

@@ -65,6 +65,26 @@ impl KernelSymbols {
         }
     }
 
+    /// The same without what modules brought along: they may have come after a copy was made.
+    pub(crate) fn without_modules(mut self) -> Self {
+        let mut entries = std::mem::take(&mut self.entries);
+        entries.retain(|symbol| self.module_of(symbol).is_none());
+        self.entries = entries;
+        self
+    }
+
+    /// Whether an address is between two functions of the kernel itself, which is where it was.
+    pub(crate) fn is_sure_of(&self, address: u64) -> bool {
+        let (Some(first), Some(last)) = (self.entries.first(), self.entries.last()) else {
+            return false;
+        };
+        let modules = self.modules.iter().flatten();
+        let mut modules = modules.filter(|known| !known.name.starts_with("kernel.kallsyms"));
+        let here = address.wrapping_sub(self.shift);
+        (first.address..last.address).contains(&here)
+            && !modules.any(|known| (known.start..known.end).contains(&address))
+    }
+
     fn name_of(&self, symbol: &KernelSymbol) -> &str {
         &self.text[symbol.name as usize..symbol.name_end as usize]
     }
@@ -74,13 +94,14 @@ impl KernelSymbols {
         rest.strip_prefix('[')?.strip_suffix(']')
     }
 
-    /// Moves the functions to where they were in a recorded kernel with these mappings.
-    pub(crate) fn move_to(&mut self, recorded: &[Mapping]) {
+    /// Moves the functions to where they were in a recorded kernel with these mappings; false if
+    /// these don't tell where that was.
+    pub(crate) fn move_to(&mut self, recorded: &[Mapping]) -> bool {
         let Some((kernel, symbol)) = recorded.iter().find_map(|mapping| {
             let symbol = mapping.path.strip_prefix("[kernel.kallsyms]")?;
             (!symbol.is_empty()).then_some((mapping, symbol))
         }) else {
-            return;
+            return false;
         };
         // The offset of this mapping is where the symbol in its name was.
         let is_it = |entry: &&KernelSymbol| self.name_of(entry) == symbol;
@@ -94,6 +115,7 @@ impl KernelSymbols {
             name: module_name(&mapping.path),
         });
         self.modules = Some(modules.collect());
+        here.is_some()
     }
 
     /// Whether a module was at an address of a recorded kernel.
@@ -216,6 +238,31 @@ mod tests {
             symbols.at(0xffff_ffff_c000_0001),
             Some(("nf_hook", Some("nf_tables")))
         );
+    }
+
+    #[test]
+    fn a_copy_is_sure_of_the_kernel_itself_only() {
+        let start = 0xffff_ffff_8100_0000;
+        let text = "ffffffff81000000 T _text\nffffffff81000100 t f\nffffffff81000800 T _etext\n\
+                    ffffffff81000900 t late\t[late]\n";
+        let mapping = |path: &str, start: u64| Mapping {
+            pid: Mapping::KERNEL_PID,
+            start,
+            end: start + 0x200,
+            file_offset: start,
+            path: path.to_owned(),
+            file: Default::default(),
+            time: 0,
+        };
+        let mut symbols = KernelSymbols::read(Box::new(text.as_bytes())).without_modules();
+        assert!(!symbols.move_to(&[]));
+        assert!(!symbols.move_to(&[mapping("[kernel.kallsyms]_other", start)]));
+        let kernel = mapping("[kernel.kallsyms]_text", start);
+        assert!(symbols.move_to(&[kernel, mapping("[early]", start + 0x400)]));
+        assert!(symbols.is_sure_of(start + 0x142));
+        assert!(!symbols.is_sure_of(start + 0x442));
+        assert!(!symbols.is_sure_of(start + 0x901));
+        assert!(!symbols.is_sure_of(start - 1));
     }
 
     #[test]

@@ -224,6 +224,14 @@ impl Origin for DiskOrigin {
         None
     }
 
+    fn copied_kernel_symbols(&self, kernel: &Mapping) -> Option<Box<dyn Read>> {
+        let build_id = &kernel.file.build_id;
+        if self.kallsyms.is_some() || build_id.is_empty() {
+            return None;
+        }
+        Some(Box::new(self.open_cached(build_id, "kallsyms")?))
+    }
+
     fn kernel_symbols(&self, kernel: Option<&Mapping>) -> Result<Box<dyn Read>, ImageRefused> {
         if let Some(path) = &self.kallsyms {
             return match open_regular(path) {

@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use nodespy_model::classify::{category_of_file, category_of_native};
 use nodespy_model::{
-    Category, FastMap, FrameIndex, FrameSpec, FunctionSpec, NameSource, Nanoseconds, ProcessIndex,
-    ProfileBuilder,
+    Category, FastMap, FrameIndex, FrameSpec, FunctionSpec, Mapping, NameSource, Nanoseconds,
+    ProcessIndex, ProfileBuilder,
 };
 
 use super::jit_watch::JitWatch;
@@ -457,6 +457,21 @@ fn constant_frame(builder: &mut ProfileBuilder, name: &str, category: Category) 
     )
 }
 
+/// The kernel's functions from a copy of its list, if that names every frame: the kernel takes a
+/// sixth of the time of a small recording to write the list anew.
+fn copied_kernel_symbols(resolver: &Resolver, kernel: Option<&Mapping>) -> Option<KernelSymbols> {
+    let copy = resolver.origin.copied_kernel_symbols(kernel?)?;
+    let mut symbols = KernelSymbols::read(copy).without_modules();
+    if !symbols.move_to(&resolver.kernel_mappings) {
+        return None;
+    }
+    let is_named = |frame: &RawFrame| match frame {
+        RawFrame::Kernel(address) => symbols.is_sure_of(*address),
+        _ => true,
+    };
+    resolver.frames.iter().all(is_named).then_some(symbols)
+}
+
 /// The kernel's functions, read once: the list has some 200,000 of them.
 fn kernel_symbols(resolver: &mut Resolver) -> Rc<KernelSymbols> {
     if let Some(known) = &resolver.kernel {
@@ -466,6 +481,11 @@ fn kernel_symbols(resolver: &mut Resolver) -> Rc<KernelSymbols> {
         .kernel_mappings
         .iter()
         .find(|mapping| mapping.path.starts_with("[kernel.kallsyms]"));
+    if let Some(symbols) = copied_kernel_symbols(resolver, kernel) {
+        let symbols = Rc::new(symbols);
+        resolver.kernel = Some(Rc::clone(&symbols));
+        return symbols;
+    }
     let mut symbols = match resolver.origin.kernel_symbols(kernel) {
         Ok(table) => KernelSymbols::read(table),
         Err(refused) => {
