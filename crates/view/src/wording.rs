@@ -92,7 +92,7 @@ pub(crate) fn title(profile: &Profile) -> String {
     let processes = profile.processes.iter().map(|process| &process.name);
     let name = about.chain(processes).find(|name| !name.is_empty());
     name.map_or_else(
-        || "CPU profile".to_owned(),
+        || kind(profile).to_owned(),
         |name| printable(name).into_owned(),
     )
 }
@@ -111,6 +111,14 @@ pub(crate) fn odd_process(profile: &Profile) -> Option<String> {
         percent(odd.share * 100.0),
         percent(odd.share_of_siblings * 100.0),
     ))
+}
+
+/// What kind of profile it is: of time or of memory.
+pub(crate) fn kind(profile: &Profile) -> &'static str {
+    match profile.unit {
+        WeightUnit::Samples | WeightUnit::Nanoseconds => "CPU profile",
+        WeightUnit::Bytes => "Allocation profile",
+    }
 }
 
 /// Which processes were recorded: version of Node and process numbers; empty when not known.
@@ -163,7 +171,11 @@ pub(crate) fn how(profile: &Profile) -> String {
     }
     parts.push(samples);
     if profile.unit != WeightUnit::Samples {
-        parts.push(weight(total, profile.unit));
+        let weight = weight(total, profile.unit);
+        // Samples that fill the recording add up to its length.
+        if !parts.contains(&weight) {
+            parts.push(weight);
+        }
     }
     let made_by: Vec<&str> = [about.engine.as_str(), about.event.as_str()]
         .into_iter()
@@ -264,6 +276,7 @@ fn single_source(named: &[u64; 4]) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodespy_model::{Sample, ThreadIndex};
 
     #[test]
     fn numbers_read_well() {
@@ -275,6 +288,28 @@ mod tests {
         assert_eq!(percent(0.04), "<0.1 %");
         assert_eq!(percent(99.96), ">99.9 %");
         assert_eq!(percent(100.0), "100 %");
+    }
+
+    #[test]
+    fn a_length_is_told_once_and_memory_is_no_cpu_profile() {
+        let mut profile = Profile {
+            unit: WeightUnit::Nanoseconds,
+            samples: vec![Sample {
+                time: 0,
+                weight: 4_000_000_000,
+                thread: ThreadIndex(0),
+                cpu: None,
+                stack: None,
+            }],
+            ..Profile::default()
+        };
+        profile.about.duration = 4_000_000_000;
+        assert_eq!(how(&profile), "4.0 s, 1 sample");
+        profile.about.duration = 5_000_000_000;
+        assert_eq!(how(&profile), "5.0 s, 1 sample, 4.0 s");
+        assert_eq!(title(&profile), "CPU profile");
+        profile.unit = WeightUnit::Bytes;
+        assert_eq!(title(&profile), "Allocation profile");
     }
 
     #[test]

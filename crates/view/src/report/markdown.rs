@@ -38,7 +38,8 @@ impl View for Markdown {
             || wording::title(profile),
             |title| printable(title).into_owned(),
         );
-        let mut text = format!("# CPU profile of {}\n\n", escaped(&title));
+        let kind = wording::kind(profile);
+        let mut text = format!("# {kind} of {}\n\n", escaped(&title));
         let parts = [wording::who(profile), wording::how(profile)];
         let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         text.push_str(&format!("{}\n", escaped(&parts.join(", "))));
