@@ -211,10 +211,10 @@ impl<'a> Trace<'a> {
             let mut nodes = Nodes::default();
             let mut timeline = Timeline::default();
             for (_, mut piece) in profile.pieces {
-                let piece = read_piece(
+                let piece = cpuprofile::read_profile(
                     &mut piece,
-                    &mut nodes,
-                    &mut timeline,
+                    &["data", "cpuProfile"],
+                    (&mut nodes, &mut timeline),
                     &mut functions,
                     &mut self.builder,
                 );
@@ -262,39 +262,6 @@ impl Summary {
             duration: 0,
         }
     }
-}
-
-/// Reads the `args` of an event of a CPU profile.
-fn read_piece<'a>(
-    reader: &mut Reader<'a>,
-    nodes: &mut Nodes,
-    timeline: &mut Timeline,
-    functions: &mut Functions<'a>,
-    builder: &mut ProfileBuilder,
-) -> Result<(), JsonError> {
-    reader.enter_object()?;
-    let mut depth = 1;
-    while depth > 0 {
-        let Some(key) = reader.key()? else {
-            depth -= 1;
-            continue;
-        };
-        let kind = reader.kind()?;
-        match (&*key, kind) {
-            ("data" | "cpuProfile", Kind::Object) => {
-                reader.enter_object()?;
-                depth += 1;
-            }
-            ("nodes", Kind::Array) => nodes.read_array(reader, functions, builder)?,
-            ("head", Kind::Object) => nodes.read_node(reader, functions, builder)?,
-            (key, _) => {
-                if !timeline.read_field(key, kind, reader)? {
-                    reader.skip()?;
-                }
-            }
-        }
-    }
-    Ok(())
 }
 
 /// The names of processes and threads, and which of them are in the profile already.

@@ -100,29 +100,10 @@ impl File {
         builder: &mut ProfileBuilder,
     ) -> Result<(), JsonError> {
         let mut functions = Functions::default();
-        reader.enter_object()?;
-        let mut depth = 1;
-        while depth > 0 {
-            let Some(key) = reader.key()? else {
-                depth -= 1;
-                continue;
-            };
-            let kind = reader.kind()?;
-            match (&*key, kind) {
-                // The answer of the inspector has the profile one or two levels down.
-                ("profile" | "result", Kind::Object) => {
-                    reader.enter_object()?;
-                    depth += 1;
-                }
-                ("nodes", Kind::Array) => self.nodes.read_array(reader, &mut functions, builder)?,
-                ("head", Kind::Object) => self.nodes.read_node(reader, &mut functions, builder)?,
-                (key, _) => {
-                    if !self.timeline.read_field(key, kind, reader)? {
-                        reader.skip()?;
-                    }
-                }
-            }
-        }
+        // The answer of the inspector has the profile one or two levels down.
+        let wrappers = ["profile", "result"];
+        let into = (&mut self.nodes, &mut self.timeline);
+        read_profile(reader, &wrappers, into, &mut functions, builder)?;
         match reader.is_at_end() {
             true => Ok(()),
             false => Err(reader.expected("nothing after the profile")),
@@ -130,9 +111,43 @@ impl File {
     }
 }
 
+/// Reads an object with nodes and times, which may be in objects of its own called like one of
+/// `wrappers`.
+pub(crate) fn read_profile<'a>(
+    reader: &mut Reader<'a>,
+    wrappers: &[&str],
+    (nodes, timeline): (&mut Nodes, &mut Timeline),
+    functions: &mut Functions<'a>,
+    builder: &mut ProfileBuilder,
+) -> Result<(), JsonError> {
+    reader.enter_object()?;
+    let mut depth = 1;
+    while depth > 0 {
+        let Some(key) = reader.key()? else {
+            depth -= 1;
+            continue;
+        };
+        let kind = reader.kind()?;
+        match (&*key, kind) {
+            (key, Kind::Object) if wrappers.contains(&key) => {
+                reader.enter_object()?;
+                depth += 1;
+            }
+            ("nodes", Kind::Array) => nodes.read_array(reader, functions, builder)?,
+            ("head", Kind::Object) => nodes.read_node(reader, functions, builder)?,
+            (key, _) => {
+                if !timeline.read_field(key, kind, reader)? {
+                    reader.skip()?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
 impl Timeline {
     /// Reads the value of `key` if it is about times.
-    pub(crate) fn read_field(
+    fn read_field(
         &mut self,
         key: &str,
         kind: Kind,
