@@ -76,20 +76,18 @@ impl CallTree {
 
     /// A tree for each of `groups` groups of threads: `group_of` tells every thread's. A function
     /// goes by the one that `alias_of` has at its place, so that those that look the same to a
-    /// reader can be one. What stands on a node lighter than `least` may be left out.
+    /// reader can be one.
     pub fn of_groups(
         profile: &Profile,
         groups: usize,
         group_of: &[usize],
         alias_of: &[FunctionIndex],
-        least: u64,
     ) -> Vec<Self> {
         let mut members: Vec<Vec<u32>> = vec![Vec::new(); groups];
         for (position, sample) in profile.samples.iter().enumerate() {
             members[group_of[sample.thread.at()]].push(position as u32);
         }
         let mut builder = TreeBuilder::new(profile, Some(alias_of));
-        builder.least = least;
         let tree_of = |members: Vec<u32>| {
             for position in members {
                 builder.add(&profile.samples[position as usize]);
@@ -196,16 +194,23 @@ impl ChildLists {
 /// not with those of the profile.
 struct TreeBuilder<'a> {
     profile: &'a Profile,
-    alias_of: Option<&'a [FunctionIndex]>,
+    /// What a tree needs of every frame: small, since it is looked up for every stack.
+    frames: Vec<FrameRow>,
     /// Whether stacks are nodes already: there is nothing to merge.
     has_functions_once: bool,
-    /// What stands on a lighter node may be left out.
-    least: u64,
     /// Where each stack of the profile is in `seen`.
     seen_at: Vec<u32>,
     /// The stacks of the tree so far, parents first.
     seen: Vec<SeenStack>,
     without_stack: u64,
+}
+
+/// A frame as trees see it.
+struct FrameRow {
+    /// What its function goes by.
+    function: FunctionIndex,
+    tier: Tier,
+    is_inlined: bool,
 }
 
 /// A stack of a tree that is being made.
@@ -221,11 +226,16 @@ const NONE: u32 = u32::MAX;
 
 impl<'a> TreeBuilder<'a> {
     fn new(profile: &'a Profile, alias_of: Option<&'a [FunctionIndex]>) -> Self {
+        let row = |frame: &Frame| FrameRow {
+            function: alias_of.map_or(frame.function, |alias_of| alias_of[frame.function.at()]),
+            tier: frame.tier,
+            is_inlined: frame.is_inlined,
+        };
+        let frames: Vec<FrameRow> = profile.frames.iter().map(row).collect();
         Self {
             profile,
-            alias_of,
-            has_functions_once: has_functions_once(profile, alias_of),
-            least: 0,
+            has_functions_once: has_functions_once(&frames, profile.functions.len()),
+            frames,
             seen_at: vec![NONE; profile.stacks.len()],
             seen: Vec::new(),
             without_stack: 0,
@@ -303,19 +313,10 @@ impl<'a> TreeBuilder<'a> {
         let mut nodes: Vec<TreeNode> = Vec::new();
         let mut callees = Callees::default();
         let mut tiers = MixedTiers::default();
-        let mut node_of = vec![NONE; self.seen.len()];
-        for position in self.by_level() {
-            let seen = &self.seen[position as usize];
+        let mut node_of: Vec<NodeIndex> = Vec::with_capacity(self.seen.len());
+        for seen in &self.seen {
             let mut part = self.node(seen);
-            if seen.parent != NONE {
-                let parent = node_of[seen.parent as usize];
-                // What the parent's level adds up to is known by now.
-                match nodes.get(parent as usize) {
-                    Some(caller) if caller.total_weight >= self.least => {}
-                    _ => continue,
-                }
-                part.parent = Some(NodeIndex(parent));
-            }
+            part.parent = node_of.get(seen.parent as usize).copied();
             let index = callees.find(&nodes, part.parent, part.function);
             let index = index.unwrap_or_else(|| {
                 callees.push(
@@ -327,7 +328,7 @@ impl<'a> TreeBuilder<'a> {
                     },
                 )
             });
-            node_of[position as usize] = index;
+            node_of.push(NodeIndex(index));
             let node = &mut nodes[index as usize];
             tiers.add(NodeIndex(index), node, part.tier, part.total_weight);
             node.self_weight = node.self_weight.saturating_add(part.self_weight);
@@ -338,37 +339,12 @@ impl<'a> TreeBuilder<'a> {
         nodes
     }
 
-    /// The stacks of the tree, those nearer to the root first.
-    fn by_level(&self) -> Vec<u32> {
-        let mut level_of: Vec<u32> = Vec::with_capacity(self.seen.len());
-        let mut starts: Vec<u32> = Vec::new();
-        for seen in &self.seen {
-            let level = level_of.get(seen.parent as usize).map_or(0, |of| of + 1);
-            if starts.len() <= level as usize {
-                starts.push(0);
-            }
-            starts[level as usize] += 1;
-            level_of.push(level);
-        }
-        let mut start = 0;
-        for count in &mut starts {
-            start += std::mem::replace(count, start);
-        }
-        let mut order = vec![0; self.seen.len()];
-        for (position, level) in level_of.iter().enumerate() {
-            let start = &mut starts[*level as usize];
-            order[*start as usize] = position as u32;
-            *start += 1;
-        }
-        order
-    }
-
     /// A stack as a node, standing on the stack that it does.
     fn node(&self, seen: &SeenStack) -> TreeNode {
         let stack = &self.profile.stacks[seen.stack.at()];
-        let frame = self.profile.frame(stack.frame);
+        let frame = &self.frames[stack.frame.at()];
         TreeNode {
-            function: alias(self.alias_of, frame.function),
+            function: frame.function,
             parent: (seen.parent != NONE).then_some(NodeIndex(seen.parent)),
             self_weight: seen.self_weight,
             total_weight: seen.total_weight,
@@ -459,18 +435,12 @@ impl Callees {
     }
 }
 
-/// What a function goes by.
-fn alias(alias_of: Option<&[FunctionIndex]>, function: FunctionIndex) -> FunctionIndex {
-    alias_of.map_or(function, |alias_of| alias_of[function.at()])
-}
-
 /// Whether no two frames are of one function, so that equal stacks are all that is equal.
-fn has_functions_once(profile: &Profile, alias_of: Option<&[FunctionIndex]>) -> bool {
-    let mut is_seen = vec![false; profile.functions.len()];
-    profile.frames.iter().all(|frame| {
-        let function = alias(alias_of, frame.function);
-        !std::mem::replace(&mut is_seen[function.at()], true)
-    })
+fn has_functions_once(frames: &[FrameRow], functions: usize) -> bool {
+    let mut is_seen = vec![false; functions];
+    frames
+        .iter()
+        .all(|frame| !std::mem::replace(&mut is_seen[frame.function.at()], true))
 }
 
 /// The tiers of nodes whose code came from several compilers, which few do.

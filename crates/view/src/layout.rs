@@ -93,7 +93,7 @@ impl Layout {
         }
         let least = least_weight(profile.total_weight(), least_share);
         let mut trees: Vec<Option<CallTree>> =
-            CallTree::of_groups(profile, names.len(), &group_of, &labels.alias_of, least)
+            CallTree::of_groups(profile, names.len(), &group_of, &labels.alias_of)
                 .into_iter()
                 .map(Some)
                 .collect();
