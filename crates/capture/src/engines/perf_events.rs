@@ -128,15 +128,17 @@ impl PerfSession {
     ) -> Result<Self, CaptureError> {
         let cpus = proc::online_cpus();
         let mut threads = Vec::new();
-        for target in targets {
+        // Of several, those that ended meanwhile are left out: an app may lose a worker now and then.
+        for target in targets.iter().filter(|target| !target.has_ended()) {
             let of_target = proc::threads(target.pid());
-            if of_target.is_empty() {
-                return Err(CaptureError::Gone { pid: target.pid() });
-            }
             threads.extend(of_target.into_iter().map(|tid| (target.pid(), tid)));
         }
+        let Some(&(first, _)) = threads.first() else {
+            let pid = targets.first().map_or(0, Target::pid);
+            return Err(CaptureError::Gone { pid });
+        };
         check_descriptors(threads.len(), cpus.len())?;
-        let (sampling, mut remarks) = choose_event(targets, &cpus, options, stack_bytes)?;
+        let (sampling, mut remarks) = choose_event(first, &cpus, options, stack_bytes)?;
         let mut session = Self {
             events: Vec::new(),
             sample_rings: Vec::new(),
@@ -165,11 +167,13 @@ impl PerfSession {
             session
                 .wakers
                 .extend(bookkeeping.first().map(PerfEvent::as_raw_fd));
-            session.ring_owners.push(RingOwners {
-                cpu: of_cpu.cpu.into(),
-                bookkeeping: session.events.len(),
-                samples: session.events.len() + bookkeeping.len(),
-            });
+            if !samples.is_empty() && !bookkeeping.is_empty() {
+                session.ring_owners.push(RingOwners {
+                    cpu: of_cpu.cpu.into(),
+                    bookkeeping: session.events.len(),
+                    samples: session.events.len() + bookkeeping.len(),
+                });
+            }
             session.events.extend(bookkeeping);
             session.events.extend(samples);
         }
@@ -440,8 +444,10 @@ fn open_on_cpu(
                 samples.push(sample);
                 bookkeeping.push(book);
             }
-            // A thread may end while we go through the list.
-            Err(error) if error.raw_os_error() == Some(libc::ESRCH) && tid != pid => {}
+            // A thread may end while we go through the list, and so may one process of several.
+            Err(error)
+                if error.raw_os_error() == Some(libc::ESRCH)
+                    && (tid != pid || threads.iter().any(|(other, _)| *other != pid)) => {}
             Err(error) => return Err(explain_refusal(pid, error)),
         }
     }
@@ -499,12 +505,11 @@ fn check_descriptors(threads: usize, cpus: usize) -> Result<(), CaptureError> {
 /// Finds the best event this machine and these rights allow: hardware cycles, else the CPU clock;
 /// with kernel frames, else without.
 fn choose_event(
-    targets: &[Target],
+    pid: u32,
     cpus: &[u32],
     options: &PerfOptions,
     stack_bytes: u32,
 ) -> Result<(Sampling, Vec<String>), CaptureError> {
-    let pid = targets.first().map_or(0, Target::pid);
     let mut remarks = Vec::new();
     let mut sampling = Sampling {
         clock: Clock::Cycles,

@@ -105,7 +105,7 @@ fn check_place(pid: u32) -> Option<Finding> {
 
 /// What `record` will do.
 fn choice(pid: u32, findings: &[Finding]) -> Finding {
-    let subject = "so";
+    let subject = "engine";
     if !is_refused(findings) {
         return Finding {
             subject,
