@@ -1,5 +1,8 @@
 //! What the formats promise, checked from outside.
 
+// A test that lacks something says so.
+#![allow(clippy::print_stderr)]
+
 mod chrome_trace;
 mod corpus;
 mod cpuprofile;
