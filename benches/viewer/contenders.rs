@@ -35,7 +35,7 @@ impl Contender {
                 .status()
                 .map_err(|error| format!("{program}: {error}"))?;
             if !status.success() {
-                return Err(format!("{} ended with {status}", command.join(" ")).into());
+                return Err(format!("{program} ended with {status}").into());
             }
         }
         Ok(())

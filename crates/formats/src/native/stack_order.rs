@@ -41,35 +41,42 @@ impl StackOrder {
 
 fn depth_first(stacks: &[Stack]) -> Vec<u32> {
     let mut sizes = vec![1u32; stacks.len()];
+    // How many children each stack has, after the number of roots.
+    let mut ends = vec![0u32; stacks.len() + 1];
+    let list_of = |stack: &Stack| stack.parent.map_or(0, |parent| parent.at() + 1);
     for (position, stack) in stacks.iter().enumerate().rev() {
+        ends[list_of(stack)] += 1;
         if let Some(parent) = stack.parent {
             sizes[parent.at()] += sizes[position];
         }
     }
-    let mut largest_first: Vec<u32> = (0..stacks.len() as u32).collect();
-    largest_first.sort_unstable_by_key(|stack| {
-        let position = *stack as usize;
-        std::cmp::Reverse((sizes[position], stacks[position].frame, *stack))
-    });
-    // What is put before the others last comes first, so the lists end up smallest first.
-    let mut first_child = vec![NONE; stacks.len()];
-    let mut next_sibling = vec![NONE; stacks.len()];
-    let mut first_root = NONE;
-    for stack in largest_first {
-        let head = match stacks[stack as usize].parent {
-            Some(parent) => &mut first_child[parent.at()],
-            None => &mut first_root,
-        };
-        next_sibling[stack as usize] = std::mem::replace(head, stack);
+    // Where each list of children starts, then, as it fills, where it ends.
+    let mut start = 0;
+    for end in &mut ends {
+        start += std::mem::replace(end, start);
+    }
+    let mut children = vec![0u32; stacks.len()];
+    for (position, stack) in stacks.iter().enumerate() {
+        let end = &mut ends[list_of(stack)];
+        children[*end as usize] = position as u32;
+        *end += 1;
     }
     let mut order = Vec::with_capacity(stacks.len());
-    let mut waiting = vec![first_root];
+    let mut waiting: Vec<u32> = Vec::new();
+    let mut wait = |waiting: &mut Vec<u32>, list: usize| {
+        let first = list.checked_sub(1).map_or(0, |before| ends[before]);
+        let list = &mut children[first as usize..ends[list] as usize];
+        // What waits last comes first.
+        list.sort_unstable_by_key(|child| {
+            let position = *child as usize;
+            std::cmp::Reverse((sizes[position], stacks[position].frame, *child))
+        });
+        waiting.extend_from_slice(list);
+    };
+    wait(&mut waiting, 0);
     while let Some(next) = waiting.pop() {
-        if next != NONE {
-            order.push(next);
-            waiting.push(next_sibling[next as usize]);
-            waiting.push(first_child[next as usize]);
-        }
+        order.push(next);
+        wait(&mut waiting, next as usize + 1);
     }
     order
 }

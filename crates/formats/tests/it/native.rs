@@ -86,7 +86,7 @@ fn labels_come_back_as_they_were() {
     second.labels.set("container", "web");
     profile.processes.push(second);
     profile.processes[0].labels.set("pod", "api-7d9f");
-    assert_eq!(read(&written(&profile, "nspy")).unwrap(), profile);
+    comes_back(&profile);
 }
 
 #[test]
