@@ -119,7 +119,7 @@ fn category_without_file(name: &str, has_script: bool) -> Category {
 }
 
 /// The path in a `file:` address; any other address as it is.
-fn file_of_url(url: &str) -> Cow<'_, str> {
+pub fn file_of_url(url: &str) -> Cow<'_, str> {
     let Some(path) = url.strip_prefix("file://") else {
         return Cow::Borrowed(url);
     };

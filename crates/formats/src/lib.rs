@@ -24,6 +24,7 @@ mod protobuf;
 mod recorded;
 
 pub use bounded::Limits;
+pub use call_frame::file_of_url;
 pub use detect::{Confidence, detect};
 pub use export::{Detail, EXPORTERS, ExportError, Exporter, export, exporter, exporter_for_path};
 pub use import::{

@@ -31,6 +31,7 @@ mod threads;
 mod time_order;
 mod transform;
 mod tree;
+mod twin;
 mod utc;
 
 pub use about::{About, ExitReason, Process, Thread, ThreadRole};
@@ -64,6 +65,7 @@ pub use tree::{
     CallTree, ChildLists, FunctionWeights, NodeIndex, PackageWeights, Shares, TreeNode,
     app_callers, collected_under, function_weights, package_weights, shares, tier_weights,
 };
+pub use twin::{Agreement, join_twins};
 pub use utc::UtcTime;
 
 /// The hash map used throughout: seeded per process, so hostile keys can't be aimed at it.

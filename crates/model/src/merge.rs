@@ -59,7 +59,7 @@ pub(crate) fn moved_samples(
     profile.samples.iter().map(moved).collect()
 }
 
-fn add_stacks(builder: &mut ProfileBuilder, profile: &Profile) -> Vec<StackIndex> {
+pub(crate) fn add_stacks(builder: &mut ProfileBuilder, profile: &Profile) -> Vec<StackIndex> {
     let functions = add_functions(builder, profile);
     let frames: Vec<FrameIndex> = profile
         .frames

@@ -11,11 +11,19 @@ pub enum NameSource {
     PerfMap,
     /// The names were in the file that was imported.
     File,
+    /// V8's own profiler, which sampled the same moment.
+    Inspector,
 }
 
 impl NameSource {
     /// Every source, in the order they are asked and stored.
-    pub const ALL: [Self; 4] = [Self::HeapWalk, Self::Jitdump, Self::PerfMap, Self::File];
+    pub const ALL: [Self; 5] = [
+        Self::HeapWalk,
+        Self::Jitdump,
+        Self::PerfMap,
+        Self::File,
+        Self::Inspector,
+    ];
 
     /// Its position in [`Self::ALL`].
     pub fn at(self) -> usize {
@@ -29,6 +37,7 @@ impl NameSource {
             Self::Jitdump => "jitdump",
             Self::PerfMap => "perf map",
             Self::File => "file",
+            Self::Inspector => "V8's profiler",
         }
     }
 }
@@ -51,7 +60,7 @@ pub struct Notes {
     /// JIT frames seen, counted once per sample and frame.
     pub jit_frames: u64,
     /// JIT frames named, by [`NameSource::ALL`] order.
-    pub jit_named: [u64; 4],
+    pub jit_named: [u64; 5],
     /// Sentences for the reader, each said once.
     pub remarks: Vec<String>,
 }
@@ -67,6 +76,8 @@ pub struct Confidence {
 
 /// How a remark about filters starts.
 const FILTERED: &str = "filtered: ";
+/// How a remark about another recording of the same moments starts.
+const CROSS_CHECKED: &str = "cross-check: ";
 
 impl Notes {
     /// Says which filters made this profile out of a larger one, before everything else.
@@ -80,10 +91,23 @@ impl Notes {
         remarks.filter(|remark| remark.starts_with(FILTERED))
     }
 
+    /// Says what another recording of the same moments says of this one.
+    pub fn add_cross_check(&mut self, clause: &str) {
+        self.remark(format!("{CROSS_CHECKED}{clause}"));
+    }
+
+    /// What other recordings of the same moments say, as clauses: part of how sure a profile is.
+    pub fn cross_checks(&self) -> impl Iterator<Item = &str> {
+        let remarks = self.remarks.iter().map(String::as_str);
+        remarks.filter_map(|remark| remark.strip_prefix(CROSS_CHECKED))
+    }
+
     /// The other remarks.
     pub fn other_remarks(&self) -> impl Iterator<Item = &str> {
+        let is_special =
+            |remark: &&str| remark.starts_with(FILTERED) || remark.starts_with(CROSS_CHECKED);
         let remarks = self.remarks.iter().map(String::as_str);
-        remarks.filter(|remark| !remark.starts_with(FILTERED))
+        remarks.filter(move |remark| !is_special(remark))
     }
 
     /// Adds a sentence unless it is there already.

@@ -254,6 +254,9 @@ pub(crate) fn confidence(profile: &Profile) -> Vec<String> {
             counted(notes.throttled, "time")
         ));
     }
+    for clause in notes.cross_checks() {
+        clauses.push(printable(clause).into_owned());
+    }
     let is_clean = shares.jit_named == 1.0
         && shares.complete == 1.0
         && [
@@ -268,7 +271,7 @@ pub(crate) fn confidence(profile: &Profile) -> Vec<String> {
     clauses
 }
 
-fn single_source(named: &[u64; 4]) -> &'static str {
+fn single_source(named: &[u64; 5]) -> &'static str {
     let position = named.iter().position(|count| *count > 0);
     position.map_or("", |position| NameSource::ALL[position].label())
 }
@@ -318,7 +321,7 @@ mod tests {
         assert!(confidence(&profile).is_empty());
         profile.notes.unwound_stacks = 10;
         profile.notes.jit_frames = 4;
-        profile.notes.jit_named = [4, 0, 0, 0];
+        profile.notes.jit_named = [4, 0, 0, 0, 0];
         assert_eq!(
             confidence(&profile),
             [
@@ -328,7 +331,7 @@ mod tests {
         );
         profile.notes.incomplete_stacks = 1;
         profile.notes.cut_stacks = 1;
-        profile.notes.jit_named = [2, 0, 1, 0];
+        profile.notes.jit_named = [2, 0, 1, 0, 0];
         assert_eq!(
             confidence(&profile),
             [

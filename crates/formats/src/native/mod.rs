@@ -88,11 +88,12 @@ const ROLES: [ThreadRole; 5] = [
     ThreadRole::Other,
 ];
 
-const NAME_SOURCES: [NameSource; 4] = [
+const NAME_SOURCES: [NameSource; 5] = [
     NameSource::HeapWalk,
     NameSource::Jitdump,
     NameSource::PerfMap,
     NameSource::File,
+    NameSource::Inspector,
 ];
 
 /// The code of `value` in one of the lists above.

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use flate2::write::GzEncoder;
 use flate2::{Compression, GzBuilder};
-use nodespy_model::{ExitReason, Profile};
+use nodespy_model::{ExitReason, NameSource, Profile};
 
 use super::columns::{put, put_option, put_string, zigzag};
 use super::stack_order::StackOrder;
@@ -114,9 +114,14 @@ fn notes(profile: &Profile) -> Vec<u8> {
     ] {
         put(&mut content, count);
     }
-    put(&mut content, NAME_SOURCES.len() as u64);
-    for source in NAME_SOURCES {
-        put(&mut content, notes.jit_named[source as usize]);
+    // V8's profiler came later than the others: it is written only where it named something.
+    let sources = match notes.jit_named[NameSource::Inspector.at()] {
+        0 => &NAME_SOURCES[..NameSource::Inspector.at()],
+        _ => &NAME_SOURCES[..],
+    };
+    put(&mut content, sources.len() as u64);
+    for source in sources {
+        put(&mut content, notes.jit_named[source.at()]);
     }
     put(&mut content, notes.remarks.len() as u64);
     for remark in &notes.remarks {

@@ -146,7 +146,7 @@ pub(crate) fn small() -> Profile {
             unwound_stacks: 98,
             incomplete_stacks: 2,
             jit_frames: 250,
-            jit_named: [240, 0, 5, 0],
+            jit_named: [240, 0, 5, 0, 0],
             remarks: vec!["the kernel's names are hidden".to_owned()],
             ..Notes::default()
         },
@@ -351,7 +351,7 @@ fn any_about() -> impl Strategy<Value = About> {
 
 fn any_notes() -> impl Strategy<Value = Notes> {
     let remarks = prop::collection::vec(any_text(), 0..3);
-    (any::<[u64; 7]>(), any::<[u64; 4]>(), remarks).prop_map(|(counts, jit_named, remarks)| Notes {
+    (any::<[u64; 7]>(), any::<[u64; 5]>(), remarks).prop_map(|(counts, jit_named, remarks)| Notes {
         lost_samples: counts[0],
         lost_records: counts[1],
         throttled: counts[2],

@@ -58,7 +58,7 @@ fn the_deepest_stacks_and_the_heaviest_weights_are_drawn() {
     profile.about.duration = u64::MAX;
     profile.about.rate_hz = u32::MAX;
     profile.notes.jit_frames = 1;
-    profile.notes.jit_named = [u64::MAX / 4; 4];
+    profile.notes.jit_named = [u64::MAX / 4; 5];
     profile.notes.lost_samples = u64::MAX;
     every_view(&profile);
 }

@@ -155,7 +155,7 @@ pub(crate) fn shop() -> Profile {
             unwound_stacks: 369,
             incomplete_stacks: 4,
             jit_frames: 1400,
-            jit_named: [1390, 0, 0, 0],
+            jit_named: [1390, 0, 0, 0, 0],
             lost_samples: 2,
             remarks: vec![
                 "names of kernel functions are hidden; `sysctl kernel.kptr_restrict=0` shows them"

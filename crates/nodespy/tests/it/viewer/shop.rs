@@ -115,7 +115,7 @@ pub(super) fn shop(slower: u64) -> Profile {
     let notes = Notes {
         unwound_stacks: 1050,
         jit_frames: 4000,
-        jit_named: [4000, 0, 0, 0],
+        jit_named: [4000, 0, 0, 0, 0],
         remarks: vec!["names of kernel functions are hidden".to_owned()],
         ..Notes::default()
     };
