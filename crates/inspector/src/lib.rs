@@ -16,5 +16,5 @@ mod url;
 
 pub use error::InspectorError;
 pub use http::{Page, list, version};
-pub use session::{Place, Session, Worker};
+pub use session::{Place, Script, Session, Worker};
 pub use url::InspectorUrl;

@@ -58,3 +58,13 @@ pub(crate) struct OfWorker {
     #[serde(default)]
     pub(crate) message: String,
 }
+
+/// A script that V8 knows.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ScriptParsed {
+    #[serde(default)]
+    pub(crate) script_id: String,
+    #[serde(default)]
+    pub(crate) url: String,
+}

@@ -10,7 +10,7 @@ use tungstenite::protocol::WebSocketConfig;
 use tungstenite::{Message as Frame, WebSocket};
 
 use crate::InspectorError;
-use crate::message::{AttachedToWorker, Complaint, Message, OfWorker};
+use crate::message::{AttachedToWorker, Complaint, Message, OfWorker, ScriptParsed};
 
 /// A profile is one message; a day of samples stays below this.
 const LARGEST_MESSAGE: usize = 1 << 30;
@@ -18,6 +18,8 @@ const LARGEST_MESSAGE: usize = 1 << 30;
 const MOST_WORKERS: usize = 4096;
 /// Replies nobody asked for are dropped beyond this.
 const MOST_REPLIES: usize = 4 * MOST_WORKERS;
+/// Scripts of one process that are remembered.
+const MOST_SCRIPTS: usize = 100_000;
 /// How long one look at the socket waits.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -51,6 +53,15 @@ impl Worker {
     }
 }
 
+/// A script that V8 knows.
+#[derive(Debug, Clone)]
+pub struct Script {
+    /// What `Debugger.getScriptSource` wants.
+    pub id: String,
+    /// Where it came from.
+    pub url: String,
+}
+
 type Reply = Result<String, Complaint>;
 
 /// A conversation. Dropping it drops the connection, which ends every profiler it started.
@@ -60,6 +71,7 @@ pub struct Session {
     next_id: u64,
     replies: HashMap<(Place, u64), Reply>,
     started: Vec<Worker>,
+    scripts: Vec<(Place, Script)>,
     /// Sessions of workers that ended.
     ended: HashSet<String>,
     is_waiting_for_disconnect: bool,
@@ -97,6 +109,7 @@ impl Session {
             next_id: 1,
             replies: HashMap::new(),
             started: Vec::new(),
+            scripts: Vec::new(),
             ended: HashSet::new(),
             is_waiting_for_disconnect: false,
             is_paused: false,
@@ -117,6 +130,15 @@ impl Session {
     /// Whether the process was stopped by the debugger and has not gone on since.
     pub fn is_paused(&self) -> bool {
         self.is_paused
+    }
+
+    /// The scripts of a thread that were told since the last call, after `Debugger.enable`.
+    pub fn new_scripts(&mut self, place: &Place) -> Vec<Script> {
+        let told = std::mem::take(&mut self.scripts);
+        let (of_place, others) = told.into_iter().partition(|(of, _)| of == place);
+        self.scripts = others;
+        let of_place: Vec<(Place, Script)> = of_place;
+        of_place.into_iter().map(|(_, script)| script).collect()
     }
 
     /// Whether a thread has ended.
@@ -253,8 +275,11 @@ impl Session {
             Some("NodeWorker.receivedMessageFromWorker") => {
                 let event: OfWorker = parse(params)?;
                 let inner = Message::parse(&event.message)?;
-                if inner.id.is_some() {
-                    self.take_reply(Place::Worker(event.session_id), &inner);
+                let place = Place::Worker(event.session_id);
+                match inner.method.as_deref() {
+                    Some("Debugger.scriptParsed") => self.take_script(place, inner.params)?,
+                    _ if inner.id.is_some() => self.take_reply(place, &inner),
+                    _ => {}
                 }
             }
             Some("NodeWorker.detachedFromWorker") => {
@@ -265,9 +290,26 @@ impl Session {
                     self.ended.insert(event.session_id);
                 }
             }
+            Some("Debugger.scriptParsed") => self.take_script(Place::Main, message.params)?,
             Some("Debugger.paused") => self.is_paused = true,
             Some("Debugger.resumed") => self.is_paused = false,
             _ => {}
+        }
+        Ok(())
+    }
+
+    fn take_script(
+        &mut self,
+        place: Place,
+        params: Option<&serde_json::value::RawValue>,
+    ) -> Result<(), InspectorError> {
+        let event: ScriptParsed = parse(params.map_or("{}", |params| params.get()))?;
+        if self.scripts.len() < MOST_SCRIPTS && !event.url.is_empty() {
+            let script = Script {
+                id: event.script_id,
+                url: event.url,
+            };
+            self.scripts.push((place, script));
         }
         Ok(())
     }

@@ -61,6 +61,9 @@ pub(crate) enum Command {
     Flamegraph(Box<FlamegraphArgs>),
     /// Put two sets of stacks side by side, as difffolded.pl does
     Difffolded(DifffoldedArgs),
+    /// Close the inspector of a process when standard input ends
+    #[command(hide = true)]
+    CloseAbandoned(CloseAbandonedArgs),
     /// Say what will work here and, for what won't, the command that fixes it
     Check(CheckArgs),
 }
@@ -177,6 +180,16 @@ pub(crate) enum Engine {
     Perf,
     /// V8's own profiler, attached through the inspector: JavaScript only, no rights needed
     Inspector,
+    /// Perf events and V8's profiler at once: each checks the other
+    Both,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CloseAbandonedArgs {
+    /// The process
+    pub(crate) pid: u32,
+    /// Where its inspector listens
+    pub(crate) address: std::net::SocketAddr,
 }
 
 /// What makes a sample.

@@ -34,6 +34,7 @@ fn main() -> std::process::ExitCode {
         Some(Command::Collapse(arguments)) => commands::collapse::run(&arguments),
         Some(Command::Flamegraph(arguments)) => commands::flamegraph::run(&arguments),
         Some(Command::Difffolded(arguments)) => commands::difffolded::run(&arguments),
+        Some(Command::CloseAbandoned(arguments)) => commands::close_abandoned::run(&arguments),
         Some(Command::Check(arguments)) => commands::check::run(&arguments),
     };
     match done {

@@ -2,6 +2,7 @@
 
 mod newcomers;
 mod throttled;
+mod twins;
 mod with_inspector;
 
 use std::path::{Path, PathBuf};
@@ -50,6 +51,8 @@ struct Recording {
     resolver: Resolver,
     targets: Vec<Target>,
     launched: Option<Launched>,
+    /// V8's own profiler, where both are wanted.
+    twin: Option<twins::Twin>,
     started: Nanoseconds,
     started_unix: Nanoseconds,
     app: String,
@@ -83,6 +86,8 @@ pub(crate) fn run(
     if by_inspector {
         return inspect(arguments, targets, launched, &app, &destinations, &keep);
     }
+    let twin = twins::start(arguments, &targets, &app, interrupts)
+        .inspect_err(|_| destinations.iter().for_each(Destination::abandon))?;
     let mut recording = match start(arguments, targets, launched.take(), app.clone()) {
         Err(error) if falls_back(arguments, &error) => {
             output::note(&format!("{error:#}. Using V8's inspector instead."));
@@ -92,6 +97,7 @@ pub(crate) fn run(
         }
         started => started.inspect_err(|_| destinations.iter().for_each(Destination::abandon))?,
     };
+    recording.twin = twin;
     announce(arguments, &recording);
     let end = record(&mut recording, arguments, interrupts)?;
     let profile = finish(&mut recording, arguments, process_started, end);
@@ -281,11 +287,8 @@ fn time_stamp(unix_seconds: u64) -> String {
 }
 
 fn rate_of(arguments: &RecordArgs) -> u32 {
-    arguments.rate.unwrap_or(if arguments.command.is_empty() {
-        99
-    } else {
-        999
-    })
+    let is_seldom = arguments.command.is_empty() && arguments.engine != Engine::Both;
+    arguments.rate.unwrap_or(if is_seldom { 99 } else { 999 })
 }
 
 fn start(
@@ -317,6 +320,7 @@ fn start(
         resolver,
         targets,
         launched,
+        twin: None,
         started,
         started_unix,
         app,
@@ -509,7 +513,10 @@ fn finish(
             .and_then(|(_, time)| *time);
     }
     say_who_ended(recording, &mut profile);
-    Ok(profile)
+    Ok(match recording.twin.take() {
+        Some(twin) => twin.join(profile, recording.started),
+        None => profile,
+    })
 }
 
 /// Notes how targets ended while they were recorded.

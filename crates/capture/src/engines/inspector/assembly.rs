@@ -1,5 +1,7 @@
 //! What the profilers of all threads sent, slice by slice, as one profile.
 
+use std::collections::HashSet;
+
 use nodespy_formats::{ImportOptions, Input};
 use nodespy_model::{
     About, Contents, Nanoseconds, Notes, Process, ProcessIndex, Profile, ProfileBuilder, Thread,
@@ -94,6 +96,27 @@ impl Assembly {
                 .notes
                 .remark(format!("what V8 sent of {name} can't be read: {what}")),
         }
+    }
+
+    /// The files of all functions that were seen.
+    pub(super) fn files(&self) -> HashSet<String> {
+        let newest = self.rows.iter().filter_map(|row| row.newest.as_ref());
+        let profiles = newest
+            .map(|slice| &slice.profile)
+            .chain([self.builder.so_far()]);
+        let files = profiles.flat_map(|profile| {
+            let files = profile
+                .functions
+                .iter()
+                .filter_map(|function| function.file);
+            files.map(|file| profile.strings.get(file).to_owned())
+        });
+        files.collect()
+    }
+
+    /// Adds the text of a file.
+    pub(super) fn add_text(&mut self, file: &str, text: String) {
+        self.builder.source(file, text);
     }
 
     fn add(&mut self, number: u32, name: &str, slice: Slice) {

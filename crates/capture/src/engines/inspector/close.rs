@@ -20,6 +20,8 @@ const CLOSE_LATER: &str = "setTimeout(function(){process._debugEnd()},100),1";
 const CLOSE_NOW: &str = "process._debugEnd()";
 /// How long the target may take to answer.
 const ANSWER: Duration = Duration::from_secs(5);
+/// How long a connection that was ended may be seen.
+const PARTING: Duration = Duration::from_secs(1);
 /// How long the listener may linger.
 const LINGER: Duration = Duration::from_secs(3);
 
@@ -36,7 +38,6 @@ pub(super) enum Left {
 
 /// Ends the conversations and, if the inspector listens because of us, closes it.
 pub(super) fn close(opened: &Opened, mut sessions: Vec<Session>) -> Left {
-    let ours = sessions.len();
     let Some(mut last) = sessions.pop() else {
         return Left::AsFound;
     };
@@ -50,7 +51,7 @@ pub(super) fn close(opened: &Opened, mut sessions: Vec<Session>) -> Left {
             return Left::AsFound;
         }
     };
-    if has_others(pid, opened, ours) {
+    if has_others(pid, opened) {
         last.close(Duration::from_secs(1));
         return Left::OpenForOthers;
     }
@@ -66,10 +67,10 @@ pub(super) fn close(opened: &Opened, mut sessions: Vec<Session>) -> Left {
     close_stuck(pid, opened)
 }
 
-/// Whether somebody else is attached. Connections that we have just ended may be seen a moment
-/// longer.
-fn has_others(pid: u32, opened: &Opened, ours: usize) -> bool {
-    let deadline = Instant::now() + Duration::from_millis(if ours > 1 { 1000 } else { 0 });
+/// Whether somebody else is attached. Connections that have just ended, such as our own others or
+/// those of a nodespy that was killed, may be seen a moment longer.
+fn has_others(pid: u32, opened: &Opened) -> bool {
+    let deadline = Instant::now() + PARTING;
     while ports::connections(pid, opened.listener) > 1 {
         if Instant::now() >= deadline {
             return true;

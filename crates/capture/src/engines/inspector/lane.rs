@@ -253,6 +253,11 @@ impl Lane {
         })
     }
 
+    /// Where the thread is spoken to.
+    pub(super) fn spoken_to_at(&self) -> (usize, Place) {
+        (self.active, self.place(self.active))
+    }
+
     /// How long the profiler that runs has been running: what is lost if it never answers.
     pub(super) fn at_stake(&self) -> Duration {
         self.since.elapsed()

@@ -14,6 +14,7 @@ mod launched;
 mod native_block;
 mod open;
 pub(crate) mod ports;
+mod sources;
 mod wanted;
 
 use std::time::Duration;
@@ -54,6 +55,8 @@ pub struct InspectorOptions {
     pub slice: Option<Duration>,
     /// How long a busy process is given to answer.
     pub patience: Duration,
+    /// Whether the texts of the scripts that were seen go into the profile.
+    pub embed_sources: bool,
     /// Whether an inspector that other machines can reach is opened all the same.
     pub force: bool,
     /// When the recording starts, by the monotonic clock.
@@ -72,6 +75,7 @@ impl Default for InspectorOptions {
             alloc_bytes: 64 << 10,
             slice: None,
             patience: Duration::from_secs(10),
+            embed_sources: false,
             force: false,
             started: None,
             interrupts: None,
@@ -112,7 +116,7 @@ impl InspectorSession {
     /// moves to one of its own before the next is opened. A process that was not `asked` for by its
     /// number, such as a child of one, may refuse as long as another does not.
     pub fn attach_all(
-        targets: &[Target],
+        targets: &[&Target],
         asked: impl Fn(u32) -> bool,
         options: &InspectorOptions,
     ) -> Result<Vec<Self>, CaptureError> {
@@ -366,6 +370,9 @@ impl InspectorSession {
     /// Ends the recording: takes the profiles and leaves the process as it was found.
     pub fn finish(mut self, about: About) -> Result<Profile, CaptureError> {
         let stopped = self.stop();
+        if stopped.is_ok() && self.options.embed_sources {
+            self.embed_sources();
+        }
         let left = self.close();
         if let Some(remark) = self.say_how_left(left) {
             self.remarks.push(remark);
@@ -418,6 +425,35 @@ impl InspectorSession {
             }
         }
         Ok(())
+    }
+
+    /// Takes the texts of the scripts that were seen, unless the process waits for us to go.
+    fn embed_sources(&mut self) {
+        let is_waiting = |session: &Session| session.is_waiting_for_disconnect();
+        if self.sessions.iter().any(is_waiting) {
+            self.remarks
+                .push("the process ended: the sources are left out".to_owned());
+            return;
+        }
+        let wanted = self.assembly.files();
+        for lane in &self.lanes {
+            let (conversation, place) = lane.spoken_to_at();
+            let session = &mut self.sessions[conversation];
+            if session.has_ended(&place) {
+                continue;
+            }
+            match sources::fetch(session, &place, &wanted, self.options.patience) {
+                Ok(texts) => {
+                    for (file, text) in texts {
+                        self.assembly.add_text(&file, text);
+                    }
+                }
+                Err(error) => self.remarks.push(format!(
+                    "the sources of {} are left out: {error}",
+                    lane.name
+                )),
+            }
+        }
     }
 
     fn close(&mut self) -> Left {
@@ -535,6 +571,17 @@ fn forgive_complaint(result: Result<String, InspectorError>) -> Result<(), Inspe
     match result {
         Ok(_) | Err(InspectorError::Command { .. }) => Ok(()),
         Err(error) => Err(error),
+    }
+}
+
+/// Closes the inspector of a process that a nodespy opened which could not close it any more.
+pub fn close_abandoned(pid: u32, listener: std::net::SocketAddr) {
+    let is_its_own = ports::listeners(pid).contains(&listener);
+    if let (true, Some(found)) = (is_its_own, open::found_open(pid, listener)) {
+        close::close_opened(&Opened {
+            is_ours: true,
+            ..found
+        });
     }
 }
 

@@ -3,6 +3,8 @@
 //! Node opens its inspector, and answers commands, on its main thread. A thread that sits in
 //! `execSync` or in a synchronous addon uses no CPU time at all meanwhile.
 
+use std::time::{Duration, Instant};
+
 use nodespy_model::{Nanoseconds, printable};
 
 use crate::target::proc::{self, RunState};
@@ -10,24 +12,40 @@ use crate::target::proc::{self, RunState};
 /// Clock ticks a second in `/proc`; the same on every Linux of this architecture.
 const TICKS: f64 = 100.0;
 
+/// A main thread that has not run for so long waits for something.
+const QUIET: Duration = Duration::from_millis(700);
+
 /// A main thread that is watched from now on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MainThread {
     pid: u32,
     cpu_time: Option<Nanoseconds>,
+    /// What it had used when it was looked at last, and since when it has used no more.
+    last: (Option<Nanoseconds>, Instant),
 }
 
 impl MainThread {
     pub(super) fn watch(pid: u32) -> Self {
+        let cpu_time = proc::thread_cpu_time(pid, pid);
         Self {
             pid,
-            cpu_time: proc::thread_cpu_time(pid, pid),
+            cpu_time,
+            last: (cpu_time, Instant::now()),
         }
     }
 
     /// Whether it has not run at all since it is watched.
-    pub(super) fn is_blocked(&self) -> bool {
-        self.cpu_time.is_some() && self.cpu_time == proc::thread_cpu_time(self.pid, self.pid)
+    pub(super) fn is_blocked(&mut self) -> bool {
+        let now = proc::thread_cpu_time(self.pid, self.pid);
+        if now != self.last.0 {
+            self.last = (now, Instant::now());
+        }
+        now.is_some() && now == self.cpu_time
+    }
+
+    /// Whether it may be waiting for a child: it has one, and has not run for a while.
+    pub(super) fn may_wait_for_child(&self) -> bool {
+        self.last.1.elapsed() > QUIET && !proc::children(self.pid).is_empty()
     }
 
     /// Whether it has something to run now.

@@ -30,6 +30,9 @@ const LOOK: Duration = Duration::from_millis(5);
 /// A main thread that ran, sleeps again and still does not listen has a handler of its own. Node
 /// listens after 24 to 190 ms on a loaded machine.
 const OWN_HANDLER: Duration = Duration::from_secs(3);
+/// The kernel may deliver the signal to the main thread itself, which runs a little for that even
+/// where it is blocked: only what it does after that counts.
+const SETTLE: Duration = Duration::from_millis(200);
 /// When the user is told that we wait for a main thread in native code.
 const TELL: Duration = Duration::from_secs(1);
 /// How long we wait for it: the signal has been sent, so somebody must be there to close what it
@@ -115,9 +118,8 @@ pub(super) fn open(target: &Target, options: &InspectorOptions) -> Result<Opened
         return Err(exposed(pid, wanted.host.as_deref().unwrap_or_default()));
     }
     refuse_taken_port(pid, &wanted)?;
-    let main = MainThread::watch(pid);
     target.send_signal(libc::SIGUSR1)?;
-    let listener = wait_for_listener(target, &before, main, options)?;
+    let listener = wait_for_listener(target, &before, options)?;
     let opened = Opened {
         reach: Reach::Process(pid),
         version: probe(pid, listener).map_err(|source| inspector_failure(pid, source))?,
@@ -193,10 +195,8 @@ pub(super) fn move_away(
 ) -> Result<Opened, CaptureError> {
     let pid = target.pid();
     let before = ports::listeners(pid);
-    let moved = ask_to_move(&opened, options.patience).and_then(|()| {
-        let main = MainThread::watch(pid);
-        wait_for_listener(target, &before, main, options)
-    });
+    let moved = ask_to_move(&opened, options.patience)
+        .and_then(|()| wait_for_listener(target, &before, options));
     match moved {
         Ok(listener) => Ok(Opened { listener, ..opened }),
         Err(error) => {
@@ -308,11 +308,12 @@ fn refuse_taken_port(pid: u32, wanted: &Wanted) -> Result<(), CaptureError> {
 fn wait_for_listener(
     target: &Target,
     before: &[SocketAddr],
-    main: MainThread,
     options: &InspectorOptions,
 ) -> Result<SocketAddr, CaptureError> {
     let pid = target.pid();
     let started = Instant::now();
+    let mut main = MainThread::watch(pid);
+    let mut free_since = started;
     let mut is_told = false;
     loop {
         if target.has_ended() {
@@ -325,8 +326,15 @@ fn wait_for_listener(
             return Ok(listener);
         }
         let waited = started.elapsed();
+        if waited < SETTLE {
+            main = MainThread::watch(pid);
+        }
         let is_blocked = main.is_blocked();
-        if is_blocked && waited > TELL && !is_told {
+        let may_be_blocked = is_blocked || main.may_wait_for_child();
+        if may_be_blocked {
+            free_since = Instant::now();
+        }
+        if may_be_blocked && waited > TELL && !is_told {
             is_told = true;
             (options.tell)(&format!(
                 "The main thread of process {pid} is {}: its inspector opens when that ends.",
@@ -335,8 +343,9 @@ fn wait_for_listener(
         }
         let gives_up = match is_blocked {
             true => waited > LONGEST_BLOCK || options.is_impatient(),
-            false if main.is_busy() => waited > options.patience,
-            false => waited > OWN_HANDLER.min(options.patience),
+            false if main.is_busy() || may_be_blocked => waited > options.patience,
+            // One that was blocked gets its time from then on.
+            false => free_since.elapsed() > OWN_HANDLER.min(options.patience),
         };
         if gives_up {
             return Err(CaptureError::refused(why_not(pid, waited, is_blocked)));

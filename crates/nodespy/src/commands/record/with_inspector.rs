@@ -21,6 +21,7 @@ use nodespy_model::{
 
 use super::{End, end_command};
 use crate::cli::{Engine, Event, RecordArgs};
+use crate::commands::close_abandoned::Companion;
 use crate::failure::Failure;
 use crate::output;
 
@@ -69,7 +70,7 @@ pub(super) fn record(
         announce(arguments, &sessions, subject.app);
     }
     let inspecting = Inspecting::start(sessions, about);
-    let end = wait(arguments, &inspecting, &mut subject, started, interrupts);
+    let end = wait(arguments, &inspecting, &subject, interrupts);
     let profile = inspecting.finish();
     let status = subject
         .launched
@@ -96,6 +97,7 @@ pub(super) fn options(
         },
         interval_us: arguments.interval.or(by_rate).unwrap_or(INTERVAL_US),
         slice: arguments.slice,
+        embed_sources: arguments.embed_source,
         force: arguments.force,
         started: Some(started),
         interrupts: Some(interrupts),
@@ -123,6 +125,37 @@ pub(super) fn about(arguments: &RecordArgs, options: &InspectorOptions, app: &st
     }
 }
 
+/// Starts V8's profiler beside another engine.
+pub(super) fn start_beside(
+    arguments: &RecordArgs,
+    targets: &[Target],
+    app: &str,
+    started: Nanoseconds,
+    interrupts: Interrupts,
+) -> anyhow::Result<Inspecting> {
+    let options = options(arguments, started, interrupts);
+    let about = about(arguments, &options, app);
+    let sessions = attach_running(arguments, targets, &options)?;
+    if !arguments.quiet {
+        announce(arguments, &sessions, app);
+    }
+    Ok(Inspecting::start(sessions, about))
+}
+
+/// Attaches to those that run: the ones that were asked for and the Node processes among their
+/// children.
+fn attach_running(
+    arguments: &RecordArgs,
+    targets: &[Target],
+    options: &InspectorOptions,
+) -> anyhow::Result<Vec<InspectorSession>> {
+    let wanted = arguments.target.wanted();
+    let asked = |pid: u32| wanted.pids.contains(&pid);
+    let is_needed = |target: &&Target| asked(target.pid()) || looks_like_node(target.pid());
+    let targets: Vec<&Target> = targets.iter().filter(is_needed).collect();
+    Ok(InspectorSession::attach_all(&targets, asked, options)?)
+}
+
 fn attach(
     arguments: &RecordArgs,
     subject: &mut Subject<'_>,
@@ -141,11 +174,7 @@ fn attach(
             .inspect_err(|_| launched.terminate())
             .context("recording the command from its start");
     }
-    let wanted = arguments.target.wanted();
-    let asked = |pid: u32| wanted.pids.contains(&pid);
-    let targets = &mut subject.targets;
-    targets.retain(|target| asked(target.pid()) || looks_like_node(target.pid()));
-    Ok(InspectorSession::attach_all(targets, asked, options)?)
+    attach_running(arguments, &subject.targets, options)
 }
 
 fn announce(arguments: &RecordArgs, sessions: &[InspectorSession], app: &str) {
@@ -177,10 +206,10 @@ fn announce(arguments: &RecordArgs, sessions: &[InspectorSession], app: &str) {
 fn wait(
     arguments: &RecordArgs,
     inspecting: &Inspecting,
-    subject: &mut Subject<'_>,
-    started: Nanoseconds,
+    subject: &Subject<'_>,
     interrupts: Interrupts,
 ) -> End {
+    let started = monotonic_now();
     let deadline = arguments
         .duration
         .map(|duration| started.saturating_add(duration.as_nanos() as u64));
@@ -202,6 +231,8 @@ fn wait(
 
 /// Recordings that go on, each on a thread of its own.
 pub(super) struct Inspecting {
+    /// They go last: a nodespy that is killed before has not closed everything.
+    companions: Vec<Companion>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<Result<Profile, CaptureError>>>,
     about: About,
@@ -214,8 +245,10 @@ impl Inspecting {
             let (stop, about) = (Arc::clone(&stop), about.clone());
             std::thread::spawn(move || follow(session, &stop, about))
         };
+        let companions = sessions.iter().filter_map(Companion::of).collect();
         let threads = sessions.into_iter().map(follow).collect();
         Self {
+            companions,
             stop,
             threads,
             about,
@@ -269,6 +302,7 @@ impl Drop for Inspecting {
         for thread in std::mem::take(&mut self.threads) {
             let _ = thread.join();
         }
+        self.companions.clear();
     }
 }
 
