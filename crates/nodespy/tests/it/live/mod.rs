@@ -9,6 +9,8 @@ mod containers;
 mod dump;
 mod errors;
 mod inspector;
+mod inspector_matrix;
+mod inspector_ways;
 mod launch;
 mod lines;
 mod manners;

@@ -147,7 +147,7 @@ fn a_program_that_is_only_called_node_is_recorded_as_what_it_is() {
     let target = Running::new(command);
     let recorded = record(&target, &["-d", "1", "-F", "499"]);
     let notes = &recorded.profile.notes;
-    assert_eq!(notes.jit_named, [0; 4], "{}", recorded.describe());
+    assert_eq!(notes.jit_named, [0; 5], "{}", recorded.describe());
     assert!(
         recorded.profile.samples.len() > 20,
         "{}",

@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::run::DEADLINE;
 use crate::scratch::Scratch;
@@ -178,6 +179,30 @@ impl Running {
     /// Whether it is still there.
     pub(crate) fn is_alive(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
+    }
+
+    /// Waits until it ends, which must be with this status.
+    #[track_caller]
+    pub(crate) fn expect_status(&mut self, code: i32) {
+        assert_eq!(self.ended().code(), Some(code));
+    }
+
+    /// Waits until it ends, which must be by this signal.
+    #[track_caller]
+    pub(crate) fn expect_signal(&mut self, signal: i32) {
+        assert_eq!(self.ended().signal(), Some(signal));
+    }
+
+    #[track_caller]
+    fn ended(&mut self) -> ExitStatus {
+        let until = Instant::now() + DEADLINE;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(Instant::now() < until, "it never ended");
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// The value of a line of `/proc/PID/status`, such as `SigCgt`.
