@@ -7,6 +7,7 @@
     reason = "a report on the terminal is what this program is for"
 )]
 
+mod inspector;
 mod options;
 mod profiler;
 mod statistics;
@@ -27,6 +28,9 @@ fn main() -> Result<(), Failure> {
         print!("{}", options::HELP);
         return Ok(());
     };
+    if options.inspector {
+        return inspector::measure(&options);
+    }
     let mut target = Target::start(&options)?;
     println!(
         "target: {} (pid {}), {} items a window, {} rounds",

@@ -14,6 +14,7 @@ Measure what a recording costs the watched program.
   --rates A,B        samples per second (99,999,10000)
   --node PATH        the Node to watch (node)
   --nodespy PATH     the nodespy to measure (the one built beside this program)
+  --inspector yes    instead: the inspector engine against node --cpu-prof
   --memory SECONDS   instead: one long recording at the first rate, and its memory along the way
 ";
 
@@ -25,6 +26,7 @@ pub(crate) struct Options {
     pub(crate) rates_hz: Vec<u32>,
     pub(crate) node: String,
     pub(crate) nodespy: PathBuf,
+    pub(crate) inspector: bool,
     pub(crate) memory: Option<Duration>,
 }
 
@@ -39,6 +41,7 @@ impl Options {
             rates_hz: vec![99, 999, 10_000],
             node: "node".to_owned(),
             nodespy: std::env::current_exe()?.with_file_name("nodespy"),
+            inspector: false,
             memory: None,
         };
         while let Some(flag) = arguments.next() {
@@ -57,6 +60,7 @@ impl Options {
                 }
                 "--node" => options.node = value,
                 "--nodespy" => options.nodespy = value.into(),
+                "--inspector" => options.inspector = value == "yes",
                 "--memory" => options.memory = Some(Duration::from_secs(value.parse()?)),
                 _ => return Err(format!("unknown option {flag}; try --help").into()),
             }

@@ -22,6 +22,8 @@ pub(crate) enum Condition {
     /// nodespy without the heap's names.
     WithoutHeap,
     Perf,
+    /// nodespy through V8's inspector; measured against `--cpu-prof` only.
+    Inspector,
 }
 
 impl Condition {
@@ -42,6 +44,7 @@ impl Condition {
             Self::Nodespy => "nodespy",
             Self::WithoutHeap => "no names",
             Self::Perf => "perf -g",
+            Self::Inspector => "inspector",
         }
     }
 }
@@ -101,6 +104,13 @@ impl Attached {
                 if condition == Condition::Placebo {
                     command.env("NODESPY_PLACEBO", "1");
                 }
+                command
+            }
+            Condition::Inspector => {
+                output.set_extension("nspy");
+                let mut command = Command::new(&options.nodespy);
+                command.args(["record", "-q", "-p", &pid, "--engine", "inspector"]);
+                command.args(["-F", &rate, "-o"]);
                 command
             }
             Condition::Perf => {
@@ -194,7 +204,7 @@ impl Attached {
         // A placebo has no samples, and nodespy ends with 5 then.
         let samples = match self.condition {
             Condition::None | Condition::Placebo => 0,
-            Condition::Nodespy | Condition::WithoutHeap => {
+            Condition::Nodespy | Condition::WithoutHeap | Condition::Inspector => {
                 samples_of(&read_profile(&self.output, &said)?, self.target_pid)
             }
             Condition::Perf => perf_samples(&said)

@@ -19,8 +19,14 @@ pub(crate) struct Target {
 impl Target {
     /// Starts it without any flag and waits until it is warm.
     pub(crate) fn start(options: &Options) -> Result<Self, Failure> {
+        Self::start_with(options, &[])
+    }
+
+    /// Starts it with flags and waits until it is warm.
+    pub(crate) fn start_with(options: &Options, flags: &[String]) -> Result<Self, Failure> {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../workloads/items.js");
         let mut child = Command::new(&options.node)
+            .args(flags)
             .arg(script.canonicalize()?)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
