@@ -38,8 +38,8 @@ export interface Questions {
   sandwich: { ask: { selection: Selection; fn: number }; answer: { callers: Tree; callees: Tree } };
   functions: { ask: { selection: Selection }; answer: FunctionWeights };
   search: { ask: { selection: Selection; query: Query }; answer: { hits: Uint8Array; matched: number } };
-  heat: { ask: { threads: number[] | null; mostColumns: number; rows: number }; answer: HeatMap };
-  tracks: { ask: { bins: number }; answer: Tracks };
+  heat: { ask: { threads: number[] | null; mostColumns: number; mostRows: number }; answer: HeatMap };
+  tracks: { ask: { mostBins: number }; answer: Tracks };
   timeline: {
     ask: { selection: Selection; thread: number; from: number; to: number; columns: number };
     answer: Timeline;
@@ -140,9 +140,9 @@ class Counter {
         const hits = findFunctions(this.profile, query);
         return { hits, matched: matchedWeight(this.tree(selection).tree, hits, 0) };
       },
-      heat: ({ threads, mostColumns, rows }: Questions["heat"]["ask"]) =>
-        heatMap(this.profile, threads && new Set(threads), mostColumns, rows),
-      tracks: ({ bins }: Questions["tracks"]["ask"]) => tracks(this.profile, bins),
+      heat: ({ threads, mostColumns, mostRows }: Questions["heat"]["ask"]) =>
+        heatMap(this.profile, threads && new Set(threads), mostColumns, mostRows),
+      tracks: ({ mostBins }: Questions["tracks"]["ask"]) => tracks(this.profile, mostBins),
       timeline: ({ selection, thread, from, to, columns }: Questions["timeline"]["ask"]) => {
         const { rows, step } = this.thread(thread);
         return timeline(this.profile, this.shape(selection).shape, rows, step, from, to, columns);

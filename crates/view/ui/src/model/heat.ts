@@ -20,6 +20,8 @@ const LENGTHS = [
   10 * SECOND, 30 * SECOND, 60 * SECOND, 120 * SECOND, 300 * SECOND, 600 * SECOND, 1800 * SECOND, 3600 * SECOND,
 ];
 const FEWEST_COLUMNS = 24;
+const FEWEST_ROWS = 5;
+const SAMPLES_A_ROW = 1.9;
 
 // A second where that gives a picture of some width and fits; else what is nearest to it.
 export function columnLength(durationNs: number, mostColumns: number): number {
@@ -28,17 +30,26 @@ export function columnLength(durationNs: number, mostColumns: number): number {
   return wide.at(-1) ?? fits[0] ?? durationNs / mostColumns;
 }
 
+// How far apart samples are of a thread that does nothing but run. Rows and bins finer than that
+// would show stripes that are not there.
+export function stepOf(profile: Profile): number {
+  const { samples, about } = profile;
+  if (about.rateHz > 0) return 1e9 / about.rateHz;
+  return endOf(samples, about.durationNs) / Math.max(1, samples.time.length);
+}
+
 export function endOf(samples: SampleColumns, durationNs: number): number {
   return Math.max(durationNs, samples.time.length ? samples.time[samples.time.length - 1] + 1 : 1);
 }
 
 export function heatMap(
-  profile: Profile, threads: ReadonlySet<number> | null, mostColumns: number, rows: number,
+  profile: Profile, threads: ReadonlySet<number> | null, mostColumns: number, mostRows: number,
 ): HeatMap {
   const { samples, about } = profile;
   const end = endOf(samples, about.durationNs);
   const columnNs = columnLength(end, mostColumns);
   const columns = Math.max(1, Math.ceil(end / columnNs));
+  const rows = Math.max(FEWEST_ROWS, Math.min(mostRows, Math.floor(columnNs / (SAMPLES_A_ROW * stepOf(profile)))));
   const counts = new Float64Array(columns * rows);
   const mask = threadMask(profile, threads);
   const perRow = columnNs / rows;

@@ -11,8 +11,11 @@ export function findFunctions(names: Names, query: Query): Uint8Array {
   const pattern = query.isRegExp ? new RegExp(query.text, query.isExact ? "u" : "iu") : null;
   const wanted = query.isExact ? query.text : query.text.toLowerCase();
   for (let fn = 0; fn < hits.length; fn++) {
-    const text = `${nameOf(names, fn)} ${placeOf(names, fn)}`;
-    const isHit = pattern ? pattern.test(text) : (query.isExact ? text : text.toLowerCase()).includes(wanted);
+    const [name, place] = [nameOf(names, fn), placeOf(names, fn)];
+    const text = `${name} ${place}`;
+    // A pattern may be anchored to the name, to the place, or run over both.
+    const isHit = pattern ? pattern.test(name) || pattern.test(place) || pattern.test(text)
+      : (query.isExact ? text : text.toLowerCase()).includes(wanted);
     hits[fn] = isHit ? 1 : 0;
   }
   return hits;

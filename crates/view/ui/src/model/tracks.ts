@@ -1,6 +1,6 @@
 // How busy each thread was over time.
 
-import { endOf, idleStacks } from "./heat";
+import { endOf, idleStacks, stepOf } from "./heat";
 import { type Profile, weightOf } from "./profile";
 
 export interface Tracks {
@@ -11,9 +11,13 @@ export interface Tracks {
   weights: Float64Array; // of each thread, idle time left out
 }
 
-export function tracks(profile: Profile, bins: number): Tracks {
+const FEWEST_BINS = 20;
+const SAMPLES_A_BIN = 4;
+
+export function tracks(profile: Profile, mostBins: number): Tracks {
   const { samples, about, threads } = profile;
   const end = endOf(samples, about.durationNs);
+  const bins = Math.max(FEWEST_BINS, Math.min(mostBins, Math.floor(end / (SAMPLES_A_BIN * stepOf(profile)))));
   const binNs = end / bins;
   const busy = new Float32Array(threads.length * bins);
   const weights = new Float64Array(threads.length);

@@ -2,7 +2,7 @@
 
 import type { Action } from "./actions";
 import type { App, Target } from "./app";
-import { element } from "./dom";
+import { byId, element } from "./dom";
 
 export class Menu {
   readonly root = element("div", { id: "menu", className: "sheet menu", hidden: true });
@@ -24,6 +24,7 @@ export class Menu {
   open(target: Target | null, x: number, y: number): void {
     if (!target || target.fn < 0) return;
     this.target = target;
+    byId("tooltip").hidden = true;
     this.before = document.activeElement as HTMLElement | null;
     const items = this.actions().filter((action) => action.onTarget && (action.isPossible?.(this.app, target) ?? true));
     this.root.replaceChildren(

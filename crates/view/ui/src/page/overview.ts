@@ -10,7 +10,7 @@ import { count, moment, percent, ROLES, tickStep } from "./words";
 
 const HEAT_ROWS = 50;
 const HEAT_HEIGHT = 110;
-const TRACK_BINS = 600;
+export const TRACK_BINS = 600;
 
 export class Overview implements Panel {
   readonly root = byId("overview");
@@ -47,7 +47,7 @@ export class Overview implements Panel {
 
   private showThreads(): void {
     const { app } = this;
-    const answer = app.ask("tracks", { bins: TRACK_BINS });
+    const answer = app.ask("tracks", { mostBins: TRACK_BINS });
     if (!answer) return;
     const key = JSON.stringify([app.state.threads, app.state.range, app.isDark, answer.weights.length, app.names.threads.length]);
     if (key === this.threadsKey) return;
@@ -131,7 +131,7 @@ class HeatCanvas {
     if (!width) return;
     // Asked in steps, so that dragging a window's edge does not count again for every pixel.
     const mostColumns = Math.max(30, Math.floor(width / 5 / 50) * 50);
-    this.map = this.app.ask("heat", { threads: this.app.state.threads, mostColumns, rows: HEAT_ROWS });
+    this.map = this.app.ask("heat", { threads: this.app.state.threads, mostColumns, mostRows: HEAT_ROWS });
     this.schedule();
   }
 

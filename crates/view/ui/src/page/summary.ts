@@ -36,6 +36,8 @@ export class Summary implements Panel {
 
   update(): void {
     const { shares, state } = this.app;
+    const isPart = state.range !== null || state.threads !== null || state.transforms.length > 0 || state.compare !== null;
+    byId("findings").classList.toggle("of-whole", isPart);
     if (!shares || (shares === this.shown && this.palette === state.palette)) return;
     this.shown = shares;
     this.palette = state.palette;

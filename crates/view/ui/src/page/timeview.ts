@@ -8,6 +8,7 @@ import { ROW } from "./flame";
 import { Labels } from "./labels";
 import { cssPixel, HIT } from "./look";
 import type { Menu } from "./menu";
+import { TRACK_BINS } from "./overview";
 import type { Tooltip } from "./tooltip";
 import { duration, moment, ROLES, tickStep } from "./words";
 
@@ -44,7 +45,7 @@ export class TimeView implements Panel {
     const { state, names } = this.app;
     if (state.thread >= 0) return state.thread;
     if (state.threads?.length) return state.threads[0];
-    const weights = this.app.ask("tracks", { bins: 600 })?.weights;
+    const weights = this.app.ask("tracks", { mostBins: TRACK_BINS })?.weights;
     if (!weights) return -1;
     const isLoop = (at: number) => names.threads[at]?.role === 0 || names.threads[at]?.role === 1;
     const busiest = (only: (at: number) => boolean) => [...weights.keys()].filter((at) => weights[at] > 0 && only(at))
@@ -85,7 +86,7 @@ export class TimeView implements Panel {
     const key = JSON.stringify([thread, from, to, this.timeline?.isSampled, app.names.threads.length]);
     if (key === this.barKey) return;
     this.barKey = key;
-    const weights = app.ask("tracks", { bins: 600 })?.weights;
+    const weights = app.ask("tracks", { mostBins: TRACK_BINS })?.weights;
     const known = app.names.threads.map((_, at) => at).filter((at) => at === thread || !weights || weights[at] > 0);
     if (weights) known.sort((left, right) => weights[right] - weights[left]);
     const picker = element("select", { id: "time-thread" }, ...known.slice(0, 500).map((at) => {

@@ -149,7 +149,8 @@ export class Toolbar implements Panel {
       const made = button("", `${isShown ? "Leave out" : "Show"} ${CATEGORY_LABELS[at]}: its time goes to its callers`, () =>
         app.change({ hidden: isShown ? [...state.hidden, at] : state.hidden.filter((other) => other !== at), zoom: [] }));
       made.className = "category";
-      made.append(swatch(categoryFill(state.palette, at)), CATEGORY_LABELS[at]);
+      // In a diff, boxes do not have the colours of their categories.
+      made.append(...(state.compare ? [] : [swatch(categoryFill(state.palette, at))]), CATEGORY_LABELS[at]);
       made.ariaPressed = String(isShown);
       return made;
     });
