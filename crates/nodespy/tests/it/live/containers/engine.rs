@@ -18,9 +18,11 @@ pub(super) const IMAGE: &str = "nodespy-test";
 pub(super) const PLAIN: [&str; 2] = ["/usr/bin/node", "/app/server.js"];
 
 /// The same with a perf map.
-pub(super) const WITH_MAP: [&str; 4] = [
+pub(super) const WITH_MAP: [&str; 5] = [
     "/usr/bin/node",
     "--perf-basic-prof",
+    // A perf map does not tell what was put into a function.
+    "--no-turbo-inlining",
     "--interpreted-frames-native-stack",
     "/app/server.js",
 ];
@@ -220,8 +222,7 @@ pub(super) fn expect_shop(recorded: &Recorded) {
     expect_callers(recorded);
 }
 
-/// Fails the test unless nearly everything is under `sellCarts`, by name and place. V8 may put
-/// `priceCart` into it, which a perf map does not tell.
+/// Fails the test unless nearly everything is under `sellCarts`, by name and place.
 #[track_caller]
 pub(super) fn expect_callers(recorded: &Recorded) {
     let share = recorded.total_share("sellCarts");
