@@ -120,7 +120,10 @@ impl Notes {
 
     /// How much of the profile is sure.
     pub fn confidence(&self) -> Confidence {
-        let named: u64 = self.jit_named.iter().sum();
+        let named = self
+            .jit_named
+            .iter()
+            .fold(0u64, |sum, named| sum.saturating_add(*named));
         let share = |part: u64, whole: u64| match whole {
             0 => 1.0,
             whole => part.min(whole) as f64 / whole as f64,
