@@ -52,6 +52,7 @@ export class Flame {
   private span: { from: number; to: number } | null = null; // in weights; null for all of the focus
   hover = -1;
   selected = -1;
+  private hasMarks = false;
   readonly schedule = eachFrame(() => this.draw());
 
   constructor(label: string, private readonly events: FlameEvents) {
@@ -121,7 +122,6 @@ export class Flame {
     if (!scene || !width || !height) return;
     this.sight = { width, height, top: root.scrollTop };
     const ratio = fit(this.canvas, width, height);
-    fit(this.marks, width, height);
     this.boxes = [];
     this.raster.start(this.canvas.width, this.canvas.height, packed(scene.colors.back));
     const rowsSeen = this.paintBoxes(width, ratio);
@@ -224,12 +224,16 @@ export class Flame {
   // Outlines the box under the pointer, the selected one, and others of the same function.
   drawMarks(): void {
     const { scene, hover, selected } = this;
+    const isNeeded = scene !== null && (hover >= 0 || selected >= 0);
+    // A canvas that was never drawn on costs nothing.
+    if (!isNeeded && !this.hasMarks) return;
+    const ratio = fit(this.marks, this.sight.width, this.sight.height);
     const context = this.marks.getContext("2d")!;
     context.setTransform(1, 0, 0, 1, 0, 0);
     context.clearRect(0, 0, this.marks.width, this.marks.height);
-    if (!scene || (hover < 0 && selected < 0)) return;
+    this.hasMarks = isNeeded;
+    if (!isNeeded) return;
     const { tree } = scene;
-    const ratio = devicePixelRatio || 1;
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     const lead = hover >= 0 ? hover : selected;
     for (const [row, boxes] of this.boxes.entries()) {

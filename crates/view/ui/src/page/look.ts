@@ -111,6 +111,8 @@ function hsl(hue: number, saturation: number, lightness: number): Rgb {
   return [channel(0), channel(8), channel(4)];
 }
 
+export const hslPixel = (hue: number, saturation: number, lightness: number): number => pixel(hsl(hue, saturation, lightness));
+
 export function cssPixel(value: number): string {
   return css([value & 255, (value >>> 8) & 255, (value >>> 16) & 255]);
 }
