@@ -1,8 +1,12 @@
 //! Docker's containers, by name and id: the thirteen cases that go wrong with perf and copied maps.
 
-use nodespy_model::{NameSource, label_key};
+use std::path::Path;
 
+use nodespy_model::{FunctionIndex, NameSource, label_key};
+
+use super::super::recorded::read;
 use super::engine::{Docker, PLAIN, WITH_MAP, expect_callers, expect_shop, wait_until};
+use crate::scratch::Scratch;
 
 #[test]
 fn a_container_is_recorded_by_name_whoever_runs_in_it() {
@@ -255,4 +259,41 @@ fn a_quota_that_throttles_is_told_and_a_profile_can_be_given_away() {
     );
     let everything = format!("{:?}", recorded.profile);
     assert!(!everything.contains("hush-hush"));
+}
+
+#[test]
+fn the_inspector_of_a_container_is_opened_from_outside_and_closed_again() {
+    let Some(engine) = Docker::start() else {
+        return;
+    };
+    let web = engine.run("web", &[], &PLAIN);
+    // State 0A is listening; connections that were just closed stay in the table for a minute.
+    let listening = || {
+        let table = web.shell("cat /proc/net/tcp").stdout;
+        table.lines().filter(|line| line.contains(" 0A ")).count()
+    };
+    let before = listening();
+    let scratch = Scratch::new();
+    let output = scratch.file("out.nspy");
+    let outcome = engine.run_nodespy(&[
+        "record",
+        "--engine",
+        "inspector",
+        "-c",
+        &web.name,
+        "-d",
+        "1",
+        "-o",
+        &output,
+    ]);
+    outcome.expect_code(0);
+    let profile = read(Path::new(&output));
+    assert!(profile.about.engine.contains("V8"), "{outcome}");
+    let is_ours = |name: &str| ["sellCarts", "priceCart", "keepSelling"].contains(&name);
+    let functions = (0..profile.functions.len()).map(|row| FunctionIndex(row as u32));
+    assert!(
+        functions.map(|row| profile.name_of(row)).any(is_ours),
+        "{outcome}"
+    );
+    wait_until("the inspector is closed again", || listening() <= before);
 }
