@@ -31,7 +31,7 @@ image() {
     flock 9
     local tar="$store/image.tar" rootfs node applet
     node=$("$root/tools/node.sh" "$node_major")
-    "$root/tools/pm2.sh"
+    "$root/tools/packages.sh" pm2
     if [[ $tar -nt $node && $tar -nt $root/tools/containers.sh && $tar -nt $root/workloads/shop/server.js ]]; then
         return
     fi

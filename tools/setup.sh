@@ -54,7 +54,7 @@ if ! command -v cargo >/dev/null; then
     exit 1
 fi
 
-"$root/tools/express.sh"
+"$root/tools/packages.sh" express
 if [[ $purpose == test ]]; then
     # axe, which the tests of the viewer ask about accessibility.
     if [[ ! -e $root/crates/view/ui/node_modules/axe-core ]]; then

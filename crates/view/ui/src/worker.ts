@@ -33,7 +33,7 @@ export interface Questions {
   // are opened together.
   piece: { ask: { of: "recording" | "base"; piece: string | Uint8Array }; answer: null };
   open: { ask: null; answer: Opened };
-  tree: { ask: { selection: Selection }; answer: { tree: Tree; shares: Shares; whole: number; wholeBase: number } };
+  tree: { ask: { selection: Selection }; answer: { tree: Tree; shares: Shares; whole: number } };
   fromLeaf: { ask: { selection: Selection }; answer: { tree: Tree } };
   sandwich: { ask: { selection: Selection; fn: number }; answer: { callers: Tree; callees: Tree } };
   functions: { ask: { selection: Selection }; answer: FunctionWeights };
@@ -125,8 +125,8 @@ class Counter {
   answer<K extends Kind>(kind: K, ask: Questions[K]["ask"]): Questions[K]["answer"] {
     const answers: { [Key in Kind]?: (ask: never) => Questions[Key]["answer"] } = {
       tree: ({ selection }: Questions["tree"]["ask"]) => {
-        const { tree, own, base } = this.tree(selection);
-        return { tree, shares: sharesOf(this.profile, tree), whole: sumOf(own), wholeBase: base ? sumOf(base) : 0 };
+        const { tree, own } = this.tree(selection);
+        return { tree, shares: sharesOf(this.profile, tree), whole: sumOf(own) };
       },
       fromLeaf: ({ selection }: Questions["fromLeaf"]["ask"]) =>
         ({ tree: fromLeaf(this.tree(selection).tree, selection.order, this.nameRanks(selection.order)) }),

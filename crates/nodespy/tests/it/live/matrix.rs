@@ -121,8 +121,8 @@ fn versions() -> Vec<String> {
 /// A workload that is busy, and its load if it needs one.
 fn start_case(version: &str, name: &str) -> (Running, Option<Running>) {
     if name.starts_with("express/") {
-        let installer = root().join("tools/express.sh");
-        assert!(Command::new(installer).status().unwrap().success());
+        let mut installer = Command::new(root().join("tools/packages.sh"));
+        assert!(installer.arg("express").status().unwrap().success());
     }
     let target = start(version, &[], name, &[]);
     let load = (name == "express/app.js").then(|| {

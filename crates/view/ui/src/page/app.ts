@@ -1,6 +1,6 @@
 // Ties the parts together: the state, the answers of the worker, and what follows from them.
 
-import { ALL, categoryOf, GC, nameOf, type Names, shortPlace } from "../model/profile";
+import { nameOf, type Names, shortPlace } from "../model/profile";
 import { pathTo, type Range, type Shares, type Tree } from "../model/tree";
 import type { Transform } from "../model/transforms";
 import type { Opened, Questions, Selection, SourceText } from "../worker";
@@ -33,7 +33,6 @@ export class App {
   tree: Tree;
   shares: Shares | null = null;
   whole: number; // what all chosen samples weigh, before any transform drops some
-  wholeBase = 0;
   end: number; // ns
   samples: number;
   hasBase = false;
@@ -139,7 +138,7 @@ export class App {
   private updateTree(): void {
     const answer = this.ask("tree", { selection: this.selection() });
     if (!answer || !this.answers.tree.isCurrent) return;
-    Object.assign(this, { tree: answer.tree, shares: answer.shares, whole: answer.whole, wholeBase: answer.wholeBase });
+    Object.assign(this, { tree: answer.tree, shares: answer.shares, whole: answer.whole });
   }
 
   private updateSearch(): void {
@@ -249,10 +248,6 @@ export class App {
 
   weight(value: number): string {
     return weightText(value, this.names.about.unit);
-  }
-
-  isGc(fn: number): boolean {
-    return fn !== ALL && categoryOf(this.names, fn) === GC;
   }
 
   say(text: string): void {

@@ -24,7 +24,6 @@ export interface Scene {
   isByName: boolean;
   change: ((node: number) => number) | null; // in a diff: from -1 to 1
   colors: { back: string; rest: string; text: string };
-  isDark: boolean;
 }
 
 export interface FlameEvents {

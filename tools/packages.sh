@@ -1,17 +1,20 @@
 #!/usr/bin/env bash
-# Installs the pinned pm2 of workloads/pm2 beside it, once.
+# Installs the pinned packages of a workload beside it, once.
+#
+#   tools/packages.sh express|pm2
 set -euo pipefail
 
+name=${1:?"usage: tools/packages.sh express|pm2"}
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-app="$root/workloads/pm2"
+app="$root/workloads/$name"
 stamp="$app/node_modules/.installed"
 
 mkdir -p "$root/target"
-exec 9>"$root/target/.lock-pm2"
+exec 9>"$root/target/.lock-$name"
 flock 9
 if [[ $stamp -nt $app/package-lock.json ]]; then
     exit 0
 fi
-printf 'tools/pm2.sh: npm ci in workloads/pm2\n' >&2
+printf 'tools/packages.sh: npm ci in workloads/%s\n' "$name" >&2
 npm ci --prefix "$app" --no-audit --no-fund --ignore-scripts --loglevel=error >&2
 touch "$stamp"
