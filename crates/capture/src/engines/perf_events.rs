@@ -1,4 +1,5 @@
-//! Sampling by the kernel: `perf_event_open` on every thread and CPU, one ring per CPU.
+//! Sampling by the kernel: `perf_event_open` on every thread, or on a whole control group, and on
+//! every CPU; one ring per CPU.
 //!
 //! Samples carry registers and a copy of the stack; mappings, names, births and deaths come
 //! through rings of their own, so that a flood of samples never costs us the knowledge of what
@@ -13,13 +14,15 @@ use nodespy_model::{Event, FastSet, Nanoseconds};
 
 use super::{Finding, Verdict};
 use crate::error::{CaptureError, explain_refusal};
-use crate::sys::files::raise_descriptor_limit;
-use crate::sys::perf_event::{Clock, PerfEvent, Sampling};
+use crate::sys::perf_event::{Clock, PerfEvent, Sampling, Subject};
 use crate::sys::pidfd::wait_readable;
 use crate::sys::ring::{Ring, page_size};
-use crate::target::{Target, proc};
+use crate::target::{Children, Group, Newcomers, Target, Wanted, proc, what_is_there};
 
+mod opening;
 mod records;
+
+use opening::{CpuEvents, check_descriptors, choose_event, open_group, open_on_cpu};
 
 /// Stack copied with each sample: all that fits into a record, whose length is 16 bits, beside a
 /// full kernel call chain. The kernel copies only what there is of a stack, so this costs a target
@@ -37,6 +40,12 @@ const BOOKKEEPING_RING_BYTES: usize = 256 << 10;
 const SMALLEST_RING_BYTES: usize = 64 << 10;
 /// An event is in its ring at the latest this long after its time stamp.
 const SETTLING: Nanoseconds = 2_000_000;
+
+/// How long a process counts as young: it may be gone when the ring calls, and with it what names
+/// its JavaScript.
+const YOUTH: Nanoseconds = 500_000_000;
+/// How often samples are looked at while a process is young.
+const LOOK_AT_THE_YOUNG: Duration = Duration::from_millis(20);
 
 /// What to sample.
 #[derive(Debug, Clone)]
@@ -83,6 +92,10 @@ pub struct PerfSession {
     sampling: Sampling,
     /// For each CPU the positions in `events` of those whose rings all others write to.
     ring_owners: Vec<RingOwners>,
+    /// Whether events are open on a control group, so that whoever joins it is sampled already.
+    has_group: bool,
+    /// When the youngest process stops being young.
+    young_until: Nanoseconds,
 }
 
 /// The events of a CPU that the rings belong to, by their position.
@@ -97,9 +110,34 @@ impl PerfSession {
     /// Starts to watch `targets`. What is already mapped and named is reported by the first
     /// [`Self::drain`].
     pub fn attach(targets: &[Target], options: &PerfOptions) -> Result<Self, CaptureError> {
-        let mut session = Self::open(targets, options, STACK_BYTES)?;
+        Self::attach_to(targets, None, options)
+    }
+
+    /// Starts to watch `targets`, which are what is `wanted` now, and whoever joins them. Events are
+    /// to be handed to the newcomers first, and those who joined to [`Self::add`].
+    pub fn attach_growing(
+        targets: &[Target],
+        options: &PerfOptions,
+        wanted: Wanted,
+        children: Children,
+    ) -> Result<(Self, Newcomers), CaptureError> {
+        let group = wanted.group(targets);
+        let mut newcomers = Newcomers::watch(wanted, targets, children);
+        let session = Self::attach_to(targets, group.as_ref(), options)?;
+        if let (true, Some(group)) = (session.has_group, group) {
+            newcomers.rely_on(group, targets);
+        }
+        Ok((session, newcomers))
+    }
+
+    fn attach_to(
+        targets: &[Target],
+        group: Option<&Group>,
+        options: &PerfOptions,
+    ) -> Result<Self, CaptureError> {
+        let mut session = Self::open(targets, group, options, STACK_BYTES)?;
         if session.smallest_ring() < ROOMY_RING_BYTES {
-            session = Self::open(targets, options, SMALL_STACK_BYTES)?;
+            session = Self::open(targets, group, options, SMALL_STACK_BYTES)?;
             session.remarks.push(format!(
                 "only {} KiB of locked memory per CPU allowed: {} KiB of each stack were copied \
                  and the rest read a moment later; for whole copies: ulimit -l unlimited, or run \
@@ -123,22 +161,19 @@ impl PerfSession {
 
     fn open(
         targets: &[Target],
+        group: Option<&Group>,
         options: &PerfOptions,
         stack_bytes: u32,
     ) -> Result<Self, CaptureError> {
         let cpus = proc::online_cpus();
-        let mut threads = Vec::new();
         // Of several, those that ended meanwhile are left out: an app may lose a worker now and then.
-        for target in targets.iter().filter(|target| !target.has_ended()) {
-            let of_target = proc::threads(target.pid());
-            threads.extend(of_target.into_iter().map(|tid| (target.pid(), tid)));
-        }
+        let threads = threads_of(targets.iter().filter(|target| !target.has_ended()));
         let Some(&(first, _)) = threads.first() else {
             let pid = targets.first().map_or(0, Target::pid);
             return Err(CaptureError::Gone { pid });
         };
-        check_descriptors(threads.len(), cpus.len())?;
         let (sampling, mut remarks) = choose_event(first, &cpus, options, stack_bytes)?;
+        let of_group = group.and_then(|group| open_group(group, &cpus, &sampling));
         let mut session = Self {
             events: Vec::new(),
             sample_rings: Vec::new(),
@@ -153,11 +188,17 @@ impl PerfSession {
             remarks: Vec::new(),
             sampling,
             ring_owners: Vec::new(),
+            has_group: of_group.is_some(),
+            young_until: 0,
         };
-        let mut events = Vec::new();
-        for &cpu in &cpus {
-            events.push(open_on_cpu(&threads, cpu, &sampling)?);
-        }
+        let events = match of_group {
+            Some(events) => events,
+            None => {
+                check_descriptors(threads.len(), cpus.len())?;
+                let on_cpu = |&cpu: &u32| open_on_cpu(&threads, cpu, &sampling);
+                cpus.iter().map(on_cpu).collect::<Result<Vec<_>, _>>()?
+            }
+        };
         session.map_rings(&events, ring_bytes(&sampling, cpus.len()))?;
         for of_cpu in events {
             let (samples, bookkeeping) = (of_cpu.samples, of_cpu.bookkeeping);
@@ -183,14 +224,23 @@ impl PerfSession {
 
     /// Watches further processes, through the rings there are.
     pub fn add(&mut self, targets: &[Target]) -> Result<(), CaptureError> {
-        let mut threads = Vec::new();
-        for target in targets {
-            let of_target = proc::threads(target.pid());
-            threads.extend(of_target.into_iter().map(|tid| (target.pid(), tid)));
+        if !self.has_group {
+            self.add_threads(&threads_of(targets.iter()))?;
+            self.report_what_is_there(targets);
+            // What was there before comes before everything that waits.
+            self.pending
+                .make_contiguous()
+                .sort_by_key(|event| records::time_of(event));
         }
+        self.wakers
+            .extend(targets.iter().filter_map(Target::raw_fd));
+        Ok(())
+    }
+
+    fn add_threads(&mut self, threads: &[(u32, u32)]) -> Result<(), CaptureError> {
         let mut added = Vec::new();
         for owners in &self.ring_owners {
-            let events = open_on_cpu(&threads, owners.cpu, &self.sampling)?;
+            let events = open_on_cpu(threads, owners.cpu, &self.sampling)?;
             for (owner, events) in [
                 (owners.bookkeeping, events.bookkeeping),
                 (owners.samples, events.samples),
@@ -205,14 +255,7 @@ impl PerfSession {
         }
         added.iter().for_each(PerfEvent::enable);
         self.wakers.extend(added.iter().map(PerfEvent::as_raw_fd));
-        self.wakers
-            .extend(targets.iter().filter_map(Target::raw_fd));
         self.events.extend(added);
-        self.report_what_is_there(targets);
-        // What was there before comes before everything that waits.
-        self.pending
-            .make_contiguous()
-            .sort_by_key(|event| records::time_of(event));
         Ok(())
     }
 
@@ -255,22 +298,12 @@ impl PerfSession {
     fn report_what_is_there(&mut self, targets: &[Target]) {
         for target in targets {
             let pid = target.pid();
-            for tid in proc::threads(pid) {
-                if let Some(name) = proc::thread_name(pid, tid) {
-                    self.pending.push_back(Event::ThreadName {
-                        pid,
-                        tid,
-                        name,
-                        is_exec: false,
-                        time: 0,
-                    });
-                }
-            }
-            match proc::code_mappings(pid) {
-                Ok(mappings) => self.pending.extend(mappings.into_iter().map(Event::Mapping)),
-                Err(error) => self.remarks.push(format!(
+            let (events, mappings) = what_is_there(pid);
+            self.pending.extend(events);
+            if let Err(error) = mappings {
+                self.remarks.push(format!(
                     "the mappings of process {pid} can't be read ({error}): its frames have no names"
-                )),
+                ));
             }
         }
     }
@@ -281,6 +314,7 @@ impl PerfSession {
         timeout: Duration,
         take: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), CaptureError> {
+        let timeout = self.patience(timeout);
         if !timeout.is_zero() {
             let ready = wait_readable(&self.wakers, timeout)
                 .map_err(|error| CaptureError::call("waiting for samples", error))?;
@@ -294,6 +328,19 @@ impl PerfSession {
         }
         self.hand_on(take, crate::monotonic_now().saturating_sub(SETTLING));
         Ok(())
+    }
+
+    /// How long to wait at most when nothing is in a hurry for `timeout`.
+    fn patience(&self, timeout: Duration) -> Duration {
+        let mut patience = timeout;
+        if crate::monotonic_now() < self.young_until {
+            patience = patience.min(LOOK_AT_THE_YOUNG);
+        }
+        // What waits until it is settled may be the birth of somebody who is soon gone.
+        if !self.pending.is_empty() {
+            patience = patience.min(Duration::from_nanos(SETTLING));
+        }
+        patience
     }
 
     /// Stops sampling and hands on what is left.
@@ -387,7 +434,13 @@ impl PerfSession {
             while let Some(record) = ring.peek(head) {
                 let length = record.body.len();
                 match records::bookkeeping(&record) {
-                    Some(event) => self.pending.push_back(event),
+                    Some(event) => {
+                        if is_birth(&event) {
+                            let time = records::time_of(&event);
+                            self.young_until = self.young_until.max(time.saturating_add(YOUTH));
+                        }
+                        self.pending.push_back(event);
+                    }
                     None => records::count_loss(&record, &mut self.losses, false),
                 }
                 ring.skip(length);
@@ -402,6 +455,26 @@ impl PerfSession {
     }
 }
 
+/// Every thread of these processes, with its process.
+fn threads_of<'a>(targets: impl Iterator<Item = &'a Target>) -> Vec<(u32, u32)> {
+    let of_target = |target: &Target| {
+        let pid = target.pid();
+        proc::threads(pid).into_iter().map(move |tid| (pid, tid))
+    };
+    targets.flat_map(of_target).collect()
+}
+
+/// Whether an event tells of a new process, or of one that starts a program.
+fn is_birth(event: &Event<'_>) -> bool {
+    match event {
+        Event::Fork {
+            pid, parent_pid, ..
+        } => pid != parent_pid,
+        Event::ThreadName { is_exec, .. } => *is_exec,
+        _ => false,
+    }
+}
+
 /// Room for a second of samples of a busy CPU, within what all rings together may take. More
 /// would only make attaching slower: the kernel clears every page first.
 fn ring_bytes(sampling: &Sampling, cpus: usize) -> usize {
@@ -410,53 +483,6 @@ fn ring_bytes(sampling: &Sampling, cpus: usize) -> usize {
     let allowed = (ALL_RINGS_BYTES / cpus + 1).next_power_of_two() / 2;
     wish.min(allowed)
         .clamp(SMALLEST_RING_BYTES, LARGEST_RING_BYTES)
-}
-
-/// Wakes us a dozen times a second on a busy CPU, oftener at high rates. The heap that names
-/// JavaScript moves on while a sample waits, and a short-lived child may be gone, so sooner is
-/// better; but memory read for one sample serves its whole batch.
-fn wakeup_bytes(rate_hz: u32, stack_bytes: u32) -> u32 {
-    let wakes_per_second = if rate_hz <= 200 { 12 } else { 40 };
-    (rate_hz / wakes_per_second).clamp(1, 64) * stack_bytes
-}
-
-/// The sampling and the bookkeeping events of every thread on one CPU.
-struct CpuEvents {
-    cpu: u16,
-    samples: Vec<PerfEvent>,
-    bookkeeping: Vec<PerfEvent>,
-}
-
-fn open_on_cpu(
-    threads: &[(u32, u32)],
-    cpu: u32,
-    sampling: &Sampling,
-) -> Result<CpuEvents, CaptureError> {
-    let mut samples = Vec::new();
-    let mut bookkeeping = Vec::new();
-    for &(pid, tid) in threads {
-        let opened = PerfEvent::sampling(tid, cpu, sampling).and_then(|sample| {
-            let (follow, on_exec) = (sampling.follow_children, sampling.start_on_exec);
-            Ok((sample, PerfEvent::bookkeeping(tid, cpu, follow, on_exec)?))
-        });
-        match opened {
-            Ok((sample, book)) => {
-                samples.push(sample);
-                bookkeeping.push(book);
-            }
-            // A thread may end while we go through the list, and so may one process of several.
-            Err(error)
-                if error.raw_os_error() == Some(libc::ESRCH)
-                    && (tid != pid || threads.iter().any(|(other, _)| *other != pid)) => {}
-            Err(error) => return Err(explain_refusal(pid, error)),
-        }
-    }
-    Ok(CpuEvents {
-        // Linux knows at most 8,192 CPUs on x86_64 (CONFIG_NR_CPUS of 6.12).
-        cpu: cpu as u16,
-        samples,
-        bookkeeping,
-    })
 }
 
 fn is_too_large(error: &io::Error) -> bool {
@@ -488,70 +514,6 @@ fn largest_ring(event: PerfEvent) -> usize {
     0
 }
 
-fn check_descriptors(threads: usize, cpus: usize) -> Result<(), CaptureError> {
-    let needed = (threads * cpus * 2 + 256) as u64;
-    let limit = raise_descriptor_limit();
-    if needed > limit {
-        return Err(CaptureError::TooManyDescriptors {
-            needed,
-            threads,
-            cpus,
-            limit,
-        });
-    }
-    Ok(())
-}
-
-/// Finds the best event this machine and these rights allow: hardware cycles, else the CPU clock;
-/// with kernel frames, else without.
-fn choose_event(
-    pid: u32,
-    cpus: &[u32],
-    options: &PerfOptions,
-    stack_bytes: u32,
-) -> Result<(Sampling, Vec<String>), CaptureError> {
-    let mut remarks = Vec::new();
-    let mut sampling = Sampling {
-        clock: Clock::Cycles,
-        rate_hz: options.rate_hz,
-        include_kernel: options.include_kernel,
-        stack_bytes,
-        follow_children: options.follow_children,
-        start_on_exec: options.start_on_exec && !options.placebo,
-        wakeup_bytes: wakeup_bytes(options.rate_hz, stack_bytes),
-    };
-    loop {
-        let Err(error) = PerfEvent::sampling(pid, cpus[0], &sampling) else {
-            return Ok((sampling, remarks));
-        };
-        match error.raw_os_error() {
-            Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV | libc::EINVAL)
-                if sampling.clock == Clock::Cycles =>
-            {
-                sampling.clock = Clock::CpuClock;
-            }
-            Some(libc::EACCES | libc::EPERM) if sampling.include_kernel => {
-                sampling.include_kernel = false;
-                remarks.push(format!(
-                    "kernel frames left out: kernel.perf_event_paranoid is {} (run as root, or: \
-                     sudo sysctl kernel.perf_event_paranoid=1)",
-                    proc::perf_event_paranoid()
-                        .map_or_else(|| "unknown".to_owned(), |level| level.to_string())
-                ));
-            }
-            Some(libc::EINVAL) => {
-                let most = proc::sysctl("perf_event_max_sample_rate").unwrap_or(0);
-                let doing = format!(
-                    "opening an event at {} Hz (the kernel allows {most} Hz: kernel.perf_event_max_sample_rate)",
-                    options.rate_hz
-                );
-                return Err(CaptureError::call(doing, error));
-            }
-            _ => return Err(explain_refusal(pid, error)),
-        }
-    }
-}
-
 /// Whether process `pid` can be sampled at all, by opening one event on it and closing it again.
 pub fn probe_quickly(pid: u32) -> Result<(), CaptureError> {
     let cpu = proc::online_cpus()[0];
@@ -564,7 +526,7 @@ pub fn probe_quickly(pid: u32) -> Result<(), CaptureError> {
         start_on_exec: false,
         wakeup_bytes: 1 << 20,
     };
-    match PerfEvent::sampling(pid, cpu, &sampling) {
+    match PerfEvent::sampling(Subject::Thread(pid), cpu, &sampling) {
         Ok(_) => Ok(()),
         Err(error) => Err(explain_refusal(pid, error)),
     }
@@ -575,7 +537,7 @@ pub fn probe(pid: u32) -> Vec<Finding> {
     let cpus = proc::online_cpus();
     let try_open = |clock, include_kernel| {
         PerfEvent::sampling(
-            pid,
+            Subject::Thread(pid),
             cpus[0],
             &Sampling {
                 clock,

@@ -1,7 +1,7 @@
 //! `perf_event_open`: what is asked of the kernel.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use perf_event_open_sys as sys;
 use sys::bindings;
@@ -38,14 +38,23 @@ pub(crate) struct Sampling {
     pub(crate) wakeup_bytes: u32,
 }
 
+/// Whom an event is about.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Subject<'a> {
+    /// One thread, and those it makes as far as asked.
+    Thread(u32),
+    /// Everybody in a control group and in those below it, given by its folder.
+    Group(BorrowedFd<'a>),
+}
+
 /// An open event.
 #[derive(Debug)]
 pub(crate) struct PerfEvent(OwnedFd);
 
 impl PerfEvent {
-    /// An event that samples one thread on one CPU.
-    pub(crate) fn sampling(tid: u32, cpu: u32, what: &Sampling) -> io::Result<Self> {
-        let mut attributes = common(what.follow_children, what.start_on_exec);
+    /// An event that samples on one CPU.
+    pub(crate) fn sampling(subject: Subject<'_>, cpu: u32, what: &Sampling) -> io::Result<Self> {
+        let mut attributes = common(subject, what);
         match what.clock {
             Clock::Cycles => {
                 attributes.type_ = bindings::PERF_TYPE_HARDWARE;
@@ -74,17 +83,12 @@ impl PerfEvent {
         attributes.set_freq(1);
         attributes.__bindgen_anon_1.sample_freq = what.rate_hz.into();
         attributes.__bindgen_anon_2.wakeup_watermark = what.wakeup_bytes;
-        open(&mut attributes, tid, cpu)
+        open(&mut attributes, subject, cpu)
     }
 
     /// An event that never samples but tells of mappings, names, births and deaths.
-    pub(crate) fn bookkeeping(
-        tid: u32,
-        cpu: u32,
-        follow_children: bool,
-        start_on_exec: bool,
-    ) -> io::Result<Self> {
-        let mut attributes = common(follow_children, start_on_exec);
+    pub(crate) fn bookkeeping(subject: Subject<'_>, cpu: u32, what: &Sampling) -> io::Result<Self> {
+        let mut attributes = common(subject, what);
         attributes.type_ = bindings::PERF_TYPE_SOFTWARE;
         attributes.config = bindings::PERF_COUNT_SW_DUMMY.into();
         attributes.sample_type = u64::from(bindings::PERF_SAMPLE_TID | bindings::PERF_SAMPLE_TIME);
@@ -97,7 +101,7 @@ impl PerfEvent {
         attributes.set_sample_id_all(1);
         // A program that starts maps about a dozen files: look while it is still there.
         attributes.__bindgen_anon_2.wakeup_watermark = 1024;
-        open(&mut attributes, tid, cpu)
+        open(&mut attributes, subject, cpu)
     }
 
     /// Sends the records of this event to the ring of another one on the same CPU.
@@ -124,16 +128,18 @@ impl PerfEvent {
     }
 }
 
-fn common(follow_children: bool, start_on_exec: bool) -> bindings::perf_event_attr {
+fn common(subject: Subject<'_>, what: &Sampling) -> bindings::perf_event_attr {
     let mut attributes = bindings::perf_event_attr::default();
     attributes.size = std::mem::size_of::<bindings::perf_event_attr>() as u32;
     attributes.set_disabled(1);
-    attributes.set_inherit(1);
-    if !follow_children {
-        // Threads born later, but not processes (Linux 5.13).
-        attributes.set_inherit_thread(1);
+    if let Subject::Thread(_) = subject {
+        attributes.set_inherit(1);
+        if !what.follow_children {
+            // Threads born later, but not processes (Linux 5.13).
+            attributes.set_inherit_thread(1);
+        }
+        attributes.set_enable_on_exec(what.start_on_exec.into());
     }
-    attributes.set_enable_on_exec(start_on_exec.into());
     attributes.set_exclude_hv(1);
     attributes.set_use_clockid(1);
     attributes.clockid = libc::CLOCK_MONOTONIC;
@@ -141,10 +147,18 @@ fn common(follow_children: bool, start_on_exec: bool) -> bindings::perf_event_at
     attributes
 }
 
-fn open(attributes: &mut bindings::perf_event_attr, tid: u32, cpu: u32) -> io::Result<PerfEvent> {
-    let flags = bindings::PERF_FLAG_FD_CLOEXEC;
+fn open(
+    attributes: &mut bindings::perf_event_attr,
+    subject: Subject<'_>,
+    cpu: u32,
+) -> io::Result<PerfEvent> {
+    let (whom, kind) = match subject {
+        Subject::Thread(tid) => (tid as i32, 0),
+        Subject::Group(folder) => (folder.as_raw_fd(), bindings::PERF_FLAG_PID_CGROUP),
+    };
+    let flags = bindings::PERF_FLAG_FD_CLOEXEC | kind;
     // SAFETY: `attributes` is a valid structure of the size it names.
-    let raw = unsafe { sys::perf_event_open(attributes, tid as i32, cpu as i32, -1, flags.into()) };
+    let raw = unsafe { sys::perf_event_open(attributes, whom, cpu as i32, -1, flags.into()) };
     checked(raw.into())?;
     // SAFETY: perf_event_open returned `raw` to us just now, so we are its only owner.
     Ok(PerfEvent(unsafe { OwnedFd::from_raw_fd(raw) }))

@@ -3,7 +3,7 @@
 //! Ways to say it narrow one another: `-c web --port 3000` is who listens there in that container.
 //! A name that means several applications is not guessed at; the candidates are listed.
 
-use super::cgroup::{Cgroups, without_mount};
+use super::cgroup::{Cgroups, Group, Level, without_mount};
 use super::container::{Container, known_containers};
 use super::resident::{Resident, residents};
 use super::{Target, looks_like_node, node_version, proc};
@@ -99,6 +99,39 @@ impl Wanted {
             && self
                 .choose(std::slice::from_ref(resident))
                 .is_ok_and(|chosen| !chosen.is_empty())
+    }
+
+    /// Whether processes that are born later can belong to it.
+    pub(crate) fn can_grow(&self) -> bool {
+        self.container.is_some()
+            || self.pod.is_some()
+            || self.cgroup.is_some()
+            || self.pm2.is_some()
+            || self.all
+    }
+
+    /// The control group that everybody wanted is in; none when only some of its processes are
+    /// wanted, or when `targets` are in several.
+    pub fn group(&self, targets: &[Target]) -> Option<Group> {
+        let is_narrowed = !self.pids.is_empty()
+            || self.name.is_some()
+            || self.pm2.is_some()
+            || self.port.is_some();
+        let path = self.cgroup.as_deref().map(without_mount);
+        let level = match (&self.container, &self.pod, &path) {
+            _ if is_narrowed => return None,
+            (Some(_), None, None) => Level::Container,
+            (None, Some(pod), None) if pod.contains(':') => Level::Container,
+            (None, Some(_), None) => Level::Pod,
+            (None, None, Some(path)) => Level::Path(path),
+            _ => return None,
+        };
+        let processes: Vec<Cgroups> = targets
+            .iter()
+            .filter(|target| !target.has_ended())
+            .map(|target| Cgroups::of(target.pid()))
+            .collect();
+        Group::around(&processes, &level)
     }
 
     fn choose(&self, everybody: &[Resident]) -> Result<Vec<Resident>, CaptureError> {

@@ -1,6 +1,5 @@
 //! `nodespy record`: samples in, a picture out.
 
-mod newcomers;
 mod throttled;
 mod twins;
 mod with_inspector;
@@ -11,7 +10,7 @@ use std::time::Duration;
 
 use nodespy_capture::engines::inspector::command_to_launch;
 use nodespy_capture::engines::perf_events::{PerfOptions, PerfSession};
-use nodespy_capture::target::{LaunchOptions, Launched, Target, proc};
+use nodespy_capture::target::{Children, LaunchOptions, Launched, Newcomers, Target, proc};
 use nodespy_capture::{
     CaptureError, Interrupts, LiveOrigin, catch_interrupts, monotonic_now, unix_now,
 };
@@ -25,7 +24,6 @@ use crate::output::{self, LiveLine, Stream, grouped};
 use crate::save::{self, Destination};
 use crate::sources::SourceRoots;
 use crate::targets;
-use newcomers::Newcomers;
 use throttled::Throttled;
 
 /// How often samples are looked at when the ring does not call earlier.
@@ -56,7 +54,7 @@ struct Recording {
     started: Nanoseconds,
     started_unix: Nanoseconds,
     app: String,
-    newcomers: Option<Newcomers>,
+    newcomers: Newcomers,
 }
 
 pub(crate) fn run(
@@ -304,8 +302,12 @@ fn start(
         start_on_exec: launched.is_some(),
         placebo: std::env::var_os("NODESPY_PLACEBO").is_some(),
     };
-    let newcomers = Newcomers::watch(&arguments.target, &targets);
-    let session = PerfSession::attach(&targets, &options)?;
+    let children = match arguments.no_subprocesses {
+        true => Children::LeftOut,
+        false => Children::Followed,
+    };
+    let wanted = arguments.target.wanted();
+    let (session, newcomers) = PerfSession::attach_growing(&targets, &options, wanted, children)?;
     let started = monotonic_now();
     let started_unix = unix_now();
     if let Some(launched) = &mut launched {
@@ -378,10 +380,7 @@ fn record(
         recording
             .session
             .drain(left.max(Duration::from_millis(1)), &mut |event| {
-                if let Some(newcomers) = newcomers {
-                    newcomers.see(&event);
-                }
-                resolver.take(event)
+                newcomers.pass(event, &mut |event| resolver.take(event));
             })?;
         admit_newcomers(recording, arguments);
         let now = monotonic_now();
@@ -402,19 +401,18 @@ fn record(
             );
         }
     };
-    let resolver = &mut recording.resolver;
+    let (resolver, newcomers) = (&mut recording.resolver, &mut recording.newcomers);
     resolver.start_batch();
-    recording.session.finish(&mut |event| resolver.take(event));
+    recording.session.finish(&mut |event| {
+        newcomers.pass(event, &mut |event| resolver.take(event));
+    });
     line.clear();
     Ok(end)
 }
 
-/// Takes in the processes that joined what is recorded and that nobody recorded was the parent of.
+/// Takes in the processes that joined what is recorded.
 fn admit_newcomers(recording: &mut Recording, arguments: &RecordArgs) {
-    let Some(newcomers) = &mut recording.newcomers else {
-        return;
-    };
-    let fresh = newcomers.look();
+    let fresh = recording.newcomers.joined();
     if fresh.is_empty() {
         return;
     }

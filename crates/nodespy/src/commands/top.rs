@@ -38,7 +38,7 @@ pub(crate) fn run(arguments: &TopArgs) -> anyhow::Result<ExitCode> {
     let title = title_of(&targets);
     // Without its terminal there is nobody to show anything to.
     let interrupts = catch_interrupts_but_hangup();
-    let updates = capture::start(targets, arguments.rate);
+    let updates = capture::start(arguments.target.wanted(), targets, arguments.rate);
     // Whether attaching works is told before the screen is taken.
     let remarks = match updates.recv()? {
         Update::Started { remarks } => remarks,

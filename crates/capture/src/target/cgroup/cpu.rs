@@ -5,17 +5,8 @@ use std::path::{Path, PathBuf};
 use nodespy_model::Nanoseconds;
 
 use super::Cgroups;
+use super::mount::mounts;
 use crate::target::proc::read_text;
-
-/// A mounted tree of control groups.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Mount {
-    pub(super) folder: PathBuf,
-    /// The group that is mounted there: `/`, unless only a part is.
-    root: String,
-    /// The controllers of the first version; none for the second.
-    controllers: Option<String>,
-}
 
 /// How much a control group has stopped its processes, since it exists.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -57,7 +48,7 @@ impl CpuUse {
         for line in &groups.lines {
             let folders = mounts
                 .iter()
-                .filter(|mount| mount.holds(&line.controllers))
+                .filter(|mount| mount.holds(&line.controllers, "cpu"))
                 .flat_map(|mount| mount.folders_of(&line.path));
             for folder in folders {
                 let Some(quota_cpus) = quota_of(&folder) else {
@@ -78,58 +69,6 @@ impl CpuUse {
     pub fn throttling(&self) -> Option<Throttling> {
         read_text(&self.folder.join("cpu.stat"), 64 << 10).map(|text| parse_stat(&text))
     }
-}
-
-impl Mount {
-    fn holds(&self, controllers: &str) -> bool {
-        match &self.controllers {
-            None => controllers.is_empty(),
-            Some(own) => {
-                let has_cpu = |list: &str| list.split(',').any(|each| each == "cpu");
-                has_cpu(controllers) && has_cpu(own)
-            }
-        }
-    }
-
-    /// The folders of a group and of those above it.
-    fn folders_of(&self, path: &str) -> Vec<PathBuf> {
-        let below = Path::new(path).strip_prefix(&self.root);
-        // Inside a container the mount shows only the container's part of the tree.
-        let below = below.unwrap_or_else(|_| Path::new(path));
-        let below = below.strip_prefix("/").unwrap_or(below);
-        let is_plain = !below.components().any(|part| part.as_os_str() == "..");
-        let below = if is_plain { below } else { Path::new("") };
-        below
-            .ancestors()
-            .take(32)
-            .map(|part| self.folder.join(part))
-            .collect()
-    }
-}
-
-/// Where control groups are mounted.
-pub(super) fn mounts() -> Vec<Mount> {
-    let text = read_text(Path::new("/proc/self/mountinfo"), 4 << 20).unwrap_or_default();
-    text.lines().filter_map(parse_mount).collect()
-}
-
-/// `35 30 0:31 / /sys/fs/cgroup/unified rw,… - cgroup2 cgroup2 rw`
-fn parse_mount(line: &str) -> Option<Mount> {
-    let (place, kind) = line.split_once(" - ")?;
-    let mut place = place.split(' ');
-    let root = place.nth(3)?.to_owned();
-    let folder = PathBuf::from(place.next()?);
-    let mut kind = kind.split(' ');
-    let controllers = match kind.next()? {
-        "cgroup2" => None,
-        "cgroup" => Some(kind.nth(1)?.to_owned()),
-        _ => return None,
-    };
-    Some(Mount {
-        folder,
-        root,
-        controllers,
-    })
 }
 
 /// How many CPUs a group may use; none without a limit.
@@ -198,20 +137,5 @@ mod tests {
             ..Throttling::default()
         };
         assert_eq!(expected.since(before).periods, 40);
-    }
-
-    #[test]
-    fn a_group_and_those_above_it_are_looked_at() {
-        let line =
-            "35 30 0:31 / /sys/fs/cgroup/cpu rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct";
-        let mount = parse_mount(line).unwrap();
-        assert!(mount.holds("cpu,cpuacct"));
-        assert!(!mount.holds(""));
-        let folders = mount.folders_of("/docker/abc");
-        let expected = ["docker/abc", "docker", ""];
-        let expected = expected.map(|part| Path::new("/sys/fs/cgroup/cpu").join(part));
-        assert_eq!(folders, expected);
-        let outside = mount.folders_of("/../../etc");
-        assert_eq!(outside, [Path::new("/sys/fs/cgroup/cpu").join("")]);
     }
 }

@@ -5,12 +5,16 @@
 //! containerd with a CRI pod, lxc on Linux 6.18) and made with mkdir where not; `tests` has them all.
 
 mod cpu;
+mod group;
+mod mount;
 
 use std::path::Path;
 
 use super::proc;
 
 pub use cpu::{CpuUse, Throttling};
+pub use group::Group;
+pub(crate) use group::Level;
 
 /// How many letters the ids of container engines have.
 const ID_LETTERS: usize = 64;
@@ -109,11 +113,7 @@ impl Cgroups {
 
     /// Whether the process is in the control group `path` or in one below it.
     pub fn is_in(&self, path: &str) -> bool {
-        let path = path.trim_end_matches('/');
-        self.lines.iter().any(|line| {
-            let rest = line.path.strip_prefix(path);
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        })
+        self.lines.iter().any(|line| line.is_in(path))
     }
 
     fn by_worth(&self) -> Vec<&Line> {
@@ -128,10 +128,16 @@ impl Cgroups {
     }
 }
 
+impl Line {
+    fn is_in(&self, path: &str) -> bool {
+        Path::new(&self.path).starts_with(path)
+    }
+}
+
 /// The path of a control group as `/proc/PID/cgroup` has it, for one that may be given as a folder
 /// of the mounted tree.
 pub(super) fn without_mount(path: &str) -> String {
-    let mounts = cpu::mounts();
+    let mounts = mount::mounts();
     let below = mounts
         .iter()
         .filter_map(|mount| Path::new(path).strip_prefix(&mount.folder).ok())
@@ -145,18 +151,48 @@ pub(super) fn without_mount(path: &str) -> String {
 
 /// The container that the last telling part of a path names: engines nest, the innermost counts.
 fn mark(path: &str) -> Option<ContainerMark> {
-    let parts: Vec<&str> = path.split('/').collect();
-    let pod_uid = parts.iter().rev().find_map(|part| pod_uid(part));
-    parts.iter().enumerate().rev().find_map(|(position, part)| {
-        let parent = position.checked_sub(1).map_or("", |above| parts[above]);
+    last_mark(path).map(|(mark, _)| mark)
+}
+
+/// Where the part of a path that names the container ends.
+fn end_of_container(path: &str) -> Option<usize> {
+    last_mark(path).map(|(_, end)| end)
+}
+
+/// Where the part of a path that names the pod ends.
+fn end_of_pod(path: &str) -> Option<usize> {
+    let parts = parts(path);
+    let mut from_last = parts.iter().rev();
+    from_last.find_map(|(part, end)| pod_uid(part).map(|_| *end))
+}
+
+fn last_mark(path: &str) -> Option<(ContainerMark, usize)> {
+    let parts = parts(path);
+    let pod_uid = parts.iter().rev().find_map(|(part, _)| pod_uid(part));
+    let numbered = parts.iter().enumerate().rev();
+    let mut marks = numbered.filter_map(|(position, (part, end))| {
+        let parent = position.checked_sub(1).map_or("", |above| parts[above].0);
         let (runtime, id) =
             engine_mark(part, parent, pod_uid.is_some()).or_else(|| machine_mark(part, parent))?;
-        Some(ContainerMark {
+        let mark = ContainerMark {
             runtime,
             id: id.to_owned(),
             pod_uid: pod_uid.clone(),
-        })
-    })
+        };
+        Some((mark, *end))
+    });
+    marks.next()
+}
+
+/// The parts of a path, each with the place where it ends.
+fn parts(path: &str) -> Vec<(&str, usize)> {
+    let mut end = 0;
+    let ending = |part| {
+        let start = end;
+        end = start + str::len(part) + 1;
+        (part, end - 1)
+    };
+    path.split('/').map(ending).collect()
 }
 
 /// `docker-<id>.scope`, `<id>` below `docker`, and the like.

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use nodespy_capture::engines::perf_events::{PerfOptions, PerfSession};
-use nodespy_capture::target::{Target, proc};
+use nodespy_capture::target::{Children, Target, Wanted, proc};
 use nodespy_capture::{LiveOrigin, monotonic_now};
 use nodespy_model::{
     About, Category, Nanoseconds, Notes, Profile, Shares, ThreadRole, function_weights, shares,
@@ -15,6 +15,8 @@ use nodespy_symbolize::Resolver;
 
 /// How long a slice is.
 const SLICE: Nanoseconds = 1_000_000_000;
+/// How often processes that joined are looked for when no event tells of them.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// What the capturing thread has to say.
 pub(super) enum Update {
@@ -68,11 +70,12 @@ pub(super) struct ThreadUse {
     pub(super) cpu_time: Nanoseconds,
 }
 
-/// Starts to capture. The thread ends when nobody listens any more.
-pub(super) fn start(targets: Vec<Target>, rate_hz: u32) -> Receiver<Update> {
+/// Starts to capture `targets`, which are what is `wanted` now, and whoever joins them. The thread
+/// ends when nobody listens any more.
+pub(super) fn start(wanted: Wanted, targets: Vec<Target>, rate_hz: u32) -> Receiver<Update> {
     let (sender, updates) = channel();
     std::thread::spawn(move || {
-        let last = match capture(&targets, rate_hz, &sender) {
+        let last = match capture(wanted, targets, rate_hz, &sender) {
             Ok(()) => Update::Ended,
             Err(error) => Update::Failed(error),
         };
@@ -81,7 +84,12 @@ pub(super) fn start(targets: Vec<Target>, rate_hz: u32) -> Receiver<Update> {
     updates
 }
 
-fn capture(targets: &[Target], rate_hz: u32, sender: &Sender<Update>) -> anyhow::Result<()> {
+fn capture(
+    wanted: Wanted,
+    mut targets: Vec<Target>,
+    rate_hz: u32,
+    sender: &Sender<Update>,
+) -> anyhow::Result<()> {
     let options = PerfOptions {
         rate_hz,
         include_kernel: true,
@@ -89,18 +97,27 @@ fn capture(targets: &[Target], rate_hz: u32, sender: &Sender<Update>) -> anyhow:
         start_on_exec: false,
         placebo: false,
     };
-    let mut session = PerfSession::attach(targets, &options)?;
+    let (mut session, mut newcomers) =
+        PerfSession::attach_growing(&targets, &options, wanted, Children::Judged)?;
     let remarks = session.remarks().to_vec();
     let mut is_heard = sender.send(Update::Started { remarks }).is_ok();
     let mut resolver = Resolver::new(Box::new(LiveOrigin::new()));
     let mut threads = ThreadWatch::default();
-    threads.look(targets);
+    threads.look(&targets);
     let mut started = monotonic_now();
     while is_heard {
         let left = (started + SLICE).saturating_sub(monotonic_now());
         resolver.start_batch();
         let timeout = Duration::from_nanos(left).max(Duration::from_millis(1));
-        session.drain(timeout, &mut |event| resolver.take(event))?;
+        session.drain(timeout.min(LOOK), &mut |event| {
+            newcomers.pass(event, &mut |event| resolver.take(event));
+        })?;
+        let joined = newcomers.joined();
+        match session.add(&joined) {
+            Ok(()) => targets.extend(joined),
+            // It came and went, or belongs to somebody else: what is watched goes on.
+            Err(error) => log::warn!("a process that joined is not watched: {error}"),
+        }
         let now = monotonic_now();
         let has_ended = targets.iter().all(Target::has_ended);
         if now < started + SLICE && !has_ended {
@@ -111,7 +128,7 @@ fn capture(targets: &[Target], rate_hz: u32, sender: &Sender<Update>) -> anyhow:
         let slice = Slice {
             length: now.saturating_sub(started),
             lost: session.losses().samples,
-            threads: threads.measure(targets, &profile),
+            threads: threads.measure(&targets, &profile),
             ..count(&profile)
         };
         started = now;

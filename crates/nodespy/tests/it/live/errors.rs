@@ -10,7 +10,7 @@ use crate::run::{Outcome, run, run_nodespy};
 use crate::scratch::Scratch;
 
 /// Debian's user and group with no rights.
-const NOBODY: [&str; 3] = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+pub(super) const NOBODY: [&str; 3] = ["--reuid=65534", "--regid=65534", "--clear-groups"];
 
 /// A shell that only turns in a circle.
 pub(super) fn busy_shell() -> Running {
@@ -88,6 +88,11 @@ fn an_output_of_unknown_kind_is_found_before_recording() {
 
 /// Runs nodespy without any right, from a place where that user can reach it.
 pub(super) fn run_as_nobody(scratch: &Scratch, arguments: &[&str]) -> Outcome {
+    run(as_nobody(scratch, arguments))
+}
+
+/// nodespy without any right.
+pub(super) fn as_nobody(scratch: &Scratch, arguments: &[&str]) -> Command {
     let copy = scratch.file("nodespy");
     fs::copy(env!("CARGO_BIN_EXE_nodespy"), &copy).unwrap();
     fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
@@ -98,7 +103,7 @@ pub(super) fn run_as_nobody(scratch: &Scratch, arguments: &[&str]) -> Outcome {
         .args(arguments)
         .env("NO_COLOR", "1")
         .current_dir(scratch.path());
-    run(command)
+    command
 }
 
 #[test]

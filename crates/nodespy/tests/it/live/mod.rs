@@ -6,11 +6,13 @@
 //! into a failure.
 
 mod containers;
+mod control_group;
 mod dump;
 mod errors;
 mod inspector;
 mod inspector_matrix;
 mod inspector_ways;
+mod joining;
 mod launch;
 mod lines;
 mod manners;

@@ -2,11 +2,12 @@
 //! control groups, pods, namespaces, and users without rights.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use nodespy_model::label_key;
 
+use super::control_group::ControlGroup;
 use super::errors::run_as_nobody;
 use super::recorded::{Recorded, record_with};
 use super::workload::{Running, USUAL_NODE, Workload, children_of, node, script};
@@ -138,36 +139,6 @@ fn processes_in_namespaces_without_an_engine_are_listed_and_recorded() {
     assert!(list.stdout.contains("\npid namespace "), "{list}");
 }
 
-/// A control group of the second version, emptied and removed when dropped.
-struct Group {
-    mount: PathBuf,
-    folder: PathBuf,
-    pid: u32,
-}
-
-impl Group {
-    fn holding(path: &str, pid: u32) -> Option<Self> {
-        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
-        let line = mounts.lines().find(|line| line.contains(" - cgroup2 "))?;
-        let mount = PathBuf::from(line.split(' ').nth(4)?);
-        let folder = mount.join(path.trim_start_matches('/'));
-        fs::create_dir_all(&folder).ok()?;
-        let group = Self { mount, folder, pid };
-        fs::write(group.folder.join("cgroup.procs"), pid.to_string()).ok()?;
-        Some(group)
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        let _ = fs::write(self.mount.join("cgroup.procs"), self.pid.to_string());
-        let mut folder: &Path = &self.folder;
-        while folder != self.mount && fs::remove_dir(folder).is_ok() {
-            folder = folder.parent().unwrap();
-        }
-    }
-}
-
 /// A folder that is removed with everything in it.
 struct Removed(PathBuf);
 
@@ -190,7 +161,7 @@ fn a_pod_is_found_by_the_names_in_the_files_of_containerd() {
     let target = shop(&folder, &[]);
     let id = format!("{:064x}", u64::from(std::process::id()) << 32 | 0xa11);
     let path = format!("/kubepods/burstable/pod4f1b7f6e-0d3c-4c7c-9b1a-2d6f5c0e9a11/{id}");
-    let Some(_group) = Group::holding(&path, target.pid()) else {
+    let Some(_group) = ControlGroup::holding(&path, target.pid()) else {
         eprintln!("skipped: no control groups of the second version can be made here");
         return;
     };

@@ -98,6 +98,34 @@ fn a_container_removed_in_the_middle_keeps_its_names() {
 }
 
 #[test]
+fn what_is_started_in_a_container_for_a_moment_is_recorded_by_name() {
+    let Some(engine) = Docker::start() else {
+        return;
+    };
+    let web = engine.run("web", &["-e", "IDLE=1"], &PLAIN);
+    let recording = engine.start_recording(&["-c", "web", "-d", "60"]);
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    // Some 200 ms of CPU, by a process whose parent is outside.
+    let script = "function fewMoments() { let h = 1; for (let i = 0; i < 2e7; i++) \
+                  h = Math.imul(h ^ (h >>> 15), 0x2c1b3c6d) ^ i; return h; } \
+                  for (let i = 0; i < 6; i++) fewMoments();";
+    for _ in 0..3 {
+        let outcome = engine.docker(&["exec", "web", "/usr/bin/node", "-e", script]);
+        outcome.expect_code(0);
+    }
+    let recorded = recording.interrupt();
+    let is_brief = |process: &&nodespy_model::Process| process.pid != web.pid;
+    let brief: Vec<_> = recorded.profile.processes.iter().filter(is_brief).collect();
+    assert_eq!(brief.len(), 3, "{}", recorded.describe());
+    for process in brief {
+        let here = |sample: &nodespy_model::Sample| recorded.process_of(sample).pid == process.pid;
+        let share = recorded.total_share_in("fewMoments", here);
+        assert!(share > 0.3, "{share}\n{}", recorded.describe());
+        assert_eq!(process.labels.get(label_key::CONTAINER), Some("web"));
+    }
+}
+
+#[test]
 fn processes_that_join_a_container_are_recorded_too() {
     let Some(engine) = Docker::start() else {
         return;

@@ -145,6 +145,13 @@ pub(super) struct Recording {
 }
 
 impl Recording {
+    /// Ends it now and reads the profile back.
+    #[track_caller]
+    pub(super) fn interrupt(self) -> Recorded {
+        self.started.signal("INT");
+        self.finish()
+    }
+
     /// Waits for its end and reads the profile back.
     #[track_caller]
     pub(super) fn finish(self) -> Recorded {

@@ -1,49 +1,40 @@
-//! Processes that join a container, an app or the like while it is recorded.
+//! New processes, looked for a few times a second.
 //!
-//! Children of recorded processes are followed by the kernel. Others are not, such as what
-//! `docker exec` starts or the worker that pm2 starts in place of one that died: they are looked for
-//! among the processes that are new, a few times a second.
+//! Children of watched processes are followed by the kernel. Others are not, such as what
+//! `docker exec` starts or the worker that pm2 starts in place of one that died.
 
 use std::collections::HashSet;
 
-use nodespy_capture::target::{Resident, Target, Wanted, looks_like_node, proc};
 use nodespy_model::Event;
 
-use crate::cli::TargetArgs;
+use crate::target::{Target, proc};
 
 /// How many looks a new process is given to become a Node process of what is wanted: it is a fork of
 /// something else first.
 const LOOKS: u32 = 25;
 
-/// The watch for new processes.
-pub(super) struct Newcomers {
-    wanted: Wanted,
-    /// Processes that are recorded, or that have been looked at often enough.
+/// The search among new processes.
+#[derive(Debug)]
+pub(super) struct Looking {
+    /// Processes that are watched, or that have been looked at often enough.
     settled: HashSet<u32>,
     /// New processes and how often they have been looked at.
     fresh: Vec<(u32, u32)>,
 }
 
-impl Newcomers {
-    /// Starts the watch, unless only certain processes are wanted.
-    pub(super) fn watch(arguments: &TargetArgs, targets: &[Target]) -> Option<Self> {
-        let wanted = arguments.wanted();
-        let can_grow = wanted.container.is_some()
-            || wanted.pod.is_some()
-            || wanted.cgroup.is_some()
-            || wanted.pm2.is_some()
-            || wanted.all;
-        can_grow.then(|| Self {
-            wanted,
+impl Looking {
+    /// Starts the search: whoever is there now is not new.
+    pub(super) fn start(targets: &[Target]) -> Self {
+        Self {
             settled: proc::processes()
                 .into_iter()
                 .chain(targets.iter().map(Target::pid))
                 .collect(),
             fresh: Vec::new(),
-        })
+        }
     }
 
-    /// Takes note of an event: the children of recorded processes are followed already.
+    /// Takes note of an event: what becomes of the children of watched processes is settled.
     pub(super) fn see(&mut self, event: &Event<'_>) {
         if let Event::Fork { pid, .. } = event {
             self.settled.insert(*pid);
@@ -51,7 +42,7 @@ impl Newcomers {
     }
 
     /// The new processes that are wanted, held.
-    pub(super) fn look(&mut self) -> Vec<Target> {
+    pub(super) fn look(&mut self, admit: &dyn Fn(u32) -> Option<Target>) -> Vec<Target> {
         let there = proc::processes();
         let alive: HashSet<u32> = there.iter().copied().collect();
         // A number that is free may come back as another process.
@@ -70,7 +61,7 @@ impl Newcomers {
             *looks += 1;
             // At the second look, so that the news of a fork has come first.
             if *looks >= 2
-                && let Some(target) = admitted(*pid, &self.wanted)
+                && let Some(target) = admit(*pid)
             {
                 found.push(target);
                 self.settled.insert(*pid);
@@ -80,13 +71,4 @@ impl Newcomers {
         }
         found
     }
-}
-
-fn admitted(pid: u32, wanted: &Wanted) -> Option<Target> {
-    if !wanted.any && !looks_like_node(pid) {
-        return None;
-    }
-    let resident = Resident::of(pid)?;
-    let target = Target::hold_started(pid, resident.start_time).ok()?;
-    wanted.admits(&resident).then_some(target)
 }
