@@ -3,10 +3,15 @@
 //! The first line says `nodespy VERSION`, each of the others `key: value`. A person can read them,
 //! and [`Recorded::from_lines`] takes them back.
 
-use nodespy_model::{About, NameSource, Notes, Profile, WeightUnit, printable};
+use nodespy_model::{
+    About, FastMap, Labels, NameSource, Notes, Process, Profile, WeightUnit, printable,
+};
 
 /// How the first line starts.
 const START: &str = "nodespy";
+
+/// The key under which formats of V8 have the lines of [`lines_of_place`].
+pub(crate) const PLACE_KEY: &str = "nodespy";
 
 const COUNTS: [&str; 7] = [
     "lost samples",
@@ -22,13 +27,7 @@ const COUNTS: [&str; 7] = [
 pub(crate) fn lines(profile: &Profile) -> Vec<String> {
     let about = &profile.about;
     let notes = &profile.notes;
-    let mut lines = vec![
-        match &*about.nodespy_version {
-            "" => START.to_owned(),
-            version => format!("{START} {version}"),
-        },
-        format!("unit: {}", profile.unit.label()),
-    ];
+    let mut lines = vec![first_line(about), format!("unit: {}", profile.unit.label())];
     let mut say = |key: &str, value: &str| {
         if !value.is_empty() {
             lines.push(format!("{key}: {value}"));
@@ -59,7 +58,40 @@ pub(crate) fn lines(profile: &Profile) -> Vec<String> {
     for process in &profile.processes {
         say(&format!("command of {}", process.pid), &process.command);
     }
+    lines.extend(profile.processes.iter().flat_map(label_lines));
     lines
+}
+
+/// Where and as what these processes ran: for formats that tell the rest in their own way. Nothing
+/// when that is not known.
+pub(crate) fn lines_of_place<'p>(
+    profile: &'p Profile,
+    processes: impl Iterator<Item = &'p Process>,
+) -> Vec<String> {
+    let about = &profile.about;
+    let known = [("app", &about.app), ("host", &about.host)];
+    let known = known.into_iter().filter(|(_, value)| !value.is_empty());
+    let mut lines: Vec<String> = known
+        .map(|(key, value)| format!("{key}: {value}"))
+        .chain(processes.flat_map(label_lines))
+        .collect();
+    if !lines.is_empty() {
+        lines.insert(0, first_line(about));
+    }
+    lines
+}
+
+fn first_line(about: &About) -> String {
+    match &*about.nodespy_version {
+        "" => START.to_owned(),
+        version => format!("{START} {version}"),
+    }
+}
+
+fn label_lines(process: &Process) -> impl Iterator<Item = String> {
+    let pid = process.pid;
+    let labels = process.labels.iter();
+    labels.map(move |(key, value)| format!("label {key} of {pid}: {value}"))
 }
 
 fn counts(notes: &Notes) -> [u64; 7] {
@@ -89,6 +121,36 @@ pub(crate) struct Recorded {
     pub(crate) notes: Notes,
     /// What the weights count.
     pub(crate) unit: WeightUnit,
+    /// Where and as what processes ran.
+    pub(crate) labels: ProcessLabels,
+}
+
+/// The labels of processes, by their numbers.
+#[derive(Debug, Default)]
+pub(crate) struct ProcessLabels(FastMap<u32, Labels>);
+
+impl ProcessLabels {
+    /// Gives every process its labels. A format that knows no numbers has one process: it is meant.
+    pub(crate) fn give_to(&self, processes: &mut [Process]) {
+        let has_no_numbers = self.0.len() == 1 && matches!(processes, [only] if only.pid == 0);
+        for process in processes {
+            let labels = match has_no_numbers {
+                true => self.0.values().next(),
+                false => self.0.get(&process.pid),
+            };
+            if let Some(labels) = labels {
+                process.labels = labels.clone();
+            }
+        }
+    }
+
+    /// Takes the line `label KEY of PID: VALUE`.
+    fn take(&mut self, key: &str, value: &str) -> Option<()> {
+        let (key, pid) = key.strip_prefix("label ")?.rsplit_once(" of ")?;
+        let labels = self.0.entry(pid.parse().ok()?).or_default();
+        labels.set(key, value);
+        Some(())
+    }
 }
 
 impl Recorded {
@@ -138,6 +200,7 @@ impl Recorded {
                 if let Some(known) = known {
                     notes.jit_named[known.at()] = count();
                 }
+                self.labels.take(key, value);
             }
         }
     }

@@ -9,6 +9,7 @@ mod launch;
 mod newcomers;
 mod node_version;
 mod pm2;
+mod pod;
 mod present;
 pub mod proc;
 mod resident;

@@ -51,7 +51,7 @@ impl Newcomers {
             false => Way::Nobody,
         };
         Self {
-            wanted,
+            wanted: wanted.settled_on(targets),
             children,
             way,
         }

@@ -4,7 +4,8 @@
 //! A name that means several applications is not guessed at; the candidates are listed.
 
 use super::cgroup::{Cgroups, Group, Level, without_mount};
-use super::container::{Container, known_containers};
+use super::container::{Container, container_of, known_containers};
+use super::pod::find_pod;
 use super::resident::{Resident, residents};
 use super::{Target, looks_like_node, node_version, proc};
 use crate::engines::inspector::ports;
@@ -99,6 +100,22 @@ impl Wanted {
             && self
                 .choose(std::slice::from_ref(resident))
                 .is_ok_and(|chosen| !chosen.is_empty())
+    }
+
+    /// The same with the whole name of the pod of `targets` in place of its beginning, which may
+    /// come to mean another pod as well.
+    pub(crate) fn settled_on(mut self, targets: &[Target]) -> Self {
+        if let (Some(text), Some(target)) = (&self.pod, targets.first())
+            && let Some(container) = Cgroups::of(target.pid())
+                .container()
+                .map(|it| container_of(&it))
+            && let (Some(namespace), Some(pod)) = (&container.namespace, &container.pod)
+        {
+            let name = container.name.as_ref().filter(|_| text.contains(':'));
+            let name = name.map_or_else(String::new, |name| format!(":{name}"));
+            self.pod = Some(format!("{namespace}/{pod}{name}"));
+        }
+        self
     }
 
     /// Whether processes that are born later can belong to it.
@@ -298,55 +315,15 @@ fn find_container(everybody: &[&Resident], text: &str) -> Result<String, Capture
     }
 }
 
-/// `[NAMESPACE/]POD[:CONTAINER]`.
 fn in_pod<'a>(everybody: Vec<&'a Resident>, text: &str) -> Result<Vec<&'a Resident>, CaptureError> {
-    let (namespace, rest) = match text.split_once('/') {
-        Some((namespace, rest)) => (Some(namespace), rest),
-        None => (None, text),
-    };
-    let (pod, name) = match rest.split_once(':') {
-        Some((pod, name)) => (pod, Some(name)),
-        None => (rest, None),
-    };
-    let is_meant = |container: &Container| {
-        container.pod.as_deref() == Some(pod)
-            && namespace.is_none_or(|wanted| container.namespace.as_deref() == Some(wanted))
-            && name.is_none_or(|wanted| container.name.as_deref() == Some(wanted))
-    };
-    let in_pods = |resident: &&Resident| {
-        let container = resident.container.as_ref();
-        container.is_some_and(|container| container.pod.is_some())
-    };
-    let pods = everybody.iter().copied().filter(|each| in_pods(each));
-    let mut titles: Vec<String> = pods
-        .clone()
-        .filter_map(|resident| resident.container.as_ref().map(Container::title))
-        .collect();
-    titles.sort();
-    titles.dedup();
-    let left: Vec<&Resident> = pods
-        .filter(|resident| resident.container.as_ref().is_some_and(is_meant))
-        .collect();
-    let mut namespaces: Vec<Option<&str>> = left
+    let containers: Vec<&Container> = everybody
         .iter()
-        .map(|resident| resident.container.as_ref()?.namespace.as_deref())
+        .filter_map(|resident| resident.container.as_ref())
         .collect();
-    namespaces.dedup();
-    match (left.is_empty(), namespaces.len()) {
-        (false, 1) => Ok(left),
-        (false, _) => Err(CaptureError::ambiguous(format!(
-            "{text:?} can be several pods: {}; write NAMESPACE/POD",
-            list(titles.into_iter())
-        ))),
-        (true, _) if titles.is_empty() => Err(CaptureError::not_found(format!(
-            "no pod is called {text:?}: no Node.js process of this machine is in a pod whose name \
-             can be read (that needs root, or the engine's socket)"
-        ))),
-        (true, _) => Err(CaptureError::not_found(format!(
-            "no pod with a Node.js process is called {text:?}; there are {}",
-            list(titles.into_iter())
-        ))),
-    }
+    let ids = find_pod(&containers, text)?;
+    let is_inside =
+        |resident: &&Resident| ids.iter().any(|id| is_in_container(resident, id.as_str()));
+    Ok(everybody.into_iter().filter(is_inside).collect())
 }
 
 fn in_cgroup<'a>(
@@ -496,8 +473,11 @@ fn one_family<'a>(
 }
 
 /// Some words in one line, not endlessly many.
-fn list(words: impl Iterator<Item = String>) -> String {
-    let mut words: Vec<String> = words.collect();
+pub(super) fn list(words: impl Iterator<Item = String>) -> String {
+    // Names of containers and pods are anybody's.
+    let mut words: Vec<String> = words
+        .map(|word| nodespy_model::printable(&word).into_owned())
+        .collect();
     let more = words.len().saturating_sub(MOST_LISTED);
     words.truncate(MOST_LISTED);
     if more > 0 {

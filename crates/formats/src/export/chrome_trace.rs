@@ -3,14 +3,16 @@
 //!
 //! Each thread gets its name, an event as long as the recording (the panel shows only what some
 //! event covers), a `Profile` event, and its nodes and samples in `ProfileChunk` events, as V8
-//! itself writes them.
+//! itself writes them. Labels of processes stand beside their names (`process_labels`), and in
+//! `otherData` for reading them back.
 
 use std::io::Write;
 
 use nodespy_model::{FastSet, Profile, ThreadIndex};
 
 use super::cpuprofile::{
-    Schedule, Scheduled, Tree, time_only, write_call_frame, write_deltas, write_samples,
+    Schedule, Scheduled, Tree, time_only, write_call_frame, write_deltas, write_place,
+    write_samples,
 };
 use super::{Detail, ExportError, Exporter};
 use crate::json::Writer;
@@ -66,14 +68,21 @@ impl Exporter for ChromeTrace {
                 pid: process.pid,
                 tid: main.min().unwrap_or(process.pid),
             };
-            write_name(&mut writer, "process_name", &process.name, place);
+            write_name(&mut writer, "process_name", ("name", &process.name), place);
+            let labels: Vec<String> = process
+                .labels
+                .iter()
+                .map(|(key, value)| format!("{key} {value}"))
+                .collect();
+            let labels = labels.join(", ");
+            write_name(&mut writer, "process_labels", ("labels", &labels), place);
         }
         for (position, thread) in profile.threads.iter().enumerate() {
             let place = Place {
                 pid: profile.processes[thread.process.at()].pid,
                 tid: tids[position],
             };
-            write_name(&mut writer, "thread_name", &thread.name, place);
+            write_name(&mut writer, "thread_name", ("name", &thread.name), place);
             write_thread(
                 &mut writer,
                 profile,
@@ -83,6 +92,10 @@ impl Exporter for ChromeTrace {
             );
         }
         writer.end_array();
+        writer.key("otherData");
+        writer.begin_object();
+        write_place(&mut writer, profile, profile.processes.iter());
+        writer.end_object();
         writer.end_object();
         Ok(writer.finish()?)
     }
@@ -134,14 +147,14 @@ fn begin_event(
     writer.number_field("ts", time);
 }
 
-fn write_name(writer: &mut Writer<'_>, event: &str, name: &str, place: Place) {
+fn write_name(writer: &mut Writer<'_>, event: &str, (key, name): (&str, &str), place: Place) {
     if name.is_empty() {
         return;
     }
     begin_event(writer, (event, "M", "__metadata"), place, 0);
     writer.key("args");
     writer.begin_object();
-    writer.string_field("name", name);
+    writer.string_field(key, name);
     writer.end_object();
     writer.end_object();
 }

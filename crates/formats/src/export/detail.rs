@@ -26,8 +26,10 @@ pub enum Detail {
     Threads,
     /// What threads are for.
     ThreadRoles,
-    /// Command lines, versions, labels, when processes started and ended.
+    /// Command lines, versions, when processes started and ended.
     ProcessDetails,
+    /// Where and as what processes ran: container, pod, app of pm2 and the like.
+    Labels,
     /// Why V8 dropped optimized code.
     DeoptReasons,
     /// The text of source files.
@@ -55,6 +57,7 @@ impl Detail {
             Self::Threads => "threads",
             Self::ThreadRoles => "thread roles",
             Self::ProcessDetails => "process details",
+            Self::Labels => "labels",
             Self::DeoptReasons => "deoptimization reasons",
             Self::Sources => "source code",
             Self::SamplesWithoutStack => "samples without a stack",
@@ -90,6 +93,10 @@ impl Detail {
                 .processes
                 .iter()
                 .any(|process| !process.command.is_empty() || process.node_version.is_some()),
+            Self::Labels => {
+                let mut processes = profile.processes.iter();
+                processes.any(|process| !process.labels.is_empty())
+            }
             Self::DeoptReasons => !profile.deopt_reasons.is_empty(),
             Self::Sources => !profile.sources.is_empty(),
             Self::SamplesWithoutStack => {

@@ -32,6 +32,7 @@ impl Exporter for Folded {
             Detail::Inlining,
             Detail::ThreadRoles,
             Detail::ProcessDetails,
+            Detail::Labels,
             Detail::DeoptReasons,
             Detail::WeightUnit,
             Detail::Notes,

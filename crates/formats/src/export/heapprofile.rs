@@ -30,6 +30,7 @@ impl Exporter for HeapProfile {
             Detail::Inlining,
             Detail::ThreadRoles,
             Detail::ProcessDetails,
+            Detail::Labels,
             Detail::DeoptReasons,
             Detail::Notes,
             Detail::Sources,

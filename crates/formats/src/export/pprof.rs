@@ -3,7 +3,8 @@
 //!
 //! A sample counts samples and, where the rate is known, the CPU time they stand for, which is
 //! what pprof shows first. Threads are labels, named as perf_to_profile names them; inlined frames
-//! share the location of the code they were put into. What was recorded is in the comments.
+//! share the location of the code they were put into. What was recorded is in the comments. The labels of
+//! processes are there too, for reading them back, and on every sample, for `-tagfocus` and the like.
 
 use std::io::Write;
 
@@ -190,7 +191,12 @@ impl<'p> File<'p> {
         let thread = &self.profile.threads[thread.at()];
         let process = &self.profile.processes[thread.process.at()];
         let mut rows = Vec::new();
-        for (key, name) in [("comm", &process.name), ("thread_comm", &thread.name)] {
+        let names = [
+            ("comm", &*process.name),
+            ("thread_comm", &*thread.name),
+            ("host", &*self.profile.about.host),
+        ];
+        for (key, name) in names.into_iter().chain(process.labels.iter()) {
             if !name.is_empty() {
                 let mut row = Vec::new();
                 put_field(&mut row, 1, self.strings.index(key));

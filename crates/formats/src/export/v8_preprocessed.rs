@@ -46,6 +46,7 @@ impl Exporter for V8Preprocessed {
             Detail::Threads,
             Detail::ThreadRoles,
             Detail::ProcessDetails,
+            Detail::Labels,
             Detail::WeightUnit,
             Detail::Notes,
             Detail::Sources,

@@ -20,7 +20,10 @@ use crate::input::Input;
 use crate::perf_script::frame::{FrameLine, file_name};
 use crate::perf_script::header::{Details, Header, is_space, parse_number};
 use crate::perf_script::walk::{Reader, Start, Walk};
-use crate::recorded::Recorded;
+use crate::recorded::{ProcessLabels, Recorded};
+
+/// Comments further on are not looked at: nodespy writes some 1 KiB for a process.
+const MOST_COMMENTS_BYTES: usize = 4 << 20;
 
 /// The importer of `perf script` text.
 pub(crate) struct PerfScript;
@@ -31,7 +34,8 @@ impl Importer for PerfScript {
     }
 
     fn recognize(&self, bytes: &[u8]) -> Confidence {
-        let lines = head(bytes).split(|byte| *byte == b'\n').take(2000);
+        let after_comments = head(&bytes[comments_of(bytes).len()..]);
+        let lines = after_comments.split(|byte| *byte == b'\n').take(2000);
         let mut is_header = false;
         let mut headers = 0;
         for line in lines {
@@ -197,7 +201,9 @@ impl<'a> Script<'a> {
         let header = Comments::of(self.text);
         about.host = header.host;
         about.rate_hz = header.rate_hz;
+        let mut labels = ProcessLabels::default();
         if let Some(recorded) = self.recorded.take() {
+            labels = recorded.labels;
             about = About {
                 duration: about.duration,
                 ..recorded.about
@@ -208,6 +214,7 @@ impl<'a> Script<'a> {
                 .for_each(|remark| notes.remark(remark));
         }
         let mut profile = self.builder.finish(about.clone(), notes.clone());
+        labels.give_to(&mut profile.processes);
         for (thread, name) in profile.threads.iter_mut().zip(&self.names) {
             let process = &mut profile.processes[thread.process.at()];
             thread.name = nodespy_model::printable(name).into_owned();
@@ -488,6 +495,15 @@ fn source_line(line: &[u8]) -> Option<(&str, u32)> {
     (!file.is_empty() && !file.contains(char::is_whitespace)).then_some((file, line))
 }
 
+/// The comments at the start of a text, not endlessly many.
+fn comments_of(text: &[u8]) -> &[u8] {
+    let start = &text[..text.len().min(MOST_COMMENTS_BYTES)];
+    let comments = start
+        .split_inclusive(|byte| *byte == b'\n')
+        .take_while(|line| line.starts_with(b"#"));
+    &start[..comments.map(<[u8]>::len).sum()]
+}
+
 /// What the comments at the start of a text tell.
 #[derive(Default)]
 struct Comments {
@@ -500,10 +516,9 @@ struct Comments {
 impl Comments {
     fn of(text: &[u8]) -> Self {
         let mut comments = Self::default();
-        let lines: Vec<Cow<'_, str>> = head(text)
+        let lines: Vec<Cow<'_, str>> = comments_of(text)
             .split(|byte| *byte == b'\n')
-            .take_while(|line| line.starts_with(b"#"))
-            .map(|line| lossy(line[1..].trim_ascii()))
+            .filter_map(|line| Some(lossy(line.strip_prefix(b"#")?.trim_ascii())))
             .collect();
         for line in &lines {
             let (key, value) = line.split_once(':').unwrap_or((line, ""));

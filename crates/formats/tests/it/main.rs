@@ -11,6 +11,7 @@ mod folded;
 mod heapprofile;
 mod hostile;
 mod html;
+mod labels;
 mod native;
 mod perf_data;
 mod perf_script;

@@ -23,7 +23,7 @@ pub(crate) struct TargetArgs {
     /// The Node.js processes of a container: its name, its id or the start of it
     #[arg(short, long, value_name = "NAME|ID", group = "target")]
     pub(crate) container: Option<String>,
-    /// Those of a pod
+    /// Those of a pod: its name or the start of it
     #[arg(long, value_name = "[NS/]POD[:CONTAINER]", group = "target")]
     pub(crate) pod: Option<String>,
     /// An app of pm2: its name or its number

@@ -14,6 +14,8 @@ use crate::{DrawError, DrawOptions, View};
 
 /// Stacks are long: the first few are enough for reading.
 const SHOWN_STACKS: usize = 5;
+/// Of more processes than this the labels are not shown.
+const SHOWN_PROCESSES: usize = 16;
 
 /// The Markdown report.
 pub(crate) struct Markdown;
@@ -58,6 +60,7 @@ impl View for Markdown {
         section(&mut text, "Packages", &packages(&report));
         section(&mut text, "Threads", &threads(&report));
         section(&mut text, "Hottest stacks", &stacks(&report));
+        section(&mut text, "Where it ran", &labels(profile));
         section(&mut text, "How sure this is", &list(&quality(profile)));
         output.write_all(text.as_bytes())?;
         Ok(())
@@ -150,6 +153,18 @@ fn threads(report: &Report<'_>) -> String {
         })
         .collect();
     table(&["share", "tid", "pid", "thread", "role"], 3, &rows)
+}
+
+/// What is known of each process beyond its name.
+fn labels(profile: &Profile) -> String {
+    let processes = profile.processes.iter().take(SHOWN_PROCESSES);
+    let rows: Vec<Vec<String>> = processes
+        .flat_map(|process| {
+            let row = |(key, value)| vec![process.pid.to_string(), escaped(key), code(value)];
+            process.labels.iter().map(row)
+        })
+        .collect();
+    table(&["pid", "label", "value"], 1, &rows)
 }
 
 /// Each stack as a block, the root first, with its share above.

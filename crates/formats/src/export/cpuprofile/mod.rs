@@ -3,14 +3,14 @@
 //! The format holds one thread: the busiest one is written. Each sample's weight becomes the time
 //! until the next sample ([`schedule`]). The line of a sample goes into `positionTicks`, in the
 //! order of the samples, so that our importer gives each its own line back; readers that sum them
-//! up see the same totals.
+//! up see the same totals. The last key, `nodespy`, tells where the process ran, with its labels.
 
 mod schedule;
 mod tree;
 
 use std::io::Write;
 
-use nodespy_model::{Category, FastMap, FunctionIndex, Profile, ThreadIndex, WeightUnit};
+use nodespy_model::{Category, FastMap, FunctionIndex, Process, Profile, ThreadIndex, WeightUnit};
 
 pub(crate) use self::schedule::{Schedule, Scheduled};
 pub(crate) use self::tree::{Code, ROOT, Row, Tree, samples_of};
@@ -18,6 +18,7 @@ pub(crate) use self::tree::{Code, ROOT, Row, Tree, samples_of};
 use super::{Detail, ExportError, Exporter};
 use crate::call_frame;
 use crate::json::Writer;
+use crate::recorded::{self, PLACE_KEY};
 
 /// The exporter of `.cpuprofile`.
 pub(crate) struct CpuProfile;
@@ -57,9 +58,28 @@ impl Exporter for CpuProfile {
         writer.number_field("endTime", start.saturating_add(schedule.end));
         write_samples(&mut writer, &schedule.samples);
         write_deltas(&mut writer, &schedule.samples, 0);
+        let thread = profile.threads.get(thread.at());
+        let process = thread.map(|thread| &profile.processes[thread.process.at()]);
+        write_place(&mut writer, profile, process.into_iter());
         writer.end_object();
         Ok(writer.finish()?)
     }
+}
+
+/// Writes where and as what processes ran, for our own importers: other readers pass it over.
+pub(crate) fn write_place<'p>(
+    writer: &mut Writer<'_>,
+    profile: &'p Profile,
+    processes: impl Iterator<Item = &'p Process>,
+) {
+    let lines = recorded::lines_of_place(profile, processes);
+    if lines.is_empty() {
+        return;
+    }
+    writer.key(PLACE_KEY);
+    writer.begin_array();
+    lines.iter().for_each(|line| writer.string(line));
+    writer.end_array();
 }
 
 /// Refuses a profile whose weights are no time.

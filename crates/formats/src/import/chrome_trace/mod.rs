@@ -11,8 +11,8 @@ mod sampled;
 mod spans;
 
 use nodespy_model::{
-    About, Contents, FastMap, Notes, Process, ProcessIndex, ProfileBuilder, Recording, Thread,
-    ThreadIndex, ThreadRole, WeightUnit, classify,
+    About, FastMap, Notes, Process, ProcessIndex, ProfileBuilder, Recording, Thread, ThreadIndex,
+    ThreadRole, WeightUnit, classify,
 };
 
 use self::events::{Event, Phase, ThreadKey};
@@ -23,6 +23,7 @@ use super::{ImportError, ImportOptions, Importer};
 use crate::detect::{Confidence, ends_contain, head};
 use crate::input::Input;
 use crate::json::{JsonError, Kind, Problem, Reader};
+use crate::recorded::PLACE_KEY;
 
 /// Profiles that start later than this after the first one, two years, are not believed.
 const FURTHEST: i64 = 1 << 56;
@@ -66,6 +67,8 @@ struct Trace<'a> {
     profile_of_id: FastMap<(i64, String), usize>,
     spans: Spans,
     sampled: Sampled,
+    /// Where our exporter says the processes ran, as lines.
+    place: Vec<String>,
 }
 
 /// A CPU profile whose pieces are spread over the file.
@@ -86,6 +89,7 @@ impl<'a> Trace<'a> {
             profile_of_id: FastMap::default(),
             spans: Spans::default(),
             sampled: Sampled::default(),
+            place: Vec::new(),
         }
     }
 
@@ -105,6 +109,18 @@ impl<'a> Trace<'a> {
                 ("stackFrames", Kind::Object) => {
                     self.sampled.read_frames(reader, &mut self.builder)?;
                 }
+                ("otherData", Kind::Object) => self.read_place(reader)?,
+                _ => reader.skip()?,
+            }
+        }
+        Ok(())
+    }
+
+    fn read_place(&mut self, reader: &mut Reader<'a>) -> Result<(), JsonError> {
+        reader.enter_object()?;
+        while let Some(key) = reader.key()? {
+            match (&*key, reader.kind()?) {
+                (PLACE_KEY, Kind::Array) => self.place = cpuprofile::read_lines(reader)?,
                 _ => reader.skip()?,
             }
         }
@@ -194,11 +210,7 @@ impl<'a> Trace<'a> {
             duration: summary.duration,
             ..About::default()
         };
-        Ok(Recording {
-            about: about.clone(),
-            notes: notes.clone(),
-            contents: Contents::Named(Box::new(self.builder.finish(about, notes))),
-        })
+        Ok(cpuprofile::placed(self.builder, about, notes, &self.place))
     }
 
     /// Adds the samples of V8's CPU profiles.
@@ -214,7 +226,7 @@ impl<'a> Trace<'a> {
                 let piece = cpuprofile::read_profile(
                     &mut piece,
                     &["data", "cpuProfile"],
-                    (&mut nodes, &mut timeline),
+                    (&mut nodes, &mut timeline, &mut self.place),
                     &mut functions,
                     &mut self.builder,
                 );

@@ -23,6 +23,7 @@ use super::{ImportError, ImportOptions, Importer};
 use crate::detect::{Confidence, ends_contain, head};
 use crate::input::Input;
 use crate::json::{JsonError, Kind, Reader};
+use crate::recorded::{PLACE_KEY, Recorded};
 
 /// How the samples were taken.
 pub(crate) const ENGINE: &str = "V8 CPU profiler";
@@ -69,6 +70,7 @@ impl Importer for CpuProfile {
         let File {
             mut nodes,
             timeline,
+            place,
         } = file;
         nodes.join();
         let thread = builder.thread(Thread {
@@ -81,7 +83,7 @@ impl Importer for CpuProfile {
         if builder.so_far().samples.is_empty() {
             return Err(ImportError::NoStacks);
         }
-        Ok(recording(builder, &placement, notes))
+        Ok(recording(builder, &placement, notes, &place))
     }
 }
 
@@ -90,6 +92,8 @@ impl Importer for CpuProfile {
 struct File {
     nodes: Nodes,
     timeline: Timeline,
+    /// Where our exporter says the process ran, as lines.
+    place: Vec<String>,
 }
 
 impl File {
@@ -102,7 +106,7 @@ impl File {
         let mut functions = Functions::default();
         // The answer of the inspector has the profile one or two levels down.
         let wrappers = ["profile", "result"];
-        let into = (&mut self.nodes, &mut self.timeline);
+        let into = (&mut self.nodes, &mut self.timeline, &mut self.place);
         read_profile(reader, &wrappers, into, &mut functions, builder)?;
         match reader.is_at_end() {
             true => Ok(()),
@@ -116,7 +120,7 @@ impl File {
 pub(crate) fn read_profile<'a>(
     reader: &mut Reader<'a>,
     wrappers: &[&str],
-    (nodes, timeline): (&mut Nodes, &mut Timeline),
+    (nodes, timeline, place): (&mut Nodes, &mut Timeline, &mut Vec<String>),
     functions: &mut Functions<'a>,
     builder: &mut ProfileBuilder,
 ) -> Result<(), JsonError> {
@@ -135,6 +139,7 @@ pub(crate) fn read_profile<'a>(
             }
             ("nodes", Kind::Array) => nodes.read_array(reader, functions, builder)?,
             ("head", Kind::Object) => nodes.read_node(reader, functions, builder)?,
+            (PLACE_KEY, Kind::Array) => *place = read_lines(reader)?,
             (key, _) => {
                 if !timeline.read_field(key, kind, reader)? {
                     reader.skip()?;
@@ -143,6 +148,16 @@ pub(crate) fn read_profile<'a>(
         }
     }
     Ok(())
+}
+
+/// Reads the lines that our exporter wrote.
+pub(crate) fn read_lines(reader: &mut Reader<'_>) -> Result<Vec<String>, JsonError> {
+    let mut lines = Vec::new();
+    reader.enter_array()?;
+    while reader.element()? {
+        lines.push(reader.any_text()?.into_owned());
+    }
+    Ok(lines)
 }
 
 impl Timeline {
@@ -298,7 +313,12 @@ fn role_of(builder: &ProfileBuilder) -> ThreadRole {
     }
 }
 
-fn recording(builder: ProfileBuilder, placement: &Placement, notes: Notes) -> Recording {
+fn recording(
+    builder: ProfileBuilder,
+    placement: &Placement,
+    notes: Notes,
+    place: &[String],
+) -> Recording {
     let about = About {
         engine: ENGINE.to_owned(),
         event: EVENT.to_owned(),
@@ -306,10 +326,25 @@ fn recording(builder: ProfileBuilder, placement: &Placement, notes: Notes) -> Re
         duration: placement.duration,
         ..About::default()
     };
+    placed(builder, about, notes, place)
+}
+
+/// The recording, with what our exporter says of where it was taken.
+pub(crate) fn placed(
+    builder: ProfileBuilder,
+    mut about: About,
+    notes: Notes,
+    place: &[String],
+) -> Recording {
+    let said = Recorded::from_lines(place.iter().map(|line| &**line)).unwrap_or_default();
+    about.app = said.about.app;
+    about.host = said.about.host;
+    let mut profile = builder.finish(about.clone(), notes.clone());
+    said.labels.give_to(&mut profile.processes);
     Recording {
-        about: about.clone(),
-        notes: notes.clone(),
-        contents: Contents::Named(Box::new(builder.finish(about, notes))),
+        about,
+        notes,
+        contents: Contents::Named(Box::new(profile)),
     }
 }
 

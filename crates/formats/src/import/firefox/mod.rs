@@ -19,7 +19,7 @@ use super::{ImportError, ImportOptions, Importer};
 use crate::detect::{Confidence, ends_contain, head};
 use crate::input::Input;
 use crate::json::{JsonError, Kind, Reader};
-use crate::recorded::Recorded;
+use crate::recorded::{ProcessLabels, Recorded};
 use meta::Meta;
 use names::Names;
 use tables::{Lib, Tables};
@@ -158,18 +158,22 @@ impl<'a> File<'a> {
             return Err(ImportError::NoStacks);
         }
         let recorded = Recorded::from_lines(self.meta.recorded.iter().map(|line| &**line));
+        let mut labels = ProcessLabels::default();
         let about = match recorded {
             Some(recorded) => {
+                labels = recorded.labels;
                 let said = std::mem::replace(&mut notes, recorded.notes);
                 said.remarks.into_iter().for_each(|it| notes.remark(it));
                 recorded.about
             }
             None => self.about(builder.so_far()),
         };
+        let mut profile = builder.finish(about.clone(), notes.clone());
+        labels.give_to(&mut profile.processes);
         Ok(Recording {
-            about: about.clone(),
-            notes: notes.clone(),
-            contents: Contents::Named(Box::new(builder.finish(about, notes))),
+            about,
+            notes,
+            contents: Contents::Named(Box::new(profile)),
         })
     }
 

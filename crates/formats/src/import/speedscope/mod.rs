@@ -164,7 +164,7 @@ impl<'a> File<'a> {
         options: &ImportOptions,
         mut notes: Notes,
     ) -> Result<Recording, ImportError> {
-        let recorded = Recorded::from_lines(self.recorded.iter().map(|line| &**line));
+        let mut recorded = Recorded::from_lines(self.recorded.iter().map(|line| &**line));
         let unit = match &options.event {
             Some(event) => profiles
                 .iter()
@@ -214,11 +214,14 @@ impl<'a> File<'a> {
         if builder.so_far().samples.is_empty() {
             return Err(ImportError::NoStacks);
         }
+        let labels = recorded.as_mut().map(|it| std::mem::take(&mut it.labels));
         let about = about(&self.name, recorded, &mut notes);
+        let mut profile = builder.finish(about.clone(), notes.clone());
+        labels.unwrap_or_default().give_to(&mut profile.processes);
         Ok(Recording {
-            about: about.clone(),
-            notes: notes.clone(),
-            contents: Contents::Named(Box::new(builder.finish(about, notes))),
+            about,
+            notes,
+            contents: Contents::Named(Box::new(profile)),
         })
     }
 

@@ -172,7 +172,12 @@ fn a_pod_is_found_by_the_names_in_the_files_of_containerd() {
         \"io.kubernetes.cri.sandbox-name\":\"api-7d9f\",\"io.kubernetes.cri.sandbox-namespace\":\"shop\",\
         \"io.kubernetes.cri.image-name\":\"api:3\"}}";
     fs::write(format!("{state}/config.json"), config).unwrap();
-    for pod in ["api-7d9f", "shop/api-7d9f", "shop/api-7d9f:main"] {
+    for pod in [
+        "api-7d9f",
+        "shop/api-7d9f",
+        "shop/api-7d9f:main",
+        "shop/api-7",
+    ] {
         let recorded = record_with(&["record", "--pod", pod, "-d", "0.5", "-F", "199"]);
         assert_eq!(pids(&recorded), [target.pid()], "{pod}");
         let labels = &recorded.process(target.pid()).labels;
