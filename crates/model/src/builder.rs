@@ -52,6 +52,7 @@ pub struct ProfileBuilder {
     frames: RowIndex,
     stacks: StackIndexer,
     deopt_rows: FastSet<(FunctionIndex, StringIndex)>,
+    generated_rows: FastSet<(FunctionIndex, StringIndex)>,
     source_files: FastSet<StringIndex>,
 }
 
@@ -206,6 +207,15 @@ impl ProfileBuilder {
         let row = (function, self.string(reason));
         if self.deopt_rows.insert(row) {
             self.profile.deopt_reasons.push(row);
+        }
+    }
+
+    /// Notes where a function is in the code that ran, as `file:line:column`.
+    pub fn generated_place(&mut self, function: FunctionIndex, place: &str) {
+        assert!(function.at() < self.profile.functions.len());
+        let row = (function, self.string(place));
+        if self.generated_rows.insert(row) {
+            self.profile.generated_places.push(row);
         }
     }
 

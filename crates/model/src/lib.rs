@@ -22,6 +22,7 @@ mod package;
 mod profile;
 mod raw;
 mod rows;
+mod script;
 mod siblings;
 mod stack_index;
 #[cfg(test)]
@@ -39,9 +40,9 @@ pub use builder::{FrameSpec, FunctionSpec, ProfileBuilder};
 pub use diff::{DiffTree, NodeWeights, ProfilePair};
 pub use label::{NO_STACK, folded_label, folded_name, folded_thread};
 pub use labels::{Labels, label_key};
-pub use merge::{add_samples, add_threads};
+pub use merge::{add_samples, add_threads, rewritten};
 pub use notes::{Confidence, NameSource, Notes};
-pub use origin::{ImageBytes, ImageRefused, JitFile, JitFileKind, Origin};
+pub use origin::{ImageBytes, ImageRefused, JitFile, JitFileKind, Origin, SourceFile};
 pub use outline::{Outline, OutlineNode};
 pub use package::{Package, PackageKind, package_in};
 pub use profile::{
@@ -52,6 +53,7 @@ pub use raw::{
     Contents, Event, EventSource, FileIdentity, MappedLibrary, Mapping, RawSample, Recording,
     Registers, RuntimeAddress, Unnamed, UnnamedFunction, UserStack,
 };
+pub use script::{LoadedScript, TextMark};
 pub use siblings::{OddProcess, odd_process};
 pub use text::printable;
 pub use threads::{BusyThread, busy_main_threads, main_threads, thread_weights};

@@ -3,8 +3,8 @@
 use crate::about::Thread;
 use crate::builder::{FunctionSpec, ProfileBuilder};
 use crate::profile::{
-    Frame, FrameIndex, Function, FunctionIndex, Nanoseconds, ProcessIndex, Profile, Sample,
-    StackIndex, ThreadIndex,
+    Frame, FrameIndex, FunctionIndex, Nanoseconds, ProcessIndex, Profile, Sample, StackIndex,
+    ThreadIndex,
 };
 
 /// Adds the samples of `profile` to one that is being built, `later` than they were and on the
@@ -59,14 +59,53 @@ pub(crate) fn moved_samples(
     profile.samples.iter().map(moved).collect()
 }
 
+/// A copy that goes on being built, with every function as `function` says and the place that each
+/// frame runs at as `place` says, line and column. What is equal now is one. Also returns where the
+/// functions are there.
+pub fn rewritten<'a>(
+    profile: &'a Profile,
+    function: impl Fn(FunctionIndex) -> FunctionSpec<'a>,
+    place: impl Fn(FrameIndex) -> (u32, u32),
+) -> (ProfileBuilder, Vec<FunctionIndex>) {
+    let mut builder = ProfileBuilder::new(profile.unit);
+    let threads = add_threads(&mut builder, profile);
+    let functions = add_functions(&mut builder, profile, function);
+    let stacks = add_stacks_of(&mut builder, profile, &functions, place);
+    for sample in &profile.samples {
+        builder.add_sample(Sample {
+            thread: threads[sample.thread.at()],
+            stack: sample.stack.map(|stack| stacks[stack.at()]),
+            ..*sample
+        });
+    }
+    (builder, functions)
+}
+
 pub(crate) fn add_stacks(builder: &mut ProfileBuilder, profile: &Profile) -> Vec<StackIndex> {
-    let functions = add_functions(builder, profile);
+    let functions = add_functions(builder, profile, |function| profile.spec_of(function));
+    add_stacks_of(builder, profile, &functions, |frame| {
+        let frame = profile.frame(frame);
+        (frame.line, frame.column)
+    })
+}
+
+/// Adds the stacks of `profile`, whose functions are `functions` here, and what is known of them.
+fn add_stacks_of(
+    builder: &mut ProfileBuilder,
+    profile: &Profile,
+    functions: &[FunctionIndex],
+    place: impl Fn(FrameIndex) -> (u32, u32),
+) -> Vec<StackIndex> {
     let frames: Vec<FrameIndex> = profile
         .frames
         .iter()
-        .map(|frame| {
+        .enumerate()
+        .map(|(position, frame)| {
+            let (line, column) = place(FrameIndex(position as u32));
             builder.frame_of(Frame {
                 function: functions[frame.function.at()],
+                line,
+                column,
                 ..*frame
             })
         })
@@ -75,26 +114,22 @@ pub(crate) fn add_stacks(builder: &mut ProfileBuilder, profile: &Profile) -> Vec
     for (function, reason) in &profile.deopt_reasons {
         builder.deopt_reason(functions[function.at()], profile.strings.get(*reason));
     }
+    for (function, place) in &profile.generated_places {
+        builder.generated_place(functions[function.at()], profile.strings.get(*place));
+    }
     for source in &profile.sources {
         builder.source(profile.strings.get(source.file), source.text.clone());
     }
     stacks
 }
 
-fn add_functions(builder: &mut ProfileBuilder, profile: &Profile) -> Vec<FunctionIndex> {
-    let text = |index| profile.strings.get(index);
-    profile
-        .functions
-        .iter()
-        .map(|function: &Function| {
-            builder.function(FunctionSpec {
-                name: text(function.name),
-                file: function.file.map_or("", text),
-                line: function.line,
-                column: function.column,
-                category: function.category,
-            })
-        })
+fn add_functions<'a>(
+    builder: &mut ProfileBuilder,
+    profile: &'a Profile,
+    function: impl Fn(FunctionIndex) -> FunctionSpec<'a>,
+) -> Vec<FunctionIndex> {
+    (0..profile.functions.len())
+        .map(|position| builder.function(function(FunctionIndex(position as u32))))
         .collect()
 }
 
@@ -148,5 +183,33 @@ mod tests {
         assert_eq!(heaviest.total_weight, 20);
         assert_eq!(both.samples[2].time, 110);
         assert_eq!(both.samples[2].thread, threads[1]);
+    }
+
+    #[test]
+    fn functions_that_become_equal_become_one() {
+        let profile = profile(&["a", "b", "c"]);
+        let renamed = |index: FunctionIndex| FunctionSpec {
+            name: match profile.name_of(index) {
+                "c" => "b",
+                name => name,
+            },
+            file: "/src/all.ts",
+            ..profile.spec_of(index)
+        };
+        let (mut builder, functions) = rewritten(&profile, renamed, |_| (7, 1));
+        assert_eq!(functions[1], functions[2]);
+        builder.generated_place(functions[1], "/dist/all.js:1:20");
+        builder.generated_place(functions[2], "/dist/all.js:1:50");
+        let written = builder.finish(About::default(), Notes::default());
+        assert_eq!(written.functions.len(), 2);
+        assert_eq!(written.frames.len(), 2);
+        assert_eq!(written.stacks.len(), 3);
+        assert_eq!(written.total_weight(), profile.total_weight());
+        assert!(written.frames.iter().all(|frame| frame.line == 7));
+        let kept = crate::without_unused(crate::condensed(&written));
+        assert_eq!(kept.generated_places.len(), 2);
+        let (function, place) = kept.generated_places[1];
+        assert_eq!(kept.location_of(function), "/src/all.ts");
+        assert_eq!(kept.strings.get(place), "/dist/all.js:1:50");
     }
 }

@@ -4,6 +4,7 @@
 //! `nodespy-symbolize` asks, and never opens a file of a process by itself.
 
 use std::fs::File;
+use std::path::Path;
 
 use crate::about::Process;
 use crate::raw::{Mapping, RuntimeAddress};
@@ -44,6 +45,15 @@ pub struct JitFile {
     pub path: String,
 }
 
+/// A file that a process can read: a script it has loaded, or the source map of one.
+#[derive(Debug)]
+pub struct SourceFile {
+    /// An open descriptor of a regular file.
+    pub file: File,
+    /// Whether it was last written before the process started.
+    pub is_older: bool,
+}
+
 /// What a resolver may ask of the place a recording came from.
 pub trait Origin {
     /// Opens the file behind a mapping, or says why it must not be used for names.
@@ -63,6 +73,13 @@ pub trait Origin {
     /// Opens the file in which process `pid` writes the names of its JIT code. `dump` is the
     /// path of a mapped jitdump when one was seen.
     fn open_jit_file(&self, pid: u32, dump: Option<&Mapping>) -> Option<JitFile>;
+
+    /// Opens a file as process `pid` would: a script, or the source map of one.
+    fn open_source(&self, _pid: u32, _path: &Path) -> Result<SourceFile, ImageRefused> {
+        Err(ImageRefused {
+            why: "the process is not on this machine".to_owned(),
+        })
+    }
 
     /// Reads memory of process `pid` as it is now; returns how many bytes were read.
     fn read_memory(&self, pid: u32, address: RuntimeAddress, buffer: &mut [u8]) -> usize;

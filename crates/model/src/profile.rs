@@ -1,6 +1,7 @@
 //! The one model: what a person reads. Tables joined by typed indexes.
 
 use crate::about::{About, Process, Thread};
+use crate::builder::FunctionSpec;
 use crate::notes::Notes;
 
 /// A time or a length of time in nanoseconds.
@@ -332,6 +333,9 @@ pub struct Profile {
     pub samples: Vec<Sample>,
     /// Why V8 dropped optimized code of a function, where the source says so: each pair once.
     pub deopt_reasons: Vec<(FunctionIndex, StringIndex)>,
+    /// Where a function is in the code that ran, as `file:line:column`, where a source map told
+    /// where it was written: each pair once.
+    pub generated_places: Vec<(FunctionIndex, StringIndex)>,
     /// The text of source files, where it was asked for: each file once.
     pub sources: Vec<Source>,
 }
@@ -362,6 +366,18 @@ impl Profile {
         self.function(index)
             .file
             .map_or("", |file| self.strings.get(file))
+    }
+
+    /// A function as it would be interned.
+    pub fn spec_of(&self, index: FunctionIndex) -> FunctionSpec<'_> {
+        let function = self.function(index);
+        FunctionSpec {
+            name: self.name_of(index),
+            file: self.file_of(index),
+            line: function.line,
+            column: function.column,
+            category: function.category,
+        }
     }
 
     /// Where a function is, as `file:line:column`, `file:line` or the module; empty when not known.

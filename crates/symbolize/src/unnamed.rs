@@ -7,8 +7,8 @@
 
 use nodespy_model::classify::category_of_native;
 use nodespy_model::{
-    Category, FastMap, Frame, FunctionIndex, FunctionSpec, MappedLibrary, Notes, Origin, Profile,
-    ProfileBuilder, Sample, Unnamed,
+    Category, FastMap, FrameIndex, FunctionIndex, FunctionSpec, MappedLibrary, Notes, Origin,
+    Profile, Unnamed, rewritten,
 };
 
 use crate::demangle::demangle;
@@ -112,51 +112,23 @@ fn file_start(library: &MappedLibrary, pieces: &[(u64, u64)]) -> Option<u64> {
 
 /// The profile with other names for some functions; what has the same name now is one function.
 fn renamed(profile: Profile, names: &FastMap<FunctionIndex, Found>) -> Profile {
-    let mut builder = ProfileBuilder::new(profile.unit);
-    for process in &profile.processes {
-        builder.process(process.clone());
-    }
-    for thread in &profile.threads {
-        builder.thread(thread.clone());
-    }
-    let functions: Vec<FunctionIndex> = (0..profile.functions.len())
-        .map(|position| {
-            let index = FunctionIndex(position as u32);
-            let function = profile.function(index);
-            let found = names.get(&index);
-            builder.function(FunctionSpec {
-                name: found.map_or_else(|| profile.name_of(index), |found| &found.name),
-                file: profile.file_of(index),
-                line: function.line,
-                column: function.column,
-                category: found.map_or(function.category, |found| found.category),
-            })
-        })
-        .collect();
-    let frames: Vec<_> = profile
-        .frames
-        .iter()
-        .map(|frame| {
-            builder.frame_of(Frame {
-                function: functions[frame.function.at()],
-                ..*frame
-            })
-        })
-        .collect();
-    let stacks = builder.stacks_from(&profile.stacks, &frames);
-    for sample in &profile.samples {
-        builder.add_sample(Sample {
-            stack: sample.stack.map(|stack| stacks[stack.at()]),
-            ..*sample
-        });
-    }
-    for (function, reason) in &profile.deopt_reasons {
-        builder.deopt_reason(functions[function.at()], profile.strings.get(*reason));
-    }
-    for source in profile.sources {
-        builder.source(profile.strings.get(source.file), source.text);
-    }
-    builder.finish(profile.about, profile.notes)
+    let function = |index: FunctionIndex| {
+        let spec = profile.spec_of(index);
+        match names.get(&index) {
+            None => spec,
+            Some(found) => FunctionSpec {
+                name: &found.name,
+                category: found.category,
+                ..spec
+            },
+        }
+    };
+    let place = |index: FrameIndex| {
+        let frame = profile.frame(index);
+        (frame.line, frame.column)
+    };
+    let (builder, _) = rewritten(&profile, function, place);
+    builder.finish(profile.about.clone(), profile.notes.clone())
 }
 
 #[cfg(test)]

@@ -46,6 +46,7 @@ mod section {
     pub(super) const DEOPTS: u64 = 11;
     pub(super) const SOURCES: u64 = 12;
     pub(super) const LABELS: u64 = 13;
+    pub(super) const GENERATED: u64 = 14;
 }
 
 // The codes of the file: a value's position here. They are written out, because the model may

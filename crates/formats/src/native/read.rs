@@ -206,6 +206,7 @@ struct Tables {
     announced_samples: u64,
     before: Before,
     deopt_reasons: Vec<(FunctionIndex, StringIndex)>,
+    generated_places: Vec<(FunctionIndex, StringIndex)>,
     sources: Vec<Source>,
     source_bytes: usize,
     builder: ProfileBuilder,
@@ -221,7 +222,16 @@ impl Tables {
             section::FUNCTIONS => self.take_functions(columns),
             section::FRAMES => self.take_frames(columns),
             section::STACKS => self.take_stacks(columns),
-            section::DEOPTS => self.take_deopts(columns),
+            section::DEOPTS => {
+                let rows = self.of_functions(columns)?;
+                self.deopt_reasons.extend(rows);
+                Ok(())
+            }
+            section::GENERATED => {
+                let rows = self.of_functions(columns)?;
+                self.generated_places.extend(rows);
+                Ok(())
+            }
             section::PROCESSES => self.take_processes(columns),
             section::LABELS => self.take_labels(columns),
             section::THREADS => self.take_threads(columns),
@@ -314,17 +324,20 @@ impl Tables {
         Ok(())
     }
 
-    fn take_deopts(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {
+    /// What is said of functions in a string each.
+    fn of_functions(
+        &self,
+        columns: &mut Columns<'_>,
+    ) -> Result<Vec<(FunctionIndex, StringIndex)>, ImportError> {
         let rows = columns.count(2)?;
         let functions = columns.column(rows, |columns| {
             columns.index(self.functions.len(), "functions")
         })?;
-        for function in functions {
-            let reason = columns.index(self.strings.len(), "strings")?;
-            let reason = self.strings[reason as usize];
-            self.deopt_reasons.push((FunctionIndex(function), reason));
-        }
-        Ok(())
+        let text_of = |function: u32| {
+            let text = columns.index(self.strings.len(), "strings")?;
+            Ok((FunctionIndex(function), self.strings[text as usize]))
+        };
+        functions.into_iter().map(text_of).collect()
     }
 
     fn take_frames(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {
@@ -491,6 +504,7 @@ impl Tables {
         profile.stacks = self.stacks;
         profile.samples = self.samples;
         profile.deopt_reasons = self.deopt_reasons;
+        profile.generated_places = self.generated_places;
         profile.sources = self.sources;
         profile
     }

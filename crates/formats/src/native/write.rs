@@ -4,7 +4,7 @@ use std::io::Write;
 
 use flate2::write::GzEncoder;
 use flate2::{Compression, GzBuilder};
-use nodespy_model::{ExitReason, NameSource, Profile};
+use nodespy_model::{ExitReason, FunctionIndex, NameSource, Profile, StringIndex};
 
 use super::columns::{put, put_option, put_string, zigzag};
 use super::stack_order::StackOrder;
@@ -51,7 +51,10 @@ fn write_sections(
     let order = StackOrder::of(&profile.stacks);
     emit(section::STACKS, &stacks(profile, &order))?;
     if !profile.deopt_reasons.is_empty() {
-        emit(section::DEOPTS, &deopts(profile))?;
+        emit(section::DEOPTS, &of_functions(&profile.deopt_reasons))?;
+    }
+    if !profile.generated_places.is_empty() {
+        emit(section::GENERATED, &of_functions(&profile.generated_places))?;
     }
     emit(section::PROCESSES, &processes(profile))?;
     if profile
@@ -196,11 +199,12 @@ fn frames(profile: &Profile) -> Vec<u8> {
     )
 }
 
-fn deopts(profile: &Profile) -> Vec<u8> {
+/// What is said of functions in a string each.
+fn of_functions(rows: &[(FunctionIndex, StringIndex)]) -> Vec<u8> {
     table(
-        &profile.deopt_reasons,
-        &[&|(function, _)| u64::from(function.0), &|(_, reason)| {
-            u64::from(reason.0)
+        rows,
+        &[&|(function, _)| u64::from(function.0), &|(_, text)| {
+            u64::from(text.0)
         }],
     )
 }

@@ -299,6 +299,7 @@ pub(crate) fn any_profile() -> impl Strategy<Value = Profile> {
             });
         }
         builder.deopt_reason(functions[0], "not a Smi");
+        builder.generated_place(functions[0], "/srv/dist/bundle.js:1:48211");
         for (file, text) in sources {
             builder.source(&file, text);
         }

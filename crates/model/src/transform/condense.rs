@@ -35,6 +35,7 @@ pub fn condensed(profile: &Profile) -> Profile {
         threads: profile.threads.clone(),
         samples,
         deopt_reasons: profile.deopt_reasons.clone(),
+        generated_places: profile.generated_places.clone(),
         sources: Vec::new(),
     }
 }

@@ -48,6 +48,9 @@ fn redact_strings(profile: &mut Profile, folders: &[String]) {
     for (_, reason) in &mut profile.deopt_reasons {
         *reason = moved_to(*reason, false);
     }
+    for (_, place) in &mut profile.generated_places {
+        *place = moved_to(*place, true);
+    }
     profile.strings = strings;
 }
 

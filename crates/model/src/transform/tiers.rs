@@ -23,13 +23,12 @@ pub fn split_tiers(mut profile: Profile) -> Profile {
         });
         profile.frames[position].function = function;
     }
-    let reasons = std::mem::take(&mut profile.deopt_reasons);
-    for (function, reason) in reasons {
-        profile.deopt_reasons.push((function, reason));
-        let parts = by_tier[function.at()].iter().flatten();
-        profile
-            .deopt_reasons
-            .extend(parts.map(|part| (*part, reason)));
+    for rows in [&mut profile.deopt_reasons, &mut profile.generated_places] {
+        for (function, text) in std::mem::take(rows) {
+            rows.push((function, text));
+            let parts = by_tier[function.at()].iter().flatten();
+            rows.extend(parts.map(|part| (*part, text)));
+        }
     }
     profile
 }

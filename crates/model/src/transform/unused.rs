@@ -26,9 +26,9 @@ pub fn without_unused(mut profile: Profile) -> Profile {
     retain_at(&mut profile.stacks, &stacks);
     retain_at(&mut profile.frames, &frames);
     retain_at(&mut profile.functions, &functions);
-    profile
-        .deopt_reasons
-        .retain(|(function, _)| functions[function.at()]);
+    for rows in [&mut profile.deopt_reasons, &mut profile.generated_places] {
+        rows.retain(|(function, _)| functions[function.at()]);
+    }
     let stacks = positions_after(&stacks);
     let frames = positions_after(&frames);
     let functions = positions_after(&functions);
@@ -42,7 +42,8 @@ pub fn without_unused(mut profile: Profile) -> Profile {
     for frame in &mut profile.frames {
         frame.function = FunctionIndex(functions[frame.function.at()]);
     }
-    for (function, _) in &mut profile.deopt_reasons {
+    let rows = profile.deopt_reasons.iter_mut();
+    for (function, _) in rows.chain(&mut profile.generated_places) {
         *function = FunctionIndex(functions[function.at()]);
     }
     let mut files = vec![false; profile.strings.len()];
@@ -64,8 +65,9 @@ fn without_unused_strings(mut profile: Profile) -> Profile {
         function.name = moved_to(function.name);
         function.file = function.file.map(&mut moved_to);
     }
-    for (_, reason) in &mut profile.deopt_reasons {
-        *reason = moved_to(*reason);
+    let rows = profile.deopt_reasons.iter_mut();
+    for (_, text) in rows.chain(&mut profile.generated_places) {
+        *text = moved_to(*text);
     }
     for source in &mut profile.sources {
         source.file = moved_to(source.file);
