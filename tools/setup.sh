@@ -55,6 +55,7 @@ if ! command -v cargo >/dev/null; then
 fi
 
 "$root/tools/packages.sh" express
+"$root/tools/packages.sh" typescript
 if [[ $purpose == test ]]; then
     # axe, which the tests of the viewer ask about accessibility.
     if [[ ! -e $root/crates/view/ui/node_modules/axe-core ]]; then

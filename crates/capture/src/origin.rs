@@ -11,12 +11,14 @@ use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use nodespy_model::{
-    FileIdentity, ImageBytes, ImageRefused, JitFile, JitFileKind, Mapping, Origin, Process,
-    RuntimeAddress,
+    FileIdentity, ImageBytes, ImageRefused, JitFile, JitFileKind, Mapping, Nanoseconds, Origin,
+    Process, RuntimeAddress, SourceFile,
 };
 
+use crate::sys::clock::{since_boot, unix_now};
 use crate::sys::files::{
     Links, identity_of, open_below, open_folder, open_folder_below, open_kernel_link,
 };
@@ -25,6 +27,8 @@ use crate::target::{describe, proc};
 
 /// The largest vdso that is read (Linux 6.18 has 16 KiB).
 const VDSO_LIMIT_BYTES: u64 = 1 << 20;
+/// The unit in which `/proc` tells when a process started.
+const TICK: Nanoseconds = 10_000_000;
 /// How many descriptors of a process are looked at for an open perf map.
 const DESCRIPTOR_LIMIT: usize = 100_000;
 
@@ -42,6 +46,8 @@ struct Root {
     tmp: Option<OwnedFd>,
     inner_pid: u32,
     uid: u32,
+    /// When the process started, in nanoseconds since 1970.
+    started_unix: Option<Nanoseconds>,
 }
 
 impl LiveOrigin {
@@ -143,6 +149,17 @@ impl Origin for LiveOrigin {
         self.open_perf_map(pid)
     }
 
+    fn open_source(&self, pid: u32, path: &Path) -> Result<SourceFile, ImageRefused> {
+        self.with_root(pid, |root| {
+            let file = root.open(path, Links::InRoot)?;
+            let is_older = root.is_older_than_process(&file)?;
+            Ok(SourceFile { file, is_older })
+        })
+        .map_err(|error: std::io::Error| ImageRefused {
+            why: error.to_string(),
+        })
+    }
+
     fn read_memory(&self, pid: u32, address: RuntimeAddress, buffer: &mut [u8]) -> usize {
         read_process_memory(pid, address, buffer)
     }
@@ -175,6 +192,7 @@ impl Root {
                 .as_ref()
                 .and_then(|folder| open_folder_below(folder, Path::new("tmp")).ok()),
             folder,
+            started_unix: started_unix(pid),
             inner_pid: status.as_ref().map_or(pid, |status| status.inner_pid),
             uid: status.map_or(u32::MAX, |status| status.uid),
         }
@@ -186,6 +204,23 @@ impl Root {
             None => Err(std::io::Error::from_raw_os_error(libc::ESRCH)),
         }
     }
+}
+
+impl Root {
+    /// Whether a file was last written before the process started.
+    fn is_older_than_process(&self, file: &File) -> std::io::Result<bool> {
+        let written = file.metadata()?.modified()?;
+        let since_1970 = written.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let written = u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX);
+        let started = self.started_unix;
+        Ok(started.is_some_and(|started| written <= started.saturating_add(TICK)))
+    }
+}
+
+/// When a process started, in nanoseconds since 1970: exact to a tick.
+fn started_unix(pid: u32) -> Option<Nanoseconds> {
+    let started = proc::start_time(pid)?.checked_mul(TICK)?;
+    unix_now().checked_sub(since_boot().checked_sub(started)?)
 }
 
 /// An open descriptor of the process whose file has this name: found in any folder, and also

@@ -67,4 +67,8 @@ pub(crate) struct ScriptParsed {
     pub(crate) script_id: String,
     #[serde(default)]
     pub(crate) url: String,
+    #[serde(default, rename = "sourceMapURL")]
+    pub(crate) map_url: Option<String>,
+    #[serde(default)]
+    pub(crate) length: Option<u64>,
 }

@@ -20,6 +20,8 @@ const MOST_WORKERS: usize = 4096;
 const MOST_REPLIES: usize = 4 * MOST_WORKERS;
 /// Scripts of one process that are remembered.
 const MOST_SCRIPTS: usize = 100_000;
+/// What scripts say of their source maps, all together: maps may be in it.
+const MOST_MAP_BYTES: usize = 256 << 20;
 /// How long one look at the socket waits.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -60,6 +62,10 @@ pub struct Script {
     pub id: String,
     /// Where it came from.
     pub url: String,
+    /// What it says of its source map; empty when it has none, or the maps before it were too large.
+    pub map_url: String,
+    /// Its length in UTF-16 units, where V8 tells it.
+    pub length: Option<u64>,
 }
 
 type Reply = Result<String, Complaint>;
@@ -72,6 +78,7 @@ pub struct Session {
     replies: HashMap<(Place, u64), Reply>,
     started: Vec<Worker>,
     scripts: Vec<(Place, Script)>,
+    map_bytes: usize,
     /// Sessions of workers that ended.
     ended: HashSet<String>,
     is_waiting_for_disconnect: bool,
@@ -110,6 +117,7 @@ impl Session {
             replies: HashMap::new(),
             started: Vec::new(),
             scripts: Vec::new(),
+            map_bytes: 0,
             ended: HashSet::new(),
             is_waiting_for_disconnect: false,
             is_paused: false,
@@ -305,9 +313,16 @@ impl Session {
     ) -> Result<(), InspectorError> {
         let event: ScriptParsed = parse(params.map_or("{}", |params| params.get()))?;
         if self.scripts.len() < MOST_SCRIPTS && !event.url.is_empty() {
+            let map_url = event.map_url.unwrap_or_default();
+            self.map_bytes = self.map_bytes.saturating_add(map_url.len());
             let script = Script {
                 id: event.script_id,
                 url: event.url,
+                map_url: match self.map_bytes <= MOST_MAP_BYTES {
+                    true => map_url,
+                    false => String::new(),
+                },
+                length: event.length,
             };
             self.scripts.push((place, script));
         }

@@ -130,6 +130,13 @@ pub(crate) struct RecordArgs {
     /// when asked
     #[arg(long)]
     pub(crate) embed_source: bool,
+    /// The source map of a script that the process has not beside it, or a folder with such; may be
+    /// repeated
+    #[arg(long, value_name = "FILE|FOLDER")]
+    pub(crate) source_maps: Vec<PathBuf>,
+    /// Show JavaScript where it runs, not where source maps say that it was written
+    #[arg(long, conflicts_with = "source_maps")]
+    pub(crate) no_source_maps: bool,
     /// Leave out kernel frames
     #[arg(long)]
     pub(crate) no_kernel: bool,
@@ -433,6 +440,24 @@ pub(crate) struct ReadArgs {
     /// Show no frames of native functions that were inlined
     #[arg(long)]
     pub(crate) no_inline: bool,
+    /// The source map of a recorded script, or a folder with such, found by the script's name; may
+    /// be repeated
+    #[arg(long, value_name = "FILE|FOLDER")]
+    pub(crate) source_maps: Vec<PathBuf>,
+    /// Whether sources that maps hold are taken along. Not an argument of its own, as not every
+    /// command that reads a file has something to take them along in.
+    #[arg(skip)]
+    pub(crate) embed_source: bool,
+}
+
+impl ReadArgs {
+    /// The same, taking along the sources that maps hold if that is asked for.
+    pub(crate) fn embedding(&self, embed_source: bool) -> Self {
+        Self {
+            embed_source,
+            ..self.clone()
+        }
+    }
 }
 
 /// What of a profile is shown, the same for every command that shows or converts one. The order

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow, bail};
 use nodespy_formats::{ImportOptions, Input, Limits, exporter, exporter_for_path};
 use nodespy_model::Profile;
-use nodespy_symbolize::{DiskOptions, DiskOrigin, ResolveOptions};
+use nodespy_symbolize::{DiskOptions, DiskOrigin, ResolveOptions, SourceMapOptions};
 use nodespy_view::{DrawOptions, view, view_for_path};
 
 use crate::cli::{ReadArgs, ShowArgs};
@@ -249,11 +249,8 @@ pub(crate) fn dropped_base(bytes: &mut dyn Read, show: &ShowArgs) -> anyhow::Res
     let input = Input::read(bytes, &Limits::default())?;
     let recording = nodespy_formats::import(input, &ImportOptions::default())?;
     let origin = DiskOrigin::new(DiskOptions::default(), &recording.about);
-    let profile = nodespy_symbolize::resolve(
-        recording,
-        Box::new(origin),
-        &ResolveOptions { has_inlines: true },
-    );
+    let profile =
+        nodespy_symbolize::resolve(recording, Box::new(origin), &ResolveOptions::default());
     as_base(profile, show)
 }
 
@@ -306,6 +303,10 @@ pub(crate) fn read_input(
     );
     let options = ResolveOptions {
         has_inlines: !arguments.no_inline,
+        source_maps: SourceMapOptions {
+            given: arguments.source_maps.clone(),
+            embeds_sources: arguments.embed_source,
+        },
     };
     let profile = nodespy_symbolize::resolve(recording, Box::new(origin), &options);
     output::end_progress();

@@ -42,6 +42,11 @@ pub fn wasm_names(bytes: &[u8]) {
     crate::v8::parse_any_wasm(bytes);
 }
 
+/// Reads a source map.
+pub fn source_map(bytes: &[u8]) {
+    crate::source_map::read_any(&String::from_utf8_lossy(bytes));
+}
+
 /// Reads the kernel's symbol table.
 pub fn kallsyms(bytes: &[u8]) {
     let symbols = KernelSymbols::read(Box::new(std::io::Cursor::new(bytes.to_vec())));
@@ -95,6 +100,15 @@ mod tests {
             dump.extend(std::iter::repeat_n(kind + 1, 88));
         }
         damage(&dump, 4000, jitdump);
+    }
+
+    #[test]
+    fn damaged_source_maps_are_read_without_a_crash() {
+        let fixtures = "../../fixtures/source_map";
+        for name in ["esbuild.map", "terser.map", "sections.map"] {
+            let whole = std::fs::read(format!("{fixtures}/{name}")).unwrap();
+            damage(&whole, 4000, source_map);
+        }
     }
 
     #[test]

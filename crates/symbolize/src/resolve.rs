@@ -7,14 +7,15 @@
 use std::rc::Rc;
 
 use nodespy_model::{
-    About, Contents, Event, FastMap, Frame, FrameIndex, FrameSpec, FunctionSpec, Mapping,
-    NameSource, Nanoseconds, Notes, Origin, Process, ProcessIndex, Profile, ProfileBuilder,
-    RawSample, Recording, Sample, StackIndex, Tier, UserStack, WeightUnit,
+    About, Contents, Event, FastMap, Frame, FrameIndex, FrameSpec, FunctionSpec, LoadedScript,
+    Mapping, NameSource, Nanoseconds, Notes, Origin, Process, ProcessIndex, Profile,
+    ProfileBuilder, RawSample, Recording, Sample, StackIndex, Tier, UserStack, WeightUnit,
 };
 
 use crate::address_map::{AddressMap, ImageId};
 use crate::image::{Image, ImageKey};
 use crate::kernel::KernelSymbols;
+use crate::source_map::{SourceMapOptions, map_sources};
 use crate::unnamed::name_all;
 use crate::unwind::{self, UnwoundFrame, WalkedFrame};
 use crate::v8::{JsFrame, Layout, NamedFrame, SampleView, V8};
@@ -34,21 +35,35 @@ use threads::name_threads;
 use worker_threads::WorkerName;
 
 /// How a recording is resolved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResolveOptions {
     /// Whether native functions that were inlined get frames of their own, where debug
     /// information tells of them.
     pub has_inlines: bool,
+    /// The source maps that tell where JavaScript was written.
+    pub source_maps: SourceMapOptions,
 }
 
 impl Default for ResolveOptions {
     fn default() -> Self {
-        Self { has_inlines: true }
+        Self {
+            has_inlines: true,
+            source_maps: SourceMapOptions::default(),
+        }
     }
 }
 
 /// Turns a recording into a profile.
 pub fn resolve(recording: Recording, origin: Box<dyn Origin>, options: &ResolveOptions) -> Profile {
+    let profile = named(recording, origin, options);
+    match options.source_maps.given.is_empty() {
+        true => profile,
+        // Nothing proves that a script on this disk is the one that ran.
+        false => map_sources(profile, &[], None, &options.source_maps),
+    }
+}
+
+fn named(recording: Recording, origin: Box<dyn Origin>, options: &ResolveOptions) -> Profile {
     match recording.contents {
         Contents::Named(mut profile) => {
             profile.about = recording.about;
@@ -669,6 +684,21 @@ impl Resolver {
     /// Ends the work: everything gets its name. Times become relative to `started`.
     pub fn finish(mut self, about: About, notes: Notes, started: Nanoseconds) -> Profile {
         self.slice(about, notes, started)
+    }
+
+    /// What is known of the scripts that V8 has in all processes.
+    fn scripts(&self) -> Vec<LoadedScript> {
+        let of_process = |state: &ProcessState| match &state.v8 {
+            HeapWalk::On(v8) => v8.functions.loaded_scripts(state.about.pid).collect(),
+            _ => Vec::new(),
+        };
+        self.processes.iter().flat_map(of_process).collect()
+    }
+
+    /// Puts the functions of a profile of this resolver where they were written, as far as source
+    /// maps tell.
+    pub fn map_sources(&self, profile: Profile, options: &SourceMapOptions) -> Profile {
+        map_sources(profile, &self.scripts(), Some(&*self.origin), options)
     }
 
     /// Names the samples that came in since the last slice and forgets them; what is known of

@@ -12,6 +12,11 @@ pub fn unix_now() -> Nanoseconds {
     read(libc::CLOCK_REALTIME).unwrap_or(0)
 }
 
+/// The time since the machine was started, sleep included.
+pub(crate) fn since_boot() -> Nanoseconds {
+    read(libc::CLOCK_BOOTTIME).unwrap_or(0)
+}
+
 /// CPU time process `pid` has used; none when it is gone.
 pub fn process_cpu_time(pid: u32) -> Option<Nanoseconds> {
     let mut clock: libc::clockid_t = 0;

@@ -48,6 +48,7 @@ impl Exporter for ChromeTrace {
             Detail::DeoptReasons,
             Detail::Notes,
             Detail::Sources,
+            Detail::GeneratedPlaces,
         ]
     }
 

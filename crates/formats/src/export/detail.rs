@@ -34,6 +34,8 @@ pub enum Detail {
     DeoptReasons,
     /// The text of source files.
     Sources,
+    /// Where functions are in the code that ran, besides where they were written.
+    GeneratedPlaces,
     /// Samples for which nothing is known but the time.
     SamplesWithoutStack,
     /// Weights that are not samples or time.
@@ -60,6 +62,7 @@ impl Detail {
             Self::Labels => "labels",
             Self::DeoptReasons => "deoptimization reasons",
             Self::Sources => "source code",
+            Self::GeneratedPlaces => "places in generated code",
             Self::SamplesWithoutStack => "samples without a stack",
             Self::WeightUnit => "the unit of weights",
             Self::Notes => "notes on quality",
@@ -99,6 +102,7 @@ impl Detail {
             }
             Self::DeoptReasons => !profile.deopt_reasons.is_empty(),
             Self::Sources => !profile.sources.is_empty(),
+            Self::GeneratedPlaces => !profile.generated_places.is_empty(),
             Self::SamplesWithoutStack => {
                 profile.samples.iter().any(|sample| sample.stack.is_none())
             }

@@ -37,6 +37,7 @@ impl Exporter for Folded {
             Detail::WeightUnit,
             Detail::Notes,
             Detail::Sources,
+            Detail::GeneratedPlaces,
         ]
     }
 

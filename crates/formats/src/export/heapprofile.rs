@@ -34,6 +34,7 @@ impl Exporter for HeapProfile {
             Detail::DeoptReasons,
             Detail::Notes,
             Detail::Sources,
+            Detail::GeneratedPlaces,
         ]
     }
 

@@ -32,6 +32,7 @@ impl Exporter for PerfScript {
             Detail::DeoptReasons,
             Detail::ProcessDetails,
             Detail::Sources,
+            Detail::GeneratedPlaces,
         ]
     }
 

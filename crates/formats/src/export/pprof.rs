@@ -37,6 +37,7 @@ impl Exporter for Pprof {
             Detail::ProcessDetails,
             Detail::DeoptReasons,
             Detail::Sources,
+            Detail::GeneratedPlaces,
         ]
     }
 

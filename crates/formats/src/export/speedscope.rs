@@ -37,6 +37,7 @@ impl Exporter for Speedscope {
             Detail::ProcessDetails,
             Detail::DeoptReasons,
             Detail::Sources,
+            Detail::GeneratedPlaces,
         ]
     }
 

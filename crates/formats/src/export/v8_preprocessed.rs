@@ -50,6 +50,7 @@ impl Exporter for V8Preprocessed {
             Detail::WeightUnit,
             Detail::Notes,
             Detail::Sources,
+            Detail::GeneratedPlaces,
         ]
     }
 

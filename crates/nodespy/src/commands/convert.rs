@@ -26,7 +26,10 @@ pub(crate) fn run(arguments: &ConvertArgs) -> anyhow::Result<ExitCode> {
 
 /// The profile to convert, and the one it is compared with as `.nspy` bytes.
 fn read(arguments: &ConvertArgs) -> anyhow::Result<(Profile, Vec<u8>)> {
-    let mut profile = save::read(&arguments.input, &arguments.read)?;
+    let mut profile = save::read(
+        &arguments.input,
+        &arguments.read.embedding(arguments.embed_source),
+    )?;
     if arguments.embed_source {
         SourceRoots::of_folder(arguments.read.root.as_deref()).embed(&mut profile);
     }

@@ -9,7 +9,7 @@ use nodespy_capture::target::Target;
 use nodespy_capture::target::proc::{self, RunState};
 use nodespy_capture::{LiveOrigin, monotonic_now, unix_now};
 use nodespy_model::{About, Event, Notes, Profile};
-use nodespy_symbolize::Resolver;
+use nodespy_symbolize::{Resolver, SourceMapOptions};
 use nodespy_view::DrawOptions;
 use nodespy_view::dump::{DumpedThread, draw_dump};
 
@@ -72,7 +72,8 @@ fn resolve(snapshot: Snapshot, targets: &[Target]) -> Profile {
         nodespy_version: env!("CARGO_PKG_VERSION").to_owned(),
         ..Default::default()
     };
-    let profile = resolver.finish(about, notes, started);
+    let profile = resolver.slice(about, notes, started);
+    let profile = resolver.map_sources(profile, &SourceMapOptions::default());
     log::info!(
         "named {} stacks in {:.1} ms",
         profile.samples.len(),

@@ -15,7 +15,7 @@ use nodespy_capture::{
     CaptureError, Interrupts, LiveOrigin, catch_interrupts, monotonic_now, unix_now,
 };
 use nodespy_model::{About, ExitReason, Nanoseconds, Notes, Process, Profile, UtcTime};
-use nodespy_symbolize::Resolver;
+use nodespy_symbolize::{Resolver, SourceMapOptions};
 
 use crate::cli::{Engine, Names, RecordArgs};
 use crate::failure::Failure;
@@ -501,9 +501,8 @@ fn finish(
         duration,
         nodespy_version: env!("CARGO_PKG_VERSION").to_owned(),
     };
-    let empty = Resolver::new(Box::new(LiveOrigin::new()));
-    let resolver = std::mem::replace(&mut recording.resolver, empty);
-    let mut profile = resolver.finish(about, notes, recording.started);
+    let resolver = &mut recording.resolver;
+    let mut profile = resolver.slice(about, notes, recording.started);
     for process in &mut profile.processes {
         process.cpu_time = cpu_times
             .iter()
@@ -511,9 +510,22 @@ fn finish(
             .and_then(|(_, time)| *time);
     }
     say_who_ended(recording, &mut profile);
-    Ok(match recording.twin.take() {
+    // Twins are compared by where the code runs.
+    let profile = match recording.twin.take() {
         Some(twin) => twin.join(profile, recording.started),
         None => profile,
+    };
+    Ok(match source_maps(arguments) {
+        Some(options) => recording.resolver.map_sources(profile, &options),
+        None => profile,
+    })
+}
+
+/// Which source maps are used; none when none are wanted.
+fn source_maps(arguments: &RecordArgs) -> Option<SourceMapOptions> {
+    (!arguments.no_source_maps).then(|| SourceMapOptions {
+        given: arguments.source_maps.clone(),
+        embeds_sources: arguments.embed_source,
     })
 }
 

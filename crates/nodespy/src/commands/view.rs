@@ -17,7 +17,10 @@ use crate::sources::SourceRoots;
 use server::Server;
 
 pub(crate) fn run(arguments: &ViewArgs) -> anyhow::Result<ExitCode> {
-    let mut profile = save::read(&arguments.file, &arguments.read)?;
+    let mut profile = save::read(
+        &arguments.file,
+        &arguments.read.embedding(arguments.embed_source),
+    )?;
     if arguments.embed_source {
         SourceRoots::of_folder(arguments.read.root.as_deref()).embed(&mut profile);
     }

@@ -28,7 +28,10 @@ fn read(path: &Path, options: DiskOptions) -> Profile {
     let recording = import_file(path, &ImportOptions::default()).unwrap();
     let origin = DiskOrigin::new(options, &recording.about);
     // perf expands no inlined functions in chains of frame pointers.
-    let options = ResolveOptions { has_inlines: false };
+    let options = ResolveOptions {
+        has_inlines: false,
+        ..ResolveOptions::default()
+    };
     resolve(recording, Box::new(origin), &options)
 }
 

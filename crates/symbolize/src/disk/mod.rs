@@ -24,9 +24,11 @@ use nodespy_model::{
 use build_id::{build_id_of, hex, is_same, kernel_build_id, own_vdso};
 use jit_files::JitFiles;
 use library::Library;
-use open::{open_below, open_folder, open_regular};
+use open::{open_below, open_folder};
 
+pub(crate) use open::open_regular;
 pub use sources::SourceRoot;
+pub(crate) use sources::read_text;
 
 /// Where files may be found, besides the places they were at when they were recorded.
 #[derive(Debug, Clone, Default)]

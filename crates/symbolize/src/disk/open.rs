@@ -27,7 +27,7 @@ pub(super) fn open_below(root: &OwnedFd, path: &Path) -> io::Result<File> {
 }
 
 /// Opens a regular file.
-pub(super) fn open_regular(path: &Path) -> io::Result<File> {
+pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     regular(openat(CWD, path, READ, Mode::empty())?.into())
 }
 

@@ -24,16 +24,24 @@ impl SourceRoot {
 
     /// The text of a regular file of at most `limit_bytes`; what is not UTF-8 in it is replaced.
     pub fn read(&self, path: &Path, limit_bytes: u64) -> io::Result<String> {
-        let file: File = open_below(&self.folder, path)?;
-        let mut bytes = Vec::new();
-        file.take(limit_bytes.saturating_add(1))
-            .read_to_end(&mut bytes)?;
-        if bytes.len() as u64 > limit_bytes {
-            return Err(io::ErrorKind::FileTooLarge.into());
-        }
-        Ok(match String::from_utf8(bytes) {
-            Ok(text) => text,
-            Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
-        })
+        read_text(open_below(&self.folder, path)?, limit_bytes)
     }
+}
+
+/// The text of a file of at most `limit_bytes`; what is not UTF-8 in it is replaced.
+pub(crate) fn read_text(file: File, limit_bytes: u64) -> io::Result<String> {
+    let too_large = || io::Error::other(format!("it has more than {} MiB", limit_bytes >> 20));
+    if file.metadata()?.len() > limit_bytes {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::new();
+    file.take(limit_bytes.saturating_add(1))
+        .read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit_bytes {
+        return Err(too_large());
+    }
+    Ok(match String::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+    })
 }

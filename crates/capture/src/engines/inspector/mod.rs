@@ -17,11 +17,12 @@ pub(crate) mod ports;
 mod sources;
 mod wanted;
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 pub use nodespy_inspector::InspectorUrl;
 use nodespy_inspector::{InspectorError, Place, Session, Worker};
-use nodespy_model::{About, Nanoseconds, Process, Profile};
+use nodespy_model::{About, LoadedScript, Nanoseconds, Process, Profile};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -39,6 +40,8 @@ use crate::Interrupts;
 use crate::error::CaptureError;
 use crate::target::{Target, app_of_command, describe, proc};
 
+/// Files of what Node does not run as it is.
+const SOURCE_EXTENSIONS: [&str; 7] = ["ts", "mts", "cts", "tsx", "jsx", "vue", "svelte"];
 /// How long a profile may take to arrive: V8 makes it on the thread that was profiled.
 const STOP: Duration = Duration::from_secs(60);
 
@@ -57,6 +60,8 @@ pub struct InspectorOptions {
     pub patience: Duration,
     /// Whether the texts of the scripts that were seen go into the profile.
     pub embed_sources: bool,
+    /// Whether V8 is asked for the source maps of scripts that it did not load as they are on disk.
+    pub wants_source_maps: bool,
     /// Whether an inspector that other machines can reach is opened all the same.
     pub force: bool,
     /// When the recording starts, by the monotonic clock.
@@ -76,6 +81,7 @@ impl Default for InspectorOptions {
             slice: None,
             patience: Duration::from_secs(10),
             embed_sources: false,
+            wants_source_maps: false,
             force: false,
             started: None,
             interrupts: None,
@@ -95,6 +101,15 @@ impl InspectorOptions {
         self.interrupts
             .is_some_and(|interrupts| interrupts.count() > 1)
     }
+}
+
+/// What was recorded.
+#[derive(Debug)]
+pub struct Inspected {
+    /// The profile.
+    pub profile: Profile,
+    /// What V8 says of scripts that it did not load as they are on disk.
+    pub scripts: Vec<LoadedScript>,
 }
 
 /// A recording that goes on.
@@ -368,11 +383,13 @@ impl InspectorSession {
     }
 
     /// Ends the recording: takes the profiles and leaves the process as it was found.
-    pub fn finish(mut self, about: About) -> Result<Profile, CaptureError> {
+    pub fn finish(mut self, about: About) -> Result<Inspected, CaptureError> {
         let stopped = self.stop();
-        if stopped.is_ok() && self.options.embed_sources {
-            self.embed_sources();
-        }
+        let wanted = self.wanted_files();
+        let scripts = match stopped.is_ok() && !wanted.is_empty() {
+            true => self.fetch_scripts(&wanted),
+            false => Vec::new(),
+        };
         let left = self.close();
         if let Some(remark) = self.say_how_left(left) {
             self.remarks.push(remark);
@@ -392,7 +409,28 @@ impl InspectorSession {
         }
         let remarks = std::mem::take(&mut self.remarks);
         let nothing = Assembly::new(self.options.event, Process::default(), None);
-        Ok(std::mem::replace(&mut self.assembly, nothing).finish(about, &remarks))
+        let assembly = std::mem::replace(&mut self.assembly, nothing);
+        Ok(Inspected {
+            profile: assembly.finish(about, &remarks),
+            scripts,
+        })
+    }
+
+    /// The files whose scripts V8 is asked for. That costs the process some time, because V8 tells of
+    /// all it has; files of JavaScript can be read from the disk instead. Anything else was made
+    /// into JavaScript while it was loaded, and only V8 has what became of it.
+    fn wanted_files(&self) -> HashSet<String> {
+        let mut files = self.assembly.files();
+        if !self.options.embed_sources {
+            let is_compiled = |file: &String| {
+                let name = file.rsplit('/').next().unwrap_or(file);
+                let extension = name.rsplit_once('.').map(|(_, extension)| extension);
+                let is_code = |extension: &str| SOURCE_EXTENSIONS.contains(&extension);
+                extension.is_some_and(is_code) && self.options.wants_source_maps
+            };
+            files.retain(is_compiled);
+        }
+        files
     }
 
     /// Stops every profiler. The commands go out together, so that the threads stop together.
@@ -427,24 +465,32 @@ impl InspectorSession {
         Ok(())
     }
 
-    /// Takes the texts of the scripts that were seen, unless the process waits for us to go.
-    fn embed_sources(&mut self) {
+    /// Asks for the scripts of files, and takes their texts where they are wanted, unless the
+    /// process waits for us to go.
+    fn fetch_scripts(&mut self, files: &HashSet<String>) -> Vec<LoadedScript> {
+        let mut scripts = Vec::new();
         let is_waiting = |session: &Session| session.is_waiting_for_disconnect();
         if self.sessions.iter().any(is_waiting) {
             self.remarks
                 .push("the process ended: the sources are left out".to_owned());
-            return;
+            return scripts;
         }
-        let wanted = self.assembly.files();
+        let wish = sources::Wish {
+            pid: self.pid().unwrap_or(0),
+            files,
+            has_texts: self.options.embed_sources,
+            patience: self.options.patience,
+        };
         for lane in &self.lanes {
             let (conversation, place) = lane.spoken_to_at();
             let session = &mut self.sessions[conversation];
             if session.has_ended(&place) {
                 continue;
             }
-            match sources::fetch(session, &place, &wanted, self.options.patience) {
-                Ok(texts) => {
-                    for (file, text) in texts {
+            match sources::fetch(session, &place, &wish) {
+                Ok(fetched) => {
+                    scripts.extend(fetched.scripts);
+                    for (file, text) in fetched.texts {
                         self.assembly.add_text(&file, text);
                     }
                 }
@@ -454,6 +500,7 @@ impl InspectorSession {
                 )),
             }
         }
+        scripts
     }
 
     fn close(&mut self) -> Left {

@@ -43,6 +43,7 @@ impl Exporter for CpuProfile {
             Detail::ProcessDetails,
             Detail::Notes,
             Detail::Sources,
+            Detail::GeneratedPlaces,
         ]
     }
 

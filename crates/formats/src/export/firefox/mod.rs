@@ -44,6 +44,7 @@ impl Exporter for Firefox {
             Detail::ProcessDetails,
             Detail::DeoptReasons,
             Detail::Sources,
+            Detail::GeneratedPlaces,
         ]
     }
 

@@ -46,7 +46,7 @@ impl Twin {
     /// it saw nothing the profile stays as it is and says why.
     pub(super) fn join(self, mut profile: Profile, started: Nanoseconds) -> Profile {
         let twin = match self.inspecting.finish() {
-            Ok(twin) => twin,
+            Ok(inspected) => inspected.profile,
             Err(error) => {
                 let why = format!("V8's own profiler could not be asked: {error:#}");
                 profile.notes.remark(why);

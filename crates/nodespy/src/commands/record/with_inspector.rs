@@ -11,15 +11,17 @@ use std::time::Duration;
 
 use anyhow::Context;
 use nodespy_capture::engines::inspector::{
-    InspectorEvent, InspectorOptions, InspectorSession, InspectorUrl, is_node_command,
+    Inspected, InspectorEvent, InspectorOptions, InspectorSession, InspectorUrl, is_node_command,
 };
 use nodespy_capture::target::{Launched, Target, looks_like_node, proc};
-use nodespy_capture::{CaptureError, Interrupts, monotonic_now, unix_now};
+use nodespy_capture::{CaptureError, Interrupts, LiveOrigin, monotonic_now, unix_now};
 use nodespy_model::{
-    About, Nanoseconds, Notes, Profile, ProfileBuilder, WeightUnit, add_samples, add_threads,
+    About, Nanoseconds, Notes, Origin, Profile, ProfileBuilder, WeightUnit, add_samples,
+    add_threads,
 };
+use nodespy_symbolize::map_sources;
 
-use super::{End, end_command};
+use super::{End, end_command, source_maps};
 use crate::cli::{Engine, Event, RecordArgs};
 use crate::commands::close_abandoned::Companion;
 use crate::failure::Failure;
@@ -66,6 +68,8 @@ pub(super) fn record(
     let options = options(arguments, started, interrupts);
     let about = about(arguments, &options, subject.app);
     let sessions = attach(arguments, &mut subject, &options)?;
+    // A process behind an address is none of this machine, whatever number it has.
+    let origin = (!subject.targets.is_empty()).then(|| origin_of(&subject.targets));
     if !arguments.quiet {
         announce(arguments, &sessions, subject.app);
     }
@@ -76,11 +80,27 @@ pub(super) fn record(
         .launched
         .as_mut()
         .and_then(|launched| end_command(launched, end));
-    let profile = profile?;
+    let Inspected { profile, scripts } = profile?;
     if profile.samples.is_empty() {
         return Err(Failure::NoSamples("no samples: V8's profiler saw nothing".to_owned()).into());
     }
+    let profile = match source_maps(arguments) {
+        Some(options) => {
+            let origin = origin.as_ref().map(|origin| origin as &dyn Origin);
+            map_sources(profile, &scripts, origin, &options)
+        }
+        None => profile,
+    };
     Ok((profile, status))
+}
+
+/// What opens the files of the targets, also when they have ended.
+fn origin_of(targets: &[Target]) -> LiveOrigin {
+    let origin = LiveOrigin::new();
+    for target in targets {
+        origin.describe(target.pid());
+    }
+    origin
 }
 
 /// What the arguments say, in the engine's own words.
@@ -98,6 +118,7 @@ pub(super) fn options(
         interval_us: arguments.interval.or(by_rate).unwrap_or(INTERVAL_US),
         slice: arguments.slice,
         embed_sources: arguments.embed_source,
+        wants_source_maps: !arguments.no_source_maps,
         force: arguments.force,
         started: Some(started),
         interrupts: Some(interrupts),
@@ -234,7 +255,7 @@ pub(super) struct Inspecting {
     /// They go last: a nodespy that is killed before has not closed everything.
     companions: Vec<Companion>,
     stop: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<Result<Profile, CaptureError>>>,
+    threads: Vec<JoinHandle<Result<Inspected, CaptureError>>>,
     about: About,
 }
 
@@ -261,13 +282,17 @@ impl Inspecting {
     }
 
     /// Ends the recordings: one profile of all processes.
-    pub(super) fn finish(mut self) -> anyhow::Result<Profile> {
+    pub(super) fn finish(mut self) -> anyhow::Result<Inspected> {
         self.stop.store(true, Ordering::Relaxed);
         let mut profiles = Vec::new();
+        let mut scripts = Vec::new();
         let mut failures = Vec::new();
         for thread in std::mem::take(&mut self.threads) {
             match thread.join() {
-                Ok(Ok(profile)) => profiles.push(profile),
+                Ok(Ok(inspected)) => {
+                    profiles.push(inspected.profile);
+                    scripts.extend(inspected.scripts);
+                }
                 Ok(Err(error)) => failures.push(anyhow::Error::from(error)),
                 Err(panic) => std::panic::resume_unwind(panic),
             }
@@ -290,7 +315,7 @@ impl Inspecting {
         for error in failures {
             profile.notes.remark(format!("{error:#}"));
         }
-        Ok(profile)
+        Ok(Inspected { profile, scripts })
     }
 }
 
@@ -311,7 +336,7 @@ fn follow(
     mut session: InspectorSession,
     stop: &AtomicBool,
     about: About,
-) -> Result<Profile, CaptureError> {
+) -> Result<Inspected, CaptureError> {
     // Each look waits a moment. A process that ends only waits for us: it must not wait long.
     while !stop.load(Ordering::Relaxed) {
         if session.look().unwrap_or(true) {

@@ -24,6 +24,7 @@ mod perf_agrees;
 mod processes;
 mod recorded;
 mod shares;
+mod source_maps;
 mod stacks;
 mod targets;
 mod threads;

@@ -1,0 +1,597 @@
+//! Source maps: where the code that ran was written, and what it was called there.
+//!
+//! The last step of naming. In comes a profile whose functions are in scripts as V8 has them; out
+//! goes one whose functions are in the files somebody wrote. The place in the script is kept beside
+//! (`generated_places`). What a map does not tell for certain stays as it was: a name is taken only
+//! if the map has it for the very word the function is declared with. Nothing is fetched.
+//! <https://tc39.es/ecma426/> describes the format.
+
+mod document;
+mod find;
+mod given;
+mod mappings;
+mod names;
+mod urls;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use nodespy_model::classify::category_of_file;
+use nodespy_model::{
+    Category, FastMap, FastSet, FrameIndex, FunctionIndex, FunctionSpec, LoadedScript, Origin,
+    Profile, StringIndex, rewritten,
+};
+
+use document::{Document, Place, SourceText};
+use find::{Finder, FoundMap};
+use given::GivenMaps;
+use mappings::Questions;
+use urls::file_of_source;
+
+/// The largest source that is taken along, and all together: what our own format reads back.
+const TEXT_LIMIT_BYTES: usize = 16 << 20;
+const ALL_TEXT_BYTES: usize = 64 << 20;
+/// How many scripts are named whose maps can't be used.
+const REMARK_LIMIT: usize = 3;
+
+/// Which source maps are used.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SourceMapOptions {
+    /// Maps, and folders that hold some.
+    pub given: Vec<PathBuf>,
+    /// Whether the texts of sources that maps hold are taken along.
+    pub embeds_sources: bool,
+}
+
+/// The profile with its functions where they were written, as far as source maps tell. `scripts` is
+/// what is known of the texts V8 has; `origin` opens what the processes could, and without one only
+/// the maps that were given count.
+pub fn map_sources(
+    mut profile: Profile,
+    scripts: &[LoadedScript],
+    origin: Option<&dyn Origin>,
+    options: &SourceMapOptions,
+) -> Profile {
+    let mut remarks = Vec::new();
+    let mut moves = Moves::default();
+    let by_file = functions_by_file(&profile);
+    let frames = frames_by_function(&profile);
+    let mut finder = Finder {
+        profile: &profile,
+        scripts,
+        origin,
+        given: GivenMaps::look_at(&options.given),
+        read_bytes: 0,
+    };
+    remarks.append(&mut finder.given.remarks);
+    let mut refused = Vec::new();
+    for (file, functions) in &by_file {
+        let script = Script {
+            profile: &profile,
+            functions,
+            frames: &frames,
+        };
+        let moved = finder.find(file).and_then(|found| match found {
+            Some(found) => moves
+                .take(&script, &found, options.embeds_sources)
+                .map(|()| true),
+            None => Ok(false),
+        });
+        if let Err(why) = moved {
+            refused.push((file.as_str(), why));
+        }
+    }
+    remarks.extend(moves.remark());
+    remarks.extend(remarks_of(refused));
+    if !moves.functions.is_empty() {
+        profile = moves.apply(&profile);
+    }
+    for remark in remarks {
+        profile.notes.remark(remark);
+    }
+    profile
+}
+
+/// What is said of scripts whose maps can't be used, those of the application first.
+fn remarks_of(mut refused: Vec<(&str, String)>) -> Vec<String> {
+    refused.sort_by_key(|(file, _)| category_of_file(file));
+    let more = refused.len().saturating_sub(REMARK_LIMIT);
+    let said = refused.iter().take(REMARK_LIMIT);
+    let mut remarks: Vec<String> = said
+        .map(|(file, why)| format!("source maps: {file} is shown as it runs: {why}"))
+        .collect();
+    if more > 0 {
+        remarks.push(format!("source maps: so are {more} more scripts"));
+    }
+    remarks
+}
+
+/// The functions of the application and its dependencies by file, in order.
+fn functions_by_file(profile: &Profile) -> BTreeMap<String, Vec<FunctionIndex>> {
+    let mut by_file: BTreeMap<String, Vec<FunctionIndex>> = BTreeMap::new();
+    for (position, function) in profile.functions.iter().enumerate() {
+        let index = FunctionIndex(position as u32);
+        let is_script = matches!(function.category, Category::App | Category::Dependency);
+        if is_script && function.line > 0 {
+            let file = profile.file_of(index).to_owned();
+            by_file.entry(file).or_default().push(index);
+        }
+    }
+    by_file.remove("");
+    by_file
+}
+
+fn frames_by_function(profile: &Profile) -> Vec<Vec<FrameIndex>> {
+    let mut frames = vec![Vec::new(); profile.functions.len()];
+    for (position, frame) in profile.frames.iter().enumerate() {
+        if frame.line > 0 {
+            frames[frame.function.at()].push(FrameIndex(position as u32));
+        }
+    }
+    frames
+}
+
+/// A script of the profile.
+struct Script<'a> {
+    profile: &'a Profile,
+    functions: &'a [FunctionIndex],
+    frames: &'a [Vec<FrameIndex>],
+}
+
+/// Where a function was written.
+#[derive(Debug)]
+struct MovedFunction {
+    /// Its name there, where it has another.
+    name: Option<String>,
+    file: String,
+    line: u32,
+    column: u32,
+}
+
+/// Everything that maps tell of a profile.
+#[derive(Debug, Default)]
+struct Moves {
+    functions: FastMap<FunctionIndex, MovedFunction>,
+    /// Line and column that frames run at.
+    frames: FastMap<FrameIndex, (u32, u32)>,
+    texts: BTreeMap<String, String>,
+    text_bytes: usize,
+    labels: Vec<String>,
+}
+
+/// Where the question about something stands.
+#[derive(Debug, Clone, Copy)]
+enum Asked {
+    Point(usize),
+    Line(usize),
+}
+
+impl Moves {
+    /// Takes in what a map tells of a script.
+    fn take(&mut self, script: &Script<'_>, found: &FoundMap, embeds: bool) -> Result<(), String> {
+        let document = Document::read(&found.map)
+            .map_err(|error| format!("{} can't be used: {error}", found.label))?;
+        let mut questions = Questions::default();
+        let rows = script.questions(&document, &mut questions);
+        let words = script.words(&rows, found.script.as_deref(), &mut questions);
+        let told = document.ask(&questions, embeds);
+        let files: Vec<String> = told
+            .sources
+            .iter()
+            .map(|source| file_of_source(&source.root, &source.name, &found.folder))
+            .collect();
+        let place_of = |asked: Asked| match asked {
+            Asked::Point(at) => told.points[at].as_ref().map(place_from_1),
+            Asked::Line(at) => {
+                told.lines[at].map(|(source, line)| (source, line.saturating_add(1), 0))
+            }
+        };
+        let before = self.functions.len();
+        for (row, word) in rows.iter().zip(words) {
+            let Some((source, line, column)) = place_of(row.start) else {
+                continue;
+            };
+            for &(frame, asked) in &row.frames {
+                // What a bundler took over from another file has no line in this one.
+                let place = place_of(asked).filter(|place| place.0 == source);
+                let (_, line, column) = place.unwrap_or_default();
+                self.frames.insert(frame, (line, column));
+            }
+            let word = word.and_then(|word| told.points[word].as_ref());
+            let name = word
+                .filter(|word| word.is_exact && word.source == source)
+                .and_then(|word| word.name.clone());
+            self.functions.insert(
+                row.function,
+                MovedFunction {
+                    name,
+                    file: files[source].clone(),
+                    line,
+                    column,
+                },
+            );
+        }
+        if self.functions.len() > before {
+            self.labels.push(found.label.clone());
+        }
+        for (file, source) in files.into_iter().zip(told.sources) {
+            self.add_text(file, source);
+        }
+        match told.damaged_at {
+            Some(at) => Err(format!(
+                "the mappings of {} are damaged at byte {at}",
+                found.label
+            )),
+            None => Ok(()),
+        }
+    }
+
+    fn add_text(&mut self, file: String, source: SourceText) {
+        let Some(text) = source.text else { return };
+        let left = ALL_TEXT_BYTES - self.text_bytes;
+        if text.len() <= TEXT_LIMIT_BYTES.min(left) && !self.texts.contains_key(&file) {
+            self.text_bytes += text.len();
+            self.texts.insert(file, text);
+        }
+    }
+
+    /// Says what was done.
+    fn remark(&self) -> Option<String> {
+        let first = self.labels.first()?;
+        let functions = match self.functions.len() {
+            1 => "1 function is".to_owned(),
+            count => format!("{count} functions are"),
+        };
+        let maps = match self.labels.len() {
+            1 => first.clone(),
+            2 => format!("{first} and 1 more"),
+            count => format!("{first} and {} more", count - 1),
+        };
+        Some(format!(
+            "source maps: {functions} shown where they were written, by {maps}"
+        ))
+    }
+
+    fn apply(self, profile: &Profile) -> Profile {
+        let function = |index: FunctionIndex| {
+            let spec = profile.spec_of(index);
+            match self.functions.get(&index) {
+                None => spec,
+                Some(moved) => FunctionSpec {
+                    name: moved.name.as_deref().unwrap_or(spec.name),
+                    file: &moved.file,
+                    line: moved.line,
+                    column: moved.column,
+                    category: category_of_file(&moved.file),
+                },
+            }
+        };
+        let place = |index: FrameIndex| {
+            let frame = profile.frame(index);
+            let moved = self.frames.get(&index).copied();
+            moved.unwrap_or((frame.line, frame.column))
+        };
+        let (mut builder, functions) = rewritten(profile, function, place);
+        let mut moved: Vec<FunctionIndex> = self.functions.keys().copied().collect();
+        moved.sort_unstable();
+        for index in moved {
+            builder.generated_place(functions[index.at()], &profile.location_of(index));
+        }
+        for (file, text) in self.texts {
+            builder.source(&file, text);
+        }
+        let mut mapped = builder.finish(profile.about.clone(), profile.notes.clone());
+        let used: FastSet<StringIndex> =
+            mapped.functions.iter().filter_map(|row| row.file).collect();
+        mapped.sources.retain(|source| used.contains(&source.file));
+        mapped
+    }
+}
+
+/// A function, and where the questions about it and its frames stand.
+struct Row {
+    function: FunctionIndex,
+    start: Asked,
+    frames: Vec<(FrameIndex, Asked)>,
+}
+
+impl Script<'_> {
+    /// Asks where the functions and their frames were written.
+    fn questions(&self, document: &Document<'_>, questions: &mut Questions) -> Vec<Row> {
+        let mut ask = |line: u32, column: u32| match column.checked_sub(1) {
+            Some(column) => {
+                questions.points.push((line - 1, column));
+                Asked::Point(questions.points.len() - 1)
+            }
+            None => {
+                questions.lines.push(line - 1);
+                Asked::Line(questions.lines.len() - 1)
+            }
+        };
+        let has_one_source = document.has_one_source();
+        let mut rows = Vec::new();
+        for &function in self.functions {
+            let start = self.profile.function(function);
+            // What a whole bundle does when it is loaded belongs to no one of its sources.
+            if (start.line, start.column) == (1, 1) && !has_one_source {
+                continue;
+            }
+            let frames = self.frames[function.at()].iter().map(|&index| {
+                let frame = self.profile.frame(index);
+                (index, ask(frame.line, frame.column))
+            });
+            let frames = frames.collect();
+            rows.push(Row {
+                function,
+                start: ask(start.line, start.column),
+                frames,
+            });
+        }
+        rows
+    }
+
+    /// Asks what the words are called that functions are declared with, and returns where the
+    /// questions stand.
+    fn words(
+        &self,
+        rows: &[Row],
+        script: Option<&str>,
+        questions: &mut Questions,
+    ) -> Vec<Option<usize>> {
+        let mut words = vec![None; rows.len()];
+        let Some(text) = script else { return words };
+        let start_of = |row: &Row| match row.start {
+            Asked::Point(at) => Some(questions.points[at]),
+            Asked::Line(_) => None,
+        };
+        let mut starts: Vec<((u32, u32), usize)> = rows
+            .iter()
+            .enumerate()
+            .filter_map(|(position, row)| Some((start_of(row)?, position)))
+            .collect();
+        starts.sort_unstable();
+        let places: Vec<(u32, u32)> = starts.iter().map(|(place, _)| *place).collect();
+        let offsets = names::offsets_of(text, &places);
+        for (((line, column), position), offset) in starts.into_iter().zip(offsets) {
+            let name = self.profile.name_of(rows[position].function);
+            let units = offset.and_then(|offset| names::word_before(text, offset, name));
+            if let Some(column) = units.and_then(|units| column.checked_sub(units)) {
+                words[position] = Some(questions.points.len());
+                questions.points.push((line, column));
+            }
+        }
+        words
+    }
+}
+
+/// Source, line and column, the last two from 1.
+fn place_from_1(place: &Place) -> (usize, u32, u32) {
+    let from_1 = |number: u32| number.saturating_add(1);
+    (place.source, from_1(place.line), from_1(place.column))
+}
+
+/// Reads a source map and asks it about some places.
+pub(crate) fn read_any(text: &str) {
+    let Ok(document) = Document::read(text) else {
+        return;
+    };
+    document.has_one_source();
+    let points = (0..40).map(|at| (at / 8, at % 8 * 7));
+    let questions = Questions {
+        points: points.collect(),
+        lines: (0..5).collect(),
+    };
+    let told = document.ask(&questions, true);
+    for source in &told.sources {
+        file_of_source(&source.root, &source.name, std::path::Path::new("/app"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodespy_model::{
+        About, FrameSpec, ImageBytes, ImageRefused, JitFile, Mapping, Notes, Process,
+        ProfileBuilder, SourceFile, TextMark, Thread, WeightUnit,
+    };
+    use std::fs::File;
+    use std::path::Path;
+
+    /// A process whose root is a folder.
+    struct InFolder {
+        folder: tempfile::TempDir,
+        is_older: bool,
+    }
+
+    impl InFolder {
+        fn with(files: &[(&str, &str)]) -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            for (name, text) in files {
+                std::fs::write(folder.path().join(name), text).unwrap();
+            }
+            Self {
+                folder,
+                is_older: true,
+            }
+        }
+    }
+
+    impl Origin for InFolder {
+        fn open_image(&self, _: &Mapping) -> Result<ImageBytes, ImageRefused> {
+            unreachable!("no mapping")
+        }
+
+        fn open_debug_file(&self, _: u32, _: &[u8]) -> Option<File> {
+            None
+        }
+
+        fn open_jit_file(&self, _: u32, _: Option<&Mapping>) -> Option<JitFile> {
+            None
+        }
+
+        fn open_source(&self, _: u32, path: &Path) -> Result<SourceFile, ImageRefused> {
+            let below = path.strip_prefix("/").unwrap();
+            let file = File::open(self.folder.path().join(below));
+            let is_older = self.is_older;
+            file.map(|file| SourceFile { file, is_older })
+                .map_err(|error| ImageRefused {
+                    why: error.to_string(),
+                })
+        }
+
+        fn read_memory(&self, _: u32, _: u64, _: &mut [u8]) -> usize {
+            0
+        }
+
+        fn describe(&self, _: u32) -> Option<Process> {
+            None
+        }
+    }
+
+    const SCRIPT: &str = "function a(e){return e}var b=e=>e;\n//# sourceMappingURL=min.js.map\n";
+    /// `a` at 0:9 is `price` of line 3 of shop.ts, its parameter starts at 0:10; `b` at 0:27 is
+    /// `stock` of line 0 of lodash, its arrow starts at 0:29.
+    const MAP: &str = r#"{"version":3,"sources":["webpack://shop/./shop.ts","webpack://shop/./node_modules/lodash/x.js"],
+        "sourcesContent":["shop","lodash"],"names":["price","item","stock","each"],
+        "mappings":"AAGA,SAASA,CAAM,CAACC,gBCAZC,EAAIC"}"#;
+
+    /// Functions a and b of `/min.js`, b in line 1, and what runs when it is loaded.
+    fn profile() -> Profile {
+        let mut builder = ProfileBuilder::new(WeightUnit::Samples);
+        let process = builder.process(Process::default());
+        let thread = builder.thread(Thread {
+            process,
+            ..Thread::default()
+        });
+        for (name, column, current) in [("a", 11, 14), ("b", 30, 0), ("(anonymous)", 1, 1)] {
+            let frame = builder.frame(FrameSpec {
+                function: FunctionSpec {
+                    name,
+                    file: "/min.js",
+                    line: 1,
+                    column,
+                    category: Category::App,
+                },
+                line: 1,
+                column: current,
+                ..FrameSpec::default()
+            });
+            let stack = builder.stack(None, frame);
+            builder.sample(0, thread, Some(stack), 1);
+        }
+        builder.finish(About::default(), Notes::default())
+    }
+
+    fn loaded(text: &str, map_url: &str) -> Vec<LoadedScript> {
+        vec![LoadedScript {
+            pid: 0,
+            file: "/min.js".to_owned(),
+            map_url: map_url.to_owned(),
+            text: TextMark::of(text.encode_utf16()),
+        }]
+    }
+
+    fn places(profile: &Profile) -> Vec<String> {
+        (0..profile.functions.len() as u32)
+            .map(FunctionIndex)
+            .map(|index| format!("{} {}", profile.name_of(index), profile.location_of(index)))
+            .collect()
+    }
+
+    const WRITTEN: [&str; 3] = [
+        "price webpack://shop/shop.ts:4:16",
+        "stock webpack://shop/node_modules/lodash/x.js:4:9",
+        "(anonymous) /min.js:1:1",
+    ];
+
+    #[test]
+    fn functions_get_their_names_places_and_packages_back() {
+        let origin = InFolder::with(&[("min.js", SCRIPT), ("min.js.map", MAP)]);
+        let options = SourceMapOptions {
+            embeds_sources: true,
+            ..SourceMapOptions::default()
+        };
+        let scripts = loaded(SCRIPT, "min.js.map");
+        let mapped = map_sources(profile(), &scripts, Some(&origin), &options);
+        assert_eq!(places(&mapped), WRITTEN);
+        assert_eq!(mapped.functions[1].category, Category::Dependency);
+        assert_eq!(mapped.frames[0].line, 4);
+        // The line has code of two files: which of them ran is not known.
+        assert_eq!(mapped.frames[1].line, 0);
+        let generated: Vec<&str> = mapped
+            .generated_places
+            .iter()
+            .map(|(_, place)| mapped.strings.get(*place))
+            .collect();
+        assert_eq!(generated, ["/min.js:1:11", "/min.js:1:30"]);
+        let texts: Vec<&str> = mapped
+            .sources
+            .iter()
+            .map(|each| each.text.as_str())
+            .collect();
+        assert_eq!(texts.len(), 2, "{texts:?}");
+        assert_eq!(
+            mapped.notes.remarks,
+            ["source maps: 2 functions are shown where they were written, by /min.js.map"]
+        );
+    }
+
+    #[test]
+    fn a_script_has_to_be_the_one_that_runs() {
+        let mut origin = InFolder::with(&[("min.js", SCRIPT), ("min.js.map", MAP)]);
+        let options = SourceMapOptions::default();
+        let remark = |scripts: &[LoadedScript], origin: &InFolder| {
+            let mapped = map_sources(profile(), scripts, Some(origin), &options);
+            match mapped.generated_places.is_empty() {
+                true => mapped.notes.remarks.join("; "),
+                false => "mapped".to_owned(),
+            }
+        };
+        let same = loaded(SCRIPT, "min.js.map");
+        let other = loaded("other", "min.js.map");
+        assert_eq!(remark(&[], &origin), "mapped");
+        assert!(remark(&other, &origin).contains("is not the text that runs"));
+        assert!(remark(&[&same[..], &other].concat(), &origin).contains("different texts"));
+        // Younger than the process: only its text can prove it.
+        origin.is_older = false;
+        assert_eq!(remark(&same, &origin), "mapped");
+        assert!(remark(&[], &origin).contains("was written after the process started"));
+        let mut length_only = same.clone();
+        length_only[0].text.hash = None;
+        assert!(remark(&length_only, &origin).contains("was written after"));
+        origin.is_older = true;
+        assert_eq!(remark(&length_only, &origin), "mapped");
+        std::fs::remove_file(origin.folder.path().join("min.js.map")).unwrap();
+        assert!(remark(&same, &origin).contains("/min.js.map can't be opened"));
+        std::fs::remove_file(origin.folder.path().join("min.js")).unwrap();
+        assert!(remark(&same, &origin).contains("the script can't be read"));
+        assert_eq!(remark(&[], &origin), "");
+    }
+
+    #[test]
+    fn v8_has_maps_that_no_file_has() {
+        let inline: String = MAP.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        let scripts = loaded("in memory", &format!("data:application/json,{inline}"));
+        let options = SourceMapOptions::default();
+        let mapped = map_sources(profile(), &scripts, None, &options);
+        // Without the text of the script no word can be told to be a function's name.
+        assert_eq!(places(&mapped)[0], "a webpack://shop/shop.ts:4:16");
+        assert!(mapped.sources.is_empty());
+    }
+
+    #[test]
+    fn maps_that_are_given_need_no_process() {
+        let given = InFolder::with(&[("min.js", SCRIPT), ("min.js.map", MAP)]);
+        let options = SourceMapOptions {
+            given: vec![given.folder.path().to_owned()],
+            ..SourceMapOptions::default()
+        };
+        let mapped = map_sources(profile(), &[], None, &options);
+        assert_eq!(places(&mapped), WRITTEN);
+        let unmapped = map_sources(profile(), &[], None, &SourceMapOptions::default());
+        assert_eq!(unmapped, profile());
+        let other = loaded("other", "");
+        let refused = map_sources(profile(), &other, None, &options);
+        assert!(refused.notes.remarks[0].contains("is not the one that runs"));
+    }
+}
