@@ -104,19 +104,25 @@ fn watch(driver: u32, is_over: &AtomicBool) -> BTreeMap<u32, Series> {
             }
         }
         for (pid, series) in &mut series {
-            let path = format!("/proc/{pid}/task/{pid}/schedstat");
-            let text = std::fs::read_to_string(path).unwrap_or_default();
-            let first = text
-                .split(' ')
-                .next()
-                .and_then(|word| word.parse::<f64>().ok());
-            if let Some(nanoseconds) = first {
-                series.push((now_ms(), nanoseconds / 1e6));
+            if let Some(cpu) = main_thread_ms(*pid) {
+                series.push((now_ms(), cpu));
             }
         }
         std::thread::sleep(LOOK);
     }
     series
+}
+
+/// The CPU time that the main threads of a browser's pages have used so far, in milliseconds.
+pub(crate) fn now(browser: &Browser) -> f64 {
+    let pages = pages_of(browser.driver_pid());
+    pages.into_iter().filter_map(main_thread_ms).sum()
+}
+
+fn main_thread_ms(pid: u32) -> Option<f64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/schedstat")).ok()?;
+    let nanoseconds: f64 = text.split(' ').next()?.parse().ok()?;
+    Some(nanoseconds / 1e6)
 }
 
 /// The processes that show pages, among the descendants of chromedriver.

@@ -11,6 +11,7 @@
 mod browser;
 mod contenders;
 mod cpu;
+mod frames;
 mod profiles;
 mod served;
 
@@ -92,10 +93,28 @@ fn main() -> Result<(), Failure> {
                 cost.all_ms,
                 cost.memory_mb
             );
+            if own.is_none() {
+                println!(
+                    "  {:<12} a frame of the main thread: {}",
+                    "",
+                    frames(&contender)?
+                );
+            }
             own = own.or(Some(cost));
         }
     }
     Ok(())
+}
+
+/// What moving over a page costs, in words.
+fn frames(contender: &Contender) -> Result<String, Failure> {
+    let browser = Browser::start()?;
+    cpu::of_page(&browser, contender)?;
+    let costs = frames::of_page(&browser)?;
+    let words = costs
+        .iter()
+        .map(|(name, cost)| format!("{name} {cost:.1} ms"));
+    Ok(words.collect::<Vec<_>>().join(", "))
 }
 
 /// The least of some rounds, each in a browser of its own.

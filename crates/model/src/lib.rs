@@ -60,8 +60,8 @@ pub use threads::{BusyThread, busy_main_threads, main_threads, thread_weights};
 pub use time_order::TimeTree;
 pub use transform::{
     CodeKind, collapse_recursion, condensed, focus, fold, hide, ignore, merge_processes, only,
-    only_between, only_threads, redact, reverse, show_from, split_tiers, without_idle,
-    without_internals, without_small, without_unused,
+    only_between, only_threads, redact, reverse, show_from, split_tiers, with_round_times,
+    without_idle, without_internals, without_small, without_unused,
 };
 pub use tree::{
     CallTree, ChildLists, FunctionWeights, NodeIndex, PackageWeights, Shares, TreeNode,

@@ -14,6 +14,7 @@ use nodespy_view::{DrawOptions, view, view_for_path};
 use crate::cli::{ReadArgs, ShowArgs};
 use crate::filter::{Holding, filtered};
 use crate::output::{self, Stream};
+use crate::page::for_page;
 
 /// A place to write a profile to, known to be writable.
 #[derive(Debug)]
@@ -207,15 +208,19 @@ fn write_as(
         return Ok(nodespy_formats::export(profile, format, output)?);
     }
     let mut payload = Vec::new();
+    let held = match format {
+        "html" => for_page(profile),
+        _ => Cow::Borrowed(profile),
+    };
     if format == "html" {
-        nodespy_formats::export(profile, "nspy", &mut payload)?;
+        nodespy_formats::export(&held, "nspy", &mut payload)?;
     }
     let options = DrawOptions {
         payload: &payload,
         base_payload: base,
         ..Default::default()
     };
-    Ok(nodespy_view::draw(profile, format, &options, output)?)
+    Ok(nodespy_view::draw(&held, format, &options, output)?)
 }
 
 /// Prints a profile as one of the views.

@@ -8,9 +8,10 @@ use crate::detect::{Confidence, head};
 use crate::input::Input;
 use crate::native::Native;
 
-/// How the elements that hold the recording start: pages up to nodespy 0.1.0 have one, later ones
-/// as many as it takes. The base of a difference is in others.
-const OPENINGS: [&[u8]; 2] = [
+/// How the elements that hold the recording start: the first pages have one, later ones as many as
+/// it takes. The base of a difference is in others.
+const OPENINGS: [&[u8]; 3] = [
+    b"<template class=\"recording\">",
     b"<script type=\"application/nspy\" class=\"recording\">",
     b"<script type=\"application/nspy\" id=\"recording\">",
 ];

@@ -204,7 +204,7 @@ pub enum ImportError {
         what: &'static str,
     },
     /// An HTML page holds no recording.
-    #[error("the page holds no recording: it has no <script type=\"application/nspy\">")]
+    #[error("the page holds no recording: it has no <template class=\"recording\">")]
     NoPayload,
     /// The input, packed or unpacked, is larger than allowed.
     #[error("larger than {limit_bytes} bytes, which is as much as is read")]

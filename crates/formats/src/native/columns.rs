@@ -131,22 +131,24 @@ impl<'a> Columns<'a> {
         }
     }
 
+    /// The next `length` bytes as they are.
+    pub(super) fn bytes(&mut self, length: usize) -> Result<&'a [u8], ImportError> {
+        let rest = &self.bytes[self.at..];
+        let Some(bytes) = rest.get(..length) else {
+            return Err(self.error(format!("{length} bytes do not fit")));
+        };
+        self.at += length;
+        Ok(bytes)
+    }
+
     /// The next `length` bytes as text.
     pub(super) fn text(&mut self, length: usize) -> Result<&'a str, ImportError> {
-        let end = self
-            .at
-            .checked_add(length)
-            .filter(|end| *end <= self.bytes.len());
-        let Some(end) = end else {
-            return Err(self.error(format!("a text of {length} bytes does not fit")));
-        };
-        let bytes = &self.bytes[self.at..end];
-        let text = std::str::from_utf8(bytes).map_err(|error| {
-            self.at += error.valid_up_to() + 1;
+        let start = self.at;
+        let bytes = self.bytes(length)?;
+        std::str::from_utf8(bytes).map_err(|error| {
+            self.at = start + error.valid_up_to() + 1;
             self.error("a text is not UTF-8")
-        })?;
-        self.at = end;
-        Ok(text)
+        })
     }
 
     /// A string with its length before it.

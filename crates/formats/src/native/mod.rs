@@ -21,7 +21,7 @@ use crate::import::{ImportError, ImportOptions, Importer};
 use crate::input::Input;
 
 /// The newest version of the format, the one that is written.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// How a file starts. The line endings and the DOS end-of-file mark show when a transfer in text
 /// mode has spoilt the file, as PNG's magic does.

@@ -75,11 +75,12 @@ fn write_sections(
             &sorted
         }
     };
+    let unit = samples::unit_of(all);
     let mut before = samples::Before::default();
     for rows in all.chunks(SAMPLES_PER_SECTION) {
         emit(
             section::SAMPLES,
-            &samples::section(rows, &order, &mut before),
+            &samples::section(rows, unit, &order, &mut before),
         )?;
     }
     if !profile.sources.is_empty() {

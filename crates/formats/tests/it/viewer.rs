@@ -31,7 +31,7 @@ const selection = { threads: null, range: null, compare: null, hidden: [], hasIn
     const file = Buffer.from(line, "hex");
     const half = Math.floor(file.length / 6) * 3;
     for (const part of [file.subarray(0, half), file.subarray(half)]) {
-      await ask("piece", { of: "recording", piece: part.toString("base64") });
+      await ask("pieces", { of: "recording", pieces: [part.toString("base64")] });
     }
     const { names, samples, sources } = await ask("open", null);
     const { tree } = await ask("tree", { selection });

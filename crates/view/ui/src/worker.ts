@@ -2,17 +2,18 @@
 // from drawing.
 
 import { combined } from "./model/combine";
-import { fromBase64, Unpacker } from "./model/decode";
 import { callersOf, calleesOf, fromLeaf, type FunctionWeights, functionWeights } from "./model/derived";
 import { type HeatMap, heatMap } from "./model/heat";
 import { filesOf, type LineWeights, lineWeights } from "./model/lines";
 import { functionCount, nameOf, type Names, type Profile } from "./model/profile";
+import { timeOf } from "./model/samples";
 import { findFunctions, matchedWeight, type Query } from "./model/search";
 import { type Shape, shapeOf } from "./model/shape";
 import { rowsOfThread, timeline, type Timeline, usualStep } from "./model/timeline";
 import { tracks, type Tracks } from "./model/tracks";
 import { type Transform, transformed, withoutCategories } from "./model/transforms";
 import { type Order, ownWeights, type Range, type Shares, sharesOf, type Marks, marksOf, type Tree, treeOf } from "./model/tree";
+import { fromBase64, Unpacker } from "./model/unpack";
 
 // What the reader chose to see. It is the same for every view.
 export interface Selection {
@@ -27,11 +28,13 @@ export interface Selection {
 
 export interface SourceText { file: number; text: string }
 
+export type Piece = string | Uint8Array;
+
 // Every question of the page with its answer.
 export interface Questions {
   // Recordings arrive in pieces, in base64 from the page or as bytes from its server; then they
   // are opened together.
-  piece: { ask: { of: "recording" | "base"; piece: string | Uint8Array }; answer: null };
+  pieces: { ask: { of: "recording" | "base"; pieces: Piece[] }; answer: null };
   open: { ask: null; answer: Opened };
   tree: { ask: { selection: Selection }; answer: { tree: Tree; shares: Shares; whole: number } };
   fromLeaf: { ask: { selection: Selection }; answer: { tree: Tree } };
@@ -52,10 +55,13 @@ export interface Opened { names: Names; sources: SourceText[]; samples: number; 
 
 type Kind = keyof Questions;
 
+// What was counted last; its tree is not whole once the page has it.
+interface Counted { key: string; isWhole: boolean; tree: Tree; own: Float64Array; base: Float64Array | null }
+
 class Counter {
   private shapes = new Map<string, { shape: Shape; marks: Marks }>();
   private all: Float64Array | null = null; // weights of stacks in the whole recording
-  private last: { key: string; tree: Tree; own: Float64Array; base: Float64Array | null } | null = null;
+  private last: Counted | null = null;
   private threadRows: { thread: number; rows: Int32Array; step: number } | null = null;
   private byName: Int32Array;
 
@@ -103,15 +109,31 @@ class Counter {
     return { own, base: ownWeights(profile, profile.base, { threads: null, range: null }) };
   }
 
-  tree(selection: Selection): { tree: Tree; own: Float64Array; base: Float64Array | null } {
+  private counted(selection: Selection, isWhole = false): Counted {
     const key = JSON.stringify(selection);
-    if (this.last?.key !== key) {
+    if (this.last?.key !== key || (isWhole && !this.last.isWhole)) {
       const { own, base } = this.weights(selection);
       const { shape, marks } = this.shape(selection);
       const tree = treeOf(shape, marks, own, base, selection.order, this.nameRanks(selection.order));
-      this.last = { key, tree, own, base };
+      this.last = { key, isWhole: true, tree, own, base };
     }
     return this.last;
+  }
+
+  // The page's own copy of the last tree. Where boxes are is only asked by the page, so those
+  // columns are not kept here.
+  private handedOver(): Tree {
+    const { tree } = this.last!;
+    const { fn, parent, end, self, total, tier, baseSelf, baseTotal } = tree;
+    const none = new Uint8Array(0);
+    this.last = {
+      ...this.last!, isWhole: false,
+      tree: { ...tree, start: new Float64Array(0), depth: new Uint16Array(0), isInlined: none },
+    };
+    return {
+      ...tree, fn: fn.slice(), parent: parent.slice(), end: end.slice(), self: self.slice(), total: total.slice(),
+      tier: tier.slice(), baseSelf: baseSelf && baseSelf.slice(), baseTotal: baseTotal && baseTotal.slice(),
+    };
   }
 
   private thread(thread: number): { rows: Int32Array; step: number } {
@@ -125,20 +147,21 @@ class Counter {
   answer<K extends Kind>(kind: K, ask: Questions[K]["ask"]): Questions[K]["answer"] {
     const answers: { [Key in Kind]?: (ask: never) => Questions[Key]["answer"] } = {
       tree: ({ selection }: Questions["tree"]["ask"]) => {
-        const { tree, own } = this.tree(selection);
-        return { tree, shares: sharesOf(this.profile, tree), whole: sumOf(own) };
+        const { tree, own } = this.counted(selection, true);
+        const shares = sharesOf(this.profile, tree);
+        return { tree: this.handedOver(), shares, whole: sumOf(own) };
       },
       fromLeaf: ({ selection }: Questions["fromLeaf"]["ask"]) =>
-        ({ tree: fromLeaf(this.tree(selection).tree, selection.order, this.nameRanks(selection.order)) }),
+        ({ tree: fromLeaf(this.counted(selection).tree, selection.order, this.nameRanks(selection.order)) }),
       sandwich: ({ selection, fn }: Questions["sandwich"]["ask"]) => {
         const ranks = this.nameRanks(selection.order);
-        const { tree } = this.tree(selection);
+        const { tree } = this.counted(selection);
         return { callers: callersOf(tree, fn, selection.order, ranks), callees: calleesOf(tree, fn, selection.order, ranks) };
       },
-      functions: ({ selection }: Questions["functions"]["ask"]) => functionWeights(this.profile, this.tree(selection).tree),
+      functions: ({ selection }: Questions["functions"]["ask"]) => functionWeights(this.profile, this.counted(selection).tree),
       search: ({ selection, query }: Questions["search"]["ask"]) => {
         const hits = findFunctions(this.profile, query);
-        return { hits, matched: matchedWeight(this.tree(selection).tree, hits, 0) };
+        return { hits, matched: matchedWeight(this.counted(selection).tree, hits, 0) };
       },
       heat: ({ threads, mostColumns, mostRows }: Questions["heat"]["ask"]) =>
         heatMap(this.profile, threads && new Set(threads), mostColumns, mostRows),
@@ -148,8 +171,8 @@ class Counter {
         return timeline(this.profile, this.shape(selection).shape, rows, step, from, to, columns);
       },
       lines: ({ selection, file }: Questions["lines"]["ask"]) =>
-        lineWeights(this.profile, this.tree(selection).own, file),
-      files: ({ selection }: Questions["files"]["ask"]) => filesOf(this.profile, this.tree(selection).own),
+        lineWeights(this.profile, this.counted(selection).own, file),
+      files: ({ selection }: Questions["files"]["ask"]) => filesOf(this.profile, this.counted(selection).own),
     };
     return (answers[kind] as (ask: Questions[K]["ask"]) => Questions[K]["answer"])(ask);
   }
@@ -163,7 +186,7 @@ function sumOf(weights: Float64Array): number {
 
 export function opened(profile: Profile): Opened {
   const { texts, functions, packageOf, packages, packageCategory, processes, threads, about, samples } = profile;
-  const last = samples.time.length ? samples.time[samples.time.length - 1] : 0;
+  const last = samples.time.length ? timeOf(samples, samples.time.length - 1) : 0;
   return {
     names: { texts, functions, packageOf, packages, packageCategory, processes, threads, about },
     sources: profile.sources,
@@ -173,20 +196,26 @@ export function opened(profile: Profile): Opened {
   };
 }
 
+function buffersOf(value: unknown): ArrayBuffer[] {
+  if (ArrayBuffer.isView(value)) return [value.buffer as ArrayBuffer];
+  if (typeof value !== "object" || value === null) return [];
+  return [...new Set(Object.values(value).flatMap(buffersOf))];
+}
+
 export interface Message { id: number; kind: Kind; ask: unknown }
 export type Reply = { id: number; answer: unknown } | { id: number; error: string };
 
 export function serve(): void {
   const side = globalThis as unknown as {
     onmessage: (event: MessageEvent<Message>) => void;
-    postMessage: (reply: Reply) => void;
+    postMessage: (reply: Reply, transfer: ArrayBuffer[]) => void;
   };
   const arriving: { recording?: Unpacker; base?: Unpacker } = {};
   let recording: Profile | null = null;
   let counter: Counter | null = null;
-  const take = async ({ of, piece }: Questions["piece"]["ask"]): Promise<null> => {
+  const take = async ({ of, pieces }: Questions["pieces"]["ask"]): Promise<null> => {
     const unpacker = (arriving[of] ??= new Unpacker());
-    await unpacker.add(typeof piece === "string" ? fromBase64(piece) : piece);
+    for (const piece of pieces) await unpacker.add(typeof piece === "string" ? fromBase64(piece) : piece);
     return null;
   };
   const open = async (): Promise<Opened> => {
@@ -200,7 +229,7 @@ export function serve(): void {
     return opened(profile);
   };
   const answer = (message: Message): unknown => {
-    if (message.kind === "piece") return take(message.ask as Questions["piece"]["ask"]);
+    if (message.kind === "pieces") return take(message.ask as Questions["pieces"]["ask"]);
     if (message.kind === "open") return open();
     return counter!.answer(message.kind, message.ask as never);
   };
@@ -209,9 +238,11 @@ export function serve(): void {
   side.onmessage = ({ data }) => {
     last = last.then(async () => {
       try {
-        side.postMessage({ id: data.id, answer: await answer(data) });
+        const answered = await answer(data);
+        // What was made for the page alone moves to it; names are needed on both sides.
+        side.postMessage({ id: data.id, answer: answered }, data.kind === "open" ? [] : buffersOf(answered));
       } catch (error) {
-        side.postMessage({ id: data.id, error: error instanceof Error ? error.message : String(error) });
+        side.postMessage({ id: data.id, error: error instanceof Error ? error.message : String(error) }, []);
       }
     });
   };

@@ -4,7 +4,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { combined } from "../src/model/combine";
 import { callersOf, calleesOf, fromLeaf, functionWeights } from "../src/model/derived";
-import { CATEGORY_KEYS, IDLE, INTERNAL, type Profile, weightOf } from "../src/model/profile";
+import { CATEGORY_KEYS, IDLE, INTERNAL, type Profile } from "../src/model/profile";
+import { timeOf, weightOf } from "../src/model/samples";
 import { findFunctions, matchedWeight } from "../src/model/search";
 import { type Shape, shapeOf } from "../src/model/shape";
 import { decodeTransforms, encodeTransforms, type Transform, transformed, withoutCategories } from "../src/model/transforms";
@@ -73,14 +74,14 @@ test("internal frames are left out unless asked for", () => {
 test("ranges and threads choose samples", () => {
   for (const seed of SEEDS) {
     const profile = randomProfile(seed);
-    const { time, thread } = profile.samples;
+    const { samples } = profile;
     const next = random(seed + 7);
     const from = next(50_000);
     const range = { from, to: from + next(60_000) };
     const threads = new Set([next(3), next(3)]);
     const tree = treeFrom(profile, shapeOf(profile, true), { range, threads });
     assert.deepEqual(lines(tree), naiveLines(naiveTree(profile, (row) =>
-      time[row] >= range.from && time[row] < range.to && threads.has(thread[row]))));
+      timeOf(samples, row) >= range.from && timeOf(samples, row) < range.to && threads.has(samples.thread[row]))));
   }
 });
 

@@ -1,6 +1,7 @@
 // A slow and plain way to count, to compare the fast one with.
 
-import { type Profile, Texts, weightOf } from "../src/model/profile";
+import { type Profile, Texts } from "../src/model/profile";
+import { weightOf } from "../src/model/samples";
 import { packagesOf } from "../src/model/packages";
 
 export interface NaiveNode { self: number; total: number; children: Map<number, NaiveNode> }
@@ -77,8 +78,10 @@ export function randomProfile(seed: number): Profile {
       frame: Int32Array.from({ length: stacks }, () => next(frames)),
     },
     samples: {
-      time: Float64Array.from({ length: samples }, () => (time += next(1000))),
-      weight: next(2) ? null : Float64Array.from({ length: samples }, () => next(5)),
+      time: Float64Array.from({ length: samples }, () => (time += 50 + next(1000))),
+      tick: 1 + next(3),
+      weight: (["one", "untilNext", Float64Array.from({ length: samples }, () => next(5))] as const)[next(3)],
+      lastWeight: 50 + next(1000),
       thread: Uint16Array.from({ length: samples }, () => next(3)),
       stack: Int32Array.from({ length: samples }, () => next(stacks + 1) - 1),
     },

@@ -4,7 +4,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { columnLength, heatMap } from "../src/model/heat";
 import { lineWeights } from "../src/model/lines";
-import { GC, IDLE, type Profile, weightOf } from "../src/model/profile";
+import { GC, IDLE, type Profile } from "../src/model/profile";
+import { weightOf } from "../src/model/samples";
 import { shapeOf } from "../src/model/shape";
 import { rowsOfThread, timeline } from "../src/model/timeline";
 import { tracks } from "../src/model/tracks";
@@ -43,7 +44,7 @@ test("time order joins what goes on and puts collections on top", () => {
   profile.frames.fn.set([0, 1, 2]);
   profile.stacks = { parent: Int32Array.of(-1, 0, -1), frame: Int32Array.of(0, 1, 2) };
   profile.samples = {
-    time: Float64Array.of(0, 10, 20, 30, 1000), weight: null, thread: new Uint16Array(5),
+    time: Float64Array.of(0, 10, 20, 30, 1000), tick: 1, weight: "one", lastWeight: 0, thread: new Uint16Array(5),
     stack: Int32Array.of(1, 1, 2, 1, 0),
   };
   const rows = rowsOfThread(profile.samples, 0);
@@ -57,7 +58,7 @@ test("with more samples than pixels, one stands for each column", () => {
   const count = 50_000;
   profile.stacks = { parent: Int32Array.of(-1), frame: Int32Array.of(0) };
   profile.samples = {
-    time: Float64Array.from({ length: count }, (_, at) => at * 10), weight: null,
+    time: Float64Array.from({ length: count }, (_, at) => at * 10), tick: 1, weight: "one", lastWeight: 0,
     thread: new Uint16Array(count), stack: new Int32Array(count),
   };
   const boxes = timeline(profile, shapeOf(profile, true), rowsOfThread(profile.samples, 0), 10, 0, count * 10, 500);

@@ -2,7 +2,7 @@
 
 const UTF8 = new TextDecoder();
 
-type NumberArray = Int32Array | Uint32Array | Uint8Array | Uint16Array | Float64Array;
+export type NumberArray = Int32Array | Uint32Array | Uint8Array | Uint16Array | Float64Array;
 
 export class Columns {
   constructor(readonly bytes: Uint8Array, public at: number, readonly end: number) {}
@@ -41,16 +41,27 @@ export class Columns {
     return column;
   }
 
+  take(length: number): Uint8Array {
+    if (length > this.end - this.at) throw new Error(`${length} bytes do not fit at byte ${this.at}`);
+    return this.bytes.subarray(this.at, (this.at += length));
+  }
+
   skip(rows: number): void {
     for (; rows > 0 && this.at < this.end; this.at++) if (this.bytes[this.at] < 128) rows--;
   }
 
   text(length: number): string {
-    if (length > this.end - this.at) throw new Error(`a text does not fit at byte ${this.at}`);
-    return UTF8.decode(this.bytes.subarray(this.at, (this.at += length)));
+    return UTF8.decode(this.take(length));
   }
 
   texts(rows: number): string[] {
     return Array.from({ length: rows }, () => this.text(this.number()));
   }
+}
+
+export function joined<T extends NumberArray>(left: T, right: T): T {
+  const made = new (left.constructor as new (length: number) => T)(left.length + right.length);
+  made.set(left);
+  made.set(right, left.length);
+  return made;
 }

@@ -1,7 +1,9 @@
 // Puts an earlier profile beside a recording, so that one tree can count both.
 
+import { joined } from "./columns";
 import { packagesOf } from "./packages";
-import { nameOf, type Names, type Profile, type SampleColumns, Texts } from "./profile";
+import { nameOf, type Names, type Profile, Texts } from "./profile";
+import type { SampleColumns } from "./samples";
 
 // Functions are the same when name and file are; those without a name also need their line.
 function keyOf(names: Names, fn: number): string {
@@ -84,16 +86,8 @@ function joinedStacks(profile: Profile, base: Profile) {
 function movedSamples(profile: Profile, base: Profile): SampleColumns {
   const rows = profile.stacks.parent.length;
   return {
-    time: base.samples.time,
-    weight: base.samples.weight,
+    ...base.samples,
     thread: Int32Array.from(base.samples.thread, (thread) => thread + profile.threads.length),
     stack: base.samples.stack.map((stack) => (stack < 0 ? -1 : stack + rows)),
   };
-}
-
-function joined<T extends Int32Array | Uint32Array | Uint8Array>(left: T, right: T): T {
-  const made = new (left.constructor as new (length: number) => T)(left.length + right.length);
-  made.set(left);
-  made.set(right, left.length);
-  return made;
 }

@@ -1,7 +1,8 @@
 // The heat map: columns of equal length across the recording, each cut into rows. With columns of
 // a second it is FlameScope's picture; shorter and longer recordings get other lengths.
 
-import { IDLE, type Profile, type SampleColumns, weightOf } from "./profile";
+import { IDLE, type Profile } from "./profile";
+import { type SampleColumns, timeOf, weightOf } from "./samples";
 import { threadMask } from "./tree";
 
 export interface HeatMap {
@@ -39,7 +40,7 @@ export function stepOf(profile: Profile): number {
 }
 
 export function endOf(samples: SampleColumns, durationNs: number): number {
-  return Math.max(durationNs, samples.time.length ? samples.time[samples.time.length - 1] + 1 : 1);
+  return Math.max(durationNs, samples.time.length ? timeOf(samples, samples.time.length - 1) + 1 : 1);
 }
 
 export function heatMap(
@@ -59,7 +60,7 @@ export function heatMap(
     if (mask && !mask[samples.thread[row]]) continue;
     const stack = samples.stack[row];
     if (stack >= 0 && isIdle[stack]) continue;
-    const cell = Math.min(Math.floor(samples.time[row] / perRow), counts.length - 1);
+    const cell = Math.min(Math.floor(timeOf(samples, row) / perRow), counts.length - 1);
     counts[cell] += weightOf(samples, row);
     if (counts[cell] > largest) largest = counts[cell];
   }

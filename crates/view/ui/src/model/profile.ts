@@ -2,6 +2,7 @@
 // stacks and samples.
 
 import type { Packages } from "./packages";
+import type { SampleColumns } from "./samples";
 
 export type Unit = "samples" | "nanoseconds" | "bytes";
 
@@ -76,12 +77,6 @@ export interface Names extends Packages {
 
 export interface StackColumns { parent: Int32Array; frame: Int32Array }
 export interface FrameColumns { fn: Int32Array; line: Uint32Array; tier: Uint8Array; isInlined: Uint8Array }
-export interface SampleColumns {
-  time: Float64Array; // ns from the start, rising
-  weight: Float64Array | Uint32Array | null; // null: every sample weighs 1
-  thread: Uint8Array | Uint16Array | Int32Array;
-  stack: Int32Array; // -1 for none
-}
 
 export interface Profile extends Names {
   stacks: StackColumns;
@@ -93,8 +88,6 @@ export interface Profile extends Names {
   baseThreads: number;
   sources: Source[];
 }
-
-export const weightOf = (samples: SampleColumns, row: number): number => samples.weight ? samples.weight[row] : 1;
 
 export const functionCount = (names: Names): number => names.functions.name.length;
 

@@ -1,7 +1,8 @@
 // Time order: what one thread did, sample after sample. Boxes are never made for the whole
 // recording: with more samples than pixels, one sample stands for each column of pixels.
 
-import { categoryOf, GC, type Profile, type SampleColumns } from "./profile";
+import { categoryOf, GC, type Profile } from "./profile";
+import { type SampleColumns, timeOf, weightOf } from "./samples";
 import type { Shape } from "./shape";
 
 export interface Timeline {
@@ -29,10 +30,10 @@ export function rowsOfThread(samples: SampleColumns, thread: number): Int32Array
 
 // The usual step between samples: the median of some of them, or what the rate says.
 export function usualStep(profile: Profile, rows: Int32Array): number {
-  const { time } = profile.samples;
+  const { samples } = profile;
   const steps: number[] = [];
   const every = Math.max(1, Math.floor(rows.length / 1000));
-  for (let at = every; at < rows.length; at += every) steps.push(time[rows[at]] - time[rows[at - 1]]);
+  for (let at = every; at < rows.length; at += every) steps.push(timeOf(samples, rows[at]) - timeOf(samples, rows[at - 1]));
   steps.sort((left, right) => left - right);
   const median = steps.length ? steps[steps.length >> 1] : 1e6;
   const { rateHz } = profile.about;
@@ -56,32 +57,33 @@ interface Spans { row: number[]; from: number[]; to: number[]; isSampled: boolea
 function spansOf(
   profile: Profile, rows: Int32Array, step: number, from: number, to: number, columns: number,
 ): Spans {
-  const { time } = profile.samples;
+  const { samples } = profile;
+  const startOf = (at: number) => timeOf(samples, rows[at]);
   const firstAfter = (wanted: number) => {
     let low = 0;
     let high = rows.length;
     while (low < high) {
       const middle = (low + high) >>> 1;
-      if (time[rows[middle]] < wanted) low = middle + 1;
+      if (startOf(middle) < wanted) low = middle + 1;
       else high = middle;
     }
     return low;
   };
   const first = Math.max(0, firstAfter(from) - 1);
   const last = firstAfter(to);
-  const lengths = profile.about.unit === "nanoseconds" ? profile.samples.weight : null;
+  const hasLengths = profile.about.unit === "nanoseconds" && samples.weight !== "one";
   const endOfSample = (at: number) => {
-    const start = time[rows[at]];
-    const next = at + 1 < rows.length ? time[rows[at + 1]] : Infinity;
+    const start = startOf(at);
+    const next = at + 1 < rows.length ? startOf(at + 1) : Infinity;
     // Where weights are times, they say how long a sample stands for.
-    if (lengths) return Math.min(next, start + lengths[rows[at]]);
+    if (hasLengths) return Math.min(next, start + weightOf(samples, rows[at]));
     return Math.min(next, start + (next - start > step * LONGEST_STEP ? step : step * LONGEST_STEP));
   };
   const spans: Spans = { row: [], from: [], to: [], isSampled: last - first > columns * 2 };
   if (!spans.isSampled) {
     for (let at = first; at < last; at++) {
       spans.row.push(rows[at]);
-      spans.from.push(time[rows[at]]);
+      spans.from.push(startOf(at));
       spans.to.push(endOfSample(at));
     }
     return spans;
@@ -92,7 +94,7 @@ function spansOf(
     const start = from + column * width;
     const end = start + width;
     const begin = at;
-    while (at < last && time[rows[at]] < end) at++;
+    while (at < last && startOf(at) < end) at++;
     // The middle one stands for its column; a column without samples goes on with the last one.
     const shown = at > begin ? (begin + at) >> 1 : at - 1;
     if (shown < 0 || (at === begin && endOfSample(shown) < start)) continue;

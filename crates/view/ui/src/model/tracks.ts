@@ -1,7 +1,8 @@
 // How busy each thread was over time.
 
 import { endOf, idleStacks, stepOf } from "./heat";
-import { type Profile, weightOf } from "./profile";
+import type { Profile } from "./profile";
+import { timeOf, weightOf } from "./samples";
 
 export interface Tracks {
   bins: number;
@@ -28,7 +29,7 @@ export function tracks(profile: Profile, mostBins: number): Tracks {
     const thread = samples.thread[row];
     const weight = weightOf(samples, row);
     weights[thread] += weight;
-    busy[thread * bins + Math.min(bins - 1, Math.floor(samples.time[row] / binNs))] += weight;
+    busy[thread * bins + Math.min(bins - 1, Math.floor(timeOf(samples, row) / binNs))] += weight;
   }
   const whole = fullBin(profile, binNs, busy);
   for (let at = 0; at < busy.length; at++) busy[at] = Math.min(1, busy[at] / whole);

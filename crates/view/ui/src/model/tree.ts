@@ -1,6 +1,7 @@
 // A tree with weights, flat and in preorder: a subtree is the range from a node to its `end`.
 
-import { categoryOf, functionCount, GC, type Names, type Profile, type SampleColumns, weightOf } from "./profile";
+import { categoryOf, functionCount, GC, type Names, type Profile } from "./profile";
+import { rowAt, type SampleColumns, weightOf } from "./samples";
 import type { Shape } from "./shape";
 
 export interface Tree {
@@ -27,18 +28,6 @@ export interface Range { from: number; to: number } // ns
 export interface Choice {
   threads: ReadonlySet<number> | null; // null for all
   range: Range | null;
-}
-
-// The first sample at or after a time.
-export function rowAt(samples: SampleColumns, time: number): number {
-  let low = 0;
-  let high = samples.time.length;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if (samples.time[middle] < time) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }
 
 export function threadMask(profile: Profile, threads: ReadonlySet<number> | null): Uint8Array | null {

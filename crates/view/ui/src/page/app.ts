@@ -132,7 +132,10 @@ export class App {
     this.updateTree();
     this.updateSearch();
     for (const panel of this.panels) panel.update();
-    document.body.dataset.busy = String(Object.values(this.answers).some((answer) => answer.key !== answer.valueKey));
+    const isBusy = Object.values(this.answers).some((answer) => answer.key !== answer.valueKey);
+    const { dataset } = document.body;
+    dataset.busy = String(isBusy);
+    if (!isBusy && this.answers.tree.isCurrent) dataset.ready = "yes";
   }
 
   private updateTree(): void {

@@ -1,7 +1,7 @@
 // The page's side of the worker: questions and their answers.
 
 import { Texts } from "../model/profile";
-import type { Message, Opened, Questions, Reply } from "../worker";
+import type { Message, Opened, Piece, Questions, Reply } from "../worker";
 
 export class Client {
   private readonly worker: Worker;
@@ -31,11 +31,11 @@ export class Client {
     return new Promise((resolve, reject) => this.waiting.set(id, { resolve: resolve as never, reject }));
   }
 
-  // Sends the pieces one by one, so that each can be forgotten once it is sent.
-  async open(recording: Iterable<string | Uint8Array>, base: Iterable<string | Uint8Array>): Promise<Opened> {
+  // Sends some pieces at a time, so that each can be forgotten once it is sent.
+  async open(recording: Iterable<Piece[]>, base: Iterable<Piece[]>): Promise<Opened> {
     const sent: Promise<null>[] = [];
-    for (const piece of recording) sent.push(this.ask("piece", { of: "recording", piece }));
-    for (const piece of base) sent.push(this.ask("piece", { of: "base", piece }));
+    for (const pieces of recording) sent.push(this.ask("pieces", { of: "recording", pieces }));
+    for (const pieces of base) sent.push(this.ask("pieces", { of: "base", pieces }));
     const opened = this.ask("open", null);
     opened.catch(() => undefined); // a bad piece says more
     await Promise.all(sent);

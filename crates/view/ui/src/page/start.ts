@@ -24,6 +24,8 @@ import { TreeView } from "./treeview";
 
 // Weights in the preview are in this many parts of the whole.
 const SCALE = 32768;
+// How many pieces of the recording go to the worker in one message.
+const PIECES_AT_ONCE = 64;
 
 interface PreviewTree extends Preview {
   functions: [string, string, number, number][]; // name, file, line, category
@@ -75,12 +77,14 @@ function previewTree({ tree: sent, whole }: PreviewTree): Tree {
   return tree;
 }
 
-// The texts of elements, which are gone from the page once taken.
-function* takeTexts(selector: string): Generator<string> {
-  for (const piece of document.querySelectorAll(selector)) {
-    const text = piece.textContent ?? "";
-    piece.remove();
-    yield text;
+// The texts of elements, some at a time; they are gone from the page once taken.
+function* takeTexts(selector: string): Generator<string[]> {
+  const pieces = [...document.querySelectorAll<HTMLTemplateElement>(selector)];
+  while (pieces.length) {
+    const taken = pieces.splice(0, PIECES_AT_ONCE);
+    const texts = taken.map((piece) => piece.content.textContent ?? "");
+    for (const piece of taken) piece.remove();
+    yield texts;
   }
 }
 
@@ -117,7 +121,7 @@ async function open(app: App): Promise<void> {
   fillHelp();
   acceptDrops(app);
   try {
-    app.open(await app.client.open(takeTexts("script.recording"), takeTexts("script.base")));
+    app.open(await app.client.open(takeTexts("template.recording"), takeTexts("template.base")));
   } catch (error) {
     app.fail(`The recording cannot be shown: ${error instanceof Error ? error.message : error}`);
     return;
@@ -125,16 +129,6 @@ async function open(app: App): Promise<void> {
   if (app.samples === 0) return app.fail("No samples were recorded.");
   if (app.hasBase && !location.hash) app.state = { ...app.state, compare: "base" };
   app.update();
-  await settled(app);
-  document.body.dataset.ready = "yes";
-}
-
-// Until the worker has answered everything that is shown.
-async function settled(app: App): Promise<void> {
-  while (!app.answers.tree.isCurrent || document.body.dataset.busy === "true") {
-    await new Promise((resolve) => setTimeout(resolve, 5));
-    if (document.body.dataset.failed) return;
-  }
 }
 
 function listen(app: App, menu: Menu, flame: FlameView, views: Panel[]): void {

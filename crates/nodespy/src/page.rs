@@ -1,0 +1,75 @@
+//! What an HTML page holds of a recording: everything, but for digits of times when there are
+//! millions of samples.
+
+use std::borrow::Cow;
+
+use nodespy_model::{Nanoseconds, Profile, with_round_times};
+
+/// With more samples than this a page would mostly be made of digits that nobody can see.
+const MOST_EXACT_SAMPLES: usize = 1_000_000;
+
+/// How many grains of time there are between two samples of a thread.
+const GRAINS: u64 = 16;
+
+/// The profile as a page holds it.
+pub(crate) fn for_page(profile: &Profile) -> Cow<'_, Profile> {
+    if profile.samples.len() <= MOST_EXACT_SAMPLES {
+        return Cow::Borrowed(profile);
+    }
+    let grain = grain(profile);
+    let mut rounded = with_round_times(profile.clone(), grain);
+    rounded.notes.remark(format!(
+        "This page has the times of its samples to {} us, as there are more than a million; a .nspy file has them exactly",
+        grain / 1000
+    ));
+    Cow::Owned(rounded)
+}
+
+/// A round number of microseconds: a sixteenth of the time between samples, or a little less.
+fn grain(profile: &Profile) -> Nanoseconds {
+    let about = &profile.about;
+    let step = match about.rate_hz {
+        0 => about.duration / profile.samples.len().max(1) as u64,
+        rate => 1_000_000_000 / u64::from(rate),
+    };
+    let wanted = (step / GRAINS / 1000).max(1);
+    let power = 10u64.pow(wanted.ilog10());
+    let digits = [5, 2, 1].into_iter().find(|digit| digit * power <= wanted);
+    digits.unwrap_or(1) * power * 1000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodespy_model::{Sample, WeightUnit};
+
+    #[test]
+    fn grains_are_round() {
+        let mut profile = Profile::default();
+        for (rate, expected) in [(99, 500), (999, 50), (10_000, 5), (100_000, 1)] {
+            profile.about.rate_hz = rate;
+            assert_eq!(grain(&profile), expected * 1000);
+        }
+    }
+
+    #[test]
+    fn only_millions_of_samples_are_rounded() {
+        let mut profile = Profile {
+            unit: WeightUnit::Samples,
+            ..Profile::default()
+        };
+        profile.about.rate_hz = 999;
+        profile.samples = (0..MOST_EXACT_SAMPLES as u64)
+            .map(|row| Sample {
+                time: row * 1_001_001,
+                weight: 1,
+                ..Sample::default()
+            })
+            .collect();
+        assert!(matches!(for_page(&profile), Cow::Borrowed(_)));
+        profile.samples.push(Sample::default());
+        let page = for_page(&profile);
+        assert_eq!(page.samples[1].time, 1_000_000);
+        assert!(page.notes.remarks[0].contains("to 50 us"));
+    }
+}

@@ -1,0 +1,160 @@
+// The samples of a recording. There can be millions, so their columns are as narrow as they can be.
+
+import type { Columns } from "./columns";
+
+type Narrow = Uint8Array | Uint16Array | Int32Array;
+
+export interface SampleColumns {
+  time: Uint32Array | Float64Array; // in ticks from the start, rising
+  tick: number; // ns
+  // What each sample weighs: a column, or a rule for all of them.
+  weight: Float64Array | Uint32Array | "one" | "untilNext";
+  lastWeight: number; // of the last sample, where the others weigh what passes until the next
+  thread: Narrow;
+  stack: Int32Array; // -1 for none
+}
+
+export const timeOf = (samples: SampleColumns, row: number): number => samples.time[row] * samples.tick;
+
+export function weightOf(samples: SampleColumns, row: number): number {
+  const { weight, time } = samples;
+  if (weight === "one") return 1;
+  if (weight !== "untilNext") return weight[row];
+  return row + 1 < time.length ? (time[row + 1] - time[row]) * samples.tick : samples.lastWeight;
+}
+
+// The first sample at or after a time in ns.
+export function rowAt(samples: SampleColumns, time: number): number {
+  let low = 0;
+  let high = samples.time.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (timeOf(samples, middle) < time) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+const WEIGHTS = { column: 0, same: 1, untilNext: 2 };
+// A step of at least this much is split: this byte, and the rest in a column of its own.
+const LONG_STEP = 255;
+
+type Growing = Uint8Array | Uint16Array | Int32Array | Uint32Array | Float64Array;
+
+// A column with room for `rows`.
+export function grown<T extends Growing>(column: T, rows: number): T {
+  if (rows <= column.length) return column;
+  const larger = new (column.constructor as new (length: number) => T)(Math.max(rows, column.length * 2));
+  larger.set(column);
+  return larger;
+}
+
+// Takes sections of samples, in order.
+export class SampleTable {
+  private rows = 0;
+  private ticks = 0; // time of the last sample
+  private lastStack = 0; // row + 1
+  private readonly samples: SampleColumns;
+
+  constructor(announced: number, threads: number) {
+    const narrow = threads <= 0xff ? Uint8Array : threads <= 0xffff ? Uint16Array : Int32Array;
+    this.samples = {
+      time: new Uint32Array(announced), tick: 0, weight: "one", lastWeight: 0, thread: new narrow(announced),
+      stack: new Int32Array(announced),
+    };
+  }
+
+  take(section: Columns): void {
+    const { samples } = this;
+    const from = this.rows;
+    const end = from + section.rows();
+    samples.time = grown(samples.time, end);
+    samples.thread = grown(samples.thread, end);
+    samples.stack = grown(samples.stack, end);
+    this.takeTimes(section, from, end);
+    this.takeWeights(section, from, end);
+    section.into(samples.thread, from, end - from);
+    let stack = this.lastStack;
+    for (let row = from; row < end; row++) samples.stack[row] = (stack += section.signed()) - 1;
+    this.lastStack = stack;
+    this.rows = end;
+  }
+
+  private takeTimes(section: Columns, from: number, end: number): void {
+    const { samples } = this;
+    const tick = section.number() || 1;
+    if (from === 0) samples.tick = tick;
+    else if (tick !== samples.tick) this.toNanoseconds();
+    const scale = tick / samples.tick;
+    const short = section.take(end - from);
+    for (let row = from; row < end; row++) {
+      let step = short[row - from];
+      if (step === LONG_STEP) step += section.number();
+      this.ticks += step * scale;
+      if (this.ticks > 0xffffffff && samples.time instanceof Uint32Array) samples.time = Float64Array.from(samples.time);
+      samples.time[row] = this.ticks;
+    }
+  }
+
+  // Sections may count time in ticks of different lengths; nodespy's own do not.
+  private toNanoseconds(): void {
+    const { samples } = this;
+    const { time, tick } = samples;
+    samples.time = Float64Array.from(time, (ticks) => ticks * tick);
+    this.ticks *= tick;
+    samples.tick = 1;
+  }
+
+  private takeWeights(section: Columns, from: number, end: number): void {
+    const { samples } = this;
+    const kind = section.number();
+    if (kind === WEIGHTS.same) {
+      const weight = section.number();
+      if (weight === 1 && samples.weight === "one") return;
+      for (let row = from; row < end; row++) this.setWeight(row, weight);
+    } else if (kind === WEIGHTS.untilNext) {
+      const last = section.number();
+      if (end === from) return;
+      // As a rule when all sections agree, also where one ends and the next begins.
+      const goesOn = from === 0 || (samples.weight === "untilNext"
+        && samples.lastWeight === (samples.time[from] - samples.time[from - 1]) * samples.tick);
+      if (goesOn) {
+        samples.weight = "untilNext";
+        samples.lastWeight = last;
+        return;
+      }
+      for (let row = from; row + 1 < end; row++) this.setWeight(row, (samples.time[row + 1] - samples.time[row]) * samples.tick);
+      this.setWeight(end - 1, last);
+    } else if (kind === WEIGHTS.column) {
+      for (let row = from; row < end; row++) this.setWeight(row, section.number());
+    } else throw new Error(`unknown kind of weights at byte ${section.at}`);
+  }
+
+  private setWeight(row: number, weight: number): void {
+    const { samples } = this;
+    let column = typeof samples.weight === "string" ? this.writeOut(row) : samples.weight;
+    column = grown(column, samples.time.length);
+    if (weight > 0xffffffff && column instanceof Uint32Array) column = Float64Array.from(column);
+    column[row] = weight;
+    samples.weight = column;
+  }
+
+  // The weights of the first rows as a column, where a rule held until now.
+  private writeOut(rows: number): Uint32Array | Float64Array {
+    const { samples } = this;
+    const known = { ...samples, time: samples.time.subarray(0, rows) };
+    const column = new Float64Array(samples.time.length);
+    for (let row = 0; row < rows; row++) column[row] = weightOf(known, row);
+    return column.every((weight) => weight <= 0xffffffff) ? Uint32Array.from(column) : column;
+  }
+
+  finish(): SampleColumns {
+    const { samples, rows } = this;
+    const { weight } = samples;
+    return {
+      ...samples, tick: samples.tick || 1,
+      time: samples.time.subarray(0, rows), thread: samples.thread.subarray(0, rows), stack: samples.stack.subarray(0, rows),
+      weight: typeof weight === "string" ? weight : weight.subarray(0, rows),
+    };
+  }
+}
