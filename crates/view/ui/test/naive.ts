@@ -50,10 +50,21 @@ export function random(seed: number): (below: number) => number {
   };
 }
 
+function textsOf(texts: string[]): Texts {
+  const encoder = new TextEncoder();
+  const parts = texts.map((text) => encoder.encode(text));
+  const ends = new Uint32Array(texts.length);
+  let end = 0;
+  parts.forEach((part, at) => (ends[at] = end += part.length));
+  const bytes = new Uint8Array(end);
+  parts.forEach((part, at) => bytes.set(part, ends[at] - part.length));
+  return new Texts(bytes, ends);
+}
+
 export function randomProfile(seed: number): Profile {
   const next = random(seed * 2654435761);
   const functions = 2 + next(8);
-  const texts = Texts.from([...Array.from({ length: functions }, (_, at) => `f${at}`), "/a/x.js", "/a/node_modules/qs/i.js"]);
+  const texts = textsOf([...Array.from({ length: functions }, (_, at) => `f${at}`), "/a/x.js", "/a/node_modules/qs/i.js"]);
   const columns = {
     name: Int32Array.from({ length: functions }, (_, at) => at),
     file: Int32Array.from({ length: functions }, () => functions + next(2)),

@@ -1,6 +1,6 @@
 // Whose code a function is; the same rules as `Package` in the model crate.
 
-import { CATEGORY_KEYS, type FunctionColumns, type Texts } from "./profile";
+import { CATEGORY_KEYS, type FunctionColumns, type TextTable } from "./profile";
 
 export interface Packages {
   packageOf: Int32Array; // by function
@@ -8,7 +8,7 @@ export interface Packages {
   packageCategory: number[]; // that of the first function seen
 }
 
-export function packagesOf(texts: Texts, functions: FunctionColumns): Packages {
+export function packagesOf(texts: TextTable, functions: FunctionColumns): Packages {
   const packages: string[] = [];
   const packageCategory: number[] = [];
   const known = new Map<string, number>();

@@ -23,21 +23,16 @@ export const IDLE = category("idle");
 export const ALL = -1;
 export const NO_STACK = -2;
 
+export interface TextTable { readonly size: number; get(at: number): string }
+
 // Texts that are decoded when they are first asked for: most names are never shown.
-export class Texts {
+export class Texts implements TextTable {
   private readonly known = new Map<number, string>();
 
   constructor(readonly bytes: Uint8Array, readonly ends: Uint32Array) {}
 
-  static from(texts: string[]): Texts {
-    const encoder = new TextEncoder();
-    const parts = texts.map((text) => encoder.encode(text));
-    const ends = new Uint32Array(texts.length);
-    let end = 0;
-    parts.forEach((part, at) => (ends[at] = end += part.length));
-    const bytes = new Uint8Array(end);
-    parts.forEach((part, at) => bytes.set(part, ends[at] - part.length));
-    return new Texts(bytes, ends);
+  get size(): number {
+    return this.ends.length;
   }
 
   get(at: number): string {
@@ -68,7 +63,7 @@ export interface About { unit: Unit; app: string; host: string; rateHz: number; 
 // What the page needs to put names to numbers. Functions from `functions.name.length` on stand
 // for whole packages.
 export interface Names extends Packages {
-  texts: Texts;
+  texts: TextTable;
   functions: FunctionColumns;
   processes: Process[];
   threads: Thread[];
@@ -79,6 +74,7 @@ export interface StackColumns { parent: Int32Array; frame: Int32Array }
 export interface FrameColumns { fn: Int32Array; line: Uint32Array; tier: Uint8Array; isInlined: Uint8Array }
 
 export interface Profile extends Names {
+  texts: Texts;
   stacks: StackColumns;
   frames: FrameColumns;
   samples: SampleColumns;

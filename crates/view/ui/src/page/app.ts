@@ -87,7 +87,7 @@ export class App {
       thread: state.thread < names.threads.length ? state.thread : -1,
       transforms: state.transforms.filter(isKnown),
       fn: isFunction(state.fn) ? state.fn : -1,
-      file: state.file < names.texts.ends.length ? state.file : -1,
+      file: state.file < names.texts.size ? state.file : -1,
       compare: state.compare === "base" && !this.hasBase ? null : state.compare,
     };
   }

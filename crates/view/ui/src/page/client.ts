@@ -4,21 +4,24 @@ import { Texts } from "../model/profile";
 import type { Message, Opened, Piece, Questions, Reply } from "../worker";
 
 export class Client {
-  private readonly worker: Worker;
+  private worker: Worker | null = null;
   private readonly waiting = new Map<number, { resolve: (answer: never) => void; reject: (error: Error) => void }>();
   private next = 1;
 
+  constructor(private readonly script: string) {}
+
   // The worker runs the page's own script again, from a copy of its text.
-  constructor(script: string) {
-    this.worker = new Worker(URL.createObjectURL(new Blob([script], { type: "text/javascript" })));
-    this.worker.onmessage = ({ data }: MessageEvent<Reply>) => {
+  start(): void {
+    const worker = new Worker(URL.createObjectURL(new Blob([this.script], { type: "text/javascript" })));
+    this.worker = worker;
+    worker.onmessage = ({ data }: MessageEvent<Reply>) => {
       const asked = this.waiting.get(data.id);
       this.waiting.delete(data.id);
       if (!asked) return;
       if ("error" in data) asked.reject(new Error(data.error));
       else asked.resolve(data.answer as never);
     };
-    this.worker.onerror = (event) => {
+    worker.onerror = (event) => {
       for (const asked of this.waiting.values()) asked.reject(new Error(event.message || "the worker stopped"));
       this.waiting.clear();
     };
@@ -27,7 +30,7 @@ export class Client {
   ask<K extends keyof Questions>(kind: K, ask: Questions[K]["ask"], transfer: Transferable[] = []): Promise<Questions[K]["answer"]> {
     const id = this.next++;
     const message: Message = { id, kind, ask };
-    this.worker.postMessage(message, transfer);
+    this.worker!.postMessage(message, transfer);
     return new Promise((resolve, reject) => this.waiting.set(id, { resolve: resolve as never, reject }));
   }
 
@@ -45,7 +48,7 @@ export class Client {
 
 // A message carries data without methods.
 function revived(opened: Opened): Opened {
-  const { bytes, ends } = opened.names.texts;
+  const { bytes, ends } = opened.names.texts as Texts;
   opened.names.texts = new Texts(bytes, ends);
   return opened;
 }

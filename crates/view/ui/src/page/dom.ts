@@ -40,7 +40,7 @@ export function fit(canvas: HTMLCanvasElement, width: number, height: number): n
 }
 
 // Runs at most once a frame, however often it is asked for.
-export function eachFrame(draw: () => void): () => void {
+export function eachFrame(draw: () => unknown): () => void {
   let isWaiting = false;
   return () => {
     if (isWaiting) return;

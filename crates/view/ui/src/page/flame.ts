@@ -22,6 +22,7 @@ export interface Scene {
   faded: Paint; // for what a search does not find, and for what is below the zoom
   isIcicle: boolean;
   isByName: boolean;
+  hasPlaces: boolean; // whether boxes also show where a function is, as room allows
   change: ((node: number) => number) | null; // in a diff: from -1 to 1
   colors: { back: string; rest: string; text: string };
 }
@@ -52,7 +53,8 @@ export class Flame {
   hover = -1;
   selected = -1;
   private hasMarks = false;
-  readonly schedule = eachFrame(() => this.draw());
+  private isStale = false;
+  private readonly nextFrame = eachFrame(() => this.isStale && this.draw());
 
   constructor(label: string, private readonly events: FlameEvents) {
     this.root.ariaLabel = `${label}. Arrow keys move, Enter zooms, 0 zooms out, M opens the menu.`;
@@ -63,6 +65,12 @@ export class Flame {
     new ResizeObserver(() => this.layout()).observe(this.root);
     this.listen();
   }
+
+  // Draws with the next frame, unless it is drawn before.
+  readonly schedule = (): void => {
+    this.isStale = true;
+    this.nextFrame();
+  };
 
   show(scene: Scene): void {
     const { scene: before } = this;
@@ -116,6 +124,7 @@ export class Flame {
   }
 
   draw(): void {
+    this.isStale = false;
     const { scene, root } = this;
     const [width, height] = [root.clientWidth, root.clientHeight];
     if (!scene || !width || !height) return;
@@ -214,7 +223,7 @@ export class Flame {
         const fn = tree.fn[node];
         const isFaded = (hits !== null && !(fn >= 0 && hits[fn])) || (focus > 0 && tree.depth[node] < tree.depth[focus]);
         context.fillStyle = isFaded ? colors.text : hits ? "#fff" : "#111";
-        labels!.draw(fn, from + 4, y, to - from - 7, tree.isInlined[node] ? "‹" : "");
+        labels!.draw(fn, from + 4, y, to - from - 7, tree.isInlined[node] ? "‹" : "", scene!.hasPlaces);
       }
     }
     context.setTransform(1, 0, 0, 1, 0, 0);

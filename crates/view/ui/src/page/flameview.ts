@@ -10,7 +10,7 @@ import type { Tooltip } from "./tooltip";
 export function sceneOf(app: App, tree: Tree, focus: number, isIcicle: boolean, firstRow = 0): Scene {
   return {
     names: app.names, tree, focus, firstRow, hits: app.hits, ...app.paint(), isIcicle, colors: app.colors,
-    isByName: app.state.order === "name", change: app.changeOf(tree),
+    isByName: app.state.order === "name", hasPlaces: app.isReady, change: app.changeOf(tree),
   };
 }
 

@@ -17,13 +17,13 @@ export class Labels {
     this.names = names;
   }
 
-  draw(fn: number, x: number, y: number, room: number, prefix = ""): void {
+  draw(fn: number, x: number, y: number, room: number, prefix: string, hasPlace: boolean): void {
     const name = prefix + this.nameOf(fn);
     const width = this.measure(name);
     const { context } = this;
     if (width <= room) {
       context.fillText(name, x, y);
-      this.drawPlace(fn, x + width + 8, y, room - width - 8);
+      if (hasPlace) this.drawPlace(fn, x + width + 8, y, room - width - 8);
       return;
     }
     const end = name.slice(name.lastIndexOf("::") + 2);

@@ -29,12 +29,12 @@ export class Overview implements Panel {
   // Time says something once there are some samples at different times.
   private get kind(): Kind {
     const { app } = this;
-    return app.state.overview ?? (app.isReady && app.samples > 50 && app.end > 2e8 ? "heat" : "none");
+    return app.state.overview ?? (app.samples > 50 && app.end > 2e8 ? "heat" : "none");
   }
 
   update(): void {
     const { app } = this;
-    this.root.hidden = !app.isReady || app.samples < 2;
+    this.root.hidden = app.samples < 2;
     for (const kind of ["heat", "threads", "none"] as Kind[]) byId(`overview-${kind}`).ariaPressed = String(this.kind === kind);
     this.heat.root.hidden = this.kind !== "heat";
     this.threads.hidden = this.kind !== "threads";
@@ -124,6 +124,7 @@ class HeatCanvas {
     this.root.setAttribute("role", "application");
     this.root.ariaLabel = "Heat map of samples over time. Drag to choose a range, with Ctrl a second range to compare with. Arrow keys move, Shift and arrows choose, Escape clears.";
     this.root.append(this.canvas, this.axis);
+    this.canvas.style.height = `${HEAT_HEIGHT}px`; // also before there is anything to draw
     new ResizeObserver(() => this.app.isReady && !this.root.hidden && this.update()).observe(this.root);
     this.listen();
   }

@@ -1,7 +1,7 @@
 // Starts the page: the preview at once, everything when the worker has read the recording.
 
 import { packagesOf } from "../model/packages";
-import { type Names, Texts } from "../model/profile";
+import type { Names } from "../model/profile";
 import type { Tree } from "../model/tree";
 import { ACTIONS } from "./actions";
 import { App, type Panel, type Preview } from "./app";
@@ -36,7 +36,7 @@ interface PreviewTree extends Preview {
 // Names as the worker would send them, of the functions that the preview has.
 function previewNames(preview: PreviewTree): Names {
   const { functions } = preview;
-  const texts = Texts.from(functions.flatMap(([name, file]) => [name, file]));
+  const texts = { size: 2 * functions.length, get: (at: number) => functions[at >> 1][at & 1] as string };
   const columns = {
     name: Int32Array.from(functions, (_, at) => 2 * at),
     file: Int32Array.from(functions, ([, file], at) => (file ? 2 * at + 1 : -1)),
@@ -111,6 +111,7 @@ export function startPage(): void {
     flame.flame.draw();
     document.body.dataset.ready = "preview";
   }
+  client.start();
   // The recording follows the script in the document; what is above is drawn while it arrives.
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", () => void open(app));
   else void open(app);

@@ -133,7 +133,7 @@ export class TimeView implements Panel {
       }
       if (right - left < 22) continue;
       context.fillStyle = isHit ? "#fff" : hits ? colors.text : "#111";
-      this.labels.draw(fn, left + 4, y + (ROW - 1) / 2, right - left - 7);
+      this.labels.draw(fn, left + 4, y + (ROW - 1) / 2, right - left - 7, "", true);
     }
     this.drawAxis(width, from, to, colors);
   }
