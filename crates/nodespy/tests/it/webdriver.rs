@@ -220,6 +220,38 @@ impl Browser {
         );
     }
 
+    /// Puts fingers down at the first of their places, moves them all through the others, and lifts
+    /// them.
+    #[track_caller]
+    pub(crate) fn touch(&self, fingers: &[&[(i64, i64)]]) {
+        self.touch_for(fingers, 0);
+    }
+
+    /// Holds a finger still at a place for a second.
+    #[track_caller]
+    pub(crate) fn touch_long(&self, place: (i64, i64)) {
+        self.touch_for(&[&[place]], 1000);
+    }
+
+    fn touch_for(&self, fingers: &[&[(i64, i64)]], milliseconds: u64) {
+        let finger = |(number, places): (usize, &&[(i64, i64)])| {
+            let at = |(x, y): &(i64, i64), duration: u64| json!({ "type": "pointerMove", "x": x, "y": y, "duration": duration });
+            let mut actions = vec![at(&places[0], 0)];
+            actions.push(json!({ "type": "pointerDown", "button": 0 }));
+            actions.push(json!({ "type": "pause", "duration": milliseconds }));
+            actions.extend(places[1..].iter().map(|place| at(place, 100)));
+            actions.push(json!({ "type": "pointerUp", "button": 0 }));
+            json!({
+                "type": "pointer",
+                "id": format!("finger {number}"),
+                "parameters": { "pointerType": "touch" },
+                "actions": actions,
+            })
+        };
+        let fingers: Vec<Value> = fingers.iter().enumerate().map(finger).collect();
+        self.ask("actions", &json!({ "actions": fingers }));
+    }
+
     /// Clicks the element that a selector finds, as a person would: it must be in sight.
     #[track_caller]
     pub(crate) fn click(&self, selector: &str) {
