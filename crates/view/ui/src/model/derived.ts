@@ -90,17 +90,15 @@ function climbed(tree: Tree, climbers: Climbers, order: Order, byName: Int32Arra
 // What one function calls, all its calls together; the function is right above the root.
 export function calleesOf(tree: Tree, fn: number, order: Order, byName: Int32Array): Tree {
   const paths = new Paths(1024);
-  const made = new Int32Array(tree.size);
-  const sources: [number, number][] = []; // new node, old node
+  const made = new Int32Array(tree.size); // the new node of an old one; 0 for those outside
   for (const top of outermost(tree, fn)) {
     for (let node = top; node < tree.end[top]; node++) {
       made[node] = paths.child(node === top ? 0 : made[tree.parent[node]], tree.fn[node]);
-      sources.push([made[node], node]);
     }
   }
-  const column = (from: Float64Array | null) => {
+  const column = (from: Float64Array) => {
     const sums = new Float64Array(paths.size);
-    if (from) for (const [node, old] of sources) sums[node] += from[old];
+    for (let node = 1; node < made.length; node++) if (made[node] > 0) sums[made[node]] += from[node];
     return sums;
   };
   const rooted = (sums: Float64Array) => {
@@ -108,7 +106,8 @@ export function calleesOf(tree: Tree, fn: number, order: Order, byName: Int32Arr
     return sums;
   };
   const tier = new Uint8Array(paths.size);
-  for (const [node, old] of sources) tier[node] ||= tree.tier[old];
+  for (let node = 1; node < made.length; node++) tier[made[node]] ||= tree.tier[node];
+  tier[0] = 0;
   return flattened({
     size: paths.size, fn: paths.fn, parent: paths.parent, self: column(tree.self), total: rooted(column(tree.total)),
     tier, isInlined: null, baseSelf: tree.baseSelf && column(tree.baseSelf),

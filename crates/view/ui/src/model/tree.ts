@@ -1,6 +1,6 @@
 // A tree with weights, flat and in preorder: a subtree is the range from a node to its `end`.
 
-import { categoryOf, functionCount, GC, type Names, type Profile } from "./profile";
+import { categoryOf, functionCount, type Names, type Profile } from "./profile";
 import { rowAt, type SampleColumns, weightOf } from "./samples";
 import type { Shape } from "./shape";
 
@@ -44,10 +44,16 @@ export function ownWeights(profile: Profile, samples: SampleColumns, choice: Cho
   const mask = threadMask(profile, choice.threads);
   const from = choice.range ? rowAt(samples, choice.range.from) : 0;
   const to = choice.range ? rowAt(samples, choice.range.to) : samples.time.length;
-  for (let row = from; row < to; row++) {
-    if (mask && !mask[samples.thread[row]]) continue;
-    const stack = samples.stack[row];
-    own[stack < 0 ? none : stack] += weightOf(samples, row);
+  const { stack, thread, time, tick } = samples;
+  // The commonest rule goes without a call for each of millions of samples.
+  const last = samples.weight === "untilNext" ? Math.min(to, time.length - 1) : from;
+  for (let row = from; row < last; row++) {
+    if (mask && !mask[thread[row]]) continue;
+    own[stack[row] < 0 ? none : stack[row]] += (time[row + 1] - time[row]) * tick;
+  }
+  for (let row = Math.max(from, last); row < to; row++) {
+    if (mask && !mask[thread[row]]) continue;
+    own[stack[row] < 0 ? none : stack[row]] += weightOf(samples, row);
   }
   return own;
 }
@@ -161,47 +167,59 @@ function sortPart(
 
 export function flattened(nodes: Nodes, order: Order, byName: Int32Array): Tree {
   const { first, children } = sortedChildren(nodes, order, byName);
-  const size = children.length + 1;
+  const { order: taken, parent } = preorder(nodes, first, children);
   const tree: Tree = {
-    size, rows: 1, fn: new Int32Array(size), parent: new Int32Array(size), depth: new Uint16Array(size),
-    end: new Int32Array(size), start: new Float64Array(size), self: new Float64Array(size),
-    total: new Float64Array(size), tier: new Uint8Array(size), isInlined: new Uint8Array(size),
-    baseSelf: nodes.baseSelf && new Float64Array(size), baseTotal: nodes.baseTotal && new Float64Array(size),
+    size: taken.length, rows: 1, parent,
+    fn: picked(nodes.fn, taken), self: picked(nodes.self, taken), total: picked(nodes.total, taken),
+    tier: nodes.tier ? picked(nodes.tier, taken) : new Uint8Array(taken.length),
+    isInlined: nodes.isInlined ? picked(nodes.isInlined, taken) : new Uint8Array(taken.length),
+    baseSelf: nodes.baseSelf && picked(nodes.baseSelf, taken), baseTotal: nodes.baseTotal && picked(nodes.baseTotal, taken),
+    depth: new Uint16Array(taken.length), end: new Int32Array(taken.length), start: new Float64Array(taken.length),
   };
-  const waiting = new Int32Array(size);
-  const placeOf = new Int32Array(nodes.size);
-  const next = new Float64Array(size); // where the next child of a place begins
-  let left = 1;
-  waiting[0] = 0;
-  for (let place = 0; left > 0; place++) {
-    const node = waiting[--left];
-    placeOf[node] = place;
-    copyNode(nodes, node, tree, place, place === 0 ? -1 : placeOf[nodes.parent[node]], next);
-    for (let at = first[node + 1] - 1; at >= first[node]; at--) waiting[left++] = children[at];
-  }
-  for (let place = size - 1; place >= 0; place--) {
-    tree.end[place] = Math.max(tree.end[place], place + 1);
-    const below = tree.parent[place];
-    if (below >= 0) tree.end[below] = Math.max(tree.end[below], tree.end[place]);
-  }
+  place(tree);
   return tree;
 }
 
-function copyNode(nodes: Nodes, node: number, tree: Tree, place: number, below: number, next: Float64Array): void {
-  tree.fn[place] = nodes.fn[node];
-  tree.parent[place] = below;
-  tree.self[place] = nodes.self[node];
-  tree.total[place] = nodes.total[node];
-  if (nodes.tier) tree.tier[place] = nodes.tier[node];
-  if (nodes.isInlined) tree.isInlined[place] = nodes.isInlined[node];
-  if (tree.baseSelf) tree.baseSelf[place] = nodes.baseSelf![node];
-  if (tree.baseTotal) tree.baseTotal[place] = nodes.baseTotal![node];
-  if (below < 0) return;
-  const depth = Math.min(tree.depth[below] + 1, 0xffff);
-  tree.depth[place] = depth;
-  if (depth >= tree.rows) tree.rows = depth + 1;
-  tree.start[place] = next[place] = next[below];
-  next[below] += tree.total[place];
+// The nodes in the order of the tree, and for each place that of its parent.
+function preorder(nodes: Nodes, first: Int32Array, children: Int32Array): { order: Int32Array; parent: Int32Array } {
+  const size = children.length + 1;
+  const order = new Int32Array(size);
+  const parent = new Int32Array(size);
+  const waiting = new Int32Array(size);
+  const placeOf = new Int32Array(nodes.size);
+  let left = 1;
+  for (let at = 0; left > 0; at++) {
+    const node = waiting[--left];
+    order[at] = node;
+    placeOf[node] = at;
+    parent[at] = at === 0 ? -1 : placeOf[nodes.parent[node]];
+    for (let child = first[node + 1] - 1; child >= first[node]; child--) waiting[left++] = children[child];
+  }
+  return { order, parent };
+}
+
+function picked<T extends Int32Array | Uint8Array | Float64Array>(column: T, order: Int32Array): T {
+  const made = new (column.constructor as new (length: number) => T)(order.length);
+  for (let at = 0; at < made.length; at++) made[at] = column[order[at]];
+  return made;
+}
+
+// Where boxes are: their row, where they begin, and where what is above them ends.
+function place(tree: Tree): void {
+  const { size, parent, depth, start, total, end } = tree;
+  const next = new Float64Array(size); // where the next child of a place begins
+  for (let at = 1; at < size; at++) {
+    const below = parent[at];
+    depth[at] = Math.min(depth[below] + 1, 0xffff);
+    if (depth[at] >= tree.rows) tree.rows = depth[at] + 1;
+    start[at] = next[at] = next[below];
+    next[below] += total[at];
+  }
+  for (let at = size - 1; at >= 0; at--) {
+    if (end[at] <= at) end[at] = at + 1;
+    const below = parent[at];
+    if (below >= 0 && end[below] < end[at]) end[below] = end[at];
+  }
 }
 
 // The functions from the root to a node, without the root.
@@ -211,24 +229,27 @@ export function pathTo(tree: Tree, node: number): number[] {
   return path.reverse();
 }
 
-export interface Shares { javascript: number; native: number; kernel: number; gc: number; idle: number; unknown: number }
+const SHARE_KEYS = ["javascript", "native", "kernel", "gc", "idle", "unknown"] as const;
+export type Shares = Record<(typeof SHARE_KEYS)[number], number>;
 
-const SHARE_OF: (keyof Shares)[] = [
-  "javascript", "javascript", "javascript", "javascript", "javascript", "javascript", "gc", "native", "kernel",
-  "idle", "unknown", "javascript",
-];
+const GC_SHARE = 3;
+const UNKNOWN_SHARE = 5;
+// The share of each category, as a position in the keys above.
+const SHARE_OF = [0, 0, 0, 0, 0, 0, GC_SHARE, 1, 2, 4, UNKNOWN_SHARE, 0];
 
 // What the samples were doing. A sample is garbage collection when any frame is; else its leaf
 // decides.
 export function sharesOf(names: Names, tree: Tree): Shares {
-  const shares: Shares = { javascript: 0, native: 0, kernel: 0, gc: 0, idle: 0, unknown: 0 };
+  const sums = new Float64Array(SHARE_KEYS.length);
   const inGc = new Uint8Array(tree.size);
-  const kinds = Int8Array.from({ length: functionCount(names) + names.packages.length }, (_, fn) => categoryOf(names, fn));
+  const shareOf = Uint8Array.from(
+    { length: functionCount(names) + names.packages.length }, (_, fn) => SHARE_OF[categoryOf(names, fn)] ?? UNKNOWN_SHARE,
+  );
+  const { fn, parent, self } = tree;
   for (let node = 0; node < tree.size; node++) {
-    const fn = tree.fn[node];
-    const kind = fn < 0 ? -1 : kinds[fn];
-    inGc[node] = kind === GC || (node > 0 && inGc[tree.parent[node]]) ? 1 : 0;
-    shares[inGc[node] ? "gc" : SHARE_OF[kind] ?? "unknown"] += tree.self[node];
+    const share = fn[node] < 0 ? UNKNOWN_SHARE : shareOf[fn[node]];
+    inGc[node] = share === GC_SHARE || (node > 0 && inGc[parent[node]]) ? 1 : 0;
+    sums[inGc[node] ? GC_SHARE : share] += self[node];
   }
-  return shares;
+  return Object.fromEntries(SHARE_KEYS.map((key, at) => [key, sums[at]])) as Shares;
 }
