@@ -41,7 +41,7 @@ fn grain(profile: &Profile) -> Nanoseconds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodespy_model::{Sample, WeightUnit};
+    use nodespy_model::{Sample, ThreadIndex, WeightUnit};
 
     #[test]
     fn grains_are_round() {
@@ -59,15 +59,16 @@ mod tests {
             ..Profile::default()
         };
         profile.about.rate_hz = 999;
-        profile.samples = (0..MOST_EXACT_SAMPLES as u64)
-            .map(|row| Sample {
-                time: row * 1_001_001,
-                weight: 1,
-                ..Sample::default()
-            })
-            .collect();
+        let sample = |row: u64| Sample {
+            time: row * 1_001_001,
+            weight: 1,
+            thread: ThreadIndex(0),
+            cpu: None,
+            stack: None,
+        };
+        profile.samples = (0..MOST_EXACT_SAMPLES as u64).map(sample).collect();
         assert!(matches!(for_page(&profile), Cow::Borrowed(_)));
-        profile.samples.push(Sample::default());
+        profile.samples.push(sample(MOST_EXACT_SAMPLES as u64));
         let page = for_page(&profile);
         assert_eq!(page.samples[1].time, 1_000_000);
         assert!(page.notes.remarks[0].contains("to 50 us"));
