@@ -23,8 +23,18 @@ const COUNTS: [&str; 7] = [
     "JIT frames",
 ];
 
-/// The lines that tell what a profile is of and how good it is.
+/// The label of a sample that tells the machine it was taken on.
+pub(crate) const HOST_LABEL: &str = "host";
+
+/// The lines that tell what a profile is of, how good it is, and where its processes ran.
 pub(crate) fn lines(profile: &Profile) -> Vec<String> {
+    let mut lines = lines_without_labels(profile);
+    lines.extend(profile.processes.iter().flat_map(label_lines));
+    lines
+}
+
+/// The same for formats that hold labels in their own way.
+pub(crate) fn lines_without_labels(profile: &Profile) -> Vec<String> {
     let about = &profile.about;
     let notes = &profile.notes;
     let mut lines = vec![first_line(about), format!("unit: {}", profile.unit.label())];
@@ -58,7 +68,6 @@ pub(crate) fn lines(profile: &Profile) -> Vec<String> {
     for process in &profile.processes {
         say(&format!("command of {}", process.pid), &process.command);
     }
-    lines.extend(profile.processes.iter().flat_map(label_lines));
     lines
 }
 

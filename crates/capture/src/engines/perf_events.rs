@@ -514,19 +514,21 @@ fn largest_ring(event: PerfEvent) -> usize {
     0
 }
 
+/// The least that can be asked for.
+const PROBE: Sampling = Sampling {
+    clock: Clock::CpuClock,
+    rate_hz: 99,
+    include_kernel: false,
+    stack_bytes: SMALL_STACK_BYTES,
+    follow_children: false,
+    start_on_exec: false,
+    wakeup_bytes: 1 << 20,
+};
+
 /// Whether process `pid` can be sampled at all, by opening one event on it and closing it again.
 pub fn probe_quickly(pid: u32) -> Result<(), CaptureError> {
     let cpu = proc::online_cpus()[0];
-    let sampling = Sampling {
-        clock: Clock::CpuClock,
-        rate_hz: 99,
-        include_kernel: false,
-        stack_bytes: SMALL_STACK_BYTES,
-        follow_children: false,
-        start_on_exec: false,
-        wakeup_bytes: 1 << 20,
-    };
-    match PerfEvent::sampling(Subject::Thread(pid), cpu, &sampling) {
+    match PerfEvent::sampling(Subject::Thread(pid), cpu, &PROBE) {
         Ok(_) => Ok(()),
         Err(error) => Err(explain_refusal(pid, error)),
     }
@@ -556,6 +558,30 @@ pub fn probe(pid: u32) -> Vec<Finding> {
         probe_hardware(try_open(Clock::Cycles, false)),
         probe_ring(try_open(Clock::CpuClock, false)),
     ]
+}
+
+/// Whether a control group can be sampled as a whole.
+pub fn probe_group(group: &Group) -> Finding {
+    let subject = "newcomers";
+    let path = nodespy_model::printable(group.path());
+    let cpu = proc::online_cpus()[0];
+    match PerfEvent::sampling(Subject::Group(group.as_fd()), cpu, &PROBE) {
+        Ok(_) => Finding {
+            subject,
+            verdict: Verdict::Good,
+            detail: format!("sampled from their start, with the whole control group {path}"),
+            remedy: None,
+        },
+        Err(error) => Finding {
+            subject,
+            verdict: Verdict::Limited,
+            detail: format!(
+                "found a few tenths of a second late: the control group {path} can't be sampled as \
+                 a whole ({error})"
+            ),
+            remedy: Some(format!("sudo nodespy record --cgroup '{path}'")),
+        },
+    }
 }
 
 fn probe_user(pid: u32, opened: io::Result<PerfEvent>) -> Finding {

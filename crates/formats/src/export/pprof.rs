@@ -3,8 +3,8 @@
 //!
 //! A sample counts samples and, where the rate is known, the CPU time they stand for, which is
 //! what pprof shows first. Threads are labels, named as perf_to_profile names them; inlined frames
-//! share the location of the code they were put into. What was recorded is in the comments. The labels of
-//! processes are there too, for reading them back, and on every sample, for `-tagfocus` and the like.
+//! share the location of the code they were put into. What was recorded is in the comments; the labels of
+//! processes are on every sample, for `-tagfocus` and the like.
 
 use std::io::Write;
 
@@ -13,7 +13,7 @@ use nodespy_model::{Category, FastMap, FrameIndex, Profile, StackIndex, ThreadIn
 
 use super::{Detail, ExportError, Exporter};
 use crate::protobuf::{put_bytes, put_field, put_numbers};
-use crate::recorded::{self, period_of};
+use crate::recorded::{self, HOST_LABEL, period_of};
 
 /// The exporter of pprof.
 pub(crate) struct Pprof;
@@ -110,7 +110,7 @@ impl<'p> File<'p> {
             put_bytes(&mut rows, 11, &kind);
             put_field(&mut rows, 12, period);
         }
-        let comments: Vec<u64> = recorded::lines(self.profile)
+        let comments: Vec<u64> = recorded::lines_without_labels(self.profile)
             .iter()
             .map(|line| self.strings.index(line))
             .collect();
@@ -195,7 +195,7 @@ impl<'p> File<'p> {
         let names = [
             ("comm", &*process.name),
             ("thread_comm", &*thread.name),
-            ("host", &*self.profile.about.host),
+            (HOST_LABEL, &*self.profile.about.host),
         ];
         for (key, name) in names.into_iter().chain(process.labels.iter()) {
             if !name.is_empty() {

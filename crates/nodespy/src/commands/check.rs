@@ -4,6 +4,7 @@ mod rights;
 
 use std::process::ExitCode;
 
+use nodespy_capture::engines::perf_events::probe_group;
 use nodespy_capture::engines::{ENGINES, Finding, Verdict, inspector};
 use nodespy_capture::target::{Cgroups, CpuUse, Resident, describe, looks_like_node, proc};
 use nodespy_capture::{CaptureError, LiveOrigin};
@@ -30,7 +31,9 @@ pub(crate) fn run(arguments: &CheckArgs) -> anyhow::Result<ExitCode> {
             any: arguments.target.any || !wanted.pids.is_empty(),
             ..arguments.target.clone()
         };
-        for target in targets::hold(&target)? {
+        let targets = targets::hold(&target)?;
+        machine.extend(target.wanted().group(&targets).as_ref().map(probe_group));
+        for target in targets {
             processes.push((target.pid(), check_process(target.pid())?));
         }
     }

@@ -57,15 +57,14 @@ impl Importer for Pprof {
     fn import(&self, input: Input, options: &ImportOptions) -> Result<Recording, ImportError> {
         let mut notes = Notes::default();
         let tables = Tables::read(&input, &mut notes)?;
-        let mut recorded = Recorded::from_lines(tables.comments().iter().map(|line| &**line));
+        let recorded = Recorded::from_lines(tables.comments().iter().map(|line| &**line));
         let chosen = Chosen::of(&tables, recorded.as_ref(), options.event.as_deref())?;
-        let mut samples = Samples::new(&tables, chosen.clone(), input.len());
+        let is_ours = recorded.is_some();
+        let mut samples = Samples::new(&tables, chosen.clone(), input.len(), is_ours);
         samples.read_all(&input);
         chosen.tell_others(&mut notes);
-        let labels = recorded.as_mut().map(|it| std::mem::take(&mut it.labels));
         let about = about(&tables, &chosen, recorded, &mut notes);
-        let mut profile = samples.finish(about.clone(), &mut notes)?;
-        labels.unwrap_or_default().give_to(&mut profile.processes);
+        let profile = samples.finish(about.clone(), &mut notes)?;
         Ok(Recording {
             about,
             notes,

@@ -1,14 +1,16 @@
 //! The samples of a pprof file, put into a profile one by one.
 
 use nodespy_model::{
-    About, FastMap, Frame, FrameIndex, FunctionIndex, FunctionSpec, Notes, Process, ProcessIndex,
-    Profile, ProfileBuilder, Sample, StackIndex, Thread, ThreadIndex, ThreadRole, classify,
+    About, FastMap, Frame, FrameIndex, FunctionIndex, FunctionSpec, Labels, Notes, Process,
+    ProcessIndex, Profile, ProfileBuilder, Sample, StackIndex, Thread, ThreadIndex, ThreadRole,
+    classify,
 };
 
 use super::{Chosen, Problems, Tables, field};
 use crate::code_kind::category_of;
 use crate::import::ImportError;
 use crate::protobuf::{Message, Problem, Value};
+use crate::recorded::HOST_LABEL;
 
 /// Each byte of the file may stand for this many frames of stacks, and some more. Locations with
 /// many inlined functions take less than one byte a frame; nothing real needs eight.
@@ -33,6 +35,8 @@ struct Found {
     value: i64,
     thread: ThreadKey,
     time: Option<i64>,
+    /// Keys and values of further labels, as indexes of strings.
+    labels: Vec<(u64, u64)>,
 }
 
 /// Takes samples and makes the profile.
@@ -45,6 +49,8 @@ pub(super) struct Samples<'t, 'a> {
     frames: FastMap<u64, Box<[FrameIndex]>>,
     threads: FastMap<ThreadKey, ThreadIndex>,
     processes: FastMap<(u32, u64), ProcessIndex>,
+    /// Whether labels are the same for all samples of a process, as nodespy writes them.
+    has_process_labels: bool,
     /// The path of the sample before, root first: the next one mostly starts the same.
     path: Vec<(u64, Option<StackIndex>)>,
     samples: Vec<(Option<i64>, Sample)>,
@@ -58,9 +64,15 @@ pub(super) struct Samples<'t, 'a> {
 }
 
 impl<'t, 'a> Samples<'t, 'a> {
-    /// For a file of so many bytes.
-    pub(super) fn new(tables: &'t Tables<'a>, chosen: Chosen, file_bytes: usize) -> Self {
+    /// For a file of so many bytes, which nodespy wrote or another tool.
+    pub(super) fn new(
+        tables: &'t Tables<'a>,
+        chosen: Chosen,
+        file_bytes: usize,
+        is_ours: bool,
+    ) -> Self {
         Self {
+            has_process_labels: is_ours,
             tables,
             builder: ProfileBuilder::new(chosen.unit),
             chosen,
@@ -99,6 +111,7 @@ impl<'t, 'a> Samples<'t, 'a> {
         found.value = 0;
         found.thread = ThreadKey::default();
         found.time = None;
+        found.labels.clear();
         let mut value = 0;
         for field in message.fields() {
             let field = field?;
@@ -140,6 +153,7 @@ impl<'t, 'a> Samples<'t, 'a> {
                 found.thread.thread_name = text;
             }
             "timestamp_ns" | "end_timestamp_ns" => found.time = Some(number as i64),
+            _ if self.has_process_labels && text > 0 => found.labels.push((key, text)),
             _ => {}
         }
         Ok(())
@@ -159,7 +173,7 @@ impl<'t, 'a> Samples<'t, 'a> {
         let sample = Sample {
             time: 0,
             weight,
-            thread: self.thread(found.thread),
+            thread: self.thread(found.thread, &found.labels),
             cpu: None,
             stack: self.stack(&found.locations),
         };
@@ -285,7 +299,7 @@ impl<'t, 'a> Samples<'t, 'a> {
         })
     }
 
-    fn thread(&mut self, key: ThreadKey) -> ThreadIndex {
+    fn thread(&mut self, key: ThreadKey, labels: &[(u64, u64)]) -> ThreadIndex {
         if let Some(&thread) = self.threads.get(&key) {
             return thread;
         }
@@ -298,6 +312,7 @@ impl<'t, 'a> Samples<'t, 'a> {
                 builder.process(Process {
                     pid: key.pid,
                     name: tables.text(key.process_name).into_owned(),
+                    labels: labels_of(tables, labels),
                     ..Process::default()
                 })
             });
@@ -368,6 +383,18 @@ impl<'t, 'a> Samples<'t, 'a> {
             ));
         }
     }
+}
+
+/// The labels of a process; the machine it ran on is told of the recording as a whole.
+fn labels_of(tables: &Tables<'_>, rows: &[(u64, u64)]) -> Labels {
+    let mut labels = Labels::default();
+    for (key, value) in rows {
+        let key = tables.text(*key);
+        if key != HOST_LABEL {
+            labels.set(&key, tables.text(*value));
+        }
+    }
+    labels
 }
 
 /// A line or column; none when it makes no sense.

@@ -8,11 +8,11 @@ use std::time::Duration;
 use nodespy_model::Sample;
 
 use super::control_group::ControlGroup;
-use super::errors::{NOBODY, as_nobody};
+use super::errors::{NOBODY, as_nobody, run_as_nobody};
 use super::recorded::{Recorded, read};
 use super::workload::{Running, USUAL_NODE, Workload, node, script};
 use super::{is_root, live};
-use crate::run::{Started, nodespy};
+use crate::run::{Started, nodespy, run_nodespy};
 use crate::scratch::Scratch;
 
 /// Longer than it takes to attach, even on a machine that is busy with something else.
@@ -120,6 +120,8 @@ fn top_shows_a_process_that_joins_for_a_moment() {
     let Some((group, path)) = group_of(&target) else {
         return;
     };
+    let checked = run_nodespy(&["check", "--cgroup", &path]);
+    assert!(checked.stdout.contains("from their start"), "{checked}");
     let arguments = ["top", "--cgroup", &path, "--lines", "-d", "60"];
     let watching = Started::new(nodespy(&arguments), "");
     std::thread::sleep(UNDER_WAY);
@@ -152,6 +154,11 @@ fn without_the_right_to_a_whole_group_newcomers_are_looked_for() {
     let Some((group, path)) = group_of(&target) else {
         return;
     };
+    let checked = run_as_nobody(&scratch, &["check", "--cgroup", &path]);
+    assert!(
+        checked.stdout.contains("a few tenths of a second late"),
+        "{checked}"
+    );
     let arguments = ["record", "--cgroup", &path, "-d", "60", "-o", "out.nspy"];
     let recording = Started::new(as_nobody(&scratch, &arguments), "");
     std::thread::sleep(UNDER_WAY);
