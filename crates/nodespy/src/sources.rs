@@ -56,14 +56,12 @@ impl SourceRoots {
             left.saturating_sub(source.text.len() as u64)
         });
         let mut unread = 0;
-        let mut embedded = 0;
         for file in files {
             let path = Path::new(profile.strings.get(file));
             match self.read(path, FILE_BYTES.min(left_bytes)) {
                 Some(text) => {
                     left_bytes -= (text.len() as u64).min(left_bytes);
                     profile.sources.push(Source { file, text });
-                    embedded += 1;
                 }
                 None => unread += 1,
             }
@@ -72,7 +70,8 @@ impl SourceRoots {
             1 => "1 file".to_owned(),
             count => format!("{count} files"),
         };
-        let mut remark = format!("the source of {} is embedded", counted(embedded));
+        let embedded = counted(profile.sources.len());
+        let mut remark = format!("the source of {embedded} is embedded");
         if unread > 0 {
             remark.push_str(&format!("; {} could not be read", counted(unread)));
         }

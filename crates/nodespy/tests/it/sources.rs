@@ -1,4 +1,5 @@
-//! `--embed-source`: code is taken along when asked for, and not otherwise.
+//! `--embed-source` and `--source-maps`: code is taken along, and shown where it was written, when
+//! asked for and not otherwise.
 
 use std::path::Path;
 
@@ -11,21 +12,21 @@ use nodespy_model::{
 use crate::run::run_nodespy;
 use crate::scratch::Scratch;
 
-/// One sample in each of some files.
-fn write_recording(path: &str, files: &[&str]) {
+/// One sample in each of some files, in a function that starts at a column of line 1.
+fn write_recording(path: &str, files: &[(&str, u32)]) {
     let mut builder = ProfileBuilder::new(WeightUnit::Samples);
     let process = builder.process(Process::default());
     let thread = builder.thread(Thread {
         process,
         ..Thread::default()
     });
-    for file in files {
+    for &(file, column) in files {
         let frame = builder.frame(FrameSpec {
             function: FunctionSpec {
                 name: "work",
                 file,
                 line: 1,
-                column: 1,
+                column,
                 category: Category::App,
             },
             ..FrameSpec::default()
@@ -54,7 +55,8 @@ fn source_is_taken_along_only_when_asked_for() {
     std::fs::write(root.join("srv/app.js"), "work();\n").unwrap();
     let [recording, plain, with, page] =
         ["in.nspy", "plain.nspy", "with.nspy", "with.html"].map(|name| scratch.file(name));
-    write_recording(&recording, &["/srv/app.js", "/srv/gone.js", "node:fs"]);
+    let files = [("/srv/app.js", 1), ("/srv/gone.js", 1), ("node:fs", 1)];
+    write_recording(&recording, &files);
     run_nodespy(&["convert", &recording, &plain]).expect_code(0);
     assert!(read(&plain).sources.is_empty());
     let root = root.to_str().unwrap();
@@ -87,4 +89,50 @@ fn source_is_taken_along_only_when_asked_for() {
             .unwrap()
             .contains("work();")
     );
+}
+
+#[test]
+fn recordings_of_any_time_are_shown_where_they_were_written_only_by_maps_that_are_given() {
+    let scratch = Scratch::new();
+    let dist = scratch.path().join("dist");
+    std::fs::create_dir_all(&dist).unwrap();
+    // `work` at column 5 of the only line is `price` in line 3 of cart.ts.
+    let script = "var work=()=>1;\n//# sourceMappingURL=app.js.map\n";
+    let map = r#"{"version":3,"sources":["../src/cart.ts"],"sourcesContent":["price();\n"],
+        "names":["price"],"mappings":"IAEIA,KAAQ"}"#;
+    std::fs::write(dist.join("app.js"), script).unwrap();
+    std::fs::write(dist.join("app.js.map"), map).unwrap();
+    let script = dist.join("app.js");
+    let [recording, plain, with, other] =
+        ["in.cpuprofile", "plain.nspy", "with.nspy", "other.nspy"].map(|name| scratch.file(name));
+    write_recording(&other, &[(script.to_str().unwrap(), 10)]);
+    run_nodespy(&["convert", &other, &recording]).expect_code(0);
+    // The script and its map are on this very disk, but nothing proves that they are what ran.
+    run_nodespy(&["convert", &recording, &plain]).expect_code(0);
+    assert!(read(&plain).generated_places.is_empty());
+    let given = dist.to_str().unwrap();
+    let outcome = run_nodespy(&["report", &recording, "--source-maps", given]);
+    let printed = &outcome.expect_code(0).stdout;
+    assert!(printed.contains("price"), "{printed}");
+    assert!(printed.contains("src/cart.ts:3"), "{printed}");
+    let arguments = [
+        "convert",
+        &recording,
+        &with,
+        "--source-maps",
+        given,
+        "--embed-source",
+    ];
+    run_nodespy(&arguments).expect_code(0);
+    let profile = read(&with);
+    assert_eq!(profile.sources[0].text, "price();\n");
+    let (function, place) = profile.generated_places[0];
+    assert_eq!(profile.name_of(function), "price");
+    let place = profile.strings.get(place);
+    assert!(place.ends_with("/dist/app.js:1:10"), "{place}");
+    let folded = scratch.file("out.folded");
+    let outcome = run_nodespy(&["convert", &with, &folded]);
+    outcome
+        .expect_code(0)
+        .expect_stderr(&["places in generated code"]);
 }
