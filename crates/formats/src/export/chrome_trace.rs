@@ -11,7 +11,7 @@ use std::io::Write;
 use nodespy_model::{FastSet, Profile, ThreadIndex};
 
 use super::cpuprofile::{
-    Schedule, Scheduled, Tree, time_only, write_call_frame, write_deltas, write_place,
+    Schedule, Scheduled, Tree, start_of, time_only, write_call_frame, write_deltas, write_place,
     write_samples,
 };
 use super::{Detail, ExportError, Exporter};
@@ -54,7 +54,7 @@ impl Exporter for ChromeTrace {
 
     fn export(&self, profile: &Profile, output: &mut dyn Write) -> Result<(), ExportError> {
         time_only(profile, self.name())?;
-        let start = profile.about.started_unix / 1000;
+        let start = start_of(profile);
         let mut writer = Writer::new(output);
         writer.begin_object();
         writer.key("traceEvents");
@@ -174,7 +174,8 @@ fn write_thread(
     }
     let end = start.saturating_add(schedule.end);
     begin_event(writer, (ROOT_EVENT, "X", "toplevel"), place, start);
-    writer.number_field("dur", schedule.end);
+    // An event that ends with the last sample takes that sample's time away (Chromium 156).
+    writer.number_field("dur", schedule.end.saturating_add(1));
     writer.end_object();
     let id = format!("0x{:x}", thread.0 + 1);
     let begin_data = |writer: &mut Writer<'_>, event: &str, time: u64| {

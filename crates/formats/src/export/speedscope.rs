@@ -10,6 +10,7 @@ use std::io::Write;
 
 use nodespy_model::{NO_STACK, Profile, Sample, ThreadIndex, WeightUnit};
 
+use super::cpuprofile::busy_weights;
 use super::{Detail, ExportError, Exporter};
 use crate::json::Writer;
 use crate::recorded::{self, period_of};
@@ -74,14 +75,13 @@ fn title(profile: &Profile) -> &str {
 
 /// Threads that have samples, the heaviest first: that is the one speedscope opens.
 fn threads_by_weight(profile: &Profile) -> Vec<ThreadIndex> {
-    let mut weights = vec![(0u64, 0u64); profile.threads.len()];
+    let mut has_samples = vec![false; profile.threads.len()];
     for sample in &profile.samples {
-        let (count, weight) = &mut weights[sample.thread.at()];
-        *count += 1;
-        *weight = weight.saturating_add(sample.weight);
+        has_samples[sample.thread.at()] = true;
     }
-    let mut threads: Vec<usize> = (0..weights.len()).filter(|at| weights[*at].0 > 0).collect();
-    threads.sort_by_key(|at| std::cmp::Reverse(weights[*at].1));
+    let weights = busy_weights(profile);
+    let mut threads: Vec<usize> = (0..weights.len()).filter(|at| has_samples[*at]).collect();
+    threads.sort_by_key(|at| std::cmp::Reverse(weights[*at]));
     let indexes = threads.into_iter().map(|at| ThreadIndex(at as u32));
     indexes.collect()
 }

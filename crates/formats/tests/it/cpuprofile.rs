@@ -297,6 +297,28 @@ fn a_file_that_is_cut_off_gives_what_comes_before() {
     assert_eq!(samples(&cut)[..same], samples(&whole)[..same]);
 }
 
+/// DevTools show nothing of a recording that starts at zero, and guess how long the last sample of
+/// any lasts.
+#[test]
+fn what_is_written_without_times_says_when_it_starts_and_ends() {
+    let profile = read(b"a;b 3\na;c 40\n").unwrap();
+    let bytes = written(&profile, "cpuprofile");
+    let file: Value = serde_json::from_slice(&bytes).unwrap();
+    assert_eq!(
+        (&file["startTime"], &file["endTime"]),
+        (&json!(1), &json!(43_001))
+    );
+    assert_eq!(file["timeDeltas"], json!([0, 3000, 40_000]));
+    let last = file["samples"][2].as_u64().unwrap() as usize;
+    assert_eq!(
+        file["nodes"][last - 1]["callFrame"]["functionName"],
+        "(idle)"
+    );
+    let again = read(&bytes).unwrap();
+    let weights: Vec<u64> = again.samples.iter().map(|sample| sample.weight).collect();
+    assert_eq!(weights, [3_000_000, 40_000_000]);
+}
+
 #[test]
 fn a_million_levels_need_no_stack() {
     assert_eq!(nested(1_000_000).stacks.len(), 1_000_000);

@@ -54,7 +54,7 @@ impl Exporter for CpuProfile {
         let mut writer = Writer::new(output);
         writer.begin_object();
         write_nodes(&mut writer, profile, &tree, &schedule.samples);
-        let start = profile.about.started_unix / 1000;
+        let start = start_of(profile);
         writer.number_field("startTime", start);
         writer.number_field("endTime", start.saturating_add(schedule.end));
         write_samples(&mut writer, &schedule.samples);
@@ -83,6 +83,12 @@ pub(crate) fn write_place<'p>(
     writer.end_array();
 }
 
+/// When the recording began, in microseconds, and never zero: DevTools (Chromium 156) take an event
+/// at zero for one without a time, and a recording that starts there is shown empty.
+pub(crate) fn start_of(profile: &Profile) -> u64 {
+    (profile.about.started_unix / 1000).max(1)
+}
+
 /// Refuses a profile whose weights are no time.
 pub(crate) fn time_only(profile: &Profile, format: &'static str) -> Result<(), ExportError> {
     match profile.unit {
@@ -97,6 +103,18 @@ pub(crate) fn time_only(profile: &Profile, format: &'static str) -> Result<(), E
 
 /// The thread with the most weight in code.
 pub(crate) fn busiest_thread(profile: &Profile) -> ThreadIndex {
+    // The first of those that are equal.
+    let weights = busy_weights(profile);
+    let heaviest = weights
+        .iter()
+        .enumerate()
+        .rev()
+        .max_by_key(|(_, weight)| **weight);
+    ThreadIndex(heaviest.map_or(0, |(position, _)| position as u32))
+}
+
+/// The weight of each thread in code: without what it waited.
+pub(crate) fn busy_weights(profile: &Profile) -> Vec<u64> {
     let mut weights = vec![0u64; profile.threads.len()];
     for sample in &profile.samples {
         let is_idle = sample.stack.is_some_and(|stack| {
@@ -107,13 +125,7 @@ pub(crate) fn busiest_thread(profile: &Profile) -> ThreadIndex {
             *weight = weight.saturating_add(sample.weight);
         }
     }
-    // The first of those that are equal.
-    let heaviest = weights
-        .iter()
-        .enumerate()
-        .rev()
-        .max_by_key(|(_, weight)| **weight);
-    ThreadIndex(heaviest.map_or(0, |(position, _)| position as u32))
+    weights
 }
 
 fn write_nodes(writer: &mut Writer<'_>, profile: &Profile, tree: &Tree, samples: &[Scheduled]) {

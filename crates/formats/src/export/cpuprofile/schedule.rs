@@ -3,6 +3,10 @@
 //! A sample starts when the one before it ends, or at its own time if that is later by more than
 //! half a sampling interval; the time between is `(idle)`. So every weight is kept exactly, to
 //! the microsecond, whatever the times say.
+//!
+//! DevTools (Chromium 156) do not ask when a profile ends and take its last sample for an average one.
+//! Where samples without times stand for many each, that is far off: there, `(idle)` of no length
+//! comes last.
 
 use nodespy_model::{Profile, ThreadIndex, WeightUnit};
 
@@ -61,10 +65,16 @@ impl Schedule {
             });
             end = Some(start.saturating_add(sample.weight.saturating_mul(per_unit)));
         }
-        Self {
-            samples,
-            end: microseconds(end.unwrap_or(0)),
+        let end = microseconds(end.unwrap_or(0));
+        let is_summed = samples_of(profile, thread).all(|sample| sample.time == 0);
+        if is_summed && samples.len() > 1 {
+            samples.push(Scheduled {
+                row: tree.idle(),
+                line: 0,
+                start: end,
+            });
         }
+        Self { samples, end }
     }
 }
 

@@ -218,9 +218,14 @@ pub(crate) fn add_thread(
     let placement = timeline.place(|id| nodes.row_of(id), notes);
     let mut lines = Lines::new(nodes, &placement.samples);
     let mut interrupted = None;
-    for sample in &placement.samples {
+    for (position, sample) in placement.samples.iter().enumerate() {
         let function = nodes.function(sample.row);
         let category = function.map(|function| builder.so_far().function(function).category);
+        let is_last = position + 1 == placement.samples.len();
+        if is_last && sample.weight == 0 && category == Some(Category::Idle) {
+            // It only tells when the one before it ended.
+            break;
+        }
         let stack = match (category, function) {
             (Some(Category::Gc), Some(gc)) if is_collector(gc, sample.row, nodes, builder) => {
                 let frame = builder.frame_of(frame_at(gc, 0));
