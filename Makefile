@@ -7,6 +7,7 @@
 #   make bench-peers     how fast files are read and drawn, against the tools that made them
 #   make bench-viewer    what the page costs in a browser, against other viewers
 #   make bench           all of these
+#   make openers         open what is exported with go tool pprof, speedscope and DevTools
 #   make viewer          build the page's script from its TypeScript
 #   make golden          rewrite the golden files (look at the diff before you commit it)
 #   make setup           only the set-up
@@ -14,7 +15,7 @@
 SHELL := /bin/bash
 CARGO ?= cargo
 
-.PHONY: demo test lint bench bench-overhead bench-peers bench-viewer golden viewer setup
+.PHONY: demo test lint bench bench-overhead bench-peers bench-viewer openers golden viewer setup
 
 setup:
 	@tools/setup.sh
@@ -60,6 +61,9 @@ bench-viewer:
 	@benches/viewer/inputs.sh target/peers/inputs
 	$(CARGO) build --release --bin nodespy
 	$(CARGO) run --release -p nodespy-benches --bin viewer -- target/peers/inputs $(VIEWER_ARGS)
+
+openers:
+	@tools/openers.sh $(OPENERS_FILES)
 
 golden:
 	$(CARGO) run -p xtask -- golden
