@@ -193,7 +193,7 @@ impl Elf {
                     .checked_sub(segment.address)
                     .is_some_and(|inside| inside < segment.file_size)
             })
-            .map(|segment| segment.file_offset + (address - segment.address))
+            .and_then(|segment| segment.file_offset.checked_add(address - segment.address))
     }
 }
 
@@ -400,4 +400,26 @@ fn rewound(file: &File) -> Option<impl Read + Seek + use<>> {
     let mut file = file.try_clone().ok()?;
     file.seek(SeekFrom::Start(0)).ok()?;
     Some(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Found by fuzzing.
+    #[test]
+    fn a_segment_beyond_the_end_of_every_file_has_no_offsets() {
+        let segment = Segment {
+            file_offset: u64::MAX - 1,
+            file_size: 0x1000,
+            address: 0x1000,
+            is_code: true,
+        };
+        let elf = Elf {
+            segments: vec![segment],
+            build_id: Vec::new(),
+        };
+        assert_eq!(elf.offset_of_address(0x1001), Some(u64::MAX));
+        assert_eq!(elf.offset_of_address(0x1002), None);
+    }
 }
