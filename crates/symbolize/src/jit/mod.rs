@@ -4,7 +4,7 @@
 //! at a time. Sources that must answer while the process runs (V8's heap) will name frames as
 //! samples come in; they come before these.
 
-use nodespy_model::{FastMap, JitFile, JitFileKind, NameSource, Nanoseconds};
+use nodespy_model::{FastMap, FastSet, JitFile, JitFileKind, NameSource, Nanoseconds};
 
 pub(crate) mod jitdump;
 pub(crate) mod name;
@@ -30,6 +30,8 @@ pub(crate) struct JitNames {
     pub(crate) names: Vec<JitName>,
     /// What was at each address, in order of time.
     pub(crate) entries: FastMap<u64, Vec<JitEntry>>,
+    /// Addresses where an entry took the place of another function's, and no time tells them apart.
+    undated: FastSet<u64>,
     /// What should be said about the file.
     pub(crate) remarks: Vec<String>,
 }
@@ -40,6 +42,7 @@ impl JitNames {
             source,
             names: Vec::new(),
             entries: FastMap::default(),
+            undated: FastSet::default(),
             remarks: Vec::new(),
         }
     }
@@ -65,6 +68,12 @@ impl JitNames {
                 self.names[entry.name as usize] != self.names[entries[0].name as usize]
             })
         })
+    }
+
+    /// Whether the file has several functions at `address` and does not tell when: the name is that
+    /// of the last, which is only likely.
+    pub(crate) fn is_undated(&self, address: u64) -> bool {
+        self.undated.contains(&address)
     }
 
     /// Adds an entry for every wanted address in the code from `start` to `end`.
@@ -93,7 +102,14 @@ impl JitNames {
             let entries = self.entries.entry(address).or_default();
             match entries.last_mut() {
                 // Written later, so it took the place of what was there.
-                Some(last) if last.since == since => *last = entry,
+                Some(last) if last.since == since => {
+                    let [before, after] =
+                        [last.name, entry.name].map(|at| &self.names[at as usize]);
+                    if !before.is_same_function(after) {
+                        self.undated.insert(address);
+                    }
+                    *last = entry;
+                }
                 _ => entries.push(entry),
             }
         }

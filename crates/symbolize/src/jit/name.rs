@@ -45,6 +45,12 @@ pub struct JitName {
 }
 
 impl JitName {
+    /// Whether both are code of one function, whatever compiled it.
+    pub(crate) fn is_same_function(&self, other: &Self) -> bool {
+        let place = |name: &Self| (name.kind, name.line, name.column);
+        place(self) == place(other) && self.name == other.name && self.file == other.file
+    }
+
     /// Takes a name apart. Never fails: what is not understood is a name as a whole.
     pub fn parse(text: &str) -> Self {
         let (tag, rest) = text.split_once(':').unwrap_or(("", text));

@@ -25,6 +25,11 @@ pub(super) fn read(
     let input = file.file.by_ref().take(size.min(MAP_LIMIT_BYTES));
     let mut names = JitNames::new(NameSource::PerfMap);
     parse(input, wanted, marks, &mut names)?;
+    if !marks.is_empty() {
+        // It was watched: what was written before the recording is in order, and what was written
+        // since is dated.
+        names.undated.clear();
+    }
     if size > MAP_LIMIT_BYTES {
         names.remarks.push(format!(
             "{} has {} GiB; only the first {} were read",
@@ -214,6 +219,32 @@ mod tests {
         // Both were there before the recording: only the last one can have been running.
         let names = names_of(&text, &[0x1010], &[(50, text.len() as u64)]);
         assert_eq!(names.at(0x1010, 40).unwrap().0.name, "new");
+    }
+
+    #[test]
+    fn addresses_of_several_functions_are_told_and_tiers_of_one_are_not() {
+        let text = "1000 200 JS:*old /a.js:1:1\n\
+                    1000 80 JS:~new /a.js:2:1\n\
+                    1100 80 JS:~kept /a.js:3:1\n\
+                    1100 80 JS:*kept /a.js:3:1\n\
+                    1180 10 JS:*old /a.js:1:1\n";
+        let names = names_of(text, &[0x1010, 0x1090, 0x1110, 0x1188], &[]);
+        let name_at = |address| names.at(address, 0).unwrap().0.name.as_str();
+        // Written later wins, also over an entry that is larger.
+        assert_eq!(
+            [0x1010, 0x1090, 0x1110].map(name_at),
+            ["new", "old", "kept"]
+        );
+        assert_eq!(
+            [0x1010, 0x1090, 0x1110, 0x1188].map(|address| names.is_undated(address)),
+            [true, false, true, false]
+        );
+        let tiers = names_of(
+            "1000 80 JS:~kept /a.js:3:1\n1000 80 JS:*kept /a.js:3:1\n",
+            &[0x1010],
+            &[],
+        );
+        assert!(!tiers.is_undated(0x1010));
     }
 
     #[test]

@@ -44,6 +44,8 @@ pub(super) struct Naming {
     by_jit_name: FastMap<(ProcessIndex, u32, u32), FrameIndex>,
     refused: Vec<ImageId>,
     named: [u64; NameSource::ALL.len()],
+    /// How many frames have the name of the last of several functions, which no time tells apart.
+    undated: u64,
 }
 
 impl Naming {
@@ -83,6 +85,7 @@ impl Naming {
             by_jit_name: FastMap::default(),
             refused: Vec::new(),
             named: [0; NameSource::ALL.len()],
+            undated: 0,
         }
     }
 
@@ -323,6 +326,14 @@ impl Naming {
         for (total, named) in resolver.notes.jit_named.iter_mut().zip(self.named) {
             *total += named;
         }
+        if self.undated > 0 {
+            let of_map = self.named[NameSource::PerfMap.at()].max(1);
+            resolver.notes.remark(format!(
+                "{:.1} % of the frames that a perf map names lie where it has several functions, one \
+                 written over the other, and no times: the last one is shown",
+                self.undated as f64 / of_map as f64 * 100.0
+            ));
+        }
         for image in &self.refused {
             let image = &resolver.images[image.0 as usize];
             if let Some(why) = &image.refused {
@@ -366,10 +377,10 @@ impl Naming {
                 .jit
                 .get(process)
                 .filter(|names| names.entries.contains_key(address))
-                .map(|names| names.source.at()),
+                .map(|names| (names.source.at(), names.is_undated(*address))),
             _ => None,
         };
-        let sources: Vec<Option<usize>> = resolver.frames.iter().map(source_of).collect();
+        let sources: Vec<Option<(usize, bool)>> = resolver.frames.iter().map(source_of).collect();
         // How many samples pass through each raw stack, children added to parents.
         let mut passes = vec![0u64; resolver.paths.len()];
         for sample in &resolver.samples {
@@ -379,8 +390,9 @@ impl Naming {
         }
         for position in (0..passes.len()).rev() {
             let stack = resolver.paths.get(position as u32);
-            if let Some(source) = sources[stack.frame as usize] {
+            if let Some((source, is_undated)) = sources[stack.frame as usize] {
                 self.named[source] += passes[position];
+                self.undated += if is_undated { passes[position] } else { 0 };
             }
             if let RawFrame::Js(process, frame) = resolver.frames[stack.frame as usize]
                 && let HeapWalk::On(v8) = &resolver.processes[process.at()].v8
