@@ -1,7 +1,9 @@
 //! perf.data: what a file must not do to its reader.
 
+use std::io::Read;
+
 use nodespy_formats::{ImportError, ImportOptions, import};
-use nodespy_model::{Contents, Event};
+use nodespy_model::{Contents, Event, UserStack};
 
 fn corpus(name: &str) -> Vec<u8> {
     let root = concat!(
@@ -103,6 +105,139 @@ fn other_machines_are_refused_with_a_sentence() {
         error.contains("s390xx") && error.contains("x86_64"),
         "{error}"
     );
+}
+
+/// The same file as if an aarch64 machine had written it.
+fn of_aarch64(mut bytes: Vec<u8>) -> Vec<u8> {
+    let at = memchr::memmem::rfind(&bytes, b"x86_64\0").unwrap();
+    bytes[at..at + 8].copy_from_slice(b"aarch64\0");
+    bytes
+}
+
+/// The user and kernel addresses of each sample, and what is remarked before any is read.
+fn chains(bytes: Vec<u8>) -> (Vec<(Vec<u64>, Vec<u64>)>, Vec<String>) {
+    let recording = import(bytes.into(), &ImportOptions::default()).unwrap();
+    let Contents::Events(events) = recording.contents else {
+        panic!("events are expected");
+    };
+    let mut chains = Vec::new();
+    events.replay(&mut |event| {
+        if let Event::Sample(sample) = event {
+            let user = match sample.user {
+                UserStack::Absent => Vec::new(),
+                UserStack::Chain(addresses) => addresses.into_owned(),
+                UserStack::Copy { .. } => vec![u64::MAX],
+            };
+            chains.push((user, sample.kernel.into_owned()));
+        }
+    });
+    (chains, recording.notes.remarks)
+}
+
+#[test]
+fn chains_of_another_architecture_are_kept_and_its_stack_copies_are_not_unwound() {
+    let here = corpus("node20.perf.data");
+    let (ours, remarks) = chains(here.clone());
+    assert!(remarks.is_empty());
+    assert_eq!(chains(of_aarch64(here)), (ours, vec![]));
+
+    let fixture = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../fixtures/perf_data/dwarf.perf.data.gz"
+    );
+    let mut copies = Vec::new();
+    flate2::read::GzDecoder::new(std::fs::File::open(fixture).unwrap())
+        .read_to_end(&mut copies)
+        .unwrap();
+    let is_copy = |chain: &(Vec<u64>, Vec<u64>)| chain.0 == [u64::MAX];
+    assert!(chains(copies.clone()).0.iter().any(is_copy));
+    let (foreign, remarks) = chains(of_aarch64(copies));
+    assert!(!foreign.is_empty() && !foreign.iter().any(is_copy));
+    assert_eq!(
+        remarks,
+        ["stack copies of aarch64 can't be unwound: record with --call-graph fp there"]
+    );
+}
+
+/// A file of one event with these records.
+fn file_of(sample_type: u64, branch_type: u64, records: &[Vec<u8>]) -> Vec<u8> {
+    const HEAD: u64 = 104;
+    const ATTRIBUTE: u64 = 128;
+    let records = records.concat();
+    let mut words: Vec<u64> = vec![u64::from_le_bytes(*b"PERFILE2"), HEAD, ATTRIBUTE + 16];
+    words.extend([HEAD, ATTRIBUTE + 16]); // where the event is
+    words.extend([HEAD + ATTRIBUTE + 16, records.len() as u64, 0, 0]);
+    words.extend([0; 4]); // no features
+    words.extend([
+        ATTRIBUTE << 32,
+        0,
+        4000,
+        sample_type,
+        0,
+        1 << 10,
+        0,
+        0,
+        0,
+        branch_type,
+    ]);
+    words.extend([0; 6]); // the rest of the event
+    words.extend([0, 0]); // no ids
+    let head = words.iter().flat_map(|word| word.to_le_bytes());
+    head.chain(records).collect()
+}
+
+fn record(kind: u32, flags: u16, words: &[u64]) -> Vec<u8> {
+    let mut bytes = kind.to_le_bytes().to_vec();
+    bytes.extend(flags.to_le_bytes());
+    bytes.extend((8 + words.len() as u16 * 8).to_le_bytes());
+    bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+    bytes
+}
+
+/// `perf record --call-graph lbr`: the kernel writes the user's leaf alone, and the processor's own
+/// list of calls tells the callers, each by where it called from.
+#[test]
+fn callers_come_from_the_branches_that_the_processor_kept() {
+    const SAMPLE: u32 = 9;
+    const IN_KERNEL: u16 = 1;
+    const IN_PROCESS: u16 = 2;
+    const KERNEL: u64 = -128i64 as u64;
+    const USER: u64 = -512i64 as u64;
+    // Address, thread, time, chain and branches.
+    let sample_type = 1 | 1 << 1 | 1 << 2 | 1 << 5 | 1 << 11;
+    let who = 7 | 7 << 32;
+    let branches = [0x4100, 0x5000, 0, 0x3200, 0x4000, 0];
+    let chain_of_process = [2, USER, 0x5008];
+    let chain_of_kernel = [4, KERNEL, 0xffff_8000, USER, 0x5010];
+    let samples = [
+        (IN_PROCESS, 0x5008, &chain_of_process[..], &branches[..]),
+        (IN_KERNEL, 0xffff_8000, &chain_of_kernel, &branches),
+        (IN_PROCESS, 0x6000, &[2, USER, 0x6000], &[]),
+    ];
+    let records: Vec<Vec<u8>> = samples
+        .iter()
+        .zip(1..)
+        .map(|((mode, address, chain, branches), time)| {
+            let mut words = vec![*address, who, time];
+            words.extend_from_slice(chain);
+            words.push(branches.len() as u64 / 3);
+            words.extend_from_slice(branches);
+            record(SAMPLE, *mode, &words)
+        })
+        .collect();
+    const CALL_STACK: u64 = 1 << 11;
+    let (stacks, _) = chains(file_of(sample_type, CALL_STACK, &records));
+    assert_eq!(
+        stacks,
+        [
+            (vec![0x5008, 0x4101, 0x3201], vec![]),
+            (vec![0x5010, 0x4101, 0x3201], vec![0xffff_8000]),
+            (vec![0x6000], vec![]),
+        ]
+    );
+    // Jumps of any kind (`perf record -b`) are no callers.
+    let (stacks, _) = chains(file_of(sample_type, 1 << 3, &records));
+    assert_eq!(stacks[0].0, [0x5008]);
 }
 
 #[test]

@@ -223,11 +223,15 @@ impl Replay<'_> {
             self.has_named_idle = true;
             take(swapper());
         }
+        self.forget_foreign_registers(&mut sample);
+        take(Event::Sample(raw_sample(&sample, &self.addresses)));
+    }
+
+    /// Nobody here can unwind the stacks of another machine.
+    fn forget_foreign_registers(&self, sample: &mut Sample<'_>) {
         if self.header.is_other_machine {
-            // Nobody here can unwind its stacks.
             sample.registers = None;
         }
-        take(Event::Sample(raw_sample(&sample, &self.addresses)));
     }
 
     /// Hands over the samples whose user addresses are in this record.
@@ -244,9 +248,10 @@ impl Replay<'_> {
         let attribute = &self.header.events.list[self.event].attribute;
         for pending in self.waiting.remove(&cookie).unwrap_or_default() {
             let record = self.records.get(pending.place);
-            if let Some(sample) = Sample::read(attribute, record.flags, record.body) {
+            if let Some(mut sample) = Sample::read(attribute, record.flags, record.body) {
                 sample.addresses(&mut self.addresses);
                 self.addresses.user.clone_from(&user);
+                self.forget_foreign_registers(&mut sample);
                 take(Event::Sample(raw_sample(&sample, &self.addresses)));
             }
         }
