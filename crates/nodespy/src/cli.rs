@@ -343,8 +343,10 @@ pub(crate) struct ReportArgs {
 Examples:
   perf script | nodespy collapse --all | nodespy flamegraph > out.svg
   nodespy collapse --event-filter=cycles:u stacks.txt > out.folded
+  perf script | nodespy collapse --focus '^parse' --fold deps > parse.folded
 
-The output is stackcollapse-perf.pl's, line by line. --pid needs text that tells the process:
+The output is stackcollapse-perf.pl's, line by line; with a switch of the last group it is what
+`nodespy convert FILE - --to folded` writes. --pid needs text that tells the process:
   perf script -F comm,pid,tid,cpu,time,event,ip,sym,dso"
 )]
 pub(crate) struct CollapseArgs {
@@ -398,6 +400,8 @@ pub(crate) struct CollapseArgs {
     pub(crate) no_tidy_java: bool,
     #[arg(long, hide = true, overrides_with = "no_tidy_java")]
     tidy_java: bool,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
 }
 
 /// The ways to print a report.
@@ -466,7 +470,7 @@ impl ReadArgs {
 #[command(next_help_heading = "Showing")]
 pub(crate) struct ShowArgs {
     /// Keep samples with a function that matches; several: with a match for each.
-    /// RE is looked for in `name file:line:column`
+    /// RE is looked for in the name, in `file:line:column` and in both, a space between them
     #[arg(long, value_name = "RE", value_parser = Pattern::parse)]
     pub(crate) focus: Vec<Pattern>,
     /// Drop samples with a function that matches

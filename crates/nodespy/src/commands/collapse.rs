@@ -1,5 +1,6 @@
 //! `nodespy collapse`: `perf script` text in, folded stacks out, in place of
-//! `stackcollapse-perf.pl`. Any other format is converted to folded stacks.
+//! `stackcollapse-perf.pl`. Any other format is converted to folded stacks, and so is text that is to
+//! be filtered: filters need threads, times and kinds of code, which the original throws away.
 
 mod addr2line;
 
@@ -11,7 +12,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use nodespy_formats::{CollapseOptions, Collapsed, ImportError, Input, Limits, detect};
 
-use crate::cli::{CollapseArgs, ReadArgs, ShowArgs};
+use crate::cli::{CollapseArgs, ReadArgs};
 use crate::failure::Failure;
 use crate::output;
 use crate::save::{self, Destination};
@@ -40,6 +41,9 @@ pub(crate) fn run(arguments: &CollapseArgs) -> anyhow::Result<ExitCode> {
         }
         return convert(input, file, arguments);
     }
+    if arguments.show.has_filters() {
+        return filter(inputs, arguments);
+    }
     let collapsed = collapse(&inputs, arguments)?;
     if collapsed.is_empty() {
         let (input, file) = &inputs[0];
@@ -59,13 +63,39 @@ fn is_other_format(input: &Input) -> bool {
     detect(input).is_some_and(|importer| importer.name() != "perf-script")
 }
 
+/// Converts `perf script` text that is to be filtered.
+fn filter(inputs: Vec<(Input, &Path)>, arguments: &CollapseArgs) -> anyhow::Result<ExitCode> {
+    let of_lines = [
+        ("--pid", arguments.pid),
+        ("--tid", arguments.tid),
+        ("--addrs", arguments.addrs),
+        ("--inline", arguments.inline),
+        ("--srcline", arguments.srcline),
+        ("--skip-after", !arguments.skip_after.is_empty()),
+        ("--no-tidy-generic", arguments.no_tidy_generic),
+        ("--no-tidy-java", arguments.no_tidy_java),
+    ];
+    if let Some((option, _)) = of_lines.iter().find(|(_, is_given)| *is_given) {
+        bail!(Failure::Usage(format!(
+            "{option} is about the lines of stackcollapse-perf.pl, which have no filters; leave one of \
+             them out (processes are chosen with --label pid=NUMBER, stacks cut with --show-from RE)"
+        )));
+    }
+    match <[_; 1]>::try_from(inputs) {
+        Ok([(input, file)]) => convert(input, file, arguments),
+        Err(_) => bail!(Failure::Usage(
+            "filters take one file; join several with cat".to_owned()
+        )),
+    }
+}
+
 fn convert(input: Input, file: &Path, arguments: &CollapseArgs) -> anyhow::Result<ExitCode> {
     let read = ReadArgs {
         event: arguments.event_filter.clone(),
         ..ReadArgs::default()
     };
     let output = arguments.output.as_deref().unwrap_or(Path::new("-"));
-    let destination = Destination::check(output, Some("folded"), &ShowArgs::default())?;
+    let destination = Destination::check(output, Some("folded"), &arguments.show)?;
     let profile = save::read_input(input, file, &read).inspect_err(|_| destination.abandon())?;
     destination.write(&profile)?;
     Ok(ExitCode::SUCCESS)

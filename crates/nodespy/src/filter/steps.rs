@@ -48,6 +48,11 @@ impl Step {
 }
 
 impl ShowArgs {
+    /// Whether anything is to be filtered.
+    pub(crate) fn has_filters(&self) -> bool {
+        !self.steps().is_empty()
+    }
+
     /// The filters that were asked for, each with its text on the command line.
     pub(super) fn steps(&self) -> Vec<(Step, String)> {
         let mut steps = Vec::new();

@@ -5,7 +5,8 @@ use std::fmt;
 use nodespy_model::{CodeKind, FunctionIndex, Nanoseconds, Package, PackageKind, Profile};
 use regex::Regex;
 
-/// A regular expression for functions: it is looked for in `name file:line:column`.
+/// A regular expression for functions. As in the page's search it is looked for in the name, in the
+/// place (`file:line:column`) and in `name place`, so that `^` and `$` may mean the ends of any.
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern {
     regex: Regex,
@@ -30,10 +31,9 @@ impl Pattern {
     pub(crate) fn is_match(&self, profile: &Profile, function: FunctionIndex) -> bool {
         let name = profile.name_of(function);
         let place = profile.location_of(function);
-        match place.is_empty() {
-            true => self.regex.is_match(name),
-            false => self.regex.is_match(&format!("{name} {place}")),
-        }
+        let is_match = |text: &str| self.regex.is_match(text);
+        is_match(name)
+            || (!place.is_empty() && (is_match(&place) || is_match(&format!("{name} {place}"))))
     }
 }
 

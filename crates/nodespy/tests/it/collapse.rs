@@ -81,6 +81,46 @@ fn other_formats_are_converted() {
     assert_eq!(outcome.stdout, "a;b 2\na;c 1\n");
 }
 
+const TWO_THREADS: &str = "\
+node 7/7 1.5: cycles:
+\t1 parse+0x1 (/bin/node)
+\t2 main+0x1 (/bin/node)
+
+pool 7/8 2.5: cycles:
+\t1 hash+0x1 (/bin/node)
+\t2 main+0x1 (/bin/node)
+
+";
+
+#[test]
+fn text_is_filtered_by_what_the_original_throws_away() {
+    let shown = |options: &[&str]| {
+        let arguments = [&["collapse"], options].concat();
+        let outcome = Started::new(nodespy(&arguments), TWO_THREADS).finish();
+        outcome.expect_code(0);
+        outcome.stdout
+    };
+    assert_eq!(shown(&[]), "node;main;parse 1\npool;main;hash 1\n");
+    for options in [
+        ["--focus", "^parse$"],
+        ["--thread", "7"],
+        ["--time", "..500ms"],
+    ] {
+        assert_eq!(shown(&options), "node;main;parse 1\n", "{options:?}");
+    }
+    let hidden = shown(&["--hide", "main", "--all"]);
+    assert_eq!(hidden, "node;parse 1\npool;hash 1\n");
+    let arguments = ["collapse", "--tid", "--focus", "parse"];
+    Started::new(nodespy(&arguments), TWO_THREADS)
+        .finish()
+        .expect_code(2)
+        .expect_stderr(&["--tid is about the lines of stackcollapse-perf.pl"]);
+    let arguments = ["collapse", "--focus", "nowhere"];
+    Started::new(nodespy(&arguments), TWO_THREADS)
+        .finish()
+        .expect_code(5);
+}
+
 #[test]
 fn nothing_to_fold_is_an_error() {
     for text in ["", "# ========\n#\n"] {

@@ -48,6 +48,26 @@ fn samples_are_chosen_by_the_functions_of_their_stacks() {
 }
 
 #[test]
+fn a_pattern_may_be_anchored_to_the_name_the_place_or_both() {
+    let rendered = shown("--focus render");
+    for pattern in [
+        "^render$",
+        "^/srv/page.js:8:1$",
+        "^render./srv/page.js:8:1$",
+    ] {
+        assert_eq!(shown(&format!("--focus {pattern}")), rendered, "{pattern}");
+    }
+    assert_eq!(
+        shown("--hide ^express$").len(),
+        4,
+        "a part of a path is no name"
+    );
+    assert_eq!(shown("--show-from ^fib$"), ["fib,fib 30"]);
+    assert_eq!(shown("--ignore ^main$"), ["uv,epoll 10"]);
+    assert_eq!(shown("--ignore ^mai$").len(), 4);
+}
+
+#[test]
 fn frames_go_and_their_time_stays() {
     assert_eq!(
         shown("--hide express|fib"),
