@@ -114,8 +114,11 @@ fn of_aarch64(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// The user and kernel addresses of each sample, and what is remarked before any is read.
-fn chains(bytes: Vec<u8>) -> (Vec<(Vec<u64>, Vec<u64>)>, Vec<String>) {
+/// User and kernel addresses of a sample.
+type Chain = (Vec<u64>, Vec<u64>);
+
+/// The addresses of each sample, and what is remarked before any is read.
+fn chains(bytes: Vec<u8>) -> (Vec<Chain>, Vec<String>) {
     let recording = import(bytes.into(), &ImportOptions::default()).unwrap();
     let Contents::Events(events) = recording.contents else {
         panic!("events are expected");
@@ -149,7 +152,7 @@ fn chains_of_another_architecture_are_kept_and_its_stack_copies_are_not_unwound(
     flate2::read::GzDecoder::new(std::fs::File::open(fixture).unwrap())
         .read_to_end(&mut copies)
         .unwrap();
-    let is_copy = |chain: &(Vec<u64>, Vec<u64>)| chain.0 == [u64::MAX];
+    let is_copy = |chain: &Chain| chain.0 == [u64::MAX];
     assert!(chains(copies.clone()).0.iter().any(is_copy));
     let (foreign, remarks) = chains(of_aarch64(copies));
     assert!(!foreign.is_empty() && !foreign.iter().any(is_copy));
