@@ -112,20 +112,6 @@ impl ProfileBuilder {
         self.stacks.child(&mut self.profile.stacks, parent, frame)
     }
 
-    /// Interns the stack that adds `frames`, outermost first, to `parent`: quicker than one after
-    /// the other.
-    pub fn stack_of(
-        &mut self,
-        parent: Option<StackIndex>,
-        frames: &[FrameIndex],
-    ) -> Option<StackIndex> {
-        assert!(parent.is_none_or(|parent| parent.at() < self.profile.stacks.len()));
-        let is_known = |frame: &FrameIndex| frame.at() < self.profile.frames.len();
-        assert!(frames.iter().all(is_known));
-        self.stacks
-            .descendant(&mut self.profile.stacks, parent, frames)
-    }
-
     /// Interns all `stacks` of another profile, whose frames are `frames` here, and returns where
     /// each is.
     pub fn stacks_from(&mut self, stacks: &[Stack], frames: &[FrameIndex]) -> Vec<StackIndex> {

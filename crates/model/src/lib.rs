@@ -8,6 +8,7 @@
 #![warn(missing_docs)]
 
 mod about;
+mod branches;
 mod builder;
 pub mod classify;
 mod diff;
@@ -36,6 +37,7 @@ mod twin;
 mod utc;
 
 pub use about::{About, ExitReason, Process, Thread, ThreadRole};
+pub use branches::Branches;
 pub use builder::{FrameSpec, FunctionSpec, ProfileBuilder};
 pub use diff::{DiffTree, NodeWeights, ProfilePair};
 pub use label::{NO_STACK, folded_label, folded_name, folded_thread};

@@ -4,8 +4,8 @@
 //! goes come to those of its caller. Looking up the others would find nothing, and there are
 //! millions of them.
 
+use crate::branches::Branches;
 use crate::profile::{FrameIndex, Stack, StackIndex};
-use crate::rows::RowIndex;
 
 /// What stands for no frame and no stack.
 const NONE: u32 = u32::MAX;
@@ -99,7 +99,7 @@ impl<'a> StackMoves<'a> {
         let mut stacks: Vec<Stack> = Vec::with_capacity(self.old.len());
         let mut moved: Vec<Option<StackIndex>> = Vec::with_capacity(self.old.len());
         let mut may_merge = vec![false; self.old.len()];
-        let mut known = RowIndex::default();
+        let mut branches = Branches::default();
         for (position, &shown) in self.shown.iter().enumerate() {
             let caller = self.callers[position] as usize;
             let parent = moved.get(caller).copied().flatten();
@@ -116,13 +116,13 @@ impl<'a> StackMoves<'a> {
                 frame: FrameIndex(shown),
             };
             let stack = match may_merge[position] {
-                true => known.intern_by(&mut stacks, row, Stack::key),
+                true => branches.stack(&mut stacks, row),
                 false => {
                     stacks.push(row);
-                    stacks.len() as u32 - 1
+                    StackIndex(stacks.len() as u32 - 1)
                 }
             };
-            moved.push(Some(StackIndex(stack)));
+            moved.push(Some(stack));
         }
         MovedStacks { stacks, moved }
     }

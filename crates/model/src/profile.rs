@@ -242,15 +242,6 @@ pub struct Stack {
     pub frame: FrameIndex,
 }
 
-impl Stack {
-    /// Both halves as one number, which hashes in one step.
-    pub(crate) fn key(&self) -> u64 {
-        // No stack has the last index: tables hold under 2^32 rows.
-        let parent = self.parent.map_or(u32::MAX, |parent| parent.0);
-        u64::from(parent) << 32 | u64::from(self.frame.0)
-    }
-}
-
 /// One observation of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {

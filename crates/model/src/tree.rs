@@ -1,6 +1,7 @@
 //! Counting, done once: the call tree, self and total weights, shares by kind.
 
 use crate::FastMap;
+use crate::branches::Branches;
 use crate::package::Package;
 use crate::profile::{Category, Frame, FunctionIndex, Profile, Sample, StackIndex, Tier};
 
@@ -311,23 +312,29 @@ impl<'a> TreeBuilder<'a> {
             return self.seen.iter().map(|seen| self.node(seen)).collect();
         }
         let mut nodes: Vec<TreeNode> = Vec::new();
-        let mut callees = Callees::default();
+        let mut branches = Branches::default();
         let mut tiers = MixedTiers::default();
         let mut node_of: Vec<NodeIndex> = Vec::with_capacity(self.seen.len());
+        let halves = |node: &TreeNode| {
+            let parent = node.parent.map_or(Branches::NO_PARENT, |parent| parent.0);
+            (parent, node.function.0)
+        };
         for seen in &self.seen {
             let mut part = self.node(seen);
             part.parent = node_of.get(seen.parent as usize).copied();
-            let index = callees.find(&nodes, part.parent, part.function);
-            let index = index.unwrap_or_else(|| {
-                callees.push(
-                    &mut nodes,
-                    TreeNode {
+            let (parent, function) = halves(&part);
+            let index = branches
+                .child(parent, function, nodes.len(), |node| {
+                    halves(&nodes[node as usize])
+                })
+                .unwrap_or_else(|| {
+                    nodes.push(TreeNode {
                         self_weight: 0,
                         total_weight: 0,
                         ..part
-                    },
-                )
-            });
+                    });
+                    nodes.len() as u32 - 1
+                });
             node_of.push(NodeIndex(index));
             let node = &mut nodes[index as usize];
             tiers.add(NodeIndex(index), node, part.tier, part.total_weight);
@@ -351,87 +358,6 @@ impl<'a> TreeBuilder<'a> {
             tier: frame.tier,
             is_inlined: frame.is_inlined,
         }
-    }
-}
-
-/// Which nodes stand on which while a tree is made. Most have few, which are looked through; those
-/// that have many are found by hash.
-#[derive(Default)]
-struct Callees {
-    of_roots: CalleeList,
-    of_nodes: Vec<CalleeList>,
-    hashed: FastMap<u64, u32>,
-}
-
-/// The newest callee of a node, the one before this node among its caller's, and how many it has.
-#[derive(Clone, Copy)]
-struct CalleeList {
-    newest: u32,
-    previous: u32,
-    count: u32,
-}
-
-impl Default for CalleeList {
-    fn default() -> Self {
-        Self {
-            newest: NONE,
-            previous: NONE,
-            count: 0,
-        }
-    }
-}
-
-impl Callees {
-    /// How many callees are looked through.
-    const FEW: u32 = 6;
-
-    fn find(
-        &self,
-        nodes: &[TreeNode],
-        caller: Option<NodeIndex>,
-        function: FunctionIndex,
-    ) -> Option<u32> {
-        let list = match caller {
-            Some(caller) => self.of_nodes[caller.0 as usize],
-            None => self.of_roots,
-        };
-        if list.count > Self::FEW {
-            let key = TreeNode::key(caller, function);
-            return self.hashed.get(&key).copied();
-        }
-        let older = |node: &u32| Some(self.of_nodes[*node as usize].previous);
-        std::iter::successors(Some(list.newest), older)
-            .take(list.count as usize)
-            .find(|node| nodes[*node as usize].function == function)
-    }
-
-    /// Adds a node, which is not there yet.
-    fn push(&mut self, nodes: &mut Vec<TreeNode>, node: TreeNode) -> u32 {
-        let position = nodes.len() as u32;
-        nodes.push(node);
-        let list = match node.parent {
-            Some(caller) => &mut self.of_nodes[caller.0 as usize],
-            None => &mut self.of_roots,
-        };
-        let previous = std::mem::replace(&mut list.newest, position);
-        list.count += 1;
-        let count = list.count;
-        self.of_nodes.push(CalleeList {
-            previous,
-            ..CalleeList::default()
-        });
-        let key = |node: &TreeNode| TreeNode::key(node.parent, node.function);
-        if count > Self::FEW {
-            self.hashed.insert(key(&node), position);
-        }
-        if count == Self::FEW + 1 {
-            let mut next = previous;
-            while next != NONE {
-                self.hashed.insert(key(&nodes[next as usize]), next);
-                next = self.of_nodes[next as usize].previous;
-            }
-        }
-        position
     }
 }
 

@@ -452,6 +452,10 @@ pub(crate) struct ReadArgs {
     /// command that reads a file has something to take them along in.
     #[arg(skip)]
     pub(crate) embed_source: bool,
+    /// Whether what is written makes no difference between the frames of a function. Not an
+    /// argument either: the format decides.
+    #[arg(skip)]
+    pub(crate) functions_only: bool,
 }
 
 impl ReadArgs {

@@ -114,6 +114,11 @@ impl Destination {
         &self.format
     }
 
+    /// Whether what is written makes no difference between the frames of a function.
+    pub(crate) fn shows_functions_only(&self) -> bool {
+        !self.show.no_merge_tiers && view(&self.format).is_some_and(|it| it.shows_functions_only())
+    }
+
     /// Writes the profile as it is to be shown.
     pub(crate) fn write(&self, profile: &Profile) -> anyhow::Result<()> {
         self.write_shown(&*self.shown(Cow::Borrowed(profile))?)
@@ -292,6 +297,8 @@ pub(crate) fn read_input(
     let options = ImportOptions {
         event: arguments.event.clone(),
         progress: Some(output::progress),
+        // Source maps tell by the line which function of the source it was.
+        functions_only: arguments.functions_only && arguments.source_maps.is_empty(),
         ..ImportOptions::from(arguments.from.as_deref())
     };
     let recording = nodespy_formats::import(input, &options).with_context(|| reading(path))?;

@@ -63,6 +63,12 @@ pub trait View: Sync {
     /// The file name extension that means this view.
     fn extension(&self) -> &'static str;
 
+    /// Whether it makes no difference between the frames of a function: their lines, their
+    /// compilers, and whether they were inlined.
+    fn shows_functions_only(&self) -> bool {
+        false
+    }
+
     /// Draws a profile.
     fn draw(
         &self,

@@ -1,7 +1,7 @@
 //! Logs of `node --prof`.
 
-use nodespy_formats::{ImportError, detect};
-use nodespy_model::{Category, Profile, Sample, Tier};
+use nodespy_formats::{ImportError, ImportOptions, detect, import};
+use nodespy_model::{Category, Contents, Profile, Sample, Tier};
 
 use crate::corpus::corpus;
 use crate::sample::read;
@@ -58,6 +58,30 @@ fn told(profile: &Profile, sample: &Sample) -> Vec<String> {
         format!("{mark}{}{line}{inlined}", profile.name_of(frame.function))
     });
     told.collect()
+}
+
+#[test]
+fn without_lines_and_compilers_every_tick_has_the_same_functions() {
+    let options = ImportOptions {
+        functions_only: true,
+        ..ImportOptions::default()
+    };
+    let recording = import(SMALL.as_bytes().to_vec().into(), &options).unwrap();
+    let Contents::PartlyNamed(brief, _) = recording.contents else {
+        panic!("native code has no names in a log");
+    };
+    let full = read(SMALL.as_bytes()).unwrap();
+    let functions = |profile: &Profile| -> Vec<Vec<String>> {
+        let of_sample = |sample: &Sample| {
+            let frames = profile.frames_of(sample.stack.unwrap());
+            let functions = frames.map(|frame| profile.frame(frame).function);
+            functions.map(|it| profile.location_of(it)).collect()
+        };
+        profile.samples.iter().map(of_sample).collect()
+    };
+    assert_eq!(functions(&brief), functions(&full));
+    assert!(brief.frames.len() < full.frames.len());
+    assert_eq!(brief.frames.len(), brief.functions.len());
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! Callers as callees: every stack turned around, its leaf at the root.
 
+use crate::branches::Branches;
 use crate::profile::{Profile, Stack, StackIndex};
-use crate::rows::RowIndex;
 
 /// The profile with every stack turned around. What a function was called by then stands on it, so
 /// that a tree of the result tells who is to blame for a hot leaf.
 pub fn reverse(mut profile: Profile) -> Profile {
     let mut stacks: Vec<Stack> = Vec::new();
-    let mut known = RowIndex::default();
+    let mut branches = Branches::default();
     let mut turned: Vec<Option<StackIndex>> = vec![None; profile.stacks.len()];
     let mut samples = std::mem::take(&mut profile.samples);
     for sample in &mut samples {
@@ -17,8 +17,7 @@ pub fn reverse(mut profile: Profile) -> Profile {
         if turned[stack.at()].is_none() {
             let mut parent = None;
             for frame in profile.frames_of(stack) {
-                let row = Stack { parent, frame };
-                parent = Some(StackIndex(known.intern_by(&mut stacks, row, Stack::key)));
+                parent = Some(branches.stack(&mut stacks, Stack { parent, frame }));
             }
             turned[stack.at()] = parent;
         }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use nodespy_model::Profile;
 
-use crate::cli::ConvertArgs;
+use crate::cli::{ConvertArgs, ReadArgs};
 use crate::output;
 use crate::save::{self, Destination};
 use crate::sources::SourceRoots;
@@ -13,7 +13,11 @@ use crate::sources::SourceRoots;
 pub(crate) fn run(arguments: &ConvertArgs) -> anyhow::Result<ExitCode> {
     let show = arguments.show.of_processes(&arguments.pid);
     let mut destination = Destination::check(&arguments.output, arguments.to.as_deref(), &show)?;
-    let shown = read(arguments)
+    let reading = ReadArgs {
+        functions_only: destination.shows_functions_only(),
+        ..arguments.read.embedding(arguments.embed_source)
+    };
+    let shown = read(arguments, &reading)
         .and_then(|(profile, base)| {
             destination.add_base(base)?;
             destination.shown(Cow::Owned(profile))
@@ -25,11 +29,8 @@ pub(crate) fn run(arguments: &ConvertArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// The profile to convert, and the one it is compared with as `.nspy` bytes.
-fn read(arguments: &ConvertArgs) -> anyhow::Result<(Profile, Vec<u8>)> {
-    let mut profile = save::read(
-        &arguments.input,
-        &arguments.read.embedding(arguments.embed_source),
-    )?;
+fn read(arguments: &ConvertArgs, reading: &ReadArgs) -> anyhow::Result<(Profile, Vec<u8>)> {
+    let mut profile = save::read(&arguments.input, reading)?;
     if arguments.embed_source {
         SourceRoots::of_folder(arguments.read.root.as_deref()).embed(&mut profile);
     }

@@ -17,7 +17,7 @@ use nodespy_view::svg::{
     Cut, NameAttributes, PaletteMap, Shades, SvgOptions, draw_svg, draw_svg_difference, options_for,
 };
 
-use crate::cli::{End, FlamegraphArgs, ShowArgs, StackArgs};
+use crate::cli::{End, FlamegraphArgs, ReadArgs, ShowArgs, StackArgs};
 use crate::filter::{Holding, filtered};
 use crate::folded_input::{self, FoldedOr};
 use crate::output;
@@ -25,7 +25,11 @@ use crate::output;
 const USUAL_PALETTE_MAP: &str = "palette.map";
 
 pub(crate) fn run(arguments: &FlamegraphArgs) -> anyhow::Result<ExitCode> {
-    let read = folded_input::read(&arguments.files, &arguments.read, &str::to_owned);
+    let reading = ReadArgs {
+        functions_only: !arguments.show.no_merge_tiers,
+        ..arguments.read.clone()
+    };
+    let read = folded_input::read(&arguments.files, &reading, &str::to_owned);
     let content = match read {
         Err(error) if holds_nothing(&error) => {
             // A picture that says so, as its makers' pipelines expect one.

@@ -1,12 +1,11 @@
 //! Paths of raw frames, each held once: a parent path plus one frame.
 //!
-//! A long recording has tens of millions of them, so a path takes eight bytes and its place in
-//! the table that finds it again at most eight more.
+//! A long recording has tens of millions of them, so a path takes eight bytes.
 
-use std::hash::BuildHasher;
+use nodespy_model::Branches;
 
 /// No parent, or no path at all.
-pub(super) const NO_PATH: u32 = u32::MAX;
+pub(super) const NO_PATH: u32 = Branches::NO_PARENT;
 
 /// A parent path plus one frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,51 +15,24 @@ pub(super) struct Path {
 }
 
 /// All paths, parents before children.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Paths {
     list: Vec<Path>,
-    /// Positions in the list, each as near as possible to where its hash points.
-    table: Vec<u32>,
-    /// Differs from run to run, so that no file can be made to fill one corner of the table.
-    seed: u64,
-}
-
-impl Default for Paths {
-    fn default() -> Self {
-        Self {
-            list: Vec::new(),
-            table: Vec::new(),
-            seed: foldhash::fast::RandomState::default().hash_one(0u64) | 1,
-        }
-    }
+    branches: Branches,
 }
 
 impl Paths {
     /// The path that adds `frame` to `parent`.
     pub(super) fn child(&mut self, parent: u32, frame: u32) -> u32 {
-        if self.list.len() * 4 >= self.table.len() * 3 {
-            self.grow();
-        }
-        let wanted = Path { parent, frame };
-        // The first child of a path follows it at once, and most have no other.
-        let next = parent.wrapping_add(1);
-        if self.list.get(next as usize) == Some(&wanted) {
-            return next;
-        }
-        let mask = self.table.len() - 1;
-        let mut at = self.hash(wanted) & mask;
-        loop {
-            match self.table[at] {
-                NO_PATH => break,
-                position if self.list[position as usize] == wanted => return position,
-                _ => at = (at + 1) & mask,
-            }
-        }
-        assert!(self.list.len() < NO_PATH as usize, "under 2^32 paths");
-        let position = self.list.len() as u32;
-        self.list.push(wanted);
-        self.table[at] = position;
-        position
+        let list = &self.list;
+        let known = self.branches.child(parent, frame, list.len(), |path| {
+            let Path { parent, frame } = list[path as usize];
+            (parent, frame)
+        });
+        known.unwrap_or_else(|| {
+            self.list.push(Path { parent, frame });
+            self.list.len() as u32 - 1
+        })
     }
 
     pub(super) fn get(&self, path: u32) -> Path {
@@ -73,32 +45,12 @@ impl Paths {
 
     /// Gives back the memory that only adding paths needs.
     pub(super) fn close(&mut self) {
-        self.table = Vec::new();
+        self.branches = Branches::default();
     }
 
     pub(super) fn clear(&mut self) {
         self.list.clear();
-        self.table.fill(NO_PATH);
-    }
-
-    fn hash(&self, path: Path) -> usize {
-        let key = u64::from(path.parent) << 32 | u64::from(path.frame);
-        let wide = u128::from(key ^ self.seed) * 0x9e37_79b9_7f4a_7c15;
-        ((wide >> 64) as u64 ^ wide as u64) as usize
-    }
-
-    fn grow(&mut self) {
-        let size = (self.list.len() * 2).next_power_of_two().max(1024);
-        self.table.clear();
-        self.table.resize(size, NO_PATH);
-        let mask = size - 1;
-        for (position, &path) in self.list.iter().enumerate() {
-            let mut at = self.hash(path) & mask;
-            while self.table[at] != NO_PATH {
-                at = (at + 1) & mask;
-            }
-            self.table[at] = position as u32;
-        }
+        self.branches.clear();
     }
 }
 

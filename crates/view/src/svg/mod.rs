@@ -41,6 +41,10 @@ impl View for Svg {
         "svg"
     }
 
+    fn shows_functions_only(&self) -> bool {
+        true
+    }
+
     fn draw(
         &self,
         profile: &Profile,

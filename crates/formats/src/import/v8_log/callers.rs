@@ -3,8 +3,8 @@
 //! A tick lists them innermost first, so what two ticks share is at the end of both lines: it is
 //! compared as text and never read again.
 
-use super::fields::parse_number;
-use super::isolate::Place;
+use super::fields::leading_number;
+use super::isolate::PlaceKind;
 
 /// No stack of V8's sampler is deeper than 256; what is deeper is damaged.
 const DEEPEST_STACK: usize = 4096;
@@ -33,11 +33,11 @@ pub(super) struct PlaceCount {
 }
 
 impl PlaceCount {
-    pub(super) fn add(&mut self, place: Place) {
-        match place {
-            Place::Code(..) => self.named += 1,
-            Place::Unknown => self.unknown += 1,
-            Place::Library(_) => {}
+    pub(super) fn add(&mut self, kind: PlaceKind) {
+        match kind {
+            PlaceKind::Code => self.named += 1,
+            PlaceKind::Unknown => self.unknown += 1,
+            PlaceKind::Library => {}
         }
     }
 }
@@ -125,20 +125,25 @@ impl<'a> Callers<'a> {
         while let Some(text) = rest
             && (shared == 0 || text.len() > shared)
         {
-            let (field, after) = leading_field(text);
-            rest = after;
-            let address = match field {
-                [b'+', distance @ ..] => previous.wrapping_add(parse_number(distance)?),
-                [b'-', distance @ ..] => previous.wrapping_sub(parse_number(distance)?),
+            let (number, after) = match text {
                 // `overflow`
-                [b'o', ..] => continue,
-                absolute => parse_number(absolute)?,
+                [b'o', ..] => {
+                    rest = after_comma(text);
+                    continue;
+                }
+                [b'+' | b'-', distance @ ..] => leading_number(distance)?,
+                absolute => leading_number(absolute)?,
             };
-            previous = address;
+            rest = after;
+            previous = match text[0] {
+                b'+' => previous.wrapping_add(number),
+                b'-' => previous.wrapping_sub(number),
+                _ => number,
+            };
             self.new.push(Caller {
-                address,
+                address: previous,
                 text_bytes: text.len(),
-                is_absolute: field[0].is_ascii_digit(),
+                is_absolute: text[0].is_ascii_digit(),
                 ..Caller::default()
             });
         }
@@ -146,13 +151,10 @@ impl<'a> Callers<'a> {
     }
 }
 
-/// The field a list starts with, and the rest of the list. Fields are short: a loop beats the
-/// start of a vector search.
-fn leading_field(text: &[u8]) -> (&[u8], Option<&[u8]>) {
-    match text.iter().position(|byte| *byte == b',') {
-        Some(comma) => (&text[..comma], Some(&text[comma + 1..])),
-        None => (text, None),
-    }
+/// The rest of a list after its first comma.
+fn after_comma(list: &[u8]) -> Option<&[u8]> {
+    let comma = list.iter().position(|byte| *byte == b',')?;
+    Some(&list[comma + 1..])
 }
 
 /// How many bytes at the end of both are the same.

@@ -70,32 +70,60 @@ impl<'a> Iterator for Fields<'a> {
 
 /// A number, hexadecimal after `0x`.
 pub(super) fn parse_number(text: &[u8]) -> Option<u64> {
-    match text {
-        [] | [b'0', b'x'] => None,
-        [b'0', b'x', digits @ ..] => {
-            if digits.len() > 16 {
-                return None;
-            }
-            digits.iter().try_fold(0u64, |value, digit| {
-                Some(value << 4 | u64::from(hex_digit(*digit)?))
-            })
-        }
-        digits => digits.iter().try_fold(0u64, |value, digit| {
-            let digit = digit.wrapping_sub(b'0');
-            (digit < 10)
-                .then(|| value.checked_mul(10)?.checked_add(u64::from(digit)))
-                .flatten()
-        }),
+    match leading_number(text)? {
+        (number, None) => Some(number),
+        _ => None,
     }
 }
 
-fn hex_digit(digit: u8) -> Option<u8> {
-    match digit {
-        b'0'..=b'9' => Some(digit - b'0'),
-        b'a'..=b'f' => Some(digit - b'a' + 10),
-        b'A'..=b'F' => Some(digit - b'A' + 10),
+/// The number that a list starts with, and what comes after its comma. Most of a log are lists of
+/// addresses, so the digits are looked at once, by table.
+pub(super) fn leading_number(list: &[u8]) -> Option<(u64, Option<&[u8]>)> {
+    let (number, digits, after) = match list {
+        [b'0', b'x', after @ ..] => {
+            let mut number = 0u64;
+            let digits = count_digits(after, 16, |digit| number = number << 4 | digit);
+            (Some(number).filter(|_| digits <= 16), digits, after)
+        }
+        after => {
+            let mut number = Some(0u64);
+            let digits = count_digits(after, 10, |digit| {
+                number = number.and_then(|number| number.checked_mul(10)?.checked_add(digit));
+            });
+            (number, digits, after)
+        }
+    };
+    let number = number.filter(|_| digits > 0)?;
+    match &after[digits..] {
+        [] => Some((number, None)),
+        [b',', rest @ ..] => Some((number, Some(rest))),
         _ => None,
     }
+}
+
+/// How many digits `text` starts with; `take` hears of each.
+fn count_digits(text: &[u8], base: u8, mut take: impl FnMut(u64)) -> usize {
+    text.iter()
+        .map(|byte| DIGITS[usize::from(*byte)])
+        .take_while(|digit| *digit < base)
+        .map(|digit| take(u64::from(digit)))
+        .count()
+}
+
+/// What each byte is worth as a hexadecimal digit; 255 where it is none.
+const DIGITS: [u8; 256] = {
+    let mut digits = [u8::MAX; 256];
+    let mut value = 0;
+    while value < 16 {
+        digits[b"0123456789abcdef"[value] as usize] = value as u8;
+        digits[b"0123456789ABCDEF"[value] as usize] = value as u8;
+        value += 1;
+    }
+    digits
+};
+
+fn hex_digit(digit: u8) -> Option<u8> {
+    Some(DIGITS[usize::from(digit)]).filter(|value| *value < 16)
 }
 
 /// A field as text, with what V8 escaped put back.

@@ -7,7 +7,7 @@ use nodespy_model::{
 };
 
 use super::fields::unescape;
-use super::isolate::{Code, CodeKind, Isolate, Library, Place};
+use super::isolate::{Code, CodeKind, Isolate, Library, Place, PlaceKind};
 use super::source::Spot;
 use crate::frame_name::parse_frame;
 
@@ -16,23 +16,36 @@ const COLLECTOR: &str = "(garbage collector)";
 /// What a thread without work does, as Chrome's DevTools call it.
 const IDLE: &str = "(idle)";
 
-/// A piece of the list of [`Frames`].
+/// The frames of an address. Small, since the addresses of all callers have one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FrameList {
+    /// The frame if it is one, as most are; else where they start in the lists of [`Frames`].
     start: u32,
-    end: u32,
+    count: u16,
+    /// Where the address is that these are the frames of.
+    pub(super) kind: PlaceKind,
+}
+
+impl FrameList {
+    fn of_one(frame: FrameIndex, kind: PlaceKind) -> Self {
+        Self {
+            start: frame.0,
+            count: 1,
+            kind,
+        }
+    }
 }
 
 /// The frames that were made so far.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
+    /// Frames say nothing but their function.
+    functions_only: bool,
     /// The function of each code that was seen in a sample.
     functions: FastMap<u32, FunctionIndex>,
-    /// Pieces of this are what places stand for, outermost frame first.
+    /// Pieces of this are what places in several functions stand for, outermost frame first.
     lists: Vec<FrameIndex>,
-    /// Code that has positions, by code, offset and whether it is a leaf.
-    positions: FastMap<(u32, u32, bool), FrameList>,
-    /// The same by code and row of its table of positions.
+    /// Code that has positions, by code and row of its table of positions.
     rows: FastMap<(u32, Option<u32>), FrameList>,
     /// Code without positions.
     plain: FastMap<u32, FrameList>,
@@ -43,6 +56,13 @@ pub(super) struct Frames {
 }
 
 impl Frames {
+    pub(super) fn new(functions_only: bool) -> Self {
+        Self {
+            functions_only,
+            ..Self::default()
+        }
+    }
+
     /// The frames an address stands for.
     pub(super) fn of_place<'a>(
         &mut self,
@@ -55,29 +75,21 @@ impl Frames {
         match place {
             Place::Unknown => self.unknown(builder),
             Place::Library(library) => self.native(library, address, libraries, builder),
-            Place::Code(code, offset) if codes[code as usize].source.is_some() => {
-                self.of_source((code, offset, is_leaf), isolate, codes, builder)
-            }
-            Place::Code(code, _) => self.plain(code, isolate, codes, builder),
+            Place::Code(code, offset) => match &codes[code as usize].source {
+                Some(source) if source.has_calls() || !self.functions_only => {
+                    self.of_source((code, offset, is_leaf), isolate, codes, builder)
+                }
+                _ => self.plain(code, isolate, codes, builder),
+            },
         }
     }
 
-    /// The frames of a list, outermost first.
-    pub(super) fn list(&self, list: FrameList) -> &[FrameIndex] {
-        &self.lists[list.start as usize..list.end as usize]
-    }
-
-    /// A list of what was added from `start` on.
-    fn list_from(&self, start: usize) -> FrameList {
-        FrameList {
-            start: start as u32,
-            end: self.lists.len() as u32,
+    /// Adds the frames of a list to a path, outermost first.
+    pub(super) fn extend(&self, path: &mut Vec<FrameIndex>, list: FrameList) {
+        match list.count {
+            1 => path.push(FrameIndex(list.start)),
+            count => path.extend(&self.lists[list.start as usize..][..usize::from(count)]),
         }
-    }
-
-    fn list_of_one(&mut self, frame: FrameIndex) -> FrameList {
-        self.lists.push(frame);
-        self.list_from(self.lists.len() - 1)
     }
 
     fn unknown(&mut self, builder: &mut ProfileBuilder) -> FrameList {
@@ -85,7 +97,7 @@ impl Frames {
             return list;
         }
         let frame = constant(builder, "[unknown]", Category::Unknown);
-        let list = self.list_of_one(frame);
+        let list = FrameList::of_one(frame, PlaceKind::Unknown);
         self.unknown = Some(list);
         list
     }
@@ -106,14 +118,14 @@ impl Frames {
             return list;
         }
         let function = self.function(code, isolate, codes, builder);
-        let frame = builder.frame_of(Frame {
+        let frame = builder.frame_of(self.kept(Frame {
             function,
             line: 0,
             column: 0,
             tier: codes[code as usize].tier,
             is_inlined: false,
-        });
-        let list = self.list_of_one(frame);
+        }));
+        let list = FrameList::of_one(frame, PlaceKind::Code);
         self.plain.insert(code, list);
         list
     }
@@ -147,7 +159,7 @@ impl Frames {
             library: library as usize,
             address,
         });
-        let list = self.list_of_one(frame);
+        let list = FrameList::of_one(frame, PlaceKind::Library);
         self.native.insert((library, address), list);
         list
     }
@@ -161,24 +173,16 @@ impl Frames {
         builder: &mut ProfileBuilder,
     ) -> FrameList {
         let offset = u32::try_from(offset).unwrap_or(u32::MAX);
-        let key = (code, offset, is_leaf);
-        if let Some(&list) = self.positions.get(&key) {
-            return list;
-        }
         // A caller's address is the one after the call; bytecode is named by the call itself.
         let is_after_call = !is_leaf && codes[code as usize].tier != Tier::Interpreted;
         let offset = offset.saturating_sub(u32::from(is_after_call));
         let source = codes[code as usize].source.as_mut();
         let row = source.and_then(|source| source.row_at(offset));
-        let list = match self.rows.get(&(code, row)) {
-            Some(&list) => list,
-            None => {
-                let list = self.of_row(code, row, isolate, codes, builder);
-                self.rows.insert((code, row), list);
-                list
-            }
-        };
-        self.positions.insert(key, list);
+        if let Some(&list) = self.rows.get(&(code, row)) {
+            return list;
+        }
+        let list = self.of_row(code, row, isolate, codes, builder);
+        self.rows.insert((code, row), list);
         list
     }
 
@@ -203,27 +207,51 @@ impl Frames {
                 inlined: None,
             });
         }
+        if self.functions_only && spots.len() == 1 {
+            self.spots = spots;
+            return self.plain(code, isolate, codes, builder);
+        }
         let start = self.lists.len();
-        let has_position = spots.len() > 1 || spots[0].position != 0;
+        let has_position = !self.functions_only && (spots.len() > 1 || spots[0].position != 0);
         for spot in spots.iter().rev() {
             let of = spot.inlined.unwrap_or(code);
             let function = self.function(of, isolate, codes, builder);
-            let script = codes[of as usize].source.as_ref().map(|it| it.script);
-            let script = script.and_then(|script| isolate.scripts.get_mut(&script));
-            let (line, column) = match script {
-                Some(script) if has_position => script.line_and_column(spot.position),
-                _ => (0, 0),
-            };
-            self.lists.push(builder.frame_of(Frame {
+            let source = codes[of as usize].source.as_ref().filter(|_| has_position);
+            let script = source.and_then(|source| isolate.scripts.get_mut(&source.script));
+            let (line, column) =
+                script.map_or((0, 0), |script| script.line_and_column(spot.position));
+            self.lists.push(builder.frame_of(self.kept(Frame {
                 function,
                 line,
                 column,
                 tier,
                 is_inlined: spot.inlined.is_some(),
-            }));
+            })));
         }
         self.spots = spots;
-        self.list_from(start)
+        if let [frame] = self.lists[start..] {
+            self.lists.pop();
+            return FrameList::of_one(frame, PlaceKind::Code);
+        }
+        FrameList {
+            start: start as u32,
+            count: (self.lists.len() - start) as u16,
+            kind: PlaceKind::Code,
+        }
+    }
+
+    /// What is kept of a frame.
+    fn kept(&self, frame: Frame) -> Frame {
+        match self.functions_only {
+            true => Frame {
+                line: 0,
+                column: 0,
+                tier: Tier::None,
+                is_inlined: false,
+                ..frame
+            },
+            false => frame,
+        }
     }
 
     fn function(

@@ -54,6 +54,14 @@ pub(super) enum Place {
     Unknown,
 }
 
+/// The same without saying which.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PlaceKind {
+    Code,
+    Library,
+    Unknown,
+}
+
 /// What is known of an isolate.
 #[derive(Debug, Default)]
 pub(super) struct Isolate<'a> {
@@ -153,14 +161,21 @@ impl<'a> Isolate<'a> {
         self.code_range = Some(start);
     }
 
-    /// Whether code is where an address is, not only where it was copied from.
-    pub(super) fn has_code_at(&self, address: u64) -> bool {
-        self.code.at(address).is_some()
-    }
-
     /// What an address stands for right now.
     pub(super) fn place(&self, address: u64) -> Place {
-        let code = self.code.at(address).or_else(|| {
+        let code = self.code.at(address);
+        self.place_of(address, code)
+    }
+
+    /// The same, and whether it is outside of all code, though it may be a copy of some.
+    pub(super) fn place_and_outside(&self, address: u64) -> (Place, bool) {
+        let code = self.code.at(address);
+        (self.place_of(address, code), code.is_none())
+    }
+
+    /// What an address stands for where there is this code, and how far into it the address is.
+    fn place_of(&self, address: u64, code: Option<(u32, u64)>) -> Place {
+        let code = code.or_else(|| {
             let original = self.original_of_builtin(address)?;
             self.code.at(original)
         });

@@ -10,17 +10,10 @@ use nodespy_model::FastMap;
 use super::frames::FrameList;
 use super::isolate::Place;
 
-/// A caller that was looked up.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Known {
-    pub(super) place: Place,
-    pub(super) frames: FrameList,
-}
-
 /// Every address that was looked up and still means the same.
 #[derive(Debug, Default)]
 pub(super) struct KnownAddresses {
-    at: FastMap<u64, Known>,
+    at: FastMap<u64, FrameList>,
     /// The addresses in each code.
     of_code: FastMap<u32, Vec<u64>>,
     /// Addresses that are not in the range of a code: other code could come there.
@@ -30,14 +23,20 @@ pub(super) struct KnownAddresses {
 }
 
 impl KnownAddresses {
-    pub(super) fn get(&self, address: u64) -> Option<Known> {
+    pub(super) fn get(&self, address: u64) -> Option<FrameList> {
         self.at.get(&address).copied()
     }
 
-    /// Remembers an address, which is `outside` the ranges of code or not.
-    pub(super) fn insert(&mut self, address: u64, known: Known, is_outside: bool) {
-        self.at.insert(address, known);
-        if let Place::Code(code, _) = known.place {
+    /// Remembers the frames of an address, which is outside the ranges of code or not.
+    pub(super) fn insert(
+        &mut self,
+        address: u64,
+        place: Place,
+        frames: FrameList,
+        is_outside: bool,
+    ) {
+        self.at.insert(address, frames);
+        if let Place::Code(code, _) = place {
             self.of_code.entry(code).or_default().push(address);
         }
         if is_outside {

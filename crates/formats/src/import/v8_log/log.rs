@@ -9,8 +9,7 @@ use nodespy_model::{
 use super::callers::{Callers, PlaceCount};
 use super::fields::{Fields, parse_number, unescape};
 use super::frames::{FrameList, Frames, collector_frame, idle_frame};
-use super::isolate::{Code, CodeKind, Isolate, Library, Place};
-use super::known_addresses::Known;
+use super::isolate::{Code, CodeKind, Isolate, Library, Place, PlaceKind};
 use super::source::{Script, Source};
 
 /// No program has more pieces of code in earnest.
@@ -47,10 +46,11 @@ pub(super) struct Log<'a> {
     bad_lines: u64,
     first_bad_line: u64,
     moves_from_nowhere: u64,
-    /// The callers of the tick before, all its frames, and the stack they are.
+    /// The callers of the tick before, and all its frames.
     callers: Callers<'a>,
     path: Vec<FrameIndex>,
-    stack: Option<StackIndex>,
+    /// The stack up to each of these frames.
+    stacks: Vec<StackIndex>,
     /// How often callers had been forgotten when that tick was taken.
     forgotten: u64,
 }
@@ -65,7 +65,7 @@ pub(super) struct Read {
 }
 
 impl<'a> Log<'a> {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(functions_only: bool) -> Self {
         let mut builder = ProfileBuilder::new(WeightUnit::Samples);
         let process = builder.process(Process {
             name: "node".to_owned(),
@@ -83,7 +83,7 @@ impl<'a> Log<'a> {
             isolate: Isolate::default(),
             codes: Vec::new(),
             libraries: Vec::new(),
-            frames: Frames::default(),
+            frames: Frames::new(functions_only),
             deopts: Vec::new(),
             notes: Notes::default(),
             ticks: 0,
@@ -95,7 +95,7 @@ impl<'a> Log<'a> {
             moves_from_nowhere: 0,
             callers: Callers::default(),
             path: Vec::new(),
-            stack: None,
+            stacks: Vec::new(),
             forgotten: 0,
         }
     }
@@ -366,22 +366,22 @@ impl<'a> Log<'a> {
         state: VmState,
     ) -> Option<StackIndex> {
         let shared = self.callers.list.last().map_or(0, |caller| caller.frames);
-        let mut parent = self.stack;
-        for _ in shared..self.path.len() {
-            parent = parent.and_then(|stack| self.builder.so_far().stacks[stack.at()].parent);
-        }
         self.path.truncate(shared);
+        self.stacks.truncate(shared);
         let mut count = self.push_callers();
         if let Some(caller) = unlisted_caller {
-            let known = self.known_caller(caller);
-            self.path.extend(self.frames.list(known.frames));
-            count.add(known.place);
+            let frames = self.known_caller(caller);
+            self.frames.extend(&mut self.path, frames);
+            count.add(frames.kind);
         }
         count.add(self.push_leaf(leaf, state));
         self.notes.jit_frames += count.named + count.unknown;
         self.notes.jit_named[NameSource::File.at()] += count.named;
-        self.stack = self.builder.stack_of(parent, &self.path[shared..]);
-        self.stack
+        for frame in &self.path[shared..] {
+            let caller = self.stacks.last().copied();
+            self.stacks.push(self.builder.stack(caller, *frame));
+        }
+        self.stacks.last().copied()
     }
 
     /// Adds the frames of callers that the tick before did not have.
@@ -389,41 +389,40 @@ impl<'a> Log<'a> {
         let last = self.callers.list.last();
         let mut count = last.map_or(PlaceCount::default(), |caller| caller.count);
         for at in 0..self.callers.new.len() {
-            let known = self.known_caller(self.callers.new[at].address);
-            self.path.extend(self.frames.list(known.frames));
-            count.add(known.place);
+            let frames = self.known_caller(self.callers.new[at].address);
+            self.frames.extend(&mut self.path, frames);
+            count.add(frames.kind);
             self.callers.push(at, self.path.len(), count);
         }
         count
     }
 
-    /// What the address of a caller stands for.
-    fn known_caller(&mut self, address: u64) -> Known {
+    /// The frames that the address of a caller stands for.
+    fn known_caller(&mut self, address: u64) -> FrameList {
         if let Some(known) = self.isolate.known.get(address) {
             return known;
         }
-        let place = self.isolate.place(address);
+        let (place, is_outside) = self.isolate.place_and_outside(address);
         let frames = self.frames_of(place, address, false);
-        let known = Known { place, frames };
-        let is_outside = !self.isolate.has_code_at(address);
-        self.isolate.known.insert(address, known, is_outside);
-        known
+        let known = &mut self.isolate.known;
+        known.insert(address, place, frames, is_outside);
+        frames
     }
 
-    fn push_leaf(&mut self, address: u64, state: VmState) -> Place {
+    fn push_leaf(&mut self, address: u64, state: VmState) -> PlaceKind {
         let place = self.isolate.place(address);
         let is_code = matches!(place, Place::Code(..));
         if state == VmState::Collecting && !is_code {
             self.path.push(collector_frame(&mut self.builder));
         }
         let frames = self.frames_of(place, address, true);
-        self.path.extend(self.frames.list(frames));
+        self.frames.extend(&mut self.path, frames);
         match state {
             VmState::Collecting if is_code => self.path.push(collector_frame(&mut self.builder)),
             VmState::Idle => self.path.push(idle_frame(&mut self.builder)),
             _ => {}
         }
-        place
+        frames.kind
     }
 
     fn frames_of(&mut self, place: Place, address: u64, is_leaf: bool) -> FrameList {

@@ -60,8 +60,8 @@ impl Importer for V8Log {
         }
     }
 
-    fn import(&self, input: Input, _: &ImportOptions) -> Result<Recording, ImportError> {
-        let read = Log::new().read(&input);
+    fn import(&self, input: Input, options: &ImportOptions) -> Result<Recording, ImportError> {
+        let read = Log::new(options.functions_only).read(&input);
         if read.ticks == 0 {
             return Err(ImportError::NoStacks);
         }

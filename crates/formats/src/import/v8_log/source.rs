@@ -59,6 +59,11 @@ impl<'a> Source<'a> {
         }
     }
 
+    /// Whether functions were inlined, so that a place can be in several.
+    pub(super) fn has_calls(&self) -> bool {
+        !self.calls.is_empty()
+    }
+
     /// Which row of the table of positions an offset of the code is in.
     pub(super) fn row_at(&mut self, offset: u32) -> Option<u32> {
         let tables = self
