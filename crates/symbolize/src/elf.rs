@@ -55,7 +55,19 @@ pub(crate) struct Symbols {
     /// Sorted by address, one per address.
     entries: Vec<SymbolEntry>,
     /// The string table of each symbol table.
-    names: Vec<Vec<u8>>,
+    names: Vec<StringTable>,
+}
+
+/// One of the [`Symbols`] of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct SymbolIndex(u32);
+
+/// The names of a symbol table. Node's have 13 MB, of which a recording needs a few hundred: they
+/// are read one by one.
+#[derive(Debug)]
+enum StringTable {
+    InFile { file: File, start: u64, size: u64 },
+    InMemory(Vec<u8>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +91,8 @@ struct RawSymbol {
 }
 
 const SYMBOL_BYTES: usize = 24;
+/// How much of a name is read at first: few are longer.
+const NAME_STEP_BYTES: u64 = 256;
 /// Tables of symbols and their names.
 const SYMBOL_SECTIONS: [(&str, &str); 2] = [(".symtab", ".strtab"), (".dynsym", ".dynstr")];
 
@@ -272,25 +286,24 @@ impl Symbols {
         self.entries.is_empty()
     }
 
-    /// Adds the symbols of a file. Whole sections are read at once and straight to where they stay:
-    /// node's names alone have 15 MB.
+    /// Adds the symbols of a file, whose names stay there.
     fn add_file(&mut self, file: &File) -> Option<()> {
         let cache = ReadCache::new(rewound(file)?);
         let elf = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
-        let read = |name: &str| {
+        let end = file.metadata().ok()?.len();
+        let range = |name: &str| {
             let (start, size) = elf.section_by_name(name)?.file_range()?;
-            let end = file.metadata().ok()?.len();
-            if size > SECTION_LIMIT_BYTES || start.checked_add(size)? > end {
-                return None;
-            }
-            let mut bytes = vec![0; size as usize];
-            file.read_exact_at(&mut bytes, start).ok()?;
-            Some(bytes)
+            let is_in_file = size <= SECTION_LIMIT_BYTES && start.checked_add(size)? <= end;
+            is_in_file.then_some((start, size))
         };
         for (table, strings) in SYMBOL_SECTIONS {
-            if let (Some(table), Some(strings)) = (read(table), read(strings)) {
-                self.add_table(&table, strings);
-            }
+            let (Some(table), Some((start, size))) = (range(table), range(strings)) else {
+                continue;
+            };
+            let mut bytes = vec![0; table.1 as usize];
+            file.read_exact_at(&mut bytes, table.0).ok()?;
+            let file = file.try_clone().ok()?;
+            self.add_table(&bytes, StringTable::InFile { file, start, size });
         }
         Some(())
     }
@@ -301,13 +314,13 @@ impl Symbols {
         };
         for (table, strings) in SYMBOL_SECTIONS {
             if let (Some(table), Some(strings)) = (section(&file, table), section(&file, strings)) {
-                self.add_table(&table.bytes, strings.bytes);
+                self.add_table(&table.bytes, StringTable::InMemory(strings.bytes));
             }
         }
     }
 
     /// Adds the functions of a table of `Elf64_Sym`.
-    fn add_table(&mut self, table: &[u8], strings: Vec<u8>) {
+    fn add_table(&mut self, table: &[u8], strings: StringTable) {
         let table_number = self.names.len() as u8;
         for bytes in table.chunks_exact(SYMBOL_BYTES).take(SYMBOL_LIMIT) {
             let symbol = RawSymbol::read(bytes);
@@ -318,7 +331,7 @@ impl Symbols {
                 _ => continue,
             };
             let is_defined = symbol.section != 0 && symbol.address != 0;
-            let is_named = symbol.name != 0 && (symbol.name as usize) < strings.len();
+            let is_named = symbol.name != 0 && u64::from(symbol.name) < strings.size();
             if !is_defined || !is_named {
                 continue;
             }
@@ -349,25 +362,65 @@ impl Symbols {
     }
 
     /// The symbol that covers `address`.
-    pub(crate) fn at(&self, address: u64) -> Option<&str> {
+    pub(crate) fn at(&self, address: u64) -> Option<SymbolIndex> {
         let after = self
             .entries
             .partition_point(|entry| entry.address <= address);
         // A label inside a function (size 0) hides nothing: look a few entries back for one
         // whose size says it covers the address.
-        let nearby = &self.entries[after.saturating_sub(16)..after];
-        let covering = nearby
-            .iter()
-            .rev()
-            .find(|entry| address - entry.address < entry.size);
-        let found = covering.or_else(|| {
-            nearby
-                .last()
-                .filter(|entry| entry.size == 0 && address - entry.address < 1 << 20)
-        })?;
-        let name = &self.names[usize::from(found.table)][found.name_start as usize..];
-        let end = memchr::memchr(0, name).unwrap_or(name.len());
-        std::str::from_utf8(&name[..end]).ok()
+        let nearby = after.saturating_sub(16)..after;
+        let covers = |at: &usize| address - self.entries[*at].address < self.entries[*at].size;
+        let is_label = |at: &usize| {
+            let entry = &self.entries[*at];
+            entry.size == 0 && address - entry.address < 1 << 20
+        };
+        let covering = nearby.clone().rev().find(covers);
+        let found = covering.or_else(|| nearby.last().filter(is_label))?;
+        Some(SymbolIndex(found as u32))
+    }
+
+    /// The name of a symbol, mangled.
+    pub(crate) fn name(&self, symbol: SymbolIndex) -> Option<String> {
+        let entry = self.entries.get(symbol.0 as usize)?;
+        self.names[usize::from(entry.table)].at(entry.name_start)
+    }
+}
+
+impl StringTable {
+    fn size(&self) -> u64 {
+        match self {
+            Self::InFile { size, .. } => *size,
+            Self::InMemory(bytes) => bytes.len() as u64,
+        }
+    }
+
+    /// The name that starts at an offset.
+    fn at(&self, offset: u32) -> Option<String> {
+        match self {
+            Self::InMemory(bytes) => {
+                let name = bytes.get(offset as usize..)?;
+                let end = memchr::memchr(0, name).unwrap_or(name.len());
+                String::from_utf8(name[..end].to_vec()).ok()
+            }
+            Self::InFile { file, start, size } => {
+                let mut name = Vec::new();
+                let left = size.checked_sub(u64::from(offset))?;
+                loop {
+                    let known = name.len();
+                    let more = NAME_STEP_BYTES.max(known as u64).min(left - known as u64);
+                    name.resize(known + more as usize, 0);
+                    let at = start + u64::from(offset) + known as u64;
+                    file.read_exact_at(&mut name[known..], at).ok()?;
+                    let end = memchr::memchr(0, &name[known..]);
+                    if let Some(end) = end {
+                        name.truncate(known + end);
+                    }
+                    if end.is_some() || name.len() as u64 == left {
+                        return String::from_utf8(name).ok();
+                    }
+                }
+            }
+        }
     }
 }
 
@@ -405,6 +458,7 @@ fn rewound(file: &File) -> Option<impl Read + Seek + use<>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
 
     /// Found by fuzzing.
     #[test]
@@ -421,5 +475,22 @@ mod tests {
         };
         assert_eq!(elf.offset_of_address(0x1001), Some(u64::MAX));
         assert_eq!(elf.offset_of_address(0x1002), None);
+    }
+
+    #[test]
+    fn names_are_read_from_the_file_however_long_they_are() {
+        let long = "x".repeat(3000);
+        let bytes = format!("head\0short\0{long}\0last");
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytes.as_bytes()).unwrap();
+        let (start, size) = (4, bytes.len() as u64 - 4);
+        let in_file = StringTable::InFile { file, start, size };
+        let in_memory = StringTable::InMemory(bytes.as_bytes()[4..].to_vec());
+        for table in [in_file, in_memory] {
+            assert_eq!(table.at(1).as_deref(), Some("short"));
+            assert_eq!(table.at(7), Some(long.clone()));
+            assert_eq!(table.at(3008).as_deref(), Some("last"));
+            assert_eq!(table.at(9000), None);
+        }
     }
 }

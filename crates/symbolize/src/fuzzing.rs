@@ -26,7 +26,7 @@ pub fn elf(bytes: &[u8]) {
     };
     let mut cfi = Elf::read_unwind(&mut image).map(Cfi::new);
     for address in (0..0x20_000).step_by(997) {
-        symbols.at(address);
+        let _ = symbols.at(address).and_then(|symbol| symbols.name(symbol));
         elf.address_of_offset(address);
         elf.offset_of_address(address);
         if let Some(cfi) = &mut cfi {

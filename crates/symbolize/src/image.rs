@@ -4,7 +4,7 @@ use std::os::unix::fs::FileExt;
 
 use nodespy_model::{FastMap, FileIdentity, ImageBytes, ImageRefused, Mapping, Origin};
 
-use crate::elf::{Elf, Symbols, data_symbols, is_debug_file_of};
+use crate::elf::{Elf, SymbolIndex, Symbols, data_symbols, is_debug_file_of};
 use crate::inlines::Inlines;
 use crate::unwind::cfi::{Cfi, Rule};
 use crate::v8::Layout;
@@ -189,14 +189,19 @@ impl Image {
         )
     }
 
-    /// The symbol at `address`, mangled.
-    pub(crate) fn symbol_at(&mut self, address: u64, origin: &dyn Origin) -> Option<&str> {
+    /// The symbol at `address`.
+    pub(crate) fn symbol_at(&mut self, address: u64, origin: &dyn Origin) -> Option<SymbolIndex> {
         if self.symbols.is_none() {
             self.symbols = Some(self.read_symbols(origin));
         }
         self.symbols
             .as_ref()
             .and_then(|symbols| symbols.at(address))
+    }
+
+    /// The name of a symbol, mangled.
+    pub(crate) fn symbol_name(&self, symbol: SymbolIndex) -> Option<String> {
+        self.symbols.as_ref()?.name(symbol)
     }
 
     /// The functions inlined at `address`, outermost first.

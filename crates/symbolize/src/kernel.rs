@@ -8,6 +8,8 @@ use std::ops::Range;
 
 use nodespy_model::Mapping;
 
+use crate::hexadecimal::hexadecimal;
+
 /// No more of a symbol table is read than this (Linux 6.18 has 12 MB with all modules).
 const TABLE_LIMIT_BYTES: u64 = 256 << 20;
 
@@ -156,8 +158,8 @@ fn module_name(path: &str) -> String {
 fn parse(text: &str, line: Range<usize>) -> Option<KernelSymbol> {
     let bytes = text[line.clone()].as_bytes();
     let space = memchr::memchr(b' ', bytes)?;
-    let address = hexadecimal(&bytes[..space])?;
     let is_code = matches!(bytes.get(space + 1)?, b't' | b'T' | b'w' | b'W' | b'i');
+    let address = hexadecimal(&bytes[..space]).filter(|address| is_code && *address != 0)?;
     let name = space + 3;
     let name_bytes = bytes.get(name..).filter(|_| bytes[space + 2] == b' ')?;
     let length = name_bytes
@@ -165,22 +167,12 @@ fn parse(text: &str, line: Range<usize>) -> Option<KernelSymbol> {
         .position(|byte| byte.is_ascii_whitespace())
         .unwrap_or(name_bytes.len());
     let at = |inside: usize| u32::try_from(line.start + inside).ok();
-    (is_code && address != 0 && length > 0).then_some(())?;
+    (length > 0).then_some(())?;
     Some(KernelSymbol {
         address,
         name: at(name)?,
         name_end: at(name + length)?,
         line_end: at(bytes.len())?,
-    })
-}
-
-fn hexadecimal(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() || digits.len() > 16 {
-        return None;
-    }
-    digits.iter().try_fold(0, |number, &digit| {
-        let digit = char::from(digit).to_digit(16)?;
-        Some(number << 4 | u64::from(digit))
     })
 }
 

@@ -14,6 +14,7 @@ mod demangle;
 mod disk;
 mod elf;
 pub mod fuzzing;
+mod hexadecimal;
 mod image;
 mod inlines;
 mod jit;

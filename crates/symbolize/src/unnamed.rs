@@ -5,6 +5,8 @@
 //! a mapping did, to the page. Anything else is refused, and the remark says how to give the right
 //! file.
 
+use std::rc::Rc;
+
 use nodespy_model::classify::category_of_native;
 use nodespy_model::{
     Category, FastMap, FrameIndex, FunctionIndex, FunctionSpec, MappedLibrary, Notes, Origin,
@@ -12,6 +14,7 @@ use nodespy_model::{
 };
 
 use crate::demangle::demangle;
+use crate::elf::SymbolIndex;
 use crate::image::Image;
 
 const PAGE_BYTES: u64 = 4096;
@@ -41,8 +44,9 @@ fn find_names(
     unnamed: &Unnamed,
     notes: &mut Notes,
     origin: &dyn Origin,
-) -> FastMap<FunctionIndex, Found> {
+) -> FastMap<FunctionIndex, Rc<Found>> {
     let mut images: FastMap<usize, Option<(Image, u64)>> = FastMap::default();
+    let mut by_symbol: FastMap<(usize, SymbolIndex), Option<Rc<Found>>> = FastMap::default();
     let mut names = FastMap::default();
     for entry in &unnamed.functions {
         let Some(library) = unnamed.libraries.get(entry.library) else {
@@ -56,10 +60,16 @@ fn find_names(
         };
         let offset = entry.address.wrapping_sub(*file_start);
         let address = image.address_of_offset(offset);
-        if let Some(symbol) = image.symbol_at(address, origin) {
-            let name = demangle(symbol);
+        let Some(symbol) = image.symbol_at(address, origin) else {
+            continue;
+        };
+        let found = by_symbol.entry((entry.library, symbol)).or_insert_with(|| {
+            let name = demangle(&image.symbol_name(symbol)?);
             let category = category_of_native(&name);
-            names.insert(entry.function, Found { name, category });
+            Some(Rc::new(Found { name, category }))
+        });
+        if let Some(found) = found {
+            names.insert(entry.function, Rc::clone(found));
         }
     }
     names
@@ -111,7 +121,7 @@ fn file_start(library: &MappedLibrary, pieces: &[(u64, u64)]) -> Option<u64> {
 }
 
 /// The profile with other names for some functions; what has the same name now is one function.
-fn renamed(profile: Profile, names: &FastMap<FunctionIndex, Found>) -> Profile {
+fn renamed(profile: Profile, names: &FastMap<FunctionIndex, Rc<Found>>) -> Profile {
     let function = |index: FunctionIndex| {
         let spec = profile.spec_of(index);
         match names.get(&index) {

@@ -64,7 +64,7 @@ impl JitNames {
     /// Whether different functions were at `address` at different times.
     pub(crate) fn is_reused(&self, address: u64) -> bool {
         self.entries.get(&address).is_some_and(|entries| {
-            entries.iter().any(|entry| {
+            entries.iter().skip(1).any(|entry| {
                 self.names[entry.name as usize] != self.names[entries[0].name as usize]
             })
         })
@@ -87,13 +87,14 @@ impl JitNames {
         line_at: impl Fn(u64) -> u32,
     ) {
         let first = wanted.partition_point(|&address| address < start);
-        let last = wanted.partition_point(|&address| address < end);
-        if first >= last {
+        let wanted = wanted[first..].iter().take_while(|address| **address < end);
+        let mut wanted = wanted.copied().peekable();
+        if wanted.peek().is_none() {
             return;
         }
         let name = self.names.len() as u32;
         self.names.push(JitName::parse(text));
-        for &address in &wanted[first..last] {
+        for address in wanted {
             let entry = JitEntry {
                 since,
                 name,

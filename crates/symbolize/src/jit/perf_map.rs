@@ -9,6 +9,7 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use nodespy_model::{JitFile, NameSource, Nanoseconds};
 
 use super::{GrowthMarks, JitNames};
+use crate::hexadecimal::hexadecimal;
 
 /// No more of a map than this is read; a process needs days to write it.
 const MAP_LIMIT_BYTES: u64 = 2 << 30;
@@ -46,7 +47,6 @@ struct Open {
     start: u64,
     end: u64,
     since: Nanoseconds,
-    name: String,
 }
 
 fn parse(
@@ -59,6 +59,8 @@ fn parse(
     let mut line = Vec::new();
     let mut offset = 0u64;
     let mut open: Option<Open> = None;
+    // Of the open entry.
+    let mut name = Vec::new();
     let mut clock = Clock::new(marks);
     loop {
         line.clear();
@@ -74,41 +76,39 @@ fn parse(
         if line.last() != Some(&b'\n') && read == LINE_LIMIT_BYTES {
             offset += skip_line(&mut reader)?;
         }
-        let text = String::from_utf8_lossy(line.strip_suffix(b"\n").unwrap_or(&line));
-        match split_line(&text) {
-            Some((start, size, name)) => {
-                flush(open.take(), wanted, names);
-                open = Some(Open {
-                    start,
-                    end: start.saturating_add(size),
-                    since: clock.at(starts_at),
-                    name: name.to_owned(),
-                });
+        let text = line.strip_suffix(b"\n").unwrap_or(&line);
+        match split_line(text) {
+            Some((start, size, text)) => {
+                flush(open.take(), &name, wanted, names);
+                let end = start.saturating_add(size);
+                let since = clock.at(starts_at);
+                // Most code was never seen: its name is not looked at.
+                let is_wanted = is_any_between(wanted, start, end);
+                open = is_wanted.then_some(Open { start, end, since });
+                name.clear();
+                name.extend_from_slice(text);
             }
             None => {
-                if let Some(entry) = &mut open
-                    && (entry.name.len() as u64) < LINE_LIMIT_BYTES
-                {
-                    entry.name.push('\n');
-                    entry.name.push_str(&text);
+                if open.is_some() && (name.len() as u64) < LINE_LIMIT_BYTES {
+                    name.push(b'\n');
+                    name.extend_from_slice(text);
                 }
             }
         }
     }
-    flush(open, wanted, names);
+    flush(open, &name, wanted, names);
     Ok(())
 }
 
-fn flush(entry: Option<Open>, wanted: &[u64], names: &mut JitNames) {
-    if let Some(entry) = entry {
-        names.add(
-            wanted,
-            entry.start,
-            entry.end,
-            entry.since,
-            &entry.name,
-            |_| 0,
-        );
+fn is_any_between(wanted: &[u64], start: u64, end: u64) -> bool {
+    let first = wanted.partition_point(|&address| address < start);
+    wanted.get(first).is_some_and(|address| *address < end)
+}
+
+fn flush(entry: Option<Open>, name: &[u8], wanted: &[u64], names: &mut JitNames) {
+    if let Some(Open { start, end, since }) = entry {
+        let name = String::from_utf8_lossy(name);
+        names.add(wanted, start, end, since, &name, |_| 0);
     }
 }
 
@@ -132,14 +132,16 @@ fn skip_line(reader: &mut impl BufRead) -> io::Result<u64> {
 }
 
 /// `start size name` of a line that begins an entry.
-fn split_line(line: &str) -> Option<(u64, u64, &str)> {
-    let (start, rest) = line.split_once(' ')?;
-    let (size, name) = rest.split_once(' ')?;
-    let hex = |text: &str| {
-        let digits = text.strip_prefix("0x").unwrap_or(text);
-        u64::from_str_radix(digits, 16).ok()
-    };
-    Some((hex(start)?, hex(size)?, name))
+fn split_line(line: &[u8]) -> Option<(u64, u64, &[u8])> {
+    let (start, rest) = split_at_space(line)?;
+    let (size, name) = split_at_space(rest)?;
+    let number = |text: &[u8]| hexadecimal(text.strip_prefix(b"0x").unwrap_or(text));
+    Some((number(start)?, number(size)?, name))
+}
+
+fn split_at_space(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let space = text.iter().position(|byte| *byte == b' ')?;
+    Some((&text[..space], &text[space + 1..]))
 }
 
 /// Tells when a part of the file was written at the earliest.

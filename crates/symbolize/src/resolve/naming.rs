@@ -12,6 +12,7 @@ use super::jit_watch::JitWatch;
 use super::{HeapWalk, RawFrame, Resolver, frame_at, plain_frame};
 use crate::address_map::ImageId;
 use crate::demangle::demangle;
+use crate::elf::SymbolIndex;
 use crate::jit::{self, JitNames};
 use crate::kernel::KernelSymbols;
 use crate::v8::{FunctionKind, JsFrame};
@@ -37,9 +38,10 @@ pub(super) struct Naming {
     timeless: Vec<Option<FrameIndex>>,
     /// What is inlined into a frame, outermost first, by the number of the frame.
     inlined: FastMap<u32, Vec<FrameIndex>>,
-    demangled: FastMap<(ImageId, String), String>,
-    /// Frames of symbols, by where the symbol's name is held: a function has many addresses.
-    by_symbol: FastMap<(ImageId, usize), FrameIndex>,
+    /// Readable names of symbols; none where it can't be read.
+    demangled: FastMap<(ImageId, SymbolIndex), Option<String>>,
+    /// Frames of symbols: a function has many addresses.
+    by_symbol: FastMap<(ImageId, SymbolIndex), FrameIndex>,
     /// Frames of JIT code, by process, name and line.
     by_jit_name: FastMap<(ProcessIndex, u32, u32), FrameIndex>,
     refused: Vec<ImageId>,
@@ -204,9 +206,8 @@ impl Naming {
         builder: &mut ProfileBuilder,
     ) -> FrameIndex {
         let opened = &mut resolver.images[image.0 as usize];
-        let symbol = opened
-            .symbol_at(address, &*resolver.origin)
-            .map(|name| (image, name.as_ptr() as usize));
+        let symbol = opened.symbol_at(address, &*resolver.origin);
+        let symbol = symbol.map(|symbol| (image, symbol));
         if let Some(known) = symbol.and_then(|symbol| self.by_symbol.get(&symbol)) {
             return *known;
         }
@@ -225,7 +226,9 @@ impl Naming {
                 ..Default::default()
             },
         );
-        if let Some(symbol) = symbol {
+        // Where the name can't be read, every address has a name of its own.
+        let named = symbol.filter(|symbol| matches!(self.demangled.get(symbol), Some(Some(_))));
+        if let Some(symbol) = named {
             self.by_symbol.insert(symbol, frame);
         }
         frame
@@ -243,20 +246,15 @@ impl Naming {
         if opened.refused.is_some() && !self.refused.contains(&image) {
             self.refused.push(image);
         }
-        let name = match opened.symbol_at(address, &*resolver.origin) {
-            Some(symbol) => {
-                let key = (image, symbol.to_owned());
-                match self.demangled.get(&key) {
-                    Some(name) => name.clone(),
-                    None => {
-                        let name = demangle(symbol);
-                        self.demangled.insert(key, name.clone());
-                        name
-                    }
-                }
-            }
-            None => format!("[{}+0x{address:x}]", module.trim_matches(['[', ']'])),
-        };
+        let symbol = opened.symbol_at(address, &*resolver.origin);
+        let name = symbol.and_then(|symbol| {
+            let demangled = self.demangled.entry((image, symbol));
+            let name =
+                demangled.or_insert_with(|| opened.symbol_name(symbol).map(|name| demangle(&name)));
+            name.clone()
+        });
+        let name =
+            name.unwrap_or_else(|| format!("[{}+0x{address:x}]", module.trim_matches(['[', ']'])));
         (name, module)
     }
 
