@@ -20,5 +20,6 @@ pub mod target;
 
 pub use error::{CaptureError, explain_refusal};
 pub use origin::LiveOrigin;
+pub use sys::allocator::keep_freed_memory;
 pub use sys::clock::{monotonic_now, process_cpu_time, unix_now};
 pub use sys::signals::{Interrupts, catch_interrupts, catch_interrupts_but_hangup};

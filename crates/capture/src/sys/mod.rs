@@ -1,5 +1,6 @@
 //! Linux calls, each behind a safe function. All `unsafe` code of this crate is here.
 
+pub(crate) mod allocator;
 pub(crate) mod clock;
 pub(crate) mod files;
 pub(crate) mod fork;

@@ -11,6 +11,7 @@ use crate::save::{self, Destination};
 use crate::sources::SourceRoots;
 
 pub(crate) fn run(arguments: &ConvertArgs) -> anyhow::Result<ExitCode> {
+    nodespy_capture::keep_freed_memory();
     let show = arguments.show.of_processes(&arguments.pid);
     let mut destination = Destination::check(&arguments.output, arguments.to.as_deref(), &show)?;
     let reading = ReadArgs {

@@ -25,6 +25,7 @@ use crate::output;
 const USUAL_PALETTE_MAP: &str = "palette.map";
 
 pub(crate) fn run(arguments: &FlamegraphArgs) -> anyhow::Result<ExitCode> {
+    nodespy_capture::keep_freed_memory();
     let reading = ReadArgs {
         functions_only: !arguments.show.no_merge_tiers,
         ..arguments.read.clone()
