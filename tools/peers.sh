@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the tools nodespy is compared with into target/peers, by name and once: inferno and samply
-# with cargo, 0x with npm. perf comes with tools/setup.sh.
+# with cargo, 0x and flamebearer 1 (the one that draws logs of V8) with npm. perf comes with tools/setup.sh.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -18,7 +18,8 @@ crate() { # CRATE VERSION PROGRAM
 crate inferno 0.12.8 inferno-flamegraph
 [[ ${PEERS:-} == few ]] || crate samply 0.13.1 samply
 
-if [[ ! -d $peers/node_modules/0x ]]; then
-    say "npm install 0x@6.0.0"
-    npm install --prefix "$peers" --no-save --no-audit --no-fund --ignore-scripts --loglevel=error 0x@6.0.0 >&2
+if [[ ! -d $peers/node_modules/0x || ! -d $peers/node_modules/flamebearer ]]; then
+    say "npm install 0x@6.0.0 flamebearer@1.1.3"
+    npm install --prefix "$peers" --no-save --no-audit --no-fund --ignore-scripts --loglevel=error \
+        0x@6.0.0 flamebearer@1.1.3 >&2
 fi

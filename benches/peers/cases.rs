@@ -41,6 +41,7 @@ pub(crate) fn all(options: &Options) -> Vec<Case> {
     vec![
         perf_data(options, "perf.data to SVG, small", "bld-999", 0.10),
         perf_data(options, "perf.data to SVG, large", "bld-10k", 0.08),
+        perf_data(options, "perf.data to SVG, 1 GB", "bld-1GB", 0.08),
         perf_script(options),
         folded(options),
         cpuprofile(options),
@@ -196,11 +197,12 @@ fn v8_log(options: &Options) -> Case {
                 "PROGRAM convert IN OUT/nodespy.svg",
                 None,
             ),
-            // flamebearer would come on top: a picture from this is at least as expensive.
+            // It opens what it has drawn in a browser, where there is one.
             writer.contender(
-                "node --prof-process --preprocess",
-                "/usr/bin/env",
-                "node --prof-process --preprocess -j IN > OUT/preprocessed.json",
+                "--preprocess, flamebearer 1",
+                "node_modules/flamebearer/bin/flamebearer",
+                "cd OUT && node --prof-process --preprocess -j IN > preprocessed.json && \
+                 BROWSER=true node PROGRAM < preprocessed.json",
                 Some(0.01),
             ),
         ],

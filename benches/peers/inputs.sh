@@ -38,6 +38,16 @@ perf_record() { # NAME RATE SECONDS
 perf_record bld-999 999 "$small"
 perf_record bld-10k 9999 "$large"
 
+if [[ ! -s $folder/bld-1GB.perf.data ]]; then
+    say "bld-1GB.perf.data: bld-10k seven times"
+    cargo run --quiet --release --manifest-path "$here/../Cargo.toml" --bin repeat -- \
+        "$folder/bld-10k.perf.data" "$folder/1GB.part" 7 >"$folder/bld-1GB.samples"
+    for map in "$folder"/bld-10k.perf-*.map; do
+        ln -sf "$map" "$folder/bld-1GB${map##*/bld-10k}"
+    done
+    mv "$folder/1GB.part" "$folder/bld-1GB.perf.data"
+fi
+
 if [[ ! -s $folder/bld-999.script.txt ]]; then
     say "bld-999.script.txt"
     perf script --no-inline -i "$folder/bld-999.perf.data" >"$folder/text.part" 2>/dev/null
