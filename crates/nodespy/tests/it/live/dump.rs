@@ -238,16 +238,27 @@ fn workers_have_their_names_and_their_own_functions() {
     let Some(_live) = live() else { return };
     for arguments in [&[][..], &["--nonblocking"][..]] {
         let mut target = Workload::new("workers.js").on("24").start();
-        let found = dump(&mut target, arguments);
-        for (name, function) in [("resize", "resizeImages"), ("parse", "parseFeeds")] {
-            let worker = threads(&found)
-                .iter()
-                .find(|thread| thread["role"] == "worker" && thread["name"] == name)
-                .unwrap_or_else(|| panic!("no worker {name}: {found:#}"));
-            // The other functions of the program take next to no time.
-            assert!(names(worker).contains(&function), "{worker:#}");
+        // A worker may be between two calls of its function, but hardly three times.
+        let mut tries = 3;
+        loop {
+            let found = dump(&mut target, arguments);
+            let missing = [("resize", "resizeImages"), ("parse", "parseFeeds")]
+                .into_iter()
+                .find(|(name, function)| !names(worker(&found, name)).contains(function));
+            tries -= 1;
+            match missing {
+                None => break,
+                Some((name, _)) => assert!(tries > 0, "{:#}", worker(&found, name)),
+            }
         }
     }
+}
+
+fn worker<'a>(found: &'a Value, name: &str) -> &'a Value {
+    threads(found)
+        .iter()
+        .find(|thread| thread["role"] == "worker" && thread["name"] == name)
+        .unwrap_or_else(|| panic!("no worker {name}: {found:#}"))
 }
 
 #[test]
