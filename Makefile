@@ -52,8 +52,8 @@ bench-peers:
 	@tools/setup.sh
 	@tools/peers.sh
 	@benches/peers/inputs.sh target/peers/inputs
-	$(CARGO) build --release --bin nodespy
-	$(CARGO) run --release -p nodespy-benches --bin peers -- $(PEERS_ARGS)
+	$(CARGO) build --profile dist --bin nodespy
+	$(CARGO) run --release -p nodespy-benches --bin peers -- --nodespy target/dist/nodespy $(PEERS_ARGS)
 
 bench-viewer:
 	@tools/setup.sh
