@@ -30,7 +30,7 @@ export class Labels {
     const telling = name === "(anonymous)" ? shortPlace(this.names, fn) || name
       : name.includes("::") && end ? `…${end}` : name;
     const text = telling !== name && this.measure(telling) <= room ? telling : this.cut(telling.replace(/^…/, ""), room);
-    if (text) context.fillText(text, x, y, room);
+    if (text) context.fillText(text, x, y);
   }
 
   private drawPlace(fn: number, x: number, y: number, room: number): void {
@@ -52,13 +52,20 @@ export class Labels {
     return name;
   }
 
-  // About as much of the start of `text` as fits, at least two letters: measuring each try would
-  // cost more than all the rest of a drawing, so what is too long by a pixel is drawn narrower.
+  // As much of the start of `text` as fits, at least two letters. Letters are measured one by one,
+  // each once: measuring every try would cost more than all the rest of a drawing, and so would
+  // drawing what is a little too long narrower.
   private cut(text: string, room: number): string {
-    const letters = [...text];
-    const average = this.measure(text) / letters.length;
-    const kept = Math.min(letters.length - 1, Math.floor(room / average - 0.8));
-    return kept < 2 ? "" : `${letters.slice(0, kept).join("")}…`;
+    let end = 0;
+    let letters = 0;
+    let left = room - this.measure("…");
+    for (const letter of text) {
+      left -= this.measure(letter);
+      if (left < 0) break;
+      end += letter.length;
+      letters++;
+    }
+    return letters < 2 || end === text.length ? "" : `${text.slice(0, end)}…`;
   }
 
   private measure(text: string): number {
