@@ -10,7 +10,6 @@ mod folded_input;
 mod format_list;
 mod logger;
 mod output;
-mod page;
 mod save;
 mod sources;
 mod targets;

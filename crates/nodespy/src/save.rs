@@ -14,7 +14,6 @@ use nodespy_view::{DrawOptions, view, view_for_path};
 use crate::cli::{ReadArgs, ShowArgs};
 use crate::filter::{Holding, filtered};
 use crate::output::{self, Stream};
-use crate::page::for_page;
 
 /// A place to write a profile to, known to be writable.
 #[derive(Debug)]
@@ -214,7 +213,7 @@ fn write_as(
     }
     let mut payload = Vec::new();
     let held = match format {
-        "html" => for_page(profile),
+        "html" => nodespy_view::for_page(profile),
         _ => Cow::Borrowed(profile),
     };
     if format == "html" {

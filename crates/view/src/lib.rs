@@ -9,6 +9,7 @@
 mod base64;
 pub mod columns;
 pub mod dump;
+mod held;
 pub mod labels;
 pub mod layout;
 mod page;
@@ -24,6 +25,8 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use nodespy_model::Profile;
+
+pub use held::for_page;
 
 /// What the caller wants of a drawing.
 #[derive(Debug, Clone, Copy)]

@@ -134,8 +134,8 @@ mod tests {
         for (text, expected) in [
             ("/srv/shop/lib/cart.js", "lib/cart.js"),
             ("file:///srv/shop/lib/cart.mjs", "lib/cart.mjs"),
-            ("/home/ann/work/tool.js", "tool.js"),
-            ("/home/ann smith/work/tool.js", "tool.js"),
+            ("/home/ann/code/tool.js", "tool.js"),
+            ("/home/ann smith/code/tool.js", "tool.js"),
             (
                 "/home/ann/x/node_modules/a/node_modules/b/i.js",
                 "node_modules/b/i.js",
@@ -162,7 +162,7 @@ mod tests {
             .labels
             .set(label_key::FOLDER, "/srv/shop");
         profile.processes[0].labels.set(label_key::CONTAINER, "web");
-        profile.notes.remark("/root/.cache/x.so can't be opened");
+        profile.notes.remark("/var/cache/x.so can't be opened");
         let clean = redact(profile.clone());
         assert_eq!(clean.total_weight(), profile.total_weight());
         assert_eq!(clean.processes[0].command, "");

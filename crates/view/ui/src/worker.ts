@@ -3,10 +3,9 @@
 
 import { combined } from "./model/combine";
 import { callersOf, calleesOf, fromLeaf, type FunctionWeights, functionWeights } from "./model/derived";
-import { type HeatMap, heatMap } from "./model/heat";
+import { endOf, type HeatMap, heatMap } from "./model/heat";
 import { filesOf, type LineWeights, lineWeights } from "./model/lines";
 import { functionCount, nameOf, type Names, type Profile } from "./model/profile";
-import { timeOf } from "./model/samples";
 import { findFunctions, matchedWeight, type Query } from "./model/search";
 import { type Shape, shapeOf } from "./model/shape";
 import { rowsOfThread, timeline, type Timeline, usualStep } from "./model/timeline";
@@ -186,13 +185,12 @@ function sumOf(weights: Float64Array): number {
 
 export function opened(profile: Profile): Opened {
   const { texts, functions, packageOf, packages, packageCategory, processes, threads, about, samples } = profile;
-  const last = samples.time.length ? timeOf(samples, samples.time.length - 1) : 0;
   return {
     names: { texts, functions, packageOf, packages, packageCategory, processes, threads, about },
     sources: profile.sources,
     samples: samples.time.length,
     hasBase: profile.base !== null,
-    end: Math.max(about.durationNs, last + 1),
+    end: endOf(samples, about.durationNs),
   };
 }
 

@@ -7,8 +7,9 @@ export type NumberArray = Int32Array | Uint32Array | Uint8Array | Uint16Array | 
 export class Columns {
   constructor(readonly bytes: Uint8Array, public at: number, readonly end: number) {}
 
-  // Exact up to 2^53; larger numbers lose their lowest bits.
-  number(): number {
+  // The next number, or -1 where the bytes end before it does. Exact up to 2^53; larger numbers lose
+  // their lowest bits.
+  next(): number {
     const { bytes, end } = this;
     let at = this.at;
     let value = 0;
@@ -20,7 +21,13 @@ export class Columns {
         return value;
       }
     }
-    throw new Error(`the recording ends early, at byte ${at}`);
+    return -1;
+  }
+
+  number(): number {
+    const value = this.next();
+    if (value < 0) throw new Error(`the recording ends early, at byte ${this.end}`);
+    return value;
   }
 
   // A folded number: 0, 1, 2, 3 stand for 0, -1, 1, -2.

@@ -42,7 +42,7 @@ const LONG_STEP = 255;
 type Growing = Uint8Array | Uint16Array | Int32Array | Uint32Array | Float64Array;
 
 // A column with room for `rows`.
-export function grown<T extends Growing>(column: T, rows: number): T {
+function grown<T extends Growing>(column: T, rows: number): T {
   if (rows <= column.length) return column;
   const larger = new (column.constructor as new (length: number) => T)(Math.max(rows, column.length * 2));
   larger.set(column);

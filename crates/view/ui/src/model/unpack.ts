@@ -102,20 +102,10 @@ class Sections {
 
   // Where the section that starts at a byte ends; 0 while it is not whole.
   private sectionEnd(start: number): number {
-    const { waiting, length } = this;
-    let at = start;
-    const number = (): number => {
-      let value = 0;
-      for (let scale = 1; at < length; scale *= 128) {
-        const byte = waiting[at++];
-        value += (byte & 127) * scale;
-        if (byte < 128) return value;
-      }
-      return Infinity;
-    };
-    number();
-    const end = number() + at;
-    return end <= length ? end : 0;
+    const head = new Columns(this.waiting, start, this.length);
+    const [id, length] = [head.next(), head.next()];
+    const end = head.at + length;
+    return id >= 0 && length >= 0 && end <= this.length ? end : 0;
   }
 
   finish(): Profile {

@@ -12,7 +12,7 @@ const MOST_EXACT_SAMPLES: usize = 1_000_000;
 const GRAINS: u64 = 16;
 
 /// The profile as a page holds it.
-pub(crate) fn for_page(profile: &Profile) -> Cow<'_, Profile> {
+pub fn for_page(profile: &Profile) -> Cow<'_, Profile> {
     if profile.samples.len() <= MOST_EXACT_SAMPLES {
         return Cow::Borrowed(profile);
     }
