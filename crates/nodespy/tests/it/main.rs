@@ -1,5 +1,5 @@
-//! The binary as its users meet it: what it prints, writes, answers and leaves behind, and whether
-//! the profiles it makes are true. One test binary, because linking is the slow part.
+//! The binary as its users meet it: what it prints, writes and answers. What it records of live
+//! processes is in `tests/live`.
 
 #![allow(
     clippy::print_stderr,
@@ -13,10 +13,11 @@ mod command;
 mod corpus;
 mod filters;
 mod flamegraph;
-mod live;
 mod perf_data;
 mod reports;
+#[path = "../support/run.rs"]
 mod run;
+#[path = "../support/scratch.rs"]
 mod scratch;
 mod sources;
 mod v8_log_report;

@@ -5,6 +5,11 @@
 //! Where recording is not possible they say so and skip; `NODESPY_REQUIRE_LIVE=1` turns the skip
 //! into a failure.
 
+#![allow(
+    clippy::print_stderr,
+    reason = "a test that skips says so, and a recording that surprises is shown"
+)]
+
 mod containers;
 mod control_group;
 mod dump;
@@ -23,6 +28,10 @@ mod outputs;
 mod perf_agrees;
 mod processes;
 mod recorded;
+#[path = "../support/run.rs"]
+mod run;
+#[path = "../support/scratch.rs"]
+mod scratch;
 mod shares;
 mod source_maps;
 mod stacks;

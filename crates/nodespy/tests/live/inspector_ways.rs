@@ -219,7 +219,7 @@ fn where_perf_events_are_refused_the_inspector_records_and_says_why() {
     let Some(_live) = live() else { return };
     let scratch = Scratch::new();
     let refuse = scratch.file("refuse_perf");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/refuse_perf.c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/live/refuse_perf.c");
     let mut compile = Command::new("cc");
     compile.args(["-o", &refuse]).arg(source);
     run(compile).expect_code(0);
