@@ -1,7 +1,9 @@
 # Everything works from a bare clone: each target installs what it misses, by name, and says so.
 #
 #   make demo            record a busy server for five seconds and write its flame graph
-#   make test            every test, the live ones included where the machine allows them
+#   make test            what to run before sending a change; live tests on three Node versions
+#   make test-all        that, and every version, engine, container and delay
+#   make test-corpus     foreign files: NODESPY_CORPUS=FOLDER
 #   make lint            formatting, clippy, documentation and licences, warnings as errors
 #   make bench-overhead  what a recording costs the watched program, against perf
 #   make bench-peers     how fast files are read and drawn, against the tools that made them
@@ -15,7 +17,7 @@
 SHELL := /bin/bash
 CARGO ?= cargo
 
-.PHONY: demo test lint bench bench-overhead bench-peers bench-viewer openers golden viewer setup
+.PHONY: demo test test-corpus test-all lint bench bench-overhead bench-peers bench-viewer openers golden viewer setup
 
 setup:
 	@tools/setup.sh
@@ -25,14 +27,16 @@ demo:
 	@$(CARGO) build --release --bin nodespy
 	@tools/demo.sh
 
-# With cargo-nextest where it is installed, else with cargo alone.
 test: setup
-	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
-		$(CARGO) nextest run --workspace --all-targets --profile "$$([[ -n $${CI:-} ]] && echo ci || echo default)" \
-		&& $(CARGO) test --workspace --doc --quiet; \
-	else \
-		$(CARGO) test --workspace --all-targets && $(CARGO) test --workspace --doc --quiet; \
-	fi
+	@tools/test.sh quick
+
+# Another corpus: make test-corpus NODESPY_CORPUS=FOLDER
+test-corpus:
+	@NODESPY_CORPUS=$(NODESPY_CORPUS) tools/test.sh corpus
+
+test-all: test
+	@tools/setup.sh all
+	@tools/test.sh matrix
 
 lint:
 	$(CARGO) fmt --all --check

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Makes a machine ready for `make test` and `make demo`: Debian packages by name, the Node
-# versions of tools/node-versions and tools/old-node-versions, the express workload, the image for
-# containers. Says what it does; does nothing twice.
+# Makes a machine ready for the tests and `make demo`: Debian packages by name, Node versions, the
+# packages of workloads, the image for containers. Says what it does; does nothing twice.
 #
-#   tools/setup.sh            everything the tests need
+#   tools/setup.sh            what `make test` needs
+#   tools/setup.sh all        what `make test-all` needs beside that
 #   tools/setup.sh demo       only what `make demo` needs
 set -euo pipefail
 
@@ -21,16 +21,19 @@ need cc gcc
 need node nodejs
 need npm npm
 need flock util-linux
-if [[ $purpose == test ]]; then
+if [[ $purpose != demo ]]; then
     need perf linux-perf     # the comparison with perf
+    need strip binutils      # a Node without symbols
     need tmux tmux           # a terminal for `nodespy top`
     need chromium chromium   # a browser for the viewer and flame graphs
     need chromedriver chromium-driver
     need setpriv util-linux
+    need curl curl
+fi
+if [[ $purpose == all ]]; then
     need dockerd docker.io   # real containers, with an engine of the tests' own
     need busybox busybox-static
     need podman podman       # a second engine, on the runc that comes with the first
-    need curl curl
 fi
 
 if ((${#missing[@]})); then
@@ -56,12 +59,17 @@ fi
 
 "$root/tools/packages.sh" express
 "$root/tools/packages.sh" typescript
-if [[ $purpose == test ]]; then
+if [[ $purpose != demo ]]; then
     # axe, which the tests of the viewer ask about accessibility.
     if [[ ! -e $root/crates/view/ui/node_modules/axe-core ]]; then
         say "npm ci in crates/view/ui"
         npm ci --prefix "$root/crates/view/ui" --no-audit --no-fund --loglevel=error >&2
     fi
+    for version in 16 20 26; do # those of crates/nodespy/tests/live/versions.rs
+        "$root/tools/node.sh" "$version" >/dev/null
+    done
+fi
+if [[ $purpose == all ]]; then
     "$root/tools/node.sh" --all >/dev/null
     "$root/tools/node.sh" --old >/dev/null
     "$root/tools/containers.sh" image

@@ -1,24 +1,13 @@
 //! The flame graph in a browser: zoom, search and the state in the address, on a file of its own.
 
-use std::process::Command;
-
-use crate::run::{Started, nodespy, run};
+use crate::run::{Started, nodespy};
 use crate::scratch::Scratch;
+use crate::webdriver::Browser;
 
 /// Opens the flame graph of `folded` with a script at its end, and returns what the script left
 /// in the document as lines. None where there is no browser.
 fn opened(folded: &str, query: &str, script: &str) -> Option<Vec<String>> {
-    let browser = ["chromium", "chromium-browser", "google-chrome"]
-        .into_iter()
-        .find(|name| Command::new(name).arg("--version").output().is_ok());
-    let Some(browser) = browser else {
-        assert!(
-            std::env::var_os("NODESPY_REQUIRE_LIVE").is_none_or(|value| value != "1"),
-            "NODESPY_REQUIRE_LIVE=1, but there is no chromium"
-        );
-        eprintln!("skipped: there is no chromium");
-        return None;
-    };
+    let browser = Browser::start()?;
     let outcome = Started::new(nodespy(&["flamegraph"]), folded).finish();
     outcome.expect_code(0);
     let scratch = Scratch::for_other_users();
@@ -43,26 +32,12 @@ const text = (id) => document.getElementById(id).textContent;
     );
     let svg = outcome.stdout.strip_suffix("</svg>\n").unwrap().to_owned() + &tail;
     std::fs::write(&file, svg).unwrap();
-    let mut command = Command::new(browser);
-    command
-        .args([
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-quic",
-        ])
-        .args(["--no-first-run", "--disable-background-networking"])
-        .args(["--disable-component-update", "--disable-sync", "--dump-dom"])
-        .arg(format!("--user-data-dir={}", scratch.file("profile")))
-        .arg(format!("file://{file}{query}"));
-    let outcome = run(command);
-    let said = outcome.stdout.split("@@").nth(1);
-    let said = said.unwrap_or_else(|| panic!("the script did not run to its end: {outcome}"));
-    let unescaped = |text: &str| {
-        let text = text.replace("&lt;", "<").replace("&gt;", ">");
-        text.replace("&amp;", "&")
-    };
-    Some(said.split('@').map(unescaped).collect())
+    browser.open(&format!("file://{file}{query}"));
+    let said = browser.text("document.getElementById('details').textContent");
+    let said = said.split("@@").nth(1);
+    let said = said
+        .unwrap_or_else(|| panic!("the script did not run to its end: {:?}", browser.console()));
+    Some(said.split('@').map(str::to_owned).collect())
 }
 
 const STACKS: &str = "main;serve;parse 4\nmain;serve;render 3\nmain;idle 3\nother 10\n";

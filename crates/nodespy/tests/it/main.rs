@@ -7,6 +7,8 @@
 )]
 
 mod architecture;
+#[path = "../support/at_exit.rs"]
+mod at_exit;
 mod browser;
 mod collapse;
 mod command;
@@ -15,10 +17,13 @@ mod filters;
 mod flamegraph;
 mod perf_data;
 mod reports;
+#[allow(dead_code, reason = "the live tests use all of it")]
 #[path = "../support/run.rs"]
 mod run;
 #[path = "../support/scratch.rs"]
 mod scratch;
+#[path = "../support/skip.rs"]
+mod skip;
 mod sources;
 mod v8_log_report;
 mod viewer;

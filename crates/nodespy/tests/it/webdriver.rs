@@ -1,5 +1,5 @@
-//! A browser for a test: chromedriver on a port of its own, and the few commands of the WebDriver
-//! protocol that tests of a page need. Both end with the test.
+//! A browser for the tests: chromedriver on a port of its own, and the few commands of the WebDriver
+//! protocol that tests of a page need. One browser serves all tests of a process.
 //!
 //! Written out rather than taken from a crate: the protocol is one JSON object for each request,
 //! and a client of it would bring seventy packages and an asynchronous runtime along.
@@ -8,11 +8,13 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::scratch::Scratch;
+use crate::at_exit::at_exit;
+use crate::skip::skip;
 
 /// Far longer than anything takes, even on a machine that is busy with something else.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -33,66 +35,60 @@ const ARGUMENTS: [&str; 11] = [
     "--force-color-profile=srgb",
 ];
 
-/// A browser with one window.
+/// A fresh tab of the browser that all tests of this process share, one after the other.
 pub(crate) struct Browser {
-    driver: Child,
+    session: MutexGuard<'static, Option<Session>>,
+}
+
+/// chromedriver and its browser, which end with this process.
+struct Session {
     port: u16,
-    session: String,
-    _profile: Scratch,
+    id: String,
 }
 
 impl Browser {
-    /// Starts one. None where there is no chromium or no chromedriver.
+    /// Takes the browser, starting it for the first test. None where there is no chromium or no
+    /// chromedriver.
     pub(crate) fn start() -> Option<Self> {
+        static SHARED: Mutex<Option<Session>> = Mutex::new(None);
         let is_there = |name: &&str| Command::new(name).arg("--version").output().is_ok();
         let browser = BROWSERS.into_iter().find(is_there);
         let Some(browser) = browser.filter(|_| is_there(&"chromedriver")) else {
-            assert!(
-                std::env::var_os("NODESPY_REQUIRE_LIVE").is_none_or(|value| value != "1"),
-                "NODESPY_REQUIRE_LIVE=1, but there is no chromium or no chromedriver"
-            );
-            eprintln!("skipped: there is no chromium or no chromedriver");
+            skip("there is no chromium or no chromedriver");
             return None;
         };
-        let mut driver = Command::new("chromedriver")
-            .arg("--port=0")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let port = port_of(&mut driver);
-        let profile = Scratch::for_other_users();
-        let mut started = Self {
-            driver,
-            port,
-            session: String::new(),
-            _profile: profile,
-        };
-        started.open_session(browser);
-        started.resize(1280, 800);
-        Some(started)
+        // A test that failed leaves the browser to the next, which opens a tab of its own.
+        let mut session = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        if session.is_none() {
+            *session = Some(Session::start(browser));
+        }
+        let browser = Self { session };
+        browser.open_tab();
+        browser.resize(1280, 800);
+        Some(browser)
     }
 
-    fn open_session(&mut self, browser: &str) {
-        let path = Command::new("sh")
-            .args(["-c", &format!("command -v {browser}")])
-            .output()
-            .unwrap();
-        let mut arguments: Vec<String> = ARGUMENTS.map(str::to_owned).to_vec();
-        arguments.push(format!("--user-data-dir={}", self._profile.file("browser")));
-        let capabilities = json!({ "capabilities": { "alwaysMatch": {
-            "browserName": "chrome",
-            "goog:chromeOptions": {
-                "binary": String::from_utf8_lossy(&path.stdout).trim(),
-                "args": arguments,
-            },
-            "goog:loggingPrefs": { "browser": "ALL" },
-        } } });
-        let answer = self.request("POST", "/session", &capabilities);
-        self.session = answer["sessionId"].as_str().unwrap().to_owned();
+    /// Replaces the tab of the test before, with all it kept.
+    fn open_tab(&self) {
+        let old = self.request("GET", &self.path("window/handles"), &Value::Null);
+        let new = self.ask("window/new", &json!({ "type": "tab" }));
+        for handle in old.as_array().unwrap() {
+            self.ask("window", &json!({ "handle": handle }));
+            self.request("DELETE", &self.path("window"), &Value::Null);
+        }
+        self.ask("window", &json!({ "handle": new["handle"] }));
+        let everything = json!({ "origin": "file://", "storageTypes": "all" });
+        self.devtools("Storage.clearDataForOrigin", everything);
+        self.console();
     }
 
+    fn path(&self, command: &str) -> String {
+        format!("/session/{}/{command}", self.held().id)
+    }
+
+    fn held(&self) -> &Session {
+        self.session.as_ref().expect("it was started")
+    }
     /// Opens an address.
     pub(crate) fn open(&self, address: &str) {
         self.ask("url", &json!({ "url": address }));
@@ -135,6 +131,14 @@ impl Browser {
             );
             std::thread::sleep(Duration::from_millis(50));
         }
+    }
+
+    /// Waits until the page has drawn twice: what an event asked for is under way then.
+    #[track_caller]
+    pub(crate) fn next_frames(&self) {
+        let script = "const done = arguments[0];
+            requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 0)))";
+        self.ask("execute/async", &json!({ "script": script, "args": [] }));
     }
 
     /// Presses keys one after the other, each alone: a character, or the name of a key.
@@ -308,8 +312,7 @@ impl Browser {
     /// Keeps a picture of the page in `target/screenshots/NAME.png`.
     #[track_caller]
     pub(crate) fn screenshot(&self, name: &str) -> PathBuf {
-        let path = format!("/session/{}/screenshot", self.session);
-        let picture = self.request("GET", &path, &Value::Null);
+        let picture = self.request("GET", &self.path("screenshot"), &Value::Null);
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../screenshots");
         std::fs::create_dir_all(&folder).unwrap();
         let file = folder.join(format!("{name}.png"));
@@ -333,59 +336,89 @@ impl Browser {
 
     #[track_caller]
     fn ask(&self, command: &str, body: &Value) -> Value {
-        let path = format!("/session/{}/{command}", self.session);
-        self.request("POST", &path, body)
+        self.request("POST", &self.path(command), body)
     }
 
     #[track_caller]
     fn request(&self, method: &str, path: &str, body: &Value) -> Value {
-        let (status, value) = self.exchange(method, path, body).unwrap();
-        assert!(status == 200, "{method} {path}: {value}");
-        value
-    }
-
-    fn exchange(&self, method: &str, path: &str, body: &Value) -> std::io::Result<(u16, Value)> {
-        let mut connection = TcpStream::connect(("127.0.0.1", self.port))?;
-        connection.set_read_timeout(Some(DEADLINE))?;
-        let body = match body {
-            Value::Null => String::new(),
-            body => body.to_string(),
-        };
-        write!(
-            connection,
-            "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nConnection: close\r\n\
-             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-            self.port,
-            body.len()
-        )?;
-        let mut reader = BufReader::new(connection);
-        let mut line = String::new();
-        reader.read_line(&mut line)?;
-        let status = line.split(' ').nth(1).and_then(|code| code.parse().ok());
-        let mut length = 0;
-        while line != "\r\n" {
-            line.clear();
-            reader.read_line(&mut line)?;
-            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-                length = value.trim().parse().unwrap();
-            }
-        }
-        let mut bytes = vec![0; length];
-        reader.read_exact(&mut bytes)?;
-        let mut answer: Value = serde_json::from_slice(&bytes)?;
-        Ok((status.unwrap_or(0), answer["value"].take()))
+        request(self.held().port, method, path, body)
     }
 }
 
-impl Drop for Browser {
-    fn drop(&mut self) {
-        if !self.session.is_empty() {
-            let path = format!("/session/{}", self.session);
-            let _ = self.exchange("DELETE", &path, &Value::Null);
-        }
-        let _ = self.driver.kill();
-        let _ = self.driver.wait();
+impl Session {
+    fn start(browser: &str) -> Self {
+        let mut driver = Command::new("chromedriver")
+            .arg("--port=0")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let port = port_of(&mut driver);
+        let path = Command::new("sh")
+            .args(["-c", &format!("command -v {browser}")])
+            .output()
+            .unwrap();
+        // Not a `Scratch`: it has to outlive every test.
+        let profile = std::env::temp_dir().join(format!("nodespy-browser-{}", std::process::id()));
+        let profile = profile.to_str().unwrap();
+        let mut arguments: Vec<String> = ARGUMENTS.map(str::to_owned).to_vec();
+        arguments.push(format!("--user-data-dir={profile}"));
+        let capabilities = json!({ "capabilities": { "alwaysMatch": {
+            "browserName": "chrome",
+            "goog:chromeOptions": {
+                "binary": String::from_utf8_lossy(&path.stdout).trim(),
+                "args": arguments,
+            },
+            "goog:loggingPrefs": { "browser": "ALL" },
+        } } });
+        let answer = request(port, "POST", "/session", &capabilities);
+        let id = answer["sessionId"].as_str().unwrap().to_owned();
+        let address = format!("http://127.0.0.1:{port}/session/{id}");
+        at_exit(
+            "curl -s -X DELETE \"$0\"; kill \"$1\"; rm -rf \"$2\"",
+            &[&address, &driver.id().to_string(), profile],
+        );
+        Self { port, id }
     }
+}
+
+#[track_caller]
+fn request(port: u16, method: &str, path: &str, body: &Value) -> Value {
+    let (status, value) = exchange(port, method, path, body).unwrap();
+    assert!(status == 200, "{method} {path}: {value}");
+    value
+}
+
+fn exchange(port: u16, method: &str, path: &str, body: &Value) -> std::io::Result<(u16, Value)> {
+    let mut connection = TcpStream::connect(("127.0.0.1", port))?;
+    connection.set_read_timeout(Some(DEADLINE))?;
+    let body = match body {
+        Value::Null => String::new(),
+        body => body.to_string(),
+    };
+    write!(
+        connection,
+        "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )?;
+    let mut reader = BufReader::new(connection);
+    let mut line = String::new();
+    reader.read_line(&mut line)?;
+    let status = line.split(' ').nth(1).and_then(|code| code.parse().ok());
+    let mut length = 0;
+    while line != "\r\n" {
+        line.clear();
+        reader.read_line(&mut line)?;
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+    }
+    let mut bytes = vec![0; length];
+    reader.read_exact(&mut bytes)?;
+    let mut answer: Value = serde_json::from_slice(&bytes)?;
+    Ok((status.unwrap_or(0), answer["value"].take()))
 }
 
 /// The port that chromedriver says it took.

@@ -8,6 +8,7 @@ use super::workload::{Running, Workload, script};
 use super::{is_root, live};
 use crate::run::{Outcome, run, run_nodespy};
 use crate::scratch::Scratch;
+use crate::skip::skip;
 
 /// Debian's user and group with no rights.
 pub(super) const NOBODY: [&str; 3] = ["--reuid=65534", "--regid=65534", "--clear-groups"];
@@ -110,7 +111,7 @@ pub(super) fn as_nobody(scratch: &Scratch, arguments: &[&str]) -> Command {
 fn a_process_of_another_user_ends_with_3_and_what_to_type() {
     let Some(_live) = live() else { return };
     if !is_root() {
-        eprintln!("skipped: only root can become another user");
+        skip("only root can become another user");
         return;
     }
     let target = Workload::new("split.js").start();
@@ -138,7 +139,7 @@ fn a_process_of_another_user_ends_with_3_and_what_to_type() {
 fn an_own_process_is_recorded_without_any_right() {
     let Some(_live) = live() else { return };
     if !is_root() {
-        eprintln!("skipped: only root can become another user");
+        skip("only root can become another user");
         return;
     }
     let scratch = Scratch::for_other_users();

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::live;
 use super::recorded::{record, record_pids};
-use super::workload::{Running, USUAL_NODE, Workload, node, root};
+use super::versions::on_every_node;
+use super::workload::{Running, USUAL_NODE, Workload, node};
 use crate::run::{DEADLINE, Started, nodespy, run_nodespy};
 use crate::scratch::Scratch;
 
@@ -49,25 +50,22 @@ fn start_code(flags: &[&str], code: &str) -> Running {
     Running::new(command)
 }
 
-#[test]
-fn every_version_is_recorded_and_left_as_it_was_found() {
+fn expect_recorded_and_left_as_found(version: &str) {
     let Some(_live) = live() else { return };
-    let listed = fs::read_to_string(root().join("tools/node-versions")).unwrap();
-    for version in listed
-        .lines()
-        .filter(|line| line.starts_with(char::is_numeric))
-    {
-        let mut target = Workload::new("split.js").on(version).start();
-        let before = traces(target.pid());
-        let recorded = record(&target, &["--engine", "inspector", "-d", "1"]);
-        assert_eq!(recorded.profile.about.engine, "V8 inspector");
-        // V8 gives what it inlined to the caller, so only the caller's total is sure.
-        let turn = recorded.total_share("turn");
-        assert!(turn > 0.8, "{version}: {turn}\n{}", recorded.describe());
-        assert!(target.is_alive());
-        expect_as_found(target.pid(), before);
-    }
+    let mut target = Workload::new("split.js").on(version).start();
+    let before = traces(target.pid());
+    let recorded = record(&target, &["--engine", "inspector", "-d", "1"]);
+    assert_eq!(recorded.profile.about.engine, "V8 inspector");
+    // V8 gives what it inlined to the caller, so only the caller's total is sure.
+    let turn = recorded.total_share("turn");
+    assert!(turn > 0.8, "{turn}\n{}", recorded.describe());
+    assert!(target.is_alive());
+    expect_as_found(target.pid(), before);
 }
+
+on_every_node! {{
+    a_process_is_recorded_and_left_as_it_was_found(expect_recorded_and_left_as_found);
+}}
 
 #[test]
 fn workers_are_recorded_by_name() {

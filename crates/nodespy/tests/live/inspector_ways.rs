@@ -13,6 +13,7 @@ use super::workload::{Running, USUAL_NODE, Workload, node, script};
 use super::{is_root, live};
 use crate::run::{DEADLINE, Started, nodespy, run, run_nodespy, signal};
 use crate::scratch::Scratch;
+use crate::skip::skip;
 
 /// A few lines of JavaScript that print `ready`.
 fn start_code(version: &str, flags: &[&str], code: &str) -> Running {
@@ -343,8 +344,8 @@ fn what_v8_writes_by_itself_and_what_is_recorded_agree() {
             profile: read(Path::new(&scratch.file("own.cpuprofile"))),
             outcome: run_nodespy(&["--version"]),
         };
-        let ours = own_samples(&recorded, pid, Inlined::Shown);
-        let theirs = own_samples(&own, own.profile.threads[0].tid, Inlined::Shown);
+        let ours = own_samples(&recorded, pid, Inlined::HiddenAnonymous);
+        let theirs = own_samples(&own, own.profile.threads[0].tid, Inlined::HiddenAnonymous);
         let comparison = super::truth::Comparison { theirs, ours };
         // They count the start of the process too, which is over when the recording starts.
         assert!(
@@ -359,7 +360,7 @@ fn what_v8_writes_by_itself_and_what_is_recorded_agree() {
 fn a_signal_is_not_sent_to_somebody_elses_process() {
     let Some(_live) = live() else { return };
     if !is_root() {
-        eprintln!("skipped: only root can become somebody else");
+        skip("only root can become somebody else");
         return;
     }
     let mut target = start_code(USUAL_NODE, &[], BUSY);

@@ -14,6 +14,7 @@ use super::workload::{Running, USUAL_NODE, Workload, node, script};
 use super::{is_root, live};
 use crate::run::{Started, nodespy, run_nodespy};
 use crate::scratch::Scratch;
+use crate::skip::skip;
 
 /// Longer than it takes to attach, even on a machine that is busy with something else.
 const UNDER_WAY: Duration = Duration::from_millis(1500);
@@ -21,13 +22,13 @@ const UNDER_WAY: Duration = Duration::from_millis(1500);
 /// A group of this test's own with a process in it, and the path by which nodespy is told of it.
 fn group_of(target: &Running) -> Option<(ControlGroup, String)> {
     if !is_root() {
-        eprintln!("skipped: only root can make control groups");
+        skip("only root can make control groups");
         return None;
     }
     let path = format!("/nodespy-it-{}", target.pid());
     let group = ControlGroup::holding(&path, target.pid());
     if group.is_none() {
-        eprintln!("skipped: no control groups of the second version can be made here");
+        skip("no control groups of the second version can be made here");
     }
     Some((group?, path))
 }
@@ -136,7 +137,7 @@ fn top_shows_a_process_that_joins_for_a_moment() {
 fn without_the_right_to_a_whole_group_newcomers_are_looked_for() {
     let Some(_live) = live() else { return };
     if !is_root() {
-        eprintln!("skipped: only root can become another user");
+        skip("only root can become another user");
         return;
     }
     let scratch = Scratch::for_other_users();

@@ -8,6 +8,7 @@ use nodespy_model::{Frame, Sample, Tier};
 use super::live;
 use super::recorded::{Recorded, record, share};
 use super::truth::{label_of, start};
+use super::versions::on_every_node;
 use super::workload::script;
 
 /// The frames with a source of a sample, the innermost first.
@@ -141,28 +142,7 @@ fn expect_inlined(version: &str) {
     assert_eq!(chains, leaves, "{told}");
 }
 
-macro_rules! on_every_node {
-    ($($name:ident $version:literal)*) => {$(
-        mod $name {
-            #[test]
-            fn the_hot_line_is_found_in_every_tier() {
-                super::expect_hot_line_in_every_tier($version);
-            }
-
-            #[test]
-            fn inlined_functions_and_their_callers_are_restored() {
-                super::expect_inlined($version);
-            }
-        }
-    )*};
-}
-
-on_every_node! {
-    on_node_16 "16"
-    on_node_18 "18"
-    on_node_20 "20"
-    on_node_22 "22"
-    on_node_24 "24"
-    on_node_25 "25"
-    on_node_26 "26"
-}
+on_every_node! {{
+    the_hot_line_is_found_in_every_tier(expect_hot_line_in_every_tier);
+    inlined_functions_and_their_callers_are_restored(expect_inlined);
+}}

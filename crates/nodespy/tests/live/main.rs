@@ -2,16 +2,18 @@
 //!
 //! They assert shares, ratios and orders, never times: the machines are noisy. One lock, held across
 //! threads and processes, keeps two of them from running at once, whichever runner is used.
-//! Where recording is not possible they say so and skip; `NODESPY_REQUIRE_LIVE=1` turns the skip
-//! into a failure.
+//! Where recording is not possible they skip, and the end of the run says why; `NODESPY_REQUIRE_LIVE=1`
+//! turns the skip into a failure. `versions` has the two tiers they run in.
 
 #![allow(
     clippy::print_stderr,
     reason = "a test that skips says so, and a recording that surprises is shown"
 )]
 
-mod containers;
+#[path = "../support/at_exit.rs"]
+mod at_exit;
 mod control_group;
+mod coverage;
 mod dump;
 mod errors;
 mod inspector;
@@ -33,12 +35,15 @@ mod run;
 #[path = "../support/scratch.rs"]
 mod scratch;
 mod shares;
+#[path = "../support/skip.rs"]
+mod skip;
 mod source_maps;
 mod stacks;
 mod targets;
 mod threads;
 mod top;
 mod truth;
+mod versions;
 mod walk_and_map;
 mod wasm;
 mod workload;
@@ -54,11 +59,7 @@ pub(crate) struct Live {
 /// The right to record, or nothing when the test is to be skipped.
 pub(crate) fn live() -> Option<Live> {
     if let Some(missing) = what_is_missing() {
-        assert!(
-            std::env::var_os("NODESPY_REQUIRE_LIVE").is_none_or(|value| value != "1"),
-            "NODESPY_REQUIRE_LIVE=1, but {missing}"
-        );
-        eprintln!("skipped: {missing}");
+        skip::skip(&missing);
         return None;
     }
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("live.lock");

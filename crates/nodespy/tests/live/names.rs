@@ -4,6 +4,7 @@
 use super::live;
 use super::recorded::record;
 use super::truth::{compare, start};
+use super::versions::on_every_node;
 
 /// How far the two may be apart, in points, beyond what the number of samples can't tell.
 const POINTS: f64 = 5.0;
@@ -29,48 +30,13 @@ fn expect_callers_of_frameless(version: &str) {
     );
 }
 
-macro_rules! on_every_node {
-    ($($name:ident $version:literal)*) => {$(
-        mod $name {
-            #[test]
-            fn every_kind_of_function_has_the_label_v8_gives_it() {
-                super::expect_same($version, "names.js", "4");
-            }
-
-            #[test]
-            fn frameless_builtins_count_for_the_function_that_called_them() {
-                super::expect_callers_of_frameless($version);
-            }
-
-            #[test]
-            fn inlined_functions_have_the_time_v8_gives_them() {
-                super::expect_same($version, "inline.js", "2");
-            }
-
-            #[test]
-            fn sorting_json_and_regular_expressions_have_the_time_v8_gives_them() {
-                super::expect_same($version, "mix.js", "3");
-            }
-
-            #[test]
-            fn async_functions_have_the_time_v8_gives_them() {
-                super::expect_same($version, "async.js", "2");
-            }
-
-            #[test]
-            fn young_closures_have_the_time_v8_gives_them() {
-                super::expect_same($version, "gc.js", "3");
-            }
-        }
-    )*};
-}
-
-on_every_node! {
-    on_node_16 "16"
-    on_node_18 "18"
-    on_node_20 "20"
-    on_node_22 "22"
-    on_node_24 "24"
-    on_node_25 "25"
-    on_node_26 "26"
-}
+on_every_node! {{
+    every_kind_of_function_has_the_label_v8_gives_it(|version| expect_same(version, "names.js", "4"));
+    frameless_builtins_count_for_the_function_that_called_them(expect_callers_of_frameless);
+    inlined_functions_have_the_time_v8_gives_them(|version| expect_same(version, "inline.js", "2"));
+    sorting_json_and_regular_expressions_have_the_time_v8_gives_them(|version| {
+        expect_same(version, "mix.js", "3");
+    });
+    async_functions_have_the_time_v8_gives_them(|version| expect_same(version, "async.js", "2"));
+    young_closures_have_the_time_v8_gives_them(|version| expect_same(version, "gc.js", "3"));
+}}

@@ -9,10 +9,12 @@ use std::process::{Command, Stdio};
 use nodespy_model::NameSource;
 
 use super::recorded::{Recorded, record, record_pids, share};
+use super::versions::on_every_node;
 use super::workload::{Running, children_of, node, script};
 use super::{is_root, live};
 use crate::run::{nodespy, run};
 use crate::scratch::Scratch;
+use crate::skip::skip;
 
 /// A copy of a Node under a name of its own.
 fn copy_of_node(version: &str, folder: &Scratch, name: &str) -> String {
@@ -49,7 +51,9 @@ fn expect_names_of_stripped(version: &str) {
     match Command::new("strip").arg(&copy).status() {
         Ok(status) => assert!(status.success(), "strip ended with {status}"),
         Err(error) => {
-            eprintln!("skipped: strip can't be started ({error}); it is part of binutils");
+            skip(&format!(
+                "strip can't be started ({error}); it is part of binutils"
+            ));
             return;
         }
     }
@@ -58,26 +62,15 @@ fn expect_names_of_stripped(version: &str) {
     expect_names(&recorded);
 }
 
-#[test]
-fn a_stripped_node_16_shows_its_functions() {
-    expect_names_of_stripped("16");
-}
-
-#[test]
-fn a_stripped_node_20_shows_its_functions() {
-    expect_names_of_stripped("20");
-}
-
-#[test]
-fn a_stripped_node_24_shows_its_functions() {
-    expect_names_of_stripped("24");
-}
+on_every_node! {{
+    a_stripped_node_shows_its_functions(expect_names_of_stripped);
+}}
 
 #[test]
 fn node_under_another_name_shows_its_functions() {
     let Some(_live) = live() else { return };
     let folder = Scratch::new();
-    let target = start_split(&copy_of_node("22", &folder, "my-server"));
+    let target = start_split(&copy_of_node("26", &folder, "my-server"));
     expect_names(&record(&target, &["-d", "2", "-F", "499"]));
 }
 
@@ -85,7 +78,7 @@ fn node_under_another_name_shows_its_functions() {
 fn a_node_whose_file_was_deleted_shows_its_functions() {
     let Some(_live) = live() else { return };
     let folder = Scratch::new();
-    let copy = copy_of_node("24", &folder, "node");
+    let copy = copy_of_node("26", &folder, "node");
     let target = start_split(&copy);
     fs::remove_file(&copy).unwrap();
     expect_names(&record(&target, &["-d", "2", "-F", "499"]));
@@ -107,11 +100,11 @@ fn a_node_whose_file_was_replaced_by_another_version_shows_its_own_functions() {
 fn node_in_namespaces_of_its_own_shows_its_functions() {
     let Some(_live) = live() else { return };
     if !is_root() {
-        eprintln!("skipped: only root can make the namespaces");
+        skip("only root can make the namespaces");
         return;
     }
     let folder = Scratch::for_other_users();
-    let copy = copy_of_node("22", &folder, "node");
+    let copy = copy_of_node("26", &folder, "node");
     let inside = folder.file("split.js");
     fs::copy(script("split.js"), &inside).unwrap();
     // The files are below a mount that only the target can see.

@@ -6,6 +6,7 @@ use nodespy_model::{Category, ThreadRole, shares};
 
 use super::live;
 use super::recorded::{Recorded, expect_share, record, share};
+use super::versions::on_every_node;
 use super::workload::Workload;
 
 /// Records `split.js` on a version of Node: of the time in the two functions, 70 % is in one.
@@ -36,24 +37,10 @@ fn expect_70_30(major: &str) {
     );
 }
 
-macro_rules! on_every_node {
-    ($($name:ident $major:literal)*) => {$(
-        #[test]
-        fn $name() {
-            expect_70_30($major);
-        }
-    )*};
-}
-
-on_every_node! {
-    a_70_30_program_shows_70_30_on_node_16 "16"
-    a_70_30_program_shows_70_30_on_node_18 "18"
-    a_70_30_program_shows_70_30_on_node_20 "20"
-    a_70_30_program_shows_70_30_on_node_22 "22"
-    a_70_30_program_shows_70_30_on_node_24 "24"
-    a_70_30_program_shows_70_30_on_node_25 "25"
-    a_70_30_program_shows_70_30_on_node_26 "26"
-}
+on_every_node! {{
+    a_70_30_program_shows_70_30(expect_70_30);
+    a_regular_expression_is_told_from_other_code(expect_regexp);
+}}
 
 #[test]
 fn a_mix_of_native_work_shows_its_50_30_20() {
@@ -85,16 +72,6 @@ fn a_mix_of_native_work_shows_its_50_30_20() {
         "{by_kind:?}\n{}",
         recorded.describe()
     );
-}
-
-#[test]
-fn a_regular_expression_is_told_from_other_code_on_node_20() {
-    expect_regexp("20");
-}
-
-#[test]
-fn a_regular_expression_is_told_from_other_code_on_node_24() {
-    expect_regexp("24");
 }
 
 /// Records `native.js`: three tenths of it are in a compiled regular expression.

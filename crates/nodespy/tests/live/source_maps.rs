@@ -10,6 +10,7 @@ use super::recorded::{Recorded, record, record_with, share};
 use super::workload::{Running, USUAL_NODE, node, root};
 use super::{is_root, live};
 use crate::scratch::Scratch;
+use crate::skip::skip;
 
 /// Bundles and minifies `workloads/typescript` into `dist/bundle.js` of a folder.
 fn bundle(folder: &Path, arguments: &[&str]) {
@@ -272,7 +273,7 @@ fn start_in_root(folder: &Scratch) -> Running {
 fn in_a_root_of_its_own_the_map_is_the_one_inside() {
     let Some(_live) = live() else { return };
     if !is_root() {
-        eprintln!("skipped: only root makes namespaces everywhere");
+        skip("only root makes namespaces everywhere");
         return;
     }
     let folder = Scratch::new();

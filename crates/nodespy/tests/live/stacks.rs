@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::live;
 use super::recorded::{Recorded, expect_share, record};
+use super::versions::on_every_node;
 use super::workload::Workload;
 
 /// How many frames of `descend` each sample in `bottom` has.
@@ -82,16 +83,6 @@ fn expect_whole_or_counted(major: &str) {
     );
 }
 
-#[test]
-fn a_recursion_of_500_frames_is_seen_whole_or_counted_on_node_20() {
-    expect_whole_or_counted("20");
-}
-
-#[test]
-fn a_recursion_of_500_frames_is_seen_whole_or_counted_on_node_24() {
-    expect_whole_or_counted("24");
-}
-
 /// Records the express server under load: nearly all stacks reach the root of their thread.
 fn expect_whole_stacks(major: &str) {
     let Some(_live) = live() else { return };
@@ -114,27 +105,7 @@ fn expect_whole_stacks(major: &str) {
     );
 }
 
-#[test]
-fn stacks_of_an_express_server_are_whole_on_node_16() {
-    expect_whole_stacks("16");
-}
-
-#[test]
-fn stacks_of_an_express_server_are_whole_on_node_20() {
-    expect_whole_stacks("20");
-}
-
-#[test]
-fn stacks_of_an_express_server_are_whole_on_node_22() {
-    expect_whole_stacks("22");
-}
-
-#[test]
-fn stacks_of_an_express_server_are_whole_on_node_24() {
-    expect_whole_stacks("24");
-}
-
-#[test]
-fn stacks_of_an_express_server_are_whole_on_node_26() {
-    expect_whole_stacks("26");
-}
+on_every_node! {{
+    a_recursion_of_500_frames_is_seen_whole_or_counted(expect_whole_or_counted);
+    stacks_of_an_express_server_are_whole(expect_whole_stacks);
+}}

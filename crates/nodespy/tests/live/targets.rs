@@ -14,6 +14,7 @@ use super::workload::{Running, USUAL_NODE, Workload, children_of, node, script};
 use super::{is_root, live};
 use crate::run::{Started, nodespy, run_nodespy};
 use crate::scratch::Scratch;
+use crate::skip::skip;
 
 /// A server of `workloads/shop` in a folder of its own, so that its name is only its own.
 fn shop(folder: &Scratch, environment: &[(&str, &str)]) -> Running {
@@ -105,7 +106,7 @@ fn workers_of_a_cluster_go_by_their_numbers() {
 fn processes_in_namespaces_without_an_engine_are_listed_and_recorded() {
     let Some(_live) = live() else { return };
     if !is_root() {
-        eprintln!("skipped: only root can make the namespaces");
+        skip("only root can make the namespaces");
         return;
     }
     let folder = Scratch::for_other_users();
@@ -154,7 +155,7 @@ impl Drop for Removed {
 fn a_pod_is_found_by_the_names_in_the_files_of_containerd() {
     let Some(_live) = live() else { return };
     if !is_root() {
-        eprintln!("skipped: only root can make control groups");
+        skip("only root can make control groups");
         return;
     }
     let folder = Scratch::new();
@@ -162,7 +163,7 @@ fn a_pod_is_found_by_the_names_in_the_files_of_containerd() {
     let id = format!("{:064x}", u64::from(std::process::id()) << 32 | 0xa11);
     let path = format!("/kubepods/burstable/pod4f1b7f6e-0d3c-4c7c-9b1a-2d6f5c0e9a11/{id}");
     let Some(_group) = ControlGroup::holding(&path, target.pid()) else {
-        eprintln!("skipped: no control groups of the second version can be made here");
+        skip("no control groups of the second version can be made here");
         return;
     };
     let state = format!("/run/containerd/io.containerd.runtime.v2.task/k8s.io/{id}");
@@ -201,7 +202,7 @@ fn a_pod_is_found_by_the_names_in_the_files_of_containerd() {
 fn a_user_without_rights_is_told_what_is_missing() {
     let Some(_live) = live() else { return };
     if !is_root() {
-        eprintln!("skipped: only root can become another user");
+        skip("only root can become another user");
         return;
     }
     let target = Workload::new("split.js").start();

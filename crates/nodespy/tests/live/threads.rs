@@ -6,6 +6,7 @@ use nodespy_model::ThreadRole;
 
 use super::live;
 use super::recorded::{Recorded, record, share};
+use super::versions::on_every_node;
 use super::workload::Workload;
 
 /// The threads of a role that were seen running.
@@ -64,21 +65,6 @@ fn expect_pool(major: &str) {
     );
 }
 
-#[test]
-fn the_pool_is_told_from_the_main_thread_on_node_16() {
-    expect_pool("16");
-}
-
-#[test]
-fn the_pool_is_told_from_the_main_thread_on_node_20() {
-    expect_pool("20");
-}
-
-#[test]
-fn the_pool_is_told_from_the_main_thread_on_node_24() {
-    expect_pool("24");
-}
-
 /// Records `workers.js`: each worker is only ever in its own function.
 fn expect_workers(major: &str) {
     let Some(_live) = live() else { return };
@@ -108,19 +94,13 @@ fn expect_workers(major: &str) {
     assert_eq!(found.len(), 2, "{}", recorded.describe());
 }
 
-#[test]
-fn two_workers_are_told_apart_on_node_20() {
-    expect_workers("20");
-}
-
-#[test]
-fn two_workers_are_told_apart_on_node_24() {
-    expect_workers("24");
-}
-
-/// Records `workers.js`: its workers have these names.
-fn expect_worker_names(major: &str, names: [&str; 2]) {
+/// Records `workers.js`: its workers have the names it gave them; node 16 keeps none, so they are numbered.
+fn expect_worker_names(major: &str) {
     let Some(_live) = live() else { return };
+    let names = match major {
+        "16" => ["worker 1", "worker 2"],
+        _ => ["parse", "resize"],
+    };
     let target = Workload::new("workers.js").on(major).start();
     let recorded = record(&target, &["-d", "1", "-F", "199"]);
     let found: BTreeSet<&str> = recorded
@@ -133,32 +113,8 @@ fn expect_worker_names(major: &str, names: [&str; 2]) {
     assert_eq!(found, BTreeSet::from(names), "{}", recorded.describe());
 }
 
-#[test]
-fn workers_have_the_names_the_program_gave_them_on_node_18() {
-    expect_worker_names("18", ["parse", "resize"]);
-}
-
-#[test]
-fn workers_have_the_names_the_program_gave_them_on_node_20() {
-    expect_worker_names("20", ["parse", "resize"]);
-}
-
-#[test]
-fn workers_have_the_names_the_program_gave_them_on_node_22() {
-    expect_worker_names("22", ["parse", "resize"]);
-}
-
-#[test]
-fn workers_have_the_names_the_program_gave_them_on_node_24() {
-    expect_worker_names("24", ["parse", "resize"]);
-}
-
-#[test]
-fn workers_have_the_names_the_program_gave_them_on_node_26() {
-    expect_worker_names("26", ["parse", "resize"]);
-}
-
-#[test]
-fn workers_are_numbered_on_node_16_which_does_not_know_names() {
-    expect_worker_names("16", ["worker 1", "worker 2"]);
-}
+on_every_node! {{
+    the_pool_is_told_from_the_main_thread(expect_pool);
+    two_workers_are_told_apart(expect_workers);
+    workers_have_the_names_the_program_gave_them(expect_worker_names);
+}}

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::live;
 use super::workload::{Running, Workload, children_of};
 use crate::run::{DEADLINE, run_nodespy, signal};
+use crate::skip::skip;
 
 /// What the shell prints when nodespy has ended and the terminal is as it was.
 const RESTORED: &str = "terminal: icanon echo";
@@ -19,10 +20,7 @@ impl Terminal {
     /// Watches a process; none where there is no tmux.
     fn watching(target: &Running) -> Option<Self> {
         if Command::new("tmux").arg("-V").output().is_err() {
-            let is_required =
-                std::env::var_os("NODESPY_REQUIRE_LIVE").is_some_and(|value| value == "1");
-            assert!(!is_required, "NODESPY_REQUIRE_LIVE=1, but there is no tmux");
-            eprintln!("skipped: there is no tmux");
+            skip("there is no tmux");
             return None;
         }
         let terminal = Self {

@@ -26,6 +26,11 @@ use super::recorded::{Recorded, record};
 use super::workload::{Running, node, script};
 use crate::scratch::Scratch;
 
+/// The name of functions that have none.
+const ANONYMOUS: &str = "(anonymous)";
+/// A label with so many samples expected on one side has none there once in ten thousand times.
+const SURE_SAMPLES: f64 = 9.2;
+
 /// What a person reads of a function.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Label {
@@ -33,6 +38,12 @@ pub(crate) struct Label {
     pub(crate) file: String,
     pub(crate) line: u32,
     pub(crate) column: u32,
+}
+
+impl Label {
+    fn is_anonymous(&self) -> bool {
+        self.name == ANONYMOUS
+    }
 }
 
 /// Samples by label.
@@ -52,6 +63,10 @@ pub(crate) enum Inlined {
     HiddenOnTop,
     /// All count for the function they are inlined into.
     Hidden,
+    /// Functions without a name count for the one that called them. V8's profiler does that with
+    /// some that were compiled before it started: the comparator in `mix.js` has 10 % with
+    /// `--cpu-prof` on node 20, and none at times when the profiler is started later.
+    HiddenAnonymous,
 }
 
 /// Two answers about one process.
@@ -120,6 +135,12 @@ impl SelfSamples {
         merged
     }
 
+    /// Whether a label has so much time that the other side, with its samples, must know it.
+    fn is_heavy(&self, label: &Label, other: &Self) -> bool {
+        let share = self.share(label);
+        share > 0.01 && share * other.total as f64 > SURE_SAMPLES
+    }
+
     fn share(&self, label: &Label) -> f64 {
         let count = self.counts.get(label).copied().unwrap_or(0);
         super::recorded::share(count, self.total)
@@ -157,17 +178,19 @@ impl Comparison {
         50.0 * apart
     }
 
-    /// Labels with more than a hundredth of their time that nodespy does not have.
+    /// Labels with more than a hundredth of their time that nodespy does not have, although it has
+    /// samples enough.
     pub(crate) fn missing(&self) -> Vec<&Label> {
-        let heavy = |label: &&Label| self.theirs.share(label) > 0.01;
+        let heavy = |label: &&Label| self.theirs.is_heavy(label, &self.ours);
         let ours = |label: &&Label| self.ours.seen.contains(*label);
         let theirs = self.theirs.counts.keys();
         theirs.filter(heavy).filter(|label| !ours(label)).collect()
     }
 
-    /// Labels with more than a hundredth of nodespy's time that they do not have.
+    /// Labels with more than a hundredth of nodespy's time that they do not have, although they have
+    /// samples enough.
     pub(crate) fn invented(&self) -> Vec<&Label> {
-        let heavy = |label: &&Label| self.ours.share(label) > 0.01;
+        let heavy = |label: &&Label| self.ours.is_heavy(label, &self.theirs);
         let theirs = |label: &&Label| self.theirs.seen.contains(*label);
         let ours = self.ours.counts.keys();
         ours.filter(heavy).filter(|label| !theirs(label)).collect()
@@ -221,7 +244,7 @@ fn plain_file(file: &str) -> String {
 }
 
 fn plain_name(name: &str) -> String {
-    let name = if name.is_empty() { "(anonymous)" } else { name };
+    let name = if name.is_empty() { ANONYMOUS } else { name };
     name.to_owned()
 }
 
@@ -309,6 +332,7 @@ pub(crate) fn own_samples(recorded: &Recorded, pid: u32, inlined: Inlined) -> Se
                 Inlined::Shown => false,
                 Inlined::HiddenOnTop => is_top && frame.is_inlined,
                 Inlined::Hidden => frame.is_inlined,
+                Inlined::HiddenAnonymous => label.as_ref().is_some_and(Label::is_anonymous),
             };
             if is_hidden {
                 *label = None;

@@ -5,6 +5,7 @@
 use super::live;
 use super::recorded::record;
 use super::truth::{Comparison, Inlined, own_samples, start};
+use super::versions::on_every_node;
 use super::workload::{PERF_MAP_FLAGS, Running};
 use crate::run::{Started, nodespy};
 use crate::scratch::Scratch;
@@ -45,22 +46,9 @@ fn expect_same_names(version: &str, workload: &str) {
     comparison.expect_agreement(POINTS);
 }
 
-macro_rules! on_every_node {
-    ($($name:ident $version:literal)*) => {$(
-        #[test]
-        fn $name() {
-            expect_same_names($version, "mix.js");
-            expect_same_names($version, "async.js");
-        }
-    )*};
-}
-
-on_every_node! {
-    perf_map_and_heap_walk_agree_on_node_16 "16"
-    perf_map_and_heap_walk_agree_on_node_18 "18"
-    perf_map_and_heap_walk_agree_on_node_20 "20"
-    perf_map_and_heap_walk_agree_on_node_22 "22"
-    perf_map_and_heap_walk_agree_on_node_24 "24"
-    perf_map_and_heap_walk_agree_on_node_25 "25"
-    perf_map_and_heap_walk_agree_on_node_26 "26"
-}
+on_every_node! {{
+    perf_map_and_heap_walk_agree(|version| {
+        expect_same_names(version, "mix.js");
+        expect_same_names(version, "async.js");
+    });
+}}

@@ -5,6 +5,7 @@ use nodespy_model::{Category, Tier};
 use super::live;
 use super::recorded::{Recorded, record, share};
 use super::truth::start;
+use super::versions::on_every_node;
 
 /// The part of the frames of a function that have this tier, 0 to 1.
 fn tier_share(recorded: &Recorded, name: &str, tier: Tier) -> f64 {
@@ -22,7 +23,7 @@ fn tier_share(recorded: &Recorded, name: &str, tier: Tier) -> f64 {
     share(with, all)
 }
 
-fn look_at(version: &str) {
+fn expect_named(version: &str) {
     let Some(_live) = live() else { return };
     for (flag, tier) in [
         ("--liftoff-only", Tier::Baseline),
@@ -53,21 +54,6 @@ fn look_at(version: &str) {
     }
 }
 
-macro_rules! on_every_node {
-    ($($name:ident $version:literal)*) => {$(
-        #[test]
-        fn $name() {
-            look_at($version);
-        }
-    )*};
-}
-
-on_every_node! {
-    node_16_names_functions_of_webassembly "16"
-    node_18_names_functions_of_webassembly "18"
-    node_20_names_functions_of_webassembly "20"
-    node_22_names_functions_of_webassembly "22"
-    node_24_names_functions_of_webassembly "24"
-    node_25_names_functions_of_webassembly "25"
-    node_26_names_functions_of_webassembly "26"
-}
+on_every_node! {{
+    functions_of_webassembly_are_named(expect_named);
+}}

@@ -160,9 +160,18 @@ impl V8 {
         workers::worker_name(&mut heap, table, sample.stack)
     }
 
-    /// Whether the layout turned out not to fit this process.
+    /// Whether a guessed layout turned out not to fit this process. That of a known version is never
+    /// given up: every object is checked for its type, and a V8 that is starting or read late has
+    /// many frames that can't be named yet.
     pub(crate) fn is_misfit(&self) -> bool {
-        self.seen >= JUDGED_AFTER && (self.known as f64) < self.seen as f64 * FITTING_SHARE
+        self.is_guess()
+            && self.seen >= JUDGED_AFTER
+            && (self.known as f64) < self.seen as f64 * FITTING_SHARE
+    }
+
+    /// Whether this version of V8 has no row in the table, so that the nearest one stands in.
+    fn is_guess(&self) -> bool {
+        self.layout.version != self.layout.nearest
     }
 
     /// What the reader should know of the layout: that it was a guess, and how well it fits.
@@ -178,8 +187,7 @@ impl V8 {
                 self.seen
             ));
         }
-        let is_guess = self.layout.version != self.layout.nearest;
-        (is_guess && self.seen > 0).then(|| {
+        (self.is_guess() && self.seen > 0).then(|| {
             format!(
                 "V8 {major}.{minor} is not in nodespy's tables; that of {near_major}.{near_minor} \
                  was tried and named {share:.1} % of its JavaScript frames"

@@ -13,7 +13,6 @@ mod views;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
-use std::time::Duration;
 
 use nodespy_model::Profile;
 
@@ -105,7 +104,7 @@ impl Opened {
     #[track_caller]
     fn settle(&self) {
         // A press of a key asks in the next frame.
-        std::thread::sleep(Duration::from_millis(150));
+        self.browser.next_frames();
         self.browser.wait_for(
             "document.body.dataset.failed || document.body.dataset.ready === 'yes' \
              && document.body.dataset.busy !== 'true'",

@@ -3,8 +3,8 @@
 
 use nodespy_model::{NameSource, label_key};
 
-use super::super::recorded::Recorded;
 use super::engine::{Docker, wait_until};
+use crate::recorded::Recorded;
 
 /// Starts two apps as the user of the image: `forked` once, `clustered` three times, of which the one
 /// with the number 1 does something else.

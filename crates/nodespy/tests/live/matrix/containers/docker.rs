@@ -4,8 +4,8 @@ use std::path::Path;
 
 use nodespy_model::{FunctionIndex, NameSource, label_key};
 
-use super::super::recorded::read;
 use super::engine::{Docker, PLAIN, WITH_MAP, expect_callers, expect_shop, wait_until};
+use crate::recorded::read;
 use crate::scratch::Scratch;
 
 #[test]
@@ -43,7 +43,7 @@ fn a_container_is_recorded_by_name_whoever_runs_in_it() {
 }
 
 #[track_caller]
-fn expect_named_by_map(recorded: &super::super::recorded::Recorded) {
+fn expect_named_by_map(recorded: &crate::recorded::Recorded) {
     expect_callers(recorded);
     let notes = &recorded.profile.notes;
     let mapped = notes.jit_named[NameSource::PerfMap.at()];

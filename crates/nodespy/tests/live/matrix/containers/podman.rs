@@ -4,12 +4,13 @@ use std::process::Command;
 
 use nodespy_model::label_key;
 
-use super::super::recorded::record_with;
-use super::super::workload::root;
-use super::super::{is_root, live};
-use super::engine::{PLAIN, expect_shop, skip, wait_until};
+use super::engine::{PLAIN, expect_shop, wait_until};
+use crate::recorded::record_with;
 use crate::run::{Outcome, run};
 use crate::scratch::Scratch;
+use crate::skip::skip;
+use crate::workload::root;
+use crate::{is_root, live};
 
 /// podman with everything it keeps in one folder.
 struct Podman {
@@ -50,11 +51,11 @@ impl Drop for Podman {
 fn a_container_of_podman_is_recorded_by_its_name() {
     let Some(_live) = live() else { return };
     if !is_root() {
-        skip::<()>("only root can start containers here");
+        skip("only root can start containers here");
         return;
     }
     if Command::new("podman").arg("--version").output().is_err() {
-        skip::<()>("there is no podman");
+        skip("there is no podman");
         return;
     }
     let podman = Podman {

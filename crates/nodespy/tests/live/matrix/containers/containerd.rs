@@ -7,12 +7,13 @@ use std::process::{Child, Command, Stdio};
 
 use nodespy_model::label_key;
 
-use super::super::recorded::record_with;
-use super::super::workload::root;
-use super::super::{is_root, live};
-use super::engine::{PLAIN, expect_shop, skip, wait_until};
+use super::engine::{PLAIN, expect_shop, wait_until};
+use crate::recorded::record_with;
 use crate::run::{Outcome, run, run_nodespy};
 use crate::scratch::Scratch;
+use crate::skip::skip;
+use crate::workload::root;
+use crate::{is_root, live};
 
 /// Where containerd keeps what runs, and nodespy looks for it.
 const STATE: &str = "/run/containerd";
@@ -105,7 +106,7 @@ impl Drop for Containerd {
 fn a_pod_of_containerd_is_recorded_by_its_names() {
     let Some(_live) = live() else { return };
     if !is_root() {
-        skip::<()>("only root can start containers here");
+        skip("only root can start containers here");
         return;
     }
     if Command::new("containerd")
@@ -113,11 +114,11 @@ fn a_pod_of_containerd_is_recorded_by_its_names() {
         .output()
         .is_err()
     {
-        skip::<()>("there is no containerd (Debian's package containerd)");
+        skip("there is no containerd (Debian's package containerd)");
         return;
     }
     if Path::new(STATE).join("containerd.sock").exists() {
-        eprintln!("skipped: this machine has a containerd of its own, which is left alone");
+        skip("this machine has a containerd of its own, which is left alone");
         return;
     }
     let packed = {

@@ -1,15 +1,17 @@
-//! A container engine for one test, and the containers in it.
+//! A container engine for all tests of a process, and the containers in it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use super::super::recorded::{Recorded, read};
-use super::super::workload::root;
-use super::super::{Live, is_root, live};
+use crate::at_exit::at_exit;
+use crate::recorded::{Recorded, read};
 use crate::run::{DEADLINE, Outcome, Started, nodespy, run};
 use crate::scratch::Scratch;
+use crate::skip::skip;
+use crate::workload::root;
+use crate::{Live, is_root, live};
 
 /// The image that `tools/containers.sh` makes.
 pub(super) const IMAGE: &str = "nodespy-test";
@@ -27,38 +29,30 @@ pub(super) const WITH_MAP: [&str; 5] = [
     "/app/server.js",
 ];
 
-/// A Docker engine, stopped when dropped.
+/// The Docker engine of this test process, with no container in it. Held by one test at a time, which
+/// leaves none behind.
 pub(super) struct Docker {
-    folder: PathBuf,
+    folder: &'static Path,
     _live: Live,
 }
 
 impl Docker {
-    /// Starts the engine, or says why the test is skipped.
+    /// Takes the engine, starting it for the first test; none where the test is skipped.
     pub(super) fn start() -> Option<Self> {
+        static FOLDER: OnceLock<PathBuf> = OnceLock::new();
         let live = live()?;
         if !is_root() {
-            return skip("only root can start a container engine");
+            skip("only root can start a container engine");
+            return None;
         }
         if Command::new("dockerd").arg("--version").output().is_err() {
-            return skip("there is no dockerd (Debian's package docker.io)");
+            skip("there is no dockerd (Debian's package docker.io)");
+            return None;
         }
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        // Short, as a socket is in it.
-        let folder = std::env::temp_dir().join(format!("nspy-{}-{number}", std::process::id()));
-        let engine = Self {
-            folder,
+        Some(Self {
+            folder: FOLDER.get_or_init(start_engine),
             _live: live,
-        };
-        engine.script("up").expect_code(0);
-        Some(engine)
-    }
-
-    fn script(&self, what: &str) -> Outcome {
-        let mut command = Command::new(root().join("tools/containers.sh"));
-        command.arg(what).arg(&self.folder);
-        run(command)
+        })
     }
 
     /// Where it listens.
@@ -131,11 +125,29 @@ impl Docker {
 
 impl Drop for Docker {
     fn drop(&mut self) {
-        let outcome = self.script("down");
-        if !std::thread::panicking() {
-            outcome.expect_code(0);
+        let listed = self.docker(&["ps", "-aq"]);
+        let mut remove = vec!["rm", "-f"];
+        remove.extend(listed.stdout.split_whitespace());
+        if remove.len() > 2 {
+            let outcome = self.docker(&remove);
+            if !std::thread::panicking() {
+                outcome.expect_code(0);
+            }
         }
     }
+}
+
+/// Starts the engine, which ends with this process. Returns its folder.
+fn start_engine() -> PathBuf {
+    // Short, as a socket is in it.
+    let folder = std::env::temp_dir().join(format!("nspy-{}", std::process::id()));
+    let script = root().join("tools/containers.sh");
+    let mut up = Command::new(&script);
+    up.arg("up").arg(&folder);
+    run(up).expect_code(0);
+    let words = [&script, &folder].map(|path| path.to_str().unwrap());
+    at_exit("\"$0\" down \"$1\"", &words);
+    folder
 }
 
 /// A recording that goes on.
@@ -209,16 +221,6 @@ pub(super) fn wait_until(what: &str, is_so: impl Fn() -> bool) {
         assert!(Instant::now() < until, "never: {what}");
         std::thread::sleep(Duration::from_millis(50));
     }
-}
-
-/// Skips a test, unless skipping is forbidden.
-pub(super) fn skip<T>(why: &str) -> Option<T> {
-    assert!(
-        std::env::var_os("NODESPY_REQUIRE_LIVE").is_none_or(|value| value != "1"),
-        "NODESPY_REQUIRE_LIVE=1, but {why}"
-    );
-    eprintln!("skipped: {why}");
-    None
 }
 
 /// Fails the test unless nearly everything is in `priceCart`, by name and place.

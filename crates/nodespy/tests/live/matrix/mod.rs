@@ -1,0 +1,3 @@
+//! What only `make test-all` runs, beside the `matrix` modules of the other files.
+
+mod containers;

@@ -1,0 +1,35 @@
+//! The Node versions that live tests record, and the two tiers they run in.
+//!
+//! `make test` records the oldest, a middle and the newest version. A test with `matrix::` in its path
+//! is left to `make test-all`: the versions between, containers, engines and delays.
+
+/// Tests each claim on every version: `claim_name(check)`, where `check` takes the major version.
+macro_rules! on_every_node {
+    ($claims:tt) => {
+        on_every_node!(@versions $claims on_node_16 "16" on_node_20 "20" on_node_26 "26");
+
+        mod matrix {
+            use super::*;
+            on_every_node!(
+                @versions $claims on_node_18 "18" on_node_22 "22" on_node_24 "24" on_node_25 "25"
+            );
+        }
+    };
+    (@versions $claims:tt $($node:ident $version:literal)*) => {
+        $(on_every_node!(@node $claims $node $version);)*
+    };
+    (@node { $($claim:ident($check:expr);)* } $node:ident $version:literal) => {
+        mod $node {
+            use super::*;
+            $(
+                #[test]
+                fn $claim() {
+                    let check: fn(&str) = $check;
+                    check($version);
+                }
+            )*
+        }
+    };
+}
+
+pub(crate) use on_every_node;

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Runs one tier of the tests with plain cargo, every binary to its end, and says at last what was
+# skipped and why.
+#
+#   tools/test.sh quick     everything but the two below; live tests on three Node versions
+#   tools/test.sh matrix    live tests of every version, engine, container and delay (`matrix::`)
+#   tools/test.sh corpus    foreign files of the folder NODESPY_CORPUS
+set -uo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root" || exit 1
+cargo=${CARGO:-cargo}
+skipped=target/tmp/skipped
+rm -f "$skipped"
+status=0
+
+# A failing binary does not keep the others from running.
+run() { "$cargo" test --no-fail-fast "$@" || status=$?; }
+
+case "${1:-}" in
+    quick)
+        run --workspace --all-targets -- --skip matrix::
+        run --workspace --doc --quiet
+        ;;
+    matrix)
+        run -p nodespy --test live -p xtask -- matrix::
+        ;;
+    corpus)
+        if [[ ! -d ${NODESPY_CORPUS:-} ]]; then
+            printf 'tools/test.sh: the corpus suite is skipped: NODESPY_CORPUS names no folder\n'
+            exit 0
+        fi
+        NODESPY_CORPUS=$(cd "$NODESPY_CORPUS" && pwd)
+        export NODESPY_CORPUS
+        run -p nodespy-formats -p nodespy --test corpus
+        ;;
+    *)
+        printf 'usage: tools/test.sh quick | matrix | corpus\n' >&2
+        exit 2
+        ;;
+esac
+
+if [[ -s $skipped ]]; then
+    printf '\nSkipped tests, by what they lack:\n'
+    cut -f 1 "$skipped" | sort | uniq -c | sort -rn | sed 's/^/  /'
+fi
+exit "$status"
