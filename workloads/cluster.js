@@ -1,12 +1,18 @@
 'use strict';
 // Right answer: four processes. The three workers have about equal shares, all in answerRequests;
-// the primary waits.
+// the primary waits. With PRIMARY=busy it is in superviseWorkers all the time.
 
 const cluster = require('cluster');
 
 function answerRequests(seed) {
   let hash = seed | 0;
   for (let i = 0; i < 400000; i++) hash = Math.imul(hash ^ (hash >>> 15), 0x2c1b3c6d) ^ i;
+  return hash;
+}
+
+function superviseWorkers(seed) {
+  let hash = seed | 0;
+  for (let i = 0; i < 400000; i++) hash = Math.imul(hash ^ (hash >>> 13), 0x297a2d39) ^ i;
   return hash;
 }
 
@@ -25,6 +31,8 @@ if (cluster.isMaster) {
   let warm = 0;
   cluster.on('message', () => { if (++warm === 3) console.log('ready'); });
   for (let i = 0; i < 3; i++) cluster.fork();
+  const busy = () => { superviseWorkers(1); setImmediate(busy); };
+  if (process.env.PRIMARY === 'busy') busy();
 } else {
   for (let i = 0; i < 200; i++) turn();
   process.send('warm');

@@ -229,7 +229,7 @@ impl ProfileBuilder {
 
 impl StringTable {
     /// Adds a string. The table stops growing at 4 GiB: later strings become empty.
-    pub(crate) fn push(&mut self, text: &str) -> StringIndex {
+    pub fn push(&mut self, text: &str) -> StringIndex {
         if u32::try_from(self.bytes.len() + text.len()).is_ok() {
             self.bytes.push_str(text);
         }

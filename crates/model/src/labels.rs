@@ -100,7 +100,7 @@ impl Labels {
     }
 
     /// The labels that both have in common.
-    pub(crate) fn shared_with(&self, other: &Self) -> Self {
+    pub fn shared_with(&self, other: &Self) -> Self {
         let is_shared = |(key, value): &&(String, String)| other.get(key) == Some(value);
         Self {
             rows: self.rows.iter().filter(is_shared).cloned().collect(),

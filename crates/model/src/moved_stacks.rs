@@ -12,16 +12,16 @@ const NONE: u32 = u32::MAX;
 
 /// The stacks that a table becomes.
 #[derive(Debug)]
-pub(crate) struct MovedStacks {
+pub struct MovedStacks {
     /// The new table.
-    pub(crate) stacks: Vec<Stack>,
+    pub stacks: Vec<Stack>,
     /// Where each old stack is in it; none if all of its frames are gone.
-    pub(crate) moved: Vec<Option<StackIndex>>,
+    pub moved: Vec<Option<StackIndex>>,
 }
 
 /// What becomes of each stack of a table, parents before children.
 #[derive(Debug)]
-pub(crate) struct StackMoves<'a> {
+pub struct StackMoves<'a> {
     old: &'a [Stack],
     /// What the frame of each stack becomes.
     shown: Vec<u32>,
@@ -37,7 +37,8 @@ pub(crate) struct StackMoves<'a> {
 }
 
 impl<'a> StackMoves<'a> {
-    pub(crate) fn of(old: &'a [Stack]) -> Self {
+    /// Starts with the first stack of `old`.
+    pub fn of(old: &'a [Stack]) -> Self {
         Self {
             old,
             shown: Vec::with_capacity(old.len()),
@@ -50,14 +51,14 @@ impl<'a> StackMoves<'a> {
     }
 
     /// What the caller of the next stack is shown as; none at the root.
-    pub(crate) fn next_caller(&self) -> Option<FrameIndex> {
+    pub fn next_caller(&self) -> Option<FrameIndex> {
         let caller = self.nearest_staying(self.old[self.shown.len()].parent);
         let shown = self.shown.get(caller as usize)?;
         Some(FrameIndex(*shown))
     }
 
     /// Says what becomes of the frame of the next stack: another or the same, or it goes.
-    pub(crate) fn next(&mut self, shown: Option<FrameIndex>) {
+    pub fn next(&mut self, shown: Option<FrameIndex>) {
         let Stack { parent, frame } = self.old[self.shown.len()];
         let caller = self.nearest_staying(parent);
         if let Some(shown) = shown {
@@ -94,7 +95,7 @@ impl<'a> StackMoves<'a> {
     }
 
     /// Makes the new table, once [`Self::next`] was told of every stack.
-    pub(crate) fn finish(self) -> MovedStacks {
+    pub fn finish(self) -> MovedStacks {
         assert_eq!(self.shown.len(), self.old.len());
         let mut stacks: Vec<Stack> = Vec::with_capacity(self.old.len());
         let mut moved: Vec<Option<StackIndex>> = Vec::with_capacity(self.old.len());

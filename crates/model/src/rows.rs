@@ -13,14 +13,14 @@ const MOST_ROWS: usize = u32::MAX as usize;
 
 /// Positions in one table, found by what is there.
 #[derive(Debug, Default)]
-pub(crate) struct RowIndex {
+pub struct RowIndex {
     positions: HashTable<u32>,
     seed: foldhash::fast::RandomState,
 }
 
 impl RowIndex {
     /// An index with room for `rows`, which saves hashing them again as it grows.
-    pub(crate) fn with_room(rows: usize) -> Self {
+    pub fn with_room(rows: usize) -> Self {
         Self {
             positions: HashTable::with_capacity(rows),
             ..Self::default()
@@ -28,12 +28,12 @@ impl RowIndex {
     }
 
     /// The position of `row` in `table`, which gets it if it does not have it yet.
-    pub(crate) fn intern<T: Copy + Eq + Hash>(&mut self, table: &mut Vec<T>, row: T) -> u32 {
+    pub fn intern<T: Copy + Eq + Hash>(&mut self, table: &mut Vec<T>, row: T) -> u32 {
         self.intern_by(table, row, |row| *row)
     }
 
     /// The same where rows are known by a `key`, which may be less than the whole row.
-    pub(crate) fn intern_by<T, K: Eq + Hash>(
+    pub fn intern_by<T, K: Eq + Hash>(
         &mut self,
         table: &mut Vec<T>,
         row: T,
@@ -55,7 +55,7 @@ impl RowIndex {
     }
 
     /// The position of `text`, where `at` tells the text at a position; `push` adds it.
-    pub(crate) fn intern_text<T>(
+    pub fn intern_text<T>(
         &mut self,
         table: &mut T,
         text: &str,

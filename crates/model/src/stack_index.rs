@@ -5,7 +5,7 @@ use crate::profile::{FrameIndex, Stack, StackIndex};
 
 impl Branches {
     /// The position of a stack in the table, which gets it if it does not have it yet.
-    pub(crate) fn stack(&mut self, stacks: &mut Vec<Stack>, row: Stack) -> StackIndex {
+    pub fn stack(&mut self, stacks: &mut Vec<Stack>, row: Stack) -> StackIndex {
         let halves = |row: &Stack| {
             let parent = row.parent.map_or(Self::NO_PARENT, |parent| parent.0);
             (parent, row.frame.0)

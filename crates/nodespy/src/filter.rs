@@ -51,7 +51,7 @@ pub(crate) fn filtered<'a>(
     let mut done = Vec::new();
     for step in Step::ORDER {
         if *step == Step::Internals && hides_internals {
-            work.profile = nodespy_model::without_internals(work.profile);
+            work.profile = nodespy_analysis::without_internals(work.profile);
         }
         for (_, text) in steps.iter().filter(|(each, _)| each == step) {
             done.push(text.as_str());
@@ -69,7 +69,7 @@ pub(crate) fn filtered<'a>(
     }
     let mut profile = work.profile;
     if !done.is_empty() {
-        profile = nodespy_model::without_unused(profile);
+        profile = nodespy_analysis::without_unused(profile);
         let left = share_left(profile.total_weight(), before);
         profile
             .notes
@@ -81,10 +81,10 @@ pub(crate) fn filtered<'a>(
 /// The profile as it is to be kept, before any filter: as one process, or fit to give away.
 pub(crate) fn shaped(mut profile: Profile, show: &ShowArgs) -> Profile {
     if show.merge {
-        profile = nodespy_model::merge_processes(profile);
+        profile = nodespy_analysis::merge_processes(profile);
     }
     if show.redact {
-        profile = nodespy_model::redact(profile);
+        profile = nodespy_analysis::redact(profile);
     }
     profile
 }
@@ -108,38 +108,38 @@ impl Work<'_> {
             }
         };
         let profile = match step {
-            Step::Pid => nodespy_model::only_threads(profile, |profile, thread| {
+            Step::Pid => nodespy_analysis::only_threads(profile, |profile, thread| {
                 let process = profile.threads[thread.at()].process;
                 show.pid.contains(&profile.processes[process.at()].pid)
             }),
             Step::Label => labels::only_labelled(profile, &show.label)?,
-            Step::Merge => nodespy_model::merge_processes(profile),
-            Step::Redact => nodespy_model::redact(profile),
+            Step::Merge => nodespy_analysis::merge_processes(profile),
+            Step::Redact => nodespy_analysis::redact(profile),
             Step::Thread => threads::only_named(profile, &show.thread)?,
             Step::Time => show.time.iter().fold(profile, |profile, range| {
                 let (start, end) = range.in_profile(&profile);
-                nodespy_model::only_between(profile, start, end)
+                nodespy_analysis::only_between(profile, start, end)
             }),
-            Step::NoIdle => nodespy_model::without_idle(profile),
+            Step::NoIdle => nodespy_analysis::without_idle(profile),
             Step::Focus => show.focus.iter().fold(profile, |profile, pattern| {
-                nodespy_model::focus(profile, matches_any(std::slice::from_ref(pattern)))
+                nodespy_analysis::focus(profile, matches_any(std::slice::from_ref(pattern)))
             }),
-            Step::Ignore => nodespy_model::ignore(profile, matches_any(&show.ignore)),
+            Step::Ignore => nodespy_analysis::ignore(profile, matches_any(&show.ignore)),
             Step::Internals => profile,
-            Step::ShowFrom => nodespy_model::show_from(profile, matches_any(&show.show_from)),
-            Step::Hide => nodespy_model::hide(profile, matches_any(&show.hide)),
+            Step::ShowFrom => nodespy_analysis::show_from(profile, matches_any(&show.show_from)),
+            Step::Hide => nodespy_analysis::hide(profile, matches_any(&show.hide)),
             Step::Only => {
                 let kinds: Vec<_> = show.only.iter().map(|only| only.kind()).collect();
-                nodespy_model::only(profile, &kinds)
+                nodespy_analysis::only(profile, &kinds)
             }
-            Step::Fold => nodespy_model::fold(profile, |package| {
+            Step::Fold => nodespy_analysis::fold(profile, |package| {
                 let mut names = show.fold.iter();
                 names.any(|name| values::is_folded(package, name))
             }),
-            Step::CollapseRecursion => nodespy_model::collapse_recursion(profile),
-            Step::SplitTiers => nodespy_model::split_tiers(profile),
+            Step::CollapseRecursion => nodespy_analysis::collapse_recursion(profile),
+            Step::SplitTiers => nodespy_analysis::split_tiers(profile),
             Step::MinShare => show.min_share.iter().fold(profile, |profile, share| {
-                nodespy_model::without_small(profile, share.of_one())
+                nodespy_analysis::without_small(profile, share.of_one())
             }),
         };
         Ok(Self { profile, show })

@@ -3,7 +3,8 @@
 
 use std::borrow::Cow;
 
-use nodespy_model::{Nanoseconds, Profile, with_round_times};
+use nodespy_analysis::with_round_times;
+use nodespy_model::{Nanoseconds, Profile};
 
 /// With more samples than this a page would mostly be made of digits that nobody can see.
 const MOST_EXACT_SAMPLES: usize = 1_000_000;

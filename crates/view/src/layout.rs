@@ -6,9 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use nodespy_model::{
-    CallTree, DiffTree, FunctionIndex, NO_STACK, Profile, ThreadIndex, TimeTree, folded_thread,
-};
+use nodespy_analysis::{CallTree, DiffTree, TimeTree};
+use nodespy_model::{FunctionIndex, NO_STACK, Profile, ThreadIndex, folded_thread};
 
 use crate::labels::Labels;
 
@@ -396,9 +395,10 @@ fn least_weight(total: u64, share: f64) -> u64 {
 mod tests {
     use super::*;
     use crate::labels::Names;
+    use nodespy_analysis::ProfilePair;
     use nodespy_model::{
-        About, Category, FrameSpec, FunctionSpec, Notes, Process, ProfileBuilder, ProfilePair,
-        Thread, WeightUnit,
+        About, Category, FrameSpec, FunctionSpec, Notes, Process, ProfileBuilder, Thread,
+        WeightUnit,
     };
 
     fn profile_of(stacks: &[(&str, u64)]) -> Profile {

@@ -3,10 +3,8 @@
 //!
 //! It stands inside a `<script>` element of the page, so no `<` is in it, whatever the names are.
 
-use nodespy_model::{
-    FastMap, FunctionIndex, Outline, OutlineNode, Profile, UtcTime, WeightUnit, label_key,
-    printable,
-};
+use nodespy_analysis::{Outline, OutlineNode};
+use nodespy_model::{FastMap, FunctionIndex, Profile, UtcTime, WeightUnit, label_key, printable};
 
 use crate::report::findings;
 use crate::wording;

@@ -2,10 +2,11 @@
 
 use std::io::Write;
 
-use nodespy_model::{
-    BusyThread, Category, FunctionWeights, Profile, Shares, ThreadIndex, busy_main_threads,
-    function_weights, label_key, printable, shares, thread_weights,
+use nodespy_analysis::{
+    BusyThread, FunctionWeights, Shares, busy_main_threads, function_weights, shares,
+    thread_weights,
 };
+use nodespy_model::{Category, Profile, ThreadIndex, label_key, printable};
 
 use crate::columns::{keep_end, keep_last_parts, keep_start, short_name, width_of};
 use crate::wording::{self, percent, percent_of, place};

@@ -99,7 +99,7 @@ pub(crate) fn title(profile: &Profile) -> String {
 
 /// Which of several processes of an application does something else than the others.
 pub(crate) fn odd_process(profile: &Profile) -> Option<String> {
-    let odd = nodespy_model::odd_process(profile)?;
+    let odd = nodespy_analysis::odd_process(profile)?;
     let process = &profile.processes[odd.process.at()];
     Some(format!(
         "{} (pid {}) differs most from its {}: {} ({}) is {} of its time and {} of theirs",

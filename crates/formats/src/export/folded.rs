@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use nodespy_model::{CallTree, NO_STACK, Profile, ThreadIndex, folded_label, folded_thread};
+use nodespy_analysis::CallTree;
+use nodespy_model::{NO_STACK, Profile, ThreadIndex, folded_label, folded_thread};
 
 use super::{Detail, ExportError, Exporter};
 

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use nodespy_analysis::function_weights;
 use nodespy_formats::{ImportError, ImportOptions, import};
-use nodespy_model::{Contents, NO_STACK, Profile, WeightUnit, function_weights};
+use nodespy_model::{Contents, NO_STACK, Profile, WeightUnit};
 use proptest::prelude::*;
 
 use crate::sample::{any_profile, corpus, read, small, written};

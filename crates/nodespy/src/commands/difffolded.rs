@@ -4,8 +4,8 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use nodespy_analysis::ProfilePair;
 use nodespy_formats::{FoldedStacks, Limits, read_folded};
-use nodespy_model::ProfilePair;
 
 use crate::cli::DifffoldedArgs;
 use crate::folded_input::{self, FoldedOr};

@@ -128,10 +128,10 @@ fn shown(profile: Profile, show: &ShowArgs, stacks: &StackArgs) -> anyhow::Resul
         let is_base = |profile: &Profile, function: FunctionIndex| {
             base.iter().any(|name| name == profile.name_of(function))
         };
-        profile = nodespy_model::show_from(profile, is_base);
+        profile = nodespy_analysis::show_from(profile, is_base);
     }
     if stacks.reverse {
-        profile = nodespy_model::reverse(profile);
+        profile = nodespy_analysis::reverse(profile);
     }
     Ok(profile)
 }

@@ -26,10 +26,13 @@ pub(super) fn only_labelled(profile: Profile, wanted: &[LabelFilter]) -> anyhow:
             all_labels(&profile)
         )));
     }
-    Ok(nodespy_model::only_threads(profile, |profile, thread| {
-        let process = profile.threads[thread.at()].process;
-        is_wanted(profile, &profile.processes[process.at()])
-    }))
+    Ok(nodespy_analysis::only_threads(
+        profile,
+        |profile, thread| {
+            let process = profile.threads[thread.at()].process;
+            is_wanted(profile, &profile.processes[process.at()])
+        },
+    ))
 }
 
 /// Whether a process has a label. The host and the beginning of an id count too.

@@ -25,7 +25,7 @@ pub(super) fn only_named(profile: Profile, wanted: &[String]) -> anyhow::Result<
             names.join(", ")
         )));
     }
-    Ok(nodespy_model::only_threads(profile, is_wanted))
+    Ok(nodespy_analysis::only_threads(profile, is_wanted))
 }
 
 /// Whether a thread goes by `text`: its name, its number or what it is for.

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use nodespy_model::{CodeKind, FunctionIndex, Nanoseconds, Package, PackageKind, Profile};
+use nodespy_analysis::{CodeKind, Package, PackageKind};
+use nodespy_model::{FunctionIndex, Nanoseconds, Profile};
 use regex::Regex;
 
 /// A regular expression for functions. As in the page's search it is looked for in the name, in the

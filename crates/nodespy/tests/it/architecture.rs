@@ -8,9 +8,10 @@ use std::path::Path;
 /// only, the crates of level 1 never use one another, and `inspector` does not know profiles.
 const ARROWS: &[(&str, &[&str])] = &[
     ("model", &[]),
-    ("formats", &["model"]),
+    ("analysis", &["model"]),
+    ("formats", &["model", "analysis"]),
     ("symbolize", &["model"]),
-    ("view", &["model"]),
+    ("view", &["model", "analysis"]),
     ("inspector", &[]),
     ("capture", &["model", "formats", "inspector"]),
     ("server", &["model", "formats", "symbolize", "view"]),
@@ -18,6 +19,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "nodespy",
         &[
             "model",
+            "analysis",
             "formats",
             "symbolize",
             "view",

@@ -252,5 +252,21 @@ fn check_says_what_works_for_a_process() {
     let target = split();
     let outcome = run_nodespy(&["check", "-p", &target.pid_text()]);
     outcome.expect_code(0);
-    assert!(outcome.stdout.contains("perf"), "{outcome}");
+    let line_of = |topic: &str| {
+        let found = outcome.stdout.lines().find(|line| line.contains(topic));
+        found.unwrap_or_else(|| panic!("no {topic:?} in {outcome}"))
+    };
+    for (topic, said) in [
+        ("program  ", "Node.js v20."),
+        ("sampling  ", "perf events can be opened"),
+        ("memory  ", "V8's heap and deep stacks can be read"),
+        ("JavaScript names", "from V8's heap"),
+        ("V8 inspector", "SIGUSR1 is caught"),
+        ("engine  ", "perf events will be used"),
+    ] {
+        let line = line_of(topic);
+        assert!(line.starts_with("ok ") && line.contains(said), "{line}");
+    }
+    let hint = format!("nodespy record -p {} -d 30", target.pid_text());
+    assert!(outcome.stdout.contains(&hint), "{outcome}");
 }

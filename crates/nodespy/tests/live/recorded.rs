@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use nodespy_model::{
-    Contents, FunctionWeights, Process, Profile, Sample, Thread, ThreadRole, function_weights,
-};
+use nodespy_analysis::{FunctionWeights, function_weights};
+use nodespy_model::{Contents, Process, Profile, Sample, Thread, ThreadRole};
 
 use super::workload::{Running, forget_perf_map};
 use crate::run::{Outcome, nodespy, run};

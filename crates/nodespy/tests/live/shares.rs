@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use nodespy_model::{Category, ThreadRole, shares};
+use nodespy_analysis::shares;
+use nodespy_model::{Category, ThreadRole};
 
 use super::live;
 use super::recorded::{Recorded, expect_share, record, share};

@@ -856,15 +856,20 @@ mod tests {
     }
 
     #[test]
-    fn a_layout_that_leaves_one_frame_in_twenty_unnamed_is_not_trusted() {
-        let judged = |seen, known| {
-            let mut v8 = V8::new(node20_layout(Vec::new()), 0);
+    fn a_guessed_layout_that_leaves_one_frame_in_twenty_unnamed_is_not_trusted() {
+        let judged = |version, seen, known| {
+            let mut layout = node20_layout(Vec::new());
+            layout.version = version;
+            let mut v8 = V8::new(layout, 0);
             (v8.seen, v8.known) = (seen, known);
             v8.is_misfit()
         };
-        assert!(!judged(JUDGED_AFTER - 1, 0));
-        assert!(!judged(1000, 950));
-        assert!(judged(1000, 949));
+        let unknown = (99, 1);
+        assert!(!judged(unknown, JUDGED_AFTER - 1, 0));
+        assert!(!judged(unknown, 1000, 950));
+        assert!(judged(unknown, 1000, 949));
+        let known = node20_layout(Vec::new()).nearest;
+        assert!(!judged(known, 1000, 0));
     }
 
     #[test]

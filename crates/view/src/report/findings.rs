@@ -2,11 +2,11 @@
 
 use std::cmp::Reverse;
 
-use nodespy_model::{
-    Category, FunctionIndex, FunctionWeights, Package, PackageKind, Profile, Shares, Tier,
-    WeightUnit, app_callers, busy_main_threads, collected_under, function_weights, main_threads,
-    shares, tier_weights,
+use nodespy_analysis::{
+    FunctionWeights, Package, PackageKind, Shares, app_callers, busy_main_threads, collected_under,
+    function_weights, main_threads, shares, tier_weights,
 };
+use nodespy_model::{Category, FunctionIndex, Profile, Tier, WeightUnit};
 
 use super::Report;
 use crate::columns::short_name;
@@ -177,7 +177,7 @@ fn told(value: f64) -> String {
 
 /// Which of several processes of an application does something else than the others.
 fn odd_process(scene: &Scene<'_>) -> Option<String> {
-    let odd = nodespy_model::odd_process(scene.profile())?;
+    let odd = nodespy_analysis::odd_process(scene.profile())?;
     let process = &scene.profile().processes[odd.process.at()];
     Some(format!(
         "`{}` (pid {}) differs most from its {}: {} is {} of its time and {} of theirs",

@@ -2,7 +2,8 @@
 
 use std::io::Write;
 
-use nodespy_model::{FunctionIndex, FunctionWeights, Package, Profile, Tier, tier_weights};
+use nodespy_analysis::{FunctionWeights, Package, tier_weights};
+use nodespy_model::{FunctionIndex, Profile, Tier};
 
 use super::json_text::JsonText;
 use super::{HotStack, Report};

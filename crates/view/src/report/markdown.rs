@@ -5,7 +5,8 @@
 
 use std::io::Write;
 
-use nodespy_model::{FunctionWeights, Profile, printable};
+use nodespy_analysis::FunctionWeights;
+use nodespy_model::{Profile, printable};
 
 use super::{HotStack, Report};
 use crate::columns::{short_name, width_of};

@@ -8,11 +8,11 @@ mod json;
 mod json_text;
 mod markdown;
 
-use nodespy_model::{
-    CallTree, Category, FunctionIndex, FunctionWeights, NodeIndex, PackageWeights, Profile, Shares,
-    ThreadIndex, condensed, function_weights, package_weights, shares, thread_weights,
-    without_internals,
+use nodespy_analysis::{
+    CallTree, FunctionWeights, NodeIndex, PackageWeights, Shares, condensed, function_weights,
+    package_weights, shares, thread_weights, without_internals,
 };
+use nodespy_model::{Category, FunctionIndex, Profile, ThreadIndex};
 
 pub(crate) use json::Json;
 pub(crate) use markdown::Markdown;

@@ -12,7 +12,8 @@ mod picture;
 
 use std::io::Write;
 
-use nodespy_model::{Profile, ProfilePair, WeightUnit};
+use nodespy_analysis::ProfilePair;
+use nodespy_model::{Profile, WeightUnit};
 
 pub use attributes::NameAttributes;
 pub use options::{Background, Cut, MinWidth, SvgOptions};

@@ -10,9 +10,10 @@ mod stacks;
 use std::borrow::Cow;
 
 use memchr::memchr;
+use nodespy_analysis::ProfilePair;
 use nodespy_model::{
     About, Contents, FrameIndex, FrameSpec, FunctionSpec, Notes, Process, Profile, ProfileBuilder,
-    ProfilePair, Recording, Sample, StackIndex, Thread, ThreadIndex, WeightUnit,
+    Recording, Sample, StackIndex, Thread, ThreadIndex, WeightUnit,
 };
 
 use super::{ImportError, ImportOptions, Importer};

@@ -1,8 +1,9 @@
 //! Perf events and V8's own profiler at once, joined on the monotonic clock.
 
+use nodespy_analysis::{Agreement, join_twins};
 use nodespy_capture::target::Target;
 use nodespy_capture::{Interrupts, monotonic_now};
-use nodespy_model::{Agreement, Nanoseconds, Profile, join_twins};
+use nodespy_model::{Nanoseconds, Profile};
 
 use super::with_inspector::{self, Inspecting};
 use crate::cli::{Engine, RecordArgs};

@@ -4,13 +4,11 @@ use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
+use nodespy_analysis::{Shares, function_weights, shares, without_internals};
 use nodespy_capture::engines::perf_events::{PerfOptions, PerfSession};
 use nodespy_capture::target::{Children, Target, Wanted, proc};
 use nodespy_capture::{LiveOrigin, monotonic_now};
-use nodespy_model::{
-    About, Category, Nanoseconds, Notes, Profile, Shares, ThreadRole, function_weights, shares,
-    without_internals,
-};
+use nodespy_model::{About, Category, Nanoseconds, Notes, Profile, ThreadRole};
 use nodespy_symbolize::Resolver;
 
 /// How long a slice is.

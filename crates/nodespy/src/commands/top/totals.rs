@@ -2,7 +2,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use nodespy_model::{Category, FastMap, Nanoseconds, Shares, ThreadRole};
+use nodespy_analysis::Shares;
+use nodespy_model::{Category, FastMap, Nanoseconds, ThreadRole};
 
 use super::capture::{FunctionCount, FunctionKey, Slice};
 

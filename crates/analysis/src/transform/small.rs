@@ -1,9 +1,9 @@
 //! What is too little to look at.
 
 use super::rewrite::{Fate, Leftover, rewrite};
-use crate::profile::{FunctionIndex, Profile};
-use crate::rows::RowIndex;
 use crate::tree::{NodeIndex, TreeNode};
+use nodespy_model::RowIndex;
+use nodespy_model::{FunctionIndex, Profile};
 
 /// What a sample is in when even its outermost frame is small.
 const SMALL: &str = "[small]";

@@ -1,7 +1,7 @@
 //! A function that calls itself, shown once.
 
 use super::rewrite::{Fate, Leftover, rewrite};
-use crate::profile::Profile;
+use nodespy_model::Profile;
 
 /// Frames of one function that follow one another become the outermost of them. Recursion through
 /// other functions stays: what calls what would be lost.

@@ -4,14 +4,14 @@
 //! both took a sample within a moment they are compared, which tells whether the names read from
 //! outside are right; and where code has no name, V8's names take its place.
 
-use crate::FastMap;
-use crate::about::{Thread, ThreadRole};
-use crate::builder::ProfileBuilder;
-use crate::merge::{add_stacks, add_threads, moved_samples};
-use crate::notes::NameSource;
-use crate::profile::{
+use nodespy_model::FastMap;
+use nodespy_model::NameSource;
+use nodespy_model::ProfileBuilder;
+use nodespy_model::{
     Category, FrameIndex, FunctionIndex, Nanoseconds, Profile, Sample, StackIndex, ThreadIndex,
 };
+use nodespy_model::{Thread, ThreadRole};
+use nodespy_model::{add_stacks, add_threads, moved_samples};
 
 /// How two recordings of the same moments compare.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -258,7 +258,7 @@ impl Joiner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{About, FrameSpec, FunctionSpec, Notes, Process, WeightUnit};
+    use nodespy_model::{About, FrameSpec, FunctionSpec, Notes, Process, WeightUnit};
 
     /// A profile of one thread: each sample a time and the functions from the outermost on. One
     /// that starts with a dot has no name; one with a star is native.

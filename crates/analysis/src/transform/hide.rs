@@ -1,7 +1,7 @@
 //! Frames go, their time stays.
 
 use super::rewrite::{Fate, Leftover, of_functions, rewrite};
-use crate::profile::{Category, FunctionIndex, Profile};
+use nodespy_model::{Category, FunctionIndex, Profile};
 
 /// What a sample is in when all of its frames are hidden.
 const HIDDEN: &str = "[hidden]";

@@ -1,9 +1,9 @@
 //! Packages as one frame each.
 
 use super::rewrite::{Fate, Leftover, frame_called, rewrite};
-use crate::FastMap;
 use crate::package::Package;
-use crate::profile::{Category, FrameIndex, FunctionIndex, Profile};
+use nodespy_model::FastMap;
+use nodespy_model::{Category, FrameIndex, FunctionIndex, Profile};
 
 /// Frames of one package that follow one another become one frame with the package's name in
 /// brackets, for the packages that `is_folded` accepts.

@@ -1,6 +1,6 @@
 //! Some threads, as if only they had been recorded.
 
-use crate::profile::{ProcessIndex, Profile, ThreadIndex};
+use nodespy_model::{ProcessIndex, Profile, ThreadIndex};
 
 /// The samples of some threads, without the other threads and the processes of which none is left.
 pub fn only_threads(
@@ -52,10 +52,10 @@ pub(super) fn positions_after(is_kept: &[bool]) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::about::{About, Process, Thread};
-    use crate::builder::ProfileBuilder;
-    use crate::notes::Notes;
-    use crate::profile::WeightUnit;
+    use nodespy_model::Notes;
+    use nodespy_model::ProfileBuilder;
+    use nodespy_model::WeightUnit;
+    use nodespy_model::{About, Process, Thread};
 
     #[test]
     fn other_threads_and_their_processes_are_gone() {

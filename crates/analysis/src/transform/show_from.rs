@@ -1,7 +1,7 @@
 //! Stacks from a function on, without the way to it.
 
 use super::rewrite::{Fate, Leftover, of_functions, rewrite};
-use crate::profile::{FunctionIndex, Profile};
+use nodespy_model::{FunctionIndex, Profile};
 
 /// Stacks from the first function that matches, seen from the root. Samples without one are left
 /// out, as pprof's `-show_from` does it.

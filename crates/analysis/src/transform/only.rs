@@ -1,7 +1,7 @@
 //! One kind of code, and the time of everything it called.
 
 use super::rewrite::{Fate, Leftover, of_functions, rewrite};
-use crate::profile::{Category, Profile};
+use nodespy_model::{Category, Profile};
 
 /// Kinds of code that can be looked at alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Which samples stay, by the functions of their stacks.
 
 use super::rewrite::of_functions;
-use crate::profile::{Category, FunctionIndex, Profile};
+use nodespy_model::{Category, FunctionIndex, Profile};
 
 /// The samples with a function that matches anywhere in their stack.
 pub fn focus(profile: Profile, is_match: impl Fn(&Profile, FunctionIndex) -> bool) -> Profile {

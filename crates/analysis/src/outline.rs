@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::profile::{Category, FunctionIndex, Profile, StackIndex, Tier};
+use nodespy_model::{Category, FunctionIndex, Profile, StackIndex, Tier};
 
 /// No stack at all.
 const NONE: u32 = u32::MAX;

@@ -6,11 +6,11 @@
 
 use proptest::prelude::*;
 
-use crate::about::{About, Process, Thread};
-use crate::builder::{FrameSpec, FunctionSpec, ProfileBuilder};
-use crate::notes::Notes;
-use crate::profile::{Category, FunctionIndex, Profile, ThreadIndex, Tier, WeightUnit};
 use crate::tree::CallTree;
+use nodespy_model::Notes;
+use nodespy_model::{About, Process, Thread};
+use nodespy_model::{Category, FunctionIndex, Profile, ThreadIndex, Tier, WeightUnit};
+use nodespy_model::{FrameSpec, FunctionSpec, ProfileBuilder};
 
 /// The profile of some folded stacks.
 pub(crate) fn profile_of(lines: &str) -> Profile {

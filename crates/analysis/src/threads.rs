@@ -1,8 +1,8 @@
 //! Counting by thread: who ran, and how much of the time.
 
-use crate::about::{Thread, ThreadRole};
-use crate::profile::{Profile, ThreadIndex, WeightUnit};
 use crate::tree::shares;
+use nodespy_model::{Profile, ThreadIndex, WeightUnit};
+use nodespy_model::{Thread, ThreadRole};
 
 /// The weight of every thread that has any, heaviest first.
 pub fn thread_weights(profile: &Profile) -> Vec<(ThreadIndex, u64)> {

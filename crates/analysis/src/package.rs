@@ -1,6 +1,6 @@
 //! Whose code a function is.
 
-use crate::profile::{Category, FunctionIndex, Profile};
+use nodespy_model::{Category, FunctionIndex, Profile};
 
 /// What kind of owner a package is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

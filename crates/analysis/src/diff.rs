@@ -5,11 +5,11 @@
 //! each side at every node. What a difference means (of shares, of totals, of itself) is up to
 //! whoever shows it.
 
-use crate::builder::ProfileBuilder;
-use crate::merge::{add_threads, moved_samples};
-use crate::profile::{Profile, Sample, ThreadIndex};
-use crate::rows::RowIndex;
 use crate::tree::{CallTree, NodeIndex, TreeNode};
+use nodespy_model::ProfileBuilder;
+use nodespy_model::RowIndex;
+use nodespy_model::{Profile, Sample, ThreadIndex};
+use nodespy_model::{add_threads, moved_samples};
 
 /// Two profiles that share their tables.
 #[derive(Debug, Clone, Default, PartialEq)]

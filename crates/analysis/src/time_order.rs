@@ -1,7 +1,7 @@
 //! The call tree as time went by: what a flame chart is made of.
 
-use crate::profile::{FunctionIndex, Profile, Sample, StackIndex};
 use crate::tree::{CallTree, NodeIndex, TreeNode};
+use nodespy_model::{FunctionIndex, Profile, Sample, StackIndex};
 
 /// A call tree whose nodes are merged with their neighbours in time only. A function that was left
 /// and called again is two nodes.

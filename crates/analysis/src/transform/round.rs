@@ -1,6 +1,6 @@
 //! Times less exact than they were recorded, for where samples are too many to carry every digit.
 
-use crate::profile::{Nanoseconds, Profile};
+use nodespy_model::{Nanoseconds, Profile};
 
 /// The profile with its samples' times rounded down to multiples of `grain`. A weight that is the
 /// time until the next sample stays that; others stay as they are.

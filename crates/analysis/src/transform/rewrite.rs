@@ -1,10 +1,10 @@
 //! The one pass through the stacks that every filter on frames makes.
 
-use crate::FastMap;
-use crate::moved_stacks::{MovedStacks, StackMoves};
-use crate::profile::{
+use nodespy_model::FastMap;
+use nodespy_model::{
     Category, Frame, FrameIndex, Function, FunctionIndex, Profile, Stack, StackIndex, Tier,
 };
+use nodespy_model::{MovedStacks, StackMoves};
 
 /// What becomes of the frame that a stack adds to its caller's.
 pub(super) enum Fate {

@@ -1,8 +1,8 @@
 //! A profile to give away: without what it tells of the machine and its people.
 
-use crate::FastMap;
-use crate::labels::label_key;
-use crate::profile::{Category, Profile, StringIndex, StringTable};
+use nodespy_model::FastMap;
+use nodespy_model::label_key;
+use nodespy_model::{Category, Profile, StringIndex, StringTable};
 
 /// The profile without command lines, without source text and without paths outside of the
 /// application. Files of the application stay with their path in it, dependencies with their path

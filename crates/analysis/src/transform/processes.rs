@@ -1,7 +1,7 @@
 //! Several processes as one.
 
-use crate::about::{Process, Thread};
-use crate::profile::{ProcessIndex, Profile, ThreadIndex};
+use nodespy_model::{Process, Thread};
+use nodespy_model::{ProcessIndex, Profile, ThreadIndex};
 
 /// The profile with all processes as one: threads of one role and, but for main threads, one name
 /// become one. Labels stay where all processes agree.
@@ -42,7 +42,7 @@ fn merge_threads(profile: &mut Profile) {
     let mut moved = Vec::with_capacity(profile.threads.len());
     for thread in &profile.threads {
         let name = match thread.role {
-            crate::about::ThreadRole::Main => "main",
+            nodespy_model::ThreadRole::Main => "main",
             _ => thread.name.as_str(),
         };
         let is_same = |known: &Thread| known.role == thread.role && known.name == name;
@@ -66,10 +66,10 @@ fn merge_threads(profile: &mut Profile) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::about::{About, ThreadRole};
-    use crate::builder::ProfileBuilder;
-    use crate::notes::Notes;
-    use crate::profile::WeightUnit;
+    use nodespy_model::Notes;
+    use nodespy_model::ProfileBuilder;
+    use nodespy_model::WeightUnit;
+    use nodespy_model::{About, ThreadRole};
 
     #[test]
     fn threads_of_one_kind_become_one_and_all_weight_stays() {

@@ -1,8 +1,8 @@
 //! Processes of one application side by side: which of them does something else than the others.
 
-use crate::FastMap;
-use crate::labels::label_key;
-use crate::profile::{Category, FunctionIndex, ProcessIndex, Profile, WeightUnit};
+use nodespy_model::FastMap;
+use nodespy_model::label_key;
+use nodespy_model::{Category, FunctionIndex, ProcessIndex, Profile, WeightUnit};
 
 /// Fewer samples than this say nothing of a process.
 const FEWEST_SAMPLES: u64 = 20;
@@ -126,9 +126,9 @@ fn compare(weights: &[Weights], member: usize, family: &[usize]) -> Option<OddPr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::about::{About, Process, Thread};
-    use crate::builder::{FrameSpec, FunctionSpec, ProfileBuilder};
-    use crate::notes::Notes;
+    use nodespy_model::Notes;
+    use nodespy_model::{About, Process, Thread};
+    use nodespy_model::{FrameSpec, FunctionSpec, ProfileBuilder};
 
     /// Processes whose samples are in these functions.
     fn profile_of(processes: &[&[(&str, u64)]]) -> Profile {

@@ -1,6 +1,6 @@
 //! A profile for counting only: what was observed when goes, how much of it stays.
 
-use crate::profile::{Profile, Sample};
+use nodespy_model::{Profile, Sample};
 
 /// A copy with one sample where one stack of one thread had many, all at time 0: every count comes
 /// out the same, and further filters have less to go through. The text of sources stays behind.

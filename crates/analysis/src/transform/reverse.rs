@@ -1,7 +1,7 @@
 //! Callers as callees: every stack turned around, its leaf at the root.
 
-use crate::branches::Branches;
-use crate::profile::{Profile, Stack, StackIndex};
+use nodespy_model::Branches;
+use nodespy_model::{Profile, Stack, StackIndex};
 
 /// The profile with every stack turned around. What a function was called by then stands on it, so
 /// that a tree of the result tells who is to blame for a hot leaf.

@@ -1,6 +1,6 @@
 //! A part of the time, as if only it had been recorded.
 
-use crate::profile::{Nanoseconds, Profile};
+use nodespy_model::{Nanoseconds, Profile};
 
 /// The samples from `start` up to, but not at, `end`. Times count from `start` afterwards: the
 /// result is a recording of its own, which began then.
@@ -33,8 +33,8 @@ pub fn only_between(mut profile: Profile, start: Nanoseconds, end: Nanoseconds) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::about::ExitReason;
     use crate::testing::profile_of;
+    use nodespy_model::ExitReason;
 
     #[test]
     fn the_part_is_a_recording_of_its_own() {

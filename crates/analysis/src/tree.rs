@@ -1,9 +1,9 @@
 //! Counting, done once: the call tree, self and total weights, shares by kind.
 
-use crate::FastMap;
-use crate::branches::Branches;
 use crate::package::Package;
-use crate::profile::{Category, Frame, FunctionIndex, Profile, Sample, StackIndex, Tier};
+use nodespy_model::Branches;
+use nodespy_model::FastMap;
+use nodespy_model::{Category, Frame, FunctionIndex, Profile, Sample, StackIndex, Tier};
 
 /// A node of a [`CallTree`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

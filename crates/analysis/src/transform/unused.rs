@@ -1,7 +1,7 @@
 //! What no sample needs any more.
 
 use super::threads::{positions_after, retain_at};
-use crate::profile::{FrameIndex, FunctionIndex, Profile, StackIndex, StringIndex, StringTable};
+use nodespy_model::{FrameIndex, FunctionIndex, Profile, StackIndex, StringIndex, StringTable};
 
 /// The profile without the stacks, frames, functions, strings and sources that no sample leads to:
 /// a part of a recording that is handed on does not tell the rest. Threads and processes stay.
@@ -79,9 +79,9 @@ fn without_unused_strings(mut profile: Profile) -> Profile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::Source;
     use crate::testing::{assert_sound, folded, named, profile_of, random_profile, random_stacks};
-    use crate::transform::focus;
+    use crate::transform::{condensed, focus};
+    use nodespy_model::{About, FunctionSpec, Notes, Source, rewritten};
     use proptest::prelude::*;
 
     #[test]
@@ -114,6 +114,24 @@ mod tests {
         let texts: Vec<_> = part.sources.iter().map(|source| &source.text).collect();
         assert_eq!(texts, ["// /srv/b.js\n"]);
         assert_eq!(part.strings.get(part.sources[0].file), "/srv/b.js");
+    }
+
+    #[test]
+    fn generated_places_go_with_their_functions() {
+        let profile = profile_of("a 2\nsecret 1");
+        let spec = |index| FunctionSpec {
+            file: "/src/all.ts",
+            ..profile.spec_of(index)
+        };
+        let (mut builder, functions) = rewritten(&profile, spec, |_| (7, 1));
+        builder.generated_place(functions[0], "/dist/all.js:1:20");
+        builder.generated_place(functions[1], "/dist/all.js:1:50");
+        let written = builder.finish(About::default(), Notes::default());
+        let kept = without_unused(condensed(&focus(written, named("a"))));
+        assert_eq!(kept.generated_places.len(), 1);
+        let (function, place) = kept.generated_places[0];
+        assert_eq!(kept.location_of(function), "/src/all.ts");
+        assert_eq!(kept.strings.get(place), "/dist/all.js:1:20");
     }
 
     proptest! {

@@ -1,6 +1,6 @@
 //! V8's compilers apart: a function by each that made code of it.
 
-use crate::profile::{FunctionIndex, Profile, Tier};
+use nodespy_model::{FunctionIndex, Profile, Tier};
 
 /// Each function once for every compiler, told apart by V8's marks before the name: `~` for the
 /// interpreter, `^` baseline, `+` Maglev, `*` optimized. A profile as it is counts them together.

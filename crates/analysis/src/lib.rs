@@ -1,0 +1,36 @@
+//! Questions about a profile: call trees, filters, differences, what stands out.
+//!
+//! Each answer is a new value; the profile that was asked is never changed. No input or output, and no
+//! knowledge of formats: those and the views ask here, so that weights are counted in one place.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod diff;
+mod outline;
+mod package;
+mod siblings;
+#[cfg(test)]
+mod testing;
+mod threads;
+mod time_order;
+mod transform;
+mod tree;
+mod twin;
+
+pub use diff::{DiffTree, NodeWeights, ProfilePair};
+pub use outline::{Outline, OutlineNode};
+pub use package::{Package, PackageKind, package_in};
+pub use siblings::{OddProcess, odd_process};
+pub use threads::{BusyThread, busy_main_threads, main_threads, thread_weights};
+pub use time_order::TimeTree;
+pub use transform::{
+    CodeKind, collapse_recursion, condensed, focus, fold, hide, ignore, merge_processes, only,
+    only_between, only_threads, redact, reverse, show_from, split_tiers, with_round_times,
+    without_idle, without_internals, without_small, without_unused,
+};
+pub use tree::{
+    CallTree, ChildLists, FunctionWeights, NodeIndex, PackageWeights, Shares, TreeNode,
+    app_callers, collected_under, function_weights, package_weights, shares, tier_weights,
+};
+pub use twin::{Agreement, join_twins};
