@@ -118,15 +118,15 @@ END
         row "$name.collapsed-all.txt.gz" "\`inferno-collapse-perf --all\` of that"
     done
     start 20 "${perf_flags[@]}"
-    variant pipe.perf.data 0.1 -e cpu-clock -F 99 -g
-    variant zstd.perf.data 0.15 -z -e cpu-clock -F 199 -g
-    variant buildid.perf.data 0.12 --buildid-mmap -e cpu-clock -F 99 -g
+    variant pipe.perf.data 0.3 -e cpu-clock -F 99 -g
+    variant zstd.perf.data 0.3 -z -e cpu-clock -F 199 -g
+    variant buildid.perf.data 0.3 --buildid-mmap -e cpu-clock -F 99 -g
     variant events.perf.data 0.8 -e context-switches -e cpu-clock -F 199 -g
     finish
     rm -f "/tmp/perf-$pid.map"
     # Only the main thread: the stacks of every sample end in node::Start.
     pool=0 start 20 "${perf_flags[@]}"
-    variant dwarf.perf.data 0.15 -e cpu-clock -F 49 --call-graph dwarf,8192
+    variant dwarf.perf.data 0.5 -e cpu-clock -F 49 --call-graph dwarf,8192
     finish
     rm -f "/tmp/perf-$pid.map"
 }
@@ -259,7 +259,7 @@ END
         row "$name" "\`--cpu-prof-interval 2000\`, node $version"
     done
     "node20/bin/node" "$tools/nested.js" <"$folder/node20.cpuprofile" >"$folder/node20-nested.cpuprofile"
-    row node20-nested.cpuprofile '`tools/fixtures/nested.js` of node20.cpuprofile: as DevTools wrote it until 2016, one node inside the other and the time of each sample'
+    row node20-nested.cpuprofile '`tools/fixtures/nested.js` of node20.cpuprofile: as v8-profiler and DevTools wrote it until 2016, one node inside the other and the time of each sample'
 }
 
 heapprofile() {
