@@ -2,6 +2,7 @@
 #
 #   make demo            record a busy server for five seconds and write its flame graph
 #   make test            every test, the live ones included where the machine allows them
+#   make test-corpus     tests on recordings of other projects, in the folder NODESPY_CORPUS names
 #   make lint            formatting, clippy, documentation and licences, warnings as errors
 #   make bench-overhead  what a recording costs the watched program, against perf
 #   make bench-peers     how fast files are read and drawn, against the tools that made them
@@ -15,7 +16,7 @@
 SHELL := /bin/bash
 CARGO ?= cargo
 
-.PHONY: demo test lint bench bench-overhead bench-peers bench-viewer openers golden viewer setup
+.PHONY: demo test test-corpus lint bench bench-overhead bench-peers bench-viewer openers golden viewer setup
 
 setup:
 	@tools/setup.sh
@@ -34,9 +35,20 @@ test: setup
 		$(CARGO) test --workspace --all-targets && $(CARGO) test --workspace --doc --quiet; \
 	fi
 
+NODESPY_CORPUS ?= corpus
+
+# An absolute path: tests run in the folder of their crate.
+test-corpus:
+	@if [[ -d "$(NODESPY_CORPUS)" ]]; then \
+		NODESPY_CORPUS="$$(realpath "$(NODESPY_CORPUS)")" $(CARGO) test -p nodespy-formats -p nodespy --test corpus; \
+	else \
+		echo "make test-corpus: skipped: there is no folder $(NODESPY_CORPUS); NODESPY_CORPUS names it"; \
+	fi
+
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+	$(CARGO) clippy -p nodespy-formats -p nodespy --test corpus --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
 	$(CARGO) run --quiet -p xtask -- licences
 	tools/viewer.sh

@@ -83,6 +83,8 @@ start() { # MAJOR [FLAG]…
     pid=$!
     read -r -u 8 line
     [[ $line == ready ]]
+    # The pool has its threads from its first work on.
+    sleep 0.5
 }
 
 finish() {
@@ -105,7 +107,7 @@ END
         major=${version%%.*}
         name="node$major"
         start "$major" "${perf_flags[@]}"
-        perf record -q -N -F 199 -e cpu-clock -g -p "$pid" -o "$name.perf.data" -- sleep 1.2
+        perf record -q -N -F 199 -e cpu-clock -g -p "$pid" -o "$name.perf.data" -- sleep 1.5
         finish
         perf script -i "$name.perf.data" >"$name.perf-script.txt" 2>/dev/null
         cp "$name.perf.data" "$folder/"
