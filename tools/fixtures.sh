@@ -44,7 +44,11 @@ place_node() { # VERSION
     cp "$("$root/tools/node.sh" "$1")" "$target"
 }
 
+# Nothing may be found there later: a recording's binary is looked for where it was.
+clean() { rm -rf "$stage"; }
+
 prepare() {
+    trap clean EXIT
     mkdir -p "$stage/app" "$installed"
     cp "$root"/workloads/{mix,gc,workers,async,truth}.js "$tools"/{busy.py,pprof.js} "$stage/app/"
     local version
@@ -353,8 +357,8 @@ END
     local name
     for name in go node20-wall node20-heap; do
         cp "$name.pb.gz" "$folder/"
-        go tool pprof -raw "$name.pb.gz" 2>/dev/null >"$folder/$name.raw.txt"
-        row "$name.raw.txt" "\`go tool pprof -raw $name.pb.gz\`"
+        go tool pprof -symbolize=demangle=none -raw "$name.pb.gz" 2>/dev/null >"$folder/$name.raw.txt"
+        row "$name.raw.txt" "\`go tool pprof -symbolize=demangle=none -raw $name.pb.gz\`"
     done
 }
 

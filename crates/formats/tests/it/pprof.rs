@@ -132,7 +132,7 @@ fn every_stack_has_the_weight_and_lines_that_pprof_prints() {
         let profile = read(&bytes).unwrap();
         assert_eq!(profile.unit, unit, "{name}");
         assert_eq!(stacks(&profile), raw.stacks(raw.values.len() - 1), "{name}");
-        assert!(profile.samples.len() > 10, "{name}");
+        assert!(profile.samples.len() > 5, "{name}");
         assert!(
             profile.notes.remarks.is_empty(),
             "{name}: {:?}",

@@ -91,7 +91,7 @@ fn each_profile_of_a_file_is_a_thread() {
 fn events_out_of_order_are_read_as_far_as_they_make_sense_and_said() {
     let profile = read(&fixture("speedscope/out-of-order.speedscope.json")).unwrap();
     assert_eq!(profile.total_weight(), 5);
-    let remark = "2 frames end that are not the innermost, or never began";
+    let remark = "3 frames end that are not the innermost, or never began";
     assert_eq!(profile.notes.remarks, [remark]);
 }
 

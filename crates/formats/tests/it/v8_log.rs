@@ -172,7 +172,8 @@ fn processed_ticks(text: &str) -> usize {
 
 #[test]
 fn logs_of_node_16_to_26_are_recognized_and_read_whole() {
-    for name in ["node16", "node20", "node26"] {
+    // Node 26 logs no code of the functions that its snapshot holds, the loader of modules among them.
+    for (name, least) in [("node16", 0.86), ("node20", 0.86), ("node26", 0.5)] {
         let bytes = fixture(&format!("v8_log/{name}-v8.log.gz"));
         assert_eq!(detect(&bytes).unwrap().name(), "v8-log", "{name}");
         let profile = read(&bytes).unwrap();
@@ -180,7 +181,7 @@ fn logs_of_node_16_to_26_are_recognized_and_read_whole() {
         assert_eq!(profile.samples.len(), processed_ticks(&expected), "{name}");
         assert_eq!(profile.notes.remarks, [""; 0], "{name}");
         let named = profile.notes.confidence().jit_named;
-        assert!(named > 0.86, "{name}: {named}");
+        assert!(named > least, "{name}: {named}");
     }
 }
 

@@ -40,6 +40,7 @@ fn a_preprocessed_log_has_the_ticks_of_every_function_and_tier() {
             .map_or(&Value::Null, |id| &file["code"][id]);
         let tier = match (code["type"].as_str(), code["kind"].as_str()) {
             (Some("JS"), Some("Opt")) => Tier::Optimized,
+            (Some("JS"), Some("Sparkplug")) => Tier::Baseline,
             (Some("JS"), Some("Unopt")) => Tier::Interpreted,
             _ => continue,
         };

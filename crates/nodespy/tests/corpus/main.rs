@@ -15,8 +15,10 @@ mod perf_data;
 mod perf_text;
 #[path = "../support/prof_report.rs"]
 mod prof_report;
+#[allow(dead_code, reason = "`tests/live` uses the rest")]
 #[path = "../support/run.rs"]
 mod run;
+#[allow(dead_code, reason = "`tests/live` uses the rest")]
 #[path = "../support/scratch.rs"]
 mod scratch;
 mod v8_log_report;

@@ -319,7 +319,7 @@ fn folded_stacks_are_drawn_whatever_their_encoding_and_line_ends() {
 
 #[test]
 fn recursion_and_deep_stacks_are_drawn_frame_by_frame() {
-    for (name, boxes) in [("recursion", 10), ("tall", 403)] {
+    for (name, boxes) in [("recursion", 9), ("tall", 403)] {
         let outcome = run_nodespy(&["flamegraph", &fixture(&format!("folded/{name}.txt"))]);
         outcome.expect_code(0);
         assert_eq!(titles(&outcome.stdout).len(), boxes, "{name}");

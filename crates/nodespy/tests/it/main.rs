@@ -23,8 +23,10 @@ mod perf_text;
 #[path = "../support/prof_report.rs"]
 mod prof_report;
 mod reports;
+#[allow(dead_code, reason = "`tests/live` uses the rest")]
 #[path = "../support/run.rs"]
 mod run;
+#[allow(dead_code, reason = "`tests/live` uses the rest")]
 #[path = "../support/scratch.rs"]
 mod scratch;
 mod sources;

@@ -117,6 +117,8 @@ fn is_same_function(ours: &str, theirs: &str) -> bool {
     ];
     // perf 6.1 keeps the version of a symbol.
     let theirs = theirs.split("@@").next().unwrap();
+    // It drops what stands behind the arguments.
+    let ours = ours.strip_suffix(" const").unwrap_or(ours);
     // Thunks and functions inside of functions are written in other ways.
     let is_thunk = ours.contains("thunk(") && theirs.contains("thunk to");
     let is_local =
