@@ -7,7 +7,7 @@ use crate::corpus;
 use crate::cpuprofile_claims::{
     comes_back_as_it_was, cut_off_it_gives_what_comes_before,
     functions_have_the_time_of_their_samples, stack_names, weights,
-    weights_are_the_time_after_the_first_gap,
+    weights_are_the_time_after_the_first_gap, without_its_last_gaps,
 };
 use crate::in_words::path;
 
@@ -69,7 +69,10 @@ fn the_nested_form_of_old_says_the_same_as_the_flat_one() {
 
 #[test]
 fn a_file_that_is_cut_off_gives_what_comes_before() {
-    cut_off_it_gives_what_comes_before(&corpus("cpuprofile/node20.cpuprofile"), 200);
+    let bytes = corpus("cpuprofile/node20.cpuprofile");
+    cut_off_it_gives_what_comes_before(&bytes, 200);
+    let [cut, whole] = without_its_last_gaps(&bytes);
+    assert_eq!(cut, whole);
 }
 
 #[test]

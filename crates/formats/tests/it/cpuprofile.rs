@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::cpuprofile_claims::{
     comes_back_as_it_was, cut_off_it_gives_what_comes_before,
     functions_have_the_time_of_their_samples, numbers, stack_names, weights,
-    weights_are_the_time_after_the_first_gap,
+    weights_are_the_time_after_the_first_gap, without_its_last_gaps,
 };
 use crate::fixture::fixture;
 use crate::in_words::{json, path, samples, self_weight};
@@ -63,7 +63,18 @@ fn recorded_files_come_back_as_they_were() {
 
 #[test]
 fn a_file_that_is_cut_off_gives_what_comes_before() {
-    cut_off_it_gives_what_comes_before(&fixture("cpuprofile/node20.cpuprofile"), 150);
+    let bytes = fixture("cpuprofile/node20.cpuprofile");
+    cut_off_it_gives_what_comes_before(&bytes, 150);
+    // Lines are shared out among the samples of a function, which are fewer now.
+    let [cut, whole] = without_its_last_gaps(&bytes).map(|samples| {
+        let samples = samples.into_iter();
+        let without_line = samples.map(|(time, weight, path)| {
+            let function = path.rsplit_once(" at ").unwrap().0.to_owned();
+            (time, weight, function)
+        });
+        without_line.collect::<Vec<_>>()
+    });
+    assert_eq!(cut, whole);
 }
 
 #[test]
