@@ -213,9 +213,9 @@ END
     { printf '\xff\xfe'; iconv -t UTF-16LE "$folder/py-spy.txt"; } >"$folder/py-spy-utf16le.txt"
     { printf '\xfe\xff'; iconv -t UTF-16BE "$folder/py-spy.txt"; } >"$folder/py-spy-utf16be.txt"
     row py-spy.txt '`py-spy record --format raw -r 200 -d 1 -- python busy.py`'
-    row py-spy-crlf.txt "\`sed 's/\$/\\\\r/'\` of it"
-    row py-spy-utf16le.txt '`iconv -t UTF-16LE` of it, behind a byte order mark'
-    row py-spy-utf16be.txt '`iconv -t UTF-16BE` of it, behind a byte order mark'
+    row py-spy-crlf.txt 'py-spy.txt with CR LF at the ends of its lines'
+    row py-spy-utf16le.txt '`iconv -t UTF-16LE` of py-spy.txt, behind a byte order mark'
+    row py-spy-utf16be.txt '`iconv -t UTF-16BE` of py-spy.txt, behind a byte order mark'
     row recursion.txt 'by hand: a function that calls itself, directly and through another'
     row tall.txt 'by hand: one stack that is deep and one that is flat'
     row invalid-lines.txt 'by hand: good lines among lines without a count, without a stack and with neither'
@@ -265,7 +265,7 @@ END
         row "$name" "\`--cpu-prof-interval 2000\`, node $version"
     done
     "node20/bin/node" "$tools/nested.js" <"$folder/node20.cpuprofile" >"$folder/node20-nested.cpuprofile"
-    row node20-nested.cpuprofile '`tools/fixtures/nested.js` of node20.cpuprofile: as v8-profiler and DevTools wrote it until 2016, one node inside the other and the time of each sample'
+    row node20-nested.cpuprofile '`tools/fixtures/nested.js` of node20.cpuprofile: as the v8-profiler package wrote it, one node inside the other and the time of each sample'
 }
 
 heapprofile() {
