@@ -2,14 +2,14 @@
 # Opens what nodespy exports with the programs the formats are for, and compares what they show with
 # nodespy's own report: `go tool pprof`, speedscope and Chromium's DevTools (the last two headless).
 #
-#   tools/openers.sh [FILE…]      recordings to export; by default some of ../shared/corpus
+#   tools/openers.sh [FILE…]      recordings to export; by default some of fixtures/
 #
 # Installs what is missing: Debian packages by name, speedscope with npm into target/openers.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 here="$root/target/openers"
-corpus="$root/../shared/corpus"
+fixtures="$root/fixtures"
 mkdir -p "$here"
 
 say() { printf 'tools/openers.sh: %s\n' "$*" >&2; }
@@ -31,9 +31,9 @@ fi
 if (($#)); then
     files=("$@")
 else
-    files=("$corpus"/cpuprofile/{node24,chrome65-simple}.cpuprofile "$corpus"/perf-data/node24.perf.data
-        "$corpus"/v8-log/node24-v8.log "$corpus"/chrome-trace/chrome70-worker.json
-        "$corpus"/heapprofile/node10.heapprofile "$corpus"/folded/simple.txt)
+    files=("$fixtures"/cpuprofile/node{20,26}.cpuprofile "$fixtures"/perf_data/node26.perf.data
+        "$fixtures"/v8_log/node26-v8.log.gz "$fixtures"/chrome_trace/node20-workers.json.gz
+        "$fixtures"/heapprofile/node20.heapprofile "$fixtures"/folded/py-spy.txt)
 fi
 # The browser is spoken to through a WebSocket, which Node has since version 22.
 exec "$("$root/tools/node.sh" 24)" "$root/tools/openers/main.mjs" \

@@ -61,18 +61,18 @@ impl<'a> CallFrame<'a> {
         Ok(true)
     }
 
-    /// The function in a profile, when its first line has the number `first_line`; none for the
-    /// root of a tree, which is no function.
+    /// The function in a profile, when its first line and column have the number `first`; none for
+    /// the root of a tree, which is no function.
     pub(crate) fn function(
         &self,
-        first_line: i64,
+        first: i64,
         builder: &mut ProfileBuilder,
     ) -> Option<FunctionIndex> {
         if self.url.is_empty() && self.name == ROOT {
             return None;
         }
         let (file, category) = self.file_and_category();
-        let from_one = |value: Option<i64>, first: i64| {
+        let from_one = |value: Option<i64>| {
             let value = value.unwrap_or(-1).saturating_add(1 - first);
             u32::try_from(value).unwrap_or(0)
         };
@@ -82,8 +82,8 @@ impl<'a> CallFrame<'a> {
                 name => name,
             },
             file: &file,
-            line: from_one(self.line, first_line),
-            column: from_one(self.column, 0),
+            line: from_one(self.line),
+            column: from_one(self.column),
             category,
         }))
     }

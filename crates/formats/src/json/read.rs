@@ -307,6 +307,13 @@ impl<'a> Reader<'a> {
         } else {
             Number::Whole(if is_negative { -value } else { value })
         };
+        if at == self.bytes.len() {
+            // No file ends with a number: this one goes on where the file is cut off.
+            return Err(JsonError {
+                at,
+                problem: Problem::Cut,
+            });
+        }
         self.at = at;
         self.needs_comma = true;
         Ok(number)
@@ -514,12 +521,14 @@ mod tests {
 
     #[test]
     fn numbers_are_exact_as_long_as_they_are_whole() {
-        let number = |text: &str| Reader::new(text.as_bytes()).number();
+        let number = |text: &str| Reader::new(format!("{text},").as_bytes()).number();
         assert_eq!(number("-12"), Ok(Number::Whole(-12)));
         assert_eq!(number("9223372036854775807"), Ok(Number::Whole(i64::MAX)));
         assert_eq!(number("1.5e3"), Ok(Number::Fraction(1500.0)));
         assert_eq!(number("12345678901234567890").unwrap().as_i64(), i64::MAX);
         assert_eq!(number("0.25").unwrap().thousandths(), 250);
+        let cut = Reader::new(b"-12").number().unwrap_err();
+        assert_eq!((cut.at, cut.problem), (3, Problem::Cut));
         assert!(number("1e999").is_err() && number("1-2e").is_ok() && number("-").is_err());
         let mut quoted = Reader::new(br#"["11", "x", null]"#);
         quoted.enter_array().unwrap();

@@ -7,7 +7,11 @@ use nodespy_model::{Contents, Profile, ThreadRole, WeightUnit};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::corpus::{corpus, json, path, samples, self_weight};
+use crate::chrome_trace_claims::{
+    by_thread, comes_back_as_it_was, events, profiles_have_all_their_time,
+};
+use crate::fixture::fixture;
+use crate::in_words::{json, path, samples, self_weight};
 use crate::sample::{any_profile, read, small, written};
 
 fn read_trace(bytes: &[u8]) -> Profile {
@@ -18,146 +22,135 @@ fn read_trace(bytes: &[u8]) -> Profile {
     }
 }
 
-fn events(file: &Value) -> &Vec<Value> {
-    file.as_array()
-        .unwrap_or_else(|| file["traceEvents"].as_array().unwrap())
-}
-
-/// The samples of every thread: when, how much, and where.
-fn by_thread(profile: &Profile) -> BTreeMap<u32, Vec<(u64, u64, String)>> {
-    let mut threads: BTreeMap<u32, Vec<(u64, u64, String)>> = BTreeMap::new();
-    for sample in &profile.samples {
-        let thread = &profile.threads[sample.thread.at()];
-        let row = (sample.time, sample.weight, path(profile, sample));
-        threads.entry(thread.tid).or_default().push(row);
-    }
-    threads
-}
-
 #[test]
-fn the_cpu_profiles_of_real_traces_have_all_their_time() {
-    for (name, threads) in [("chrome69-simple", 1), ("chrome70-worker", 2)] {
-        let bytes = corpus(&format!("chrome-trace/{name}.json"));
-        let file = json(&bytes);
-        let mut expected = 0i64;
-        let mut count = 0;
-        let mut profiles: BTreeMap<String, Vec<i64>> = BTreeMap::new();
-        for event in events(&file) {
-            if event["name"] == "ProfileChunk" {
-                let data = &event["args"]["data"];
-                let none = Vec::new();
-                let deltas = data["timeDeltas"].as_array().unwrap_or(&none);
-                count += data["cpuProfile"]["samples"]
-                    .as_array()
-                    .unwrap_or(&none)
-                    .len();
-                let all = profiles.entry(event["id"].to_string()).or_default();
-                all.extend(deltas.iter().map(|delta| delta.as_i64().unwrap()));
-            }
-        }
-        assert_eq!(profiles.len(), threads);
-        let profile = read(&bytes).unwrap();
-        for deltas in profiles.values() {
-            // From the first sample to the last; the last lasts as long as they usually do.
-            expected += deltas[1..].iter().sum::<i64>();
-        }
-        assert_eq!(profile.samples.len(), count, "{name}");
-        assert_eq!(profile.threads.len(), threads, "{name}");
-        let ends: u64 = (0..threads)
-            .map(|thread| {
-                let mut own = profile.samples.iter().rev();
-                own.find(|sample| sample.thread.at() == thread)
-                    .unwrap()
-                    .weight
-            })
-            .sum();
-        assert_eq!(
-            profile.total_weight() - ends,
-            expected as u64 * 1000,
-            "{name}"
-        );
-        assert!(
-            profile
-                .notes
-                .remarks
-                .iter()
-                .any(|one| one.contains("events with a length"))
-        );
+fn the_cpu_profiles_of_node_s_traces_have_all_their_time() {
+    for (name, threads) in [
+        ("node16", 1),
+        ("node20", 1),
+        ("node26", 1),
+        ("node20-workers", 3),
+    ] {
+        let bytes = fixture(&format!("chrome_trace/{name}.json.gz"));
+        profiles_have_all_their_time(name, &bytes, threads);
     }
 }
 
+/// `workloads/workers.js`: each worker runs one function that the other threads never run.
 #[test]
-fn threads_have_the_names_of_the_file() {
-    let profile = read(&corpus("chrome-trace/chrome70-worker.json")).unwrap();
-    let names: Vec<_> = profile
-        .threads
-        .iter()
-        .map(|thread| (thread.tid, &*thread.name, thread.role))
+fn threads_have_the_names_of_the_file_and_their_own_samples() {
+    let profile = read(&fixture("chrome_trace/node20-workers.json.gz")).unwrap();
+    let names: Vec<_> = (profile.threads.iter())
+        .map(|thread| (&*thread.name, thread.role))
         .collect();
     assert_eq!(
         names,
         [
-            (775, "CrRendererMain", ThreadRole::Main),
-            (7443, "DedicatedWorker thread", ThreadRole::Worker)
+            ("JavaScriptMainThread", ThreadRole::Main),
+            ("[worker 1] resize", ThreadRole::Worker),
+            ("[worker 2] parse", ThreadRole::Worker)
         ]
     );
-    assert_eq!(profile.processes[0].name, "Renderer");
-    assert_eq!(profile.processes[0].pid, 29018);
-    let simple = read(&corpus("chrome-trace/chrome69-simple.json")).unwrap();
-    for name in ["alpha", "beta", "gamma", "delta"] {
-        assert!(self_weight(&simple, name) > 0, "{name}");
+    assert_eq!(profile.processes[0].pid, profile.threads[0].tid);
+    for (function, thread) in [("resizeImages", 1), ("parseFeeds", 2)] {
+        let threads = (profile.samples.iter())
+            .filter(|sample| {
+                let stack = sample.stack.into_iter();
+                let mut frames = stack.flat_map(|stack| profile.frames_of(stack));
+                frames.any(|frame| profile.name_of(profile.frame(frame).function) == function)
+            })
+            .map(|sample| sample.thread.at());
+        let threads: Vec<usize> = threads.collect();
+        assert!(threads.len() > 50, "{function}: {}", threads.len());
+        assert!(threads.iter().all(|one| *one == thread), "{function}");
     }
 }
 
 #[test]
 fn events_with_a_length_become_stacks() {
     let expected = [
-        (0, 1000, "alpha  (app) at 0"),
-        (1000, 1000, "alpha  (app);beta  (app) at 0"),
-        (2000, 5000, "alpha  (app);beta  (app);gamma  (app) at 0"),
-        (7000, 4000, "alpha  (app);beta  (app);epsilon  (app) at 0"),
-        (11000, 2000, "alpha  (app);beta  (app) at 0"),
-        (13000, 1000, "alpha  (app) at 0"),
+        (0, 2000, "serve  (app) at 0"),
+        (2000, 1000, "serve  (app);parse  (app) at 0"),
+        (3000, 6000, "serve  (app);parse  (app);token  (app) at 0"),
+        (9000, 3000, "serve  (app);parse  (app);check  (app) at 0"),
+        (12000, 3000, "serve  (app);parse  (app) at 0"),
+        (15000, 1000, "serve  (app) at 0"),
     ];
     let expected = expected.map(|(time, weight, path)| (time, weight, path.to_owned()));
     // The second file lacks its last bracket.
-    for name in ["event-simple", "event-simple-partial"] {
-        let profile = read(&corpus(&format!("chrome-trace/{name}.json"))).unwrap();
+    for name in ["begin-end", "begin-end-open", "complete"] {
+        let profile = read(&fixture(&format!("chrome_trace/{name}.json"))).unwrap();
         assert_eq!(samples(&profile), expected, "{name}");
         assert_eq!(profile.notes.remarks, [""; 0]);
-        assert_eq!(profile.about.duration, 14000);
+        assert_eq!(profile.about.duration, 16000);
+    }
+}
+
+/// py-spy writes a pair of events for each frame.
+#[test]
+fn every_frame_of_py_spy_has_the_time_between_its_events() {
+    let bytes = fixture("chrome_trace/py-spy.json");
+    let file = json(&bytes);
+    let mut expected: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut open: Vec<&str> = Vec::new();
+    let mut last = 0;
+    for event in events(&file) {
+        let time = event["ts"].as_u64().unwrap();
+        if let Some(innermost) = open.last() {
+            *expected.entry(innermost).or_default() += (time - last) * 1000;
+        }
+        last = time;
+        match event["ph"].as_str().unwrap() {
+            "B" => open.push(event["name"].as_str().unwrap()),
+            "E" => assert_eq!(open.pop(), event["name"].as_str()),
+            other => panic!("{other}"),
+        }
+    }
+    let profile = read(&bytes).unwrap();
+    assert_eq!(profile.total_weight(), expected.values().sum::<u64>());
+    for (name, weight) in expected {
+        assert_eq!(self_weight(&profile, name), weight, "{name}");
     }
 }
 
 #[test]
 fn every_thread_of_every_process_is_a_thread() {
-    let profile = read(&corpus("chrome-trace/event-multiprocess.json")).unwrap();
-    assert_eq!((profile.processes.len(), profile.threads.len()), (4, 8));
-    assert_eq!(profile.threads[3].name, "p1t1");
-    assert_eq!(profile.total_weight(), 8000);
+    let profile = read(&fixture("chrome_trace/processes.json")).unwrap();
+    let names: Vec<_> = (profile.threads.iter())
+        .map(|thread| (profile.processes[thread.process.at()].pid, &*thread.name))
+        .collect();
+    assert_eq!(
+        names,
+        [
+            (10, "web main"),
+            (10, "web pool"),
+            (20, "jobs main"),
+            (20, "jobs pool")
+        ]
+    );
+    assert_eq!(profile.processes[1].name, "jobs");
+    assert_eq!(profile.total_weight(), 10_000);
 }
 
 #[test]
 fn samples_beside_the_events_are_read() {
-    let profile = read(&corpus("chrome-trace/event-simple-with-samples.json")).unwrap();
-    // From 11552125241 to 11552189951 µs; the last sample lasts as long as the others do.
+    let profile = read(&fixture("chrome_trace/stack-frames.json")).unwrap();
+    // The last sample lasts as long as the others do.
     let last = profile.samples.last().unwrap().weight;
-    assert_eq!(profile.total_weight() - last, 64_710_000);
-    assert_eq!(self_weight(&profile, "function1"), 13_326_000);
-    let paths: Vec<String> = profile
-        .samples
-        .iter()
+    assert_eq!(profile.total_weight() - last, 8_000_000);
+    assert_eq!(self_weight(&profile, "total"), 3_000_000);
+    assert_eq!(self_weight(&profile, "round"), 5_000_000);
+    let paths: Vec<String> = (profile.samples.iter())
         .map(|sample| path(&profile, sample))
         .collect();
     assert!(
-        paths[3].starts_with("[root]  (native);function2 http://localhost"),
+        paths[0].starts_with("[root]  (native);total http://localhost/cart.js"),
         "{}",
-        paths[3]
+        paths[0]
     );
-    assert!(paths[5].ends_with("[GC Young Gen]  (GC) at 0"));
-    assert_eq!(profile.threads[0].name, "mqt_js");
-    let many = read(&corpus("chrome-trace/event-multi-thread-with-samples.json")).unwrap();
-    assert_eq!((many.threads.len(), many.samples.len()), (2, 8));
+    assert!(paths[3].ends_with("[GC Young Gen]  (GC) at 0"));
+    assert_eq!(profile.threads[0].name, "shop main");
+    let many = read(&fixture("chrome_trace/stack-frames-threads.json")).unwrap();
+    assert_eq!((many.threads.len(), many.samples.len()), (2, 4));
 }
 
 #[test]
@@ -250,13 +243,16 @@ fn what_is_written_has_the_shape_of_what_v8_writes_and_reads_back() {
     };
     assert_eq!(names(&again), names(&profile));
     assert_eq!(again.processes[0].pid, profile.processes[0].pid);
+}
+
+#[test]
+fn recorded_files_come_back_as_they_were() {
     for name in [
         "cpuprofile/node20.cpuprofile",
-        "chrome-trace/chrome70-worker.json",
+        "chrome_trace/node26.json.gz",
+        "chrome_trace/node20-workers.json.gz",
     ] {
-        let first = read(&corpus(name)).unwrap();
-        let again = read(&written(&first, "chrome-trace")).unwrap();
-        assert_eq!(by_thread(&again), by_thread(&first), "{name}");
+        comes_back_as_it_was(name, &fixture(name));
     }
 }
 

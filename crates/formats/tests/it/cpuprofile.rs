@@ -1,27 +1,25 @@
 //! V8's CPU profiles.
 
-use std::collections::BTreeMap;
-
-use nodespy_formats::{ImportError, ImportOptions, import};
+use nodespy_formats::{ImportOptions, import};
 use nodespy_model::{Category, Profile, ThreadIndex, ThreadRole, WeightUnit};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::corpus::{corpus, json, path, samples, self_weight};
+use crate::cpuprofile_claims::{
+    comes_back_as_it_was, cut_off_it_gives_what_comes_before,
+    functions_have_the_time_of_their_samples, numbers, stack_names, weights,
+    weights_are_the_time_after_the_first_gap, without_its_last_gaps,
+};
+use crate::fixture::fixture;
+use crate::in_words::{json, path, samples, self_weight};
 use crate::sample::{any_profile, read, small, written};
 
-const FILES: [&str; 5] = [
-    "cpuprofile/node18.cpuprofile",
+const FILES: [&str; 4] = [
+    "cpuprofile/node16.cpuprofile",
     "cpuprofile/node20.cpuprofile",
-    "cpuprofile/node24.cpuprofile",
-    "cpuprofile/chrome65-simple.cpuprofile",
-    "cpuprofile/node10-example.cpuprofile",
+    "cpuprofile/node26.cpuprofile",
+    "cpuprofile/node20-nested.cpuprofile",
 ];
-
-fn numbers(value: &Value) -> Vec<i64> {
-    let list = value.as_array().map_or(&[][..], Vec::as_slice);
-    list.iter().map(|number| number.as_i64().unwrap()).collect()
-}
 
 /// A profile with these nodes, times in microseconds.
 fn file(nodes: Value, samples: &[u32], deltas: &[i64]) -> Vec<u8> {
@@ -43,114 +41,102 @@ fn node(id: u32, name: &str, children: &[u32]) -> Value {
 }
 
 #[test]
-fn the_weights_of_real_files_are_the_time_after_the_first_gap() {
+fn the_weights_of_recorded_files_are_the_time_after_the_first_gap() {
     for name in FILES {
-        let bytes = corpus(name);
-        let file = json(&bytes);
-        let profile = read(&bytes).unwrap();
-        assert_eq!(profile.unit, WeightUnit::Nanoseconds);
-        let total = match numbers(&file["timeDeltas"]) {
-            deltas if deltas.is_empty() => {
-                let times = numbers(&file["timestamps"]);
-                times[times.len() - 1] - times[0]
-            }
-            deltas => {
-                assert!(deltas.iter().all(|delta| *delta >= 0), "{name}");
-                let length = |key: &str| file[key].as_i64().unwrap();
-                length("endTime") - length("startTime") - deltas[0]
-            }
-        };
-        assert_eq!(profile.total_weight(), total as u64 * 1000, "{name}");
-        assert_eq!(profile.samples.len(), numbers(&file["samples"]).len());
-        let is_gaps = |remark: &String| remark.contains("lies in gaps");
-        assert!(profile.notes.remarks.iter().all(is_gaps), "{name}");
+        weights_are_the_time_after_the_first_gap(name, &fixture(name));
     }
 }
 
 #[test]
 fn every_node_has_the_time_of_its_samples() {
-    for name in &FILES[..4] {
-        let bytes = corpus(name);
-        let file = json(&bytes);
-        let deltas = numbers(&file["timeDeltas"]);
-        let ids = numbers(&file["samples"]);
-        let end = file["endTime"].as_i64().unwrap() - file["startTime"].as_i64().unwrap();
-        let mut expected: BTreeMap<String, u64> = BTreeMap::new();
-        let nodes = file["nodes"].as_array().unwrap();
-        for (position, id) in ids.iter().enumerate() {
-            let weight = match deltas.get(position + 1) {
-                Some(delta) => *delta,
-                None => end - deltas.iter().sum::<i64>(),
-            };
-            let node = nodes.iter().find(|node| node["id"] == *id).unwrap();
-            let function = node["callFrame"]["functionName"].as_str().unwrap();
-            let function = if function.is_empty() {
-                "(anonymous)"
-            } else {
-                function
-            };
-            *expected.entry(function.to_owned()).or_default() += weight as u64 * 1000;
-        }
-        let profile = read(&bytes).unwrap();
-        for (function, weight) in expected {
-            assert_eq!(
-                self_weight(&profile, &function),
-                weight,
-                "{name} {function}"
-            );
+    for name in &FILES[..3] {
+        functions_have_the_time_of_their_samples(name, &fixture(name));
+    }
+}
+
+#[test]
+fn recorded_files_come_back_as_they_were() {
+    for name in FILES {
+        comes_back_as_it_was(name, &fixture(name));
+    }
+}
+
+#[test]
+fn a_file_that_is_cut_off_gives_what_comes_before() {
+    let bytes = fixture("cpuprofile/node20.cpuprofile");
+    cut_off_it_gives_what_comes_before(&bytes, 150);
+    // Lines are shared out among the samples of a function, which are fewer now.
+    let [cut, whole] = without_its_last_gaps(&bytes).map(|samples| {
+        let samples = samples.into_iter();
+        let without_line = samples.map(|(time, weight, path)| {
+            let function = path.rsplit_once(" at ").unwrap().0.to_owned();
+            (time, weight, function)
+        });
+        without_line.collect::<Vec<_>>()
+    });
+    assert_eq!(cut, whole);
+}
+
+#[test]
+fn names_places_and_kinds_are_those_of_the_workload() {
+    for name in FILES {
+        let profile = read(&fixture(name)).unwrap();
+        let paths: Vec<String> = (profile.samples.iter())
+            .map(|sample| path(&profile, sample))
+            .collect();
+        let has = |part: &str| paths.iter().any(|path| path.contains(part));
+        let script = "/tmp/nodespy-fixtures/app/mix.js";
+        assert!(has(
+            "(anonymous) node:internal/main/run_main_module:1:1 (node core);"
+        ));
+        assert!(has(&format!("(anonymous) {script}:1:1 (app);")));
+        assert!(has(&format!("work {script}:38:14 (app);until {script}:")));
+        assert!(has(&format!("sortRecords {script}:31:21 (app) at 33")));
+        assert!(has(&format!("parseJson {script}:36:19 (app) at 36")));
+        assert!(has("(program)  (native) at 0"));
+        assert!(!has("(root)"));
+        assert!(
+            paths
+                .iter()
+                .all(|path| !path.contains(";(garbage") || path.ends_with("(GC) at 0"))
+        );
+        assert_eq!(profile.threads[0].role, ThreadRole::Main);
+        assert_eq!(profile.about.engine, "V8 CPU profiler");
+    }
+}
+
+/// `workloads/mix.js` turns by the clock: 30, 20 and 10 ms.
+#[test]
+fn the_shares_are_those_of_the_workload() {
+    for name in &FILES[..3] {
+        let profile = read(&fixture(name)).unwrap();
+        let under = |function: &str| {
+            let names = stack_names(&profile).into_iter().zip(weights(&profile));
+            let own = names.filter(|(names, _)| names.split(';').any(|one| one == function));
+            own.map(|(_, weight)| weight).sum::<u64>() as f64
+        };
+        let work = under("work");
+        for (function, share) in [
+            ("sortRecords", 0.5),
+            ("parseJson", 1.0 / 3.0),
+            ("matchRoutes", 1.0 / 6.0),
+        ] {
+            let found = under(function) / work;
+            assert!((found - share).abs() < 0.12, "{name} {function}: {found}");
         }
     }
 }
 
 #[test]
-fn golden_names_places_and_kinds_of_a_real_file() {
-    let profile = read(&corpus("cpuprofile/node24.cpuprofile")).unwrap();
-    let paths: Vec<String> = profile
-        .samples
-        .iter()
-        .map(|sample| path(&profile, sample))
-        .collect();
-    let has = |part: &str| paths.iter().any(|path| path.contains(part));
-    assert!(has(
-        "(anonymous) node:internal/main/run_main_module:1:1 (node core);"
-    ));
-    assert!(has("(anonymous) /app/mix.js:1:1 (app)"));
-    assert!(has("(program)  (native) at 0"));
-    assert!(!has("(root)"));
-    assert!(has("normalizeString node:path:92:25 (node core) at 98"));
-    assert!(
-        paths
-            .iter()
-            .all(|path| !path.starts_with("(garbage") || path.ends_with("(GC) at 0"))
-    );
-    assert_eq!(profile.threads[0].role, ThreadRole::Main);
-    assert_eq!(profile.about.engine, "V8 CPU profiler");
-}
-
-#[test]
 fn the_nested_form_of_old_says_the_same_as_the_flat_one() {
-    let old = read(&corpus("cpuprofile/node10-example.cpuprofile")).unwrap();
-    let new = read(&corpus("cpuprofile/chrome65-simple.cpuprofile")).unwrap();
-    let names = |profile: &Profile| -> Vec<String> {
+    let old = read(&fixture("cpuprofile/node20-nested.cpuprofile")).unwrap();
+    let new = read(&fixture("cpuprofile/node20.cpuprofile")).unwrap();
+    let places = |profile: &Profile| -> Vec<String> {
         let samples = profile.samples.iter();
-        samples
-            .map(|sample| {
-                let frames = profile.frames_of(sample.stack.unwrap());
-                let names = frames.map(|frame| profile.name_of(profile.frame(frame).function));
-                names.collect::<Vec<_>>().join(";")
-            })
-            .collect()
+        samples.map(|sample| path(profile, sample)).collect()
     };
-    assert_eq!(names(&old), names(&new));
-    let weights = |profile: &Profile| {
-        profile
-            .samples
-            .iter()
-            .map(|one| one.weight)
-            .collect::<Vec<_>>()
-    };
-    // The old file has the time of each sample, and one more; the new one the gap before it.
-    assert_eq!(weights(&old)[1..], weights(&new)[..28]);
+    assert_eq!(places(&old), places(&new));
+    assert_eq!(weights(&old), weights(&new));
 }
 
 #[test]
@@ -265,38 +251,6 @@ fn a_file_without_samples_goes_by_the_counts() {
     assert!(profile.notes.remarks[0].contains("V8's own counts"));
 }
 
-#[test]
-fn a_file_that_is_cut_off_gives_what_comes_before() {
-    let bytes = corpus("cpuprofile/node20.cpuprofile");
-    let whole = read(&bytes).unwrap();
-    let mut kept = 0;
-    for length in (0..bytes.len()).step_by(97) {
-        let options = ImportOptions::from(Some("cpuprofile"));
-        match import(bytes[..length].to_vec().into(), &options) {
-            Ok(recording) => {
-                kept += 1;
-                let at = format!("cut off at byte {length};");
-                assert!(
-                    recording
-                        .notes
-                        .remarks
-                        .iter()
-                        .any(|remark| remark.contains(&at))
-                );
-            }
-            Err(ImportError::Cut { at }) => assert_eq!(at, length as u64),
-            Err(ImportError::NoStacks | ImportError::Empty) => {}
-            Err(error) => panic!("{length}: {error}"),
-        }
-    }
-    assert!(kept > 200, "{kept}");
-    // Only the last gaps are missing: the samples before them are all there.
-    let cut = read(&bytes[..bytes.len() - 200]).unwrap();
-    let same = cut.samples.len() - 1;
-    assert!(same > whole.samples.len() / 2);
-    assert_eq!(samples(&cut)[..same], samples(&whole)[..same]);
-}
-
 /// DevTools show nothing of a recording that starts at zero, and guess how long the last sample of
 /// any lasts.
 #[test]
@@ -357,18 +311,6 @@ fn what_is_no_profile_is_refused_with_its_place() {
         error(r#"{"nodes": [7]}"#),
         "byte 11: the file is damaged: expected an object"
     );
-}
-
-#[test]
-fn real_files_come_back_as_they_were() {
-    for name in FILES {
-        let first = read(&corpus(name)).unwrap();
-        let again = read(&written(&first, "cpuprofile")).unwrap();
-        assert_eq!(samples(&again), samples(&first), "{name}");
-        assert_eq!(again.deopt_reasons.len(), first.deopt_reasons.len());
-        assert_eq!((again.unit, &again.notes), (first.unit, &first.notes));
-        assert_eq!(again.about, first.about);
-    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use nodespy_model::{Category, Profile, ThreadRole, Tier, WeightUnit};
 use proptest::prelude::*;
 use serde_json::Value;
 
+use crate::fixture::{fixture, fixture_text};
 use crate::sample::{any_profile, read, small, written};
 
 /// The text of what is written.
@@ -226,6 +227,80 @@ fn a_profile_of_samply_is_read() {
     );
     let times: Vec<u64> = profile.samples.iter().map(|it| it.time).collect();
     assert_eq!(times, [1_500_000, 2_500_000]);
+}
+
+/// The names of a stack of samply's tables, leaf first.
+fn stack_names<'a>(thread: &'a Value, strings: &'a Value, mut stack: &'a Value) -> Vec<&'a str> {
+    let cell = |table: &str, column: &str, row: &Value| -> &'a Value {
+        &thread[table][column][row.as_u64().unwrap() as usize]
+    };
+    let mut names = Vec::new();
+    while !stack.is_null() {
+        let function = cell("frameTable", "func", cell("stackTable", "frame", stack));
+        let name = cell("funcTable", "name", function).as_u64().unwrap();
+        names.push(strings[name as usize].as_str().unwrap());
+        stack = cell("stackTable", "prefix", stack);
+    }
+    names
+}
+
+#[test]
+fn every_sample_of_samply_has_its_thread_and_stack() {
+    for name in ["node16", "node20"] {
+        let bytes = fixture(&format!("firefox/{name}.json.gz"));
+        let file: Value = serde_json::from_slice(&bytes).unwrap();
+        let mut expected: BTreeMap<String, Vec<Vec<&str>>> = BTreeMap::new();
+        for thread in file["threads"].as_array().unwrap() {
+            let strings = match thread.get("stringArray") {
+                Some(own) => own,
+                None => &file["shared"]["stringArray"],
+            };
+            for stack in thread["samples"]["stack"].as_array().unwrap() {
+                let key = format!("{} {}", thread["pid"], thread["tid"]).replace('"', "");
+                let names = stack_names(thread, strings, stack);
+                expected.entry(key).or_default().push(names);
+            }
+        }
+        let profile = read(&bytes).unwrap();
+        let mut found: BTreeMap<String, Vec<Vec<&str>>> = BTreeMap::new();
+        for sample in &profile.samples {
+            let thread = &profile.threads[sample.thread.at()];
+            let pid = profile.processes[thread.process.at()].pid;
+            let frames = sample
+                .stack
+                .into_iter()
+                .flat_map(|it| profile.frames_of(it));
+            let names = frames.map(|frame| profile.name_of(profile.frame(frame).function));
+            let row = found.entry(format!("{pid} {}", thread.tid)).or_default();
+            row.push(names.collect());
+        }
+        assert_eq!(
+            found
+                .iter()
+                .map(|(key, rows)| (key, rows.len()))
+                .collect::<Vec<_>>(),
+            expected
+                .iter()
+                .map(|(key, rows)| (key, rows.len()))
+                .collect::<Vec<_>>(),
+            "{name}"
+        );
+        let pairs = found.values().flatten().zip(expected.values().flatten());
+        for (ours, theirs) in pairs {
+            assert_eq!(ours.len(), theirs.len(), "{ours:?} {theirs:?}");
+            for (ours, theirs) in ours.iter().zip(theirs) {
+                // What samply left to its symbol server is named by its place in the file.
+                let is_address = theirs.starts_with("0x") && ours.contains(&format!("+{theirs}]"));
+                assert!(ours == theirs || is_address, "{ours} {theirs}");
+            }
+        }
+        let perf = fixture_text(&format!("perf_data/{name}.perf-script.txt.gz"));
+        let printed = perf
+            .lines()
+            .filter(|line| line.contains(" cpu-clock: "))
+            .count();
+        assert_eq!(profile.samples.len(), printed, "{name}");
+    }
 }
 
 /// As Firefox 140 and later write it: every table once, for all threads; sources in their own.

@@ -2,57 +2,33 @@
 
 use nodespy_model::{Category, Profile, ThreadIndex, WeightUnit};
 use proptest::prelude::*;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::corpus::{corpus, json, path, self_weight};
+use crate::fixture::fixture;
+use crate::heapprofile_claims::{all_bytes_are_there, comes_back_as_it_was, places};
+use crate::in_words::self_weight;
 use crate::sample::{any_profile, read, small, written};
 
-const FILE: &str = "heapprofile/node10.heapprofile";
-
-/// Every node of a file, without recursion.
-fn nodes(file: &Value) -> Vec<&Value> {
-    let mut found = vec![&file["head"]];
-    let mut at = 0;
-    while at < found.len() {
-        found.extend(found[at]["children"].as_array().unwrap());
-        at += 1;
-    }
-    found
-}
-
-fn places(profile: &Profile) -> Vec<(u64, String)> {
-    let samples = profile.samples.iter();
-    samples
-        .map(|sample| (sample.weight, path(profile, sample)))
-        .collect()
-}
+const FILES: [&str; 3] = [
+    "heapprofile/node16.heapprofile",
+    "heapprofile/node20.heapprofile",
+    "heapprofile/node26.heapprofile",
+];
 
 #[test]
-fn the_bytes_of_a_real_file_are_all_there() {
-    let bytes = corpus(FILE);
-    let file = json(&bytes);
-    let profile = read(&bytes).unwrap();
-    let nodes = nodes(&file);
-    let size = |node: &Value| node["selfSize"].as_u64().unwrap();
-    assert_eq!(profile.unit, WeightUnit::Bytes);
-    assert_eq!(
-        profile.total_weight(),
-        nodes.iter().map(|node| size(node)).sum::<u64>()
-    );
-    let with_size: Vec<_> = nodes.into_iter().filter(|node| size(node) > 0).collect();
-    assert_eq!(profile.samples.len(), with_size.len());
-    for node in with_size {
-        let name = node["callFrame"]["functionName"].as_str().unwrap();
-        assert!(name.is_empty() || self_weight(&profile, name) >= size(node));
+fn the_bytes_of_recorded_files_are_all_there() {
+    for name in FILES {
+        let profile = all_bytes_are_there(&fixture(name));
+        let mut kinds = (profile.functions.iter()).map(|function| {
+            let file = function.file.map_or("", |file| profile.strings.get(file));
+            (file, function.category)
+        });
+        let is_core = |(file, kind): (&str, Category)| match file.starts_with("node:") {
+            true => kind == Category::NodeCore,
+            false => kind != Category::NodeCore,
+        };
+        assert!(kinds.all(is_core), "{name}");
     }
-    let is_core = |name: &str| {
-        let mut functions = profile.functions.iter();
-        functions.any(|function| {
-            profile.strings.get(function.name) == name && function.category == Category::NodeCore
-        })
-    };
-    assert!(is_core("emitTwo") && is_core("_tickDomainCallback"));
-    assert_eq!(profile.notes.remarks, [""; 0]);
 }
 
 #[test]
@@ -75,10 +51,9 @@ fn samples_that_explain_a_size_are_kept_one_by_one() {
 
 #[test]
 fn what_is_written_reads_back_and_time_is_refused() {
-    let first = read(&corpus(FILE)).unwrap();
-    let bytes = written(&first, "heapprofile");
-    assert_eq!(json(&bytes)["head"]["callFrame"]["functionName"], "(root)");
-    assert_eq!(places(&read(&bytes).unwrap()), places(&first));
+    for name in FILES {
+        comes_back_as_it_was(&fixture(name));
+    }
     let error = nodespy_formats::export(&small(), "heapprofile", &mut Vec::new()).unwrap_err();
     assert!(error.to_string().contains("use cpuprofile"), "{error}");
 }

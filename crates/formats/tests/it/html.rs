@@ -34,23 +34,33 @@ fn the_recording_in_a_page_is_the_recording() {
     assert_eq!(read(&page(&payload)).unwrap(), as_filed(&small()));
 }
 
-#[test]
-fn a_recording_in_pieces_is_put_together_and_its_base_is_left_out() {
-    let bytes = written(&small(), "nspy");
-    let piece = |class: &str, bytes: &[u8]| {
-        format!(
-            "<script type=\"application/nspy\" class=\"{class}\">{}</script>\n",
-            base64(bytes)
-        )
+/// A page whose recording is in two elements that `open` and `close`, with another behind them.
+fn in_two_elements(open: &str, close: &str, recording: &[u8]) -> Vec<u8> {
+    let element = |class: &str, bytes: &[u8]| {
+        format!("<{open} class=\"{class}\">{}</{close}>\n", base64(bytes))
     };
-    let (first, rest) = bytes.split_at(300);
+    let (first, rest) = recording.split_at(300);
     let page = format!(
         "<!doctype html>\n<html data-made-by=\"nodespy\"><script>x = '<script>'</script>\n{}{}{}</html>",
-        piece("recording", first),
-        piece("recording", rest),
-        piece("base", b"another"),
+        element("recording", first),
+        element("recording", rest),
+        element("base", b"another"),
     );
-    assert_eq!(read(page.as_bytes()).unwrap(), as_filed(&small()));
+    page.into_bytes()
+}
+
+/// A page as it is written today.
+pub(crate) fn page_of_today(recording: &[u8]) -> Vec<u8> {
+    in_two_elements("template", "template", recording)
+}
+
+#[test]
+fn a_recording_in_several_elements_is_put_together_and_its_base_is_left_out() {
+    let recording = written(&small(), "nspy");
+    let of_scripts = in_two_elements("script type=\"application/nspy\"", "script", &recording);
+    for page in [page_of_today(&recording), of_scripts] {
+        assert_eq!(read(&page).unwrap(), as_filed(&small()));
+    }
 }
 
 #[test]

@@ -1,21 +1,11 @@
 //! `perf script` text: what the importer keeps, and what comes back from what was written.
 
-use nodespy_formats::{ImportError, ImportOptions, import};
-use nodespy_model::{Category, Contents, Profile, ThreadRole, Tier};
+use nodespy_model::{Category, Frame, Profile, ThreadRole, Tier};
 
-use crate::corpus::{corpus, path};
+use crate::convert::read_event;
+use crate::fixture::fixture;
+use crate::in_words::path;
 use crate::sample::{read, small, written};
-
-fn read_event(bytes: &[u8], event: &str) -> Result<Box<Profile>, ImportError> {
-    let options = ImportOptions {
-        event: Some(event.to_owned()),
-        ..ImportOptions::default()
-    };
-    match import(bytes.to_vec().into(), &options)?.contents {
-        Contents::Named(profile) => Ok(profile),
-        _ => panic!("names are in the text"),
-    }
-}
 
 #[test]
 fn times_threads_and_processors_are_kept() {
@@ -49,58 +39,71 @@ fn times_threads_and_processors_are_kept() {
 
 #[test]
 fn javascript_is_taken_apart() {
-    let profile = read(&corpus("perf-data/expected/node24.perf-script.txt")).unwrap();
-    let sort = (profile.frames.iter())
-        .find(|frame| {
-            profile.name_of(frame.function) == "sortRecords" && frame.tier == Tier::Maglev
-        })
-        .unwrap();
-    let function = profile.function(sort.function);
-    assert_eq!(profile.location_of(sort.function), "/app/mix.js:14:21");
-    assert_eq!(function.category, Category::App);
-    assert_eq!(profile.threads[0].name, "MainThread");
-    assert!(profile.about.duration > 1_000_000_000);
-    assert!(profile.notes.remarks.is_empty(), "{:?}", profile.notes);
+    for (name, place) in [
+        ("node16", "mix.js:11"),
+        ("node20", "mix.js:11:15"),
+        ("node26", "mix.js:11:15"),
+    ] {
+        let text = fixture(&format!("perf_data/{name}.perf-script.txt.gz"));
+        let profile = read(&text).unwrap();
+        let is_until = |frame: &&Frame| {
+            profile.name_of(frame.function) == "until" && frame.tier == Tier::Optimized
+        };
+        let until = profile.frames.iter().find(is_until);
+        let until = until.unwrap_or_else(|| panic!("{name}")).function;
+        let expected = format!("/tmp/nodespy-fixtures/app/{place}");
+        assert_eq!(profile.location_of(until), expected, "{name}");
+        assert_eq!(profile.function(until).category, Category::App);
+        assert!(profile.about.duration > 900_000_000, "{name}");
+        assert!(profile.notes.remarks.is_empty(), "{:?}", profile.notes);
+    }
+}
+
+/// In what perf prints, a line starts an event if it is not indented.
+#[test]
+fn every_event_of_every_text_is_read() {
+    for name in [
+        "perf_script/dd.txt.gz",
+        "perf_script/dd-header.txt.gz",
+        "perf_script/dd-fields.txt.gz",
+        "perf_script/dd-offsets.txt.gz",
+        "perf_script/flat.txt.gz",
+        "perf_data/node16.perf-script.txt.gz",
+        "perf_data/pipe.perf-script.txt.gz",
+    ] {
+        let text = fixture(name);
+        let events = (text.split(|byte| *byte == b'\n'))
+            .filter(|line| !line.is_empty() && !line.starts_with(b"#"))
+            .filter(|line| !line[0].is_ascii_whitespace() || name.contains("flat"))
+            .count();
+        let profile = read(&text).unwrap();
+        assert_eq!(profile.samples.len(), events, "{name}");
+        // One line for each sample: no empty line says that the last is whole.
+        let remarks = usize::from(name.contains("flat"));
+        assert_eq!(
+            profile.notes.remarks.len(),
+            remarks,
+            "{name}: {:?}",
+            profile.notes
+        );
+    }
 }
 
 #[test]
-fn every_text_of_the_corpus_is_recognized_and_read() {
-    for name in [
-        "inferno-go-stacks",
-        "inferno-single-line-stacks",
-        "perf-dd-stacks-01",
-        "perf-funcab-cmd-01",
-        "perf-funcab-pid-01",
-        "perf-java-stacks-01",
-        "perf-js-stacks-01",
-        "perf-rust-Yamakaky-dcpu",
-        "perf-vertx-stacks-01",
-        "speedscope-simple-with-header",
-        "speedscope-simple-with-pid",
-        "speedscope-system-wide",
-    ] {
-        let text = corpus(&format!("perf-script/{name}.txt"));
-        // In these texts a line starts an event if it is not indented, or tells the event.
-        let events = (text.split(|byte| *byte == b'\n'))
-            .filter(|line| !line.is_empty() && !line.starts_with(b"#"))
-            .filter(|line| !line[0].is_ascii_whitespace() || line.starts_with(b"           false"))
+fn each_of_several_events_is_read_by_its_name() {
+    let text = fixture("perf_script/sh-events.txt.gz");
+    let lines = || text.split(|byte| *byte == b'\n');
+    for event in ["cpu-clock", "context-switches"] {
+        let count = lines()
+            .filter(|line| {
+                line.first()
+                    .is_some_and(|first| !first.is_ascii_whitespace())
+            })
+            .filter(|line| memchr::memmem::find(line, event.as_bytes()).is_some())
             .count();
-        let profile = read(&text).unwrap();
-        let others = "samples of other events";
-        let has_others = profile
-            .notes
-            .remarks
-            .iter()
-            .any(|remark| remark.contains(others));
-        assert!(
-            !has_others || name == "inferno-single-line-stacks",
-            "{name}"
-        );
-        assert_eq!(
-            profile.samples.len() + usize::from(has_others),
-            events,
-            "{name}"
-        );
+        let profile = read_event(&text, event).unwrap();
+        assert_eq!(profile.samples.len(), count, "{event}");
+        assert!(count > 3, "{event}: {count}");
     }
 }
 
@@ -154,7 +157,7 @@ fn source_lines_and_deleted_files_and_inlined_frames_are_understood() {
 
 #[test]
 fn a_cut_text_gives_what_can_be_read() {
-    let text = corpus("perf-data/expected/node20.perf-script.txt");
+    let text = fixture("perf_data/node20.perf-script.txt.gz");
     let whole = read(&text).unwrap();
     let cut = read(&text[..text.len() / 2]).unwrap();
     assert!(cut.samples.len() > whole.samples.len() * 2 / 5);

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use nodespy_analysis::function_weights;
-use nodespy_formats::{ImportError, ImportOptions, import};
-use nodespy_model::{Contents, Profile, Recording, WeightUnit};
+use nodespy_formats::ImportError;
+use nodespy_model::{Profile, WeightUnit};
 use proptest::prelude::*;
 
-use crate::sample::{any_profile, corpus, read, small, written};
+use crate::convert::read_event;
+use crate::fixture::{fixture, fixture_text};
+use crate::sample::{any_profile, read, small, written};
 
 /// What pprof can hold of a profile: one line for each thread and stack, with its weight.
 fn held(profile: &Profile) -> BTreeMap<String, u64> {
@@ -46,66 +47,109 @@ fn held(profile: &Profile) -> BTreeMap<String, u64> {
     lines
 }
 
-fn read_event(bytes: &[u8], event: &str) -> Result<Profile, ImportError> {
-    let options = ImportOptions {
-        event: Some(event.to_owned()),
-        ..ImportOptions::default()
-    };
-    let Recording { contents, .. } = import(bytes.to_vec().into(), &options)?;
-    match contents {
-        Contents::Named(profile) => Ok(*profile),
-        _ => panic!("pprof comes with names"),
+/// What `go tool pprof -raw` prints of a file.
+struct Raw {
+    /// `cpu/nanoseconds`, one for each column.
+    values: Vec<String>,
+    /// Values and stack of each sample: function and line, leaf first.
+    samples: Vec<(Vec<u64>, Vec<(String, u32)>)>,
+}
+
+impl Raw {
+    fn of(text: &str) -> Self {
+        let (_, rest) = text.split_once("Samples:\n").unwrap();
+        let (samples, rest) = rest.split_once("Locations\n").unwrap();
+        let (locations, _) = rest.split_once("Mappings").unwrap();
+        let mut lines: BTreeMap<&str, Vec<(String, u32)>> = BTreeMap::new();
+        let mut current = "";
+        for line in locations.lines() {
+            // `  7: 0x4aadbd M=1 main.beta ./busy.go:28 s=0`; inlined callers follow without a number.
+            let mut rest = line.trim();
+            if let Some((id, place)) = rest.split_once(": 0x") {
+                current = id;
+                rest = place.split_once(' ').unwrap().1;
+            }
+            let rest = match rest.strip_prefix("M=") {
+                Some(rest) => rest.split_once(' ').unwrap().1,
+                None => rest,
+            };
+            let (place, _) = rest.rsplit_once(" s=").unwrap();
+            let (place, line) = place.rsplit_once(':').unwrap();
+            let (name, _) = place.rsplit_once(' ').unwrap();
+            let frames = lines.entry(current).or_default();
+            frames.push((name.to_owned(), line.parse().unwrap()));
+        }
+        let mut rows = samples.lines();
+        let values = rows.next().unwrap().split_whitespace();
+        let values = values
+            .map(|value| value.trim_end_matches("[dflt]").to_owned())
+            .collect();
+        let samples = rows.filter_map(|row| {
+            let (values, stack) = row.split_once(": ")?;
+            let values = values.split_whitespace().map(|value| value.parse().ok());
+            let stack = stack.split_whitespace().flat_map(|id| lines[id].clone());
+            Some((values.collect::<Option<_>>()?, stack.collect()))
+        });
+        Self {
+            samples: samples.collect(),
+            values,
+        }
+    }
+
+    /// The stacks with the values of a column.
+    fn stacks(&self, column: usize) -> BTreeMap<Vec<(String, u32)>, u64> {
+        let mut stacks = BTreeMap::new();
+        for (values, stack) in self.samples.iter().filter(|(values, _)| values[column] > 0) {
+            *stacks.entry(stack.clone()).or_default() += values[column];
+        }
+        stacks
     }
 }
 
-fn self_weights(profile: &Profile) -> BTreeMap<&str, u64> {
-    let weights = function_weights(profile, |_| true);
-    let rows = weights
-        .iter()
-        .map(|row| (profile.name_of(row.function), row.self_weight));
-    rows.filter(|(_, weight)| *weight > 0).collect()
+fn stacks(profile: &Profile) -> BTreeMap<Vec<(String, u32)>, u64> {
+    let mut stacks = BTreeMap::new();
+    for sample in &profile.samples {
+        let frames = (sample.stack.into_iter()).flat_map(|stack| profile.frames_of(stack));
+        let stack = frames.map(|frame| {
+            let frame = profile.frame(frame);
+            (profile.name_of(frame.function).to_owned(), frame.line)
+        });
+        *stacks.entry(stack.collect()).or_default() += sample.weight;
+    }
+    stacks
 }
 
-/// The figures are those of `go tool pprof -top` and `-raw` of go 1.19.
 #[test]
-fn a_go_profile_has_the_figures_that_pprof_prints() {
-    let profile = read(&corpus("pprof/simple.prof")).unwrap();
-    assert_eq!(profile.unit, WeightUnit::Nanoseconds);
-    assert_eq!(profile.total_weight(), 1_500_000_000);
-    let expected = [
-        ("main.alpha", 480_000_000),
-        ("main.beta", 390_000_000),
-        ("main.delta", 220_000_000),
-        ("main.gamma", 270_000_000),
-        ("runtime.duffcopy", 110_000_000),
-        ("runtime.mach_semaphore_signal", 10_000_000),
-        ("runtime.usleep", 20_000_000),
-    ];
-    assert_eq!(self_weights(&profile), BTreeMap::from(expected));
-    assert_eq!(profile.samples.len(), 9);
-    assert_eq!(profile.about.rate_hz, 100);
-    assert_eq!(profile.about.event, "cpu");
-    assert_eq!(profile.about.started_unix, 1_537_130_863_468_834_518);
-    assert_eq!(profile.about.duration / 10_000_000, 191);
-    assert!(profile.notes.remarks.is_empty());
-    let top = profile.samples[0].stack.unwrap();
-    let lines: Vec<u32> = profile
-        .frames_of(top)
-        .map(|frame| profile.frame(frame).line)
-        .collect();
-    assert_eq!(lines, [18, 29, 50, 198]);
+fn every_stack_has_the_weight_and_lines_that_pprof_prints() {
+    for (name, unit) in [
+        ("go", WeightUnit::Nanoseconds),
+        ("node20-wall", WeightUnit::Nanoseconds),
+        ("node20-heap", WeightUnit::Bytes),
+    ] {
+        let raw = Raw::of(&fixture_text(&format!("pprof/{name}.raw.txt")));
+        // pprof files are packed by themselves.
+        let bytes = fixture(&format!("pprof/{name}.pb.gz"));
+        let profile = read(&bytes).unwrap();
+        assert_eq!(profile.unit, unit, "{name}");
+        assert_eq!(stacks(&profile), raw.stacks(raw.values.len() - 1), "{name}");
+        assert!(profile.samples.len() > 5, "{name}");
+        let is_choice = |remark: &String| remark.starts_with("the weight is");
+        assert!(profile.notes.remarks.iter().all(is_choice), "{name}");
+        for (column, value) in raw.values.iter().enumerate() {
+            let profile = read_event(&bytes, value).unwrap();
+            assert_eq!(stacks(&profile), raw.stacks(column), "{name} {value}");
+        }
+    }
 }
 
 #[test]
 fn another_value_can_be_chosen() {
-    let bytes = corpus("pprof/simple.prof");
+    let bytes = fixture("pprof/go.pb.gz");
     let profile = read_event(&bytes, "samples").unwrap();
     assert_eq!(profile.unit, WeightUnit::Samples);
-    assert_eq!(profile.total_weight(), 150);
-    assert_eq!(
-        read_event(&bytes, "samples/count").unwrap().total_weight(),
-        150
-    );
+    let time = read(&bytes).unwrap();
+    assert_eq!(time.total_weight(), profile.total_weight() * 10_000_000);
+    assert_eq!((time.about.rate_hz, &*time.about.event), (100, "cpu"));
     let error = read_event(&bytes, "alloc").unwrap_err().to_string();
     assert_eq!(
         error,

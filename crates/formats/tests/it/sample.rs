@@ -1,33 +1,12 @@
 //! Profiles to test with.
 
-use nodespy_formats::{ImportError, ImportOptions, export, import};
 use nodespy_model::{
-    About, Category, Contents, ExitReason, Frame, FunctionSpec, Labels, Notes, Process, Profile,
+    About, Category, ExitReason, Frame, FunctionSpec, Labels, Notes, Process, Profile,
     ProfileBuilder, Sample, Source, Thread, ThreadRole, Tier, WeightUnit,
 };
 use proptest::prelude::*;
 
-/// A file of the corpus of real inputs.
-pub(crate) fn corpus(path: &str) -> Vec<u8> {
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/corpus/");
-    std::fs::read(format!("{root}{path}")).unwrap()
-}
-
-/// The profile as `to` writes it.
-pub(crate) fn written(profile: &Profile, to: &str) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    export(profile, to, &mut bytes).unwrap();
-    bytes
-}
-
-/// What the importer that `bytes` look like makes of them.
-pub(crate) fn read(bytes: &[u8]) -> Result<Profile, ImportError> {
-    let recording = import(bytes.to_vec().into(), &ImportOptions::default())?;
-    match recording.contents {
-        Contents::Named(profile) | Contents::PartlyNamed(profile, _) => Ok(*profile),
-        Contents::Events(_) => panic!("no format here holds raw events"),
-    }
-}
+pub(crate) use crate::convert::{read, written};
 
 /// A profile as our own format gives it back: the same, its stacks in another order.
 pub(crate) fn as_filed(profile: &Profile) -> Profile {

@@ -2,31 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use nodespy_analysis::function_weights;
-use nodespy_formats::{ImportError, ImportOptions, import};
-use nodespy_model::{Contents, NO_STACK, Profile, WeightUnit};
+use nodespy_formats::ImportError;
+use nodespy_model::{NO_STACK, Profile, WeightUnit};
 use proptest::prelude::*;
 
-use crate::sample::{any_profile, corpus, read, small, written};
-
-fn read_event(bytes: &[u8], event: &str) -> Result<Profile, ImportError> {
-    let options = ImportOptions {
-        event: Some(event.to_owned()),
-        ..ImportOptions::default()
-    };
-    match import(bytes.to_vec().into(), &options)?.contents {
-        Contents::Named(profile) => Ok(*profile),
-        _ => panic!("speedscope comes with names"),
-    }
-}
-
-fn self_weights(profile: &Profile) -> BTreeMap<&str, u64> {
-    let weights = function_weights(profile, |_| true);
-    let rows = weights
-        .iter()
-        .map(|row| (profile.name_of(row.function), row.self_weight));
-    rows.filter(|(_, weight)| *weight > 0).collect()
-}
+use crate::convert::read_event;
+use crate::fixture::fixture;
+use crate::in_words::{json, path, self_weights};
+use crate::sample::{any_profile, read, small, written};
 
 /// What speedscope can hold: for each thread its stacks in order, with their weights.
 fn held(profile: &Profile) -> BTreeMap<String, Vec<(String, u64)>> {
@@ -60,55 +43,85 @@ fn held(profile: &Profile) -> BTreeMap<String, Vec<(String, u64)>> {
     threads
 }
 
-/// c runs from 0 to 2 and 6 to 9, d from 2 to 6, and b alone from 9 to 14.
+/// `serve` is innermost from 0 to 2, 9 to 12 and 17 to 20; `parse` from 2 to 9 and 13 to 14; `reply`
+/// from 12 to 13 and 14 to 17.
 #[test]
 fn events_become_stacks_with_what_lies_between_them() {
-    let profile = read(&corpus("speedscope/simple.speedscope.json")).unwrap();
+    let profile = read(&fixture("speedscope/evented.speedscope.json")).unwrap();
     assert_eq!(profile.unit, WeightUnit::Samples);
     assert_eq!(
         self_weights(&profile),
-        BTreeMap::from([("b", 5), ("c", 5), ("d", 4)])
+        BTreeMap::from([("parse", 8), ("reply", 4), ("serve", 8)])
     );
-    assert_eq!(profile.threads[0].name, "simple.txt");
+    assert_eq!(profile.threads[0].name, "main thread");
     assert!(profile.notes.remarks.is_empty());
+    let places: Vec<String> = (profile.samples.iter())
+        .map(|sample| path(&profile, sample))
+        .collect();
+    assert!(places[1].contains("parse /app/parse.js:3:7"), "{places:?}");
 }
 
 #[test]
 fn each_profile_of_a_file_is_a_thread() {
-    let bytes = corpus("speedscope/two-sampled.speedscope.json");
+    let bytes = fixture("speedscope/two-sampled.speedscope.json");
     let profile = read(&bytes).unwrap();
     assert_eq!(profile.unit, WeightUnit::Nanoseconds);
-    assert_eq!(profile.total_weight(), 28_000_000_000);
+    assert_eq!(profile.total_weight(), 16_000_000);
     let names: Vec<&str> = profile.threads.iter().map(|it| &*it.name).collect();
-    assert_eq!(names, ["one", "two"]);
-    assert_eq!(self_weights(&profile)["c"], 10_000_000_000);
-    assert_eq!(profile.about.app, "Two Samples");
-    let times: Vec<u64> = profile
-        .samples
-        .iter()
-        .map(|it| it.time / 1_000_000_000)
-        .collect();
-    assert_eq!(times, [0, 0, 1, 1, 2, 2, 6, 6, 9, 9]);
-    let one = read_event(&bytes, "one").unwrap();
-    assert_eq!(one.total_weight(), 14_000_000_000);
+    assert_eq!(names, ["main", "pool"]);
+    assert_eq!(self_weights(&profile)["parse"], 9_500_000);
+    assert_eq!(profile.about.app, "Two threads");
+    let times: Vec<u64> = profile.samples.iter().map(|it| it.time / 500_000).collect();
+    assert_eq!(times, [0, 0, 2, 2, 7, 10, 14]);
+    let one = read_event(&bytes, "main").unwrap();
+    assert_eq!(one.total_weight(), 10_000_000);
     assert_eq!(
         one.notes.remarks,
-        ["the file also holds \"two\" (--event chooses)"]
+        ["the file also holds \"pool\" (--event chooses)"]
     );
     let error = read_event(&bytes, "three").unwrap_err().to_string();
     assert_eq!(
         error,
-        "there is no \"three\" in the file; it holds \"one\", \"two\""
+        "there is no \"three\" in the file; it holds \"main\", \"pool\""
     );
 }
 
-/// B ends while A, which it called, is still open; then A ends a second time.
+/// `outer` closes while `inner`, which it called, is still open; then `inner` closes a second time.
 #[test]
 fn events_out_of_order_are_read_as_far_as_they_make_sense_and_said() {
-    let profile = read(&corpus("speedscope/invalid-out-of-order-events.json")).unwrap();
-    assert_eq!(profile.total_weight(), 3);
-    let remark = "2 frames end that are not the innermost, or never began";
+    let profile = read(&fixture("speedscope/out-of-order.speedscope.json")).unwrap();
+    assert_eq!(profile.total_weight(), 5);
+    let remark = "3 frames end that are not the innermost, or never began";
     assert_eq!(profile.notes.remarks, [remark]);
+}
+
+#[test]
+fn every_sample_of_py_spy_has_its_stack_and_weight() {
+    let bytes = fixture("speedscope/py-spy.speedscope.json");
+    let file = json(&bytes);
+    let profile = read(&bytes).unwrap();
+    let mut expected = Vec::new();
+    for one in file["profiles"].as_array().unwrap() {
+        let weights = one["weights"].as_array().unwrap();
+        for (sample, weight) in one["samples"].as_array().unwrap().iter().zip(weights) {
+            let names = sample.as_array().unwrap().iter().map(|frame| {
+                let frame = &file["shared"]["frames"][frame.as_u64().unwrap() as usize];
+                frame["name"].as_str().unwrap()
+            });
+            let nanoseconds = (weight.as_f64().unwrap() * 1e9).round() as u64;
+            expected.push((names.collect::<Vec<_>>().join(";"), nanoseconds));
+        }
+    }
+    let read = (profile.samples.iter()).map(|sample| {
+        let frames = profile.frames_of(sample.stack.unwrap());
+        let mut names: Vec<&str> = frames
+            .map(|frame| profile.name_of(profile.frame(frame).function))
+            .collect();
+        names.reverse();
+        (names.join(";"), sample.weight)
+    });
+    assert_eq!(read.collect::<Vec<_>>(), expected);
+    assert!(expected.len() > 100);
 }
 
 #[test]

@@ -10,8 +10,33 @@ const NO_SUCH_PID: &str = "4194305";
 fn help_shows_every_command() {
     let outcome = run_nodespy(&["--help"]);
     outcome.expect_code(0);
-    for command in ["record", "view", "convert", "check"] {
-        assert!(outcome.stdout.contains(command), "{outcome}");
+    let (_, rest) = outcome.stdout.split_once("Commands:\n").unwrap();
+    let (commands, _) = rest.split_once("\n\n").unwrap();
+    let named: Vec<&str> = (commands.lines())
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert_eq!(
+        named,
+        [
+            "list",
+            "record",
+            "dump",
+            "top",
+            "view",
+            "convert",
+            "report",
+            "collapse",
+            "flamegraph",
+            "difffolded",
+            "check",
+            "help"
+        ]
+    );
+    for command in named.iter().filter(|command| **command != "help") {
+        let outcome = run_nodespy(&[command, "--help"]);
+        outcome.expect_code(0);
+        let usage = format!("Usage: nodespy {command}");
+        assert!(outcome.stdout.contains(&usage), "{outcome}");
     }
 }
 

@@ -2,14 +2,13 @@
 
 use std::path::Path;
 
+use crate::fixture::fixture_text;
 use crate::run::{Outcome, Started, nodespy, run_nodespy};
 use crate::scratch::Scratch;
 
-/// A file of the corpus, as text for a command line.
-fn corpus(name: &str) -> String {
-    let path = crate::corpus::corpus(name);
-    assert!(path.exists(), "the corpus has no {name}");
-    path.to_str().unwrap().to_owned()
+/// A file of `fixtures/`, as text for a command line.
+fn fixture(name: &str) -> String {
+    crate::fixture::fixture(name).to_str().unwrap().to_owned()
 }
 
 /// Runs `nodespy flamegraph` in a pipeline.
@@ -302,16 +301,41 @@ fn the_deepest_stacks_are_drawn() {
 }
 
 #[test]
-fn the_corpus_is_drawn_whatever_its_encoding_and_line_ends() {
-    let plain = run_nodespy(&["flamegraph", &corpus("folded/simple.txt")]);
+fn folded_stacks_are_drawn_whatever_their_encoding_and_line_ends() {
+    let plain = run_nodespy(&["flamegraph", &fixture("folded/py-spy.txt")]);
     plain.expect_code(0);
-    for name in ["simple-crlf", "simple-utf16-le", "simple-utf16-be"] {
-        let outcome = run_nodespy(&["flamegraph", &corpus(&format!("folded/{name}.txt"))]);
+    let text = fixture_text("folded/py-spy.txt");
+    let counts = text.lines().map(|line| line.rsplit_once(' ').unwrap().1);
+    let total: u64 = counts.map(|count| count.parse::<u64>().unwrap()).sum();
+    let all = format!("all ({total} samples, 100%)");
+    let drawn = titles(&plain.stdout);
+    assert!(drawn.contains(&&*all), "{all}: {drawn:?}");
+    for name in ["py-spy-crlf", "py-spy-utf16le", "py-spy-utf16be"] {
+        let outcome = run_nodespy(&["flamegraph", &fixture(&format!("folded/{name}.txt"))]);
         outcome.expect_code(0);
         assert_eq!(outcome.stdout, plain.stdout, "{name}");
     }
-    for name in ["alternating", "recursion", "tall", "simple-with-invalids"] {
-        run_nodespy(&["flamegraph", &corpus(&format!("folded/{name}.txt"))]).expect_code(0);
+}
+
+#[test]
+fn recursion_and_deep_stacks_are_drawn_frame_by_frame() {
+    for (name, boxes) in [("recursion", 9), ("tall", 403)] {
+        let outcome = run_nodespy(&["flamegraph", &fixture(&format!("folded/{name}.txt"))]);
+        outcome.expect_code(0);
+        assert_eq!(titles(&outcome.stdout).len(), boxes, "{name}");
+    }
+}
+
+#[test]
+fn lines_that_are_no_stacks_are_left_out() {
+    let outcome = run_nodespy(&["flamegraph", &fixture("folded/invalid-lines.txt")]);
+    outcome.expect_code(0);
+    let drawn = titles(&outcome.stdout);
+    for name in ["a (3 samples", "b (2 samples", "c (4 samples"] {
+        assert!(
+            drawn.iter().any(|title| title.starts_with(name)),
+            "{drawn:?}"
+        );
     }
 }
 
@@ -335,40 +359,42 @@ fn several_files_are_drawn_together() {
     assert!(titles(&outcome.stdout).contains(&"b (3 samples, 100.00%)"));
 }
 
-/// The lines of a text, sorted: the originals print them in the order of a hash table.
-fn sorted(text: &str) -> Vec<&str> {
-    let mut lines: Vec<&str> = text.lines().collect();
-    lines.sort_unstable();
-    lines
-}
-
 #[test]
-fn difffolded_agrees_with_the_original_line_by_line() {
+fn difffolded_agrees_with_inferno_line_by_line() {
     for (expected, before, options) in [
         ("default", "before", &[][..]),
         ("normalize", "before", &["-n"]),
-        ("strip_hex", "before", &["-s"]),
-        ("fractionals", "before_fractionals", &[]),
+        ("strip-hex", "before", &["-s"]),
+        ("fractions", "before-fractions", &[]),
     ] {
-        let before = corpus(&format!("diff-folded/{before}.txt"));
-        let after = corpus("diff-folded/after.txt");
+        let before = fixture(&format!("diff_folded/{before}.txt"));
+        let after = fixture("diff_folded/after.txt");
         let mut arguments = vec!["difffolded"];
         arguments.extend_from_slice(options);
         arguments.extend([before.as_str(), after.as_str()]);
         let outcome = run_nodespy(&arguments);
         outcome.expect_code(0);
-        let path = corpus(&format!("diff-folded/expected/{expected}.txt"));
-        let wanted = std::fs::read_to_string(path).unwrap();
-        assert_eq!(
-            outcome.stdout.lines().collect::<Vec<_>>(),
-            sorted(&wanted),
-            "{expected}"
-        );
-        assert_eq!(outcome.stdout.len(), wanted.len(), "{expected}");
+        let wanted = fixture_text(&format!("diff_folded/{expected}.expected.txt"));
+        assert_eq!(outcome.stdout, wanted, "{expected}");
     }
-    let bad = corpus("diff-folded/bad_before.txt");
-    let outcome = run_nodespy(&["difffolded", &bad, &corpus("diff-folded/after.txt")]);
+    let bad = fixture("diff_folded/before-bad.txt");
+    let outcome = run_nodespy(&["difffolded", &bad, &fixture("diff_folded/after.txt")]);
     outcome.expect_code(0).expect_stderr(&["Ignored 1 lines"]);
+}
+
+#[test]
+fn difffolded_of_two_recordings_agrees_with_inferno() {
+    let scratch = Scratch::new();
+    let files = ["node16", "node20"].map(|name| {
+        let file = scratch.file(name);
+        let text = fixture_text(&format!("perf_data/{name}.collapsed-all.txt.gz"));
+        std::fs::write(&file, text).unwrap();
+        file
+    });
+    let outcome = run_nodespy(&["difffolded", "-n", &files[0], &files[1]]);
+    outcome.expect_code(0);
+    let wanted = fixture_text("diff_folded/node16-node20.expected.txt.gz");
+    assert_eq!(outcome.stdout, wanted);
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! The binary as its users meet it: what it prints, writes and answers. What it records of live
-//! processes is in `tests/live`.
+//! processes is in `tests/live`; what only files of other projects prove is in `tests/corpus`.
 
 #![allow(
     clippy::print_stderr,
@@ -11,15 +11,24 @@ mod architecture;
 mod at_exit;
 mod browser;
 mod collapse;
+#[path = "../support/collapsed.rs"]
+mod collapsed;
 mod command;
-mod corpus;
 mod filters;
+mod fixture;
 mod flamegraph;
+#[path = "../support/installed_node.rs"]
+mod installed_node;
 mod perf_data;
+#[path = "../support/perf_text.rs"]
+mod perf_text;
+#[path = "../support/prof_report.rs"]
+mod prof_report;
 mod reports;
-#[allow(dead_code, reason = "the live tests use all of it")]
+#[allow(dead_code, reason = "`tests/live` uses the rest")]
 #[path = "../support/run.rs"]
 mod run;
+#[allow(dead_code, reason = "`tests/live` uses the rest")]
 #[path = "../support/scratch.rs"]
 mod scratch;
 #[path = "../support/skip.rs"]

@@ -335,7 +335,8 @@ fn role_of(name: &str, key: ThreadKey) -> ThreadRole {
         ThreadRole::Other => {}
         role => return role,
     }
-    if name.starts_with("DedicatedWorker") || name.contains("orker thread") {
+    let workers = ["DedicatedWorker", "[worker "];
+    if workers.iter().any(|start| name.starts_with(start)) || name.contains("orker thread") {
         ThreadRole::Worker
     } else if key.pid == key.tid || name == "CrRendererMain" || name == "JavaScriptMainThread" {
         ThreadRole::Main

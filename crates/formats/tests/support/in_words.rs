@@ -1,17 +1,10 @@
-//! Real inputs, read in place; and profiles told in plain words, to compare them.
+//! Profiles in plain words, to compare them.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
 
+use nodespy_analysis::{function_weights};
 use nodespy_model::{FunctionIndex, Profile, Sample};
 use serde_json::Value;
-
-/// A file of the corpus.
-pub(crate) fn corpus(name: &str) -> Vec<u8> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("../../../shared/corpus")
-        .join(name);
-    std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
 
 /// The file as JSON.
 pub(crate) fn json(bytes: &[u8]) -> Value {
@@ -19,7 +12,7 @@ pub(crate) fn json(bytes: &[u8]) -> Value {
 }
 
 /// A function in words: name, place and kind. V8 writes no name for an anonymous function.
-pub(crate) fn told(profile: &Profile, function: FunctionIndex) -> String {
+fn described(profile: &Profile, function: FunctionIndex) -> String {
     let name = match profile.name_of(function) {
         "" => "(anonymous)",
         name => name,
@@ -36,7 +29,7 @@ pub(crate) fn path(profile: &Profile, sample: &Sample) -> String {
     };
     let mut frames: Vec<String> = profile
         .frames_of(stack)
-        .map(|frame| told(profile, profile.frame(frame).function))
+        .map(|frame| described(profile, profile.frame(frame).function))
         .collect();
     frames.reverse();
     let leaf = profile.frame(profile.stacks[stack.at()].frame);
@@ -62,4 +55,13 @@ pub(crate) fn self_weight(profile: &Profile, name: &str) -> u64 {
         })
         .map(|sample| sample.weight)
         .sum()
+}
+
+/// The weight of every function's own samples, by name.
+pub(crate) fn self_weights(profile: &Profile) -> BTreeMap<&str, u64> {
+    let weights = function_weights(profile, |_| true);
+    let rows = weights
+        .iter()
+        .map(|row| (profile.name_of(row.function), row.self_weight));
+    rows.filter(|(_, weight)| *weight > 0).collect()
 }
