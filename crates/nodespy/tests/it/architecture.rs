@@ -8,11 +8,12 @@ use std::path::Path;
 /// only, the crates of level 1 never use one another, and `inspector` does not know profiles.
 const ARROWS: &[(&str, &[&str])] = &[
     ("model", &[]),
-    ("formats", &["model"]),
+    ("perf-abi", &[]),
+    ("formats", &["model", "perf-abi"]),
     ("symbolize", &["model"]),
     ("view", &["model"]),
     ("inspector", &[]),
-    ("capture", &["model", "formats", "inspector"]),
+    ("capture", &["model", "perf-abi", "formats", "inspector"]),
     ("server", &["model", "formats", "symbolize", "view"]),
     (
         "nodespy",
