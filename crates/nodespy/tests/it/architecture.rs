@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What each crate may use of ours. Level by level, as ARCHITECTURE.md draws it: arrows point down
 /// only, the crates of level 1 never use one another, and `inspector` does not know profiles.
@@ -27,6 +27,20 @@ const ARROWS: &[(&str, &[&str])] = &[
             "server",
         ],
     ),
+];
+
+/// Where capture and formats may name registers.
+const MACHINE_FILES: &[&str] = &["capture/src/sys/ptrace.rs"];
+
+/// What only code that depends on the machine has: registers by name or as the kernel's numbers,
+/// the end of user addresses.
+const MACHINE_WORDS: &[&str] = &[
+    "user_regs_struct",
+    ".rax",
+    ".rip",
+    "16, 17, 18, 19, 20, 21, 22, 23",
+    "1 << 47",
+    "0x7fff_ffff_f000",
 ];
 
 /// Our crates that a manifest depends on, whatever the kind of dependency.
@@ -86,6 +100,40 @@ fn crates_use_one_another_only_as_drawn() {
         "only {seen} manifests under {}",
         crates.display()
     );
+}
+
+/// Every Rust file below a folder.
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn registers_and_address_limits_of_the_machine_are_in_perf_abi() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut files = Vec::new();
+    for name in ["capture/src", "formats/src"] {
+        sources(&crates.join(name), &mut files);
+    }
+    assert!(files.len() > 50, "only {} files", files.len());
+    for file in files {
+        let name = file.strip_prefix(crates).unwrap().to_str().unwrap();
+        let text = fs::read_to_string(&file).unwrap();
+        let found = MACHINE_WORDS.iter().find(|word| text.contains(**word));
+        match MACHINE_FILES.contains(&name) {
+            true => assert!(found.is_some(), "{name} no longer depends on the machine"),
+            false => assert_eq!(
+                found, None,
+                "crates/{name}: this belongs into crates/perf-abi/src/x86_64.rs"
+            ),
+        }
+    }
 }
 
 #[test]
