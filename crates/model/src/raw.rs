@@ -153,8 +153,6 @@ pub enum UserStack<'a> {
         registers: Registers,
         /// Stack bytes from the stack pointer upwards.
         stack: Cow<'a, [u8]>,
-        /// Whether the copy filled the space there was for it, so more may follow.
-        is_full: bool,
     },
 }
 

@@ -6,7 +6,6 @@
 //! is mapped where. Both are merged by time before they are handed on. Nothing is written into
 //! the target, nothing stops it.
 
-use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
@@ -21,8 +20,10 @@ use crate::target::{Children, Group, Newcomers, Target, Wanted, proc, what_is_th
 
 mod opening;
 mod records;
+mod ring_set;
 
 use opening::{CpuEvents, check_descriptors, choose_event, open_group, open_on_cpu};
+use ring_set::RingSet;
 
 /// Stack copied with each sample: all that fits into a record, whose length is 16 bits, beside a
 /// full kernel call chain. The kernel copies only what there is of a stack, so this costs a target
@@ -36,7 +37,7 @@ const ROOMY_RING_BYTES: usize = 1 << 20;
 /// The sample rings of all CPUs together never exceed this.
 const ALL_RINGS_BYTES: usize = 256 << 20;
 const LARGEST_RING_BYTES: usize = 32 << 20;
-const BOOKKEEPING_RING_BYTES: usize = 256 << 10;
+const SIDEBAND_RING_BYTES: usize = 256 << 10;
 const SMALLEST_RING_BYTES: usize = 64 << 10;
 /// An event is in its ring at the latest this long after its time stamp.
 const SETTLING: Nanoseconds = 2_000_000;
@@ -77,25 +78,15 @@ pub struct Losses {
 #[derive(Debug)]
 pub struct PerfSession {
     events: Vec<PerfEvent>,
-    sample_rings: Vec<Ring>,
-    /// The CPU of each sample ring.
-    ring_cpus: Vec<u16>,
-    bookkeeping_rings: Vec<Ring>,
+    rings: RingSet<Ring>,
     /// Descriptors that wake us; one that hung up is dropped from here.
     wakers: Vec<i32>,
-    pending: VecDeque<Event<'static>>,
-    losses: Losses,
-    clock: Clock,
-    include_kernel: bool,
-    stack_bytes: u32,
     remarks: Vec<String>,
     sampling: Sampling,
     /// For each CPU the positions in `events` of those whose rings all others write to.
     ring_owners: Vec<RingOwners>,
     /// Whether events are open on a control group, so that whoever joins it is sampled already.
     has_group: bool,
-    /// When the youngest process stops being young.
-    young_until: Nanoseconds,
 }
 
 /// The events of a CPU that the rings belong to, by their position.
@@ -103,7 +94,7 @@ pub struct PerfSession {
 struct RingOwners {
     cpu: u32,
     samples: usize,
-    bookkeeping: usize,
+    sideband: usize,
 }
 
 impl PerfSession {
@@ -174,23 +165,7 @@ impl PerfSession {
         };
         let (sampling, mut remarks) = choose_event(first, &cpus, options, stack_bytes)?;
         let of_group = group.and_then(|group| open_group(group, &cpus, &sampling));
-        let mut session = Self {
-            events: Vec::new(),
-            sample_rings: Vec::new(),
-            ring_cpus: Vec::new(),
-            bookkeeping_rings: Vec::new(),
-            wakers: Vec::new(),
-            pending: VecDeque::new(),
-            losses: Losses::default(),
-            clock: sampling.clock,
-            include_kernel: sampling.include_kernel,
-            stack_bytes,
-            remarks: Vec::new(),
-            sampling,
-            ring_owners: Vec::new(),
-            has_group: of_group.is_some(),
-            young_until: 0,
-        };
+        let has_group = of_group.is_some();
         let events = match of_group {
             Some(events) => events,
             None => {
@@ -199,23 +174,31 @@ impl PerfSession {
                 cpus.iter().map(on_cpu).collect::<Result<Vec<_>, _>>()?
             }
         };
-        session.map_rings(&events, ring_bytes(&sampling, cpus.len()))?;
+        let mut session = Self {
+            events: Vec::new(),
+            rings: map_rings(&events, &sampling, ring_bytes(&sampling, cpus.len()))?,
+            wakers: Vec::new(),
+            remarks: Vec::new(),
+            sampling,
+            ring_owners: Vec::new(),
+            has_group,
+        };
         for of_cpu in events {
-            let (samples, bookkeeping) = (of_cpu.samples, of_cpu.bookkeeping);
+            let (samples, sideband) = (of_cpu.samples, of_cpu.sideband);
             session
                 .wakers
                 .extend(samples.first().map(PerfEvent::as_raw_fd));
             session
                 .wakers
-                .extend(bookkeeping.first().map(PerfEvent::as_raw_fd));
-            if !samples.is_empty() && !bookkeeping.is_empty() {
+                .extend(sideband.first().map(PerfEvent::as_raw_fd));
+            if !samples.is_empty() && !sideband.is_empty() {
                 session.ring_owners.push(RingOwners {
                     cpu: of_cpu.cpu.into(),
-                    bookkeeping: session.events.len(),
-                    samples: session.events.len() + bookkeeping.len(),
+                    sideband: session.events.len(),
+                    samples: session.events.len() + sideband.len(),
                 });
             }
-            session.events.extend(bookkeeping);
+            session.events.extend(sideband);
             session.events.extend(samples);
         }
         session.remarks.append(&mut remarks);
@@ -227,10 +210,6 @@ impl PerfSession {
         if !self.has_group {
             self.add_threads(&threads_of(targets.iter()))?;
             self.report_what_is_there(targets);
-            // What was there before comes before everything that waits.
-            self.pending
-                .make_contiguous()
-                .sort_by_key(|event| records::time_of(event));
         }
         self.wakers
             .extend(targets.iter().filter_map(Target::raw_fd));
@@ -242,7 +221,7 @@ impl PerfSession {
         for owners in &self.ring_owners {
             let events = open_on_cpu(threads, owners.cpu, &self.sampling)?;
             for (owner, events) in [
-                (owners.bookkeeping, events.bookkeeping),
+                (owners.sideband, events.sideband),
                 (owners.samples, events.samples),
             ] {
                 for event in events {
@@ -259,36 +238,9 @@ impl PerfSession {
         Ok(())
     }
 
-    /// Maps two rings per CPU, all as large as the first wish allows: what may be locked is shared
-    /// by all of them, so when one is refused they all become smaller.
-    fn map_rings(&mut self, events: &[CpuEvents], wish: usize) -> Result<(), CaptureError> {
-        let mut size = wish;
-        loop {
-            self.sample_rings.clear();
-            self.ring_cpus.clear();
-            self.bookkeeping_rings.clear();
-            let mapped = events.iter().try_for_each(|of_cpu| {
-                if let Some(ring) = share_ring(&of_cpu.samples, size)? {
-                    self.sample_rings.push(ring);
-                    self.ring_cpus.push(of_cpu.cpu);
-                }
-                let small = BOOKKEEPING_RING_BYTES.min(size);
-                self.bookkeeping_rings
-                    .extend(share_ring(&of_cpu.bookkeeping, small)?);
-                Ok(())
-            });
-            match mapped {
-                Ok(()) => return Ok(()),
-                // EPERM: more than may be locked. ENOMEM: more than there is.
-                Err(error) if is_too_large(&error) && size > 2 * page_size() => size /= 2,
-                Err(error) => return Err(CaptureError::call("mapping a ring buffer", error)),
-            }
-        }
-    }
-
     fn smallest_ring(&self) -> usize {
-        self.sample_rings
-            .iter()
+        self.rings
+            .sample_rings()
             .map(Ring::data_len)
             .min()
             .unwrap_or(0)
@@ -299,7 +251,7 @@ impl PerfSession {
         for target in targets {
             let pid = target.pid();
             let (events, mappings) = what_is_there(pid);
-            self.pending.extend(events);
+            self.rings.queue(events);
             if let Err(error) = mappings {
                 self.remarks.push(format!(
                     "the mappings of process {pid} can't be read ({error}): its frames have no names"
@@ -326,18 +278,20 @@ impl PerfSession {
                 .collect();
             self.wakers.retain(|fd| !hung_up.contains(fd));
         }
-        self.hand_on(take, crate::monotonic_now().saturating_sub(SETTLING));
+        let settled = crate::monotonic_now().saturating_sub(SETTLING);
+        self.rings.drain(settled, take);
         Ok(())
     }
 
     /// How long to wait at most when nothing is in a hurry for `timeout`.
     fn patience(&self, timeout: Duration) -> Duration {
         let mut patience = timeout;
-        if crate::monotonic_now() < self.young_until {
+        let young_until = self.rings.newest_birth().saturating_add(YOUTH);
+        if crate::monotonic_now() < young_until {
             patience = patience.min(LOOK_AT_THE_YOUNG);
         }
         // What waits until it is settled may be the birth of somebody who is soon gone.
-        if !self.pending.is_empty() {
+        if self.rings.has_pending() {
             patience = patience.min(Duration::from_nanos(SETTLING));
         }
         patience
@@ -346,111 +300,49 @@ impl PerfSession {
     /// Stops sampling and hands on what is left.
     pub fn finish(&mut self, take: &mut dyn FnMut(Event<'_>)) {
         self.events.iter().for_each(PerfEvent::disable);
-        self.hand_on(take, Nanoseconds::MAX);
+        self.rings.drain(Nanoseconds::MAX, take);
     }
 
     /// What was lost so far.
     pub fn losses(&self) -> Losses {
-        self.losses
+        self.rings.losses()
     }
 
     /// What makes a sample: `cycles` or `cpu-clock`.
     pub fn event(&self) -> &'static str {
-        self.clock.label()
+        self.sampling.clock.label()
     }
 
     /// What the reader of the profile should know of how it was captured.
     pub fn remarks(&self) -> &[String] {
         &self.remarks
     }
+}
 
-    /// Merges both kinds of rings by time. Bookkeeping later than `settled` waits for the next
-    /// round: a sample that was taken before it may still be on its way.
-    fn hand_on(&mut self, take: &mut dyn FnMut(Event<'_>), settled: Nanoseconds) {
-        // The heads of the sample rings are fixed before the bookkeeping is read, so everything
-        // these samples depend on has been read when they are handed on.
-        let heads: Vec<u64> = self.sample_rings.iter().map(Ring::head).collect();
-        self.collect_bookkeeping();
-        let layout = records::SampleLayout {
-            has_callchain: self.include_kernel,
-            stack_bytes: self.stack_bytes as usize,
-        };
-        while let Some(position) = self.earliest_sample(&heads) {
-            let ring = &mut self.sample_rings[position];
-            let Some(record) = ring.peek(heads[position]) else {
-                break;
-            };
-            let length = record.body.len();
-            if let Some(sample) = records::sample(&record, layout, self.ring_cpus[position]) {
-                while self
-                    .pending
-                    .front()
-                    .is_some_and(|event| records::time_of(event) <= sample.time)
-                {
-                    take(self.pending.pop_front().expect("just seen"));
-                }
-                take(Event::Sample(sample));
+/// Maps two rings per CPU, all as large as the first wish allows: what may be locked is shared by
+/// all of them, so when one is refused they all become smaller.
+fn map_rings(
+    events: &[CpuEvents],
+    sampling: &Sampling,
+    wish: usize,
+) -> Result<RingSet<Ring>, CaptureError> {
+    let mut size = wish;
+    loop {
+        let mut rings = RingSet::new(sampling.sample_layout(), sampling.sideband_layout());
+        let mapped = events.iter().try_for_each(|of_cpu| {
+            if let Some(ring) = share_ring(&of_cpu.samples, size)? {
+                rings.add_samples(of_cpu.cpu, ring);
             }
-            ring.skip(length);
-            ring.release();
-        }
-        self.sample_rings.iter_mut().for_each(Ring::release);
-        while self
-            .pending
-            .front()
-            .is_some_and(|event| records::time_of(event) <= settled)
-        {
-            take(self.pending.pop_front().expect("just seen"));
-        }
-    }
-
-    /// The ring whose next sample is the oldest. Records about losses are counted on the way.
-    fn earliest_sample(&mut self, heads: &[u64]) -> Option<usize> {
-        let mut earliest: Option<(Nanoseconds, usize)> = None;
-        for (position, ring) in self.sample_rings.iter_mut().enumerate() {
-            while let Some(record) = ring.peek(heads[position]) {
-                match records::sample_time(&record) {
-                    Some(time) => {
-                        if earliest.is_none_or(|(known, _)| time < known) {
-                            earliest = Some((time, position));
-                        }
-                        break;
-                    }
-                    None => {
-                        records::count_loss(&record, &mut self.losses, true);
-                        let length = record.body.len();
-                        ring.skip(length);
-                    }
-                }
+            if let Some(ring) = share_ring(&of_cpu.sideband, SIDEBAND_RING_BYTES.min(size))? {
+                rings.add_sideband(ring);
             }
-        }
-        earliest.map(|(_, position)| position)
-    }
-
-    fn collect_bookkeeping(&mut self) {
-        let before = self.pending.len();
-        for ring in &mut self.bookkeeping_rings {
-            let head = ring.head();
-            while let Some(record) = ring.peek(head) {
-                let length = record.body.len();
-                match records::bookkeeping(&record) {
-                    Some(event) => {
-                        if is_birth(&event) {
-                            let time = records::time_of(&event);
-                            self.young_until = self.young_until.max(time.saturating_add(YOUTH));
-                        }
-                        self.pending.push_back(event);
-                    }
-                    None => records::count_loss(&record, &mut self.losses, false),
-                }
-                ring.skip(length);
-            }
-            ring.release();
-        }
-        if self.pending.len() != before {
-            self.pending
-                .make_contiguous()
-                .sort_by_key(|event| records::time_of(event));
+            Ok(())
+        });
+        match mapped {
+            Ok(()) => return Ok(rings),
+            // EPERM: more than may be locked. ENOMEM: more than there is.
+            Err(error) if is_too_large(&error) && size > 2 * page_size() => size /= 2,
+            Err(error) => return Err(CaptureError::call("mapping a ring buffer", error)),
         }
     }
 }
@@ -462,17 +354,6 @@ fn threads_of<'a>(targets: impl Iterator<Item = &'a Target>) -> Vec<(u32, u32)> 
         proc::threads(pid).into_iter().map(move |tid| (pid, tid))
     };
     targets.flat_map(of_target).collect()
-}
-
-/// Whether an event tells of a new process, or of one that starts a program.
-fn is_birth(event: &Event<'_>) -> bool {
-    match event {
-        Event::Fork {
-            pid, parent_pid, ..
-        } => pid != parent_pid,
-        Event::ThreadName { is_exec, .. } => *is_exec,
-        _ => false,
-    }
 }
 
 /// Room for a second of samples of a busy CPU, within what all rings together may take. More

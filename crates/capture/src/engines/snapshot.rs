@@ -223,7 +223,6 @@ impl Looks {
         let user = UserStack::Copy {
             registers,
             stack: self.buffer[..copied].to_vec().into(),
-            is_full: false,
         };
         Ok(Some((LookOutcome::Held { time }, user)))
     }

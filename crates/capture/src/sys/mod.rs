@@ -9,8 +9,8 @@ pub(crate) mod namespaces;
 pub(crate) mod perf_event;
 pub(crate) mod pidfd;
 pub(crate) mod ptrace;
-pub(crate) mod registers;
 pub(crate) mod ring;
+pub(crate) mod ring_cursor;
 pub(crate) mod signals;
 
 use std::io;

@@ -3,10 +3,11 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use nodespy_perf_abi::{EventAttributes, RecordLayout, x86_64};
 use perf_event_open_sys as sys;
 use sys::bindings;
 
-use super::{checked, registers};
+use super::checked;
 
 /// What makes a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +48,18 @@ pub(crate) enum Subject<'a> {
     Group(BorrowedFd<'a>),
 }
 
+impl Sampling {
+    /// How the samples of [`PerfEvent::sampling`] are laid out.
+    pub(crate) fn sample_layout(&self) -> RecordLayout {
+        layout_of(&sampling_attributes(Subject::Thread(0), self))
+    }
+
+    /// How the records of [`PerfEvent::sideband`] are laid out.
+    pub(crate) fn sideband_layout(&self) -> RecordLayout {
+        layout_of(&sideband_attributes(Subject::Thread(0), self))
+    }
+}
+
 /// An open event.
 #[derive(Debug)]
 pub(crate) struct PerfEvent(OwnedFd);
@@ -54,54 +67,12 @@ pub(crate) struct PerfEvent(OwnedFd);
 impl PerfEvent {
     /// An event that samples on one CPU.
     pub(crate) fn sampling(subject: Subject<'_>, cpu: u32, what: &Sampling) -> io::Result<Self> {
-        let mut attributes = common(subject, what);
-        match what.clock {
-            Clock::Cycles => {
-                attributes.type_ = bindings::PERF_TYPE_HARDWARE;
-                attributes.config = bindings::PERF_COUNT_HW_CPU_CYCLES.into();
-            }
-            Clock::CpuClock => {
-                attributes.type_ = bindings::PERF_TYPE_SOFTWARE;
-                attributes.config = bindings::PERF_COUNT_SW_CPU_CLOCK.into();
-            }
-        }
-        attributes.sample_type = u64::from(
-            bindings::PERF_SAMPLE_IP
-                | bindings::PERF_SAMPLE_TID
-                | bindings::PERF_SAMPLE_TIME
-                | bindings::PERF_SAMPLE_REGS_USER
-                | bindings::PERF_SAMPLE_STACK_USER,
-        );
-        attributes.sample_regs_user = registers::MASK;
-        attributes.sample_stack_user = what.stack_bytes;
-        if what.include_kernel {
-            attributes.sample_type |= u64::from(bindings::PERF_SAMPLE_CALLCHAIN);
-            attributes.set_exclude_callchain_user(1);
-        } else {
-            attributes.set_exclude_kernel(1);
-        }
-        attributes.set_freq(1);
-        attributes.__bindgen_anon_1.sample_freq = what.rate_hz.into();
-        attributes.__bindgen_anon_2.wakeup_watermark = what.wakeup_bytes;
-        open(&mut attributes, subject, cpu)
+        open(&mut sampling_attributes(subject, what), subject, cpu)
     }
 
-    /// An event that never samples but tells of mappings, names, births and deaths.
-    pub(crate) fn bookkeeping(subject: Subject<'_>, cpu: u32, what: &Sampling) -> io::Result<Self> {
-        let mut attributes = common(subject, what);
-        attributes.type_ = bindings::PERF_TYPE_SOFTWARE;
-        attributes.config = bindings::PERF_COUNT_SW_DUMMY.into();
-        attributes.sample_type = u64::from(bindings::PERF_SAMPLE_TID | bindings::PERF_SAMPLE_TIME);
-        attributes.set_exclude_kernel(1);
-        attributes.set_mmap(1);
-        attributes.set_mmap2(1);
-        attributes.set_comm(1);
-        attributes.set_comm_exec(1);
-        attributes.set_task(1);
-        attributes.set_sample_id_all(1);
-        // A program that starts maps about a dozen files: look while it is still there.
-        attributes.__bindgen_anon_2.wakeup_watermark = 1024;
-        open(&mut attributes, subject, cpu)
+    /// An event that never samples but reports mappings, names, new and ended threads.
+    pub(crate) fn sideband(subject: Subject<'_>, cpu: u32, what: &Sampling) -> io::Result<Self> {
+        open(&mut sideband_attributes(subject, what), subject, cpu)
     }
 
     /// Sends the records of this event to the ring of another one on the same CPU.
@@ -126,6 +97,69 @@ impl PerfEvent {
         // SAFETY: as in `disable`.
         unsafe { sys::ioctls::ENABLE(self.0.as_raw_fd(), 0) };
     }
+}
+
+fn sampling_attributes(subject: Subject<'_>, what: &Sampling) -> bindings::perf_event_attr {
+    let mut attributes = common(subject, what);
+    match what.clock {
+        Clock::Cycles => {
+            attributes.type_ = bindings::PERF_TYPE_HARDWARE;
+            attributes.config = bindings::PERF_COUNT_HW_CPU_CYCLES.into();
+        }
+        Clock::CpuClock => {
+            attributes.type_ = bindings::PERF_TYPE_SOFTWARE;
+            attributes.config = bindings::PERF_COUNT_SW_CPU_CLOCK.into();
+        }
+    }
+    attributes.sample_type = u64::from(
+        bindings::PERF_SAMPLE_IP
+            | bindings::PERF_SAMPLE_TID
+            | bindings::PERF_SAMPLE_TIME
+            | bindings::PERF_SAMPLE_REGS_USER
+            | bindings::PERF_SAMPLE_STACK_USER,
+    );
+    attributes.sample_regs_user = x86_64::REGISTER_MASK;
+    attributes.sample_stack_user = what.stack_bytes;
+    if what.include_kernel {
+        attributes.sample_type |= u64::from(bindings::PERF_SAMPLE_CALLCHAIN);
+        attributes.set_exclude_callchain_user(1);
+    } else {
+        attributes.set_exclude_kernel(1);
+    }
+    attributes.set_freq(1);
+    attributes.__bindgen_anon_1.sample_freq = what.rate_hz.into();
+    attributes.__bindgen_anon_2.wakeup_watermark = what.wakeup_bytes;
+    attributes
+}
+
+fn sideband_attributes(subject: Subject<'_>, what: &Sampling) -> bindings::perf_event_attr {
+    let mut attributes = common(subject, what);
+    attributes.type_ = bindings::PERF_TYPE_SOFTWARE;
+    attributes.config = bindings::PERF_COUNT_SW_DUMMY.into();
+    attributes.sample_type = u64::from(bindings::PERF_SAMPLE_TID | bindings::PERF_SAMPLE_TIME);
+    attributes.set_exclude_kernel(1);
+    attributes.set_mmap(1);
+    attributes.set_mmap2(1);
+    attributes.set_comm(1);
+    attributes.set_comm_exec(1);
+    attributes.set_task(1);
+    attributes.set_sample_id_all(1);
+    // A program that starts maps about a dozen files: look while it is still there.
+    attributes.__bindgen_anon_2.wakeup_watermark = 1024;
+    attributes
+}
+
+/// What is asked for decides how it is decoded.
+fn layout_of(attributes: &bindings::perf_event_attr) -> RecordLayout {
+    RecordLayout::new(&EventAttributes {
+        sample_type: attributes.sample_type,
+        read_format: attributes.read_format,
+        has_sample_id_all: attributes.sample_id_all() != 0,
+        branch_sample_type: attributes.branch_sample_type,
+        sample_regs_user: attributes.sample_regs_user,
+        sample_regs_intr: attributes.sample_regs_intr,
+        ..EventAttributes::default()
+    })
 }
 
 fn common(subject: Subject<'_>, what: &Sampling) -> bindings::perf_event_attr {
@@ -162,4 +196,54 @@ fn open(
     checked(raw.into())?;
     // SAFETY: perf_event_open returned `raw` to us just now, so we are its only owner.
     Ok(PerfEvent(unsafe { OwnedFd::from_raw_fd(raw) }))
+}
+
+#[cfg(test)]
+mod tests {
+    use nodespy_perf_abi::{context, misc, record_type, sample_type};
+
+    use super::*;
+
+    #[test]
+    fn perf_abi_agrees_with_the_kernels_header() {
+        let types = [
+            (record_type::MMAP, bindings::PERF_RECORD_MMAP),
+            (record_type::LOST, bindings::PERF_RECORD_LOST),
+            (record_type::COMM, bindings::PERF_RECORD_COMM),
+            (record_type::EXIT, bindings::PERF_RECORD_EXIT),
+            (record_type::THROTTLE, bindings::PERF_RECORD_THROTTLE),
+            (record_type::UNTHROTTLE, bindings::PERF_RECORD_UNTHROTTLE),
+            (record_type::FORK, bindings::PERF_RECORD_FORK),
+            (record_type::SAMPLE, bindings::PERF_RECORD_SAMPLE),
+            (record_type::MMAP2, bindings::PERF_RECORD_MMAP2),
+            (
+                record_type::LOST_SAMPLES,
+                bindings::PERF_RECORD_LOST_SAMPLES,
+            ),
+            (record_type::SWITCH, bindings::PERF_RECORD_SWITCH),
+        ];
+        for (ours, theirs) in types {
+            assert_eq!(ours, theirs);
+        }
+        let fields = [
+            (sample_type::IP, bindings::PERF_SAMPLE_IP),
+            (sample_type::TIME, bindings::PERF_SAMPLE_TIME),
+            (sample_type::CALLCHAIN, bindings::PERF_SAMPLE_CALLCHAIN),
+            (sample_type::REGS_USER, bindings::PERF_SAMPLE_REGS_USER),
+            (sample_type::STACK_USER, bindings::PERF_SAMPLE_STACK_USER),
+            (sample_type::IDENTIFIER, bindings::PERF_SAMPLE_IDENTIFIER),
+            (
+                sample_type::WEIGHT_STRUCT,
+                bindings::PERF_SAMPLE_WEIGHT_STRUCT,
+            ),
+        ];
+        for (ours, theirs) in fields {
+            assert_eq!(ours, u64::from(theirs));
+        }
+        assert_eq!(context::KERNEL, bindings::PERF_CONTEXT_KERNEL);
+        assert_eq!(context::USER, bindings::PERF_CONTEXT_USER);
+        assert_eq!(context::MAX, bindings::PERF_CONTEXT_MAX);
+        let comm_exec = bindings::PERF_RECORD_MISC_COMM_EXEC;
+        assert_eq!(u32::from(misc::COMM_EXEC), comm_exec);
+    }
 }

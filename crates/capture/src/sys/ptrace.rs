@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use nodespy_model::Registers;
 
-use super::{checked, registers};
+use super::checked;
 
 /// How long we look without sleeping: a thread that can stop mostly does so in 20 µs.
 const EAGER: Duration = Duration::from_micros(60);
@@ -164,7 +164,7 @@ impl Traced {
                 "not a 64-bit thread",
             ));
         }
-        Ok(registers::from_ptrace(&values))
+        Ok(dwarf_registers(&values))
     }
 }
 
@@ -180,6 +180,15 @@ impl Drop for Traced {
             unsafe { libc::ptrace(libc::PTRACE_DETACH, self.tid, 0, stop.signal) };
         }
     }
+}
+
+/// Registers as ptrace gives them, in DWARF's order.
+fn dwarf_registers(values: &libc::user_regs_struct) -> Registers {
+    Registers([
+        values.rax, values.rdx, values.rcx, values.rbx, values.rsi, values.rdi, values.rbp,
+        values.rsp, values.r8, values.r9, values.r10, values.r11, values.r12, values.r13,
+        values.r14, values.r15, values.rip,
+    ])
 }
 
 #[cfg(test)]

@@ -146,6 +146,33 @@ fn callers_come_from_the_branches_that_the_processor_kept() {
 }
 
 #[test]
+fn the_first_record_that_makes_no_sense_is_named_by_its_byte() {
+    const COMM: u32 = 3;
+    const SAMPLE: u32 = 9;
+    // Address, thread, time, chain.
+    let sample_type = 1 | 1 << 1 | 1 << 2 | 1 << 5;
+    let who = 7 | 7 << 32;
+    let good = record(SAMPLE, 2, &[0x5000, who, 1, 0]);
+    let lying = record(SAMPLE, 2, &[0x5000, who, 2, 99, 0x5000]);
+    let short = record(COMM, 0, &[]);
+    // One without a time is read when it comes, before the samples, which are sorted first.
+    let bytes = file_of(sample_type, 0, &[good.clone(), lying.clone()]);
+    let at = bytes.len() - lying.len();
+    let expected = format!(
+        "1 records make no sense and are left out; the first at byte {at}: \
+         byte 40: the call chain needs 792 bytes, 8 are left"
+    );
+    assert_eq!(read(bytes).unwrap(), (1, vec![expected]));
+    let bytes = file_of(sample_type, 0, &[good, lying, short]);
+    let at = bytes.len() - 8;
+    let expected = format!(
+        "2 records make no sense and are left out; the first at byte {at}: \
+         byte 8: the process needs 4 bytes, 0 are left"
+    );
+    assert_eq!(read(bytes).unwrap(), (1, vec![expected]));
+}
+
+#[test]
 fn an_event_that_is_not_there_is_answered_with_those_that_are() {
     let options = ImportOptions {
         event: Some("cycles".to_owned()),

@@ -6,11 +6,11 @@ use crate::sys::files::raise_descriptor_limit;
 use crate::sys::perf_event::{Clock, PerfEvent, Sampling, Subject};
 use crate::target::Group;
 
-/// The sampling and the bookkeeping events of one CPU.
+/// The sampling and the sideband events of one CPU.
 pub(super) struct CpuEvents {
     pub(super) cpu: u16,
     pub(super) samples: Vec<PerfEvent>,
-    pub(super) bookkeeping: Vec<PerfEvent>,
+    pub(super) sideband: Vec<PerfEvent>,
 }
 
 /// Opens the events of a control group, one pair for each CPU; none where that is refused, as it is
@@ -23,11 +23,11 @@ pub(super) fn open_group(
     let subject = Subject::Group(group.as_fd());
     let on_cpu = |&cpu: &u32| {
         let opened = PerfEvent::sampling(subject, cpu, sampling).and_then(|sample| {
-            let book = PerfEvent::bookkeeping(subject, cpu, sampling)?;
+            let sideband = PerfEvent::sideband(subject, cpu, sampling)?;
             Ok(CpuEvents {
                 cpu: cpu as u16,
                 samples: vec![sample],
-                bookkeeping: vec![book],
+                sideband: vec![sideband],
             })
         });
         opened
@@ -49,15 +49,15 @@ pub(super) fn open_on_cpu(
     sampling: &Sampling,
 ) -> Result<CpuEvents, CaptureError> {
     let mut samples = Vec::new();
-    let mut bookkeeping = Vec::new();
+    let mut sideband = Vec::new();
     for &(pid, tid) in threads {
         let subject = Subject::Thread(tid);
         let opened = PerfEvent::sampling(subject, cpu, sampling)
-            .and_then(|sample| Ok((sample, PerfEvent::bookkeeping(subject, cpu, sampling)?)));
+            .and_then(|sample| Ok((sample, PerfEvent::sideband(subject, cpu, sampling)?)));
         match opened {
-            Ok((sample, book)) => {
+            Ok((sample, of_sideband)) => {
                 samples.push(sample);
-                bookkeeping.push(book);
+                sideband.push(of_sideband);
             }
             // A thread may end while we go through the list, and so may one process of several.
             Err(error)
@@ -70,7 +70,7 @@ pub(super) fn open_on_cpu(
         // Linux knows at most 8,192 CPUs on x86_64 (CONFIG_NR_CPUS of 6.12).
         cpu: cpu as u16,
         samples,
-        bookkeeping,
+        sideband,
     })
 }
 

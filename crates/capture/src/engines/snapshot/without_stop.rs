@@ -90,7 +90,6 @@ fn look_at_waiting(
     Ok(Some(UserStack::Copy {
         registers,
         stack: stack.into(),
-        is_full: false,
     }))
 }
 
@@ -150,14 +149,9 @@ fn owned(sample: RawSample<'_>) -> RawSample<'static> {
         user: match sample.user {
             UserStack::Absent => UserStack::Absent,
             UserStack::Chain(addresses) => UserStack::Chain(addresses.into_owned().into()),
-            UserStack::Copy {
-                registers,
-                stack,
-                is_full,
-            } => UserStack::Copy {
+            UserStack::Copy { registers, stack } => UserStack::Copy {
                 registers,
                 stack: stack.into_owned().into(),
-                is_full,
             },
         },
     }

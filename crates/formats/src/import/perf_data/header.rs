@@ -6,10 +6,11 @@
 use std::ops::Range;
 
 use nodespy_model::{FastMap, Nanoseconds};
+use nodespy_perf_abi::{
+    EventAttributes, FieldReader, RawRecord, RecordError, RecordHeader, misc, until_nul,
+};
 
-use super::attribute::Attribute;
-use super::fields::{Fields, text};
-use super::layout::Events;
+use super::events::Events;
 use crate::import::ImportError;
 
 /// How every file and pipe starts on a little-endian machine.
@@ -23,10 +24,12 @@ const PIPE_HEADER_BYTES: u64 = 16;
 const FILE_HEADER_BYTES: u64 = 104;
 /// Newer attributes may grow; none has come near this yet.
 const ATTRIBUTE_LIMIT_BYTES: usize = 4096;
-/// Of a build-id and what is before it.
+/// Attributes that do not say their size have that of the first version.
+const FIRST_ATTRIBUTE_BYTES: usize = 64;
+/// An offset and a size.
+const SECTION_BYTES: usize = 16;
+/// Of a build-id, whatever its length.
 const BUILD_ID_BYTES: usize = 20;
-/// In the flags of a build-id's head: the byte after the id says how long it is.
-const HAS_BUILD_ID_SIZE: u16 = 1 << 15;
 
 mod feature {
     pub(super) const BUILD_ID: u64 = 2;
@@ -80,13 +83,14 @@ impl Header {
                 "it is in the format of perf before 2010, which nodespy does not read",
             ));
         }
-        let mut fields = Fields(bytes);
-        if fields.take(MAGIC.len()) != Some(MAGIC) {
+        let mut fields = FieldReader::new(bytes);
+        if fields.bytes(MAGIC.len(), "the magic").ok() != Some(MAGIC) {
             return Err(ImportError::NotThisFormat {
                 format: "perf.data",
             });
         }
-        let size = fields.u64().ok_or_else(|| cut(bytes))?;
+        let cut = |_: RecordError| cut(bytes);
+        let size = fields.u64("the head's size").map_err(cut)?;
         let mut header = Self::default();
         if size == PIPE_HEADER_BYTES {
             header.is_pipe = true;
@@ -97,57 +101,46 @@ impl Header {
         if size < FILE_HEADER_BYTES {
             return Err(refused(8, &format!("its head claims to have {size} bytes")));
         }
-        header
-            .read_file(bytes, fields, size)
-            .ok_or_else(|| cut(bytes))??;
+        let head = FileHead::read(&mut fields).map_err(cut)?;
+        header.read_file(bytes, &head, size)?;
         Ok(header)
     }
 
-    /// None when the file ends too soon.
-    fn read_file(
-        &mut self,
-        bytes: &[u8],
-        mut fields: Fields<'_>,
-        size: u64,
-    ) -> Option<Result<(), ImportError>> {
-        let attribute_bytes = fields.u64()?;
-        let attributes = section(&mut fields)?;
-        let records = section(&mut fields)?;
-        let _event_types = section(&mut fields)?;
-        let bits = [fields.u64()?, fields.u64()?, fields.u64()?, fields.u64()?];
-        if !(64..=ATTRIBUTE_LIMIT_BYTES as u64).contains(&attribute_bytes) {
-            let what = format!("an event claims to have {attribute_bytes} bytes");
-            return Some(Err(refused(16, &what)));
+    fn read_file(&mut self, bytes: &[u8], head: &FileHead, size: u64) -> Result<(), ImportError> {
+        if !(64..=ATTRIBUTE_LIMIT_BYTES as u64).contains(&head.attribute_bytes) {
+            let what = format!("an event claims to have {} bytes", head.attribute_bytes);
+            return Err(refused(16, &what));
         }
-        let start = usize::try_from(records.start).ok()?;
-        self.has_end = records.end > records.start;
+        let start = usize::try_from(head.records.start).map_err(|_| cut(bytes))?;
+        self.has_end = head.records.end > head.records.start;
         let end = match self.has_end {
-            true => usize::try_from(records.end).unwrap_or(usize::MAX),
+            true => usize::try_from(head.records.end).unwrap_or(usize::MAX),
             false => bytes.len(),
         };
-        if start > bytes.len() || records.start < size {
+        if start > bytes.len() || head.records.start < size {
             let what = "the records are not where its head says";
-            return Some(Err(refused(40, what)));
+            return Err(refused(40, what));
         }
         self.records = start..end;
-        let attributes = part(bytes, &attributes)?;
-        for entry in attributes.chunks_exact(attribute_bytes as usize) {
-            let (attribute, ids) = entry.split_at(entry.len() - 16);
-            let ids = section(&mut Fields(ids)).and_then(|ids| part(bytes, &ids));
-            self.events
-                .add(Attribute::read(attribute)?, numbers(ids.unwrap_or(&[])));
+        let attributes = part(bytes, &head.attributes).ok_or_else(|| cut(bytes))?;
+        for entry in attributes.chunks_exact(head.attribute_bytes as usize) {
+            let (attributes, ids) = entry.split_at(entry.len() - SECTION_BYTES);
+            let ids = section(&mut FieldReader::new(ids)).ok();
+            let ids = ids.and_then(|ids| part(bytes, &ids));
+            let attributes = EventAttributes::read(attributes).map_err(|_| cut(bytes))?;
+            self.events.add(&attributes, numbers(ids.unwrap_or(&[])));
         }
         if self.has_end {
-            self.read_features(bytes, &bits, end);
+            self.read_features(bytes, &head.feature_bits, end);
         }
-        Some(Ok(()))
+        Ok(())
     }
 
     /// Reads the features behind the records; a file that is cut off has none.
     fn read_features(&mut self, bytes: &[u8], bits: &[u64; 4], start: usize) {
-        let mut index = Fields(bytes.get(start..).unwrap_or_default());
+        let mut index = FieldReader::new(bytes.get(start..).unwrap_or_default());
         for number in (0..256).filter(|number| bits[number / 64] >> (number % 64) & 1 != 0) {
-            let Some(range) = section(&mut index) else {
+            let Ok(range) = section(&mut index) else {
                 return;
             };
             if let Some(content) = part(bytes, &range) {
@@ -157,91 +150,99 @@ impl Header {
     }
 
     /// Takes one feature. What can't be read is left out.
-    pub(super) fn take_feature(&mut self, number: u64, content: &[u8]) -> Option<()> {
-        let mut fields = Fields(content);
+    pub(super) fn take_feature(&mut self, number: u64, content: &[u8]) {
+        let _ = self.read_feature(number, FieldReader::new(content));
+    }
+
+    fn read_feature(
+        &mut self,
+        number: u64,
+        mut fields: FieldReader<'_>,
+    ) -> Result<(), RecordError> {
         match number {
-            feature::BUILD_ID => self.take_build_ids(content),
-            feature::HOSTNAME => self.host = fields.text()?,
-            feature::ARCH => self.arch = fields.text()?,
+            feature::BUILD_ID => self.take_build_ids(fields.rest()),
+            feature::HOSTNAME => self.host = text(&mut fields, "the host's name")?,
+            feature::ARCH => self.arch = text(&mut fields, "the machine's name")?,
             feature::COMMAND => {
-                let count = fields.u32()?;
-                self.command = (0..count).map_while(|_| fields.text()).collect();
+                let count = fields.u32("the number of arguments")?;
+                self.command = (0..count)
+                    .map_while(|_| text(&mut fields, "an argument").ok())
+                    .collect();
             }
             feature::EVENT_DESC => self.take_event_names(fields)?,
-            feature::SAMPLE_TIME => self.sample_times = Some((fields.u64()?, fields.u64()?)),
+            feature::SAMPLE_TIME => {
+                let first = fields.u64("the first sample's time")?;
+                self.sample_times = Some((first, fields.u64("the last sample's time")?));
+            }
             feature::COMPRESSED => {
-                let _version_type_level_ratio = fields.take(16)?;
-                self.unpacked_record_bytes = Some(fields.u32()?);
+                fields.bytes(16, "the compression's type and ratio")?;
+                self.unpacked_record_bytes = Some(fields.u32("the unpacked size")?);
             }
             feature::CLOCK_DATA => {
-                let _version_and_clock = fields.u64()?;
-                self.clock = Some((fields.u64()?, fields.u64()?));
+                fields.u64("the clock's id")?;
+                let calendar = fields.u64("the time of day")?;
+                self.clock = Some((calendar, fields.u64("the clock's time")?));
             }
             _ => {}
         }
-        Some(())
+        Ok(())
     }
 
-    fn take_event_names(&mut self, mut fields: Fields<'_>) -> Option<()> {
-        let count = fields.u32()?;
-        let attribute_bytes = fields.u32()? as usize;
+    fn take_event_names(&mut self, mut fields: FieldReader<'_>) -> Result<(), RecordError> {
+        let count = fields.u32("the number of events")?;
+        let attribute_bytes = fields.u32("the attributes' size")? as usize;
         for position in 0..count as usize {
-            let attribute = Attribute::read(fields.take(attribute_bytes)?)?;
-            let id_count = fields.u32()? as usize;
-            let name = fields.text()?;
-            let ids = fields.take(id_count.checked_mul(8)?)?;
+            let attributes = fields.bytes(attribute_bytes, "an event's attributes")?;
+            let attributes = EventAttributes::read(attributes)?;
+            let id_count = fields.u32("the number of ids")? as usize;
+            let name = text(&mut fields, "an event's name")?;
+            let ids = fields.bytes(id_count.saturating_mul(8), "an event's ids")?;
             let known = numbers(ids).find_map(|id| self.events.by_id(id));
             let is_same = |at: usize| {
                 self.events
                     .list
                     .get(at)
-                    .is_some_and(|event| event.attribute == attribute)
+                    .is_some_and(|event| *event.attributes() == attributes)
             };
             if let Some(at) = known.or_else(|| is_same(position).then_some(position)) {
                 self.events.list[at].name = name;
             }
         }
-        Some(())
+        Ok(())
     }
 
     /// Takes a table of records, each the build-id of a file.
     fn take_build_ids(&mut self, table: &[u8]) {
         let mut rest = table;
-        while let Some(size) = rest.get(6..8) {
-            let size = u16::from_le_bytes([size[0], size[1]]) as usize;
-            let Some((record, after)) = rest.split_at_checked(size) else {
-                return;
-            };
-            if self.take_build_id(record).is_none() {
+        while let Ok(record) = RawRecord::read(rest) {
+            if self.take_build_id(&record).is_err() {
                 return;
             }
-            rest = after;
+            rest = &rest[RecordHeader::BYTES + record.body.len()..];
         }
     }
 
-    /// Takes the build-id of one file; none when the record makes no sense.
-    pub(super) fn take_build_id(&mut self, record: &[u8]) -> Option<()> {
-        let mut fields = Fields(record);
-        let _kind = fields.u32()?;
-        let flags = fields.u16()?;
-        let _size = fields.u16()?;
-        let _pid = fields.u32()?;
-        let id = fields.take(BUILD_ID_BYTES)?;
-        let length = usize::from(fields.take(4)?[0]);
-        let id = match flags & HAS_BUILD_ID_SIZE != 0 && (1..BUILD_ID_BYTES).contains(&length) {
+    /// Takes the build-id of one file.
+    pub(super) fn take_build_id(&mut self, record: &RawRecord<'_>) -> Result<(), RecordError> {
+        let mut fields = FieldReader::starting_at(RecordHeader::BYTES, record.body);
+        fields.u32("the process")?;
+        let id = fields.bytes(BUILD_ID_BYTES, "the build-id")?;
+        let length = usize::from(fields.bytes(4, "the build-id's length")?[0]);
+        let has_length = record.misc & misc::BUILD_ID_SIZE != 0;
+        let id = match has_length && (1..BUILD_ID_BYTES).contains(&length) {
             true => &id[..length],
             false => id,
         };
-        let path = text(fields.0);
+        let path = lossy(until_nul(fields.rest()));
         let known = self
             .build_ids
             .entry(path)
             .or_insert_with(|| Some(id.to_vec()));
         if known.as_deref() != Some(id) {
-            // Two files had this path, one after the other: neither can be told from it.
+            // Two files had this path, one after the other: the path alone names neither.
             *known = None;
         }
-        Some(())
+        Ok(())
     }
 
     /// The build-id of a file, where the recording tells.
@@ -250,33 +251,76 @@ impl Header {
         known.cloned().flatten().unwrap_or_default()
     }
 
-    /// Takes an event that came through a pipe: its attribute and ids.
-    pub(super) fn take_pipe_event(&mut self, body: &[u8]) -> Option<()> {
-        let size = Fields(body.get(4..)?).u32()? as usize;
-        let size = if size == 0 { 64 } else { size };
-        let (attribute, ids) = body.split_at_checked(size)?;
-        self.events.add(Attribute::read(attribute)?, numbers(ids));
-        Some(())
+    /// Takes an event that came through a pipe: its attributes and ids.
+    pub(super) fn take_pipe_event(&mut self, body: &[u8]) -> Result<(), RecordError> {
+        let mut fields = FieldReader::starting_at(RecordHeader::BYTES, body);
+        let mut head = fields;
+        head.u32("the event's type")?;
+        let size = match head.u32("the attributes' size")? {
+            0 => FIRST_ATTRIBUTE_BYTES,
+            size => size as usize,
+        };
+        let attributes = EventAttributes::read(fields.bytes(size, "the attributes")?)?;
+        self.events.add(&attributes, numbers(fields.rest()));
+        Ok(())
     }
 
     /// Takes what a pipe says of an event later: its name.
-    pub(super) fn take_event_update(&mut self, body: &[u8]) -> Option<()> {
+    pub(super) fn take_event_update(&mut self, body: &[u8]) -> Result<(), RecordError> {
         const NAME: u64 = 2;
-        let mut fields = Fields(body);
-        let what = fields.u64()?;
-        let event = self.events.by_id(fields.u64()?)?;
-        if what == NAME {
-            self.events.list[event].name = text(fields.0);
+        let mut fields = FieldReader::starting_at(RecordHeader::BYTES, body);
+        let what = fields.u64("the update's type")?;
+        let event = self.events.by_id(fields.u64("the event's id")?);
+        if let (NAME, Some(event)) = (what, event) {
+            self.events.list[event].name = lossy(until_nul(fields.rest()));
         }
-        Some(())
+        Ok(())
+    }
+}
+
+/// The head of a file: where everything else is.
+struct FileHead {
+    attribute_bytes: u64,
+    attributes: Range<u64>,
+    records: Range<u64>,
+    feature_bits: [u64; 4],
+}
+
+impl FileHead {
+    fn read(fields: &mut FieldReader<'_>) -> Result<Self, RecordError> {
+        let attribute_bytes = fields.u64("the size of an event")?;
+        let attributes = section(fields)?;
+        let records = section(fields)?;
+        let _event_types = section(fields)?;
+        let mut feature_bits = [0; 4];
+        for word in &mut feature_bits {
+            *word = fields.u64("the features")?;
+        }
+        Ok(Self {
+            attribute_bytes,
+            attributes,
+            records,
+            feature_bits,
+        })
     }
 }
 
 /// An offset and a size, as a range.
-fn section(fields: &mut Fields<'_>) -> Option<Range<u64>> {
-    let start = fields.u64()?;
-    let size = fields.u64()?;
-    Some(start..start.checked_add(size)?)
+fn section(fields: &mut FieldReader<'_>) -> Result<Range<u64>, RecordError> {
+    let start = fields.u64("a section's offset")?;
+    let size = fields.u64("a section's size")?;
+    // One that overflows is outside of every file.
+    Ok(start..start.saturating_add(size))
+}
+
+/// A text of a header: its padded length, then bytes up to a zero.
+fn text(fields: &mut FieldReader<'_>, field: &'static str) -> Result<String, RecordError> {
+    let length = fields.u32(field)? as usize;
+    Ok(lossy(until_nul(fields.bytes(length, field)?)))
+}
+
+pub(super) fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 fn part<'a>(bytes: &'a [u8], range: &Range<u64>) -> Option<&'a [u8]> {

@@ -3,23 +3,21 @@
 //! The records are walked where they lie and handed to the resolver one by one, in order of time.
 //! Why this is written by hand: `docs/decisions/0006-perf-data-by-hand.md`.
 
-mod attribute;
-mod fields;
+mod events;
 mod header;
-mod layout;
 mod records;
 mod replay;
 mod sample;
 
 use nodespy_model::{About, Contents, Notes, Recording};
+use nodespy_perf_abi::{record_type, u64_at};
 
 use super::{ImportError, ImportOptions, Importer};
 use crate::detect::Confidence;
 use crate::input::Input;
-use attribute::is_cpu_event;
+use events::{NamedEvent, is_cpu_event};
 use header::{Header, MAGIC, MAGIC_BIG_ENDIAN};
-use layout::SAMPLE;
-use records::{Records, kind};
+use records::Records;
 use replay::PerfEvents;
 
 /// The importer of perf.data.
@@ -71,7 +69,7 @@ fn survey(
     while let Some(place) = records.next() {
         let record = records.get(place);
         match record.kind {
-            SAMPLE => {
+            record_type::SAMPLE => {
                 if let Some(event) = header.events.of_sample(record.body) {
                     counts[event] += 1;
                 }
@@ -79,19 +77,18 @@ fn survey(
                     break;
                 }
             }
-            kind::PIPE_EVENT => {
-                header.take_pipe_event(record.body);
+            record_type::HEADER_ATTR => {
+                let _ = header.take_pipe_event(record.body);
                 counts.resize(header.events.list.len(), 0);
             }
-            kind::EVENT_UPDATE => {
-                header.take_event_update(record.body);
+            record_type::EVENT_UPDATE => {
+                let _ = header.take_event_update(record.body);
             }
-            kind::FEATURE => take_pipe_feature(header, record.body),
-            kind::BUILD_ID => {
-                // The record as a whole is what the table of a file holds.
-                header.take_build_id(record.whole);
+            record_type::HEADER_FEATURE => take_pipe_feature(header, record.body),
+            record_type::HEADER_BUILD_ID => {
+                let _ = header.take_build_id(&record);
             }
-            kind::FINISHED_ROUND => records.forget_before(std::iter::empty()),
+            record_type::FINISHED_ROUND => records.forget_before(std::iter::empty()),
             _ => {}
         }
     }
@@ -111,7 +108,7 @@ fn survey(
 }
 
 fn take_pipe_feature(header: &mut Header, body: &[u8]) {
-    if let Some(number) = fields::u64_at(body, 0) {
+    if let Some(number) = u64_at(body, 0) {
         header.take_feature(number, &body[8..]);
     }
 }
@@ -121,7 +118,7 @@ fn check_arch(header: &mut Header, notes: &mut Notes) -> Result<(), ImportError>
     match header.arch.as_str() {
         "" | "x86_64" => Ok(()),
         "aarch64" | "arm64" => {
-            let has_copies = |event: &layout::NamedEvent| event.attribute.user_registers != 0;
+            let has_copies = |event: &NamedEvent| event.attributes().sample_regs_user != 0;
             header.is_other_machine = true;
             if header.events.list.iter().any(has_copies) {
                 notes.remark(
@@ -194,7 +191,7 @@ fn about(header: &Header, event: usize) -> About {
         host: header.host.clone(),
         engine: "perf record".to_owned(),
         event: chosen.name.clone(),
-        rate_hz: chosen.attribute.rate_hz(),
+        rate_hz: chosen.attributes().rate_hz(),
         started_unix,
         duration: last.saturating_sub(first),
         ..About::default()

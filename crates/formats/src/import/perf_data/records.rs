@@ -5,25 +5,12 @@
 //! piece by piece until nobody refers to it any more.
 
 use std::collections::VecDeque;
+use std::fmt;
 
+use nodespy_perf_abi::{FieldReader, RawRecord, RecordError, RecordHeader, record_type, u64_at};
 use zstd::stream::raw::{Decoder, Operation};
 
 use super::header::Header;
-use super::layout::HEAD_BYTES;
-
-/// Kinds of records that perf adds to the kernel's.
-pub(super) mod kind {
-    pub(in super::super) const PIPE_EVENT: u32 = 64;
-    pub(in super::super) const TRACING_DATA: u32 = 66;
-    pub(in super::super) const BUILD_ID: u32 = 67;
-    pub(in super::super) const FINISHED_ROUND: u32 = 68;
-    pub(in super::super) const AUXTRACE: u32 = 71;
-    pub(in super::super) const EVENT_UPDATE: u32 = 78;
-    pub(in super::super) const FEATURE: u32 = 80;
-    pub(in super::super) const COMPRESSED: u32 = 81;
-    /// The same with the length of the content first, of perf 6.16.
-    pub(in super::super) const COMPRESSED_2: u32 = 83;
-}
 
 /// One compressed record unpacks to no more than this, whatever the header says.
 const UNPACKED_RECORD_LIMIT_BYTES: usize = 256 << 20;
@@ -42,14 +29,13 @@ pub(super) struct Place {
     at: u64,
 }
 
-/// A record's head and content.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Record<'a> {
-    pub(super) kind: u32,
-    pub(super) flags: u16,
-    pub(super) body: &'a [u8],
-    /// The same with its head.
-    pub(super) whole: &'a [u8],
+impl fmt::Display for Place {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.piece {
+            0 => write!(formatter, "at byte {}", self.at),
+            piece => write!(formatter, "at byte {} of unpacked part {piece}", self.at),
+        }
+    }
 }
 
 /// Why the reading ended before the end.
@@ -122,7 +108,7 @@ impl<'a> Records<'a> {
     }
 
     /// The record at a place.
-    pub(super) fn get(&self, place: Place) -> Record<'_> {
+    pub(super) fn get(&self, place: Place) -> RawRecord<'_> {
         let bytes = match place.piece {
             0 => &self.file[place.at as usize..],
             piece => {
@@ -130,13 +116,7 @@ impl<'a> Records<'a> {
                 &piece[place.at as usize..]
             }
         };
-        let (kind, flags, size) = head(bytes).expect("a place is that of a whole record");
-        Record {
-            kind,
-            flags,
-            body: &bytes[HEAD_BYTES..size],
-            whole: &bytes[..size],
-        }
+        RawRecord::read(bytes).expect("a place is that of a whole record")
     }
 
     /// Forgets what is unpacked, up to the pieces that these places are in.
@@ -163,34 +143,29 @@ impl<'a> Records<'a> {
             if bytes.is_empty() {
                 return None;
             }
-            let Some((kind, _, size)) = head(bytes) else {
-                self.stop(cut(self.end));
-                return None;
+            let record = match RawRecord::read(bytes) {
+                Ok(record) => record,
+                Err(error) => {
+                    let trouble = match error {
+                        RecordError::Size { size, .. } => damaged(self.at, size),
+                        _ => cut(self.end),
+                    };
+                    self.stop(trouble);
+                    return None;
+                }
             };
-            if size < HEAD_BYTES {
-                self.stop(Trouble {
-                    at: self.at,
-                    is_cut: false,
-                    what: format!("a record claims to have {size} bytes"),
-                });
-                return None;
-            }
-            if size > bytes.len() {
-                self.stop(cut(self.end));
-                return None;
-            }
             let place = Place {
                 piece: 0,
                 at: self.at as u64,
             };
-            let body = &bytes[HEAD_BYTES..size];
             let start = self.at;
-            self.at += size + self.data_behind(kind, body);
-            match kind {
-                kind::COMPRESSED => self.unpack(body, start)?,
-                kind::COMPRESSED_2 => {
-                    let length = super::fields::u64_at(body, 0).unwrap_or(0);
-                    let content = body.get(8..).unwrap_or_default();
+            self.at += RecordHeader::BYTES + record.body.len();
+            self.at += self.data_behind(&record);
+            match record.kind {
+                record_type::COMPRESSED => self.unpack(record.body, start)?,
+                record_type::COMPRESSED2 => {
+                    let length = u64_at(record.body, 0).unwrap_or(0);
+                    let content = record.body.get(8..).unwrap_or_default();
                     let length = usize::try_from(length).unwrap_or(usize::MAX);
                     self.unpack(&content[..length.min(content.len())], start)?;
                 }
@@ -200,12 +175,13 @@ impl<'a> Records<'a> {
     }
 
     /// How many bytes that are no records follow a record.
-    fn data_behind(&self, kind: u32, body: &[u8]) -> usize {
-        let length = match kind {
-            kind::AUXTRACE => super::fields::u64_at(body, 0),
-            kind::TRACING_DATA if self.is_pipe => super::fields::Fields(body)
-                .u32()
-                .map(|length| u64::from(length).next_multiple_of(8)),
+    fn data_behind(&self, record: &RawRecord<'_>) -> usize {
+        let length = match record.kind {
+            record_type::AUXTRACE => u64_at(record.body, 0),
+            record_type::HEADER_TRACING_DATA if self.is_pipe => FieldReader::new(record.body)
+                .u32("the tracing data's size")
+                .map(|length| u64::from(length).next_multiple_of(8))
+                .ok(),
             _ => None,
         };
         let length = usize::try_from(length.unwrap_or(0)).unwrap_or(usize::MAX);
@@ -216,25 +192,24 @@ impl<'a> Records<'a> {
         let inside = self.inside?;
         let piece = self.pieces.back()?;
         let bytes = &piece[inside..];
-        match head(bytes) {
-            Some((_, _, size)) if size < HEAD_BYTES => {
-                let at = self.at;
-                self.inside = None;
-                self.stop(Trouble {
-                    at,
-                    is_cut: false,
-                    what: format!("an unpacked record claims to have {size} bytes"),
-                });
-                None
-            }
-            Some((_, _, size)) if size <= bytes.len() => {
-                self.inside = Some(inside + size);
+        match RawRecord::read(bytes) {
+            Ok(record) => {
+                self.inside = Some(inside + RecordHeader::BYTES + record.body.len());
                 Some(Place {
                     piece: self.first_piece + self.pieces.len() as u32 - 1,
                     at: inside as u64,
                 })
             }
-            _ => {
+            Err(RecordError::Size { size, .. }) => {
+                self.inside = None;
+                self.stop(Trouble {
+                    at: self.at,
+                    is_cut: false,
+                    what: format!("an unpacked record claims to have {size} bytes"),
+                });
+                None
+            }
+            Err(_) => {
                 self.rest = bytes.to_vec();
                 self.inside = None;
                 None
@@ -311,13 +286,10 @@ fn cut(at: usize) -> Trouble {
     }
 }
 
-/// Kind, flags and size of the record that starts here.
-fn head(bytes: &[u8]) -> Option<(u32, u16, usize)> {
-    let head: &[u8; HEAD_BYTES] = bytes.first_chunk()?;
-    let [a, b, c, d, flags, more_flags, size, more_size] = *head;
-    Some((
-        u32::from_le_bytes([a, b, c, d]),
-        u16::from_le_bytes([flags, more_flags]),
-        usize::from(u16::from_le_bytes([size, more_size])),
-    ))
+fn damaged(at: usize, size: u16) -> Trouble {
+    Trouble {
+        at,
+        is_cut: false,
+        what: format!("a record claims to have {size} bytes"),
+    }
 }

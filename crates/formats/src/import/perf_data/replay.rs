@@ -6,34 +6,21 @@
 //! are.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use nodespy_model::{
-    Event, EventSource, FastMap, FileIdentity, Mapping, Nanoseconds, Notes, RawSample, UserStack,
+    Event, EventSource, FastMap, FileIdentity, Mapping, Nanoseconds, Notes, RawSample, Registers,
+    UserStack,
+};
+use nodespy_perf_abi::{
+    Addresses, FileId, Mmap, RecordLayout, Sample, Sideband, context, record_type,
 };
 
-use super::fields::{Fields, text};
-use super::header::Header;
-use super::layout::SAMPLE;
-use super::records::{Place, Record, Records, Trouble, kind};
-use super::sample::{Addresses, Sample, read_deferred};
+use super::header::{Header, lossy};
+use super::records::{Place, Records, Trouble};
+use super::sample::addresses;
 use crate::import::Progress;
 use crate::input::Input;
-
-/// Kinds of the kernel's records.
-const MMAP: u32 = 1;
-const LOST: u32 = 2;
-const COMM: u32 = 3;
-const EXIT: u32 = 4;
-const THROTTLE: u32 = 5;
-const FORK: u32 = 7;
-const MMAP2: u32 = 10;
-const LOST_SAMPLES: u32 = 13;
-const CALLCHAIN_DEFERRED: u32 = 22;
-
-/// Flags of records.
-const IS_DATA_MAPPING: u16 = 1 << 13;
-const IS_EXEC: u16 = 1 << 13;
-const HAS_BUILD_ID: u16 = 1 << 14;
 
 /// How much is read before the progress is told again.
 const PROGRESS_STEP_BYTES: usize = 4 << 20;
@@ -48,8 +35,8 @@ pub(super) struct PerfEvents {
     pub(super) progress: Option<Progress>,
 }
 
-impl std::fmt::Debug for PerfEvents {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for PerfEvents {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("PerfEvents")
             .field("bytes", &self.input.len())
@@ -73,7 +60,7 @@ impl EventSource for PerfEvents {
             waiting: FastMap::default(),
             addresses: Addresses::default(),
             has_named_idle: false,
-            unreadable: 0,
+            unreadable: Unreadable::default(),
             notes: Notes::default(),
         };
         replay.run(self.progress, take);
@@ -86,6 +73,23 @@ impl EventSource for PerfEvents {
 struct Pending {
     time: Nanoseconds,
     place: Place,
+}
+
+/// Records that make no sense.
+#[derive(Debug, Default)]
+struct Unreadable {
+    count: u64,
+    /// Where the first is, and what is wrong with it.
+    first: String,
+}
+
+impl Unreadable {
+    fn add(&mut self, place: Place, why: impl fmt::Display) {
+        if self.count == 0 {
+            self.first = format!("{place}: {why}");
+        }
+        self.count += 1;
+    }
 }
 
 struct Replay<'a> {
@@ -104,7 +108,7 @@ struct Replay<'a> {
     waiting: FastMap<u64, Vec<Pending>>,
     addresses: Addresses,
     has_named_idle: bool,
-    unreadable: u64,
+    unreadable: Unreadable,
     notes: Notes,
 }
 
@@ -115,13 +119,20 @@ impl Replay<'_> {
         while let Some(place) = self.records.next() {
             let record = self.records.get(place);
             match record.kind {
-                SAMPLE => self.take_sample(place, take),
-                MMAP | MMAP2 | COMM | FORK | EXIT | CALLCHAIN_DEFERRED => {
-                    let time = self.header.events.other_time(record.body);
+                record_type::SAMPLE => self.take_sample(place, take),
+                record_type::MMAP
+                | record_type::MMAP2
+                | record_type::COMM
+                | record_type::FORK
+                | record_type::EXIT
+                | record_type::CALLCHAIN_DEFERRED => {
+                    let time = self.header.events.sideband_time(record.body);
                     self.queue(Pending { time, place }, take);
                 }
-                LOST | LOST_SAMPLES | THROTTLE => count_loss(&record, &mut self.notes),
-                kind::FINISHED_ROUND => {
+                record_type::LOST | record_type::LOST_SAMPLES | record_type::THROTTLE => {
+                    self.count_loss(place);
+                }
+                record_type::FINISHED_ROUND => {
                     self.flush(self.flush_until, take);
                     self.flush_until = self.newest;
                 }
@@ -146,7 +157,7 @@ impl Replay<'_> {
     fn take_sample(&mut self, place: Place, take: &mut dyn FnMut(Event<'_>)) {
         let body = self.records.get(place).body;
         let Some(event) = self.header.events.of_sample(body) else {
-            self.unreadable += 1;
+            self.unreadable.add(place, "its id is of no event");
             return;
         };
         self.counts[event] += 1;
@@ -186,17 +197,25 @@ impl Replay<'_> {
 
     fn hand_over(&mut self, pending: Pending, take: &mut dyn FnMut(Event<'_>)) {
         let record = self.records.get(pending.place);
-        match record.kind {
-            SAMPLE => self.hand_over_sample(pending.place, Some(pending.time), take),
-            CALLCHAIN_DEFERRED => self.hand_over_waiting(pending.place, take),
-            _ => match other_event(&record, self.header, pending.time) {
-                Some(event) => {
+        if record.kind == record_type::SAMPLE {
+            self.hand_over_sample(pending.place, Some(pending.time), take);
+            return;
+        }
+        let header = self.header;
+        match header.events.sideband(&record) {
+            Ok(Sideband::DeferredCallchain(deferred)) => {
+                let addresses = deferred.callchain.iter();
+                let user = addresses.filter(|address| *address < context::MAX);
+                let user = user.collect::<Vec<_>>();
+                self.hand_over_waiting(deferred.cookie, &user, take);
+            }
+            Ok(sideband) => {
+                if let Some(event) = sideband_event(&sideband, header, pending.time) {
                     self.note_jitdump(&event);
                     take(event);
                 }
-                None if record.flags & IS_DATA_MAPPING != 0 => {}
-                None => self.unreadable += 1,
-            },
+            }
+            Err(error) => self.unreadable.add(pending.place, error),
         }
     }
 
@@ -207,13 +226,16 @@ impl Replay<'_> {
         wait_since: Option<Nanoseconds>,
         take: &mut dyn FnMut(Event<'_>),
     ) {
-        let attribute = &self.header.events.list[self.event].attribute;
+        let layout = self.layout();
         let record = self.records.get(place);
-        let Some(mut sample) = Sample::read(attribute, record.flags, record.body) else {
-            self.unreadable += 1;
-            return;
+        let sample = match layout.sample(&record) {
+            Ok(sample) => sample,
+            Err(error) => {
+                self.unreadable.add(place, error);
+                return;
+            }
         };
-        sample.addresses(&mut self.addresses);
+        addresses(&sample, layout.attributes(), &mut self.addresses);
         if let (Some(cookie), Some(time)) = (self.addresses.deferred, wait_since) {
             let held = self.waiting.entry(cookie).or_default();
             held.push(Pending { time, place });
@@ -223,37 +245,60 @@ impl Replay<'_> {
             self.has_named_idle = true;
             take(swapper());
         }
-        self.forget_foreign_registers(&mut sample);
-        take(Event::Sample(raw_sample(&sample, &self.addresses)));
+        take(Event::Sample(self.raw_sample(&sample)));
     }
 
-    /// Nobody here can unwind the stacks of another machine.
-    fn forget_foreign_registers(&self, sample: &mut Sample<'_>) {
-        if self.header.is_other_machine {
-            sample.registers = None;
+    /// Hands over the samples whose user addresses came just now.
+    fn hand_over_waiting(&mut self, cookie: u64, user: &[u64], take: &mut dyn FnMut(Event<'_>)) {
+        let layout = self.layout();
+        for pending in self.waiting.remove(&cookie).unwrap_or_default() {
+            let record = self.records.get(pending.place);
+            if let Ok(sample) = layout.sample(&record) {
+                addresses(&sample, layout.attributes(), &mut self.addresses);
+                self.addresses.user.clear();
+                self.addresses.user.extend_from_slice(user);
+                take(Event::Sample(self.raw_sample(&sample)));
+            }
         }
     }
 
-    /// Hands over the samples whose user addresses are in this record.
-    fn hand_over_waiting(&mut self, place: Place, take: &mut dyn FnMut(Event<'_>)) {
-        let mut user = Vec::new();
-        let body = self
-            .header
-            .events
-            .without_trailer(self.records.get(place).body);
-        let Some(cookie) = read_deferred(body, &mut user) else {
-            self.unreadable += 1;
-            return;
+    fn layout(&self) -> RecordLayout {
+        self.header.events.list[self.event].layout
+    }
+
+    /// A sample with the addresses that were taken from it.
+    fn raw_sample<'s>(&'s self, sample: &Sample<'s>) -> RawSample<'s> {
+        // The stacks of another machine can't be unwound here.
+        let registers = match self.header.is_other_machine {
+            true => None,
+            false => sample.regs_user.and_then(|registers| registers.x86_64()),
         };
-        let attribute = &self.header.events.list[self.event].attribute;
-        for pending in self.waiting.remove(&cookie).unwrap_or_default() {
-            let record = self.records.get(pending.place);
-            if let Some(mut sample) = Sample::read(attribute, record.flags, record.body) {
-                sample.addresses(&mut self.addresses);
-                self.addresses.user.clone_from(&user);
-                self.forget_foreign_registers(&mut sample);
-                take(Event::Sample(raw_sample(&sample, &self.addresses)));
+        let user = match registers {
+            Some(registers) if !sample.stack_user.is_empty() => UserStack::Copy {
+                registers: Registers(registers),
+                stack: Cow::Borrowed(sample.stack_user),
+            },
+            _ if self.addresses.user.is_empty() => UserStack::Absent,
+            _ => UserStack::Chain(Cow::Borrowed(&self.addresses.user)),
+        };
+        RawSample {
+            time: sample.time.unwrap_or(0),
+            pid: sample.pid,
+            tid: sample.tid,
+            cpu: sample.cpu.and_then(|cpu| u16::try_from(cpu).ok()),
+            kernel: Cow::Borrowed(&self.addresses.kernel),
+            user,
+        }
+    }
+
+    fn count_loss(&mut self, place: Place) {
+        match self.header.events.sideband(&self.records.get(place)) {
+            Ok(Sideband::Lost { count } | Sideband::LostSamples { count }) => {
+                self.notes.lost_samples = self.notes.lost_samples.saturating_add(count);
             }
+            Ok(Sideband::Throttle { .. }) => self.notes.throttled += 1,
+            Ok(_) => {}
+            Err(error) => self.unreadable.add(place, error),
         }
     }
 
@@ -263,8 +308,8 @@ impl Replay<'_> {
         };
         let name = mapping.path.rsplit('/').next().unwrap_or_default();
         let is_jitdump = name.starts_with("jit-") && name.ends_with(".dump");
-        let attribute = &self.header.events.list[self.event].attribute;
-        if is_jitdump && !attribute.is_monotonic() {
+        let attributes = self.header.events.list[self.event].attributes();
+        if is_jitdump && !attributes.is_monotonic() {
             self.notes.remark(format!(
                 "{name} tells times of another clock than the samples: JIT code that was moved or \
                  replaced may have a wrong name (perf record -k mono makes them agree)"
@@ -282,10 +327,10 @@ impl Replay<'_> {
                  until then is shown",
             );
         }
-        if self.unreadable > 0 {
+        if self.unreadable.count > 0 {
             self.notes.remark(format!(
-                "{} records make no sense and are left out",
-                self.unreadable
+                "{} records make no sense and are left out; the first {}",
+                self.unreadable.count, self.unreadable.first
             ));
         }
         let mut others = Vec::new();
@@ -329,99 +374,45 @@ fn swapper() -> Event<'static> {
     }
 }
 
-fn raw_sample<'a>(sample: &Sample<'a>, addresses: &'a Addresses) -> RawSample<'a> {
-    let user = match sample.registers {
-        Some(registers) if !sample.stack.is_empty() => UserStack::Copy {
-            registers,
-            stack: Cow::Borrowed(sample.stack),
-            is_full: sample.is_stack_full,
-        },
-        _ if addresses.user.is_empty() => UserStack::Absent,
-        _ => UserStack::Chain(Cow::Borrowed(&addresses.user)),
-    };
-    RawSample {
-        time: sample.time,
-        pid: sample.pid,
-        tid: sample.tid,
-        cpu: sample.cpu,
-        kernel: Cow::Borrowed(&addresses.kernel),
-        user,
-    }
-}
-
-fn count_loss(record: &Record<'_>, notes: &mut Notes) {
-    let mut fields = Fields(record.body);
-    let lost = match record.kind {
-        LOST => {
-            let _id = fields.u64();
-            fields.u64()
-        }
-        LOST_SAMPLES => fields.u64(),
-        _ => {
-            notes.throttled += 1;
-            return;
-        }
-    };
-    notes.lost_samples = notes.lost_samples.saturating_add(lost.unwrap_or(1));
-}
-
-/// Anything but a sample; none when it makes no sense or is of no use.
-fn other_event(record: &Record<'_>, header: &Header, time: Nanoseconds) -> Option<Event<'static>> {
-    let mut fields = Fields(header.events.without_trailer(record.body));
-    match record.kind {
-        MMAP | MMAP2 => mapping(record, fields, header, time).map(Event::Mapping),
-        COMM => Some(Event::ThreadName {
-            pid: fields.u32()?,
-            tid: fields.u32()?,
-            name: text(fields.0),
-            is_exec: record.flags & IS_EXEC != 0,
+/// Anything but a sample; none when it is of no use.
+fn sideband_event(
+    sideband: &Sideband<'_>,
+    header: &Header,
+    time: Nanoseconds,
+) -> Option<Event<'static>> {
+    match *sideband {
+        Sideband::Mmap(mmap) if mmap.is_data => None,
+        Sideband::Mmap(mmap) => Some(Event::Mapping(mapping(&mmap, header, time))),
+        Sideband::Comm(comm) => Some(Event::ThreadName {
+            pid: comm.pid,
+            tid: comm.tid,
+            name: lossy(comm.name),
+            is_exec: comm.is_exec,
             time,
         }),
-        FORK | EXIT => {
-            let pid = fields.u32()?;
-            let parent_pid = fields.u32()?;
-            let tid = fields.u32()?;
-            Some(match record.kind {
-                FORK => Event::Fork {
-                    pid,
-                    tid,
-                    parent_pid,
-                    time,
-                },
-                _ => Event::Exit { pid, tid, time },
-            })
-        }
+        Sideband::Fork(task) => Some(Event::Fork {
+            pid: task.pid,
+            tid: task.tid,
+            parent_pid: task.ppid,
+            time,
+        }),
+        Sideband::Exit(task) => Some(Event::Exit {
+            pid: task.pid,
+            tid: task.tid,
+            time,
+        }),
         _ => None,
     }
 }
 
-fn mapping(
-    record: &Record<'_>,
-    mut fields: Fields<'_>,
-    header: &Header,
-    time: Nanoseconds,
-) -> Option<Mapping> {
-    if record.flags & IS_DATA_MAPPING != 0 {
-        return None;
-    }
-    let pid = fields.u32()?;
-    let _tid = fields.u32()?;
-    let start = fields.u64()?;
-    let length = fields.u64()?;
-    let file_offset = fields.u64()?;
+fn mapping(mmap: &Mmap<'_>, header: &Header, time: Nanoseconds) -> Mapping {
+    let path = lossy(mmap.path);
     let mut file = FileIdentity::default();
-    if record.kind == MMAP2 {
-        let mut identity = Fields(fields.take(24)?);
-        if record.flags & HAS_BUILD_ID != 0 {
-            let length = usize::from(identity.take(4)?[0]);
-            file.build_id = identity.take(20)?.get(..length)?.to_vec();
-        } else {
-            file.device = (identity.u32()?, identity.u32()?);
-            file.inode = identity.u64()?;
-        }
-        let _protection_and_flags = fields.u64()?;
+    match mmap.file {
+        FileId::Unknown => {}
+        FileId::Inode { device, inode, .. } => (file.device, file.inode) = (device, inode),
+        FileId::BuildId(id) => file.build_id = id.to_vec(),
     }
-    let path = text(fields.0);
     if file.build_id.is_empty() {
         // The kernel's mapping is called `[kernel.kallsyms]_text`.
         let name = match path.starts_with("[kernel.kallsyms]") {
@@ -430,13 +421,13 @@ fn mapping(
         };
         file.build_id = header.build_id(name);
     }
-    Some(Mapping {
-        pid,
-        start,
-        end: start.saturating_add(length),
-        file_offset,
+    Mapping {
+        pid: mmap.pid,
+        start: mmap.addr,
+        end: mmap.addr.saturating_add(mmap.len),
+        file_offset: mmap.pgoff,
         path,
         file,
         time,
-    })
+    }
 }
