@@ -15,6 +15,7 @@ mod control_group;
 mod dump;
 mod errors;
 mod inspector;
+mod inspector_abandoned;
 mod inspector_matrix;
 mod inspector_ways;
 mod joining;
