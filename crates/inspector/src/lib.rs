@@ -1,4 +1,4 @@
-//! A client of Node's inspector: what it says over HTTP, and sessions over its websocket.
+//! A client of Node's inspector: its two HTTP endpoints, and sessions over its websocket.
 //!
 //! It knows the DevTools protocol and nothing of profiles or processes: the caller brings an open
 //! TCP stream, which may lead into another network namespace, and gets raw JSON back. Everything

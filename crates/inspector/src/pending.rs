@@ -18,7 +18,7 @@ struct Command {
     reply: Option<Reply>,
 }
 
-/// The commands whose replies are awaited. Ids are unique in a session, whoever the recipient.
+/// The commands whose replies are awaited. Ids are unique in a session, whichever thread is the recipient.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
     commands: HashMap<u64, Command>,
@@ -46,7 +46,7 @@ impl Pending {
         if *from == Recipient::Main
             && let Some(carried) = self.carriers.remove(&id)
         {
-            // The carrier's success says nothing; its failure means that the worker is gone.
+            // The carrier's success means nothing; its failure means that the worker is gone.
             if let (Some(command), Err(complaint)) = (self.commands.get_mut(&carried), reply())
                 && command.reply.is_none()
             {

@@ -262,6 +262,9 @@ impl Session {
         method: &'static str,
         params: &Value,
     ) -> Result<(u64, Option<u64>), InspectorError> {
+        if let Some(error) = self.limit_error() {
+            return Err(error);
+        }
         let id = self.take_id();
         let command = json!({ "id": id, "method": method, "params": params });
         let (text, carrier) = match recipient {

@@ -153,6 +153,8 @@ fn a_message_beyond_the_limit_ends_the_session_and_names_it() {
     );
     let reply = session.try_reply(&Recipient::Main, id, "Profiler.stop");
     assert_eq!(reply.unwrap().unwrap_err().to_string(), error);
+    let sent = session.send(&Recipient::Main, "Profiler.stop", &json!({}));
+    assert_eq!(sent.unwrap_err().to_string(), error);
 }
 
 #[test]

@@ -354,7 +354,7 @@ mod tests {
 
     use super::*;
 
-    /// A session whose peer answers when the test says so.
+    /// A session whose peer answers when the test makes it.
     #[derive(Default)]
     struct Scripted {
         sent: Vec<(u64, &'static str)>,
@@ -413,7 +413,7 @@ mod tests {
         }
     }
 
-    /// A worker's lane, its two sessions and a clock that only moves when told.
+    /// A worker's lane, its two sessions and a clock that the test moves.
     struct Bench {
         lane: Lane,
         sessions: [Scripted; 2],

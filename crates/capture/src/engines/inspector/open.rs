@@ -264,7 +264,7 @@ pub(super) fn open_url(
     Err(unreachable(failure))
 }
 
-/// Sent to the target: its inspector moves to a free port when we have hung up.
+/// Sent to the target: its inspector moves to a free port when we have disconnected.
 const MOVE_LATER: &str = "(function(i){setTimeout(function(){i.close();i.open(0,'127.0.0.1')},100);return 1})(require('inspector'))";
 
 /// Moves an inspector that we opened to a port of its own, so that the next process can have the
@@ -386,7 +386,7 @@ fn refuse_deadly_signal(pid: u32) -> Result<(), CaptureError> {
 fn exposed(pid: u32, place: &str) -> CaptureError {
     CaptureError::refused(format!(
         "process {pid} would open its inspector at {}, where other machines can reach it and run \
-         code in it (--inspect-port says so), so it is not opened; to do it all the same add \
+         code in it (by its --inspect-port), so it is not opened; to do it all the same add \
          --force",
         printable(place)
     ))
@@ -458,9 +458,15 @@ fn wait_for_listener(
             // One that was blocked gets its time from then on.
             free: free_since.elapsed(),
         };
-        if state.gives_up(options.timeout) || cancel.is_cancelled() {
-            let why = why_not(pid, &state, companion.map(Companion::pid));
-            return Err(CaptureError::refused(why));
+        let companion = companion.map(Companion::pid);
+        if cancel.is_cancelled() {
+            return Err(CaptureError::refused(format!(
+                "interrupted before process {pid} opened its inspector. {}",
+                what_if_later(companion)
+            )));
+        }
+        if state.gives_up(options.timeout) {
+            return Err(CaptureError::refused(why_not(pid, &state, companion)));
         }
         std::thread::sleep(POLL_INTERVAL);
     }
@@ -494,24 +500,27 @@ fn why_not(pid: u32, state: &MainState, companion: Option<u32>) -> String {
     let seconds = state.waited.as_secs_f64();
     let reason = match state.is_blocked {
         true => format!("its main thread is {}", what_blocks(pid)),
-        false if state.is_busy => "its main thread is busy in native code".to_owned(),
-        false => {
-            "although its main thread runs: it has a handler of its own for SIGUSR1, or never \
-                  leaves native code"
-                .to_owned()
-        }
+        // A thread that runs now may run its own code or a native call: both look the same.
+        false => "although its main thread runs: it has a handler of its own for SIGUSR1, or is \
+                  busy in native code"
+            .to_owned(),
     };
-    let later = match companion {
+    let later = what_if_later(companion);
+    format!(
+        "process {pid} did not open its inspector within {seconds:.1} s: {reason}; record with perf \
+         events instead: nodespy record --engine perf -p {pid}. {later}"
+    )
+}
+
+/// What happens to an inspector that opens when nodespy is gone.
+fn what_if_later(companion: Option<u32>) -> String {
+    match companion {
         Some(companion) => format!(
             "If it opens later, a background nodespy (pid {companion}) closes it; that waits for \
              an hour at most"
         ),
         None => "It may open later, and then stays open".to_owned(),
-    };
-    format!(
-        "process {pid} did not open its inspector within {seconds:.1} s: {reason}; record with perf \
-         events instead: nodespy record --engine perf -p {pid}. {later}"
-    )
+    }
 }
 
 /// An inspector's error, as a failure of the capture.
@@ -557,7 +566,7 @@ mod tests {
         let busy = state(false, true, 11, 11);
         let text = why_not(own, &busy, Some(77));
         assert!(
-            text.contains("within 11.0 s: its main thread is busy"),
+            text.contains("within 11.0 s: although its main thread runs"),
             "{text}"
         );
         assert!(text.contains("(pid 77) closes it"), "{text}");

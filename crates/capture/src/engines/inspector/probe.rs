@@ -6,7 +6,7 @@ use super::ports::{self, Holder};
 use crate::engines::{Finding, Verdict};
 use crate::target::proc;
 
-/// Whether an inspector can be opened in process `pid`, as far as can be told without doing it.
+/// Whether an inspector can be opened in process `pid`, as far as can be known without doing it.
 pub fn probe_quickly(pid: u32) -> bool {
     let own = proc::read_status(std::process::id()).unwrap_or_default();
     let may_signal = proc::read_status(pid)

@@ -33,7 +33,7 @@ const MAX_ENDED_NUMBERS: usize = 1024;
 pub struct Inspected {
     /// The profile.
     pub profile: Profile,
-    /// What V8 says of scripts that it did not load as they are on disk.
+    /// What V8 reports of scripts that it did not load as they are on disk.
     pub scripts: Vec<LoadedScript>,
 }
 
@@ -292,7 +292,11 @@ impl InspectorSession {
     }
 
     fn open_another(&mut self) -> Result<(), InspectorError> {
-        let Ok(session) = open::attach(&self.opened, &self.options.cancel()) else {
+        let cancel = self.options.cancel();
+        let Ok(session) = open::attach(&self.opened, &cancel) else {
+            if cancel.is_cancelled() {
+                return Ok(());
+            }
             // Node 8 takes one session only: it is recorded in one slice.
             self.remarks.push(
                 "the process accepts no second session: if it had died, all would have been lost"

@@ -1,6 +1,6 @@
 //! Recording through V8's inspector.
 //!
-//! Each process has a thread of its own here, because a process that ends waits for us to hang up:
+//! Each process has a thread of its own here, because a process that ends waits for us to disconnect:
 //! none of them must wait for another's profile.
 
 use std::process::ExitStatus;
@@ -27,7 +27,7 @@ use crate::commands::close_abandoned;
 use crate::failure::Failure;
 use crate::output;
 
-/// The rate V8 samples at unless told otherwise.
+/// V8's default sampling interval.
 const INTERVAL_US: u32 = 1000;
 /// How often the end of the recording is checked for.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
