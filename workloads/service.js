@@ -4,6 +4,7 @@
 // Node 12 to 26.
 
 const { execSync } = require('child_process');
+const fs = require('fs');
 const http = require('http');
 const { Worker, isMainThread } = require('worker_threads');
 
@@ -16,6 +17,11 @@ function spin(ms) {
 
 function busy() {
   return spin(4);
+}
+
+// Until the file SOCKET.stop is there: however slow the machine, the loop outlasts the recording.
+function loop() {
+  while (!fs.existsSync(`${process.env.SOCKET}.stop`)) spin(50);
 }
 
 function startWorker() {
@@ -40,7 +46,7 @@ const paths = {
   '/': () => {},
   '/worker': startWorker,
   '/exit': () => process.exit(7),
-  '/loop': () => spin(3500),
+  '/loop': loop,
   '/exec': () => execSync('sleep 4'),
 };
 

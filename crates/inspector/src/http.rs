@@ -3,18 +3,19 @@
 //! Node keeps the connection open after its answer, so the length it announces is read and not a
 //! byte more (seen on 12 to 26).
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
-use crate::InspectorError;
+use crate::stream::DeadlineStream;
+use crate::{InspectorError, Wait};
 
 /// More than any answer to these questions.
-const LARGEST_ANSWER: u64 = 1 << 20;
+const MAX_ANSWER_BYTES: u64 = 1 << 20;
 /// More than any header.
-const LARGEST_HEADER: u64 = 64 << 10;
+const MAX_HEADER_BYTES: u64 = 64 << 10;
+const REQUEST: &str = "an HTTP request";
 
 /// What can be attached to: for Node always one, its main thread.
 #[derive(Debug, Clone, Deserialize)]
@@ -26,7 +27,7 @@ pub struct Page {
     /// The script that was started.
     #[serde(default)]
     pub title: String,
-    /// Where to attach. Node 8 leaves it out while somebody else is attached.
+    /// Where to attach. Node 8 leaves it out while another client is attached.
     pub web_socket_debugger_url: Option<String>,
 }
 
@@ -40,93 +41,54 @@ impl Page {
 }
 
 /// The version of Node behind an inspector, such as `v20.20.2`.
-pub fn version(
-    stream: &TcpStream,
-    host: &str,
-    patience: Duration,
-) -> Result<String, InspectorError> {
+pub fn version(stream: &TcpStream, host: &str, wait: &Wait) -> Result<String, InspectorError> {
     #[derive(Deserialize)]
     struct Answer {
         #[serde(rename = "Browser", default)]
         browser: String,
     }
-    let answer: Answer = get(stream, host, "/json/version", patience)?;
+    let answer: Answer = get(stream, host, "/json/version", wait)?;
     match answer.browser.strip_prefix("node.js/") {
         Some(version) if version.starts_with('v') => Ok(version.to_owned()),
         _ => Err(InspectorError::NotNode {
-            what: format!("it calls itself {:?}", answer.browser),
+            what: format!("it calls itself {:?}", shorten(&answer.browser)),
         }),
     }
 }
 
 /// What can be attached to.
-pub fn list(
-    stream: &TcpStream,
-    host: &str,
-    patience: Duration,
-) -> Result<Vec<Page>, InspectorError> {
-    get(stream, host, "/json/list", patience)
+pub fn list(stream: &TcpStream, host: &str, wait: &Wait) -> Result<Vec<Page>, InspectorError> {
+    get(stream, host, "/json/list", wait)
 }
 
 fn get<T: for<'a> Deserialize<'a>>(
     stream: &TcpStream,
     host: &str,
     path: &str,
-    patience: Duration,
+    wait: &Wait,
 ) -> Result<T, InspectorError> {
-    let deadline = Instant::now() + patience;
-    stream
-        .set_read_timeout(Some(patience))
-        .map_err(InspectorError::Broken)?;
-    let mut writer = stream;
-    write!(writer, "GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n")
-        .map_err(InspectorError::Broken)?;
-    let body = answer(&mut BufReader::with_capacity(4096, stream), deadline)?;
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::TimedOut => wait.expired(REQUEST),
+        _ => InspectorError::Broken(error),
+    };
+    let stream = stream.try_clone().map_err(InspectorError::Broken)?;
+    let mut stream = DeadlineStream::new(stream, wait);
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").map_err(failed)?;
+    let body =
+        answer(&mut BufReader::with_capacity(4096, stream)).map_err(|error| match error {
+            InspectorError::Broken(error) => failed(error),
+            error => error,
+        })?;
     serde_json::from_slice(&body).map_err(|error| InspectorError::NotNode {
-        what: format!("its answer to {path} is no JSON ({error})"),
+        what: format!("its answer to {path} is not JSON ({error})"),
     })
 }
 
-/// Reads one answer. The reader is thrown away afterwards, which loses nothing: Node says nothing
-/// that it was not asked for.
-fn answer(reader: &mut dyn BufRead, deadline: Instant) -> Result<Vec<u8>, InspectorError> {
-    let mut header = reader.take(LARGEST_HEADER);
-    let mut line = String::new();
-    let mut length = None;
-    let mut is_first = true;
-    loop {
-        if Instant::now() > deadline {
-            return Err(InspectorError::Late {
-                method: "an HTTP request",
-                after: Duration::ZERO,
-            });
-        }
-        line.clear();
-        if header
-            .read_line(&mut line)
-            .map_err(InspectorError::Broken)?
-            == 0
-        {
-            return Err(InspectorError::Closed);
-        }
-        let text = line.trim();
-        if is_first && !(text.starts_with("HTTP/1.") && text.contains(" 200")) {
-            return Err(InspectorError::NotNode {
-                what: format!("it answers {:?}", text.chars().take(80).collect::<String>()),
-            });
-        }
-        is_first = false;
-        if text.is_empty() {
-            break;
-        }
-        if let Some((key, value)) = text.split_once(':')
-            && key.eq_ignore_ascii_case("content-length")
-        {
-            length = value.trim().parse::<u64>().ok();
-        }
-    }
-    let length = length.filter(|length| *length <= LARGEST_ANSWER);
-    let Some(length) = length else {
+/// Reads one answer. The reader is dropped afterwards, which loses nothing: Node sends nothing
+/// unasked.
+fn answer(reader: &mut dyn BufRead) -> Result<Vec<u8>, InspectorError> {
+    let length = content_length(reader)?;
+    let Some(length) = length.filter(|length| *length <= MAX_ANSWER_BYTES) else {
         return Err(InspectorError::NotNode {
             what: "its answer has no sensible length".to_owned(),
         });
@@ -139,13 +101,47 @@ fn answer(reader: &mut dyn BufRead, deadline: Instant) -> Result<Vec<u8>, Inspec
     Ok(body)
 }
 
+/// Reads the header of an answer.
+fn content_length(reader: &mut dyn BufRead) -> Result<Option<u64>, InspectorError> {
+    let mut header = reader.take(MAX_HEADER_BYTES);
+    let mut line = Vec::new();
+    let mut length = None;
+    let mut is_first = true;
+    loop {
+        line.clear();
+        let read = header.read_until(b'\n', &mut line);
+        if read.map_err(InspectorError::Broken)? == 0 {
+            return Err(InspectorError::Closed);
+        }
+        let text = String::from_utf8_lossy(&line);
+        let text = text.trim();
+        if is_first && !(text.starts_with("HTTP/1.") && text.contains(" 200")) {
+            return Err(InspectorError::NotNode {
+                what: format!("it answers {:?}", shorten(text)),
+            });
+        }
+        is_first = false;
+        if text.is_empty() {
+            return Ok(length);
+        }
+        if let Some((key, value)) = text.split_once(':')
+            && key.eq_ignore_ascii_case("content-length")
+        {
+            length = value.trim().parse::<u64>().ok();
+        }
+    }
+}
+
+fn shorten(text: &str) -> String {
+    text.chars().take(80).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Vec<u8>, InspectorError> {
-        let deadline = Instant::now() + Duration::from_secs(5);
-        answer(&mut text.as_bytes(), deadline)
+        answer(&mut text.as_bytes())
     }
 
     #[test]

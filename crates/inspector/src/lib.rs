@@ -1,4 +1,4 @@
-//! A client of Node's inspector: what it says over HTTP, and conversations over its websocket.
+//! A client of Node's inspector: its two HTTP endpoints, and sessions over its websocket.
 //!
 //! It knows the DevTools protocol and nothing of profiles or processes: the caller brings an open
 //! TCP stream, which may lead into another network namespace, and gets raw JSON back. Everything
@@ -11,10 +11,13 @@
 mod error;
 mod http;
 mod message;
+mod pending;
 mod session;
+mod stream;
 mod url;
 
 pub use error::InspectorError;
 pub use http::{Page, list, version};
-pub use session::{Place, Script, Session, Worker};
+pub use session::{Limits, Recipient, Script, Session, Worker};
+pub use stream::{Cancel, Wait};
 pub use url::InspectorUrl;

@@ -19,7 +19,7 @@ pub(crate) struct Message<'a> {
     pub(crate) params: Option<&'a RawValue>,
 }
 
-/// What an inspector says against a command.
+/// The error in the reply to a command.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Complaint {
     #[serde(default)]

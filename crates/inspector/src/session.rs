@@ -1,43 +1,63 @@
-//! One conversation with the main thread of a Node process and, through it, with its workers.
+//! One session with the main thread of a Node process and, through it, with its workers.
 
-use std::collections::{HashMap, HashSet};
-use std::io;
+use std::collections::HashSet;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tungstenite::protocol::WebSocketConfig;
-use tungstenite::{Message as Frame, WebSocket};
+use tungstenite::{HandshakeError, Message as Frame, WebSocket};
 
-use crate::InspectorError;
-use crate::message::{AttachedToWorker, Complaint, Message, OfWorker, ScriptParsed};
+use crate::message::{AttachedToWorker, Message, OfWorker, ScriptParsed};
+use crate::pending::Pending;
+use crate::stream::DeadlineStream;
+use crate::{Cancel, InspectorError, Wait};
 
-/// A profile is one message; a day of samples stays below this.
-const LARGEST_MESSAGE: usize = 1 << 30;
-/// Workers of one process that are listened to.
-const MOST_WORKERS: usize = 4096;
-/// Replies nobody asked for are dropped beyond this.
-const MOST_REPLIES: usize = 4 * MOST_WORKERS;
-/// Scripts of one process that are remembered.
-const MOST_SCRIPTS: usize = 100_000;
-/// What scripts say of their source maps, all together: maps may be in it.
-const MOST_MAP_BYTES: usize = 256 << 20;
-/// How long one look at the socket waits.
-const LOOK: Duration = Duration::from_millis(20);
+/// Workers of one process that are followed at a time.
+const MAX_WORKERS: usize = 4096;
+/// Scripts of one process that are kept.
+const MAX_SCRIPTS: usize = 100_000;
+/// Source map URLs of all scripts together: a URL may hold a whole map.
+const MAX_MAP_URL_BYTES: usize = 256 << 20;
+/// How long one poll waits for the socket.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// How long the peer may take to read a command.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
+const HANDSHAKE: &str = "the websocket handshake";
 
-/// Which thread of the process is spoken to.
+/// How much a session holds of what the peer sends.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Of one message.
+    pub message_bytes: usize,
+    /// Of all that was received and not taken yet.
+    pub queued_bytes: usize,
+}
+
+impl Default for Limits {
+    /// A profile is one message: seven hours at 1 kHz in one slice stay below the first limit, and
+    /// slices last a minute at most.
+    fn default() -> Self {
+        Self {
+            message_bytes: 256 << 20,
+            queued_bytes: 512 << 20,
+        }
+    }
+}
+
+/// The thread of the process a command goes to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum Recipient {
     /// The main thread.
     Main,
-    /// The worker with this session.
+    /// The worker with this session id.
     Worker(String),
 }
 
 /// A worker thread.
 #[derive(Debug, Clone)]
 pub struct Worker {
-    /// Its session.
+    /// Its session id.
     pub session: String,
     /// `Worker 1`, or `[worker 1] name` from Node 18 on.
     pub title: String,
@@ -46,7 +66,11 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Its `threadId`, the same in every conversation; the session is not.
+    fn bytes(&self) -> usize {
+        self.session.len() + self.title.len() + self.url.len()
+    }
+
+    /// Its `threadId`, the same in every session; the session id is not.
     pub fn number(&self) -> Option<u32> {
         let digits = |text: &str| text.split(']').next()?.trim().parse().ok();
         let title = self.title.trim();
@@ -58,29 +82,39 @@ impl Worker {
 /// A script that V8 knows.
 #[derive(Debug, Clone)]
 pub struct Script {
-    /// What `Debugger.getScriptSource` wants.
+    /// The argument of `Debugger.getScriptSource`.
     pub id: String,
     /// Where it came from.
     pub url: String,
-    /// What it says of its source map; empty when it has none, or the maps before it were too large.
+    /// Its `sourceMapURL`; empty when it has none, or those before it were too large.
     pub map_url: String,
-    /// Its length in UTF-16 units, where V8 tells it.
+    /// Its length in UTF-16 units, where V8 reports it.
     pub length: Option<u64>,
 }
 
-type Reply = Result<String, Complaint>;
+impl Script {
+    fn bytes(&self) -> usize {
+        self.id.len() + self.url.len() + self.map_url.len()
+    }
+}
 
-/// A conversation. Dropping it drops the connection, which ends every profiler it started.
+/// A session. Dropping it drops the connection, which ends every profiler it started.
 #[derive(Debug)]
 pub struct Session {
-    socket: WebSocket<TcpStream>,
+    socket: WebSocket<DeadlineStream>,
+    limits: Limits,
+    cancel: Cancel,
     next_id: u64,
-    replies: HashMap<(Place, u64), Reply>,
+    pending: Pending,
+    /// Session ids of workers that run.
+    workers: HashSet<String>,
     started: Vec<Worker>,
-    scripts: Vec<(Place, Script)>,
-    map_bytes: usize,
-    /// Sessions of workers that ended.
-    ended: HashSet<String>,
+    scripts: Vec<(Recipient, Script)>,
+    /// Bytes of `started` and `scripts`, and of map URLs among them.
+    event_bytes: usize,
+    map_url_bytes: usize,
+    /// The limit that ended the session.
+    exceeded: Option<(&'static str, usize)>,
     is_waiting_for_disconnect: bool,
     is_paused: bool,
     is_closed: bool,
@@ -92,213 +126,297 @@ impl Session {
         stream: TcpStream,
         host: &str,
         path: &str,
-        patience: Duration,
+        wait: &Wait,
     ) -> Result<Self, InspectorError> {
-        stream
-            .set_read_timeout(Some(patience))
-            .and_then(|()| stream.set_write_timeout(Some(patience)))
-            .and_then(|()| stream.set_nodelay(true))
-            .map_err(InspectorError::Broken)?;
+        Self::open_with(stream, host, path, wait, Limits::default())
+    }
+
+    /// The same with limits of the caller's own.
+    pub fn open_with(
+        stream: TcpStream,
+        host: &str,
+        path: &str,
+        wait: &Wait,
+        limits: Limits,
+    ) -> Result<Self, InspectorError> {
+        stream.set_nodelay(true).map_err(InspectorError::Broken)?;
         let config = WebSocketConfig::default()
-            .max_message_size(Some(LARGEST_MESSAGE))
-            .max_frame_size(Some(LARGEST_MESSAGE));
+            .max_message_size(Some(limits.message_bytes))
+            .max_frame_size(Some(limits.message_bytes));
         let address = format!("ws://{host}{path}");
+        let stream = DeadlineStream::new(stream, wait);
         let (socket, _) = tungstenite::client::client_with_config(address, stream, Some(config))
-            .map_err(|error| InspectorError::Refused {
-                what: error.to_string(),
-            })?;
-        socket
-            .get_ref()
-            .set_read_timeout(Some(LOOK))
-            .map_err(InspectorError::Broken)?;
+            .map_err(|error| refused(error, wait))?;
         Ok(Self {
             socket,
+            limits,
+            cancel: wait.cancel.clone(),
             next_id: 1,
-            replies: HashMap::new(),
+            pending: Pending::default(),
+            workers: HashSet::new(),
             started: Vec::new(),
             scripts: Vec::new(),
-            map_bytes: 0,
-            ended: HashSet::new(),
+            event_bytes: 0,
+            map_url_bytes: 0,
+            exceeded: None,
             is_waiting_for_disconnect: false,
             is_paused: false,
             is_closed: false,
         })
     }
 
-    /// The stream, for telling which local port it has.
-    pub fn stream(&self) -> &TcpStream {
-        self.socket.get_ref()
+    /// Replaces what ends waits for replies early.
+    pub fn set_cancel(&mut self, cancel: Cancel) {
+        self.cancel = cancel;
     }
 
-    /// Whether the process has ended but for us: it goes when we hang up.
+    /// Whether the process has ended and only waits for this session to disconnect.
     pub fn is_waiting_for_disconnect(&self) -> bool {
         self.is_waiting_for_disconnect
     }
 
-    /// Whether the process was stopped by the debugger and has not gone on since.
+    /// Whether the debugger has paused the process.
     pub fn is_paused(&self) -> bool {
         self.is_paused
     }
 
-    /// The scripts of a thread that were told since the last call, after `Debugger.enable`.
-    pub fn new_scripts(&mut self, place: &Place) -> Vec<Script> {
-        let told = std::mem::take(&mut self.scripts);
-        let (of_place, others) = told.into_iter().partition(|(of, _)| of == place);
+    /// The scripts of a thread that were reported since the last call, after `Debugger.enable`.
+    pub fn new_scripts(&mut self, recipient: &Recipient) -> Vec<Script> {
+        let reported = std::mem::take(&mut self.scripts);
+        let (its, others): (Vec<_>, Vec<_>) =
+            reported.into_iter().partition(|(of, _)| of == recipient);
         self.scripts = others;
-        let of_place: Vec<(Place, Script)> = of_place;
-        of_place.into_iter().map(|(_, script)| script).collect()
+        let scripts = its.into_iter().map(|(_, script)| script);
+        scripts
+            .inspect(|script| {
+                self.event_bytes -= script.bytes();
+                self.map_url_bytes -= script.map_url.len();
+            })
+            .collect()
     }
 
     /// Whether a thread has ended.
-    pub fn has_ended(&self, place: &Place) -> bool {
-        matches!(place, Place::Worker(session) if self.ended.contains(session))
+    pub fn has_ended(&self, recipient: &Recipient) -> bool {
+        matches!(recipient, Recipient::Worker(session) if !self.workers.contains(session))
     }
 
-    /// Whether the other side has said goodbye.
+    /// Drops whatever was received from a thread, or is awaited from it.
+    pub fn forget(&mut self, recipient: &Recipient) {
+        self.pending.forget(recipient);
+        self.new_scripts(recipient);
+    }
+
+    /// Whether the peer has closed the session.
     pub fn is_closed(&self) -> bool {
         self.is_closed
     }
 
-    /// Workers that were found since the last call.
+    /// Workers that were reported since the last call.
     pub fn new_workers(&mut self) -> Vec<Worker> {
-        std::mem::take(&mut self.started)
+        let started = std::mem::take(&mut self.started);
+        self.event_bytes -= started.iter().map(Worker::bytes).sum::<usize>();
+        started
     }
 
-    /// Sends a command and returns its number.
+    /// Replies that were dropped because no command awaited them.
+    pub fn dropped_replies(&self) -> u64 {
+        self.pending.dropped()
+    }
+
+    /// Commands whose replies are still awaited, or were not taken yet.
+    pub fn pending_commands(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Bytes that were received and not taken yet.
+    pub fn queued_bytes(&self) -> usize {
+        self.pending.bytes() + self.event_bytes
+    }
+
+    /// Sends a command and returns its id, whose reply must be awaited.
     pub fn send(
         &mut self,
-        place: &Place,
+        recipient: &Recipient,
         method: &'static str,
         params: &Value,
     ) -> Result<u64, InspectorError> {
-        let id = self.next_id;
-        self.next_id += 1;
+        let (id, carrier) = self.write(recipient, method, params)?;
+        self.pending.expect(id, recipient.clone(), carrier);
+        Ok(id)
+    }
+
+    /// Sends a command whose reply does not matter.
+    pub fn post(
+        &mut self,
+        recipient: &Recipient,
+        method: &'static str,
+        params: &Value,
+    ) -> Result<(), InspectorError> {
+        self.write(recipient, method, params).map(drop)
+    }
+
+    /// Writes a command: its id, and that of the command that carries it to a worker.
+    fn write(
+        &mut self,
+        recipient: &Recipient,
+        method: &'static str,
+        params: &Value,
+    ) -> Result<(u64, Option<u64>), InspectorError> {
+        if let Some(error) = self.limit_error() {
+            return Err(error);
+        }
+        let id = self.take_id();
         let command = json!({ "id": id, "method": method, "params": params });
-        let text = match place {
-            Place::Main => command.to_string(),
-            Place::Worker(session) => {
-                // The outer command has a number of its own, whose reply says nothing of interest.
-                let outer = self.next_id;
-                self.next_id += 1;
-                json!({
-                    "id": outer,
+        let (text, carrier) = match recipient {
+            Recipient::Main => (command.to_string(), None),
+            Recipient::Worker(session) => {
+                let carrier = self.take_id();
+                let outer = json!({
+                    "id": carrier,
                     "method": "NodeWorker.sendMessageToWorker",
                     "params": { "sessionId": session, "message": command.to_string() },
-                })
-                .to_string()
+                });
+                (outer.to_string(), Some(carrier))
             }
         };
-        self.socket.send(Frame::text(text)).map_err(broken)?;
-        Ok(id)
+        self.socket.get_mut().set_timeout(WRITE_TIMEOUT);
+        let sent = self.socket.send(Frame::text(text));
+        sent.map_err(|error| self.broken(error))?;
+        Ok((id, carrier))
+    }
+
+    fn take_id(&mut self) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        id
     }
 
     /// Waits for the reply to a command: the raw JSON of its result.
     pub fn reply(
         &mut self,
-        place: &Place,
+        recipient: &Recipient,
         id: u64,
         method: &'static str,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<String, InspectorError> {
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         loop {
-            match self.reply_so_far(place, id, method) {
-                Some(reply) => return reply,
-                None if Instant::now() > deadline => {
-                    return Err(InspectorError::Late {
-                        method,
-                        after: patience,
-                    });
-                }
-                None => self.look()?,
+            if let Some(reply) = self.try_reply(recipient, id, method) {
+                return reply;
             }
+            if self.cancel.is_cancelled() || Instant::now() >= deadline {
+                self.pending.abandon(id);
+                let cancel = self.cancel.clone();
+                return Err(Wait { timeout, cancel }.expired(method));
+            }
+            self.poll()?;
         }
     }
 
     /// The reply to a command if it has arrived, or an error if it never will.
-    pub fn reply_so_far(
+    pub fn try_reply(
         &mut self,
-        place: &Place,
+        recipient: &Recipient,
         id: u64,
         method: &'static str,
     ) -> Option<Result<String, InspectorError>> {
-        match self.replies.remove(&(place.clone(), id)) {
-            Some(Ok(result)) => Some(Ok(result)),
-            Some(Err(complaint)) => Some(Err(InspectorError::Command {
+        let error = match self.pending.take(id) {
+            Some(Ok(result)) => return Some(Ok(result)),
+            Some(Err(complaint)) => InspectorError::Command {
                 method,
                 message: complaint.message.chars().take(300).collect(),
-            })),
-            None if self.is_closed || self.has_ended(place) => Some(Err(InspectorError::Closed)),
-            None => None,
-        }
+            },
+            None if self.exceeded.is_some() => self.limit_error()?,
+            None if self.is_closed || self.has_ended(recipient) => InspectorError::Closed,
+            None => return None,
+        };
+        self.pending.abandon(id);
+        Some(Err(error))
     }
 
     /// Sends a command and waits for its reply.
     pub fn call(
         &mut self,
-        place: &Place,
+        recipient: &Recipient,
         method: &'static str,
         params: &Value,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<String, InspectorError> {
-        let id = self.send(place, method, params)?;
-        self.reply(place, id, method, patience)
+        let id = self.send(recipient, method, params)?;
+        self.reply(recipient, id, method, timeout)
     }
 
-    /// Takes in what has arrived, waiting for it a moment.
-    pub fn look(&mut self) -> Result<(), InspectorError> {
+    /// Takes in one message, waiting up to the poll interval for it.
+    pub fn poll(&mut self) -> Result<(), InspectorError> {
+        if let Some(error) = self.limit_error() {
+            return Err(error);
+        }
+        self.socket.get_mut().set_timeout(POLL_INTERVAL);
         match self.socket.read() {
-            Ok(Frame::Text(text)) => self.take(&text),
+            Ok(Frame::Text(text)) => {
+                self.take(&text)?;
+                self.check_queue()
+            }
             Ok(Frame::Close(_)) => {
                 self.is_closed = true;
                 Ok(())
             }
             Ok(_) => Ok(()),
-            Err(tungstenite::Error::Io(error)) if is_timeout(&error) => Ok(()),
-            Err(tungstenite::Error::ConnectionClosed | tungstenite::Error::AlreadyClosed) => {
-                self.is_closed = true;
-                Err(InspectorError::Closed)
+            Err(tungstenite::Error::Io(error)) if error.kind() == std::io::ErrorKind::TimedOut => {
+                Ok(())
             }
-            Err(error) => Err(broken(error)),
+            Err(error) => Err(self.broken(error)),
         }
+    }
+
+    fn check_queue(&mut self) -> Result<(), InspectorError> {
+        match self.queued_bytes() > self.limits.queued_bytes {
+            true => Err(self.exceed("what is queued of the messages", self.limits.queued_bytes)),
+            false => Ok(()),
+        }
+    }
+
+    /// Ends the session because of a limit.
+    fn exceed(&mut self, what: &'static str, limit_bytes: usize) -> InspectorError {
+        self.exceeded = Some((what, limit_bytes));
+        self.pending = Pending::default();
+        (self.started, self.scripts) = (Vec::new(), Vec::new());
+        (self.event_bytes, self.map_url_bytes) = (0, 0);
+        let stream = self.socket.get_ref().get_ref();
+        let _ = stream.shutdown(std::net::Shutdown::Both);
+        InspectorError::TooLarge { what, limit_bytes }
+    }
+
+    fn limit_error(&self) -> Option<InspectorError> {
+        let (what, limit_bytes) = self.exceeded?;
+        Some(InspectorError::TooLarge { what, limit_bytes })
     }
 
     fn take(&mut self, text: &str) -> Result<(), InspectorError> {
         let message = Message::parse(text)?;
         if message.id.is_some() {
-            self.take_reply(Place::Main, &message);
+            self.take_reply(&Recipient::Main, &message);
             return Ok(());
         }
         let params = message.params.map_or("{}", |params| params.get());
         match message.method.as_deref() {
             Some("NodeRuntime.waitingForDisconnect") => self.is_waiting_for_disconnect = true,
-            Some("NodeWorker.attachedToWorker") if self.started.len() < MOST_WORKERS => {
-                let event: AttachedToWorker = parse(params)?;
-                self.started.push(Worker {
-                    session: event.session_id,
-                    title: event.worker_info.title,
-                    url: event.worker_info.url,
-                });
-            }
+            Some("NodeWorker.attachedToWorker") => self.take_worker(parse(params)?),
             Some("NodeWorker.receivedMessageFromWorker") => {
                 let event: OfWorker = parse(params)?;
                 let inner = Message::parse(&event.message)?;
-                let place = Place::Worker(event.session_id);
+                let recipient = Recipient::Worker(event.session_id);
                 match inner.method.as_deref() {
-                    Some("Debugger.scriptParsed") => self.take_script(place, inner.params)?,
-                    _ if inner.id.is_some() => self.take_reply(place, &inner),
+                    Some("Debugger.scriptParsed") => self.take_script(recipient, inner.params)?,
+                    _ if inner.id.is_some() => self.take_reply(&recipient, &inner),
                     _ => {}
                 }
             }
             Some("NodeWorker.detachedFromWorker") => {
                 let event: OfWorker = parse(params)?;
-                self.started
-                    .retain(|worker| worker.session != event.session_id);
-                if self.ended.len() < MOST_WORKERS {
-                    self.ended.insert(event.session_id);
-                }
+                self.workers.remove(&event.session_id);
             }
-            Some("Debugger.scriptParsed") => self.take_script(Place::Main, message.params)?,
+            Some("Debugger.scriptParsed") => self.take_script(Recipient::Main, message.params)?,
             Some("Debugger.paused") => self.is_paused = true,
             Some("Debugger.resumed") => self.is_paused = false,
             _ => {}
@@ -306,54 +424,76 @@ impl Session {
         Ok(())
     }
 
+    fn take_worker(&mut self, event: AttachedToWorker) {
+        if self.workers.len() >= MAX_WORKERS || self.started.len() >= MAX_WORKERS {
+            return;
+        }
+        let worker = Worker {
+            session: event.session_id,
+            title: event.worker_info.title,
+            url: event.worker_info.url,
+        };
+        self.workers.insert(worker.session.clone());
+        self.event_bytes += worker.bytes();
+        self.started.push(worker);
+    }
+
     fn take_script(
         &mut self,
-        place: Place,
+        recipient: Recipient,
         params: Option<&serde_json::value::RawValue>,
     ) -> Result<(), InspectorError> {
         let event: ScriptParsed = parse(params.map_or("{}", |params| params.get()))?;
-        if self.scripts.len() < MOST_SCRIPTS && !event.url.is_empty() {
-            let map_url = event.map_url.unwrap_or_default();
-            self.map_bytes = self.map_bytes.saturating_add(map_url.len());
-            let script = Script {
-                id: event.script_id,
-                url: event.url,
-                map_url: match self.map_bytes <= MOST_MAP_BYTES {
-                    true => map_url,
-                    false => String::new(),
-                },
-                length: event.length,
-            };
-            self.scripts.push((place, script));
+        if self.scripts.len() >= MAX_SCRIPTS || event.url.is_empty() {
+            return Ok(());
         }
+        let mut map_url = event.map_url.unwrap_or_default();
+        if self.map_url_bytes + map_url.len() > MAX_MAP_URL_BYTES {
+            map_url = String::new();
+        }
+        let script = Script {
+            id: event.script_id,
+            url: event.url,
+            map_url,
+            length: event.length,
+        };
+        self.map_url_bytes += script.map_url.len();
+        self.event_bytes += script.bytes();
+        self.scripts.push((recipient, script));
         Ok(())
     }
 
-    fn take_reply(&mut self, place: Place, message: &Message<'_>) {
+    fn take_reply(&mut self, from: &Recipient, message: &Message<'_>) {
         let Some(id) = message.id else { return };
-        if self.replies.len() >= MOST_REPLIES {
-            return;
-        }
-        let reply = match (&message.error, message.result) {
-            (Some(complaint), _) => Err(complaint.clone()),
-            (None, Some(result)) => Ok(result.get().to_owned()),
-            (None, None) => Ok("{}".to_owned()),
-        };
-        self.replies.insert((place, id), reply);
+        self.pending
+            .answer(from, id, || match (&message.error, message.result) {
+                (Some(complaint), _) => Err(complaint.clone()),
+                (None, Some(result)) => Ok(result.get().to_owned()),
+                (None, None) => Ok("{}".to_owned()),
+            });
     }
 
-    /// Ends the conversation properly: says so and waits a moment for the answer.
-    pub fn close(mut self, patience: Duration) {
-        let deadline = Instant::now() + patience;
+    /// Ends the session properly: sends a close frame and waits a moment for the answer.
+    pub fn close(mut self, timeout: Duration) {
+        let deadline = Instant::now() + timeout;
+        self.socket.get_mut().set_timeout(timeout);
         if self.socket.close(None).is_err() {
             return;
         }
-        while Instant::now() < deadline && !self.is_closed {
-            match self.socket.read() {
-                Ok(_) => {}
-                Err(tungstenite::Error::Io(error)) if is_timeout(&error) => {}
-                Err(_) => return,
+        while Instant::now() < deadline && self.socket.read().is_ok() {}
+    }
+
+    fn broken(&mut self, error: tungstenite::Error) -> InspectorError {
+        match error {
+            tungstenite::Error::Io(error) => InspectorError::Broken(error),
+            tungstenite::Error::ConnectionClosed | tungstenite::Error::AlreadyClosed => {
+                self.is_closed = true;
+                InspectorError::Closed
             }
+            tungstenite::Error::Capacity(_) => self.exceed("a message", self.limits.message_bytes),
+            other => InspectorError::BadMessage {
+                what: other.to_string(),
+            },
         }
     }
 }
@@ -364,22 +504,20 @@ fn parse<'a, T: serde::Deserialize<'a>>(text: &'a str) -> Result<T, InspectorErr
     })
 }
 
-fn is_timeout(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
-    )
-}
-
-fn broken(error: tungstenite::Error) -> InspectorError {
+/// Why a handshake failed.
+fn refused<R: tungstenite::handshake::HandshakeRole>(
+    error: HandshakeError<R>,
+    wait: &Wait,
+) -> InspectorError {
     match error {
-        tungstenite::Error::Io(error) => InspectorError::Broken(error),
-        tungstenite::Error::ConnectionClosed | tungstenite::Error::AlreadyClosed => {
-            InspectorError::Closed
-        }
-        other => InspectorError::BadMessage {
-            what: other.to_string(),
+        HandshakeError::Failure(tungstenite::Error::Io(error)) => match error.kind() {
+            std::io::ErrorKind::TimedOut => wait.expired(HANDSHAKE),
+            _ => InspectorError::Broken(error),
         },
+        HandshakeError::Failure(error) => InspectorError::Refused {
+            what: error.to_string(),
+        },
+        HandshakeError::Interrupted(_) => wait.expired(HANDSHAKE),
     }
 }
 
@@ -388,7 +526,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn workers_are_told_apart_by_the_number_in_their_title() {
+    fn workers_are_identified_by_the_number_in_their_title() {
         let number = |title: &str| {
             let worker = Worker {
                 session: "7".to_owned(),

@@ -9,7 +9,7 @@ pub struct InspectorUrl {
     pub host: String,
     /// The port.
     pub port: u16,
-    /// `/ID`, when the address has it; otherwise the inspector is asked.
+    /// `/ID`, when the address has it; otherwise the inspector's list gives it.
     pub path: Option<String>,
 }
 
@@ -34,11 +34,15 @@ impl InspectorUrl {
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
         if host.is_empty() || !is_plain(host) || !is_plain(path) {
-            return Err(wrong("it has no host, or characters that no address has"));
+            return Err(wrong(
+                "it has no host, or characters not allowed in an address",
+            ));
         }
         Ok(Self {
             host: host.to_owned(),
-            port: port.parse().map_err(|_| wrong("its port is no number"))?,
+            port: port
+                .parse()
+                .map_err(|_| wrong("its port is not a number"))?,
             path: (path.len() > 1 && !path.starts_with("/json")).then(|| path.to_owned()),
         })
     }

@@ -195,8 +195,10 @@ pub(crate) enum Engine {
 pub(crate) struct CloseAbandonedArgs {
     /// The process
     pub(crate) pid: u32,
-    /// Where its inspector listens
-    pub(crate) address: std::net::SocketAddr,
+    /// When it started, in clock ticks since boot
+    pub(crate) start_time: u64,
+    /// What it listened on before its inspector was opened
+    pub(crate) listeners: Vec<std::net::SocketAddr>,
 }
 
 /// What makes a sample.

@@ -15,18 +15,18 @@ use super::checked;
 pub(crate) fn connect_in_namespace(
     pid: u32,
     address: SocketAddr,
-    patience: Duration,
+    timeout: Duration,
 ) -> io::Result<TcpStream> {
     let namespace = File::open(format!("/proc/{pid}/ns/net"))?;
     if is_own(&namespace)? {
-        return TcpStream::connect_timeout(&address, patience);
+        return TcpStream::connect_timeout(&address, timeout);
     }
     std::thread::Builder::new()
         .name("nodespy-netns".to_owned())
         .spawn(move || {
             // SAFETY: the descriptor is open through the call; only this thread changes namespace.
             checked(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }.into())?;
-            TcpStream::connect_timeout(&address, patience)
+            TcpStream::connect_timeout(&address, timeout)
         })?
         .join()
         .unwrap_or_else(|_| Err(io::Error::other("the connecting thread panicked")))

@@ -44,9 +44,14 @@ impl Target {
         }
     }
 
-    /// Its number.
+    /// Its pid.
     pub fn pid(&self) -> u32 {
         self.pid
+    }
+
+    /// When it started, in clock ticks since boot.
+    pub(crate) fn start_time(&self) -> u64 {
+        self.start_time
     }
 
     /// Whether it has ended.

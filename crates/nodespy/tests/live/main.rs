@@ -17,6 +17,7 @@ mod coverage;
 mod dump;
 mod errors;
 mod inspector;
+mod inspector_abandoned;
 mod inspector_matrix;
 mod inspector_ways;
 mod joining;

@@ -54,6 +54,8 @@ pub(super) struct Assembly {
     /// The monotonic time that the times of the profile count from.
     zero: Option<Nanoseconds>,
     rows: Vec<Row>,
+    /// Whether a thread was forgotten that had sent something.
+    has_ended_rows: bool,
     notes: Notes,
     duration: Nanoseconds,
 }
@@ -73,6 +75,7 @@ impl Assembly {
             builder,
             zero,
             rows: Vec::new(),
+            has_ended_rows: false,
             notes: Notes::default(),
             duration: 0,
         }
@@ -80,7 +83,7 @@ impl Assembly {
 
     /// Whether nothing has come yet.
     pub(super) fn is_empty(&self) -> bool {
-        self.rows.is_empty()
+        self.rows.is_empty() && !self.has_ended_rows
     }
 
     /// Takes in what a profiler sent. What can't be read is a remark.
@@ -95,6 +98,17 @@ impl Assembly {
             Err(what) => self
                 .notes
                 .remark(format!("what V8 sent of {name} can't be read: {what}")),
+        }
+    }
+
+    /// Keeps what a thread that has ended sent, and forgets the thread.
+    pub(super) fn end_thread(&mut self, number: u32) {
+        if let Some(position) = self.rows.iter().position(|row| row.number == number) {
+            let row = self.rows.swap_remove(position);
+            if let Some(slice) = row.newest {
+                self.flush(&slice, row.thread);
+            }
+            self.has_ended_rows = true;
         }
     }
 
@@ -126,7 +140,7 @@ impl Assembly {
         let position = self.row_of(number, name);
         let row = &mut self.rows[position];
         let before = row.newest.replace(slice);
-        // Allocations are told from the start each time: the newest answer holds them all.
+        // Allocations are reported from the start each time: the newest answer holds them all.
         if let (Some(mut before), InspectorEvent::Cpu) = (before, self.event) {
             let row = &self.rows[position];
             let first = row.newest.as_ref().and_then(Slice::first_sample);
@@ -303,6 +317,35 @@ mod tests {
         let mut far = assembly(u64::from(u32::MAX) * 1000);
         far.take(0, "main", &slice(1_000_000, 10));
         assert_eq!(far.finish(About::default(), &[]).samples[0].time, 1_000_000);
+    }
+
+    #[test]
+    fn a_thread_that_ended_keeps_what_it_sent_and_is_forgotten() {
+        let mut assembly = assembly(1_000_000);
+        assert!(assembly.is_empty());
+        for number in 1..=100 {
+            assembly.take(number, "worker", &slice(1_000_000, 10));
+            assembly.end_thread(number);
+            assembly.end_thread(number);
+        }
+        assert!(assembly.rows.is_empty() && !assembly.is_empty());
+        let profile = assembly.finish(About::default(), &[]);
+        assert_eq!(profile.threads.len(), 100);
+        assert_eq!(profile.total_weight(), 100 * 10_000_000);
+    }
+
+    #[test]
+    fn a_slice_within_the_one_before_takes_its_place_from_its_first_sample_on() {
+        let mut assembly = assembly(1_000_000);
+        assembly.take(0, "main", &slice(1_000_000, 100));
+        assembly.take(0, "main", &slice(1_010_000, 10));
+        let profile = assembly.finish(About::default(), &[]);
+        let mut end = 0;
+        for sample in &profile.samples {
+            assert!(sample.time >= end, "{sample:?} overlaps");
+            end = sample.time + sample.weight;
+        }
+        assert_eq!(end, 21_000_000);
     }
 
     #[test]

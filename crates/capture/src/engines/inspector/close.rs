@@ -1,12 +1,12 @@
 //! Leaving a process as it was found.
 //!
-//! Closing an inspector blocks the main thread until every client has hung up (seen on Node 10 to
-//! 26), other people's debuggers included: so it is closed only when nobody else is attached, by a
-//! timer that runs after we have hung up.
+//! Closing an inspector blocks the main thread until every client has disconnected (seen on Node 10
+//! to 26), other debuggers included: so it is closed only when no other client is attached, by a
+//! timer that runs after we have disconnected.
 
 use std::time::{Duration, Instant};
 
-use nodespy_inspector::{Place, Session};
+use nodespy_inspector::{Cancel, Recipient, Session};
 use serde_json::json;
 
 use super::open::{self, Opened};
@@ -16,28 +16,37 @@ use super::ports;
 /// `require`, and must not run inside this very message (Node 8 crashes).
 const CLOSE_LATER: &str = "setTimeout(function(){process._debugEnd()},100),1";
 /// Sent to a target whose event loop is stuck, where no timer fires: closes at once, which is
-/// answered by hanging up only. From Node 10 on this is safe.
+/// answered by a close frame only. From Node 10 on this is safe.
 const CLOSE_NOW: &str = "process._debugEnd()";
 /// How long the target may take to answer.
-const ANSWER: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a connection that was ended may be seen.
-const PARTING: Duration = Duration::from_secs(1);
+const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long the listener may linger.
-const LINGER: Duration = Duration::from_secs(3);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How the process was left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Left {
     /// As it was found.
     AsFound,
-    /// Its inspector still listens, because somebody else is attached to it.
+    /// Its inspector still listens, because another client is attached to it.
     OpenForOthers,
     /// Its inspector may still listen.
     Open,
 }
 
-/// Ends the conversations and, if the inspector listens because of us, closes it.
-pub(super) fn close(opened: &Opened, mut sessions: Vec<Session>) -> Left {
+/// Ends the sessions and, if the inspector listens because of us, closes it. What can't be closed is
+/// left to the companion.
+pub(super) fn close(opened: &mut Opened, sessions: Vec<Session>) -> Left {
+    let left = try_close(opened, sessions);
+    if left == Left::AsFound {
+        opened.dismiss_companion();
+    }
+    left
+}
+
+fn try_close(opened: &Opened, mut sessions: Vec<Session>) -> Left {
     let Some(mut last) = sessions.pop() else {
         return Left::AsFound;
     };
@@ -55,22 +64,28 @@ pub(super) fn close(opened: &Opened, mut sessions: Vec<Session>) -> Left {
         last.close(Duration::from_secs(1));
         return Left::OpenForOthers;
     }
+    last.set_cancel(Cancel::default());
     let evaluate = json!({ "expression": CLOSE_LATER, "returnByValue": true });
-    let answered = last.call(&Place::Main, "Runtime.evaluate", &evaluate, ANSWER);
+    let answered = last.call(
+        &Recipient::Main,
+        "Runtime.evaluate",
+        &evaluate,
+        ANSWER_TIMEOUT,
+    );
     last.close(Duration::from_millis(50));
     if answered.is_err() && !ports::listeners(pid).is_empty() {
         return Left::Open;
     }
-    if is_closed_within(pid, opened, LINGER) {
+    if is_closed_within(pid, opened, CLOSE_TIMEOUT) {
         return Left::AsFound;
     }
     close_stuck(pid, opened)
 }
 
-/// Whether somebody else is attached. Connections that have just ended, such as our own others or
+/// Whether another client is attached. Connections that have just ended, such as our own others or
 /// those of a nodespy that was killed, may be seen a moment longer.
 fn has_others(pid: u32, opened: &Opened) -> bool {
-    let deadline = Instant::now() + PARTING;
+    let deadline = Instant::now() + DISCONNECT_TIMEOUT;
     while ports::connections(pid, opened.listener) > 1 {
         if Instant::now() >= deadline {
             return true;
@@ -88,22 +103,22 @@ fn close_stuck(pid: u32, opened: &Opened) -> Left {
     if opened.version.starts_with("v8.") {
         return Left::Open;
     }
-    if let Ok(mut session) = open::attach(opened) {
+    if let Ok(mut session) = open::attach(opened, &Cancel::default()) {
         let evaluate = json!({ "expression": CLOSE_NOW });
-        let _ = session.send(&Place::Main, "Runtime.evaluate", &evaluate);
-        // The process waits for us to answer its farewell, so we stay to do it.
-        let deadline = Instant::now() + ANSWER;
-        while Instant::now() < deadline && session.look().is_ok() && !session.is_closed() {}
+        let _ = session.post(&Recipient::Main, "Runtime.evaluate", &evaluate);
+        // The process waits for us to answer its close frame.
+        let deadline = Instant::now() + ANSWER_TIMEOUT;
+        while Instant::now() < deadline && session.poll().is_ok() && !session.is_closed() {}
         session.close(Duration::from_millis(50));
     }
-    match is_closed_within(pid, opened, LINGER) {
+    match is_closed_within(pid, opened, CLOSE_TIMEOUT) {
         true => Left::AsFound,
         false => Left::Open,
     }
 }
 
-fn is_closed_within(pid: u32, opened: &Opened, patience: Duration) -> bool {
-    let deadline = Instant::now() + patience;
+fn is_closed_within(pid: u32, opened: &Opened, timeout: Duration) -> bool {
+    let deadline = Instant::now() + timeout;
     while Instant::now() < deadline {
         if !ports::listeners(pid).contains(&opened.listener) {
             return true;
@@ -114,8 +129,8 @@ fn is_closed_within(pid: u32, opened: &Opened, patience: Duration) -> bool {
 }
 
 /// Closes an inspector we opened and have no session with.
-pub(super) fn close_opened(opened: &Opened) {
-    if let Ok(session) = open::attach(opened) {
+pub(super) fn close_opened(opened: &mut Opened) {
+    if let Ok(session) = open::attach(opened, &Cancel::default()) {
         close(opened, vec![session]);
     }
 }

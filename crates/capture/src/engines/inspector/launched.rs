@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use nodespy_inspector::{InspectorError, Place, Session};
+use nodespy_inspector::{InspectorError, Recipient, Session};
 use serde_json::json;
 
 use super::open::{self, Opened};
@@ -37,11 +37,11 @@ pub fn command_to_launch(command: &[OsString]) -> Vec<OsString> {
 /// The inspector of a process that was started with the flag.
 pub(super) fn wait_for_inspector(
     target: &Target,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<Opened, CaptureError> {
     let pid = target.pid();
     let started = Instant::now();
-    while started.elapsed() < patience {
+    while started.elapsed() < timeout {
         if target.has_ended() {
             return Err(CaptureError::Gone { pid });
         }
@@ -56,34 +56,34 @@ pub(super) fn wait_for_inspector(
     }
     Err(CaptureError::refused(format!(
         "process {pid} did not open its inspector within {} s (is the command Node itself?)",
-        patience.as_secs_f64()
+        timeout.as_secs_f64()
     )))
 }
 
 /// Lets the process run, once its profiler does.
-pub(super) fn let_go(session: &mut Session, patience: Duration) -> Result<(), InspectorError> {
-    let main = Place::Main;
-    session.call(&main, "Debugger.enable", &json!({}), patience)?;
+pub(super) fn let_go(session: &mut Session, timeout: Duration) -> Result<(), InspectorError> {
+    let main = Recipient::Main;
+    session.call(&main, "Debugger.enable", &json!({}), timeout)?;
     session.call(
         &main,
         "Runtime.runIfWaitingForDebugger",
         &json!({}),
-        patience,
+        timeout,
     )?;
-    let deadline = Instant::now() + patience;
+    let deadline = Instant::now() + timeout;
     // What has no first line, such as `node --version` or a script that does not parse, ends.
     while !session.is_paused() && !session.is_waiting_for_disconnect() {
         if Instant::now() > deadline {
             break;
         }
-        session.look()?;
+        session.poll()?;
     }
     if session.is_paused() {
         let evaluate = json!({ "expression": FORGET_FLAG, "returnByValue": true });
-        session.call(&main, "Runtime.evaluate", &evaluate, patience)?;
-        session.call(&main, "Debugger.resume", &json!({}), patience)?;
+        session.call(&main, "Runtime.evaluate", &evaluate, timeout)?;
+        session.call(&main, "Debugger.resume", &json!({}), timeout)?;
     }
-    session.call(&main, "Debugger.disable", &json!({}), patience)?;
+    session.call(&main, "Debugger.disable", &json!({}), timeout)?;
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! Telling a main thread that is blocked in native code from one that only does not want.
+//! Distinguishes a main thread that is blocked in native code from one that ignores the signal.
 //!
 //! Node opens its inspector, and answers commands, on its main thread. A thread that sits in
 //! `execSync` or in a synchronous addon uses no CPU time at all meanwhile.
@@ -54,7 +54,7 @@ impl MainThread {
     }
 }
 
-/// What a blocked main thread waits for, as far as it can be told from outside.
+/// What a blocked main thread waits for, as far as can be seen from outside.
 pub(super) fn what_blocks(pid: u32) -> String {
     let children = proc::children(pid);
     let youngest = children

@@ -1,64 +1,79 @@
 //! Opening the inspector of a process that did not ask for one, without ever harming it.
 //!
-//! SIGUSR1 opens it, and kills a process that does not catch the signal: what the kernel says of
-//! the process's signals is read first, every time. Which port it opened is found by the process's
+//! SIGUSR1 opens it, and kills a process that does not catch the signal: the process's signal masks
+//! are read right before it is sent, every time. Which port it opened is found by the process's
 //! own sockets.
 
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
-use nodespy_inspector::{InspectorError, InspectorUrl, Place, Session, list, version};
+use nodespy_inspector::{
+    Cancel, InspectorError, InspectorUrl, Recipient, Session, Wait, list, version,
+};
 use nodespy_model::printable;
 use serde_json::json;
 
 use super::InspectorOptions;
+use super::companion::{Abandoned, Companion};
 use super::native_block::{MainThread, what_blocks};
+use super::port_request::PortRequest;
 use super::ports::{self, Holder};
-use super::wanted::Wanted;
 use crate::error::CaptureError;
 use crate::sys::namespaces::connect_in_namespace;
-use crate::target::{Target, proc};
+use crate::target::{Target, looks_like_node, node_version, proc};
 
 /// The bit of SIGUSR1 in the masks of `/proc/PID/status`.
 const SIGUSR1_BIT: u64 = 1 << (libc::SIGUSR1 - 1);
 /// How long a connection on the same machine may take.
-const CONNECT: Duration = Duration::from_secs(2);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// The same to another machine.
-const CONNECT_FAR: Duration = Duration::from_secs(10);
-/// How often we look whether the process listens.
-const LOOK: Duration = Duration::from_millis(5);
+const REMOTE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often the process's listeners are polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// A main thread that ran, sleeps again and still does not listen has a handler of its own. Node
 /// listens after 24 to 190 ms on a loaded machine.
-const OWN_HANDLER: Duration = Duration::from_secs(3);
+const OWN_HANDLER_TIMEOUT: Duration = Duration::from_secs(3);
 /// The kernel may deliver the signal to the main thread itself, which runs a little for that even
 /// where it is blocked: only what it does after that counts.
 const SETTLE: Duration = Duration::from_millis(200);
-/// When the user is told that we wait for a main thread in native code.
-const TELL: Duration = Duration::from_secs(1);
-/// How long we wait for it: the signal has been sent, so somebody must be there to close what it
-/// opens.
-const LONGEST_BLOCK: Duration = Duration::from_secs(600);
+/// When the user learns that a main thread in native code is waited for.
+const REPORT_AFTER: Duration = Duration::from_secs(1);
+/// How long it is waited for.
+const MAX_BLOCK: Duration = Duration::from_secs(600);
 
 /// How an inspector is reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Reach {
     /// As the process itself would.
     Process(u32),
-    /// As the address says, which tells nothing of the process behind it.
+    /// At an address, whichever process is behind it.
     Url { path: Option<String> },
 }
 
 /// An inspector that listens.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Opened {
     pub(super) reach: Reach,
     pub(super) listener: SocketAddr,
     /// Whether it listens because of us, and must be closed by us.
     pub(super) is_ours: bool,
     pub(super) version: String,
+    /// Closes it if we can't.
+    companion: Option<Companion>,
 }
 
 impl Opened {
+    pub(super) fn has_companion(&self) -> bool {
+        self.companion.is_some()
+    }
+
+    /// Ends the companion, once nothing is left to close.
+    pub(super) fn dismiss_companion(&mut self) {
+        if let Some(companion) = self.companion.take() {
+            companion.dismiss();
+        }
+    }
+
     /// The process on this machine behind it.
     pub(super) fn pid(&self) -> Option<u32> {
         match self.reach {
@@ -67,7 +82,7 @@ impl Opened {
         }
     }
 
-    /// What an inspector said, as a failure of the capture.
+    /// An inspector's error, as a failure of the capture.
     pub(super) fn failure(&self, source: InspectorError) -> CaptureError {
         match self.pid() {
             Some(pid) => inspector_failure(pid, source),
@@ -112,32 +127,89 @@ pub(super) fn open(target: &Target, options: &InspectorOptions) -> Result<Opened
     {
         return Ok(opened);
     }
+    refuse_other_program(pid)?;
+    let request = PortRequest::by_flags(pid);
+    if request.is_exposed() && !options.force {
+        return Err(exposed(pid, request.host.as_deref().unwrap_or_default()));
+    }
     refuse_deadly_signal(pid)?;
-    let wanted = Wanted::by_flags(pid);
-    if wanted.is_exposed() && !options.force {
-        return Err(exposed(pid, wanted.host.as_deref().unwrap_or_default()));
+    refuse_taken_port(pid, &request)?;
+    let mut opened = signal_and_wait(target, &before, options)?;
+    if !opened.listener.ip().is_loopback() && !options.force {
+        // It listens now because of us, to other machines: it must not stay so.
+        let listener = opened.listener.to_string();
+        super::close::close_opened(&mut opened);
+        return Err(exposed(pid, &listener));
     }
-    refuse_taken_port(pid, &wanted)?;
-    target.send_signal(libc::SIGUSR1)?;
-    let listener = wait_for_listener(target, &before, options)?;
-    let opened = Opened {
-        reach: Reach::Process(pid),
-        version: probe(pid, listener).map_err(|source| inspector_failure(pid, source))?,
-        listener,
-        is_ours: true,
-    };
-    if !listener.ip().is_loopback() && !options.force {
-        // It listens now because of us, for everybody: it must not stay so.
-        super::close::close_opened(&opened);
-        return Err(exposed(pid, &listener.to_string()));
-    }
-    if options.is_interrupted() {
-        super::close::close_opened(&opened);
+    if options.cancel().is_cancelled() {
+        super::close::close_opened(&mut opened);
         return Err(CaptureError::refused(
             "stopped before the recording could start".to_owned(),
         ));
     }
     Ok(opened)
+}
+
+/// Opens the inspector of a process. The companion exists before the signal is sent: whatever
+/// happens to nodespy then, it closes what opens.
+fn signal_and_wait(
+    target: &Target,
+    before: &[SocketAddr],
+    options: &InspectorOptions,
+) -> Result<Opened, CaptureError> {
+    let pid = target.pid();
+    let mut companion = match options.companion {
+        Some(command) => {
+            let abandoned = Abandoned {
+                pid,
+                start_time: target.start_time(),
+                listeners: before.to_vec(),
+            };
+            Some(Companion::spawn(command, &abandoned)?)
+        }
+        None => None,
+    };
+    // The process may have changed while the companion was started.
+    if let Err(error) = check_and_signal(target) {
+        companion.map(Companion::dismiss);
+        return Err(error);
+    }
+    let listener = wait_for_listener(target, before, options, companion.as_ref())
+        .inspect_err(|_| drop(companion.take()))?;
+    // From here on an error drops the companion, which then closes the inspector.
+    let version = probe(pid, listener).map_err(|source| inspector_failure(pid, source))?;
+    Ok(Opened {
+        reach: Reach::Process(pid),
+        version,
+        listener,
+        is_ours: true,
+        companion,
+    })
+}
+
+fn refuse_other_program(pid: u32) -> Result<(), CaptureError> {
+    if !looks_like_node(pid) && node_version(pid).is_none() {
+        let program = proc::command_line(pid).into_iter().next();
+        return Err(CaptureError::refused(format!(
+            "process {pid} ({}) is not Node.js: it is not sent SIGUSR1, which opens the inspector \
+             of Node and may end any other program; record it with perf events: nodespy record \
+             --any --engine perf -p {pid}",
+            printable(&program.unwrap_or_default())
+        )));
+    }
+    Ok(())
+}
+
+/// Sends SIGUSR1 to a process that is Node and catches it; its pidfd keeps the signal from any
+/// other process that got its pid.
+fn check_and_signal(target: &Target) -> Result<(), CaptureError> {
+    let pid = target.pid();
+    if target.has_ended() {
+        return Err(CaptureError::Gone { pid });
+    }
+    refuse_other_program(pid)?;
+    refuse_deadly_signal(pid)?;
+    target.send_signal(libc::SIGUSR1)
 }
 
 /// The inspector behind a listener, if there is one.
@@ -148,11 +220,19 @@ pub(super) fn found_open(pid: u32, listener: SocketAddr) -> Option<Opened> {
         listener,
         is_ours: false,
         version,
+        companion: None,
     })
 }
 
 /// The inspector behind an address: on another machine, or forwarded from there.
-pub(super) fn open_url(url: &InspectorUrl) -> Result<Opened, CaptureError> {
+pub(super) fn open_url(
+    url: &InspectorUrl,
+    options: &InspectorOptions,
+) -> Result<Opened, CaptureError> {
+    let wait = Wait {
+        timeout: REMOTE_TIMEOUT,
+        cancel: options.cancel(),
+    };
     let unreachable = |source| {
         let doing = format!("connecting to the inspector at {}:{}", url.host, url.port);
         CaptureError::call(doing, source)
@@ -169,10 +249,11 @@ pub(super) fn open_url(url: &InspectorUrl) -> Result<Opened, CaptureError> {
             listener,
             is_ours: false,
             version: String::new(),
+            companion: None,
         };
         match connect(&opened) {
             Ok(stream) => {
-                opened.version = version(&stream, &listener.to_string(), CONNECT_FAR)
+                opened.version = version(&stream, &listener.to_string(), &wait)
                     .map_err(|source| opened.failure(source))?;
                 return Ok(opened);
             }
@@ -183,76 +264,103 @@ pub(super) fn open_url(url: &InspectorUrl) -> Result<Opened, CaptureError> {
     Err(unreachable(failure))
 }
 
-/// Sent to the target: its inspector moves to a free port when we have hung up.
+/// Sent to the target: its inspector moves to a free port when we have disconnected.
 const MOVE_LATER: &str = "(function(i){setTimeout(function(){i.close();i.open(0,'127.0.0.1')},100);return 1})(require('inspector'))";
 
 /// Moves an inspector that we opened to a port of its own, so that the next process can have the
 /// usual one. What can't be moved is closed.
 pub(super) fn move_away(
     target: &Target,
-    opened: Opened,
+    mut opened: Opened,
     options: &InspectorOptions,
 ) -> Result<Opened, CaptureError> {
     let pid = target.pid();
     let before = ports::listeners(pid);
-    let moved = ask_to_move(&opened, options.patience)
-        .and_then(|()| wait_for_listener(target, &before, options));
+    let moved = ask_to_move(&opened, options)
+        .and_then(|()| wait_for_listener(target, &before, options, None));
     match moved {
         Ok(listener) => Ok(Opened { listener, ..opened }),
         Err(error) => {
-            super::close::close_opened(&opened);
+            super::close::close_opened(&mut opened);
             Err(error)
         }
     }
 }
 
-fn ask_to_move(opened: &Opened, patience: Duration) -> Result<(), CaptureError> {
-    let mut session = attach(opened)?;
+fn ask_to_move(opened: &Opened, options: &InspectorOptions) -> Result<(), CaptureError> {
+    let mut session = attach(opened, &options.cancel())?;
     let evaluate = json!({
         "expression": MOVE_LATER,
         "includeCommandLineAPI": true,
         "returnByValue": true,
     });
-    let asked = session.call(&Place::Main, "Runtime.evaluate", &evaluate, patience);
+    let asked = session.call(
+        &Recipient::Main,
+        "Runtime.evaluate",
+        &evaluate,
+        options.timeout,
+    );
     session.close(Duration::from_millis(50));
     asked.map_err(|source| opened.failure(source)).map(drop)
 }
 
 /// Attaches to an inspector that listens.
-pub(super) fn attach(opened: &Opened) -> Result<Session, CaptureError> {
-    try_attach(opened).map_err(|source| opened.failure(source))
+pub(super) fn attach(opened: &Opened, cancel: &Cancel) -> Result<Session, CaptureError> {
+    try_attach(opened, cancel).map_err(|source| opened.failure(source))
 }
 
-fn try_attach(opened: &Opened) -> Result<Session, InspectorError> {
-    let host = ports::reachable(opened.listener).to_string();
+fn try_attach(opened: &Opened, cancel: &Cancel) -> Result<Session, InspectorError> {
+    let timeout = match opened.reach {
+        Reach::Process(_) => CONNECT_TIMEOUT,
+        Reach::Url { .. } => REMOTE_TIMEOUT,
+    };
+    let cancel = cancel.clone();
+    let wait = Wait { timeout, cancel };
     let stream = connect(opened)?;
+    let host = stream
+        .peer_addr()
+        .map_err(InspectorError::Broken)?
+        .to_string();
     if let Reach::Url { path: Some(path) } = &opened.reach {
-        return Session::open(stream, &host, path, CONNECT_FAR);
+        return Session::open(stream, &host, path, &wait);
     }
-    let pages = list(&stream, &host, CONNECT)?;
+    let pages = list(&stream, &host, &wait)?;
     let page = pages.iter().find(|page| page.kind == "node");
     let path = page
         .and_then(|page| page.path())
         .ok_or_else(|| InspectorError::Refused {
-            what: "it lists nothing to attach to (somebody else is attached)".to_owned(),
+            what: "it lists nothing to attach to (another client is attached)".to_owned(),
         })?;
-    Session::open(connect(opened)?, &host, path, CONNECT)
+    Session::open(connect(opened)?, &host, path, &wait)
 }
 
 /// The version of Node behind a listener, if Node's inspector is behind it.
 pub(super) fn probe(pid: u32, listener: SocketAddr) -> Result<String, InspectorError> {
-    let stream = connect_in_namespace(pid, ports::reachable(listener), CONNECT)
-        .map_err(InspectorError::Broken)?;
-    version(&stream, &ports::reachable(listener).to_string(), CONNECT)
+    let stream = connect_to(pid, listener)?;
+    let host = stream.peer_addr().map_err(InspectorError::Broken)?;
+    version(&stream, &host.to_string(), &Wait::at_most(CONNECT_TIMEOUT))
 }
 
 fn connect(opened: &Opened) -> Result<TcpStream, InspectorError> {
-    let address = ports::reachable(opened.listener);
     match opened.pid() {
-        Some(pid) => connect_in_namespace(pid, address, CONNECT),
-        None => TcpStream::connect_timeout(&address, CONNECT_FAR),
+        Some(pid) => connect_to(pid, opened.listener),
+        None => TcpStream::connect_timeout(&opened.listener, REMOTE_TIMEOUT)
+            .map_err(InspectorError::Broken),
     }
-    .map_err(InspectorError::Broken)
+}
+
+/// Connects to a listener of process `pid`, and to no other process's.
+fn connect_to(pid: u32, listener: SocketAddr) -> Result<TcpStream, InspectorError> {
+    let mut failure = InspectorError::Refused {
+        what: format!("another process listens at {listener} too"),
+    };
+    for address in ports::routes(pid, listener) {
+        match connect_in_namespace(pid, address, CONNECT_TIMEOUT) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failure = InspectorError::Broken(error),
+        }
+    }
+    Err(failure)
 }
 
 fn refuse_deadly_signal(pid: u32) -> Result<(), CaptureError> {
@@ -278,17 +386,17 @@ fn refuse_deadly_signal(pid: u32) -> Result<(), CaptureError> {
 fn exposed(pid: u32, place: &str) -> CaptureError {
     CaptureError::refused(format!(
         "process {pid} would open its inspector at {}, where other machines can reach it and run \
-         code in it (--inspect-port says so), so it is not opened; to do it all the same add \
+         code in it (by its --inspect-port), so it is not opened; to do it all the same add \
          --force",
         printable(place)
     ))
 }
 
-/// Node says on its own standard error only that the port is taken; we say it before, and by whom.
-fn refuse_taken_port(pid: u32, wanted: &Wanted) -> Result<(), CaptureError> {
-    let port = wanted.port;
+/// Node reports a taken port on its own standard error only; we report it before, and by whom.
+fn refuse_taken_port(pid: u32, request: &PortRequest) -> Result<(), CaptureError> {
+    let port = request.port;
     let holder = match ports::holder_of(pid, port) {
-        Holder::Nobody => return Ok(()),
+        Holder::None => return Ok(()),
         Holder::Process(holder) if holder == pid => return Ok(()),
         Holder::Process(holder) => format!(
             "process {holder} ({})",
@@ -309,12 +417,14 @@ fn wait_for_listener(
     target: &Target,
     before: &[SocketAddr],
     options: &InspectorOptions,
+    companion: Option<&Companion>,
 ) -> Result<SocketAddr, CaptureError> {
+    let cancel = options.cancel();
     let pid = target.pid();
     let started = Instant::now();
     let mut main = MainThread::watch(pid);
     let mut free_since = started;
-    let mut is_told = false;
+    let mut is_reported = false;
     loop {
         if target.has_ended() {
             return Err(CaptureError::Gone { pid });
@@ -334,49 +444,149 @@ fn wait_for_listener(
         if may_be_blocked {
             free_since = Instant::now();
         }
-        if may_be_blocked && waited > TELL && !is_told {
-            is_told = true;
-            (options.tell)(&format!(
+        if may_be_blocked && waited > REPORT_AFTER && !is_reported {
+            is_reported = true;
+            (options.report)(&format!(
                 "The main thread of process {pid} is {}: its inspector opens when that ends.",
                 what_blocks(pid)
             ));
         }
-        let gives_up = match is_blocked {
-            true => waited > LONGEST_BLOCK || options.is_impatient(),
-            false if main.is_busy() || may_be_blocked => waited > options.patience,
+        let state = MainState {
+            is_blocked,
+            is_busy: main.is_busy() || may_be_blocked,
+            waited,
             // One that was blocked gets its time from then on.
-            false => free_since.elapsed() > OWN_HANDLER.min(options.patience),
+            free: free_since.elapsed(),
         };
-        if gives_up {
-            return Err(CaptureError::refused(why_not(pid, waited, is_blocked)));
+        let companion = companion.map(Companion::pid);
+        if cancel.is_cancelled() {
+            return Err(CaptureError::refused(format!(
+                "interrupted before process {pid} opened its inspector. {}",
+                what_if_later(companion)
+            )));
         }
-        std::thread::sleep(LOOK);
+        if state.gives_up(options.timeout) {
+            return Err(CaptureError::refused(why_not(pid, &state, companion)));
+        }
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
-/// Why a process did not open its inspector: only its own standard error says it for sure.
-fn why_not(pid: u32, waited: Duration, is_blocked: bool) -> String {
-    let seconds = waited.as_secs_f64();
-    if is_blocked {
-        return format!(
-            "process {pid} did not open its inspector within {seconds:.1} s: its main thread is \
-             {}. It will open when that ends, and then stays open",
-            what_blocks(pid)
-        );
+/// What is known of the main thread of a process that was sent the signal and does not listen yet.
+#[derive(Debug, Clone, Copy)]
+struct MainState {
+    /// It has not run at all since the signal.
+    is_blocked: bool,
+    /// It runs, or may wait for a child.
+    is_busy: bool,
+    waited: Duration,
+    /// How long it has not been blocked.
+    free: Duration,
+}
+
+impl MainState {
+    fn gives_up(&self, timeout: Duration) -> bool {
+        match self.is_blocked {
+            true => self.waited > MAX_BLOCK,
+            false if self.is_busy => self.waited > timeout,
+            false => self.free > OWN_HANDLER_TIMEOUT.min(timeout),
+        }
     }
+}
+
+/// Why a process did not open its inspector, and what happens if it does later: only its own
+/// standard error has the reason for sure.
+fn why_not(pid: u32, state: &MainState, companion: Option<u32>) -> String {
+    let seconds = state.waited.as_secs_f64();
+    let reason = match state.is_blocked {
+        true => format!("its main thread is {}", what_blocks(pid)),
+        // A thread that runs now may run its own code or a native call: both look the same.
+        false => "although its main thread runs: it has a handler of its own for SIGUSR1, or is \
+                  busy in native code"
+            .to_owned(),
+    };
+    let later = what_if_later(companion);
     format!(
-        "process {pid} did not open its inspector within {seconds:.1} s although its main thread \
-         runs: it has a handler of its own for SIGUSR1, or never leaves native code; record with \
-         perf events instead: nodespy record --engine perf -p {pid}"
+        "process {pid} did not open its inspector within {seconds:.1} s: {reason}; record with perf \
+         events instead: nodespy record --engine perf -p {pid}. {later}"
     )
 }
 
-/// What an inspector said, as a failure of the capture.
+/// What happens to an inspector that opens when nodespy is gone.
+fn what_if_later(companion: Option<u32>) -> String {
+    match companion {
+        Some(companion) => format!(
+            "If it opens later, a background nodespy (pid {companion}) closes it; that waits for \
+             an hour at most"
+        ),
+        None => "It may open later, and then stays open".to_owned(),
+    }
+}
+
+/// An inspector's error, as a failure of the capture.
 fn inspector_failure(pid: u32, source: InspectorError) -> CaptureError {
     match source {
         source if source.is_gone() && proc::read_status(pid).is_none() => {
             CaptureError::Gone { pid }
         }
         source => CaptureError::Inspector { pid, source },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(is_blocked: bool, is_busy: bool, waited: u64, free: u64) -> MainState {
+        MainState {
+            is_blocked,
+            is_busy,
+            waited: Duration::from_secs(waited),
+            free: Duration::from_secs(free),
+        }
+    }
+
+    #[test]
+    fn how_long_is_waited_depends_on_what_the_main_thread_does() {
+        let timeout = Duration::from_secs(10);
+        // Idle and still not listening: a handler of its own.
+        assert!(!state(false, false, 3, 3).gives_up(timeout));
+        assert!(state(false, false, 4, 4).gives_up(timeout));
+        // Blocked a long time, and free only now.
+        assert!(!state(false, false, 60, 1).gives_up(timeout));
+        assert!(!state(false, true, 10, 10).gives_up(timeout));
+        assert!(state(false, true, 11, 11).gives_up(timeout));
+        assert!(!state(true, true, 600, 0).gives_up(timeout));
+        assert!(state(true, true, 601, 0).gives_up(timeout));
+    }
+
+    #[test]
+    fn giving_up_says_what_happens_if_it_opens_later() {
+        let own = std::process::id();
+        let busy = state(false, true, 11, 11);
+        let text = why_not(own, &busy, Some(77));
+        assert!(
+            text.contains("within 11.0 s: although its main thread runs"),
+            "{text}"
+        );
+        assert!(text.contains("(pid 77) closes it"), "{text}");
+        let text = why_not(own, &state(false, false, 4, 4), None);
+        assert!(text.contains("a handler of its own"), "{text}");
+        assert!(text.contains("stays open"), "{text}");
+    }
+
+    #[test]
+    fn a_program_that_is_not_node_is_never_signalled() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let target = Target::hold(child.id()).unwrap();
+        let refused = check_and_signal(&target).unwrap_err().to_string();
+        let is_alive = child.try_wait().unwrap().is_none();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(refused.contains("is not Node.js"), "{refused}");
+        assert!(is_alive);
     }
 }

@@ -46,20 +46,20 @@ pub(crate) fn connections(pid: u32, listener: SocketAddr) -> usize {
 /// Who listens on a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Holder {
-    Nobody,
+    None,
     Process(u32),
-    /// Somebody whose descriptors we may not see.
+    /// A process whose descriptors may not be read.
     Unknown,
 }
 
-/// Who listens on `port` in the network namespace of `pid`; nobody on port 0, which means any.
+/// Who listens on `port` in the network namespace of `pid`; none on port 0, which means any.
 pub(crate) fn holder_of(pid: u32, port: u16) -> Holder {
     let inodes: FastSet<u64> = rows(pid)
         .filter(|row| row.state == LISTEN && row.local.port() == port)
         .map(|row| row.inode)
         .collect();
     if inodes.is_empty() {
-        return Holder::Nobody;
+        return Holder::None;
     }
     let holds = |&other: &u32| {
         let sockets = proc::socket_inodes(other);
@@ -69,14 +69,58 @@ pub(crate) fn holder_of(pid: u32, port: u16) -> Holder {
     found.map_or(Holder::Unknown, Holder::Process)
 }
 
-/// The address to connect to for reaching a listener.
-pub(crate) fn reachable(listener: SocketAddr) -> SocketAddr {
-    let address = match listener.ip() {
-        IpAddr::V4(address) if address.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(address) if address.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        address => address,
+/// The addresses at which a connection reaches this listener of process `pid`, and no socket of
+/// another process: a socket bound to one address takes precedence over one bound to all of them.
+pub(crate) fn routes(pid: u32, listener: SocketAddr) -> Vec<SocketAddr> {
+    let own: FastSet<u64> = proc::socket_inodes(pid).into_iter().collect();
+    let listening: Vec<Row> = rows(pid).filter(|row| row.state == LISTEN).collect();
+    routes_among(&listening, |inode| own.contains(&inode), listener)
+}
+
+fn routes_among(
+    listening: &[Row],
+    is_own: impl Fn(u64) -> bool,
+    listener: SocketAddr,
+) -> Vec<SocketAddr> {
+    let (v4, v6) = (
+        IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(Ipv6Addr::LOCALHOST),
+    );
+    let candidates = match listener.ip().to_canonical() {
+        IpAddr::V4(address) if address.is_unspecified() => vec![v4],
+        // Whether it accepts IPv4 as well is not shown in /proc.
+        IpAddr::V6(address) if address.is_unspecified() => vec![v6, v4],
+        address => vec![address],
     };
-    SocketAddr::new(address, listener.port())
+    let is_reached = |address: &IpAddr| {
+        let matching = listening
+            .iter()
+            .filter(|row| row.local.port() == listener.port())
+            .filter_map(|row| Some((specificity(row.local.ip(), *address)?, row.inode)));
+        let matching: Vec<(u8, u64)> = matching.collect();
+        let best = matching.iter().map(|(specificity, _)| *specificity).max();
+        // Sockets that share an address share its connections: all of them must be the target's.
+        let mut winners = matching
+            .iter()
+            .filter(|(specificity, _)| Some(*specificity) == best);
+        best.is_some() && winners.all(|(_, inode)| is_own(*inode))
+    };
+    candidates
+        .into_iter()
+        .filter(is_reached)
+        .map(|address| SocketAddr::new(address, listener.port()))
+        .collect()
+}
+
+/// How closely a listening socket's address fits a connection's; none when it does not.
+fn specificity(listening: IpAddr, address: IpAddr) -> Option<u8> {
+    match (listening.to_canonical(), address) {
+        (listening, address) if listening == address => Some(2),
+        (IpAddr::V4(listening), IpAddr::V4(_)) if listening.is_unspecified() => Some(1),
+        (IpAddr::V6(listening), IpAddr::V6(_)) if listening.is_unspecified() => Some(1),
+        (IpAddr::V6(listening), IpAddr::V4(_)) if listening.is_unspecified() => Some(0),
+        _ => None,
+    }
 }
 
 fn rows(pid: u32) -> impl Iterator<Item = Row> {
@@ -142,6 +186,50 @@ mod tests {
     }
 
     #[test]
+    fn a_connection_never_goes_to_a_socket_of_another_process() {
+        let row = |local: &str, inode: u64| Row {
+            local: local.parse().unwrap(),
+            state: LISTEN,
+            inode,
+        };
+        let routes = |rows: &[Row], listener: &str| -> Vec<String> {
+            let found = routes_among(rows, |inode| inode == 1, listener.parse().unwrap());
+            found.iter().map(SocketAddr::to_string).collect()
+        };
+        let own = row("[::]:9229", 1);
+        assert_eq!(
+            routes(&[own], "[::]:9229"),
+            ["[::1]:9229", "127.0.0.1:9229"]
+        );
+        // Another process has one address of that port to itself, or both.
+        let v4 = row("127.0.0.1:9229", 2);
+        let v6 = row("[::1]:9229", 2);
+        assert_eq!(routes(&[own, v4], "[::]:9229"), ["[::1]:9229"]);
+        assert_eq!(routes(&[own, v6], "[::]:9229"), ["127.0.0.1:9229"]);
+        assert!(routes(&[own, v4, v6], "[::]:9229").is_empty());
+        assert_eq!(
+            routes(&[own, row("0.0.0.0:9229", 2)], "[::]:9229"),
+            ["[::1]:9229"]
+        );
+        // Another port does not matter, nor does one that shares the address with itself.
+        let plain = row("127.0.0.1:9229", 1);
+        let other = row("127.0.0.1:9230", 2);
+        assert_eq!(
+            routes(&[plain, plain, other], "127.0.0.1:9229"),
+            ["127.0.0.1:9229"]
+        );
+        // SO_REUSEPORT: either may get the connection.
+        assert!(routes(&[plain, v4], "127.0.0.1:9229").is_empty());
+        // It listens no more.
+        assert!(routes(&[], "127.0.0.1:9229").is_empty());
+        let mapped = row("[::ffff:127.0.0.1]:9229", 1);
+        assert_eq!(
+            routes(&[mapped], "[::ffff:127.0.0.1]:9229"),
+            ["127.0.0.1:9229"]
+        );
+    }
+
+    #[test]
     fn our_own_listener_is_found() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -149,7 +237,7 @@ mod tests {
         assert!(listeners(own).contains(&address));
         assert_eq!(connections(own, address), 0);
         assert_eq!(holder_of(own, address.port()), Holder::Process(own));
-        assert_eq!(holder_of(own, 0), Holder::Nobody);
+        assert_eq!(holder_of(own, 0), Holder::None);
         let _client = std::net::TcpStream::connect(address).unwrap();
         let _server = listener.accept().unwrap();
         assert_eq!(connections(own, address), 1);

@@ -4,15 +4,15 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use nodespy_formats::file_of_url;
-use nodespy_inspector::{InspectorError, Place, Session};
+use nodespy_inspector::{InspectorError, Recipient, Session};
 use nodespy_model::{LoadedScript, TextMark};
 use serde::Deserialize;
 use serde_json::json;
 
-/// Longer texts are left out: nobody reads them.
-const LONGEST_TEXT: usize = 8 << 20;
+/// Longer texts are left out.
+const MAX_SCRIPT_BYTES: usize = 8 << 20;
 /// All texts of a thread together.
-const MOST_TEXT: usize = 64 << 20;
+const MAX_TEXT_BYTES: usize = 64 << 20;
 
 #[derive(Deserialize)]
 struct Answer {
@@ -27,10 +27,10 @@ pub(super) struct Wish<'a> {
     pub(super) files: &'a HashSet<String>,
     /// Whether their texts are wanted too.
     pub(super) has_texts: bool,
-    pub(super) patience: Duration,
+    pub(super) timeout: Duration,
 }
 
-/// What a thread told.
+/// What a thread reported.
 #[derive(Default)]
 pub(super) struct Fetched {
     pub(super) scripts: Vec<LoadedScript>,
@@ -41,14 +41,14 @@ pub(super) struct Fetched {
 /// Asks a thread for its scripts.
 pub(super) fn fetch(
     session: &mut Session,
-    place: &Place,
+    recipient: &Recipient,
     wish: &Wish<'_>,
 ) -> Result<Fetched, InspectorError> {
-    let patience = wish.patience;
-    session.call(place, "Debugger.enable", &json!({}), patience)?;
+    let timeout = wish.timeout;
+    session.call(recipient, "Debugger.enable", &json!({}), timeout)?;
     let mut fetched = Fetched::default();
     let mut bytes = 0;
-    for script in session.new_scripts(place) {
+    for script in session.new_scripts(recipient) {
         let file = file_of_url(&script.url);
         if !wish.files.contains(&*file) {
             continue;
@@ -62,11 +62,11 @@ pub(super) fn fetch(
                 hash: None,
             },
         });
-        if !wish.has_texts || bytes > MOST_TEXT {
+        if !wish.has_texts || bytes > MAX_TEXT_BYTES {
             continue;
         }
         let params = json!({ "scriptId": script.id });
-        let answer = session.call(place, "Debugger.getScriptSource", &params, patience);
+        let answer = session.call(recipient, "Debugger.getScriptSource", &params, timeout);
         let text = match answer {
             Ok(answer) => serde_json::from_str::<Answer>(&answer).map(|answer| answer.text),
             // Code that was thrown away meanwhile has no text any more.
@@ -74,12 +74,12 @@ pub(super) fn fetch(
             Err(error) => return Err(error),
         };
         if let Ok(text) = text
-            && text.len() <= LONGEST_TEXT
+            && text.len() <= MAX_SCRIPT_BYTES
         {
             bytes += text.len();
             fetched.texts.push((file.into_owned(), text));
         }
     }
-    session.call(place, "Debugger.disable", &json!({}), patience)?;
+    session.call(recipient, "Debugger.disable", &json!({}), timeout)?;
     Ok(fetched)
 }

@@ -1,6 +1,6 @@
 //! Recording through V8's inspector.
 //!
-//! Each process has a thread of its own here, because a process that ends waits for us to hang up:
+//! Each process has a thread of its own here, because a process that ends waits for us to disconnect:
 //! none of them must wait for another's profile.
 
 use std::process::ExitStatus;
@@ -23,14 +23,14 @@ use nodespy_symbolize::map_sources;
 
 use super::{End, end_command, source_maps};
 use crate::cli::{Engine, Event, RecordArgs};
-use crate::commands::close_abandoned::Companion;
+use crate::commands::close_abandoned;
 use crate::failure::Failure;
 use crate::output;
 
-/// The rate V8 samples at unless told otherwise.
+/// V8's default sampling interval.
 const INTERVAL_US: u32 = 1000;
-/// How often we look whether it is over.
-const LOOK: Duration = Duration::from_millis(20);
+/// How often the end of the recording is checked for.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// What is recorded.
 pub(super) struct Subject<'a> {
@@ -122,7 +122,8 @@ pub(super) fn options(
         force: arguments.force,
         started: Some(started),
         interrupts: Some(interrupts),
-        tell: output::note,
+        companion: Some(close_abandoned::command),
+        report: output::note,
         ..InspectorOptions::default()
     }
 }
@@ -223,7 +224,7 @@ fn announce(arguments: &RecordArgs, sessions: &[InspectorSession], app: &str) {
     }
 }
 
-/// Waits until the time is over, the user has enough, or nobody is left.
+/// Waits until the time is over, the user has enough, or no target is left.
 fn wait(
     arguments: &RecordArgs,
     inspecting: &Inspecting,
@@ -246,14 +247,12 @@ fn wait(
         if deadline.is_some_and(|deadline| monotonic_now() >= deadline) {
             return End::Duration;
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
 /// Recordings that go on, each on a thread of its own.
 pub(super) struct Inspecting {
-    /// They go last: a nodespy that is killed before has not closed everything.
-    companions: Vec<Companion>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<Result<Inspected, CaptureError>>>,
     about: About,
@@ -266,10 +265,8 @@ impl Inspecting {
             let (stop, about) = (Arc::clone(&stop), about.clone());
             std::thread::spawn(move || follow(session, &stop, about))
         };
-        let companions = sessions.iter().filter_map(Companion::of).collect();
         let threads = sessions.into_iter().map(follow).collect();
         Self {
-            companions,
             stop,
             threads,
             about,
@@ -327,7 +324,6 @@ impl Drop for Inspecting {
         for thread in std::mem::take(&mut self.threads) {
             let _ = thread.join();
         }
-        self.companions.clear();
     }
 }
 
@@ -337,9 +333,9 @@ fn follow(
     stop: &AtomicBool,
     about: About,
 ) -> Result<Inspected, CaptureError> {
-    // Each look waits a moment. A process that ends only waits for us: it must not wait long.
+    // Each poll waits a moment. A process that ends waits for us: it must not wait long.
     while !stop.load(Ordering::Relaxed) {
-        if session.look().unwrap_or(true) {
+        if session.poll().unwrap_or(true) {
             break;
         }
     }

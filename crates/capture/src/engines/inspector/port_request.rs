@@ -4,19 +4,19 @@ use std::net::IpAddr;
 
 use crate::target::proc;
 
-/// Where Node listens unless told otherwise.
-const USUAL_PORT: u16 = 9229;
+/// Node's default.
+const DEFAULT_PORT: u16 = 9229;
 
 /// Where an inspector will listen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Wanted {
-    /// A name or a number, when the flags tell.
+pub(super) struct PortRequest {
+    /// A name or an address, when a flag gives it.
     pub(super) host: Option<String>,
     /// 0 for any free port.
     pub(super) port: u16,
 }
 
-impl Wanted {
+impl PortRequest {
     /// What the command line and `NODE_OPTIONS` of a process say. What the application sets while
     /// it runs (`process.debugPort`) is not seen.
     pub(super) fn by_flags(pid: u32) -> Self {
@@ -27,14 +27,14 @@ impl Wanted {
             .find_map(|variable| variable.strip_prefix("NODE_OPTIONS="))
             .unwrap_or_default();
         let inherited = options.split_whitespace().map(str::to_owned);
-        // The command line counts more, so it comes last.
+        // The command line takes precedence, so it comes last.
         Self::read(inherited.chain(own_flags(proc::command_line(pid))))
     }
 
     fn read(flags: impl Iterator<Item = String>) -> Self {
-        let mut wanted = Self {
+        let mut request = Self {
             host: None,
-            port: USUAL_PORT,
+            port: DEFAULT_PORT,
         };
         for flag in flags {
             let value = ["--inspect-port=", "--debug-port="]
@@ -46,12 +46,12 @@ impl Wanted {
                 None if value.bytes().all(|byte| byte.is_ascii_digit()) => (None, value),
                 None => (Some(value), ""),
             };
-            wanted.host = host
+            request.host = host
                 .map(|host| host.trim_matches(['[', ']']).to_owned())
-                .or(wanted.host);
-            wanted.port = port.parse().unwrap_or(wanted.port);
+                .or(request.host);
+            request.port = port.parse().unwrap_or(request.port);
         }
-        wanted
+        request
     }
 
     /// Whether other machines could reach it.
@@ -73,21 +73,21 @@ fn own_flags(command: Vec<String>) -> impl Iterator<Item = String> {
 mod tests {
     use super::*;
 
-    fn wanted(flags: &[&str]) -> (Option<String>, u16, bool) {
-        let wanted = Wanted::read(flags.iter().map(|flag| (*flag).to_owned()));
-        let is_exposed = wanted.is_exposed();
-        (wanted.host, wanted.port, is_exposed)
+    fn request(flags: &[&str]) -> (Option<String>, u16, bool) {
+        let request = PortRequest::read(flags.iter().map(|flag| (*flag).to_owned()));
+        let is_exposed = request.is_exposed();
+        (request.host, request.port, is_exposed)
     }
 
     #[test]
-    fn the_flags_tell_where_it_will_listen() {
-        assert_eq!(wanted(&[]), (None, 9229, false));
-        assert_eq!(wanted(&["--inspect-port=0"]), (None, 0, false));
+    fn flags_decide_where_it_will_listen() {
+        assert_eq!(request(&[]), (None, 9229, false));
+        assert_eq!(request(&["--inspect-port=0"]), (None, 0, false));
         let everywhere = (Some("0.0.0.0".to_owned()), 9333, true);
-        assert_eq!(wanted(&["--inspect-port=0.0.0.0:9333"]), everywhere);
+        assert_eq!(request(&["--inspect-port=0.0.0.0:9333"]), everywhere);
         let own = (Some("::1".to_owned()), 9229, false);
-        assert_eq!(wanted(&["--debug-port=[::1]:9229"]), own);
+        assert_eq!(request(&["--debug-port=[::1]:9229"]), own);
         let later = (None, 9302, false);
-        assert_eq!(wanted(&["--inspect-port=1", "--inspect-port=9302"]), later);
+        assert_eq!(request(&["--inspect-port=1", "--inspect-port=9302"]), later);
     }
 }

@@ -1,0 +1,250 @@
+//! A process that outlives nodespy, to close an inspector that nodespy opened and could not close.
+//!
+//! A port left open lets any user of the machine run code in the target. So the companion exists
+//! before the signal that opens the inspector is sent, and reads its standard input: nodespy
+//! dismisses it once the inspector is closed. Where the input ends without that (nodespy was
+//! killed, gave up on a busy process, or left the inspector to another client), the companion waits
+//! for the inspector to be open and without clients, and closes it.
+
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::open::{self, Opened};
+use super::{close, ports};
+use crate::error::CaptureError;
+use crate::target::Target;
+
+/// What the companion reads when there is nothing left to do.
+const DISMISSED: &[u8] = b"done";
+/// How long an inspector may take to open, once nodespy is gone.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(3600);
+/// How long an inspector is without clients before it is closed: another nodespy that found it open
+/// connects within milliseconds.
+const IDLE: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The process whose inspector a companion closes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Abandoned {
+    /// The process.
+    pub pid: u32,
+    /// Its start time in clock ticks: a pid alone may be another process by now.
+    pub start_time: u64,
+    /// What it listened on before the inspector was opened.
+    pub listeners: Vec<SocketAddr>,
+}
+
+/// Makes the command that calls [`close_abandoned`].
+pub type CompanionCommand = fn(&Abandoned) -> Command;
+
+/// A companion that runs. Dropping it without [`Companion::dismiss`] leaves the rest to it.
+#[derive(Debug)]
+pub(super) struct Companion {
+    child: Child,
+}
+
+impl Companion {
+    pub(super) fn spawn(
+        command: CompanionCommand,
+        abandoned: &Abandoned,
+    ) -> Result<Self, CaptureError> {
+        let child = command(abandoned)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            // Ctrl-C in the terminal is for nodespy alone.
+            .process_group(0)
+            .spawn()
+            .map_err(|source| {
+                let doing = "starting the process that closes the inspector if nodespy is killed";
+                CaptureError::call(doing, source)
+            })?;
+        Ok(Self { child })
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends it: the inspector is closed, or was never opened.
+    pub(super) fn dismiss(mut self) {
+        if let Some(mut stdin) = self.child.stdin.take() {
+            let _ = stdin.write_all(DISMISSED);
+        }
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits for the end of `input` and, unless it was dismissed, closes the inspector of a process as
+/// soon as it is open and without clients.
+pub fn close_abandoned(abandoned: &Abandoned, input: &mut dyn Read) {
+    let mut received = Vec::new();
+    let _ = input
+        .take(DISMISSED.len() as u64)
+        .read_to_end(&mut received);
+    if received == DISMISSED {
+        return;
+    }
+    let Ok(target) = Target::hold_started(abandoned.pid, abandoned.start_time) else {
+        return;
+    };
+    let mut watch = Watch::new(Instant::now());
+    let mut found = None;
+    let mut ignored = abandoned.listeners.clone();
+    while !target.has_ended() {
+        let inspector = found
+            .take()
+            .or_else(|| find_inspector(&target, &mut ignored));
+        let seen = inspector.as_ref().map(|opened| Seen {
+            is_listening: ports::listeners(target.pid()).contains(&opened.listener),
+            clients: ports::connections(target.pid(), opened.listener),
+        });
+        match (watch.next(seen, Instant::now()), inspector) {
+            (Next::Done, _) => return,
+            (Next::Close, Some(mut opened)) => {
+                close::close_opened(&mut opened);
+                found = Some(opened);
+            }
+            (_, inspector) => found = inspector,
+        }
+        std::thread::sleep(POLL_INTERVAL);
+    }
+}
+
+/// The inspector among the new listeners of a process. Each is asked once: it may be the
+/// application's own.
+fn find_inspector(target: &Target, ignored: &mut Vec<SocketAddr>) -> Option<Opened> {
+    let pid = target.pid();
+    for listener in ports::listeners(pid) {
+        if ignored.contains(&listener) {
+            continue;
+        }
+        if let Some(mut opened) = open::found_open(pid, listener) {
+            opened.is_ours = true;
+            return Some(opened);
+        }
+        ignored.push(listener);
+    }
+    None
+}
+
+/// An inspector that was found.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    is_listening: bool,
+    clients: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Wait,
+    Close,
+    Done,
+}
+
+/// What the companion does next, by what it saw so far.
+#[derive(Debug)]
+struct Watch {
+    since: Instant,
+    idle_since: Option<Instant>,
+}
+
+impl Watch {
+    fn new(now: Instant) -> Self {
+        Self {
+            since: now,
+            idle_since: None,
+        }
+    }
+
+    fn next(&mut self, seen: Option<Seen>, now: Instant) -> Next {
+        let Some(seen) = seen else {
+            return match now.saturating_duration_since(self.since) > OPEN_TIMEOUT {
+                true => Next::Done,
+                false => Next::Wait,
+            };
+        };
+        if !seen.is_listening {
+            return Next::Done;
+        }
+        if seen.clients > 0 {
+            self.idle_since = None;
+            return Next::Wait;
+        }
+        let idle_since = *self.idle_since.get_or_insert(now);
+        if now.saturating_duration_since(idle_since) < IDLE {
+            return Next::Wait;
+        }
+        // One that can't be closed now is tried again.
+        self.idle_since = None;
+        Next::Close
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OPEN: Option<Seen> = Some(Seen {
+        is_listening: true,
+        clients: 0,
+    });
+    const IN_USE: Option<Seen> = Some(Seen {
+        is_listening: true,
+        clients: 1,
+    });
+    const CLOSED: Option<Seen> = Some(Seen {
+        is_listening: false,
+        clients: 0,
+    });
+
+    #[test]
+    fn an_inspector_that_opens_late_is_closed_when_it_has_been_idle() {
+        let start = Instant::now();
+        let mut watch = Watch::new(start);
+        let at = |seconds: u64| start + Duration::from_secs(seconds);
+        assert_eq!(watch.next(None, at(600)), Next::Wait);
+        assert_eq!(watch.next(OPEN, at(601)), Next::Wait);
+        assert_eq!(watch.next(OPEN, at(602)), Next::Close);
+        assert_eq!(watch.next(CLOSED, at(603)), Next::Done);
+    }
+
+    #[test]
+    fn other_clients_are_waited_for_however_long() {
+        let start = Instant::now();
+        let mut watch = Watch::new(start);
+        let at = |seconds: u64| start + Duration::from_secs(seconds);
+        assert_eq!(watch.next(OPEN, at(0)), Next::Wait);
+        assert_eq!(watch.next(IN_USE, at(1)), Next::Wait);
+        assert_eq!(watch.next(IN_USE, at(90_000)), Next::Wait);
+        assert_eq!(watch.next(OPEN, at(90_001)), Next::Wait);
+        assert_eq!(watch.next(OPEN, at(90_002)), Next::Close);
+        // It did not close.
+        assert_eq!(watch.next(OPEN, at(90_003)), Next::Wait);
+        assert_eq!(watch.next(OPEN, at(90_004)), Next::Close);
+    }
+
+    #[test]
+    fn what_never_opens_is_given_up() {
+        let start = Instant::now();
+        let mut watch = Watch::new(start);
+        assert_eq!(watch.next(None, start + OPEN_TIMEOUT), Next::Wait);
+        let late = start + OPEN_TIMEOUT + Duration::from_secs(1);
+        assert_eq!(watch.next(None, late), Next::Done);
+    }
+
+    #[test]
+    fn a_dismissed_companion_and_one_of_another_process_do_nothing() {
+        let mut abandoned = Abandoned {
+            pid: std::process::id(),
+            start_time: 1,
+            listeners: Vec::new(),
+        };
+        close_abandoned(&abandoned, &mut &b""[..]);
+        abandoned.start_time = crate::target::proc::start_time(abandoned.pid).unwrap();
+        close_abandoned(&abandoned, &mut &b"done"[..]);
+    }
+}

@@ -1,0 +1,78 @@
+//! What a recording through the inspector can be asked for.
+
+use std::time::Duration;
+
+use nodespy_inspector::Cancel;
+use nodespy_model::Nanoseconds;
+
+use super::companion::CompanionCommand;
+use super::event::InspectorEvent;
+use crate::Interrupts;
+
+/// What to record.
+#[derive(Debug, Clone)]
+pub struct InspectorOptions {
+    /// What makes a sample.
+    pub event: InspectorEvent,
+    /// Microseconds between samples of time.
+    pub interval_us: u32,
+    /// Bytes between samples of allocations.
+    pub alloc_bytes: u32,
+    /// How long a slice of a long recording is; by default as long as it takes to cost little.
+    pub slice: Option<Duration>,
+    /// How long a busy process may take to answer a command.
+    pub timeout: Duration,
+    /// Whether the texts of the scripts that were seen go into the profile.
+    pub embed_sources: bool,
+    /// Whether V8 is asked for the source maps of scripts that it did not load as they are on disk.
+    pub wants_source_maps: bool,
+    /// Whether an inspector that other machines can reach is opened all the same.
+    pub force: bool,
+    /// When the recording starts, by the monotonic clock.
+    pub started: Option<Nanoseconds>,
+    /// Ctrl-C and SIGTERM.
+    pub interrupts: Option<Interrupts>,
+    /// The command that starts a companion; without one, an inspector stays open when the caller is
+    /// killed.
+    pub companion: Option<CompanionCommand>,
+    /// Reports what is waited for.
+    pub report: fn(&str),
+}
+
+impl Default for InspectorOptions {
+    fn default() -> Self {
+        Self {
+            event: InspectorEvent::Cpu,
+            interval_us: 1000,
+            alloc_bytes: 64 << 10,
+            slice: None,
+            timeout: Duration::from_secs(10),
+            embed_sources: false,
+            wants_source_maps: false,
+            force: false,
+            started: None,
+            interrupts: None,
+            companion: None,
+            report: |_| {},
+        }
+    }
+}
+
+impl InspectorOptions {
+    /// Ends waits at the start of a recording.
+    pub(super) fn cancel(&self) -> Cancel {
+        self.cancel_after(0)
+    }
+
+    /// Ends waits at its end, which a first Ctrl-C may have brought about: it takes a second one.
+    pub(super) fn cancel_at_end(&self) -> Cancel {
+        self.cancel_after(1)
+    }
+
+    fn cancel_after(&self, count: u32) -> Cancel {
+        match self.interrupts {
+            Some(interrupts) => Cancel::when(move || interrupts.count() > count),
+            None => Cancel::default(),
+        }
+    }
+}

@@ -1,0 +1,580 @@
+//! A recording through the inspector, from attaching to leaving the process as it was found.
+
+use std::collections::{HashSet, VecDeque};
+use std::time::{Duration, Instant};
+
+use nodespy_inspector::{InspectorError, InspectorUrl, Recipient, Session};
+use nodespy_model::{About, LoadedScript, Process, Profile};
+use serde_json::json;
+
+use super::assembly::Assembly;
+use super::close::{self, Left};
+use super::event::InspectorEvent;
+use super::identity::{ask_who, name_of};
+use super::lane::{Lane, Turned};
+use super::native_block::what_blocks;
+use super::open::{self, Opened};
+use super::options::InspectorOptions;
+use super::{launched, sources};
+use crate::error::CaptureError;
+use crate::target::{Target, describe, proc};
+
+/// Files of what Node does not run as it is.
+const SOURCE_EXTENSIONS: [&str; 7] = ["ts", "mts", "cts", "tsx", "jsx", "vue", "svelte"];
+/// How long a profile may take to arrive: V8 makes it on the thread that was profiled.
+const STOP_TIMEOUT: Duration = Duration::from_secs(60);
+/// Ended threads that are named in a remark.
+const MAX_ENDED_REMARKS: usize = 10;
+/// Ended threads that are remembered.
+const MAX_ENDED_NUMBERS: usize = 1024;
+
+/// What was recorded.
+#[derive(Debug)]
+pub struct Inspected {
+    /// The profile.
+    pub profile: Profile,
+    /// What V8 reports of scripts that it did not load as they are on disk.
+    pub scripts: Vec<LoadedScript>,
+}
+
+/// A recording that goes on.
+#[derive(Debug)]
+pub struct InspectorSession {
+    opened: Opened,
+    /// One, or two once a recording is long; none when it is over.
+    sessions: Vec<Session>,
+    options: InspectorOptions,
+    lanes: Vec<Lane>,
+    ended: EndedThreads,
+    assembly: Assembly,
+    remarks: Vec<String>,
+    /// Whether nodespy started the process, whose threads then wait to be let go.
+    is_launched: bool,
+}
+
+impl InspectorSession {
+    /// Attaches to several processes. Node's inspectors all want the same port, so each that we open
+    /// moves to one of its own before the next is opened. A process that was not `asked` for by its
+    /// pid, such as a child of one, may refuse as long as another does not.
+    pub fn attach_all(
+        targets: &[&Target],
+        asked: impl Fn(u32) -> bool,
+        options: &InspectorOptions,
+    ) -> Result<Vec<Self>, CaptureError> {
+        let mut sessions: Vec<Self> = Vec::new();
+        let mut refusals = Vec::new();
+        for (position, target) in targets.iter().enumerate() {
+            let is_last = position + 1 == targets.len();
+            match Self::attach(target, is_last, options) {
+                Ok(session) => sessions.push(session),
+                Err(error) if asked(target.pid()) => return Err(error),
+                Err(error) => refusals.push(error),
+            }
+        }
+        match sessions.first_mut() {
+            Some(first) => {
+                let remarks = refusals
+                    .iter()
+                    .map(|error| format!("not recorded: {error}"));
+                first.remarks.extend(remarks);
+            }
+            None if !refusals.is_empty() => return Err(refusals.remove(0)),
+            None => {}
+        }
+        Ok(sessions)
+    }
+
+    fn attach(
+        target: &Target,
+        is_last: bool,
+        options: &InspectorOptions,
+    ) -> Result<Self, CaptureError> {
+        let mut opened = open::open(target, options)?;
+        if opened.is_ours && !is_last {
+            opened = open::move_away(target, opened, options)?;
+        }
+        let mut recording = Self::over(opened, options)?;
+        // An error from here on drops the recording, which closes what was opened.
+        recording
+            .begin()
+            .map_err(|error| recording.explain(error))?;
+        Ok(recording)
+    }
+
+    /// Attaches to the inspector behind an address, on another machine or forwarded from there.
+    pub fn attach_url(
+        url: &InspectorUrl,
+        options: &InspectorOptions,
+    ) -> Result<Self, CaptureError> {
+        let mut recording = Self::over(open::open_url(url, options)?, options)?;
+        recording
+            .begin()
+            .map_err(|error| recording.explain(error))?;
+        Ok(recording)
+    }
+
+    /// Attaches to a process that was started to be recorded ([`command_to_launch`]) and waits for us.
+    pub fn attach_launched(
+        target: &Target,
+        options: &InspectorOptions,
+    ) -> Result<Self, CaptureError> {
+        let opened = launched::wait_for_inspector(target, options.timeout)?;
+        let mut recording = Self::over(opened, options)?;
+        recording.is_launched = true;
+        let begun = recording.begin();
+        begun
+            .and_then(|()| launched::let_go(&mut recording.sessions[0], options.timeout))
+            .map_err(|error| recording.explain(error))?;
+        Ok(recording)
+    }
+
+    /// A session with an inspector that listens, before any command.
+    fn over(mut opened: Opened, options: &InspectorOptions) -> Result<Self, CaptureError> {
+        let mut session = match open::attach(&opened, &options.cancel()) {
+            Ok(session) => session,
+            Err(error) => {
+                if opened.is_ours {
+                    close::close_opened(&mut opened);
+                }
+                return Err(error);
+            }
+        };
+        let known = match opened.pid() {
+            Some(pid) => describe(pid).unwrap_or(Process {
+                pid,
+                ..Process::default()
+            }),
+            None => ask_who(&mut session, options.timeout),
+        };
+        let process = Process {
+            node_version: Some(opened.version.clone()),
+            ..known
+        };
+        Ok(Self {
+            assembly: Assembly::new(options.event, process, options.started),
+            opened,
+            sessions: vec![session],
+            options: options.clone(),
+            lanes: Vec::new(),
+            ended: EndedThreads::default(),
+            remarks: Vec::new(),
+            is_launched: false,
+        })
+    }
+
+    /// Its process on this machine.
+    pub fn pid(&self) -> Option<u32> {
+        self.opened.pid()
+    }
+
+    /// The version of Node, such as `v20.20.2`.
+    pub fn node_version(&self) -> &str {
+        &self.opened.version
+    }
+
+    /// Whether nodespy opened the inspector.
+    pub fn is_opened_by_us(&self) -> bool {
+        self.opened.is_ours
+    }
+
+    /// Where the inspector listens.
+    pub fn address(&self) -> std::net::SocketAddr {
+        self.opened.listener
+    }
+
+    fn begin(&mut self) -> Result<(), InspectorError> {
+        self.introduce(0)?;
+        let mut main = Lane::start(
+            0,
+            "main".to_owned(),
+            (0, Recipient::Main),
+            &mut self.sessions,
+            &self.options,
+            Instant::now(),
+        )?;
+        main.wait_for_start(&mut self.sessions, &self.options)?;
+        self.lanes.push(main);
+        self.enable_workers(0)?;
+        self.start_new_workers()
+    }
+
+    /// Asks for a notice of the process's end: Node 12 and later wait for us to disconnect then, and
+    /// earlier ones do not know the command.
+    fn introduce(&mut self, session: usize) -> Result<(), InspectorError> {
+        let notify = json!({ "enabled": true });
+        let method = "NodeRuntime.notifyWhenWaitingForDisconnect";
+        self.sessions[session].post(&Recipient::Main, method, &notify)
+    }
+
+    fn enable_workers(&mut self, session: usize) -> Result<(), InspectorError> {
+        let enable = json!({ "waitForDebuggerOnStart": false });
+        self.sessions[session].post(&Recipient::Main, "NodeWorker.enable", &enable)
+    }
+
+    /// Starts the profiler on workers that were reported since the last call.
+    fn start_new_workers(&mut self) -> Result<(), InspectorError> {
+        for session in 0..self.sessions.len() {
+            for worker in self.sessions[session].new_workers() {
+                let number = worker.number().unwrap_or_else(|| self.ended.spare_number());
+                if self.ended.contains(number) {
+                    continue;
+                }
+                let name = name_of(&worker);
+                let recipient = Recipient::Worker(worker.session);
+                if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.number == number) {
+                    lane.add_recipient(session, recipient);
+                    continue;
+                }
+                if self.is_launched {
+                    let method = "Runtime.runIfWaitingForDebugger";
+                    self.sessions[session].post(&recipient, method, &json!({}))?;
+                }
+                self.lanes.push(Lane::start(
+                    number,
+                    name,
+                    (session, recipient),
+                    &mut self.sessions,
+                    &self.options,
+                    Instant::now(),
+                )?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes in what happened and waits a moment for more. True when the process has ended but for
+    /// us and the recording must be finished at once.
+    pub fn poll(&mut self) -> Result<bool, CaptureError> {
+        let polled = self.try_poll();
+        let is_waiting = |session: &Session| session.is_waiting_for_disconnect();
+        if self.sessions.iter().any(is_waiting) {
+            return Ok(true);
+        }
+        polled.map_err(|error| self.explain(error))?;
+        Ok(self.sessions.is_empty())
+    }
+
+    fn try_poll(&mut self) -> Result<(), InspectorError> {
+        for session in &mut self.sessions {
+            session.poll()?;
+        }
+        if self.sessions.len() == 1 && self.lanes.iter().any(|lane| self.needs_another(lane)) {
+            self.open_another()?;
+        }
+        self.start_new_workers()?;
+        let now = Instant::now();
+        let mut ended = Vec::new();
+        for lane in &mut self.lanes {
+            match lane.turn(&mut self.sessions, &self.options, now)? {
+                Turned::Nothing => {}
+                Turned::Profile(json) => self.assembly.take(lane.number, &lane.name, &json),
+                Turned::Remark(remark) => self.remarks.push(remark),
+                Turned::Ended(why) => {
+                    self.ended.add(lane.number, why);
+                    ended.push(lane.number);
+                }
+            }
+        }
+        if !ended.is_empty() {
+            // The main thread's lane stays: whether it ended decides how the recording does.
+            self.lanes
+                .retain(|lane| lane.number == 0 || !ended.contains(&lane.number));
+            for number in ended {
+                self.assembly.end_thread(number);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a long recording now needs a second session.
+    fn needs_another(&self, lane: &Lane) -> bool {
+        self.options.event == InspectorEvent::Cpu && lane.is_due(Instant::now())
+    }
+
+    fn open_another(&mut self) -> Result<(), InspectorError> {
+        let cancel = self.options.cancel();
+        let Ok(session) = open::attach(&self.opened, &cancel) else {
+            if cancel.is_cancelled() {
+                return Ok(());
+            }
+            // Node 8 takes one session only: it is recorded in one slice.
+            self.remarks.push(
+                "the process accepts no second session: if it had died, all would have been lost"
+                    .to_owned(),
+            );
+            self.options.slice = Some(Duration::MAX);
+            for lane in &mut self.lanes {
+                lane.never_change_over();
+            }
+            return Ok(());
+        };
+        self.sessions.push(session);
+        self.introduce(1)?;
+        for lane in self.lanes.iter_mut().filter(|lane| lane.number == 0) {
+            lane.add_recipient(1, Recipient::Main);
+        }
+        self.enable_workers(1)
+    }
+
+    /// Ends the recording: takes the profiles and leaves the process as it was found.
+    pub fn finish(mut self, about: About) -> Result<Inspected, CaptureError> {
+        for session in &mut self.sessions {
+            session.set_cancel(self.options.cancel_at_end());
+        }
+        let stopped = self.stop();
+        let wanted = self.wanted_files();
+        let scripts = match stopped.is_ok() && !wanted.is_empty() {
+            true => self.fetch_scripts(&wanted),
+            false => Vec::new(),
+        };
+        let left = self.close();
+        if let Some(remark) = self.describe_leftover(left) {
+            self.remarks.push(remark);
+        }
+        if let Err(error) = stopped {
+            let now = Instant::now();
+            let main = self.lanes.first();
+            let at_stake = main.map_or(Duration::ZERO, |lane| lane.at_stake(now));
+            if self.assembly.is_empty() {
+                return Err(self.explain(error));
+            }
+            self.remarks.push(format!(
+                "the process ended, or did not answer any more ({error}): the last {:.1} s are lost",
+                at_stake.as_secs_f64()
+            ));
+        }
+        if let Some(remark) = self.describe_old_node() {
+            self.remarks.push(remark);
+        }
+        let mut remarks = std::mem::take(&mut self.remarks);
+        remarks.extend(self.ended.remarks());
+        let nothing = Assembly::new(self.options.event, Process::default(), None);
+        let assembly = std::mem::replace(&mut self.assembly, nothing);
+        Ok(Inspected {
+            profile: assembly.finish(about, &remarks),
+            scripts,
+        })
+    }
+
+    /// The files whose scripts V8 is asked for. That costs the process some time, because V8 reports
+    /// all it has; files of JavaScript can be read from the disk instead. Anything else was made
+    /// into JavaScript while it was loaded, and only V8 has what became of it.
+    fn wanted_files(&self) -> HashSet<String> {
+        let mut files = self.assembly.files();
+        if !self.options.embed_sources {
+            let is_compiled = |file: &String| {
+                let name = file.rsplit('/').next().unwrap_or(file);
+                let extension = name.rsplit_once('.').map(|(_, extension)| extension);
+                let is_code = |extension: &str| SOURCE_EXTENSIONS.contains(&extension);
+                extension.is_some_and(is_code) && self.options.wants_source_maps
+            };
+            files.retain(is_compiled);
+        }
+        files
+    }
+
+    /// Stops every profiler. The commands go out together, so that the threads stop together.
+    fn stop(&mut self) -> Result<(), InspectorError> {
+        let mut asked = Vec::new();
+        for (position, lane) in self.lanes.iter().enumerate() {
+            for command in lane.stop(&mut self.sessions, &self.options)? {
+                asked.push((position, command));
+            }
+        }
+        let method = self.options.event.stop();
+        for (position, command) in asked {
+            let lane = &self.lanes[position];
+            let is_main = command.recipient == Recipient::Main;
+            let timeout = match is_main {
+                true => STOP_TIMEOUT,
+                false => self.options.timeout.min(STOP_TIMEOUT),
+            };
+            let session = &mut self.sessions[command.session];
+            match session.reply(&command.recipient, command.id, method, timeout) {
+                Ok(json) => self.assembly.take(lane.number, &lane.name, &json),
+                // The next profiler was not yet running when it was stopped.
+                Err(InspectorError::Command { .. }) if !self.assembly.is_empty() => {}
+                Err(error) if is_main => return Err(error),
+                Err(error) => self.remarks.push(format!(
+                    "the last {:.1} s of {} are lost: {error}",
+                    lane.at_stake(Instant::now()).as_secs_f64(),
+                    lane.name
+                )),
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks for the scripts of files, and takes their texts where they are wanted, unless the
+    /// process waits for us to go.
+    fn fetch_scripts(&mut self, files: &HashSet<String>) -> Vec<LoadedScript> {
+        let mut scripts = Vec::new();
+        let is_waiting = |session: &Session| session.is_waiting_for_disconnect();
+        if self.sessions.iter().any(is_waiting) {
+            self.remarks
+                .push("the process ended: the sources are left out".to_owned());
+            return scripts;
+        }
+        let wish = sources::Wish {
+            pid: self.pid().unwrap_or(0),
+            files,
+            has_texts: self.options.embed_sources,
+            timeout: self.options.timeout,
+        };
+        for lane in &self.lanes {
+            let (session, recipient) = lane.address();
+            let session = &mut self.sessions[session];
+            if session.has_ended(&recipient) {
+                continue;
+            }
+            match sources::fetch(session, &recipient, &wish) {
+                Ok(fetched) => {
+                    scripts.extend(fetched.scripts);
+                    for (file, text) in fetched.texts {
+                        self.assembly.add_text(&file, text);
+                    }
+                }
+                Err(error) => self.remarks.push(format!(
+                    "the sources of {} are left out: {error}",
+                    lane.name
+                )),
+            }
+        }
+        scripts
+    }
+
+    fn close(&mut self) -> Left {
+        close::close(&mut self.opened, std::mem::take(&mut self.sessions))
+    }
+
+    fn describe_leftover(&self, left: Left) -> Option<String> {
+        let is_gone = self
+            .pid()
+            .is_some_and(|pid| proc::read_status(pid).is_none());
+        match left {
+            Left::AsFound => None,
+            _ if is_gone => None,
+            Left::OpenForOthers => Some(format!(
+                "the inspector nodespy opened still listens at {}, because another client is \
+                 attached to it; {}",
+                self.opened.listener,
+                match self.opened.has_companion() {
+                    true => "it is closed when that client disconnects",
+                    false => "closing it would stop the process until that client disconnects",
+                }
+            )),
+            Left::Open => Some(format!(
+                "the inspector nodespy opened may still listen at {}: any user of the machine can \
+                 run code in the process through it{}",
+                self.opened.listener,
+                match self.opened.has_companion() {
+                    true => "; a background process closes it as soon as the process answers",
+                    false => "",
+                }
+            )),
+        }
+    }
+
+    /// What an old Node does not report.
+    fn describe_old_node(&self) -> Option<String> {
+        let major = self
+            .opened
+            .version
+            .trim_start_matches('v')
+            .split('.')
+            .next();
+        let is_old = major.and_then(|major| major.parse::<u32>().ok())? < 20;
+        (is_old && self.options.event == InspectorEvent::Allocations).then(|| {
+            "before Node 20 V8 reports only allocations that were still alive at the end".to_owned()
+        })
+    }
+
+    /// A command that is not answered is one whose thread is in native code: the inspector itself
+    /// answers on a thread of its own.
+    fn explain(&self, error: InspectorError) -> CaptureError {
+        match (error, self.pid()) {
+            (InspectorError::Timeout { after, method }, Some(pid)) => {
+                CaptureError::refused(format!(
+                    "the main thread of process {pid} did not answer {method} within {:.1} s: it is {}; \
+                 nodespy dump -p {pid} shows where, and nodespy record --engine perf -p {pid} \
+                 records it there",
+                    after.as_secs_f64(),
+                    what_blocks(pid)
+                ))
+            }
+            (error, _) => self.opened.failure(error),
+        }
+    }
+}
+
+impl Drop for InspectorSession {
+    fn drop(&mut self) {
+        if !self.sessions.is_empty() {
+            self.close();
+        }
+    }
+}
+
+/// Threads that ended during the recording, of which there may be any number.
+#[derive(Debug, Default)]
+struct EndedThreads {
+    count: u64,
+    /// Why the first of them ended, as clauses.
+    first: Vec<String>,
+    /// The last of them: a second session may report a worker after it has ended.
+    numbers: VecDeque<u32>,
+    spare_numbers: u32,
+}
+
+impl EndedThreads {
+    fn add(&mut self, number: u32, why: String) {
+        self.count += 1;
+        if self.first.len() < MAX_ENDED_REMARKS {
+            self.first.push(why);
+        }
+        if self.numbers.len() >= MAX_ENDED_NUMBERS {
+            self.numbers.pop_front();
+        }
+        self.numbers.push_back(number);
+    }
+
+    fn contains(&self, number: u32) -> bool {
+        self.numbers.contains(&number)
+    }
+
+    /// A number for a worker whose title has none.
+    fn spare_number(&mut self) -> u32 {
+        self.spare_numbers += 1;
+        u32::MAX - self.spare_numbers
+    }
+
+    fn remarks(&mut self) -> Vec<String> {
+        let mut remarks = std::mem::take(&mut self.first);
+        let others = self.count - remarks.len() as u64;
+        if others > 0 {
+            remarks.push(format!(
+                "{others} more workers ended during the recording: the last slice of each is lost"
+            ));
+        }
+        remarks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_of_ended_workers_are_a_few_remarks() {
+        let mut ended = EndedThreads::default();
+        for number in 1..=50_000 {
+            ended.add(number, format!("worker {number} ended"));
+        }
+        assert!(ended.contains(50_000) && !ended.contains(1));
+        assert_eq!(ended.numbers.len(), MAX_ENDED_NUMBERS);
+        let remarks = ended.remarks();
+        assert_eq!(remarks.len(), MAX_ENDED_REMARKS + 1);
+        assert!(remarks[MAX_ENDED_REMARKS].starts_with("49990 more workers"));
+        assert_ne!(ended.spare_number(), ended.spare_number());
+    }
+}

@@ -1,0 +1,159 @@
+//! An inspector that opens when nodespy is gone, or is in use when it goes, is closed all the same.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use super::live;
+use super::workload::{Running, USUAL_NODE, node};
+use crate::run::{DEADLINE, Started, nodespy, run_nodespy, signal};
+use crate::scratch::Scratch;
+
+/// A main thread that is in one native call for SECONDS of its own CPU time, and free afterwards.
+const NATIVE: &str = "const { pbkdf2Sync } = require('crypto');
+    const hash = (turns) => pbkdf2Sync('a', 'b', turns, 64, 'sha512');
+    const cpu = () => process.cpuUsage().user / 1e6;
+    const before = cpu();
+    hash(200000);
+    const turns = Math.ceil(200000 * SECONDS / (cpu() - before));
+    setInterval(() => {}, 50);
+    setTimeout(() => { console.log('ready'); hash(turns); console.log('free'); }, 10);";
+
+fn start_native(seconds: u32) -> Running {
+    let code = NATIVE.replace("SECONDS", &seconds.to_string());
+    let mut command = Command::new(node(USUAL_NODE).unwrap());
+    command.args(["-e", &code]);
+    Running::new(command)
+}
+
+/// How many sockets of a process listen.
+fn listeners(pid: u32) -> usize {
+    let links = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+    let own: Vec<String> = links
+        .filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
+        .map(|link| link.to_string_lossy().into_owned())
+        .collect();
+    let rows = std::fs::read_to_string(format!("/proc/{pid}/net/tcp")).unwrap();
+    rows.lines()
+        .map(|row| row.split_whitespace().collect::<Vec<_>>())
+        .filter(|row| row.len() > 9 && row[3] == "0A")
+        .filter(|row| own.contains(&format!("socket:[{}]", row[9])))
+        .count()
+}
+
+#[track_caller]
+fn wait_until(what: &str, mut happened: impl FnMut() -> bool) {
+    let until = Instant::now() + DEADLINE;
+    while !happened() {
+        assert!(Instant::now() < until, "never: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Waits until the native call is over, the inspector opens, and closes.
+#[track_caller]
+fn expect_opened_and_closed(target: &mut Running) {
+    let pid = target.pid();
+    target.line_after("free");
+    wait_until("its inspector opens", || listeners(pid) > 0);
+    wait_until("its inspector closes", || listeners(pid) == 0);
+    assert!(target.is_alive());
+}
+
+#[test]
+fn an_inspector_that_opens_after_nodespy_gave_up_is_closed() {
+    let Some(_live) = live() else { return };
+    let mut target = start_native(16);
+    let pid = target.pid_text();
+    let outcome = run_nodespy(&["record", "--engine", "inspector", "-d", "1", "-p", &pid]);
+    outcome.expect_code(1).expect_stderr(&[
+        "did not open its inspector",
+        "If it opens later",
+        "closes it",
+    ]);
+    expect_opened_and_closed(&mut target);
+}
+
+#[test]
+fn an_inspector_that_opens_after_nodespy_was_killed_is_closed() {
+    let Some(_live) = live() else { return };
+    let mut target = start_native(6);
+    let pid = target.pid_text();
+    let arguments = ["record", "--engine", "inspector", "-d", "1", "-p", &pid];
+    let started = Started::new(nodespy(&arguments), "");
+    let own = started.pid();
+    // The companion is there before the signal is sent.
+    wait_until("the companion runs", || {
+        let children = std::fs::read_to_string(format!("/proc/{own}/task/{own}/children"));
+        children.is_ok_and(|text| !text.trim().is_empty())
+    });
+    // Long enough for the signal, much shorter than the native call.
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(
+        listeners(target.pid()),
+        0,
+        "it opened too early for this test"
+    );
+    signal(own, "KILL");
+    started.finish();
+    expect_opened_and_closed(&mut target);
+}
+
+#[test]
+fn the_last_of_two_overlapping_recordings_closes_the_inspector() {
+    let Some(_live) = live() else { return };
+    let code = "setInterval(() => { const end = Date.now() + 20; while (Date.now() < end); }, 30);
+        console.log('ready')";
+    let mut command = Command::new(node(USUAL_NODE).unwrap());
+    command.args(["-e", code]);
+    let mut target = Running::new(command);
+    let (pid, scratch) = (target.pid_text(), Scratch::new());
+    let connections = |pid: u32| {
+        let rows = std::fs::read_to_string(format!("/proc/{pid}/net/tcp")).unwrap();
+        let is_open = |row: &&str| row.contains(":240D ") && row.contains(" 01 ");
+        rows.lines().filter(is_open).count()
+    };
+    let start = |name: &str| {
+        let output = scratch.file(name);
+        let arguments = ["record", "--engine", "inspector", "-o", &output, "-p", &pid];
+        Started::new(nodespy(&arguments), "")
+    };
+    let first = start("first.nspy");
+    // Each connection has two rows, one for each side.
+    wait_until("the first records", || connections(target.pid()) >= 2);
+    let second = start("second.nspy");
+    wait_until("both record", || connections(target.pid()) >= 4);
+    std::thread::sleep(Duration::from_secs(1));
+    signal(first.pid(), "INT");
+    first.finish().expect_code(0);
+    assert_eq!(
+        listeners(target.pid()),
+        1,
+        "closed under the feet of the second"
+    );
+    signal(second.pid(), "INT");
+    second.finish().expect_code(0);
+    wait_until("its inspector closes", || listeners(target.pid()) == 0);
+    assert!(target.is_alive());
+}
+
+#[test]
+fn a_program_that_is_not_node_is_not_sent_the_signal() {
+    let Some(_live) = live() else { return };
+    let scripts = [
+        "echo ready; while :; do sleep 0.1; done",
+        "trap 'exit 9' USR1; echo ready; while :; do sleep 0.1; done",
+    ];
+    for script in scripts {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        let mut target = Running::new(command);
+        let pid = target.pid_text();
+        let arguments = ["record", "--any", "--engine", "inspector", "-d", "1", "-p"];
+        let outcome = run_nodespy(&[&arguments[..], &[&pid]].concat());
+        outcome
+            .expect_code(1)
+            .expect_stderr(&["is not Node.js", "SIGUSR1", "--engine perf"]);
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(target.is_alive(), "{script}");
+    }
+}
