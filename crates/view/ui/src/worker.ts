@@ -2,16 +2,26 @@
 // from drawing.
 
 import { combined } from "./model/combine";
-import { callersOf, calleesOf, fromLeaf, type FunctionWeights, functionWeights } from "./model/derived";
+import { calleesOf, callersOf, type FunctionWeights, fromLeaf, functionWeights } from "./model/derived";
 import { endOf, type HeatMap, heatMap } from "./model/heat";
 import { filesOf, type LineWeights, lineWeights } from "./model/lines";
-import { functionCount, nameOf, type Names, type Profile } from "./model/profile";
+import { functionCount, type Names, nameOf, type Profile } from "./model/profile";
 import { findFunctions, matchedWeight, type Query } from "./model/search";
 import { type Shape, shapeOf } from "./model/shape";
-import { rowsOfThread, timeline, type Timeline, usualStep } from "./model/timeline";
-import { tracks, type Tracks } from "./model/tracks";
+import { rowsOfThread, type Timeline, timeline, usualStep } from "./model/timeline";
+import { type Tracks, tracks } from "./model/tracks";
 import { type Transform, transformed, withoutCategories } from "./model/transforms";
-import { type Order, ownWeights, type Range, type Shares, sharesOf, type Marks, marksOf, type Tree, treeOf } from "./model/tree";
+import {
+  type Marks,
+  marksOf,
+  type Order,
+  ownWeights,
+  type Range,
+  type Shares,
+  sharesOf,
+  type Tree,
+  treeOf,
+} from "./model/tree";
 import { fromBase64, Unpacker } from "./model/unpack";
 
 // What the reader chose to see. It is the same for every view.
@@ -25,7 +35,10 @@ export interface Selection {
   order: Order;
 }
 
-export interface SourceText { file: number; text: string }
+export interface SourceText {
+  file: number;
+  text: string;
+}
 
 export type Piece = string | Uint8Array;
 
@@ -50,12 +63,24 @@ export interface Questions {
   files: { ask: { selection: Selection }; answer: { file: number; self: number }[] };
 }
 
-export interface Opened { names: Names; sources: SourceText[]; samples: number; hasBase: boolean; end: number }
+export interface Opened {
+  names: Names;
+  sources: SourceText[];
+  samples: number;
+  hasBase: boolean;
+  end: number;
+}
 
 type Kind = keyof Questions;
 
 // What was counted last; its tree is not whole once the page has it.
-interface Counted { key: string; isWhole: boolean; tree: Tree; own: Float64Array; base: Float64Array | null }
+interface Counted {
+  key: string;
+  isWhole: boolean;
+  tree: Tree;
+  own: Float64Array;
+  base: Float64Array | null;
+}
 
 class Counter {
   private shapes = new Map<string, { shape: Shape; marks: Marks }>();
@@ -74,7 +99,9 @@ class Counter {
       const { profile } = this;
       const all = Array.from({ length: functionCount(profile) + profile.packages.length }, (_, fn) => fn);
       const names = all.map((fn) => nameOf(profile, fn));
-      all.sort((left, right) => (names[left] < names[right] ? -1 : names[left] > names[right] ? 1 : left - right));
+      all.sort((left, right) =>
+        names[left] < names[right] ? -1 : names[left] > names[right] ? 1 : left - right,
+      );
       this.byName = new Int32Array(all.length);
       all.forEach((fn, rank) => (this.byName[fn] = rank));
     }
@@ -103,7 +130,8 @@ class Counter {
     const own = ownWeights(profile, profile.samples, { threads, range: selection.range });
     const { compare } = selection;
     if (compare === null) return { own, base: null };
-    if (compare !== "base") return { own, base: ownWeights(profile, profile.samples, { threads, range: compare }) };
+    if (compare !== "base")
+      return { own, base: ownWeights(profile, profile.samples, { threads, range: compare }) };
     if (!profile.base) return { own, base: null };
     return { own, base: ownWeights(profile, profile.base, { threads: null, range: null }) };
   }
@@ -126,12 +154,20 @@ class Counter {
     const { fn, parent, end, self, total, tier, baseSelf, baseTotal } = tree;
     const none = new Uint8Array(0);
     this.last = {
-      ...this.last!, isWhole: false,
+      ...this.last!,
+      isWhole: false,
       tree: { ...tree, start: new Float64Array(0), depth: new Uint16Array(0), isInlined: none },
     };
     return {
-      ...tree, fn: fn.slice(), parent: parent.slice(), end: end.slice(), self: self.slice(), total: total.slice(),
-      tier: tier.slice(), baseSelf: baseSelf && baseSelf.slice(), baseTotal: baseTotal && baseTotal.slice(),
+      ...tree,
+      fn: fn.slice(),
+      parent: parent.slice(),
+      end: end.slice(),
+      self: self.slice(),
+      total: total.slice(),
+      tier: tier.slice(),
+      baseSelf: baseSelf?.slice() ?? null,
+      baseTotal: baseTotal?.slice() ?? null,
     };
   }
 
@@ -150,14 +186,19 @@ class Counter {
         const shares = sharesOf(this.profile, tree);
         return { tree: this.handedOver(), shares, whole: sumOf(own) };
       },
-      fromLeaf: ({ selection }: Questions["fromLeaf"]["ask"]) =>
-        ({ tree: fromLeaf(this.counted(selection).tree, selection.order, this.nameRanks(selection.order)) }),
+      fromLeaf: ({ selection }: Questions["fromLeaf"]["ask"]) => ({
+        tree: fromLeaf(this.counted(selection).tree, selection.order, this.nameRanks(selection.order)),
+      }),
       sandwich: ({ selection, fn }: Questions["sandwich"]["ask"]) => {
         const ranks = this.nameRanks(selection.order);
         const { tree } = this.counted(selection);
-        return { callers: callersOf(tree, fn, selection.order, ranks), callees: calleesOf(tree, fn, selection.order, ranks) };
+        return {
+          callers: callersOf(tree, fn, selection.order, ranks),
+          callees: calleesOf(tree, fn, selection.order, ranks),
+        };
       },
-      functions: ({ selection }: Questions["functions"]["ask"]) => functionWeights(this.profile, this.counted(selection).tree),
+      functions: ({ selection }: Questions["functions"]["ask"]) =>
+        functionWeights(this.profile, this.counted(selection).tree),
       search: ({ selection, query }: Questions["search"]["ask"]) => {
         const hits = findFunctions(this.profile, query);
         return { hits, matched: matchedWeight(this.counted(selection).tree, hits, 0) };
@@ -184,7 +225,8 @@ function sumOf(weights: Float64Array): number {
 }
 
 export function opened(profile: Profile): Opened {
-  const { texts, functions, packageOf, packages, packageCategory, processes, threads, about, samples } = profile;
+  const { texts, functions, packageOf, packages, packageCategory, processes, threads, about, samples } =
+    profile;
   return {
     names: { texts, functions, packageOf, packages, packageCategory, processes, threads, about },
     sources: profile.sources,
@@ -200,7 +242,11 @@ function buffersOf(value: unknown): ArrayBuffer[] {
   return [...new Set(Object.values(value).flatMap(buffersOf))];
 }
 
-export interface Message { id: number; kind: Kind; ask: unknown }
+export interface Message {
+  id: number;
+  kind: Kind;
+  ask: unknown;
+}
 export type Reply = { id: number; answer: unknown } | { id: number; error: string };
 
 export function serve(): void {

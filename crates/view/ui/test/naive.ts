@@ -1,23 +1,30 @@
 // A slow and plain way to count, to compare the fast one with.
 
+import { packagesOf } from "../src/model/packages";
 import { type Profile, Texts } from "../src/model/profile";
 import { weightOf } from "../src/model/samples";
-import { packagesOf } from "../src/model/packages";
 
-export interface NaiveNode { self: number; total: number; children: Map<number, NaiveNode> }
+export interface NaiveNode {
+  self: number;
+  total: number;
+  children: Map<number, NaiveNode>;
+}
 
 const node = (): NaiveNode => ({ self: 0, total: 0, children: new Map() });
 
 // The functions of a stack from the root.
 export function pathOf(profile: Profile, stack: number): number[] {
   const path: number[] = [];
-  for (let at = stack; at >= 0; at = profile.stacks.parent[at]) path.push(profile.frames.fn[profile.stacks.frame[at]]);
+  for (let at = stack; at >= 0; at = profile.stacks.parent[at])
+    path.push(profile.frames.fn[profile.stacks.frame[at]]);
   return path.reverse();
 }
 
 // Counts every sample along its path; `rewrite` changes the path or drops the sample with null.
 export function naiveTree(
-  profile: Profile, isChosen: (row: number) => boolean, rewrite: (path: number[]) => number[] | null = (path) => path,
+  profile: Profile,
+  isChosen: (row: number) => boolean,
+  rewrite: (path: number[]) => number[] | null = (path) => path,
 ): NaiveNode {
   const root = node();
   for (let row = 0; row < profile.samples.time.length; row++) {
@@ -64,7 +71,11 @@ function textsOf(texts: string[]): Texts {
 export function randomProfile(seed: number): Profile {
   const next = random(seed * 2654435761);
   const functions = 2 + next(8);
-  const texts = textsOf([...Array.from({ length: functions }, (_, at) => `f${at}`), "/a/x.js", "/a/node_modules/qs/i.js"]);
+  const texts = textsOf([
+    ...Array.from({ length: functions }, (_, at) => `f${at}`),
+    "/a/x.js",
+    "/a/node_modules/qs/i.js",
+  ]);
   const columns = {
     name: Int32Array.from({ length: functions }, (_, at) => at),
     file: Int32Array.from({ length: functions }, () => functions + next(2)),
@@ -77,7 +88,9 @@ export function randomProfile(seed: number): Profile {
   const samples = next(200);
   let time = 0;
   return {
-    texts, functions: columns, ...packagesOf(texts, columns),
+    texts,
+    functions: columns,
+    ...packagesOf(texts, columns),
     frames: {
       fn: Int32Array.from({ length: frames }, () => next(functions)),
       line: Uint32Array.from({ length: frames }, () => next(6)),
@@ -99,6 +112,8 @@ export function randomProfile(seed: number): Profile {
     processes: [{ pid: 1, name: "p", command: "", version: "" }],
     threads: [0, 1, 2].map((tid) => ({ process: 0, tid, name: `t${tid}`, role: 0 })),
     about: { unit: "samples", app: "", host: "", rateHz: 0, started: 0, durationNs: time },
-    base: null, baseThreads: 3, sources: [],
+    base: null,
+    baseThreads: 3,
+    sources: [],
   };
 }

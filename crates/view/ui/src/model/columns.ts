@@ -5,7 +5,11 @@ const UTF8 = new TextDecoder();
 export type NumberArray = Int32Array | Uint32Array | Uint8Array | Uint16Array | Float64Array;
 
 export class Columns {
-  constructor(readonly bytes: Uint8Array, public at: number, readonly end: number) {}
+  constructor(
+    readonly bytes: Uint8Array,
+    public at: number,
+    readonly end: number,
+  ) {}
 
   // The next number, or -1 where the bytes end before it does. Exact up to 2^53; larger numbers lose
   // their lowest bits.

@@ -2,7 +2,7 @@
 
 import { joined } from "./columns";
 import { packagesOf } from "./packages";
-import { nameOf, type Names, type Profile, Texts } from "./profile";
+import { type Names, nameOf, type Profile, Texts } from "./profile";
 import type { SampleColumns } from "./samples";
 
 // Functions are the same when name and file are; those without a name also need their line.
@@ -31,10 +31,16 @@ export function combined(profile: Profile, base: Profile): Profile {
   const texts = joinedTexts(profile.texts, base.texts);
   const functions = joinedFunctions(profile, base, added);
   return {
-    ...profile, texts, functions, ...packagesOf(texts, functions),
+    ...profile,
+    texts,
+    functions,
+    ...packagesOf(texts, functions),
     frames: joinedFrames(profile, base, fnOf),
     stacks: joinedStacks(profile, base),
-    threads: [...profile.threads, ...base.threads.map((thread) => ({ ...thread, process: thread.process + profile.processes.length }))],
+    threads: [
+      ...profile.threads,
+      ...base.threads.map((thread) => ({ ...thread, process: thread.process + profile.processes.length })),
+    ],
     processes: [...profile.processes, ...base.processes],
     baseThreads: profile.threads.length,
     base: movedSamples(profile, base),
@@ -47,28 +53,50 @@ function joinedTexts(left: Texts, right: Texts): Texts {
   bytes.set(right.bytes, left.bytes.length);
   const ends = new Uint32Array(left.ends.length + right.ends.length);
   ends.set(left.ends);
-  ends.set(right.ends.map((end) => end + left.bytes.length), left.ends.length);
+  ends.set(
+    right.ends.map((end) => end + left.bytes.length),
+    left.ends.length,
+  );
   return new Texts(bytes, ends);
 }
 
 function joinedFunctions(profile: Profile, base: Profile, added: number[]) {
   const shift = profile.texts.ends.length;
-  const name = joined(profile.functions.name, Int32Array.from(added, (fn) => base.functions.name[fn] + shift));
-  const file = joined(profile.functions.file, Int32Array.from(added, (fn) => {
-    const text = base.functions.file[fn];
-    return text < 0 ? -1 : text + shift;
-  }));
+  const name = joined(
+    profile.functions.name,
+    Int32Array.from(added, (fn) => base.functions.name[fn] + shift),
+  );
+  const file = joined(
+    profile.functions.file,
+    Int32Array.from(added, (fn) => {
+      const text = base.functions.file[fn];
+      return text < 0 ? -1 : text + shift;
+    }),
+  );
   return {
-    name, file,
-    line: joined(profile.functions.line, Uint32Array.from(added, (fn) => base.functions.line[fn])),
-    column: joined(profile.functions.column, Uint32Array.from(added, (fn) => base.functions.column[fn])),
-    category: joined(profile.functions.category, Uint8Array.from(added, (fn) => base.functions.category[fn])),
+    name,
+    file,
+    line: joined(
+      profile.functions.line,
+      Uint32Array.from(added, (fn) => base.functions.line[fn]),
+    ),
+    column: joined(
+      profile.functions.column,
+      Uint32Array.from(added, (fn) => base.functions.column[fn]),
+    ),
+    category: joined(
+      profile.functions.category,
+      Uint8Array.from(added, (fn) => base.functions.category[fn]),
+    ),
   };
 }
 
 function joinedFrames(profile: Profile, base: Profile, fnOf: Int32Array) {
   return {
-    fn: joined(profile.frames.fn, base.frames.fn.map((fn) => fnOf[fn])),
+    fn: joined(
+      profile.frames.fn,
+      base.frames.fn.map((fn) => fnOf[fn]),
+    ),
     line: joined(profile.frames.line, base.frames.line),
     tier: joined(profile.frames.tier, base.frames.tier),
     isInlined: joined(profile.frames.isInlined, base.frames.isInlined),
@@ -78,8 +106,14 @@ function joinedFrames(profile: Profile, base: Profile, fnOf: Int32Array) {
 function joinedStacks(profile: Profile, base: Profile) {
   const rows = profile.stacks.parent.length;
   return {
-    parent: joined(profile.stacks.parent, base.stacks.parent.map((row) => (row < 0 ? -1 : row + rows))),
-    frame: joined(profile.stacks.frame, base.stacks.frame.map((frame) => frame + profile.frames.fn.length)),
+    parent: joined(
+      profile.stacks.parent,
+      base.stacks.parent.map((row) => (row < 0 ? -1 : row + rows)),
+    ),
+    frame: joined(
+      profile.stacks.frame,
+      base.stacks.frame.map((frame) => frame + profile.frames.fn.length),
+    ),
   };
 }
 

@@ -8,7 +8,11 @@ import { flattened, type Nodes, type Order, type Tree } from "./tree";
 const SMALLEST_SHARE = 1 / 20_000;
 
 // Entries that stand at nodes of a tree and climb towards its root together.
-interface Climbers { at: Int32Array; weight: Float64Array; base: Float64Array | null }
+interface Climbers {
+  at: Int32Array;
+  weight: Float64Array;
+  base: Float64Array | null;
+}
 
 // The tree from the leaf: the functions that ran, above them their callers.
 export function fromLeaf(tree: Tree, order: Order, byName: Int32Array): Tree {
@@ -37,7 +41,7 @@ function climbersAt(nodes: number[], weight: Float64Array, base: Float64Array | 
 // The nodes of a function that are not inside another call of it.
 function outermost(tree: Tree, fn: number): number[] {
   const found: number[] = [];
-  for (let node = 1; node < tree.size;) {
+  for (let node = 1; node < tree.size; ) {
     if (tree.fn[node] === fn) {
       found.push(node);
       node = tree.end[node];
@@ -79,8 +83,13 @@ function climbed(tree: Tree, climbers: Climbers, order: Order, byName: Int32Arra
     });
   }
   const nodes: Nodes = {
-    size: paths.size, fn: paths.fn, parent: paths.parent, self: Float64Array.from(ended),
-    total: Float64Array.from(total), tier: null, isInlined: null,
+    size: paths.size,
+    fn: paths.fn,
+    parent: paths.parent,
+    self: Float64Array.from(ended),
+    total: Float64Array.from(total),
+    tier: null,
+    isInlined: null,
     baseSelf: climbers.base && new Float64Array(paths.size),
     baseTotal: climbers.base && Float64Array.from(baseTotal),
   };
@@ -108,11 +117,21 @@ export function calleesOf(tree: Tree, fn: number, order: Order, byName: Int32Arr
   const tier = new Uint8Array(paths.size);
   for (let node = 1; node < made.length; node++) tier[made[node]] ||= tree.tier[node];
   tier[0] = 0;
-  return flattened({
-    size: paths.size, fn: paths.fn, parent: paths.parent, self: column(tree.self), total: rooted(column(tree.total)),
-    tier, isInlined: null, baseSelf: tree.baseSelf && column(tree.baseSelf),
-    baseTotal: tree.baseTotal && rooted(column(tree.baseTotal)),
-  }, order, byName);
+  return flattened(
+    {
+      size: paths.size,
+      fn: paths.fn,
+      parent: paths.parent,
+      self: column(tree.self),
+      total: rooted(column(tree.total)),
+      tier,
+      isInlined: null,
+      baseSelf: tree.baseSelf && column(tree.baseSelf),
+      baseTotal: tree.baseTotal && rooted(column(tree.baseTotal)),
+    },
+    order,
+    byName,
+  );
 }
 
 export interface FunctionWeights {
@@ -128,7 +147,10 @@ export function functionWeights(names: Names, tree: Tree): FunctionWeights {
   const rows = functionCount(names) + names.packages.length;
   const column = () => new Float64Array(rows);
   const weights: FunctionWeights = {
-    self: column(), total: column(), baseSelf: tree.baseSelf && column(), baseTotal: tree.baseTotal && column(),
+    self: column(),
+    total: column(),
+    baseSelf: tree.baseSelf && column(),
+    baseTotal: tree.baseTotal && column(),
   };
   const active = new Int32Array(rows);
   const open: number[] = [];

@@ -17,8 +17,26 @@ export interface HeatMap {
 const MS = 1e6;
 const SECOND = 1e9;
 const LENGTHS = [
-  MS, 2 * MS, 5 * MS, 10 * MS, 20 * MS, 50 * MS, 100 * MS, 200 * MS, 500 * MS, SECOND, 2 * SECOND, 5 * SECOND,
-  10 * SECOND, 30 * SECOND, 60 * SECOND, 120 * SECOND, 300 * SECOND, 600 * SECOND, 1800 * SECOND, 3600 * SECOND,
+  MS,
+  2 * MS,
+  5 * MS,
+  10 * MS,
+  20 * MS,
+  50 * MS,
+  100 * MS,
+  200 * MS,
+  500 * MS,
+  SECOND,
+  2 * SECOND,
+  5 * SECOND,
+  10 * SECOND,
+  30 * SECOND,
+  60 * SECOND,
+  120 * SECOND,
+  300 * SECOND,
+  600 * SECOND,
+  1800 * SECOND,
+  3600 * SECOND,
 ];
 const FEWEST_COLUMNS = 24;
 const FEWEST_ROWS = 5;
@@ -44,13 +62,19 @@ export function endOf(samples: SampleColumns, durationNs: number): number {
 }
 
 export function heatMap(
-  profile: Profile, threads: ReadonlySet<number> | null, mostColumns: number, mostRows: number,
+  profile: Profile,
+  threads: ReadonlySet<number> | null,
+  mostColumns: number,
+  mostRows: number,
 ): HeatMap {
   const { samples, about } = profile;
   const end = endOf(samples, about.durationNs);
   const columnNs = columnLength(end, mostColumns);
   const columns = Math.max(1, Math.ceil(end / columnNs));
-  const rows = Math.max(FEWEST_ROWS, Math.min(mostRows, Math.floor(columnNs / (SAMPLES_A_ROW * stepOf(profile)))));
+  const rows = Math.max(
+    FEWEST_ROWS,
+    Math.min(mostRows, Math.floor(columnNs / (SAMPLES_A_ROW * stepOf(profile)))),
+  );
   const counts = new Float64Array(columns * rows);
   const mask = threadMask(profile, threads);
   const perRow = columnNs / rows;

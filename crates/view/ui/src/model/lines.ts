@@ -2,20 +2,26 @@
 
 import type { Profile } from "./profile";
 
-export interface LineWeights { line: Uint32Array; self: Float64Array; total: Float64Array }
+export interface LineWeights {
+  line: Uint32Array;
+  self: Float64Array;
+  total: Float64Array;
+}
 
 export function lineWeights(profile: Profile, own: Float64Array, file: number): LineWeights {
   const { stacks, frames, functions } = profile;
   const rows = stacks.parent.length;
   const totals = own.slice(0, rows);
-  for (let row = rows - 1; row >= 0; row--) if (stacks.parent[row] >= 0) totals[stacks.parent[row]] += totals[row];
+  for (let row = rows - 1; row >= 0; row--)
+    if (stacks.parent[row] >= 0) totals[stacks.parent[row]] += totals[row];
   const lineAt = (row: number) => {
     const frame = stacks.frame[row];
     return functions.file[frames.fn[frame]] === file ? frames.line[frame] : 0;
   };
   const self = new Map<number, number>();
   const total = new Map<number, number>();
-  const add = (to: Map<number, number>, line: number, weight: number) => to.set(line, (to.get(line) ?? 0) + weight);
+  const add = (to: Map<number, number>, line: number, weight: number) =>
+    to.set(line, (to.get(line) ?? 0) + weight);
   for (let row = 0; row < rows; row++) {
     const line = lineAt(row);
     if (line === 0 || totals[row] === 0) continue;

@@ -38,18 +38,33 @@ export function packagesOf(texts: TextTable, functions: FunctionColumns): Packag
 
 function packageName(kind: string, file: string, name: () => string): string {
   switch (kind) {
-    case "app": case "wasm": return "app";
-    case "dependency": return packageIn(file) ?? "node_modules";
-    case "core": return "node";
-    case "builtin": case "regexp": case "gc": return "v8";
-    case "kernel": case "idle": return kind;
-    default: return libraryOf(name(), file) ?? (kind === "native" ? "native" : "unknown");
+    case "app":
+    case "wasm":
+      return "app";
+    case "dependency":
+      return packageIn(file) ?? "node_modules";
+    case "core":
+      return "node";
+    case "builtin":
+    case "regexp":
+    case "gc":
+      return "v8";
+    case "kernel":
+    case "idle":
+      return kind;
+    default:
+      return libraryOf(name(), file) ?? (kind === "native" ? "native" : "unknown");
   }
 }
 
 function libraryOf(name: string, file: string): string | null {
-  if (name.startsWith("v8::") || name.startsWith("Builtins_") || name.includes("v8::internal::")
-    || name.includes("cppgc::internal::")) return "v8";
+  if (
+    name.startsWith("v8::") ||
+    name.startsWith("Builtins_") ||
+    name.includes("v8::internal::") ||
+    name.includes("cppgc::internal::")
+  )
+    return "v8";
   const module = file.slice(file.lastIndexOf("/") + 1);
   if (module === "node" || module === "nodejs" || (module === "" && name.startsWith("node::"))) return "node";
   return module || null;

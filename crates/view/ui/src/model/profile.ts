@@ -8,8 +8,18 @@ export type Unit = "samples" | "nanoseconds" | "bytes";
 
 // In the order of the file's codes.
 export const CATEGORY_KEYS = [
-  "app", "dependency", "core", "builtin", "wasm", "regexp", "gc", "native", "kernel", "idle",
-  "unknown", "internal",
+  "app",
+  "dependency",
+  "core",
+  "builtin",
+  "wasm",
+  "regexp",
+  "gc",
+  "native",
+  "kernel",
+  "idle",
+  "unknown",
+  "internal",
 ] as const;
 export type CategoryKey = (typeof CATEGORY_KEYS)[number];
 export const category = (key: CategoryKey): number => CATEGORY_KEYS.indexOf(key);
@@ -23,13 +33,19 @@ export const IDLE = category("idle");
 export const ALL = -1;
 export const NO_STACK = -2;
 
-export interface TextTable { readonly size: number; get(at: number): string }
+export interface TextTable {
+  readonly size: number;
+  get(at: number): string;
+}
 
 // Texts that are decoded when they are first asked for: most names are never shown.
 export class Texts implements TextTable {
   private readonly known = new Map<number, string>();
 
-  constructor(readonly bytes: Uint8Array, readonly ends: Uint32Array) {}
+  constructor(
+    readonly bytes: Uint8Array,
+    readonly ends: Uint32Array,
+  ) {}
 
   get size(): number {
     return this.ends.length;
@@ -54,11 +70,31 @@ export interface FunctionColumns {
   category: Uint8Array;
 }
 
-export interface Process { pid: number; name: string; command: string; version: string }
-export interface Thread { process: number; tid: number; name: string; role: number }
-export interface Source { file: number; text: string }
+export interface Process {
+  pid: number;
+  name: string;
+  command: string;
+  version: string;
+}
+export interface Thread {
+  process: number;
+  tid: number;
+  name: string;
+  role: number;
+}
+export interface Source {
+  file: number;
+  text: string;
+}
 
-export interface About { unit: Unit; app: string; host: string; rateHz: number; started: number; durationNs: number }
+export interface About {
+  unit: Unit;
+  app: string;
+  host: string;
+  rateHz: number;
+  started: number;
+  durationNs: number;
+}
 
 // What the page needs to put names to numbers. Functions from `functions.name.length` on stand
 // for whole packages.
@@ -70,8 +106,16 @@ export interface Names extends Packages {
   about: About;
 }
 
-export interface StackColumns { parent: Int32Array; frame: Int32Array }
-export interface FrameColumns { fn: Int32Array; line: Uint32Array; tier: Uint8Array; isInlined: Uint8Array }
+export interface StackColumns {
+  parent: Int32Array;
+  frame: Int32Array;
+}
+export interface FrameColumns {
+  fn: Int32Array;
+  line: Uint32Array;
+  tier: Uint8Array;
+  isInlined: Uint8Array;
+}
 
 export interface Profile extends Names {
   texts: Texts;
@@ -111,7 +155,9 @@ export function placeOf(names: Names, fn: number): string {
 
 // The last part of a place: what fits into a box or a narrow column.
 export function shortPlace(names: Names, fn: number): string {
-  return placeOf(names, fn).replace(/^.*\//, "").replace(/^(.*:\d+):\d+$/, "$1");
+  return placeOf(names, fn)
+    .replace(/^.*\//, "")
+    .replace(/^(.*:\d+):\d+$/, "$1");
 }
 
 export function categoryOf(names: Names, fn: number): number {

@@ -59,7 +59,11 @@ export class SampleTable {
   constructor(announced: number, threads: number) {
     const narrow = threads <= 0xff ? Uint8Array : threads <= 0xffff ? Uint16Array : Int32Array;
     this.samples = {
-      time: new Uint32Array(announced), tick: 0, weight: "one", lastWeight: 0, thread: new narrow(announced),
+      time: new Uint32Array(announced),
+      tick: 0,
+      weight: "one",
+      lastWeight: 0,
+      thread: new narrow(announced),
       stack: new Int32Array(announced),
     };
   }
@@ -91,7 +95,8 @@ export class SampleTable {
       let step = short[row - from];
       if (step === LONG_STEP) step += section.number();
       this.ticks += step * scale;
-      if (this.ticks > 0xffffffff && samples.time instanceof Uint32Array) samples.time = Float64Array.from(samples.time);
+      if (this.ticks > 0xffffffff && samples.time instanceof Uint32Array)
+        samples.time = Float64Array.from(samples.time);
       samples.time[row] = this.ticks;
     }
   }
@@ -116,14 +121,17 @@ export class SampleTable {
       const last = section.number();
       if (end === from) return;
       // As a rule when all sections agree, also where one ends and the next begins.
-      const goesOn = from === 0 || (samples.weight === "untilNext"
-        && samples.lastWeight === (samples.time[from] - samples.time[from - 1]) * samples.tick);
+      const goesOn =
+        from === 0 ||
+        (samples.weight === "untilNext" &&
+          samples.lastWeight === (samples.time[from] - samples.time[from - 1]) * samples.tick);
       if (goesOn) {
         samples.weight = "untilNext";
         samples.lastWeight = last;
         return;
       }
-      for (let row = from; row + 1 < end; row++) this.setWeight(row, (samples.time[row + 1] - samples.time[row]) * samples.tick);
+      for (let row = from; row + 1 < end; row++)
+        this.setWeight(row, (samples.time[row + 1] - samples.time[row]) * samples.tick);
       this.setWeight(end - 1, last);
     } else if (kind === WEIGHTS.column) {
       for (let row = from; row < end; row++) this.setWeight(row, section.number());
@@ -152,8 +160,11 @@ export class SampleTable {
     const { samples, rows } = this;
     const { weight } = samples;
     return {
-      ...samples, tick: samples.tick || 1,
-      time: samples.time.subarray(0, rows), thread: samples.thread.subarray(0, rows), stack: samples.stack.subarray(0, rows),
+      ...samples,
+      tick: samples.tick || 1,
+      time: samples.time.subarray(0, rows),
+      thread: samples.thread.subarray(0, rows),
+      stack: samples.stack.subarray(0, rows),
       weight: typeof weight === "string" ? weight : weight.subarray(0, rows),
     };
   }

@@ -56,7 +56,13 @@ export class Paths {
   }
 
   shape(nodeOf: Int32Array, noStack: number): Shape {
-    return { size: this.size, fn: this.fn.slice(0, this.size), parent: this.parent.slice(0, this.size), nodeOf, noStack };
+    return {
+      size: this.size,
+      fn: this.fn.slice(0, this.size),
+      parent: this.parent.slice(0, this.size),
+      nodeOf,
+      noStack,
+    };
   }
 }
 

@@ -33,7 +33,8 @@ export function usualStep(profile: Profile, rows: Int32Array): number {
   const { samples } = profile;
   const steps: number[] = [];
   const every = Math.max(1, Math.floor(rows.length / 1000));
-  for (let at = every; at < rows.length; at += every) steps.push(timeOf(samples, rows[at]) - timeOf(samples, rows[at - 1]));
+  for (let at = every; at < rows.length; at += every)
+    steps.push(timeOf(samples, rows[at]) - timeOf(samples, rows[at - 1]));
   steps.sort((left, right) => left - right);
   const median = steps.length ? steps[steps.length >> 1] : 1e6;
   const { rateHz } = profile.about;
@@ -41,7 +42,13 @@ export function usualStep(profile: Profile, rows: Int32Array): number {
 }
 
 export function timeline(
-  profile: Profile, shape: Shape, rows: Int32Array, step: number, from: number, to: number, columns: number,
+  profile: Profile,
+  shape: Shape,
+  rows: Int32Array,
+  step: number,
+  from: number,
+  to: number,
+  columns: number,
 ): Timeline {
   const spans = spansOf(profile, rows, step, from, to, columns);
   const boxes = new Boxes(shape, profile);
@@ -52,10 +59,20 @@ export function timeline(
   return { ...boxes.finish(), isSampled: spans.isSampled };
 }
 
-interface Spans { row: number[]; from: number[]; to: number[]; isSampled: boolean }
+interface Spans {
+  row: number[];
+  from: number[];
+  to: number[];
+  isSampled: boolean;
+}
 
 function spansOf(
-  profile: Profile, rows: Int32Array, step: number, from: number, to: number, columns: number,
+  profile: Profile,
+  rows: Int32Array,
+  step: number,
+  from: number,
+  to: number,
+  columns: number,
 ): Spans {
   const { samples } = profile;
   const startOf = (at: number) => timeOf(samples, rows[at]);
@@ -113,14 +130,19 @@ class Boxes {
   private path: number[] = []; // by depth, the node of that box
   private end = -1;
 
-  constructor(private readonly shape: Shape, private readonly profile: Profile) {}
+  constructor(
+    private readonly shape: Shape,
+    private readonly profile: Profile,
+  ) {}
 
   add(node: number, from: number, to: number): void {
     if (node <= 0) return;
     const path = this.pathOf(node);
     const isGap = from > this.end + 1;
     let common = 0;
-    if (!isGap) while (common < path.length && common < this.path.length && path[common] === this.path[common]) common++;
+    if (!isGap)
+      while (common < path.length && common < this.path.length && path[common] === this.path[common])
+        common++;
     for (let depth = 0; depth < common; depth++) this.boxes[this.open[depth]].to = to;
     this.open.length = common;
     for (let depth = common; depth < path.length; depth++) {

@@ -15,8 +15,12 @@ export type Transform =
 const LETTERS = { focus: "f", subtree: "s", merge: "m", drop: "x", recursion: "r", package: "p" } as const;
 
 export function encodeTransforms(transforms: Transform[]): string {
-  const number = (transform: Transform) => transform.kind === "subtree" ? transform.path.join(".")
-    : transform.kind === "package" ? transform.package : transform.fn;
+  const number = (transform: Transform) =>
+    transform.kind === "subtree"
+      ? transform.path.join(".")
+      : transform.kind === "package"
+        ? transform.package
+        : transform.fn;
   return transforms.map((transform) => `${LETTERS[transform.kind]}${number(transform)}`).join("~");
 }
 
@@ -48,10 +52,12 @@ export function transformed(names: Names, shape: Shape, transform: Transform): S
   switch (transform.kind) {
     case "merge":
       return rewritten(shape, (node, caller, paths) =>
-        caller < 0 ? -1 : fn[node] === transform.fn ? caller : paths.child(caller, fn[node]));
+        caller < 0 ? -1 : fn[node] === transform.fn ? caller : paths.child(caller, fn[node]),
+      );
     case "drop":
       return rewritten(shape, (node, caller, paths) =>
-        caller < 0 || fn[node] === transform.fn ? -1 : paths.child(caller, fn[node]));
+        caller < 0 || fn[node] === transform.fn ? -1 : paths.child(caller, fn[node]),
+      );
     case "focus":
       return focused(shape, (node) => fn[node] === transform.fn);
     case "subtree": {
@@ -120,7 +126,8 @@ function packed(names: Names, shape: Shape, wanted: number): Shape {
   return rewritten(shape, (node, caller, paths) => {
     if (caller < 0) return -1;
     const fn = shape.fn[node];
-    if (fn < 0 || fn >= functionCount(names) || names.packageOf[fn] !== wanted) return paths.child(caller, fn);
+    if (fn < 0 || fn >= functionCount(names) || names.packageOf[fn] !== wanted)
+      return paths.child(caller, fn);
     return caller > 0 && paths.fn[caller] === box ? caller : paths.child(caller, box);
   });
 }

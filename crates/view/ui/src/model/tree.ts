@@ -23,7 +23,10 @@ export interface Tree {
 
 export type Order = "heavy" | "name";
 
-export interface Range { from: number; to: number } // ns
+export interface Range {
+  from: number;
+  to: number;
+} // ns
 
 export interface Choice {
   threads: ReadonlySet<number> | null; // null for all
@@ -59,7 +62,10 @@ export function ownWeights(profile: Profile, samples: SampleColumns, choice: Cho
 }
 
 // Weights of stacks brought to the nodes of a shape, callers included.
-export interface NodeWeights { self: Float64Array; total: Float64Array }
+export interface NodeWeights {
+  self: Float64Array;
+  total: Float64Array;
+}
 
 export function nodeWeights(shape: Shape, own: Float64Array): NodeWeights {
   const self = new Float64Array(shape.size);
@@ -74,7 +80,10 @@ export function nodeWeights(shape: Shape, own: Float64Array): NodeWeights {
   return { self, total };
 }
 
-export interface Marks { tier: Uint8Array; isInlined: Uint8Array }
+export interface Marks {
+  tier: Uint8Array;
+  isInlined: Uint8Array;
+}
 
 // The tier of a node is that of the heaviest stack that became it in the whole recording; it
 // counts as inlined when every one of them is.
@@ -104,14 +113,28 @@ export function marksOf(profile: Profile, shape: Shape, own: Float64Array): Mark
 }
 
 export function treeOf(
-  shape: Shape, marks: Marks, own: Float64Array, base: Float64Array | null, order: Order, byName: Int32Array,
+  shape: Shape,
+  marks: Marks,
+  own: Float64Array,
+  base: Float64Array | null,
+  order: Order,
+  byName: Int32Array,
 ): Tree {
   const weights = nodeWeights(shape, own);
   const baseWeights = base ? nodeWeights(shape, base) : null;
-  return flattened({
-    size: shape.size, fn: shape.fn, parent: shape.parent, ...weights, ...marks,
-    baseSelf: baseWeights?.self ?? null, baseTotal: baseWeights?.total ?? null,
-  }, order, byName);
+  return flattened(
+    {
+      size: shape.size,
+      fn: shape.fn,
+      parent: shape.parent,
+      ...weights,
+      ...marks,
+      baseSelf: baseWeights?.self ?? null,
+      baseTotal: baseWeights?.total ?? null,
+    },
+    order,
+    byName,
+  );
 }
 
 // Nodes in any order in which parents come first.
@@ -131,7 +154,11 @@ const isThere = (nodes: Nodes, node: number): boolean =>
   nodes.total[node] > 0 || (nodes.baseTotal !== null && nodes.baseTotal[node] > 0);
 
 // The children of every node side by side, in order; nodes without weight are left out.
-function sortedChildren(nodes: Nodes, order: Order, byName: Int32Array): { first: Int32Array; children: Int32Array } {
+function sortedChildren(
+  nodes: Nodes,
+  order: Order,
+  byName: Int32Array,
+): { first: Int32Array; children: Int32Array } {
   const { size, parent, total, fn } = nodes;
   const first = new Int32Array(size + 1);
   for (let node = 1; node < size; node++) if (isThere(nodes, node)) first[parent[node] + 1]++;
@@ -139,17 +166,21 @@ function sortedChildren(nodes: Nodes, order: Order, byName: Int32Array): { first
   const children = new Int32Array(first[size]);
   const filled = first.slice();
   for (let node = 1; node < size; node++) if (isThere(nodes, node)) children[filled[parent[node]]++] = node;
-  const compare = order === "heavy"
-    ? (left: number, right: number) => total[right] - total[left] || left - right
-    : (left: number, right: number) => nameRank(byName, fn[left]) - nameRank(byName, fn[right]);
+  const compare =
+    order === "heavy"
+      ? (left: number, right: number) => total[right] - total[left] || left - right
+      : (left: number, right: number) => nameRank(byName, fn[left]) - nameRank(byName, fn[right]);
   for (let node = 0; node < size; node++) sortPart(children, first[node], first[node + 1], compare);
   return { first, children };
 }
 
-const nameRank = (byName: Int32Array, fn: number): number => (fn < 0 ? fn : byName[fn] ?? fn);
+const nameRank = (byName: Int32Array, fn: number): number => (fn < 0 ? fn : (byName[fn] ?? fn));
 
 function sortPart(
-  values: Int32Array, from: number, to: number, compare: (left: number, right: number) => number,
+  values: Int32Array,
+  from: number,
+  to: number,
+  compare: (left: number, right: number) => number,
 ): void {
   if (to - from < 2) return;
   if (to - from > 12) {
@@ -169,19 +200,30 @@ export function flattened(nodes: Nodes, order: Order, byName: Int32Array): Tree 
   const { first, children } = sortedChildren(nodes, order, byName);
   const { order: taken, parent } = preorder(nodes, first, children);
   const tree: Tree = {
-    size: taken.length, rows: 1, parent,
-    fn: picked(nodes.fn, taken), self: picked(nodes.self, taken), total: picked(nodes.total, taken),
+    size: taken.length,
+    rows: 1,
+    parent,
+    fn: picked(nodes.fn, taken),
+    self: picked(nodes.self, taken),
+    total: picked(nodes.total, taken),
     tier: nodes.tier ? picked(nodes.tier, taken) : new Uint8Array(taken.length),
     isInlined: nodes.isInlined ? picked(nodes.isInlined, taken) : new Uint8Array(taken.length),
-    baseSelf: nodes.baseSelf && picked(nodes.baseSelf, taken), baseTotal: nodes.baseTotal && picked(nodes.baseTotal, taken),
-    depth: new Uint16Array(taken.length), end: new Int32Array(taken.length), start: new Float64Array(taken.length),
+    baseSelf: nodes.baseSelf && picked(nodes.baseSelf, taken),
+    baseTotal: nodes.baseTotal && picked(nodes.baseTotal, taken),
+    depth: new Uint16Array(taken.length),
+    end: new Int32Array(taken.length),
+    start: new Float64Array(taken.length),
   };
   place(tree);
   return tree;
 }
 
 // The nodes in the order of the tree, and for each place that of its parent.
-function preorder(nodes: Nodes, first: Int32Array, children: Int32Array): { order: Int32Array; parent: Int32Array } {
+function preorder(
+  nodes: Nodes,
+  first: Int32Array,
+  children: Int32Array,
+): { order: Int32Array; parent: Int32Array } {
   const size = children.length + 1;
   const order = new Int32Array(size);
   const parent = new Int32Array(size);
@@ -243,7 +285,8 @@ export function sharesOf(names: Names, tree: Tree): Shares {
   const sums = new Float64Array(SHARE_KEYS.length);
   const inGc = new Uint8Array(tree.size);
   const shareOf = Uint8Array.from(
-    { length: functionCount(names) + names.packages.length }, (_, fn) => SHARE_OF[categoryOf(names, fn)] ?? UNKNOWN_SHARE,
+    { length: functionCount(names) + names.packages.length },
+    (_, fn) => SHARE_OF[categoryOf(names, fn)] ?? UNKNOWN_SHARE,
   );
   const { fn, parent, self } = tree;
   for (let node = 0; node < tree.size; node++) {

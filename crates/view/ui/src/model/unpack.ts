@@ -13,7 +13,9 @@ const END = 0;
 
 export function fromBase64(text: string): Uint8Array {
   const native = (Uint8Array as unknown as { fromBase64?: (text: string) => Uint8Array }).fromBase64;
-  return native ? native.call(Uint8Array, text) : Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  return native
+    ? native.call(Uint8Array, text)
+    : Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 }
 
 export class Unpacker {
@@ -66,7 +68,8 @@ export class Unpacker {
 }
 
 function withoutHeader(file: Uint8Array): Uint8Array {
-  if (file.length < HEADER_BYTES || MAGIC.some((byte, at) => file[at] !== byte)) throw new Error("this is no nodespy recording");
+  if (file.length < HEADER_BYTES || MAGIC.some((byte, at) => file[at] !== byte))
+    throw new Error("this is no nodespy recording");
   const version = new DataView(file.buffer, file.byteOffset).getUint32(8, true);
   if (version !== VERSION) throw new Error(`this page cannot read version ${version} of the format`);
   return file.subarray(HEADER_BYTES);

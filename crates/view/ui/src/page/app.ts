@@ -1,8 +1,8 @@
 // Ties the parts together: the state, the answers of the worker, and what follows from them.
 
-import { nameOf, type Names, shortPlace } from "../model/profile";
-import { pathTo, type Range, type Shares, type Tree } from "../model/tree";
+import { type Names, nameOf, shortPlace } from "../model/profile";
 import type { Transform } from "../model/transforms";
+import { pathTo, type Range, type Shares, type Tree } from "../model/tree";
 import type { Opened, Questions, Selection, SourceText } from "../worker";
 import { type Client, Latest } from "./client";
 import { byId } from "./dom";
@@ -10,7 +10,10 @@ import { Paint, type Palette } from "./look";
 import { decodeState, encodeState, START, type State } from "./state";
 import { percent, points, shortName, weightText } from "./words";
 
-export interface Target { fn: number; path: number[] | null }
+export interface Target {
+  fn: number;
+  path: number[] | null;
+}
 
 // A part of the page that shows something of the app.
 export interface Panel {
@@ -21,8 +24,22 @@ export interface Panel {
 }
 
 export interface Preview {
-  title: string; who: string; how: string; confidence: string[]; remarks: string[]; findings: string[];
-  facts: [string, string][]; unit: Names["about"]["unit"]; durationNs: number; samples: number;
+  title: string;
+  who: string;
+  how: string;
+  confidence: string[];
+  remarks: string[];
+  findings: string[];
+  facts: [string, string][];
+  unit: Names["about"]["unit"];
+  durationNs: number;
+  samples: number;
+}
+
+// How a node's share changed, in percent points; empty where there is no base.
+export function changeText(tree: Tree, node: number): string {
+  if (!tree.baseTotal) return "";
+  return points(tree.total[node] / (tree.total[0] || 1), tree.baseTotal[node] / (tree.baseTotal[0] || 1));
 }
 
 type Answer<K extends keyof Questions> = Questions[K]["answer"];
@@ -40,11 +57,16 @@ export class App {
   sources: SourceText[] = [];
   panels: Panel[] = [];
   readonly answers = {
-    tree: new Latest<Answer<"tree">>(), fromLeaf: new Latest<Answer<"fromLeaf">>(),
-    sandwich: new Latest<Answer<"sandwich">>(), functions: new Latest<Answer<"functions">>(),
-    search: new Latest<Answer<"search">>(), heat: new Latest<Answer<"heat">>(),
-    tracks: new Latest<Answer<"tracks">>(), timeline: new Latest<Answer<"timeline">>(),
-    lines: new Latest<Answer<"lines">>(), files: new Latest<Answer<"files">>(),
+    tree: new Latest<Answer<"tree">>(),
+    fromLeaf: new Latest<Answer<"fromLeaf">>(),
+    sandwich: new Latest<Answer<"sandwich">>(),
+    functions: new Latest<Answer<"functions">>(),
+    search: new Latest<Answer<"search">>(),
+    heat: new Latest<Answer<"heat">>(),
+    tracks: new Latest<Answer<"tracks">>(),
+    timeline: new Latest<Answer<"timeline">>(),
+    lines: new Latest<Answer<"lines">>(),
+    files: new Latest<Answer<"files">>(),
   };
   badQuery = "";
   readonly systemDark = matchMedia("(prefers-color-scheme: dark)");
@@ -52,7 +74,12 @@ export class App {
   private changes: { tree: Tree; isProportional: boolean; change: (node: number) => number } | null = null;
   private paints: { key: string; paint: Paint; faded: Paint } | null = null;
 
-  constructor(readonly client: Client, readonly preview: Preview, names: Names, tree: Tree) {
+  constructor(
+    readonly client: Client,
+    readonly preview: Preview,
+    names: Names,
+    tree: Tree,
+  ) {
     this.names = names;
     this.tree = tree;
     this.whole = tree.total[0];
@@ -78,8 +105,12 @@ export class App {
     const { names } = this;
     const functions = names.functions.name.length + names.packages.length;
     const isFunction = (fn: number) => fn < functions;
-    const isKnown = (transform: Transform) => transform.kind === "package" ? transform.package < names.packages.length
-      : transform.kind === "subtree" ? transform.path.every(isFunction) : isFunction(transform.fn);
+    const isKnown = (transform: Transform) =>
+      transform.kind === "package"
+        ? transform.package < names.packages.length
+        : transform.kind === "subtree"
+          ? transform.path.every(isFunction)
+          : isFunction(transform.fn);
     const threads = state.threads?.filter((thread) => thread < names.threads.length) ?? null;
     return {
       ...state,
@@ -123,8 +154,12 @@ export class App {
   ask<K extends keyof App["answers"]>(kind: K, question: Questions[K]["ask"]): Answer<K> | null {
     const latest = this.answers[kind] as unknown as Latest<Answer<K>>;
     if (!this.isReady) return null;
-    latest.ask(JSON.stringify(question), () => this.client.ask(kind, question), () => this.update(),
-      (error) => this.fail(`The recording cannot be counted: ${error.message}`));
+    latest.ask(
+      JSON.stringify(question),
+      () => this.client.ask(kind, question),
+      () => this.update(),
+      (error) => this.fail(`The recording cannot be counted: ${error.message}`),
+    );
     return latest.value;
   }
 
@@ -152,7 +187,8 @@ export class App {
       try {
         new RegExp(text, "u");
       } catch (error) {
-        this.badQuery = error instanceof Error ? error.message.replace(/^.*: /, "") : "not a regular expression";
+        this.badQuery =
+          error instanceof Error ? error.message.replace(/^.*: /, "") : "not a regular expression";
         return this.answers.search.forget();
       }
     }
@@ -160,12 +196,11 @@ export class App {
   }
 
   get hits(): Uint8Array | null {
-    return this.state.query ? this.answers.search.value?.hits ?? null : null;
+    return this.state.query ? (this.answers.search.value?.hits ?? null) : null;
   }
 
   get isDark(): boolean {
-    return this.state.theme === "dark"
-      || (this.state.theme === "system" && this.systemDark.matches);
+    return this.state.theme === "dark" || (this.state.theme === "system" && this.systemDark.matches);
   }
 
   // Colours of the page itself, as its style has them; asked for once a theme.
@@ -174,7 +209,10 @@ export class App {
       document.documentElement.dataset.theme = this.state.theme;
       const style = getComputedStyle(document.body);
       const color = (name: string) => style.getPropertyValue(name).trim();
-      this.pageColors = { isDark: this.isDark, colors: { back: color("--back"), rest: color("--rest"), text: color("--text") } };
+      this.pageColors = {
+        isDark: this.isDark,
+        colors: { back: color("--back"), rest: color("--rest"), text: color("--text") },
+      };
     }
     return this.pageColors.colors;
   }
@@ -184,7 +222,11 @@ export class App {
     const palette: Palette = this.state.palette;
     const key = `${palette} ${back}`;
     if (this.paints?.key !== key) {
-      this.paints = { key, paint: new Paint(this.names, palette, 0, back), faded: new Paint(this.names, palette, 0.66, back) };
+      this.paints = {
+        key,
+        paint: new Paint(this.names, palette, 0, back),
+        faded: new Paint(this.names, palette, 0.66, back),
+      };
     }
     return this.paints;
   }
@@ -205,7 +247,11 @@ export class App {
     if (this.state.isProportional) {
       return (node) => {
         const [now, before] = [tree.total[node] / whole, baseTotal[node] / wholeBase];
-        return before === 0 ? (now > 0 ? 1 : 0) : Math.max(-1, Math.min(1, Math.log2(now / before || 1e-9) / 2));
+        return before === 0
+          ? now > 0
+            ? 1
+            : 0
+          : Math.max(-1, Math.min(1, Math.log2(now / before || 1e-9) / 2));
       };
     }
     let most = 0.01;
@@ -244,9 +290,13 @@ export class App {
     const fn = tree.fn[node];
     const place = shortPlace(this.names, fn);
     const share = (value: number) => percent(value, tree.total[0]);
-    const change = tree.baseTotal
-      ? `, ${points(tree.total[node] / (tree.total[0] || 1), tree.baseTotal[node] / (tree.baseTotal[0] || 1))}` : "";
-    return `${this.nameOf(fn).slice(0, 100)}${place ? ` (${place})` : ""}: total ${share(tree.total[node])}, self ${share(tree.self[node])}${change}`;
+    const name = `${this.nameOf(fn).slice(0, 100)}${place ? ` (${place})` : ""}`;
+    const parts = [
+      `total ${share(tree.total[node])}`,
+      `self ${share(tree.self[node])}`,
+      changeText(tree, node),
+    ];
+    return `${name}: ${parts.filter(Boolean).join(", ")}`;
   }
 
   weight(value: number): string {

@@ -5,7 +5,10 @@ import type { Message, Opened, Piece, Questions, Reply } from "../worker";
 
 export class Client {
   private worker: Worker | null = null;
-  private readonly waiting = new Map<number, { resolve: (answer: never) => void; reject: (error: Error) => void }>();
+  private readonly waiting = new Map<
+    number,
+    { resolve: (answer: never) => void; reject: (error: Error) => void }
+  >();
   private next = 1;
 
   constructor(private readonly script: string) {}
@@ -22,12 +25,17 @@ export class Client {
       else asked.resolve(data.answer as never);
     };
     worker.onerror = (event) => {
-      for (const asked of this.waiting.values()) asked.reject(new Error(event.message || "the worker stopped"));
+      for (const asked of this.waiting.values())
+        asked.reject(new Error(event.message || "the worker stopped"));
       this.waiting.clear();
     };
   }
 
-  ask<K extends keyof Questions>(kind: K, ask: Questions[K]["ask"], transfer: Transferable[] = []): Promise<Questions[K]["answer"]> {
+  ask<K extends keyof Questions>(
+    kind: K,
+    ask: Questions[K]["ask"],
+    transfer: Transferable[] = [],
+  ): Promise<Questions[K]["answer"]> {
     const id = this.next++;
     const message: Message = { id, kind, ask };
     this.worker!.postMessage(message, transfer);
@@ -63,14 +71,17 @@ export class Latest<T> {
   ask(key: string, question: () => Promise<T>, done: () => void, failed: (error: Error) => void): void {
     if (this.key === key) return;
     this.key = key;
-    question().then((answer) => {
-      if (this.key !== key) return;
-      this.value = answer;
-      this.valueKey = key;
-      done();
-    }, (error: Error) => {
-      if (this.key === key) failed(error);
-    });
+    question().then(
+      (answer) => {
+        if (this.key !== key) return;
+        this.value = answer;
+        this.valueKey = key;
+        done();
+      },
+      (error: Error) => {
+        if (this.key === key) failed(error);
+      },
+    );
   }
 
   get isCurrent(): boolean {

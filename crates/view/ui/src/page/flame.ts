@@ -5,7 +5,7 @@ import type { Names } from "../model/profile";
 import type { Tree } from "../model/tree";
 import { eachFrame, element, fit } from "./dom";
 import { Labels } from "./labels";
-import { cssPixel, diffPixel, HIT, packed, type Paint } from "./look";
+import { cssPixel, diffPixel, HIT, type Paint, packed } from "./look";
 import { Raster } from "./raster";
 
 export const ROW = 18;
@@ -56,7 +56,10 @@ export class Flame {
   private isStale = false;
   private readonly nextFrame = eachFrame(() => this.isStale && this.draw());
 
-  constructor(label: string, private readonly events: FlameEvents) {
+  constructor(
+    label: string,
+    private readonly events: FlameEvents,
+  ) {
     this.root.ariaLabel = `${label}. Arrow keys move, Enter zooms, 0 zooms out, M opens the menu.`;
     this.root.setAttribute("role", "application");
     this.spacer.append(element("div", { className: "flame-stage" }, this.canvas, this.marks));
@@ -75,8 +78,10 @@ export class Flame {
   show(scene: Scene): void {
     const { scene: before } = this;
     if (before && (Object.keys(scene) as (keyof Scene)[]).every((key) => scene[key] === before[key])) return;
-    const isNew = scene.tree !== this.scene?.tree || scene.focus !== this.scene?.focus
-      || scene.isIcicle !== this.scene?.isIcicle;
+    const isNew =
+      scene.tree !== this.scene?.tree ||
+      scene.focus !== this.scene?.focus ||
+      scene.isIcicle !== this.scene?.isIcicle;
     if (scene.tree !== this.scene?.tree) this.hover = this.selected = -1;
     this.scene = scene;
     this.labels ??= new Labels(this.context, scene.names);
@@ -133,7 +138,8 @@ export class Flame {
     this.boxes = [];
     this.raster.start(this.canvas.width, this.canvas.height, packed(scene.colors.back));
     const rowsSeen = this.paintBoxes(width, ratio);
-    for (const y of rowsSeen) this.raster.repeat(Math.max(0, y), Math.round((ROW - 1) * ratio) - Math.max(0, -y));
+    for (const y of rowsSeen)
+      this.raster.repeat(Math.max(0, y), Math.round((ROW - 1) * ratio) - Math.max(0, -y));
     this.raster.finish();
     this.writeLabels(ratio);
     this.drawMarks();
@@ -152,10 +158,15 @@ export class Flame {
     const scene = this.scene!;
     const { tree, focus } = scene;
     const rows = new Set<number>();
-    for (let node = tree.parent[focus]; node >= 0 && tree.depth[node] >= scene.firstRow; node = tree.parent[node]) this.paintBox(node, 0, width, ratio, rows, true);
+    for (
+      let node = tree.parent[focus];
+      node >= 0 && tree.depth[node] >= scene.firstRow;
+      node = tree.parent[node]
+    )
+      this.paintBox(node, 0, width, ratio, rows, true);
     const { from, to, scale } = this.view();
     const rest = packed(scene.colors.rest);
-    for (let node = focus; node < tree.end[focus];) {
+    for (let node = focus; node < tree.end[focus]; ) {
       const start = tree.start[node];
       const x = (start - from) * scale;
       const boxWidth = tree.total[node] * scale;
@@ -165,7 +176,9 @@ export class Flame {
       }
       if (boxWidth < NARROWEST && node !== focus) {
         const below = tree.parent[node];
-        const restEnd = scene.isByName ? x + boxWidth : (tree.start[below] + tree.total[below] - tree.self[below] - from) * scale;
+        const restEnd = scene.isByName
+          ? x + boxWidth
+          : (tree.start[below] + tree.total[below] - tree.self[below] - from) * scale;
         this.paintRest(tree.depth[node], x, restEnd, rest, ratio, rows);
         node = scene.isByName ? tree.end[node] : tree.end[below];
         continue;
@@ -181,14 +194,28 @@ export class Flame {
     return this.scene!.isIcicle ? top > this.sight.height : top + ROW < 0;
   }
 
-  private paintRest(row: number, from: number, to: number, color: number, ratio: number, rows: Set<number>): void {
+  private paintRest(
+    row: number,
+    from: number,
+    to: number,
+    color: number,
+    ratio: number,
+    rows: Set<number>,
+  ): void {
     if (to - from < 0.5) return;
     const y = Math.round((this.rowTop(row) - this.sight.top) * ratio);
     this.raster.box(Math.max(0, y), from * ratio, to * ratio, color);
     rows.add(y);
   }
 
-  private paintBox(node: number, from: number, to: number, ratio: number, rows: Set<number>, isBelowZoom: boolean): void {
+  private paintBox(
+    node: number,
+    from: number,
+    to: number,
+    ratio: number,
+    rows: Set<number>,
+    isBelowZoom: boolean,
+  ): void {
     const scene = this.scene!;
     const { tree } = scene;
     const top = this.rowTop(tree.depth[node]) - this.sight.top;
@@ -221,7 +248,8 @@ export class Flame {
         const [from, to, node] = [boxes[at], boxes[at + 1], boxes[at + 2]];
         if (to - from < LABEL_FROM) continue;
         const fn = tree.fn[node];
-        const isFaded = (hits !== null && !(fn >= 0 && hits[fn])) || (focus > 0 && tree.depth[node] < tree.depth[focus]);
+        const isFaded =
+          (hits !== null && !(fn >= 0 && hits[fn])) || (focus > 0 && tree.depth[node] < tree.depth[focus]);
         context.fillStyle = isFaded ? colors.text : hits ? "#fff" : "#111";
         labels!.draw(fn, from + 4, y, to - from - 7, tree.isInlined[node] ? "‹" : "", scene!.hasPlaces);
       }
@@ -269,9 +297,12 @@ export class Flame {
     const box = this.canvas.getBoundingClientRect();
     const x = event.clientX - box.left;
     const fromTop = event.clientY - box.top + this.root.scrollTop;
-    const row = Math.floor((this.scene?.isIcicle ? fromTop : this.height - fromTop) / ROW) + (this.scene?.firstRow ?? 0);
+    const row =
+      Math.floor((this.scene?.isIcicle ? fromTop : this.height - fromTop) / ROW) +
+      (this.scene?.firstRow ?? 0);
     const boxes = this.boxes[row] ?? [];
-    for (let at = 0; at < boxes.length; at += 3) if (x >= boxes[at] && x < boxes[at + 1]) return boxes[at + 2];
+    for (let at = 0; at < boxes.length; at += 3)
+      if (x >= boxes[at] && x < boxes[at + 1]) return boxes[at + 2];
     return -1;
   }
 
@@ -344,7 +375,10 @@ export class Flame {
     const { tree, focus } = this.scene!;
     const first = tree.start[focus];
     const length = this.span.to - this.span.from;
-    const from = Math.max(first, Math.min(first + tree.total[focus] - length, this.span.from + length * share));
+    const from = Math.max(
+      first,
+      Math.min(first + tree.total[focus] - length, this.span.from + length * share),
+    );
     this.span = { from, to: from + length };
     this.schedule();
   }
@@ -427,34 +461,50 @@ export class Flame {
       const node = this.nodeAt(event);
       if (node >= 0) events.menu(node, event.clientX, event.clientY);
     });
-    this.root.addEventListener("wheel", (event) => {
-      if (event.ctrlKey || event.metaKey) {
-        event.preventDefault();
-        const box = canvas.getBoundingClientRect();
-        this.zoomAt((event.clientX - box.left) / box.width, Math.exp(-event.deltaY * 0.004));
-      } else if (event.deltaX !== 0 && this.span) {
-        event.preventDefault();
-        this.pan(event.deltaX / this.root.clientWidth);
-      }
-    }, { passive: false });
+    this.root.addEventListener(
+      "wheel",
+      (event) => {
+        if (event.ctrlKey || event.metaKey) {
+          event.preventDefault();
+          const box = canvas.getBoundingClientRect();
+          this.zoomAt((event.clientX - box.left) / box.width, Math.exp(-event.deltaY * 0.004));
+        } else if (event.deltaX !== 0 && this.span) {
+          event.preventDefault();
+          this.pan(event.deltaX / this.root.clientWidth);
+        }
+      },
+      { passive: false },
+    );
   }
 
   private pinch(touches: Map<number, PointerEvent>, event: PointerEvent): void {
     const other = [...touches.values()].find((touch) => touch.pointerId !== event.pointerId)!;
     const before = touches.get(event.pointerId)!;
-    const gap = (touch: PointerEvent) => Math.hypot(touch.clientX - other.clientX, touch.clientY - other.clientY);
+    const gap = (touch: PointerEvent) =>
+      Math.hypot(touch.clientX - other.clientX, touch.clientY - other.clientY);
     if (gap(before) < 1) return;
     const box = this.canvas.getBoundingClientRect();
     this.zoomAt(((event.clientX + other.clientX) / 2 - box.left) / box.width, gap(event) / gap(before));
   }
 
   // What is drawn now, for saving as a picture.
-  picture(): { boxes: { row: number; from: number; to: number; node: number; fill: string }[]; canvas: HTMLCanvasElement; height: number; tree: Tree } {
+  picture(): {
+    boxes: { row: number; from: number; to: number; node: number; fill: string }[];
+    canvas: HTMLCanvasElement;
+    height: number;
+    tree: Tree;
+  } {
     const boxes = this.boxes.flatMap((row, depth) => {
       const made = [];
       for (let at = 0; at < (row?.length ?? 0); at += 3) {
         const node = row[at + 2];
-        made.push({ row: depth, from: row[at], to: row[at + 1], node, fill: cssPixel(this.fill(node, false)) });
+        made.push({
+          row: depth,
+          from: row[at],
+          to: row[at + 1],
+          node,
+          fill: cssPixel(this.fill(node, false)),
+        });
       }
       return made;
     });

@@ -9,8 +9,17 @@ import type { Tooltip } from "./tooltip";
 
 export function sceneOf(app: App, tree: Tree, focus: number, isIcicle: boolean, firstRow = 0): Scene {
   return {
-    names: app.names, tree, focus, firstRow, hits: app.hits, ...app.paint(), isIcicle, colors: app.colors,
-    isByName: app.state.order === "name", hasPlaces: app.isReady, change: app.changeOf(tree),
+    names: app.names,
+    tree,
+    focus,
+    firstRow,
+    hits: app.hits,
+    ...app.paint(),
+    isIcicle,
+    colors: app.colors,
+    isByName: app.state.order === "name",
+    hasPlaces: app.isReady,
+    change: app.changeOf(tree),
   };
 }
 
@@ -19,7 +28,11 @@ export class FlameView implements Panel {
   readonly flame: Flame;
   private tree: Tree;
 
-  constructor(private readonly app: App, tooltip: Tooltip, menu: Menu) {
+  constructor(
+    private readonly app: App,
+    tooltip: Tooltip,
+    menu: Menu,
+  ) {
     this.tree = app.tree;
     const events: FlameEvents = {
       hover: (node, x, y) => tooltip.show(this.tree, node, this.focus, x, y),
@@ -38,7 +51,10 @@ export class FlameView implements Panel {
 
   private targetAt(node: number): Target | null {
     if (node <= 0) return null;
-    return { fn: this.tree.fn[node], path: this.app.state.isFromLeaf ? null : this.app.pathOf(this.tree, node) };
+    return {
+      fn: this.tree.fn[node],
+      path: this.app.state.isFromLeaf ? null : this.app.pathOf(this.tree, node),
+    };
   }
 
   target(): Target | null {
@@ -72,12 +88,21 @@ export class FlameView implements Panel {
     const { flame, app } = this;
     const [up, down] = app.state.isIcicle ? (["in", "out"] as const) : (["out", "in"] as const);
     const walks: Record<string, () => void> = {
-      ArrowUp: () => flame.walk(up), ArrowDown: () => flame.walk(down), ArrowLeft: () => flame.walk("previous"),
-      ArrowRight: () => flame.walk("next"), Home: () => flame.walk("first"), End: () => flame.walk("last"),
+      ArrowUp: () => flame.walk(up),
+      ArrowDown: () => flame.walk(down),
+      ArrowLeft: () => flame.walk("previous"),
+      ArrowRight: () => flame.walk("next"),
+      Home: () => flame.walk("first"),
+      End: () => flame.walk("last"),
       Enter: () => flame.selected >= 0 && this.zoom(flame.selected),
-      "+": () => flame.zoomAt(0.5, 1.5), "=": () => flame.zoomAt(0.5, 1.5), w: () => flame.zoomAt(0.5, 1.5),
-      "-": () => flame.zoomAt(0.5, 1 / 1.5), a: () => flame.pan(-0.2), d: () => flame.pan(0.2),
-      n: () => flame.nextHit(1), N: () => flame.nextHit(-1),
+      "+": () => flame.zoomAt(0.5, 1.5),
+      "=": () => flame.zoomAt(0.5, 1.5),
+      w: () => flame.zoomAt(0.5, 1.5),
+      "-": () => flame.zoomAt(0.5, 1 / 1.5),
+      a: () => flame.pan(-0.2),
+      d: () => flame.pan(0.2),
+      n: () => flame.nextHit(1),
+      N: () => flame.nextHit(-1),
     };
     const walk = walks[event.key];
     if (walk) walk();

@@ -1,6 +1,6 @@
 // Names that fit into boxes: first the place goes, then the namespaces, then the end.
 
-import { nameOf, type Names, shortPlace } from "../model/profile";
+import { type Names, nameOf, shortPlace } from "../model/profile";
 import { shortName } from "./words";
 
 const LONGEST = 400;
@@ -10,7 +10,10 @@ export class Labels {
   private readonly widths = new Map<string, number>();
   private readonly short = new Map<number, string>();
 
-  constructor(private readonly context: CanvasRenderingContext2D, private names: Names) {}
+  constructor(
+    private readonly context: CanvasRenderingContext2D,
+    private names: Names,
+  ) {}
 
   use(names: Names): void {
     if (names !== this.names) this.short.clear();
@@ -27,9 +30,14 @@ export class Labels {
       return;
     }
     const end = name.slice(name.lastIndexOf("::") + 2);
-    const telling = name === "(anonymous)" ? shortPlace(this.names, fn) || name
-      : name.includes("::") && end ? `…${end}` : name;
-    const text = telling !== name && this.measure(telling) <= room ? telling : this.cut(telling.replace(/^…/, ""), room);
+    const shorter =
+      name === "(anonymous)"
+        ? shortPlace(this.names, fn) || name
+        : name.includes("::") && end
+          ? `…${end}`
+          : name;
+    const text =
+      shorter !== name && this.measure(shorter) <= room ? shorter : this.cut(shorter.replace(/^…/, ""), room);
     if (text) context.fillText(text, x, y);
   }
 

@@ -1,8 +1,8 @@
 // Lines of a file with what they cost: beside the source where it was embedded, else as places to
 // copy or to open in an editor.
 
-import { fileOf } from "../model/profile";
 import type { LineWeights } from "../model/lines";
+import { fileOf } from "../model/profile";
 import { copy } from "./actions";
 import type { App, Panel } from "./app";
 import { button, element } from "./dom";
@@ -22,7 +22,7 @@ export class SourceView implements Panel {
   private file(): number {
     const { app } = this;
     if (app.state.file >= 0) return app.state.file;
-    const own = app.state.fn >= 0 ? app.names.functions.file[app.state.fn] ?? -1 : -1;
+    const own = app.state.fn >= 0 ? (app.names.functions.file[app.state.fn] ?? -1) : -1;
     if (own >= 0) return own;
     return app.ask("files", { selection: app.selection() })?.[0]?.file ?? -1;
   }
@@ -35,7 +35,9 @@ export class SourceView implements Panel {
     if (!files) return;
     const file = this.file();
     if (file < 0) {
-      this.root.replaceChildren(element("p", { className: "empty", textContent: "This recording knows no lines of source." }));
+      this.root.replaceChildren(
+        element("p", { className: "empty", textContent: "This recording knows no lines of source." }),
+      );
       return;
     }
     const lines = app.ask("lines", { selection: app.selection(), file });
@@ -50,17 +52,34 @@ export class SourceView implements Panel {
     const path = app.names.texts.get(file);
     const whole = app.tree.total[0];
     const known = files.some((each) => each.file === file) ? files : [{ file, self: 0 }, ...files];
-    const picker = element("select", { id: "source-file" }, ...known.slice(0, 300).map((each) => element("option", {
-      value: String(each.file), selected: each.file === file,
-      textContent: `${percent(each.self, whole)}  ${app.names.texts.get(each.file)}`.slice(-160),
-    })));
+    const picker = element(
+      "select",
+      { id: "source-file" },
+      ...known.slice(0, 300).map((each) =>
+        element("option", {
+          value: String(each.file),
+          selected: each.file === file,
+          textContent: `${percent(each.self, whole)}  ${app.names.texts.get(each.file)}`.slice(-160),
+        }),
+      ),
+    );
     picker.addEventListener("change", () => app.change({ file: Number(picker.value), fn: -1 }));
     const source = app.sources.find((each) => each.file === file)?.text ?? null;
-    const bar = element("div", { className: "view-bar" }, element("label", {}, "File ", picker),
-      button("Copy path", "", () => void copy(app, path)), this.editorLink(path, this.firstLine(lines)),
-      button("Editor…", "Choose what opens files", () => this.askEditor()));
-    const note = element("p", { className: "dim note", textContent: source === null
-      ? "The source itself is not in this file. Record or convert with --embed-source to see it here." : "" });
+    const bar = element(
+      "div",
+      { className: "view-bar" },
+      element("label", {}, "File ", picker),
+      button("Copy path", "", () => void copy(app, path)),
+      this.editorLink(path, this.firstLine(lines)),
+      button("Editor…", "Choose what opens files", () => this.askEditor()),
+    );
+    const note = element("p", {
+      className: "dim note",
+      textContent:
+        source === null
+          ? "The source itself is not in this file. Record or convert with --embed-source to see it here."
+          : "",
+    });
     this.root.replaceChildren(bar, ...(source === null ? [note] : []), this.table(path, source, lines));
     if (source !== null) this.root.querySelector(".hot")?.scrollIntoView({ block: "center" });
   }
@@ -84,30 +103,50 @@ export class SourceView implements Panel {
       const at = place.get(line);
       const self = at === undefined ? 0 : lines.self[at];
       const total = at === undefined ? 0 : lines.total[at];
-      const content = text ? element("code", { textContent: text[line - 1].slice(0, LONGEST_LINE) || " " })
+      const content = text
+        ? element("code", { textContent: text[line - 1].slice(0, LONGEST_LINE) || " " })
         : button(`${path}:${line}`, "Copy", () => void copy(app, `${path}:${line}`));
-      const row = element("tr", { className: self === hottest ? "hot" : "" },
+      const row = element(
+        "tr",
+        { className: self === hottest ? "hot" : "" },
         element("td", { className: "number", textContent: self > 0 ? percent(self, whole) : "" }),
         element("td", { className: "number", textContent: total > 0 ? percent(total, whole) : "" }),
         element("td", { className: "number dim", textContent: String(line) }),
-        element("td", { className: "line" }, content));
-      if (self > 0) row.style.background = `color-mix(in srgb, var(--hot) ${Math.round(10 + (self / hottest) * 60)}%, transparent)`;
+        element("td", { className: "line" }, content),
+      );
+      const heat = Math.round(10 + (self / hottest) * 60);
+      if (self > 0) row.style.background = `color-mix(in srgb, var(--hot) ${heat}%, transparent)`;
       return row;
     });
-    const head = ["Self", "Total", "Line", text ? "Source" : "Place"].map((label) => element("th", { scope: "col", textContent: label, className: label.toLowerCase() }));
-    return element("table", { className: "source" }, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows));
+    const head = ["Self", "Total", "Line", text ? "Source" : "Place"].map((label) =>
+      element("th", { scope: "col", textContent: label, className: label.toLowerCase() }),
+    );
+    return element(
+      "table",
+      { className: "source" },
+      element("thead", {}, element("tr", {}, ...head)),
+      element("tbody", {}, ...rows),
+    );
   }
 
   // The address that opens a file, such as vscode://file{file}:{line}.
   private editorLink(path: string, line: number): HTMLElement {
     const template = stored() || "vscode://file{file}:{line}";
-    const address = template.replaceAll("{file}", encodeURI(path.replace(/^file:\/\//, ""))).replaceAll("{line}", String(line));
-    const isSafe = /^[a-z][a-z0-9+.-]*:\/\//i.test(address) && !/^(javascript|data|blob|vbscript):/i.test(address);
-    return isSafe ? element("a", { href: address, textContent: "Open in editor", title: address }) : element("span");
+    const address = template
+      .replaceAll("{file}", encodeURI(path.replace(/^file:\/\//, "")))
+      .replaceAll("{line}", String(line));
+    const isSafe =
+      /^[a-z][a-z0-9+.-]*:\/\//i.test(address) && !/^(javascript|data|blob|vbscript):/i.test(address);
+    return isSafe
+      ? element("a", { href: address, textContent: "Open in editor", title: address })
+      : element("span");
   }
 
   private askEditor(): void {
-    const answer = prompt("Address that opens a file; {file} and {line} are filled in:", stored() || "vscode://file{file}:{line}");
+    const answer = prompt(
+      "Address that opens a file; {file} and {line} are filled in:",
+      stored() || "vscode://file{file}:{line}",
+    );
     if (answer === null) return;
     try {
       localStorage.setItem(EDITOR_KEY, answer);

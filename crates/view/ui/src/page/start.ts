@@ -46,7 +46,11 @@ function previewNames(preview: PreviewTree): Names {
   };
   const { unit, durationNs, title: app } = preview;
   return {
-    texts, functions: columns, ...packagesOf(texts, columns), processes: [], threads: [],
+    texts,
+    functions: columns,
+    ...packagesOf(texts, columns),
+    processes: [],
+    threads: [],
     about: { unit, app, host: "", rateHz: 0, started: 0, durationNs },
   };
 }
@@ -54,10 +58,19 @@ function previewNames(preview: PreviewTree): Names {
 function previewTree({ tree: sent, whole }: PreviewTree): Tree {
   const size = sent.fn.length;
   const tree: Tree = {
-    size, rows: 1, fn: Int32Array.from(sent.fn), parent: new Int32Array(size), depth: new Uint16Array(size),
-    end: new Int32Array(size), start: new Float64Array(size), self: new Float64Array(size),
-    total: Float64Array.from(sent.total, (parts) => (parts * whole) / SCALE), tier: Uint8Array.from(sent.tier), isInlined: new Uint8Array(size),
-    baseSelf: null, baseTotal: null,
+    size,
+    rows: 1,
+    fn: Int32Array.from(sent.fn),
+    parent: new Int32Array(size),
+    depth: new Uint16Array(size),
+    end: new Int32Array(size),
+    start: new Float64Array(size),
+    self: new Float64Array(size),
+    total: Float64Array.from(sent.total, (parts) => (parts * whole) / SCALE),
+    tier: Uint8Array.from(sent.tier),
+    isInlined: new Uint8Array(size),
+    baseSelf: null,
+    baseTotal: null,
   };
   const open: number[] = [];
   const next = new Float64Array(size);
@@ -97,8 +110,12 @@ export function startPage(): void {
   const menu = new Menu(app, () => ACTIONS);
   const flame = new FlameView(app, tooltip, menu);
   const views: Panel[] = [
-    flame, new TimeView(app, tooltip, menu), new Sandwich(app, tooltip, menu), new TopView(app, menu),
-    new TreeView(app, menu), new SourceView(app),
+    flame,
+    new TimeView(app, tooltip, menu),
+    new Sandwich(app, tooltip, menu),
+    new TopView(app, menu),
+    new TreeView(app, menu),
+    new SourceView(app),
   ];
   for (const view of views) view.root.hidden = true;
   byId("views").append(...views.map((view) => view.root));
@@ -134,7 +151,7 @@ async function open(app: App): Promise<void> {
 
 function listen(app: App, menu: Menu, flame: FlameView, views: Panel[]): void {
   const active = () => views.find((view) => !view.root.hidden);
-  const escape = () => {
+  const stepBack = () => {
     if (menu.isOpen) menu.close();
     else if (app.state.query) app.change({ query: "" }, false);
     else if (flame.flame.selected >= 0) flame.flame.select(-1);
@@ -143,8 +160,10 @@ function listen(app: App, menu: Menu, flame: FlameView, views: Panel[]): void {
   };
   const openMenu = () => {
     const target = active()?.target?.() ?? null;
-    const { x, y } = flame.flame.selected > 0 && !flame.root.hidden ? flame.flame.placeOf(flame.flame.selected)
-      : (document.activeElement ?? document.body).getBoundingClientRect();
+    const { x, y } =
+      flame.flame.selected > 0 && !flame.root.hidden
+        ? flame.flame.placeOf(flame.flame.selected)
+        : (document.activeElement ?? document.body).getBoundingClientRect();
     menu.open(target, x, y + 10);
   };
   document.addEventListener("keydown", (event) => {
@@ -152,14 +171,18 @@ function listen(app: App, menu: Menu, flame: FlameView, views: Panel[]): void {
     const isTyping = element.matches("input[type=search], select, input[type=text]");
     if (document.querySelector("dialog[open]") || (menu.isOpen && menu.root.contains(element))) return;
     const name = event.ctrlKey || event.metaKey ? `Ctrl+${event.key.toUpperCase()}` : event.key;
-    if (event.altKey || (isTyping && name !== "Escape" && !name.startsWith("Ctrl+") && !(name === "Enter" && app.hits))) return;
+    if (
+      event.altKey ||
+      (isTyping && name !== "Escape" && !name.startsWith("Ctrl+") && !(name === "Enter" && app.hits))
+    )
+      return;
     if (isTyping && name === "Enter") {
       flame.flame.nextHit(event.shiftKey ? -1 : 1);
       return;
     }
     if (name === "Escape") {
       if (isTyping) element.blur();
-      escape();
+      stepBack();
     } else if (name === "M" || name === "ContextMenu" || (event.shiftKey && name === "F10")) openMenu();
     else if (!runKey(name, event, element)) return;
     event.preventDefault();
@@ -170,8 +193,11 @@ function listen(app: App, menu: Menu, flame: FlameView, views: Panel[]): void {
     if (element.getAttribute("role") === "tab" && name.startsWith("Arrow")) return walkTabs(name);
     if (!name.startsWith("Ctrl+") && active()?.key?.(event)) return true;
     const target = active()?.target?.() ?? null;
-    const action = ACTIONS.find((each) => each.keys.includes(name)
-      && (each.run || (target && target.fn >= 0 && (each.isPossible?.(app, target) ?? true))));
+    const action = ACTIONS.find(
+      (each) =>
+        each.keys.includes(name) &&
+        (each.run || (target && target.fn >= 0 && (each.isPossible?.(app, target) ?? true))),
+    );
     if (!action) return false;
     if (action.onTarget) action.onTarget(app, target!);
     else action.run!(app);
@@ -180,7 +206,8 @@ function listen(app: App, menu: Menu, flame: FlameView, views: Panel[]): void {
   const walkTabs = (name: string): boolean => {
     const tabs = [...document.querySelectorAll<HTMLElement>("[role=tab]")];
     const at = tabs.indexOf(document.activeElement as HTMLElement);
-    const goal = tabs[(at + (name === "ArrowLeft" || name === "ArrowUp" ? tabs.length - 1 : 1)) % tabs.length];
+    const goal =
+      tabs[(at + (name === "ArrowLeft" || name === "ArrowUp" ? tabs.length - 1 : 1)) % tabs.length];
     goal.focus();
     goal.click();
     return true;

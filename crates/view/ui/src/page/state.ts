@@ -2,7 +2,7 @@
 
 import { decodeTransforms, encodeTransforms, type Transform } from "../model/transforms";
 import type { Order, Range } from "../model/tree";
-import { type Palette, PALETTES } from "./look";
+import { PALETTES, type Palette } from "./look";
 
 export const VIEWS = ["flame", "time", "sandwich", "top", "tree", "source"] as const;
 export type ViewName = (typeof VIEWS)[number];
@@ -38,18 +38,44 @@ export interface State {
 }
 
 export const START: State = {
-  view: "flame", isIcicle: false, isFromLeaf: false, order: "heavy", query: "", isRegExp: false, isExact: false,
-  threads: null, range: null, compare: null, isProportional: false, transforms: [], zoom: [], hidden: [],
-  hasInternals: false, fn: -1, file: -1, thread: -1, window: null, overview: null, palette: "category",
-  theme: "system", sort: "self", isRising: false,
+  view: "flame",
+  isIcicle: false,
+  isFromLeaf: false,
+  order: "heavy",
+  query: "",
+  isRegExp: false,
+  isExact: false,
+  threads: null,
+  range: null,
+  compare: null,
+  isProportional: false,
+  transforms: [],
+  zoom: [],
+  hidden: [],
+  hasInternals: false,
+  fn: -1,
+  file: -1,
+  thread: -1,
+  window: null,
+  overview: null,
+  palette: "category",
+  theme: "system",
+  sort: "self",
+  isRising: false,
 };
 
-const numbers = (text: string): number[] => text.split(".").map(Number).filter((value) => Number.isSafeInteger(value));
+const numbers = (text: string): number[] =>
+  text
+    .split(".")
+    .map(Number)
+    .filter((value) => Number.isSafeInteger(value));
 const rangeText = (range: Range): string => `${Math.round(range.from)}-${Math.round(range.to)}`;
 
 function range(text: string | null): Range | null {
   const found = /^(\d{1,16})-(\d{1,16})$/.exec(text ?? "");
-  return found && Number(found[1]) < Number(found[2]) ? { from: Number(found[1]), to: Number(found[2]) } : null;
+  return found && Number(found[1]) < Number(found[2])
+    ? { from: Number(found[1]), to: Number(found[2]) }
+    : null;
 }
 
 const oneOf = <T extends string>(text: string | null, known: readonly T[], otherwise: T): T =>
@@ -72,20 +98,49 @@ const PARTS: [string, (state: State) => string, (text: string | null) => Partial
   ["case", (state) => flag(state.isExact), (text) => ({ isExact: text === "1" })],
   ["t", (state) => state.threads?.join(".") ?? "", (text) => ({ threads: text ? numbers(text) : null })],
   ["r", (state) => (state.range ? rangeText(state.range) : ""), (text) => ({ range: range(text) })],
-  ["cmp", (state) => (state.compare === null ? "" : state.compare === "base" ? "base" : rangeText(state.compare)),
-    (text) => ({ compare: text === "base" ? "base" : range(text) })],
+  [
+    "cmp",
+    (state) => (state.compare === null ? "" : state.compare === "base" ? "base" : rangeText(state.compare)),
+    (text) => ({ compare: text === "base" ? "base" : range(text) }),
+  ],
   ["prop", (state) => flag(state.isProportional), (text) => ({ isProportional: text === "1" })],
-  ["tf", (state) => encodeTransforms(state.transforms), (text) => ({ transforms: decodeTransforms(text ?? "") })],
+  [
+    "tf",
+    (state) => encodeTransforms(state.transforms),
+    (text) => ({ transforms: decodeTransforms(text ?? "") }),
+  ],
   ["x", (state) => state.zoom.join("."), (text) => ({ zoom: text ? numbers(text) : [] })],
-  ["hide", (state) => state.hidden.join("."), (text) => ({ hidden: text ? numbers(text).filter((at) => at < 12) : [] })],
+  [
+    "hide",
+    (state) => state.hidden.join("."),
+    (text) => ({ hidden: text ? numbers(text).filter((at) => at < 12) : [] }),
+  ],
   ["raw", (state) => flag(state.hasInternals), (text) => ({ hasInternals: text === "1" })],
   ["fn", (state) => (state.fn < 0 ? "" : String(state.fn)), (text) => ({ fn: index(text) })],
   ["file", (state) => (state.file < 0 ? "" : String(state.file)), (text) => ({ file: index(text) })],
   ["th", (state) => (state.thread < 0 ? "" : String(state.thread)), (text) => ({ thread: index(text) })],
   ["w", (state) => (state.window ? rangeText(state.window) : ""), (text) => ({ window: range(text) })],
-  ["ov", (state) => state.overview ?? "", (text) => ({ overview: text ? oneOf<Overview>(text, ["heat", "threads", "none"], "none") : null })],
-  ["colors", (state) => state.palette, (text) => ({ palette: oneOf(text, PALETTES.map(([name]) => name), "category") })],
-  ["theme", (state) => state.theme, (text) => ({ theme: oneOf<State["theme"]>(text, ["system", "light", "dark"], "system") })],
+  [
+    "ov",
+    (state) => state.overview ?? "",
+    (text) => ({ overview: text ? oneOf<Overview>(text, ["heat", "threads", "none"], "none") : null }),
+  ],
+  [
+    "colors",
+    (state) => state.palette,
+    (text) => ({
+      palette: oneOf(
+        text,
+        PALETTES.map(([name]) => name),
+        "category",
+      ),
+    }),
+  ],
+  [
+    "theme",
+    (state) => state.theme,
+    (text) => ({ theme: oneOf<State["theme"]>(text, ["system", "light", "dark"], "system") }),
+  ],
   ["sort", (state) => state.sort, (text) => ({ sort: oneOf(text, SORTS, "self") })],
   ["up", (state) => flag(state.isRising), (text) => ({ isRising: text === "1" })],
 ];

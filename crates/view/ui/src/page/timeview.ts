@@ -28,7 +28,11 @@ export class TimeView implements Panel {
   private barKey = "";
   private readonly schedule = eachFrame(() => this.draw());
 
-  constructor(private readonly app: App, private readonly tooltip: Tooltip, private readonly menu: Menu) {
+  constructor(
+    private readonly app: App,
+    private readonly tooltip: Tooltip,
+    private readonly menu: Menu,
+  ) {
     this.labels = new Labels(this.context, app.names);
     this.scroller.setAttribute("role", "application");
     this.scroller.ariaLabel = "Time order. Plus and minus zoom, a and d move, 0 shows all.";
@@ -48,8 +52,10 @@ export class TimeView implements Panel {
     const weights = this.app.ask("tracks", { mostBins: TRACK_BINS })?.weights;
     if (!weights) return -1;
     const isLoop = (at: number) => names.threads[at]?.role === 0 || names.threads[at]?.role === 1;
-    const busiest = (only: (at: number) => boolean) => [...weights.keys()].filter((at) => weights[at] > 0 && only(at))
-      .sort((left, right) => weights[right] - weights[left])[0];
+    const busiest = (only: (at: number) => boolean) =>
+      [...weights.keys()]
+        .filter((at) => weights[at] > 0 && only(at))
+        .sort((left, right) => weights[right] - weights[left])[0];
     return busiest(isLoop) ?? busiest(() => true) ?? 0;
   }
 
@@ -63,7 +69,12 @@ export class TimeView implements Panel {
     if (this.root.hidden || !app.isReady) return;
     this.scroller.hidden = app.end < 2; // such as folded stacks
     if (this.scroller.hidden) {
-      this.bar.replaceChildren(element("p", { className: "empty", textContent: "This recording does not say when its samples were taken." }));
+      this.bar.replaceChildren(
+        element("p", {
+          className: "empty",
+          textContent: "This recording does not say when its samples were taken.",
+        }),
+      );
       return;
     }
     const { thread } = this;
@@ -76,7 +87,8 @@ export class TimeView implements Panel {
     if (timeline) this.timeline = timeline;
     this.labels.use(app.names);
     this.showBar(thread);
-    this.spacer.style.height = `${Math.max((this.timeline?.rows ?? 0) * ROW + AXIS + 4, this.scroller.clientHeight)}px`;
+    const rows = (this.timeline?.rows ?? 0) * ROW + AXIS + 4;
+    this.spacer.style.height = `${Math.max(rows, this.scroller.clientHeight)}px`;
     this.schedule();
   }
 
@@ -87,18 +99,37 @@ export class TimeView implements Panel {
     if (key === this.barKey) return;
     this.barKey = key;
     const weights = app.ask("tracks", { mostBins: TRACK_BINS })?.weights;
-    const known = app.names.threads.map((_, at) => at).filter((at) => at === thread || !weights || weights[at] > 0);
+    const known = app.names.threads
+      .map((_, at) => at)
+      .filter((at) => at === thread || !weights || weights[at] > 0);
     if (weights) known.sort((left, right) => weights[right] - weights[left]);
-    const picker = element("select", { id: "time-thread" }, ...known.slice(0, 500).map((at) => {
-      const { name, role, tid } = app.names.threads[at];
-      return element("option", { value: String(at), textContent: `${name || "(unnamed)"} · ${ROLES[role] ?? "other"} ${tid}`.slice(0, 80), selected: at === thread });
-    }));
+    const picker = element(
+      "select",
+      { id: "time-thread" },
+      ...known.slice(0, 500).map((at) => {
+        const { name, role, tid } = app.names.threads[at];
+        return element("option", {
+          value: String(at),
+          textContent: `${name || "(unnamed)"} · ${ROLES[role] ?? "other"} ${tid}`.slice(0, 80),
+          selected: at === thread,
+        });
+      }),
+    );
     picker.addEventListener("change", () => app.change({ thread: Number(picker.value), window: null }));
     const step = (to - from) / 20;
-    this.bar.replaceChildren(element("label", {}, "Thread ", picker),
-      element("span", { className: "dim", textContent: `${moment(from, step)} – ${moment(to, step)} (${duration(to - from)})` }),
-      button("Count only this time", "Every other view shows this part alone", () => app.change({ range: { from: Math.floor(from), to: Math.ceil(to) } })),
-      ...(this.timeline?.isSampled ? [element("span", { className: "dim", textContent: "one sample drawn per pixel; zoom in for all" })] : []));
+    this.bar.replaceChildren(
+      element("label", {}, "Thread ", picker),
+      element("span", {
+        className: "dim",
+        textContent: `${moment(from, step)} – ${moment(to, step)} (${duration(to - from)})`,
+      }),
+      button("Count only this time", "Every other view shows this part alone", () =>
+        app.change({ range: { from: Math.floor(from), to: Math.ceil(to) } }),
+      ),
+      ...(this.timeline?.isSampled
+        ? [element("span", { className: "dim", textContent: "one sample drawn per pixel; zoom in for all" })]
+        : []),
+    );
   }
 
   private draw(): void {
@@ -116,7 +147,8 @@ export class TimeView implements Panel {
     const scale = width / (to - from);
     const { paint, faded } = app.paint();
     const { hits } = app;
-    const marked = this.hover >= 0 ? timeline.fn[this.hover] : this.selected >= 0 ? timeline.fn[this.selected] : null;
+    const marked =
+      this.hover >= 0 ? timeline.fn[this.hover] : this.selected >= 0 ? timeline.fn[this.selected] : null;
     for (let at = 0; at < timeline.fn.length; at++) {
       const y = AXIS + timeline.depth[at] * ROW - scroller.scrollTop;
       if (y + ROW < AXIS || y > height) continue;
@@ -138,7 +170,12 @@ export class TimeView implements Panel {
     this.drawAxis(width, from, to, colors);
   }
 
-  private drawAxis(width: number, from: number, to: number, colors: { back: string; rest: string; text: string }): void {
+  private drawAxis(
+    width: number,
+    from: number,
+    to: number,
+    colors: { back: string; rest: string; text: string },
+  ): void {
     const { context } = this;
     context.fillStyle = colors.back;
     context.fillRect(0, 0, width, AXIS);
@@ -183,7 +220,10 @@ export class TimeView implements Panel {
     const length = Math.min(Math.max(to - from, 1e4), whole.to - whole.from);
     const start = Math.max(whole.from, Math.min(whole.to - length, from));
     const isAll = length >= (whole.to - whole.from) * 0.9999;
-    this.app.change({ window: isAll ? null : { from: Math.round(start), to: Math.round(start + length) } }, false);
+    this.app.change(
+      { window: isAll ? null : { from: Math.round(start), to: Math.round(start + length) } },
+      false,
+    );
   }
 
   private pan(share: number): void {
@@ -193,10 +233,16 @@ export class TimeView implements Panel {
 
   key(event: KeyboardEvent): boolean {
     const walks: Record<string, () => void> = {
-      "+": () => this.zoomAt(0.5, 1.6), "=": () => this.zoomAt(0.5, 1.6), w: () => this.zoomAt(0.5, 1.6),
-      "-": () => this.zoomAt(0.5, 1 / 1.6), a: () => this.pan(-0.2), d: () => this.pan(0.2),
-      ArrowLeft: () => this.pan(-0.1), ArrowRight: () => this.pan(0.1),
-      Enter: () => this.fitBox(this.selected), Home: () => this.setWindow(0, this.window.to - this.window.from),
+      "+": () => this.zoomAt(0.5, 1.6),
+      "=": () => this.zoomAt(0.5, 1.6),
+      w: () => this.zoomAt(0.5, 1.6),
+      "-": () => this.zoomAt(0.5, 1 / 1.6),
+      a: () => this.pan(-0.2),
+      d: () => this.pan(0.2),
+      ArrowLeft: () => this.pan(-0.1),
+      ArrowRight: () => this.pan(0.1),
+      Enter: () => this.fitBox(this.selected),
+      Home: () => this.setWindow(0, this.window.to - this.window.from),
     };
     walks[event.key]?.();
     return event.key in walks;
@@ -232,12 +278,24 @@ export class TimeView implements Panel {
       }
       if (at < 0) return this.tooltip.hide();
       const { from, to, fn } = this.timeline!;
-      this.tooltip.showFunction(fn[at], [["lasts", duration(to[at] - from[at])], ["from", moment(from[at], 1e5)]], event.clientX, event.clientY);
+      this.tooltip.showFunction(
+        fn[at],
+        [
+          ["lasts", duration(to[at] - from[at])],
+          ["from", moment(from[at], 1e5)],
+        ],
+        event.clientX,
+        event.clientY,
+      );
     });
     canvas.addEventListener("pointerup", (event) => {
       if (drag && !drag.isMoved) {
         this.selected = this.boxAt(event);
-        if (this.selected >= 0) this.app.say(`${this.app.nameOf(this.timeline!.fn[this.selected])}: ${duration(this.timeline!.to[this.selected] - this.timeline!.from[this.selected])}`);
+        if (this.selected >= 0) {
+          const { fn, from, to } = this.timeline!;
+          const length = duration(to[this.selected] - from[this.selected]);
+          this.app.say(`${this.app.nameOf(fn[this.selected])}: ${length}`);
+        }
         this.schedule();
       }
       drag = null;
@@ -253,13 +311,17 @@ export class TimeView implements Panel {
       this.selected = this.boxAt(event);
       this.menu.open(this.target(), event.clientX, event.clientY);
     });
-    this.scroller.addEventListener("wheel", (event) => {
-      if (event.ctrlKey || event.metaKey) {
-        const box = canvas.getBoundingClientRect();
-        this.zoomAt((event.clientX - box.left) / box.width, Math.exp(-event.deltaY * 0.004));
-      } else if (event.deltaX !== 0) this.pan(event.deltaX / this.scroller.clientWidth);
-      else return;
-      event.preventDefault();
-    }, { passive: false });
+    this.scroller.addEventListener(
+      "wheel",
+      (event) => {
+        if (event.ctrlKey || event.metaKey) {
+          const box = canvas.getBoundingClientRect();
+          this.zoomAt((event.clientX - box.left) / box.width, Math.exp(-event.deltaY * 0.004));
+        } else if (event.deltaX !== 0) this.pan(event.deltaX / this.scroller.clientWidth);
+        else return;
+        event.preventDefault();
+      },
+      { passive: false },
+    );
   }
 }

@@ -5,7 +5,7 @@ import type { Transform } from "../model/transforms";
 import { ACTIONS, isOnlyMine } from "./actions";
 import type { App, Panel } from "./app";
 import { button, byId, element, swatch } from "./dom";
-import { categoryFill, diffFill, type Palette, PALETTES } from "./look";
+import { categoryFill, diffFill, PALETTES, type Palette } from "./look";
 import { VIEWS } from "./state";
 import { CATEGORY_LABELS, duration, moment, percent, TIER_LABELS } from "./words";
 
@@ -33,7 +33,9 @@ export class Toolbar implements Panel {
     this.press("help-open", "Help");
     byId("zoom-out").addEventListener("click", () => app.change({ zoom: [], window: null }));
     const palette = byId<HTMLSelectElement>("colors");
-    palette.replaceChildren(...PALETTES.map(([value, textContent]) => element("option", { value, textContent })));
+    palette.replaceChildren(
+      ...PALETTES.map(([value, textContent]) => element("option", { value, textContent })),
+    );
     palette.addEventListener("change", () => app.change({ palette: palette.value as Palette }, false));
   }
 
@@ -65,8 +67,12 @@ export class Toolbar implements Panel {
     byId<HTMLSelectElement>("colors").value = state.palette;
     this.showMatched();
     const pressed: [string, boolean][] = [
-      ["icicle", state.isIcicle], ["from-leaf", state.isFromLeaf], ["by-name", state.order === "name"],
-      ["only-mine", isOnlyMine(state)], ["internals", state.hasInternals], ["proportional", state.isProportional],
+      ["icicle", state.isIcicle],
+      ["from-leaf", state.isFromLeaf],
+      ["by-name", state.order === "name"],
+      ["only-mine", isOnlyMine(state)],
+      ["internals", state.hasInternals],
+      ["proportional", state.isProportional],
     ];
     for (const [id, isOn] of pressed) byId(id).ariaPressed = String(isOn);
     const isGraph = state.view === "flame" || state.view === "sandwich";
@@ -83,8 +89,11 @@ export class Toolbar implements Panel {
     const { app } = this;
     const { tree } = app;
     const found = app.state.query ? app.answers.search.value : null;
-    byId("matched").textContent = app.badQuery ? app.badQuery.slice(0, 60)
-      : found ? `matched ${percent(found.matched, tree.total[0])}` : "";
+    byId("matched").textContent = app.badQuery
+      ? app.badQuery.slice(0, 60)
+      : found
+        ? `matched ${percent(found.matched, tree.total[0])}`
+        : "";
   }
 
   private showChips(): void {
@@ -100,25 +109,41 @@ export class Toolbar implements Panel {
     };
     if (state.range) {
       const { from, to } = state.range;
-      chip(`${moment(from, (to - from) / 10)} – ${moment(to, (to - from) / 10)} (${duration(to - from)})`,
-        "Only samples of this time", () => app.change({ range: null, zoom: [] }));
+      chip(
+        `${moment(from, (to - from) / 10)} – ${moment(to, (to - from) / 10)} (${duration(to - from)})`,
+        "Only samples of this time",
+        () => app.change({ range: null, zoom: [] }),
+      );
     }
     if (state.compare) {
-      const text = state.compare === "base" ? "compared with the base profile"
-        : `compared with ${moment(state.compare.from, 1e7)} – ${moment(state.compare.to, 1e7)}`;
+      const text =
+        state.compare === "base"
+          ? "compared with the base profile"
+          : `compared with ${moment(state.compare.from, 1e7)} – ${moment(state.compare.to, 1e7)}`;
       chip(text, "Colours show what became more and what became less", () => app.change({ compare: null }));
     } else if (app.hasBase) {
       chips.push(button("Compare with the base profile", "", () => app.change({ compare: "base" })));
     }
     if (state.threads) {
       const [first] = state.threads;
-      const text = state.threads.length === 1 ? `thread ${app.names.threads[first]?.name || first}` : `${state.threads.length} threads`;
+      const text =
+        state.threads.length === 1
+          ? `thread ${app.names.threads[first]?.name || first}`
+          : `${state.threads.length} threads`;
       chip(text, "Only samples of these threads", () => app.change({ threads: null, zoom: [] }));
     }
-    state.transforms.forEach((transform, at) => chip(this.nameOf(transform), "A step; later steps stay",
-      () => app.change({ transforms: state.transforms.filter((_, other) => other !== at), zoom: [] })));
+    state.transforms.forEach((transform, at) =>
+      chip(this.nameOf(transform), "A step; later steps stay", () =>
+        app.change({ transforms: state.transforms.filter((_, other) => other !== at), zoom: [] }),
+      ),
+    );
     if (app.tree.total[0] < app.whole * 0.9995) {
-      chips.push(element("span", { className: "dim", textContent: `${percent(app.tree.total[0], app.whole)} of the samples` }));
+      chips.push(
+        element("span", {
+          className: "dim",
+          textContent: `${percent(app.tree.total[0], app.whole)} of the samples`,
+        }),
+      );
     }
     byId("chips").replaceChildren(...chips);
     byId("chips").hidden = chips.length === 0;
@@ -127,12 +152,18 @@ export class Toolbar implements Panel {
   private nameOf(transform: Transform): string {
     const { app } = this;
     switch (transform.kind) {
-      case "focus": return `focus ${app.nameOf(transform.fn)}`;
-      case "subtree": return `subtree ${app.nameOf(transform.path.at(-1) ?? -1)}`;
-      case "merge": return `without ${app.nameOf(transform.fn)}`;
-      case "drop": return `no samples with ${app.nameOf(transform.fn)}`;
-      case "recursion": return `no recursion of ${app.nameOf(transform.fn)}`;
-      case "package": return `package ${app.names.packages[transform.package] ?? ""} as one`;
+      case "focus":
+        return `focus ${app.nameOf(transform.fn)}`;
+      case "subtree":
+        return `subtree ${app.nameOf(transform.path.at(-1) ?? -1)}`;
+      case "merge":
+        return `without ${app.nameOf(transform.fn)}`;
+      case "drop":
+        return `no samples with ${app.nameOf(transform.fn)}`;
+      case "recursion":
+        return `no recursion of ${app.nameOf(transform.fn)}`;
+      case "package":
+        return `package ${app.names.packages[transform.package] ?? ""} as one`;
     }
   }
 
@@ -140,23 +171,45 @@ export class Toolbar implements Panel {
   private showLegend(): void {
     const { app } = this;
     const { state, names } = app;
-    const key = JSON.stringify([state.palette, state.hidden, state.compare !== null, names.functions.name.length]);
+    const key = JSON.stringify([
+      state.palette,
+      state.hidden,
+      state.compare !== null,
+      names.functions.name.length,
+    ]);
     if (key === this.legendKey) return;
     this.legendKey = key;
     const used = new Set(names.functions.category);
     const switches = SWITCHES.filter((at) => used.has(at)).map((at) => {
       const isShown = !state.hidden.includes(at);
-      const made = button("", `${isShown ? "Leave out" : "Show"} ${CATEGORY_LABELS[at]}: its time goes to its callers`, () =>
-        app.change({ hidden: isShown ? [...state.hidden, at] : state.hidden.filter((other) => other !== at), zoom: [] }));
+      const made = button(
+        "",
+        `${isShown ? "Leave out" : "Show"} ${CATEGORY_LABELS[at]}: its time goes to its callers`,
+        () =>
+          app.change({
+            hidden: isShown ? [...state.hidden, at] : state.hidden.filter((other) => other !== at),
+            zoom: [],
+          }),
+      );
       made.className = "category";
       // In a diff, boxes do not have the colours of their categories.
       made.append(...(state.compare ? [] : [swatch(categoryFill(state.palette, at))]), CATEGORY_LABELS[at]);
       made.ariaPressed = String(isShown);
       return made;
     });
-    const tiers = element("span", { className: "tiers dim" }, "tiers:",
-      ...[4, 3, 2, 1].flatMap((tier) => [swatch(categoryFill(state.palette, 0, tier)), TIER_LABELS[tier]]));
-    const diff = element("span", { className: "tiers dim" }, "less", ...[-1, -0.5, 0, 0.5, 1].map((change) => swatch(diffFill(change))), "more");
+    const tiers = element(
+      "span",
+      { className: "tiers dim" },
+      "tiers:",
+      ...[4, 3, 2, 1].flatMap((tier) => [swatch(categoryFill(state.palette, 0, tier)), TIER_LABELS[tier]]),
+    );
+    const diff = element(
+      "span",
+      { className: "tiers dim" },
+      "less",
+      ...[-1, -0.5, 0, 0.5, 1].map((change) => swatch(diffFill(change))),
+      "more",
+    );
     byId("legend").replaceChildren(...switches, state.compare ? diff : tiers);
   }
 }

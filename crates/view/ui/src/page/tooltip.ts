@@ -27,8 +27,14 @@ export class Tooltip {
     const rows: [string, string][] = [["total", share(tree.total[node])]];
     if (this.app.isReady) rows.push(["self", share(tree.self[node])]); // the preview has no such detail
     if (tree.baseTotal) {
-      const [now, before] = [tree.total[node] / (tree.total[0] || 1), tree.baseTotal[node] / (tree.baseTotal[0] || 1)];
-      rows.push(["before", percent(tree.baseTotal[node], tree.baseTotal[0])], ["change", points(now, before)]);
+      const [now, before] = [
+        tree.total[node] / (tree.total[0] || 1),
+        tree.baseTotal[node] / (tree.baseTotal[0] || 1),
+      ];
+      rows.push(
+        ["before", percent(tree.baseTotal[node], tree.baseTotal[0])],
+        ["change", points(now, before)],
+      );
     }
     const marks = [TIER_LABELS[tree.tier[node]], tree.isInlined[node] ? "inlined" : ""];
     this.fill(fn, marks, rows);
@@ -51,10 +57,12 @@ export class Tooltip {
     const place = placeOf(names, fn);
     const kind = categoryOf(names, fn);
     const parts: Node[] = [element("strong", { textContent: nameOf(names, fn).slice(0, 600), dir: "auto" })];
-    if (place) parts.push(element("div", { className: "place", textContent: place.slice(-300), dir: "auto" }));
+    if (place)
+      parts.push(element("div", { className: "place", textContent: place.slice(-300), dir: "auto" }));
     if (fn >= 0) {
       const owner = names.packages[names.packageOf[fn]] ?? "";
-      const label = CATEGORY_LABELS[kind] + (CATEGORY_LABELS[kind] === "dependency" && owner ? ` ${owner}` : "");
+      const label =
+        CATEGORY_LABELS[kind] + (CATEGORY_LABELS[kind] === "dependency" && owner ? ` ${owner}` : "");
       const text = [label, ...marks].filter(Boolean).join(" · ");
       parts.push(element("div", {}, swatch(categoryFill(state.palette, kind)), text));
     }
@@ -72,6 +80,12 @@ export class Tooltip {
 }
 
 function list(rows: [string, string][]): HTMLElement {
-  return element("dl", {}, ...rows.flatMap(([name, value]) =>
-    [element("dt", { textContent: name }), element("dd", { textContent: value })]));
+  return element(
+    "dl",
+    {},
+    ...rows.flatMap(([name, value]) => [
+      element("dt", { textContent: name }),
+      element("dd", { textContent: value }),
+    ]),
+  );
 }

@@ -1,7 +1,7 @@
 // The functions as a table, sortable by every column.
 
-import { categoryOf, nameOf, placeOf } from "../model/profile";
 import type { FunctionWeights } from "../model/derived";
+import { categoryOf, nameOf, placeOf } from "../model/profile";
 import type { App, Panel, Target } from "./app";
 import { button, element, swatch } from "./dom";
 import { categoryFill } from "./look";
@@ -17,7 +17,10 @@ export class TopView implements Panel {
   private shown: unknown[] = [];
   private current = -1; // the function of the row in focus
 
-  constructor(private readonly app: App, private readonly menu: Menu) {
+  constructor(
+    private readonly app: App,
+    private readonly menu: Menu,
+  ) {
     this.root.ariaLabel = "Top functions";
   }
 
@@ -47,8 +50,13 @@ export class TopView implements Panel {
       if (isThere && (!hits || hits[fn])) found.push(fn);
     }
     this.sorted(found, weights);
-    const columns: [Sort, string][] = [["self", "Self"], ["total", "Total"],
-      ...(weights.baseSelf ? [["change", "Self change"] as [Sort, string]] : []), ["name", "Function"], ["place", "Where"]];
+    const columns: [Sort, string][] = [
+      ["self", "Self"],
+      ["total", "Total"],
+      ...(weights.baseSelf ? [["change", "Self change"] as [Sort, string]] : []),
+      ["name", "Function"],
+      ["place", "Where"],
+    ];
     const head = element("tr", {}, ...columns.map(([key, label]) => this.head(key, label)));
     const rows = found.slice(0, this.limit).map((fn) => this.row(fn, weights));
     const more = button(`Show more (${count(found.length)} altogether)`, "", () => {
@@ -58,15 +66,22 @@ export class TopView implements Panel {
     this.root.replaceChildren(
       element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows)),
       ...(found.length > this.limit ? [more] : []),
-      ...(found.length === 0 ? [element("p", { className: "empty", textContent: "No function matches." })] : []));
+      ...(found.length === 0
+        ? [element("p", { className: "empty", textContent: "No function matches." })]
+        : []),
+    );
   }
 
   private sorted(found: number[], weights: FunctionWeights): void {
     const { names, state } = this.app;
     const { self, total, baseSelf } = weights;
     const change = (fn: number) => (baseSelf ? this.changeOf(fn, weights) : 0);
-    const text = state.sort === "name" ? new Map(found.map((fn) => [fn, nameOf(names, fn)]))
-      : state.sort === "place" ? new Map(found.map((fn) => [fn, placeOf(names, fn)])) : null;
+    const text =
+      state.sort === "name"
+        ? new Map(found.map((fn) => [fn, nameOf(names, fn)]))
+        : state.sort === "place"
+          ? new Map(found.map((fn) => [fn, placeOf(names, fn)]))
+          : null;
     const orders: Record<Sort, (left: number, right: number) => number> = {
       self: (left, right) => self[right] - self[left] || total[right] - total[left],
       total: (left, right) => total[right] - total[left] || self[right] - self[left],
@@ -88,7 +103,8 @@ export class TopView implements Panel {
     const isSorted = app.state.sort === key;
     const arrow = isSorted ? (app.state.isRising ? " ▴" : " ▾") : "";
     const sort = button(label + arrow, `Sort by ${label.toLowerCase()}`, () =>
-      app.change({ sort: key, isRising: isSorted && !app.state.isRising }, false));
+      app.change({ sort: key, isRising: isSorted && !app.state.isRising }, false),
+    );
     const head = element("th", { scope: "col", className: key }, sort);
     head.ariaSort = isSorted ? (app.state.isRising ? "ascending" : "descending") : "none";
     return head;
@@ -101,17 +117,34 @@ export class TopView implements Panel {
     const share = (value: number) => {
       const bar = element("span", { className: "bar" });
       bar.style.width = `${whole > 0 ? Math.min(100, (value / whole) * 100) : 0}%`;
-      return element("td", { className: "number", title: app.weight(value) }, bar,
-        element("span", { textContent: value > 0 ? percent(value, whole) : "–" }));
+      return element(
+        "td",
+        { className: "number", title: app.weight(value) },
+        bar,
+        element("span", { textContent: value > 0 ? percent(value, whole) : "–" }),
+      );
     };
     const kind = categoryOf(names, fn);
-    const name = button(nameOf(names, fn).slice(0, 500), "Callers and callees (s)", () => app.change({ view: "sandwich", fn }));
+    const name = button(nameOf(names, fn).slice(0, 500), "Callers and callees (s)", () =>
+      app.change({ view: "sandwich", fn }),
+    );
     name.dir = "auto";
     const place = placeOf(names, fn) || CATEGORY_LABELS[kind];
-    const row = element("tr", {}, share(weights.self[fn]), share(weights.total[fn]),
-      ...(weights.baseSelf ? [element("td", { className: "number", textContent: points(this.changeOf(fn, weights), 0) })] : []),
-      element("td", { className: "name" }, element("div", {}, swatch(categoryFill(state.palette, kind)), name)),
-      element("td", { className: "place", title: place }, element("bdi", { textContent: place })));
+    const row = element(
+      "tr",
+      {},
+      share(weights.self[fn]),
+      share(weights.total[fn]),
+      ...(weights.baseSelf
+        ? [element("td", { className: "number", textContent: points(this.changeOf(fn, weights), 0) })]
+        : []),
+      element(
+        "td",
+        { className: "name" },
+        element("div", {}, swatch(categoryFill(state.palette, kind)), name),
+      ),
+      element("td", { className: "place", title: place }, element("bdi", { textContent: place })),
+    );
     row.addEventListener("focusin", () => (this.current = fn));
     row.addEventListener("pointerenter", () => (this.current = fn));
     row.addEventListener("contextmenu", (event) => {

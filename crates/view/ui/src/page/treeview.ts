@@ -3,11 +3,11 @@
 
 import { categoryOf, nameOf, placeOf } from "../model/profile";
 import type { Tree } from "../model/tree";
-import type { App, Panel, Target } from "./app";
+import { type App, changeText, type Panel, type Target } from "./app";
 import { eachFrame, element, swatch } from "./dom";
 import { categoryFill } from "./look";
 import type { Menu } from "./menu";
-import { CATEGORY_LABELS, percent, points } from "./words";
+import { CATEGORY_LABELS, percent } from "./words";
 
 const ROW_HEIGHT = 22;
 const OPEN_AT_FIRST = 0.5; // share of its parent from which a child is open at first
@@ -23,7 +23,10 @@ export class TreeView implements Panel {
   private current = 1;
   private readonly schedule = eachFrame(() => this.draw());
 
-  constructor(private readonly app: App, private readonly menu: Menu) {
+  constructor(
+    private readonly app: App,
+    private readonly menu: Menu,
+  ) {
     this.root.setAttribute("role", "treegrid");
     this.root.ariaLabel = "Call tree";
     this.head.setAttribute("role", "row");
@@ -42,7 +45,10 @@ export class TreeView implements Panel {
 
   target(): Target | null {
     if (!this.tree || this.current <= 0) return null;
-    return { fn: this.tree.fn[this.current], path: this.app.state.isFromLeaf ? null : this.app.pathOf(this.tree, this.current) };
+    return {
+      fn: this.tree.fn[this.current],
+      path: this.app.state.isFromLeaf ? null : this.app.pathOf(this.tree, this.current),
+    };
   }
 
   update(): void {
@@ -60,7 +66,7 @@ export class TreeView implements Panel {
     this.tree = tree;
     this.open = new Set([0]);
     this.current = Math.min(1, tree.size - 1);
-    for (let node = 1; node < tree.size && node < tree.end[node] - 1;) {
+    for (let node = 1; node < tree.size && node < tree.end[node] - 1; ) {
       this.open.add(node);
       if (tree.total[node + 1] < tree.total[node] * OPEN_AT_FIRST) break;
       node++;
@@ -71,7 +77,7 @@ export class TreeView implements Panel {
   private layout(): void {
     const { tree } = this;
     this.rows = [];
-    for (let node = 1; node < tree!.size;) {
+    for (let node = 1; node < tree!.size; ) {
       this.rows.push(node);
       node = this.open.has(node) ? node + 1 : tree!.end[node];
     }
@@ -86,7 +92,8 @@ export class TreeView implements Panel {
     const first = Math.max(0, Math.floor(scroller.scrollTop / ROW_HEIGHT) - 4);
     const last = Math.min(this.rows.length, first + Math.ceil(scroller.clientHeight / ROW_HEIGHT) + 8);
     this.body.replaceChildren(...this.rows.slice(first, last).map((node, at) => this.row(node, first + at)));
-    if (hadFocus) this.body.querySelector<HTMLElement>("[aria-selected=true]")?.focus({ preventScroll: true });
+    if (hadFocus)
+      this.body.querySelector<HTMLElement>("[aria-selected=true]")?.focus({ preventScroll: true });
   }
 
   private row(node: number, place: number): HTMLElement {
@@ -96,26 +103,48 @@ export class TreeView implements Panel {
     const hasChildren = tree.end[node] > node + 1;
     const isOpen = this.open.has(node);
     const isHit = app.hits !== null && fn >= 0 && app.hits[fn] === 1;
-    const row = element("div", { className: `grid-row${isHit ? " hit" : ""}`, tabIndex: node === this.current ? 0 : -1 });
+    const row = element("div", {
+      className: `grid-row${isHit ? " hit" : ""}`,
+      tabIndex: node === this.current ? 0 : -1,
+    });
     row.setAttribute("role", "row");
     row.setAttribute("aria-level", String(tree.depth[node]));
     row.setAttribute("aria-rowindex", String(place + 2));
     row.setAttribute("aria-selected", String(node === this.current));
     if (hasChildren) row.setAttribute("aria-expanded", String(isOpen));
     row.style.top = `${place * ROW_HEIGHT}px`;
-    const change = tree.baseTotal
-      ? ` ${points(tree.total[node] / (tree.total[0] || 1), tree.baseTotal[node] / (tree.baseTotal[0] || 1))}` : "";
-    const arrow = element("span", { className: "arrow", textContent: hasChildren ? (isOpen ? "▾" : "▸") : "" });
+    const change = tree.baseTotal ? ` ${changeText(tree, node)}` : "";
+    const arrow = element("span", {
+      className: "arrow",
+      textContent: hasChildren ? (isOpen ? "▾" : "▸") : "",
+    });
     arrow.addEventListener("click", () => this.toggle(node));
     const kind = categoryOf(app.names, fn);
-    const name = element("span", { className: "function" }, arrow, swatch(categoryFill(app.state.palette, kind)),
-      element("bdi", { textContent: app.nameOf(fn).slice(0, 400), title: nameOf(app.names, fn).slice(0, 600) }));
+    const name = element(
+      "span",
+      { className: "function" },
+      arrow,
+      swatch(categoryFill(app.state.palette, kind)),
+      element("bdi", {
+        textContent: app.nameOf(fn).slice(0, 400),
+        title: nameOf(app.names, fn).slice(0, 600),
+      }),
+    );
     name.style.paddingLeft = `${Math.min(tree.depth[node] - 1, 60) * 12}px`;
     const where = placeOf(app.names, fn) || CATEGORY_LABELS[kind];
     const cells = [
-      element("span", { className: "total", textContent: percent(tree.total[node], tree.total[0]) + change, title: app.weight(tree.total[node]) }),
-      element("span", { className: "self", textContent: tree.self[node] > 0 ? percent(tree.self[node], tree.total[0]) : "–", title: app.weight(tree.self[node]) }),
-      name, element("span", { className: "where dim", title: where }, element("bdi", { textContent: where })),
+      element("span", {
+        className: "total",
+        textContent: percent(tree.total[node], tree.total[0]) + change,
+        title: app.weight(tree.total[node]),
+      }),
+      element("span", {
+        className: "self",
+        textContent: tree.self[node] > 0 ? percent(tree.self[node], tree.total[0]) : "–",
+        title: app.weight(tree.self[node]),
+      }),
+      name,
+      element("span", { className: "where dim", title: where }, element("bdi", { textContent: where })),
     ];
     for (const cell of cells) cell.setAttribute("role", "gridcell");
     row.append(...cells);
@@ -141,7 +170,8 @@ export class TreeView implements Panel {
     const at = this.rows.indexOf(node);
     const { scroller } = this;
     if (at * ROW_HEIGHT < scroller.scrollTop) scroller.scrollTop = at * ROW_HEIGHT;
-    else if ((at + 1) * ROW_HEIGHT > scroller.scrollTop + scroller.clientHeight) scroller.scrollTop = (at + 1) * ROW_HEIGHT - scroller.clientHeight;
+    else if ((at + 1) * ROW_HEIGHT > scroller.scrollTop + scroller.clientHeight)
+      scroller.scrollTop = (at + 1) * ROW_HEIGHT - scroller.clientHeight;
     this.app.say(this.app.describe(this.tree!, node));
     this.draw();
     this.body.querySelector<HTMLElement>("[aria-selected=true]")?.focus({ preventScroll: true });
@@ -156,12 +186,20 @@ export class TreeView implements Panel {
     const hasChildren = tree.end[this.current] > this.current + 1;
     const page = Math.max(1, Math.floor(this.scroller.clientHeight / ROW_HEIGHT) - 1);
     const walks: Record<string, () => void> = {
-      ArrowDown: () => go(at + 1), ArrowUp: () => go(at - 1), Home: () => go(0), End: () => go(this.rows.length - 1),
-      PageDown: () => go(at + page), PageUp: () => go(at - page),
+      ArrowDown: () => go(at + 1),
+      ArrowUp: () => go(at - 1),
+      Home: () => go(0),
+      End: () => go(this.rows.length - 1),
+      PageDown: () => go(at + page),
+      PageUp: () => go(at - page),
       ArrowRight: () => (hasChildren && !isOpen ? this.toggle(this.current) : hasChildren && go(at + 1)),
-      ArrowLeft: () => (isOpen && hasChildren ? this.toggle(this.current) : tree.parent[this.current] > 0 && this.select(tree.parent[this.current])),
+      ArrowLeft: () =>
+        isOpen && hasChildren
+          ? this.toggle(this.current)
+          : tree.parent[this.current] > 0 && this.select(tree.parent[this.current]),
       Enter: () => hasChildren && this.toggle(this.current),
-      n: () => this.nextHit(1), N: () => this.nextHit(-1),
+      n: () => this.nextHit(1),
+      N: () => this.nextHit(-1),
     };
     walks[event.key]?.();
     return event.key in walks;
@@ -173,7 +211,8 @@ export class TreeView implements Panel {
     const { hits } = this.app;
     if (!hits) return;
     for (let moved = 1; moved < tree.size; moved++) {
-      const node = ((((this.current - 1 + step * moved) % (tree.size - 1)) + tree.size - 1) % (tree.size - 1)) + 1;
+      const node =
+        ((((this.current - 1 + step * moved) % (tree.size - 1)) + tree.size - 1) % (tree.size - 1)) + 1;
       if (tree.fn[node] < 0 || !hits[tree.fn[node]]) continue;
       for (let above = tree.parent[node]; above > 0; above = tree.parent[above]) this.open.add(above);
       this.layout();

@@ -3,7 +3,17 @@
 import type { Unit } from "../model/profile";
 
 export const CATEGORY_LABELS = [
-  "app", "dependency", "node core", "V8 builtin", "wasm", "regexp", "GC", "native", "kernel", "idle", "unknown",
+  "app",
+  "dependency",
+  "node core",
+  "V8 builtin",
+  "wasm",
+  "regexp",
+  "GC",
+  "native",
+  "kernel",
+  "idle",
+  "unknown",
   "internal",
 ];
 export const TIER_LABELS = ["", "interpreted", "baseline", "maglev", "optimized"];
@@ -13,7 +23,8 @@ const COUNT = new Intl.NumberFormat("en");
 
 export const count = (value: number): string => COUNT.format(Math.round(value));
 
-export const counted = (value: number, noun: string): string => `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
+export const counted = (value: number, noun: string): string =>
+  `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
 
 export function duration(nanoseconds: number): string {
   const seconds = nanoseconds / 1e9;
@@ -31,7 +42,8 @@ export function moment(nanoseconds: number, stepNs: number): string {
   const hours = Math.floor(seconds / 3600);
   const minutes = Math.floor((seconds % 3600) / 60);
   const rest = (seconds % 60).toFixed(digits);
-  if (hours > 0) return `${hours}:${String(minutes).padStart(2, "0")}:${rest.padStart(digits ? digits + 3 : 2, "0")}`;
+  if (hours > 0)
+    return `${hours}:${String(minutes).padStart(2, "0")}:${rest.padStart(digits ? digits + 3 : 2, "0")}`;
   if (minutes > 0) return `${minutes}:${rest.padStart(digits ? digits + 3 : 2, "0")}`;
   return `${rest} s`;
 }
@@ -47,7 +59,12 @@ export function tickStep(rough: number): number {
 
 export function weightText(value: number, unit: Unit): string {
   if (unit === "nanoseconds") return duration(value);
-  if (unit === "bytes") return value < 1e4 ? counted(value, "byte") : value < 1e7 ? `${count(value / 1e3)} kB` : `${(value / 1e6).toFixed(1)} MB`;
+  if (unit === "bytes")
+    return value < 1e4
+      ? counted(value, "byte")
+      : value < 1e7
+        ? `${count(value / 1e3)} kB`
+        : `${(value / 1e6).toFixed(1)} MB`;
   return counted(value, "sample");
 }
 
