@@ -39,6 +39,7 @@ lint:
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
 	$(CARGO) run --quiet -p xtask -- licences
+	$(CARGO) run --quiet -p xtask -- viewer-tables --check
 	tools/viewer.sh
 
 bench: bench-overhead bench-peers bench-viewer

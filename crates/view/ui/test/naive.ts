@@ -117,3 +117,33 @@ export function randomProfile(seed: number): Profile {
     sources: [],
   };
 }
+
+// A profile of one sample, by the categories of its frames from the root.
+export function profileOf(path: number[]): Profile {
+  const texts = textsOf(path.map((_, at) => `f${at}`));
+  const rows = Int32Array.from(path, (_, at) => at);
+  const columns = {
+    name: rows,
+    file: new Int32Array(path.length).fill(-1),
+    line: new Uint32Array(path.length),
+    column: new Uint32Array(path.length),
+    category: Uint8Array.from(path),
+  };
+  const marks = { tier: new Uint8Array(path.length), isInlined: new Uint8Array(path.length) };
+  return {
+    ...randomProfile(1),
+    texts,
+    functions: columns,
+    ...packagesOf(texts, columns),
+    frames: { fn: rows, line: new Uint32Array(path.length), ...marks },
+    stacks: { parent: rows.map((row) => row - 1), frame: rows },
+    samples: {
+      time: Float64Array.of(0),
+      tick: 1,
+      weight: "one",
+      lastWeight: 0,
+      thread: new Uint16Array(1),
+      stack: Int32Array.of(path.length - 1),
+    },
+  };
+}

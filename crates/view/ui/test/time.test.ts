@@ -4,9 +4,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { columnLength, heatMap } from "../src/model/heat";
 import { lineWeights } from "../src/model/lines";
-import { GC, IDLE, type Profile } from "../src/model/profile";
+import type { Profile } from "../src/model/profile";
 import { weightOf } from "../src/model/samples";
 import { shapeOf } from "../src/model/shape";
+import { Category } from "../src/model/tables";
 import { rowsOfThread, timeline } from "../src/model/timeline";
 import { tracks } from "../src/model/tracks";
 import { ownWeights } from "../src/model/tree";
@@ -16,7 +17,7 @@ import { pathOf, randomProfile } from "./naive";
 
 const isIdle = (profile: Profile, row: number) =>
   profile.samples.stack[row] >= 0 &&
-  profile.functions.category[pathOf(profile, profile.samples.stack[row]).at(-1)!] === IDLE;
+  profile.functions.category[pathOf(profile, profile.samples.stack[row]).at(-1)!] === Category.Idle;
 
 test("the heat map and the tracks hold every sample that is not idle", () => {
   for (let seed = 1; seed < 100; seed++) {
@@ -48,7 +49,7 @@ test("time order joins what goes on and puts collections on top", () => {
   const profile = randomProfile(3);
   // f0 calls f1; a bare collection f2 comes between two samples of it.
   profile.functions.category.fill(0);
-  profile.functions.category[2] = GC;
+  profile.functions.category[2] = Category.Gc;
   profile.frames.fn.set([0, 1, 2]);
   profile.stacks = { parent: Int32Array.of(-1, 0, -1), frame: Int32Array.of(0, 1, 2) };
   profile.samples = {

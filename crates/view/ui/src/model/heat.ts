@@ -1,8 +1,9 @@
 // The heat map: columns of equal length across the recording, each cut into rows. With columns of
 // a second it is FlameScope's picture; shorter and longer recordings get other lengths.
 
-import { IDLE, type Profile } from "./profile";
+import type { Profile } from "./profile";
 import { type SampleColumns, timeOf, weightOf } from "./samples";
+import { Category } from "./tables";
 import { threadMask } from "./tree";
 
 export interface HeatMap {
@@ -96,7 +97,7 @@ export function idleStacks(profile: Profile): Uint8Array {
   const { stacks, frames, functions } = profile;
   const isIdle = new Uint8Array(stacks.frame.length);
   for (let row = 0; row < isIdle.length; row++) {
-    isIdle[row] = functions.category[frames.fn[stacks.frame[row]]] === IDLE ? 1 : 0;
+    isIdle[row] = functions.category[frames.fn[stacks.frame[row]]] === Category.Idle ? 1 : 0;
   }
   return isIdle;
 }

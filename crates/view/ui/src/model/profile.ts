@@ -3,31 +3,9 @@
 
 import type { Packages } from "./packages";
 import type { SampleColumns } from "./samples";
+import { Category } from "./tables";
 
 export type Unit = "samples" | "nanoseconds" | "bytes";
-
-// In the order of the file's codes.
-export const CATEGORY_KEYS = [
-  "app",
-  "dependency",
-  "core",
-  "builtin",
-  "wasm",
-  "regexp",
-  "gc",
-  "native",
-  "kernel",
-  "idle",
-  "unknown",
-  "internal",
-] as const;
-export type CategoryKey = (typeof CATEGORY_KEYS)[number];
-export const category = (key: CategoryKey): number => CATEGORY_KEYS.indexOf(key);
-
-export const UNKNOWN = category("unknown");
-export const INTERNAL = category("internal");
-export const GC = category("gc");
-export const IDLE = category("idle");
 
 // Functions that are none: the root of a tree, and samples of which nothing is known.
 export const ALL = -1;
@@ -161,8 +139,8 @@ export function shortPlace(names: Names, fn: number): string {
 }
 
 export function categoryOf(names: Names, fn: number): number {
-  if (fn < 0) return UNKNOWN;
+  if (fn < 0) return Category.Unknown;
   const packageAt = fn - functionCount(names);
   if (packageAt < 0) return names.functions.category[fn];
-  return names.packageCategory[packageAt] ?? UNKNOWN;
+  return names.packageCategory[packageAt] ?? Category.Unknown;
 }

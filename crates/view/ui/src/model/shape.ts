@@ -2,7 +2,8 @@
 // depends on what is hidden and transformed but not on time or threads, so it is built seldom.
 // Nothing here recurses: stacks can be deeper than the browser's own.
 
-import { ALL, INTERNAL, NO_STACK, type Profile } from "./profile";
+import { ALL, NO_STACK, type Profile } from "./profile";
+import { Category } from "./tables";
 
 export interface Shape {
   size: number; // nodes; node 0 is the root, parents come before children
@@ -83,7 +84,7 @@ export function shapeOf(profile: Profile, hasInternals: boolean): Shape {
   for (let row = 0; row < rows; row++) {
     const below = stacks.parent[row] < 0 ? 0 : nodeOf[stacks.parent[row]];
     const fn = frames.fn[stacks.frame[row]];
-    const isHidden = !hasInternals && functions.category[fn] === INTERNAL;
+    const isHidden = !hasInternals && functions.category[fn] === Category.Internal;
     nodeOf[row] = isHidden ? below : paths.child(below, fn);
   }
   const noStack = paths.child(0, NO_STACK);

@@ -1,9 +1,10 @@
 // Time order: what one thread did, sample after sample. Boxes are never made for the whole
 // recording: with more samples than pixels, one sample stands for each column of pixels.
 
-import { categoryOf, GC, type Profile } from "./profile";
+import { categoryOf, type Profile } from "./profile";
 import { type SampleColumns, timeOf, weightOf } from "./samples";
 import type { Shape } from "./shape";
+import { Category } from "./tables";
 
 export interface Timeline {
   // Boxes in order of their row, then of time.
@@ -156,7 +157,7 @@ class Boxes {
   // interrupts.
   private pathOf(node: number): number[] {
     const { shape } = this;
-    const isBareGc = shape.parent[node] === 0 && categoryOf(this.profile, shape.fn[node]) === GC;
+    const isBareGc = shape.parent[node] === 0 && categoryOf(this.profile, shape.fn[node]) === Category.Gc;
     if (isBareGc && this.path.length > 0) {
       return this.path.at(-1) === node ? this.path : [...this.path, node];
     }

@@ -1,8 +1,9 @@
 // What a reader does to the tree, one step after the other. A step never changes the recording:
 // it takes the paths of functions and returns others, to which the same samples are counted.
 
-import { CATEGORY_KEYS, functionCount, IDLE, type Names } from "./profile";
+import { functionCount, type Names } from "./profile";
 import { moved, Paths, type Shape } from "./shape";
+import { CATEGORY_LABELS, Category } from "./tables";
 
 export type Transform =
   | { kind: "focus"; fn: number } // only what runs under this function, which becomes the root
@@ -136,12 +137,12 @@ function packed(names: Names, shape: Shape, wanted: number): Shape {
 export function withoutCategories(names: Names, shape: Shape, hidden: ReadonlySet<number>): Shape {
   if (hidden.size === 0) return shape;
   const { category } = names.functions;
-  const isHidden = new Uint8Array(CATEGORY_KEYS.length);
+  const isHidden = new Uint8Array(CATEGORY_LABELS.length);
   for (const key of hidden) isHidden[key] = 1;
   return rewritten(shape, (node, caller, paths) => {
     if (caller < 0) return -1;
     const fn = shape.fn[node];
     if (fn < 0 || !isHidden[category[fn]]) return paths.child(caller, fn);
-    return category[fn] === IDLE ? -1 : caller;
+    return category[fn] === Category.Idle ? -1 : caller;
   });
 }

@@ -3,6 +3,7 @@
 import { categoryOf, functionCount, type Names, type Profile } from "./profile";
 import { rowAt, type SampleColumns, weightOf } from "./samples";
 import type { Shape } from "./shape";
+import { SHARE_OF_CATEGORY, SHARE_PARTS } from "./tables";
 
 export interface Tree {
   size: number;
@@ -271,26 +272,25 @@ export function pathTo(tree: Tree, node: number): number[] {
   return path.reverse();
 }
 
-const SHARE_KEYS = ["javascript", "native", "kernel", "gc", "idle", "unknown"] as const;
+// "other" is code of which no frame is shown: its time went to the root.
+export const SHARE_KEYS = [...SHARE_PARTS.map((part) => part.key), "other"] as const;
 export type Shares = Record<(typeof SHARE_KEYS)[number], number>;
 
-const GC_SHARE = 3;
-const UNKNOWN_SHARE = 5;
-// The share of each category, as a position in the keys above.
-const SHARE_OF = [0, 0, 0, 0, 0, 0, GC_SHARE, 1, 2, 4, UNKNOWN_SHARE, 0];
+const GC_SHARE = SHARE_KEYS.indexOf("gc");
+const UNKNOWN_SHARE = SHARE_KEYS.indexOf("unknown");
+const OTHER_SHARE = SHARE_KEYS.indexOf("other");
 
 // What the samples were doing. A sample is garbage collection when any frame is; else its leaf
 // decides.
 export function sharesOf(names: Names, tree: Tree): Shares {
   const sums = new Float64Array(SHARE_KEYS.length);
   const inGc = new Uint8Array(tree.size);
-  const shareOf = Uint8Array.from(
-    { length: functionCount(names) + names.packages.length },
-    (_, fn) => SHARE_OF[categoryOf(names, fn)] ?? UNKNOWN_SHARE,
+  const shareOf = Uint8Array.from({ length: functionCount(names) + names.packages.length }, (_, fn) =>
+    SHARE_KEYS.indexOf(SHARE_OF_CATEGORY[categoryOf(names, fn)] ?? "unknown"),
   );
   const { fn, parent, self } = tree;
   for (let node = 0; node < tree.size; node++) {
-    const share = fn[node] < 0 ? UNKNOWN_SHARE : shareOf[fn[node]];
+    const share = node === 0 ? OTHER_SHARE : fn[node] < 0 ? UNKNOWN_SHARE : shareOf[fn[node]];
     inGc[node] = share === GC_SHARE || (node > 0 && inGc[parent[node]]) ? 1 : 0;
     sums[inGc[node] ? GC_SHARE : share] += self[node];
   }

@@ -1,6 +1,7 @@
 // Everything the page can do, once: keys, menu, command palette and help are made of this list.
 
 import { fileOf, functionCount, nameOf, placeOf } from "../model/profile";
+import { Category } from "../model/tables";
 import type { App, Target } from "./app";
 import { byId } from "./dom";
 import { PALETTES } from "./look";
@@ -42,7 +43,16 @@ export async function copy(app: App, text: string): Promise<void> {
 }
 
 // App code only: what is not the reader's own gives its time to the caller.
-export const NOT_MINE = [1, 2, 3, 5, 6, 7, 8, 10];
+const NOT_MINE: number[] = [
+  Category.Dependency,
+  Category.NodeCore,
+  Category.Builtin,
+  Category.RegExp,
+  Category.Gc,
+  Category.Native,
+  Category.Kernel,
+  Category.Unknown,
+];
 export const isOnlyMine = (state: State): boolean =>
   NOT_MINE.every((category) => state.hidden.includes(category));
 

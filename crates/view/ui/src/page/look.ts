@@ -1,6 +1,7 @@
 // Colours. Hue tells the category and lightness the tier, so the tier survives colour blindness.
 
-import { categoryOf, functionCount, type Names, nameOf, UNKNOWN } from "../model/profile";
+import { categoryOf, functionCount, type Names, nameOf } from "../model/profile";
+import { Category } from "../model/tables";
 
 // By category, in the order of the codes.
 const FILLS: Record<Palette, string[] | null> = {
@@ -69,7 +70,9 @@ export const packed = (hex: string): number => pixel(channels(hex));
 
 export function categoryFill(palette: Palette, category: number, tier = 0): string {
   const fills = FILLS[palette] ?? FILLS.category!;
-  return css(mix(channels(fills[category] ?? fills[UNKNOWN]), [255, 255, 255], TIER_WHITE[tier] ?? 0));
+  return css(
+    mix(channels(fills[category] ?? fills[Category.Unknown]), [255, 255, 255], TIER_WHITE[tier] ?? 0),
+  );
 }
 
 // `change` from -1 (gone) over 0 to 1 (all new).
@@ -101,7 +104,7 @@ export class Paint {
     for (let fn = 0; fn <= this.count; fn++) {
       let made: Uint32Array | undefined;
       if (FILLS[palette] || fn === this.count) {
-        const category = fn === this.count ? UNKNOWN : categoryOf(names, fn);
+        const category = fn === this.count ? Category.Unknown : categoryOf(names, fn);
         made = byCategory.get(category);
         if (!made)
           byCategory.set(

@@ -1,13 +1,14 @@
 // Above the view: the heat map, in which time is chosen, or the threads, which are chosen there.
 
 import type { HeatMap } from "../model/heat";
+import { ROLE_LABELS } from "../model/tables";
 import type { Range } from "../model/tree";
 import type { App, Panel } from "./app";
 import { button, byId, eachFrame, element, fit } from "./dom";
 import { hslPixel } from "./look";
 import type { Overview as Kind } from "./state";
 import type { Tooltip } from "./tooltip";
-import { count, moment, percent, ROLES, tickStep } from "./words";
+import { count, moment, percent, tickStep } from "./words";
 
 const HEAT_ROWS = 50;
 const HEAT_HEIGHT = 110;
@@ -125,9 +126,12 @@ export class Overview implements Panel {
         element("bdi", {
           className: "name",
           textContent: name || "(unnamed)",
-          title: `${name} ${ROLES[role] ?? ""}, tid ${tid}${owner}`,
+          title: `${name} ${ROLE_LABELS[role] ?? ""}, tid ${tid}${owner}`,
         }),
-        element("span", { className: "dim role", textContent: `${ROLES[role] ?? "other"} ${tid}${owner}` }),
+        element("span", {
+          className: "dim role",
+          textContent: `${ROLE_LABELS[role] ?? "other"} ${tid}${owner}`,
+        }),
       ),
       only,
       time,

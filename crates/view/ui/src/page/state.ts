@@ -1,5 +1,6 @@
 // What the page shows, all of it in the address, so that a link shows what its sender saw.
 
+import { CATEGORY_LABELS } from "../model/tables";
 import { decodeTransforms, encodeTransforms, type Transform } from "../model/transforms";
 import type { Order, Range } from "../model/tree";
 import { PALETTES, type Palette } from "./look";
@@ -113,7 +114,7 @@ const PARTS: [string, (state: State) => string, (text: string | null) => Partial
   [
     "hide",
     (state) => state.hidden.join("."),
-    (text) => ({ hidden: text ? numbers(text).filter((at) => at < 12) : [] }),
+    (text) => ({ hidden: text ? numbers(text).filter((at) => at < CATEGORY_LABELS.length) : [] }),
   ],
   ["raw", (state) => flag(state.hasInternals), (text) => ({ hasInternals: text === "1" })],
   ["fn", (state) => (state.fn < 0 ? "" : String(state.fn)), (text) => ({ fn: index(text) })],

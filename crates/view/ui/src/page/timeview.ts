@@ -1,5 +1,6 @@
 // Time order: what one thread did, from left to right.
 
+import { ROLE_LABELS, ThreadRole } from "../model/tables";
 import type { Timeline } from "../model/timeline";
 import type { Range } from "../model/tree";
 import type { App, Panel, Target } from "./app";
@@ -10,7 +11,7 @@ import { cssPixel, HIT } from "./look";
 import type { Menu } from "./menu";
 import { TRACK_BINS } from "./overview";
 import type { Tooltip } from "./tooltip";
-import { duration, moment, ROLES, tickStep } from "./words";
+import { duration, moment, tickStep } from "./words";
 
 const AXIS = 18;
 
@@ -51,7 +52,10 @@ export class TimeView implements Panel {
     if (state.threads?.length) return state.threads[0];
     const weights = this.app.ask("tracks", { mostBins: TRACK_BINS })?.weights;
     if (!weights) return -1;
-    const isLoop = (at: number) => names.threads[at]?.role === 0 || names.threads[at]?.role === 1;
+    const isLoop = (at: number) => {
+      const role = names.threads[at]?.role;
+      return role === ThreadRole.Main || role === ThreadRole.Worker;
+    };
     const busiest = (only: (at: number) => boolean) =>
       [...weights.keys()]
         .filter((at) => weights[at] > 0 && only(at))
@@ -110,7 +114,7 @@ export class TimeView implements Panel {
         const { name, role, tid } = app.names.threads[at];
         return element("option", {
           value: String(at),
-          textContent: `${name || "(unnamed)"} · ${ROLES[role] ?? "other"} ${tid}`.slice(0, 80),
+          textContent: `${name || "(unnamed)"} · ${ROLE_LABELS[role] ?? "other"} ${tid}`.slice(0, 80),
           selected: at === thread,
         });
       }),

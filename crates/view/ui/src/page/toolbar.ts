@@ -1,16 +1,17 @@
 // Tabs, search, switches, and the chips that say what is left out and undo it.
 
-import { CATEGORY_KEYS } from "../model/profile";
+import { CATEGORY_LABELS, Category, TIER_LABELS, Tier } from "../model/tables";
 import type { Transform } from "../model/transforms";
 import { ACTIONS, isOnlyMine } from "./actions";
 import type { App, Panel } from "./app";
 import { button, byId, element, swatch } from "./dom";
 import { categoryFill, diffFill, PALETTES, type Palette } from "./look";
 import { VIEWS } from "./state";
-import { CATEGORY_LABELS, duration, moment, percent, TIER_LABELS } from "./words";
+import { duration, moment, percent } from "./words";
 
 // Hiding plumbing is a switch of its own.
-const SWITCHES = CATEGORY_KEYS.map((_, at) => at).filter((at) => CATEGORY_KEYS[at] !== "internal");
+const SWITCHES = Object.values(Category).filter((category) => category !== Category.Internal);
+const BEST_TIER_FIRST = [Tier.Optimized, Tier.Maglev, Tier.Baseline, Tier.Interpreted];
 
 export class Toolbar implements Panel {
   readonly root = byId("toolbar");
@@ -201,7 +202,10 @@ export class Toolbar implements Panel {
       "span",
       { className: "tiers dim" },
       "tiers:",
-      ...[4, 3, 2, 1].flatMap((tier) => [swatch(categoryFill(state.palette, 0, tier)), TIER_LABELS[tier]]),
+      ...BEST_TIER_FIRST.flatMap((tier) => [
+        swatch(categoryFill(state.palette, Category.App, tier)),
+        TIER_LABELS[tier],
+      ]),
     );
     const diff = element(
       "span",

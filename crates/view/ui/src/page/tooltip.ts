@@ -1,11 +1,12 @@
 // What the box under the pointer is.
 
 import { categoryOf, nameOf, placeOf } from "../model/profile";
+import { CATEGORY_LABELS, Category, TIER_LABELS } from "../model/tables";
 import type { Tree } from "../model/tree";
 import type { App } from "./app";
 import { byId, element, swatch } from "./dom";
 import { categoryFill } from "./look";
-import { CATEGORY_LABELS, percent, points, TIER_LABELS } from "./words";
+import { percent, points } from "./words";
 
 export class Tooltip {
   private readonly root = byId("tooltip");
@@ -61,8 +62,7 @@ export class Tooltip {
       parts.push(element("div", { className: "place", textContent: place.slice(-300), dir: "auto" }));
     if (fn >= 0) {
       const owner = names.packages[names.packageOf[fn]] ?? "";
-      const label =
-        CATEGORY_LABELS[kind] + (CATEGORY_LABELS[kind] === "dependency" && owner ? ` ${owner}` : "");
+      const label = CATEGORY_LABELS[kind] + (kind === Category.Dependency && owner ? ` ${owner}` : "");
       const text = [label, ...marks].filter(Boolean).join(" · ");
       parts.push(element("div", {}, swatch(categoryFill(state.palette, kind)), text));
     }

@@ -2,12 +2,13 @@
 
 import type { FunctionWeights } from "../model/derived";
 import { categoryOf, nameOf, placeOf } from "../model/profile";
+import { CATEGORY_LABELS } from "../model/tables";
 import type { App, Panel, Target } from "./app";
 import { button, element, swatch } from "./dom";
 import { categoryFill } from "./look";
 import type { Menu } from "./menu";
 import type { Sort } from "./state";
-import { CATEGORY_LABELS, count, percent, points } from "./words";
+import { count, percent, points } from "./words";
 
 const FIRST_ROWS = 200;
 

@@ -2,12 +2,13 @@
 // rows in sight exist.
 
 import { categoryOf, nameOf, placeOf } from "../model/profile";
+import { CATEGORY_LABELS } from "../model/tables";
 import type { Tree } from "../model/tree";
 import { type App, changeText, type Panel, type Target } from "./app";
 import { eachFrame, element, swatch } from "./dom";
 import { categoryFill } from "./look";
 import type { Menu } from "./menu";
-import { CATEGORY_LABELS, percent } from "./words";
+import { percent } from "./words";
 
 const ROW_HEIGHT = 22;
 const OPEN_AT_FIRST = 0.5; // share of its parent from which a child is open at first
