@@ -89,16 +89,13 @@ fn tables() -> String {
     text
 }
 
-/// Names for the numbers from 0 on.
+/// Names for the numbers from 0 on. An enum, because the bundler puts its numbers in their places.
 fn codes(text: &mut String, name: &str, about: &str, variants: &[String]) {
-    text.push_str(&format!("\n// {about}\nexport const {name} = {{\n"));
+    text.push_str(&format!("\n// {about}\nexport enum {name} {{\n"));
     for (code, variant) in variants.iter().enumerate() {
-        text.push_str(&format!("  {variant}: {code},\n"));
+        text.push_str(&format!("  {variant} = {code},\n"));
     }
-    text.push_str("} as const;\n");
-    text.push_str(&format!(
-        "export type {name} = (typeof {name})[keyof typeof {name}];\n"
-    ));
+    text.push_str("}\n");
 }
 
 fn labels(text: &mut String, name: &str, labels: &[&str]) {

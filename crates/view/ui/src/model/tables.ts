@@ -1,21 +1,20 @@
 // Written by `cargo run -p xtask -- viewer-tables` from Rust's tables, which are the place to edit.
 
 // Kinds of code, by their code in a recording.
-export const Category = {
-  App: 0,
-  Dependency: 1,
-  NodeCore: 2,
-  Builtin: 3,
-  Wasm: 4,
-  RegExp: 5,
-  Gc: 6,
-  Native: 7,
-  Kernel: 8,
-  Idle: 9,
-  Unknown: 10,
-  Internal: 11,
-} as const;
-export type Category = (typeof Category)[keyof typeof Category];
+export enum Category {
+  App = 0,
+  Dependency = 1,
+  NodeCore = 2,
+  Builtin = 3,
+  Wasm = 4,
+  RegExp = 5,
+  Gc = 6,
+  Native = 7,
+  Kernel = 8,
+  Idle = 9,
+  Unknown = 10,
+  Internal = 11,
+}
 export const CATEGORY_LABELS: readonly string[] = [
   "app",
   "dependency",
@@ -32,14 +31,13 @@ export const CATEGORY_LABELS: readonly string[] = [
 ];
 
 // V8's compilers, by their code in a recording.
-export const Tier = {
-  None: 0,
-  Interpreted: 1,
-  Baseline: 2,
-  Maglev: 3,
-  Optimized: 4,
-} as const;
-export type Tier = (typeof Tier)[keyof typeof Tier];
+export enum Tier {
+  None = 0,
+  Interpreted = 1,
+  Baseline = 2,
+  Maglev = 3,
+  Optimized = 4,
+}
 export const TIER_LABELS: readonly string[] = [
   "",
   "interpreted",
@@ -49,14 +47,13 @@ export const TIER_LABELS: readonly string[] = [
 ];
 
 // What threads are for, by their code in a recording.
-export const ThreadRole = {
-  Main: 0,
-  Worker: 1,
-  Pool: 2,
-  Platform: 3,
-  Other: 4,
-} as const;
-export type ThreadRole = (typeof ThreadRole)[keyof typeof ThreadRole];
+export enum ThreadRole {
+  Main = 0,
+  Worker = 1,
+  Pool = 2,
+  Platform = 3,
+  Other = 4,
+}
 export const ROLE_LABELS: readonly string[] = [
   "main",
   "worker",
@@ -66,16 +63,15 @@ export const ROLE_LABELS: readonly string[] = [
 ];
 
 // Kinds of owners of code.
-export const PackageKind = {
-  App: 0,
-  Dependency: 1,
-  Node: 2,
-  V8: 3,
-  Native: 4,
-  Kernel: 5,
-  Other: 6,
-} as const;
-export type PackageKind = (typeof PackageKind)[keyof typeof PackageKind];
+export enum PackageKind {
+  App = 0,
+  Dependency = 1,
+  Node = 2,
+  V8 = 3,
+  Native = 4,
+  Kernel = 5,
+  Other = 6,
+}
 export const PACKAGE_KIND_LABELS: readonly string[] = [
   "app",
   "dependency",

@@ -11,7 +11,7 @@ export class Menu {
 
   constructor(
     private readonly app: App,
-    private readonly actions: () => Action[],
+    private readonly actions: () => readonly Action[],
   ) {
     this.root.setAttribute("role", "menu");
     this.root.addEventListener("keydown", (event) => this.onKey(event));

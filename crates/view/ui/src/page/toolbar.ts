@@ -2,7 +2,7 @@
 
 import { CATEGORY_LABELS, Category, TIER_LABELS, Tier } from "../model/tables";
 import type { Transform } from "../model/transforms";
-import { ACTIONS, isOnlyMine } from "./actions";
+import { type Action, type ActionId, action, isOnlyMine } from "./actions";
 import type { App, Panel } from "./app";
 import { button, byId, element, swatch } from "./dom";
 import { categoryFill, diffFill, PALETTES, type Palette } from "./look";
@@ -10,8 +10,22 @@ import { VIEWS } from "./state";
 import { duration, moment, percent } from "./words";
 
 // Hiding plumbing is a switch of its own.
-const SWITCHES = Object.values(Category).filter((category) => category !== Category.Internal);
+const SWITCHES = CATEGORY_LABELS.map((_, at) => at).filter((at) => at !== Category.Internal);
 const BEST_TIER_FIRST = [Tier.Optimized, Tier.Maglev, Tier.Baseline, Tier.Interpreted];
+
+// Elements of page.html with what they do.
+const BUTTONS: [string, ActionId][] = [
+  ["zoom-out", "zoomOut"],
+  ["icicle", "rootSide"],
+  ["from-leaf", "fromLeaf"],
+  ["by-name", "order"],
+  ["only-mine", "onlyMine"],
+  ["internals", "internals"],
+  ["proportional", "proportional"],
+  ["theme", "theme"],
+  ["commands", "commands"],
+  ["help-open", "help"],
+];
 
 export class Toolbar implements Panel {
   readonly root = byId("toolbar");
@@ -23,16 +37,7 @@ export class Toolbar implements Panel {
     query.addEventListener("input", () => app.change({ query: query.value }, false));
     this.check("is-regexp", "isRegExp");
     this.check("is-exact", "isExact");
-    this.press("icicle", "Root at the top or at the bottom");
-    this.press("from-leaf", "Merge from the leaf, or from the root");
-    this.press("by-name", "Order: heaviest first, or by name");
-    this.press("only-mine", "Only my code, or everything");
-    this.press("internals", "Internal frames (stubs, trampolines), shown or not");
-    this.press("proportional", "Diff colours: of the whole, or of what it was");
-    this.press("theme", "Dark or light");
-    this.press("commands", "Commands");
-    this.press("help-open", "Help");
-    byId("zoom-out").addEventListener("click", () => app.change({ zoom: [], window: null }));
+    for (const [id, does] of BUTTONS) this.press(id, action(does));
     const palette = byId<HTMLSelectElement>("colors");
     palette.replaceChildren(
       ...PALETTES.map(([value, textContent]) => element("option", { value, textContent })),
@@ -45,10 +50,9 @@ export class Toolbar implements Panel {
     box.addEventListener("change", () => this.app.change({ [key]: box.checked }, false));
   }
 
-  private press(id: string, label: string): void {
-    const action = ACTIONS.find((each) => each.label === label)!;
-    byId(id).title ||= `${action.label} (${action.keys[0]})`;
-    byId(id).addEventListener("click", () => action.run!(this.app));
+  private press(id: string, { label, keys, run }: Action): void {
+    byId(id).title ||= `${label} (${keys[0]})`;
+    byId(id).addEventListener("click", () => run!(this.app));
   }
 
   update(): void {
