@@ -42,7 +42,8 @@ export interface SourceText {
 
 export type Piece = string | Uint8Array;
 
-// Every question of the page with its answer.
+// Every question of the page with its answer. `whole` is what shares in it are of: the weight of
+// the selection's tree.
 export interface Questions {
   // Recordings arrive in pieces, in base64 from the page or as bytes from its server; then they
   // are opened together.
@@ -50,16 +51,22 @@ export interface Questions {
   open: { ask: null; answer: Opened };
   tree: { ask: { selection: Selection }; answer: { tree: Tree; shares: Shares; whole: number } };
   fromLeaf: { ask: { selection: Selection }; answer: { tree: Tree } };
-  sandwich: { ask: { selection: Selection; fn: number }; answer: { callers: Tree; callees: Tree } };
+  sandwich: {
+    ask: { selection: Selection; fn: number };
+    answer: { callers: Tree; callees: Tree; whole: number };
+  };
   functions: { ask: { selection: Selection }; answer: FunctionWeights };
-  search: { ask: { selection: Selection; query: Query }; answer: { hits: Uint8Array; matched: number } };
+  search: {
+    ask: { selection: Selection; query: Query };
+    answer: { hits: Uint8Array; matched: number; whole: number };
+  };
   heat: { ask: { threads: number[] | null; mostColumns: number; mostRows: number }; answer: HeatMap };
   tracks: { ask: { mostBins: number }; answer: Tracks };
   timeline: {
     ask: { selection: Selection; thread: number; from: number; to: number; columns: number };
     answer: Timeline;
   };
-  lines: { ask: { selection: Selection; file: number }; answer: LineWeights };
+  lines: { ask: { selection: Selection; file: number }; answer: LineWeights & { whole: number } };
   files: { ask: { selection: Selection }; answer: { file: number; self: number }[] };
 }
 
@@ -195,13 +202,15 @@ class Counter {
         return {
           callers: callersOf(tree, fn, selection.order, ranks),
           callees: calleesOf(tree, fn, selection.order, ranks),
+          whole: tree.total[0],
         };
       },
       functions: ({ selection }: Questions["functions"]["ask"]) =>
         functionWeights(this.profile, this.counted(selection).tree),
       search: ({ selection, query }: Questions["search"]["ask"]) => {
         const hits = findFunctions(this.profile, query);
-        return { hits, matched: matchedWeight(this.counted(selection).tree, hits, 0) };
+        const { tree } = this.counted(selection);
+        return { hits, matched: matchedWeight(tree, hits, 0), whole: tree.total[0] };
       },
       heat: ({ threads, mostColumns, mostRows }: Questions["heat"]["ask"]) =>
         heatMap(this.profile, threads && new Set(threads), mostColumns, mostRows),
@@ -210,8 +219,10 @@ class Counter {
         const { rows, step } = this.thread(thread);
         return timeline(this.profile, this.shape(selection).shape, rows, step, from, to, columns);
       },
-      lines: ({ selection, file }: Questions["lines"]["ask"]) =>
-        lineWeights(this.profile, this.counted(selection).own, file),
+      lines: ({ selection, file }: Questions["lines"]["ask"]) => {
+        const { own, tree } = this.counted(selection);
+        return { ...lineWeights(this.profile, own, file), whole: tree.total[0] };
+      },
       files: ({ selection }: Questions["files"]["ask"]) => filesOf(this.profile, this.counted(selection).own),
     };
     return (answers[kind] as (ask: Questions[K]["ask"]) => Questions[K]["answer"])(ask);

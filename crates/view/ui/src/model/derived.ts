@@ -135,6 +135,8 @@ export function calleesOf(tree: Tree, fn: number, order: Order, byName: Int32Arr
 }
 
 export interface FunctionWeights {
+  whole: number; // of the tree; shares are of it
+  baseWhole: number;
   self: Float64Array;
   total: Float64Array;
   baseSelf: Float64Array | null;
@@ -147,6 +149,8 @@ export function functionWeights(names: Names, tree: Tree): FunctionWeights {
   const rows = functionCount(names) + names.packages.length;
   const column = () => new Float64Array(rows);
   const weights: FunctionWeights = {
+    whole: tree.total[0],
+    baseWhole: tree.baseTotal?.[0] ?? 0,
     self: column(),
     total: column(),
     baseSelf: tree.baseSelf && column(),

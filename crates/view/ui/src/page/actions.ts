@@ -64,7 +64,7 @@ function undo(app: App): void {
 }
 
 function nextThread(app: App, step: number): void {
-  const weights = app.answers.tracks.value?.weights;
+  const weights = app.answers.tracks.answer?.weights;
   const all = app.names.threads.map((_, at) => at).filter((at) => !weights || weights[at] > 0);
   if (weights) all.sort((left, right) => weights[right] - weights[left]);
   if (app.state.view === "time") {

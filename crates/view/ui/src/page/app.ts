@@ -42,6 +42,7 @@ export function changeText(tree: Tree, node: number): string {
   return points(tree.total[node] / (tree.total[0] || 1), tree.baseTotal[node] / (tree.baseTotal[0] || 1));
 }
 
+type Asked = Exclude<keyof Questions, "pieces" | "open">;
 type Answer<K extends keyof Questions> = Questions[K]["answer"];
 
 export class App {
@@ -56,19 +57,20 @@ export class App {
   isReady = false;
   sources: SourceText[] = [];
   panels: Panel[] = [];
-  readonly answers = {
-    tree: new Latest<Answer<"tree">>(),
-    fromLeaf: new Latest<Answer<"fromLeaf">>(),
-    sandwich: new Latest<Answer<"sandwich">>(),
-    functions: new Latest<Answer<"functions">>(),
-    search: new Latest<Answer<"search">>(),
-    heat: new Latest<Answer<"heat">>(),
-    tracks: new Latest<Answer<"tracks">>(),
-    timeline: new Latest<Answer<"timeline">>(),
-    lines: new Latest<Answer<"lines">>(),
-    files: new Latest<Answer<"files">>(),
+  readonly answers: { [K in Asked]: Latest<Questions[K]["ask"], Answer<K>> } = {
+    tree: new Latest(),
+    fromLeaf: new Latest(),
+    sandwich: new Latest(),
+    functions: new Latest(),
+    search: new Latest(),
+    heat: new Latest(),
+    tracks: new Latest(),
+    timeline: new Latest(),
+    lines: new Latest(),
+    files: new Latest(),
   };
   badQuery = "";
+  private hitsOf: { query: string; hits: Uint8Array } | null = null;
   readonly systemDark = matchMedia("(prefers-color-scheme: dark)");
   private pageColors: { isDark: boolean; colors: { back: string; rest: string; text: string } } | null = null;
   private changes: { tree: Tree; isProportional: boolean; change: (node: number) => number } | null = null;
@@ -97,6 +99,7 @@ export class App {
     this.isReady = true;
     this.paints = null;
     for (const answer of Object.values(this.answers)) answer.forget();
+    this.hitsOf = null;
     this.state = this.checked(this.state);
   }
 
@@ -150,33 +153,32 @@ export class App {
     return { threads, range, compare, hidden, hasInternals, transforms, order };
   }
 
-  // Asks the worker, unless it was asked the same last; the page is drawn again with the answer.
-  ask<K extends keyof App["answers"]>(kind: K, question: Questions[K]["ask"]): Answer<K> | null {
-    const latest = this.answers[kind] as unknown as Latest<Answer<K>>;
+  // The worker's answer to this very question. Null while there is none: what is drawn then stays
+  // as it is, data and labels, and the page is updated when the answer arrives.
+  ask<K extends Asked>(kind: K, question: Questions[K]["ask"]): Answer<K> | null {
     if (!this.isReady) return null;
-    latest.ask(
-      JSON.stringify(question),
+    const latest = this.answers[kind] as Latest<Questions[K]["ask"], Answer<K>>;
+    return latest.ask(
+      question,
       () => this.client.ask(kind, question),
       () => this.update(),
       (error) => this.fail(`The recording cannot be counted: ${error.message}`),
     );
-    return latest.value;
   }
 
   update(): void {
     this.updateTree();
     this.updateSearch();
     for (const panel of this.panels) panel.update();
-    const isBusy = Object.values(this.answers).some((answer) => answer.key !== answer.valueKey);
+    const isBusy = Object.values(this.answers).some((answer) => answer.isWaiting);
     const { dataset } = document.body;
-    dataset.busy = String(isBusy);
-    if (!isBusy && this.answers.tree.isCurrent) dataset.ready = "yes";
+    dataset.busy = byId("views").ariaBusy = String(isBusy);
+    if (!isBusy && this.answers.tree.answer) dataset.ready = "yes";
   }
 
   private updateTree(): void {
     const answer = this.ask("tree", { selection: this.selection() });
-    if (!answer || !this.answers.tree.isCurrent) return;
-    Object.assign(this, { tree: answer.tree, shares: answer.shares, whole: answer.whole });
+    if (answer) Object.assign(this, { tree: answer.tree, shares: answer.shares, whole: answer.whole });
   }
 
   private updateSearch(): void {
@@ -192,11 +194,20 @@ export class App {
         return this.answers.search.forget();
       }
     }
-    this.ask("search", { selection: this.selection(), query: { text, isRegExp, isExact } });
+    const query = { text, isRegExp, isExact };
+    const answer = this.ask("search", { selection: this.selection(), query });
+    if (answer) this.hitsOf = { query: JSON.stringify(query), hits: answer.hits };
+    else if (this.hitsOf?.query !== JSON.stringify(query)) this.hitsOf = null;
   }
 
+  // What the search found; null while it is not known.
+  get found(): Answer<"search"> | null {
+    return this.state.query ? this.answers.search.answer : null;
+  }
+
+  // By function. They hold for every selection, so they stay while another one is counted.
   get hits(): Uint8Array | null {
-    return this.state.query ? (this.answers.search.value?.hits ?? null) : null;
+    return this.state.query && !this.badQuery ? (this.hitsOf?.hits ?? null) : null;
   }
 
   get isDark(): boolean {

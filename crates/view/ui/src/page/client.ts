@@ -61,35 +61,56 @@ function revived(opened: Opened): Opened {
   return opened;
 }
 
-// Holds the answer to the newest question: an older one that comes late is not shown.
-export class Latest<T> {
-  key = "";
-  value: T | null = null;
-  valueKey = "";
+// The newest question of a kind, and its answer once that is there. There is no answer while a
+// newer question waits for its own: an old one must not pass for it.
+export class Latest<Question, Answer> {
+  private asked = "";
+  private answered: { key: string; answer: Answer } | null = null;
 
-  // Asks unless this very question was asked last; `done` is called with the answer.
-  ask(key: string, question: () => Promise<T>, done: () => void, failed: (error: Error) => void): void {
-    if (this.key === key) return;
-    this.key = key;
-    question().then(
+  // The answer to this very question, or null until it arrives and `done` is called.
+  ask(
+    question: Question,
+    send: (question: Question) => Promise<Answer>,
+    done: () => void,
+    failed: (error: Error) => void,
+  ): Answer | null {
+    const key = JSON.stringify(question);
+    if (this.asked !== key) {
+      this.asked = key;
+      if (this.answered?.key !== key) this.send(key, question, send, done, failed);
+    }
+    return this.answer;
+  }
+
+  private send(
+    key: string,
+    question: Question,
+    send: (question: Question) => Promise<Answer>,
+    done: () => void,
+    failed: (error: Error) => void,
+  ): void {
+    send(question).then(
       (answer) => {
-        if (this.key !== key) return;
-        this.value = answer;
-        this.valueKey = key;
+        if (this.asked !== key) return; // late: another question came after it
+        this.answered = { key, answer };
         done();
       },
       (error: Error) => {
-        if (this.key === key) failed(error);
+        if (this.asked === key) failed(error);
       },
     );
   }
 
-  get isCurrent(): boolean {
-    return this.value !== null && this.key === this.valueKey;
+  get answer(): Answer | null {
+    return this.answered?.key === this.asked ? this.answered.answer : null;
+  }
+
+  get isWaiting(): boolean {
+    return this.asked !== "" && this.answer === null;
   }
 
   forget(): void {
-    this.key = this.valueKey = "";
-    this.value = null;
+    this.asked = "";
+    this.answered = null;
   }
 }

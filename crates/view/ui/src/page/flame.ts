@@ -75,8 +75,17 @@ export class Flame {
     this.nextFrame();
   };
 
-  show(scene: Scene): void {
+  // Draws a scene, or nothing.
+  show(scene: Scene | null): void {
     const { scene: before } = this;
+    this.canvas.style.visibility = scene ? "" : "hidden";
+    if (!scene) {
+      this.scene = null;
+      this.hover = this.selected = -1;
+      this.boxes = [];
+      this.drawMarks();
+      return;
+    }
     if (before && (Object.keys(scene) as (keyof Scene)[]).every((key) => scene[key] === before[key])) return;
     const isNew =
       scene.tree !== this.scene?.tree ||
@@ -324,7 +333,8 @@ export class Flame {
 
   // Walks from box to box: away from the root, towards it, or among siblings.
   walk(direction: "out" | "in" | "next" | "previous" | "first" | "last"): void {
-    const { tree, focus } = this.scene!;
+    if (!this.scene) return;
+    const { tree, focus } = this.scene;
     const node = this.selected;
     if (node < 0) return this.select(focus);
     const parent = tree.parent[node];
@@ -344,7 +354,8 @@ export class Flame {
 
   // The next box a search found after the selected one.
   nextHit(step: 1 | -1): void {
-    const { tree, hits, focus } = this.scene!;
+    if (!this.scene) return;
+    const { tree, hits, focus } = this.scene;
     if (!hits) return;
     const first = focus;
     const size = tree.end[focus] - first;
@@ -358,7 +369,8 @@ export class Flame {
 
   // Zooms by a factor at a place between 0 (left) and 1 (right).
   zoomAt(place: number, factor: number): void {
-    const { tree, focus } = this.scene!;
+    if (!this.scene) return;
+    const { tree, focus } = this.scene;
     const view = this.view();
     const middle = view.from + (view.to - view.from) * place;
     const first = tree.start[focus];

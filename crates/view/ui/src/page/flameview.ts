@@ -27,6 +27,7 @@ export class FlameView implements Panel {
   readonly root = element("section", { id: "flame", className: "view" });
   readonly flame: Flame;
   private tree: Tree;
+  private isFromLeaf = false; // the tree that is shown, not the one asked for
 
   constructor(
     private readonly app: App,
@@ -53,7 +54,7 @@ export class FlameView implements Panel {
     if (node <= 0) return null;
     return {
       fn: this.tree.fn[node],
-      path: this.app.state.isFromLeaf ? null : this.app.pathOf(this.tree, node),
+      path: this.isFromLeaf ? null : this.app.pathOf(this.tree, node),
     };
   }
 
@@ -77,10 +78,11 @@ export class FlameView implements Panel {
     const { state } = app;
     this.root.hidden = state.view !== "flame";
     if (this.root.hidden) return;
-    if (state.isFromLeaf) {
-      const answer = app.ask("fromLeaf", { selection: app.selection() });
-      if (answer) this.tree = answer.tree;
-    } else this.tree = app.tree;
+    const tree = state.isFromLeaf ? app.ask("fromLeaf", { selection: app.selection() })?.tree : app.tree;
+    if (tree) {
+      this.tree = tree;
+      this.isFromLeaf = state.isFromLeaf;
+    }
     this.flame.show(sceneOf(app, this.tree, this.focus, state.isIcicle));
   }
 

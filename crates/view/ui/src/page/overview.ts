@@ -194,7 +194,9 @@ class HeatCanvas {
     if (!width) return;
     // Asked in steps, so that dragging a window's edge does not count again for every pixel.
     const mostColumns = Math.max(30, Math.floor(width / 5 / 50) * 50);
-    this.map = this.app.ask("heat", { threads: this.app.state.threads, mostColumns, mostRows: HEAT_ROWS });
+    const { threads } = this.app.state;
+    const map = this.app.ask("heat", { threads, mostColumns, mostRows: HEAT_ROWS });
+    if (map) this.map = map;
     this.schedule();
   }
 

@@ -19,7 +19,8 @@ export class Sandwich implements Panel {
   });
   private readonly callers: Flame;
   private readonly callees: Flame;
-  private trees: { callers: Tree; callees: Tree } | null = null;
+  // What is drawn: the function and its trees belong together.
+  private shown: { fn: number; callers: Tree; callees: Tree } | null = null;
 
   constructor(
     private readonly app: App,
@@ -38,10 +39,10 @@ export class Sandwich implements Panel {
 
   private events(which: "callers" | "callees", tooltip: Tooltip, menu: Menu): FlameEvents {
     const { app } = this;
-    const tree = () => this.trees![which];
+    const tree = () => this.shown![which];
     const target = (node: number): Target | null => (node > 0 ? { fn: tree().fn[node], path: null } : null);
     return {
-      hover: (node, x, y) => (this.trees ? tooltip.show(tree(), node, 0, x, y) : tooltip.hide()),
+      hover: (node, x, y) => (this.shown ? tooltip.show(tree(), node, 0, x, y) : tooltip.hide()),
       zoom: (node) => tree().fn[node] >= 0 && app.change({ fn: tree().fn[node] }),
       select: (node) => app.say(node < 0 ? "" : app.describe(tree(), node)),
       menu: (node, x, y) => menu.open(target(node), x, y),
@@ -50,14 +51,14 @@ export class Sandwich implements Panel {
   }
 
   private get active(): { flame: Flame; tree: Tree } | null {
-    if (!this.trees) return null;
+    if (!this.shown) return null;
     const isCallers =
       this.callers.selected >= 0 ||
       this.callers.hover >= 0 ||
       this.callers.root.contains(document.activeElement);
     return isCallers
-      ? { flame: this.callers, tree: this.trees.callers }
-      : { flame: this.callees, tree: this.trees.callees };
+      ? { flame: this.callers, tree: this.shown.callers }
+      : { flame: this.callees, tree: this.shown.callees };
   }
 
   target(): Target | null {
@@ -67,7 +68,7 @@ export class Sandwich implements Panel {
         : this.active.flame.selected
       : -1;
     if (node > 0) return { fn: this.active!.tree.fn[node], path: null };
-    return this.app.state.fn >= 0 ? { fn: this.app.state.fn, path: null } : null;
+    return this.shown && { fn: this.shown.fn, path: null };
   }
 
   // Without a choice, the function that took the most time itself.
@@ -91,10 +92,10 @@ export class Sandwich implements Panel {
     if (fn < 0) return;
     const answer = app.ask("sandwich", { selection: app.selection(), fn });
     if (!answer) return;
-    this.trees = answer;
-    const { callers, callees } = answer;
+    const { callers, callees, whole } = answer;
+    this.shown = { fn, callers, callees };
     const place = placeOf(app.names, fn);
-    const share = (weight: number) => percent(weight, app.tree.total[0]);
+    const share = (weight: number) => percent(weight, whole);
     this.bar.replaceChildren(
       element("strong", { textContent: app.nameOf(fn).slice(0, 200), dir: "auto" }),
       element("span", { className: "dim", textContent: place, dir: "auto" }),
@@ -102,8 +103,8 @@ export class Sandwich implements Panel {
         textContent: `total ${share(callees.total[0])}, self ${share(selfOf(callees, fn))}`,
       }),
     );
-    if (callers.size > 1) this.callers.show(sceneOf(app, callers, 0, false, 1));
-    if (callees.size > 1) this.callees.show(sceneOf(app, callees, 0, true, 1));
+    this.callers.show(callers.size > 1 ? sceneOf(app, callers, 0, false, 1) : null);
+    this.callees.show(callees.size > 1 ? sceneOf(app, callees, 0, true, 1) : null);
   }
 
   key(event: KeyboardEvent): boolean {

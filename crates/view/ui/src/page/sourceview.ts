@@ -3,6 +3,7 @@
 
 import type { LineWeights } from "../model/lines";
 import { fileOf } from "../model/profile";
+import type { Questions } from "../worker";
 import { copy } from "./actions";
 import type { App, Panel } from "./app";
 import { button, element } from "./dom";
@@ -11,6 +12,8 @@ import { percent } from "./words";
 const EDITOR_KEY = "nodespy.editor";
 const LONGEST_LINE = 500;
 const MOST_LINES = 20_000;
+
+type Lines = Questions["lines"]["answer"];
 
 export class SourceView implements Panel {
   readonly root = element("section", { id: "source", className: "view scrolls" });
@@ -41,16 +44,16 @@ export class SourceView implements Panel {
       return;
     }
     const lines = app.ask("lines", { selection: app.selection(), file });
-    const inputs = [files, lines, file, app.state.fn, app.tree];
+    const inputs = [files, lines, file, app.state.fn];
     if (!lines || inputs.every((input, at) => input === this.shown[at])) return;
     this.shown = inputs;
     this.draw(file, files, lines);
   }
 
-  private draw(file: number, files: { file: number; self: number }[], lines: LineWeights): void {
+  private draw(file: number, files: { file: number; self: number }[], lines: Lines): void {
     const { app } = this;
     const path = app.names.texts.get(file);
-    const whole = app.tree.total[0];
+    const { whole } = lines;
     const known = files.some((each) => each.file === file) ? files : [{ file, self: 0 }, ...files];
     const picker = element(
       "select",
@@ -92,9 +95,9 @@ export class SourceView implements Panel {
     return lines.line[hottest] ?? 1;
   }
 
-  private table(path: string, source: string | null, lines: LineWeights): HTMLElement {
+  private table(path: string, source: string | null, lines: Lines): HTMLElement {
     const { app } = this;
-    const whole = app.tree.total[0];
+    const { whole } = lines;
     const hottest = Math.max(...lines.self, 1e-9);
     const place = new Map(Array.from(lines.line, (line, at) => [line, at]));
     const text = source?.split("\n").slice(0, MOST_LINES) ?? null;

@@ -23,7 +23,7 @@ export class TimeView implements Panel {
   private readonly canvas = element("canvas");
   private readonly context = this.canvas.getContext("2d")!;
   private readonly labels: Labels;
-  private timeline: Timeline | null = null;
+  private drawn: { thread: number; timeline: Timeline } | null = null;
   private hover = -1;
   private selected = -1;
   private barKey = "";
@@ -63,6 +63,10 @@ export class TimeView implements Panel {
     return busiest(isLoop) ?? busiest(() => true) ?? 0;
   }
 
+  private get timeline(): Timeline | null {
+    return this.drawn?.timeline ?? null;
+  }
+
   private get window(): Range {
     return this.app.state.window ?? this.app.range;
   }
@@ -88,7 +92,12 @@ export class TimeView implements Panel {
     // Time order shows one moment after the other: neither a range nor other threads change it.
     const selection = { ...app.selection(), range: null, compare: null, threads: null };
     const timeline = app.ask("timeline", { selection, thread, from, to, columns });
-    if (timeline) this.timeline = timeline;
+    // Boxes stay in sight while others are counted, moved with the window, but not those of another
+    // thread under this one's name.
+    const before = this.timeline;
+    if (timeline) this.drawn = { thread, timeline };
+    else if (this.drawn?.thread !== thread) this.drawn = null;
+    if (this.timeline !== before) this.hover = this.selected = -1;
     this.labels.use(app.names);
     this.showBar(thread);
     const rows = (this.timeline?.rows ?? 0) * ROW + AXIS + 4;
@@ -139,7 +148,7 @@ export class TimeView implements Panel {
   private draw(): void {
     const { timeline, app, context, scroller } = this;
     const [width, height] = [scroller.clientWidth, scroller.clientHeight];
-    if (!timeline || !width || !height) return;
+    if (!width || !height) return;
     const ratio = fit(this.canvas, width, height);
     const colors = app.colors;
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
@@ -147,6 +156,13 @@ export class TimeView implements Panel {
     context.fillRect(0, 0, width, height);
     context.font = `12px ${getComputedStyle(scroller).fontFamily}`;
     context.textBaseline = "middle";
+    if (timeline) this.drawBoxes(timeline, width, height);
+    this.drawAxis(width, colors);
+  }
+
+  private drawBoxes(timeline: Timeline, width: number, height: number): void {
+    const { app, context, scroller } = this;
+    const { colors } = app;
     const { from, to } = this.window;
     const scale = width / (to - from);
     const { paint, faded } = app.paint();
@@ -171,15 +187,10 @@ export class TimeView implements Panel {
       context.fillStyle = isHit ? "#fff" : hits ? colors.text : "#111";
       this.labels.draw(fn, left + 4, y + (ROW - 1) / 2, right - left - 7, "", true);
     }
-    this.drawAxis(width, from, to, colors);
   }
 
-  private drawAxis(
-    width: number,
-    from: number,
-    to: number,
-    colors: { back: string; rest: string; text: string },
-  ): void {
+  private drawAxis(width: number, colors: { back: string; rest: string; text: string }): void {
+    const { from, to } = this.window;
     const { context } = this;
     context.fillStyle = colors.back;
     context.fillRect(0, 0, width, AXIS);

@@ -91,14 +91,9 @@ export class Toolbar implements Panel {
   }
 
   private showMatched(): void {
-    const { app } = this;
-    const { tree } = app;
-    const found = app.state.query ? app.answers.search.value : null;
-    byId("matched").textContent = app.badQuery
-      ? app.badQuery.slice(0, 60)
-      : found
-        ? `matched ${percent(found.matched, tree.total[0])}`
-        : "";
+    const { badQuery, found } = this.app;
+    const matched = found ? `matched ${percent(found.matched, found.whole)}` : "";
+    byId("matched").textContent = badQuery.slice(0, 60) || matched;
   }
 
   private showChips(): void {
@@ -142,7 +137,7 @@ export class Toolbar implements Panel {
         app.change({ transforms: state.transforms.filter((_, other) => other !== at), zoom: [] }),
       ),
     );
-    if (app.tree.total[0] < app.whole * 0.9995) {
+    if (app.answers.tree.answer && app.tree.total[0] < app.whole * 0.9995) {
       chips.push(
         element("span", {
           className: "dim",

@@ -36,7 +36,7 @@ export class TopView implements Panel {
     const weights = app.ask("functions", { selection: app.selection() });
     if (!weights) return;
     const { sort, isRising, palette } = app.state;
-    const inputs = [weights, app.hits, sort, isRising, palette, this.limit, app.tree];
+    const inputs = [weights, app.hits, sort, isRising, palette, this.limit];
     if (inputs.every((input, at) => input === this.shown[at])) return;
     this.shown = inputs;
     this.draw(weights);
@@ -95,8 +95,7 @@ export class TopView implements Panel {
   }
 
   private changeOf(fn: number, weights: FunctionWeights): number {
-    const { tree } = this.app;
-    return weights.self[fn] / (tree.total[0] || 1) - weights.baseSelf![fn] / (tree.baseTotal?.[0] || 1);
+    return weights.self[fn] / (weights.whole || 1) - weights.baseSelf![fn] / (weights.baseWhole || 1);
   }
 
   private head(key: Sort, label: string): HTMLElement {
@@ -114,7 +113,7 @@ export class TopView implements Panel {
   private row(fn: number, weights: FunctionWeights): HTMLElement {
     const { app } = this;
     const { names, state } = app;
-    const whole = app.tree.total[0];
+    const { whole } = weights;
     const share = (value: number) => {
       const bar = element("span", { className: "bar" });
       bar.style.width = `${whole > 0 ? Math.min(100, (value / whole) * 100) : 0}%`;

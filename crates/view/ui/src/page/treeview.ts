@@ -19,6 +19,7 @@ export class TreeView implements Panel {
   private readonly scroller = element("div", { className: "grid-scroller", tabIndex: 0 });
   private readonly body = element("div", { className: "grid-body" });
   private tree: Tree | null = null;
+  private isFromLeaf = false; // the tree that is shown, not the one asked for
   private open = new Set<number>();
   private rows: number[] = [];
   private current = 1;
@@ -48,7 +49,7 @@ export class TreeView implements Panel {
     if (!this.tree || this.current <= 0) return null;
     return {
       fn: this.tree.fn[this.current],
-      path: this.app.state.isFromLeaf ? null : this.app.pathOf(this.tree, this.current),
+      path: this.isFromLeaf ? null : this.app.pathOf(this.tree, this.current),
     };
   }
 
@@ -58,6 +59,7 @@ export class TreeView implements Panel {
     if (this.root.hidden) return;
     const tree = app.state.isFromLeaf ? app.ask("fromLeaf", { selection: app.selection() })?.tree : app.tree;
     if (!tree) return;
+    this.isFromLeaf = app.state.isFromLeaf;
     if (tree !== this.tree) this.take(tree);
     this.schedule();
   }
