@@ -10,8 +10,10 @@ import type { Overview as Kind } from "./state";
 import type { Tooltip } from "./tooltip";
 import { count, moment, percent, tickStep } from "./words";
 
-const HEAT_ROWS = 50;
-const HEAT_HEIGHT = 110;
+const ROW_PIXELS = 2.2;
+const MAX_ROWS = 50; // of a minute or more
+const MIN_ROWS = 20; // of five seconds or less
+const [SHORT, LONG] = [5e9, 60e9];
 export const TRACK_BINS = 600;
 
 export class Overview implements Panel {
@@ -157,6 +159,12 @@ function drawSpark(canvas: HTMLCanvasElement, busy: Float32Array, isOn: boolean,
   context.fillRect((range.to / app.end) * busy.length, 0, busy.length, height);
 }
 
+// How many rows suit a recording: a short one has little to show and leaves the room to the view.
+export function heatRows(durationNs: number): number {
+  const length = Math.log(durationNs / SHORT) / Math.log(LONG / SHORT);
+  return Math.round(MIN_ROWS + (MAX_ROWS - MIN_ROWS) * Math.max(0, Math.min(1, length)));
+}
+
 interface Cell {
   column: number;
   row: number;
@@ -184,7 +192,7 @@ class HeatCanvas {
       "Arrow keys move, Shift and arrows choose, Escape clears.",
     ].join(" ");
     this.root.append(this.canvas, this.axis);
-    this.canvas.style.height = `${HEAT_HEIGHT}px`; // also before there is anything to draw
+    this.canvas.style.height = `${this.height}px`; // also before there is anything to draw
     new ResizeObserver(() => this.app.isReady && !this.root.hidden && this.update()).observe(this.root);
     this.listen();
   }
@@ -195,30 +203,34 @@ class HeatCanvas {
     // Asked in steps, so that dragging a window's edge does not count again for every pixel.
     const mostColumns = Math.max(30, Math.floor(width / 5 / 50) * 50);
     const { threads } = this.app.state;
-    const map = this.app.ask("heat", { threads, mostColumns, mostRows: HEAT_ROWS });
+    const map = this.app.ask("heat", { threads, mostColumns, mostRows: heatRows(this.app.end) });
     if (map) this.map = map;
     this.schedule();
   }
 
+  private get height(): number {
+    return heatRows(this.app.end) * ROW_PIXELS;
+  }
+
   private get cell(): { width: number; height: number } {
     const { columns, rows } = this.map!;
-    return { width: this.root.clientWidth / columns, height: HEAT_HEIGHT / rows };
+    return { width: this.root.clientWidth / columns, height: this.height / rows };
   }
 
   private draw(): void {
     const { map, app } = this;
     if (!map || this.root.hidden) return;
-    const ratio = fit(this.canvas, this.root.clientWidth, HEAT_HEIGHT);
+    const ratio = fit(this.canvas, this.root.clientWidth, this.height);
     const context = this.canvas.getContext("2d")!;
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.fillStyle = app.colors.back;
-    context.fillRect(0, 0, this.root.clientWidth, HEAT_HEIGHT);
+    context.fillRect(0, 0, this.root.clientWidth, this.height);
     const { width, height } = this.cell;
     context.imageSmoothingEnabled = false;
-    context.drawImage(this.cells(map), 0, 0, this.root.clientWidth, HEAT_HEIGHT);
+    context.drawImage(this.cells(map), 0, 0, this.root.clientWidth, this.height);
     if (width > 4)
       for (let column = 1; column < map.columns; column++)
-        context.fillRect(column * width - 0.5, 0, 0.5, HEAT_HEIGHT);
+        context.fillRect(column * width - 0.5, 0, 0.5, this.height);
     if (app.state.compare && app.state.compare !== "base")
       this.outline(context, app.state.compare, "#d9601a");
     if (app.state.range) this.outline(context, app.state.range, "#1d5fbf");
@@ -227,7 +239,7 @@ class HeatCanvas {
       context.strokeStyle = app.colors.text;
       context.strokeRect(
         this.cursor.column * width,
-        HEAT_HEIGHT - (this.cursor.row + 1) * height,
+        this.height - (this.cursor.row + 1) * height,
         width,
         height,
       );
@@ -263,19 +275,19 @@ class HeatCanvas {
     const map = this.map!;
     const { width } = this.cell;
     const y = (time: number, column: number) =>
-      HEAT_HEIGHT * (1 - (time - column * map.columnNs) / map.columnNs);
+      this.height * (1 - (time - column * map.columnNs) / map.columnNs);
     const first = Math.floor(range.from / map.columnNs);
     const last = Math.min(map.columns - 1, Math.floor((range.to - 1) / map.columnNs));
     context.fillStyle = color;
     context.globalAlpha = 0.22;
     for (let column = first; column <= last; column++) {
-      const bottom = column === first ? y(range.from, column) : HEAT_HEIGHT;
+      const bottom = column === first ? y(range.from, column) : this.height;
       const top = column === last ? y(range.to, column) : 0;
       context.fillRect(column * width, top, width, bottom - top);
     }
     context.globalAlpha = 1;
-    context.fillRect(first * width, 0, 2, HEAT_HEIGHT);
-    context.fillRect((last + 1) * width - 2, 0, 2, HEAT_HEIGHT);
+    context.fillRect(first * width, 0, 2, this.height);
+    context.fillRect((last + 1) * width - 2, 0, 2, this.height);
   }
 
   private showAxis(): void {
@@ -298,7 +310,7 @@ class HeatCanvas {
     const within = (value: number, most: number) => Math.max(0, Math.min(most - 1, Math.floor(value)));
     return {
       column: within((event.clientX - box.left) / width, map.columns),
-      row: within((HEAT_HEIGHT - (event.clientY - box.top)) / height, map.rows),
+      row: within((this.height - (event.clientY - box.top)) / height, map.rows),
     };
   }
 
