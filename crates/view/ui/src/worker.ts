@@ -4,6 +4,7 @@
 import { combined } from "./model/combine";
 import { calleesOf, callersOf, type FunctionWeights, fromLeaf, functionWeights } from "./model/derived";
 import { endOf, type HeatMap, heatMap } from "./model/heat";
+import type { FunctionIndex, TextIndex, ThreadIndex } from "./model/indexes";
 import { filesOf, type LineWeights, lineWeights } from "./model/lines";
 import { functionCount, type Names, nameOf, type Profile } from "./model/profile";
 import { findFunctions, matchedWeight, type Query } from "./model/search";
@@ -17,6 +18,7 @@ import {
   type Order,
   ownWeights,
   type Range,
+  ROOT,
   type Shares,
   sharesOf,
   type Tree,
@@ -26,7 +28,7 @@ import { fromBase64, Unpacker } from "./model/unpack";
 
 // What the reader chose to see. It is the same for every view.
 export interface Selection {
-  threads: number[] | null;
+  threads: ThreadIndex[] | null;
   range: Range | null;
   compare: Range | "base" | null;
   hidden: number[]; // categories
@@ -36,7 +38,7 @@ export interface Selection {
 }
 
 export interface SourceText {
-  file: number;
+  file: TextIndex;
   text: string;
 }
 
@@ -52,7 +54,7 @@ export interface Questions {
   tree: { ask: { selection: Selection }; answer: { tree: Tree; shares: Shares; whole: number } };
   fromLeaf: { ask: { selection: Selection }; answer: { tree: Tree } };
   sandwich: {
-    ask: { selection: Selection; fn: number };
+    ask: { selection: Selection; fn: FunctionIndex };
     answer: { callers: Tree; callees: Tree; whole: number };
   };
   functions: { ask: { selection: Selection }; answer: FunctionWeights };
@@ -60,14 +62,14 @@ export interface Questions {
     ask: { selection: Selection; query: Query };
     answer: { hits: Uint8Array; matched: number; whole: number };
   };
-  heat: { ask: { threads: number[] | null; mostColumns: number; mostRows: number }; answer: HeatMap };
+  heat: { ask: { threads: ThreadIndex[] | null; mostColumns: number; mostRows: number }; answer: HeatMap };
   tracks: { ask: { mostBins: number }; answer: Tracks };
   timeline: {
-    ask: { selection: Selection; thread: number; from: number; to: number; columns: number };
+    ask: { selection: Selection; thread: ThreadIndex; from: number; to: number; columns: number };
     answer: Timeline;
   };
-  lines: { ask: { selection: Selection; file: number }; answer: LineWeights & { whole: number } };
-  files: { ask: { selection: Selection }; answer: { file: number; self: number }[] };
+  lines: { ask: { selection: Selection; file: TextIndex }; answer: LineWeights & { whole: number } };
+  files: { ask: { selection: Selection }; answer: { file: TextIndex; self: number }[] };
 }
 
 export interface Opened {
@@ -93,7 +95,7 @@ class Counter {
   private shapes = new Map<string, { shape: Shape; marks: Marks }>();
   private all: Float64Array | null = null; // weights of stacks in the whole recording
   private last: Counted | null = null;
-  private threadRows: { thread: number; rows: Int32Array; step: number } | null = null;
+  private threadRows: { thread: ThreadIndex; rows: Int32Array; step: number } | null = null;
   private byName: Int32Array;
 
   constructor(readonly profile: Profile) {
@@ -104,7 +106,10 @@ class Counter {
   private nameRanks(order: Order): Int32Array {
     if (order === "name" && this.byName.length === 0) {
       const { profile } = this;
-      const all = Array.from({ length: functionCount(profile) + profile.packages.length }, (_, fn) => fn);
+      const all = Array.from(
+        { length: functionCount(profile) + profile.packages.length },
+        (_, fn) => fn as FunctionIndex,
+      );
       const names = all.map((fn) => nameOf(profile, fn));
       all.sort((left, right) =>
         names[left] < names[right] ? -1 : names[left] > names[right] ? 1 : left - right,
@@ -178,7 +183,7 @@ class Counter {
     };
   }
 
-  private thread(thread: number): { rows: Int32Array; step: number } {
+  private thread(thread: ThreadIndex): { rows: Int32Array; step: number } {
     if (this.threadRows?.thread !== thread) {
       const rows = rowsOfThread(this.profile.samples, thread);
       this.threadRows = { thread, rows, step: usualStep(this.profile, rows) };
@@ -202,7 +207,7 @@ class Counter {
         return {
           callers: callersOf(tree, fn, selection.order, ranks),
           callees: calleesOf(tree, fn, selection.order, ranks),
-          whole: tree.total[0],
+          whole: tree.total[ROOT],
         };
       },
       functions: ({ selection }: Questions["functions"]["ask"]) =>
@@ -210,7 +215,7 @@ class Counter {
       search: ({ selection, query }: Questions["search"]["ask"]) => {
         const hits = findFunctions(this.profile, query);
         const { tree } = this.counted(selection);
-        return { hits, matched: matchedWeight(tree, hits, 0), whole: tree.total[0] };
+        return { hits, matched: matchedWeight(tree, hits, ROOT), whole: tree.total[ROOT] };
       },
       heat: ({ threads, mostColumns, mostRows }: Questions["heat"]["ask"]) =>
         heatMap(this.profile, threads && new Set(threads), mostColumns, mostRows),
@@ -221,7 +226,7 @@ class Counter {
       },
       lines: ({ selection, file }: Questions["lines"]["ask"]) => {
         const { own, tree } = this.counted(selection);
-        return { ...lineWeights(this.profile, own, file), whole: tree.total[0] };
+        return { ...lineWeights(this.profile, own, file), whole: tree.total[ROOT] };
       },
       files: ({ selection }: Questions["files"]["ask"]) => filesOf(this.profile, this.counted(selection).own),
     };

@@ -4,7 +4,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { combined } from "../src/model/combine";
 import { calleesOf, callersOf, fromLeaf, functionWeights } from "../src/model/derived";
-import type { Profile } from "../src/model/profile";
+import type { FunctionIndex, NodeIndex, PackageIndex, StackIndex, ThreadIndex } from "../src/model/indexes";
+import { type Profile, packageBox } from "../src/model/profile";
 import { timeOf, weightOf } from "../src/model/samples";
 import { findFunctions, matchedWeight } from "../src/model/search";
 import { type Shape, shapeOf } from "../src/model/shape";
@@ -16,7 +17,7 @@ import {
   transformed,
   withoutCategories,
 } from "../src/model/transforms";
-import { type Choice, marksOf, ownWeights, pathTo, type Tree, treeOf } from "../src/model/tree";
+import { type Choice, marksOf, ownWeights, pathTo, ROOT, type Tree, treeOf } from "../src/model/tree";
 import { type NaiveNode, naiveTree, pathOf, random, randomProfile } from "./naive";
 
 const ALL: Choice = { threads: null, range: null };
@@ -30,7 +31,7 @@ function treeFrom(profile: Profile, shape: Shape, choice: Choice): Tree {
 // Both trees as lines "path: total, self", sorted; nodes without weight are left out.
 function lines(tree: Tree): string[] {
   const found: string[] = [];
-  for (let node = 0; node < tree.size; node++) {
+  for (let node = ROOT; node < tree.size; node++) {
     found.push(`${pathTo(tree, node).join(">")}: ${tree.total[node]}, ${tree.self[node]}`);
   }
   return found.sort();
@@ -38,7 +39,7 @@ function lines(tree: Tree): string[] {
 
 function naiveLines(root: NaiveNode): string[] {
   const found: string[] = [];
-  const visit = (node: NaiveNode, path: number[]) => {
+  const visit = (node: NaiveNode, path: FunctionIndex[]) => {
     if (node.total > 0 || path.length === 0) found.push(`${path.join(">")}: ${node.total}, ${node.self}`);
     for (const [fn, child] of node.children) visit(child, [...path, fn]);
   };
@@ -47,7 +48,7 @@ function naiveLines(root: NaiveNode): string[] {
 }
 
 function checkShape(tree: Tree): void {
-  for (let node = 1; node < tree.size; node++) {
+  for (let node = 1 as NodeIndex; node < tree.size; node++) {
     const parent = tree.parent[node];
     assert.ok(parent < node && tree.end[node] <= tree.end[parent] && tree.end[node] > node);
     assert.equal(tree.depth[node], tree.depth[parent] + 1);
@@ -73,7 +74,7 @@ test("a tree counts every sample along its path", () => {
 test("internal frames are left out unless asked for", () => {
   for (const seed of SEEDS) {
     const profile = randomProfile(seed);
-    const isShown = (fn: number) => fn < 0 || profile.functions.category[fn] !== Category.Internal;
+    const isShown = (fn: FunctionIndex) => fn < 0 || profile.functions.category[fn] !== Category.Internal;
     assert.deepEqual(
       lines(treeFrom(profile, shapeOf(profile, false), ALL)),
       naiveLines(
@@ -94,7 +95,7 @@ test("ranges and threads choose samples", () => {
     const next = random(seed + 7);
     const from = next(50_000);
     const range = { from, to: from + next(60_000) };
-    const threads = new Set([next(3), next(3)]);
+    const threads = new Set([next(3), next(3)] as ThreadIndex[]);
     const tree = treeFrom(profile, shapeOf(profile, true), { range, threads });
     assert.deepEqual(
       lines(tree),
@@ -112,7 +113,7 @@ test("ranges and threads choose samples", () => {
 });
 
 // What each step does to one path.
-function rewritten(profile: Profile, path: number[], step: Transform): number[] | null {
+function rewritten(profile: Profile, path: FunctionIndex[], step: Transform): FunctionIndex[] | null {
   switch (step.kind) {
     case "merge":
       return path.filter((fn) => fn !== step.fn);
@@ -129,7 +130,7 @@ function rewritten(profile: Profile, path: number[], step: Transform): number[] 
       return first < 0 ? path : [...path.slice(0, first), ...path.slice(last)];
     }
     case "package": {
-      const box = profile.functions.name.length + step.package;
+      const box = packageBox(profile, step.package);
       const boxed = path.map((fn) =>
         fn >= 0 && fn < profile.packageOf.length && profile.packageOf[fn] === step.package ? box : fn,
       );
@@ -139,14 +140,14 @@ function rewritten(profile: Profile, path: number[], step: Transform): number[] 
 }
 
 function randomStep(profile: Profile, next: (below: number) => number): Transform {
-  const fn = next(profile.functions.name.length);
+  const fn = next(profile.functions.name.length) as FunctionIndex;
   const kinds: Transform[] = [
     { kind: "merge", fn },
     { kind: "drop", fn },
     { kind: "focus", fn },
     { kind: "recursion", fn },
-    { kind: "package", package: next(profile.packages.length) },
-    { kind: "subtree", path: pathOf(profile, next(profile.stacks.parent.length)).slice(0, 2) },
+    { kind: "package", package: next(profile.packages.length) as PackageIndex },
+    { kind: "subtree", path: pathOf(profile, next(profile.stacks.parent.length) as StackIndex).slice(0, 2) },
   ];
   return kinds[next(kinds.length)];
 }
@@ -162,7 +163,7 @@ test("steps do the same to a tree as to each path, one after the other", () => {
       profile,
       () => true,
       (path) => {
-        let shown: number[] | null = path;
+        let shown: FunctionIndex[] | null = path;
         for (const step of steps) shown = shown && rewritten(profile, shown, step);
         return shown;
       },
@@ -181,7 +182,7 @@ test("hidden categories give their time to their callers, and idle samples go", 
       next(CATEGORY_LABELS.length),
       Category.Idle,
     ]);
-    const kind = (fn: number) => (fn < 0 ? -1 : profile.functions.category[fn]);
+    const kind = (fn: FunctionIndex) => (fn < 0 ? -1 : profile.functions.category[fn]);
     const shape = withoutCategories(profile, shapeOf(profile, true), hidden);
     assert.deepEqual(
       lines(treeFrom(profile, shape, ALL)),
@@ -218,7 +219,7 @@ test("from the leaf, the paths are turned around", () => {
 test("a sandwich has every call of its function", () => {
   for (const seed of SEEDS) {
     const profile = randomProfile(seed);
-    const fn = random(seed + 5)(profile.functions.name.length);
+    const fn = random(seed + 5)(profile.functions.name.length) as FunctionIndex;
     const tree = treeFrom(profile, shapeOf(profile, true), ALL);
     const callees = naiveTree(
       profile,
@@ -239,7 +240,7 @@ test("the table counts a function once a sample", () => {
   for (const seed of SEEDS) {
     const profile = randomProfile(seed);
     const weights = functionWeights(profile, treeFrom(profile, shapeOf(profile, true), ALL));
-    for (let fn = 0; fn < profile.functions.name.length; fn++) {
+    for (let fn = 0 as FunctionIndex; fn < profile.functions.name.length; fn++) {
       let [self, total] = [0, 0];
       for (let row = 0; row < profile.samples.time.length; row++) {
         if (profile.samples.stack[row] < 0) continue;
@@ -263,7 +264,7 @@ test("a search counts each sample once", () => {
       if (stack[row] >= 0 && pathOf(profile, stack[row]).some((fn) => hits[fn]))
         expected += weightOf(profile.samples, row);
     }
-    assert.equal(matchedWeight(tree, hits, 0), expected);
+    assert.equal(matchedWeight(tree, hits, ROOT), expected);
   }
 });
 
@@ -275,7 +276,7 @@ test("a base is counted along the same paths", () => {
     const base = ownWeights(both, both.base!, ALL);
     const shape = shapeOf(both, true);
     const tree = treeOf(shape, marksOf(both, shape, own), own, base, "heavy", NO_NAMES);
-    const name = (profile: Profile, fn: number) =>
+    const name = (profile: Profile, fn: FunctionIndex) =>
       fn < 0
         ? String(fn)
         : `${profile.texts.get(profile.functions.name[fn])} ${profile.texts.get(profile.functions.file[fn])}`;
@@ -299,7 +300,7 @@ test("a base is counted along the same paths", () => {
       ),
     ];
     const seen = [new Map<string, number>(), new Map<string, number>()];
-    for (let node = 0; node < tree.size; node++) {
+    for (let node = ROOT; node < tree.size; node++) {
       const path = pathTo(tree, node)
         .map((fn) => `>${name(both, fn)}`)
         .join("");

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { columnLength, heatMap } from "../src/model/heat";
+import { column, type FunctionIndex, type ThreadIndex } from "../src/model/indexes";
 import { lineWeights } from "../src/model/lines";
 import type { Profile } from "../src/model/profile";
 import { weightOf } from "../src/model/samples";
@@ -49,18 +50,18 @@ test("time order joins what goes on and puts collections on top", () => {
   const profile = randomProfile(3);
   // f0 calls f1; a bare collection f2 comes between two samples of it.
   profile.functions.category.fill(0);
-  profile.functions.category[2] = Category.Gc;
+  profile.functions.category[2 as FunctionIndex] = Category.Gc;
   profile.frames.fn.set([0, 1, 2]);
-  profile.stacks = { parent: Int32Array.of(-1, 0, -1), frame: Int32Array.of(0, 1, 2) };
+  profile.stacks = { parent: column(Int32Array.of(-1, 0, -1)), frame: column(Int32Array.of(0, 1, 2)) };
   profile.samples = {
     time: Float64Array.of(0, 10, 20, 30, 1000),
     tick: 1,
     weight: "one",
     lastWeight: 0,
-    thread: new Uint16Array(5),
-    stack: Int32Array.of(1, 1, 2, 1, 0),
+    thread: column(new Uint16Array(5)),
+    stack: column(Int32Array.of(1, 1, 2, 1, 0)),
   };
-  const rows = rowsOfThread(profile.samples, 0);
+  const rows = rowsOfThread(profile.samples, 0 as ThreadIndex);
   const boxes = timeline(profile, shapeOf(profile, true), rows, 10, 0, 1100, 1000);
   const seen = Array.from(
     boxes.fn,
@@ -72,19 +73,19 @@ test("time order joins what goes on and puts collections on top", () => {
 test("with more samples than pixels, one stands for each column", () => {
   const profile = randomProfile(5);
   const count = 50_000;
-  profile.stacks = { parent: Int32Array.of(-1), frame: Int32Array.of(0) };
+  profile.stacks = { parent: column(Int32Array.of(-1)), frame: column(Int32Array.of(0)) };
   profile.samples = {
     time: Float64Array.from({ length: count }, (_, at) => at * 10),
     tick: 1,
     weight: "one",
     lastWeight: 0,
-    thread: new Uint16Array(count),
-    stack: new Int32Array(count),
+    thread: column(new Uint16Array(count)),
+    stack: column(new Int32Array(count)),
   };
   const boxes = timeline(
     profile,
     shapeOf(profile, true),
-    rowsOfThread(profile.samples, 0),
+    rowsOfThread(profile.samples, 0 as ThreadIndex),
     10,
     0,
     count * 10,
@@ -97,7 +98,7 @@ test("with more samples than pixels, one stands for each column", () => {
 test("a line that is on the stack twice counts once", () => {
   for (let seed = 1; seed < 100; seed++) {
     const profile = randomProfile(seed);
-    const file = profile.functions.file[0];
+    const file = profile.functions.file[0 as FunctionIndex];
     const found = lineWeights(
       profile,
       ownWeights(profile, profile.samples, { threads: null, range: null }),
@@ -122,16 +123,16 @@ test("the address brings back the state", () => {
     view: "time" as const,
     query: "a b&c#%",
     isRegExp: true,
-    threads: [0, 5],
+    threads: [0, 5] as ThreadIndex[],
     range: { from: 1, to: 9 },
     compare: "base" as const,
     transforms: [
-      { kind: "subtree" as const, path: [1, 2, 3] },
-      { kind: "drop" as const, fn: 4 },
+      { kind: "subtree" as const, path: [1, 2, 3] as FunctionIndex[] },
+      { kind: "drop" as const, fn: 4 as FunctionIndex },
     ],
-    zoom: [3, -2, 9],
+    zoom: [3, -2, 9] as FunctionIndex[],
     hidden: [1, 6],
-    fn: 7,
+    fn: 7 as FunctionIndex,
     palette: "okabe" as const,
     overview: "none" as const,
   };

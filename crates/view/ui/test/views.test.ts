@@ -3,6 +3,13 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import {
+  column,
+  type FunctionIndex,
+  type NodeIndex,
+  type TextIndex,
+  type ThreadIndex,
+} from "../src/model/indexes";
 import type { Tree } from "../src/model/tree";
 import type { Panel, Preview } from "../src/page/app";
 import type { Client } from "../src/page/client";
@@ -48,10 +55,10 @@ function treeOf(fn: number, total: number): Tree {
   return {
     size: 2,
     rows: 2,
-    fn: Int32Array.of(-1, fn),
-    parent: Int32Array.of(-1, 0),
+    fn: column(Int32Array.of(-1, fn)),
+    parent: column(Int32Array.of(-1, 0)),
     depth: Uint16Array.of(0, 1),
-    end: Int32Array.of(2, 2),
+    end: column(Int32Array.of(2, 2)),
     start: new Float64Array(2),
     self: Float64Array.of(0, total),
     total: Float64Array.of(total, total),
@@ -91,10 +98,10 @@ test("a sandwich keeps the name of the function whose trees it shows", async () 
   const { app, worker, show } = start();
   const sandwich = new Sandwich(app, NO_TOOLTIP, NO_MENU);
   const root = show(sandwich);
-  app.change({ view: "sandwich", fn: 0 });
+  app.change({ view: "sandwich", fn: 0 as FunctionIndex });
   await worker.answer("sandwich", sandwichOf);
   assert.match(root.textContent, /f0.*total 10\.0 %/);
-  app.change({ fn: 1 });
+  app.change({ fn: 1 as FunctionIndex });
   assert.match(root.textContent, /f0.*total 10\.0 %/, "f1 is not counted yet");
   assert.equal(sandwich.target()?.fn, 0);
   await worker.answer("sandwich", sandwichOf);
@@ -105,7 +112,7 @@ test("a sandwich keeps the name of the function whose trees it shows", async () 
 test("a sandwich's shares are of the selection that was counted with it", async () => {
   const { app, worker, show, answerTree } = start();
   const root = show(new Sandwich(app, NO_TOOLTIP, NO_MENU));
-  app.change({ view: "sandwich", fn: 0 });
+  app.change({ view: "sandwich", fn: 0 as FunctionIndex });
   await worker.answer("sandwich", sandwichOf);
   app.change({ range: { from: 0, to: 5 } });
   await answerTree(1);
@@ -115,9 +122,9 @@ test("a sandwich's shares are of the selection that was counted with it", async 
 test("an answer that comes after a newer question is not shown", async () => {
   const { app, worker, show } = start();
   const root = show(new Sandwich(app, NO_TOOLTIP, NO_MENU));
-  app.change({ view: "sandwich", fn: 0 });
+  app.change({ view: "sandwich", fn: 0 as FunctionIndex });
   const late = worker.waiting.findLast((each) => each.kind === "sandwich")!;
-  app.change({ fn: 1 });
+  app.change({ fn: 1 as FunctionIndex });
   late.resolve(sandwichOf({ fn: 0 }));
   await new Promise((done) => setImmediate(done));
   assert.doesNotMatch(root.textContent, /f0|f1/);
@@ -128,10 +135,10 @@ test("an answer that comes after a newer question is not shown", async () => {
 test("a question that was answered last is not asked again", async () => {
   const { app, worker, show } = start();
   const root = show(new Sandwich(app, NO_TOOLTIP, NO_MENU));
-  app.change({ view: "sandwich", fn: 0 });
+  app.change({ view: "sandwich", fn: 0 as FunctionIndex });
   await worker.answer("sandwich", sandwichOf);
-  app.change({ fn: 1 });
-  app.change({ fn: 0 });
+  app.change({ fn: 1 as FunctionIndex });
+  app.change({ fn: 0 as FunctionIndex });
   assert.equal(worker.waiting.filter((each) => each.kind === "sandwich").length, 1);
   await worker.answer("sandwich", sandwichOf);
   assert.match(root.textContent, /f0/, "the answer for f1 is late");
@@ -162,7 +169,8 @@ test("top functions show shares of the selection they were counted in", async ()
 test("the source's lines stay with their file", async () => {
   const { app, worker, show } = start();
   const root = show(new SourceView(app));
-  const [first, second] = [app.names.functions.name.length, app.names.functions.name.length + 1];
+  const files = app.names.functions.name.length; // their texts come after the functions'
+  const [first, second] = [files, files + 1] as TextIndex[];
   const lines = (line: number) => ({
     line: Uint32Array.of(line),
     self: Float64Array.of(1),
@@ -198,10 +206,10 @@ test("time order does not show one thread's boxes under another's name", async (
     canvas.fire("pointerup", { button: 0, clientX: 500, clientY: 20 });
     return view.target()?.fn ?? -1;
   };
-  app.change({ view: "time", thread: 0 });
+  app.change({ view: "time", thread: 0 as ThreadIndex });
   await worker.answer("timeline", () => boxes(1));
   assert.equal(press(), 1);
-  app.change({ thread: 2 });
+  app.change({ thread: 2 as ThreadIndex });
   assert.equal(press(), -1, "thread 2 has no boxes yet");
   await worker.answer("timeline", () => boxes(0));
   assert.equal(press(), 0);
@@ -211,7 +219,7 @@ test("time order keeps its boxes while a part of it is counted anew", async () =
   const { app, worker, show } = start();
   const view = new TimeView(app, NO_TOOLTIP, NO_MENU);
   show(view);
-  app.change({ view: "time", thread: 0 });
+  app.change({ view: "time", thread: 0 as ThreadIndex });
   const empty = {
     depth: new Uint16Array(0),
     fn: new Int32Array(0),
@@ -237,11 +245,11 @@ test("flame graph and call tree know from which end the tree they show is", asyn
     show(panel);
     app.change({ view });
     await answerTree(10, 1);
-    if (panel instanceof FlameView) panel.flame.selected = 1;
+    if (panel instanceof FlameView) panel.flame.selected = 1 as NodeIndex;
     app.change({ isFromLeaf: true });
     assert.deepEqual(panel.target(), { fn: 1, path: [1] }, `${view}: still from the root`);
     await worker.answer("fromLeaf", () => ({ tree: treeOf(0, 10) }));
-    if (panel instanceof FlameView) panel.flame.selected = 1;
+    if (panel instanceof FlameView) panel.flame.selected = 1 as NodeIndex;
     assert.deepEqual(panel.target(), { fn: 0, path: null }, view);
   }
 });
@@ -255,7 +263,7 @@ test("an old tree from the leaf is not shown for a newer selection", async () =>
   app.change({ isFromLeaf: false, range: { from: 0, to: 5 } });
   await answerTree(5, 1);
   app.change({ isFromLeaf: true });
-  view.flame.selected = 1;
+  view.flame.selected = 1 as NodeIndex;
   assert.equal(view.target()?.fn, 1);
 });
 

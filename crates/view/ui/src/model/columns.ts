@@ -70,9 +70,10 @@ export class Columns {
   }
 }
 
-export function joined<T extends NumberArray>(left: T, right: T): T {
-  const made = new (left.constructor as new (length: number) => T)(left.length + right.length);
-  made.set(left);
-  made.set(right, left.length);
-  return made;
+// Two columns as one; they may be typed by what they hold.
+export function joined<T extends { readonly length: number }>(left: T, right: T): T {
+  const made = new (left.constructor as new (length: number) => NumberArray)(left.length + right.length);
+  made.set(left as unknown as NumberArray);
+  made.set(right as unknown as NumberArray, left.length);
+  return made as unknown as T;
 }

@@ -1,12 +1,21 @@
 // Puts an earlier profile beside a recording, so that one tree can count both.
 
 import { joined } from "./columns";
+import { type Column, column, type FunctionIndex } from "./indexes";
 import { packagesOf } from "./packages";
-import { type Names, nameOf, type Profile, Texts } from "./profile";
+import {
+  type FrameColumns,
+  type FunctionColumns,
+  type Names,
+  nameOf,
+  type Profile,
+  type StackColumns,
+  Texts,
+} from "./profile";
 import type { SampleColumns } from "./samples";
 
 // Functions are the same when name and file are; those without a name also need their line.
-function keyOf(names: Names, fn: number): string {
+function keyOf(names: Names, fn: FunctionIndex): string {
   const name = nameOf(names, fn);
   const { file, line } = names.functions;
   const where = file[fn] < 0 ? "" : names.texts.get(file[fn]);
@@ -15,15 +24,15 @@ function keyOf(names: Names, fn: number): string {
 
 export function combined(profile: Profile, base: Profile): Profile {
   const first = profile.functions.name.length;
-  const known = new Map<string, number>();
-  for (let fn = first - 1; fn >= 0; fn--) known.set(keyOf(profile, fn), fn);
-  const added: number[] = []; // functions of the base alone
-  const fnOf = new Int32Array(base.functions.name.length);
-  for (let fn = 0; fn < fnOf.length; fn++) {
+  const known = new Map<string, FunctionIndex>();
+  for (let fn = (first - 1) as FunctionIndex; fn >= 0; fn--) known.set(keyOf(profile, fn), fn);
+  const added: FunctionIndex[] = []; // functions of the base alone
+  const fnOf = column<Column<FunctionIndex, FunctionIndex>>(new Int32Array(base.functions.name.length));
+  for (let fn = 0 as FunctionIndex; fn < fnOf.length; fn++) {
     const key = keyOf(base, fn);
     let same = known.get(key);
     if (same === undefined) {
-      same = first + added.push(fn) - 1;
+      same = (first + added.push(fn) - 1) as FunctionIndex;
       known.set(key, same);
     }
     fnOf[fn] = same;
@@ -47,6 +56,9 @@ export function combined(profile: Profile, base: Profile): Profile {
   };
 }
 
+// A row number after `by` others were put before its table; -1 stays none.
+const shifted = (row: number, by: number): number => (row < 0 ? -1 : row + by);
+
 function joinedTexts(left: Texts, right: Texts): Texts {
   const bytes = new Uint8Array(left.bytes.length + right.bytes.length);
   bytes.set(left.bytes);
@@ -60,18 +72,15 @@ function joinedTexts(left: Texts, right: Texts): Texts {
   return new Texts(bytes, ends);
 }
 
-function joinedFunctions(profile: Profile, base: Profile, added: number[]) {
+function joinedFunctions(profile: Profile, base: Profile, added: FunctionIndex[]): FunctionColumns {
   const shift = profile.texts.ends.length;
   const name = joined(
     profile.functions.name,
-    Int32Array.from(added, (fn) => base.functions.name[fn] + shift),
+    column(Int32Array.from(added, (fn) => base.functions.name[fn] + shift)),
   );
   const file = joined(
     profile.functions.file,
-    Int32Array.from(added, (fn) => {
-      const text = base.functions.file[fn];
-      return text < 0 ? -1 : text + shift;
-    }),
+    column(Int32Array.from(added, (fn) => shifted(base.functions.file[fn], shift))),
   );
   return {
     name,
@@ -91,28 +100,26 @@ function joinedFunctions(profile: Profile, base: Profile, added: number[]) {
   };
 }
 
-function joinedFrames(profile: Profile, base: Profile, fnOf: Int32Array) {
+function joinedFrames(
+  profile: Profile,
+  base: Profile,
+  fnOf: Column<FunctionIndex, FunctionIndex>,
+): FrameColumns {
   return {
-    fn: joined(
-      profile.frames.fn,
-      base.frames.fn.map((fn) => fnOf[fn]),
-    ),
+    fn: joined(profile.frames.fn, column(base.frames.fn.map((fn) => fnOf[fn as FunctionIndex]))),
     line: joined(profile.frames.line, base.frames.line),
     tier: joined(profile.frames.tier, base.frames.tier),
     isInlined: joined(profile.frames.isInlined, base.frames.isInlined),
   };
 }
 
-function joinedStacks(profile: Profile, base: Profile) {
+function joinedStacks(profile: Profile, base: Profile): StackColumns {
   const rows = profile.stacks.parent.length;
   return {
-    parent: joined(
-      profile.stacks.parent,
-      base.stacks.parent.map((row) => (row < 0 ? -1 : row + rows)),
-    ),
+    parent: joined(profile.stacks.parent, column(base.stacks.parent.map((row) => shifted(row, rows)))),
     frame: joined(
       profile.stacks.frame,
-      base.stacks.frame.map((frame) => frame + profile.frames.fn.length),
+      column(base.stacks.frame.map((frame) => frame + profile.frames.fn.length)),
     ),
   };
 }
@@ -121,7 +128,7 @@ function movedSamples(profile: Profile, base: Profile): SampleColumns {
   const rows = profile.stacks.parent.length;
   return {
     ...base.samples,
-    thread: Int32Array.from(base.samples.thread, (thread) => thread + profile.threads.length),
-    stack: base.samples.stack.map((stack) => (stack < 0 ? -1 : stack + rows)),
+    thread: column(Int32Array.from(base.samples.thread, (thread) => thread + profile.threads.length)),
+    stack: column(base.samples.stack.map((stack) => shifted(stack, rows))),
   };
 }

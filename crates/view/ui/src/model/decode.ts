@@ -1,7 +1,8 @@
 // Decodes the sections of a recording in nodespy's own format, version 3, into columns of numbers.
 // Sections and columns that the page has no use for are skipped.
 
-import { type Columns, joined, type NumberArray } from "./columns";
+import { type Columns, joined } from "./columns";
+import { column, type StackIndex, type TextIndex } from "./indexes";
 import { packagesOf } from "./packages";
 import {
   type About,
@@ -41,19 +42,19 @@ export class Tables {
     ends: new Uint32Array(0),
   };
   private functions: FunctionColumns = {
-    name: new Int32Array(0),
-    file: new Int32Array(0),
+    name: column(new Int32Array(0)),
+    file: column(new Int32Array(0)),
     line: new Uint32Array(0),
     column: new Uint32Array(0),
     category: new Uint8Array(0),
   };
   private frames: FrameColumns = {
-    fn: new Int32Array(0),
+    fn: column(new Int32Array(0)),
     line: new Uint32Array(0),
     tier: new Uint8Array(0),
     isInlined: new Uint8Array(0),
   };
-  private stacks: StackColumns = { parent: new Int32Array(0), frame: new Int32Array(0) };
+  private stacks: StackColumns = { parent: column(new Int32Array(0)), frame: column(new Int32Array(0)) };
   private processes: Process[] = [];
   private threads: Thread[] = [];
   private sources: Source[] = [];
@@ -131,7 +132,7 @@ export class Tables {
 }
 
 // Tables may come in several sections; nodespy's own come in one, but for the samples.
-function added<T extends { [key in keyof T]: NumberArray }>(known: T, more: T): T {
+function added<T extends { [key in keyof T]: { readonly length: number } }>(known: T, more: T): T {
   const sum = { ...more };
   for (const key of Object.keys(more) as (keyof T)[])
     if (known[key].length) sum[key] = joined(known[key], more[key]);
@@ -163,8 +164,8 @@ function parseTexts(section: Columns, first: number): { bytes: Uint8Array; ends:
 function parseFunctions(section: Columns): FunctionColumns {
   const rows = section.rows();
   return {
-    name: section.into(new Int32Array(rows), 0, rows),
-    file: section.into(new Int32Array(rows), 0, rows, -1),
+    name: column(section.into(new Int32Array(rows), 0, rows)),
+    file: column(section.into(new Int32Array(rows), 0, rows, -1)),
     line: section.into(new Uint32Array(rows), 0, rows),
     column: section.into(new Uint32Array(rows), 0, rows),
     category: section.into(new Uint8Array(rows), 0, rows),
@@ -177,7 +178,7 @@ function parseFrames(section: Columns): FrameColumns {
   const line = section.into(new Uint32Array(rows), 0, rows);
   section.skip(rows); // the column being run
   return {
-    fn,
+    fn: column(fn),
     line,
     tier: section.into(new Uint8Array(rows), 0, rows),
     isInlined: section.into(new Uint8Array(rows), 0, rows),
@@ -192,7 +193,7 @@ function parseStacks(section: Columns, first: number): StackColumns {
     const back = section.number();
     parent[row] = back === 0 ? -1 : first + row - back;
   }
-  return { parent, frame: section.into(new Int32Array(rows), 0, rows) };
+  return { parent: column(parent), frame: column(section.into(new Int32Array(rows), 0, rows)) };
 }
 
 function parseProcesses(section: Columns): Process[] {
@@ -219,7 +220,7 @@ function parseThreads(section: Columns): Thread[] {
 function parseSources(section: Columns): Source[] {
   const rows = section.rows();
   const files = section.into(new Int32Array(rows), 0, rows);
-  return section.texts(rows).map((text, row) => ({ file: files[row], text }));
+  return section.texts(rows).map((text, row) => ({ file: files[row] as TextIndex, text }));
 }
 
 // Everything after this trusts the row numbers.
@@ -231,9 +232,9 @@ function checkRows(
   samples: SampleColumns,
   threads: Thread[],
 ): void {
-  const check = (what: string, column: ArrayLike<number>, rows: number, least: number) => {
-    for (let row = 0; row < column.length; row++) {
-      const value = column[row];
+  const check = (what: string, values: ArrayLike<number>, rows: number, least: number) => {
+    for (let row = 0; row < values.length; row++) {
+      const value = values[row];
       if (value < least || value >= rows) throw new Error(`row ${row} of ${what} points nowhere`);
     }
   };
@@ -243,7 +244,7 @@ function checkRows(
   check("stacks", stacks.frame, frames.fn.length, 0);
   check("samples", samples.stack, stacks.frame.length, -1);
   check("threads", samples.thread, threads.length, 0);
-  for (let row = 0; row < stacks.parent.length; row++) {
+  for (let row = 0 as StackIndex; row < stacks.parent.length; row++) {
     if (stacks.parent[row] < -1) throw new Error(`stack ${row} has no such caller`);
   }
 }

@@ -1,6 +1,7 @@
 // The heat map: columns of equal length across the recording, each cut into rows. With columns of
 // a second it is FlameScope's picture; shorter and longer recordings get other lengths.
 
+import type { StackIndex, ThreadIndex } from "./indexes";
 import type { Profile } from "./profile";
 import { type SampleColumns, timeOf, weightOf } from "./samples";
 import { Category } from "./tables";
@@ -64,7 +65,7 @@ export function endOf(samples: SampleColumns, durationNs: number): number {
 
 export function heatMap(
   profile: Profile,
-  threads: ReadonlySet<number> | null,
+  threads: ReadonlySet<ThreadIndex> | null,
   mostColumns: number,
   mostRows: number,
 ): HeatMap {
@@ -96,7 +97,7 @@ export function heatMap(
 export function idleStacks(profile: Profile): Uint8Array {
   const { stacks, frames, functions } = profile;
   const isIdle = new Uint8Array(stacks.frame.length);
-  for (let row = 0; row < isIdle.length; row++) {
+  for (let row = 0 as StackIndex; row < isIdle.length; row++) {
     isIdle[row] = functions.category[frames.fn[stacks.frame[row]]] === Category.Idle ? 1 : 0;
   }
   return isIdle;

@@ -1,13 +1,14 @@
 // Whose code a function is. The rules are those of `Package` in the model crate; the vectors that it
 // writes for the tests keep them so.
 
+import { type Column, column, type FunctionIndex, type PackageIndex, type Rows } from "./indexes";
 import type { FunctionColumns, TextTable } from "./profile";
 import { Category, PACKAGE_KIND_CATEGORIES, PACKAGE_KIND_LABELS, PackageKind } from "./tables";
 
 export interface Packages {
-  packageOf: Int32Array; // by function
-  packages: string[];
-  packageCategory: number[];
+  packageOf: Column<FunctionIndex, PackageIndex>;
+  packages: Rows<PackageIndex, string>;
+  packageCategory: Rows<PackageIndex, number>;
 }
 
 export interface Package {
@@ -18,11 +19,11 @@ export interface Package {
 export function packagesOf(texts: TextTable, functions: FunctionColumns): Packages {
   const packages: string[] = [];
   const packageCategory: number[] = [];
-  const known = new Map<string, number>();
+  const known = new Map<string, PackageIndex>();
   const rows = functions.name.length;
-  const packageOf = new Int32Array(rows);
-  const byFile = new Map<string, number>(); // most functions share their file and category
-  for (let fn = 0; fn < rows; fn++) {
+  const packageOf = column<Packages["packageOf"]>(new Int32Array(rows));
+  const byFile = new Map<string, PackageIndex>(); // most functions share their file and category
+  for (let fn = 0 as FunctionIndex; fn < rows; fn++) {
     const category = functions.category[fn];
     const key = `${category} ${functions.file[fn]}`;
     let at = isNamed(category) ? undefined : byFile.get(key);
@@ -32,7 +33,7 @@ export function packagesOf(texts: TextTable, functions: FunctionColumns): Packag
       const owner = `${kind} ${name}`;
       at = known.get(owner);
       if (at === undefined) {
-        at = packages.push(name) - 1;
+        at = (packages.push(name) - 1) as PackageIndex;
         packageCategory.push(PACKAGE_KIND_CATEGORIES[kind]);
         known.set(owner, at);
       }

@@ -1,6 +1,16 @@
 // A recording as columns of numbers. Both sides of the page have the names; only the worker has
 // stacks and samples.
 
+import type {
+  Column,
+  FrameIndex,
+  FunctionIndex,
+  PackageIndex,
+  Rows,
+  StackIndex,
+  TextIndex,
+  ThreadIndex,
+} from "./indexes";
 import type { Packages } from "./packages";
 import type { SampleColumns } from "./samples";
 import { Category } from "./tables";
@@ -8,17 +18,17 @@ import { Category } from "./tables";
 export type Unit = "samples" | "nanoseconds" | "bytes";
 
 // Functions that are none: the root of a tree, and samples of which nothing is known.
-export const ALL = -1;
-export const NO_STACK = -2;
+export const ALL = -1 as FunctionIndex;
+export const NO_STACK = -2 as FunctionIndex;
 
 export interface TextTable {
   readonly size: number;
-  get(at: number): string;
+  get(at: TextIndex): string;
 }
 
 // Texts that are decoded when they are first asked for: most names are never shown.
 export class Texts implements TextTable {
-  private readonly known = new Map<number, string>();
+  private readonly known = new Map<TextIndex, string>();
 
   constructor(
     readonly bytes: Uint8Array,
@@ -29,7 +39,7 @@ export class Texts implements TextTable {
     return this.ends.length;
   }
 
-  get(at: number): string {
+  get(at: TextIndex): string {
     let text = this.known.get(at);
     if (text === undefined) {
       text = decoder.decode(this.bytes.subarray(at === 0 ? 0 : this.ends[at - 1], this.ends[at]));
@@ -41,11 +51,11 @@ export class Texts implements TextTable {
 const decoder = new TextDecoder();
 
 export interface FunctionColumns {
-  name: Int32Array; // text
-  file: Int32Array; // text, -1 for none
-  line: Uint32Array;
-  column: Uint32Array;
-  category: Uint8Array;
+  name: Column<FunctionIndex, TextIndex>;
+  file: Column<FunctionIndex, TextIndex>; // -1 for none
+  line: Column<FunctionIndex, number, Uint32Array>;
+  column: Column<FunctionIndex, number, Uint32Array>;
+  category: Column<FunctionIndex, number, Uint8Array>;
 }
 
 export interface Process {
@@ -61,7 +71,7 @@ export interface Thread {
   role: number;
 }
 export interface Source {
-  file: number;
+  file: TextIndex;
   text: string;
 }
 
@@ -80,19 +90,19 @@ export interface Names extends Packages {
   texts: TextTable;
   functions: FunctionColumns;
   processes: Process[];
-  threads: Thread[];
+  threads: Rows<ThreadIndex, Thread>;
   about: About;
 }
 
 export interface StackColumns {
-  parent: Int32Array;
-  frame: Int32Array;
+  parent: Column<StackIndex, StackIndex>; // -1 for none
+  frame: Column<StackIndex, FrameIndex>;
 }
 export interface FrameColumns {
-  fn: Int32Array;
-  line: Uint32Array;
-  tier: Uint8Array;
-  isInlined: Uint8Array;
+  fn: Column<FrameIndex, FunctionIndex>;
+  line: Column<FrameIndex, number, Uint32Array>;
+  tier: Column<FrameIndex, number, Uint8Array>;
+  isInlined: Column<FrameIndex, number, Uint8Array>;
 }
 
 export interface Profile extends Names {
@@ -109,21 +119,25 @@ export interface Profile extends Names {
 
 export const functionCount = (names: Names): number => names.functions.name.length;
 
-export function nameOf(names: Names, fn: number): string {
+// The box that stands for a package among the functions.
+export const packageBox = (names: Names, packageAt: PackageIndex): FunctionIndex =>
+  (functionCount(names) + packageAt) as FunctionIndex;
+
+export function nameOf(names: Names, fn: FunctionIndex): string {
   if (fn === ALL) return "all";
   if (fn < 0) return "[no stack]";
-  const packageAt = fn - functionCount(names);
+  const packageAt = (fn - functionCount(names)) as PackageIndex;
   if (packageAt >= 0) return names.packages[packageAt] ?? "?";
   return names.texts.get(names.functions.name[fn]) || "(anonymous)";
 }
 
-export function fileOf(names: Names, fn: number): string {
+export function fileOf(names: Names, fn: FunctionIndex): string {
   if (fn < 0 || fn >= functionCount(names) || names.functions.file[fn] < 0) return "";
   return names.texts.get(names.functions.file[fn]);
 }
 
 // `file:line:column`, or the module of native code.
-export function placeOf(names: Names, fn: number): string {
+export function placeOf(names: Names, fn: FunctionIndex): string {
   const file = fileOf(names, fn);
   if (!file) return "";
   const line = names.functions.line[fn];
@@ -132,15 +146,15 @@ export function placeOf(names: Names, fn: number): string {
 }
 
 // The last part of a place: what fits into a box or a narrow column.
-export function shortPlace(names: Names, fn: number): string {
+export function shortPlace(names: Names, fn: FunctionIndex): string {
   return placeOf(names, fn)
     .replace(/^.*\//, "")
     .replace(/^(.*:\d+):\d+$/, "$1");
 }
 
-export function categoryOf(names: Names, fn: number): number {
+export function categoryOf(names: Names, fn: FunctionIndex): number {
   if (fn < 0) return Category.Unknown;
-  const packageAt = fn - functionCount(names);
+  const packageAt = (fn - functionCount(names)) as PackageIndex;
   if (packageAt < 0) return names.functions.category[fn];
   return names.packageCategory[packageAt] ?? Category.Unknown;
 }

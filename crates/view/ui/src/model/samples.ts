@@ -1,6 +1,7 @@
 // The samples of a recording. There can be millions, so their columns are as narrow as they can be.
 
 import type { Columns } from "./columns";
+import { type Column, column, plain, type StackIndex, type ThreadIndex } from "./indexes";
 
 type Narrow = Uint8Array | Uint16Array | Int32Array;
 
@@ -10,8 +11,8 @@ export interface SampleColumns {
   // What each sample weighs: a column, or a rule for all of them.
   weight: Float64Array | Uint32Array | "one" | "untilNext";
   lastWeight: number; // of the last sample, where the others weigh what passes until the next
-  thread: Narrow;
-  stack: Int32Array; // -1 for none
+  thread: Column<number, ThreadIndex, Narrow>;
+  stack: Column<number, StackIndex>; // -1 for none
 }
 
 export const timeOf = (samples: SampleColumns, row: number): number => samples.time[row] * samples.tick;
@@ -63,8 +64,8 @@ export class SampleTable {
       tick: 0,
       weight: "one",
       lastWeight: 0,
-      thread: new narrow(announced),
-      stack: new Int32Array(announced),
+      thread: column(new narrow(announced)),
+      stack: column(new Int32Array(announced)),
     };
   }
 
@@ -73,13 +74,14 @@ export class SampleTable {
     const from = this.rows;
     const end = from + section.rows();
     samples.time = grown(samples.time, end);
-    samples.thread = grown(samples.thread, end);
-    samples.stack = grown(samples.stack, end);
+    samples.thread = column(grown(plain<Narrow>(samples.thread), end));
+    samples.stack = column(grown(plain(samples.stack), end));
     this.takeTimes(section, from, end);
     this.takeWeights(section, from, end);
-    section.into(samples.thread, from, end - from);
+    section.into(plain<Narrow>(samples.thread), from, end - from);
     let stack = this.lastStack;
-    for (let row = from; row < end; row++) samples.stack[row] = (stack += section.signed()) - 1;
+    for (let row = from; row < end; row++)
+      samples.stack[row] = ((stack += section.signed()) - 1) as StackIndex;
     this.lastStack = stack;
     this.rows = end;
   }

@@ -1,6 +1,7 @@
 // Time order: what one thread did, sample after sample. Boxes are never made for the whole
 // recording: with more samples than pixels, one sample stands for each column of pixels.
 
+import { type Column, column, type FunctionIndex, type PathIndex, type ThreadIndex } from "./indexes";
 import { categoryOf, type Profile } from "./profile";
 import { type SampleColumns, timeOf, weightOf } from "./samples";
 import type { Shape } from "./shape";
@@ -9,7 +10,7 @@ import { Category } from "./tables";
 export interface Timeline {
   // Boxes in order of their row, then of time.
   depth: Uint16Array;
-  fn: Int32Array;
+  fn: Column<number, FunctionIndex>;
   from: Float64Array; // ns
   to: Float64Array;
   rows: number;
@@ -20,7 +21,7 @@ export interface Timeline {
 const LONGEST_STEP = 2.5; // usual steps between samples; a longer one is a gap
 
 // The rows of one thread's samples.
-export function rowsOfThread(samples: SampleColumns, thread: number): Int32Array {
+export function rowsOfThread(samples: SampleColumns, thread: ThreadIndex): Int32Array {
   let count = 0;
   for (let row = 0; row < samples.thread.length; row++) if (samples.thread[row] === thread) count++;
   const rows = new Int32Array(count);
@@ -126,9 +127,9 @@ function spansOf(
 // Joins what goes on from one sample to the next. A path is compared with the one before from the
 // root up, so only what changes costs anything.
 class Boxes {
-  private readonly boxes: { depth: number; fn: number; from: number; to: number }[] = [];
+  private readonly boxes: { depth: number; fn: FunctionIndex; from: number; to: number }[] = [];
   private open: number[] = []; // by depth, the box that may go on
-  private path: number[] = []; // by depth, the node of that box
+  private path: PathIndex[] = []; // by depth, the node of that box
   private end = -1;
 
   constructor(
@@ -136,7 +137,7 @@ class Boxes {
     private readonly profile: Profile,
   ) {}
 
-  add(node: number, from: number, to: number): void {
+  add(node: PathIndex, from: number, to: number): void {
     if (node <= 0) return;
     const path = this.pathOf(node);
     const isGap = from > this.end + 1;
@@ -155,13 +156,13 @@ class Boxes {
 
   // V8's own profiler reports a collection as a stack of its own; it is drawn on top of what it
   // interrupts.
-  private pathOf(node: number): number[] {
+  private pathOf(node: PathIndex): PathIndex[] {
     const { shape } = this;
     const isBareGc = shape.parent[node] === 0 && categoryOf(this.profile, shape.fn[node]) === Category.Gc;
     if (isBareGc && this.path.length > 0) {
       return this.path.at(-1) === node ? this.path : [...this.path, node];
     }
-    const path: number[] = [];
+    const path: PathIndex[] = [];
     for (let at = node; at > 0; at = shape.parent[at]) path.push(at);
     return path.reverse();
   }
@@ -171,7 +172,7 @@ class Boxes {
     const rows = this.boxes.length ? this.boxes[this.boxes.length - 1].depth + 1 : 0;
     return {
       depth: Uint16Array.from(this.boxes, (box) => box.depth),
-      fn: Int32Array.from(this.boxes, (box) => box.fn),
+      fn: column(Int32Array.from(this.boxes, (box) => box.fn)),
       from: Float64Array.from(this.boxes, (box) => box.from),
       to: Float64Array.from(this.boxes, (box) => box.to),
       rows,

@@ -1,25 +1,39 @@
 // A tree with weights, flat and in preorder: a subtree is the range from a node to its `end`.
 
+import {
+  type Column,
+  column,
+  type FunctionIndex,
+  type NodeIndex,
+  type PathIndex,
+  plain,
+  type StackIndex,
+  type ThreadIndex,
+} from "./indexes";
 import { categoryOf, functionCount, type Names, type Profile } from "./profile";
 import { rowAt, type SampleColumns, weightOf } from "./samples";
 import type { Shape } from "./shape";
 import { SHARE_OF_CATEGORY, SHARE_PARTS } from "./tables";
 
+export const ROOT = 0 as NodeIndex;
+export type NodeWeight = Column<NodeIndex, number, Float64Array>;
+export type NodeMark = Column<NodeIndex, number, Uint8Array>;
+
 export interface Tree {
   size: number;
   rows: number; // how many levels there are
-  fn: Int32Array;
-  parent: Int32Array;
-  depth: Uint16Array;
-  end: Int32Array;
-  start: Float64Array; // where its box begins, in weights
-  self: Float64Array;
-  total: Float64Array;
-  tier: Uint8Array;
-  isInlined: Uint8Array;
+  fn: Column<NodeIndex, FunctionIndex>;
+  parent: Column<NodeIndex, NodeIndex>; // -1 for the root
+  depth: Column<NodeIndex, number, Uint16Array>;
+  end: Column<NodeIndex, NodeIndex>;
+  start: NodeWeight; // where its box begins, in weights
+  self: NodeWeight;
+  total: NodeWeight;
+  tier: NodeMark;
+  isInlined: NodeMark;
   // What the same node weighs in the profile or range compared with.
-  baseSelf: Float64Array | null;
-  baseTotal: Float64Array | null;
+  baseSelf: NodeWeight | null;
+  baseTotal: NodeWeight | null;
 }
 
 export type Order = "heavy" | "name";
@@ -30,11 +44,11 @@ export interface Range {
 } // ns
 
 export interface Choice {
-  threads: ReadonlySet<number> | null; // null for all
+  threads: ReadonlySet<ThreadIndex> | null; // null for all
   range: Range | null;
 }
 
-export function threadMask(profile: Profile, threads: ReadonlySet<number> | null): Uint8Array | null {
+export function threadMask(profile: Profile, threads: ReadonlySet<ThreadIndex> | null): Uint8Array | null {
   if (!threads) return null;
   const mask = new Uint8Array(profile.threads.length);
   for (const thread of threads) mask[thread] = 1;
@@ -71,13 +85,13 @@ export interface NodeWeights {
 export function nodeWeights(shape: Shape, own: Float64Array): NodeWeights {
   const self = new Float64Array(shape.size);
   const none = own.length - 1;
-  for (let row = 0; row < none; row++) {
+  for (let row = 0 as StackIndex; row < none; row++) {
     const node = shape.nodeOf[row];
     if (node >= 0 && own[row] !== 0) self[node] += own[row];
   }
   if (shape.noStack >= 0) self[shape.noStack] += own[none];
   const total = self.slice();
-  for (let node = shape.size - 1; node > 0; node--) total[shape.parent[node]] += total[node];
+  for (let node = (shape.size - 1) as PathIndex; node > 0; node--) total[shape.parent[node]] += total[node];
   return { self, total };
 }
 
@@ -91,14 +105,14 @@ export interface Marks {
 export function marksOf(profile: Profile, shape: Shape, own: Float64Array): Marks {
   const { stacks, frames } = profile;
   const totals = own.slice(0, stacks.parent.length);
-  for (let row = totals.length - 1; row >= 0; row--) {
+  for (let row = (totals.length - 1) as StackIndex; row >= 0; row--) {
     if (stacks.parent[row] >= 0) totals[stacks.parent[row]] += totals[row];
   }
   const tier = new Uint8Array(shape.size);
   const isInlined = new Uint8Array(shape.size);
   const isCompiled = new Uint8Array(shape.size); // on its own, somewhere
   const heaviest = new Float64Array(shape.size);
-  for (let row = 0; row < totals.length; row++) {
+  for (let row = 0 as StackIndex; row < totals.length; row++) {
     const node = shape.nodeOf[row];
     const frame = stacks.frame[row];
     // A hidden frame shares its node with its caller, whose marks count.
@@ -126,8 +140,8 @@ export function treeOf(
   return flattened(
     {
       size: shape.size,
-      fn: shape.fn,
-      parent: shape.parent,
+      fn: plain(shape.fn),
+      parent: plain(shape.parent),
       ...weights,
       ...marks,
       baseSelf: baseWeights?.self ?? null,
@@ -138,7 +152,8 @@ export function treeOf(
   );
 }
 
-// Nodes in any order in which parents come first.
+// Nodes in any order in which parents come first, numbered by their maker: they get their place in
+// the tree below.
 export interface Nodes {
   size: number;
   fn: Int32Array;
@@ -203,8 +218,8 @@ export function flattened(nodes: Nodes, order: Order, byName: Int32Array): Tree 
   const tree: Tree = {
     size: taken.length,
     rows: 1,
-    parent,
-    fn: picked(nodes.fn, taken),
+    parent: column(parent),
+    fn: column(picked(nodes.fn, taken)),
     self: picked(nodes.self, taken),
     total: picked(nodes.total, taken),
     tier: nodes.tier ? picked(nodes.tier, taken) : new Uint8Array(taken.length),
@@ -212,7 +227,7 @@ export function flattened(nodes: Nodes, order: Order, byName: Int32Array): Tree 
     baseSelf: nodes.baseSelf && picked(nodes.baseSelf, taken),
     baseTotal: nodes.baseTotal && picked(nodes.baseTotal, taken),
     depth: new Uint16Array(taken.length),
-    end: new Int32Array(taken.length),
+    end: column(new Int32Array(taken.length)),
     start: new Float64Array(taken.length),
   };
   place(tree);
@@ -241,9 +256,9 @@ function preorder(
   return { order, parent };
 }
 
-function picked<T extends Int32Array | Uint8Array | Float64Array>(column: T, order: Int32Array): T {
-  const made = new (column.constructor as new (length: number) => T)(order.length);
-  for (let at = 0; at < made.length; at++) made[at] = column[order[at]];
+function picked<T extends Int32Array | Uint8Array | Float64Array>(values: T, order: Int32Array): T {
+  const made = new (values.constructor as new (length: number) => T)(order.length);
+  for (let at = 0; at < made.length; at++) made[at] = values[order[at]];
   return made;
 }
 
@@ -251,23 +266,23 @@ function picked<T extends Int32Array | Uint8Array | Float64Array>(column: T, ord
 function place(tree: Tree): void {
   const { size, parent, depth, start, total, end } = tree;
   const next = new Float64Array(size); // where the next child of a place begins
-  for (let at = 1; at < size; at++) {
+  for (let at = 1 as NodeIndex; at < size; at++) {
     const below = parent[at];
     depth[at] = Math.min(depth[below] + 1, 0xffff);
     if (depth[at] >= tree.rows) tree.rows = depth[at] + 1;
     start[at] = next[at] = next[below];
     next[below] += total[at];
   }
-  for (let at = size - 1; at >= 0; at--) {
-    if (end[at] <= at) end[at] = at + 1;
+  for (let at = (size - 1) as NodeIndex; at >= 0; at--) {
+    if (end[at] <= at) end[at] = (at + 1) as NodeIndex;
     const below = parent[at];
     if (below >= 0 && end[below] < end[at]) end[below] = end[at];
   }
 }
 
 // The functions from the root to a node, without the root.
-export function pathTo(tree: Tree, node: number): number[] {
-  const path: number[] = [];
+export function pathTo(tree: Tree, node: NodeIndex): FunctionIndex[] {
+  const path: FunctionIndex[] = [];
   for (let at = node; at > 0; at = tree.parent[at]) path.push(tree.fn[at]);
   return path.reverse();
 }
@@ -286,10 +301,10 @@ export function sharesOf(names: Names, tree: Tree): Shares {
   const sums = new Float64Array(SHARE_KEYS.length);
   const inGc = new Uint8Array(tree.size);
   const shareOf = Uint8Array.from({ length: functionCount(names) + names.packages.length }, (_, fn) =>
-    SHARE_KEYS.indexOf(SHARE_OF_CATEGORY[categoryOf(names, fn)] ?? "unknown"),
+    SHARE_KEYS.indexOf(SHARE_OF_CATEGORY[categoryOf(names, fn as FunctionIndex)] ?? "unknown"),
   );
   const { fn, parent, self } = tree;
-  for (let node = 0; node < tree.size; node++) {
+  for (let node = ROOT; node < tree.size; node++) {
     const share = node === 0 ? OTHER_SHARE : fn[node] < 0 ? UNKNOWN_SHARE : shareOf[fn[node]];
     inGc[node] = share === GC_SHARE || (node > 0 && inGc[parent[node]]) ? 1 : 0;
     sums[inGc[node] ? GC_SHARE : share] += self[node];

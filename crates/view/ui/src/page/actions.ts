@@ -1,5 +1,6 @@
 // Everything the page can do, once: keys, menu, command palette and help are made of this list.
 
+import type { ThreadIndex } from "../model/indexes";
 import { fileOf, functionCount, nameOf, placeOf } from "../model/profile";
 import { Category } from "../model/tables";
 import type { App, Target } from "./app";
@@ -65,7 +66,7 @@ function undo(app: App): void {
 
 function nextThread(app: App, step: number): void {
   const weights = app.answers.tracks.answer?.weights;
-  const all = app.names.threads.map((_, at) => at).filter((at) => !weights || weights[at] > 0);
+  const all = app.names.threads.map((_, at) => at as ThreadIndex).filter((at) => !weights || weights[at] > 0);
   if (weights) all.sort((left, right) => weights[right] - weights[left]);
   if (app.state.view === "time") {
     const at = Math.max(0, all.indexOf(app.state.thread));

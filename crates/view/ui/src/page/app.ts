@@ -1,8 +1,9 @@
 // Ties the parts together: the state, the answers of the worker, and what follows from them.
 
+import { type FunctionIndex, NO_FUNCTION, NO_TEXT, NO_THREAD, type NodeIndex } from "../model/indexes";
 import { type Names, nameOf, shortPlace } from "../model/profile";
 import type { Transform } from "../model/transforms";
-import { pathTo, type Range, type Shares, type Tree } from "../model/tree";
+import { type NodeWeight, pathTo, type Range, ROOT, type Shares, type Tree } from "../model/tree";
 import type { Opened, Questions, Selection, SourceText } from "../worker";
 import { type Client, Latest } from "./client";
 import { byId } from "./dom";
@@ -11,8 +12,8 @@ import { decodeState, encodeState, START, type State } from "./state";
 import { percent, points, shortName, weightText } from "./words";
 
 export interface Target {
-  fn: number;
-  path: number[] | null;
+  fn: FunctionIndex;
+  path: FunctionIndex[] | null;
 }
 
 // A part of the page that shows something of the app.
@@ -37,9 +38,12 @@ export interface Preview {
 }
 
 // How a node's share changed, in percent points; empty where there is no base.
-export function changeText(tree: Tree, node: number): string {
+export function changeText(tree: Tree, node: NodeIndex): string {
   if (!tree.baseTotal) return "";
-  return points(tree.total[node] / (tree.total[0] || 1), tree.baseTotal[node] / (tree.baseTotal[0] || 1));
+  return points(
+    tree.total[node] / (tree.total[ROOT] || 1),
+    tree.baseTotal[node] / (tree.baseTotal[ROOT] || 1),
+  );
 }
 
 type Asked = Exclude<keyof Questions, "pieces" | "open">;
@@ -73,7 +77,7 @@ export class App {
   private hitsOf: { query: string; hits: Uint8Array } | null = null;
   readonly systemDark = matchMedia("(prefers-color-scheme: dark)");
   private pageColors: { isDark: boolean; colors: { back: string; rest: string; text: string } } | null = null;
-  private changes: { tree: Tree; isProportional: boolean; change: (node: number) => number } | null = null;
+  private changes: { tree: Tree; isProportional: boolean; change: (node: NodeIndex) => number } | null = null;
   private paints: { key: string; paint: Paint; faded: Paint } | null = null;
 
   constructor(
@@ -84,7 +88,7 @@ export class App {
   ) {
     this.names = names;
     this.tree = tree;
-    this.whole = tree.total[0];
+    this.whole = tree.total[ROOT];
     this.end = preview.durationNs;
     this.samples = preview.samples;
   }
@@ -107,7 +111,7 @@ export class App {
   private checked(state: State): State {
     const { names } = this;
     const functions = names.functions.name.length + names.packages.length;
-    const isFunction = (fn: number) => fn < functions;
+    const isFunction = (fn: FunctionIndex) => fn < functions;
     const isKnown = (transform: Transform) =>
       transform.kind === "package"
         ? transform.package < names.packages.length
@@ -118,10 +122,10 @@ export class App {
     return {
       ...state,
       threads: threads?.length ? threads : null,
-      thread: state.thread < names.threads.length ? state.thread : -1,
+      thread: state.thread < names.threads.length ? state.thread : NO_THREAD,
       transforms: state.transforms.filter(isKnown),
-      fn: isFunction(state.fn) ? state.fn : -1,
-      file: state.file < names.texts.size ? state.file : -1,
+      fn: isFunction(state.fn) ? state.fn : NO_FUNCTION,
+      file: state.file < names.texts.size ? state.file : NO_TEXT,
       compare: state.compare === "base" && !this.hasBase ? null : state.compare,
     };
   }
@@ -243,7 +247,7 @@ export class App {
   }
 
   // How much more or less of the whole a node is than before, from -1 to 1.
-  changeOf(tree: Tree): ((node: number) => number) | null {
+  changeOf(tree: Tree): ((node: NodeIndex) => number) | null {
     const { isProportional } = this.state;
     if (!tree.baseTotal) return null;
     if (this.changes?.tree !== tree || this.changes.isProportional !== isProportional) {
@@ -252,9 +256,9 @@ export class App {
     return this.changes.change;
   }
 
-  private changeIn(tree: Tree, baseTotal: Float64Array): (node: number) => number {
-    const whole = tree.total[0] || 1;
-    const wholeBase = baseTotal[0] || 1;
+  private changeIn(tree: Tree, baseTotal: NodeWeight): (node: NodeIndex) => number {
+    const whole = tree.total[ROOT] || 1;
+    const wholeBase = baseTotal[ROOT] || 1;
     if (this.state.isProportional) {
       return (node) => {
         const [now, before] = [tree.total[node] / whole, baseTotal[node] / wholeBase];
@@ -266,17 +270,17 @@ export class App {
       };
     }
     let most = 0.01;
-    for (let node = 1; node < tree.size; node++) {
+    for (let node = 1 as NodeIndex; node < tree.size; node++) {
       most = Math.max(most, Math.abs(tree.total[node] / whole - baseTotal[node] / wholeBase));
     }
     return (node) => (tree.total[node] / whole - baseTotal[node] / wholeBase) / most;
   }
 
   // The node that a path of functions leads to, as far as it goes.
-  nodeAt(tree: Tree, path: number[]): number {
-    let node = 0;
+  nodeAt(tree: Tree, path: FunctionIndex[]): NodeIndex {
+    let node = ROOT;
     for (const fn of path) {
-      let child = node + 1;
+      let child = (node + 1) as NodeIndex;
       while (child < tree.end[node] && tree.fn[child] !== fn) child = tree.end[child];
       if (child >= tree.end[node]) return node;
       node = child;
@@ -284,7 +288,7 @@ export class App {
     return node;
   }
 
-  pathOf(tree: Tree, node: number): number[] {
+  pathOf(tree: Tree, node: NodeIndex): FunctionIndex[] {
     return pathTo(tree, node);
   }
 
@@ -292,15 +296,15 @@ export class App {
     this.change({ transforms: [...this.state.transforms, transform], zoom: [] });
   }
 
-  nameOf(fn: number): string {
+  nameOf(fn: FunctionIndex): string {
     return shortName(nameOf(this.names, fn));
   }
 
   // One line about a node: what screen readers hear and the bottom of the page shows.
-  describe(tree: Tree, node: number): string {
+  describe(tree: Tree, node: NodeIndex): string {
     const fn = tree.fn[node];
     const place = shortPlace(this.names, fn);
-    const share = (value: number) => percent(value, tree.total[0]);
+    const share = (value: number) => percent(value, tree.total[ROOT]);
     const name = `${this.nameOf(fn).slice(0, 100)}${place ? ` (${place})` : ""}`;
     const parts = [
       `total ${share(tree.total[node])}`,

@@ -1,5 +1,6 @@
 // The command palette and the help, both made of the list of actions.
 
+import type { FunctionIndex } from "../model/indexes";
 import { functionCount, nameOf, shortPlace } from "../model/profile";
 import { ACTIONS, type Action } from "./actions";
 import type { App } from "./app";
@@ -92,7 +93,7 @@ export class CommandPalette {
   private functions(isMatch: (text: string) => boolean): Entry[] {
     const { app } = this;
     const found: Entry[] = [];
-    for (let fn = 0; fn < functionCount(app.names) && found.length < MOST_FUNCTIONS; fn++) {
+    for (let fn = 0 as FunctionIndex; fn < functionCount(app.names) && found.length < MOST_FUNCTIONS; fn++) {
       const name = nameOf(app.names, fn);
       const place = shortPlace(app.names, fn);
       if (!isMatch(`${name} ${place}`)) continue;

@@ -1,6 +1,7 @@
 // A flame graph or icicle: a canvas as large as what is visible, drawn again whenever that
 // changes, and one above it for the marks that follow the pointer.
 
+import { NO_NODE, type NodeIndex } from "../model/indexes";
 import type { Names } from "../model/profile";
 import type { Tree } from "../model/tree";
 import { eachFrame, element, fit } from "./dom";
@@ -15,7 +16,7 @@ const LABEL_FROM = 22;
 export interface Scene {
   names: Names;
   tree: Tree;
-  focus: number;
+  focus: NodeIndex;
   firstRow: number; // rows before it, such as the root of a sandwich, are not drawn
   hits: Uint8Array | null;
   paint: Paint;
@@ -23,16 +24,16 @@ export interface Scene {
   isIcicle: boolean;
   isByName: boolean;
   hasPlaces: boolean; // whether boxes also show where a function is, as room allows
-  change: ((node: number) => number) | null; // in a diff: from -1 to 1
+  change: ((node: NodeIndex) => number) | null; // in a diff: from -1 to 1
   colors: { back: string; rest: string; text: string };
 }
 
 export interface FlameEvents {
-  hover(node: number, x: number, y: number): void;
-  zoom(node: number): void;
-  select(node: number): void;
-  menu(node: number, x: number, y: number): void;
-  drop(node: number): void;
+  hover(node: NodeIndex, x: number, y: number): void;
+  zoom(node: NodeIndex): void;
+  select(node: NodeIndex): void;
+  menu(node: NodeIndex, x: number, y: number): void;
+  drop(node: NodeIndex): void;
 }
 
 export class Flame {
@@ -50,8 +51,8 @@ export class Flame {
   // painting it.
   private sight = { width: 0, height: 0, top: 0 };
   private span: { from: number; to: number } | null = null; // in weights; null for all of the focus
-  hover = -1;
-  selected = -1;
+  hover = NO_NODE;
+  selected = NO_NODE;
   private hasMarks = false;
   private isStale = false;
   private readonly nextFrame = eachFrame(() => this.isStale && this.draw());
@@ -81,7 +82,7 @@ export class Flame {
     this.canvas.style.visibility = scene ? "" : "hidden";
     if (!scene) {
       this.scene = null;
-      this.hover = this.selected = -1;
+      this.hover = this.selected = NO_NODE;
       this.boxes = [];
       this.drawMarks();
       return;
@@ -91,7 +92,7 @@ export class Flame {
       scene.tree !== this.scene?.tree ||
       scene.focus !== this.scene?.focus ||
       scene.isIcicle !== this.scene?.isIcicle;
-    if (scene.tree !== this.scene?.tree) this.hover = this.selected = -1;
+    if (scene.tree !== this.scene?.tree) this.hover = this.selected = NO_NODE;
     this.scene = scene;
     this.labels ??= new Labels(this.context, scene.names);
     this.labels.use(scene.names);
@@ -193,7 +194,7 @@ export class Flame {
         continue;
       }
       this.paintBox(node, x, x + boxWidth, ratio, rows, false);
-      node = this.isPastSight(tree.depth[node]) ? tree.end[node] : node + 1;
+      node = this.isPastSight(tree.depth[node]) ? tree.end[node] : ((node + 1) as NodeIndex);
     }
     return rows;
   }
@@ -218,7 +219,7 @@ export class Flame {
   }
 
   private paintBox(
-    node: number,
+    node: NodeIndex,
     from: number,
     to: number,
     ratio: number,
@@ -236,7 +237,7 @@ export class Flame {
     rows.add(y);
   }
 
-  private fill(node: number, isBelowZoom: boolean): number {
+  private fill(node: NodeIndex, isBelowZoom: boolean): number {
     const { tree, hits, paint, faded, change } = this.scene!;
     const fn = tree.fn[node];
     if (hits && fn >= 0 && hits[fn]) return packed(HIT);
@@ -254,7 +255,7 @@ export class Flame {
       if (!boxes) continue;
       const y = this.rowTop(row) - this.sight.top + (ROW - 1) / 2;
       for (let at = 0; at < boxes.length; at += 3) {
-        const [from, to, node] = [boxes[at], boxes[at + 1], boxes[at + 2]];
+        const [from, to, node] = [boxes[at], boxes[at + 1], boxes[at + 2] as NodeIndex];
         if (to - from < LABEL_FROM) continue;
         const fn = tree.fn[node];
         const isFaded =
@@ -285,7 +286,7 @@ export class Flame {
       if (!boxes) continue;
       const y = this.rowTop(row) - this.sight.top;
       for (let at = 0; at < boxes.length; at += 3) {
-        const [from, to, node] = [boxes[at], boxes[at + 1], boxes[at + 2]];
+        const [from, to, node] = [boxes[at], boxes[at + 1], boxes[at + 2] as NodeIndex];
         const isMarked = node === hover || node === selected;
         const isSame = tree.fn[node] === tree.fn[lead] && to - from > 2;
         if (!isMarked && !isSame) continue;
@@ -302,7 +303,7 @@ export class Flame {
     }
   }
 
-  private nodeAt(event: MouseEvent): number {
+  private nodeAt(event: MouseEvent): NodeIndex {
     const box = this.canvas.getBoundingClientRect();
     const x = event.clientX - box.left;
     const fromTop = event.clientY - box.top + this.root.scrollTop;
@@ -311,11 +312,11 @@ export class Flame {
       (this.scene?.firstRow ?? 0);
     const boxes = this.boxes[row] ?? [];
     for (let at = 0; at < boxes.length; at += 3)
-      if (x >= boxes[at] && x < boxes[at + 1]) return boxes[at + 2];
-    return -1;
+      if (x >= boxes[at] && x < boxes[at + 1]) return boxes[at + 2] as NodeIndex;
+    return NO_NODE;
   }
 
-  select(node: number): void {
+  select(node: NodeIndex): void {
     this.selected = node;
     if (node >= 0) this.showRow(this.scene!.tree.depth[node]);
     this.drawMarks();
@@ -323,7 +324,7 @@ export class Flame {
   }
 
   // Where the selected box is on the screen, for a menu opened with a key.
-  placeOf(node: number): { x: number; y: number } {
+  placeOf(node: NodeIndex): { x: number; y: number } {
     const box = this.canvas.getBoundingClientRect();
     const { from, scale } = this.view();
     const { tree } = this.scene!;
@@ -338,11 +339,12 @@ export class Flame {
     const node = this.selected;
     if (node < 0) return this.select(focus);
     const parent = tree.parent[node];
-    const siblings: number[] = [];
-    if (parent >= 0) for (let at = parent + 1; at < tree.end[parent]; at = tree.end[at]) siblings.push(at);
+    const siblings: NodeIndex[] = [];
+    const first = (of: NodeIndex) => (of + 1) as NodeIndex;
+    if (parent >= 0) for (let at = first(parent); at < tree.end[parent]; at = tree.end[at]) siblings.push(at);
     const place = siblings.indexOf(node);
     const goal = {
-      out: tree.end[node] > node + 1 ? node + 1 : node,
+      out: tree.end[node] > first(node) ? first(node) : node,
       in: node > 0 ? parent : node,
       next: siblings[place + 1] ?? node,
       previous: siblings[place - 1] ?? node,
@@ -361,7 +363,7 @@ export class Flame {
     const size = tree.end[focus] - first;
     const from = this.selected < first ? first - step : this.selected;
     for (let moved = 1; moved <= size; moved++) {
-      const node = first + ((((from - first + step * moved) % size) + size) % size);
+      const node = (first + ((((from - first + step * moved) % size) + size) % size)) as NodeIndex;
       const fn = tree.fn[node];
       if (fn >= 0 && hits[fn]) return this.select(node);
     }
@@ -442,7 +444,7 @@ export class Flame {
           this.root.scrollTop += drag.y - event.clientY;
           drag.x = event.clientX;
           drag.y = event.clientY;
-          events.hover(-1, 0, 0);
+          events.hover(NO_NODE, 0, 0);
           return;
         }
       }
@@ -464,8 +466,8 @@ export class Flame {
       else events.zoom(node);
     });
     canvas.addEventListener("pointerleave", () => {
-      this.hover = -1;
-      events.hover(-1, 0, 0);
+      this.hover = NO_NODE;
+      events.hover(NO_NODE, 0, 0);
       this.drawMarks();
     });
     canvas.addEventListener("contextmenu", (event) => {
@@ -501,7 +503,7 @@ export class Flame {
 
   // What is drawn now, for saving as a picture.
   picture(): {
-    boxes: { row: number; from: number; to: number; node: number; fill: string }[];
+    boxes: { row: number; from: number; to: number; node: NodeIndex; fill: string }[];
     canvas: HTMLCanvasElement;
     height: number;
     tree: Tree;
@@ -509,7 +511,7 @@ export class Flame {
     const boxes = this.boxes.flatMap((row, depth) => {
       const made = [];
       for (let at = 0; at < (row?.length ?? 0); at += 3) {
-        const node = row[at + 2];
+        const node = row[at + 2] as NodeIndex;
         made.push({
           row: depth,
           from: row[at],

@@ -1,13 +1,14 @@
 // The flame graph's view: from the root or from the leaf, upwards or downwards.
 
-import type { Tree } from "../model/tree";
+import type { NodeIndex } from "../model/indexes";
+import { ROOT, type Tree } from "../model/tree";
 import type { App, Panel, Target } from "./app";
 import { element } from "./dom";
 import { Flame, type FlameEvents, type Scene } from "./flame";
 import type { Menu } from "./menu";
 import type { Tooltip } from "./tooltip";
 
-export function sceneOf(app: App, tree: Tree, focus: number, isIcicle: boolean, firstRow = 0): Scene {
+export function sceneOf(app: App, tree: Tree, focus: NodeIndex, isIcicle: boolean, firstRow = 0): Scene {
   return {
     names: app.names,
     tree,
@@ -46,11 +47,11 @@ export class FlameView implements Panel {
     this.root.append(this.flame.root);
   }
 
-  private get focus(): number {
+  private get focus(): NodeIndex {
     return this.app.nodeAt(this.tree, this.app.state.zoom);
   }
 
-  private targetAt(node: number): Target | null {
+  private targetAt(node: NodeIndex): Target | null {
     if (node <= 0) return null;
     return {
       fn: this.tree.fn[node],
@@ -62,9 +63,9 @@ export class FlameView implements Panel {
     return this.targetAt(this.flame.selected >= 0 ? this.flame.selected : this.flame.hover);
   }
 
-  zoom(node: number): void {
+  zoom(node: NodeIndex): void {
     this.flame.resetSpan();
-    this.app.change({ zoom: this.app.pathOf(this.tree, Math.max(0, node)) });
+    this.app.change({ zoom: this.app.pathOf(this.tree, node < 0 ? ROOT : node) });
     this.app.say(node > 0 ? this.app.describe(this.tree, node) : "");
   }
 

@@ -1,5 +1,6 @@
 // Names that fit into boxes: first the place goes, then the namespaces, then the end.
 
+import type { FunctionIndex } from "../model/indexes";
 import { type Names, nameOf, shortPlace } from "../model/profile";
 import { shortName } from "./words";
 
@@ -20,7 +21,7 @@ export class Labels {
     this.names = names;
   }
 
-  draw(fn: number, x: number, y: number, room: number, prefix: string, hasPlace: boolean): void {
+  draw(fn: FunctionIndex, x: number, y: number, room: number, prefix: string, hasPlace: boolean): void {
     const name = prefix + this.nameOf(fn);
     const width = this.measure(name);
     const { context } = this;
@@ -41,7 +42,7 @@ export class Labels {
     if (text) context.fillText(text, x, y);
   }
 
-  private drawPlace(fn: number, x: number, y: number, room: number): void {
+  private drawPlace(fn: FunctionIndex, x: number, y: number, room: number): void {
     if (room < 24) return;
     const place = shortPlace(this.names, fn);
     if (!place || place.length > 200 || this.measure(place) > room) return;
@@ -51,7 +52,7 @@ export class Labels {
     this.context.globalAlpha = strength;
   }
 
-  private nameOf(fn: number): string {
+  private nameOf(fn: FunctionIndex): string {
     let name = this.short.get(fn);
     if (name === undefined) {
       name = shortName(nameOf(this.names, fn).slice(0, 4 * LONGEST)).slice(0, LONGEST);

@@ -1,5 +1,6 @@
 // Colours. Hue tells the category and lightness the tier, so the tier survives colour blindness.
 
+import type { FunctionIndex, PackageIndex } from "../model/indexes";
 import { categoryOf, functionCount, type Names, nameOf } from "../model/profile";
 import { Category } from "../model/tables";
 
@@ -101,7 +102,7 @@ export class Paint {
     const byCategory = new Map<number, Uint32Array>();
     const shades = (base: Rgb) =>
       Uint32Array.from(TIER_WHITE, (white) => pixel(mix(mix(base, [255, 255, 255], white), behind, fade)));
-    for (let fn = 0; fn <= this.count; fn++) {
+    for (let fn = 0 as FunctionIndex; fn <= this.count; fn++) {
       let made: Uint32Array | undefined;
       if (FILLS[palette] || fn === this.count) {
         const category = fn === this.count ? Category.Unknown : categoryOf(names, fn);
@@ -116,18 +117,20 @@ export class Paint {
     }
   }
 
-  private hashed(fn: number): Rgb {
+  private hashed(fn: FunctionIndex): Rgb {
     if (this.palette === "warm") {
       const value = hashOf(nameOf(this.names, fn));
       return [205 + (value % 50), 80 + ((value >>> 8) % 150), (value >>> 16) % 55];
     }
     const packageAt =
-      fn < functionCount(this.names) ? this.names.packageOf[fn] : fn - functionCount(this.names);
+      fn < functionCount(this.names)
+        ? this.names.packageOf[fn]
+        : ((fn - functionCount(this.names)) as PackageIndex);
     const value = hashOf(this.names.packages[packageAt] ?? "");
     return hsl(value % 360, 0.5 + ((value >>> 9) % 3) * 0.12, 0.66 + ((value >>> 12) % 3) * 0.06);
   }
 
-  pixel(fn: number, tier: number): number {
+  pixel(fn: FunctionIndex, tier: number): number {
     return this.pixels[(fn < 0 || fn >= this.count ? this.count : fn) * TIER_WHITE.length + tier];
   }
 }

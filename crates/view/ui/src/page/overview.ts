@@ -1,6 +1,7 @@
 // Above the view: the heat map, in which time is chosen, or the threads, which are chosen there.
 
 import type { HeatMap } from "../model/heat";
+import type { ThreadIndex } from "../model/indexes";
 import { ROLE_LABELS } from "../model/tables";
 import type { Range } from "../model/tree";
 import type { App, Panel } from "./app";
@@ -67,7 +68,7 @@ export class Overview implements Panel {
     if (key === this.threadsKey) return;
     this.threadsKey = key;
     const whole = answer.weights.reduce((sum, weight) => sum + weight, 0);
-    const busy = [...answer.weights.keys()]
+    const busy = ([...answer.weights.keys()] as ThreadIndex[])
       .filter((thread) => answer.weights[thread] > 0)
       .sort((left, right) => answer.weights[right] - answer.weights[left]);
     const rows = busy
@@ -87,7 +88,7 @@ export class Overview implements Panel {
     this.threads.replaceChildren(all, ...rows);
   }
 
-  private track(thread: number, share: number, busy: Float32Array, all: number[]): HTMLElement {
+  private track(thread: ThreadIndex, share: number, busy: Float32Array, all: ThreadIndex[]): HTMLElement {
     const { app } = this;
     const { threads, processes } = app.names;
     const { name, role, tid, process } = threads[thread];

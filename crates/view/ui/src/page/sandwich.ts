@@ -1,7 +1,9 @@
 // Callers above, callees below, one function between them.
 
+import { type FunctionIndex, NO_FUNCTION, NO_NODE, type NodeIndex } from "../model/indexes";
 import { placeOf } from "../model/profile";
 import type { Tree } from "../model/tree";
+import { ROOT } from "../model/tree";
 import type { App, Panel, Target } from "./app";
 import { element } from "./dom";
 import { Flame, type FlameEvents } from "./flame";
@@ -20,7 +22,7 @@ export class Sandwich implements Panel {
   private readonly callers: Flame;
   private readonly callees: Flame;
   // What is drawn: the function and its trees belong together.
-  private shown: { fn: number; callers: Tree; callees: Tree } | null = null;
+  private shown: { fn: FunctionIndex; callers: Tree; callees: Tree } | null = null;
 
   constructor(
     private readonly app: App,
@@ -40,9 +42,10 @@ export class Sandwich implements Panel {
   private events(which: "callers" | "callees", tooltip: Tooltip, menu: Menu): FlameEvents {
     const { app } = this;
     const tree = () => this.shown![which];
-    const target = (node: number): Target | null => (node > 0 ? { fn: tree().fn[node], path: null } : null);
+    const target = (node: NodeIndex): Target | null =>
+      node > 0 ? { fn: tree().fn[node], path: null } : null;
     return {
-      hover: (node, x, y) => (this.shown ? tooltip.show(tree(), node, 0, x, y) : tooltip.hide()),
+      hover: (node, x, y) => (this.shown ? tooltip.show(tree(), node, ROOT, x, y) : tooltip.hide()),
       zoom: (node) => tree().fn[node] >= 0 && app.change({ fn: tree().fn[node] }),
       select: (node) => app.say(node < 0 ? "" : app.describe(tree(), node)),
       menu: (node, x, y) => menu.open(target(node), x, y),
@@ -66,19 +69,19 @@ export class Sandwich implements Panel {
       ? this.active.flame.hover >= 0
         ? this.active.flame.hover
         : this.active.flame.selected
-      : -1;
+      : NO_NODE;
     if (node > 0) return { fn: this.active!.tree.fn[node], path: null };
     return this.shown && { fn: this.shown.fn, path: null };
   }
 
   // Without a choice, the function that took the most time itself.
-  private get fn(): number {
+  private get fn(): FunctionIndex {
     const { app } = this;
     if (app.state.fn >= 0) return app.state.fn;
     const weights = app.ask("functions", { selection: app.selection() })?.self;
-    if (!weights) return -1;
-    let heaviest = -1;
-    for (let fn = 0; fn < weights.length; fn++)
+    if (!weights) return NO_FUNCTION;
+    let heaviest = NO_FUNCTION;
+    for (let fn = 0 as FunctionIndex; fn < weights.length; fn++)
       if (weights[fn] > 0 && (heaviest < 0 || weights[fn] > weights[heaviest])) heaviest = fn;
     return heaviest;
   }
@@ -100,11 +103,11 @@ export class Sandwich implements Panel {
       element("strong", { textContent: app.nameOf(fn).slice(0, 200), dir: "auto" }),
       element("span", { className: "dim", textContent: place, dir: "auto" }),
       element("span", {
-        textContent: `total ${share(callees.total[0])}, self ${share(selfOf(callees, fn))}`,
+        textContent: `total ${share(callees.total[ROOT])}, self ${share(selfOf(callees, fn))}`,
       }),
     );
-    this.callers.show(callers.size > 1 ? sceneOf(app, callers, 0, false, 1) : null);
-    this.callees.show(callees.size > 1 ? sceneOf(app, callees, 0, true, 1) : null);
+    this.callers.show(callers.size > 1 ? sceneOf(app, callers, ROOT, false, 1) : null);
+    this.callees.show(callees.size > 1 ? sceneOf(app, callees, ROOT, true, 1) : null);
   }
 
   key(event: KeyboardEvent): boolean {
@@ -126,8 +129,8 @@ export class Sandwich implements Panel {
   }
 }
 
-function selfOf(tree: Tree, fn: number): number {
+function selfOf(tree: Tree, fn: FunctionIndex): number {
   let self = 0;
-  for (let node = 1; node < tree.size; node++) if (tree.fn[node] === fn) self += tree.self[node];
+  for (let node = 1 as NodeIndex; node < tree.size; node++) if (tree.fn[node] === fn) self += tree.self[node];
   return self;
 }

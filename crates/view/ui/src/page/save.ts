@@ -1,6 +1,7 @@
 // Saves what is drawn as a picture.
 
 import { nameOf } from "../model/profile";
+import { ROOT } from "../model/tree";
 import type { App } from "./app";
 import { element } from "./dom";
 import { type Flame, ROW } from "./flame";
@@ -40,7 +41,7 @@ export function saveSvg(app: App): void {
   const top = (row: number) => (app.state.isIcicle ? row * ROW : height - (row + 1) * ROW);
   const groups = boxes.map(({ row, from, to, node, fill }) => {
     const name = nameOf(app.names, tree.fn[node]).slice(0, 500);
-    const title = `${name} (${app.weight(tree.total[node])}, ${percent(tree.total[node], tree.total[0])})`;
+    const title = `${name} (${app.weight(tree.total[node])}, ${percent(tree.total[node], tree.total[ROOT])})`;
     const letters = Math.floor((to - from - 7) / 6.6);
     const shown = letters < 3 ? "" : name.length <= letters ? name : `${name.slice(0, letters - 1)}…`;
     const label = shown

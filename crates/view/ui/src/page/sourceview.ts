@@ -1,6 +1,7 @@
 // Lines of a file with what they cost: beside the source where it was embedded, else as places to
 // copy or to open in an editor.
 
+import { NO_FUNCTION, NO_TEXT, type TextIndex } from "../model/indexes";
 import type { LineWeights } from "../model/lines";
 import { fileOf } from "../model/profile";
 import type { Questions } from "../worker";
@@ -22,12 +23,12 @@ export class SourceView implements Panel {
   constructor(private readonly app: App) {}
 
   // The chosen file, or that of the chosen function, or the one that took the most time.
-  private file(): number {
+  private file(): TextIndex {
     const { app } = this;
     if (app.state.file >= 0) return app.state.file;
-    const own = app.state.fn >= 0 ? (app.names.functions.file[app.state.fn] ?? -1) : -1;
+    const own = app.state.fn >= 0 ? (app.names.functions.file[app.state.fn] ?? NO_TEXT) : NO_TEXT;
     if (own >= 0) return own;
-    return app.ask("files", { selection: app.selection() })?.[0]?.file ?? -1;
+    return app.ask("files", { selection: app.selection() })?.[0]?.file ?? NO_TEXT;
   }
 
   update(): void {
@@ -50,7 +51,7 @@ export class SourceView implements Panel {
     this.draw(file, files, lines);
   }
 
-  private draw(file: number, files: { file: number; self: number }[], lines: Lines): void {
+  private draw(file: TextIndex, files: { file: TextIndex; self: number }[], lines: Lines): void {
     const { app } = this;
     const path = app.names.texts.get(file);
     const { whole } = lines;
@@ -66,7 +67,9 @@ export class SourceView implements Panel {
         }),
       ),
     );
-    picker.addEventListener("change", () => app.change({ file: Number(picker.value), fn: -1 }));
+    picker.addEventListener("change", () =>
+      app.change({ file: Number(picker.value) as TextIndex, fn: NO_FUNCTION }),
+    );
     const source = app.sources.find((each) => each.file === file)?.text ?? null;
     const bar = element(
       "div",

@@ -1,8 +1,9 @@
 // Starts the page: the preview at once, everything when the worker has read the recording.
 
+import { column, NO_NODE, type NodeIndex, type TextIndex } from "../model/indexes";
 import { packagesOf } from "../model/packages";
-import type { Names } from "../model/profile";
-import type { Tree } from "../model/tree";
+import type { FunctionColumns, Names } from "../model/profile";
+import { ROOT, type Tree } from "../model/tree";
 import { ACTIONS } from "./actions";
 import { App, type Panel, type Preview } from "./app";
 import { Client } from "./client";
@@ -36,10 +37,10 @@ interface PreviewTree extends Preview {
 // Names as the worker would send them, of the functions that the preview has.
 function previewNames(preview: PreviewTree): Names {
   const { functions } = preview;
-  const texts = { size: 2 * functions.length, get: (at: number) => functions[at >> 1][at & 1] as string };
-  const columns = {
-    name: Int32Array.from(functions, (_, at) => 2 * at),
-    file: Int32Array.from(functions, ([, file], at) => (file ? 2 * at + 1 : -1)),
+  const texts = { size: 2 * functions.length, get: (at: TextIndex) => functions[at >> 1][at & 1] as string };
+  const columns: FunctionColumns = {
+    name: column(Int32Array.from(functions, (_, at) => 2 * at)),
+    file: column(Int32Array.from(functions, ([, file], at) => (file ? 2 * at + 1 : -1))),
     line: Uint32Array.from(functions, ([, , line]) => line),
     column: new Uint32Array(functions.length),
     category: Uint8Array.from(functions, ([, , , kind]) => kind),
@@ -60,10 +61,10 @@ function previewTree({ tree: sent, whole }: PreviewTree): Tree {
   const tree: Tree = {
     size,
     rows: 1,
-    fn: Int32Array.from(sent.fn),
-    parent: new Int32Array(size),
+    fn: column(Int32Array.from(sent.fn)),
+    parent: column(new Int32Array(size)),
     depth: new Uint16Array(size),
-    end: new Int32Array(size),
+    end: column(new Int32Array(size)),
     start: new Float64Array(size),
     self: new Float64Array(size),
     total: Float64Array.from(sent.total, (parts) => (parts * whole) / SCALE),
@@ -72,11 +73,11 @@ function previewTree({ tree: sent, whole }: PreviewTree): Tree {
     baseSelf: null,
     baseTotal: null,
   };
-  const open: number[] = [];
+  const open: NodeIndex[] = [];
   const next = new Float64Array(size);
-  for (let node = 0; node < size; node++) {
+  for (let node = ROOT; node < size; node++) {
     for (let pop = sent.pop[node]; pop > 0 && open.length; pop--) tree.end[open.pop()!] = node;
-    const parent = open.at(-1) ?? -1;
+    const parent = open.at(-1) ?? NO_NODE;
     tree.parent[node] = parent;
     tree.depth[node] = open.length;
     tree.rows = Math.max(tree.rows, open.length + 1);
@@ -86,7 +87,7 @@ function previewTree({ tree: sent, whole }: PreviewTree): Tree {
     }
     open.push(node);
   }
-  for (const node of open) tree.end[node] = size;
+  for (const node of open) tree.end[node] = size as NodeIndex;
   return tree;
 }
 
@@ -154,7 +155,7 @@ function listen(app: App, menu: Menu, flame: FlameView, views: Panel[]): void {
   const stepBack = () => {
     if (menu.isOpen) menu.close();
     else if (app.state.query) app.change({ query: "" }, false);
-    else if (flame.flame.selected >= 0) flame.flame.select(-1);
+    else if (flame.flame.selected >= 0) flame.flame.select(NO_NODE);
     else if (flame.flame.isPanned) flame.flame.resetSpan();
     else if (app.state.zoom.length || app.state.window) app.change({ zoom: [], window: null });
   };

@@ -1,5 +1,13 @@
 // What the page shows, all of it in the address, so that a link shows what its sender saw.
 
+import {
+  type FunctionIndex,
+  NO_FUNCTION,
+  NO_TEXT,
+  NO_THREAD,
+  type TextIndex,
+  type ThreadIndex,
+} from "../model/indexes";
 import { CATEGORY_LABELS } from "../model/tables";
 import { decodeTransforms, encodeTransforms, type Transform } from "../model/transforms";
 import type { Order, Range } from "../model/tree";
@@ -19,17 +27,17 @@ export interface State {
   query: string;
   isRegExp: boolean;
   isExact: boolean;
-  threads: number[] | null;
+  threads: ThreadIndex[] | null;
   range: Range | null;
   compare: Range | "base" | null;
   isProportional: boolean; // a diff compares with what a function was, not with the whole
   transforms: Transform[];
-  zoom: number[]; // the path of functions zoomed into
+  zoom: FunctionIndex[]; // the path of functions zoomed into
   hidden: number[];
   hasInternals: boolean;
-  fn: number; // the function of the sandwich and the source, -1 for none
-  file: number; // the text of the source's file, -1 for that of the function
-  thread: number; // the thread of the time order, -1 for the busiest
+  fn: FunctionIndex; // the function of the sandwich and the source, -1 for none
+  file: TextIndex; // the text of the source's file, -1 for that of the function
+  thread: ThreadIndex; // the thread of the time order, -1 for the busiest
   window: Range | null; // the part of time order in sight
   overview: Overview | null; // null: what suits the recording
   palette: Palette;
@@ -54,9 +62,9 @@ export const START: State = {
   zoom: [],
   hidden: [],
   hasInternals: false,
-  fn: -1,
-  file: -1,
-  thread: -1,
+  fn: NO_FUNCTION,
+  file: NO_TEXT,
+  thread: NO_THREAD,
   window: null,
   overview: null,
   palette: "category",
@@ -65,11 +73,12 @@ export const START: State = {
   isRising: false,
 };
 
-const numbers = (text: string): number[] =>
+// Row numbers of any table; the app checks that they exist in this recording.
+const numbers = <T extends number>(text: string): T[] =>
   text
     .split(".")
     .map(Number)
-    .filter((value) => Number.isSafeInteger(value));
+    .filter((value) => Number.isSafeInteger(value)) as T[];
 const rangeText = (range: Range): string => `${Math.round(range.from)}-${Math.round(range.to)}`;
 
 function range(text: string | null): Range | null {
@@ -82,9 +91,9 @@ function range(text: string | null): Range | null {
 const oneOf = <T extends string>(text: string | null, known: readonly T[], otherwise: T): T =>
   known.includes(text as T) ? (text as T) : otherwise;
 
-function index(text: string | null): number {
+function index<T extends number>(text: string | null): T {
   const value = text === null || text === "" ? -1 : Number(text);
-  return Number.isSafeInteger(value) && value >= 0 ? value : -1;
+  return (Number.isSafeInteger(value) && value >= 0 ? value : -1) as T;
 }
 
 // Each part of the state: its short name, how it is written, how it is read. What is as at the
@@ -117,9 +126,17 @@ const PARTS: [string, (state: State) => string, (text: string | null) => Partial
     (text) => ({ hidden: text ? numbers(text).filter((at) => at < CATEGORY_LABELS.length) : [] }),
   ],
   ["raw", (state) => flag(state.hasInternals), (text) => ({ hasInternals: text === "1" })],
-  ["fn", (state) => (state.fn < 0 ? "" : String(state.fn)), (text) => ({ fn: index(text) })],
-  ["file", (state) => (state.file < 0 ? "" : String(state.file)), (text) => ({ file: index(text) })],
-  ["th", (state) => (state.thread < 0 ? "" : String(state.thread)), (text) => ({ thread: index(text) })],
+  ["fn", (state) => (state.fn < 0 ? "" : String(state.fn)), (text) => ({ fn: index<FunctionIndex>(text) })],
+  [
+    "file",
+    (state) => (state.file < 0 ? "" : String(state.file)),
+    (text) => ({ file: index<TextIndex>(text) }),
+  ],
+  [
+    "th",
+    (state) => (state.thread < 0 ? "" : String(state.thread)),
+    (text) => ({ thread: index<ThreadIndex>(text) }),
+  ],
   ["w", (state) => (state.window ? rangeText(state.window) : ""), (text) => ({ window: range(text) })],
   [
     "ov",

@@ -1,5 +1,6 @@
 // Time order: what one thread did, from left to right.
 
+import { NO_THREAD, type ThreadIndex } from "../model/indexes";
 import { ROLE_LABELS, ThreadRole } from "../model/tables";
 import type { Timeline } from "../model/timeline";
 import type { Range } from "../model/tree";
@@ -23,7 +24,7 @@ export class TimeView implements Panel {
   private readonly canvas = element("canvas");
   private readonly context = this.canvas.getContext("2d")!;
   private readonly labels: Labels;
-  private drawn: { thread: number; timeline: Timeline } | null = null;
+  private drawn: { thread: ThreadIndex; timeline: Timeline } | null = null;
   private hover = -1;
   private selected = -1;
   private barKey = "";
@@ -46,21 +47,21 @@ export class TimeView implements Panel {
   }
 
   // The chosen thread, or the busiest of those in the selection.
-  private get thread(): number {
+  private get thread(): ThreadIndex {
     const { state, names } = this.app;
     if (state.thread >= 0) return state.thread;
     if (state.threads?.length) return state.threads[0];
     const weights = this.app.ask("tracks", { mostBins: TRACK_BINS })?.weights;
-    if (!weights) return -1;
-    const isLoop = (at: number) => {
+    if (!weights) return NO_THREAD;
+    const isLoop = (at: ThreadIndex) => {
       const role = names.threads[at]?.role;
       return role === ThreadRole.Main || role === ThreadRole.Worker;
     };
-    const busiest = (only: (at: number) => boolean) =>
-      [...weights.keys()]
+    const busiest = (only: (at: ThreadIndex) => boolean) =>
+      ([...weights.keys()] as ThreadIndex[])
         .filter((at) => weights[at] > 0 && only(at))
         .sort((left, right) => weights[right] - weights[left])[0];
-    return busiest(isLoop) ?? busiest(() => true) ?? 0;
+    return busiest(isLoop) ?? busiest(() => true) ?? (0 as ThreadIndex);
   }
 
   private get timeline(): Timeline | null {
@@ -105,7 +106,7 @@ export class TimeView implements Panel {
     this.schedule();
   }
 
-  private showBar(thread: number): void {
+  private showBar(thread: ThreadIndex): void {
     const { app } = this;
     const { from, to } = this.window;
     const key = JSON.stringify([thread, from, to, this.timeline?.isSampled, app.names.threads.length]);
@@ -113,7 +114,7 @@ export class TimeView implements Panel {
     this.barKey = key;
     const weights = app.ask("tracks", { mostBins: TRACK_BINS })?.weights;
     const known = app.names.threads
-      .map((_, at) => at)
+      .map((_, at) => at as ThreadIndex)
       .filter((at) => at === thread || !weights || weights[at] > 0);
     if (weights) known.sort((left, right) => weights[right] - weights[left]);
     const picker = element(
@@ -128,7 +129,9 @@ export class TimeView implements Panel {
         });
       }),
     );
-    picker.addEventListener("change", () => app.change({ thread: Number(picker.value), window: null }));
+    picker.addEventListener("change", () =>
+      app.change({ thread: Number(picker.value) as ThreadIndex, window: null }),
+    );
     const step = (to - from) / 20;
     this.bar.replaceChildren(
       element("label", {}, "Thread ", picker),

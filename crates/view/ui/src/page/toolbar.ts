@@ -1,7 +1,9 @@
 // Tabs, search, switches, and the chips that say what is left out and undo it.
 
+import { ALL } from "../model/profile";
 import { CATEGORY_LABELS, Category, TIER_LABELS, Tier } from "../model/tables";
 import type { Transform } from "../model/transforms";
+import { ROOT } from "../model/tree";
 import { type Action, type ActionId, action, isOnlyMine } from "./actions";
 import type { App, Panel } from "./app";
 import { button, byId, element, swatch } from "./dom";
@@ -137,11 +139,11 @@ export class Toolbar implements Panel {
         app.change({ transforms: state.transforms.filter((_, other) => other !== at), zoom: [] }),
       ),
     );
-    if (app.answers.tree.answer && app.tree.total[0] < app.whole * 0.9995) {
+    if (app.answers.tree.answer && app.tree.total[ROOT] < app.whole * 0.9995) {
       chips.push(
         element("span", {
           className: "dim",
-          textContent: `${percent(app.tree.total[0], app.whole)} of the samples`,
+          textContent: `${percent(app.tree.total[ROOT], app.whole)} of the samples`,
         }),
       );
     }
@@ -155,7 +157,7 @@ export class Toolbar implements Panel {
       case "focus":
         return `focus ${app.nameOf(transform.fn)}`;
       case "subtree":
-        return `subtree ${app.nameOf(transform.path.at(-1) ?? -1)}`;
+        return `subtree ${app.nameOf(transform.path.at(-1) ?? ALL)}`;
       case "merge":
         return `without ${app.nameOf(transform.fn)}`;
       case "drop":

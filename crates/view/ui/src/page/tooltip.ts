@@ -1,8 +1,10 @@
 // What the box under the pointer is.
 
+import type { FunctionIndex, NodeIndex } from "../model/indexes";
 import { categoryOf, nameOf, placeOf } from "../model/profile";
 import { CATEGORY_LABELS, Category, TIER_LABELS } from "../model/tables";
 import type { Tree } from "../model/tree";
+import { ROOT } from "../model/tree";
 import type { App } from "./app";
 import { byId, element, swatch } from "./dom";
 import { categoryFill } from "./look";
@@ -17,11 +19,11 @@ export class Tooltip {
     this.root.hidden = true;
   }
 
-  show(tree: Tree, node: number, focus: number, x: number, y: number): void {
+  show(tree: Tree, node: NodeIndex, focus: NodeIndex, x: number, y: number): void {
     if (node < 0) return this.hide();
     const fn = tree.fn[node];
     const share = (value: number) => {
-      const parts = [this.app.weight(value), `${percent(value, tree.total[0])} of all`];
+      const parts = [this.app.weight(value), `${percent(value, tree.total[ROOT])} of all`];
       if (focus > 0) parts.push(`${percent(value, tree.total[focus])} of view`);
       return parts.join(" · ");
     };
@@ -29,11 +31,11 @@ export class Tooltip {
     if (this.app.isReady) rows.push(["self", share(tree.self[node])]); // the preview has no such detail
     if (tree.baseTotal) {
       const [now, before] = [
-        tree.total[node] / (tree.total[0] || 1),
-        tree.baseTotal[node] / (tree.baseTotal[0] || 1),
+        tree.total[node] / (tree.total[ROOT] || 1),
+        tree.baseTotal[node] / (tree.baseTotal[ROOT] || 1),
       ];
       rows.push(
-        ["before", percent(tree.baseTotal[node], tree.baseTotal[0])],
+        ["before", percent(tree.baseTotal[node], tree.baseTotal[ROOT])],
         ["change", points(now, before)],
       );
     }
@@ -43,7 +45,7 @@ export class Tooltip {
   }
 
   // The same for something that is no node of a tree.
-  showFunction(fn: number, rows: [string, string][], x: number, y: number): void {
+  showFunction(fn: FunctionIndex, rows: [string, string][], x: number, y: number): void {
     this.fill(fn, [], rows);
     this.place(x, y);
   }
@@ -53,7 +55,7 @@ export class Tooltip {
     this.place(x, y);
   }
 
-  private fill(fn: number, marks: string[], rows: [string, string][]): void {
+  private fill(fn: FunctionIndex, marks: string[], rows: [string, string][]): void {
     const { names, state } = this.app;
     const place = placeOf(names, fn);
     const kind = categoryOf(names, fn);

@@ -1,6 +1,7 @@
 // The functions as a table, sortable by every column.
 
 import type { FunctionWeights } from "../model/derived";
+import { type FunctionIndex, NO_FUNCTION } from "../model/indexes";
 import { categoryOf, nameOf, placeOf } from "../model/profile";
 import { CATEGORY_LABELS } from "../model/tables";
 import type { App, Panel, Target } from "./app";
@@ -16,7 +17,7 @@ export class TopView implements Panel {
   readonly root = element("section", { id: "top", className: "view scrolls", tabIndex: 0 });
   private limit = FIRST_ROWS;
   private shown: unknown[] = [];
-  private current = -1; // the function of the row in focus
+  private current = NO_FUNCTION; // the function of the row in focus
 
   constructor(
     private readonly app: App,
@@ -45,8 +46,8 @@ export class TopView implements Panel {
   private draw(weights: FunctionWeights): void {
     const { app } = this;
     const { hits } = app;
-    const found: number[] = [];
-    for (let fn = 0; fn < weights.total.length; fn++) {
+    const found: FunctionIndex[] = [];
+    for (let fn = 0 as FunctionIndex; fn < weights.total.length; fn++) {
       const isThere = weights.total[fn] > 0 || (weights.baseTotal && weights.baseTotal[fn] > 0);
       if (isThere && (!hits || hits[fn])) found.push(fn);
     }
@@ -73,17 +74,17 @@ export class TopView implements Panel {
     );
   }
 
-  private sorted(found: number[], weights: FunctionWeights): void {
+  private sorted(found: FunctionIndex[], weights: FunctionWeights): void {
     const { names, state } = this.app;
     const { self, total, baseSelf } = weights;
-    const change = (fn: number) => (baseSelf ? this.changeOf(fn, weights) : 0);
+    const change = (fn: FunctionIndex) => (baseSelf ? this.changeOf(fn, weights) : 0);
     const text =
       state.sort === "name"
         ? new Map(found.map((fn) => [fn, nameOf(names, fn)]))
         : state.sort === "place"
           ? new Map(found.map((fn) => [fn, placeOf(names, fn)]))
           : null;
-    const orders: Record<Sort, (left: number, right: number) => number> = {
+    const orders: Record<Sort, (left: FunctionIndex, right: FunctionIndex) => number> = {
       self: (left, right) => self[right] - self[left] || total[right] - total[left],
       total: (left, right) => total[right] - total[left] || self[right] - self[left],
       change: (left, right) => change(right) - change(left),
@@ -94,7 +95,7 @@ export class TopView implements Panel {
     found.sort(state.isRising ? (left, right) => order(right, left) : order);
   }
 
-  private changeOf(fn: number, weights: FunctionWeights): number {
+  private changeOf(fn: FunctionIndex, weights: FunctionWeights): number {
     return weights.self[fn] / (weights.whole || 1) - weights.baseSelf![fn] / (weights.baseWhole || 1);
   }
 
@@ -110,7 +111,7 @@ export class TopView implements Panel {
     return head;
   }
 
-  private row(fn: number, weights: FunctionWeights): HTMLElement {
+  private row(fn: FunctionIndex, weights: FunctionWeights): HTMLElement {
     const { app } = this;
     const { names, state } = app;
     const { whole } = weights;

@@ -1,9 +1,11 @@
 // The call tree as rows that open and close, for keyboards and screen readers as well. Only the
 // rows in sight exist.
 
+import type { NodeIndex } from "../model/indexes";
 import { categoryOf, nameOf, placeOf } from "../model/profile";
 import { CATEGORY_LABELS } from "../model/tables";
 import type { Tree } from "../model/tree";
+import { ROOT } from "../model/tree";
 import { type App, changeText, type Panel, type Target } from "./app";
 import { eachFrame, element, swatch } from "./dom";
 import { categoryFill } from "./look";
@@ -20,9 +22,9 @@ export class TreeView implements Panel {
   private readonly body = element("div", { className: "grid-body" });
   private tree: Tree | null = null;
   private isFromLeaf = false; // the tree that is shown, not the one asked for
-  private open = new Set<number>();
-  private rows: number[] = [];
-  private current = 1;
+  private open = new Set<NodeIndex>();
+  private rows: NodeIndex[] = [];
+  private current = 1 as NodeIndex;
   private readonly schedule = eachFrame(() => this.draw());
 
   constructor(
@@ -67,11 +69,11 @@ export class TreeView implements Panel {
   // Opens the way along which most of the time goes.
   private take(tree: Tree): void {
     this.tree = tree;
-    this.open = new Set([0]);
-    this.current = Math.min(1, tree.size - 1);
-    for (let node = 1; node < tree.size && node < tree.end[node] - 1; ) {
+    this.open = new Set([ROOT]);
+    this.current = Math.min(1, tree.size - 1) as NodeIndex;
+    for (let node = 1 as NodeIndex; node < tree.size && node < tree.end[node] - 1; ) {
       this.open.add(node);
-      if (tree.total[node + 1] < tree.total[node] * OPEN_AT_FIRST) break;
+      if (tree.total[(node + 1) as NodeIndex] < tree.total[node] * OPEN_AT_FIRST) break;
       node++;
     }
     this.layout();
@@ -80,9 +82,9 @@ export class TreeView implements Panel {
   private layout(): void {
     const { tree } = this;
     this.rows = [];
-    for (let node = 1; node < tree!.size; ) {
+    for (let node = 1 as NodeIndex; node < tree!.size; ) {
       this.rows.push(node);
-      node = this.open.has(node) ? node + 1 : tree!.end[node];
+      node = this.open.has(node) ? ((node + 1) as NodeIndex) : tree!.end[node];
     }
     this.body.style.height = `${this.rows.length * ROW_HEIGHT}px`;
     this.root.setAttribute("aria-rowcount", String(this.rows.length + 1));
@@ -99,7 +101,7 @@ export class TreeView implements Panel {
       this.body.querySelector<HTMLElement>("[aria-selected=true]")?.focus({ preventScroll: true });
   }
 
-  private row(node: number, place: number): HTMLElement {
+  private row(node: NodeIndex, place: number): HTMLElement {
     const { app } = this;
     const tree = this.tree!;
     const fn = tree.fn[node];
@@ -138,12 +140,12 @@ export class TreeView implements Panel {
     const cells = [
       element("span", {
         className: "total",
-        textContent: percent(tree.total[node], tree.total[0]) + change,
+        textContent: percent(tree.total[node], tree.total[ROOT]) + change,
         title: app.weight(tree.total[node]),
       }),
       element("span", {
         className: "self",
-        textContent: tree.self[node] > 0 ? percent(tree.self[node], tree.total[0]) : "–",
+        textContent: tree.self[node] > 0 ? percent(tree.self[node], tree.total[ROOT]) : "–",
         title: app.weight(tree.self[node]),
       }),
       name,
@@ -161,14 +163,14 @@ export class TreeView implements Panel {
     return row;
   }
 
-  private toggle(node: number): void {
+  private toggle(node: NodeIndex): void {
     if (this.open.has(node)) this.open.delete(node);
     else this.open.add(node);
     this.layout();
     this.draw();
   }
 
-  private select(node: number): void {
+  private select(node: NodeIndex): void {
     this.current = node;
     const at = this.rows.indexOf(node);
     const { scroller } = this;
@@ -214,8 +216,8 @@ export class TreeView implements Panel {
     const { hits } = this.app;
     if (!hits) return;
     for (let moved = 1; moved < tree.size; moved++) {
-      const node =
-        ((((this.current - 1 + step * moved) % (tree.size - 1)) + tree.size - 1) % (tree.size - 1)) + 1;
+      const size = tree.size - 1; // the root is no row
+      const node = (((((this.current - 1 + step * moved) % size) + size) % size) + 1) as NodeIndex;
       if (tree.fn[node] < 0 || !hits[tree.fn[node]]) continue;
       for (let above = tree.parent[node]; above > 0; above = tree.parent[above]) this.open.add(above);
       this.layout();
