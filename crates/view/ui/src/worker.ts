@@ -42,14 +42,14 @@ export interface SourceText {
   text: string;
 }
 
-export type Piece = string | Uint8Array;
+export type Chunk = string | Uint8Array;
 
 // Every question of the page with its answer. `whole` is what shares in it are of: the weight of
 // the selection's tree.
 export interface Questions {
-  // Recordings arrive in pieces, in base64 from the page or as bytes from its server; then they
+  // Recordings arrive in chunks, in base64 from the page or as bytes from its server; then they
   // are opened together.
-  pieces: { ask: { of: "recording" | "base"; pieces: Piece[] }; answer: null };
+  chunks: { ask: { of: "recording" | "base"; chunks: Chunk[] }; answer: null };
   open: { ask: null; answer: Opened };
   tree: { ask: { selection: Selection }; answer: { tree: Tree; shares: Shares; whole: number } };
   fromLeaf: { ask: { selection: Selection }; answer: { tree: Tree } };
@@ -62,8 +62,8 @@ export interface Questions {
     ask: { selection: Selection; query: Query };
     answer: { hits: Uint8Array; matched: number; whole: number };
   };
-  heat: { ask: { threads: ThreadIndex[] | null; mostColumns: number; mostRows: number }; answer: HeatMap };
-  tracks: { ask: { mostBins: number }; answer: Tracks };
+  heat: { ask: { threads: ThreadIndex[] | null; maxColumns: number; maxRows: number }; answer: HeatMap };
+  tracks: { ask: { maxBins: number }; answer: Tracks };
   timeline: {
     ask: { selection: Selection; thread: ThreadIndex; from: number; to: number; columns: number };
     answer: Timeline;
@@ -102,7 +102,7 @@ class Counter {
     this.byName = new Int32Array(0);
   }
 
-  // The place of every function in the order of names; only needed once someone sorts by name.
+  // The place of every function in the order of names; only made for the order by name.
   private nameRanks(order: Order): Int32Array {
     if (order === "name" && this.byName.length === 0) {
       const { profile } = this;
@@ -217,9 +217,9 @@ class Counter {
         const { tree } = this.counted(selection);
         return { hits, matched: matchedWeight(tree, hits, ROOT), whole: tree.total[ROOT] };
       },
-      heat: ({ threads, mostColumns, mostRows }: Questions["heat"]["ask"]) =>
-        heatMap(this.profile, threads && new Set(threads), mostColumns, mostRows),
-      tracks: ({ mostBins }: Questions["tracks"]["ask"]) => tracks(this.profile, mostBins),
+      heat: ({ threads, maxColumns, maxRows }: Questions["heat"]["ask"]) =>
+        heatMap(this.profile, threads && new Set(threads), maxColumns, maxRows),
+      tracks: ({ maxBins }: Questions["tracks"]["ask"]) => tracks(this.profile, maxBins),
       timeline: ({ selection, thread, from, to, columns }: Questions["timeline"]["ask"]) => {
         const { rows, step } = this.thread(thread);
         return timeline(this.profile, this.shape(selection).shape, rows, step, from, to, columns);
@@ -273,9 +273,9 @@ export function serve(): void {
   const arriving: { recording?: Unpacker; base?: Unpacker } = {};
   let recording: Profile | null = null;
   let counter: Counter | null = null;
-  const take = async ({ of, pieces }: Questions["pieces"]["ask"]): Promise<null> => {
+  const take = async ({ of, chunks }: Questions["chunks"]["ask"]): Promise<null> => {
     const unpacker = (arriving[of] ??= new Unpacker());
-    for (const piece of pieces) await unpacker.add(typeof piece === "string" ? fromBase64(piece) : piece);
+    for (const chunk of chunks) await unpacker.add(typeof chunk === "string" ? fromBase64(chunk) : chunk);
     return null;
   };
   const open = async (): Promise<Opened> => {
@@ -289,11 +289,11 @@ export function serve(): void {
     return opened(profile);
   };
   const answer = (message: Message): unknown => {
-    if (message.kind === "pieces") return take(message.ask as Questions["pieces"]["ask"]);
+    if (message.kind === "chunks") return take(message.ask as Questions["chunks"]["ask"]);
     if (message.kind === "open") return open();
     return counter!.answer(message.kind, message.ask as never);
   };
-  // One after the other: a piece that is still being unpacked is waited for.
+  // One after the other: a chunk that is still being unpacked is waited for.
   let last: Promise<void> = Promise.resolve();
   side.onmessage = ({ data }) => {
     last = last.then(async () => {

@@ -32,7 +32,7 @@ const SECTION = {
   sources: 12,
 };
 // How much room an announcement gets at once; more comes as rows do.
-const MOST_ANNOUNCED = 1 << 26;
+const MAX_ANNOUNCED = 1 << 26;
 
 // What was read so far.
 export class Tables {
@@ -120,7 +120,7 @@ export class Tables {
   // Threads are known before the first sample.
   private sampleTable(): SampleTable {
     return (this.samples ??= new SampleTable(
-      Math.min(this.announcedSamples, MOST_ANNOUNCED),
+      Math.min(this.announcedSamples, MAX_ANNOUNCED),
       this.threads.length,
     ));
   }

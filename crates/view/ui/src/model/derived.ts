@@ -6,7 +6,7 @@ import { Paths, ROOT_PATH } from "./shape";
 import { flattened, type Nodes, type NodeWeight, type Order, ROOT, type Tree } from "./tree";
 
 // How small a share of the whole is still followed to its callers: less than a pixel.
-const SMALLEST_SHARE = 1 / 20_000;
+const MIN_SHARE = 1 / 20_000;
 
 // Entries that stand at nodes of a tree and climb towards its root together.
 interface Climbers {
@@ -62,7 +62,7 @@ function climbed(tree: Tree, climbers: Climbers, order: Order, byName: Int32Arra
   const at = climbers.at.slice();
   const group = column<Column<number, PathIndex>>(new Int32Array(at.length));
   let moving = Array.from(at.keys());
-  const least = Math.max(whole, wholeBase) * SMALLEST_SHARE;
+  const least = Math.max(whole, wholeBase) * MIN_SHARE;
   while (moving.length > 0) {
     for (const climber of moving) {
       const node = paths.child(group[climber], tree.fn[at[climber]]);

@@ -40,15 +40,15 @@ const LENGTHS = [
   1800 * SECOND,
   3600 * SECOND,
 ];
-const FEWEST_COLUMNS = 24;
-const FEWEST_ROWS = 5;
+const MIN_COLUMNS = 24;
+const MIN_ROWS = 5;
 const SAMPLES_A_ROW = 1.9;
 
 // A second where that gives a picture of some width and fits; else what is nearest to it.
-export function columnLength(durationNs: number, mostColumns: number): number {
-  const fits = LENGTHS.filter((length) => durationNs / length <= mostColumns);
-  const wide = fits.filter((length) => length <= SECOND && durationNs / length >= FEWEST_COLUMNS);
-  return wide.at(-1) ?? fits[0] ?? durationNs / mostColumns;
+export function columnLength(durationNs: number, maxColumns: number): number {
+  const fits = LENGTHS.filter((length) => durationNs / length <= maxColumns);
+  const wide = fits.filter((length) => length <= SECOND && durationNs / length >= MIN_COLUMNS);
+  return wide.at(-1) ?? fits[0] ?? durationNs / maxColumns;
 }
 
 // How far apart samples are of a thread that does nothing but run. Rows and bins finer than that
@@ -66,16 +66,16 @@ export function endOf(samples: SampleColumns, durationNs: number): number {
 export function heatMap(
   profile: Profile,
   threads: ReadonlySet<ThreadIndex> | null,
-  mostColumns: number,
-  mostRows: number,
+  maxColumns: number,
+  maxRows: number,
 ): HeatMap {
   const { samples, about } = profile;
   const end = endOf(samples, about.durationNs);
-  const columnNs = columnLength(end, mostColumns);
+  const columnNs = columnLength(end, maxColumns);
   const columns = Math.max(1, Math.ceil(end / columnNs));
   const rows = Math.max(
-    FEWEST_ROWS,
-    Math.min(mostRows, Math.floor(columnNs / (SAMPLES_A_ROW * stepOf(profile)))),
+    MIN_ROWS,
+    Math.min(maxRows, Math.floor(columnNs / (SAMPLES_A_ROW * stepOf(profile)))),
   );
   const counts = new Float64Array(columns * rows);
   const mask = threadMask(profile, threads);

@@ -22,7 +22,7 @@ export class Paths {
   size = 1;
   fn: Shape["fn"];
   parent: Shape["parent"];
-  private slots: Int32Array; // open addressing; 0 is free, because the root is no one's child
+  private slots: Int32Array; // open addressing; 0 is free, because the root is never a child
   private mask: number;
 
   constructor(expected: number) {

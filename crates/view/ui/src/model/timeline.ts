@@ -18,7 +18,7 @@ export interface Timeline {
   isSampled: boolean;
 }
 
-const LONGEST_STEP = 2.5; // usual steps between samples; a longer one is a gap
+const MAX_STEP = 2.5; // usual steps between samples; a longer one is a gap
 
 // The rows of one thread's samples.
 export function rowsOfThread(samples: SampleColumns, thread: ThreadIndex): Int32Array {
@@ -96,7 +96,7 @@ function spansOf(
     const next = at + 1 < rows.length ? startOf(at + 1) : Infinity;
     // Where weights are times, they say how long a sample stands for.
     if (hasLengths) return Math.min(next, start + weightOf(samples, rows[at]));
-    return Math.min(next, start + (next - start > step * LONGEST_STEP ? step : step * LONGEST_STEP));
+    return Math.min(next, start + (next - start > step * MAX_STEP ? step : step * MAX_STEP));
   };
   const spans: Spans = { row: [], from: [], to: [], isSampled: last - first > columns * 2 };
   if (!spans.isSampled) {

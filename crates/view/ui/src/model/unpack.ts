@@ -7,7 +7,7 @@ import type { Profile } from "./profile";
 
 const MAGIC = [0x4e, 0x53, 0x50, 0x59, 0x0d, 0x0a, 0x1a, 0x0a];
 const HEADER_BYTES = 16;
-const PIECE = 1 << 20;
+const CHUNK_SIZE = 1 << 20;
 const VERSION = 3;
 const END = 0;
 
@@ -31,15 +31,15 @@ export class Unpacker {
     this.stream = new DecompressionStream("gzip");
     this.writer = this.stream.writable.getWriter();
     this.profile = this.readAll();
-    // Whoever asks for the profile gets the reason; nobody needs to hear it before.
+    // `finish` reports why it failed; until then the rejection is not unhandled.
     this.profile.catch(() => undefined);
   }
 
-  async add(piece: Uint8Array): Promise<void> {
-    const content = this.isStarted ? piece : withoutHeader(piece);
+  async add(chunk: Uint8Array): Promise<void> {
+    const content = this.isStarted ? chunk : withoutHeader(chunk);
     this.isStarted = true;
-    for (let at = 0; at < content.length; at += PIECE) {
-      await this.writer.write(content.subarray(at, at + PIECE) as BufferSource);
+    for (let at = 0; at < content.length; at += CHUNK_SIZE) {
+      await this.writer.write(content.subarray(at, at + CHUNK_SIZE) as BufferSource);
     }
   }
 

@@ -4,8 +4,8 @@ import type { ThreadIndex } from "../model/indexes";
 import { fileOf, functionCount, nameOf, placeOf } from "../model/profile";
 import { Category } from "../model/tables";
 import type { App, Target } from "./app";
+import { PALETTES } from "./colors";
 import { byId } from "./dom";
-import { PALETTES } from "./look";
 import { saveImage, saveSvg } from "./save";
 import { START, type State } from "./state";
 

@@ -6,8 +6,8 @@ import type { Transform } from "../model/transforms";
 import { type NodeWeight, pathTo, type Range, ROOT, type Shares, type Tree } from "../model/tree";
 import type { Opened, Questions, Selection, SourceText } from "../worker";
 import { type Client, Latest } from "./client";
+import { Paint, type Palette } from "./colors";
 import { byId } from "./dom";
-import { Paint, type Palette } from "./look";
 import { decodeState, encodeState, START, type State } from "./state";
 import { percent, points, shortName, weightText } from "./words";
 
@@ -46,7 +46,7 @@ export function changeText(tree: Tree, node: NodeIndex): string {
   );
 }
 
-type Asked = Exclude<keyof Questions, "pieces" | "open">;
+type Asked = Exclude<keyof Questions, "chunks" | "open">;
 type Answer<K extends keyof Questions> = Questions[K]["answer"];
 
 export class App {

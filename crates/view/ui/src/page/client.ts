@@ -1,7 +1,7 @@
 // The page's side of the worker: questions and their answers.
 
 import { Texts } from "../model/profile";
-import type { Message, Opened, Piece, Questions, Reply } from "../worker";
+import type { Chunk, Message, Opened, Questions, Reply } from "../worker";
 
 export class Client {
   private worker: Worker | null = null;
@@ -42,13 +42,13 @@ export class Client {
     return new Promise((resolve, reject) => this.waiting.set(id, { resolve: resolve as never, reject }));
   }
 
-  // Sends some pieces at a time, so that each can be forgotten once it is sent.
-  async open(recording: Iterable<Piece[]>, base: Iterable<Piece[]>): Promise<Opened> {
+  // Sends some chunks at a time, so that each can be forgotten once it is sent.
+  async open(recording: Iterable<Chunk[]>, base: Iterable<Chunk[]>): Promise<Opened> {
     const sent: Promise<null>[] = [];
-    for (const pieces of recording) sent.push(this.ask("pieces", { of: "recording", pieces }));
-    for (const pieces of base) sent.push(this.ask("pieces", { of: "base", pieces }));
+    for (const chunks of recording) sent.push(this.ask("chunks", { of: "recording", chunks }));
+    for (const chunks of base) sent.push(this.ask("chunks", { of: "base", chunks }));
     const opened = this.ask("open", null);
-    opened.catch(() => undefined); // a bad piece says more
+    opened.catch(() => undefined); // a bad chunk has the better message
     await Promise.all(sent);
     return revived(await opened);
   }

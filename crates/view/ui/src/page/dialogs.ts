@@ -6,7 +6,7 @@ import { ACTIONS, type Action } from "./actions";
 import type { App } from "./app";
 import { byId, element } from "./dom";
 
-const MOST_FUNCTIONS = 30;
+const MAX_FUNCTIONS = 30;
 
 export function fillHelp(): void {
   const groups = [...new Set(ACTIONS.map((action) => action.group))];
@@ -93,7 +93,7 @@ export class CommandPalette {
   private functions(isMatch: (text: string) => boolean): Entry[] {
     const { app } = this;
     const found: Entry[] = [];
-    for (let fn = 0 as FunctionIndex; fn < functionCount(app.names) && found.length < MOST_FUNCTIONS; fn++) {
+    for (let fn = 0 as FunctionIndex; fn < functionCount(app.names) && found.length < MAX_FUNCTIONS; fn++) {
       const name = nameOf(app.names, fn);
       const place = shortPlace(app.names, fn);
       if (!isMatch(`${name} ${place}`)) continue;

@@ -4,13 +4,13 @@
 import { NO_NODE, type NodeIndex } from "../model/indexes";
 import type { Names } from "../model/profile";
 import type { Tree } from "../model/tree";
+import { cssPixel, diffPixel, HIT, type Paint, packed } from "./colors";
 import { eachFrame, element, fit } from "./dom";
 import { Labels } from "./labels";
-import { cssPixel, diffPixel, HIT, type Paint, packed } from "./look";
 import { Raster } from "./raster";
 
 export const ROW = 18;
-const NARROWEST = 1; // boxes of fewer pixels are drawn as one grey piece with their neighbours
+const MIN_BOX_WIDTH = 1; // boxes of fewer pixels are merged with their neighbours into grey
 const LABEL_FROM = 22;
 
 export interface Scene {
@@ -184,7 +184,7 @@ export class Flame {
         node = tree.end[node];
         continue;
       }
-      if (boxWidth < NARROWEST && node !== focus) {
+      if (boxWidth < MIN_BOX_WIDTH && node !== focus) {
         const below = tree.parent[node];
         const restEnd = scene.isByName
           ? x + boxWidth

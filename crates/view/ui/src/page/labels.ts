@@ -4,8 +4,8 @@ import type { FunctionIndex } from "../model/indexes";
 import { type Names, nameOf, shortPlace } from "../model/profile";
 import { shortName } from "./words";
 
-const LONGEST = 400;
-const MOST_KNOWN = 50_000;
+const MAX_LENGTH = 400;
+const MAX_KNOWN = 50_000;
 
 export class Labels {
   private readonly widths = new Map<string, number>();
@@ -55,7 +55,7 @@ export class Labels {
   private nameOf(fn: FunctionIndex): string {
     let name = this.short.get(fn);
     if (name === undefined) {
-      name = shortName(nameOf(this.names, fn).slice(0, 4 * LONGEST)).slice(0, LONGEST);
+      name = shortName(nameOf(this.names, fn).slice(0, 4 * MAX_LENGTH)).slice(0, MAX_LENGTH);
       this.short.set(fn, name);
     }
     return name;
@@ -81,7 +81,7 @@ export class Labels {
     let width = this.widths.get(text);
     if (width === undefined) {
       width = this.context.measureText(text).width;
-      if (this.widths.size > MOST_KNOWN) this.widths.clear();
+      if (this.widths.size > MAX_KNOWN) this.widths.clear();
       this.widths.set(text, width);
     }
     return width;

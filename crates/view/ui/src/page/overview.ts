@@ -5,8 +5,8 @@ import type { ThreadIndex } from "../model/indexes";
 import { ROLE_LABELS } from "../model/tables";
 import type { Range } from "../model/tree";
 import type { App, Panel } from "./app";
+import { hslPixel } from "./colors";
 import { button, byId, eachFrame, element, fit } from "./dom";
-import { hslPixel } from "./look";
 import type { Overview as Kind } from "./state";
 import type { Tooltip } from "./tooltip";
 import { count, moment, percent, tickStep } from "./words";
@@ -56,7 +56,7 @@ export class Overview implements Panel {
 
   private showThreads(): void {
     const { app } = this;
-    const answer = app.ask("tracks", { mostBins: TRACK_BINS });
+    const answer = app.ask("tracks", { maxBins: TRACK_BINS });
     if (!answer) return;
     const key = JSON.stringify([
       app.state.threads,
@@ -202,9 +202,9 @@ class HeatCanvas {
     const width = this.root.clientWidth;
     if (!width) return;
     // Asked in steps, so that dragging a window's edge does not count again for every pixel.
-    const mostColumns = Math.max(30, Math.floor(width / 5 / 50) * 50);
+    const maxColumns = Math.max(30, Math.floor(width / 5 / 50) * 50);
     const { threads } = this.app.state;
-    const map = this.app.ask("heat", { threads, mostColumns, mostRows: heatRows(this.app.end) });
+    const map = this.app.ask("heat", { threads, maxColumns, maxRows: heatRows(this.app.end) });
     if (map) this.map = map;
     this.schedule();
   }

@@ -11,8 +11,8 @@ import { button, element } from "./dom";
 import { percent } from "./words";
 
 const EDITOR_KEY = "nodespy.editor";
-const LONGEST_LINE = 500;
-const MOST_LINES = 20_000;
+const MAX_LINE_LENGTH = 500;
+const MAX_LINES = 20_000;
 
 type Lines = Questions["lines"]["answer"];
 
@@ -40,7 +40,7 @@ export class SourceView implements Panel {
     const file = this.file();
     if (file < 0) {
       this.root.replaceChildren(
-        element("p", { className: "empty", textContent: "This recording knows no lines of source." }),
+        element("p", { className: "empty", textContent: "This recording has no source lines." }),
       );
       return;
     }
@@ -103,14 +103,14 @@ export class SourceView implements Panel {
     const { whole } = lines;
     const hottest = Math.max(...lines.self, 1e-9);
     const place = new Map(Array.from(lines.line, (line, at) => [line, at]));
-    const text = source?.split("\n").slice(0, MOST_LINES) ?? null;
+    const text = source?.split("\n").slice(0, MAX_LINES) ?? null;
     const shown = text ? text.map((_, at) => at + 1) : [...lines.line];
     const rows = shown.map((line) => {
       const at = place.get(line);
       const self = at === undefined ? 0 : lines.self[at];
       const total = at === undefined ? 0 : lines.total[at];
       const content = text
-        ? element("code", { textContent: text[line - 1].slice(0, LONGEST_LINE) || " " })
+        ? element("code", { textContent: text[line - 1].slice(0, MAX_LINE_LENGTH) || " " })
         : button(`${path}:${line}`, "Copy", () => void copy(app, `${path}:${line}`));
       const row = element(
         "tr",
@@ -157,7 +157,7 @@ export class SourceView implements Panel {
     try {
       localStorage.setItem(EDITOR_KEY, answer);
     } catch {
-      this.app.say("This browser keeps nothing for pages opened from files.");
+      this.app.say("This browser stores no settings for pages opened from files.");
     }
     this.shown = [];
     this.update();

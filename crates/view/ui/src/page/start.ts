@@ -25,8 +25,8 @@ import { TreeView } from "./treeview";
 
 // Weights in the preview are in this many parts of the whole.
 const SCALE = 32768;
-// How many pieces of the recording go to the worker in one message.
-const PIECES_AT_ONCE = 64;
+// How many chunks of the recording go to the worker in one message.
+const CHUNKS_AT_ONCE = 64;
 
 interface PreviewTree extends Preview {
   functions: [string, string, number, number][]; // name, file, line, category
@@ -93,11 +93,11 @@ function previewTree({ tree: sent, whole }: PreviewTree): Tree {
 
 // The texts of elements, some at a time; they are gone from the page once taken.
 function* takeTexts(selector: string): Generator<string[]> {
-  const pieces = [...document.querySelectorAll<HTMLTemplateElement>(selector)];
-  while (pieces.length) {
-    const taken = pieces.splice(0, PIECES_AT_ONCE);
-    const texts = taken.map((piece) => piece.content.textContent ?? "");
-    for (const piece of taken) piece.remove();
+  const chunks = [...document.querySelectorAll<HTMLTemplateElement>(selector)];
+  while (chunks.length) {
+    const taken = chunks.splice(0, CHUNKS_AT_ONCE);
+    const texts = taken.map((chunk) => chunk.content.textContent ?? "");
+    for (const chunk of taken) chunk.remove();
     yield texts;
   }
 }
@@ -216,5 +216,5 @@ function listen(app: App, menu: Menu, flame: FlameView, views: Panel[]): void {
   addEventListener("popstate", () => app.recall());
   addEventListener("hashchange", () => app.recall());
   app.systemDark.addEventListener("change", () => app.update());
-  addEventListener("error", (event) => app.fail(`The page has a fault: ${event.message}`));
+  addEventListener("error", (event) => app.fail(`Error in the page: ${event.message}`));
 }

@@ -11,7 +11,7 @@ import {
 import { CATEGORY_LABELS } from "../model/tables";
 import { decodeTransforms, encodeTransforms, type Transform } from "../model/transforms";
 import type { Order, Range } from "../model/tree";
-import { PALETTES, type Palette } from "./look";
+import { PALETTES, type Palette } from "./colors";
 
 export const VIEWS = ["flame", "time", "sandwich", "top", "tree", "source"] as const;
 export type ViewName = (typeof VIEWS)[number];

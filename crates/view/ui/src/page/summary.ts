@@ -3,8 +3,8 @@
 import { Category, SHARE_PARTS } from "../model/tables";
 import type { Shares } from "../model/tree";
 import type { App, Panel } from "./app";
+import { categoryFill } from "./colors";
 import { byId, element, swatch } from "./dom";
-import { categoryFill } from "./look";
 import { percent } from "./words";
 
 // What the hidden categories leave behind has no name of its own; see `sharesOf`.

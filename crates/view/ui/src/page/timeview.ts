@@ -5,10 +5,10 @@ import { ROLE_LABELS, ThreadRole } from "../model/tables";
 import type { Timeline } from "../model/timeline";
 import type { Range } from "../model/tree";
 import type { App, Panel, Target } from "./app";
+import { cssPixel, HIT } from "./colors";
 import { button, eachFrame, element, fit } from "./dom";
 import { ROW } from "./flame";
 import { Labels } from "./labels";
-import { cssPixel, HIT } from "./look";
 import type { Menu } from "./menu";
 import { TRACK_BINS } from "./overview";
 import type { Tooltip } from "./tooltip";
@@ -51,7 +51,7 @@ export class TimeView implements Panel {
     const { state, names } = this.app;
     if (state.thread >= 0) return state.thread;
     if (state.threads?.length) return state.threads[0];
-    const weights = this.app.ask("tracks", { mostBins: TRACK_BINS })?.weights;
+    const weights = this.app.ask("tracks", { maxBins: TRACK_BINS })?.weights;
     if (!weights) return NO_THREAD;
     const isLoop = (at: ThreadIndex) => {
       const role = names.threads[at]?.role;
@@ -81,7 +81,7 @@ export class TimeView implements Panel {
       this.bar.replaceChildren(
         element("p", {
           className: "empty",
-          textContent: "This recording does not say when its samples were taken.",
+          textContent: "This recording has no sample times.",
         }),
       );
       return;
@@ -112,7 +112,7 @@ export class TimeView implements Panel {
     const key = JSON.stringify([thread, from, to, this.timeline?.isSampled, app.names.threads.length]);
     if (key === this.barKey) return;
     this.barKey = key;
-    const weights = app.ask("tracks", { mostBins: TRACK_BINS })?.weights;
+    const weights = app.ask("tracks", { maxBins: TRACK_BINS })?.weights;
     const known = app.names.threads
       .map((_, at) => at as ThreadIndex)
       .filter((at) => at === thread || !weights || weights[at] > 0);

@@ -6,8 +6,8 @@ import type { Transform } from "../model/transforms";
 import { ROOT } from "../model/tree";
 import { type Action, type ActionId, action, isOnlyMine } from "./actions";
 import type { App, Panel } from "./app";
+import { categoryFill, diffFill, PALETTES, type Palette } from "./colors";
 import { button, byId, element, swatch } from "./dom";
-import { categoryFill, diffFill, PALETTES, type Palette } from "./look";
 import { VIEWS } from "./state";
 import { duration, moment, percent } from "./words";
 

@@ -6,8 +6,8 @@ import { CATEGORY_LABELS, Category, TIER_LABELS } from "../model/tables";
 import type { Tree } from "../model/tree";
 import { ROOT } from "../model/tree";
 import type { App } from "./app";
+import { categoryFill } from "./colors";
 import { byId, element, swatch } from "./dom";
-import { categoryFill } from "./look";
 import { percent, points } from "./words";
 
 export class Tooltip {

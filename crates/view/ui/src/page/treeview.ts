@@ -7,8 +7,8 @@ import { CATEGORY_LABELS } from "../model/tables";
 import type { Tree } from "../model/tree";
 import { ROOT } from "../model/tree";
 import { type App, changeText, type Panel, type Target } from "./app";
+import { categoryFill } from "./colors";
 import { eachFrame, element, swatch } from "./dom";
-import { categoryFill } from "./look";
 import type { Menu } from "./menu";
 import { percent } from "./words";
 

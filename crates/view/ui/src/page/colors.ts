@@ -1,4 +1,4 @@
-// Colours. Hue tells the category and lightness the tier, so the tier survives colour blindness.
+// Colours. Hue stands for the category and lightness for the tier, so the tier survives colour blindness.
 
 import type { FunctionIndex, PackageIndex } from "../model/indexes";
 import { categoryOf, functionCount, type Names, nameOf } from "../model/profile";
