@@ -2,7 +2,7 @@
 #
 #   make demo            record a busy server for five seconds and write its flame graph
 #   make test            every test, the live ones included where the machine allows them
-#   make lint            formatting, clippy, documentation and licences, warnings as errors
+#   make lint            formatting, clippy, documentation, licences and the page's checks, warnings as errors
 #   make bench-overhead  what a recording costs the watched program, against perf
 #   make bench-peers     how fast files are read and drawn, against the tools that made them
 #   make bench-viewer    what the page costs in a browser, against other viewers
