@@ -4,7 +4,7 @@
 #   make test            what to run before sending a change; live tests on three Node versions
 #   make test-all        that, and every version, engine, container and delay
 #   make test-corpus     foreign files: NODESPY_CORPUS=FOLDER
-#   make lint            formatting, clippy, documentation and licences, warnings as errors
+#   make lint            formatting, clippy, documentation, licences and the page's checks, warnings as errors
 #   make bench-overhead  what a recording costs the watched program, against perf
 #   make bench-peers     how fast files are read and drawn, against the tools that made them
 #   make bench-viewer    what the page costs in a browser, against other viewers
@@ -44,6 +44,7 @@ lint:
 	$(CARGO) clippy -p nodespy-formats -p nodespy --test corpus --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
 	$(CARGO) run --quiet -p xtask -- licences
+	$(CARGO) run --quiet -p xtask -- viewer-tables --check
 	tools/viewer.sh
 
 bench: bench-overhead bench-peers bench-viewer

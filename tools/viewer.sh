@@ -1,9 +1,13 @@
 #!/usr/bin/env bash
-# The viewer's own checks: types, tests, and that the committed bundle is what its sources give.
+# The viewer's own checks: formatting, lints, types, tests, and that the committed bundle is what
+# its sources give.
 #
 #   tools/viewer.sh          check everything
 #   tools/viewer.sh build    build the bundle anew
+#   tools/viewer.sh format   format the sources, and fix the lints that have a safe fix
 set -euo pipefail
+
+readonly LINE_WIDTH=110
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 bundle=$root/crates/view/assets/viewer.js
@@ -14,11 +18,24 @@ if [[ ! -f node_modules/.package-lock.json || package-lock.json -nt node_modules
     touch node_modules/.package-lock.json
 fi
 
-if [[ ${1:-check} == build ]]; then
+case ${1:-check} in
+build)
     node build.mjs
     exit
+    ;;
+format)
+    npm run --silent format
+    exit
+    ;;
+esac
+
+npm run --silent lint >&2
+# The formatter leaves long strings as they are.
+if LC_ALL=C.UTF-8 grep -rnE --include='*.ts' ".{$((LINE_WIDTH + 1)),}" src test >&2; then
+    printf 'tools/viewer.sh: lines of more than %d columns\n' "$LINE_WIDTH" >&2
+    exit 1
 fi
-npx --no-install tsc --noEmit
+npm run --silent check >&2
 npm test --silent >&2
 before=$(sha256sum <"$bundle")
 node build.mjs

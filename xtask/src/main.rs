@@ -1,4 +1,5 @@
-//! Chores of the project, each a word: `cargo run -p xtask -- golden | licences | v8-probe`.
+//! Chores of the project, each a word: `cargo run -p xtask -- golden | licences | v8-probe |
+//! viewer-tables`.
 
 #![allow(
     clippy::print_stdout,
@@ -9,6 +10,7 @@
 
 mod licences;
 mod v8_probe;
+mod viewer_tables;
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -21,12 +23,14 @@ fn main() -> ExitCode {
         "golden" => rewrite_golden_files(),
         "licences" => licences::check(),
         "v8-probe" => v8_probe::run(&std::env::args().skip(2).collect::<Vec<_>>()),
+        "viewer-tables" => viewer_tables::run(&std::env::args().skip(2).collect::<Vec<_>>()),
         _ => {
             eprintln!(
                 "usage: cargo run -p xtask -- CHORE\n\n  \
                  golden     rewrite the golden files from today's output; review the diff like code\n  \
                  licences   compare the licences of all dependencies with deny.toml\n  \
-                 v8-probe   [--check] [NODE...]: find what V8 does not export, compare it with the table"
+                 v8-probe   [--check] [NODE...]: find what V8 does not export, compare it with the table\n  \
+                 viewer-tables   [--check]: write the tables and test vectors that the page shares with Rust"
             );
             return ExitCode::from(2);
         }

@@ -19,7 +19,7 @@ mod report;
 mod sha256;
 pub mod svg;
 mod text;
-mod wording;
+pub mod wording;
 
 use std::io::{self, Write};
 use std::path::Path;

@@ -9,7 +9,7 @@ use nodespy_analysis::{
 use nodespy_model::{Category, Profile, ThreadIndex, label_key, printable};
 
 use crate::columns::{keep_end, keep_last_parts, keep_start, short_name, width_of};
-use crate::wording::{self, percent, percent_of, place};
+use crate::wording::{self, SHARE_PARTS, percent, percent_of, place};
 use crate::{DrawError, DrawOptions, View};
 
 const MOST_BY_SELF: usize = 10;
@@ -140,21 +140,16 @@ impl Summary<'_> {
 
     fn share_parts(&self, all: &Shares) -> Vec<String> {
         let whole = all.total();
-        [
-            (all.javascript, "JS", Category::App),
-            (all.native, "native", Category::Native),
-            (all.kernel, "kernel", Category::Kernel),
-            (all.gc, "GC", Category::Gc),
-            (all.idle, "idle", Category::Idle),
-            (all.unknown, "unknown", Category::Unknown),
-        ]
-        .into_iter()
-        .filter(|(weight, ..)| *weight > 0)
-        .map(|(weight, name, category)| {
-            let share = percent(percent_of(weight, whole));
-            format!("{} {share}", self.paint.category(category, name))
-        })
-        .collect()
+        SHARE_PARTS
+            .iter()
+            .map(|part| (part, (part.weight)(all)))
+            .filter(|(_, weight)| *weight > 0)
+            .map(|(part, weight)| {
+                let share = percent(percent_of(weight, whole));
+                let label = self.paint.category(part.category, part.label);
+                format!("{label} {share}")
+            })
+            .collect()
     }
 
     /// How much of the time the main threads ran, when samples can tell.

@@ -1,11 +1,11 @@
-//! The words and numbers that every view shows the same way.
+//! The words and numbers that every view shows the same way; the HTML page has them from here
+//! through `cargo run -p xtask -- viewer-tables`.
 
-use nodespy_model::{
-    Category, FunctionIndex, NameSource, Nanoseconds, Profile, WeightUnit, printable,
-};
+use nodespy_analysis::{Shares};
+use nodespy_model::{Category, FunctionIndex, NameSource, Nanoseconds, Profile, WeightUnit, printable};
 
 /// A whole number with thousands set apart.
-pub(crate) fn count(value: u64) -> String {
+pub fn count(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (position, digit) in digits.chars().enumerate() {
@@ -18,16 +18,17 @@ pub(crate) fn count(value: u64) -> String {
 }
 
 /// A number with its noun, in the plural unless it is one.
-pub(crate) fn counted(value: u64, noun: &str) -> String {
+pub fn counted(value: u64, noun: &str) -> String {
     let ending = if value == 1 { "" } else { "s" };
     format!("{} {noun}{ending}", count(value))
 }
 
 /// A length of time as a person would say it.
-pub(crate) fn duration(length: Nanoseconds) -> String {
+pub fn duration(length: Nanoseconds) -> String {
     let seconds = length as f64 / 1e9;
     match seconds {
         ..0.001 => format!("{:.0} µs", seconds * 1e6),
+        ..0.01 => format!("{:.1} ms", seconds * 1e3),
         ..1.0 => format!("{:.0} ms", seconds * 1e3),
         ..120.0 => format!("{seconds:.1} s"),
         ..7200.0 => format!("{:.0} min", seconds / 60.0),
@@ -36,7 +37,7 @@ pub(crate) fn duration(length: Nanoseconds) -> String {
 }
 
 /// An amount in a profile's unit.
-pub(crate) fn weight(value: u64, unit: WeightUnit) -> String {
+pub fn weight(value: u64, unit: WeightUnit) -> String {
     match unit {
         WeightUnit::Samples => counted(value, "sample"),
         WeightUnit::Nanoseconds => duration(value),
@@ -49,7 +50,7 @@ pub(crate) fn weight(value: u64, unit: WeightUnit) -> String {
 }
 
 /// `part` of `whole`, from 0 to 100; 0 when there is no whole.
-pub(crate) fn percent_of(part: u64, whole: u64) -> f64 {
+pub fn percent_of(part: u64, whole: u64) -> f64 {
     match whole {
         0 => 0.0,
         whole => part as f64 / whole as f64 * 100.0,
@@ -57,7 +58,7 @@ pub(crate) fn percent_of(part: u64, whole: u64) -> f64 {
 }
 
 /// A share in words: a part that is there never shows as 0, nor one that is not whole as 100.
-pub(crate) fn percent(value: f64) -> String {
+pub fn percent(value: f64) -> String {
     match value {
         0.0 => "0 %".to_owned(),
         ..0.1 => "<0.1 %".to_owned(),
@@ -66,6 +67,59 @@ pub(crate) fn percent(value: f64) -> String {
         value => format!("{value:.1} %"),
     }
 }
+
+/// One part of what the samples were doing.
+#[derive(Debug, Clone, Copy)]
+pub struct SharePart {
+    /// Its name in data.
+    pub key: &'static str,
+    /// Its name in pictures and on terminals.
+    pub label: &'static str,
+    /// The category whose colour it has.
+    pub category: Category,
+    /// Its weight.
+    pub weight: fn(&Shares) -> u64,
+}
+
+/// The parts of [`Shares`], in the order they are shown.
+pub const SHARE_PARTS: [SharePart; 6] = [
+    SharePart {
+        key: "javascript",
+        label: "JS",
+        category: Category::App,
+        weight: |shares| shares.javascript,
+    },
+    SharePart {
+        key: "native",
+        label: "native",
+        category: Category::Native,
+        weight: |shares| shares.native,
+    },
+    SharePart {
+        key: "kernel",
+        label: "kernel",
+        category: Category::Kernel,
+        weight: |shares| shares.kernel,
+    },
+    SharePart {
+        key: "gc",
+        label: "GC",
+        category: Category::Gc,
+        weight: |shares| shares.gc,
+    },
+    SharePart {
+        key: "idle",
+        label: "idle",
+        category: Category::Idle,
+        weight: |shares| shares.idle,
+    },
+    SharePart {
+        key: "unknown",
+        label: "unknown",
+        category: Category::Unknown,
+        weight: |shares| shares.unknown,
+    },
+];
 
 /// Where a function is: file and line of JavaScript, the module of native code.
 pub(crate) fn place(profile: &Profile, function: FunctionIndex) -> String {

@@ -1,9 +1,10 @@
 // Builds the viewer into ../assets/viewer.js, one script without any other file. With --tests,
 // builds the tests into build/ instead. The same sources give the same bytes on every machine.
-import { build } from "esbuild";
+
 import { readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const shared = { absWorkingDir: here, bundle: true, target: "es2022", logLevel: "warning" };

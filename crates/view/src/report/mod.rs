@@ -17,6 +17,8 @@ use nodespy_model::{Category, FunctionIndex, Profile, ThreadIndex};
 pub(crate) use json::Json;
 pub(crate) use markdown::Markdown;
 
+use crate::wording::SHARE_PARTS;
+
 /// How many rows a list of functions has at most.
 const MOST_FUNCTIONS: usize = 25;
 const MOST_PACKAGES: usize = 20;
@@ -94,15 +96,7 @@ impl<'a> Report<'a> {
 
     /// The kinds of work with their weights, in the order they are shown.
     fn kinds(&self) -> [(&'static str, u64); 6] {
-        let shares = &self.shares;
-        [
-            ("javascript", shares.javascript),
-            ("native", shares.native),
-            ("kernel", shares.kernel),
-            ("gc", shares.gc),
-            ("idle", shares.idle),
-            ("unknown", shares.unknown),
-        ]
+        SHARE_PARTS.map(|part| (part.key, (part.weight)(&self.shares)))
     }
 }
 

@@ -2,21 +2,33 @@
 // from drawing.
 
 import { combined } from "./model/combine";
-import { callersOf, calleesOf, fromLeaf, type FunctionWeights, functionWeights } from "./model/derived";
+import { calleesOf, callersOf, type FunctionWeights, fromLeaf, functionWeights } from "./model/derived";
 import { endOf, type HeatMap, heatMap } from "./model/heat";
+import type { FunctionIndex, TextIndex, ThreadIndex } from "./model/indexes";
 import { filesOf, type LineWeights, lineWeights } from "./model/lines";
-import { functionCount, nameOf, type Names, type Profile } from "./model/profile";
+import { functionCount, type Names, nameOf, type Profile } from "./model/profile";
 import { findFunctions, matchedWeight, type Query } from "./model/search";
 import { type Shape, shapeOf } from "./model/shape";
-import { rowsOfThread, timeline, type Timeline, usualStep } from "./model/timeline";
-import { tracks, type Tracks } from "./model/tracks";
+import { rowsOfThread, type Timeline, timeline, usualStep } from "./model/timeline";
+import { type Tracks, tracks } from "./model/tracks";
 import { type Transform, transformed, withoutCategories } from "./model/transforms";
-import { type Order, ownWeights, type Range, type Shares, sharesOf, type Marks, marksOf, type Tree, treeOf } from "./model/tree";
+import {
+  type Marks,
+  marksOf,
+  type Order,
+  ownWeights,
+  type Range,
+  ROOT,
+  type Shares,
+  sharesOf,
+  type Tree,
+  treeOf,
+} from "./model/tree";
 import { fromBase64, Unpacker } from "./model/unpack";
 
 // What the reader chose to see. It is the same for every view.
 export interface Selection {
-  threads: number[] | null;
+  threads: ThreadIndex[] | null;
   range: Range | null;
   compare: Range | "base" | null;
   hidden: number[]; // categories
@@ -25,56 +37,83 @@ export interface Selection {
   order: Order;
 }
 
-export interface SourceText { file: number; text: string }
+export interface SourceText {
+  file: TextIndex;
+  text: string;
+}
 
-export type Piece = string | Uint8Array;
+export type Chunk = string | Uint8Array;
 
-// Every question of the page with its answer.
+// Every question of the page with its answer. `whole` is what shares in it are of: the weight of
+// the selection's tree.
 export interface Questions {
-  // Recordings arrive in pieces, in base64 from the page or as bytes from its server; then they
+  // Recordings arrive in chunks, in base64 from the page or as bytes from its server; then they
   // are opened together.
-  pieces: { ask: { of: "recording" | "base"; pieces: Piece[] }; answer: null };
+  chunks: { ask: { of: "recording" | "base"; chunks: Chunk[] }; answer: null };
   open: { ask: null; answer: Opened };
   tree: { ask: { selection: Selection }; answer: { tree: Tree; shares: Shares; whole: number } };
   fromLeaf: { ask: { selection: Selection }; answer: { tree: Tree } };
-  sandwich: { ask: { selection: Selection; fn: number }; answer: { callers: Tree; callees: Tree } };
+  sandwich: {
+    ask: { selection: Selection; fn: FunctionIndex };
+    answer: { callers: Tree; callees: Tree; whole: number };
+  };
   functions: { ask: { selection: Selection }; answer: FunctionWeights };
-  search: { ask: { selection: Selection; query: Query }; answer: { hits: Uint8Array; matched: number } };
-  heat: { ask: { threads: number[] | null; mostColumns: number; mostRows: number }; answer: HeatMap };
-  tracks: { ask: { mostBins: number }; answer: Tracks };
+  search: {
+    ask: { selection: Selection; query: Query };
+    answer: { hits: Uint8Array; matched: number; whole: number };
+  };
+  heat: { ask: { threads: ThreadIndex[] | null; maxColumns: number; maxRows: number }; answer: HeatMap };
+  tracks: { ask: { maxBins: number }; answer: Tracks };
   timeline: {
-    ask: { selection: Selection; thread: number; from: number; to: number; columns: number };
+    ask: { selection: Selection; thread: ThreadIndex; from: number; to: number; columns: number };
     answer: Timeline;
   };
-  lines: { ask: { selection: Selection; file: number }; answer: LineWeights };
-  files: { ask: { selection: Selection }; answer: { file: number; self: number }[] };
+  lines: { ask: { selection: Selection; file: TextIndex }; answer: LineWeights & { whole: number } };
+  files: { ask: { selection: Selection }; answer: { file: TextIndex; self: number }[] };
 }
 
-export interface Opened { names: Names; sources: SourceText[]; samples: number; hasBase: boolean; end: number }
+export interface Opened {
+  names: Names;
+  sources: SourceText[];
+  samples: number;
+  hasBase: boolean;
+  end: number;
+}
 
 type Kind = keyof Questions;
 
 // What was counted last; its tree is not whole once the page has it.
-interface Counted { key: string; isWhole: boolean; tree: Tree; own: Float64Array; base: Float64Array | null }
+interface Counted {
+  key: string;
+  isWhole: boolean;
+  tree: Tree;
+  own: Float64Array;
+  base: Float64Array | null;
+}
 
 class Counter {
   private shapes = new Map<string, { shape: Shape; marks: Marks }>();
   private all: Float64Array | null = null; // weights of stacks in the whole recording
   private last: Counted | null = null;
-  private threadRows: { thread: number; rows: Int32Array; step: number } | null = null;
+  private threadRows: { thread: ThreadIndex; rows: Int32Array; step: number } | null = null;
   private byName: Int32Array;
 
   constructor(readonly profile: Profile) {
     this.byName = new Int32Array(0);
   }
 
-  // The place of every function in the order of names; only needed once someone sorts by name.
+  // The place of every function in the order of names; only made for the order by name.
   private nameRanks(order: Order): Int32Array {
     if (order === "name" && this.byName.length === 0) {
       const { profile } = this;
-      const all = Array.from({ length: functionCount(profile) + profile.packages.length }, (_, fn) => fn);
+      const all = Array.from(
+        { length: functionCount(profile) + profile.packages.length },
+        (_, fn) => fn as FunctionIndex,
+      );
       const names = all.map((fn) => nameOf(profile, fn));
-      all.sort((left, right) => (names[left] < names[right] ? -1 : names[left] > names[right] ? 1 : left - right));
+      all.sort((left, right) =>
+        names[left] < names[right] ? -1 : names[left] > names[right] ? 1 : left - right,
+      );
       this.byName = new Int32Array(all.length);
       all.forEach((fn, rank) => (this.byName[fn] = rank));
     }
@@ -103,7 +142,8 @@ class Counter {
     const own = ownWeights(profile, profile.samples, { threads, range: selection.range });
     const { compare } = selection;
     if (compare === null) return { own, base: null };
-    if (compare !== "base") return { own, base: ownWeights(profile, profile.samples, { threads, range: compare }) };
+    if (compare !== "base")
+      return { own, base: ownWeights(profile, profile.samples, { threads, range: compare }) };
     if (!profile.base) return { own, base: null };
     return { own, base: ownWeights(profile, profile.base, { threads: null, range: null }) };
   }
@@ -126,16 +166,24 @@ class Counter {
     const { fn, parent, end, self, total, tier, baseSelf, baseTotal } = tree;
     const none = new Uint8Array(0);
     this.last = {
-      ...this.last!, isWhole: false,
+      ...this.last!,
+      isWhole: false,
       tree: { ...tree, start: new Float64Array(0), depth: new Uint16Array(0), isInlined: none },
     };
     return {
-      ...tree, fn: fn.slice(), parent: parent.slice(), end: end.slice(), self: self.slice(), total: total.slice(),
-      tier: tier.slice(), baseSelf: baseSelf && baseSelf.slice(), baseTotal: baseTotal && baseTotal.slice(),
+      ...tree,
+      fn: fn.slice(),
+      parent: parent.slice(),
+      end: end.slice(),
+      self: self.slice(),
+      total: total.slice(),
+      tier: tier.slice(),
+      baseSelf: baseSelf?.slice() ?? null,
+      baseTotal: baseTotal?.slice() ?? null,
     };
   }
 
-  private thread(thread: number): { rows: Int32Array; step: number } {
+  private thread(thread: ThreadIndex): { rows: Int32Array; step: number } {
     if (this.threadRows?.thread !== thread) {
       const rows = rowsOfThread(this.profile.samples, thread);
       this.threadRows = { thread, rows, step: usualStep(this.profile, rows) };
@@ -150,27 +198,36 @@ class Counter {
         const shares = sharesOf(this.profile, tree);
         return { tree: this.handedOver(), shares, whole: sumOf(own) };
       },
-      fromLeaf: ({ selection }: Questions["fromLeaf"]["ask"]) =>
-        ({ tree: fromLeaf(this.counted(selection).tree, selection.order, this.nameRanks(selection.order)) }),
+      fromLeaf: ({ selection }: Questions["fromLeaf"]["ask"]) => ({
+        tree: fromLeaf(this.counted(selection).tree, selection.order, this.nameRanks(selection.order)),
+      }),
       sandwich: ({ selection, fn }: Questions["sandwich"]["ask"]) => {
         const ranks = this.nameRanks(selection.order);
         const { tree } = this.counted(selection);
-        return { callers: callersOf(tree, fn, selection.order, ranks), callees: calleesOf(tree, fn, selection.order, ranks) };
+        return {
+          callers: callersOf(tree, fn, selection.order, ranks),
+          callees: calleesOf(tree, fn, selection.order, ranks),
+          whole: tree.total[ROOT],
+        };
       },
-      functions: ({ selection }: Questions["functions"]["ask"]) => functionWeights(this.profile, this.counted(selection).tree),
+      functions: ({ selection }: Questions["functions"]["ask"]) =>
+        functionWeights(this.profile, this.counted(selection).tree),
       search: ({ selection, query }: Questions["search"]["ask"]) => {
         const hits = findFunctions(this.profile, query);
-        return { hits, matched: matchedWeight(this.counted(selection).tree, hits, 0) };
+        const { tree } = this.counted(selection);
+        return { hits, matched: matchedWeight(tree, hits, ROOT), whole: tree.total[ROOT] };
       },
-      heat: ({ threads, mostColumns, mostRows }: Questions["heat"]["ask"]) =>
-        heatMap(this.profile, threads && new Set(threads), mostColumns, mostRows),
-      tracks: ({ mostBins }: Questions["tracks"]["ask"]) => tracks(this.profile, mostBins),
+      heat: ({ threads, maxColumns, maxRows }: Questions["heat"]["ask"]) =>
+        heatMap(this.profile, threads && new Set(threads), maxColumns, maxRows),
+      tracks: ({ maxBins }: Questions["tracks"]["ask"]) => tracks(this.profile, maxBins),
       timeline: ({ selection, thread, from, to, columns }: Questions["timeline"]["ask"]) => {
         const { rows, step } = this.thread(thread);
         return timeline(this.profile, this.shape(selection).shape, rows, step, from, to, columns);
       },
-      lines: ({ selection, file }: Questions["lines"]["ask"]) =>
-        lineWeights(this.profile, this.counted(selection).own, file),
+      lines: ({ selection, file }: Questions["lines"]["ask"]) => {
+        const { own, tree } = this.counted(selection);
+        return { ...lineWeights(this.profile, own, file), whole: tree.total[ROOT] };
+      },
       files: ({ selection }: Questions["files"]["ask"]) => filesOf(this.profile, this.counted(selection).own),
     };
     return (answers[kind] as (ask: Questions[K]["ask"]) => Questions[K]["answer"])(ask);
@@ -184,7 +241,8 @@ function sumOf(weights: Float64Array): number {
 }
 
 export function opened(profile: Profile): Opened {
-  const { texts, functions, packageOf, packages, packageCategory, processes, threads, about, samples } = profile;
+  const { texts, functions, packageOf, packages, packageCategory, processes, threads, about, samples } =
+    profile;
   return {
     names: { texts, functions, packageOf, packages, packageCategory, processes, threads, about },
     sources: profile.sources,
@@ -200,7 +258,11 @@ function buffersOf(value: unknown): ArrayBuffer[] {
   return [...new Set(Object.values(value).flatMap(buffersOf))];
 }
 
-export interface Message { id: number; kind: Kind; ask: unknown }
+export interface Message {
+  id: number;
+  kind: Kind;
+  ask: unknown;
+}
 export type Reply = { id: number; answer: unknown } | { id: number; error: string };
 
 export function serve(): void {
@@ -211,9 +273,9 @@ export function serve(): void {
   const arriving: { recording?: Unpacker; base?: Unpacker } = {};
   let recording: Profile | null = null;
   let counter: Counter | null = null;
-  const take = async ({ of, pieces }: Questions["pieces"]["ask"]): Promise<null> => {
+  const take = async ({ of, chunks }: Questions["chunks"]["ask"]): Promise<null> => {
     const unpacker = (arriving[of] ??= new Unpacker());
-    for (const piece of pieces) await unpacker.add(typeof piece === "string" ? fromBase64(piece) : piece);
+    for (const chunk of chunks) await unpacker.add(typeof chunk === "string" ? fromBase64(chunk) : chunk);
     return null;
   };
   const open = async (): Promise<Opened> => {
@@ -227,11 +289,11 @@ export function serve(): void {
     return opened(profile);
   };
   const answer = (message: Message): unknown => {
-    if (message.kind === "pieces") return take(message.ask as Questions["pieces"]["ask"]);
+    if (message.kind === "chunks") return take(message.ask as Questions["chunks"]["ask"]);
     if (message.kind === "open") return open();
     return counter!.answer(message.kind, message.ask as never);
   };
-  // One after the other: a piece that is still being unpacked is waited for.
+  // One after the other: a chunk that is still being unpacked is waited for.
   let last: Promise<void> = Promise.resolve();
   side.onmessage = ({ data }) => {
     last = last.then(async () => {

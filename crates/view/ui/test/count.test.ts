@@ -3,13 +3,21 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { combined } from "../src/model/combine";
-import { callersOf, calleesOf, fromLeaf, functionWeights } from "../src/model/derived";
-import { CATEGORY_KEYS, IDLE, INTERNAL, type Profile } from "../src/model/profile";
+import { calleesOf, callersOf, fromLeaf, functionWeights } from "../src/model/derived";
+import type { FunctionIndex, NodeIndex, PackageIndex, StackIndex, ThreadIndex } from "../src/model/indexes";
+import { type Profile, packageBox } from "../src/model/profile";
 import { timeOf, weightOf } from "../src/model/samples";
 import { findFunctions, matchedWeight } from "../src/model/search";
 import { type Shape, shapeOf } from "../src/model/shape";
-import { decodeTransforms, encodeTransforms, type Transform, transformed, withoutCategories } from "../src/model/transforms";
-import { type Choice, marksOf, ownWeights, pathTo, type Tree, treeOf } from "../src/model/tree";
+import { CATEGORY_LABELS, Category } from "../src/model/tables";
+import {
+  decodeTransforms,
+  encodeTransforms,
+  type Transform,
+  transformed,
+  withoutCategories,
+} from "../src/model/transforms";
+import { type Choice, marksOf, ownWeights, pathTo, ROOT, type Tree, treeOf } from "../src/model/tree";
 import { type NaiveNode, naiveTree, pathOf, random, randomProfile } from "./naive";
 
 const ALL: Choice = { threads: null, range: null };
@@ -23,7 +31,7 @@ function treeFrom(profile: Profile, shape: Shape, choice: Choice): Tree {
 // Both trees as lines "path: total, self", sorted; nodes without weight are left out.
 function lines(tree: Tree): string[] {
   const found: string[] = [];
-  for (let node = 0; node < tree.size; node++) {
+  for (let node = ROOT; node < tree.size; node++) {
     found.push(`${pathTo(tree, node).join(">")}: ${tree.total[node]}, ${tree.self[node]}`);
   }
   return found.sort();
@@ -31,7 +39,7 @@ function lines(tree: Tree): string[] {
 
 function naiveLines(root: NaiveNode): string[] {
   const found: string[] = [];
-  const visit = (node: NaiveNode, path: number[]) => {
+  const visit = (node: NaiveNode, path: FunctionIndex[]) => {
     if (node.total > 0 || path.length === 0) found.push(`${path.join(">")}: ${node.total}, ${node.self}`);
     for (const [fn, child] of node.children) visit(child, [...path, fn]);
   };
@@ -40,14 +48,15 @@ function naiveLines(root: NaiveNode): string[] {
 }
 
 function checkShape(tree: Tree): void {
-  for (let node = 1; node < tree.size; node++) {
+  for (let node = 1 as NodeIndex; node < tree.size; node++) {
     const parent = tree.parent[node];
     assert.ok(parent < node && tree.end[node] <= tree.end[parent] && tree.end[node] > node);
     assert.equal(tree.depth[node], tree.depth[parent] + 1);
     assert.ok(tree.start[node] >= tree.start[parent]);
     assert.ok(tree.start[node] + tree.total[node] <= tree.start[parent] + tree.total[parent] + 1e-6);
     const sibling = tree.end[node];
-    if (sibling < tree.end[parent]) assert.ok(tree.total[sibling] <= tree.total[node], "the heaviest come first");
+    if (sibling < tree.end[parent])
+      assert.ok(tree.total[sibling] <= tree.total[node], "the heaviest come first");
   }
 }
 
@@ -65,9 +74,17 @@ test("a tree counts every sample along its path", () => {
 test("internal frames are left out unless asked for", () => {
   for (const seed of SEEDS) {
     const profile = randomProfile(seed);
-    const isShown = (fn: number) => fn < 0 || profile.functions.category[fn] !== INTERNAL;
-    assert.deepEqual(lines(treeFrom(profile, shapeOf(profile, false), ALL)),
-      naiveLines(naiveTree(profile, () => true, (path) => path.filter(isShown))));
+    const isShown = (fn: FunctionIndex) => fn < 0 || profile.functions.category[fn] !== Category.Internal;
+    assert.deepEqual(
+      lines(treeFrom(profile, shapeOf(profile, false), ALL)),
+      naiveLines(
+        naiveTree(
+          profile,
+          () => true,
+          (path) => path.filter(isShown),
+        ),
+      ),
+    );
   }
 });
 
@@ -78,19 +95,32 @@ test("ranges and threads choose samples", () => {
     const next = random(seed + 7);
     const from = next(50_000);
     const range = { from, to: from + next(60_000) };
-    const threads = new Set([next(3), next(3)]);
+    const threads = new Set([next(3), next(3)] as ThreadIndex[]);
     const tree = treeFrom(profile, shapeOf(profile, true), { range, threads });
-    assert.deepEqual(lines(tree), naiveLines(naiveTree(profile, (row) =>
-      timeOf(samples, row) >= range.from && timeOf(samples, row) < range.to && threads.has(samples.thread[row]))));
+    assert.deepEqual(
+      lines(tree),
+      naiveLines(
+        naiveTree(
+          profile,
+          (row) =>
+            timeOf(samples, row) >= range.from &&
+            timeOf(samples, row) < range.to &&
+            threads.has(samples.thread[row]),
+        ),
+      ),
+    );
   }
 });
 
 // What each step does to one path.
-function rewritten(profile: Profile, path: number[], step: Transform): number[] | null {
+function rewritten(profile: Profile, path: FunctionIndex[], step: Transform): FunctionIndex[] | null {
   switch (step.kind) {
-    case "merge": return path.filter((fn) => fn !== step.fn);
-    case "drop": return path.includes(step.fn) ? null : path;
-    case "focus": return path.includes(step.fn) ? path.slice(path.indexOf(step.fn)) : null;
+    case "merge":
+      return path.filter((fn) => fn !== step.fn);
+    case "drop":
+      return path.includes(step.fn) ? null : path;
+    case "focus":
+      return path.includes(step.fn) ? path.slice(path.indexOf(step.fn)) : null;
     case "subtree": {
       const isUnder = step.path.every((fn, at) => path[at] === fn) && step.path.length > 0;
       return isUnder ? path.slice(step.path.length - 1) : null;
@@ -100,19 +130,24 @@ function rewritten(profile: Profile, path: number[], step: Transform): number[] 
       return first < 0 ? path : [...path.slice(0, first), ...path.slice(last)];
     }
     case "package": {
-      const box = profile.functions.name.length + step.package;
-      const boxed = path.map((fn) => (fn >= 0 && fn < profile.packageOf.length && profile.packageOf[fn] === step.package ? box : fn));
+      const box = packageBox(profile, step.package);
+      const boxed = path.map((fn) =>
+        fn >= 0 && fn < profile.packageOf.length && profile.packageOf[fn] === step.package ? box : fn,
+      );
       return boxed.filter((fn, at) => fn !== box || boxed[at - 1] !== box);
     }
   }
 }
 
 function randomStep(profile: Profile, next: (below: number) => number): Transform {
-  const fn = next(profile.functions.name.length);
+  const fn = next(profile.functions.name.length) as FunctionIndex;
   const kinds: Transform[] = [
-    { kind: "merge", fn }, { kind: "drop", fn }, { kind: "focus", fn }, { kind: "recursion", fn },
-    { kind: "package", package: next(profile.packages.length) },
-    { kind: "subtree", path: pathOf(profile, next(profile.stacks.parent.length)).slice(0, 2) },
+    { kind: "merge", fn },
+    { kind: "drop", fn },
+    { kind: "focus", fn },
+    { kind: "recursion", fn },
+    { kind: "package", package: next(profile.packages.length) as PackageIndex },
+    { kind: "subtree", path: pathOf(profile, next(profile.stacks.parent.length) as StackIndex).slice(0, 2) },
   ];
   return kinds[next(kinds.length)];
 }
@@ -124,11 +159,15 @@ test("steps do the same to a tree as to each path, one after the other", () => {
     const steps = Array.from({ length: 1 + next(3) }, () => randomStep(profile, next));
     let shape = shapeOf(profile, true);
     for (const step of steps) shape = transformed(profile, shape, step);
-    const naive = naiveTree(profile, () => true, (path) => {
-      let shown: number[] | null = path;
-      for (const step of steps) shown = shown && rewritten(profile, shown, step);
-      return shown;
-    });
+    const naive = naiveTree(
+      profile,
+      () => true,
+      (path) => {
+        let shown: FunctionIndex[] | null = path;
+        for (const step of steps) shown = shown && rewritten(profile, shown, step);
+        return shown;
+      },
+    );
     assert.deepEqual(lines(treeFrom(profile, shape, ALL)), naiveLines(naive), JSON.stringify(steps));
     assert.deepEqual(decodeTransforms(encodeTransforms(steps)), steps);
   }
@@ -138,13 +177,25 @@ test("hidden categories give their time to their callers, and idle samples go", 
   for (const seed of SEEDS) {
     const profile = randomProfile(seed);
     const next = random(seed + 3);
-    const hidden = new Set([next(12), next(12), IDLE]);
-    const kind = (fn: number) => (fn < 0 ? -1 : profile.functions.category[fn]);
+    const hidden = new Set<number>([
+      next(CATEGORY_LABELS.length),
+      next(CATEGORY_LABELS.length),
+      Category.Idle,
+    ]);
+    const kind = (fn: FunctionIndex) => (fn < 0 ? -1 : profile.functions.category[fn]);
     const shape = withoutCategories(profile, shapeOf(profile, true), hidden);
-    assert.deepEqual(lines(treeFrom(profile, shape, ALL)), naiveLines(naiveTree(profile, () => true, (path) =>
-      path.some((fn) => kind(fn) === IDLE) ? null : path.filter((fn) => !hidden.has(kind(fn))))));
+    assert.deepEqual(
+      lines(treeFrom(profile, shape, ALL)),
+      naiveLines(
+        naiveTree(
+          profile,
+          () => true,
+          (path) =>
+            path.some((fn) => kind(fn) === Category.Idle) ? null : path.filter((fn) => !hidden.has(kind(fn))),
+        ),
+      ),
+    );
   }
-  assert.equal(CATEGORY_KEYS.length, 12);
 });
 
 test("from the leaf, the paths are turned around", () => {
@@ -152,19 +203,35 @@ test("from the leaf, the paths are turned around", () => {
     const profile = randomProfile(seed);
     const tree = fromLeaf(treeFrom(profile, shapeOf(profile, true), ALL), "heavy", NO_NAMES);
     checkShape(tree);
-    assert.deepEqual(lines(tree), naiveLines(naiveTree(profile, () => true, (path) => [...path].reverse())));
+    assert.deepEqual(
+      lines(tree),
+      naiveLines(
+        naiveTree(
+          profile,
+          () => true,
+          (path) => [...path].reverse(),
+        ),
+      ),
+    );
   }
 });
 
 test("a sandwich has every call of its function", () => {
   for (const seed of SEEDS) {
     const profile = randomProfile(seed);
-    const fn = random(seed + 5)(profile.functions.name.length);
+    const fn = random(seed + 5)(profile.functions.name.length) as FunctionIndex;
     const tree = treeFrom(profile, shapeOf(profile, true), ALL);
-    const callees = naiveTree(profile, () => true, (path) => (path.includes(fn) ? path.slice(path.indexOf(fn)) : null));
+    const callees = naiveTree(
+      profile,
+      () => true,
+      (path) => (path.includes(fn) ? path.slice(path.indexOf(fn)) : null),
+    );
     assert.deepEqual(lines(calleesOf(tree, fn, "heavy", NO_NAMES)), naiveLines(callees));
-    const callers = naiveTree(profile, () => true, (path) =>
-      path.includes(fn) ? path.slice(0, path.indexOf(fn) + 1).reverse() : null);
+    const callers = naiveTree(
+      profile,
+      () => true,
+      (path) => (path.includes(fn) ? path.slice(0, path.indexOf(fn) + 1).reverse() : null),
+    );
     assert.deepEqual(lines(callersOf(tree, fn, "heavy", NO_NAMES)), naiveLines(callers));
   }
 });
@@ -173,7 +240,7 @@ test("the table counts a function once a sample", () => {
   for (const seed of SEEDS) {
     const profile = randomProfile(seed);
     const weights = functionWeights(profile, treeFrom(profile, shapeOf(profile, true), ALL));
-    for (let fn = 0; fn < profile.functions.name.length; fn++) {
+    for (let fn = 0 as FunctionIndex; fn < profile.functions.name.length; fn++) {
       let [self, total] = [0, 0];
       for (let row = 0; row < profile.samples.time.length; row++) {
         if (profile.samples.stack[row] < 0) continue;
@@ -194,9 +261,10 @@ test("a search counts each sample once", () => {
     let expected = 0;
     for (let row = 0; row < profile.samples.time.length; row++) {
       const { stack } = profile.samples;
-      if (stack[row] >= 0 && pathOf(profile, stack[row]).some((fn) => hits[fn])) expected += weightOf(profile.samples, row);
+      if (stack[row] >= 0 && pathOf(profile, stack[row]).some((fn) => hits[fn]))
+        expected += weightOf(profile.samples, row);
     }
-    assert.equal(matchedWeight(tree, hits, 0), expected);
+    assert.equal(matchedWeight(tree, hits, ROOT), expected);
   }
 });
 
@@ -208,8 +276,10 @@ test("a base is counted along the same paths", () => {
     const base = ownWeights(both, both.base!, ALL);
     const shape = shapeOf(both, true);
     const tree = treeOf(shape, marksOf(both, shape, own), own, base, "heavy", NO_NAMES);
-    const name = (profile: Profile, fn: number) => fn < 0 ? String(fn)
-      : `${profile.texts.get(profile.functions.name[fn])} ${profile.texts.get(profile.functions.file[fn])}`;
+    const name = (profile: Profile, fn: FunctionIndex) =>
+      fn < 0
+        ? String(fn)
+        : `${profile.texts.get(profile.functions.name[fn])} ${profile.texts.get(profile.functions.file[fn])}`;
     const named = (profile: Profile, root: NaiveNode) => {
       const found = new Map<string, number>();
       const visit = (node: NaiveNode, path: string) => {
@@ -219,10 +289,21 @@ test("a base is counted along the same paths", () => {
       visit(root, "");
       return found;
     };
-    const [nowTotals, beforeTotals] = [named(now, naiveTree(now, () => true)), named(before, naiveTree(before, () => true))];
+    const [nowTotals, beforeTotals] = [
+      named(
+        now,
+        naiveTree(now, () => true),
+      ),
+      named(
+        before,
+        naiveTree(before, () => true),
+      ),
+    ];
     const seen = [new Map<string, number>(), new Map<string, number>()];
-    for (let node = 0; node < tree.size; node++) {
-      const path = pathTo(tree, node).map((fn) => `>${name(both, fn)}`).join("");
+    for (let node = ROOT; node < tree.size; node++) {
+      const path = pathTo(tree, node)
+        .map((fn) => `>${name(both, fn)}`)
+        .join("");
       seen[0].set(path, (seen[0].get(path) ?? 0) + tree.total[node]);
       seen[1].set(path, (seen[1].get(path) ?? 0) + tree.baseTotal![node]);
     }

@@ -3,10 +3,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { columnLength, heatMap } from "../src/model/heat";
+import { column, type FunctionIndex, type ThreadIndex } from "../src/model/indexes";
 import { lineWeights } from "../src/model/lines";
-import { GC, IDLE, type Profile } from "../src/model/profile";
+import type { Profile } from "../src/model/profile";
 import { weightOf } from "../src/model/samples";
 import { shapeOf } from "../src/model/shape";
+import { Category } from "../src/model/tables";
 import { rowsOfThread, timeline } from "../src/model/timeline";
 import { tracks } from "../src/model/tracks";
 import { ownWeights } from "../src/model/tree";
@@ -14,17 +16,25 @@ import { decodeState, encodeState, START } from "../src/page/state";
 import { moment, percent, tickStep } from "../src/page/words";
 import { pathOf, randomProfile } from "./naive";
 
-const isIdle = (profile: Profile, row: number) => profile.samples.stack[row] >= 0
-  && profile.functions.category[pathOf(profile, profile.samples.stack[row]).at(-1)!] === IDLE;
+const isIdle = (profile: Profile, row: number) =>
+  profile.samples.stack[row] >= 0 &&
+  profile.functions.category[pathOf(profile, profile.samples.stack[row]).at(-1)!] === Category.Idle;
 
 test("the heat map and the tracks hold every sample that is not idle", () => {
   for (let seed = 1; seed < 100; seed++) {
     const profile = randomProfile(seed);
     let busy = 0;
-    for (let row = 0; row < profile.samples.time.length; row++) if (!isIdle(profile, row)) busy += weightOf(profile.samples, row);
+    for (let row = 0; row < profile.samples.time.length; row++)
+      if (!isIdle(profile, row)) busy += weightOf(profile.samples, row);
     const map = heatMap(profile, null, 200, 50);
-    assert.equal(map.counts.reduce((sum, value) => sum + value, 0), busy);
-    assert.equal(tracks(profile, 100).weights.reduce((sum, value) => sum + value, 0), busy);
+    assert.equal(
+      map.counts.reduce((sum, value) => sum + value, 0),
+      busy,
+    );
+    assert.equal(
+      tracks(profile, 100).weights.reduce((sum, value) => sum + value, 0),
+      busy,
+    );
   }
 });
 
@@ -40,28 +50,47 @@ test("time order joins what goes on and puts collections on top", () => {
   const profile = randomProfile(3);
   // f0 calls f1; a bare collection f2 comes between two samples of it.
   profile.functions.category.fill(0);
-  profile.functions.category[2] = GC;
+  profile.functions.category[2 as FunctionIndex] = Category.Gc;
   profile.frames.fn.set([0, 1, 2]);
-  profile.stacks = { parent: Int32Array.of(-1, 0, -1), frame: Int32Array.of(0, 1, 2) };
+  profile.stacks = { parent: column(Int32Array.of(-1, 0, -1)), frame: column(Int32Array.of(0, 1, 2)) };
   profile.samples = {
-    time: Float64Array.of(0, 10, 20, 30, 1000), tick: 1, weight: "one", lastWeight: 0, thread: new Uint16Array(5),
-    stack: Int32Array.of(1, 1, 2, 1, 0),
+    time: Float64Array.of(0, 10, 20, 30, 1000),
+    tick: 1,
+    weight: "one",
+    lastWeight: 0,
+    thread: column(new Uint16Array(5)),
+    stack: column(Int32Array.of(1, 1, 2, 1, 0)),
   };
-  const rows = rowsOfThread(profile.samples, 0);
+  const rows = rowsOfThread(profile.samples, 0 as ThreadIndex);
   const boxes = timeline(profile, shapeOf(profile, true), rows, 10, 0, 1100, 1000);
-  const seen = Array.from(boxes.fn, (fn, at) => `${boxes.depth[at]} f${fn} ${boxes.from[at]}-${boxes.to[at]}`);
+  const seen = Array.from(
+    boxes.fn,
+    (fn, at) => `${boxes.depth[at]} f${fn} ${boxes.from[at]}-${boxes.to[at]}`,
+  );
   assert.deepEqual(seen, ["0 f0 0-40", "0 f0 1000-1010", "1 f1 0-40", "2 f2 20-30"]);
 });
 
 test("with more samples than pixels, one stands for each column", () => {
   const profile = randomProfile(5);
   const count = 50_000;
-  profile.stacks = { parent: Int32Array.of(-1), frame: Int32Array.of(0) };
+  profile.stacks = { parent: column(Int32Array.of(-1)), frame: column(Int32Array.of(0)) };
   profile.samples = {
-    time: Float64Array.from({ length: count }, (_, at) => at * 10), tick: 1, weight: "one", lastWeight: 0,
-    thread: new Uint16Array(count), stack: new Int32Array(count),
+    time: Float64Array.from({ length: count }, (_, at) => at * 10),
+    tick: 1,
+    weight: "one",
+    lastWeight: 0,
+    thread: column(new Uint16Array(count)),
+    stack: column(new Int32Array(count)),
   };
-  const boxes = timeline(profile, shapeOf(profile, true), rowsOfThread(profile.samples, 0), 10, 0, count * 10, 500);
+  const boxes = timeline(
+    profile,
+    shapeOf(profile, true),
+    rowsOfThread(profile.samples, 0 as ThreadIndex),
+    10,
+    0,
+    count * 10,
+    500,
+  );
   assert.equal(boxes.fn.length, 1);
   assert.ok(boxes.isSampled && boxes.from[0] === 0 && boxes.to[0] >= count * 10 - 1);
 });
@@ -69,8 +98,12 @@ test("with more samples than pixels, one stands for each column", () => {
 test("a line that is on the stack twice counts once", () => {
   for (let seed = 1; seed < 100; seed++) {
     const profile = randomProfile(seed);
-    const file = profile.functions.file[0];
-    const found = lineWeights(profile, ownWeights(profile, profile.samples, { threads: null, range: null }), file);
+    const file = profile.functions.file[0 as FunctionIndex];
+    const found = lineWeights(
+      profile,
+      ownWeights(profile, profile.samples, { threads: null, range: null }),
+      file,
+    );
     const totals = new Map<number, number>();
     for (let row = 0; row < profile.samples.time.length; row++) {
       const on = new Set<number>();
@@ -86,13 +119,29 @@ test("a line that is on the stack twice counts once", () => {
 
 test("the address brings back the state", () => {
   const state = {
-    ...START, view: "time" as const, query: "a b&c#%", isRegExp: true, threads: [0, 5], range: { from: 1, to: 9 },
-    compare: "base" as const, transforms: [{ kind: "subtree" as const, path: [1, 2, 3] }, { kind: "drop" as const, fn: 4 }],
-    zoom: [3, -2, 9], hidden: [1, 6], fn: 7, palette: "okabe" as const, overview: "none" as const,
+    ...START,
+    view: "time" as const,
+    query: "a b&c#%",
+    isRegExp: true,
+    threads: [0, 5] as ThreadIndex[],
+    range: { from: 1, to: 9 },
+    compare: "base" as const,
+    transforms: [
+      { kind: "subtree" as const, path: [1, 2, 3] as FunctionIndex[] },
+      { kind: "drop" as const, fn: 4 as FunctionIndex },
+    ],
+    zoom: [3, -2, 9] as FunctionIndex[],
+    hidden: [1, 6],
+    fn: 7 as FunctionIndex,
+    palette: "okabe" as const,
+    overview: "none" as const,
   };
   assert.deepEqual(decodeState(encodeState(state)), state);
   assert.equal(encodeState(START), "");
-  assert.deepEqual(decodeState("v=%3Cscript%3E&tf=~~q9~f&x=a.b&r=9-1&fn=-3&t=&hide=99"), { ...START, zoom: [] });
+  assert.deepEqual(decodeState("v=%3Cscript%3E&tf=~~q9~f&x=a.b&r=9-1&fn=-3&t=&hide=99"), {
+    ...START,
+    zoom: [],
+  });
 });
 
 test("numbers read well", () => {

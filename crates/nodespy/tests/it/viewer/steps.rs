@@ -136,8 +136,15 @@ fn categories_can_be_switched_off() {
         names.contains("distance") && !names.contains("levenshtein"),
         "{names}"
     );
+    let shares = page.texts("#share-legend li").join("\n");
+    assert!(
+        shares.contains("other code") && !shares.contains("unknown"),
+        "{shares}"
+    );
     page.browser.screenshot("only-mine");
     page.press(&["o"]);
+    let shares = page.texts("#share-legend li").join("\n");
+    assert!(!shares.contains("other code"), "{shares}");
     page.click("#legend .category");
     assert!(!page.part("hide").is_empty());
     page.browser.expect_quiet_console();

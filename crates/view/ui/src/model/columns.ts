@@ -5,7 +5,11 @@ const UTF8 = new TextDecoder();
 export type NumberArray = Int32Array | Uint32Array | Uint8Array | Uint16Array | Float64Array;
 
 export class Columns {
-  constructor(readonly bytes: Uint8Array, public at: number, readonly end: number) {}
+  constructor(
+    readonly bytes: Uint8Array,
+    public at: number,
+    readonly end: number,
+  ) {}
 
   // The next number, or -1 where the bytes end before it does. Exact up to 2^53; larger numbers lose
   // their lowest bits.
@@ -66,9 +70,10 @@ export class Columns {
   }
 }
 
-export function joined<T extends NumberArray>(left: T, right: T): T {
-  const made = new (left.constructor as new (length: number) => T)(left.length + right.length);
-  made.set(left);
-  made.set(right, left.length);
-  return made;
+// Two columns as one; they may be typed by what they hold.
+export function joined<T extends { readonly length: number }>(left: T, right: T): T {
+  const made = new (left.constructor as new (length: number) => NumberArray)(left.length + right.length);
+  made.set(left as unknown as NumberArray);
+  made.set(right as unknown as NumberArray, left.length);
+  return made as unknown as T;
 }

@@ -1,12 +1,21 @@
 // Puts an earlier profile beside a recording, so that one tree can count both.
 
 import { joined } from "./columns";
+import { type Column, column, type FunctionIndex } from "./indexes";
 import { packagesOf } from "./packages";
-import { nameOf, type Names, type Profile, Texts } from "./profile";
+import {
+  type FrameColumns,
+  type FunctionColumns,
+  type Names,
+  nameOf,
+  type Profile,
+  type StackColumns,
+  Texts,
+} from "./profile";
 import type { SampleColumns } from "./samples";
 
 // Functions are the same when name and file are; those without a name also need their line.
-function keyOf(names: Names, fn: number): string {
+function keyOf(names: Names, fn: FunctionIndex): string {
   const name = nameOf(names, fn);
   const { file, line } = names.functions;
   const where = file[fn] < 0 ? "" : names.texts.get(file[fn]);
@@ -15,15 +24,15 @@ function keyOf(names: Names, fn: number): string {
 
 export function combined(profile: Profile, base: Profile): Profile {
   const first = profile.functions.name.length;
-  const known = new Map<string, number>();
-  for (let fn = first - 1; fn >= 0; fn--) known.set(keyOf(profile, fn), fn);
-  const added: number[] = []; // functions of the base alone
-  const fnOf = new Int32Array(base.functions.name.length);
-  for (let fn = 0; fn < fnOf.length; fn++) {
+  const known = new Map<string, FunctionIndex>();
+  for (let fn = (first - 1) as FunctionIndex; fn >= 0; fn--) known.set(keyOf(profile, fn), fn);
+  const added: FunctionIndex[] = []; // functions of the base alone
+  const fnOf = column<Column<FunctionIndex, FunctionIndex>>(new Int32Array(base.functions.name.length));
+  for (let fn = 0 as FunctionIndex; fn < fnOf.length; fn++) {
     const key = keyOf(base, fn);
     let same = known.get(key);
     if (same === undefined) {
-      same = first + added.push(fn) - 1;
+      same = (first + added.push(fn) - 1) as FunctionIndex;
       known.set(key, same);
     }
     fnOf[fn] = same;
@@ -31,15 +40,24 @@ export function combined(profile: Profile, base: Profile): Profile {
   const texts = joinedTexts(profile.texts, base.texts);
   const functions = joinedFunctions(profile, base, added);
   return {
-    ...profile, texts, functions, ...packagesOf(texts, functions),
+    ...profile,
+    texts,
+    functions,
+    ...packagesOf(texts, functions),
     frames: joinedFrames(profile, base, fnOf),
     stacks: joinedStacks(profile, base),
-    threads: [...profile.threads, ...base.threads.map((thread) => ({ ...thread, process: thread.process + profile.processes.length }))],
+    threads: [
+      ...profile.threads,
+      ...base.threads.map((thread) => ({ ...thread, process: thread.process + profile.processes.length })),
+    ],
     processes: [...profile.processes, ...base.processes],
     baseThreads: profile.threads.length,
     base: movedSamples(profile, base),
   };
 }
+
+// A row number after `by` others were put before its table; -1 stays none.
+const shifted = (row: number, by: number): number => (row < 0 ? -1 : row + by);
 
 function joinedTexts(left: Texts, right: Texts): Texts {
   const bytes = new Uint8Array(left.bytes.length + right.bytes.length);
@@ -47,39 +65,62 @@ function joinedTexts(left: Texts, right: Texts): Texts {
   bytes.set(right.bytes, left.bytes.length);
   const ends = new Uint32Array(left.ends.length + right.ends.length);
   ends.set(left.ends);
-  ends.set(right.ends.map((end) => end + left.bytes.length), left.ends.length);
+  ends.set(
+    right.ends.map((end) => end + left.bytes.length),
+    left.ends.length,
+  );
   return new Texts(bytes, ends);
 }
 
-function joinedFunctions(profile: Profile, base: Profile, added: number[]) {
+function joinedFunctions(profile: Profile, base: Profile, added: FunctionIndex[]): FunctionColumns {
   const shift = profile.texts.ends.length;
-  const name = joined(profile.functions.name, Int32Array.from(added, (fn) => base.functions.name[fn] + shift));
-  const file = joined(profile.functions.file, Int32Array.from(added, (fn) => {
-    const text = base.functions.file[fn];
-    return text < 0 ? -1 : text + shift;
-  }));
+  const name = joined(
+    profile.functions.name,
+    column(Int32Array.from(added, (fn) => base.functions.name[fn] + shift)),
+  );
+  const file = joined(
+    profile.functions.file,
+    column(Int32Array.from(added, (fn) => shifted(base.functions.file[fn], shift))),
+  );
   return {
-    name, file,
-    line: joined(profile.functions.line, Uint32Array.from(added, (fn) => base.functions.line[fn])),
-    column: joined(profile.functions.column, Uint32Array.from(added, (fn) => base.functions.column[fn])),
-    category: joined(profile.functions.category, Uint8Array.from(added, (fn) => base.functions.category[fn])),
+    name,
+    file,
+    line: joined(
+      profile.functions.line,
+      Uint32Array.from(added, (fn) => base.functions.line[fn]),
+    ),
+    column: joined(
+      profile.functions.column,
+      Uint32Array.from(added, (fn) => base.functions.column[fn]),
+    ),
+    category: joined(
+      profile.functions.category,
+      Uint8Array.from(added, (fn) => base.functions.category[fn]),
+    ),
   };
 }
 
-function joinedFrames(profile: Profile, base: Profile, fnOf: Int32Array) {
+function joinedFrames(
+  profile: Profile,
+  base: Profile,
+  fnOf: Column<FunctionIndex, FunctionIndex>,
+): FrameColumns {
   return {
-    fn: joined(profile.frames.fn, base.frames.fn.map((fn) => fnOf[fn])),
+    fn: joined(profile.frames.fn, column(base.frames.fn.map((fn) => fnOf[fn as FunctionIndex]))),
     line: joined(profile.frames.line, base.frames.line),
     tier: joined(profile.frames.tier, base.frames.tier),
     isInlined: joined(profile.frames.isInlined, base.frames.isInlined),
   };
 }
 
-function joinedStacks(profile: Profile, base: Profile) {
+function joinedStacks(profile: Profile, base: Profile): StackColumns {
   const rows = profile.stacks.parent.length;
   return {
-    parent: joined(profile.stacks.parent, base.stacks.parent.map((row) => (row < 0 ? -1 : row + rows))),
-    frame: joined(profile.stacks.frame, base.stacks.frame.map((frame) => frame + profile.frames.fn.length)),
+    parent: joined(profile.stacks.parent, column(base.stacks.parent.map((row) => shifted(row, rows)))),
+    frame: joined(
+      profile.stacks.frame,
+      column(base.stacks.frame.map((frame) => frame + profile.frames.fn.length)),
+    ),
   };
 }
 
@@ -87,7 +128,7 @@ function movedSamples(profile: Profile, base: Profile): SampleColumns {
   const rows = profile.stacks.parent.length;
   return {
     ...base.samples,
-    thread: Int32Array.from(base.samples.thread, (thread) => thread + profile.threads.length),
-    stack: base.samples.stack.map((stack) => (stack < 0 ? -1 : stack + rows)),
+    thread: column(Int32Array.from(base.samples.thread, (thread) => thread + profile.threads.length)),
+    stack: column(base.samples.stack.map((stack) => shifted(stack, rows))),
   };
 }

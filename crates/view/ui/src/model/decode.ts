@@ -1,33 +1,60 @@
 // Decodes the sections of a recording in nodespy's own format, version 3, into columns of numbers.
 // Sections and columns that the page has no use for are skipped.
 
-import { type Columns, joined, type NumberArray } from "./columns";
+import { type Columns, joined } from "./columns";
+import { column, type StackIndex, type TextIndex } from "./indexes";
 import { packagesOf } from "./packages";
 import {
-  type About, type FrameColumns, type FunctionColumns, type Process, type Profile, type Source, type StackColumns,
-  Texts, type Thread, type Unit,
+  type About,
+  type FrameColumns,
+  type FunctionColumns,
+  type Process,
+  type Profile,
+  type Source,
+  type StackColumns,
+  Texts,
+  type Thread,
+  type Unit,
 } from "./profile";
 import { type SampleColumns, SampleTable } from "./samples";
 
 const UNITS: Unit[] = ["samples", "nanoseconds", "bytes"];
 const SECTION = {
-  about: 1, strings: 3, functions: 4, frames: 5, stacks: 6, processes: 7, threads: 8, samples: 9, counts: 10, sources: 12,
+  about: 1,
+  strings: 3,
+  functions: 4,
+  frames: 5,
+  stacks: 6,
+  processes: 7,
+  threads: 8,
+  samples: 9,
+  counts: 10,
+  sources: 12,
 };
 // How much room an announcement gets at once; more comes as rows do.
-const MOST_ANNOUNCED = 1 << 26;
+const MAX_ANNOUNCED = 1 << 26;
 
 // What was read so far.
 export class Tables {
   private about: About = { unit: "samples", app: "", host: "", rateHz: 0, started: 0, durationNs: 0 };
-  private texts: { bytes: Uint8Array; ends: Uint32Array } = { bytes: new Uint8Array(0), ends: new Uint32Array(0) };
+  private texts: { bytes: Uint8Array; ends: Uint32Array } = {
+    bytes: new Uint8Array(0),
+    ends: new Uint32Array(0),
+  };
   private functions: FunctionColumns = {
-    name: new Int32Array(0), file: new Int32Array(0), line: new Uint32Array(0), column: new Uint32Array(0),
+    name: column(new Int32Array(0)),
+    file: column(new Int32Array(0)),
+    line: new Uint32Array(0),
+    column: new Uint32Array(0),
     category: new Uint8Array(0),
   };
   private frames: FrameColumns = {
-    fn: new Int32Array(0), line: new Uint32Array(0), tier: new Uint8Array(0), isInlined: new Uint8Array(0),
+    fn: column(new Int32Array(0)),
+    line: new Uint32Array(0),
+    tier: new Uint8Array(0),
+    isInlined: new Uint8Array(0),
   };
-  private stacks: StackColumns = { parent: new Int32Array(0), frame: new Int32Array(0) };
+  private stacks: StackColumns = { parent: column(new Int32Array(0)), frame: column(new Int32Array(0)) };
   private processes: Process[] = [];
   private threads: Thread[] = [];
   private sources: Source[] = [];
@@ -36,16 +63,36 @@ export class Tables {
 
   take(id: number, section: Columns): void {
     switch (id) {
-      case SECTION.about: this.about = parseAbout(section); break;
-      case SECTION.counts: this.takeCounts(section); break;
-      case SECTION.strings: this.texts = added(this.texts, parseTexts(section, this.texts.bytes.length)); break;
-      case SECTION.functions: this.functions = added(this.functions, parseFunctions(section)); break;
-      case SECTION.frames: this.frames = added(this.frames, parseFrames(section)); break;
-      case SECTION.stacks: this.stacks = added(this.stacks, parseStacks(section, this.stacks.parent.length)); break;
-      case SECTION.processes: this.processes.push(...parseProcesses(section)); break;
-      case SECTION.threads: this.threads.push(...parseThreads(section)); break;
-      case SECTION.samples: this.sampleTable().take(section); break;
-      case SECTION.sources: this.sources.push(...parseSources(section)); break;
+      case SECTION.about:
+        this.about = parseAbout(section);
+        break;
+      case SECTION.counts:
+        this.takeCounts(section);
+        break;
+      case SECTION.strings:
+        this.texts = added(this.texts, parseTexts(section, this.texts.bytes.length));
+        break;
+      case SECTION.functions:
+        this.functions = added(this.functions, parseFunctions(section));
+        break;
+      case SECTION.frames:
+        this.frames = added(this.frames, parseFrames(section));
+        break;
+      case SECTION.stacks:
+        this.stacks = added(this.stacks, parseStacks(section, this.stacks.parent.length));
+        break;
+      case SECTION.processes:
+        this.processes.push(...parseProcesses(section));
+        break;
+      case SECTION.threads:
+        this.threads.push(...parseThreads(section));
+        break;
+      case SECTION.samples:
+        this.sampleTable().take(section);
+        break;
+      case SECTION.sources:
+        this.sources.push(...parseSources(section));
+        break;
     }
   }
 
@@ -55,14 +102,27 @@ export class Tables {
     const samples = this.sampleTable().finish();
     checkRows(texts, functions, frames, stacks, samples, threads);
     return {
-      texts, functions, frames, stacks, processes, threads, samples, sources, about,
-      ...packagesOf(texts, functions), base: null, baseThreads: threads.length,
+      texts,
+      functions,
+      frames,
+      stacks,
+      processes,
+      threads,
+      samples,
+      sources,
+      about,
+      ...packagesOf(texts, functions),
+      base: null,
+      baseThreads: threads.length,
     };
   }
 
   // Threads are known before the first sample.
   private sampleTable(): SampleTable {
-    return (this.samples ??= new SampleTable(Math.min(this.announcedSamples, MOST_ANNOUNCED), this.threads.length));
+    return (this.samples ??= new SampleTable(
+      Math.min(this.announcedSamples, MAX_ANNOUNCED),
+      this.threads.length,
+    ));
   }
 
   private takeCounts(section: Columns): void {
@@ -72,16 +132,24 @@ export class Tables {
 }
 
 // Tables may come in several sections; nodespy's own come in one, but for the samples.
-function added<T extends { [key in keyof T]: NumberArray }>(known: T, more: T): T {
+function added<T extends { [key in keyof T]: { readonly length: number } }>(known: T, more: T): T {
   const sum = { ...more };
-  for (const key of Object.keys(more) as (keyof T)[]) if (known[key].length) sum[key] = joined(known[key], more[key]);
+  for (const key of Object.keys(more) as (keyof T)[])
+    if (known[key].length) sum[key] = joined(known[key], more[key]);
   return sum;
 }
 
 function parseAbout(section: Columns): About {
   const unit = UNITS[section.number()] ?? "samples";
   const [app, host] = section.texts(4) as [string, string];
-  return { unit, app, host, rateHz: section.number(), started: section.number(), durationNs: section.number() };
+  return {
+    unit,
+    app,
+    host,
+    rateHz: section.number(),
+    started: section.number(),
+    durationNs: section.number(),
+  };
 }
 
 // `first`: how many bytes of text there are already.
@@ -96,8 +164,8 @@ function parseTexts(section: Columns, first: number): { bytes: Uint8Array; ends:
 function parseFunctions(section: Columns): FunctionColumns {
   const rows = section.rows();
   return {
-    name: section.into(new Int32Array(rows), 0, rows),
-    file: section.into(new Int32Array(rows), 0, rows, -1),
+    name: column(section.into(new Int32Array(rows), 0, rows)),
+    file: column(section.into(new Int32Array(rows), 0, rows, -1)),
     line: section.into(new Uint32Array(rows), 0, rows),
     column: section.into(new Uint32Array(rows), 0, rows),
     category: section.into(new Uint8Array(rows), 0, rows),
@@ -109,7 +177,12 @@ function parseFrames(section: Columns): FrameColumns {
   const fn = section.into(new Int32Array(rows), 0, rows);
   const line = section.into(new Uint32Array(rows), 0, rows);
   section.skip(rows); // the column being run
-  return { fn, line, tier: section.into(new Uint8Array(rows), 0, rows), isInlined: section.into(new Uint8Array(rows), 0, rows) };
+  return {
+    fn: column(fn),
+    line,
+    tier: section.into(new Uint8Array(rows), 0, rows),
+    isInlined: section.into(new Uint8Array(rows), 0, rows),
+  };
 }
 
 // `first`: how many stacks there are already.
@@ -120,7 +193,7 @@ function parseStacks(section: Columns, first: number): StackColumns {
     const back = section.number();
     parent[row] = back === 0 ? -1 : first + row - back;
   }
-  return { parent, frame: section.into(new Int32Array(rows), 0, rows) };
+  return { parent: column(parent), frame: column(section.into(new Int32Array(rows), 0, rows)) };
 }
 
 function parseProcesses(section: Columns): Process[] {
@@ -129,7 +202,9 @@ function parseProcesses(section: Columns): Process[] {
   section.skip(rows);
   const names = section.texts(rows);
   const commands = section.texts(rows);
-  const versions = Array.from({ length: rows }, () => (section.number() ? section.text(section.number()) : ""));
+  const versions = Array.from({ length: rows }, () =>
+    section.number() ? section.text(section.number()) : "",
+  );
   return names.map((name, row) => ({ pid: pids[row], name, command: commands[row], version: versions[row] }));
 }
 
@@ -145,17 +220,21 @@ function parseThreads(section: Columns): Thread[] {
 function parseSources(section: Columns): Source[] {
   const rows = section.rows();
   const files = section.into(new Int32Array(rows), 0, rows);
-  return section.texts(rows).map((text, row) => ({ file: files[row], text }));
+  return section.texts(rows).map((text, row) => ({ file: files[row] as TextIndex, text }));
 }
 
 // Everything after this trusts the row numbers.
 function checkRows(
-  texts: Texts, functions: FunctionColumns, frames: FrameColumns, stacks: StackColumns, samples: SampleColumns,
+  texts: Texts,
+  functions: FunctionColumns,
+  frames: FrameColumns,
+  stacks: StackColumns,
+  samples: SampleColumns,
   threads: Thread[],
 ): void {
-  const check = (what: string, column: ArrayLike<number>, rows: number, least: number) => {
-    for (let row = 0; row < column.length; row++) {
-      const value = column[row];
+  const check = (what: string, values: ArrayLike<number>, rows: number, least: number) => {
+    for (let row = 0; row < values.length; row++) {
+      const value = values[row];
       if (value < least || value >= rows) throw new Error(`row ${row} of ${what} points nowhere`);
     }
   };
@@ -165,7 +244,7 @@ function checkRows(
   check("stacks", stacks.frame, frames.fn.length, 0);
   check("samples", samples.stack, stacks.frame.length, -1);
   check("threads", samples.thread, threads.length, 0);
-  for (let row = 0; row < stacks.parent.length; row++) {
+  for (let row = 0 as StackIndex; row < stacks.parent.length; row++) {
     if (stacks.parent[row] < -1) throw new Error(`stack ${row} has no such caller`);
   }
 }

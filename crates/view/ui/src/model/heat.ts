@@ -1,8 +1,10 @@
 // The heat map: columns of equal length across the recording, each cut into rows. With columns of
 // a second it is FlameScope's picture; shorter and longer recordings get other lengths.
 
-import { IDLE, type Profile } from "./profile";
+import type { StackIndex, ThreadIndex } from "./indexes";
+import type { Profile } from "./profile";
 import { type SampleColumns, timeOf, weightOf } from "./samples";
+import { Category } from "./tables";
 import { threadMask } from "./tree";
 
 export interface HeatMap {
@@ -17,18 +19,36 @@ export interface HeatMap {
 const MS = 1e6;
 const SECOND = 1e9;
 const LENGTHS = [
-  MS, 2 * MS, 5 * MS, 10 * MS, 20 * MS, 50 * MS, 100 * MS, 200 * MS, 500 * MS, SECOND, 2 * SECOND, 5 * SECOND,
-  10 * SECOND, 30 * SECOND, 60 * SECOND, 120 * SECOND, 300 * SECOND, 600 * SECOND, 1800 * SECOND, 3600 * SECOND,
+  MS,
+  2 * MS,
+  5 * MS,
+  10 * MS,
+  20 * MS,
+  50 * MS,
+  100 * MS,
+  200 * MS,
+  500 * MS,
+  SECOND,
+  2 * SECOND,
+  5 * SECOND,
+  10 * SECOND,
+  30 * SECOND,
+  60 * SECOND,
+  120 * SECOND,
+  300 * SECOND,
+  600 * SECOND,
+  1800 * SECOND,
+  3600 * SECOND,
 ];
-const FEWEST_COLUMNS = 24;
-const FEWEST_ROWS = 5;
+const MIN_COLUMNS = 24;
+const MIN_ROWS = 5;
 const SAMPLES_A_ROW = 1.9;
 
 // A second where that gives a picture of some width and fits; else what is nearest to it.
-export function columnLength(durationNs: number, mostColumns: number): number {
-  const fits = LENGTHS.filter((length) => durationNs / length <= mostColumns);
-  const wide = fits.filter((length) => length <= SECOND && durationNs / length >= FEWEST_COLUMNS);
-  return wide.at(-1) ?? fits[0] ?? durationNs / mostColumns;
+export function columnLength(durationNs: number, maxColumns: number): number {
+  const fits = LENGTHS.filter((length) => durationNs / length <= maxColumns);
+  const wide = fits.filter((length) => length <= SECOND && durationNs / length >= MIN_COLUMNS);
+  return wide.at(-1) ?? fits[0] ?? durationNs / maxColumns;
 }
 
 // How far apart samples are of a thread that does nothing but run. Rows and bins finer than that
@@ -44,13 +64,19 @@ export function endOf(samples: SampleColumns, durationNs: number): number {
 }
 
 export function heatMap(
-  profile: Profile, threads: ReadonlySet<number> | null, mostColumns: number, mostRows: number,
+  profile: Profile,
+  threads: ReadonlySet<ThreadIndex> | null,
+  maxColumns: number,
+  maxRows: number,
 ): HeatMap {
   const { samples, about } = profile;
   const end = endOf(samples, about.durationNs);
-  const columnNs = columnLength(end, mostColumns);
+  const columnNs = columnLength(end, maxColumns);
   const columns = Math.max(1, Math.ceil(end / columnNs));
-  const rows = Math.max(FEWEST_ROWS, Math.min(mostRows, Math.floor(columnNs / (SAMPLES_A_ROW * stepOf(profile)))));
+  const rows = Math.max(
+    MIN_ROWS,
+    Math.min(maxRows, Math.floor(columnNs / (SAMPLES_A_ROW * stepOf(profile)))),
+  );
   const counts = new Float64Array(columns * rows);
   const mask = threadMask(profile, threads);
   const perRow = columnNs / rows;
@@ -71,8 +97,8 @@ export function heatMap(
 export function idleStacks(profile: Profile): Uint8Array {
   const { stacks, frames, functions } = profile;
   const isIdle = new Uint8Array(stacks.frame.length);
-  for (let row = 0; row < isIdle.length; row++) {
-    isIdle[row] = functions.category[frames.fn[stacks.frame[row]]] === IDLE ? 1 : 0;
+  for (let row = 0 as StackIndex; row < isIdle.length; row++) {
+    isIdle[row] = functions.category[frames.fn[stacks.frame[row]]] === Category.Idle ? 1 : 0;
   }
   return isIdle;
 }

@@ -1,22 +1,29 @@
 // Weights by line of one file.
 
+import type { StackIndex, TextIndex } from "./indexes";
 import type { Profile } from "./profile";
 
-export interface LineWeights { line: Uint32Array; self: Float64Array; total: Float64Array }
+export interface LineWeights {
+  line: Uint32Array;
+  self: Float64Array;
+  total: Float64Array;
+}
 
-export function lineWeights(profile: Profile, own: Float64Array, file: number): LineWeights {
+export function lineWeights(profile: Profile, own: Float64Array, file: TextIndex): LineWeights {
   const { stacks, frames, functions } = profile;
   const rows = stacks.parent.length;
   const totals = own.slice(0, rows);
-  for (let row = rows - 1; row >= 0; row--) if (stacks.parent[row] >= 0) totals[stacks.parent[row]] += totals[row];
-  const lineAt = (row: number) => {
+  for (let row = (rows - 1) as StackIndex; row >= 0; row--)
+    if (stacks.parent[row] >= 0) totals[stacks.parent[row]] += totals[row];
+  const lineAt = (row: StackIndex) => {
     const frame = stacks.frame[row];
     return functions.file[frames.fn[frame]] === file ? frames.line[frame] : 0;
   };
   const self = new Map<number, number>();
   const total = new Map<number, number>();
-  const add = (to: Map<number, number>, line: number, weight: number) => to.set(line, (to.get(line) ?? 0) + weight);
-  for (let row = 0; row < rows; row++) {
+  const add = (to: Map<number, number>, line: number, weight: number) =>
+    to.set(line, (to.get(line) ?? 0) + weight);
+  for (let row = 0 as StackIndex; row < rows; row++) {
     const line = lineAt(row);
     if (line === 0 || totals[row] === 0) continue;
     add(self, line, own[row]);
@@ -34,10 +41,10 @@ export function lineWeights(profile: Profile, own: Float64Array, file: number): 
 }
 
 // The files that hold JavaScript with lines, the heaviest first.
-export function filesOf(profile: Profile, own: Float64Array): { file: number; self: number }[] {
+export function filesOf(profile: Profile, own: Float64Array): { file: TextIndex; self: number }[] {
   const { stacks, frames, functions } = profile;
-  const sums = new Map<number, number>();
-  for (let row = 0; row < stacks.parent.length; row++) {
+  const sums = new Map<TextIndex, number>();
+  for (let row = 0 as StackIndex; row < stacks.parent.length; row++) {
     const frame = stacks.frame[row];
     const file = functions.file[frames.fn[frame]];
     if (file >= 0 && frames.line[frame] > 0) sums.set(file, (sums.get(file) ?? 0) + own[row]);

@@ -1,41 +1,45 @@
 // A recording as columns of numbers. Both sides of the page have the names; only the worker has
 // stacks and samples.
 
+import type {
+  Column,
+  FrameIndex,
+  FunctionIndex,
+  PackageIndex,
+  Rows,
+  StackIndex,
+  TextIndex,
+  ThreadIndex,
+} from "./indexes";
 import type { Packages } from "./packages";
 import type { SampleColumns } from "./samples";
+import { Category } from "./tables";
 
 export type Unit = "samples" | "nanoseconds" | "bytes";
 
-// In the order of the file's codes.
-export const CATEGORY_KEYS = [
-  "app", "dependency", "core", "builtin", "wasm", "regexp", "gc", "native", "kernel", "idle",
-  "unknown", "internal",
-] as const;
-export type CategoryKey = (typeof CATEGORY_KEYS)[number];
-export const category = (key: CategoryKey): number => CATEGORY_KEYS.indexOf(key);
-
-export const UNKNOWN = category("unknown");
-export const INTERNAL = category("internal");
-export const GC = category("gc");
-export const IDLE = category("idle");
-
 // Functions that are none: the root of a tree, and samples of which nothing is known.
-export const ALL = -1;
-export const NO_STACK = -2;
+export const ALL = -1 as FunctionIndex;
+export const NO_STACK = -2 as FunctionIndex;
 
-export interface TextTable { readonly size: number; get(at: number): string }
+export interface TextTable {
+  readonly size: number;
+  get(at: TextIndex): string;
+}
 
 // Texts that are decoded when they are first asked for: most names are never shown.
 export class Texts implements TextTable {
-  private readonly known = new Map<number, string>();
+  private readonly known = new Map<TextIndex, string>();
 
-  constructor(readonly bytes: Uint8Array, readonly ends: Uint32Array) {}
+  constructor(
+    readonly bytes: Uint8Array,
+    readonly ends: Uint32Array,
+  ) {}
 
   get size(): number {
     return this.ends.length;
   }
 
-  get(at: number): string {
+  get(at: TextIndex): string {
     let text = this.known.get(at);
     if (text === undefined) {
       text = decoder.decode(this.bytes.subarray(at === 0 ? 0 : this.ends[at - 1], this.ends[at]));
@@ -47,18 +51,38 @@ export class Texts implements TextTable {
 const decoder = new TextDecoder();
 
 export interface FunctionColumns {
-  name: Int32Array; // text
-  file: Int32Array; // text, -1 for none
-  line: Uint32Array;
-  column: Uint32Array;
-  category: Uint8Array;
+  name: Column<FunctionIndex, TextIndex>;
+  file: Column<FunctionIndex, TextIndex>; // -1 for none
+  line: Column<FunctionIndex, number, Uint32Array>;
+  column: Column<FunctionIndex, number, Uint32Array>;
+  category: Column<FunctionIndex, number, Uint8Array>;
 }
 
-export interface Process { pid: number; name: string; command: string; version: string }
-export interface Thread { process: number; tid: number; name: string; role: number }
-export interface Source { file: number; text: string }
+export interface Process {
+  pid: number;
+  name: string;
+  command: string;
+  version: string;
+}
+export interface Thread {
+  process: number;
+  tid: number;
+  name: string;
+  role: number;
+}
+export interface Source {
+  file: TextIndex;
+  text: string;
+}
 
-export interface About { unit: Unit; app: string; host: string; rateHz: number; started: number; durationNs: number }
+export interface About {
+  unit: Unit;
+  app: string;
+  host: string;
+  rateHz: number;
+  started: number;
+  durationNs: number;
+}
 
 // What the page needs to put names to numbers. Functions from `functions.name.length` on stand
 // for whole packages.
@@ -66,12 +90,20 @@ export interface Names extends Packages {
   texts: TextTable;
   functions: FunctionColumns;
   processes: Process[];
-  threads: Thread[];
+  threads: Rows<ThreadIndex, Thread>;
   about: About;
 }
 
-export interface StackColumns { parent: Int32Array; frame: Int32Array }
-export interface FrameColumns { fn: Int32Array; line: Uint32Array; tier: Uint8Array; isInlined: Uint8Array }
+export interface StackColumns {
+  parent: Column<StackIndex, StackIndex>; // -1 for none
+  frame: Column<StackIndex, FrameIndex>;
+}
+export interface FrameColumns {
+  fn: Column<FrameIndex, FunctionIndex>;
+  line: Column<FrameIndex, number, Uint32Array>;
+  tier: Column<FrameIndex, number, Uint8Array>;
+  isInlined: Column<FrameIndex, number, Uint8Array>;
+}
 
 export interface Profile extends Names {
   texts: Texts;
@@ -87,21 +119,25 @@ export interface Profile extends Names {
 
 export const functionCount = (names: Names): number => names.functions.name.length;
 
-export function nameOf(names: Names, fn: number): string {
+// The box that stands for a package among the functions.
+export const packageBox = (names: Names, packageAt: PackageIndex): FunctionIndex =>
+  (functionCount(names) + packageAt) as FunctionIndex;
+
+export function nameOf(names: Names, fn: FunctionIndex): string {
   if (fn === ALL) return "all";
   if (fn < 0) return "[no stack]";
-  const packageAt = fn - functionCount(names);
+  const packageAt = (fn - functionCount(names)) as PackageIndex;
   if (packageAt >= 0) return names.packages[packageAt] ?? "?";
   return names.texts.get(names.functions.name[fn]) || "(anonymous)";
 }
 
-export function fileOf(names: Names, fn: number): string {
+export function fileOf(names: Names, fn: FunctionIndex): string {
   if (fn < 0 || fn >= functionCount(names) || names.functions.file[fn] < 0) return "";
   return names.texts.get(names.functions.file[fn]);
 }
 
 // `file:line:column`, or the module of native code.
-export function placeOf(names: Names, fn: number): string {
+export function placeOf(names: Names, fn: FunctionIndex): string {
   const file = fileOf(names, fn);
   if (!file) return "";
   const line = names.functions.line[fn];
@@ -110,13 +146,15 @@ export function placeOf(names: Names, fn: number): string {
 }
 
 // The last part of a place: what fits into a box or a narrow column.
-export function shortPlace(names: Names, fn: number): string {
-  return placeOf(names, fn).replace(/^.*\//, "").replace(/^(.*:\d+):\d+$/, "$1");
+export function shortPlace(names: Names, fn: FunctionIndex): string {
+  return placeOf(names, fn)
+    .replace(/^.*\//, "")
+    .replace(/^(.*:\d+):\d+$/, "$1");
 }
 
-export function categoryOf(names: Names, fn: number): number {
-  if (fn < 0) return UNKNOWN;
-  const packageAt = fn - functionCount(names);
+export function categoryOf(names: Names, fn: FunctionIndex): number {
+  if (fn < 0) return Category.Unknown;
+  const packageAt = (fn - functionCount(names)) as PackageIndex;
   if (packageAt < 0) return names.functions.category[fn];
-  return names.packageCategory[packageAt] ?? UNKNOWN;
+  return names.packageCategory[packageAt] ?? Category.Unknown;
 }

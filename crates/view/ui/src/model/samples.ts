@@ -1,6 +1,7 @@
 // The samples of a recording. There can be millions, so their columns are as narrow as they can be.
 
 import type { Columns } from "./columns";
+import { type Column, column, plain, type StackIndex, type ThreadIndex } from "./indexes";
 
 type Narrow = Uint8Array | Uint16Array | Int32Array;
 
@@ -10,8 +11,8 @@ export interface SampleColumns {
   // What each sample weighs: a column, or a rule for all of them.
   weight: Float64Array | Uint32Array | "one" | "untilNext";
   lastWeight: number; // of the last sample, where the others weigh what passes until the next
-  thread: Narrow;
-  stack: Int32Array; // -1 for none
+  thread: Column<number, ThreadIndex, Narrow>;
+  stack: Column<number, StackIndex>; // -1 for none
 }
 
 export const timeOf = (samples: SampleColumns, row: number): number => samples.time[row] * samples.tick;
@@ -59,8 +60,12 @@ export class SampleTable {
   constructor(announced: number, threads: number) {
     const narrow = threads <= 0xff ? Uint8Array : threads <= 0xffff ? Uint16Array : Int32Array;
     this.samples = {
-      time: new Uint32Array(announced), tick: 0, weight: "one", lastWeight: 0, thread: new narrow(announced),
-      stack: new Int32Array(announced),
+      time: new Uint32Array(announced),
+      tick: 0,
+      weight: "one",
+      lastWeight: 0,
+      thread: column(new narrow(announced)),
+      stack: column(new Int32Array(announced)),
     };
   }
 
@@ -69,13 +74,14 @@ export class SampleTable {
     const from = this.rows;
     const end = from + section.rows();
     samples.time = grown(samples.time, end);
-    samples.thread = grown(samples.thread, end);
-    samples.stack = grown(samples.stack, end);
+    samples.thread = column(grown(plain<Narrow>(samples.thread), end));
+    samples.stack = column(grown(plain(samples.stack), end));
     this.takeTimes(section, from, end);
     this.takeWeights(section, from, end);
-    section.into(samples.thread, from, end - from);
+    section.into(plain<Narrow>(samples.thread), from, end - from);
     let stack = this.lastStack;
-    for (let row = from; row < end; row++) samples.stack[row] = (stack += section.signed()) - 1;
+    for (let row = from; row < end; row++)
+      samples.stack[row] = ((stack += section.signed()) - 1) as StackIndex;
     this.lastStack = stack;
     this.rows = end;
   }
@@ -91,7 +97,8 @@ export class SampleTable {
       let step = short[row - from];
       if (step === LONG_STEP) step += section.number();
       this.ticks += step * scale;
-      if (this.ticks > 0xffffffff && samples.time instanceof Uint32Array) samples.time = Float64Array.from(samples.time);
+      if (this.ticks > 0xffffffff && samples.time instanceof Uint32Array)
+        samples.time = Float64Array.from(samples.time);
       samples.time[row] = this.ticks;
     }
   }
@@ -116,14 +123,17 @@ export class SampleTable {
       const last = section.number();
       if (end === from) return;
       // As a rule when all sections agree, also where one ends and the next begins.
-      const goesOn = from === 0 || (samples.weight === "untilNext"
-        && samples.lastWeight === (samples.time[from] - samples.time[from - 1]) * samples.tick);
+      const goesOn =
+        from === 0 ||
+        (samples.weight === "untilNext" &&
+          samples.lastWeight === (samples.time[from] - samples.time[from - 1]) * samples.tick);
       if (goesOn) {
         samples.weight = "untilNext";
         samples.lastWeight = last;
         return;
       }
-      for (let row = from; row + 1 < end; row++) this.setWeight(row, (samples.time[row + 1] - samples.time[row]) * samples.tick);
+      for (let row = from; row + 1 < end; row++)
+        this.setWeight(row, (samples.time[row + 1] - samples.time[row]) * samples.tick);
       this.setWeight(end - 1, last);
     } else if (kind === WEIGHTS.column) {
       for (let row = from; row < end; row++) this.setWeight(row, section.number());
@@ -152,8 +162,11 @@ export class SampleTable {
     const { samples, rows } = this;
     const { weight } = samples;
     return {
-      ...samples, tick: samples.tick || 1,
-      time: samples.time.subarray(0, rows), thread: samples.thread.subarray(0, rows), stack: samples.stack.subarray(0, rows),
+      ...samples,
+      tick: samples.tick || 1,
+      time: samples.time.subarray(0, rows),
+      thread: samples.thread.subarray(0, rows),
+      stack: samples.stack.subarray(0, rows),
       weight: typeof weight === "string" ? weight : weight.subarray(0, rows),
     };
   }

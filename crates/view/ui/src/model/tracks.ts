@@ -12,13 +12,13 @@ export interface Tracks {
   weights: Float64Array; // of each thread, idle time left out
 }
 
-const FEWEST_BINS = 20;
+const MIN_BINS = 20;
 const SAMPLES_A_BIN = 4;
 
-export function tracks(profile: Profile, mostBins: number): Tracks {
+export function tracks(profile: Profile, maxBins: number): Tracks {
   const { samples, about, threads } = profile;
   const end = endOf(samples, about.durationNs);
-  const bins = Math.max(FEWEST_BINS, Math.min(mostBins, Math.floor(end / (SAMPLES_A_BIN * stepOf(profile)))));
+  const bins = Math.max(MIN_BINS, Math.min(maxBins, Math.floor(end / (SAMPLES_A_BIN * stepOf(profile)))));
   const binNs = end / bins;
   const busy = new Float32Array(threads.length * bins);
   const weights = new Float64Array(threads.length);

@@ -1,36 +1,54 @@
 // A tree with weights, flat and in preorder: a subtree is the range from a node to its `end`.
 
+import {
+  type Column,
+  column,
+  type FunctionIndex,
+  type NodeIndex,
+  type PathIndex,
+  plain,
+  type StackIndex,
+  type ThreadIndex,
+} from "./indexes";
 import { categoryOf, functionCount, type Names, type Profile } from "./profile";
 import { rowAt, type SampleColumns, weightOf } from "./samples";
 import type { Shape } from "./shape";
+import { SHARE_OF_CATEGORY, SHARE_PARTS } from "./tables";
+
+export const ROOT = 0 as NodeIndex;
+export type NodeWeight = Column<NodeIndex, number, Float64Array>;
+export type NodeMark = Column<NodeIndex, number, Uint8Array>;
 
 export interface Tree {
   size: number;
   rows: number; // how many levels there are
-  fn: Int32Array;
-  parent: Int32Array;
-  depth: Uint16Array;
-  end: Int32Array;
-  start: Float64Array; // where its box begins, in weights
-  self: Float64Array;
-  total: Float64Array;
-  tier: Uint8Array;
-  isInlined: Uint8Array;
+  fn: Column<NodeIndex, FunctionIndex>;
+  parent: Column<NodeIndex, NodeIndex>; // -1 for the root
+  depth: Column<NodeIndex, number, Uint16Array>;
+  end: Column<NodeIndex, NodeIndex>;
+  start: NodeWeight; // where its box begins, in weights
+  self: NodeWeight;
+  total: NodeWeight;
+  tier: NodeMark;
+  isInlined: NodeMark;
   // What the same node weighs in the profile or range compared with.
-  baseSelf: Float64Array | null;
-  baseTotal: Float64Array | null;
+  baseSelf: NodeWeight | null;
+  baseTotal: NodeWeight | null;
 }
 
 export type Order = "heavy" | "name";
 
-export interface Range { from: number; to: number } // ns
+export interface Range {
+  from: number;
+  to: number;
+} // ns
 
 export interface Choice {
-  threads: ReadonlySet<number> | null; // null for all
+  threads: ReadonlySet<ThreadIndex> | null; // null for all
   range: Range | null;
 }
 
-export function threadMask(profile: Profile, threads: ReadonlySet<number> | null): Uint8Array | null {
+export function threadMask(profile: Profile, threads: ReadonlySet<ThreadIndex> | null): Uint8Array | null {
   if (!threads) return null;
   const mask = new Uint8Array(profile.threads.length);
   for (const thread of threads) mask[thread] = 1;
@@ -59,36 +77,42 @@ export function ownWeights(profile: Profile, samples: SampleColumns, choice: Cho
 }
 
 // Weights of stacks brought to the nodes of a shape, callers included.
-export interface NodeWeights { self: Float64Array; total: Float64Array }
+export interface NodeWeights {
+  self: Float64Array;
+  total: Float64Array;
+}
 
 export function nodeWeights(shape: Shape, own: Float64Array): NodeWeights {
   const self = new Float64Array(shape.size);
   const none = own.length - 1;
-  for (let row = 0; row < none; row++) {
+  for (let row = 0 as StackIndex; row < none; row++) {
     const node = shape.nodeOf[row];
     if (node >= 0 && own[row] !== 0) self[node] += own[row];
   }
   if (shape.noStack >= 0) self[shape.noStack] += own[none];
   const total = self.slice();
-  for (let node = shape.size - 1; node > 0; node--) total[shape.parent[node]] += total[node];
+  for (let node = (shape.size - 1) as PathIndex; node > 0; node--) total[shape.parent[node]] += total[node];
   return { self, total };
 }
 
-export interface Marks { tier: Uint8Array; isInlined: Uint8Array }
+export interface Marks {
+  tier: Uint8Array;
+  isInlined: Uint8Array;
+}
 
 // The tier of a node is that of the heaviest stack that became it in the whole recording; it
 // counts as inlined when every one of them is.
 export function marksOf(profile: Profile, shape: Shape, own: Float64Array): Marks {
   const { stacks, frames } = profile;
   const totals = own.slice(0, stacks.parent.length);
-  for (let row = totals.length - 1; row >= 0; row--) {
+  for (let row = (totals.length - 1) as StackIndex; row >= 0; row--) {
     if (stacks.parent[row] >= 0) totals[stacks.parent[row]] += totals[row];
   }
   const tier = new Uint8Array(shape.size);
   const isInlined = new Uint8Array(shape.size);
   const isCompiled = new Uint8Array(shape.size); // on its own, somewhere
   const heaviest = new Float64Array(shape.size);
-  for (let row = 0; row < totals.length; row++) {
+  for (let row = 0 as StackIndex; row < totals.length; row++) {
     const node = shape.nodeOf[row];
     const frame = stacks.frame[row];
     // A hidden frame shares its node with its caller, whose marks count.
@@ -104,17 +128,32 @@ export function marksOf(profile: Profile, shape: Shape, own: Float64Array): Mark
 }
 
 export function treeOf(
-  shape: Shape, marks: Marks, own: Float64Array, base: Float64Array | null, order: Order, byName: Int32Array,
+  shape: Shape,
+  marks: Marks,
+  own: Float64Array,
+  base: Float64Array | null,
+  order: Order,
+  byName: Int32Array,
 ): Tree {
   const weights = nodeWeights(shape, own);
   const baseWeights = base ? nodeWeights(shape, base) : null;
-  return flattened({
-    size: shape.size, fn: shape.fn, parent: shape.parent, ...weights, ...marks,
-    baseSelf: baseWeights?.self ?? null, baseTotal: baseWeights?.total ?? null,
-  }, order, byName);
+  return flattened(
+    {
+      size: shape.size,
+      fn: plain(shape.fn),
+      parent: plain(shape.parent),
+      ...weights,
+      ...marks,
+      baseSelf: baseWeights?.self ?? null,
+      baseTotal: baseWeights?.total ?? null,
+    },
+    order,
+    byName,
+  );
 }
 
-// Nodes in any order in which parents come first.
+// Nodes in any order in which parents come first, numbered by their maker: they get their place in
+// the tree below.
 export interface Nodes {
   size: number;
   fn: Int32Array;
@@ -131,7 +170,11 @@ const isThere = (nodes: Nodes, node: number): boolean =>
   nodes.total[node] > 0 || (nodes.baseTotal !== null && nodes.baseTotal[node] > 0);
 
 // The children of every node side by side, in order; nodes without weight are left out.
-function sortedChildren(nodes: Nodes, order: Order, byName: Int32Array): { first: Int32Array; children: Int32Array } {
+function sortedChildren(
+  nodes: Nodes,
+  order: Order,
+  byName: Int32Array,
+): { first: Int32Array; children: Int32Array } {
   const { size, parent, total, fn } = nodes;
   const first = new Int32Array(size + 1);
   for (let node = 1; node < size; node++) if (isThere(nodes, node)) first[parent[node] + 1]++;
@@ -139,17 +182,21 @@ function sortedChildren(nodes: Nodes, order: Order, byName: Int32Array): { first
   const children = new Int32Array(first[size]);
   const filled = first.slice();
   for (let node = 1; node < size; node++) if (isThere(nodes, node)) children[filled[parent[node]]++] = node;
-  const compare = order === "heavy"
-    ? (left: number, right: number) => total[right] - total[left] || left - right
-    : (left: number, right: number) => nameRank(byName, fn[left]) - nameRank(byName, fn[right]);
+  const compare =
+    order === "heavy"
+      ? (left: number, right: number) => total[right] - total[left] || left - right
+      : (left: number, right: number) => nameRank(byName, fn[left]) - nameRank(byName, fn[right]);
   for (let node = 0; node < size; node++) sortPart(children, first[node], first[node + 1], compare);
   return { first, children };
 }
 
-const nameRank = (byName: Int32Array, fn: number): number => (fn < 0 ? fn : byName[fn] ?? fn);
+const nameRank = (byName: Int32Array, fn: number): number => (fn < 0 ? fn : (byName[fn] ?? fn));
 
 function sortPart(
-  values: Int32Array, from: number, to: number, compare: (left: number, right: number) => number,
+  values: Int32Array,
+  from: number,
+  to: number,
+  compare: (left: number, right: number) => number,
 ): void {
   if (to - from < 2) return;
   if (to - from > 12) {
@@ -169,19 +216,30 @@ export function flattened(nodes: Nodes, order: Order, byName: Int32Array): Tree 
   const { first, children } = sortedChildren(nodes, order, byName);
   const { order: taken, parent } = preorder(nodes, first, children);
   const tree: Tree = {
-    size: taken.length, rows: 1, parent,
-    fn: picked(nodes.fn, taken), self: picked(nodes.self, taken), total: picked(nodes.total, taken),
+    size: taken.length,
+    rows: 1,
+    parent: column(parent),
+    fn: column(picked(nodes.fn, taken)),
+    self: picked(nodes.self, taken),
+    total: picked(nodes.total, taken),
     tier: nodes.tier ? picked(nodes.tier, taken) : new Uint8Array(taken.length),
     isInlined: nodes.isInlined ? picked(nodes.isInlined, taken) : new Uint8Array(taken.length),
-    baseSelf: nodes.baseSelf && picked(nodes.baseSelf, taken), baseTotal: nodes.baseTotal && picked(nodes.baseTotal, taken),
-    depth: new Uint16Array(taken.length), end: new Int32Array(taken.length), start: new Float64Array(taken.length),
+    baseSelf: nodes.baseSelf && picked(nodes.baseSelf, taken),
+    baseTotal: nodes.baseTotal && picked(nodes.baseTotal, taken),
+    depth: new Uint16Array(taken.length),
+    end: column(new Int32Array(taken.length)),
+    start: new Float64Array(taken.length),
   };
   place(tree);
   return tree;
 }
 
 // The nodes in the order of the tree, and for each place that of its parent.
-function preorder(nodes: Nodes, first: Int32Array, children: Int32Array): { order: Int32Array; parent: Int32Array } {
+function preorder(
+  nodes: Nodes,
+  first: Int32Array,
+  children: Int32Array,
+): { order: Int32Array; parent: Int32Array } {
   const size = children.length + 1;
   const order = new Int32Array(size);
   const parent = new Int32Array(size);
@@ -198,9 +256,9 @@ function preorder(nodes: Nodes, first: Int32Array, children: Int32Array): { orde
   return { order, parent };
 }
 
-function picked<T extends Int32Array | Uint8Array | Float64Array>(column: T, order: Int32Array): T {
-  const made = new (column.constructor as new (length: number) => T)(order.length);
-  for (let at = 0; at < made.length; at++) made[at] = column[order[at]];
+function picked<T extends Int32Array | Uint8Array | Float64Array>(values: T, order: Int32Array): T {
+  const made = new (values.constructor as new (length: number) => T)(order.length);
+  for (let at = 0; at < made.length; at++) made[at] = values[order[at]];
   return made;
 }
 
@@ -208,46 +266,46 @@ function picked<T extends Int32Array | Uint8Array | Float64Array>(column: T, ord
 function place(tree: Tree): void {
   const { size, parent, depth, start, total, end } = tree;
   const next = new Float64Array(size); // where the next child of a place begins
-  for (let at = 1; at < size; at++) {
+  for (let at = 1 as NodeIndex; at < size; at++) {
     const below = parent[at];
     depth[at] = Math.min(depth[below] + 1, 0xffff);
     if (depth[at] >= tree.rows) tree.rows = depth[at] + 1;
     start[at] = next[at] = next[below];
     next[below] += total[at];
   }
-  for (let at = size - 1; at >= 0; at--) {
-    if (end[at] <= at) end[at] = at + 1;
+  for (let at = (size - 1) as NodeIndex; at >= 0; at--) {
+    if (end[at] <= at) end[at] = (at + 1) as NodeIndex;
     const below = parent[at];
     if (below >= 0 && end[below] < end[at]) end[below] = end[at];
   }
 }
 
 // The functions from the root to a node, without the root.
-export function pathTo(tree: Tree, node: number): number[] {
-  const path: number[] = [];
+export function pathTo(tree: Tree, node: NodeIndex): FunctionIndex[] {
+  const path: FunctionIndex[] = [];
   for (let at = node; at > 0; at = tree.parent[at]) path.push(tree.fn[at]);
   return path.reverse();
 }
 
-const SHARE_KEYS = ["javascript", "native", "kernel", "gc", "idle", "unknown"] as const;
+// "other" is code of which no frame is shown: its time went to the root.
+export const SHARE_KEYS = [...SHARE_PARTS.map((part) => part.key), "other"] as const;
 export type Shares = Record<(typeof SHARE_KEYS)[number], number>;
 
-const GC_SHARE = 3;
-const UNKNOWN_SHARE = 5;
-// The share of each category, as a position in the keys above.
-const SHARE_OF = [0, 0, 0, 0, 0, 0, GC_SHARE, 1, 2, 4, UNKNOWN_SHARE, 0];
+const GC_SHARE = SHARE_KEYS.indexOf("gc");
+const UNKNOWN_SHARE = SHARE_KEYS.indexOf("unknown");
+const OTHER_SHARE = SHARE_KEYS.indexOf("other");
 
 // What the samples were doing. A sample is garbage collection when any frame is; else its leaf
 // decides.
 export function sharesOf(names: Names, tree: Tree): Shares {
   const sums = new Float64Array(SHARE_KEYS.length);
   const inGc = new Uint8Array(tree.size);
-  const shareOf = Uint8Array.from(
-    { length: functionCount(names) + names.packages.length }, (_, fn) => SHARE_OF[categoryOf(names, fn)] ?? UNKNOWN_SHARE,
+  const shareOf = Uint8Array.from({ length: functionCount(names) + names.packages.length }, (_, fn) =>
+    SHARE_KEYS.indexOf(SHARE_OF_CATEGORY[categoryOf(names, fn as FunctionIndex)] ?? "unknown"),
   );
   const { fn, parent, self } = tree;
-  for (let node = 0; node < tree.size; node++) {
-    const share = fn[node] < 0 ? UNKNOWN_SHARE : shareOf[fn[node]];
+  for (let node = ROOT; node < tree.size; node++) {
+    const share = node === 0 ? OTHER_SHARE : fn[node] < 0 ? UNKNOWN_SHARE : shareOf[fn[node]];
     inGc[node] = share === GC_SHARE || (node > 0 && inGc[parent[node]]) ? 1 : 0;
     sums[inGc[node] ? GC_SHARE : share] += self[node];
   }

@@ -7,13 +7,15 @@ import type { Profile } from "./profile";
 
 const MAGIC = [0x4e, 0x53, 0x50, 0x59, 0x0d, 0x0a, 0x1a, 0x0a];
 const HEADER_BYTES = 16;
-const PIECE = 1 << 20;
+const CHUNK_SIZE = 1 << 20;
 const VERSION = 3;
 const END = 0;
 
 export function fromBase64(text: string): Uint8Array {
   const native = (Uint8Array as unknown as { fromBase64?: (text: string) => Uint8Array }).fromBase64;
-  return native ? native.call(Uint8Array, text) : Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  return native
+    ? native.call(Uint8Array, text)
+    : Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 }
 
 export class Unpacker {
@@ -29,15 +31,15 @@ export class Unpacker {
     this.stream = new DecompressionStream("gzip");
     this.writer = this.stream.writable.getWriter();
     this.profile = this.readAll();
-    // Whoever asks for the profile gets the reason; nobody needs to hear it before.
+    // `finish` reports why it failed; until then the rejection is not unhandled.
     this.profile.catch(() => undefined);
   }
 
-  async add(piece: Uint8Array): Promise<void> {
-    const content = this.isStarted ? piece : withoutHeader(piece);
+  async add(chunk: Uint8Array): Promise<void> {
+    const content = this.isStarted ? chunk : withoutHeader(chunk);
     this.isStarted = true;
-    for (let at = 0; at < content.length; at += PIECE) {
-      await this.writer.write(content.subarray(at, at + PIECE) as BufferSource);
+    for (let at = 0; at < content.length; at += CHUNK_SIZE) {
+      await this.writer.write(content.subarray(at, at + CHUNK_SIZE) as BufferSource);
     }
   }
 
@@ -66,7 +68,8 @@ export class Unpacker {
 }
 
 function withoutHeader(file: Uint8Array): Uint8Array {
-  if (file.length < HEADER_BYTES || MAGIC.some((byte, at) => file[at] !== byte)) throw new Error("this is no nodespy recording");
+  if (file.length < HEADER_BYTES || MAGIC.some((byte, at) => file[at] !== byte))
+    throw new Error("this is no nodespy recording");
   const version = new DataView(file.buffer, file.byteOffset).getUint32(8, true);
   if (version !== VERSION) throw new Error(`this page cannot read version ${version} of the format`);
   return file.subarray(HEADER_BYTES);

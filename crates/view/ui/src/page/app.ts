@@ -1,16 +1,20 @@
 // Ties the parts together: the state, the answers of the worker, and what follows from them.
 
-import { nameOf, type Names, shortPlace } from "../model/profile";
-import { pathTo, type Range, type Shares, type Tree } from "../model/tree";
+import { type FunctionIndex, NO_FUNCTION, NO_TEXT, NO_THREAD, type NodeIndex } from "../model/indexes";
+import { type Names, nameOf, shortPlace } from "../model/profile";
 import type { Transform } from "../model/transforms";
+import { type NodeWeight, pathTo, type Range, ROOT, type Shares, type Tree } from "../model/tree";
 import type { Opened, Questions, Selection, SourceText } from "../worker";
 import { type Client, Latest } from "./client";
+import { Paint, type Palette } from "./colors";
 import { byId } from "./dom";
-import { Paint, type Palette } from "./look";
 import { decodeState, encodeState, START, type State } from "./state";
 import { percent, points, shortName, weightText } from "./words";
 
-export interface Target { fn: number; path: number[] | null }
+export interface Target {
+  fn: FunctionIndex;
+  path: FunctionIndex[] | null;
+}
 
 // A part of the page that shows something of the app.
 export interface Panel {
@@ -21,10 +25,28 @@ export interface Panel {
 }
 
 export interface Preview {
-  title: string; who: string; how: string; confidence: string[]; remarks: string[]; findings: string[];
-  facts: [string, string][]; unit: Names["about"]["unit"]; durationNs: number; samples: number;
+  title: string;
+  who: string;
+  how: string;
+  confidence: string[];
+  remarks: string[];
+  findings: string[];
+  facts: [string, string][];
+  unit: Names["about"]["unit"];
+  durationNs: number;
+  samples: number;
 }
 
+// How a node's share changed, in percent points; empty where there is no base.
+export function changeText(tree: Tree, node: NodeIndex): string {
+  if (!tree.baseTotal) return "";
+  return points(
+    tree.total[node] / (tree.total[ROOT] || 1),
+    tree.baseTotal[node] / (tree.baseTotal[ROOT] || 1),
+  );
+}
+
+type Asked = Exclude<keyof Questions, "chunks" | "open">;
 type Answer<K extends keyof Questions> = Questions[K]["answer"];
 
 export class App {
@@ -39,23 +61,34 @@ export class App {
   isReady = false;
   sources: SourceText[] = [];
   panels: Panel[] = [];
-  readonly answers = {
-    tree: new Latest<Answer<"tree">>(), fromLeaf: new Latest<Answer<"fromLeaf">>(),
-    sandwich: new Latest<Answer<"sandwich">>(), functions: new Latest<Answer<"functions">>(),
-    search: new Latest<Answer<"search">>(), heat: new Latest<Answer<"heat">>(),
-    tracks: new Latest<Answer<"tracks">>(), timeline: new Latest<Answer<"timeline">>(),
-    lines: new Latest<Answer<"lines">>(), files: new Latest<Answer<"files">>(),
+  readonly answers: { [K in Asked]: Latest<Questions[K]["ask"], Answer<K>> } = {
+    tree: new Latest(),
+    fromLeaf: new Latest(),
+    sandwich: new Latest(),
+    functions: new Latest(),
+    search: new Latest(),
+    heat: new Latest(),
+    tracks: new Latest(),
+    timeline: new Latest(),
+    lines: new Latest(),
+    files: new Latest(),
   };
   badQuery = "";
+  private hitsOf: { query: string; hits: Uint8Array } | null = null;
   readonly systemDark = matchMedia("(prefers-color-scheme: dark)");
   private pageColors: { isDark: boolean; colors: { back: string; rest: string; text: string } } | null = null;
-  private changes: { tree: Tree; isProportional: boolean; change: (node: number) => number } | null = null;
+  private changes: { tree: Tree; isProportional: boolean; change: (node: NodeIndex) => number } | null = null;
   private paints: { key: string; paint: Paint; faded: Paint } | null = null;
 
-  constructor(readonly client: Client, readonly preview: Preview, names: Names, tree: Tree) {
+  constructor(
+    readonly client: Client,
+    readonly preview: Preview,
+    names: Names,
+    tree: Tree,
+  ) {
     this.names = names;
     this.tree = tree;
-    this.whole = tree.total[0];
+    this.whole = tree.total[ROOT];
     this.end = preview.durationNs;
     this.samples = preview.samples;
   }
@@ -70,6 +103,7 @@ export class App {
     this.isReady = true;
     this.paints = null;
     for (const answer of Object.values(this.answers)) answer.forget();
+    this.hitsOf = null;
     this.state = this.checked(this.state);
   }
 
@@ -77,17 +111,21 @@ export class App {
   private checked(state: State): State {
     const { names } = this;
     const functions = names.functions.name.length + names.packages.length;
-    const isFunction = (fn: number) => fn < functions;
-    const isKnown = (transform: Transform) => transform.kind === "package" ? transform.package < names.packages.length
-      : transform.kind === "subtree" ? transform.path.every(isFunction) : isFunction(transform.fn);
+    const isFunction = (fn: FunctionIndex) => fn < functions;
+    const isKnown = (transform: Transform) =>
+      transform.kind === "package"
+        ? transform.package < names.packages.length
+        : transform.kind === "subtree"
+          ? transform.path.every(isFunction)
+          : isFunction(transform.fn);
     const threads = state.threads?.filter((thread) => thread < names.threads.length) ?? null;
     return {
       ...state,
       threads: threads?.length ? threads : null,
-      thread: state.thread < names.threads.length ? state.thread : -1,
+      thread: state.thread < names.threads.length ? state.thread : NO_THREAD,
       transforms: state.transforms.filter(isKnown),
-      fn: isFunction(state.fn) ? state.fn : -1,
-      file: state.file < names.texts.size ? state.file : -1,
+      fn: isFunction(state.fn) ? state.fn : NO_FUNCTION,
+      file: state.file < names.texts.size ? state.file : NO_TEXT,
       compare: state.compare === "base" && !this.hasBase ? null : state.compare,
     };
   }
@@ -119,29 +157,32 @@ export class App {
     return { threads, range, compare, hidden, hasInternals, transforms, order };
   }
 
-  // Asks the worker, unless it was asked the same last; the page is drawn again with the answer.
-  ask<K extends keyof App["answers"]>(kind: K, question: Questions[K]["ask"]): Answer<K> | null {
-    const latest = this.answers[kind] as unknown as Latest<Answer<K>>;
+  // The worker's answer to this very question. Null while there is none: what is drawn then stays
+  // as it is, data and labels, and the page is updated when the answer arrives.
+  ask<K extends Asked>(kind: K, question: Questions[K]["ask"]): Answer<K> | null {
     if (!this.isReady) return null;
-    latest.ask(JSON.stringify(question), () => this.client.ask(kind, question), () => this.update(),
-      (error) => this.fail(`The recording cannot be counted: ${error.message}`));
-    return latest.value;
+    const latest = this.answers[kind] as Latest<Questions[K]["ask"], Answer<K>>;
+    return latest.ask(
+      question,
+      () => this.client.ask(kind, question),
+      () => this.update(),
+      (error) => this.fail(`The recording cannot be counted: ${error.message}`),
+    );
   }
 
   update(): void {
     this.updateTree();
     this.updateSearch();
     for (const panel of this.panels) panel.update();
-    const isBusy = Object.values(this.answers).some((answer) => answer.key !== answer.valueKey);
+    const isBusy = Object.values(this.answers).some((answer) => answer.isWaiting);
     const { dataset } = document.body;
-    dataset.busy = String(isBusy);
-    if (!isBusy && this.answers.tree.isCurrent) dataset.ready = "yes";
+    dataset.busy = byId("views").ariaBusy = String(isBusy);
+    if (!isBusy && this.answers.tree.answer) dataset.ready = "yes";
   }
 
   private updateTree(): void {
     const answer = this.ask("tree", { selection: this.selection() });
-    if (!answer || !this.answers.tree.isCurrent) return;
-    Object.assign(this, { tree: answer.tree, shares: answer.shares, whole: answer.whole });
+    if (answer) Object.assign(this, { tree: answer.tree, shares: answer.shares, whole: answer.whole });
   }
 
   private updateSearch(): void {
@@ -152,20 +193,29 @@ export class App {
       try {
         new RegExp(text, "u");
       } catch (error) {
-        this.badQuery = error instanceof Error ? error.message.replace(/^.*: /, "") : "not a regular expression";
+        this.badQuery =
+          error instanceof Error ? error.message.replace(/^.*: /, "") : "not a regular expression";
         return this.answers.search.forget();
       }
     }
-    this.ask("search", { selection: this.selection(), query: { text, isRegExp, isExact } });
+    const query = { text, isRegExp, isExact };
+    const answer = this.ask("search", { selection: this.selection(), query });
+    if (answer) this.hitsOf = { query: JSON.stringify(query), hits: answer.hits };
+    else if (this.hitsOf?.query !== JSON.stringify(query)) this.hitsOf = null;
   }
 
+  // What the search found; null while it is not known.
+  get found(): Answer<"search"> | null {
+    return this.state.query ? this.answers.search.answer : null;
+  }
+
+  // By function. They hold for every selection, so they stay while another one is counted.
   get hits(): Uint8Array | null {
-    return this.state.query ? this.answers.search.value?.hits ?? null : null;
+    return this.state.query && !this.badQuery ? (this.hitsOf?.hits ?? null) : null;
   }
 
   get isDark(): boolean {
-    return this.state.theme === "dark"
-      || (this.state.theme === "system" && this.systemDark.matches);
+    return this.state.theme === "dark" || (this.state.theme === "system" && this.systemDark.matches);
   }
 
   // Colours of the page itself, as its style has them; asked for once a theme.
@@ -174,7 +224,10 @@ export class App {
       document.documentElement.dataset.theme = this.state.theme;
       const style = getComputedStyle(document.body);
       const color = (name: string) => style.getPropertyValue(name).trim();
-      this.pageColors = { isDark: this.isDark, colors: { back: color("--back"), rest: color("--rest"), text: color("--text") } };
+      this.pageColors = {
+        isDark: this.isDark,
+        colors: { back: color("--back"), rest: color("--rest"), text: color("--text") },
+      };
     }
     return this.pageColors.colors;
   }
@@ -184,13 +237,17 @@ export class App {
     const palette: Palette = this.state.palette;
     const key = `${palette} ${back}`;
     if (this.paints?.key !== key) {
-      this.paints = { key, paint: new Paint(this.names, palette, 0, back), faded: new Paint(this.names, palette, 0.66, back) };
+      this.paints = {
+        key,
+        paint: new Paint(this.names, palette, 0, back),
+        faded: new Paint(this.names, palette, 0.66, back),
+      };
     }
     return this.paints;
   }
 
   // How much more or less of the whole a node is than before, from -1 to 1.
-  changeOf(tree: Tree): ((node: number) => number) | null {
+  changeOf(tree: Tree): ((node: NodeIndex) => number) | null {
     const { isProportional } = this.state;
     if (!tree.baseTotal) return null;
     if (this.changes?.tree !== tree || this.changes.isProportional !== isProportional) {
@@ -199,27 +256,31 @@ export class App {
     return this.changes.change;
   }
 
-  private changeIn(tree: Tree, baseTotal: Float64Array): (node: number) => number {
-    const whole = tree.total[0] || 1;
-    const wholeBase = baseTotal[0] || 1;
+  private changeIn(tree: Tree, baseTotal: NodeWeight): (node: NodeIndex) => number {
+    const whole = tree.total[ROOT] || 1;
+    const wholeBase = baseTotal[ROOT] || 1;
     if (this.state.isProportional) {
       return (node) => {
         const [now, before] = [tree.total[node] / whole, baseTotal[node] / wholeBase];
-        return before === 0 ? (now > 0 ? 1 : 0) : Math.max(-1, Math.min(1, Math.log2(now / before || 1e-9) / 2));
+        return before === 0
+          ? now > 0
+            ? 1
+            : 0
+          : Math.max(-1, Math.min(1, Math.log2(now / before || 1e-9) / 2));
       };
     }
     let most = 0.01;
-    for (let node = 1; node < tree.size; node++) {
+    for (let node = 1 as NodeIndex; node < tree.size; node++) {
       most = Math.max(most, Math.abs(tree.total[node] / whole - baseTotal[node] / wholeBase));
     }
     return (node) => (tree.total[node] / whole - baseTotal[node] / wholeBase) / most;
   }
 
   // The node that a path of functions leads to, as far as it goes.
-  nodeAt(tree: Tree, path: number[]): number {
-    let node = 0;
+  nodeAt(tree: Tree, path: FunctionIndex[]): NodeIndex {
+    let node = ROOT;
     for (const fn of path) {
-      let child = node + 1;
+      let child = (node + 1) as NodeIndex;
       while (child < tree.end[node] && tree.fn[child] !== fn) child = tree.end[child];
       if (child >= tree.end[node]) return node;
       node = child;
@@ -227,7 +288,7 @@ export class App {
     return node;
   }
 
-  pathOf(tree: Tree, node: number): number[] {
+  pathOf(tree: Tree, node: NodeIndex): FunctionIndex[] {
     return pathTo(tree, node);
   }
 
@@ -235,18 +296,22 @@ export class App {
     this.change({ transforms: [...this.state.transforms, transform], zoom: [] });
   }
 
-  nameOf(fn: number): string {
+  nameOf(fn: FunctionIndex): string {
     return shortName(nameOf(this.names, fn));
   }
 
   // One line about a node: what screen readers hear and the bottom of the page shows.
-  describe(tree: Tree, node: number): string {
+  describe(tree: Tree, node: NodeIndex): string {
     const fn = tree.fn[node];
     const place = shortPlace(this.names, fn);
-    const share = (value: number) => percent(value, tree.total[0]);
-    const change = tree.baseTotal
-      ? `, ${points(tree.total[node] / (tree.total[0] || 1), tree.baseTotal[node] / (tree.baseTotal[0] || 1))}` : "";
-    return `${this.nameOf(fn).slice(0, 100)}${place ? ` (${place})` : ""}: total ${share(tree.total[node])}, self ${share(tree.self[node])}${change}`;
+    const share = (value: number) => percent(value, tree.total[ROOT]);
+    const name = `${this.nameOf(fn).slice(0, 100)}${place ? ` (${place})` : ""}`;
+    const parts = [
+      `total ${share(tree.total[node])}`,
+      `self ${share(tree.self[node])}`,
+      changeText(tree, node),
+    ];
+    return `${name}: ${parts.filter(Boolean).join(", ")}`;
   }
 
   weight(value: number): string {

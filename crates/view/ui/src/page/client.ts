@@ -1,11 +1,14 @@
 // The page's side of the worker: questions and their answers.
 
 import { Texts } from "../model/profile";
-import type { Message, Opened, Piece, Questions, Reply } from "../worker";
+import type { Chunk, Message, Opened, Questions, Reply } from "../worker";
 
 export class Client {
   private worker: Worker | null = null;
-  private readonly waiting = new Map<number, { resolve: (answer: never) => void; reject: (error: Error) => void }>();
+  private readonly waiting = new Map<
+    number,
+    { resolve: (answer: never) => void; reject: (error: Error) => void }
+  >();
   private next = 1;
 
   constructor(private readonly script: string) {}
@@ -22,25 +25,30 @@ export class Client {
       else asked.resolve(data.answer as never);
     };
     worker.onerror = (event) => {
-      for (const asked of this.waiting.values()) asked.reject(new Error(event.message || "the worker stopped"));
+      for (const asked of this.waiting.values())
+        asked.reject(new Error(event.message || "the worker stopped"));
       this.waiting.clear();
     };
   }
 
-  ask<K extends keyof Questions>(kind: K, ask: Questions[K]["ask"], transfer: Transferable[] = []): Promise<Questions[K]["answer"]> {
+  ask<K extends keyof Questions>(
+    kind: K,
+    ask: Questions[K]["ask"],
+    transfer: Transferable[] = [],
+  ): Promise<Questions[K]["answer"]> {
     const id = this.next++;
     const message: Message = { id, kind, ask };
     this.worker!.postMessage(message, transfer);
     return new Promise((resolve, reject) => this.waiting.set(id, { resolve: resolve as never, reject }));
   }
 
-  // Sends some pieces at a time, so that each can be forgotten once it is sent.
-  async open(recording: Iterable<Piece[]>, base: Iterable<Piece[]>): Promise<Opened> {
+  // Sends some chunks at a time, so that each can be forgotten once it is sent.
+  async open(recording: Iterable<Chunk[]>, base: Iterable<Chunk[]>): Promise<Opened> {
     const sent: Promise<null>[] = [];
-    for (const pieces of recording) sent.push(this.ask("pieces", { of: "recording", pieces }));
-    for (const pieces of base) sent.push(this.ask("pieces", { of: "base", pieces }));
+    for (const chunks of recording) sent.push(this.ask("chunks", { of: "recording", chunks }));
+    for (const chunks of base) sent.push(this.ask("chunks", { of: "base", chunks }));
     const opened = this.ask("open", null);
-    opened.catch(() => undefined); // a bad piece says more
+    opened.catch(() => undefined); // a bad chunk has the better message
     await Promise.all(sent);
     return revived(await opened);
   }
@@ -53,32 +61,56 @@ function revived(opened: Opened): Opened {
   return opened;
 }
 
-// Holds the answer to the newest question: an older one that comes late is not shown.
-export class Latest<T> {
-  key = "";
-  value: T | null = null;
-  valueKey = "";
+// The newest question of a kind, and its answer once that is there. There is no answer while a
+// newer question waits for its own: an old one must not pass for it.
+export class Latest<Question, Answer> {
+  private asked = "";
+  private answered: { key: string; answer: Answer } | null = null;
 
-  // Asks unless this very question was asked last; `done` is called with the answer.
-  ask(key: string, question: () => Promise<T>, done: () => void, failed: (error: Error) => void): void {
-    if (this.key === key) return;
-    this.key = key;
-    question().then((answer) => {
-      if (this.key !== key) return;
-      this.value = answer;
-      this.valueKey = key;
-      done();
-    }, (error: Error) => {
-      if (this.key === key) failed(error);
-    });
+  // The answer to this very question, or null until it arrives and `done` is called.
+  ask(
+    question: Question,
+    send: (question: Question) => Promise<Answer>,
+    done: () => void,
+    failed: (error: Error) => void,
+  ): Answer | null {
+    const key = JSON.stringify(question);
+    if (this.asked !== key) {
+      this.asked = key;
+      if (this.answered?.key !== key) this.send(key, question, send, done, failed);
+    }
+    return this.answer;
   }
 
-  get isCurrent(): boolean {
-    return this.value !== null && this.key === this.valueKey;
+  private send(
+    key: string,
+    question: Question,
+    send: (question: Question) => Promise<Answer>,
+    done: () => void,
+    failed: (error: Error) => void,
+  ): void {
+    send(question).then(
+      (answer) => {
+        if (this.asked !== key) return; // late: another question came after it
+        this.answered = { key, answer };
+        done();
+      },
+      (error: Error) => {
+        if (this.asked === key) failed(error);
+      },
+    );
+  }
+
+  get answer(): Answer | null {
+    return this.answered?.key === this.asked ? this.answered.answer : null;
+  }
+
+  get isWaiting(): boolean {
+    return this.asked !== "" && this.answer === null;
   }
 
   forget(): void {
-    this.key = this.valueKey = "";
-    this.value = null;
+    this.asked = "";
+    this.answered = null;
   }
 }

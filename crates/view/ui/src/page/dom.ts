@@ -7,7 +7,9 @@ type Properties<K extends keyof HTMLElementTagNameMap> = Partial<Omit<HTMLElemen
 };
 
 export function element<K extends keyof HTMLElementTagNameMap>(
-  tag: K, properties: Properties<K> = {}, ...children: (Node | string)[]
+  tag: K,
+  properties: Properties<K> = {},
+  ...children: (Node | string)[]
 ): HTMLElementTagNameMap[K] {
   const made = Object.assign(document.createElement(tag), properties) as HTMLElementTagNameMap[K];
   made.append(...children);

@@ -13,7 +13,8 @@ export function acceptDrops(app: App): void {
     if (!hasFiles(event)) return;
     depth++;
     zone.hidden = false;
-    byId("drop-text").textContent = isServed ? "Drop a profile to compare with: it becomes the base of the diff"
+    byId("drop-text").textContent = isServed
+      ? "Drop a profile to compare with: it becomes the base of the diff"
       : "A second profile can be dropped where nodespy serves the page: nodespy view FILE";
   });
   addEventListener("dragleave", () => {

@@ -1,21 +1,22 @@
 // A flame graph or icicle: a canvas as large as what is visible, drawn again whenever that
 // changes, and one above it for the marks that follow the pointer.
 
+import { NO_NODE, type NodeIndex } from "../model/indexes";
 import type { Names } from "../model/profile";
 import type { Tree } from "../model/tree";
+import { cssPixel, diffPixel, HIT, type Paint, packed } from "./colors";
 import { eachFrame, element, fit } from "./dom";
 import { Labels } from "./labels";
-import { cssPixel, diffPixel, HIT, packed, type Paint } from "./look";
 import { Raster } from "./raster";
 
 export const ROW = 18;
-const NARROWEST = 1; // boxes of fewer pixels are drawn as one grey piece with their neighbours
+const MIN_BOX_WIDTH = 1; // boxes of fewer pixels are merged with their neighbours into grey
 const LABEL_FROM = 22;
 
 export interface Scene {
   names: Names;
   tree: Tree;
-  focus: number;
+  focus: NodeIndex;
   firstRow: number; // rows before it, such as the root of a sandwich, are not drawn
   hits: Uint8Array | null;
   paint: Paint;
@@ -23,16 +24,16 @@ export interface Scene {
   isIcicle: boolean;
   isByName: boolean;
   hasPlaces: boolean; // whether boxes also show where a function is, as room allows
-  change: ((node: number) => number) | null; // in a diff: from -1 to 1
+  change: ((node: NodeIndex) => number) | null; // in a diff: from -1 to 1
   colors: { back: string; rest: string; text: string };
 }
 
 export interface FlameEvents {
-  hover(node: number, x: number, y: number): void;
-  zoom(node: number): void;
-  select(node: number): void;
-  menu(node: number, x: number, y: number): void;
-  drop(node: number): void;
+  hover(node: NodeIndex, x: number, y: number): void;
+  zoom(node: NodeIndex): void;
+  select(node: NodeIndex): void;
+  menu(node: NodeIndex, x: number, y: number): void;
+  drop(node: NodeIndex): void;
 }
 
 export class Flame {
@@ -50,13 +51,16 @@ export class Flame {
   // painting it.
   private sight = { width: 0, height: 0, top: 0 };
   private span: { from: number; to: number } | null = null; // in weights; null for all of the focus
-  hover = -1;
-  selected = -1;
+  hover = NO_NODE;
+  selected = NO_NODE;
   private hasMarks = false;
   private isStale = false;
   private readonly nextFrame = eachFrame(() => this.isStale && this.draw());
 
-  constructor(label: string, private readonly events: FlameEvents) {
+  constructor(
+    label: string,
+    private readonly events: FlameEvents,
+  ) {
     this.root.ariaLabel = `${label}. Arrow keys move, Enter zooms, 0 zooms out, M opens the menu.`;
     this.root.setAttribute("role", "application");
     this.spacer.append(element("div", { className: "flame-stage" }, this.canvas, this.marks));
@@ -72,12 +76,23 @@ export class Flame {
     this.nextFrame();
   };
 
-  show(scene: Scene): void {
+  // Draws a scene, or nothing.
+  show(scene: Scene | null): void {
     const { scene: before } = this;
+    this.canvas.style.visibility = scene ? "" : "hidden";
+    if (!scene) {
+      this.scene = null;
+      this.hover = this.selected = NO_NODE;
+      this.boxes = [];
+      this.drawMarks();
+      return;
+    }
     if (before && (Object.keys(scene) as (keyof Scene)[]).every((key) => scene[key] === before[key])) return;
-    const isNew = scene.tree !== this.scene?.tree || scene.focus !== this.scene?.focus
-      || scene.isIcicle !== this.scene?.isIcicle;
-    if (scene.tree !== this.scene?.tree) this.hover = this.selected = -1;
+    const isNew =
+      scene.tree !== this.scene?.tree ||
+      scene.focus !== this.scene?.focus ||
+      scene.isIcicle !== this.scene?.isIcicle;
+    if (scene.tree !== this.scene?.tree) this.hover = this.selected = NO_NODE;
     this.scene = scene;
     this.labels ??= new Labels(this.context, scene.names);
     this.labels.use(scene.names);
@@ -133,7 +148,8 @@ export class Flame {
     this.boxes = [];
     this.raster.start(this.canvas.width, this.canvas.height, packed(scene.colors.back));
     const rowsSeen = this.paintBoxes(width, ratio);
-    for (const y of rowsSeen) this.raster.repeat(Math.max(0, y), Math.round((ROW - 1) * ratio) - Math.max(0, -y));
+    for (const y of rowsSeen)
+      this.raster.repeat(Math.max(0, y), Math.round((ROW - 1) * ratio) - Math.max(0, -y));
     this.raster.finish();
     this.writeLabels(ratio);
     this.drawMarks();
@@ -152,10 +168,15 @@ export class Flame {
     const scene = this.scene!;
     const { tree, focus } = scene;
     const rows = new Set<number>();
-    for (let node = tree.parent[focus]; node >= 0 && tree.depth[node] >= scene.firstRow; node = tree.parent[node]) this.paintBox(node, 0, width, ratio, rows, true);
+    for (
+      let node = tree.parent[focus];
+      node >= 0 && tree.depth[node] >= scene.firstRow;
+      node = tree.parent[node]
+    )
+      this.paintBox(node, 0, width, ratio, rows, true);
     const { from, to, scale } = this.view();
     const rest = packed(scene.colors.rest);
-    for (let node = focus; node < tree.end[focus];) {
+    for (let node = focus; node < tree.end[focus]; ) {
       const start = tree.start[node];
       const x = (start - from) * scale;
       const boxWidth = tree.total[node] * scale;
@@ -163,15 +184,17 @@ export class Flame {
         node = tree.end[node];
         continue;
       }
-      if (boxWidth < NARROWEST && node !== focus) {
+      if (boxWidth < MIN_BOX_WIDTH && node !== focus) {
         const below = tree.parent[node];
-        const restEnd = scene.isByName ? x + boxWidth : (tree.start[below] + tree.total[below] - tree.self[below] - from) * scale;
+        const restEnd = scene.isByName
+          ? x + boxWidth
+          : (tree.start[below] + tree.total[below] - tree.self[below] - from) * scale;
         this.paintRest(tree.depth[node], x, restEnd, rest, ratio, rows);
         node = scene.isByName ? tree.end[node] : tree.end[below];
         continue;
       }
       this.paintBox(node, x, x + boxWidth, ratio, rows, false);
-      node = this.isPastSight(tree.depth[node]) ? tree.end[node] : node + 1;
+      node = this.isPastSight(tree.depth[node]) ? tree.end[node] : ((node + 1) as NodeIndex);
     }
     return rows;
   }
@@ -181,14 +204,28 @@ export class Flame {
     return this.scene!.isIcicle ? top > this.sight.height : top + ROW < 0;
   }
 
-  private paintRest(row: number, from: number, to: number, color: number, ratio: number, rows: Set<number>): void {
+  private paintRest(
+    row: number,
+    from: number,
+    to: number,
+    color: number,
+    ratio: number,
+    rows: Set<number>,
+  ): void {
     if (to - from < 0.5) return;
     const y = Math.round((this.rowTop(row) - this.sight.top) * ratio);
     this.raster.box(Math.max(0, y), from * ratio, to * ratio, color);
     rows.add(y);
   }
 
-  private paintBox(node: number, from: number, to: number, ratio: number, rows: Set<number>, isBelowZoom: boolean): void {
+  private paintBox(
+    node: NodeIndex,
+    from: number,
+    to: number,
+    ratio: number,
+    rows: Set<number>,
+    isBelowZoom: boolean,
+  ): void {
     const scene = this.scene!;
     const { tree } = scene;
     const top = this.rowTop(tree.depth[node]) - this.sight.top;
@@ -200,7 +237,7 @@ export class Flame {
     rows.add(y);
   }
 
-  private fill(node: number, isBelowZoom: boolean): number {
+  private fill(node: NodeIndex, isBelowZoom: boolean): number {
     const { tree, hits, paint, faded, change } = this.scene!;
     const fn = tree.fn[node];
     if (hits && fn >= 0 && hits[fn]) return packed(HIT);
@@ -218,10 +255,11 @@ export class Flame {
       if (!boxes) continue;
       const y = this.rowTop(row) - this.sight.top + (ROW - 1) / 2;
       for (let at = 0; at < boxes.length; at += 3) {
-        const [from, to, node] = [boxes[at], boxes[at + 1], boxes[at + 2]];
+        const [from, to, node] = [boxes[at], boxes[at + 1], boxes[at + 2] as NodeIndex];
         if (to - from < LABEL_FROM) continue;
         const fn = tree.fn[node];
-        const isFaded = (hits !== null && !(fn >= 0 && hits[fn])) || (focus > 0 && tree.depth[node] < tree.depth[focus]);
+        const isFaded =
+          (hits !== null && !(fn >= 0 && hits[fn])) || (focus > 0 && tree.depth[node] < tree.depth[focus]);
         context.fillStyle = isFaded ? colors.text : hits ? "#fff" : "#111";
         labels!.draw(fn, from + 4, y, to - from - 7, tree.isInlined[node] ? "‹" : "", scene!.hasPlaces);
       }
@@ -248,7 +286,7 @@ export class Flame {
       if (!boxes) continue;
       const y = this.rowTop(row) - this.sight.top;
       for (let at = 0; at < boxes.length; at += 3) {
-        const [from, to, node] = [boxes[at], boxes[at + 1], boxes[at + 2]];
+        const [from, to, node] = [boxes[at], boxes[at + 1], boxes[at + 2] as NodeIndex];
         const isMarked = node === hover || node === selected;
         const isSame = tree.fn[node] === tree.fn[lead] && to - from > 2;
         if (!isMarked && !isSame) continue;
@@ -265,17 +303,20 @@ export class Flame {
     }
   }
 
-  private nodeAt(event: MouseEvent): number {
+  private nodeAt(event: MouseEvent): NodeIndex {
     const box = this.canvas.getBoundingClientRect();
     const x = event.clientX - box.left;
     const fromTop = event.clientY - box.top + this.root.scrollTop;
-    const row = Math.floor((this.scene?.isIcicle ? fromTop : this.height - fromTop) / ROW) + (this.scene?.firstRow ?? 0);
+    const row =
+      Math.floor((this.scene?.isIcicle ? fromTop : this.height - fromTop) / ROW) +
+      (this.scene?.firstRow ?? 0);
     const boxes = this.boxes[row] ?? [];
-    for (let at = 0; at < boxes.length; at += 3) if (x >= boxes[at] && x < boxes[at + 1]) return boxes[at + 2];
-    return -1;
+    for (let at = 0; at < boxes.length; at += 3)
+      if (x >= boxes[at] && x < boxes[at + 1]) return boxes[at + 2] as NodeIndex;
+    return NO_NODE;
   }
 
-  select(node: number): void {
+  select(node: NodeIndex): void {
     this.selected = node;
     if (node >= 0) this.showRow(this.scene!.tree.depth[node]);
     this.drawMarks();
@@ -283,7 +324,7 @@ export class Flame {
   }
 
   // Where the selected box is on the screen, for a menu opened with a key.
-  placeOf(node: number): { x: number; y: number } {
+  placeOf(node: NodeIndex): { x: number; y: number } {
     const box = this.canvas.getBoundingClientRect();
     const { from, scale } = this.view();
     const { tree } = this.scene!;
@@ -293,15 +334,17 @@ export class Flame {
 
   // Walks from box to box: away from the root, towards it, or among siblings.
   walk(direction: "out" | "in" | "next" | "previous" | "first" | "last"): void {
-    const { tree, focus } = this.scene!;
+    if (!this.scene) return;
+    const { tree, focus } = this.scene;
     const node = this.selected;
     if (node < 0) return this.select(focus);
     const parent = tree.parent[node];
-    const siblings: number[] = [];
-    if (parent >= 0) for (let at = parent + 1; at < tree.end[parent]; at = tree.end[at]) siblings.push(at);
+    const siblings: NodeIndex[] = [];
+    const first = (of: NodeIndex) => (of + 1) as NodeIndex;
+    if (parent >= 0) for (let at = first(parent); at < tree.end[parent]; at = tree.end[at]) siblings.push(at);
     const place = siblings.indexOf(node);
     const goal = {
-      out: tree.end[node] > node + 1 ? node + 1 : node,
+      out: tree.end[node] > first(node) ? first(node) : node,
       in: node > 0 ? parent : node,
       next: siblings[place + 1] ?? node,
       previous: siblings[place - 1] ?? node,
@@ -313,13 +356,14 @@ export class Flame {
 
   // The next box a search found after the selected one.
   nextHit(step: 1 | -1): void {
-    const { tree, hits, focus } = this.scene!;
+    if (!this.scene) return;
+    const { tree, hits, focus } = this.scene;
     if (!hits) return;
     const first = focus;
     const size = tree.end[focus] - first;
     const from = this.selected < first ? first - step : this.selected;
     for (let moved = 1; moved <= size; moved++) {
-      const node = first + ((((from - first + step * moved) % size) + size) % size);
+      const node = (first + ((((from - first + step * moved) % size) + size) % size)) as NodeIndex;
       const fn = tree.fn[node];
       if (fn >= 0 && hits[fn]) return this.select(node);
     }
@@ -327,7 +371,8 @@ export class Flame {
 
   // Zooms by a factor at a place between 0 (left) and 1 (right).
   zoomAt(place: number, factor: number): void {
-    const { tree, focus } = this.scene!;
+    if (!this.scene) return;
+    const { tree, focus } = this.scene;
     const view = this.view();
     const middle = view.from + (view.to - view.from) * place;
     const first = tree.start[focus];
@@ -344,7 +389,10 @@ export class Flame {
     const { tree, focus } = this.scene!;
     const first = tree.start[focus];
     const length = this.span.to - this.span.from;
-    const from = Math.max(first, Math.min(first + tree.total[focus] - length, this.span.from + length * share));
+    const from = Math.max(
+      first,
+      Math.min(first + tree.total[focus] - length, this.span.from + length * share),
+    );
     this.span = { from, to: from + length };
     this.schedule();
   }
@@ -396,7 +444,7 @@ export class Flame {
           this.root.scrollTop += drag.y - event.clientY;
           drag.x = event.clientX;
           drag.y = event.clientY;
-          events.hover(-1, 0, 0);
+          events.hover(NO_NODE, 0, 0);
           return;
         }
       }
@@ -418,8 +466,8 @@ export class Flame {
       else events.zoom(node);
     });
     canvas.addEventListener("pointerleave", () => {
-      this.hover = -1;
-      events.hover(-1, 0, 0);
+      this.hover = NO_NODE;
+      events.hover(NO_NODE, 0, 0);
       this.drawMarks();
     });
     canvas.addEventListener("contextmenu", (event) => {
@@ -427,34 +475,50 @@ export class Flame {
       const node = this.nodeAt(event);
       if (node >= 0) events.menu(node, event.clientX, event.clientY);
     });
-    this.root.addEventListener("wheel", (event) => {
-      if (event.ctrlKey || event.metaKey) {
-        event.preventDefault();
-        const box = canvas.getBoundingClientRect();
-        this.zoomAt((event.clientX - box.left) / box.width, Math.exp(-event.deltaY * 0.004));
-      } else if (event.deltaX !== 0 && this.span) {
-        event.preventDefault();
-        this.pan(event.deltaX / this.root.clientWidth);
-      }
-    }, { passive: false });
+    this.root.addEventListener(
+      "wheel",
+      (event) => {
+        if (event.ctrlKey || event.metaKey) {
+          event.preventDefault();
+          const box = canvas.getBoundingClientRect();
+          this.zoomAt((event.clientX - box.left) / box.width, Math.exp(-event.deltaY * 0.004));
+        } else if (event.deltaX !== 0 && this.span) {
+          event.preventDefault();
+          this.pan(event.deltaX / this.root.clientWidth);
+        }
+      },
+      { passive: false },
+    );
   }
 
   private pinch(touches: Map<number, PointerEvent>, event: PointerEvent): void {
     const other = [...touches.values()].find((touch) => touch.pointerId !== event.pointerId)!;
     const before = touches.get(event.pointerId)!;
-    const gap = (touch: PointerEvent) => Math.hypot(touch.clientX - other.clientX, touch.clientY - other.clientY);
+    const gap = (touch: PointerEvent) =>
+      Math.hypot(touch.clientX - other.clientX, touch.clientY - other.clientY);
     if (gap(before) < 1) return;
     const box = this.canvas.getBoundingClientRect();
     this.zoomAt(((event.clientX + other.clientX) / 2 - box.left) / box.width, gap(event) / gap(before));
   }
 
   // What is drawn now, for saving as a picture.
-  picture(): { boxes: { row: number; from: number; to: number; node: number; fill: string }[]; canvas: HTMLCanvasElement; height: number; tree: Tree } {
+  picture(): {
+    boxes: { row: number; from: number; to: number; node: NodeIndex; fill: string }[];
+    canvas: HTMLCanvasElement;
+    height: number;
+    tree: Tree;
+  } {
     const boxes = this.boxes.flatMap((row, depth) => {
       const made = [];
       for (let at = 0; at < (row?.length ?? 0); at += 3) {
-        const node = row[at + 2];
-        made.push({ row: depth, from: row[at], to: row[at + 1], node, fill: cssPixel(this.fill(node, false)) });
+        const node = row[at + 2] as NodeIndex;
+        made.push({
+          row: depth,
+          from: row[at],
+          to: row[at + 1],
+          node,
+          fill: cssPixel(this.fill(node, false)),
+        });
       }
       return made;
     });

@@ -1,16 +1,26 @@
 // The flame graph's view: from the root or from the leaf, upwards or downwards.
 
-import type { Tree } from "../model/tree";
+import type { NodeIndex } from "../model/indexes";
+import { ROOT, type Tree } from "../model/tree";
 import type { App, Panel, Target } from "./app";
 import { element } from "./dom";
 import { Flame, type FlameEvents, type Scene } from "./flame";
 import type { Menu } from "./menu";
 import type { Tooltip } from "./tooltip";
 
-export function sceneOf(app: App, tree: Tree, focus: number, isIcicle: boolean, firstRow = 0): Scene {
+export function sceneOf(app: App, tree: Tree, focus: NodeIndex, isIcicle: boolean, firstRow = 0): Scene {
   return {
-    names: app.names, tree, focus, firstRow, hits: app.hits, ...app.paint(), isIcicle, colors: app.colors,
-    isByName: app.state.order === "name", hasPlaces: app.isReady, change: app.changeOf(tree),
+    names: app.names,
+    tree,
+    focus,
+    firstRow,
+    hits: app.hits,
+    ...app.paint(),
+    isIcicle,
+    colors: app.colors,
+    isByName: app.state.order === "name",
+    hasPlaces: app.isReady,
+    change: app.changeOf(tree),
   };
 }
 
@@ -18,8 +28,13 @@ export class FlameView implements Panel {
   readonly root = element("section", { id: "flame", className: "view" });
   readonly flame: Flame;
   private tree: Tree;
+  private isFromLeaf = false; // the tree that is shown, not the one asked for
 
-  constructor(private readonly app: App, tooltip: Tooltip, menu: Menu) {
+  constructor(
+    private readonly app: App,
+    tooltip: Tooltip,
+    menu: Menu,
+  ) {
     this.tree = app.tree;
     const events: FlameEvents = {
       hover: (node, x, y) => tooltip.show(this.tree, node, this.focus, x, y),
@@ -32,22 +47,25 @@ export class FlameView implements Panel {
     this.root.append(this.flame.root);
   }
 
-  private get focus(): number {
+  private get focus(): NodeIndex {
     return this.app.nodeAt(this.tree, this.app.state.zoom);
   }
 
-  private targetAt(node: number): Target | null {
+  private targetAt(node: NodeIndex): Target | null {
     if (node <= 0) return null;
-    return { fn: this.tree.fn[node], path: this.app.state.isFromLeaf ? null : this.app.pathOf(this.tree, node) };
+    return {
+      fn: this.tree.fn[node],
+      path: this.isFromLeaf ? null : this.app.pathOf(this.tree, node),
+    };
   }
 
   target(): Target | null {
     return this.targetAt(this.flame.selected >= 0 ? this.flame.selected : this.flame.hover);
   }
 
-  zoom(node: number): void {
+  zoom(node: NodeIndex): void {
     this.flame.resetSpan();
-    this.app.change({ zoom: this.app.pathOf(this.tree, Math.max(0, node)) });
+    this.app.change({ zoom: this.app.pathOf(this.tree, node < 0 ? ROOT : node) });
     this.app.say(node > 0 ? this.app.describe(this.tree, node) : "");
   }
 
@@ -61,10 +79,11 @@ export class FlameView implements Panel {
     const { state } = app;
     this.root.hidden = state.view !== "flame";
     if (this.root.hidden) return;
-    if (state.isFromLeaf) {
-      const answer = app.ask("fromLeaf", { selection: app.selection() });
-      if (answer) this.tree = answer.tree;
-    } else this.tree = app.tree;
+    const tree = state.isFromLeaf ? app.ask("fromLeaf", { selection: app.selection() })?.tree : app.tree;
+    if (tree) {
+      this.tree = tree;
+      this.isFromLeaf = state.isFromLeaf;
+    }
     this.flame.show(sceneOf(app, this.tree, this.focus, state.isIcicle));
   }
 
@@ -72,12 +91,21 @@ export class FlameView implements Panel {
     const { flame, app } = this;
     const [up, down] = app.state.isIcicle ? (["in", "out"] as const) : (["out", "in"] as const);
     const walks: Record<string, () => void> = {
-      ArrowUp: () => flame.walk(up), ArrowDown: () => flame.walk(down), ArrowLeft: () => flame.walk("previous"),
-      ArrowRight: () => flame.walk("next"), Home: () => flame.walk("first"), End: () => flame.walk("last"),
+      ArrowUp: () => flame.walk(up),
+      ArrowDown: () => flame.walk(down),
+      ArrowLeft: () => flame.walk("previous"),
+      ArrowRight: () => flame.walk("next"),
+      Home: () => flame.walk("first"),
+      End: () => flame.walk("last"),
       Enter: () => flame.selected >= 0 && this.zoom(flame.selected),
-      "+": () => flame.zoomAt(0.5, 1.5), "=": () => flame.zoomAt(0.5, 1.5), w: () => flame.zoomAt(0.5, 1.5),
-      "-": () => flame.zoomAt(0.5, 1 / 1.5), a: () => flame.pan(-0.2), d: () => flame.pan(0.2),
-      n: () => flame.nextHit(1), N: () => flame.nextHit(-1),
+      "+": () => flame.zoomAt(0.5, 1.5),
+      "=": () => flame.zoomAt(0.5, 1.5),
+      w: () => flame.zoomAt(0.5, 1.5),
+      "-": () => flame.zoomAt(0.5, 1 / 1.5),
+      a: () => flame.pan(-0.2),
+      d: () => flame.pan(0.2),
+      n: () => flame.nextHit(1),
+      N: () => flame.nextHit(-1),
     };
     const walk = walks[event.key];
     if (walk) walk();

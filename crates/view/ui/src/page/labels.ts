@@ -1,23 +1,27 @@
 // Names that fit into boxes: first the place goes, then the namespaces, then the end.
 
-import { nameOf, type Names, shortPlace } from "../model/profile";
+import type { FunctionIndex } from "../model/indexes";
+import { type Names, nameOf, shortPlace } from "../model/profile";
 import { shortName } from "./words";
 
-const LONGEST = 400;
-const MOST_KNOWN = 50_000;
+const MAX_LENGTH = 400;
+const MAX_KNOWN = 50_000;
 
 export class Labels {
   private readonly widths = new Map<string, number>();
   private readonly short = new Map<number, string>();
 
-  constructor(private readonly context: CanvasRenderingContext2D, private names: Names) {}
+  constructor(
+    private readonly context: CanvasRenderingContext2D,
+    private names: Names,
+  ) {}
 
   use(names: Names): void {
     if (names !== this.names) this.short.clear();
     this.names = names;
   }
 
-  draw(fn: number, x: number, y: number, room: number, prefix: string, hasPlace: boolean): void {
+  draw(fn: FunctionIndex, x: number, y: number, room: number, prefix: string, hasPlace: boolean): void {
     const name = prefix + this.nameOf(fn);
     const width = this.measure(name);
     const { context } = this;
@@ -27,13 +31,18 @@ export class Labels {
       return;
     }
     const end = name.slice(name.lastIndexOf("::") + 2);
-    const telling = name === "(anonymous)" ? shortPlace(this.names, fn) || name
-      : name.includes("::") && end ? `…${end}` : name;
-    const text = telling !== name && this.measure(telling) <= room ? telling : this.cut(telling.replace(/^…/, ""), room);
+    const shorter =
+      name === "(anonymous)"
+        ? shortPlace(this.names, fn) || name
+        : name.includes("::") && end
+          ? `…${end}`
+          : name;
+    const text =
+      shorter !== name && this.measure(shorter) <= room ? shorter : this.cut(shorter.replace(/^…/, ""), room);
     if (text) context.fillText(text, x, y);
   }
 
-  private drawPlace(fn: number, x: number, y: number, room: number): void {
+  private drawPlace(fn: FunctionIndex, x: number, y: number, room: number): void {
     if (room < 24) return;
     const place = shortPlace(this.names, fn);
     if (!place || place.length > 200 || this.measure(place) > room) return;
@@ -43,10 +52,10 @@ export class Labels {
     this.context.globalAlpha = strength;
   }
 
-  private nameOf(fn: number): string {
+  private nameOf(fn: FunctionIndex): string {
     let name = this.short.get(fn);
     if (name === undefined) {
-      name = shortName(nameOf(this.names, fn).slice(0, 4 * LONGEST)).slice(0, LONGEST);
+      name = shortName(nameOf(this.names, fn).slice(0, 4 * MAX_LENGTH)).slice(0, MAX_LENGTH);
       this.short.set(fn, name);
     }
     return name;
@@ -72,7 +81,7 @@ export class Labels {
     let width = this.widths.get(text);
     if (width === undefined) {
       width = this.context.measureText(text).width;
-      if (this.widths.size > MOST_KNOWN) this.widths.clear();
+      if (this.widths.size > MAX_KNOWN) this.widths.clear();
       this.widths.set(text, width);
     }
     return width;

@@ -9,7 +9,10 @@ export class Menu {
   private target: Target | null = null;
   private before: HTMLElement | null = null;
 
-  constructor(private readonly app: App, private readonly actions: () => Action[]) {
+  constructor(
+    private readonly app: App,
+    private readonly actions: () => readonly Action[],
+  ) {
     this.root.setAttribute("role", "menu");
     this.root.addEventListener("keydown", (event) => this.onKey(event));
     document.addEventListener("pointerdown", (event) => {
@@ -26,10 +29,17 @@ export class Menu {
     this.target = target;
     byId("tooltip").hidden = true;
     this.before = document.activeElement as HTMLElement | null;
-    const items = this.actions().filter((action) => action.onTarget && (action.isPossible?.(this.app, target) ?? true));
+    const items = this.actions().filter(
+      (action) => action.onTarget && (action.isPossible?.(this.app, target) ?? true),
+    );
     this.root.replaceChildren(
-      element("div", { className: "menu-title", textContent: this.app.nameOf(target.fn).slice(0, 120), dir: "auto" }),
-      ...items.map((action) => this.item(action)));
+      element("div", {
+        className: "menu-title",
+        textContent: this.app.nameOf(target.fn).slice(0, 120),
+        dir: "auto",
+      }),
+      ...items.map((action) => this.item(action)),
+    );
     this.root.hidden = false;
     const box = this.root.getBoundingClientRect();
     this.root.style.left = `${Math.max(4, Math.min(x, innerWidth - box.width - 6))}px`;
@@ -38,8 +48,12 @@ export class Menu {
   }
 
   private item(action: Action): HTMLElement {
-    const item = element("button", { type: "button", className: "menu-item", tabIndex: -1 },
-      element("span", { textContent: action.label }), element("kbd", { textContent: action.keys[0] ?? "" }));
+    const item = element(
+      "button",
+      { type: "button", className: "menu-item", tabIndex: -1 },
+      element("span", { textContent: action.label }),
+      element("kbd", { textContent: action.keys[0] ?? "" }),
+    );
     item.setAttribute("role", "menuitem");
     item.addEventListener("click", () => {
       const { target } = this;

@@ -1,16 +1,20 @@
 // Above the view: the heat map, in which time is chosen, or the threads, which are chosen there.
 
 import type { HeatMap } from "../model/heat";
+import type { ThreadIndex } from "../model/indexes";
+import { ROLE_LABELS } from "../model/tables";
 import type { Range } from "../model/tree";
 import type { App, Panel } from "./app";
+import { hslPixel } from "./colors";
 import { button, byId, eachFrame, element, fit } from "./dom";
-import { hslPixel } from "./look";
 import type { Overview as Kind } from "./state";
 import type { Tooltip } from "./tooltip";
-import { count, moment, percent, ROLES, tickStep } from "./words";
+import { count, moment, percent, tickStep } from "./words";
 
-const HEAT_ROWS = 50;
-const HEAT_HEIGHT = 110;
+const ROW_PIXELS = 2.2;
+const MAX_ROWS = 50; // of a minute or more
+const MIN_ROWS = 20; // of five seconds or less
+const [SHORT, LONG] = [5e9, 60e9];
 export const TRACK_BINS = 600;
 
 export class Overview implements Panel {
@@ -18,7 +22,10 @@ export class Overview implements Panel {
   private readonly heat: HeatCanvas;
   private readonly threads = element("div", { className: "tracks" });
 
-  constructor(private readonly app: App, tooltip: Tooltip) {
+  constructor(
+    private readonly app: App,
+    tooltip: Tooltip,
+  ) {
     this.heat = new HeatCanvas(app, tooltip);
     for (const kind of ["heat", "threads", "none"] as Kind[]) {
       byId(`overview-${kind}`).addEventListener("click", () => app.change({ overview: kind }));
@@ -35,7 +42,8 @@ export class Overview implements Panel {
   update(): void {
     const { app } = this;
     this.root.hidden = app.samples < 2;
-    for (const kind of ["heat", "threads", "none"] as Kind[]) byId(`overview-${kind}`).ariaPressed = String(this.kind === kind);
+    for (const kind of ["heat", "threads", "none"] as Kind[])
+      byId(`overview-${kind}`).ariaPressed = String(this.kind === kind);
     this.heat.root.hidden = this.kind !== "heat";
     this.threads.hidden = this.kind !== "threads";
     byId("overview-body").hidden = this.kind === "none";
@@ -48,26 +56,46 @@ export class Overview implements Panel {
 
   private showThreads(): void {
     const { app } = this;
-    const answer = app.ask("tracks", { mostBins: TRACK_BINS });
+    const answer = app.ask("tracks", { maxBins: TRACK_BINS });
     if (!answer) return;
-    const key = JSON.stringify([app.state.threads, app.state.range, app.isDark, answer.weights.length, app.names.threads.length]);
+    const key = JSON.stringify([
+      app.state.threads,
+      app.state.range,
+      app.isDark,
+      answer.weights.length,
+      app.names.threads.length,
+    ]);
     if (key === this.threadsKey) return;
     this.threadsKey = key;
     const whole = answer.weights.reduce((sum, weight) => sum + weight, 0);
-    const busy = [...answer.weights.keys()].filter((thread) => answer.weights[thread] > 0)
+    const busy = ([...answer.weights.keys()] as ThreadIndex[])
+      .filter((thread) => answer.weights[thread] > 0)
       .sort((left, right) => answer.weights[right] - answer.weights[left]);
-    const rows = busy.slice(0, 200).map((thread) => this.track(thread, answer.weights[thread] / whole,
-      answer.busy.subarray(thread * answer.bins, (thread + 1) * answer.bins), busy));
-    const all = button(`All ${busy.length} threads`, "Merge all threads", () => app.change({ threads: null, zoom: [] }));
+    const rows = busy
+      .slice(0, 200)
+      .map((thread) =>
+        this.track(
+          thread,
+          answer.weights[thread] / whole,
+          answer.busy.subarray(thread * answer.bins, (thread + 1) * answer.bins),
+          busy,
+        ),
+      );
+    const all = button(`All ${busy.length} threads`, "Merge all threads", () =>
+      app.change({ threads: null, zoom: [] }),
+    );
     all.ariaPressed = String(app.state.threads === null);
     this.threads.replaceChildren(all, ...rows);
   }
 
-  private track(thread: number, share: number, busy: Float32Array, all: number[]): HTMLElement {
+  private track(thread: ThreadIndex, share: number, busy: Float32Array, all: ThreadIndex[]): HTMLElement {
     const { app } = this;
     const { threads, processes } = app.names;
     const { name, role, tid, process } = threads[thread];
-    const owner = processes.length > 1 ? `, ${processes[process]?.name || "process"} ${processes[process]?.pid ?? ""}` : "";
+    const owner =
+      processes.length > 1
+        ? `, ${processes[process]?.name || "process"} ${processes[process]?.pid ?? ""}`
+        : "";
     const chosen = app.state.threads;
     const isOn = chosen === null || chosen.includes(thread);
     const box = element("input", { type: "checkbox", checked: isOn });
@@ -75,18 +103,43 @@ export class Overview implements Panel {
       const next = new Set(chosen ?? all);
       if (box.checked) next.add(thread);
       else next.delete(thread);
-      app.change({ threads: next.size === 0 || next.size === all.length ? null : [...next].sort((left, right) => left - right), zoom: [] });
+      app.change({
+        threads:
+          next.size === 0 || next.size === all.length ? null : [...next].sort((left, right) => left - right),
+        zoom: [],
+      });
     });
-    const only = button("only", `Show ${name || tid} alone`, () => app.change({ threads: [thread], zoom: [] }));
-    const time = button("time", `Show ${name || tid} in time order`, () => app.change({ view: "time", thread, window: null }));
+    const only = button("only", `Show ${name || tid} alone`, () =>
+      app.change({ threads: [thread], zoom: [] }),
+    );
+    const time = button("time", `Show ${name || tid} in time order`, () =>
+      app.change({ view: "time", thread, window: null }),
+    );
     const canvas = element("canvas", { className: "spark" });
     canvas.setAttribute("aria-hidden", "true");
     drawSpark(canvas, busy, isOn, app);
-    return element("div", { className: "track" },
-      element("label", {}, box, element("b", { textContent: percent(share, 1) }),
-        element("bdi", { className: "name", textContent: name || "(unnamed)", title: `${name} ${ROLES[role] ?? ""}, tid ${tid}${owner}` }),
-        element("span", { className: "dim role", textContent: `${ROLES[role] ?? "other"} ${tid}${owner}` })),
-      only, time, canvas);
+    return element(
+      "div",
+      { className: "track" },
+      element(
+        "label",
+        {},
+        box,
+        element("b", { textContent: percent(share, 1) }),
+        element("bdi", {
+          className: "name",
+          textContent: name || "(unnamed)",
+          title: `${name} ${ROLE_LABELS[role] ?? ""}, tid ${tid}${owner}`,
+        }),
+        element("span", {
+          className: "dim role",
+          textContent: `${ROLE_LABELS[role] ?? "other"} ${tid}${owner}`,
+        }),
+      ),
+      only,
+      time,
+      canvas,
+    );
   }
 }
 
@@ -107,7 +160,16 @@ function drawSpark(canvas: HTMLCanvasElement, busy: Float32Array, isOn: boolean,
   context.fillRect((range.to / app.end) * busy.length, 0, busy.length, height);
 }
 
-interface Cell { column: number; row: number }
+// How many rows suit a recording: a short one has little to show and leaves the room to the view.
+export function heatRows(durationNs: number): number {
+  const length = Math.log(durationNs / SHORT) / Math.log(LONG / SHORT);
+  return Math.round(MIN_ROWS + (MAX_ROWS - MIN_ROWS) * Math.max(0, Math.min(1, length)));
+}
+
+interface Cell {
+  column: number;
+  row: number;
+}
 
 class HeatCanvas {
   readonly root = element("div", { className: "heat", tabIndex: 0 });
@@ -120,11 +182,18 @@ class HeatCanvas {
   private painted: { map: HeatMap; isDark: boolean; canvas: HTMLCanvasElement } | null = null;
   private readonly schedule = eachFrame(() => this.draw());
 
-  constructor(private readonly app: App, private readonly tooltip: Tooltip) {
+  constructor(
+    private readonly app: App,
+    private readonly tooltip: Tooltip,
+  ) {
     this.root.setAttribute("role", "application");
-    this.root.ariaLabel = "Heat map of samples over time. Drag to choose a range, with Ctrl a second range to compare with. Arrow keys move, Shift and arrows choose, Escape clears.";
+    this.root.ariaLabel = [
+      "Heat map of samples over time.",
+      "Drag to choose a range, with Ctrl a second range to compare with.",
+      "Arrow keys move, Shift and arrows choose, Escape clears.",
+    ].join(" ");
     this.root.append(this.canvas, this.axis);
-    this.canvas.style.height = `${HEAT_HEIGHT}px`; // also before there is anything to draw
+    this.canvas.style.height = `${this.height}px`; // also before there is anything to draw
     new ResizeObserver(() => this.app.isReady && !this.root.hidden && this.update()).observe(this.root);
     this.listen();
   }
@@ -133,34 +202,48 @@ class HeatCanvas {
     const width = this.root.clientWidth;
     if (!width) return;
     // Asked in steps, so that dragging a window's edge does not count again for every pixel.
-    const mostColumns = Math.max(30, Math.floor(width / 5 / 50) * 50);
-    this.map = this.app.ask("heat", { threads: this.app.state.threads, mostColumns, mostRows: HEAT_ROWS });
+    const maxColumns = Math.max(30, Math.floor(width / 5 / 50) * 50);
+    const { threads } = this.app.state;
+    const map = this.app.ask("heat", { threads, maxColumns, maxRows: heatRows(this.app.end) });
+    if (map) this.map = map;
     this.schedule();
+  }
+
+  private get height(): number {
+    return heatRows(this.app.end) * ROW_PIXELS;
   }
 
   private get cell(): { width: number; height: number } {
     const { columns, rows } = this.map!;
-    return { width: this.root.clientWidth / columns, height: HEAT_HEIGHT / rows };
+    return { width: this.root.clientWidth / columns, height: this.height / rows };
   }
 
   private draw(): void {
     const { map, app } = this;
     if (!map || this.root.hidden) return;
-    const ratio = fit(this.canvas, this.root.clientWidth, HEAT_HEIGHT);
+    const ratio = fit(this.canvas, this.root.clientWidth, this.height);
     const context = this.canvas.getContext("2d")!;
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.fillStyle = app.colors.back;
-    context.fillRect(0, 0, this.root.clientWidth, HEAT_HEIGHT);
+    context.fillRect(0, 0, this.root.clientWidth, this.height);
     const { width, height } = this.cell;
     context.imageSmoothingEnabled = false;
-    context.drawImage(this.cells(map), 0, 0, this.root.clientWidth, HEAT_HEIGHT);
-    if (width > 4) for (let column = 1; column < map.columns; column++) context.fillRect(column * width - 0.5, 0, 0.5, HEAT_HEIGHT);
-    if (app.state.compare && app.state.compare !== "base") this.outline(context, app.state.compare, "#d9601a");
+    context.drawImage(this.cells(map), 0, 0, this.root.clientWidth, this.height);
+    if (width > 4)
+      for (let column = 1; column < map.columns; column++)
+        context.fillRect(column * width - 0.5, 0, 0.5, this.height);
+    if (app.state.compare && app.state.compare !== "base")
+      this.outline(context, app.state.compare, "#d9601a");
     if (app.state.range) this.outline(context, app.state.range, "#1d5fbf");
     if (this.pending) this.outline(context, this.pending, app.colors.text);
     if (document.activeElement === this.root) {
       context.strokeStyle = app.colors.text;
-      context.strokeRect(this.cursor.column * width, HEAT_HEIGHT - (this.cursor.row + 1) * height, width, height);
+      context.strokeRect(
+        this.cursor.column * width,
+        this.height - (this.cursor.row + 1) * height,
+        width,
+        height,
+      );
     }
     this.showAxis();
   }
@@ -192,19 +275,20 @@ class HeatCanvas {
   private outline(context: CanvasRenderingContext2D, range: Range, color: string): void {
     const map = this.map!;
     const { width } = this.cell;
-    const y = (time: number, column: number) => HEAT_HEIGHT * (1 - (time - column * map.columnNs) / map.columnNs);
+    const y = (time: number, column: number) =>
+      this.height * (1 - (time - column * map.columnNs) / map.columnNs);
     const first = Math.floor(range.from / map.columnNs);
     const last = Math.min(map.columns - 1, Math.floor((range.to - 1) / map.columnNs));
     context.fillStyle = color;
     context.globalAlpha = 0.22;
     for (let column = first; column <= last; column++) {
-      const bottom = column === first ? y(range.from, column) : HEAT_HEIGHT;
+      const bottom = column === first ? y(range.from, column) : this.height;
       const top = column === last ? y(range.to, column) : 0;
       context.fillRect(column * width, top, width, bottom - top);
     }
     context.globalAlpha = 1;
-    context.fillRect(first * width, 0, 2, HEAT_HEIGHT);
-    context.fillRect((last + 1) * width - 2, 0, 2, HEAT_HEIGHT);
+    context.fillRect(first * width, 0, 2, this.height);
+    context.fillRect((last + 1) * width - 2, 0, 2, this.height);
   }
 
   private showAxis(): void {
@@ -227,7 +311,7 @@ class HeatCanvas {
     const within = (value: number, most: number) => Math.max(0, Math.min(most - 1, Math.floor(value)));
     return {
       column: within((event.clientX - box.left) / width, map.columns),
-      row: within((HEAT_HEIGHT - (event.clientY - box.top)) / height, map.rows),
+      row: within((this.height - (event.clientY - box.top)) / height, map.rows),
     };
   }
 
@@ -273,7 +357,17 @@ class HeatCanvas {
       }
       const value = this.map.counts[cell.column * this.map.rows + cell.row];
       const step = this.map.columnNs / this.map.rows;
-      this.tooltip.showText(moment(this.timeOf(cell), step), [[this.app.names.about.unit === "samples" ? "samples" : "weight", this.app.names.about.unit === "samples" ? count(value) : this.app.weight(value)]], event.clientX, event.clientY);
+      this.tooltip.showText(
+        moment(this.timeOf(cell), step),
+        [
+          [
+            this.app.names.about.unit === "samples" ? "samples" : "weight",
+            this.app.names.about.unit === "samples" ? count(value) : this.app.weight(value),
+          ],
+        ],
+        event.clientX,
+        event.clientY,
+      );
     });
     canvas.addEventListener("pointerup", (event) => {
       if (!this.map || !this.start) return;
@@ -296,7 +390,12 @@ class HeatCanvas {
   private onKey(event: KeyboardEvent): void {
     const { map, cursor } = this;
     if (!map) return;
-    const moves: Record<string, [number, number]> = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
+    const moves: Record<string, [number, number]> = {
+      ArrowLeft: [-1, 0],
+      ArrowRight: [1, 0],
+      ArrowUp: [0, 1],
+      ArrowDown: [0, -1],
+    };
     const move = moves[event.key];
     if (move) {
       if (event.shiftKey) this.start ??= { ...cursor };
@@ -305,7 +404,9 @@ class HeatCanvas {
         row: Math.max(0, Math.min(map.rows - 1, cursor.row + move[1])),
       };
       if (event.shiftKey) this.pending = this.rangeOf(this.start!, this.cursor);
-      this.app.say(`${moment(this.timeOf(this.cursor), map.columnNs / map.rows)}: ${count(map.counts[this.cursor.column * map.rows + this.cursor.row])}`);
+      const { column, row } = this.cursor;
+      const at = moment(this.timeOf(this.cursor), map.columnNs / map.rows);
+      this.app.say(`${at}: ${count(map.counts[column * map.rows + row])}`);
     } else if (event.key === "Enter" && this.pending) {
       this.choose(this.pending, event.ctrlKey || event.metaKey);
     } else if (event.key === "Escape") {
@@ -320,8 +421,11 @@ class HeatCanvas {
 
 // From the page's own colour to a strong red; few samples are already told apart from none.
 const SHADES = 48;
-const RAMPS = [false, true].map((isDark) => Array.from({ length: SHADES }, (_, at) => {
-  const value = 0.12 + (0.88 * at) / (SHADES - 1);
-  return isDark ? hslPixel(20 + value * 25, 0.7 + value * 0.25, 0.14 + value * 0.52)
-    : hslPixel(38 - value * 36, 0.8 + value * 0.1, 0.94 - value * 0.52);
-}));
+const RAMPS = [false, true].map((isDark) =>
+  Array.from({ length: SHADES }, (_, at) => {
+    const value = 0.12 + (0.88 * at) / (SHADES - 1);
+    return isDark
+      ? hslPixel(20 + value * 25, 0.7 + value * 0.25, 0.14 + value * 0.52)
+      : hslPixel(38 - value * 36, 0.8 + value * 0.1, 0.94 - value * 0.52);
+  }),
+);

@@ -19,11 +19,12 @@ export class Raster {
     this.pixels.fill(back);
   }
 
-  // A piece of a row's first line; `y` may lie outside of the picture.
+  // Part of a row's first line; `y` may lie outside of the picture.
   box(y: number, from: number, to: number, color: number): void {
     const left = Math.max(0, Math.round(from));
     const right = Math.min(this.width, Math.max(left + 1, Math.round(to)));
-    if (y >= 0 && y < this.height && left < right) this.pixels.fill(color, y * this.width + left, y * this.width + right);
+    if (y >= 0 && y < this.height && left < right)
+      this.pixels.fill(color, y * this.width + left, y * this.width + right);
   }
 
   // Repeats the first line of a row down to its last.

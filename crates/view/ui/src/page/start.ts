@@ -1,8 +1,9 @@
 // Starts the page: the preview at once, everything when the worker has read the recording.
 
+import { column, NO_NODE, type NodeIndex, type TextIndex } from "../model/indexes";
 import { packagesOf } from "../model/packages";
-import type { Names } from "../model/profile";
-import type { Tree } from "../model/tree";
+import type { FunctionColumns, Names } from "../model/profile";
+import { ROOT, type Tree } from "../model/tree";
 import { ACTIONS } from "./actions";
 import { App, type Panel, type Preview } from "./app";
 import { Client } from "./client";
@@ -24,8 +25,8 @@ import { TreeView } from "./treeview";
 
 // Weights in the preview are in this many parts of the whole.
 const SCALE = 32768;
-// How many pieces of the recording go to the worker in one message.
-const PIECES_AT_ONCE = 64;
+// How many chunks of the recording go to the worker in one message.
+const CHUNKS_AT_ONCE = 64;
 
 interface PreviewTree extends Preview {
   functions: [string, string, number, number][]; // name, file, line, category
@@ -36,17 +37,21 @@ interface PreviewTree extends Preview {
 // Names as the worker would send them, of the functions that the preview has.
 function previewNames(preview: PreviewTree): Names {
   const { functions } = preview;
-  const texts = { size: 2 * functions.length, get: (at: number) => functions[at >> 1][at & 1] as string };
-  const columns = {
-    name: Int32Array.from(functions, (_, at) => 2 * at),
-    file: Int32Array.from(functions, ([, file], at) => (file ? 2 * at + 1 : -1)),
+  const texts = { size: 2 * functions.length, get: (at: TextIndex) => functions[at >> 1][at & 1] as string };
+  const columns: FunctionColumns = {
+    name: column(Int32Array.from(functions, (_, at) => 2 * at)),
+    file: column(Int32Array.from(functions, ([, file], at) => (file ? 2 * at + 1 : -1))),
     line: Uint32Array.from(functions, ([, , line]) => line),
     column: new Uint32Array(functions.length),
     category: Uint8Array.from(functions, ([, , , kind]) => kind),
   };
   const { unit, durationNs, title: app } = preview;
   return {
-    texts, functions: columns, ...packagesOf(texts, columns), processes: [], threads: [],
+    texts,
+    functions: columns,
+    ...packagesOf(texts, columns),
+    processes: [],
+    threads: [],
     about: { unit, app, host: "", rateHz: 0, started: 0, durationNs },
   };
 }
@@ -54,16 +59,25 @@ function previewNames(preview: PreviewTree): Names {
 function previewTree({ tree: sent, whole }: PreviewTree): Tree {
   const size = sent.fn.length;
   const tree: Tree = {
-    size, rows: 1, fn: Int32Array.from(sent.fn), parent: new Int32Array(size), depth: new Uint16Array(size),
-    end: new Int32Array(size), start: new Float64Array(size), self: new Float64Array(size),
-    total: Float64Array.from(sent.total, (parts) => (parts * whole) / SCALE), tier: Uint8Array.from(sent.tier), isInlined: new Uint8Array(size),
-    baseSelf: null, baseTotal: null,
+    size,
+    rows: 1,
+    fn: column(Int32Array.from(sent.fn)),
+    parent: column(new Int32Array(size)),
+    depth: new Uint16Array(size),
+    end: column(new Int32Array(size)),
+    start: new Float64Array(size),
+    self: new Float64Array(size),
+    total: Float64Array.from(sent.total, (parts) => (parts * whole) / SCALE),
+    tier: Uint8Array.from(sent.tier),
+    isInlined: new Uint8Array(size),
+    baseSelf: null,
+    baseTotal: null,
   };
-  const open: number[] = [];
+  const open: NodeIndex[] = [];
   const next = new Float64Array(size);
-  for (let node = 0; node < size; node++) {
+  for (let node = ROOT; node < size; node++) {
     for (let pop = sent.pop[node]; pop > 0 && open.length; pop--) tree.end[open.pop()!] = node;
-    const parent = open.at(-1) ?? -1;
+    const parent = open.at(-1) ?? NO_NODE;
     tree.parent[node] = parent;
     tree.depth[node] = open.length;
     tree.rows = Math.max(tree.rows, open.length + 1);
@@ -73,17 +87,17 @@ function previewTree({ tree: sent, whole }: PreviewTree): Tree {
     }
     open.push(node);
   }
-  for (const node of open) tree.end[node] = size;
+  for (const node of open) tree.end[node] = size as NodeIndex;
   return tree;
 }
 
 // The texts of elements, some at a time; they are gone from the page once taken.
 function* takeTexts(selector: string): Generator<string[]> {
-  const pieces = [...document.querySelectorAll<HTMLTemplateElement>(selector)];
-  while (pieces.length) {
-    const taken = pieces.splice(0, PIECES_AT_ONCE);
-    const texts = taken.map((piece) => piece.content.textContent ?? "");
-    for (const piece of taken) piece.remove();
+  const chunks = [...document.querySelectorAll<HTMLTemplateElement>(selector)];
+  while (chunks.length) {
+    const taken = chunks.splice(0, CHUNKS_AT_ONCE);
+    const texts = taken.map((chunk) => chunk.content.textContent ?? "");
+    for (const chunk of taken) chunk.remove();
     yield texts;
   }
 }
@@ -97,8 +111,12 @@ export function startPage(): void {
   const menu = new Menu(app, () => ACTIONS);
   const flame = new FlameView(app, tooltip, menu);
   const views: Panel[] = [
-    flame, new TimeView(app, tooltip, menu), new Sandwich(app, tooltip, menu), new TopView(app, menu),
-    new TreeView(app, menu), new SourceView(app),
+    flame,
+    new TimeView(app, tooltip, menu),
+    new Sandwich(app, tooltip, menu),
+    new TopView(app, menu),
+    new TreeView(app, menu),
+    new SourceView(app),
   ];
   for (const view of views) view.root.hidden = true;
   byId("views").append(...views.map((view) => view.root));
@@ -134,17 +152,19 @@ async function open(app: App): Promise<void> {
 
 function listen(app: App, menu: Menu, flame: FlameView, views: Panel[]): void {
   const active = () => views.find((view) => !view.root.hidden);
-  const escape = () => {
+  const stepBack = () => {
     if (menu.isOpen) menu.close();
     else if (app.state.query) app.change({ query: "" }, false);
-    else if (flame.flame.selected >= 0) flame.flame.select(-1);
+    else if (flame.flame.selected >= 0) flame.flame.select(NO_NODE);
     else if (flame.flame.isPanned) flame.flame.resetSpan();
     else if (app.state.zoom.length || app.state.window) app.change({ zoom: [], window: null });
   };
   const openMenu = () => {
     const target = active()?.target?.() ?? null;
-    const { x, y } = flame.flame.selected > 0 && !flame.root.hidden ? flame.flame.placeOf(flame.flame.selected)
-      : (document.activeElement ?? document.body).getBoundingClientRect();
+    const { x, y } =
+      flame.flame.selected > 0 && !flame.root.hidden
+        ? flame.flame.placeOf(flame.flame.selected)
+        : (document.activeElement ?? document.body).getBoundingClientRect();
     menu.open(target, x, y + 10);
   };
   document.addEventListener("keydown", (event) => {
@@ -152,14 +172,18 @@ function listen(app: App, menu: Menu, flame: FlameView, views: Panel[]): void {
     const isTyping = element.matches("input[type=search], select, input[type=text]");
     if (document.querySelector("dialog[open]") || (menu.isOpen && menu.root.contains(element))) return;
     const name = event.ctrlKey || event.metaKey ? `Ctrl+${event.key.toUpperCase()}` : event.key;
-    if (event.altKey || (isTyping && name !== "Escape" && !name.startsWith("Ctrl+") && !(name === "Enter" && app.hits))) return;
+    if (
+      event.altKey ||
+      (isTyping && name !== "Escape" && !name.startsWith("Ctrl+") && !(name === "Enter" && app.hits))
+    )
+      return;
     if (isTyping && name === "Enter") {
       flame.flame.nextHit(event.shiftKey ? -1 : 1);
       return;
     }
     if (name === "Escape") {
       if (isTyping) element.blur();
-      escape();
+      stepBack();
     } else if (name === "M" || name === "ContextMenu" || (event.shiftKey && name === "F10")) openMenu();
     else if (!runKey(name, event, element)) return;
     event.preventDefault();
@@ -170,8 +194,11 @@ function listen(app: App, menu: Menu, flame: FlameView, views: Panel[]): void {
     if (element.getAttribute("role") === "tab" && name.startsWith("Arrow")) return walkTabs(name);
     if (!name.startsWith("Ctrl+") && active()?.key?.(event)) return true;
     const target = active()?.target?.() ?? null;
-    const action = ACTIONS.find((each) => each.keys.includes(name)
-      && (each.run || (target && target.fn >= 0 && (each.isPossible?.(app, target) ?? true))));
+    const action = ACTIONS.find(
+      (each) =>
+        each.keys.includes(name) &&
+        (each.run || (target && target.fn >= 0 && (each.isPossible?.(app, target) ?? true))),
+    );
     if (!action) return false;
     if (action.onTarget) action.onTarget(app, target!);
     else action.run!(app);
@@ -180,7 +207,8 @@ function listen(app: App, menu: Menu, flame: FlameView, views: Panel[]): void {
   const walkTabs = (name: string): boolean => {
     const tabs = [...document.querySelectorAll<HTMLElement>("[role=tab]")];
     const at = tabs.indexOf(document.activeElement as HTMLElement);
-    const goal = tabs[(at + (name === "ArrowLeft" || name === "ArrowUp" ? tabs.length - 1 : 1)) % tabs.length];
+    const goal =
+      tabs[(at + (name === "ArrowLeft" || name === "ArrowUp" ? tabs.length - 1 : 1)) % tabs.length];
     goal.focus();
     goal.click();
     return true;
@@ -188,5 +216,5 @@ function listen(app: App, menu: Menu, flame: FlameView, views: Panel[]): void {
   addEventListener("popstate", () => app.recall());
   addEventListener("hashchange", () => app.recall());
   app.systemDark.addEventListener("change", () => app.update());
-  addEventListener("error", (event) => app.fail(`The page has a fault: ${event.message}`));
+  addEventListener("error", (event) => app.fail(`Error in the page: ${event.message}`));
 }

@@ -1,8 +1,17 @@
 // What the page shows, all of it in the address, so that a link shows what its sender saw.
 
+import {
+  type FunctionIndex,
+  NO_FUNCTION,
+  NO_TEXT,
+  NO_THREAD,
+  type TextIndex,
+  type ThreadIndex,
+} from "../model/indexes";
+import { CATEGORY_LABELS } from "../model/tables";
 import { decodeTransforms, encodeTransforms, type Transform } from "../model/transforms";
 import type { Order, Range } from "../model/tree";
-import { type Palette, PALETTES } from "./look";
+import { PALETTES, type Palette } from "./colors";
 
 export const VIEWS = ["flame", "time", "sandwich", "top", "tree", "source"] as const;
 export type ViewName = (typeof VIEWS)[number];
@@ -18,17 +27,17 @@ export interface State {
   query: string;
   isRegExp: boolean;
   isExact: boolean;
-  threads: number[] | null;
+  threads: ThreadIndex[] | null;
   range: Range | null;
   compare: Range | "base" | null;
   isProportional: boolean; // a diff compares with what a function was, not with the whole
   transforms: Transform[];
-  zoom: number[]; // the path of functions zoomed into
+  zoom: FunctionIndex[]; // the path of functions zoomed into
   hidden: number[];
   hasInternals: boolean;
-  fn: number; // the function of the sandwich and the source, -1 for none
-  file: number; // the text of the source's file, -1 for that of the function
-  thread: number; // the thread of the time order, -1 for the busiest
+  fn: FunctionIndex; // the function of the sandwich and the source, -1 for none
+  file: TextIndex; // the text of the source's file, -1 for that of the function
+  thread: ThreadIndex; // the thread of the time order, -1 for the busiest
   window: Range | null; // the part of time order in sight
   overview: Overview | null; // null: what suits the recording
   palette: Palette;
@@ -38,26 +47,53 @@ export interface State {
 }
 
 export const START: State = {
-  view: "flame", isIcicle: false, isFromLeaf: false, order: "heavy", query: "", isRegExp: false, isExact: false,
-  threads: null, range: null, compare: null, isProportional: false, transforms: [], zoom: [], hidden: [],
-  hasInternals: false, fn: -1, file: -1, thread: -1, window: null, overview: null, palette: "category",
-  theme: "system", sort: "self", isRising: false,
+  view: "flame",
+  isIcicle: false,
+  isFromLeaf: false,
+  order: "heavy",
+  query: "",
+  isRegExp: false,
+  isExact: false,
+  threads: null,
+  range: null,
+  compare: null,
+  isProportional: false,
+  transforms: [],
+  zoom: [],
+  hidden: [],
+  hasInternals: false,
+  fn: NO_FUNCTION,
+  file: NO_TEXT,
+  thread: NO_THREAD,
+  window: null,
+  overview: null,
+  palette: "category",
+  theme: "system",
+  sort: "self",
+  isRising: false,
 };
 
-const numbers = (text: string): number[] => text.split(".").map(Number).filter((value) => Number.isSafeInteger(value));
+// Row numbers of any table; the app checks that they exist in this recording.
+const numbers = <T extends number>(text: string): T[] =>
+  text
+    .split(".")
+    .map(Number)
+    .filter((value) => Number.isSafeInteger(value)) as T[];
 const rangeText = (range: Range): string => `${Math.round(range.from)}-${Math.round(range.to)}`;
 
 function range(text: string | null): Range | null {
   const found = /^(\d{1,16})-(\d{1,16})$/.exec(text ?? "");
-  return found && Number(found[1]) < Number(found[2]) ? { from: Number(found[1]), to: Number(found[2]) } : null;
+  return found && Number(found[1]) < Number(found[2])
+    ? { from: Number(found[1]), to: Number(found[2]) }
+    : null;
 }
 
 const oneOf = <T extends string>(text: string | null, known: readonly T[], otherwise: T): T =>
   known.includes(text as T) ? (text as T) : otherwise;
 
-function index(text: string | null): number {
+function index<T extends number>(text: string | null): T {
   const value = text === null || text === "" ? -1 : Number(text);
-  return Number.isSafeInteger(value) && value >= 0 ? value : -1;
+  return (Number.isSafeInteger(value) && value >= 0 ? value : -1) as T;
 }
 
 // Each part of the state: its short name, how it is written, how it is read. What is as at the
@@ -72,20 +108,57 @@ const PARTS: [string, (state: State) => string, (text: string | null) => Partial
   ["case", (state) => flag(state.isExact), (text) => ({ isExact: text === "1" })],
   ["t", (state) => state.threads?.join(".") ?? "", (text) => ({ threads: text ? numbers(text) : null })],
   ["r", (state) => (state.range ? rangeText(state.range) : ""), (text) => ({ range: range(text) })],
-  ["cmp", (state) => (state.compare === null ? "" : state.compare === "base" ? "base" : rangeText(state.compare)),
-    (text) => ({ compare: text === "base" ? "base" : range(text) })],
+  [
+    "cmp",
+    (state) => (state.compare === null ? "" : state.compare === "base" ? "base" : rangeText(state.compare)),
+    (text) => ({ compare: text === "base" ? "base" : range(text) }),
+  ],
   ["prop", (state) => flag(state.isProportional), (text) => ({ isProportional: text === "1" })],
-  ["tf", (state) => encodeTransforms(state.transforms), (text) => ({ transforms: decodeTransforms(text ?? "") })],
+  [
+    "tf",
+    (state) => encodeTransforms(state.transforms),
+    (text) => ({ transforms: decodeTransforms(text ?? "") }),
+  ],
   ["x", (state) => state.zoom.join("."), (text) => ({ zoom: text ? numbers(text) : [] })],
-  ["hide", (state) => state.hidden.join("."), (text) => ({ hidden: text ? numbers(text).filter((at) => at < 12) : [] })],
+  [
+    "hide",
+    (state) => state.hidden.join("."),
+    (text) => ({ hidden: text ? numbers(text).filter((at) => at < CATEGORY_LABELS.length) : [] }),
+  ],
   ["raw", (state) => flag(state.hasInternals), (text) => ({ hasInternals: text === "1" })],
-  ["fn", (state) => (state.fn < 0 ? "" : String(state.fn)), (text) => ({ fn: index(text) })],
-  ["file", (state) => (state.file < 0 ? "" : String(state.file)), (text) => ({ file: index(text) })],
-  ["th", (state) => (state.thread < 0 ? "" : String(state.thread)), (text) => ({ thread: index(text) })],
+  ["fn", (state) => (state.fn < 0 ? "" : String(state.fn)), (text) => ({ fn: index<FunctionIndex>(text) })],
+  [
+    "file",
+    (state) => (state.file < 0 ? "" : String(state.file)),
+    (text) => ({ file: index<TextIndex>(text) }),
+  ],
+  [
+    "th",
+    (state) => (state.thread < 0 ? "" : String(state.thread)),
+    (text) => ({ thread: index<ThreadIndex>(text) }),
+  ],
   ["w", (state) => (state.window ? rangeText(state.window) : ""), (text) => ({ window: range(text) })],
-  ["ov", (state) => state.overview ?? "", (text) => ({ overview: text ? oneOf<Overview>(text, ["heat", "threads", "none"], "none") : null })],
-  ["colors", (state) => state.palette, (text) => ({ palette: oneOf(text, PALETTES.map(([name]) => name), "category") })],
-  ["theme", (state) => state.theme, (text) => ({ theme: oneOf<State["theme"]>(text, ["system", "light", "dark"], "system") })],
+  [
+    "ov",
+    (state) => state.overview ?? "",
+    (text) => ({ overview: text ? oneOf<Overview>(text, ["heat", "threads", "none"], "none") : null }),
+  ],
+  [
+    "colors",
+    (state) => state.palette,
+    (text) => ({
+      palette: oneOf(
+        text,
+        PALETTES.map(([name]) => name),
+        "category",
+      ),
+    }),
+  ],
+  [
+    "theme",
+    (state) => state.theme,
+    (text) => ({ theme: oneOf<State["theme"]>(text, ["system", "light", "dark"], "system") }),
+  ],
   ["sort", (state) => state.sort, (text) => ({ sort: oneOf(text, SORTS, "self") })],
   ["up", (state) => flag(state.isRising), (text) => ({ isRising: text === "1" })],
 ];

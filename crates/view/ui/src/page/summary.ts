@@ -1,15 +1,33 @@
 // The strip at the top: what was recorded, how sure it is, what it did, what stands out.
 
+import { Category, SHARE_PARTS } from "../model/tables";
 import type { Shares } from "../model/tree";
 import type { App, Panel } from "./app";
+import { categoryFill } from "./colors";
 import { byId, element, swatch } from "./dom";
-import { categoryFill } from "./look";
 import { percent } from "./words";
 
-const SHARES: [keyof Shares, string, number][] = [
-  ["javascript", "JS", 0], ["native", "native", 7], ["kernel", "kernel", 8], ["gc", "GC", 6], ["idle", "idle", 9],
-  ["unknown", "unknown", 10],
+// What the hidden categories leave behind has no name of its own; see `sharesOf`.
+const PARTS: readonly SharePart[] = [
+  ...SHARE_PARTS,
+  { key: "other", label: "other code", category: Category.Unknown },
 ];
+
+interface SharePart {
+  key: keyof Shares;
+  label: string;
+  category: Category;
+}
+
+// The parts that are there, each with its share in words.
+export function shownShares(shares: Shares): (SharePart & { share: number; text: string })[] {
+  const whole = Object.values(shares).reduce((sum, value) => sum + value, 0);
+  return PARTS.filter(({ key }) => shares[key] > 0).map((part) => ({
+    ...part,
+    share: shares[part.key] / whole,
+    text: `${part.label} ${percent(shares[part.key], whole)}`,
+  }));
+}
 
 export class Summary implements Panel {
   readonly root = byId("summary");
@@ -24,34 +42,46 @@ export class Summary implements Panel {
     this.list("findings", preview.findings);
     this.list("remark-list", preview.remarks);
     byId("remarks").hidden = preview.remarks.length === 0;
-    byId("remark-count").textContent = preview.remarks.length === 1 ? "1 note" : `${preview.remarks.length} notes`;
-    byId("fact-list").replaceChildren(...preview.facts.flatMap(([name, value]) =>
-      [element("dt", { textContent: name }), element("dd", { textContent: value, dir: "auto" })]));
+    byId("remark-count").textContent =
+      preview.remarks.length === 1 ? "1 note" : `${preview.remarks.length} notes`;
+    byId("fact-list").replaceChildren(
+      ...preview.facts.flatMap(([name, value]) => [
+        element("dt", { textContent: name }),
+        element("dd", { textContent: value, dir: "auto" }),
+      ]),
+    );
   }
 
   private list(id: string, sentences: string[]): void {
-    byId(id).replaceChildren(...sentences.map((sentence) => element("li", { dir: "auto" }, ...withCode(sentence))));
+    byId(id).replaceChildren(
+      ...sentences.map((sentence) => element("li", { dir: "auto" }, ...withCode(sentence))),
+    );
     byId(id).hidden = sentences.length === 0;
   }
 
   update(): void {
     const { shares, state } = this.app;
-    const isPart = state.range !== null || state.threads !== null || state.transforms.length > 0 || state.compare !== null;
+    const isPart =
+      state.range !== null || state.threads !== null || state.transforms.length > 0 || state.compare !== null;
     byId("findings").classList.toggle("of-whole", isPart);
     if (!shares || (shares === this.shown && this.palette === state.palette)) return;
     this.shown = shares;
     this.palette = state.palette;
-    const whole = Object.values(shares).reduce((sum, value) => sum + value, 0);
-    const present = SHARES.filter(([key]) => shares[key] > 0);
-    byId("shares").replaceChildren(...present.map(([key, label, category]) => {
-      const part = element("span", { title: `${label} ${percent(shares[key], whole)}` });
-      part.style.flexGrow = String(shares[key] / whole);
-      part.style.background = categoryFill(state.palette, category);
-      return part;
-    }));
-    byId("shares").ariaLabel = present.map(([key, label]) => `${label} ${percent(shares[key], whole)}`).join(", ");
-    byId("share-legend").replaceChildren(...present.map(([key, label, category]) =>
-      element("li", {}, swatch(categoryFill(state.palette, category)), `${label} ${percent(shares[key], whole)}`)));
+    const shown = shownShares(shares);
+    byId("shares").replaceChildren(
+      ...shown.map(({ share, text, category }) => {
+        const part = element("span", { title: text });
+        part.style.flexGrow = String(share);
+        part.style.background = categoryFill(state.palette, category);
+        return part;
+      }),
+    );
+    byId("shares").ariaLabel = shown.map(({ text }) => text).join(", ");
+    byId("share-legend").replaceChildren(
+      ...shown.map(({ text, category }) =>
+        element("li", {}, swatch(categoryFill(state.palette, category)), text),
+      ),
+    );
   }
 }
 

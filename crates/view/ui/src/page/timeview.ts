@@ -1,16 +1,18 @@
 // Time order: what one thread did, from left to right.
 
+import { NO_THREAD, type ThreadIndex } from "../model/indexes";
+import { ROLE_LABELS, ThreadRole } from "../model/tables";
 import type { Timeline } from "../model/timeline";
 import type { Range } from "../model/tree";
 import type { App, Panel, Target } from "./app";
+import { cssPixel, HIT } from "./colors";
 import { button, eachFrame, element, fit } from "./dom";
 import { ROW } from "./flame";
 import { Labels } from "./labels";
-import { cssPixel, HIT } from "./look";
 import type { Menu } from "./menu";
 import { TRACK_BINS } from "./overview";
 import type { Tooltip } from "./tooltip";
-import { duration, moment, ROLES, tickStep } from "./words";
+import { duration, moment, tickStep } from "./words";
 
 const AXIS = 18;
 
@@ -22,13 +24,17 @@ export class TimeView implements Panel {
   private readonly canvas = element("canvas");
   private readonly context = this.canvas.getContext("2d")!;
   private readonly labels: Labels;
-  private timeline: Timeline | null = null;
+  private drawn: { thread: ThreadIndex; timeline: Timeline } | null = null;
   private hover = -1;
   private selected = -1;
   private barKey = "";
   private readonly schedule = eachFrame(() => this.draw());
 
-  constructor(private readonly app: App, private readonly tooltip: Tooltip, private readonly menu: Menu) {
+  constructor(
+    private readonly app: App,
+    private readonly tooltip: Tooltip,
+    private readonly menu: Menu,
+  ) {
     this.labels = new Labels(this.context, app.names);
     this.scroller.setAttribute("role", "application");
     this.scroller.ariaLabel = "Time order. Plus and minus zoom, a and d move, 0 shows all.";
@@ -41,16 +47,25 @@ export class TimeView implements Panel {
   }
 
   // The chosen thread, or the busiest of those in the selection.
-  private get thread(): number {
+  private get thread(): ThreadIndex {
     const { state, names } = this.app;
     if (state.thread >= 0) return state.thread;
     if (state.threads?.length) return state.threads[0];
-    const weights = this.app.ask("tracks", { mostBins: TRACK_BINS })?.weights;
-    if (!weights) return -1;
-    const isLoop = (at: number) => names.threads[at]?.role === 0 || names.threads[at]?.role === 1;
-    const busiest = (only: (at: number) => boolean) => [...weights.keys()].filter((at) => weights[at] > 0 && only(at))
-      .sort((left, right) => weights[right] - weights[left])[0];
-    return busiest(isLoop) ?? busiest(() => true) ?? 0;
+    const weights = this.app.ask("tracks", { maxBins: TRACK_BINS })?.weights;
+    if (!weights) return NO_THREAD;
+    const isLoop = (at: ThreadIndex) => {
+      const role = names.threads[at]?.role;
+      return role === ThreadRole.Main || role === ThreadRole.Worker;
+    };
+    const busiest = (only: (at: ThreadIndex) => boolean) =>
+      ([...weights.keys()] as ThreadIndex[])
+        .filter((at) => weights[at] > 0 && only(at))
+        .sort((left, right) => weights[right] - weights[left])[0];
+    return busiest(isLoop) ?? busiest(() => true) ?? (0 as ThreadIndex);
+  }
+
+  private get timeline(): Timeline | null {
+    return this.drawn?.timeline ?? null;
   }
 
   private get window(): Range {
@@ -63,7 +78,12 @@ export class TimeView implements Panel {
     if (this.root.hidden || !app.isReady) return;
     this.scroller.hidden = app.end < 2; // such as folded stacks
     if (this.scroller.hidden) {
-      this.bar.replaceChildren(element("p", { className: "empty", textContent: "This recording does not say when its samples were taken." }));
+      this.bar.replaceChildren(
+        element("p", {
+          className: "empty",
+          textContent: "This recording has no sample times.",
+        }),
+      );
       return;
     }
     const { thread } = this;
@@ -73,38 +93,65 @@ export class TimeView implements Panel {
     // Time order shows one moment after the other: neither a range nor other threads change it.
     const selection = { ...app.selection(), range: null, compare: null, threads: null };
     const timeline = app.ask("timeline", { selection, thread, from, to, columns });
-    if (timeline) this.timeline = timeline;
+    // Boxes stay in sight while others are counted, moved with the window, but not those of another
+    // thread under this one's name.
+    const before = this.timeline;
+    if (timeline) this.drawn = { thread, timeline };
+    else if (this.drawn?.thread !== thread) this.drawn = null;
+    if (this.timeline !== before) this.hover = this.selected = -1;
     this.labels.use(app.names);
     this.showBar(thread);
-    this.spacer.style.height = `${Math.max((this.timeline?.rows ?? 0) * ROW + AXIS + 4, this.scroller.clientHeight)}px`;
+    const rows = (this.timeline?.rows ?? 0) * ROW + AXIS + 4;
+    this.spacer.style.height = `${Math.max(rows, this.scroller.clientHeight)}px`;
     this.schedule();
   }
 
-  private showBar(thread: number): void {
+  private showBar(thread: ThreadIndex): void {
     const { app } = this;
     const { from, to } = this.window;
     const key = JSON.stringify([thread, from, to, this.timeline?.isSampled, app.names.threads.length]);
     if (key === this.barKey) return;
     this.barKey = key;
-    const weights = app.ask("tracks", { mostBins: TRACK_BINS })?.weights;
-    const known = app.names.threads.map((_, at) => at).filter((at) => at === thread || !weights || weights[at] > 0);
+    const weights = app.ask("tracks", { maxBins: TRACK_BINS })?.weights;
+    const known = app.names.threads
+      .map((_, at) => at as ThreadIndex)
+      .filter((at) => at === thread || !weights || weights[at] > 0);
     if (weights) known.sort((left, right) => weights[right] - weights[left]);
-    const picker = element("select", { id: "time-thread" }, ...known.slice(0, 500).map((at) => {
-      const { name, role, tid } = app.names.threads[at];
-      return element("option", { value: String(at), textContent: `${name || "(unnamed)"} · ${ROLES[role] ?? "other"} ${tid}`.slice(0, 80), selected: at === thread });
-    }));
-    picker.addEventListener("change", () => app.change({ thread: Number(picker.value), window: null }));
+    const picker = element(
+      "select",
+      { id: "time-thread" },
+      ...known.slice(0, 500).map((at) => {
+        const { name, role, tid } = app.names.threads[at];
+        return element("option", {
+          value: String(at),
+          textContent: `${name || "(unnamed)"} · ${ROLE_LABELS[role] ?? "other"} ${tid}`.slice(0, 80),
+          selected: at === thread,
+        });
+      }),
+    );
+    picker.addEventListener("change", () =>
+      app.change({ thread: Number(picker.value) as ThreadIndex, window: null }),
+    );
     const step = (to - from) / 20;
-    this.bar.replaceChildren(element("label", {}, "Thread ", picker),
-      element("span", { className: "dim", textContent: `${moment(from, step)} – ${moment(to, step)} (${duration(to - from)})` }),
-      button("Count only this time", "Every other view shows this part alone", () => app.change({ range: { from: Math.floor(from), to: Math.ceil(to) } })),
-      ...(this.timeline?.isSampled ? [element("span", { className: "dim", textContent: "one sample drawn per pixel; zoom in for all" })] : []));
+    this.bar.replaceChildren(
+      element("label", {}, "Thread ", picker),
+      element("span", {
+        className: "dim",
+        textContent: `${moment(from, step)} – ${moment(to, step)} (${duration(to - from)})`,
+      }),
+      button("Count only this time", "Every other view shows this part alone", () =>
+        app.change({ range: { from: Math.floor(from), to: Math.ceil(to) } }),
+      ),
+      ...(this.timeline?.isSampled
+        ? [element("span", { className: "dim", textContent: "one sample drawn per pixel; zoom in for all" })]
+        : []),
+    );
   }
 
   private draw(): void {
     const { timeline, app, context, scroller } = this;
     const [width, height] = [scroller.clientWidth, scroller.clientHeight];
-    if (!timeline || !width || !height) return;
+    if (!width || !height) return;
     const ratio = fit(this.canvas, width, height);
     const colors = app.colors;
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
@@ -112,11 +159,19 @@ export class TimeView implements Panel {
     context.fillRect(0, 0, width, height);
     context.font = `12px ${getComputedStyle(scroller).fontFamily}`;
     context.textBaseline = "middle";
+    if (timeline) this.drawBoxes(timeline, width, height);
+    this.drawAxis(width, colors);
+  }
+
+  private drawBoxes(timeline: Timeline, width: number, height: number): void {
+    const { app, context, scroller } = this;
+    const { colors } = app;
     const { from, to } = this.window;
     const scale = width / (to - from);
     const { paint, faded } = app.paint();
     const { hits } = app;
-    const marked = this.hover >= 0 ? timeline.fn[this.hover] : this.selected >= 0 ? timeline.fn[this.selected] : null;
+    const marked =
+      this.hover >= 0 ? timeline.fn[this.hover] : this.selected >= 0 ? timeline.fn[this.selected] : null;
     for (let at = 0; at < timeline.fn.length; at++) {
       const y = AXIS + timeline.depth[at] * ROW - scroller.scrollTop;
       if (y + ROW < AXIS || y > height) continue;
@@ -135,10 +190,10 @@ export class TimeView implements Panel {
       context.fillStyle = isHit ? "#fff" : hits ? colors.text : "#111";
       this.labels.draw(fn, left + 4, y + (ROW - 1) / 2, right - left - 7, "", true);
     }
-    this.drawAxis(width, from, to, colors);
   }
 
-  private drawAxis(width: number, from: number, to: number, colors: { back: string; rest: string; text: string }): void {
+  private drawAxis(width: number, colors: { back: string; rest: string; text: string }): void {
+    const { from, to } = this.window;
     const { context } = this;
     context.fillStyle = colors.back;
     context.fillRect(0, 0, width, AXIS);
@@ -183,7 +238,10 @@ export class TimeView implements Panel {
     const length = Math.min(Math.max(to - from, 1e4), whole.to - whole.from);
     const start = Math.max(whole.from, Math.min(whole.to - length, from));
     const isAll = length >= (whole.to - whole.from) * 0.9999;
-    this.app.change({ window: isAll ? null : { from: Math.round(start), to: Math.round(start + length) } }, false);
+    this.app.change(
+      { window: isAll ? null : { from: Math.round(start), to: Math.round(start + length) } },
+      false,
+    );
   }
 
   private pan(share: number): void {
@@ -193,10 +251,16 @@ export class TimeView implements Panel {
 
   key(event: KeyboardEvent): boolean {
     const walks: Record<string, () => void> = {
-      "+": () => this.zoomAt(0.5, 1.6), "=": () => this.zoomAt(0.5, 1.6), w: () => this.zoomAt(0.5, 1.6),
-      "-": () => this.zoomAt(0.5, 1 / 1.6), a: () => this.pan(-0.2), d: () => this.pan(0.2),
-      ArrowLeft: () => this.pan(-0.1), ArrowRight: () => this.pan(0.1),
-      Enter: () => this.fitBox(this.selected), Home: () => this.setWindow(0, this.window.to - this.window.from),
+      "+": () => this.zoomAt(0.5, 1.6),
+      "=": () => this.zoomAt(0.5, 1.6),
+      w: () => this.zoomAt(0.5, 1.6),
+      "-": () => this.zoomAt(0.5, 1 / 1.6),
+      a: () => this.pan(-0.2),
+      d: () => this.pan(0.2),
+      ArrowLeft: () => this.pan(-0.1),
+      ArrowRight: () => this.pan(0.1),
+      Enter: () => this.fitBox(this.selected),
+      Home: () => this.setWindow(0, this.window.to - this.window.from),
     };
     walks[event.key]?.();
     return event.key in walks;
@@ -232,12 +296,24 @@ export class TimeView implements Panel {
       }
       if (at < 0) return this.tooltip.hide();
       const { from, to, fn } = this.timeline!;
-      this.tooltip.showFunction(fn[at], [["lasts", duration(to[at] - from[at])], ["from", moment(from[at], 1e5)]], event.clientX, event.clientY);
+      this.tooltip.showFunction(
+        fn[at],
+        [
+          ["lasts", duration(to[at] - from[at])],
+          ["from", moment(from[at], 1e5)],
+        ],
+        event.clientX,
+        event.clientY,
+      );
     });
     canvas.addEventListener("pointerup", (event) => {
       if (drag && !drag.isMoved) {
         this.selected = this.boxAt(event);
-        if (this.selected >= 0) this.app.say(`${this.app.nameOf(this.timeline!.fn[this.selected])}: ${duration(this.timeline!.to[this.selected] - this.timeline!.from[this.selected])}`);
+        if (this.selected >= 0) {
+          const { fn, from, to } = this.timeline!;
+          const length = duration(to[this.selected] - from[this.selected]);
+          this.app.say(`${this.app.nameOf(fn[this.selected])}: ${length}`);
+        }
         this.schedule();
       }
       drag = null;
@@ -253,13 +329,17 @@ export class TimeView implements Panel {
       this.selected = this.boxAt(event);
       this.menu.open(this.target(), event.clientX, event.clientY);
     });
-    this.scroller.addEventListener("wheel", (event) => {
-      if (event.ctrlKey || event.metaKey) {
-        const box = canvas.getBoundingClientRect();
-        this.zoomAt((event.clientX - box.left) / box.width, Math.exp(-event.deltaY * 0.004));
-      } else if (event.deltaX !== 0) this.pan(event.deltaX / this.scroller.clientWidth);
-      else return;
-      event.preventDefault();
-    }, { passive: false });
+    this.scroller.addEventListener(
+      "wheel",
+      (event) => {
+        if (event.ctrlKey || event.metaKey) {
+          const box = canvas.getBoundingClientRect();
+          this.zoomAt((event.clientX - box.left) / box.width, Math.exp(-event.deltaY * 0.004));
+        } else if (event.deltaX !== 0) this.pan(event.deltaX / this.scroller.clientWidth);
+        else return;
+        event.preventDefault();
+      },
+      { passive: false },
+    );
   }
 }

@@ -1,16 +1,33 @@
 // Tabs, search, switches, and the chips that say what is left out and undo it.
 
-import { CATEGORY_KEYS } from "../model/profile";
+import { ALL } from "../model/profile";
+import { CATEGORY_LABELS, Category, TIER_LABELS, Tier } from "../model/tables";
 import type { Transform } from "../model/transforms";
-import { ACTIONS, isOnlyMine } from "./actions";
+import { ROOT } from "../model/tree";
+import { type Action, type ActionId, action, isOnlyMine } from "./actions";
 import type { App, Panel } from "./app";
+import { categoryFill, diffFill, PALETTES, type Palette } from "./colors";
 import { button, byId, element, swatch } from "./dom";
-import { categoryFill, diffFill, type Palette, PALETTES } from "./look";
 import { VIEWS } from "./state";
-import { CATEGORY_LABELS, duration, moment, percent, TIER_LABELS } from "./words";
+import { duration, moment, percent } from "./words";
 
 // Hiding plumbing is a switch of its own.
-const SWITCHES = CATEGORY_KEYS.map((_, at) => at).filter((at) => CATEGORY_KEYS[at] !== "internal");
+const SWITCHES = CATEGORY_LABELS.map((_, at) => at).filter((at) => at !== Category.Internal);
+const BEST_TIER_FIRST = [Tier.Optimized, Tier.Maglev, Tier.Baseline, Tier.Interpreted];
+
+// Elements of page.html with what they do.
+const BUTTONS: [string, ActionId][] = [
+  ["zoom-out", "zoomOut"],
+  ["icicle", "rootSide"],
+  ["from-leaf", "fromLeaf"],
+  ["by-name", "order"],
+  ["only-mine", "onlyMine"],
+  ["internals", "internals"],
+  ["proportional", "proportional"],
+  ["theme", "theme"],
+  ["commands", "commands"],
+  ["help-open", "help"],
+];
 
 export class Toolbar implements Panel {
   readonly root = byId("toolbar");
@@ -22,18 +39,11 @@ export class Toolbar implements Panel {
     query.addEventListener("input", () => app.change({ query: query.value }, false));
     this.check("is-regexp", "isRegExp");
     this.check("is-exact", "isExact");
-    this.press("icicle", "Root at the top or at the bottom");
-    this.press("from-leaf", "Merge from the leaf, or from the root");
-    this.press("by-name", "Order: heaviest first, or by name");
-    this.press("only-mine", "Only my code, or everything");
-    this.press("internals", "Internal frames (stubs, trampolines), shown or not");
-    this.press("proportional", "Diff colours: of the whole, or of what it was");
-    this.press("theme", "Dark or light");
-    this.press("commands", "Commands");
-    this.press("help-open", "Help");
-    byId("zoom-out").addEventListener("click", () => app.change({ zoom: [], window: null }));
+    for (const [id, does] of BUTTONS) this.press(id, action(does));
     const palette = byId<HTMLSelectElement>("colors");
-    palette.replaceChildren(...PALETTES.map(([value, textContent]) => element("option", { value, textContent })));
+    palette.replaceChildren(
+      ...PALETTES.map(([value, textContent]) => element("option", { value, textContent })),
+    );
     palette.addEventListener("change", () => app.change({ palette: palette.value as Palette }, false));
   }
 
@@ -42,10 +52,9 @@ export class Toolbar implements Panel {
     box.addEventListener("change", () => this.app.change({ [key]: box.checked }, false));
   }
 
-  private press(id: string, label: string): void {
-    const action = ACTIONS.find((each) => each.label === label)!;
-    byId(id).title ||= `${action.label} (${action.keys[0]})`;
-    byId(id).addEventListener("click", () => action.run!(this.app));
+  private press(id: string, { label, keys, run }: Action): void {
+    byId(id).title ||= `${label} (${keys[0]})`;
+    byId(id).addEventListener("click", () => run!(this.app));
   }
 
   update(): void {
@@ -65,8 +74,12 @@ export class Toolbar implements Panel {
     byId<HTMLSelectElement>("colors").value = state.palette;
     this.showMatched();
     const pressed: [string, boolean][] = [
-      ["icicle", state.isIcicle], ["from-leaf", state.isFromLeaf], ["by-name", state.order === "name"],
-      ["only-mine", isOnlyMine(state)], ["internals", state.hasInternals], ["proportional", state.isProportional],
+      ["icicle", state.isIcicle],
+      ["from-leaf", state.isFromLeaf],
+      ["by-name", state.order === "name"],
+      ["only-mine", isOnlyMine(state)],
+      ["internals", state.hasInternals],
+      ["proportional", state.isProportional],
     ];
     for (const [id, isOn] of pressed) byId(id).ariaPressed = String(isOn);
     const isGraph = state.view === "flame" || state.view === "sandwich";
@@ -80,11 +93,9 @@ export class Toolbar implements Panel {
   }
 
   private showMatched(): void {
-    const { app } = this;
-    const { tree } = app;
-    const found = app.state.query ? app.answers.search.value : null;
-    byId("matched").textContent = app.badQuery ? app.badQuery.slice(0, 60)
-      : found ? `matched ${percent(found.matched, tree.total[0])}` : "";
+    const { badQuery, found } = this.app;
+    const matched = found ? `matched ${percent(found.matched, found.whole)}` : "";
+    byId("matched").textContent = badQuery.slice(0, 60) || matched;
   }
 
   private showChips(): void {
@@ -100,25 +111,41 @@ export class Toolbar implements Panel {
     };
     if (state.range) {
       const { from, to } = state.range;
-      chip(`${moment(from, (to - from) / 10)} – ${moment(to, (to - from) / 10)} (${duration(to - from)})`,
-        "Only samples of this time", () => app.change({ range: null, zoom: [] }));
+      chip(
+        `${moment(from, (to - from) / 10)} – ${moment(to, (to - from) / 10)} (${duration(to - from)})`,
+        "Only samples of this time",
+        () => app.change({ range: null, zoom: [] }),
+      );
     }
     if (state.compare) {
-      const text = state.compare === "base" ? "compared with the base profile"
-        : `compared with ${moment(state.compare.from, 1e7)} – ${moment(state.compare.to, 1e7)}`;
+      const text =
+        state.compare === "base"
+          ? "compared with the base profile"
+          : `compared with ${moment(state.compare.from, 1e7)} – ${moment(state.compare.to, 1e7)}`;
       chip(text, "Colours show what became more and what became less", () => app.change({ compare: null }));
     } else if (app.hasBase) {
       chips.push(button("Compare with the base profile", "", () => app.change({ compare: "base" })));
     }
     if (state.threads) {
       const [first] = state.threads;
-      const text = state.threads.length === 1 ? `thread ${app.names.threads[first]?.name || first}` : `${state.threads.length} threads`;
+      const text =
+        state.threads.length === 1
+          ? `thread ${app.names.threads[first]?.name || first}`
+          : `${state.threads.length} threads`;
       chip(text, "Only samples of these threads", () => app.change({ threads: null, zoom: [] }));
     }
-    state.transforms.forEach((transform, at) => chip(this.nameOf(transform), "A step; later steps stay",
-      () => app.change({ transforms: state.transforms.filter((_, other) => other !== at), zoom: [] })));
-    if (app.tree.total[0] < app.whole * 0.9995) {
-      chips.push(element("span", { className: "dim", textContent: `${percent(app.tree.total[0], app.whole)} of the samples` }));
+    state.transforms.forEach((transform, at) =>
+      chip(this.nameOf(transform), "A step; later steps stay", () =>
+        app.change({ transforms: state.transforms.filter((_, other) => other !== at), zoom: [] }),
+      ),
+    );
+    if (app.answers.tree.answer && app.tree.total[ROOT] < app.whole * 0.9995) {
+      chips.push(
+        element("span", {
+          className: "dim",
+          textContent: `${percent(app.tree.total[ROOT], app.whole)} of the samples`,
+        }),
+      );
     }
     byId("chips").replaceChildren(...chips);
     byId("chips").hidden = chips.length === 0;
@@ -127,12 +154,18 @@ export class Toolbar implements Panel {
   private nameOf(transform: Transform): string {
     const { app } = this;
     switch (transform.kind) {
-      case "focus": return `focus ${app.nameOf(transform.fn)}`;
-      case "subtree": return `subtree ${app.nameOf(transform.path.at(-1) ?? -1)}`;
-      case "merge": return `without ${app.nameOf(transform.fn)}`;
-      case "drop": return `no samples with ${app.nameOf(transform.fn)}`;
-      case "recursion": return `no recursion of ${app.nameOf(transform.fn)}`;
-      case "package": return `package ${app.names.packages[transform.package] ?? ""} as one`;
+      case "focus":
+        return `focus ${app.nameOf(transform.fn)}`;
+      case "subtree":
+        return `subtree ${app.nameOf(transform.path.at(-1) ?? ALL)}`;
+      case "merge":
+        return `without ${app.nameOf(transform.fn)}`;
+      case "drop":
+        return `no samples with ${app.nameOf(transform.fn)}`;
+      case "recursion":
+        return `no recursion of ${app.nameOf(transform.fn)}`;
+      case "package":
+        return `package ${app.names.packages[transform.package] ?? ""} as one`;
     }
   }
 
@@ -140,23 +173,48 @@ export class Toolbar implements Panel {
   private showLegend(): void {
     const { app } = this;
     const { state, names } = app;
-    const key = JSON.stringify([state.palette, state.hidden, state.compare !== null, names.functions.name.length]);
+    const key = JSON.stringify([
+      state.palette,
+      state.hidden,
+      state.compare !== null,
+      names.functions.name.length,
+    ]);
     if (key === this.legendKey) return;
     this.legendKey = key;
     const used = new Set(names.functions.category);
     const switches = SWITCHES.filter((at) => used.has(at)).map((at) => {
       const isShown = !state.hidden.includes(at);
-      const made = button("", `${isShown ? "Leave out" : "Show"} ${CATEGORY_LABELS[at]}: its time goes to its callers`, () =>
-        app.change({ hidden: isShown ? [...state.hidden, at] : state.hidden.filter((other) => other !== at), zoom: [] }));
+      const made = button(
+        "",
+        `${isShown ? "Leave out" : "Show"} ${CATEGORY_LABELS[at]}: its time goes to its callers`,
+        () =>
+          app.change({
+            hidden: isShown ? [...state.hidden, at] : state.hidden.filter((other) => other !== at),
+            zoom: [],
+          }),
+      );
       made.className = "category";
       // In a diff, boxes do not have the colours of their categories.
       made.append(...(state.compare ? [] : [swatch(categoryFill(state.palette, at))]), CATEGORY_LABELS[at]);
       made.ariaPressed = String(isShown);
       return made;
     });
-    const tiers = element("span", { className: "tiers dim" }, "tiers:",
-      ...[4, 3, 2, 1].flatMap((tier) => [swatch(categoryFill(state.palette, 0, tier)), TIER_LABELS[tier]]));
-    const diff = element("span", { className: "tiers dim" }, "less", ...[-1, -0.5, 0, 0.5, 1].map((change) => swatch(diffFill(change))), "more");
+    const tiers = element(
+      "span",
+      { className: "tiers dim" },
+      "tiers:",
+      ...BEST_TIER_FIRST.flatMap((tier) => [
+        swatch(categoryFill(state.palette, Category.App, tier)),
+        TIER_LABELS[tier],
+      ]),
+    );
+    const diff = element(
+      "span",
+      { className: "tiers dim" },
+      "less",
+      ...[-1, -0.5, 0, 0.5, 1].map((change) => swatch(diffFill(change))),
+      "more",
+    );
     byId("legend").replaceChildren(...switches, state.compare ? diff : tiers);
   }
 }

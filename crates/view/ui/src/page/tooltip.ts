@@ -1,11 +1,14 @@
 // What the box under the pointer is.
 
+import type { FunctionIndex, NodeIndex } from "../model/indexes";
 import { categoryOf, nameOf, placeOf } from "../model/profile";
+import { CATEGORY_LABELS, Category, TIER_LABELS } from "../model/tables";
 import type { Tree } from "../model/tree";
+import { ROOT } from "../model/tree";
 import type { App } from "./app";
+import { categoryFill } from "./colors";
 import { byId, element, swatch } from "./dom";
-import { categoryFill } from "./look";
-import { CATEGORY_LABELS, percent, points, TIER_LABELS } from "./words";
+import { percent, points } from "./words";
 
 export class Tooltip {
   private readonly root = byId("tooltip");
@@ -16,19 +19,25 @@ export class Tooltip {
     this.root.hidden = true;
   }
 
-  show(tree: Tree, node: number, focus: number, x: number, y: number): void {
+  show(tree: Tree, node: NodeIndex, focus: NodeIndex, x: number, y: number): void {
     if (node < 0) return this.hide();
     const fn = tree.fn[node];
     const share = (value: number) => {
-      const parts = [this.app.weight(value), `${percent(value, tree.total[0])} of all`];
+      const parts = [this.app.weight(value), `${percent(value, tree.total[ROOT])} of all`];
       if (focus > 0) parts.push(`${percent(value, tree.total[focus])} of view`);
       return parts.join(" · ");
     };
     const rows: [string, string][] = [["total", share(tree.total[node])]];
     if (this.app.isReady) rows.push(["self", share(tree.self[node])]); // the preview has no such detail
     if (tree.baseTotal) {
-      const [now, before] = [tree.total[node] / (tree.total[0] || 1), tree.baseTotal[node] / (tree.baseTotal[0] || 1)];
-      rows.push(["before", percent(tree.baseTotal[node], tree.baseTotal[0])], ["change", points(now, before)]);
+      const [now, before] = [
+        tree.total[node] / (tree.total[ROOT] || 1),
+        tree.baseTotal[node] / (tree.baseTotal[ROOT] || 1),
+      ];
+      rows.push(
+        ["before", percent(tree.baseTotal[node], tree.baseTotal[ROOT])],
+        ["change", points(now, before)],
+      );
     }
     const marks = [TIER_LABELS[tree.tier[node]], tree.isInlined[node] ? "inlined" : ""];
     this.fill(fn, marks, rows);
@@ -36,7 +45,7 @@ export class Tooltip {
   }
 
   // The same for something that is no node of a tree.
-  showFunction(fn: number, rows: [string, string][], x: number, y: number): void {
+  showFunction(fn: FunctionIndex, rows: [string, string][], x: number, y: number): void {
     this.fill(fn, [], rows);
     this.place(x, y);
   }
@@ -46,15 +55,16 @@ export class Tooltip {
     this.place(x, y);
   }
 
-  private fill(fn: number, marks: string[], rows: [string, string][]): void {
+  private fill(fn: FunctionIndex, marks: string[], rows: [string, string][]): void {
     const { names, state } = this.app;
     const place = placeOf(names, fn);
     const kind = categoryOf(names, fn);
     const parts: Node[] = [element("strong", { textContent: nameOf(names, fn).slice(0, 600), dir: "auto" })];
-    if (place) parts.push(element("div", { className: "place", textContent: place.slice(-300), dir: "auto" }));
+    if (place)
+      parts.push(element("div", { className: "place", textContent: place.slice(-300), dir: "auto" }));
     if (fn >= 0) {
       const owner = names.packages[names.packageOf[fn]] ?? "";
-      const label = CATEGORY_LABELS[kind] + (CATEGORY_LABELS[kind] === "dependency" && owner ? ` ${owner}` : "");
+      const label = CATEGORY_LABELS[kind] + (kind === Category.Dependency && owner ? ` ${owner}` : "");
       const text = [label, ...marks].filter(Boolean).join(" · ");
       parts.push(element("div", {}, swatch(categoryFill(state.palette, kind)), text));
     }
@@ -72,6 +82,12 @@ export class Tooltip {
 }
 
 function list(rows: [string, string][]): HTMLElement {
-  return element("dl", {}, ...rows.flatMap(([name, value]) =>
-    [element("dt", { textContent: name }), element("dd", { textContent: value })]));
+  return element(
+    "dl",
+    {},
+    ...rows.flatMap(([name, value]) => [
+      element("dt", { textContent: name }),
+      element("dd", { textContent: value }),
+    ]),
+  );
 }

@@ -1,13 +1,15 @@
 // The functions as a table, sortable by every column.
 
-import { categoryOf, nameOf, placeOf } from "../model/profile";
 import type { FunctionWeights } from "../model/derived";
+import { type FunctionIndex, NO_FUNCTION } from "../model/indexes";
+import { categoryOf, nameOf, placeOf } from "../model/profile";
+import { CATEGORY_LABELS } from "../model/tables";
 import type { App, Panel, Target } from "./app";
+import { categoryFill } from "./colors";
 import { button, element, swatch } from "./dom";
-import { categoryFill } from "./look";
 import type { Menu } from "./menu";
 import type { Sort } from "./state";
-import { CATEGORY_LABELS, count, percent, points } from "./words";
+import { count, percent, points } from "./words";
 
 const FIRST_ROWS = 200;
 
@@ -15,9 +17,12 @@ export class TopView implements Panel {
   readonly root = element("section", { id: "top", className: "view scrolls", tabIndex: 0 });
   private limit = FIRST_ROWS;
   private shown: unknown[] = [];
-  private current = -1; // the function of the row in focus
+  private current = NO_FUNCTION; // the function of the row in focus
 
-  constructor(private readonly app: App, private readonly menu: Menu) {
+  constructor(
+    private readonly app: App,
+    private readonly menu: Menu,
+  ) {
     this.root.ariaLabel = "Top functions";
   }
 
@@ -32,7 +37,7 @@ export class TopView implements Panel {
     const weights = app.ask("functions", { selection: app.selection() });
     if (!weights) return;
     const { sort, isRising, palette } = app.state;
-    const inputs = [weights, app.hits, sort, isRising, palette, this.limit, app.tree];
+    const inputs = [weights, app.hits, sort, isRising, palette, this.limit];
     if (inputs.every((input, at) => input === this.shown[at])) return;
     this.shown = inputs;
     this.draw(weights);
@@ -41,14 +46,19 @@ export class TopView implements Panel {
   private draw(weights: FunctionWeights): void {
     const { app } = this;
     const { hits } = app;
-    const found: number[] = [];
-    for (let fn = 0; fn < weights.total.length; fn++) {
+    const found: FunctionIndex[] = [];
+    for (let fn = 0 as FunctionIndex; fn < weights.total.length; fn++) {
       const isThere = weights.total[fn] > 0 || (weights.baseTotal && weights.baseTotal[fn] > 0);
       if (isThere && (!hits || hits[fn])) found.push(fn);
     }
     this.sorted(found, weights);
-    const columns: [Sort, string][] = [["self", "Self"], ["total", "Total"],
-      ...(weights.baseSelf ? [["change", "Self change"] as [Sort, string]] : []), ["name", "Function"], ["place", "Where"]];
+    const columns: [Sort, string][] = [
+      ["self", "Self"],
+      ["total", "Total"],
+      ...(weights.baseSelf ? [["change", "Self change"] as [Sort, string]] : []),
+      ["name", "Function"],
+      ["place", "Where"],
+    ];
     const head = element("tr", {}, ...columns.map(([key, label]) => this.head(key, label)));
     const rows = found.slice(0, this.limit).map((fn) => this.row(fn, weights));
     const more = button(`Show more (${count(found.length)} altogether)`, "", () => {
@@ -58,16 +68,23 @@ export class TopView implements Panel {
     this.root.replaceChildren(
       element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows)),
       ...(found.length > this.limit ? [more] : []),
-      ...(found.length === 0 ? [element("p", { className: "empty", textContent: "No function matches." })] : []));
+      ...(found.length === 0
+        ? [element("p", { className: "empty", textContent: "No function matches." })]
+        : []),
+    );
   }
 
-  private sorted(found: number[], weights: FunctionWeights): void {
+  private sorted(found: FunctionIndex[], weights: FunctionWeights): void {
     const { names, state } = this.app;
     const { self, total, baseSelf } = weights;
-    const change = (fn: number) => (baseSelf ? this.changeOf(fn, weights) : 0);
-    const text = state.sort === "name" ? new Map(found.map((fn) => [fn, nameOf(names, fn)]))
-      : state.sort === "place" ? new Map(found.map((fn) => [fn, placeOf(names, fn)])) : null;
-    const orders: Record<Sort, (left: number, right: number) => number> = {
+    const change = (fn: FunctionIndex) => (baseSelf ? this.changeOf(fn, weights) : 0);
+    const text =
+      state.sort === "name"
+        ? new Map(found.map((fn) => [fn, nameOf(names, fn)]))
+        : state.sort === "place"
+          ? new Map(found.map((fn) => [fn, placeOf(names, fn)]))
+          : null;
+    const orders: Record<Sort, (left: FunctionIndex, right: FunctionIndex) => number> = {
       self: (left, right) => self[right] - self[left] || total[right] - total[left],
       total: (left, right) => total[right] - total[left] || self[right] - self[left],
       change: (left, right) => change(right) - change(left),
@@ -78,9 +95,8 @@ export class TopView implements Panel {
     found.sort(state.isRising ? (left, right) => order(right, left) : order);
   }
 
-  private changeOf(fn: number, weights: FunctionWeights): number {
-    const { tree } = this.app;
-    return weights.self[fn] / (tree.total[0] || 1) - weights.baseSelf![fn] / (tree.baseTotal?.[0] || 1);
+  private changeOf(fn: FunctionIndex, weights: FunctionWeights): number {
+    return weights.self[fn] / (weights.whole || 1) - weights.baseSelf![fn] / (weights.baseWhole || 1);
   }
 
   private head(key: Sort, label: string): HTMLElement {
@@ -88,30 +104,48 @@ export class TopView implements Panel {
     const isSorted = app.state.sort === key;
     const arrow = isSorted ? (app.state.isRising ? " ▴" : " ▾") : "";
     const sort = button(label + arrow, `Sort by ${label.toLowerCase()}`, () =>
-      app.change({ sort: key, isRising: isSorted && !app.state.isRising }, false));
+      app.change({ sort: key, isRising: isSorted && !app.state.isRising }, false),
+    );
     const head = element("th", { scope: "col", className: key }, sort);
     head.ariaSort = isSorted ? (app.state.isRising ? "ascending" : "descending") : "none";
     return head;
   }
 
-  private row(fn: number, weights: FunctionWeights): HTMLElement {
+  private row(fn: FunctionIndex, weights: FunctionWeights): HTMLElement {
     const { app } = this;
     const { names, state } = app;
-    const whole = app.tree.total[0];
+    const { whole } = weights;
     const share = (value: number) => {
       const bar = element("span", { className: "bar" });
       bar.style.width = `${whole > 0 ? Math.min(100, (value / whole) * 100) : 0}%`;
-      return element("td", { className: "number", title: app.weight(value) }, bar,
-        element("span", { textContent: value > 0 ? percent(value, whole) : "–" }));
+      return element(
+        "td",
+        { className: "number", title: app.weight(value) },
+        bar,
+        element("span", { textContent: value > 0 ? percent(value, whole) : "–" }),
+      );
     };
     const kind = categoryOf(names, fn);
-    const name = button(nameOf(names, fn).slice(0, 500), "Callers and callees (s)", () => app.change({ view: "sandwich", fn }));
+    const name = button(nameOf(names, fn).slice(0, 500), "Callers and callees (s)", () =>
+      app.change({ view: "sandwich", fn }),
+    );
     name.dir = "auto";
     const place = placeOf(names, fn) || CATEGORY_LABELS[kind];
-    const row = element("tr", {}, share(weights.self[fn]), share(weights.total[fn]),
-      ...(weights.baseSelf ? [element("td", { className: "number", textContent: points(this.changeOf(fn, weights), 0) })] : []),
-      element("td", { className: "name" }, element("div", {}, swatch(categoryFill(state.palette, kind)), name)),
-      element("td", { className: "place", title: place }, element("bdi", { textContent: place })));
+    const row = element(
+      "tr",
+      {},
+      share(weights.self[fn]),
+      share(weights.total[fn]),
+      ...(weights.baseSelf
+        ? [element("td", { className: "number", textContent: points(this.changeOf(fn, weights), 0) })]
+        : []),
+      element(
+        "td",
+        { className: "name" },
+        element("div", {}, swatch(categoryFill(state.palette, kind)), name),
+      ),
+      element("td", { className: "place", title: place }, element("bdi", { textContent: place })),
+    );
     row.addEventListener("focusin", () => (this.current = fn));
     row.addEventListener("pointerenter", () => (this.current = fn));
     row.addEventListener("contextmenu", (event) => {

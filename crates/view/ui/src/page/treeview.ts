@@ -1,13 +1,16 @@
 // The call tree as rows that open and close, for keyboards and screen readers as well. Only the
 // rows in sight exist.
 
+import type { NodeIndex } from "../model/indexes";
 import { categoryOf, nameOf, placeOf } from "../model/profile";
+import { CATEGORY_LABELS } from "../model/tables";
 import type { Tree } from "../model/tree";
-import type { App, Panel, Target } from "./app";
+import { ROOT } from "../model/tree";
+import { type App, changeText, type Panel, type Target } from "./app";
+import { categoryFill } from "./colors";
 import { eachFrame, element, swatch } from "./dom";
-import { categoryFill } from "./look";
 import type { Menu } from "./menu";
-import { CATEGORY_LABELS, percent, points } from "./words";
+import { percent } from "./words";
 
 const ROW_HEIGHT = 22;
 const OPEN_AT_FIRST = 0.5; // share of its parent from which a child is open at first
@@ -18,12 +21,16 @@ export class TreeView implements Panel {
   private readonly scroller = element("div", { className: "grid-scroller", tabIndex: 0 });
   private readonly body = element("div", { className: "grid-body" });
   private tree: Tree | null = null;
-  private open = new Set<number>();
-  private rows: number[] = [];
-  private current = 1;
+  private isFromLeaf = false; // the tree that is shown, not the one asked for
+  private open = new Set<NodeIndex>();
+  private rows: NodeIndex[] = [];
+  private current = 1 as NodeIndex;
   private readonly schedule = eachFrame(() => this.draw());
 
-  constructor(private readonly app: App, private readonly menu: Menu) {
+  constructor(
+    private readonly app: App,
+    private readonly menu: Menu,
+  ) {
     this.root.setAttribute("role", "treegrid");
     this.root.ariaLabel = "Call tree";
     this.head.setAttribute("role", "row");
@@ -42,7 +49,10 @@ export class TreeView implements Panel {
 
   target(): Target | null {
     if (!this.tree || this.current <= 0) return null;
-    return { fn: this.tree.fn[this.current], path: this.app.state.isFromLeaf ? null : this.app.pathOf(this.tree, this.current) };
+    return {
+      fn: this.tree.fn[this.current],
+      path: this.isFromLeaf ? null : this.app.pathOf(this.tree, this.current),
+    };
   }
 
   update(): void {
@@ -51,6 +61,7 @@ export class TreeView implements Panel {
     if (this.root.hidden) return;
     const tree = app.state.isFromLeaf ? app.ask("fromLeaf", { selection: app.selection() })?.tree : app.tree;
     if (!tree) return;
+    this.isFromLeaf = app.state.isFromLeaf;
     if (tree !== this.tree) this.take(tree);
     this.schedule();
   }
@@ -58,11 +69,11 @@ export class TreeView implements Panel {
   // Opens the way along which most of the time goes.
   private take(tree: Tree): void {
     this.tree = tree;
-    this.open = new Set([0]);
-    this.current = Math.min(1, tree.size - 1);
-    for (let node = 1; node < tree.size && node < tree.end[node] - 1;) {
+    this.open = new Set([ROOT]);
+    this.current = Math.min(1, tree.size - 1) as NodeIndex;
+    for (let node = 1 as NodeIndex; node < tree.size && node < tree.end[node] - 1; ) {
       this.open.add(node);
-      if (tree.total[node + 1] < tree.total[node] * OPEN_AT_FIRST) break;
+      if (tree.total[(node + 1) as NodeIndex] < tree.total[node] * OPEN_AT_FIRST) break;
       node++;
     }
     this.layout();
@@ -71,9 +82,9 @@ export class TreeView implements Panel {
   private layout(): void {
     const { tree } = this;
     this.rows = [];
-    for (let node = 1; node < tree!.size;) {
+    for (let node = 1 as NodeIndex; node < tree!.size; ) {
       this.rows.push(node);
-      node = this.open.has(node) ? node + 1 : tree!.end[node];
+      node = this.open.has(node) ? ((node + 1) as NodeIndex) : tree!.end[node];
     }
     this.body.style.height = `${this.rows.length * ROW_HEIGHT}px`;
     this.root.setAttribute("aria-rowcount", String(this.rows.length + 1));
@@ -86,36 +97,59 @@ export class TreeView implements Panel {
     const first = Math.max(0, Math.floor(scroller.scrollTop / ROW_HEIGHT) - 4);
     const last = Math.min(this.rows.length, first + Math.ceil(scroller.clientHeight / ROW_HEIGHT) + 8);
     this.body.replaceChildren(...this.rows.slice(first, last).map((node, at) => this.row(node, first + at)));
-    if (hadFocus) this.body.querySelector<HTMLElement>("[aria-selected=true]")?.focus({ preventScroll: true });
+    if (hadFocus)
+      this.body.querySelector<HTMLElement>("[aria-selected=true]")?.focus({ preventScroll: true });
   }
 
-  private row(node: number, place: number): HTMLElement {
+  private row(node: NodeIndex, place: number): HTMLElement {
     const { app } = this;
     const tree = this.tree!;
     const fn = tree.fn[node];
     const hasChildren = tree.end[node] > node + 1;
     const isOpen = this.open.has(node);
     const isHit = app.hits !== null && fn >= 0 && app.hits[fn] === 1;
-    const row = element("div", { className: `grid-row${isHit ? " hit" : ""}`, tabIndex: node === this.current ? 0 : -1 });
+    const row = element("div", {
+      className: `grid-row${isHit ? " hit" : ""}`,
+      tabIndex: node === this.current ? 0 : -1,
+    });
     row.setAttribute("role", "row");
     row.setAttribute("aria-level", String(tree.depth[node]));
     row.setAttribute("aria-rowindex", String(place + 2));
     row.setAttribute("aria-selected", String(node === this.current));
     if (hasChildren) row.setAttribute("aria-expanded", String(isOpen));
     row.style.top = `${place * ROW_HEIGHT}px`;
-    const change = tree.baseTotal
-      ? ` ${points(tree.total[node] / (tree.total[0] || 1), tree.baseTotal[node] / (tree.baseTotal[0] || 1))}` : "";
-    const arrow = element("span", { className: "arrow", textContent: hasChildren ? (isOpen ? "▾" : "▸") : "" });
+    const change = tree.baseTotal ? ` ${changeText(tree, node)}` : "";
+    const arrow = element("span", {
+      className: "arrow",
+      textContent: hasChildren ? (isOpen ? "▾" : "▸") : "",
+    });
     arrow.addEventListener("click", () => this.toggle(node));
     const kind = categoryOf(app.names, fn);
-    const name = element("span", { className: "function" }, arrow, swatch(categoryFill(app.state.palette, kind)),
-      element("bdi", { textContent: app.nameOf(fn).slice(0, 400), title: nameOf(app.names, fn).slice(0, 600) }));
+    const name = element(
+      "span",
+      { className: "function" },
+      arrow,
+      swatch(categoryFill(app.state.palette, kind)),
+      element("bdi", {
+        textContent: app.nameOf(fn).slice(0, 400),
+        title: nameOf(app.names, fn).slice(0, 600),
+      }),
+    );
     name.style.paddingLeft = `${Math.min(tree.depth[node] - 1, 60) * 12}px`;
     const where = placeOf(app.names, fn) || CATEGORY_LABELS[kind];
     const cells = [
-      element("span", { className: "total", textContent: percent(tree.total[node], tree.total[0]) + change, title: app.weight(tree.total[node]) }),
-      element("span", { className: "self", textContent: tree.self[node] > 0 ? percent(tree.self[node], tree.total[0]) : "–", title: app.weight(tree.self[node]) }),
-      name, element("span", { className: "where dim", title: where }, element("bdi", { textContent: where })),
+      element("span", {
+        className: "total",
+        textContent: percent(tree.total[node], tree.total[ROOT]) + change,
+        title: app.weight(tree.total[node]),
+      }),
+      element("span", {
+        className: "self",
+        textContent: tree.self[node] > 0 ? percent(tree.self[node], tree.total[ROOT]) : "–",
+        title: app.weight(tree.self[node]),
+      }),
+      name,
+      element("span", { className: "where dim", title: where }, element("bdi", { textContent: where })),
     ];
     for (const cell of cells) cell.setAttribute("role", "gridcell");
     row.append(...cells);
@@ -129,19 +163,20 @@ export class TreeView implements Panel {
     return row;
   }
 
-  private toggle(node: number): void {
+  private toggle(node: NodeIndex): void {
     if (this.open.has(node)) this.open.delete(node);
     else this.open.add(node);
     this.layout();
     this.draw();
   }
 
-  private select(node: number): void {
+  private select(node: NodeIndex): void {
     this.current = node;
     const at = this.rows.indexOf(node);
     const { scroller } = this;
     if (at * ROW_HEIGHT < scroller.scrollTop) scroller.scrollTop = at * ROW_HEIGHT;
-    else if ((at + 1) * ROW_HEIGHT > scroller.scrollTop + scroller.clientHeight) scroller.scrollTop = (at + 1) * ROW_HEIGHT - scroller.clientHeight;
+    else if ((at + 1) * ROW_HEIGHT > scroller.scrollTop + scroller.clientHeight)
+      scroller.scrollTop = (at + 1) * ROW_HEIGHT - scroller.clientHeight;
     this.app.say(this.app.describe(this.tree!, node));
     this.draw();
     this.body.querySelector<HTMLElement>("[aria-selected=true]")?.focus({ preventScroll: true });
@@ -156,12 +191,20 @@ export class TreeView implements Panel {
     const hasChildren = tree.end[this.current] > this.current + 1;
     const page = Math.max(1, Math.floor(this.scroller.clientHeight / ROW_HEIGHT) - 1);
     const walks: Record<string, () => void> = {
-      ArrowDown: () => go(at + 1), ArrowUp: () => go(at - 1), Home: () => go(0), End: () => go(this.rows.length - 1),
-      PageDown: () => go(at + page), PageUp: () => go(at - page),
+      ArrowDown: () => go(at + 1),
+      ArrowUp: () => go(at - 1),
+      Home: () => go(0),
+      End: () => go(this.rows.length - 1),
+      PageDown: () => go(at + page),
+      PageUp: () => go(at - page),
       ArrowRight: () => (hasChildren && !isOpen ? this.toggle(this.current) : hasChildren && go(at + 1)),
-      ArrowLeft: () => (isOpen && hasChildren ? this.toggle(this.current) : tree.parent[this.current] > 0 && this.select(tree.parent[this.current])),
+      ArrowLeft: () =>
+        isOpen && hasChildren
+          ? this.toggle(this.current)
+          : tree.parent[this.current] > 0 && this.select(tree.parent[this.current]),
       Enter: () => hasChildren && this.toggle(this.current),
-      n: () => this.nextHit(1), N: () => this.nextHit(-1),
+      n: () => this.nextHit(1),
+      N: () => this.nextHit(-1),
     };
     walks[event.key]?.();
     return event.key in walks;
@@ -173,7 +216,8 @@ export class TreeView implements Panel {
     const { hits } = this.app;
     if (!hits) return;
     for (let moved = 1; moved < tree.size; moved++) {
-      const node = ((((this.current - 1 + step * moved) % (tree.size - 1)) + tree.size - 1) % (tree.size - 1)) + 1;
+      const size = tree.size - 1; // the root is no row
+      const node = (((((this.current - 1 + step * moved) % size) + size) % size) + 1) as NodeIndex;
       if (tree.fn[node] < 0 || !hits[tree.fn[node]]) continue;
       for (let above = tree.parent[node]; above > 0; above = tree.parent[above]) this.open.add(above);
       this.layout();

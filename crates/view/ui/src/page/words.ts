@@ -2,26 +2,34 @@
 
 import type { Unit } from "../model/profile";
 
-export const CATEGORY_LABELS = [
-  "app", "dependency", "node core", "V8 builtin", "wasm", "regexp", "GC", "native", "kernel", "idle", "unknown",
-  "internal",
-];
-export const TIER_LABELS = ["", "interpreted", "baseline", "maglev", "optimized"];
-export const ROLES = ["main", "worker", "libuv pool", "V8 platform", "other"];
+// Rounds as Rust's formatter does, so that the page and a report of the same profile agree.
+function fixed(digits: number): (value: number) => string {
+  const format = new Intl.NumberFormat("en", {
+    minimumFractionDigits: digits,
+    maximumFractionDigits: digits,
+    roundingMode: "halfEven",
+    useGrouping: false,
+  });
+  return (value) => format.format(value);
+}
+const whole = fixed(0);
+const tenths = fixed(1);
 
 const COUNT = new Intl.NumberFormat("en");
 
 export const count = (value: number): string => COUNT.format(Math.round(value));
 
-export const counted = (value: number, noun: string): string => `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
+export const counted = (value: number, noun: string): string =>
+  `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
 
 export function duration(nanoseconds: number): string {
   const seconds = nanoseconds / 1e9;
-  if (seconds < 0.001) return `${(seconds * 1e6).toFixed(0)} µs`;
-  if (seconds < 1) return `${(seconds * 1e3).toFixed(seconds < 0.01 ? 1 : 0)} ms`;
-  if (seconds < 120) return `${seconds.toFixed(1)} s`;
-  if (seconds < 7200) return `${(seconds / 60).toFixed(0)} min`;
-  return `${(seconds / 3600).toFixed(1)} h`;
+  if (seconds < 0.001) return `${whole(seconds * 1e6)} µs`;
+  if (seconds < 0.01) return `${tenths(seconds * 1e3)} ms`;
+  if (seconds < 1) return `${whole(seconds * 1e3)} ms`;
+  if (seconds < 120) return `${tenths(seconds)} s`;
+  if (seconds < 7200) return `${whole(seconds / 60)} min`;
+  return `${tenths(seconds / 3600)} h`;
 }
 
 // A moment of the recording, exact enough to tell neighbours apart.
@@ -31,7 +39,8 @@ export function moment(nanoseconds: number, stepNs: number): string {
   const hours = Math.floor(seconds / 3600);
   const minutes = Math.floor((seconds % 3600) / 60);
   const rest = (seconds % 60).toFixed(digits);
-  if (hours > 0) return `${hours}:${String(minutes).padStart(2, "0")}:${rest.padStart(digits ? digits + 3 : 2, "0")}`;
+  if (hours > 0)
+    return `${hours}:${String(minutes).padStart(2, "0")}:${rest.padStart(digits ? digits + 3 : 2, "0")}`;
   if (minutes > 0) return `${minutes}:${rest.padStart(digits ? digits + 3 : 2, "0")}`;
   return `${rest} s`;
 }
@@ -47,16 +56,17 @@ export function tickStep(rough: number): number {
 
 export function weightText(value: number, unit: Unit): string {
   if (unit === "nanoseconds") return duration(value);
-  if (unit === "bytes") return value < 1e4 ? counted(value, "byte") : value < 1e7 ? `${count(value / 1e3)} kB` : `${(value / 1e6).toFixed(1)} MB`;
-  return counted(value, "sample");
+  if (unit !== "bytes") return counted(value, "sample");
+  if (value < 1e4) return counted(value, "byte");
+  return value < 1e7 ? `${whole(value / 1e3)} kB` : `${tenths(value / 1e6)} MB`;
 }
 
 // A part that is there never shows as 0, nor one that is not whole as 100.
-export function percent(part: number, whole: number): string {
-  const value = whole > 0 ? (part / whole) * 100 : 0;
+export function percent(part: number, all: number): string {
+  const value = all > 0 ? (part / all) * 100 : 0;
   if (value > 0 && value < 0.1) return "<0.1 %";
   if (value < 100 && value > 99.9) return ">99.9 %";
-  return value === 0 || value === 100 ? `${value} %` : `${value.toFixed(1)} %`;
+  return value === 0 || value === 100 ? `${value} %` : `${tenths(value)} %`;
 }
 
 // A change of shares in percent points, with its sign.

@@ -1,24 +1,49 @@
-// Colours. Hue tells the category and lightness the tier, so the tier survives colour blindness.
+// Colours. Hue stands for the category and lightness for the tier, so the tier survives colour blindness.
 
-import { categoryOf, functionCount, nameOf, type Names, UNKNOWN } from "../model/profile";
+import type { FunctionIndex, PackageIndex } from "../model/indexes";
+import { categoryOf, functionCount, type Names, nameOf } from "../model/profile";
+import { Category } from "../model/tables";
 
 // By category, in the order of the codes.
 const FILLS: Record<Palette, string[] | null> = {
   category: [
-    "#c4f598", "#b79efe", "#65c4d3", "#4fb39c", "#7184b0", "#c4778e", "#fb8379", "#a08405", "#f0a95d", "#e6e8eb",
-    "#c3c8ce", "#9aa5a0",
+    "#c4f598",
+    "#b79efe",
+    "#65c4d3",
+    "#4fb39c",
+    "#7184b0",
+    "#c4778e",
+    "#fb8379",
+    "#a08405",
+    "#f0a95d",
+    "#e6e8eb",
+    "#c3c8ce",
+    "#9aa5a0",
   ],
   // Okabe and Ito's colours, which people with any kind of colour vision can tell apart.
   okabe: [
-    "#56b4e9", "#e69f00", "#009e73", "#7fcfb8", "#0072b2", "#cc79a7", "#d55e00", "#f0e442", "#b8a1d9", "#e6e8eb",
-    "#c3c8ce", "#999999",
+    "#56b4e9",
+    "#e69f00",
+    "#009e73",
+    "#7fcfb8",
+    "#0072b2",
+    "#cc79a7",
+    "#d55e00",
+    "#f0e442",
+    "#b8a1d9",
+    "#e6e8eb",
+    "#c3c8ce",
+    "#999999",
   ],
   warm: null,
   package: null,
 };
 export type Palette = "category" | "okabe" | "warm" | "package";
 export const PALETTES: [Palette, string][] = [
-  ["category", "by category"], ["okabe", "by category, Okabe–Ito"], ["package", "by package"], ["warm", "warm, by name"],
+  ["category", "by category"],
+  ["okabe", "by category, Okabe–Ito"],
+  ["package", "by package"],
+  ["warm", "warm, by name"],
 ];
 
 // How much white is mixed in: the better the compiler, the fuller the colour.
@@ -46,7 +71,9 @@ export const packed = (hex: string): number => pixel(channels(hex));
 
 export function categoryFill(palette: Palette, category: number, tier = 0): string {
   const fills = FILLS[palette] ?? FILLS.category!;
-  return css(mix(channels(fills[category] ?? fills[UNKNOWN]), [255, 255, 255], TIER_WHITE[tier] ?? 0));
+  return css(
+    mix(channels(fills[category] ?? fills[Category.Unknown]), [255, 255, 255], TIER_WHITE[tier] ?? 0),
+  );
 }
 
 // `change` from -1 (gone) over 0 to 1 (all new).
@@ -63,42 +90,55 @@ export class Paint {
   private readonly pixels: Uint32Array;
   private readonly count: number;
 
-  constructor(private readonly names: Names, readonly palette: Palette, fade: number, back: string) {
+  constructor(
+    private readonly names: Names,
+    readonly palette: Palette,
+    fade: number,
+    back: string,
+  ) {
     this.count = functionCount(names) + names.packages.length;
     this.pixels = new Uint32Array((this.count + 1) * TIER_WHITE.length);
     const behind = channels(back);
     const byCategory = new Map<number, Uint32Array>();
-    const shades = (base: Rgb) => Uint32Array.from(TIER_WHITE, (white) =>
-      pixel(mix(mix(base, [255, 255, 255], white), behind, fade)));
-    for (let fn = 0; fn <= this.count; fn++) {
+    const shades = (base: Rgb) =>
+      Uint32Array.from(TIER_WHITE, (white) => pixel(mix(mix(base, [255, 255, 255], white), behind, fade)));
+    for (let fn = 0 as FunctionIndex; fn <= this.count; fn++) {
       let made: Uint32Array | undefined;
       if (FILLS[palette] || fn === this.count) {
-        const category = fn === this.count ? UNKNOWN : categoryOf(names, fn);
+        const category = fn === this.count ? Category.Unknown : categoryOf(names, fn);
         made = byCategory.get(category);
-        if (!made) byCategory.set(category, (made = shades(channels((FILLS[palette] ?? FILLS.category!)[category] ?? "#c3c8ce"))));
+        if (!made)
+          byCategory.set(
+            category,
+            (made = shades(channels((FILLS[palette] ?? FILLS.category!)[category] ?? "#c3c8ce"))),
+          );
       } else made = shades(this.hashed(fn));
       this.pixels.set(made, fn * TIER_WHITE.length);
     }
   }
 
-  private hashed(fn: number): Rgb {
+  private hashed(fn: FunctionIndex): Rgb {
     if (this.palette === "warm") {
       const value = hashOf(nameOf(this.names, fn));
       return [205 + (value % 50), 80 + ((value >>> 8) % 150), (value >>> 16) % 55];
     }
-    const packageAt = fn < functionCount(this.names) ? this.names.packageOf[fn] : fn - functionCount(this.names);
+    const packageAt =
+      fn < functionCount(this.names)
+        ? this.names.packageOf[fn]
+        : ((fn - functionCount(this.names)) as PackageIndex);
     const value = hashOf(this.names.packages[packageAt] ?? "");
     return hsl(value % 360, 0.5 + ((value >>> 9) % 3) * 0.12, 0.66 + ((value >>> 12) % 3) * 0.06);
   }
 
-  pixel(fn: number, tier: number): number {
+  pixel(fn: FunctionIndex, tier: number): number {
     return this.pixels[(fn < 0 || fn >= this.count ? this.count : fn) * TIER_WHITE.length + tier];
   }
 }
 
 function hashOf(text: string): number {
   let hash = 0x811c9dc5;
-  for (let at = 0; at < text.length && at < 200; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
+  for (let at = 0; at < text.length && at < 200; at++)
+    hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
   return (hash ^ (hash >>> 15)) >>> 0;
 }
 
@@ -111,7 +151,8 @@ function hsl(hue: number, saturation: number, lightness: number): Rgb {
   return [channel(0), channel(8), channel(4)];
 }
 
-export const hslPixel = (hue: number, saturation: number, lightness: number): number => pixel(hsl(hue, saturation, lightness));
+export const hslPixel = (hue: number, saturation: number, lightness: number): number =>
+  pixel(hsl(hue, saturation, lightness));
 
 export function cssPixel(value: number): string {
   return css([value & 255, (value >>> 8) & 255, (value >>> 16) & 255]);
