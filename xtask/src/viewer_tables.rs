@@ -4,7 +4,10 @@
 use std::fs;
 
 use nodespy_analysis::{Package, PackageKind, shares};
-use nodespy_model::{About, Category, FrameSpec, FunctionIndex, FunctionSpec, Notes, Process, Profile, ProfileBuilder, Thread, ThreadRole, Tier, WeightUnit};
+use nodespy_model::{
+    About, Category, FrameSpec, FunctionIndex, FunctionSpec, Notes, Process, Profile,
+    ProfileBuilder, Thread, ThreadRole, Tier, WeightUnit,
+};
 use nodespy_view::wording::{self, SHARE_PARTS};
 use serde_json::{Value, json};
 

@@ -1,8 +1,10 @@
 //! The words and numbers that every view shows the same way; the HTML page has them from here
 //! through `cargo run -p xtask -- viewer-tables`.
 
-use nodespy_analysis::{Shares};
-use nodespy_model::{Category, FunctionIndex, NameSource, Nanoseconds, Profile, WeightUnit, printable};
+use nodespy_analysis::Shares;
+use nodespy_model::{
+    Category, FunctionIndex, NameSource, Nanoseconds, Profile, WeightUnit, printable,
+};
 
 /// A whole number with thousands set apart.
 pub fn count(value: u64) -> String {

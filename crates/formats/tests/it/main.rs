@@ -34,6 +34,8 @@ mod pprof;
 #[path = "../support/preprocessed_claims.rs"]
 mod preprocessed_claims;
 mod sample;
+#[path = "../../../nodespy/tests/support/skip.rs"]
+mod skip;
 mod speedscope;
 mod stack_text;
 mod v8_log;

@@ -47,12 +47,15 @@ fn held(profile: &Profile) -> BTreeMap<String, u64> {
     lines
 }
 
+/// Functions with their lines, the leaf first.
+type NamedLines = Vec<(String, u32)>;
+
 /// What `go tool pprof -raw` prints of a file.
 struct Raw {
     /// `cpu/nanoseconds`, one for each column.
     values: Vec<String>,
     /// Values and stack of each sample: function and line, leaf first.
-    samples: Vec<(Vec<u64>, Vec<(String, u32)>)>,
+    samples: Vec<(Vec<u64>, NamedLines)>,
 }
 
 impl Raw {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nodespy_analysis::{function_weights};
+use nodespy_analysis::function_weights;
 use nodespy_model::{FunctionIndex, Profile, Sample};
 use serde_json::Value;
 

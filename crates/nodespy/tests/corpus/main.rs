@@ -21,6 +21,8 @@ mod run;
 #[allow(dead_code, reason = "`tests/live` uses the rest")]
 #[path = "../support/scratch.rs"]
 mod scratch;
+#[path = "../support/skip.rs"]
+mod skip;
 mod v8_log_report;
 
 use std::path::PathBuf;

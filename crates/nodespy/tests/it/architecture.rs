@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The arrows that ARCHITECTURE.md draws, as `capture → model formats`: what each crate uses of ours.
 fn drawn() -> BTreeMap<String, BTreeSet<String>> {
@@ -63,7 +63,11 @@ fn crates_use_one_another_as_drawn() {
         let name = folder.file_name().unwrap().to_str().unwrap();
         found.insert(name.to_owned(), arrows_of(&manifest));
     }
-    assert_eq!(found, drawn(), "the manifests, and what ARCHITECTURE.md draws");
+    assert_eq!(
+        found,
+        drawn(),
+        "the manifests, and what ARCHITECTURE.md draws"
+    );
 }
 
 #[test]
