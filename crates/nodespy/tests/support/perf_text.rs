@@ -143,7 +143,7 @@ pub(crate) fn agrees_with_perf(name: &str, profile: &Profile, text: &str, has_no
             "{name}: {}",
             thread.name
         );
-        let ours = frames(&profile, sample);
+        let ours = frames(profile, sample);
         assert_eq!(
             ours.len(),
             printed.frames.len(),

@@ -118,5 +118,5 @@ pub(crate) fn no_tick_is_lost(version: u32, expected: &Report, ours: &Report) {
             .sum::<u64>()
     };
     let won = ours.summary("JavaScript") - expected.summary("JavaScript");
-    assert_eq!(rest(&expected), rest(&ours) + won, "node {version}");
+    assert_eq!(rest(expected), rest(ours) + won, "node {version}");
 }
