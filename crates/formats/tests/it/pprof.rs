@@ -47,15 +47,15 @@ fn held(profile: &Profile) -> BTreeMap<String, u64> {
     lines
 }
 
-/// Functions with their lines, the leaf first.
-type NamedLines = Vec<(String, u32)>;
+/// Functions and lines, leaf first.
+type Stack = Vec<(String, u32)>;
 
 /// What `go tool pprof -raw` prints of a file.
 struct Raw {
     /// `cpu/nanoseconds`, one for each column.
     values: Vec<String>,
-    /// Values and stack of each sample: function and line, leaf first.
-    samples: Vec<(Vec<u64>, NamedLines)>,
+    /// Values and stack of each sample.
+    samples: Vec<(Vec<u64>, Stack)>,
 }
 
 impl Raw {
@@ -63,7 +63,7 @@ impl Raw {
         let (_, rest) = text.split_once("Samples:\n").unwrap();
         let (samples, rest) = rest.split_once("Locations\n").unwrap();
         let (locations, _) = rest.split_once("Mappings").unwrap();
-        let mut lines: BTreeMap<&str, Vec<(String, u32)>> = BTreeMap::new();
+        let mut lines: BTreeMap<&str, Stack> = BTreeMap::new();
         let mut current = "";
         for line in locations.lines() {
             // `  7: 0x4aadbd M=1 main.beta ./busy.go:28 s=0`; inlined callers follow without a number.
@@ -100,7 +100,7 @@ impl Raw {
     }
 
     /// The stacks with the values of a column.
-    fn stacks(&self, column: usize) -> BTreeMap<Vec<(String, u32)>, u64> {
+    fn stacks(&self, column: usize) -> BTreeMap<Stack, u64> {
         let mut stacks = BTreeMap::new();
         for (values, stack) in self.samples.iter().filter(|(values, _)| values[column] > 0) {
             *stacks.entry(stack.clone()).or_default() += values[column];
@@ -109,7 +109,7 @@ impl Raw {
     }
 }
 
-fn stacks(profile: &Profile) -> BTreeMap<Vec<(String, u32)>, u64> {
+fn stacks(profile: &Profile) -> BTreeMap<Stack, u64> {
     let mut stacks = BTreeMap::new();
     for sample in &profile.samples {
         let frames = (sample.stack.into_iter()).flat_map(|stack| profile.frames_of(stack));
