@@ -171,7 +171,9 @@ fn signal_and_wait(
     };
     // The process may have changed while the companion was started.
     if let Err(error) = check_and_signal(target) {
-        companion.map(Companion::dismiss);
+        if let Some(companion) = companion {
+            companion.dismiss();
+        }
         return Err(error);
     }
     let listener = wait_for_listener(target, before, options, companion.as_ref())
