@@ -7,7 +7,8 @@ use std::ops::Range;
 
 use nodespy_model::{FastMap, Nanoseconds};
 use nodespy_perf_abi::{
-    EventAttributes, FieldReader, RawRecord, RecordError, RecordHeader, misc, until_nul,
+    EventAttributes, FieldReader, RawRecord, RecordError, RecordHeader, RecordLayout, misc,
+    until_nul,
 };
 
 use super::events::Events;
@@ -245,7 +246,12 @@ impl Header {
         Ok(())
     }
 
-    /// The build-id of a file, where the recording tells.
+    /// How the records of an event are laid out.
+    pub(super) fn layout(&self, event: usize) -> &RecordLayout {
+        &self.events.list[event].layout
+    }
+
+    /// The build-id of a file, where the recording has it.
     pub(super) fn build_id(&self, path: &str) -> Vec<u8> {
         let known = self.build_ids.get(path);
         known.cloned().flatten().unwrap_or_default()

@@ -12,9 +12,7 @@ use nodespy_model::{
     Event, EventSource, FastMap, FileIdentity, Mapping, Nanoseconds, Notes, RawSample, Registers,
     UserStack,
 };
-use nodespy_perf_abi::{
-    Addresses, FileId, Mmap, RecordLayout, Sample, Sideband, context, record_type,
-};
+use nodespy_perf_abi::{Addresses, FileId, Mmap, Sample, Sideband, context, record_type};
 
 use super::header::{Header, lossy};
 use super::records::{Place, Records, Trouble};
@@ -226,7 +224,7 @@ impl Replay<'_> {
         wait_since: Option<Nanoseconds>,
         take: &mut dyn FnMut(Event<'_>),
     ) {
-        let layout = self.layout();
+        let layout = self.header.layout(self.event);
         let record = self.records.get(place);
         let sample = match layout.sample(&record) {
             Ok(sample) => sample,
@@ -250,7 +248,7 @@ impl Replay<'_> {
 
     /// Hands over the samples whose user addresses came just now.
     fn hand_over_waiting(&mut self, cookie: u64, user: &[u64], take: &mut dyn FnMut(Event<'_>)) {
-        let layout = self.layout();
+        let layout = self.header.layout(self.event);
         for pending in self.waiting.remove(&cookie).unwrap_or_default() {
             let record = self.records.get(pending.place);
             if let Ok(sample) = layout.sample(&record) {
@@ -260,10 +258,6 @@ impl Replay<'_> {
                 take(Event::Sample(self.raw_sample(&sample)));
             }
         }
-    }
-
-    fn layout(&self) -> RecordLayout {
-        self.header.events.list[self.event].layout
     }
 
     /// A sample with the addresses that were taken from it.
