@@ -33,3 +33,20 @@ macro_rules! on_every_node {
 }
 
 pub(crate) use on_every_node;
+
+#[test]
+fn every_listed_version_is_recorded() {
+    let path = crate::workload::root().join("tools/node-versions");
+    let listed = std::fs::read_to_string(path).unwrap();
+    let versions = listed
+        .lines()
+        .filter(|line| line.starts_with(char::is_numeric));
+    for version in versions {
+        let (major, _) = version.split_once('.').unwrap();
+        let recorded = format!("on_node_{major} \"{major}\"");
+        assert!(
+            include_str!("versions.rs").contains(&recorded),
+            "on_every_node! does not record {version}"
+        );
+    }
+}
