@@ -11,6 +11,7 @@ use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::rc::{Rc, Weak};
 use std::time::UNIX_EPOCH;
 
 use nodespy_model::{
@@ -20,7 +21,8 @@ use nodespy_model::{
 
 use crate::sys::clock::{since_boot, unix_now};
 use crate::sys::files::{
-    Links, identity_of, open_below, open_folder, open_folder_below, open_kernel_link,
+    FolderIdentity, Links, identity_of, open_below, open_folder, open_folder_below,
+    open_kernel_link,
 };
 use crate::sys::memory::read_process_memory;
 use crate::target::{describe, proc};
@@ -36,18 +38,26 @@ const DESCRIPTOR_LIMIT: usize = 100_000;
 #[derive(Debug, Default)]
 pub struct LiveOrigin {
     roots: RefCell<HashMap<u32, Root>>,
+    folders: RefCell<HashMap<FolderIdentity, Weak<RootFolders>>>,
 }
 
 /// What was taken of a process when it first appeared.
 #[derive(Debug)]
 struct Root {
-    folder: Option<OwnedFd>,
-    /// Apart from the root, because a tmpfs on /tmp goes away with its container.
-    tmp: Option<OwnedFd>,
+    folders: Option<Rc<RootFolders>>,
     inner_pid: u32,
     uid: u32,
     /// When the process started, in nanoseconds since 1970.
     started_unix: Option<Nanoseconds>,
+}
+
+/// The file system as some processes see it. Shared by all with the same root: thousands of short
+/// children of one container hold two descriptors together.
+#[derive(Debug)]
+struct RootFolders {
+    root: OwnedFd,
+    /// Apart from the root, because a tmpfs on /tmp goes away with its container.
+    tmp: Option<OwnedFd>,
 }
 
 impl LiveOrigin {
@@ -58,7 +68,34 @@ impl LiveOrigin {
 
     fn with_root<T>(&self, pid: u32, ask: impl FnOnce(&Root) -> T) -> T {
         let mut roots = self.roots.borrow_mut();
-        ask(roots.entry(pid).or_insert_with(|| Root::of(pid)))
+        ask(roots.entry(pid).or_insert_with(|| self.root_of(pid)))
+    }
+
+    fn root_of(&self, pid: u32) -> Root {
+        let status = proc::read_status(pid);
+        Root {
+            folders: self.folders_of(pid),
+            started_unix: started_unix(pid),
+            inner_pid: status.as_ref().map_or(pid, |status| status.inner_pid),
+            uid: status.map_or(u32::MAX, |status| status.uid),
+        }
+    }
+
+    fn folders_of(&self, pid: u32) -> Option<Rc<RootFolders>> {
+        let root = open_folder(&proc::path_of(pid, "root")).ok()?;
+        let identity = FolderIdentity::of(&root).ok();
+        let mut known = self.folders.borrow_mut();
+        if let Some(shared) = identity.and_then(|identity| known.get(&identity)?.upgrade()) {
+            return Some(shared);
+        }
+        // A /tmp that is a link leads to a place in the same root, never to the host's.
+        let tmp = open_folder_below(&root, Path::new("tmp")).ok();
+        let folders = Rc::new(RootFolders { root, tmp });
+        if let Some(identity) = identity {
+            known.retain(|_, folders| folders.strong_count() > 0);
+            known.insert(identity, Rc::downgrade(&folders));
+        }
+        Some(folders)
     }
 
     fn open_mapped(&self, mapping: &Mapping) -> Result<File, ImageRefused> {
@@ -101,7 +138,7 @@ impl LiveOrigin {
             if let Some((file, path)) = open_descriptor_named(pid, &name) {
                 return Some(jit_file(file, path));
             }
-            let tmp = root.tmp.as_ref()?;
+            let tmp = root.folders.as_ref()?.tmp.as_ref()?;
             let file = open_below(tmp, Path::new(&name), Links::None).ok()?;
             // Anybody may write into /tmp: only the process itself, or root, names its code.
             let owner = file.metadata().ok()?.uid();
@@ -170,7 +207,8 @@ impl Origin for LiveOrigin {
 
     fn describe(&self, pid: u32) -> Option<Process> {
         // Taken anew: after an exec or a chroot the root may be another one.
-        self.roots.borrow_mut().insert(pid, Root::of(pid));
+        let root = self.root_of(pid);
+        self.roots.borrow_mut().insert(pid, root);
         describe(pid)
     }
 
@@ -183,24 +221,9 @@ impl Origin for LiveOrigin {
 }
 
 impl Root {
-    fn of(pid: u32) -> Self {
-        let status = proc::read_status(pid);
-        let folder = open_folder(&proc::path_of(pid, "root")).ok();
-        Self {
-            // A /tmp that is a link leads to a place in the same root, never to the host's.
-            tmp: folder
-                .as_ref()
-                .and_then(|folder| open_folder_below(folder, Path::new("tmp")).ok()),
-            folder,
-            started_unix: started_unix(pid),
-            inner_pid: status.as_ref().map_or(pid, |status| status.inner_pid),
-            uid: status.map_or(u32::MAX, |status| status.uid),
-        }
-    }
-
     fn open(&self, path: &Path, links: Links) -> std::io::Result<File> {
-        match &self.folder {
-            Some(folder) => open_below(folder, path, links),
+        match &self.folders {
+            Some(folders) => open_below(&folders.root, path, links),
             None => Err(std::io::Error::from_raw_os_error(libc::ESRCH)),
         }
     }
@@ -301,4 +324,36 @@ fn read_vdso(mapping: &Mapping) -> Result<ImageBytes, ImageRefused> {
         return Err(ImageRefused { why });
     }
     Ok(ImageBytes::Memory(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    fn open_descriptors() -> usize {
+        std::fs::read_dir("/proc/self/fd").unwrap().count()
+    }
+
+    #[test]
+    fn processes_with_one_root_share_its_descriptors() {
+        let origin = LiveOrigin::new();
+        assert!(origin.describe(std::process::id()).is_some());
+        let identities = || origin.folders.borrow().len();
+        assert_eq!(identities(), 1);
+        let mut children: Vec<_> = (0..50)
+            .map(|_| Command::new("sleep").arg("60").spawn().unwrap())
+            .collect();
+        let before = open_descriptors();
+        for child in &children {
+            assert!(origin.describe(child.id()).is_some());
+        }
+        // Other tests of this process open files meanwhile.
+        assert!(open_descriptors() < before + 40);
+        assert_eq!(identities(), 1);
+        for child in &mut children {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
 }

@@ -99,6 +99,32 @@ pub(crate) fn identity_of(file: &File) -> io::Result<((u32, u32), u64)> {
     Ok(((libc::major(device), libc::minor(device)), metadata.ino()))
 }
 
+/// Which folder an open descriptor stands for: two with the same identity see the same files. The
+/// kernel gives the id of a mount to another only when no descriptor keeps it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct FolderIdentity {
+    mount: u64,
+    device: u64,
+    inode: u64,
+}
+
+impl FolderIdentity {
+    pub(crate) fn of(folder: &OwnedFd) -> io::Result<Self> {
+        let raw = folder.as_raw_fd();
+        let about = std::fs::read_to_string(format!("/proc/self/fdinfo/{raw}"))?;
+        let mount = about
+            .lines()
+            .find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok())
+            .ok_or_else(|| io::Error::other("the kernel does not say on which mount it is"))?;
+        let metadata = File::from(folder.try_clone()?).metadata()?;
+        Ok(Self {
+            mount,
+            device: metadata.dev(),
+            inode: metadata.ino(),
+        })
+    }
+}
+
 /// Raises the limit of open descriptors as far as allowed, and returns it.
 pub(crate) fn raise_descriptor_limit() -> u64 {
     let mut limit = libc::rlimit {
