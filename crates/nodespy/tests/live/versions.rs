@@ -1,7 +1,7 @@
 //! The Node versions that live tests record, and the two tiers they run in.
 //!
 //! `make test` records the oldest, a middle and the newest version. A test with `matrix::` in its path
-//! is left to `make test-all`: the versions between, containers, engines and delays.
+//! is left to `make test-all`: the versions between, containers, and every case of the inspector engine.
 
 /// Tests each claim on every version: `claim_name(check)`, where `check` takes the major version.
 macro_rules! on_every_node {
