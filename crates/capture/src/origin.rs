@@ -16,7 +16,7 @@ use std::time::UNIX_EPOCH;
 
 use nodespy_model::{
     FileIdentity, ImageBytes, ImageRefused, JitFile, JitFileKind, Mapping, Nanoseconds, Origin,
-    Process, RuntimeAddress, SourceFile,
+    Process, RuntimeAddress, SourceFile, build_id,
 };
 
 use crate::sys::clock::{since_boot, unix_now};
@@ -284,7 +284,7 @@ fn mapped_build_id(pid: u32, file: &FileIdentity) -> Option<Vec<u8>> {
     let mut head = vec![0; 4096];
     let read = read_process_memory(pid, start, &mut head);
     head.truncate(read);
-    build_id_in_head(&head)
+    build_id::in_head(&head).map(<[u8]>::to_vec)
 }
 
 fn file_build_id(file: &File) -> Option<Vec<u8>> {
@@ -292,24 +292,7 @@ fn file_build_id(file: &File) -> Option<Vec<u8>> {
     let mut head = vec![0; 4096];
     let read = file.read_at(&mut head, 0).ok()?;
     head.truncate(read);
-    build_id_in_head(&head)
-}
-
-/// The build-id note, looked for in the first page of an ELF file, where linkers put it.
-fn build_id_in_head(head: &[u8]) -> Option<Vec<u8>> {
-    if !head.starts_with(b"\x7fELF") {
-        return None;
-    }
-    // A note: name length 4, description length, type 3 (NT_GNU_BUILD_ID), "GNU\0".
-    let pattern = b"\x03\0\0\0GNU\0";
-    let at = memchr::memmem::find(head, pattern)?;
-    let length = head.get(at.checked_sub(4)?..at)?;
-    let length = u32::from_le_bytes(length.try_into().expect("four bytes")) as usize;
-    if !(8..=64).contains(&length) {
-        return None;
-    }
-    let start = at + pattern.len();
-    head.get(start..start + length).map(<[u8]>::to_vec)
+    build_id::in_head(&head).map(<[u8]>::to_vec)
 }
 
 fn read_vdso(mapping: &Mapping) -> Result<ImageBytes, ImageRefused> {

@@ -4,6 +4,7 @@
 //! and what kind of code it is. Text formats share this, so that one function has one name in all
 //! of them.
 
+use nodespy_model::classify::category_of_file;
 use nodespy_model::{Category, FrameSpec, FunctionSpec, Tier};
 
 /// How V8 and perf start the names of code that V8 made.
@@ -38,9 +39,9 @@ pub(crate) fn parse_frame(text: &str) -> FrameSpec<'_> {
     }
     let is_jit = matches!(ending, "_[j]" | "_[i]");
     let kind = CODE_KINDS.iter().find(|(start, _)| text.starts_with(start));
-    let (name, tier) = match kind {
-        Some((start, Category::App)) => without_tier(&text[start.len()..]),
-        _ => (text, Tier::None),
+    let (tier, name) = match kind {
+        Some((start, Category::App)) => Tier::split_mark(&text[start.len()..]),
+        _ => (Tier::None, text),
     };
     let may_have_place = kind.is_none_or(|(_, category)| *category == Category::App);
     let place = parse_place(name).filter(|place| {
@@ -127,24 +128,6 @@ fn named(name: &str, category: Category) -> FrameSpec<'_> {
     }
 }
 
-/// Takes V8's mark of the compiler off a name. `o` before a mark says that the function was
-/// entered in a loop, `'` after it that it was compiled on another thread.
-fn without_tier(name: &str) -> (&str, Tier) {
-    let marked = match name.as_bytes() {
-        [b'o', b'+' | b'*', ..] => &name[1..],
-        _ => name,
-    };
-    let tier = match marked.as_bytes().first() {
-        Some(b'~') => Tier::Interpreted,
-        Some(b'^') => Tier::Baseline,
-        Some(b'+') => Tier::Maglev,
-        Some(b'*') => Tier::Optimized,
-        _ => return (name, Tier::None),
-    };
-    let rest = &marked[1..];
-    (rest.strip_prefix('\'').unwrap_or(rest), tier)
-}
-
 /// A name with the place it was declared at.
 struct Place<'a> {
     name: &'a str,
@@ -185,19 +168,12 @@ fn parse_place(text: &str) -> Option<Place<'_>> {
         Some(at) => (&rest[..at], &rest[at + 1..]),
         None => ("", rest),
     };
-    let category = if file.starts_with("node:") || file.starts_with("internal/") {
-        Category::NodeCore
-    } else if file.contains("node_modules/") {
-        Category::Dependency
-    } else {
-        Category::App
-    };
     (!file.is_empty()).then_some(Place {
         name: name.trim(),
         file,
         line,
         column,
-        category,
+        category: category_of_file(file),
     })
 }
 
@@ -263,6 +239,9 @@ mod tests {
                 Tier::Interpreted
             )
         );
+        assert_eq!(parse("JS:~emit events.js:1:1_[j]").4, Category::NodeCore);
+        let mine = "JS:~f /my_node_modules/a.js:1:1_[j]";
+        assert_eq!(parse(mine).4, Category::App);
         assert_eq!(parse("JS:+'sort /app/mix.js:14:21").0, "sort");
         assert_eq!(parse("JS:o*'sort /app/mix.js:14:21").5, Tier::Optimized);
         assert_eq!(parse("do_syscall_64_[k]").4, Category::Kernel);

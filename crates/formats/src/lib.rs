@@ -22,6 +22,7 @@ mod native;
 mod perf_script;
 mod protobuf;
 mod recorded;
+mod varint;
 
 pub use bounded::Limits;
 pub use call_frame::file_of_url;

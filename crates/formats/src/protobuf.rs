@@ -1,10 +1,11 @@
 //! Protocol buffers: the fields of a message, read where they lie and written as they come.
 //!
-//! Only what formats made of small messages need: no schema, no groups. A field that nobody knows
-//! is skipped by whoever reads, and a repeated number may come packed or one by one. The wire
+//! Only what formats made of small messages need: no schema, no groups. A reader skips the
+//! fields it does not know, and a repeated number may come packed or one by one. The wire
 //! format is described at <https://protobuf.dev/programming-guides/encoding/>.
 
 use crate::import::ImportError;
+use crate::varint;
 
 /// The longest a variable-length number can be.
 const NUMBER_BYTES: usize = 10;
@@ -194,34 +195,25 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// Appends a number of variable length.
-pub(crate) fn put_number(output: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        output.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    output.push(number as u8);
-}
-
 /// Appends a field that holds a number; zero is what a missing field means.
 pub(crate) fn put_field(output: &mut Vec<u8>, field: u64, number: u64) {
     if number != 0 {
-        put_number(output, field << 3);
-        put_number(output, number);
+        varint::put(output, field << 3);
+        varint::put(output, number);
     }
 }
 
 /// Appends a field that holds bytes.
 pub(crate) fn put_bytes(output: &mut Vec<u8>, field: u64, bytes: &[u8]) {
-    put_number(output, field << 3 | 2);
-    put_number(output, bytes.len() as u64);
+    varint::put(output, field << 3 | 2);
+    varint::put(output, bytes.len() as u64);
     output.extend_from_slice(bytes);
 }
 
 /// Appends a repeated field of numbers, packed.
 pub(crate) fn put_numbers(output: &mut Vec<u8>, field: u64, numbers: impl Iterator<Item = u64>) {
     let mut packed = Vec::new();
-    numbers.for_each(|number| put_number(&mut packed, number));
+    numbers.for_each(|number| varint::put(&mut packed, number));
     if !packed.is_empty() {
         put_bytes(output, field, &packed);
     }

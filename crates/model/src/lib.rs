@@ -10,6 +10,7 @@
 
 mod about;
 mod branches;
+pub mod build_id;
 mod builder;
 pub mod classify;
 mod label;

@@ -175,6 +175,24 @@ impl Tier {
             Self::Optimized => "*",
         }
     }
+
+    /// Splits V8's mark off the front of a name: `*sort`, `o+'sort`. `o` before a mark means
+    /// on-stack replacement, which only the optimizing compilers do; `'` after it is part of the mark.
+    pub fn split_mark(name: &str) -> (Self, &str) {
+        let marked = name
+            .strip_prefix('o')
+            .filter(|rest| rest.starts_with(['+', '*']))
+            .unwrap_or(name);
+        let tier = match marked.as_bytes().first() {
+            Some(b'~') => Self::Interpreted,
+            Some(b'^') => Self::Baseline,
+            Some(b'+') => Self::Maglev,
+            Some(b'*') => Self::Optimized,
+            _ => return (Self::None, name),
+        };
+        let rest = &marked[1..];
+        (tier, rest.strip_prefix('\'').unwrap_or(rest))
+    }
 }
 
 /// What the weight of a sample counts.
@@ -397,5 +415,41 @@ impl Profile {
         self.samples
             .iter()
             .fold(0, |sum, sample| sum.saturating_add(sample.weight))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_mark_of_v8_is_split_off_a_name() {
+        for (text, tier, name) in [
+            ("~sort", Tier::Interpreted, "sort"),
+            ("^sort", Tier::Baseline, "sort"),
+            ("+sort", Tier::Maglev, "sort"),
+            ("*sort", Tier::Optimized, "sort"),
+            ("+'sort", Tier::Maglev, "sort"),
+            ("o*sort", Tier::Optimized, "sort"),
+            ("o+'sort", Tier::Maglev, "sort"),
+            ("*", Tier::Optimized, ""),
+            ("~ /app/main.js:1:1", Tier::Interpreted, " /app/main.js:1:1"),
+        ] {
+            assert_eq!(Tier::split_mark(text), (tier, name), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_name_without_a_mark_stays_whole() {
+        for name in ["", "sort", "onclick", "o", "o~f", "'sort", "é*"] {
+            assert_eq!(Tier::split_mark(name), (Tier::None, name));
+        }
+    }
+
+    #[test]
+    fn what_a_tier_writes_is_read_back() {
+        for tier in Tier::ALL {
+            assert_eq!(Tier::split_mark(tier.mark()), (tier, ""));
+        }
     }
 }

@@ -16,7 +16,6 @@ mod page;
 mod preview;
 mod prof;
 mod report;
-mod sha256;
 pub mod svg;
 mod text;
 pub mod wording;

@@ -1,15 +1,16 @@
 //! One HTML file that holds the recording and draws it: no network, no server.
 //!
-//! The recording travels as `.nspy` bytes in base64, in pieces after the script, so that the script
+//! The recording travels as `.nspy` bytes in base64, in chunks after the script, so that the script
 //! draws its preview while they are still being read. The page's own policy lets nothing run or
 //! load but the script and the style in it, each by its hash, workers made by that script, and what
 //! the server of the page answers.
 
 use std::io::Write;
 
+use data_encoding::BASE64;
 use nodespy_model::{Profile, printable};
+use sha2::{Digest, Sha256};
 
-use crate::sha256::sha256;
 use crate::svg::escape;
 use crate::{DrawError, DrawOptions, View, base64, preview, wording};
 
@@ -19,8 +20,8 @@ const STYLE: &str = include_str!("../assets/style.css");
 const SCRIPT: &str = include_str!("../assets/viewer.js");
 
 /// How much of a recording is in one element: 64 KiB of base64, the longest text that Chromium keeps
-/// in one part. A whole number of groups of three, so that every piece decodes to whole bytes.
-const PIECE_BYTES: usize = 3 << 14;
+/// in one part. A whole number of groups of three, so that every chunk decodes to whole bytes.
+const CHUNK_BYTES: usize = 3 << 14;
 
 /// The HTML page.
 pub(crate) struct Page;
@@ -60,8 +61,8 @@ impl View for Page {
                 "script" => output.write_all(SCRIPT.as_bytes())?,
                 "preview" => output.write_all(preview::of(profile, &title).as_bytes())?,
                 "payload" => {
-                    write_pieces(options.payload, "recording", output)?;
-                    write_pieces(options.base_payload, "base", output)?;
+                    write_chunks(options.payload, "recording", output)?;
+                    write_chunks(options.base_payload, "base", output)?;
                 }
                 slot => unreachable!("the template has no slot {slot}"),
             }
@@ -73,23 +74,23 @@ impl View for Page {
 }
 
 /// What the page may do: run its own script and workers made by it, use its own style, show
-/// pictures it made, and ask the server it came from, which from a file is nobody.
+/// pictures it made, and ask the server it came from; a page opened as a file has none.
 fn policy() -> String {
     format!(
         "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; worker-src blob:; \
          img-src data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'",
-        base64::encoded(&sha256(SCRIPT.as_bytes())),
-        base64::encoded(&sha256(STYLE.as_bytes())),
+        BASE64.encode(&Sha256::digest(SCRIPT)),
+        BASE64.encode(&Sha256::digest(STYLE)),
     )
 }
 
-/// Writes a recording as elements of the page, each with a piece of it that decodes by itself. The
+/// Writes a recording as elements of the page, each with a chunk of it that decodes by itself. The
 /// text of a template costs the reader of the page half of what that of a script does (Chromium,
 /// 19 MB: 70 ms of its main thread instead of 160 ms), and is as little shown.
-fn write_pieces(recording: &[u8], class: &str, output: &mut dyn Write) -> Result<(), DrawError> {
-    for piece in recording.chunks(PIECE_BYTES) {
+fn write_chunks(recording: &[u8], class: &str, output: &mut dyn Write) -> Result<(), DrawError> {
+    for chunk in recording.chunks(CHUNK_BYTES) {
         write!(output, "<template class=\"{class}\">")?;
-        base64::write(piece, output)?;
+        base64::write(chunk, output)?;
         output.write_all(b"</template>\n")?;
     }
     Ok(())
@@ -111,16 +112,16 @@ mod tests {
         let page = String::from_utf8(page).unwrap();
         assert!(page.contains("&lt;/title&gt;&lt;script&gt;alert"));
         assert!(!page.contains("alert(1)</script>"));
-        let piece = "<template class=\"recording\">eA==</template>";
-        assert!(page.contains(piece));
+        let chunk = "<template class=\"recording\">eA==</template>";
+        assert!(page.contains(chunk));
         assert!(!page.contains("class=\"base\""));
     }
 
     #[test]
-    fn long_recordings_are_cut_into_pieces_and_a_base_follows() {
+    fn long_recordings_are_cut_into_chunks_and_a_base_follows() {
         let mut page = Vec::new();
         let options = DrawOptions {
-            payload: &[0; PIECE_BYTES + 1],
+            payload: &[0; CHUNK_BYTES + 1],
             base_payload: b"foo",
             ..DrawOptions::default()
         };
@@ -128,10 +129,10 @@ mod tests {
         let page = String::from_utf8(page).unwrap();
         let after_script = &page[page.rfind(SCRIPT).unwrap()..];
         let opening = "<template class=\"recording\">";
-        let pieces: Vec<&str> = after_script.split(opening).skip(1).collect();
-        assert_eq!(pieces.len(), 2);
-        assert!(pieces[1].starts_with("AA==</template>"));
-        assert!(pieces[1].contains("<template class=\"base\">Zm9v</template>"));
+        let chunks: Vec<&str> = after_script.split(opening).skip(1).collect();
+        assert_eq!(chunks.len(), 2);
+        assert!(chunks[1].starts_with("AA==</template>"));
+        assert!(chunks[1].contains("<template class=\"base\">Zm9v</template>"));
     }
 
     #[test]

@@ -4,11 +4,30 @@ pub mod inspector;
 pub mod perf_events;
 pub mod snapshot;
 
+/// An engine, to tell it from the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EngineId {
+    /// perf events of the kernel.
+    PerfEvents,
+    /// V8's own profiler, through the inspector.
+    Inspector,
+}
+
+impl EngineId {
+    /// Its name in messages and recordings.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::PerfEvents => "perf events",
+            Self::Inspector => "V8 inspector",
+        }
+    }
+}
+
 /// A way to take samples.
 #[derive(Debug, Clone, Copy)]
 pub struct EngineEntry {
-    /// Its name in messages.
-    pub name: &'static str,
+    /// Which one it is.
+    pub id: EngineId,
     /// Whether it works on a process, and if not, what to type.
     pub probe: fn(pid: u32) -> Vec<Finding>,
 }
@@ -40,11 +59,11 @@ pub enum Verdict {
 /// Every engine, in the order they are preferred.
 pub static ENGINES: &[EngineEntry] = &[
     EngineEntry {
-        name: "perf events",
+        id: EngineId::PerfEvents,
         probe: perf_events::probe,
     },
     EngineEntry {
-        name: "V8 inspector",
+        id: EngineId::Inspector,
         probe: inspector::probe,
     },
 ];

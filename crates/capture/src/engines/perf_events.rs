@@ -16,7 +16,9 @@ use crate::error::{CaptureError, explain_refusal};
 use crate::sys::perf_event::{Clock, PerfEvent, Sampling, Subject};
 use crate::sys::pidfd::wait_readable;
 use crate::sys::ring::{Ring, page_size};
-use crate::target::{Children, Group, Newcomers, Target, Wanted, proc, what_is_there};
+use crate::target::{
+    Children, Group, Newcomers, Target, Wanted, no_mappings, proc, synthesize_initial_events,
+};
 
 mod opening;
 mod records;
@@ -145,7 +147,7 @@ impl PerfSession {
                 session.events.iter().for_each(PerfEvent::enable);
             }
             // After enabling, so that nothing falls between this look and the first record.
-            session.report_what_is_there(targets);
+            session.queue_initial_events(targets);
         }
         Ok(session)
     }
@@ -209,7 +211,7 @@ impl PerfSession {
     pub fn add(&mut self, targets: &[Target]) -> Result<(), CaptureError> {
         if !self.has_group {
             self.add_threads(&threads_of(targets.iter()))?;
-            self.report_what_is_there(targets);
+            self.queue_initial_events(targets);
         }
         self.wakers
             .extend(targets.iter().filter_map(Target::raw_fd));
@@ -247,15 +249,13 @@ impl PerfSession {
     }
 
     /// Queues what existed before the events did: names of threads and code mappings.
-    fn report_what_is_there(&mut self, targets: &[Target]) {
+    fn queue_initial_events(&mut self, targets: &[Target]) {
         for target in targets {
             let pid = target.pid();
-            let (events, mappings) = what_is_there(pid);
+            let (events, mappings) = synthesize_initial_events(pid);
             self.rings.queue(events);
             if let Err(error) = mappings {
-                self.remarks.push(format!(
-                    "the mappings of process {pid} can't be read ({error}): its frames have no names"
-                ));
+                self.remarks.push(no_mappings(pid, &error));
             }
         }
     }

@@ -2,8 +2,8 @@
 //!
 //! [`stop_and_look`] stops each thread for the few microseconds it takes to copy its registers and
 //! its stack, one after the other, never two at once. [`look_without_stopping`] stops nothing and
-//! knows less. What comes out are the same events as those of a sampling engine; names are
-//! somebody else's work, done when all threads run again.
+//! knows less. What comes out are the same events as those of a sampling engine; naming
+//! them is the caller's work, done when all threads run again.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -13,8 +13,8 @@ use nodespy_model::{Event, Nanoseconds, RawSample, Registers, UserStack};
 use crate::error::{CaptureError, explain_no_tracing};
 use crate::sys::memory::read_process_memory;
 use crate::sys::ptrace::{Traced, Waited, hurry};
-use crate::target::proc::{self, RunState};
-use crate::target::{Target, proc::MappedRange};
+use crate::target::proc::{self, MappedRange, RunState};
+use crate::target::{Target, no_mappings, synthesize_initial_events};
 
 mod without_stop;
 
@@ -22,13 +22,13 @@ pub use without_stop::look_without_stopping;
 
 /// How long a thread is given to stop. On a machine with more work than CPUs a thread that could
 /// run has to wait for its turn first (764 ms were seen).
-const PATIENCE: Duration = Duration::from_secs(2);
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 /// The same for one in uninterruptible sleep, which mostly won't.
-const PATIENCE_WITH_SLEEPERS: Duration = Duration::from_millis(100);
+const SLEEPER_STOP_TIMEOUT: Duration = Duration::from_millis(100);
 /// How long all threads together are given.
-const PATIENCE_IN_ALL: Duration = Duration::from_secs(5);
+const TOTAL_TIMEOUT: Duration = Duration::from_secs(5);
 /// The most that is copied of a stack whose end is known: JavaScript's deepest recursion takes
-/// 1 MB unless Node was told otherwise.
+/// 1 MB unless an option of Node says otherwise.
 const STACK_LIMIT_BYTES: u64 = 8 << 20;
 /// What is copied of a stack that was mapped after we looked.
 const UNKNOWN_STACK_BYTES: u64 = 64 << 10;
@@ -51,7 +51,7 @@ pub struct Snapshot {
 pub struct ThreadLook {
     /// Its process.
     pub pid: u32,
-    /// Its number.
+    /// Its tid.
     pub tid: u32,
     /// What it was doing just before, by the kernel's account.
     pub state: RunState,
@@ -95,7 +95,7 @@ pub fn stop_and_look(targets: &[Target]) -> Result<Snapshot, CaptureError> {
     let looked = std::thread::scope(|scope| {
         let tracer = scope.spawn(|| {
             hurry();
-            let deadline = Instant::now() + PATIENCE_IN_ALL;
+            let deadline = Instant::now() + TOTAL_TIMEOUT;
             let mut looks = Looks::default();
             for target in targets {
                 looks.stop_process(target.pid(), deadline)?;
@@ -113,31 +113,19 @@ pub fn stop_and_look(targets: &[Target]) -> Result<Snapshot, CaptureError> {
 }
 
 impl Snapshot {
-    /// Notes what is mapped in a process and what its threads are called.
+    /// Adds what is mapped in a process and what its threads are called.
     fn describe(&mut self, pid: u32) -> Result<(), CaptureError> {
-        let threads = proc::threads(pid);
-        if threads.is_empty() {
+        if proc::threads(pid).is_empty() {
             return Err(CaptureError::Gone { pid });
         }
-        for tid in threads {
-            if let Some(name) = proc::thread_name(pid, tid) {
-                self.events.push(Event::ThreadName {
-                    pid,
-                    tid,
-                    name,
-                    is_exec: false,
-                    time: 0,
-                });
-            }
-        }
-        match proc::code_mappings(pid) {
-            Ok(mappings) => self.events.extend(mappings.into_iter().map(Event::Mapping)),
+        let (events, mappings) = synthesize_initial_events(pid);
+        self.events.extend(events);
+        match mappings {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 return Err(explain_no_tracing(pid, error));
             }
-            Err(error) => self.remarks.push(format!(
-                "the mappings of process {pid} can't be read ({error}): its frames have no names"
-            )),
+            Err(error) => self.remarks.push(no_mappings(pid, &error)),
+            Ok(()) => {}
         }
         Ok(())
     }
@@ -199,12 +187,12 @@ impl Looks {
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(None),
             Err(error) => return Err(error),
         };
-        let patience = match state {
-            RunState::Uninterruptible => PATIENCE_WITH_SLEEPERS,
-            _ => PATIENCE,
+        let timeout = match state {
+            RunState::Uninterruptible => SLEEPER_STOP_TIMEOUT,
+            _ => STOP_TIMEOUT,
         };
         let asked = Instant::now();
-        match traced.stop(deadline.min(asked + patience))? {
+        match traced.stop(deadline.min(asked + timeout))? {
             Waited::Ended => return Ok(None),
             Waited::TimedOut => {
                 let waited = asked.elapsed().as_nanos() as Nanoseconds;

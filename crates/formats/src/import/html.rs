@@ -56,11 +56,11 @@ fn payload(page: &[u8], opening: &[u8]) -> Result<Option<Vec<u8>>, ImportError> 
         let start = position + found + opening.len();
         let text = &page[start..];
         let text = &text[..find(text, b"<").unwrap_or(text.len())];
-        let piece = base64::decode(text).map_err(|position| ImportError::Damaged {
+        let chunk = base64::decode(text).map_err(|position| ImportError::Damaged {
             at: (start + position) as u64,
             what: "this is no base64".to_owned(),
         })?;
-        payload.get_or_insert_with(Vec::new).extend(piece);
+        payload.get_or_insert_with(Vec::new).extend(chunk);
         position = start + text.len();
     }
     Ok(payload)

@@ -1,15 +1,7 @@
 //! The integers and strings that sections are made of.
 
 use crate::import::ImportError;
-
-/// Adds an unsigned integer, seven bits to a byte, the lowest first (LEB128).
-pub(super) fn put(section: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        section.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    section.push(value as u8);
-}
+pub(super) use crate::varint::put;
 
 /// Adds a string: its length in bytes, then its bytes.
 pub(super) fn put_string(section: &mut Vec<u8>, text: &str) {

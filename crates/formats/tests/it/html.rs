@@ -1,24 +1,9 @@
 //! Recordings inside HTML pages.
 
+use data_encoding::BASE64;
 use nodespy_formats::ImportError;
 
 use crate::sample::{as_filed, read, small, written};
-
-fn base64(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for group in bytes.chunks(3) {
-        let byte = |at: usize| usize::from(group.get(at).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for position in 0..4 {
-            text.push(match position <= group.len() {
-                true => LETTERS[bits >> (18 - 6 * position) & 63] as char,
-                false => '=',
-            });
-        }
-    }
-    text
-}
 
 fn page(payload: &str) -> Vec<u8> {
     format!(
@@ -30,14 +15,17 @@ fn page(payload: &str) -> Vec<u8> {
 
 #[test]
 fn the_recording_in_a_page_is_the_recording() {
-    let payload = base64(&written(&small(), "nspy"));
+    let payload = BASE64.encode(&written(&small(), "nspy"));
     assert_eq!(read(&page(&payload)).unwrap(), as_filed(&small()));
 }
 
 /// A page whose recording is in two elements that `open` and `close`, with another behind them.
 fn in_two_elements(open: &str, close: &str, recording: &[u8]) -> Vec<u8> {
     let element = |class: &str, bytes: &[u8]| {
-        format!("<{open} class=\"{class}\">{}</{close}>\n", base64(bytes))
+        format!(
+            "<{open} class=\"{class}\">{}</{close}>\n",
+            BASE64.encode(bytes)
+        )
     };
     let (first, rest) = recording.split_at(300);
     let page = format!(

@@ -28,11 +28,11 @@ const ask = (kind, ask) => new Promise((resolve, reject) => {
 const selection = { threads: null, range: null, compare: null, hidden: [], hasInternals: true, transforms: [], order: "heavy" };
 (async () => {
   for (const line of require("fs").readFileSync(0, "utf8").split("\n").filter(Boolean)) {
-    // In two pieces, as a long recording comes; three bytes make four letters.
+    // In two chunks, as a long recording comes; three bytes make four letters.
     const file = Buffer.from(line, "hex");
     const half = Math.floor(file.length / 6) * 3;
     for (const part of [file.subarray(0, half), file.subarray(half)]) {
-      await ask("pieces", { of: "recording", pieces: [part.toString("base64")] });
+      await ask("chunks", { of: "recording", chunks: [part.toString("base64")] });
     }
     const { names, samples, sources } = await ask("open", null);
     const { tree } = await ask("tree", { selection });

@@ -5,7 +5,7 @@ mod rights;
 use std::process::ExitCode;
 
 use nodespy_capture::engines::perf_events::probe_group;
-use nodespy_capture::engines::{ENGINES, Finding, Verdict, inspector};
+use nodespy_capture::engines::{ENGINES, EngineEntry, EngineId, Finding, Verdict, inspector};
 use nodespy_capture::target::{Cgroups, CpuUse, Resident, describe, looks_like_node, proc};
 use nodespy_capture::{CaptureError, LiveOrigin};
 use nodespy_model::{Origin, printable};
@@ -22,12 +22,13 @@ pub(crate) fn run(arguments: &CheckArgs) -> anyhow::Result<ExitCode> {
     let mut processes = Vec::new();
     if wanted.is_empty() {
         let own = std::process::id();
-        for engine in ENGINES.iter().filter(|engine| engine.name == "perf events") {
+        let without_target = |engine: &&EngineEntry| engine.id == EngineId::PerfEvents;
+        for engine in ENGINES.iter().filter(without_target) {
             machine.extend((engine.probe)(own));
         }
     } else {
         let target = TargetArgs {
-            // What a given process is belongs to what is told.
+            // What a given process is belongs to the report.
             any: arguments.target.any || !wanted.pids.is_empty(),
             ..arguments.target.clone()
         };

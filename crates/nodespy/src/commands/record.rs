@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
+use nodespy_capture::engines::EngineId;
 use nodespy_capture::engines::inspector::command_to_launch;
 use nodespy_capture::engines::perf_events::{PerfOptions, PerfSession};
 use nodespy_capture::target::{Children, LaunchOptions, Launched, Newcomers, Target, proc};
@@ -494,7 +495,7 @@ fn finish(
     let about = About {
         app: recording.app.clone(),
         host: proc::host_name(),
-        engine: "perf events".to_owned(),
+        engine: EngineId::PerfEvents.label().to_owned(),
         event: recording.session.event().to_owned(),
         rate_hz: rate_of(arguments),
         started_unix: recording.started_unix,

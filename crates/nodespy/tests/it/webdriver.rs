@@ -11,6 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use data_encoding::BASE64;
 use serde_json::{Value, json};
 
 use crate::at_exit::at_exit;
@@ -316,7 +317,8 @@ impl Browser {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../screenshots");
         std::fs::create_dir_all(&folder).unwrap();
         let file = folder.join(format!("{name}.png"));
-        std::fs::write(&file, from_base64(picture.as_str().unwrap())).unwrap();
+        let picture = BASE64.decode(picture.as_str().unwrap().as_bytes());
+        std::fs::write(&file, picture.unwrap()).unwrap();
         file
     }
 
@@ -452,26 +454,4 @@ fn code_of(key: &str) -> String {
         key => return key.to_owned(),
     };
     code.to_string()
-}
-
-fn from_base64(text: &str) -> Vec<u8> {
-    let digits = text.bytes().filter_map(|digit| match digit {
-        b'A'..=b'Z' => Some(digit - b'A'),
-        b'a'..=b'z' => Some(digit - b'a' + 26),
-        b'0'..=b'9' => Some(digit - b'0' + 52),
-        b'+' => Some(62),
-        b'/' => Some(63),
-        _ => None,
-    });
-    let mut bytes = Vec::new();
-    let (mut bits, mut count) = (0u32, 0);
-    for digit in digits {
-        bits = bits << 6 | u32::from(digit);
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            bytes.push((bits >> count) as u8);
-        }
-    }
-    bytes
 }

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
+use nodespy_model::build_id;
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ReadCache};
 
@@ -45,26 +46,7 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 /// The build-id of the running kernel.
 pub(super) fn kernel_build_id() -> Option<Vec<u8>> {
     let notes = std::fs::read("/sys/kernel/notes").ok()?;
-    build_id_in_notes(&notes)
-}
-
-/// The build-id among ELF notes.
-fn build_id_in_notes(notes: &[u8]) -> Option<Vec<u8>> {
-    const BUILD_ID: u32 = 3;
-    let mut rest = notes;
-    loop {
-        let number = |at: usize| -> Option<u32> {
-            let bytes = rest.get(at..at + 4)?;
-            Some(u32::from_ne_bytes(bytes.try_into().expect("four bytes")))
-        };
-        let (name, content, kind) = (number(0)? as usize, number(4)? as usize, number(8)?);
-        let content_at = 12usize.checked_add(name.checked_next_multiple_of(4)?)?;
-        let end = content_at.checked_add(content)?;
-        if kind == BUILD_ID && rest.get(12..16) == Some(b"GNU\0") {
-            return rest.get(content_at..end).map(<[u8]>::to_vec);
-        }
-        rest = rest.get(end.checked_next_multiple_of(4)?..)?;
-    }
+    build_id::in_notes(&notes).map(<[u8]>::to_vec)
 }
 
 /// The vdso that this process has itself, if it is the one with this build-id.
@@ -102,25 +84,5 @@ mod tests {
         assert!(is_same(&padded, &id[..16]));
         let long: Vec<u8> = (1..=32).collect();
         assert!(is_same(&long[..20], &long));
-    }
-
-    #[test]
-    fn notes_are_walked_by_their_sizes() {
-        let mut notes = Vec::new();
-        for (kind, name, content) in [
-            (1u32, &b"Xen\0"[..], &[9u8; 6][..]),
-            (3, b"GNU\0", &[7; 20]),
-        ] {
-            notes.extend((name.len() as u32).to_ne_bytes());
-            notes.extend((content.len() as u32).to_ne_bytes());
-            notes.extend(kind.to_ne_bytes());
-            notes.extend(name);
-            notes.extend(content);
-            notes.resize(notes.len().next_multiple_of(4), 0);
-        }
-        assert_eq!(build_id_in_notes(&notes), Some(vec![7; 20]));
-        for length in 0..notes.len() {
-            assert_eq!(build_id_in_notes(&notes[..length]), None);
-        }
     }
 }

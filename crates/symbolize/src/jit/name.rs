@@ -1,14 +1,12 @@
 //! The names V8 gives to JIT code, in all their dialects, taken apart.
 //!
 //! `LazyCompile:*sort /app/a.js:12:3` (node 16 and 18, without the column there), `Function:~f`,
-//! `JS:^f`, with the tier marks of V8's `code-kind.cc`: `~` interpreted, `^` baseline, `+` Maglev,
-//! `*` TurboFan; `o` before and `'` after a mark say on-stack replacement and concurrent
-//! compilation.
+//! `JS:^f`, with the tier marks of V8's `code-kind.cc` ([`Tier::split_mark`]).
 
 use nodespy_model::classify::category_of_file;
 use nodespy_model::{Category, Tier};
 
-/// What a piece of JIT code is.
+/// What JIT code is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum JitKind {
     /// A function of JavaScript.
@@ -80,7 +78,7 @@ impl JitName {
     }
 
     fn located(kind: JitKind, text: &str) -> Self {
-        let (tier, rest) = split_tier(text);
+        let (tier, rest) = Tier::split_mark(text);
         let (name, file, line, column) = split_location(rest);
         let name = match (name, kind) {
             ("", JitKind::Script) => "(script)",
@@ -108,23 +106,6 @@ impl JitName {
             JitKind::Other => Category::Unknown,
         }
     }
-}
-
-/// Takes the tier mark off the front of a name.
-fn split_tier(text: &str) -> (Tier, &str) {
-    let after_osr = text
-        .strip_prefix('o')
-        .filter(|rest| rest.starts_with(['+', '*']))
-        .unwrap_or(text);
-    let tier = match after_osr.chars().next() {
-        Some('~') => Tier::Interpreted,
-        Some('^') => Tier::Baseline,
-        Some('+') => Tier::Maglev,
-        Some('*') => Tier::Optimized,
-        _ => return (Tier::None, text),
-    };
-    let rest = &after_osr[1..];
-    (tier, rest.strip_prefix('\'').unwrap_or(rest))
 }
 
 /// Splits `name file:line:column`. Names may hold spaces (`get size`) and so may files.

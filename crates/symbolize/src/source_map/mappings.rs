@@ -330,32 +330,6 @@ impl Bytes<'_> {
     }
 }
 
-/// The bytes of a base64 text; none where it is not base64. Line ends and padding are skipped.
-pub(super) fn from_base64(text: &str) -> Option<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(text.len() / 4 * 3 + 3);
-    let mut bits = 0u32;
-    let mut count = 0;
-    for byte in text.bytes() {
-        let digit = match byte {
-            b'=' | b'\r' | b'\n' | b' ' => continue,
-            // The alphabet of URLs.
-            b'-' => 62,
-            b'_' => 63,
-            byte => DIGITS[byte as usize],
-        };
-        if digit == NO_DIGIT {
-            return None;
-        }
-        bits = bits << 6 | u32::from(digit);
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            bytes.push((bits >> count) as u8);
-        }
-    }
-    Some(bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -446,13 +420,5 @@ mod tests {
         assert_eq!(asked(""), (false, None));
         // Before the first source: nowhere, and no error.
         assert_eq!(asked("ADAA"), (false, None));
-    }
-
-    #[test]
-    fn base64_is_read_with_both_alphabets_and_without_padding() {
-        assert_eq!(from_base64("e30=").as_deref(), Some(&b"{}"[..]));
-        assert_eq!(from_base64("e30").as_deref(), Some(&b"{}"[..]));
-        assert_eq!(from_base64("_-8"), from_base64("/+8="));
-        assert_eq!(from_base64("e3*0"), None);
     }
 }

@@ -2,8 +2,9 @@
 //! its sources are.
 
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
-use super::mappings::from_base64;
+use data_encoding::{Encoding, Specification};
 
 /// Where the map of a script is.
 #[derive(Debug, PartialEq, Eq)]
@@ -76,6 +77,23 @@ fn inline(rest: &str) -> Option<Vec<u8>> {
         true => from_base64(&percent_decoded(content)),
         false => Some(percent_decoded(content).into_bytes()),
     }
+}
+
+/// Base64 as bundlers write it: either alphabet, with or without padding and line ends.
+static INLINE_BASE64: LazyLock<Encoding> = LazyLock::new(|| {
+    let mut specification = Specification::new();
+    specification
+        .symbols
+        .push_str("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/");
+    specification.translate.from.push_str("-_");
+    specification.translate.to.push_str("+/");
+    specification.ignore.push_str("=\r\n ");
+    specification.check_trailing_bits = false;
+    specification.encoding().expect("64 distinct symbols")
+});
+
+fn from_base64(text: &str) -> Option<Vec<u8>> {
+    INLINE_BASE64.decode(text.as_bytes()).ok()
 }
 
 /// The file of a source as functions are to name it. `folder` is that of the map.
@@ -237,5 +255,13 @@ mod tests {
         ] {
             assert_eq!(file(root, name), expected, "{root} {name}");
         }
+    }
+
+    #[test]
+    fn base64_is_read_with_both_alphabets_and_without_padding() {
+        assert_eq!(from_base64("e30=").as_deref(), Some(&b"{}"[..]));
+        assert_eq!(from_base64("e30").as_deref(), Some(&b"{}"[..]));
+        assert_eq!(from_base64("_-8"), from_base64("/+8="));
+        assert_eq!(from_base64("e3*0"), None);
     }
 }

@@ -268,6 +268,7 @@ pub(super) fn safepoints_length(header: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::v8::varint::put_varint;
 
     /// Number of the bytecode that ends a loop; every bytecode takes two bytes.
     const JUMP_BACK: u8 = 0x92;
@@ -277,18 +278,11 @@ mod tests {
     fn table(entries: &[(i64, i64)]) -> Vec<u8> {
         let mut bytes = Vec::new();
         let (mut at, mut before) = (-1, 0);
-        let mut varint = |mut value: u64| {
-            while value >= 0x80 {
-                bytes.push(value as u8 | 0x80);
-                value >>= 7;
-            }
-            bytes.push(value as u8);
-        };
         for &(offset, position) in entries {
             let packed = (position + 1) << 1;
             let delta = packed - before;
-            varint(((offset - at) as u64) << 2 | 3);
-            varint(((delta << 1) ^ (delta >> 63)) as u64);
+            put_varint(&mut bytes, ((offset - at) as u64) << 2 | 3);
+            put_varint(&mut bytes, ((delta << 1) ^ (delta >> 63)) as u64);
             (at, before) = (offset, packed);
         }
         bytes

@@ -28,6 +28,7 @@ mod maglev;
 mod positions;
 #[cfg(test)]
 mod stand_in;
+mod varint;
 mod wasm;
 mod wasm_frames;
 mod wasm_names;

@@ -1,6 +1,7 @@
-//! Source position tables: which place in the source a piece of code came from.
+//! Source position tables: which place in the source machine code came from.
 
 use super::layout::PositionEncoding;
+use super::varint::{MAX_BYTES, take_varint};
 
 /// A place in a source: an offset, and which inlining it belongs to (0: none).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,12 +41,12 @@ pub(crate) fn all_positions(
     table: &[u8],
     encoding: PositionEncoding,
 ) -> impl Iterator<Item = (i64, Option<SourcePosition>)> + '_ {
-    let mut reader = Varints(table);
+    let mut varints = varints(table);
     // The first entry's offset is counted from -1.
     let mut at: i64 = -1;
     let mut packed: i64 = 0;
     std::iter::from_fn(move || {
-        let (first, second) = (reader.next()?, reader.next()?);
+        let (first, second) = (varints.next()?, varints.next()?);
         let delta = match encoding {
             PositionEncoding::Signed => {
                 let delta = unzigzag(first);
@@ -67,13 +68,13 @@ pub(crate) fn bytecode_offset_at(
     bytecodes: &[u8],
     size_of: impl Fn(&[u8]) -> Option<usize>,
 ) -> Option<u64> {
-    let mut reader = Varints(table);
+    let mut varints = varints(table);
     let mut at = 0u64;
     let mut bytecode = 0usize;
     // The first entry is the prologue.
-    at = at.checked_add(reader.next()?)?;
+    at = at.checked_add(varints.next()?)?;
     while at < code_offset {
-        let Some(length) = reader.next() else { break };
+        let Some(length) = varints.next() else { break };
         at = at.checked_add(length)?;
         if at >= code_offset {
             break;
@@ -83,46 +84,19 @@ pub(crate) fn bytecode_offset_at(
     Some(bytecode as u64)
 }
 
+/// The numbers of a table up to its end, or its first damage.
+fn varints(mut table: &[u8]) -> impl Iterator<Item = u64> + '_ {
+    std::iter::from_fn(move || take_varint(&mut table, MAX_BYTES))
+}
+
 fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
-/// Numbers of 7 bits a byte, the lowest first.
-struct Varints<'a>(&'a [u8]);
-
-impl Iterator for Varints<'_> {
-    type Item = u64;
-
-    fn next(&mut self) -> Option<u64> {
-        let mut value = 0u64;
-        for shift in (0..64).step_by(7) {
-            let (&byte, rest) = self.0.split_first()?;
-            self.0 = rest;
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte & 0x80 == 0 {
-                return Some(value);
-            }
-        }
-        None
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::varint::put_varint;
     use super::*;
-
-    fn varint(mut value: u64) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        loop {
-            let byte = (value & 0x7f) as u8;
-            value >>= 7;
-            if value == 0 {
-                bytes.push(byte);
-                return bytes;
-            }
-            bytes.push(byte | 0x80);
-        }
-    }
 
     fn zigzag(value: i64) -> u64 {
         ((value << 1) ^ (value >> 63)) as u64
@@ -141,11 +115,12 @@ mod tests {
             let (mut at, mut before) = (-1i64, 0i64);
             for (code_offset, place) in places {
                 let delta = code_offset - at;
-                table.extend(varint(match encoding {
+                let delta = match encoding {
                     PositionEncoding::Signed => zigzag(delta),
                     PositionEncoding::Flagged => (delta as u64) << 2 | 3,
-                }));
-                table.extend(varint(zigzag(place as i64 - before)));
+                };
+                put_varint(&mut table, delta);
+                put_varint(&mut table, zigzag(place as i64 - before));
                 (at, before) = (code_offset, place as i64);
             }
             let at = |offset| position_at(&table, offset, encoding);

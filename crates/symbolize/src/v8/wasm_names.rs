@@ -8,6 +8,8 @@
 
 use nodespy_model::FastMap;
 
+use super::varint::{MAX_BYTES, take_varint};
+
 /// How every module begins: magic number and version.
 pub(crate) const MODULE_START: [u8; 8] = [0x00, b'a', b's', b'm', 0x01, 0x00, 0x00, 0x00];
 /// Sections after this many are not looked at.
@@ -212,19 +214,7 @@ impl<'a> Bytes<'a> {
 
     /// An unsigned number, seven bits a byte.
     fn number(&mut self) -> Option<u32> {
-        u32::try_from(self.long_number(5)?).ok()
-    }
-
-    fn long_number(&mut self, length: usize) -> Option<u64> {
-        let mut value = 0u64;
-        for position in 0..length {
-            let byte = self.byte()?;
-            value |= u64::from(byte & 0x7f) << (7 * position);
-            if byte & 0x80 == 0 {
-                return Some(value);
-            }
-        }
-        None
+        u32::try_from(take_varint(&mut self.0, 5)?).ok()
     }
 
     fn text(&mut self) -> Option<String> {
@@ -241,7 +231,7 @@ impl<'a> Bytes<'a> {
             while matches!(self.0.first(), Some(0x62 | 0x65)) {
                 self.byte()?;
             }
-            self.long_number(5)?;
+            take_varint(&mut self.0, 5)?;
         }
         Some(())
     }
@@ -249,9 +239,9 @@ impl<'a> Bytes<'a> {
     /// Flags, the smallest size and, where the flags say so, the largest and the size of a page.
     fn limits(&mut self) -> Option<()> {
         let flags = self.byte()?;
-        self.long_number(10)?;
+        take_varint(&mut self.0, MAX_BYTES)?;
         if flags & 1 != 0 {
-            self.long_number(10)?;
+            take_varint(&mut self.0, MAX_BYTES)?;
         }
         if flags & 8 != 0 {
             self.number()?;

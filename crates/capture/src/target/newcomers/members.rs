@@ -6,7 +6,7 @@
 use nodespy_model::{Event, FastMap};
 
 use super::Children;
-use crate::target::{Target, what_is_there};
+use crate::target::{Target, synthesize_initial_events};
 
 /// Takes hold of a process of the group, if it is wanted.
 type Judge<'a> = &'a dyn Fn(u32) -> Option<Target>;
@@ -114,7 +114,8 @@ impl Members {
         self.joined.push(target);
         if !is_exec {
             // Its program started before it came here, or before we looked.
-            what_is_there(pid).0.into_iter().for_each(take);
+            let (events, _) = synthesize_initial_events(pid);
+            events.into_iter().for_each(take);
         }
         true
     }

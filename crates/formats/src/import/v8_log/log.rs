@@ -236,7 +236,7 @@ impl<'a> Log<'a> {
         let size = fields.number()?;
         let name = fields.next()?;
         let function = fields.next().and_then(parse_number);
-        let mark = fields.next().unwrap_or_default();
+        let mark = std::str::from_utf8(fields.next().unwrap_or_default());
         let kind = match tag {
             b"RegExp" => CodeKind::RegExp,
             b"BytecodeHandler" => CodeKind::BytecodeHandler,
@@ -248,7 +248,7 @@ impl<'a> Log<'a> {
         let id = u32::try_from(self.codes.len()).ok()?;
         self.codes.push(Code {
             kind,
-            tier: tier_of(mark),
+            tier: Tier::split_mark(mark.unwrap_or_default()).0,
             name,
             source: None,
         });
@@ -479,16 +479,4 @@ impl<'a> Log<'a> {
 
 fn is_event_letter(byte: u8) -> bool {
     byte.is_ascii_alphabetic() || matches!(byte, b'-' | b'_' | b':' | b'.')
-}
-
-/// The compiler that V8's mark stands for; `o` before it is on-stack replacement, `'` after it
-/// compilation beside the running code.
-fn tier_of(mark: &[u8]) -> Tier {
-    match mark.strip_prefix(b"o").unwrap_or(mark).first() {
-        Some(b'~') => Tier::Interpreted,
-        Some(b'^') => Tier::Baseline,
-        Some(b'+') => Tier::Maglev,
-        Some(b'*') => Tier::Optimized,
-        _ => Tier::None,
-    }
 }

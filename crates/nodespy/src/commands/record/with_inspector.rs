@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::Context;
+use nodespy_capture::engines::EngineId;
 use nodespy_capture::engines::inspector::{
     Inspected, InspectorEvent, InspectorOptions, InspectorSession, InspectorUrl, is_node_command,
 };
@@ -135,7 +136,7 @@ pub(super) fn about(arguments: &RecordArgs, options: &InspectorOptions, app: &st
             Some(_) => String::new(),
             None => proc::host_name(),
         },
-        engine: "V8 inspector".to_owned(),
+        engine: EngineId::Inspector.label().to_owned(),
         event: options.event.label().to_owned(),
         rate_hz: match options.event {
             InspectorEvent::Cpu => 1_000_000 / options.interval_us,
