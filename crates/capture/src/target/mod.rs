@@ -20,7 +20,7 @@ pub use app::{app_name, app_of_command};
 pub use cgroup::{Cgroups, ContainerMark, CpuUse, Group, Runtime, Throttling};
 pub use container::{Container, container_of, forget_containers};
 pub use find::{NodeProcess, Way, list_node_processes, looks_like_node, measure_cpu};
-pub use launch::{LaunchOptions, Launched};
+pub use launch::{LaunchOptions, Launched, sudo_caller_ids};
 pub use newcomers::{Children, Newcomers};
 pub use pm2::Pm2App;
 pub(crate) use present::what_is_there;
