@@ -21,8 +21,7 @@ use nodespy_model::{
 
 use crate::sys::clock::{since_boot, unix_now};
 use crate::sys::files::{
-    FolderIdentity, Links, identity_of, open_below, open_folder, open_folder_below,
-    open_kernel_link,
+    FolderIdentity, Links, identity_of, open_below, open_folder, open_folder_below, open_regular,
 };
 use crate::sys::memory::read_process_memory;
 use crate::target::{describe, proc};
@@ -45,6 +44,8 @@ pub struct LiveOrigin {
 #[derive(Debug)]
 struct Root {
     folders: Option<Rc<RootFolders>>,
+    /// Whether a path leads the process and nodespy to the same file.
+    is_ours: bool,
     inner_pid: u32,
     uid: u32,
     /// When the process started, in nanoseconds since 1970.
@@ -75,6 +76,7 @@ impl LiveOrigin {
         let status = proc::read_status(pid);
         Root {
             folders: self.folders_of(pid),
+            is_ours: has_our_root(pid),
             started_unix: started_unix(pid),
             inner_pid: status.as_ref().map_or(pid, |status| status.inner_pid),
             uid: status.map_or(u32::MAX, |status| status.uid),
@@ -102,14 +104,14 @@ impl LiveOrigin {
         let pid = mapping.pid;
         // The kernel's own link to the mapped file: nothing to prove.
         let link = format!("map_files/{:x}-{:x}", mapping.start, mapping.end);
-        if let Ok(file) = open_kernel_link(&proc::path_of(pid, &link)) {
+        if let Ok(file) = open_regular(&proc::path_of(pid, &link)) {
             return Ok(file);
         }
         let path = Path::new(mapping.path.trim_end_matches(" (deleted)"));
         let candidates = [
-            open_kernel_link(&proc::path_of(pid, "exe")),
+            open_regular(&proc::path_of(pid, "exe")),
             self.with_root(pid, |root| root.open(path, Links::InRoot)),
-            open_kernel_link(path),
+            self.with_root(pid, |root| root.open_on_host(path)),
         ];
         let mut why = "it can't be opened".to_owned();
         for candidate in candidates {
@@ -170,7 +172,7 @@ impl Origin for LiveOrigin {
             &hex[2..]
         ));
         self.with_root(pid, |root| root.open(&path, Links::InRoot))
-            .or_else(|_| open_kernel_link(&path))
+            .or_else(|_| open_regular(&path))
             .ok()
     }
 
@@ -227,9 +229,16 @@ impl Root {
             None => Err(std::io::Error::from_raw_os_error(libc::ESRCH)),
         }
     }
-}
 
-impl Root {
+    /// Opens a path of the process as nodespy's own: another root's path may lead to any file of
+    /// the host.
+    fn open_on_host(&self, path: &Path) -> std::io::Result<File> {
+        match self.is_ours {
+            true => open_regular(path),
+            false => Err(std::io::Error::from_raw_os_error(libc::ENOENT)),
+        }
+    }
+
     /// Whether a file was last written before the process started.
     fn is_older_than_process(&self, file: &File) -> std::io::Result<bool> {
         let written = file.metadata()?.modified()?;
@@ -238,6 +247,24 @@ impl Root {
         let started = self.started_unix;
         Ok(started.is_some_and(|started| written <= started.saturating_add(TICK)))
     }
+}
+
+/// Whether a process has nodespy's mount namespace and root; no where that can't be read.
+fn has_our_root(pid: u32) -> bool {
+    let identity = |path: PathBuf| {
+        let found = std::fs::metadata(path).ok()?;
+        Some((found.dev(), found.ino()))
+    };
+    let of = |pid: u32| {
+        let root = proc::path_of(pid, "root");
+        Some((
+            identity(proc::path_of(pid, "ns/mnt"))?,
+            // A bind mount of the same folder elsewhere has another path, and other mounts below.
+            std::fs::read_link(&root).ok()?,
+            identity(root)?,
+        ))
+    };
+    of(pid).is_some_and(|found| Some(found) == of(std::process::id()))
 }
 
 /// When a process started, in nanoseconds since 1970: exact to a tick.
@@ -260,9 +287,7 @@ fn open_descriptor_named(pid: u32, name: &str) -> Option<(File, PathBuf)> {
             if text.trim_end_matches(" (deleted)") != name {
                 return None;
             }
-            open_kernel_link(&entry.path())
-                .ok()
-                .map(|file| (file, target))
+            open_regular(&entry.path()).ok().map(|file| (file, target))
         })
 }
 
@@ -312,7 +337,8 @@ fn read_vdso(mapping: &Mapping) -> Result<ImageBytes, ImageRefused> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::Command;
+    use std::io::{BufRead, BufReader};
+    use std::process::{Child, Command, Stdio};
 
     fn open_descriptors() -> usize {
         std::fs::read_dir("/proc/self/fd").unwrap().count()
@@ -337,6 +363,78 @@ mod tests {
         for child in &mut children {
             child.kill().unwrap();
             child.wait().unwrap();
+        }
+    }
+
+    /// A process that has printed a line and waits; killed when dropped.
+    struct Waiting(Child);
+
+    impl Waiting {
+        fn start(program: &str, arguments: &[&str]) -> Option<Self> {
+            let mut child = Command::new(program)
+                .args(arguments)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::null())
+                .spawn()
+                .ok()?;
+            let mut line = String::new();
+            let stdout = child.stdout.take()?;
+            let waiting = Self(child);
+            BufReader::new(stdout).read_line(&mut line).ok()?;
+            (line == "ready\n").then_some(waiting)
+        }
+    }
+
+    impl Drop for Waiting {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    fn mapping_of(pid: u32, file: &File, path: &Path) -> Mapping {
+        let (device, inode) = identity_of(file).unwrap();
+        Mapping {
+            pid,
+            // No mapping of the process is there: nothing but the path leads to the file.
+            start: 1,
+            end: 2,
+            file_offset: 0,
+            path: path.to_str().unwrap().to_owned(),
+            file: FileIdentity {
+                device,
+                inode,
+                ..FileIdentity::default()
+            },
+            time: 0,
+        }
+    }
+
+    #[test]
+    fn the_path_of_a_process_with_another_root_is_not_opened_on_the_host() {
+        let folder = std::env::temp_dir().join(format!("nodespy-jail-{}", std::process::id()));
+        let jail = folder.join("jail");
+        std::fs::create_dir_all(&jail).unwrap();
+        let path = folder.join("library.so");
+        std::fs::write(&path, "x").unwrap();
+        let file = File::open(&path).unwrap();
+        let opens = |waiting: &Waiting| {
+            let mapping = mapping_of(waiting.0.id(), &file, &path);
+            LiveOrigin::new().open_mapped(&mapping).is_ok()
+        };
+        let free = Waiting::start("sh", &["-c", "echo ready; read line"]).unwrap();
+        let is_free_open = opens(&free);
+        let is_free_ours = has_our_root(free.0.id());
+        let program = "chroot($ARGV[0]) or die; $| = 1; print \"ready\\n\"; <STDIN>";
+        // Only root can do that, and it takes perl to do it without a program inside.
+        let jailed = Waiting::start("perl", &["-e", program, jail.to_str().unwrap()]);
+        let is_jailed_open = jailed.as_ref().map(opens);
+        let is_jailed_ours = jailed.as_ref().map(|jailed| has_our_root(jailed.0.id()));
+        let _ = std::fs::remove_dir_all(folder);
+        assert!(is_free_open && is_free_ours);
+        if jailed.is_some() {
+            assert_eq!((is_jailed_open, is_jailed_ours), (Some(false), Some(false)));
         }
     }
 }

@@ -84,7 +84,7 @@ pub(crate) fn progress(done: u64, total: u64) {
     let since = READING_SINCE.get_or_init(Instant::now);
     if total > 0 && since.elapsed() > Duration::from_secs(1) && std::io::stderr().is_terminal() {
         let percent = done.saturating_mul(100) / total;
-        eprint!("\r\x1b[2Kreading {} %", percent.min(100));
+        on_this_line(&format!("reading {} %", percent.min(100)));
     }
 }
 
@@ -94,8 +94,15 @@ pub(crate) fn end_progress() {
         .get()
         .is_some_and(|since| since.elapsed() > Duration::from_secs(1));
     if was_long && std::io::stderr().is_terminal() {
-        eprint!("\r\x1b[2K");
+        on_this_line("");
     }
+}
+
+/// Replaces the line that the terminal's cursor is on. A terminal that went away is not an error:
+/// `eprint!` would panic.
+fn on_this_line(text: &str) {
+    let mut terminal = std::io::stderr().lock();
+    let _ = write!(terminal, "\r\x1b[2K{text}").and_then(|()| terminal.flush());
 }
 
 /// The line that shows how a recording goes; silent when standard error is no terminal.
@@ -139,12 +146,12 @@ impl LiveLine {
         }
         let most = width_columns().saturating_sub(1);
         let line: String = line.chars().take(most).collect();
-        eprint!("\r\x1b[2K{line}");
+        on_this_line(&line);
     }
 
     pub(crate) fn clear(&self) {
         if self.is_shown {
-            eprint!("\r\x1b[2K");
+            on_this_line("");
         }
     }
 }

@@ -9,12 +9,12 @@
 use std::io;
 use std::time::Duration;
 
-use nodespy_model::{Event, FastSet, Nanoseconds};
+use nodespy_model::{Event, Nanoseconds};
 
 use super::{Finding, Verdict};
 use crate::error::{CaptureError, explain_refusal};
 use crate::sys::perf_event::{Clock, PerfEvent, Sampling, Subject};
-use crate::sys::pidfd::wait_readable;
+use crate::sys::pidfd::{Waker, wait_for};
 use crate::sys::ring::{Ring, page_size};
 use crate::target::{
     Children, Group, Newcomers, Target, Wanted, no_mappings, proc, synthesize_initial_events,
@@ -81,8 +81,7 @@ pub struct Losses {
 pub struct PerfSession {
     events: Vec<PerfEvent>,
     rings: RingSet<Ring>,
-    /// Descriptors that wake us; one that hung up is dropped from here.
-    wakers: Vec<i32>,
+    wakers: Vec<Waker>,
     remarks: Vec<String>,
     sampling: Sampling,
     /// For each CPU the positions in `events` of those whose rings all others write to.
@@ -141,7 +140,7 @@ impl PerfSession {
         }
         session
             .wakers
-            .extend(targets.iter().filter_map(Target::raw_fd));
+            .extend(targets.iter().filter_map(Target::waker));
         if !options.start_on_exec {
             if !options.placebo {
                 session.events.iter().for_each(PerfEvent::enable);
@@ -187,12 +186,10 @@ impl PerfSession {
         };
         for of_cpu in events {
             let (samples, sideband) = (of_cpu.samples, of_cpu.sideband);
+            session.wakers.extend(samples.first().map(PerfEvent::waker));
             session
                 .wakers
-                .extend(samples.first().map(PerfEvent::as_raw_fd));
-            session
-                .wakers
-                .extend(sideband.first().map(PerfEvent::as_raw_fd));
+                .extend(sideband.first().map(PerfEvent::waker));
             if !samples.is_empty() && !sideband.is_empty() {
                 session.ring_owners.push(RingOwners {
                     cpu: of_cpu.cpu.into(),
@@ -213,8 +210,7 @@ impl PerfSession {
             self.add_threads(&threads_of(targets.iter()))?;
             self.queue_initial_events(targets);
         }
-        self.wakers
-            .extend(targets.iter().filter_map(Target::raw_fd));
+        self.wakers.extend(targets.iter().filter_map(Target::waker));
         Ok(())
     }
 
@@ -235,7 +231,7 @@ impl PerfSession {
             }
         }
         added.iter().for_each(PerfEvent::enable);
-        self.wakers.extend(added.iter().map(PerfEvent::as_raw_fd));
+        self.wakers.extend(added.iter().map(PerfEvent::waker));
         self.events.extend(added);
         Ok(())
     }
@@ -268,15 +264,9 @@ impl PerfSession {
     ) -> Result<(), CaptureError> {
         let timeout = self.patience(timeout);
         if !timeout.is_zero() {
-            let ready = wait_readable(&self.wakers, timeout)
+            // A ring that hung up is still read.
+            wait_for(&mut self.wakers, timeout)
                 .map_err(|error| CaptureError::call("waiting for samples", error))?;
-            // A descriptor that hung up would wake us for ever; its ring is still read.
-            let hung_up: FastSet<i32> = ready
-                .iter()
-                .filter(|(_, hung_up)| *hung_up)
-                .map(|(position, _)| self.wakers[*position])
-                .collect();
-            self.wakers.retain(|fd| !hung_up.contains(fd));
         }
         let settled = crate::monotonic_now().saturating_sub(SETTLING);
         self.rings.drain(settled, take);

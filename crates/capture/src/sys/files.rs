@@ -1,7 +1,9 @@
-//! Files of other processes, opened so that nothing in a container can lead outside it.
+//! Files of other processes, opened so that nothing in a container can lead outside it and nothing
+//! but a regular file is ever opened: opening a FIFO wakes its writer, opening a device may do
+//! anything.
 
 use std::ffi::CString;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -21,8 +23,13 @@ pub(crate) enum Links {
 
 /// Opens a folder only as a place to start from.
 pub(crate) fn open_folder(path: &Path) -> io::Result<OwnedFd> {
+    open_path(path, libc::O_DIRECTORY)
+}
+
+/// Takes hold of what is at a path without opening it.
+fn open_path(path: &Path, flags: i32) -> io::Result<OwnedFd> {
     let path = CString::new(path.as_os_str().as_bytes())?;
-    let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
+    let flags = libc::O_PATH | libc::O_CLOEXEC | flags;
     // SAFETY: `path` is a C string that lives through the call.
     let raw = checked(unsafe { libc::open(path.as_ptr(), flags) }.into())?;
     // SAFETY: the kernel gave us this descriptor just now; we are its only owner.
@@ -37,8 +44,8 @@ pub(crate) fn open_folder_below(root: &OwnedFd, path: &Path) -> io::Result<Owned
 
 /// Opens a regular file below `root`, whatever its path says.
 pub(crate) fn open_below(root: &OwnedFd, path: &Path, links: Links) -> io::Result<File> {
-    let flags = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_CLOEXEC | libc::O_NOCTTY;
-    regular(open_in_root(root, path, flags, links)?.into())
+    let flags = libc::O_PATH | libc::O_CLOEXEC;
+    open_if_regular(&open_in_root(root, path, flags, links)?)
 }
 
 fn open_in_root(root: &OwnedFd, path: &Path, flags: i32, links: Links) -> io::Result<OwnedFd> {
@@ -65,23 +72,23 @@ fn open_in_root(root: &OwnedFd, path: &Path, flags: i32, links: Links) -> io::Re
     Ok(unsafe { OwnedFd::from_raw_fd(raw as i32) })
 }
 
-/// Opens a path of `/proc` that is a link to a file the kernel holds (`exe`, `fd/3`, `map_files`).
-pub(crate) fn open_kernel_link(path: &Path) -> io::Result<File> {
-    use std::os::unix::fs::OpenOptionsExt;
-    regular(
-        std::fs::OpenOptions::new()
-            .read(true)
-            .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
-            .open(path)?,
-    )
+/// Opens a regular file by its path; magic links of `/proc` (`exe`, `fd/3`, `map_files`) are
+/// followed.
+pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
+    open_if_regular(&open_path(path, 0)?)
 }
 
-fn regular(file: File) -> io::Result<File> {
-    let metadata = file.metadata()?;
-    if metadata.is_file() {
-        return Ok(file);
-    }
+/// Opens what an O_PATH descriptor stands for, once it is known to be a regular file.
+fn open_if_regular(found: &OwnedFd) -> io::Result<File> {
+    let metadata = File::from(found.try_clone()?).metadata()?;
+    expect_regular(&metadata)?;
+    // Not by its path, which may lead to something else by now.
+    File::open(format!("/proc/self/fd/{}", found.as_raw_fd()))
+}
+
+fn expect_regular(metadata: &Metadata) -> io::Result<()> {
     let what = match metadata.file_type() {
+        kind if kind.is_file() => return Ok(()),
         kind if kind.is_fifo() => "a FIFO",
         kind if kind.is_dir() => "a folder",
         kind if kind.is_socket() => "a socket",
@@ -157,6 +164,8 @@ pub(crate) fn effective_uid() -> u32 {
 mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
+    use std::process::Command;
+    use std::time::Duration;
 
     #[test]
     fn nothing_in_a_root_leads_out_of_it() {
@@ -180,5 +189,38 @@ mod tests {
         assert!(open_below(&tmp, Path::new("inside"), Links::None).is_ok());
         assert!(open_folder_below(&held, Path::new("usr")).is_err());
         let _ = std::fs::remove_dir_all(root);
+    }
+
+    #[test]
+    fn a_fifo_is_refused_without_being_opened() {
+        let folder = std::env::temp_dir().join(format!("nodespy-fifo-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let fifo = folder.join("package.json");
+        assert!(
+            Command::new("mkfifo")
+                .arg(&fifo)
+                .status()
+                .unwrap()
+                .success()
+        );
+        // The shell's open waits for a reader: it ends as soon as anything opens the FIFO.
+        let mut writer = Command::new("sh")
+            .args(["-c", "echo x > \"$1\"", "sh", fifo.to_str().unwrap()])
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(200));
+        let root = open_folder(&folder).unwrap();
+        let below = open_below(&root, Path::new("package.json"), Links::InRoot);
+        let by_path = open_regular(&fifo);
+        std::thread::sleep(Duration::from_millis(200));
+        let ended = writer.try_wait().unwrap();
+        let _ = writer.kill();
+        let _ = writer.wait();
+        let _ = std::fs::remove_dir_all(folder);
+        assert_eq!(ended, None);
+        for refused in [below, by_path] {
+            let why = refused.unwrap_err().to_string();
+            assert_eq!(why, "it is a FIFO, not a regular file");
+        }
     }
 }

@@ -56,9 +56,9 @@ impl Child {
                 if got != 1 {
                     libc::_exit(125);
                 }
-                for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGPIPE] {
-                    libc::signal(signal, libc::SIG_DFL);
-                }
+                // Rust ignores it; what nodespy catches is reset by exec, and what was ignored
+                // before nodespy (`nohup`) stays so.
+                libc::signal(libc::SIGPIPE, libc::SIG_DFL);
                 let mut dropped = true;
                 if let (Some(run_as), Some(user)) = (run_as, &user) {
                     dropped = libc::initgroups(user.as_ptr(), run_as.gid) == 0

@@ -8,6 +8,7 @@ use perf_event_open_sys as sys;
 use sys::bindings;
 
 use super::checked;
+use super::pidfd::Waker;
 
 /// What makes a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,6 +85,11 @@ impl PerfEvent {
 
     pub(crate) fn as_raw_fd(&self) -> i32 {
         self.0.as_raw_fd()
+    }
+
+    /// What ends a wait when its ring has data.
+    pub(crate) fn waker(&self) -> Waker {
+        Waker::Ring(self.as_raw_fd())
     }
 
     /// Stops it and, where it has one, empties nothing: what is in the ring stays readable.

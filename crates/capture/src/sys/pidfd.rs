@@ -20,7 +20,8 @@ impl PidFd {
 
     /// Whether the process has ended.
     pub(crate) fn has_ended(&self) -> bool {
-        wait_readable(&[self.0.as_raw_fd()], Duration::ZERO).is_ok_and(|ready| !ready.is_empty())
+        let ready = poll([self.0.as_raw_fd()].into_iter(), Duration::ZERO);
+        ready.is_ok_and(|ready| ready.iter().any(|ready| *ready != 0))
     }
 
     /// Sends the process a signal.
@@ -38,16 +39,50 @@ impl PidFd {
         Ok(())
     }
 
-    pub(crate) fn as_raw_fd(&self) -> i32 {
-        self.0.as_raw_fd()
+    /// What ends a wait when the process ends.
+    pub(crate) fn waker(&self) -> Waker {
+        Waker::Process(self.0.as_raw_fd())
     }
 }
 
-/// Waits until one of the descriptors has something to say. Returns (position, hung up) pairs.
-pub(crate) fn wait_readable(fds: &[i32], timeout: Duration) -> io::Result<Vec<(usize, bool)>> {
+/// A descriptor that ends a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waker {
+    /// A ring has data, again and again.
+    Ring(i32),
+    /// A process has ended, which it does once: its pidfd stays readable for ever, and hangs up only
+    /// when the process is reaped as well.
+    Process(i32),
+}
+
+impl Waker {
+    fn fd(self) -> i32 {
+        match self {
+            Self::Ring(fd) | Self::Process(fd) => fd,
+        }
+    }
+
+    /// Whether it would end every wait from now on.
+    fn is_spent(self, ready: libc::c_short) -> bool {
+        match self {
+            Self::Ring(_) => ready & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0,
+            Self::Process(_) => ready != 0,
+        }
+    }
+}
+
+/// Waits until one of the wakers is ready, and drops those that can't become ready again.
+pub(crate) fn wait_for(wakers: &mut Vec<Waker>, timeout: Duration) -> io::Result<()> {
+    let ready = poll(wakers.iter().map(|waker| waker.fd()), timeout)?;
+    let mut ready = ready.into_iter();
+    wakers.retain(|waker| !ready.next().is_some_and(|ready| waker.is_spent(ready)));
+    Ok(())
+}
+
+/// What each descriptor is ready for.
+fn poll(fds: impl Iterator<Item = i32>, timeout: Duration) -> io::Result<Vec<libc::c_short>> {
     let mut polled: Vec<libc::pollfd> = fds
-        .iter()
-        .map(|&fd| libc::pollfd {
+        .map(|fd| libc::pollfd {
             fd,
             events: libc::POLLIN,
             revents: 0,
@@ -57,19 +92,28 @@ pub(crate) fn wait_readable(fds: &[i32], timeout: Duration) -> io::Result<Vec<(u
     // SAFETY: `polled` is a valid array of the length given.
     let result = unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, timeout) };
     match checked(result.into()) {
-        Ok(_) => {}
-        Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(Vec::new()),
-        Err(error) => return Err(error),
+        Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
+        // Nothing is ready after a signal.
+        _ => Ok(polled.iter().map(|entry| entry.revents).collect()),
     }
-    Ok(polled
-        .iter()
-        .enumerate()
-        .filter(|(_, entry)| entry.revents != 0)
-        .map(|(position, entry)| {
-            (
-                position,
-                entry.revents & (libc::POLLHUP | libc::POLLERR) != 0,
-            )
-        })
-        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+    use std::time::Instant;
+
+    #[test]
+    fn a_zombie_ends_one_wait_only() {
+        let mut child = Command::new("true").spawn().unwrap();
+        let pidfd = PidFd::open(child.id()).unwrap();
+        let mut wakers = vec![pidfd.waker()];
+        wait_for(&mut wakers, Duration::from_secs(60)).unwrap();
+        assert!(pidfd.has_ended());
+        let started = Instant::now();
+        wait_for(&mut wakers, Duration::from_millis(50)).unwrap();
+        assert!(started.elapsed() >= Duration::from_millis(50));
+        child.wait().unwrap();
+    }
 }

@@ -1,18 +1,24 @@
-//! Ctrl-C and SIGTERM, counted rather than obeyed at once.
+//! Signals that end a recording, counted rather than obeyed at once.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 static INTERRUPTS: AtomicU32 = AtomicU32::new(0);
 static TERMINATIONS: AtomicU32 = AtomicU32::new(0);
 
-/// How often the user asked to stop.
+/// What the user asked for with signals.
 #[derive(Debug, Clone, Copy)]
 pub struct Interrupts(());
 
 impl Interrupts {
-    /// How many times Ctrl-C was pressed or SIGTERM arrived.
-    pub fn count(self) -> u32 {
-        INTERRUPTS.load(Ordering::Relaxed) + TERMINATIONS.load(Ordering::Relaxed)
+    /// Whether what goes on is to end: SIGINT, SIGTERM or SIGHUP arrived.
+    pub fn is_stop_requested(self) -> bool {
+        INTERRUPTS.load(Ordering::Relaxed) + TERMINATIONS.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether the result is to be thrown away: Ctrl-C was pressed twice. SIGTERM and SIGHUP never
+    /// ask for that: a closed terminal sends several of them.
+    pub fn is_discard_requested(self) -> bool {
+        INTERRUPTS.load(Ordering::Relaxed) > 1
     }
 }
 
@@ -25,26 +31,38 @@ extern "C" fn count(signal: libc::c_int) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// From now on SIGINT, SIGTERM and SIGHUP are counted instead of ending nodespy.
+/// From now on SIGINT, SIGTERM and SIGHUP are counted instead of ending nodespy. SIGHUP stays
+/// ignored where it is: `nohup` asked for that.
 pub fn catch_interrupts() -> Interrupts {
-    catch(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
+    if !is_ignored(libc::SIGHUP) {
+        catch(libc::SIGHUP);
+    }
+    catch_interrupts_but_hangup()
 }
 
 /// The same for a program that is nothing without its terminal: SIGHUP still ends it.
 pub fn catch_interrupts_but_hangup() -> Interrupts {
-    catch(&[libc::SIGINT, libc::SIGTERM])
+    catch(libc::SIGINT);
+    catch(libc::SIGTERM);
+    Interrupts(())
 }
 
-fn catch(signals: &[libc::c_int]) -> Interrupts {
-    for &signal in signals {
-        // SAFETY: the handler only adds to an atomic, which is safe in a signal handler; the
-        // zeroed structure is a valid `sigaction` with an empty mask and no SA_RESTART, so that
-        // waits end at once.
-        unsafe {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = count as extern "C" fn(libc::c_int) as usize;
-            libc::sigaction(signal, &action, std::ptr::null_mut());
-        }
+fn is_ignored(signal: libc::c_int) -> bool {
+    // SAFETY: a zeroed `sigaction` is valid, and without a new action the call only fills it in.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &mut action) == 0
+            && action.sa_sigaction == libc::SIG_IGN
     }
-    Interrupts(())
+}
+
+fn catch(signal: libc::c_int) {
+    // SAFETY: the handler only adds to an atomic, which is safe in a signal handler; the zeroed
+    // structure is a valid `sigaction` with an empty mask and no SA_RESTART, so that waits end at
+    // once.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = count as extern "C" fn(libc::c_int) as usize;
+        libc::sigaction(signal, &action, std::ptr::null_mut());
+    }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::resident::Resident;
 use super::{node_version, proc};
 use crate::engines::{inspector, perf_events};
-use crate::sys::files::open_kernel_link;
+use crate::sys::files::open_regular;
 
 /// How a process can be recorded from here.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,7 +126,7 @@ fn inspect(
     versions: &mut HashMap<(u64, u64), Option<String>>,
 ) -> Option<NodeProcess> {
     let resident = Resident::of(pid)?;
-    let node_version = open_kernel_link(&proc::path_of(pid, "exe"))
+    let node_version = open_regular(&proc::path_of(pid, "exe"))
         .ok()
         .and_then(|file| {
             let metadata = file.metadata().ok()?;

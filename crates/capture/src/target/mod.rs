@@ -21,7 +21,7 @@ pub use cgroup::{Cgroups, ContainerMark, CpuUse, Group, Runtime, Throttling};
 pub use container::{Container, container_of, forget_containers};
 pub use find::{NodeProcess, Way, list_node_processes, looks_like_node, measure_cpu};
 pub(crate) use initial_events::{no_mappings, synthesize_initial_events};
-pub use launch::{LaunchOptions, Launched};
+pub use launch::{LaunchOptions, Launched, sudo_caller_ids};
 pub use newcomers::{Children, Newcomers};
 pub use pm2::Pm2App;
 pub use resident::{Resident, residents};

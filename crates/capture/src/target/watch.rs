@@ -5,8 +5,8 @@ use nodespy_model::{Nanoseconds, Process};
 use super::node_version::node_version_of;
 use super::{labels, proc};
 use crate::error::CaptureError;
-use crate::sys::files::open_kernel_link;
-use crate::sys::pidfd::PidFd;
+use crate::sys::files::open_regular;
+use crate::sys::pidfd::{PidFd, Waker};
 
 /// A process to record.
 #[derive(Debug)]
@@ -89,8 +89,9 @@ impl Target {
         })
     }
 
-    pub(crate) fn raw_fd(&self) -> Option<i32> {
-        self.pidfd.as_ref().map(PidFd::as_raw_fd)
+    /// What ends a wait when it ends.
+    pub(crate) fn waker(&self) -> Option<Waker> {
+        self.pidfd.as_ref().map(PidFd::waker)
     }
 }
 
@@ -114,7 +115,7 @@ pub fn describe(pid: u32) -> Option<Process> {
 
 /// `v20.20.2`, when the program of a process is Node and says so.
 pub fn node_version(pid: u32) -> Option<String> {
-    open_kernel_link(&proc::path_of(pid, "exe"))
+    open_regular(&proc::path_of(pid, "exe"))
         .ok()
         .and_then(node_version_of)
 }

@@ -40,7 +40,7 @@ fn watch(is_json: bool) {
         forget_containers();
         let processes = list_node_processes(window);
         window = WATCH_WINDOW;
-        if interrupts.count() > 0 {
+        if interrupts.is_stop_requested() {
             return;
         }
         let text = match (is_json, output::width_if_terminal()) {

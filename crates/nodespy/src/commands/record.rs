@@ -444,7 +444,7 @@ fn is_over(
     deadline: Option<Nanoseconds>,
     interrupts: Interrupts,
 ) -> Option<End> {
-    if interrupts.count() > 0 {
+    if interrupts.is_stop_requested() {
         return Some(End::Interrupted);
     }
     let has_ended = match &mut recording.launched {
@@ -643,7 +643,7 @@ fn write_all(
     destinations: &[Destination],
     interrupts: Interrupts,
 ) -> anyhow::Result<()> {
-    let discarded = || interrupts.count() > 1;
+    let discarded = || interrupts.is_discard_requested();
     let uses_standard_output = destinations.iter().any(Destination::is_standard_output);
     let stream = if uses_standard_output {
         Stream::Error

@@ -1,39 +1,70 @@
-//! Files opened so that a folder given as a root can't lead outside itself, and nothing blocks.
+//! Files opened so that a folder given as a root can't lead outside itself, and nothing but a regular
+//! file is ever opened: opening a FIFO wakes its writer, opening a device may do anything.
 
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
 
-/// Reading must not wait for the other end of a FIFO, nor take over a terminal.
-const READ: OFlags = OFlags::RDONLY
-    .union(OFlags::NONBLOCK)
-    .union(OFlags::CLOEXEC)
-    .union(OFlags::NOCTTY);
+/// Takes hold of what is at a path without opening it.
+const HOLD: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
 /// Opens a folder only as a place to start from.
 pub(super) fn open_folder(path: &Path) -> io::Result<OwnedFd> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    Ok(openat(CWD, path, flags, Mode::empty())?)
+    Ok(openat(CWD, path, HOLD | OFlags::DIRECTORY, Mode::empty())?)
 }
 
 /// Opens a regular file below `root`; links are followed as a process with that root would.
 pub(super) fn open_below(root: &OwnedFd, path: &Path) -> io::Result<File> {
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    let file = openat2(root, path, READ, Mode::empty(), resolve)?;
-    regular(file.into())
+    open_if_regular(&openat2(root, path, HOLD, Mode::empty(), resolve)?)
 }
 
 /// Opens a regular file.
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
-    regular(openat(CWD, path, READ, Mode::empty())?.into())
+    open_if_regular(&openat(CWD, path, HOLD, Mode::empty())?)
 }
 
-fn regular(file: File) -> io::Result<File> {
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(io::Error::other("it is not a regular file")),
+fn open_if_regular(found: &OwnedFd) -> io::Result<File> {
+    if FileType::from_raw_mode(fstat(found)?.st_mode) != FileType::RegularFile {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    // Not by its path, which may lead to something else by now.
+    File::open(format!("/proc/self/fd/{}", found.as_raw_fd()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+    use std::time::Duration;
+
+    #[test]
+    fn a_fifo_is_refused_without_being_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let fifo = folder.path().join("app.js");
+        assert!(
+            Command::new("mkfifo")
+                .arg(&fifo)
+                .status()
+                .unwrap()
+                .success()
+        );
+        // The shell's open waits for a reader: it ends as soon as anything opens the FIFO.
+        let mut writer = Command::new("sh")
+            .args(["-c", "echo x > \"$1\"", "sh", fifo.to_str().unwrap()])
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(200));
+        let root = open_folder(folder.path()).unwrap();
+        let refused = [open_below(&root, Path::new("app.js")), open_regular(&fifo)];
+        std::thread::sleep(Duration::from_millis(200));
+        let ended = writer.try_wait().unwrap();
+        let _ = writer.kill();
+        let _ = writer.wait();
+        assert_eq!(ended, None);
+        assert!(refused.iter().all(Result::is_err), "{refused:?}");
     }
 }

@@ -61,17 +61,17 @@ impl Default for InspectorOptions {
 impl InspectorOptions {
     /// Ends waits at the start of a recording.
     pub(super) fn cancel(&self) -> Cancel {
-        self.cancel_after(0)
+        self.cancel_when(Interrupts::is_stop_requested)
     }
 
     /// Ends waits at its end, which a first Ctrl-C may have brought about: it takes a second one.
     pub(super) fn cancel_at_end(&self) -> Cancel {
-        self.cancel_after(1)
+        self.cancel_when(Interrupts::is_discard_requested)
     }
 
-    fn cancel_after(&self, count: u32) -> Cancel {
+    fn cancel_when(&self, is_requested: fn(Interrupts) -> bool) -> Cancel {
         match self.interrupts {
-            Some(interrupts) => Cancel::when(move || interrupts.count() > count),
+            Some(interrupts) => Cancel::when(move || is_requested(interrupts)),
             None => Cancel::default(),
         }
     }

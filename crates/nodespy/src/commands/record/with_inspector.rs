@@ -237,7 +237,7 @@ fn wait(
         .duration
         .map(|duration| started.saturating_add(duration.as_nanos() as u64));
     loop {
-        if interrupts.count() > 0 {
+        if interrupts.is_stop_requested() {
             return End::Interrupted;
         }
         let is_gone = |target: &Target| target.has_ended();

@@ -31,7 +31,7 @@ pub(super) fn run(
         // Time that was sampled, not time that went by: on a slow machine the first second of
         // samples takes longer than that to name.
         let sampled = Duration::from_nanos(totals.sums(Window::SinceStart).length);
-        if interrupts.count() > 0 || subject.duration.is_some_and(|most| sampled >= most) {
+        if interrupts.is_stop_requested() || subject.duration.is_some_and(|most| sampled >= most) {
             break;
         }
         match updates.recv_timeout(LOOK) {

@@ -46,7 +46,9 @@ pub(super) fn run(
     let mut state = State::default();
     let started = Instant::now();
     let mut is_stale = true;
-    while interrupts.count() == 0 && subject.duration.is_none_or(|most| started.elapsed() < most) {
+    while !interrupts.is_stop_requested()
+        && subject.duration.is_none_or(|most| started.elapsed() < most)
+    {
         is_stale |= take_updates(updates, &mut state)?;
         if is_stale {
             terminal
