@@ -8,7 +8,9 @@
 use std::borrow::Cow;
 
 use nodespy_model::classify::category_of_file;
-use nodespy_model::{Category, FunctionIndex, FunctionSpec, Profile, ProfileBuilder};
+use nodespy_model::{
+    Category, FunctionIndex, FunctionSpec, Profile, ProfileBuilder, file_of_url, percent_decoded,
+};
 
 use crate::json::{JsonError, Reader, Writer};
 
@@ -118,19 +120,6 @@ fn category_without_file(name: &str, has_script: bool) -> Category {
     }
 }
 
-/// The path in a `file:` address; any other address as it is.
-pub fn file_of_url(url: &str) -> Cow<'_, str> {
-    let Some(path) = url.strip_prefix("file://") else {
-        return Cow::Borrowed(url);
-    };
-    // Windows: file:///C:/folder/file.js
-    let path = match path.as_bytes() {
-        [b'/', letter, b':', b'/', ..] if letter.is_ascii_alphabetic() => &path[1..],
-        _ => path,
-    };
-    percent_decoded(path)
-}
-
 /// The address of a file: what [`file_of_url`] takes back.
 fn url_of_file(file: &str) -> Cow<'_, str> {
     match file.as_bytes() {
@@ -140,29 +129,6 @@ fn url_of_file(file: &str) -> Cow<'_, str> {
         }
         _ => Cow::Borrowed(file),
     }
-}
-
-fn percent_decoded(text: &str) -> Cow<'_, str> {
-    if !text.contains('%') {
-        return Cow::Borrowed(text);
-    }
-    let bytes = text.as_bytes();
-    let mut decoded = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let digit = |at: usize| char::from(*bytes.get(at)?).to_digit(16);
-        match (bytes[at], digit(at + 1), digit(at + 2)) {
-            (b'%', Some(high), Some(low)) => {
-                decoded.push((high << 4 | low) as u8);
-                at += 3;
-            }
-            (byte, ..) => {
-                decoded.push(byte);
-                at += 1;
-            }
-        }
-    }
-    String::from_utf8(decoded).map_or(Cow::Borrowed(text), Cow::Owned)
 }
 
 /// The characters that would end a path or look like an escape, as escapes.

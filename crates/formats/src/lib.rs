@@ -25,7 +25,6 @@ mod recorded;
 mod varint;
 
 pub use bounded::Limits;
-pub use call_frame::file_of_url;
 pub use detect::{Confidence, detect};
 pub use export::{Detail, EXPORTERS, ExportError, Exporter, export, exporter, exporter_for_path};
 pub use import::{

@@ -25,6 +25,7 @@ mod rows;
 mod script;
 mod stack_index;
 mod text;
+mod url;
 mod utc;
 
 pub use about::{About, ExitReason, Process, Thread, ThreadRole};
@@ -47,6 +48,7 @@ pub use raw::{
 pub use rows::RowIndex;
 pub use script::{LoadedScript, TextMark};
 pub use text::printable;
+pub use url::{file_of_url, percent_decoded};
 pub use utc::UtcTime;
 
 /// The hash map used throughout: seeded per process, so hostile keys can't be aimed at it.

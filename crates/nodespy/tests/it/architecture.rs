@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// The arrows that ARCHITECTURE.md draws, as `capture → model formats`: what each crate uses of ours.
+/// The arrows that ARCHITECTURE.md draws, as `formats → model analysis`: what each crate uses of ours.
 fn drawn() -> BTreeMap<String, BTreeSet<String>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ARCHITECTURE.md");
     let text = fs::read_to_string(path).unwrap();

@@ -6,10 +6,10 @@
 
 use std::path::{Path, PathBuf};
 
-use nodespy_model::{LoadedScript, Origin, Profile, SourceFile, TextMark};
+use nodespy_model::{LoadedScript, Origin, Profile, SourceFile, TextMark, percent_decoded};
 
 use super::given::GivenMaps;
-use super::urls::{MapPlace, map_url_in, percent_decoded, place_of_map};
+use super::urls::{MapPlace, map_url_in, place_of_map};
 use crate::disk::read_text;
 
 /// The largest map that is read; what a bundler makes of ten thousand modules has some 30 MB.
@@ -231,7 +231,7 @@ fn mark_of(text: &str) -> TextMark {
 /// The path of a file as functions name it, if it is one.
 fn path_of(file: &str) -> Option<String> {
     match file.strip_prefix("file://") {
-        Some(path) => Some(percent_decoded(path)),
+        Some(path) => Some(percent_decoded(path).into_owned()),
         None => file.starts_with('/').then(|| file.to_owned()),
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use data_encoding::{Encoding, Specification};
+use nodespy_model::percent_decoded;
 
 /// Where the map of a script is.
 #[derive(Debug, PartialEq, Eq)]
@@ -59,14 +60,14 @@ pub(super) fn place_of_map(url: &str, script: &Path) -> MapPlace {
         };
     }
     if let Some(path) = url.strip_prefix("file://") {
-        return MapPlace::File(PathBuf::from(percent_decoded(path)));
+        return MapPlace::File(PathBuf::from(&*percent_decoded(path)));
     }
     if has_scheme(url) {
         return MapPlace::Elsewhere("it is behind an address, and nodespy fetches nothing");
     }
     let url = url.split(['?', '#']).next().unwrap_or(url);
     let folder = script.parent().unwrap_or(Path::new("/"));
-    let joined = folder.join(percent_decoded(url));
+    let joined = folder.join(&*percent_decoded(url));
     MapPlace::File(PathBuf::from(without_dots(&joined.to_string_lossy())))
 }
 
@@ -75,7 +76,7 @@ fn inline(rest: &str) -> Option<Vec<u8>> {
     let (kind, content) = rest.split_once(',')?;
     match kind.ends_with(";base64") {
         true => from_base64(&percent_decoded(content)),
-        false => Some(percent_decoded(content).into_bytes()),
+        false => Some(percent_decoded(content).into_owned().into_bytes()),
     }
 }
 
@@ -152,30 +153,6 @@ fn without_dots(path: &str) -> String {
     } else {
         joined
     }
-}
-
-/// The text with `%2F` and the like replaced; what would not be UTF-8 then stays.
-pub(super) fn percent_decoded(text: &str) -> String {
-    if !text.contains('%') {
-        return text.to_owned();
-    }
-    let bytes = text.as_bytes();
-    let mut decoded = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let hex = text.get(at + 1..at + 3).filter(|_| bytes[at] == b'%');
-        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            Some(byte) => {
-                decoded.push(byte);
-                at += 3;
-            }
-            None => {
-                decoded.push(bytes[at]);
-                at += 1;
-            }
-        }
-    }
-    String::from_utf8(decoded).unwrap_or_else(|_| text.to_owned())
 }
 
 #[cfg(test)]

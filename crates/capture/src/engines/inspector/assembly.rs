@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 
-use nodespy_formats::{ImportOptions, Input};
 use nodespy_model::{
     About, Contents, Nanoseconds, Notes, Process, ProcessIndex, Profile, ProfileBuilder, Thread,
     ThreadIndex, ThreadRole, WeightUnit, add_samples,
@@ -11,6 +10,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::event::InspectorEvent;
+use super::options::{InspectorOptions, ProfileReader};
 use crate::target::proc;
 
 /// Clocks further apart than this are not the same clock.
@@ -48,6 +48,7 @@ struct Row {
 #[derive(Debug)]
 pub(super) struct Assembly {
     event: InspectorEvent,
+    read_profile: ProfileReader,
     builder: ProfileBuilder,
     process: ProcessIndex,
     pid: u32,
@@ -61,19 +62,20 @@ pub(super) struct Assembly {
 }
 
 impl Assembly {
-    /// An empty profile of a process. `zero` is the monotonic time the recording starts at, where
-    /// the process has the same clock.
-    pub(super) fn new(event: InspectorEvent, process: Process, zero: Option<Nanoseconds>) -> Self {
-        let mut builder = ProfileBuilder::new(match event {
+    /// An empty profile of a process.
+    pub(super) fn new(options: &InspectorOptions, process: Process) -> Self {
+        let mut builder = ProfileBuilder::new(match options.event {
             InspectorEvent::Cpu => WeightUnit::Nanoseconds,
             InspectorEvent::Allocations => WeightUnit::Bytes,
         });
         Self {
-            event,
+            event: options.event,
+            read_profile: options.read_profile,
             pid: process.pid,
             process: builder.process(process),
             builder,
-            zero,
+            // Where the process has another clock, its first slice decides.
+            zero: options.started,
             rows: Vec::new(),
             has_ended_rows: false,
             notes: Notes::default(),
@@ -88,7 +90,7 @@ impl Assembly {
 
     /// Takes in what a profiler sent. What can't be read is a remark.
     pub(super) fn take(&mut self, number: u32, name: &str, json: &str) {
-        match read(self.event, json) {
+        match self.read(json) {
             Ok((slice, notes)) => {
                 for remark in notes.remarks {
                     self.notes.remark(remark);
@@ -98,6 +100,30 @@ impl Assembly {
             Err(what) => self
                 .notes
                 .remark(format!("what V8 sent of {name} can't be read: {what}")),
+        }
+    }
+
+    fn read(&self, json: &str) -> Result<(Slice, Notes), String> {
+        let stopped: Stopped<'_> = serde_json::from_str(json).map_err(|error| error.to_string())?;
+        let text = stopped.profile.get();
+        let started = match self.event {
+            InspectorEvent::Cpu => {
+                let started: Started =
+                    serde_json::from_str(text).map_err(|error| error.to_string())?;
+                (started.start_us.max(0.0) * 1e3) as Nanoseconds
+            }
+            InspectorEvent::Allocations => 0,
+        };
+        let recording = (self.read_profile)(self.event, text).map_err(|error| error.to_string())?;
+        match recording.contents {
+            Contents::Named(profile) => {
+                let slice = Slice {
+                    started,
+                    profile: *profile,
+                };
+                Ok((slice, recording.notes))
+            }
+            _ => Err("it holds no names".to_owned()),
         }
     }
 
@@ -219,31 +245,6 @@ impl Slice {
     }
 }
 
-fn read(event: InspectorEvent, json: &str) -> Result<(Slice, Notes), String> {
-    let stopped: Stopped<'_> = serde_json::from_str(json).map_err(|error| error.to_string())?;
-    let text = stopped.profile.get();
-    let started = match event {
-        InspectorEvent::Cpu => {
-            let started: Started = serde_json::from_str(text).map_err(|error| error.to_string())?;
-            (started.start_us.max(0.0) * 1e3) as Nanoseconds
-        }
-        InspectorEvent::Allocations => 0,
-    };
-    let options = ImportOptions::from(Some(event.format()));
-    let recording = nodespy_formats::import(Input::from(text.as_bytes().to_vec()), &options)
-        .map_err(|error| error.to_string())?;
-    match recording.contents {
-        Contents::Named(profile) => {
-            let slice = Slice {
-                started,
-                profile: *profile,
-            };
-            Ok((slice, recording.notes))
-        }
-        _ => Err("it holds no names".to_owned()),
-    }
-}
-
 /// The thread that carries a worker's name (Node 24 and later give it to the kernel); 0 when none
 /// or several do.
 fn thread_called(pid: u32, name: &str) -> u32 {
@@ -260,19 +261,60 @@ fn thread_called(pid: u32, name: &str) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use nodespy_model::{FrameSpec, FunctionSpec, Recording};
+
     use super::*;
 
-    /// A profile of `busy` with a sample every millisecond.
-    fn slice(start_us: u64, samples: usize) -> String {
-        let nodes = r#"[{"id":1,"callFrame":{"functionName":"(root)","scriptId":"0","url":"","lineNumber":-1,"columnNumber":-1},"children":[2]},
-            {"id":2,"callFrame":{"functionName":"busy","scriptId":"1","url":"file:///a.js","lineNumber":1,"columnNumber":1}}]"#;
-        let list = |value: &str| vec![value; samples].join(",");
-        let end_us = start_us + 1000 * (samples as u64 + 1);
+    /// What V8 would send: when the profile starts and ends, and its samples, one every millisecond.
+    fn slice(start_us: u64, samples: u64) -> String {
+        let end_us = start_us + 1000 * (samples + 1);
         format!(
-            r#"{{"profile":{{"nodes":{nodes},"startTime":{start_us},"endTime":{end_us},"samples":[{}],"timeDeltas":[{}]}}}}"#,
-            list("2"),
-            list("1000")
+            r#"{{"profile":{{"startTime":{start_us},"endTime":{end_us},"samples":{samples}}}}}"#
         )
+    }
+
+    /// Reads what `slice` writes. Each sample lasts until the next one.
+    fn read_slice(
+        _: InspectorEvent,
+        json: &str,
+    ) -> Result<Recording, Box<dyn std::error::Error + Send + Sync>> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Sent {
+            start_time: u64,
+            end_time: u64,
+            samples: u64,
+        }
+        let sent: Sent = serde_json::from_str(json)?;
+        let mut builder = ProfileBuilder::new(WeightUnit::Nanoseconds);
+        let process = builder.process(Process::default());
+        let thread = builder.thread(Thread {
+            process,
+            tid: 1,
+            name: String::new(),
+            role: ThreadRole::Main,
+        });
+        let busy = builder.frame(FrameSpec {
+            function: FunctionSpec {
+                name: "busy",
+                file: "/a.js",
+                ..FunctionSpec::default()
+            },
+            ..FrameSpec::default()
+        });
+        let stack = builder.stack(None, busy);
+        for number in 1..=sent.samples {
+            builder.sample(number * 1_000_000, thread, Some(stack), 1_000_000);
+        }
+        let about = About {
+            duration: (sent.end_time - sent.start_time) * 1000,
+            ..About::default()
+        };
+        let profile = builder.finish(about, Notes::default());
+        Ok(Recording {
+            contents: Contents::Named(Box::new(profile)),
+            ..Recording::default()
+        })
     }
 
     fn assembly(zero_us: u64) -> Assembly {
@@ -280,7 +322,11 @@ mod tests {
             pid: u32::MAX,
             ..Process::default()
         };
-        Assembly::new(InspectorEvent::Cpu, process, Some(zero_us * 1000))
+        let options = InspectorOptions {
+            started: Some(zero_us * 1000),
+            ..InspectorOptions::new(read_slice)
+        };
+        Assembly::new(&options, process)
     }
 
     #[test]

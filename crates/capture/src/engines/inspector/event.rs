@@ -57,12 +57,4 @@ impl InspectorEvent {
             Self::Allocations => "HeapProfiler.stopSampling",
         }
     }
-
-    /// The importer that reads the profile.
-    pub(super) fn format(self) -> &'static str {
-        match self {
-            Self::Cpu => "cpuprofile",
-            Self::Allocations => "heapprofile",
-        }
-    }
 }

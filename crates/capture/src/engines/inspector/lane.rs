@@ -354,6 +354,14 @@ mod tests {
 
     use super::*;
 
+    /// Lanes hand profiles on unread.
+    fn no_reader(
+        _: InspectorEvent,
+        _: &str,
+    ) -> Result<nodespy_model::Recording, Box<dyn std::error::Error + Send + Sync>> {
+        unreachable!("a lane reads no profile")
+    }
+
     /// A session whose peer answers when the test makes it.
     #[derive(Default)]
     struct Scripted {
@@ -443,7 +451,7 @@ mod tests {
             let mut bench = Self::new(InspectorOptions {
                 event,
                 slice: Some(Duration::from_secs(10)),
-                ..InspectorOptions::default()
+                ..InspectorOptions::new(no_reader)
             });
             let start = start_method(&bench.options);
             bench.sessions[0].answer(start, Ok("{}"));
@@ -497,7 +505,7 @@ mod tests {
     #[test]
     fn a_slow_start_makes_slices_longer_up_to_a_minute() {
         for (pause, slice) in [(0, 10), (50, 20), (1000, 60)] {
-            let mut bench = Bench::new(InspectorOptions::default());
+            let mut bench = Bench::new(InspectorOptions::new(no_reader));
             bench.now += Duration::from_millis(pause);
             bench.sessions[0].answer("Profiler.start", Ok("{}"));
             bench.turn();
@@ -545,7 +553,7 @@ mod tests {
 
     #[test]
     fn a_worker_that_ends_before_its_profiler_runs_lost_nothing_that_was_recorded() {
-        let mut bench = Bench::new(InspectorOptions::default());
+        let mut bench = Bench::new(InspectorOptions::new(no_reader));
         bench.sessions[0].has_ended = true;
         let turned = bench.turn();
         assert!(matches!(&turned, Turned::Ended(why) if why.contains("before its profiler")));
@@ -553,7 +561,7 @@ mod tests {
 
     #[test]
     fn a_profiler_that_fails_to_start_ends_the_lane_with_the_reason() {
-        let mut bench = Bench::new(InspectorOptions::default());
+        let mut bench = Bench::new(InspectorOptions::new(no_reader));
         let refused = InspectorError::Command {
             method: "Profiler.start",
             message: "no memory".to_owned(),

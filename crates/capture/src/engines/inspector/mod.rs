@@ -28,6 +28,6 @@ pub use companion::{Abandoned, CompanionCommand, close_abandoned};
 pub use event::InspectorEvent;
 pub use launched::{command_to_launch, is_node_command};
 pub use nodespy_inspector::InspectorUrl;
-pub use options::InspectorOptions;
+pub use options::{InspectorOptions, ProfileReader};
 pub use probe::{probe, probe_quickly};
 pub use recording::{Inspected, InspectorSession};

@@ -3,11 +3,16 @@
 use std::time::Duration;
 
 use nodespy_inspector::Cancel;
-use nodespy_model::Nanoseconds;
+use nodespy_model::{Nanoseconds, Recording};
 
 use super::companion::CompanionCommand;
 use super::event::InspectorEvent;
 use crate::Interrupts;
+
+/// Reads a profile as V8 sends it: the JSON of a `.cpuprofile` or, for allocations, a `.heapprofile`.
+/// The caller's, because an engine knows no file formats.
+pub type ProfileReader =
+    fn(InspectorEvent, &str) -> Result<Recording, Box<dyn std::error::Error + Send + Sync>>;
 
 /// What to record.
 #[derive(Debug, Clone)]
@@ -37,10 +42,13 @@ pub struct InspectorOptions {
     pub companion: Option<CompanionCommand>,
     /// Reports what is waited for.
     pub report: fn(&str),
+    /// Reads what V8 sends.
+    pub read_profile: ProfileReader,
 }
 
-impl Default for InspectorOptions {
-    fn default() -> Self {
+impl InspectorOptions {
+    /// The defaults, with the caller's reader of profiles.
+    pub fn new(read_profile: ProfileReader) -> Self {
         Self {
             event: InspectorEvent::Cpu,
             interval_us: 1000,
@@ -54,11 +62,10 @@ impl Default for InspectorOptions {
             interrupts: None,
             companion: None,
             report: |_| {},
+            read_profile,
         }
     }
-}
 
-impl InspectorOptions {
     /// Ends waits at the start of a recording.
     pub(super) fn cancel(&self) -> Cancel {
         self.cancel_when(Interrupts::is_stop_requested)

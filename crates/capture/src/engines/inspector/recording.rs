@@ -151,7 +151,7 @@ impl InspectorSession {
             ..known
         };
         Ok(Self {
-            assembly: Assembly::new(options.event, process, options.started),
+            assembly: Assembly::new(options, process),
             opened,
             sessions: vec![session],
             options: options.clone(),
@@ -348,7 +348,7 @@ impl InspectorSession {
         }
         let mut remarks = std::mem::take(&mut self.remarks);
         remarks.extend(self.ended.remarks());
-        let nothing = Assembly::new(self.options.event, Process::default(), None);
+        let nothing = Assembly::new(&self.options, Process::default());
         let assembly = std::mem::replace(&mut self.assembly, nothing);
         Ok(Inspected {
             profile: assembly.finish(about, &remarks),

@@ -3,9 +3,8 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use nodespy_formats::file_of_url;
 use nodespy_inspector::{InspectorError, Recipient, Session};
-use nodespy_model::{LoadedScript, TextMark};
+use nodespy_model::{LoadedScript, TextMark, file_of_url};
 use serde::Deserialize;
 use serde_json::json;
 

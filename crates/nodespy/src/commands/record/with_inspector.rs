@@ -16,8 +16,9 @@ use nodespy_capture::engines::inspector::{
 };
 use nodespy_capture::target::{Launched, Target, looks_like_node, proc};
 use nodespy_capture::{CaptureError, Interrupts, LiveOrigin, monotonic_now, unix_now};
+use nodespy_formats::{ImportOptions, Input};
 use nodespy_model::{
-    About, Nanoseconds, Notes, Origin, Profile, ProfileBuilder, WeightUnit, add_samples,
+    About, Nanoseconds, Notes, Origin, Profile, ProfileBuilder, Recording, WeightUnit, add_samples,
     add_threads,
 };
 use nodespy_symbolize::map_sources;
@@ -69,7 +70,7 @@ pub(super) fn record(
     let options = options(arguments, started, interrupts);
     let about = about(arguments, &options, subject.app);
     let sessions = attach(arguments, &mut subject, &options)?;
-    // A process behind an address is none of this machine, whatever number it has.
+    // A process behind an address is none of this machine, whatever its pid.
     let origin = (!subject.targets.is_empty()).then(|| origin_of(&subject.targets));
     if !arguments.quiet {
         announce(arguments, &sessions, subject.app);
@@ -125,8 +126,24 @@ pub(super) fn options(
         interrupts: Some(interrupts),
         companion: Some(close_abandoned::command),
         report: output::note,
-        ..InspectorOptions::default()
+        ..InspectorOptions::new(read_profile)
     }
+}
+
+/// Reads a profile that V8 sent: its JSON is what DevTools saves.
+fn read_profile(
+    event: InspectorEvent,
+    json: &str,
+) -> Result<Recording, Box<dyn std::error::Error + Send + Sync>> {
+    let format = match event {
+        InspectorEvent::Cpu => "cpuprofile",
+        InspectorEvent::Allocations => "heapprofile",
+    };
+    let input = Input::from(json.as_bytes().to_vec());
+    Ok(nodespy_formats::import(
+        input,
+        &ImportOptions::from(Some(format)),
+    )?)
 }
 
 pub(super) fn about(arguments: &RecordArgs, options: &InspectorOptions, app: &str) -> About {
