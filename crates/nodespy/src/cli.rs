@@ -87,7 +87,7 @@ Examples:
   nodespy record -o 'cpu-{app}-{pid}-{time}.nspy' -- node app.js
   nodespy record -p 1234 -d 10 -o - | less        folded stacks on standard output
 
-Ctrl-C ends the recording and writes it; a second Ctrl-C discards it.
+Ctrl-C, SIGTERM or a closed terminal ends the recording and writes it; a second Ctrl-C discards it.
 What is not shown is still in .nspy and .html files.")]
 pub(crate) struct RecordArgs {
     #[command(flatten)]

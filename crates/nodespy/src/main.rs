@@ -10,6 +10,7 @@ mod folded_input;
 mod format_list;
 mod logger;
 mod output;
+mod output_file;
 mod save;
 mod sources;
 mod targets;

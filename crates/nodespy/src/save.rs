@@ -1,8 +1,7 @@
 //! Profiles in and out of files: by extension, by name, to standard output.
 
 use std::borrow::Cow;
-use std::fs::{File, OpenOptions};
-use std::io::{BufWriter, Read, Write};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
@@ -14,49 +13,72 @@ use nodespy_view::{DrawOptions, view, view_for_path};
 use crate::cli::{ReadArgs, ShowArgs};
 use crate::filter::{Holding, filtered};
 use crate::output::{self, Stream};
+use crate::output_file::{OutputFile, is_closed_pipe};
+
+/// Which format the user asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FormatChoice<'a> {
+    /// The option that chooses it.
+    pub(crate) flag: &'static str,
+    /// Its name; none when the extension decides.
+    pub(crate) name: Option<&'a str>,
+}
 
 /// A place to write a profile to, known to be writable.
 #[derive(Debug)]
 pub(crate) struct Destination {
-    path: PathBuf,
+    /// None for standard output.
+    file: Option<OutputFile>,
     format: String,
     /// What is shown.
     show: ShowArgs,
     /// What the profile is compared with, as `.nspy` bytes; empty when with nothing.
     base: Vec<u8>,
-    /// Whether checking it made the file, so that a failed recording leaves nothing behind.
-    is_new: bool,
 }
 
 impl Destination {
     /// Finds out the format and whether the file can be written, before anything is recorded.
     pub(crate) fn check(
         path: &Path,
-        format: Option<&str>,
+        choice: FormatChoice<'_>,
         show: &ShowArgs,
     ) -> anyhow::Result<Self> {
-        let format = match format {
+        let format = match choice.name {
             Some(name) => known_format(name)?,
             None if is_standard(path) => "folded".to_owned(),
-            None => format_for_path(path)?,
+            None => format_for_path(path, choice.flag)?,
         };
-        let mut destination = Self {
-            path: path.to_owned(),
+        Self::named(path, &format, show)
+    }
+
+    /// The same where the format is known.
+    pub(crate) fn named(path: &Path, format: &str, show: &ShowArgs) -> anyhow::Result<Self> {
+        let file = match is_standard(path) {
+            true => None,
+            false => Some(OutputFile::named(path)?),
+        };
+        Ok(Self::to(file, format.to_owned(), show))
+    }
+
+    /// A new file in `folder` whose name starts with `stem`.
+    pub(crate) fn new_in(
+        folder: &Path,
+        stem: &str,
+        format: &str,
+        show: &ShowArgs,
+    ) -> anyhow::Result<Self> {
+        let format = known_format(format)?;
+        let file = OutputFile::new_in(folder, stem, &format)?;
+        Ok(Self::to(Some(file), format, show))
+    }
+
+    fn to(file: Option<OutputFile>, format: String, show: &ShowArgs) -> Self {
+        Self {
+            file,
             format,
             show: show.clone(),
             base: Vec::new(),
-            is_new: false,
-        };
-        if !is_standard(path) {
-            destination.is_new = !path.exists();
-            OpenOptions::new()
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .open(path)
-                .with_context(|| format!("cannot write {}", path.display()))?;
         }
-        Ok(destination)
     }
 
     /// Puts a recording to compare with beside the profile, if there is one.
@@ -81,18 +103,18 @@ impl Destination {
     }
 
     pub(crate) fn is_standard_output(&self) -> bool {
-        is_standard(&self.path)
+        self.file.is_none()
     }
 
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
+    /// The file, unless it is standard output.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.file.as_ref().map(OutputFile::path)
     }
 
-    /// Removes the file again if checking made it.
-    pub(crate) fn abandon(&self) {
-        if self.is_new {
-            let _ = std::fs::remove_file(&self.path);
-        }
+    /// Whether a recording that was written here can be opened again, whole.
+    pub(crate) fn keeps_recording(&self) -> bool {
+        let is_lasting = |path: &Path| path.metadata().is_ok_and(|found| found.is_file());
+        matches!(self.format.as_str(), "nspy" | "html") && self.path().is_some_and(is_lasting)
     }
 
     /// The profile as it will be written: filtered, and without the plumbing unless it is asked
@@ -125,20 +147,15 @@ impl Destination {
 
     /// Writes a profile that is what is to be shown already.
     pub(crate) fn write_shown(&self, profile: &Profile) -> anyhow::Result<()> {
-        if self.is_standard_output() {
-            let mut output = std::io::stdout().lock();
-            let written = write_as(profile, &self.format, &self.base, &mut output);
-            return match written.and_then(|()| Ok(output.flush()?)) {
-                Err(error) if is_closed_pipe(&error) => Ok(()),
-                done => done,
-            };
+        let write = |output: &mut dyn Write| write_as(profile, &self.format, &self.base, output);
+        if let Some(file) = &self.file {
+            return file.write(write);
         }
-        let file = File::create(&self.path)
-            .with_context(|| format!("cannot write {}", self.path.display()))?;
-        let mut output = BufWriter::with_capacity(1 << 18, file);
-        write_as(profile, &self.format, &self.base, &mut output)
-            .and_then(|()| Ok(output.flush()?))
-            .with_context(|| format!("writing {}", self.path.display()))
+        let mut output = std::io::stdout().lock();
+        match write(&mut output).and_then(|()| Ok(output.flush()?)) {
+            Err(error) if is_closed_pipe(&error) => Ok(()),
+            done => done.context("writing to standard output"),
+        }
     }
 }
 
@@ -152,18 +169,13 @@ fn holding_of(format: &str) -> Holding {
 
 /// Writes a profile whose destination failed to somewhere else, so that it is not lost.
 pub(crate) fn rescue(profile: &Profile) -> Option<PathBuf> {
-    let name = format!("nodespy-rescued-{}.nspy", std::process::id());
+    let stem = format!("nodespy-rescued-{}", std::process::id());
     let folders = [std::env::current_dir().ok(), Some(std::env::temp_dir())];
     folders.into_iter().flatten().find_map(|folder| {
-        let path = folder.join(&name);
-        let destination = Destination::check(&path, Some("nspy"), &ShowArgs::default()).ok()?;
-        match destination.write(profile) {
-            Ok(()) => Some(path),
-            Err(_) => {
-                destination.abandon();
-                None
-            }
-        }
+        let show = ShowArgs::default();
+        let destination = Destination::new_in(&folder, &stem, "nspy", &show).ok()?;
+        destination.write(profile).ok()?;
+        destination.path().map(Path::to_owned)
     })
 }
 
@@ -229,7 +241,7 @@ fn write_as(
 
 /// Prints a profile as one of the views.
 pub(crate) fn print_view(profile: Profile, name: &str, show: &ShowArgs) -> anyhow::Result<()> {
-    let destination = Destination::check(Path::new("-"), Some(name), show)?;
+    let destination = Destination::named(Path::new("-"), &known_format(name)?, show)?;
     destination.write_shown(&*destination.shown(Cow::Owned(profile))?)
 }
 
@@ -336,14 +348,6 @@ fn is_standard(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| {
-        cause
-            .downcast_ref::<std::io::Error>()
-            .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
-    })
-}
-
 fn known_format(name: &str) -> anyhow::Result<String> {
     if exporter(name).is_some() || view(name).is_some() {
         return Ok(name.to_owned());
@@ -354,7 +358,7 @@ fn known_format(name: &str) -> anyhow::Result<String> {
     )))
 }
 
-fn format_for_path(path: &Path) -> anyhow::Result<String> {
+fn format_for_path(path: &Path, flag: &str) -> anyhow::Result<String> {
     if let Some(exporter) = exporter_for_path(path) {
         return Ok(exporter.name().to_owned());
     }
@@ -362,7 +366,7 @@ fn format_for_path(path: &Path) -> anyhow::Result<String> {
         .map(|view| view.name().to_owned())
         .ok_or_else(|| {
             anyhow!(crate::failure::Failure::Usage(format!(
-                "{} does not tell its format by its extension; nodespy writes {} (--format NAME)",
+                "{} does not tell its format by its extension; nodespy writes {} ({flag} NAME)",
                 path.display(),
                 format_names()
             )))

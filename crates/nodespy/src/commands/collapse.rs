@@ -4,7 +4,6 @@
 
 mod addr2line;
 
-use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,6 +14,7 @@ use nodespy_formats::{CollapseOptions, Collapsed, ImportError, Input, Limits, de
 use crate::cli::{CollapseArgs, ReadArgs};
 use crate::failure::Failure;
 use crate::output;
+use crate::output_file::OutputFile;
 use crate::save::{self, Destination};
 use addr2line::Addr2line;
 
@@ -95,8 +95,8 @@ fn convert(input: Input, file: &Path, arguments: &CollapseArgs) -> anyhow::Resul
         ..ReadArgs::default()
     };
     let output = arguments.output.as_deref().unwrap_or(Path::new("-"));
-    let destination = Destination::check(output, Some("folded"), &arguments.show)?;
-    let profile = save::read_input(input, file, &read).inspect_err(|_| destination.abandon())?;
+    let destination = Destination::named(output, "folded", &arguments.show)?;
+    let profile = save::read_input(input, file, &read)?;
     destination.write(&profile)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -132,11 +132,7 @@ fn collapse(inputs: &[(Input, &Path)], arguments: &CollapseArgs) -> anyhow::Resu
 /// Writes to the file that is asked for, or to standard output.
 fn write(collapsed: &Collapsed, output: Option<&Path>) -> anyhow::Result<()> {
     if let Some(path) = output.filter(|path| *path != Path::new("-")) {
-        let mut file =
-            File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-        return collapsed
-            .write(&mut file)
-            .with_context(|| format!("writing {}", path.display()));
+        return OutputFile::named(path)?.write(|mut output| Ok(collapsed.write(&mut output)?));
     }
     match collapsed.write(&mut std::io::stdout().lock()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),

@@ -7,23 +7,24 @@ use nodespy_model::Profile;
 
 use crate::cli::{ConvertArgs, ReadArgs};
 use crate::output;
-use crate::save::{self, Destination};
+use crate::save::{self, Destination, FormatChoice};
 use crate::sources::SourceRoots;
 
 pub(crate) fn run(arguments: &ConvertArgs) -> anyhow::Result<ExitCode> {
     nodespy_capture::keep_freed_memory();
     let show = arguments.show.of_processes(&arguments.pid);
-    let mut destination = Destination::check(&arguments.output, arguments.to.as_deref(), &show)?;
+    let choice = FormatChoice {
+        flag: "--to",
+        name: arguments.to.as_deref(),
+    };
+    let mut destination = Destination::check(&arguments.output, choice, &show)?;
     let reading = ReadArgs {
         functions_only: destination.shows_functions_only(),
         ..arguments.read.embedding(arguments.embed_source)
     };
-    let shown = read(arguments, &reading)
-        .and_then(|(profile, base)| {
-            destination.add_base(base)?;
-            destination.shown(Cow::Owned(profile))
-        })
-        .inspect_err(|_| destination.abandon())?;
+    let (profile, base) = read(arguments, &reading)?;
+    destination.add_base(base)?;
+    let shown = destination.shown(Cow::Owned(profile))?;
     destination.write_shown(&shown)?;
     say_what_is_lost(&destination, &shown);
     Ok(ExitCode::SUCCESS)

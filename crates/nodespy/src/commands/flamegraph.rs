@@ -2,7 +2,6 @@
 //! inferno-flamegraph do, with their options.
 
 use std::borrow::Cow;
-use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -21,6 +20,7 @@ use crate::cli::{End, FlamegraphArgs, ReadArgs, ShowArgs, StackArgs};
 use crate::filter::{Holding, filtered};
 use crate::folded_input::{self, FoldedOr};
 use crate::output;
+use crate::output_file::OutputFile;
 
 const USUAL_PALETTE_MAP: &str = "palette.map";
 
@@ -53,8 +53,7 @@ pub(crate) fn run(arguments: &FlamegraphArgs) -> anyhow::Result<ExitCode> {
         FoldedOr::Profile(profile) => draw_profile(arguments, *profile, palette_map.as_mut())?,
     }
     if let (Some(path), Some(map)) = (&map_path, &palette_map) {
-        std::fs::write(path, map.to_text())
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        OutputFile::named(path)?.write(|output| Ok(output.write_all(map.to_text().as_bytes())?))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -240,10 +239,9 @@ fn draw(
     picture: impl FnOnce(&mut dyn Write) -> Result<(), DrawError>,
 ) -> anyhow::Result<()> {
     match &arguments.output {
-        Some(path) if path != Path::new("-") => File::create(path)
-            .map_err(DrawError::from)
-            .and_then(|mut file| picture(&mut file))
-            .with_context(|| format!("cannot write {}", path.display())),
+        Some(path) if path != Path::new("-") => {
+            OutputFile::named(path)?.write(|output| Ok(picture(output)?))
+        }
         _ => {
             let mut output = std::io::stdout().lock();
             let drawn = picture(&mut output).and_then(|()| Ok(output.flush()?));

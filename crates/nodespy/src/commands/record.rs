@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
+use anyhow::anyhow;
 use nodespy_capture::engines::EngineId;
 use nodespy_capture::engines::inspector::command_to_launch;
 use nodespy_capture::engines::perf_events::{PerfOptions, PerfSession};
@@ -22,7 +23,7 @@ use crate::cli::{Engine, Names, RecordArgs};
 use crate::failure::Failure;
 use crate::filter;
 use crate::output::{self, LiveLine, Stream, grouped};
-use crate::save::{self, Destination};
+use crate::save::{self, Destination, FormatChoice};
 use crate::sources::SourceRoots;
 use crate::targets;
 use throttled::Throttled;
@@ -85,8 +86,7 @@ pub(crate) fn run(
     if by_inspector {
         return inspect(arguments, targets, launched, &app, &destinations, &keep);
     }
-    let twin = twins::start(arguments, &targets, &app, interrupts)
-        .inspect_err(|_| destinations.iter().for_each(Destination::abandon))?;
+    let twin = twins::start(arguments, &targets, &app, interrupts)?;
     let mut recording = match start(arguments, targets, launched.take(), app.clone()) {
         Err(error) if falls_back(arguments, &error) => {
             output::note(&format!("{error:#}. Using V8's inspector instead."));
@@ -94,7 +94,7 @@ pub(crate) fn run(
             let targets = hold_targets(arguments, launched.as_ref())?;
             return inspect(arguments, targets, launched, &app, &destinations, &keep);
         }
-        started => started.inspect_err(|_| destinations.iter().for_each(Destination::abandon))?,
+        started => started?,
     };
     recording.twin = twin;
     announce(arguments, &recording);
@@ -104,13 +104,7 @@ pub(crate) fn run(
         .launched
         .as_mut()
         .and_then(|launched| end_command(launched, end));
-    let done = profile
-        .map(&keep)
-        .and_then(|profile| write_all(arguments, &profile, &destinations, interrupts));
-    if done.is_err() {
-        destinations.iter().for_each(Destination::abandon);
-    }
-    done?;
+    write_all(arguments, &keep(profile?), &destinations, interrupts)?;
     Ok(match status {
         Some(status) if arguments.exit_code => exit_like(status),
         _ => ExitCode::SUCCESS,
@@ -150,12 +144,8 @@ fn inspect(
         launched,
         app,
     };
-    let done =
-        with_inspector::record(arguments, subject, interrupts).and_then(|(profile, status)| {
-            write_all(arguments, &keep(profile), destinations, interrupts)?;
-            Ok(status)
-        });
-    let status = done.inspect_err(|_| destinations.iter().for_each(Destination::abandon))?;
+    let (profile, status) = with_inspector::record(arguments, subject, interrupts)?;
+    write_all(arguments, &keep(profile), destinations, interrupts)?;
     Ok(match status {
         Some(status) if arguments.exit_code => exit_like(status),
         _ => ExitCode::SUCCESS,
@@ -225,30 +215,23 @@ fn destinations(
     app: &str,
 ) -> anyhow::Result<Vec<Destination>> {
     let pid = targets.first().map_or(0, Target::pid);
-    let wanted = if arguments.output.is_empty() {
-        let extension = arguments.format.as_deref().unwrap_or("html");
-        vec![PathBuf::from(format!(
-            "nodespy-{{app}}-{{time}}.{extension}"
-        ))]
-    } else {
-        arguments.output.clone()
-    };
-    let mut checked: Vec<Destination> = Vec::new();
-    for path in &wanted {
-        let path = fill_template(path, pid, app, unix_now() / 1_000_000_000);
-        match Destination::check(
-            &path,
-            arguments.format.as_deref(),
-            &arguments.show.of_shaped(),
-        ) {
-            Ok(destination) => checked.push(destination.keeping_all()),
-            Err(error) => {
-                checked.iter().for_each(Destination::abandon);
-                return Err(error);
-            }
-        }
+    let fill = |template: &Path| fill_template(template, pid, app, unix_now() / 1_000_000_000);
+    let show = arguments.show.of_shaped();
+    if arguments.output.is_empty() {
+        let stem = fill(Path::new("nodespy-{app}-{time}"));
+        let format = arguments.format.as_deref().unwrap_or("html");
+        let page = Destination::new_in(Path::new(""), &stem.to_string_lossy(), format, &show)?;
+        return Ok(vec![page.keeping_all()]);
     }
-    Ok(checked)
+    let choice = FormatChoice {
+        flag: "--format",
+        name: arguments.format.as_deref(),
+    };
+    let check = |path: &PathBuf| Destination::check(&fill(path), choice, &show);
+    let checked = arguments.output.iter().map(check);
+    checked
+        .map(|destination| Ok(destination?.keeping_all()))
+        .collect()
 }
 
 /// Fills in `{pid}`, `{app}` and `{time}`.
@@ -637,51 +620,68 @@ fn with_sources(mut profile: Profile, roots: Option<&SourceRoots>) -> Profile {
     profile
 }
 
+/// Writes every output, whatever happens to the others; the error names those that failed.
 fn write_all(
     arguments: &RecordArgs,
     profile: &Profile,
     destinations: &[Destination],
     interrupts: Interrupts,
 ) -> anyhow::Result<()> {
-    let discarded = || interrupts.is_discard_requested();
     let uses_standard_output = destinations.iter().any(Destination::is_standard_output);
     let stream = if uses_standard_output {
         Stream::Error
     } else {
         Stream::Standard
     };
-    if discarded() {
+    if interrupts.is_discard_requested() {
         return Err(Failure::Discarded.into());
     }
+    let mut failures = Vec::new();
     if !arguments.quiet || !uses_standard_output {
-        save::print_summary(profile, &arguments.show.of_shaped(), stream)
-            .map_err(|error| rescue(profile, error))?;
+        let shown = save::print_summary(profile, &arguments.show.of_shaped(), stream);
+        failures.extend(shown.err());
     }
+    let mut is_kept = false;
     for destination in destinations {
-        if discarded() {
+        if interrupts.is_discard_requested() {
             return Err(Failure::Discarded.into());
         }
-        let written = destination.write(profile);
-        written.map_err(|error| rescue(profile, error))?;
-        if !arguments.quiet && !destination.is_standard_output() {
-            let size = std::fs::metadata(destination.path()).map_or(0, |file| file.len());
-            output::note(&format!(
-                "Wrote {} ({} KB).",
-                destination.path().display(),
-                grouped(size.div_ceil(1000))
-            ));
+        match destination.write(profile) {
+            Ok(()) => {
+                is_kept |= destination.keeps_recording();
+                report_written(arguments, destination);
+            }
+            Err(error) => failures.push(error),
         }
     }
-    Ok(())
+    match failures.is_empty() {
+        true => Ok(()),
+        false => Err(not_written(&failures, profile, is_kept)),
+    }
 }
 
-/// Keeps a recording that could not be shown or written, and says where in the error.
-fn rescue(profile: &Profile, error: anyhow::Error) -> anyhow::Error {
-    let kept = save::rescue(profile).map_or_else(
-        || "and nowhere else could it be written".to_owned(),
-        |path| format!("the recording was kept in {}", path.display()),
-    );
-    error.context(kept)
+fn report_written(arguments: &RecordArgs, destination: &Destination) {
+    let Some(path) = destination.path().filter(|_| !arguments.quiet) else {
+        return;
+    };
+    let size = std::fs::metadata(path).map_or(0, |file| file.len());
+    output::note(&format!(
+        "Wrote {} ({} KB).",
+        path.display(),
+        grouped(size.div_ceil(1000))
+    ));
+}
+
+/// What could not be shown or written. A recording that no output keeps is kept elsewhere.
+fn not_written(failures: &[anyhow::Error], profile: &Profile, is_kept: bool) -> anyhow::Error {
+    let mut sentences: Vec<String> = failures.iter().map(output::in_one_line).collect();
+    if !is_kept {
+        sentences.push(save::rescue(profile).map_or_else(
+            || "and nowhere else could it be written".to_owned(),
+            |path| format!("the recording was kept in {}", path.display()),
+        ));
+    }
+    anyhow!(sentences.join("; "))
 }
 
 fn exit_like(status: ExitStatus) -> ExitCode {

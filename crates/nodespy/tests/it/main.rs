@@ -19,6 +19,7 @@ mod fixture;
 mod flamegraph;
 #[path = "../support/installed_node.rs"]
 mod installed_node;
+mod outputs;
 mod perf_data;
 #[path = "../support/perf_text.rs"]
 mod perf_text;

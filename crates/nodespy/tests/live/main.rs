@@ -12,6 +12,7 @@
 
 #[path = "../support/at_exit.rs"]
 mod at_exit;
+mod bad_days;
 mod control_group;
 mod coverage;
 mod dump;

@@ -1,0 +1,361 @@
+//! Files that results are written to: the one place that creates them.
+//!
+//! A name that the user chose is written beside and renamed over when it is complete, so that a full
+//! disk costs the new file and never the old one; devices, FIFOs and descriptors (`/dev/stdout`) are
+//! written where they are. A name that nodespy chose is new, never a link of somebody else's, and
+//! readable by its owner only.
+
+use std::cell::Cell;
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, BufWriter, ErrorKind, Seek, SeekFrom, Write};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+/// How many names are tried where one is taken.
+const MAX_NAMES: u32 = 1000;
+/// How many links are followed, as in the kernel.
+const MAX_LINKS: usize = 40;
+
+/// A file to write, known to be writable.
+#[derive(Debug)]
+pub(crate) struct OutputFile {
+    /// As the user knows it.
+    path: PathBuf,
+    way: Way,
+    is_complete: Cell<bool>,
+}
+
+/// How the content gets into the file.
+#[derive(Debug)]
+enum Way {
+    /// Written beside this path, then renamed over it.
+    Replace(PathBuf),
+    /// Written into what is there.
+    InPlace(File),
+    /// Written into the new file of a name that nodespy chose.
+    New(File),
+}
+
+impl OutputFile {
+    /// A file that the user named. Nothing of it changes before [`Self::write`].
+    pub(crate) fn named(path: &Path) -> anyhow::Result<Self> {
+        let way = way_to(path).with_context(|| cannot_write(path))?;
+        Ok(Self {
+            path: path.to_owned(),
+            way,
+            is_complete: Cell::new(false),
+        })
+    }
+
+    /// A file in `folder` that nodespy names: `STEM.EXTENSION`, or `STEM-2.EXTENSION` when that is
+    /// taken. Belongs to the caller of sudo, who could not open it otherwise.
+    pub(crate) fn new_in(folder: &Path, stem: &str, extension: &str) -> anyhow::Result<Self> {
+        let names = (1..=MAX_NAMES).map(|number| match number {
+            1 => folder.join(format!("{stem}.{extension}")),
+            number => folder.join(format!("{stem}-{number}.{extension}")),
+        });
+        let (path, file) = create_new(names, 0o600)
+            .with_context(|| cannot_write(&folder.join(format!("{stem}.{extension}"))))?;
+        if let Ok(Some((uid, gid))) = nodespy_capture::target::sudo_caller_ids() {
+            fchown(&file, Some(uid), Some(gid)).with_context(|| cannot_write(&path))?;
+        }
+        Ok(Self {
+            path,
+            way: Way::New(file),
+            is_complete: Cell::new(false),
+        })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes the whole content.
+    pub(crate) fn write(
+        &self,
+        fill: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let written = match &self.way {
+            Way::Replace(real) => replace(real, fill),
+            Way::InPlace(file) => fill_in_place(file, fill),
+            Way::New(file) => fill_in_place(file, fill),
+        };
+        written.with_context(|| format!("writing {}", self.path.display()))?;
+        self.is_complete.set(true);
+        Ok(())
+    }
+}
+
+impl Drop for OutputFile {
+    /// A file that nodespy named and could not fill is not left behind.
+    fn drop(&mut self) {
+        if matches!(self.way, Way::New(_)) && !self.is_complete.get() {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn cannot_write(path: &Path) -> String {
+    format!("cannot write {}", path.display())
+}
+
+/// How the file at a path can be written.
+fn way_to(path: &Path) -> io::Result<Way> {
+    let found = match fs::metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        found => Some(found?),
+    };
+    // Opened in any case: a file that may not be written must not be replaced either. A FIFO waits
+    // for its reader here and is kept open, because its reader takes a close for the end.
+    let file = found
+        .as_ref()
+        .map(|_| OpenOptions::new().write(true).open(path))
+        .transpose()?;
+    let real = match &found {
+        Some(found) if !found.is_file() => None,
+        _ => real_path(path)?,
+    };
+    match (file, real) {
+        (Some(file), None) => Ok(Way::InPlace(file)),
+        (None, None) => Err(ErrorKind::NotFound.into()),
+        (file, Some(real)) => match (probe(&real, found.as_ref()), file) {
+            (Ok(()), _) => Ok(Way::Replace(real)),
+            // The folder does not take new files, or not for this owner.
+            (Err(_), Some(file)) => Ok(Way::InPlace(file)),
+            (Err(error), None) => Err(error),
+        },
+    }
+}
+
+/// Where links lead; none for the links of `/proc` to open files, such as `/dev/stdout`.
+fn real_path(path: &Path) -> io::Result<Option<PathBuf>> {
+    let mut real = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        let folder = folder_of(&real);
+        if fs::canonicalize(folder)?.starts_with("/proc") {
+            return Ok(None);
+        }
+        match fs::read_link(&real) {
+            Ok(target) => real = folder.join(target),
+            Err(_) => return Ok(Some(real)),
+        }
+    }
+    Err(io::Error::other("too many links"))
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// Finds out whether a file can be replaced.
+fn probe(real: &Path, found: Option<&Metadata>) -> io::Result<()> {
+    let (beside, _) = create_beside(real, found)?;
+    fs::remove_file(beside)
+}
+
+/// Creates a file in the folder of `real`, with owner and mode of the one it will replace.
+fn create_beside(real: &Path, found: Option<&Metadata>) -> io::Result<(PathBuf, File)> {
+    let folder = folder_of(real);
+    let process = std::process::id();
+    let names = (1..=MAX_NAMES).map(|each| folder.join(format!(".nodespy-{process}-{each}.tmp")));
+    let (path, file) = create_new(names, if found.is_some() { 0o600 } else { 0o666 })?;
+    match found.map_or(Ok(()), |found| take_after(&file, found)) {
+        Ok(()) => Ok((path, file)),
+        Err(error) => {
+            let _ = fs::remove_file(path);
+            Err(error)
+        }
+    }
+}
+
+fn take_after(file: &File, found: &Metadata) -> io::Result<()> {
+    let own = file.metadata()?;
+    if (own.uid(), own.gid()) != (found.uid(), found.gid()) {
+        fchown(file, Some(found.uid()), Some(found.gid()))?;
+    }
+    file.set_permissions(fs::Permissions::from_mode(found.mode() & 0o777))
+}
+
+/// Creates a file under the first name that is free; a link takes a name as anything else does.
+fn create_new(names: impl Iterator<Item = PathBuf>, mode: u32) -> io::Result<(PathBuf, File)> {
+    for path in names {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(mode);
+        options.custom_flags(libc::O_NOFOLLOW);
+        match options.open(&path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            file => return Ok((path, file?)),
+        }
+    }
+    Err(ErrorKind::AlreadyExists.into())
+}
+
+/// Writes beside a file and renames over it.
+fn replace(
+    real: &Path,
+    fill: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let found = fs::metadata(real).ok();
+    let (beside, file) = create_beside(real, found.as_ref())?;
+    let written = fill_in_place(&file, fill).and_then(|()| {
+        // Network file systems and quotas may refuse only now.
+        file.sync_data()?;
+        fs::rename(&beside, real).or_else(|error| match found {
+            // A mount point, or a file of another user in a sticky folder.
+            Some(_) => copy_over(&beside, real),
+            None => Err(error),
+        })?;
+        Ok(())
+    });
+    if written.is_err() || beside.exists() {
+        let _ = fs::remove_file(beside);
+    }
+    written
+}
+
+fn copy_over(from: &Path, to: &Path) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).truncate(true);
+    options.custom_flags(libc::O_NOFOLLOW);
+    io::copy(&mut File::open(from)?, &mut options.open(to)?)?;
+    Ok(())
+}
+
+fn fill_in_place(
+    mut file: &File,
+    fill: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let metadata = file.metadata()?;
+    if metadata.is_file() {
+        file.set_len(0)?;
+        file.seek(SeekFrom::Start(0))?;
+    }
+    let mut output = BufWriter::with_capacity(1 << 18, file);
+    match fill(&mut output).and_then(|()| Ok(output.flush()?)) {
+        // The reader has seen enough.
+        Err(error) if metadata.file_type().is_fifo() && is_closed_pipe(&error) => Ok(()),
+        filled => filled,
+    }
+}
+
+/// Whether an error means that the reader went away.
+pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause
+            .downcast_ref::<io::Error>()
+            .is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn fill(text: &'static str) -> impl FnOnce(&mut dyn Write) -> anyhow::Result<()> {
+        move |output| Ok(output.write_all(text.as_bytes())?)
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_name_of_our_own_follows_no_link_and_is_private() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("secret"), "kept").unwrap();
+        symlink(at("secret"), at("page.html")).unwrap();
+        symlink(at("nowhere"), at("page-2.html")).unwrap();
+        let file = OutputFile::new_in(folder.path(), "page", "html").unwrap();
+        file.write(fill("new")).unwrap();
+        assert_eq!(file.path(), at("page-3.html"));
+        drop(file);
+        assert_eq!(fs::read_to_string(at("secret")).unwrap(), "kept");
+        assert!(!at("nowhere").exists());
+        let written = at("page-3.html");
+        assert_eq!(fs::read_to_string(&written).unwrap(), "new");
+        assert_eq!(fs::metadata(written).unwrap().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_name_of_our_own_that_is_not_filled_goes_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = OutputFile::new_in(folder.path(), "page", "html").unwrap();
+        assert!(file.write(|_| anyhow::bail!("no")).is_err());
+        drop(file);
+        assert!(names(folder.path()).is_empty());
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        let file = OutputFile::named(&path).unwrap();
+        let failed = file.write(|output| {
+            output.write_all(b"half")?;
+            anyhow::bail!("the disk is full")
+        });
+        assert!(failed.is_err());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        file.write(fill("new")).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
+        assert_eq!(names(folder.path()), ["out"]);
+    }
+
+    #[test]
+    fn a_link_of_the_user_stays_and_its_target_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir(at("data")).unwrap();
+        fs::write(at("data/there"), "old").unwrap();
+        symlink("data/there", at("link")).unwrap();
+        symlink("link", at("far")).unwrap();
+        symlink("data/missing", at("dangling")).unwrap();
+        for (name, target) in [("far", "data/there"), ("dangling", "data/missing")] {
+            OutputFile::named(&at(name))
+                .unwrap()
+                .write(fill("new"))
+                .unwrap();
+            assert_eq!(fs::read_to_string(at(target)).unwrap(), "new");
+            assert!(fs::symlink_metadata(at(name)).unwrap().is_symlink());
+        }
+        assert_eq!(names(&at("data")), ["missing", "there"]);
+    }
+
+    #[test]
+    fn a_descriptor_is_written_through_and_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        let held = File::create(&path).unwrap();
+        let before = held.metadata().unwrap().ino();
+        let descriptor = std::os::fd::AsRawFd::as_raw_fd(&held);
+        let named = OutputFile::named(&PathBuf::from(format!("/dev/fd/{descriptor}"))).unwrap();
+        named.write(fill("new")).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(fs::metadata(&path).unwrap().ino(), before);
+    }
+
+    #[test]
+    fn what_is_missing_and_what_is_a_folder_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        for path in [folder.path(), &folder.path().join("missing/out")] {
+            let refused = OutputFile::named(path).unwrap_err();
+            assert!(refused.to_string().contains("cannot write"), "{refused:?}");
+        }
+        assert!(names(folder.path()).is_empty());
+    }
+}
