@@ -118,11 +118,13 @@ impl Drop for Started {
     }
 }
 
-/// The binary under test, without colours and without the caller's settings.
+/// The binary under test, without colours and without the caller's settings, in a folder where files
+/// that it names itself do no harm.
 pub(crate) fn nodespy(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nodespy"));
     command
         .args(arguments)
+        .current_dir(env!("CARGO_TARGET_TMPDIR"))
         .env("NO_COLOR", "1")
         .env_remove("RUST_LOG");
     command
