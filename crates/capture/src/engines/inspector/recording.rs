@@ -113,7 +113,7 @@ impl InspectorSession {
         Ok(recording)
     }
 
-    /// Attaches to a process that was started to be recorded ([`command_to_launch`]) and waits for us.
+    /// Attaches to a process that was started to be recorded ([`super::command_to_launch`]) and waits for us.
     pub fn attach_launched(
         target: &Target,
         options: &InspectorOptions,
