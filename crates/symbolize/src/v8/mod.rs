@@ -16,6 +16,7 @@ use known_frames::{FrameKey, KnownFrames};
 pub use layout::{CodeStart, Facts, PositionEncoding};
 pub(crate) use layout::{FACTS, Layout};
 pub(crate) use positions::all_positions;
+use recent_code::RecentCode;
 use wasm::Wasm;
 pub(crate) use wasm_names::parse_any as parse_any_wasm;
 
@@ -26,6 +27,7 @@ mod known_frames;
 mod layout;
 mod maglev;
 mod positions;
+mod recent_code;
 #[cfg(test)]
 mod stand_in;
 mod varint;
@@ -86,6 +88,7 @@ pub(crate) struct V8 {
     /// Functions by their bytecode, learned from frames whose function could be read.
     by_bytecode: FastMap<u64, u64>,
     known_frames: KnownFrames,
+    recent_code: RecentCode,
     /// Frames of JavaScript seen, and those of them that could be named.
     seen: u64,
     known: u64,
@@ -136,6 +139,7 @@ impl V8 {
             functions: Functions::default(),
             by_bytecode: FastMap::default(),
             known_frames: KnownFrames::default(),
+            recent_code: RecentCode::default(),
             seen: 0,
             known: 0,
         }
@@ -206,6 +210,7 @@ impl V8 {
         self.functions.start_batch();
         self.wasm.start_batch();
         self.known_frames.start_batch();
+        self.recent_code.start_batch();
     }
 
     /// Names the frames of a sample, leaf first.
@@ -262,6 +267,7 @@ impl V8 {
             functions: &mut self.functions,
             by_bytecode: &mut self.by_bytecode,
             known_frames: &mut self.known_frames,
+            recent_code: &mut self.recent_code,
             sample,
             named,
         };
@@ -279,6 +285,7 @@ struct Walk<'a, 'named> {
     functions: &'a mut Functions,
     by_bytecode: &'a mut FastMap<u64, u64>,
     known_frames: &'a mut KnownFrames,
+    recent_code: &'a mut RecentCode,
     sample: &'a SampleView<'a>,
     named: &'named mut Vec<NamedFrame>,
 }
@@ -306,6 +313,9 @@ impl Walk<'_, '_> {
         let before = self.named.len();
         let js = self.js_slots(slots, bytecode);
         self.name_frame(walked.frame, slots, js, is_leaf);
+        if let UnwoundFrame::Jit(address) = walked.frame {
+            self.recall(address, before);
+        }
         if let Some(key) = key
             && js.is_some_and(|js| js.is_read)
             && self.named[before..]
@@ -313,6 +323,20 @@ impl Walk<'_, '_> {
                 .all(|frame| self.is_settled(*frame))
         {
             self.known_frames.insert(key, &self.named[before..]);
+        }
+    }
+
+    /// Takes what the code at `address` stood for a moment ago where it can't be named now, or
+    /// remembers the frames from `before` on that it stands for.
+    fn recall(&mut self, address: u64, before: usize) {
+        let frames = &self.named[before..];
+        if matches!(frames, [NamedFrame::UnknownJs]) {
+            if let Some(known) = self.recent_code.get(address) {
+                self.named.truncate(before);
+                self.named.extend_from_slice(known);
+            }
+        } else if frames.iter().all(|frame| self.is_settled(*frame)) {
+            self.recent_code.insert(address, frames);
         }
     }
 
