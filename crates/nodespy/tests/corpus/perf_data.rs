@@ -6,7 +6,10 @@ use std::path::PathBuf;
 use nodespy_symbolize::DiskOptions;
 
 use crate::installed_node::node;
-use crate::perf_text::{agrees_with_perf, has_v8_names, read};
+use crate::perf_text::{
+    expect_another_version_refused, expect_names_of_perf, expect_no_names_of_unproven,
+    has_v8_names, read,
+};
 use crate::run::run_nodespy;
 use crate::scratch::Scratch;
 
@@ -32,63 +35,18 @@ fn perf_script(name: &str) -> String {
 #[test]
 fn every_sample_thread_and_name_agrees_with_perf() {
     for (name, version) in RECORDED {
-        let node = node(version);
-        let profile = read(
-            &recording(name),
-            DiskOptions {
-                recording: Some(recording(name)),
-                symbols: node.clone().into_iter().collect(),
-                ..DiskOptions::default()
-            },
-        );
-        agrees_with_perf(name, &profile, &perf_script(name), node.is_some());
+        expect_names_of_perf(&recording(name), version, &perf_script(name));
     }
 }
 
 #[test]
 fn a_binary_that_can_not_be_proven_names_nothing() {
-    // Nothing is given, and nothing is where it was when it was recorded.
-    let path = recording("node20");
-    let profile = read(
-        &path,
-        DiskOptions {
-            recording: Some(path.clone()),
-            root: Some(Scratch::new().path().to_owned()),
-            ..DiskOptions::default()
-        },
-    );
-    let of_node: Vec<&str> = profile
-        .functions
-        .iter()
-        .filter(|function| {
-            let file = function.file.map(|file| profile.strings.get(file));
-            file == Some("node")
-        })
-        .map(|function| profile.strings.get(function.name))
-        .collect();
-    assert!(of_node.len() > 20, "{of_node:?}");
-    assert!(of_node.iter().all(|name| name.starts_with("[node+0x")));
-    let remarks = profile.notes.remarks.join("\n");
-    assert!(remarks.contains("node is not used for names"), "{remarks}");
-    assert!(remarks.contains("--symbols"), "{remarks}");
-    // The perf map beside the recording is still its own.
-    assert!(profile.notes.confidence().jit_named > 0.9);
+    expect_no_names_of_unproven(&recording("node20"));
 }
 
 #[test]
 fn another_version_of_the_binary_is_refused() {
-    let Some(other) = node("24.21.0") else {
-        return;
-    };
-    let path = recording("node20");
-    let profile = read(
-        &path,
-        DiskOptions {
-            symbols: vec![other],
-            ..DiskOptions::default()
-        },
-    );
-    assert!(!has_v8_names(&profile));
+    expect_another_version_refused(&recording("node20"));
 }
 
 #[test]

@@ -6,6 +6,9 @@ use nodespy_formats::{ImportOptions, import_file};
 use nodespy_model::{Category, Profile, Sample};
 use nodespy_symbolize::{DiskOptions, DiskOrigin, JitKind, JitName, ResolveOptions, resolve};
 
+use crate::installed_node::node;
+use crate::scratch::Scratch;
+
 /// A recording as perf would name it.
 pub(crate) fn read(path: &Path, options: DiskOptions) -> Profile {
     let recording = import_file(path, &ImportOptions::default()).unwrap();
@@ -130,7 +133,7 @@ fn is_same_function(ours: &str, theirs: &str) -> bool {
 }
 
 /// Every sample, thread and name of a recording is what perf printed.
-pub(crate) fn agrees_with_perf(name: &str, profile: &Profile, text: &str, has_node: bool) {
+fn agrees_with_perf(name: &str, profile: &Profile, text: &str, has_node: bool) {
     let expected = printed(text);
     assert_eq!(profile.samples.len(), expected.len(), "{name}");
     for (sample, printed) in profile.samples.iter().zip(&expected) {
@@ -176,4 +179,61 @@ fn check_frame(ours: &str, (address, name, file): &(u64, String, String), has_no
 pub(crate) fn has_v8_names(profile: &Profile) -> bool {
     let mut functions = profile.functions.iter();
     functions.any(|function| profile.strings.get(function.name).starts_with("v8::"))
+}
+
+/// Every sample, thread and name of a recording of this Node version is what perf printed.
+pub(crate) fn expect_names_of_perf(recording: &Path, version: &str, perf_script: &str) {
+    let node = node(version);
+    let profile = read(
+        recording,
+        DiskOptions {
+            recording: Some(recording.to_owned()),
+            symbols: node.clone().into_iter().collect(),
+            ..DiskOptions::default()
+        },
+    );
+    agrees_with_perf(version, &profile, perf_script, node.is_some());
+}
+
+/// Where nothing is given, and nothing is where it was when it was recorded, node has no names.
+pub(crate) fn expect_no_names_of_unproven(recording: &Path) {
+    let profile = read(
+        recording,
+        DiskOptions {
+            recording: Some(recording.to_owned()),
+            root: Some(Scratch::new().path().to_owned()),
+            ..DiskOptions::default()
+        },
+    );
+    let of_node: Vec<&str> = profile
+        .functions
+        .iter()
+        .filter(|function| {
+            let file = function.file.map(|file| profile.strings.get(file));
+            file == Some("node")
+        })
+        .map(|function| profile.strings.get(function.name))
+        .collect();
+    assert!(of_node.len() > 20, "{of_node:?}");
+    assert!(of_node.iter().all(|name| name.starts_with("[node+0x")));
+    let remarks = profile.notes.remarks.join("\n");
+    assert!(remarks.contains("node is not used for names"), "{remarks}");
+    assert!(remarks.contains("--symbols"), "{remarks}");
+    // The perf map beside the recording is still its own.
+    assert!(profile.notes.confidence().jit_named > 0.9);
+}
+
+/// A recording of node 20 gets no names from node 26.
+pub(crate) fn expect_another_version_refused(recording: &Path) {
+    let Some(other) = node("26.10.0") else {
+        return;
+    };
+    let profile = read(
+        recording,
+        DiskOptions {
+            symbols: vec![other],
+            ..DiskOptions::default()
+        },
+    );
+    assert!(!has_v8_names(&profile));
 }
