@@ -19,6 +19,13 @@ const spent = { jsonWork: 0, regexpWork: 0, hashWork: 0 };
 const budget = { jsonWork: 0.5, regexpWork: 0.3, hashWork: 0.2 };
 const work = [jsonWork, regexpWork, hashWork];
 
+// Bursts of uneven length: an even rhythm of about a millisecond would beat with the sampling rate.
+let seed = 1;
+function burst() {
+  seed = (Math.imul(seed, 1103515245) + 12345) >>> 0;
+  return 1 + (seed >>> 16) % 9;
+}
+
 // Runs whichever is furthest behind its budget, so that the split holds over any stretch of time.
 function turn() {
   for (let i = 0; i < 20; i++) {
@@ -27,7 +34,7 @@ function turn() {
       if (spent[candidate.name] / budget[candidate.name] < spent[next.name] / budget[next.name]) next = candidate;
     }
     const before = process.hrtime();
-    for (let j = 0; j < 5; j++) result += next();
+    for (let j = burst(); j > 0; j--) result += next();
     const [seconds, nanoseconds] = process.hrtime(before);
     // A turn that was interrupted by the machine says nothing about the work: count at most 10 ms.
     spent[next.name] += Math.min(seconds * 1e9 + nanoseconds, 1e7);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::process::Command;
+use std::time::Duration;
 
 use super::live;
 use super::recorded::{Recorded, record, share};
@@ -49,8 +50,10 @@ fn plain_name(name: &str) -> String {
         .to_owned()
 }
 
-/// Self shares as perf counts them.
-fn perf_shares(data: &str) -> SelfShares {
+/// Self shares as perf counts them between two times, in nanoseconds since 1970.
+fn perf_shares(data: &str, from: u64, to: u64) -> SelfShares {
+    let seconds = |time: u64| format!("{}.{:09}", time / 1_000_000_000, time % 1_000_000_000);
+    let window = format!("{},{}", seconds(from), seconds(to));
     let mut command = Command::new("perf");
     command.args([
         "report",
@@ -62,6 +65,8 @@ fn perf_shares(data: &str) -> SelfShares {
         "none",
         "-F",
         "sample,sym",
+        "--time",
+        &window,
         "-i",
         data,
     ]);
@@ -126,13 +131,19 @@ fn expect_agreement(workload: Workload) {
     let scratch = Scratch::new();
     let data = scratch.file("perf.data");
     let mut perf = Command::new("perf");
+    // Around nodespy's recording and cut to it: beside other work the shares of a program change from
+    // one second to the next.
     perf.args(["record", "-q", "-e", "cpu-clock", "-F", "999", "-g"])
-        .args(["-o", &data, "-p", &target.pid_text(), "--", "sleep", "5"]);
+        .args(["-k", "CLOCK_REALTIME", "-o", &data])
+        .args(["-p", &target.pid_text(), "--", "sleep", "8"]);
     let perf = Started::new(perf, "");
+    std::thread::sleep(Duration::from_secs(1));
     let recorded = record(&target, &["-d", "5", "-F", "999"]);
     perf.finish().expect_code(0);
 
-    let (theirs, ours) = (perf_shares(&data), nodespy_shares(&recorded));
+    let about = &recorded.profile.about;
+    let (from, to) = (about.started_unix, about.started_unix + about.duration);
+    let (theirs, ours) = (perf_shares(&data, from, to), nodespy_shares(&recorded));
     let told = format!(
         "perf: {:?}\nnodespy: {:?}\n{}",
         top_five(&theirs),
