@@ -23,7 +23,8 @@ case "${1:-}" in
         run --workspace --doc --quiet
         ;;
     matrix)
-        run -p nodespy --test live -p xtask -- matrix::
+        run -p nodespy --test live -- matrix::
+        run -p xtask -- matrix::
         ;;
     corpus)
         if [[ ! -d ${NODESPY_CORPUS:-} ]]; then
