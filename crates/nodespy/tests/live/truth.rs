@@ -9,7 +9,7 @@
 //! Where V8's profiler is known to be wrong, nodespy's answer is bent to it, so that the rest can be
 //! compared:
 //! - Until V8 13.6 (node 24) it does not look for inlined functions at the top of the stack, only
-//!   below it: `inline.js` is 97 % hotCaller with `--cpu-prof` on 16, 20, 22 and 24, and 91 % scramble
+//!   below it: `inline.js` is 98 % hotCaller with `--cpu-prof` on 16 to 24, and two thirds scramble
 //!   on 25.
 //! - It counts wall-clock time: where starting work on the pool costs the main thread its CPU, the
 //!   function that does so has time it did not use. `POOL=0` turns that off in `mix.js`.
