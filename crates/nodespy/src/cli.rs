@@ -413,7 +413,7 @@ pub(crate) enum ReportFormat {
     Text,
     /// Markdown, for issues and chats
     Md,
-    /// JSON for scripts and language models, described in docs/report-format.md
+    /// JSON for scripts and language models, described in docs/json.md
     Json,
     /// The sections of `node --prof-process`
     Prof,

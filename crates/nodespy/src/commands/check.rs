@@ -347,7 +347,6 @@ fn word(verdict: Verdict) -> &'static str {
     }
 }
 
-/// `findings` holds the machine's and the first process's, as there used to be one process only.
 fn json(machine: &[Finding], processes: &[(u32, Vec<Finding>)]) -> serde_json::Value {
     let rows = |findings: &[Finding]| -> Vec<serde_json::Value> {
         let row = |finding: &Finding| {
@@ -360,16 +359,14 @@ fn json(machine: &[Finding], processes: &[(u32, Vec<Finding>)]) -> serde_json::V
         };
         findings.iter().map(row).collect()
     };
-    let mut first = rows(machine);
-    if let Some((_, findings)) = processes.first() {
-        first.extend(rows(findings));
-    }
     let each: Vec<serde_json::Value> = processes
         .iter()
         .map(|(pid, findings)| serde_json::json!({ "pid": pid, "findings": rows(findings) }))
         .collect();
-    let pid = processes
-        .first()
-        .map_or(std::process::id(), |(pid, _)| *pid);
-    serde_json::json!({ "version": 1, "pid": pid, "findings": first, "processes": each })
+    serde_json::json!({
+        "schema": "nodespy.check",
+        "version": 1,
+        "machine": rows(machine),
+        "processes": each,
+    })
 }

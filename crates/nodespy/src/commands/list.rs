@@ -57,7 +57,7 @@ fn watch(is_json: bool) {
 
 fn json(processes: &[NodeProcess]) -> serde_json::Value {
     let rows: Vec<serde_json::Value> = processes.iter().map(json_row).collect();
-    serde_json::json!({ "version": 1, "processes": rows })
+    serde_json::json!({ "schema": "nodespy.list", "version": 1, "processes": rows })
 }
 
 fn json_row(process: &NodeProcess) -> serde_json::Value {
@@ -68,20 +68,20 @@ fn json_row(process: &NodeProcess) -> serde_json::Value {
     };
     serde_json::json!({
         "pid": resident.pid,
-        "startTime": resident.start_time,
-        "innerPid": resident.inner_pid,
+        "start_time_ticks": resident.start_time,
+        "inner_pid": resident.inner_pid,
         "app": resident.app,
         "script": resident.script,
-        "nodeVersion": process.node_version,
+        "node_version": process.node_version,
         "user": process.user,
-        "cpuPercent": (process.cpu_percent * 10.0).round() / 10.0,
+        "cpu_percent": (process.cpu_percent * 10.0).round() / 10.0,
         "threads": resident.threads,
         "permitted": refused.is_none(),
         "engine": process.way.engine(),
         "refused": refused,
         "container": resident.container.as_ref().map(json_container),
         "pm2": resident.pm2.as_ref().map(json_pm2),
-        "isPm2Itself": resident.is_pm2_itself,
+        "is_pm2_itself": resident.is_pm2_itself,
         "worker": resident.worker,
     })
 }

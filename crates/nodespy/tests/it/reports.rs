@@ -12,7 +12,8 @@ fn the_json_report_is_json_of_a_stated_version() {
     let outcome = run_nodespy(&["report", SMALL, "--format", "json"]);
     outcome.expect_code(0);
     let report: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
-    assert_eq!(report["nodespy_report"], 1);
+    assert_eq!(report["schema"], "nodespy.report");
+    assert_eq!(report["version"], 1);
     let heaviest = &report["functions_by_self"][0];
     for field in ["self", "total"] {
         assert!(heaviest[field].as_u64().unwrap() <= report["total"].as_u64().unwrap());
@@ -26,11 +27,9 @@ fn the_json_report_is_json_of_a_stated_version() {
 
 #[test]
 fn every_field_of_the_json_report_is_documented() {
-    let documented = std::fs::read_to_string(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../docs/report-format.md"
-    ))
-    .unwrap();
+    let documented =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/json.md"))
+            .unwrap();
     let outcome = run_nodespy(&["report", SMALL, "--format", "json"]);
     let keys = outcome.stdout.lines().filter_map(|line| {
         let (key, _) = line.trim().strip_prefix('"')?.split_once("\": ")?;

@@ -266,13 +266,13 @@ fn held_times_are_told_and_a_stop_can_be_done_without() {
     let mut target = Workload::new("split.js").start();
     let found = dump(&mut target, &[]);
     assert_eq!(found["mode"], "stop");
-    let held = |thread: &Value| thread["held_ns"].as_u64().unwrap();
+    let held = |thread: &Value| thread["stopped_ns"].as_u64().unwrap();
     let sum: u64 = threads(&found).iter().map(held).sum();
-    assert_eq!(found["held_ns"].as_u64(), Some(sum));
+    assert_eq!(found["stopped_ns"].as_u64(), Some(sum));
     assert!(threads(&found).iter().all(|thread| held(thread) > 0));
     let found = dump(&mut target, &["--nonblocking"]);
     assert_eq!(found["mode"], "nonblocking");
-    assert_eq!(found["held_ns"], 0);
+    assert_eq!(found["stopped_ns"], 0);
     expect_it_runs_on(&target);
 }
 

@@ -22,6 +22,7 @@ mod inspector_abandoned;
 mod inspector_matrix;
 mod inspector_ways;
 mod joining;
+mod json;
 mod launch;
 mod lines;
 mod manners;

@@ -1,4 +1,4 @@
-//! The report as JSON: stable and versioned, see `docs/report-format.md`.
+//! The report as JSON: stable and versioned, see `docs/json.md`.
 
 use std::io::Write;
 
@@ -34,7 +34,8 @@ impl View for Json {
         let report = Report::of(profile);
         let mut json = JsonText::default();
         json.object("", |whole| {
-            whole.number("nodespy_report", VERSION);
+            whole.string("schema", "nodespy.report");
+            whole.number("version", VERSION);
             about(whole, profile, options);
             whole.string("unit", profile.unit.label());
             whole.number("total", report.total);

@@ -1,7 +1,7 @@
 //! What a profile says, for people as Markdown and for scripts and language models as JSON.
 //!
 //! Both are made from one [`Report`], so they say the same. The JSON is described, version by
-//! version, in `docs/report-format.md`.
+//! version, in `docs/json.md`.
 
 mod findings;
 mod json;

@@ -1,4 +1,4 @@
-//! The dump for scripts. Fields are added to a version, never changed or removed.
+//! The dump as JSON, described in docs/json.md.
 
 use nodespy_model::{FrameIndex, Process, Profile, Sample, Thread};
 use nodespy_view::dump::{DumpedThread, activity};
@@ -15,12 +15,13 @@ pub(super) fn of(profile: &Profile, threads: &[DumpedThread], is_nonblocking: bo
         .collect();
     let held: u64 = threads.iter().filter_map(|thread| thread.held).sum();
     json!({
+        "schema": "nodespy.dump",
         "version": VERSION,
-        "nodespy": profile.about.nodespy_version,
+        "nodespy_version": profile.about.nodespy_version,
         "host": profile.about.host,
-        "time_unix_ns": profile.about.started_unix,
+        "started_unix_ns": profile.about.started_unix,
         "mode": if is_nonblocking { "nonblocking" } else { "stop" },
-        "held_ns": held,
+        "stopped_ns": held,
         "processes": processes,
         "stacks": profile.notes.unwound_stacks,
         "incomplete_stacks": profile.notes.incomplete_stacks,
@@ -72,7 +73,7 @@ fn thread_of(profile: &Profile, dumped: &DumpedThread, sample: &Sample, thread: 
         "name": thread.name,
         "role": thread.role.label(),
         "state": dumped.state,
-        "held_ns": dumped.held,
+        "stopped_ns": dumped.held,
         "remark": dumped.remark,
         "activity": activity.as_ref().map(|activity| activity.word()),
         "summary": activity.as_ref().map(|activity| activity.sentence()),

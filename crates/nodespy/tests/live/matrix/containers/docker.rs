@@ -243,7 +243,7 @@ fn expect_listed(engine: &Docker, pid: u32) {
     let row = rows.iter().find(|row| row["pid"] == pid).unwrap();
     assert_eq!(row["container"]["name"], "web", "{row}");
     assert_eq!(row["engine"], "perf", "{row}");
-    assert_eq!(row["innerPid"], 1, "{row}");
+    assert_eq!(row["inner_pid"], 1, "{row}");
     let table = engine.run_nodespy(&[]).stdout;
     assert!(table.contains("\nweb (docker "), "{table}");
     // Every other command takes the same words.

@@ -31,7 +31,7 @@ fn listed(engine: &Docker, container: &str) -> Vec<serde_json::Value> {
     let outcome = engine.run_nodespy(&["--json"]);
     let list: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
     let rows = list["processes"].as_array().unwrap().iter();
-    rows.filter(|row| row["container"]["name"] == container && row["isPm2Itself"] == false)
+    rows.filter(|row| row["container"]["name"] == container && row["is_pm2_itself"] == false)
         .filter(|row| row["pm2"].is_object())
         .cloned()
         .collect()
