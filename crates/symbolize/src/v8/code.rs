@@ -290,10 +290,18 @@ impl Codes {
         baseline_offset(heap, &tables, address.saturating_sub(code.start))
     }
 
-    /// The functions an instruction of optimized code belongs to, the innermost first.
-    pub(crate) fn places(&mut self, heap: &mut Heap<'_>, code: &Code, address: u64) -> Vec<Place> {
+    /// The functions an instruction of optimized code belongs to, the innermost first. V8 takes the
+    /// deoptimization data, and with it the function, from code that was deoptimized since the sample;
+    /// then it is that of the frame, and the position table is still there.
+    pub(crate) fn places(
+        &mut self,
+        heap: &mut Heap<'_>,
+        code: &Code,
+        address: u64,
+        frame_function: Option<u64>,
+    ) -> Vec<Place> {
         let tables = self.tables(heap, code);
-        let Some(shared) = code_function(heap, code) else {
+        let Some(shared) = code_function(heap, code).or(frame_function) else {
             return Vec::new();
         };
         let offset = address.saturating_sub(code.start);

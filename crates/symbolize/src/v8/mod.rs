@@ -551,19 +551,15 @@ impl Walk<'_, '_> {
                 .into_iter()
                 .collect()
         } else {
-            self.codes.places(&mut self.heap, code, address)
+            let function = js.and_then(|js| js.shared);
+            self.codes.places(&mut self.heap, code, address, function)
         };
         if places.is_empty() {
-            match js.and_then(|js| js.shared) {
-                Some(shared) => self.push_js(shared, None, code.kind.tier(), false),
-                None => {
-                    log::trace!(
-                        "unknown {:?} code at {address:x}: {code:x?} {js:x?}",
-                        code.kind
-                    );
-                    self.named.push(NamedFrame::UnknownJs);
-                }
-            }
+            log::trace!(
+                "unknown {:?} code at {address:x}: {code:x?} {js:x?}",
+                code.kind
+            );
+            self.named.push(NamedFrame::UnknownJs);
             return;
         }
         for place in places {
