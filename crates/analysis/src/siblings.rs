@@ -1,8 +1,8 @@
 //! Processes of one application side by side: which of them does something else than the others.
 
-use nodespy_model::FastMap;
 use nodespy_model::label_key;
 use nodespy_model::{Category, FunctionIndex, ProcessIndex, Profile, WeightUnit};
+use nodespy_model::{FastMap, FastSet, Process};
 
 /// Fewer samples than this say nothing of a process.
 const FEWEST_SAMPLES: u64 = 20;
@@ -18,7 +18,7 @@ pub struct OddProcess {
     pub siblings: usize,
     /// How much of its time is spent otherwise than theirs, from 0 to 1.
     pub difference: f64,
-    /// The function in which they differ most.
+    /// The function it spends more of its time in than they do, by the most.
     pub function: FunctionIndex,
     /// The function's share of the process's time.
     pub share: f64,
@@ -27,22 +27,43 @@ pub struct OddProcess {
 }
 
 /// The process that differs most from the others of its application, by the functions its time is
-/// spent in; none when there are fewer than three alike or all do the same.
+/// spent in; none when there are fewer than three alike or all do the same. A process that forked
+/// another of the application is no sibling of it.
 pub fn odd_process(profile: &Profile) -> Option<OddProcess> {
     let weights = weights_by_process(profile);
-    let mut families: FastMap<&str, Vec<usize>> = FastMap::default();
+    let families = families(profile, |position| {
+        total(&weights[position]) >= FEWEST_SAMPLES
+    });
+    families
+        .iter()
+        .filter(|family| family.len() > 2)
+        .filter_map(|family| odd_member(&weights, family))
+        .max_by(|one, other| one.difference.total_cmp(&other.difference))
+}
+
+/// The processes of each application that `counts` accepts, parents of others left out.
+fn families(profile: &Profile, counts: impl Fn(usize) -> bool) -> Vec<Vec<usize>> {
+    let app_of = |process: &'_ Process| -> String {
+        let app = process.labels.get(label_key::APP);
+        app.unwrap_or(&process.name).to_owned()
+    };
+    let parents: FastSet<(u32, String)> = profile
+        .processes
+        .iter()
+        .filter(|process| process.parent_pid != 0)
+        .map(|process| (process.parent_pid, app_of(process)))
+        .collect();
+    let mut families: FastMap<String, Vec<usize>> = FastMap::default();
     for (position, process) in profile.processes.iter().enumerate() {
-        let app = process.labels.get(label_key::APP).unwrap_or(&process.name);
-        if total(&weights[position]) >= FEWEST_SAMPLES && !app.is_empty() {
-            families.entry(app).or_default().push(position);
+        let app = app_of(process);
+        let key = (process.pid, app);
+        if counts(position) && !key.1.is_empty() && !parents.contains(&key) {
+            families.entry(key.1).or_default().push(position);
         }
     }
+    let mut families: Vec<Vec<usize>> = families.into_values().collect();
+    families.sort_unstable();
     families
-        .values()
-        .filter(|family| family.len() > 2)
-        .flat_map(|family| family.iter().map(move |member| (*member, family)))
-        .filter_map(|(member, family)| compare(&weights, member, family))
-        .max_by(|one, other| one.difference.total_cmp(&other.difference))
 }
 
 type Weights = FastMap<FunctionIndex, u64>;
@@ -75,59 +96,112 @@ fn total(weights: &Weights) -> u64 {
         .fold(0, |sum, weight| sum.saturating_add(*weight))
 }
 
-fn compare(weights: &[Weights], member: usize, family: &[usize]) -> Option<OddProcess> {
-    let own = &weights[member];
-    let mut others = Weights::default();
-    for position in family.iter().filter(|position| **position != member) {
-        for (function, weight) in &weights[*position] {
-            let sum = others.entry(*function).or_default();
-            *sum = sum.saturating_add(*weight);
+/// The shares of each function in the processes of a family, those of 0 left out.
+type SharesByFunction = FastMap<FunctionIndex, Vec<f64>>;
+
+/// The member of a family that is farthest from what is usual in it. What is usual is the median
+/// of each function's shares: unlike a sum, it is not bent by the odd one or by the busiest.
+fn odd_member(weights: &[Weights], family: &[usize]) -> Option<OddProcess> {
+    let mut shares = SharesByFunction::default();
+    for member in family {
+        let whole = total(&weights[*member]) as f64;
+        for (function, weight) in &weights[*member] {
+            let list = shares.entry(*function).or_default();
+            list.push(*weight as f64 / whole);
         }
     }
-    let (own_total, others_total) = (total(own) as f64, total(&others) as f64);
-    let share = |weights: &Weights, whole: f64, function: &FunctionIndex| {
-        weights
-            .get(function)
-            .map_or(0.0, |weight| *weight as f64 / whole)
+    let usual: FastMap<FunctionIndex, f64> = shares
+        .iter()
+        .map(|(function, shares)| (*function, median(shares, family.len())))
+        .collect();
+    let usual_total: f64 = usual.values().sum();
+    let distance = |member: usize| {
+        let whole = total(&weights[member]) as f64;
+        let own = weights[member].iter();
+        let apart = own.map(|(function, weight)| {
+            let usual = usual[function];
+            (*weight as f64 / whole - usual).abs() - usual
+        });
+        (apart.sum::<f64>() + usual_total) / 2.0
     };
-    let mut difference = 0.0;
-    let mut most: Option<OddProcess> = None;
-    let mut functions: Vec<&FunctionIndex> = own.keys().chain(others.keys()).collect();
+    let mut distances: Vec<(f64, usize)> = family
+        .iter()
+        .map(|member| (distance(*member), *member))
+        .collect();
+    distances.sort_by(|one, other| other.0.total_cmp(&one.0));
+    let (difference, member) = distances[0];
+    let others: Vec<f64> = distances[1..]
+        .iter()
+        .map(|(distance, _)| *distance)
+        .collect();
+    let spread = median(&others, others.len());
+    // A few samples scatter: what chance alone can do is not pointed at, nor is one among many
+    // that all differ.
+    let chance = 1.0 / (total(&weights[member]) as f64).sqrt();
+    (difference >= LEAST_DIFFERENCE + chance && difference >= 2.0 * spread).then(|| {
+        let siblings: Vec<usize> = family
+            .iter()
+            .copied()
+            .filter(|one| *one != member)
+            .collect();
+        describe(weights, member, &siblings, difference)
+    })
+}
+
+/// The function that a process spends more of its time in than its siblings do, by the most.
+fn describe(weights: &[Weights], member: usize, siblings: &[usize], difference: f64) -> OddProcess {
+    let mut theirs = SharesByFunction::default();
+    for sibling in siblings {
+        let whole = total(&weights[*sibling]) as f64;
+        for (function, weight) in &weights[*sibling] {
+            let list = theirs.entry(*function).or_default();
+            list.push(*weight as f64 / whole);
+        }
+    }
+    let own = &weights[member];
+    let whole = total(own) as f64;
+    let mut functions: Vec<FunctionIndex> = own.keys().chain(theirs.keys()).copied().collect();
     functions.sort_unstable();
     functions.dedup();
-    for function in functions {
-        let (here, there) = (
-            share(own, own_total, function),
-            share(&others, others_total, function),
-        );
-        let apart = (here - there).abs();
-        difference += apart / 2.0;
-        let is_most =
-            most.is_none_or(|known| apart > (known.share - known.share_of_siblings).abs());
-        if is_most {
-            most = Some(OddProcess {
-                process: ProcessIndex(member as u32),
-                siblings: family.len() - 1,
-                difference: 0.0,
-                function: *function,
-                share: here,
-                share_of_siblings: there,
-            });
-        }
+    let compared = functions.into_iter().map(|function| OddProcess {
+        process: ProcessIndex(member as u32),
+        siblings: siblings.len(),
+        difference,
+        function,
+        share: own
+            .get(&function)
+            .map_or(0.0, |weight| *weight as f64 / whole),
+        share_of_siblings: theirs
+            .get(&function)
+            .map_or(0.0, |shares| median(shares, siblings.len())),
+    });
+    let excess = |odd: &OddProcess| odd.share - odd.share_of_siblings;
+    compared
+        .max_by(|one, other| excess(one).total_cmp(&excess(other)))
+        .expect("a process with samples has functions")
+}
+
+/// The median of `count` numbers, of which those not in the list are 0.
+fn median(numbers: &[f64], count: usize) -> f64 {
+    let mut sorted = numbers.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let zeros = count.saturating_sub(sorted.len());
+    let at = |position: usize| match position.checked_sub(zeros) {
+        Some(position) => sorted.get(position).copied().unwrap_or(0.0),
+        None => 0.0,
+    };
+    match count {
+        0 => 0.0,
+        odd if odd % 2 == 1 => at(odd / 2),
+        even => f64::midpoint(at(even / 2 - 1), at(even / 2)),
     }
-    // A few samples scatter: what chance alone can do is not pointed at.
-    let chance = 1.0 / own_total.min(others_total).sqrt();
-    (difference >= LEAST_DIFFERENCE + chance)
-        .then_some(most)
-        .flatten()
-        .map(|most| OddProcess { difference, ..most })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use nodespy_model::Notes;
-    use nodespy_model::{About, Process, Thread};
+    use nodespy_model::{About, Thread};
     use nodespy_model::{FrameSpec, FunctionSpec, ProfileBuilder};
 
     /// Processes whose samples are in these functions.
@@ -169,6 +243,40 @@ mod tests {
         assert_eq!(profile.name_of(found.function), "recount");
         assert!((found.difference - 0.8).abs() < 1e-9, "{found:?}");
         assert_eq!((found.share, found.share_of_siblings), (0.8, 0.0));
+    }
+
+    #[test]
+    fn the_odd_one_is_found_however_busy_it_is() {
+        let odd: &[(&str, u64)] = &[("work", 598), ("render", 402)];
+        let idler: &[(&str, u64)] = &[("work", 12), ("render", 88)];
+        let other: &[(&str, u64)] = &[("work", 15), ("render", 85)];
+        let found = odd_process(&profile_of(&[idler, other, odd])).unwrap();
+        assert_eq!(found.process, ProcessIndex(2));
+        assert!((found.share - 0.598).abs() < 1e-9, "{found:?}");
+        assert!((found.share_of_siblings - 0.135).abs() < 1e-9, "{found:?}");
+    }
+
+    #[test]
+    fn a_parent_is_no_sibling() {
+        let parent: &[(&str, u64)] = &[("fork", 100)];
+        let child: &[(&str, u64)] = &[("price", 90), ("render", 10)];
+        let mut profile = profile_of(&[parent, child, child, child]);
+        assert_eq!(odd_process(&profile).unwrap().process, ProcessIndex(0));
+        for process in &mut profile.processes[1..] {
+            process.parent_pid = 1;
+        }
+        assert_eq!(odd_process(&profile), None);
+    }
+
+    #[test]
+    fn no_one_is_odd_where_all_differ() {
+        let profile = profile_of(&[
+            &[("price", 100)],
+            &[("render", 100)],
+            &[("recount", 100)],
+            &[("sort", 100)],
+        ]);
+        assert_eq!(odd_process(&profile), None);
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Counting by thread: who ran, and how much of the time.
 
-use crate::tree::shares;
-use nodespy_model::{Profile, ThreadIndex, WeightUnit};
+use nodespy_model::{Category, Profile, ThreadIndex, WeightUnit};
 use nodespy_model::{Thread, ThreadRole};
 
 /// The weight of every thread that has any, heaviest first.
@@ -31,9 +30,11 @@ pub fn main_threads(profile: &Profile) -> Vec<bool> {
     profile.threads.iter().map(is_main).collect()
 }
 
-/// How much of its process's life a main thread ran.
+/// How much of its process's life a thread ran.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BusyThread {
+    /// Which one.
+    pub thread: ThreadIndex,
     /// Its process.
     pub pid: u32,
     /// From 0 to 1.
@@ -43,6 +44,14 @@ pub struct BusyThread {
 /// How busy the main threads were, the busiest first. Nothing when samples cannot tell: their rate
 /// is not known, or filters left only some of them.
 pub fn busy_main_threads(profile: &Profile) -> Vec<BusyThread> {
+    let is_main = main_threads(profile);
+    let mut busy = busy_threads(profile);
+    busy.retain(|entry| is_main[entry.thread.at()]);
+    busy
+}
+
+/// How busy all threads were, as [`busy_main_threads`].
+pub fn busy_threads(profile: &Profile) -> Vec<BusyThread> {
     let weight_per_nanosecond = match profile.unit {
         WeightUnit::Samples if profile.about.rate_hz > 0 => f64::from(profile.about.rate_hz) / 1e9,
         WeightUnit::Nanoseconds => 1.0,
@@ -52,24 +61,43 @@ pub fn busy_main_threads(profile: &Profile) -> Vec<BusyThread> {
         return Vec::new();
     }
     let mut busy = Vec::new();
-    let is_main = main_threads(profile);
-    for (position, thread) in profile.threads.iter().enumerate() {
+    for (position, ran) in busy_weights(profile).into_iter().enumerate() {
+        let thread = &profile.threads[position];
         let process = &profile.processes[thread.process.at()];
         let ended = process.ended.unwrap_or(profile.about.duration);
         let lived = ended.saturating_sub(process.started);
-        if !is_main[position] || lived == 0 {
+        if lived == 0 {
             continue;
         }
-        let parts = shares(profile, |sample| sample.thread.at() == position);
-        let ran = parts.total() - parts.idle;
         let share = ran as f64 / weight_per_nanosecond / lived as f64;
         busy.push(BusyThread {
+            thread: ThreadIndex(position as u32),
             pid: process.pid,
             share: share.min(1.0),
         });
     }
     busy.sort_by(|left, right| right.share.total_cmp(&left.share));
     busy
+}
+
+/// The weight of each thread, idle time apart.
+fn busy_weights(profile: &Profile) -> Vec<u64> {
+    let is_idle: Vec<bool> = profile
+        .stacks
+        .iter()
+        .map(|stack| {
+            let function = profile.frame(stack.frame).function;
+            profile.function(function).category == Category::Idle
+        })
+        .collect();
+    let mut weights = vec![0u64; profile.threads.len()];
+    for sample in &profile.samples {
+        if !sample.stack.is_some_and(|stack| is_idle[stack.at()]) {
+            let weight = &mut weights[sample.thread.at()];
+            *weight = weight.saturating_add(sample.weight);
+        }
+    }
+    weights
 }
 
 #[cfg(test)]
@@ -84,7 +112,13 @@ mod tests {
         profile.about.rate_hz = 10;
         profile.about.duration = 1_000_000_000;
         let share = 0.5;
-        assert_eq!(busy_main_threads(&profile), [BusyThread { pid: 0, share }]);
+        let thread = ThreadIndex(0);
+        let expected = BusyThread {
+            thread,
+            pid: 0,
+            share,
+        };
+        assert_eq!(busy_main_threads(&profile), [expected]);
         profile.notes.add_filter("--focus a");
         assert!(busy_main_threads(&profile).is_empty());
         assert_eq!(thread_weights(&profile), [(ThreadIndex(0), 10)]);

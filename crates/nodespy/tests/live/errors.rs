@@ -1,7 +1,6 @@
 //! What is said, and with which exit code, when a recording is not possible.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use super::workload::{Running, Workload, script};
@@ -94,9 +93,7 @@ pub(super) fn run_as_nobody(scratch: &Scratch, arguments: &[&str]) -> Outcome {
 
 /// nodespy without any right.
 pub(super) fn as_nobody(scratch: &Scratch, arguments: &[&str]) -> Command {
-    let copy = scratch.file("nodespy");
-    fs::copy(env!("CARGO_BIN_EXE_nodespy"), &copy).unwrap();
-    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
+    let copy = scratch.copy_program(env!("CARGO_BIN_EXE_nodespy"), "nodespy");
     let mut command = Command::new("setpriv");
     command
         .args(NOBODY)

@@ -141,12 +141,8 @@ fn without_the_right_to_a_whole_group_newcomers_are_looked_for() {
         return;
     }
     let scratch = Scratch::for_other_users();
-    for (from, to) in [
-        (node(USUAL_NODE).unwrap(), "node"),
-        (script("split.js"), "split.js"),
-    ] {
-        fs::copy(from, scratch.file(to)).unwrap();
-    }
+    scratch.copy_program(node(USUAL_NODE).unwrap(), "node");
+    fs::copy(script("split.js"), scratch.file("split.js")).unwrap();
     let mut command = Command::new("setpriv");
     command
         .args(NOBODY)

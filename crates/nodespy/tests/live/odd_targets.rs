@@ -2,7 +2,6 @@
 //! or not Node at all. Each works, or nodespy says why not; none makes it fall over.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -18,9 +17,7 @@ use crate::skip::skip;
 
 /// A copy of a Node under a name of its own.
 fn copy_of_node(version: &str, folder: &Scratch, name: &str) -> String {
-    let copy = folder.file(name);
-    fs::copy(node(version).unwrap(), &copy).unwrap();
-    copy
+    folder.copy_program(node(version).unwrap(), name)
 }
 
 fn start_split(binary: &str) -> Running {
@@ -128,13 +125,11 @@ fn node_in_namespaces_of_its_own_shows_its_functions() {
 fn a_program_that_is_only_called_node_is_recorded_as_what_it_is() {
     let Some(_live) = live() else { return };
     let folder = Scratch::new();
-    let copy = folder.file("node");
     let shell = ["/bin/bash", "/bin/dash", "/bin/sh"]
         .into_iter()
         .find(|path| Path::new(path).exists())
         .unwrap();
-    fs::copy(fs::canonicalize(shell).unwrap(), &copy).unwrap();
-    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
+    let copy = folder.copy_program(fs::canonicalize(shell).unwrap(), "node");
     let mut command = Command::new(&copy);
     command.args(["-c", "echo ready; while :; do :; done"]);
     let target = Running::new(command);
@@ -152,9 +147,7 @@ fn a_program_that_is_only_called_node_is_recorded_as_what_it_is() {
 fn an_idle_program_that_is_only_called_node_has_no_samples_and_says_so() {
     let Some(_live) = live() else { return };
     let folder = Scratch::new();
-    let copy = folder.file("node");
-    fs::copy("/bin/sleep", &copy).unwrap();
-    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
+    let copy = folder.copy_program("/bin/sleep", "node");
     let mut child = Command::new(&copy)
         .arg("60")
         .stdout(Stdio::null())

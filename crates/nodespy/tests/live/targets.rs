@@ -110,7 +110,7 @@ fn processes_in_namespaces_without_an_engine_are_listed_and_recorded() {
         return;
     }
     let folder = Scratch::for_other_users();
-    fs::copy(node(USUAL_NODE).unwrap(), folder.file("node")).unwrap();
+    folder.copy_program(node(USUAL_NODE).unwrap(), "node");
     fs::copy(script("split.js"), folder.file("split.js")).unwrap();
     // As containers nest: two pid namespaces below the machine's, with a /tmp of their own.
     let mut command = Command::new("unshare");

@@ -42,6 +42,19 @@ impl Scratch {
         self.path.join(name).to_str().unwrap().to_owned()
     }
 
+    /// A copy of a program in it. Another process writes it: the descriptor of one that this process
+    /// writes can be inherited by a child that another test is just starting, and then the copy
+    /// can't be run yet ("Text file busy").
+    pub(crate) fn copy_program(&self, from: impl AsRef<Path>, name: &str) -> String {
+        let copy = self.file(name);
+        let status = std::process::Command::new("install")
+            .args(["-m", "755"])
+            .args([from.as_ref(), Path::new(&copy)])
+            .status();
+        assert!(status.is_ok_and(|status| status.success()), "{copy}");
+        copy
+    }
+
     /// The names in it, sorted.
     pub(crate) fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = fs::read_dir(&self.path)

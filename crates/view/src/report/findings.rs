@@ -3,10 +3,11 @@
 use std::cmp::Reverse;
 
 use nodespy_analysis::{
-    FunctionWeights, Package, PackageKind, Shares, app_callers, busy_main_threads, collected_under,
-    function_weights, main_threads, shares, tier_weights,
+    FunctionWeights, Package, PackageKind, Shares, app_callers, busy_main_threads, busy_threads,
+    collected_under, function_weights, main_threads, shares, tier_weights,
 };
-use nodespy_model::{Category, FunctionIndex, Profile, Tier, WeightUnit};
+use nodespy_model::{Category, FunctionIndex, Profile, Sample, Tier, WeightUnit};
+use nodespy_model::{ThreadIndex, ThreadRole};
 
 use super::Report;
 use crate::columns::short_name;
@@ -22,6 +23,13 @@ const MUCH_UNKNOWN: f64 = 10.0;
 const MUCH_INTERPRETED: f64 = 25.0;
 const WORTH_A_DEOPT: f64 = 1.0;
 const MOST_DEOPTS: usize = 3;
+/// Parts of the garbage collection, in percent, from which where it ran is worth saying.
+const WORTH_A_CALLER: f64 = 10.0;
+const MUCH_ON_V8S_THREADS: f64 = 25.0;
+/// Parts of a CPU: below the first a main thread does next to nothing, from the second on a thread
+/// is one that computes.
+const IDLE_MAIN_THREAD: f64 = 0.1;
+const BUSY_THREAD: f64 = 0.5;
 
 /// Part of a function's own time from which its callers are one.
 const MOST_CALLS: f64 = 50.0;
@@ -190,14 +198,47 @@ fn odd_process(scene: &Scene<'_>) -> Option<String> {
     ))
 }
 
+/// A main thread that has little to do: either others do the work, or the process waits.
 fn idle_main_thread(scene: &Scene<'_>) -> Option<String> {
-    let busiest = *busy_main_threads(scene.profile()).first()?;
-    (busiest.share < 0.1).then(|| {
-        format!(
-            "The main thread was busy at most {:.0} % of the time: what is slow waits for something else than the CPU",
-            busiest.share * 100.0
-        )
+    let profile = scene.profile();
+    let busiest = *busy_main_threads(profile).first()?;
+    if busiest.share >= IDLE_MAIN_THREAD {
+        return None;
+    }
+    let threads = busy_threads(profile);
+    let all: f64 = threads.iter().map(|entry| entry.share).sum();
+    let idle = format!(
+        "The main thread was busy at most {:.0} % of the time",
+        busiest.share * 100.0
+    );
+    let other = threads.first()?;
+    Some(match all {
+        all if all < IDLE_MAIN_THREAD => {
+            format!("{idle}: what is slow waits for something else than the CPU")
+        }
+        _ if other.share >= BUSY_THREAD => format!(
+            "{idle}, {} {:.0} %",
+            thread_words(profile, other.thread),
+            other.share * 100.0
+        ),
+        all => format!(
+            "{idle}; all threads together used {:.0} % of a CPU",
+            all * 100.0
+        ),
     })
+}
+
+/// The words for a thread: what it is for, and its name.
+fn thread_words(profile: &Profile, thread: ThreadIndex) -> String {
+    let thread = &profile.threads[thread.at()];
+    let name = thread.name.replace('`', "'");
+    match thread.role {
+        ThreadRole::Worker if name.starts_with("worker") => format!("`{name}`"),
+        ThreadRole::Worker => format!("worker `{name}`"),
+        ThreadRole::Pool => format!("a thread of libuv's pool (`{name}`)"),
+        ThreadRole::Platform => format!("a thread of V8's own (`{name}`)"),
+        ThreadRole::Main | ThreadRole::Other => format!("thread `{name}`"),
+    }
 }
 
 fn busy_main_thread(scene: &Scene<'_>) -> Option<String> {
@@ -300,13 +341,31 @@ fn garbage(scene: &Scene<'_>) -> Option<String> {
     if gc < MUCH_GC {
         return None;
     }
+    let whole = scene.report.shares.gc;
     let collected = collected_under(scene.profile());
-    let under = match collected.first() {
-        Some((function, _)) => format!(", most of it under {}", scene.named(*function)),
-        None => String::new(),
-    };
+    let mut where_it_ran: Vec<String> = Vec::new();
+    if let Some((function, weight)) = collected.first()
+        && percent_of(*weight, whole) >= WORTH_A_CALLER
+    {
+        let share = percent_of(*weight, whole);
+        let part = match share {
+            99.5.. => "all".to_owned(),
+            share => told(share),
+        };
+        where_it_ran.push(format!("{part} of it under {}", scene.named(*function)));
+    }
+    let profile = scene.profile();
+    let is_v8s = |sample: &Sample| profile.threads[sample.thread.at()].role == ThreadRole::Platform;
+    let own_threads = percent_of(shares(profile, is_v8s).gc, whole);
+    if own_threads >= MUCH_ON_V8S_THREADS {
+        where_it_ran.push(format!("{} of it on V8's own threads", told(own_threads)));
+    }
+    let details: String = where_it_ran
+        .iter()
+        .flat_map(|detail| [", ", detail])
+        .collect();
     Some(format!(
-        "Garbage collection takes {} of {}{under}",
+        "Garbage collection takes {} of {}{details}",
         told(gc),
         scene.whole_of_all()
     ))
