@@ -1,10 +1,14 @@
 //! Which file or JIT region an address of a process is in.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use nodespy_model::{Mapping, RuntimeAddress};
 
-/// An image of the resolver's list.
+/// How many regions are looked through for a file.
+const MAX_SEARCHED: usize = 64;
+
+/// An image of the resolver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ImageId(pub(crate) u32);
 
@@ -24,10 +28,25 @@ struct Region {
     file: Option<(ImageId, u64)>,
 }
 
+/// Mappings that don't overlap, by their start.
+#[derive(Debug, Clone, Default)]
+struct Regions(BTreeMap<RuntimeAddress, Region>);
+
+/// Mappings that several processes have had since a fork, and what lies below them.
+#[derive(Debug)]
+struct Layer {
+    regions: Regions,
+    below: Option<Rc<Layer>>,
+}
+
 /// The code memory of one process. A new mapping takes the place of what it overlaps.
+///
+/// A child shares its parent's mappings: each has only what it mapped since the fork, which lies
+/// above what they share.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AddressMap {
-    regions: BTreeMap<RuntimeAddress, Region>,
+    own: Regions,
+    shared: Option<Rc<Layer>>,
     version: u32,
 }
 
@@ -37,13 +56,38 @@ impl AddressMap {
         if mapping.start >= mapping.end {
             return;
         }
-        let had_files = self.clear(mapping.start, mapping.end);
+        let range = (mapping.start, mapping.end);
+        let had_files = self.own.has_file_in(range)
+            || layers(self.shared.as_ref()).any(|layer| layer.regions.has_file_in(range));
         if had_files || image.is_some() {
             self.version = self.version.wrapping_add(1);
         }
         let file = image.map(|image| (image, mapping.file_offset));
         let end = mapping.end;
-        self.regions.insert(mapping.start, Region { end, file });
+        self.own.insert(mapping.start, Region { end, file });
+    }
+
+    /// The map of a child, which starts with all that is mapped here.
+    pub(crate) fn fork(&mut self) -> Self {
+        if !self.own.0.is_empty() {
+            let mut top = std::mem::take(&mut self.own);
+            let mut below = self.shared.take();
+            // Layers of like size become one, so that few lie above one another and each mapping
+            // is copied a few times at most, however long a line of children is.
+            while let Some(layer) = below.take_if(|layer| layer.regions.0.len() <= 2 * top.0.len())
+            {
+                let upper = std::mem::replace(&mut top, layer.regions.clone());
+                for (start, region) in upper.0 {
+                    top.insert(start, region);
+                }
+                below.clone_from(&layer.below);
+            }
+            self.shared = Some(Rc::new(Layer {
+                regions: top,
+                below,
+            }));
+        }
+        self.clone()
     }
 
     /// Another number whenever an address may be in another file than before.
@@ -53,19 +97,16 @@ impl AddressMap {
 
     /// Forgets everything.
     pub(crate) fn clear_all(&mut self) {
-        self.regions.clear();
+        self.own = Regions::default();
+        self.shared = None;
         self.version = self.version.wrapping_add(1);
     }
 
-    /// What is at `address`. Memory nobody told us of counts as anonymous: V8 changes the
+    /// What is at `address`. Memory that no event was seen of counts as anonymous: V8 changes the
     /// protection of its code space all the time, and not every change is reported.
     pub(crate) fn at(&self, address: RuntimeAddress) -> Place {
-        let region = self
-            .regions
-            .range(..=address)
-            .next_back()
-            .filter(|(_, region)| address < region.end);
-        match region {
+        let shared = || layers(self.shared.as_ref()).find_map(|layer| layer.regions.at(address));
+        match self.own.at(address).or_else(shared) {
             Some((
                 start,
                 Region {
@@ -73,50 +114,81 @@ impl AddressMap {
                     ..
                 },
             )) => Place::File {
-                image: *image,
-                file_offset: (address - start).saturating_add(*offset),
+                image,
+                file_offset: (address - start).saturating_add(offset),
             },
             _ => Place::Anonymous,
         }
     }
 
-    /// Forgets what is between the two addresses, keeping what sticks out on either side; true
-    /// when a file was there.
-    fn clear(&mut self, start: RuntimeAddress, end: RuntimeAddress) -> bool {
-        let overlapping: Vec<(RuntimeAddress, Region)> = self
-            .regions
+    /// Hands over every image that is mapped. What other maps share is gone through once: `seen`
+    /// holds the addresses of layers.
+    pub(crate) fn each_image(
+        &self,
+        seen: &mut nodespy_model::FastSet<usize>,
+        mut take: impl FnMut(ImageId),
+    ) {
+        let mut take_all = |regions: &Regions| {
+            let images = regions.0.values().filter_map(|region| region.file);
+            images.for_each(|(image, _)| take(image));
+        };
+        take_all(&self.own);
+        let mut next = self.shared.as_ref();
+        while let Some(layer) = next
+            && seen.insert(Rc::as_ptr(layer) as usize)
+        {
+            take_all(&layer.regions);
+            next = layer.below.as_ref();
+        }
+    }
+}
+
+/// A layer and those below it.
+fn layers(top: Option<&Rc<Layer>>) -> impl Iterator<Item = &Layer> {
+    std::iter::successors(top.map(Rc::as_ref), |layer| layer.below.as_deref())
+}
+
+impl Regions {
+    fn at(&self, address: RuntimeAddress) -> Option<(RuntimeAddress, Region)> {
+        let (&start, &region) = self.0.range(..=address).next_back()?;
+        (address < region.end).then_some((start, region))
+    }
+
+    fn overlapping(
+        &self,
+        (start, end): (RuntimeAddress, RuntimeAddress),
+    ) -> impl Iterator<Item = (RuntimeAddress, Region)> {
+        self.0
             .range(..end)
             .rev()
-            .take_while(|(_, region)| region.end > start)
+            .take_while(move |(_, region)| region.end > start)
             .map(|(at, region)| (*at, *region))
-            .collect();
-        let mut had_files = false;
-        for (at, region) in overlapping {
-            had_files |= region.file.is_some();
-            self.regions.remove(&at);
+    }
+
+    /// Whether a file is there. Where there is too much to look through, one may be.
+    fn has_file_in(&self, range: (RuntimeAddress, RuntimeAddress)) -> bool {
+        let mut overlapping = self.overlapping(range);
+        let mut searched = overlapping.by_ref().take(MAX_SEARCHED);
+        searched.any(|(_, region)| region.file.is_some()) || overlapping.next().is_some()
+    }
+
+    /// Adds a region in place of what is there, keeping what sticks out on either side.
+    fn insert(&mut self, start: RuntimeAddress, region: Region) {
+        let end = region.end;
+        let overlapping: Vec<_> = self.overlapping((start, end)).collect();
+        for (at, old) in overlapping {
+            self.0.remove(&at);
             if at < start {
-                self.regions.insert(
-                    at,
-                    Region {
-                        end: start,
-                        ..region
-                    },
-                );
+                self.0.insert(at, Region { end: start, ..old });
             }
-            if region.end > end {
-                let file = region
+            if old.end > end {
+                let file = old
                     .file
-                    .map(|(image, offset)| (image, offset + (end - at)));
-                self.regions.insert(
-                    end,
-                    Region {
-                        end: region.end,
-                        file,
-                    },
-                );
+                    .map(|(image, offset)| (image, offset.saturating_add(end - at)));
+                self.0.insert(end, Region { end: old.end, file });
             }
         }
-        had_files
+        self.0.insert(start, region);
     }
 }
 
@@ -153,5 +225,100 @@ mod tests {
         assert_eq!(at(0x7500), Place::Anonymous);
         assert_eq!(at(0x8001), file(0, 0x7001));
         assert_eq!(at(0x9000), Place::Anonymous);
+    }
+
+    fn file(image: u32, file_offset: u64) -> Place {
+        Place::File {
+            image: ImageId(image),
+            file_offset,
+        }
+    }
+
+    #[test]
+    fn parent_and_child_go_separate_ways_after_a_fork() {
+        let mut parent = AddressMap::default();
+        parent.insert(&mapping(0x1000, 0x9000, 0), Some(ImageId(0)));
+        let mut child = parent.fork();
+        child.insert(&mapping(0x3000, 0x4000, 0), Some(ImageId(1)));
+        parent.insert(&mapping(0x5000, 0x6000, 0), None);
+        assert_eq!(
+            [0x2000, 0x5000].map(|at| child.at(at)),
+            [file(0, 0x1000), file(0, 0x4000)]
+        );
+        assert_eq!(child.at(0x3010), file(1, 0x10));
+        assert_eq!(parent.at(0x3010), file(0, 0x2010));
+        assert_eq!(parent.at(0x5010), Place::Anonymous);
+        let mut grandchild = child.fork();
+        child.clear_all();
+        assert_eq!(child.at(0x2000), Place::Anonymous);
+        assert_eq!(grandchild.at(0x3010), file(1, 0x10));
+        let version = grandchild.version();
+        grandchild.insert(&mapping(0x8000, 0x8800, 0), None);
+        assert_ne!(
+            grandchild.version(),
+            version,
+            "what was a file is none any more"
+        );
+    }
+
+    #[test]
+    fn any_line_of_forks_is_as_one_map() {
+        let mut random = 7u64;
+        let mut next = |limit: u64| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            random % limit
+        };
+        let (mut layered, mut plain) = (AddressMap::default(), AddressMap::default());
+        for image in 0..300 {
+            let start = next(64) * 0x1000;
+            let end = start + (1 + next(16)) * 0x1000;
+            let image = (next(4) != 0).then_some(ImageId(image));
+            for map in [&mut layered, &mut plain] {
+                map.insert(&mapping(start, end, 0), image);
+            }
+            if next(3) == 0 {
+                layered = layered.fork();
+            }
+            for page in 0..80 {
+                let address = page * 0x1000 + 8;
+                assert_eq!(layered.at(address), plain.at(address));
+            }
+        }
+    }
+
+    /// How many regions are held by some maps together.
+    fn held(maps: &[AddressMap]) -> usize {
+        let mut seen = nodespy_model::FastSet::default();
+        let mut count = 0;
+        for map in maps {
+            map.each_image(&mut seen, |_| count += 1);
+        }
+        count
+    }
+
+    #[test]
+    fn thousands_of_children_hold_the_mappings_of_their_parent_once() {
+        let mut parent = AddressMap::default();
+        for at in 0..8192 {
+            parent.insert(&mapping(at << 12, (at + 1) << 12, 0), Some(ImageId(0)));
+        }
+        // Each child maps something of its own.
+        let mut children: Vec<AddressMap> = (0..8192).map(|_| parent.fork()).collect();
+        for child in &mut children {
+            child.insert(&mapping(0x5000, 0x6000, 0), Some(ImageId(1)));
+        }
+        assert_eq!(held(&children), 8192 + 8192);
+        // Each is the child of the one before.
+        let mut line = vec![parent];
+        for at in 0..8192 {
+            let mut child = line.last_mut().unwrap().fork();
+            child.insert(&mapping(at << 12, (at + 1) << 12, 0), Some(ImageId(1)));
+            line.push(child);
+        }
+        assert!(held(&line) < 400_000, "{}", held(&line));
+        let depth = layers(line.last().unwrap().shared.as_ref()).count();
+        assert!(depth < 20, "{depth}");
     }
 }

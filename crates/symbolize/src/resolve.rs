@@ -448,7 +448,7 @@ impl Resolver {
     fn take_fork(&mut self, pid: u32, tid: u32, parent_pid: u32, time: Nanoseconds) {
         if pid != parent_pid && tid == pid {
             let parent = self.process(parent_pid, time);
-            let parent = &self.processes[parent.at()];
+            let parent = &mut self.processes[parent.at()];
             let mut about = Process {
                 name: parent.about.name.clone(),
                 command: parent.about.command.clone(),
@@ -456,7 +456,7 @@ impl Resolver {
                 ..Default::default()
             };
             // Until it starts a program of its own the child is a copy of its parent.
-            let map = parent.map.clone();
+            let map = parent.map.fork();
             let v8 = match &parent.v8 {
                 HeapWalk::On(v8) => HeapWalk::On(Box::new(v8.for_copy())),
                 HeapWalk::NoV8 => HeapWalk::NoV8,
