@@ -214,6 +214,14 @@ impl Origin for LiveOrigin {
         describe(pid)
     }
 
+    fn has_ended(&self, pid: u32) -> bool {
+        !proc::path_of(pid, "").exists()
+    }
+
+    fn forget(&self, pid: u32) {
+        self.roots.borrow_mut().remove(&pid);
+    }
+
     fn kernel_symbols(&self, _: Option<&Mapping>) -> Result<Box<dyn Read>, ImageRefused> {
         let file = File::open("/proc/kallsyms").map_err(|error| ImageRefused {
             why: format!("/proc/kallsyms can't be opened ({error})"),

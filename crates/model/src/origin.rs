@@ -93,6 +93,15 @@ pub trait Origin {
     /// What is known of process `pid`, asked when it first appears and after each exec.
     fn describe(&self, pid: u32) -> Option<Process>;
 
+    /// Whether process `pid` has ended, as far as that can be found out; asked when nothing was
+    /// seen of it for a while.
+    fn has_ended(&self, _pid: u32) -> bool {
+        false
+    }
+
+    /// Closes what is open of process `pid`: it has ended, and all that was wanted of it is known.
+    fn forget(&self, _pid: u32) {}
+
     /// Opens the file that names the JIT code of the only process that has any, where it does not
     /// say whose it is.
     fn open_only_jit_file(&self) -> Option<JitFile> {

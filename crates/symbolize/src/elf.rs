@@ -59,7 +59,7 @@ pub(crate) struct Symbols {
 }
 
 /// One of the [`Symbols`] of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct SymbolIndex(u32);
 
 /// The names of a symbol table. Node's have 13 MB, of which a recording needs a few hundred: they

@@ -1,6 +1,7 @@
 //! A mapped file: its unwind rules while samples come in, its names at the end.
 
 use std::os::unix::fs::FileExt;
+use std::rc::Rc;
 
 use nodespy_model::{FastMap, FileIdentity, ImageBytes, ImageRefused, Mapping, Origin};
 
@@ -35,6 +36,8 @@ pub(crate) struct Image {
     calls: FastMap<u64, bool>,
     symbols: Option<Symbols>,
     inlines: Option<Option<Inlines>>,
+    /// None in it when there is no V8.
+    layout: Option<Option<Result<Rc<Layout>, String>>>,
     /// Why it has no names, to be said if a frame of it is seen.
     pub(crate) refused: Option<String>,
 }
@@ -66,6 +69,27 @@ impl Image {
         Self::of(mapping, origin.open_candidate(mapping))
     }
 
+    /// Stands where an image was that is not needed any more: it has neither rules nor names.
+    pub(crate) fn absent() -> Self {
+        Self::empty(String::new(), 0)
+    }
+
+    fn empty(name: String, pid: u32) -> Self {
+        Self {
+            name,
+            pid,
+            bytes: None,
+            elf: None,
+            cfi: None,
+            rules: FastMap::default(),
+            calls: FastMap::default(),
+            symbols: None,
+            inlines: None,
+            layout: None,
+            refused: None,
+        }
+    }
+
     fn of(mapping: &Mapping, opened: Result<ImageBytes, ImageRefused>) -> Self {
         let name = mapping
             .path
@@ -74,18 +98,7 @@ impl Image {
             .next()
             .unwrap_or_default()
             .to_owned();
-        let mut image = Self {
-            name,
-            pid: mapping.pid,
-            bytes: None,
-            elf: None,
-            cfi: None,
-            rules: FastMap::default(),
-            calls: FastMap::default(),
-            symbols: None,
-            inlines: None,
-            refused: None,
-        };
+        let mut image = Self::empty(name, mapping.pid);
         match opened {
             Ok(mut bytes) => {
                 image.elf = Elf::read(&mut bytes);
@@ -140,13 +153,22 @@ impl Image {
 
     /// Where things are in the objects of the V8 in this image; none when it holds no V8, an error
     /// when it holds one that can't be read.
-    pub(crate) fn v8_layout(&mut self) -> Option<Result<Layout, String>> {
+    pub(crate) fn v8_layout(&mut self) -> Option<Result<Rc<Layout>, String>> {
+        if self.layout.is_none() {
+            self.layout = Some(self.read_layout());
+        }
+        self.layout.clone().flatten()
+    }
+
+    fn read_layout(&mut self) -> Option<Result<Rc<Layout>, String>> {
         let exports = v8_exports(self.elf.as_ref()?, self.bytes.as_mut()?)?;
         let constant = |name: &str| exports.constants.get(name).copied();
         let layout = Layout::new(exports.version, &constant, exports.bytecode_sizes);
-        Some(layout.map(|layout| Layout {
-            worker_table: exports.worker_table,
-            ..layout
+        Some(layout.map(|layout| {
+            Rc::new(Layout {
+                worker_table: exports.worker_table,
+                ..layout
+            })
         }))
     }
 
@@ -189,14 +211,23 @@ impl Image {
         )
     }
 
-    /// The symbol at `address`.
-    pub(crate) fn symbol_at(&mut self, address: u64, origin: &dyn Origin) -> Option<SymbolIndex> {
+    /// Reads what names need: to be called before they are asked for.
+    pub(crate) fn load_symbols(&mut self, origin: &dyn Origin) {
         if self.symbols.is_none() {
             self.symbols = Some(self.read_symbols(origin));
         }
-        self.symbols
-            .as_ref()
-            .and_then(|symbols| symbols.at(address))
+    }
+
+    /// Reads what inlined functions need: to be called before they are asked for.
+    pub(crate) fn load_inlines(&mut self, origin: &dyn Origin) {
+        if self.inlines.is_none() {
+            self.inlines = Some(self.read_inlines(origin));
+        }
+    }
+
+    /// The symbol at `address`.
+    pub(crate) fn symbol_at(&self, address: u64) -> Option<SymbolIndex> {
+        self.symbols.as_ref()?.at(address)
     }
 
     /// The name of a symbol, mangled.
@@ -205,10 +236,7 @@ impl Image {
     }
 
     /// The functions inlined at `address`, outermost first.
-    pub(crate) fn inlined_at(&mut self, address: u64, origin: &dyn Origin) -> Vec<String> {
-        if self.inlines.is_none() {
-            self.inlines = Some(self.read_inlines(origin));
-        }
+    pub(crate) fn inlined_at(&self, address: u64) -> Vec<String> {
         match &self.inlines {
             Some(Some(inlines)) => inlines.at(address),
             _ => Vec::new(),

@@ -133,8 +133,18 @@ impl KernelSymbols {
 
     /// Function and module at an address.
     pub(crate) fn at(&self, address: u64) -> Option<(&str, Option<&str>)> {
-        let recorded = address;
-        let address = address.wrapping_sub(self.shift);
+        let symbol = self.symbol_at(address)?;
+        Some((self.name_of(symbol), self.module_of(symbol)))
+    }
+
+    /// Where the function at an address starts.
+    pub(crate) fn start_of(&self, address: u64) -> Option<u64> {
+        let symbol = self.symbol_at(address)?;
+        Some(symbol.address.wrapping_add(self.shift))
+    }
+
+    fn symbol_at(&self, recorded: u64) -> Option<&KernelSymbol> {
+        let address = recorded.wrapping_sub(self.shift);
         let after = self
             .entries
             .partition_point(|symbol| symbol.address <= address);
@@ -143,7 +153,7 @@ impl KernelSymbols {
         let is_near = address - symbol.address < 1 << 20;
         let module = self.module_of(symbol);
         let is_there = module.is_none_or(|module| self.was_at(module, recorded));
-        (is_near && is_there).then(|| (self.name_of(symbol), module))
+        (is_near && is_there).then_some(symbol)
     }
 }
 

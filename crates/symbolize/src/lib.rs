@@ -13,6 +13,7 @@ mod address_map;
 mod demangle;
 mod disk;
 mod elf;
+mod frame;
 pub mod fuzzing;
 mod hexadecimal;
 mod image;

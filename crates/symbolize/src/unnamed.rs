@@ -60,7 +60,7 @@ fn find_names(
         };
         let offset = entry.address.wrapping_sub(*file_start);
         let address = image.address_of_offset(offset);
-        let Some(symbol) = image.symbol_at(address, origin) else {
+        let Some(symbol) = image.symbol_at(address) else {
             continue;
         };
         let found = by_symbol.entry((entry.library, symbol)).or_insert_with(|| {
@@ -85,12 +85,15 @@ fn open(library: &MappedLibrary, notes: &mut Notes, origin: &dyn Origin) -> Opti
         notes.remark(format!("{} is not used for names: {why}", mapping.path));
         None
     };
-    let image = Image::open_candidate(mapping, origin);
+    let mut image = Image::open_candidate(mapping, origin);
     if let Some(why) = &image.refused {
         return refuse(why);
     }
     match file_start(library, &image.code_pieces()) {
-        Some(start) => Some((image, start)),
+        Some(start) => {
+            image.load_symbols(origin);
+            Some((image, start))
+        }
         None => refuse(
             "its code is not as large as what was mapped, so it is another version \
              (--symbols FILE gives the right one)",

@@ -3,10 +3,13 @@
 //! Layout: tools/perf/Documentation/jitdump-specification.txt of the Linux sources, version 1.
 //! The code bytes in it are skipped; only what was asked for is kept.
 
+use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
 
 use nodespy_model::{JitFile, NameSource, Nanoseconds};
 
+use super::live_index::Entry;
 use super::{GrowthMarks, JitNames};
 
 const MAGIC: u32 = 0x4a69_5444;
@@ -14,6 +17,9 @@ const CODE_LOAD: u32 = 0;
 const CODE_MOVE: u32 = 1;
 const DEBUG_INFO: u32 = 2;
 const CODE_CLOSE: u32 = 3;
+/// The head of every record, and what follows it where code is loaded.
+const RECORD_HEAD: usize = 16;
+const LOAD_HEAD: usize = 40;
 /// No dump is read further than this.
 const DUMP_LIMIT_BYTES: u64 = 8 << 30;
 /// Records with larger fixed parts or names are skipped.
@@ -87,6 +93,34 @@ fn parse(mut input: impl Read, wanted: &[u64], names: &mut JitNames) -> io::Resu
             return Ok(true);
         }
     }
+}
+
+/// The function loaded by the record at an offset of the file, if it loads one, and where the next
+/// record is; none at the end of the file, and where it is not a dump.
+pub(super) fn record_at(file: &File, at: u64) -> Option<(Option<Entry>, u64)> {
+    if at == 0 {
+        let mut head = [0u8; 12];
+        file.read_exact_at(&mut head, 0).ok()?;
+        let size = u64::from(u32_at(&head, 8)).max(40);
+        return (u32_at(&head, 0) == MAGIC).then_some((None, size));
+    }
+    let mut fixed = [0u8; RECORD_HEAD + LOAD_HEAD];
+    file.read_exact_at(&mut fixed[..RECORD_HEAD], at).ok()?;
+    let (kind, size) = (u32_at(&fixed, 0), u64::from(u32_at(&fixed, 4)));
+    let next = at.checked_add(size.max(RECORD_HEAD as u64))?;
+    let heads = fixed.len() as u64;
+    if kind != CODE_LOAD || size < heads {
+        return Some((None, next));
+    }
+    file.read_exact_at(&mut fixed, at).ok()?;
+    let (start, code_size) = (u64_at(&fixed, 32), u64_at(&fixed, 40));
+    let name_size = (size - heads).saturating_sub(code_size);
+    let entry = Entry {
+        start,
+        end: start.saturating_add(code_size),
+        name: (at + heads, name_size.min(NAME_LIMIT_BYTES as u64) as usize),
+    };
+    Some((Some(entry), next))
 }
 
 fn read_load(
@@ -259,6 +293,27 @@ mod tests {
         assert_eq!((name.name.as_str(), line), ("f", 4));
         assert_eq!(names.at(0x1009, 92).unwrap().0.name, "g");
         assert_eq!(names.at(0x2001, 99).unwrap().0.name, "g");
+    }
+
+    #[test]
+    fn records_can_be_read_one_by_one() {
+        let mut file = tempfile::tempfile().unwrap();
+        std::io::Write::write_all(&mut file, &dump()).unwrap();
+        let (mut at, mut entries) = (0, Vec::new());
+        while let Some((entry, next)) = record_at(&file, at) {
+            entries.extend(entry);
+            at = next;
+        }
+        assert_eq!(at, dump().len() as u64);
+        let ranges: Vec<_> = entries
+            .iter()
+            .map(|entry| (entry.start, entry.end))
+            .collect();
+        assert_eq!(ranges, [(0x1000, 0x1010); 2]);
+        let (at, length) = entries[0].name;
+        let mut name = vec![0; length];
+        file.read_exact_at(&mut name, at).unwrap();
+        assert_eq!(name, b"JS:*f /a.js:2:1\0");
     }
 
     #[test]

@@ -7,9 +7,11 @@
 use nodespy_model::{FastMap, FastSet, JitFile, JitFileKind, NameSource, Nanoseconds};
 
 pub(crate) mod jitdump;
+mod live_index;
 pub(crate) mod name;
 pub(crate) mod perf_map;
 
+pub(crate) use live_index::LiveIndex;
 use name::JitName;
 
 /// What a source knows of an address.

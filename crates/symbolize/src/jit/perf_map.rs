@@ -8,6 +8,7 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 
 use nodespy_model::{JitFile, NameSource, Nanoseconds};
 
+use super::live_index::Entry;
 use super::{GrowthMarks, JitNames};
 use crate::hexadecimal::hexadecimal;
 
@@ -137,6 +138,16 @@ fn split_line(line: &[u8]) -> Option<(u64, u64, &[u8])> {
     let (size, name) = split_at_space(rest)?;
     let number = |text: &[u8]| hexadecimal(text.strip_prefix(b"0x").unwrap_or(text));
     Some((number(start)?, number(size)?, name))
+}
+
+/// The entry a line begins that stands at an offset of the file.
+pub(super) fn entry_of(line: &[u8], at: u64) -> Option<Entry> {
+    let (start, size, name) = split_line(line)?;
+    Some(Entry {
+        start,
+        end: start.saturating_add(size),
+        name: (at + (line.len() - name.len()) as u64, name.len()),
+    })
 }
 
 fn split_at_space(text: &[u8]) -> Option<(&[u8], &[u8])> {

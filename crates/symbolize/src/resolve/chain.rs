@@ -3,9 +3,11 @@
 
 use nodespy_model::FastMap;
 
+use super::Resolver;
 use super::paths::NO_PATH;
-use super::{ProcessState, RawFrame, Resolver};
+use super::process::LiveProcess;
 use crate::address_map::Place;
+use crate::frame::Identified;
 
 /// Set in a remembered frame that is JIT code.
 const IS_JIT: u32 = 1 << 31;
@@ -57,19 +59,13 @@ impl LastChain {
     }
 }
 
-impl KnownAddresses {
-    pub(super) fn clear(&mut self) {
-        self.frames.clear();
-    }
-}
-
 impl Resolver {
     /// The path of a chain of addresses, leaf first.
     pub(super) fn chain_path(&mut self, thread: u32, addresses: &[u64]) -> u32 {
-        let state = &mut self.threads[thread as usize];
+        let state = &mut self.processes.threads[thread as usize];
         let process = state.process;
         let mut last = std::mem::take(&mut state.last_chain);
-        let version = self.processes[process.at()].map.version();
+        let version = self.processes.get(process).map.version();
         if last.version != version {
             last.clear();
             last.version = version;
@@ -85,7 +81,7 @@ impl Resolver {
             let place = address.saturating_sub(u64::from(position != 0));
             let frame = self.frame_at(process, place);
             jit_frames += frame >> 31;
-            path = self.paths.child(path, frame & !IS_JIT);
+            path = self.batch.paths.child(path, frame & !IS_JIT);
             last.steps.push(Step {
                 address,
                 path,
@@ -93,18 +89,18 @@ impl Resolver {
             });
         }
         if jit_frames > 0 {
-            self.notes.jit_frames += u64::from(jit_frames);
-            self.processes[process.at()].has_jit_frames = true;
+            self.batch.notes.jit_frames += u64::from(jit_frames);
+            self.processes.get_mut(process).has_jit_frames = true;
         }
-        self.threads[thread as usize].last_chain = last;
+        self.processes.threads[thread as usize].last_chain = last;
         path
     }
 
     /// The frame at an address of a process, marked where it is JIT code.
     fn frame_at(&mut self, process: nodespy_model::ProcessIndex, address: u64) -> u32 {
-        let ProcessState { map, addresses, .. } = &mut self.processes[process.at()];
+        let LiveProcess { map, addresses, .. } = self.processes.get_mut(process);
         if addresses.version != map.version() {
-            addresses.clear();
+            addresses.frames.clear();
             addresses.version = map.version();
         }
         if let Some(&frame) = addresses.frames.get(&address) {
@@ -112,13 +108,12 @@ impl Resolver {
         }
         let (frame, mark) = match map.at(address) {
             Place::File { image, file_offset } => {
-                let linked = self.images[image.0 as usize].address_of_offset(file_offset);
-                (RawFrame::Image(image, linked), 0)
+                let linked = self.binaries.image(image).address_of_offset(file_offset);
+                (Identified::Image(image, linked), 0)
             }
-            Place::Anonymous => (RawFrame::Jit(process, address), IS_JIT),
+            Place::Anonymous => (Identified::Jit(address), IS_JIT),
         };
-        let frame = self.frame_id(frame) | mark;
-        let addresses = &mut self.processes[process.at()].addresses;
+        let frame = self.batch.frame_id(process, frame) | mark;
         addresses.frames.insert(address, frame);
         frame
     }

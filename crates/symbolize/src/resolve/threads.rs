@@ -5,14 +5,14 @@ use nodespy_model::{
     ThreadRole, classify,
 };
 
-use super::Resolver;
+use super::processes::Processes;
 use super::worker_threads::number_workers;
 
-impl Resolver {
-    /// Gives processes that nobody described the name of their main thread.
+impl Processes {
+    /// Gives processes without a description the name of their main thread.
     pub(super) fn name_processes(&mut self) {
         for thread in &self.threads {
-            let about = &mut self.processes[thread.process.at()].about;
+            let about = &mut self.list[thread.process.at()].about;
             if about.name.is_empty() && about.pid == thread.tid {
                 about.name.clone_from(&thread.name);
             }
@@ -28,7 +28,7 @@ impl Resolver {
                     // Never looked at again: only threads with samples are part of a profile.
                     return ThreadIndex(u32::MAX);
                 }
-                let pid = self.processes[thread.process.at()].about.pid;
+                let pid = self.get(thread.process).about.pid;
                 let given = thread.worker.name.as_ref();
                 builder.thread(Thread {
                     process: thread.process,

@@ -2,8 +2,9 @@
 
 use nodespy_model::{FastMap, Profile, RawSample, ThreadRole, UserStack};
 
-use super::{HeapWalk, Resolver};
-use crate::v8::{NamedFrame, SampleView};
+use super::Resolver;
+use crate::frame::Identified;
+use crate::v8::SampleView;
 
 /// After so many samples without success a thread is taken for none of a worker.
 const TRIES: u8 = 8;
@@ -22,17 +23,21 @@ impl Resolver {
         &mut self,
         sample: &RawSample<'_>,
         thread: u32,
-        named: &[NamedFrame],
+        frames: &[Identified],
     ) {
-        let thread = &mut self.threads[thread as usize];
+        let thread = &mut self.processes.threads[thread as usize];
         let worker = &mut thread.worker;
-        let runs_js = || named.iter().any(|frame| matches!(frame, NamedFrame::Js(_)));
+        let runs_js = || {
+            frames
+                .iter()
+                .any(|frame| matches!(frame, Identified::Js(_)))
+        };
         if sample.tid == sample.pid || worker.tries >= TRIES || worker.name.is_some() || !runs_js()
         {
             return;
         }
         worker.tries += 1;
-        if let HeapWalk::On(v8) = &mut self.processes[thread.process.at()].v8
+        if let Some(v8) = self.processes.list[thread.process.at()].v8_mut()
             && let UserStack::Copy {
                 registers, stack, ..
             } = &sample.user

@@ -8,6 +8,7 @@
 use nodespy_model::{Origin, Registers};
 
 use crate::address_map::{AddressMap, ImageId, Place};
+use crate::frame::{CodeAddress, FrameSlots, Unwound};
 use crate::image::Image;
 use cfi::{NOT_SAVED, Rule, SAVED};
 
@@ -23,36 +24,6 @@ const LIVE_PAGE: u64 = 4096;
 const SAVED_POINTER_SEARCH_BYTES: u64 = 8192;
 /// What a function may use below the stack pointer without moving it.
 const RED_ZONE: u64 = 256;
-
-/// One frame of an unwound stack.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum UnwoundFrame {
-    /// Code of an image, at the address it is linked to.
-    Image(ImageId, u64),
-    /// JIT code.
-    Jit(u64),
-}
-
-/// A frame and, where it was found by its frame pointer, what V8 may have put there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct WalkedFrame {
-    pub(crate) frame: UnwoundFrame,
-    pub(crate) v8: Option<FrameSlots>,
-}
-
-/// The words below a frame pointer that V8 gives a meaning; 0 where they can't be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct FrameSlots {
-    pub(crate) frame_pointer: u64,
-    /// A context, or the kind of frame.
-    pub(crate) marker: u64,
-    pub(crate) function: u64,
-    pub(crate) bytecode_array: u64,
-    /// A bytecode offset, or the feedback vector in baseline code.
-    pub(crate) bytecode_offset: u64,
-    /// The feedback vector in versions that keep both.
-    pub(crate) feedback: u64,
-}
 
 /// How far an unwinding got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,12 +100,20 @@ pub(crate) struct KnownRoot(Vec<RootFrame>);
 struct RootFrame {
     instruction_pointer: u64,
     stack_pointer: u64,
-    frame: WalkedFrame,
+    frame: Unwound,
 }
 
 impl KnownRoot {
+    /// The images its frames are in.
+    pub(crate) fn images(&self) -> impl Iterator<Item = ImageId> + '_ {
+        self.0.iter().filter_map(|known| match known.frame.code {
+            CodeAddress::Image(image, _) => Some(image),
+            CodeAddress::Jit(_) => None,
+        })
+    }
+
     /// The frames of the callers of the frame in `registers`.
-    fn callers(&self, registers: &Registers) -> Option<impl Iterator<Item = WalkedFrame> + '_> {
+    fn callers(&self, registers: &Registers) -> Option<impl Iterator<Item = Unwound> + '_> {
         let at = self.0.iter().position(|known| {
             known.stack_pointer == registers.stack_pointer()
                 && known.instruction_pointer == registers.instruction_pointer()
@@ -157,7 +136,7 @@ pub(crate) fn unwind(
     copy: &[u8],
     code: &mut Code<'_>,
     root: &mut KnownRoot,
-    frames: &mut Vec<WalkedFrame>,
+    frames: &mut Vec<Unwound>,
 ) -> Outcome {
     let mut path: Vec<RootFrame> = Vec::new();
     let mut memory = StackMemory {
@@ -180,8 +159,8 @@ pub(crate) fn unwind(
             Place::File { image, file_offset } => {
                 let linked = code.images[image.0 as usize].address_of_offset(file_offset);
                 let rule = code.images[image.0 as usize].rule_at(linked);
-                frames.push(WalkedFrame {
-                    frame: UnwoundFrame::Image(image, linked),
+                frames.push(Unwound {
+                    code: CodeAddress::Image(image, linked),
                     v8: (rule == Rule::NoTable).then(|| frame_slots(&registers, &memory)),
                 });
                 step_native(code, (image, linked), rule, &registers, &mut memory)
@@ -191,8 +170,8 @@ pub(crate) fn unwind(
                 if !(0x1000..1 << 47).contains(&address) {
                     break;
                 }
-                frames.push(WalkedFrame {
-                    frame: UnwoundFrame::Jit(address),
+                frames.push(Unwound {
+                    code: CodeAddress::Jit(address),
                     v8: Some(frame_slots(&registers, &memory)),
                 });
                 step_by_frame_pointer(&registers, &mut memory)

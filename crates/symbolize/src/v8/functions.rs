@@ -21,7 +21,7 @@ const BATCH_SEARCH: u32 = 200_000;
 const LOCALS_IN_TABLE: i64 = 75;
 
 /// A function of the table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct FunctionId(pub(crate) u32);
 
 /// What is known of a function.
@@ -118,6 +118,17 @@ struct Scope {
 impl Functions {
     pub(crate) fn get(&self, id: FunctionId) -> &FunctionFacts {
         &self.facts[id.0 as usize]
+    }
+
+    /// The functions so far, for a process that has started another program: what was known by its
+    /// address is forgotten.
+    pub(crate) fn after_exec(self) -> Self {
+        Self {
+            facts: self.facts,
+            ids: self.ids,
+            were_placeholders: self.were_placeholders,
+            ..Self::default()
+        }
     }
 
     /// The function of a `SharedFunctionInfo`; none when it is not one.

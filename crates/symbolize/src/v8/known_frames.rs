@@ -6,8 +6,7 @@
 
 use nodespy_model::FastMap;
 
-use super::NamedFrame;
-use crate::unwind::UnwoundFrame;
+use crate::frame::{CodeAddress, Identified};
 
 /// A batch with more different frames than this starts afresh.
 const FRAME_LIMIT: usize = 1 << 18;
@@ -15,7 +14,7 @@ const FRAME_LIMIT: usize = 1 << 18;
 /// What the name of a caller depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct FrameKey {
-    pub(super) frame: UnwoundFrame,
+    pub(super) frame: CodeAddress,
     pub(super) function: u64,
     /// Its bytecode and the word that may be an offset in it; none where it has no bytecode.
     pub(super) bytecode: Option<(u64, u64)>,
@@ -28,7 +27,7 @@ pub(super) struct KnownFrames {
     is_bytecode: FastMap<u64, bool>,
     /// What a frame stands for: a piece of the list.
     pieces: FastMap<FrameKey, (u32, u32)>,
-    list: Vec<NamedFrame>,
+    list: Vec<Identified>,
 }
 
 impl KnownFrames {
@@ -40,13 +39,13 @@ impl KnownFrames {
     }
 
     /// The frames that were remembered for a key.
-    pub(super) fn get(&self, key: &FrameKey) -> Option<&[NamedFrame]> {
+    pub(super) fn get(&self, key: &FrameKey) -> Option<&[Identified]> {
         let &(start, end) = self.pieces.get(key)?;
         Some(&self.list[start as usize..end as usize])
     }
 
     /// Remembers the frames that a key stands for.
-    pub(super) fn insert(&mut self, key: FrameKey, frames: &[NamedFrame]) {
+    pub(super) fn insert(&mut self, key: FrameKey, frames: &[Identified]) {
         if self.list.len() + frames.len() > FRAME_LIMIT {
             self.start_batch();
         }

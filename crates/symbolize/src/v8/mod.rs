@@ -5,12 +5,13 @@
 //! functions: interpreted, baseline and optimized, with those inlined into them, each with tier
 //! and current line. Design and evidence: docs/decisions/0004-walk-the-heap.md.
 
+use std::rc::Rc;
+
 use nodespy_model::{FastMap, Origin, Registers, Tier};
 
-use crate::unwind::{FrameSlots, UnwoundFrame, WalkedFrame};
+use crate::frame::{CodeAddress, FrameSlots, Identified, Unwound};
 use code::{Code, CodeKind, Codes, Place};
-pub(crate) use functions::FunctionKind;
-use functions::{FunctionId, Functions};
+pub(crate) use functions::{FunctionFacts, FunctionId, FunctionKind, Functions};
 use heap::{Heap, HeapCache, is_pointer, small_integer};
 use known_frames::{FrameKey, KnownFrames};
 pub use layout::{CodeStart, Facts, PositionEncoding};
@@ -66,21 +67,10 @@ pub(crate) struct JsFrame {
     pub(crate) is_inlined: bool,
 }
 
-/// A frame after V8 was asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NamedFrame {
-    /// Not JavaScript, or nothing is known of it.
-    Raw(UnwoundFrame),
-    /// A function of JavaScript or WebAssembly.
-    Js(JsFrame),
-    /// JavaScript that could not be named.
-    UnknownJs,
-}
-
 /// What is known of the V8 in one process.
 #[derive(Debug)]
 pub(crate) struct V8 {
-    pub(crate) layout: Layout,
+    pub(crate) layout: Rc<Layout>,
     heap: HeapCache,
     codes: Codes,
     wasm: Wasm,
@@ -129,7 +119,7 @@ struct JsSlots {
 
 impl V8 {
     /// `bias` is how far from where it was linked to the image is loaded.
-    pub(crate) fn new(layout: Layout, bias: u64) -> Self {
+    pub(crate) fn new(layout: Rc<Layout>, bias: u64) -> Self {
         Self {
             worker_table: layout.worker_table.map(|linked| linked.wrapping_add(bias)),
             layout,
@@ -147,7 +137,7 @@ impl V8 {
 
     /// The same for a process that is a copy of this one.
     pub(crate) fn for_copy(&self) -> Self {
-        let mut copy = Self::new(self.layout.clone(), 0);
+        let mut copy = Self::new(Rc::clone(&self.layout), 0);
         copy.worker_table = self.worker_table;
         copy
     }
@@ -213,48 +203,48 @@ impl V8 {
         self.recent_code.start_batch();
     }
 
-    /// Names the frames of a sample, leaf first.
-    pub(crate) fn name(
+    /// To be called when the frames of all samples so far have their names.
+    pub(crate) fn end_slice(&mut self) {
+        self.known_frames.start_batch();
+    }
+
+    /// Finds out what the frames of a sample are, leaf first.
+    pub(crate) fn identify(
         &mut self,
         sample: &SampleView<'_>,
-        walked: &[WalkedFrame],
-        named: &mut Vec<NamedFrame>,
+        walked: &[Unwound],
+        named: &mut Vec<Identified>,
     ) {
         if self.is_misfit() {
-            named.extend(walked.iter().map(|walked| NamedFrame::Raw(walked.frame)));
+            named.extend(walked.iter().map(|walked| Identified::from(walked.code)));
             return;
         }
         let before = self.functions.script_count();
         self.walk(sample, walked, named);
         // A script seen further down may tell whose bytecode it was.
-        let is_unknown = |frame: &NamedFrame| self.is_unknown(*frame);
+        let is_unknown = |frame: &Identified| self.is_unknown(*frame);
         if self.functions.script_count() > before && named.iter().any(is_unknown) {
             named.clear();
             self.walk(sample, walked, named);
         }
         for frame in named.iter() {
-            self.seen += u64::from(!matches!(frame, NamedFrame::Raw(_)));
-            self.known += u64::from(matches!(frame, NamedFrame::Js(_)) && !self.is_unknown(*frame));
+            self.seen += u64::from(frame.is_js());
+            self.known += u64::from(matches!(frame, Identified::Js(_)) && !self.is_unknown(*frame));
         }
     }
 }
 
 impl V8 {
     /// Whether this is JavaScript without a name, so far.
-    fn is_unknown(&self, frame: NamedFrame) -> bool {
+    fn is_unknown(&self, frame: Identified) -> bool {
         match frame {
-            NamedFrame::Raw(_) => false,
-            NamedFrame::Js(frame) => self.functions.is_placeholder(frame.function),
-            NamedFrame::UnknownJs => true,
+            Identified::Js(frame) => self.functions.is_placeholder(frame.function),
+            Identified::UnknownJs => true,
+            _ => false,
         }
     }
 
-    fn walk(
-        &mut self,
-        sample: &SampleView<'_>,
-        walked: &[WalkedFrame],
-        named: &mut Vec<NamedFrame>,
-    ) {
+    fn walk(&mut self, sample: &SampleView<'_>, walked: &[Unwound], named: &mut Vec<Identified>) {
         let mut walk = Walk {
             heap: Heap {
                 pid: sample.pid,
@@ -287,19 +277,19 @@ struct Walk<'a, 'named> {
     known_frames: &'a mut KnownFrames,
     recent_code: &'a mut RecentCode,
     sample: &'a SampleView<'a>,
-    named: &'named mut Vec<NamedFrame>,
+    named: &'named mut Vec<Identified>,
 }
 
 impl Walk<'_, '_> {
-    fn frame(&mut self, walked: &WalkedFrame, is_leaf: bool) {
+    fn frame(&mut self, walked: &Unwound, is_leaf: bool) {
         let Some(slots) = &walked.v8 else {
-            self.named.push(NamedFrame::Raw(walked.frame));
+            self.named.push(Identified::from(walked.code));
             return;
         };
         let bytecode = self.bytecode(slots);
         // What is at the leaf depends on registers and on the top of the stack.
         let key = (!is_leaf).then(|| FrameKey {
-            frame: walked.frame,
+            frame: walked.code,
             function: slots.function,
             bytecode: bytecode.map(|bytecode| (bytecode, slots.bytecode_offset)),
         });
@@ -312,8 +302,8 @@ impl Walk<'_, '_> {
         }
         let before = self.named.len();
         let js = self.js_slots(slots, bytecode);
-        self.name_frame(walked.frame, slots, js, is_leaf);
-        if let UnwoundFrame::Jit(address) = walked.frame {
+        self.name_frame(walked.code, slots, js, is_leaf);
+        if let CodeAddress::Jit(address) = walked.code {
             self.recall(address, before);
         }
         if let Some(key) = key
@@ -330,7 +320,7 @@ impl Walk<'_, '_> {
     /// remembers the frames from `before` on that it stands for.
     fn recall(&mut self, address: u64, before: usize) {
         let frames = &self.named[before..];
-        if matches!(frames, [NamedFrame::UnknownJs]) {
+        if matches!(frames, [Identified::UnknownJs]) {
             if let Some(known) = self.recent_code.get(address) {
                 self.named.truncate(before);
                 self.named.extend_from_slice(known);
@@ -341,34 +331,34 @@ impl Walk<'_, '_> {
     }
 
     /// Whether a frame is the same wherever it comes from the same words, in all of the batch.
-    fn is_settled(&self, frame: NamedFrame) -> bool {
+    fn is_settled(&self, frame: Identified) -> bool {
         match frame {
-            NamedFrame::Raw(_) => true,
-            NamedFrame::Js(frame) => matches!(
+            Identified::Js(frame) => matches!(
                 self.functions.get(frame.function).kind,
                 FunctionKind::JavaScript | FunctionKind::Builtin
             ),
-            NamedFrame::UnknownJs => false,
+            Identified::UnknownJs => false,
+            _ => true,
         }
     }
 
     fn name_frame(
         &mut self,
-        frame: UnwoundFrame,
+        frame: CodeAddress,
         slots: &FrameSlots,
         js: Option<JsSlots>,
         is_leaf: bool,
     ) {
-        if let UnwoundFrame::Jit(address) = frame
+        if let CodeAddress::Jit(address) = frame
             && self.wasm_frame(address, slots, js.as_ref(), is_leaf)
         {
             return;
         }
         match (frame, is_leaf) {
-            (UnwoundFrame::Jit(address), true) => self.jit_leaf(frame, address, slots, js),
-            (UnwoundFrame::Jit(address), false) => self.jit_caller(frame, address, slots, js),
-            (UnwoundFrame::Image(..), true) => self.builtin_leaf(frame, slots, js),
-            (UnwoundFrame::Image(..), false) => self.builtin_caller(frame, js),
+            (CodeAddress::Jit(address), true) => self.jit_leaf(frame, address, slots, js),
+            (CodeAddress::Jit(address), false) => self.jit_caller(frame, address, slots, js),
+            (CodeAddress::Image(..), true) => self.builtin_leaf(frame, slots, js),
+            (CodeAddress::Image(..), false) => self.builtin_caller(frame, js),
         }
     }
 
@@ -491,13 +481,13 @@ impl Walk<'_, '_> {
 
     fn push_js(&mut self, shared: u64, offset: Option<u32>, tier: Tier, is_inlined: bool) {
         let Some(function) = self.functions.of_shared(&mut self.heap, shared) else {
-            self.named.push(NamedFrame::UnknownJs);
+            self.named.push(Identified::UnknownJs);
             return;
         };
         let (line, column) = offset
             .and_then(|offset| self.functions.place_in(function, offset))
             .unwrap_or((0, 0));
-        self.named.push(NamedFrame::Js(JsFrame {
+        self.named.push(Identified::Js(JsFrame {
             function,
             line,
             column,
@@ -513,8 +503,8 @@ impl Walk<'_, '_> {
                 .bytecode
                 .and_then(|bytecode| self.functions.placeholder(bytecode));
             self.named
-                .push(function.map_or(NamedFrame::UnknownJs, |function| {
-                    NamedFrame::Js(JsFrame {
+                .push(function.map_or(Identified::UnknownJs, |function| {
+                    Identified::Js(JsFrame {
                         function,
                         line: 0,
                         column: 0,
@@ -559,7 +549,7 @@ impl Walk<'_, '_> {
                 "unknown {:?} code at {address:x}: {code:x?} {js:x?}",
                 code.kind
             );
-            self.named.push(NamedFrame::UnknownJs);
+            self.named.push(Identified::UnknownJs);
             return;
         }
         for place in places {
@@ -595,7 +585,7 @@ impl Walk<'_, '_> {
 
     fn jit_caller(
         &mut self,
-        raw: UnwoundFrame,
+        raw: CodeAddress,
         address: u64,
         slots: &FrameSlots,
         js: Option<JsSlots>,
@@ -617,7 +607,7 @@ impl Walk<'_, '_> {
                 Some(shared) => self.push_js(shared, None, Tier::None, false),
                 None => {
                     log::trace!("unknown function at {address:x}, marker {marker:x}");
-                    self.named.push(NamedFrame::UnknownJs);
+                    self.named.push(Identified::UnknownJs);
                 }
             },
             (Some(code), None) => {
@@ -626,7 +616,7 @@ impl Walk<'_, '_> {
                     code.start,
                     code.kind
                 );
-                self.named.push(NamedFrame::Raw(raw));
+                self.named.push(Identified::from(raw));
             }
             (None, None) => self.push_foreign(raw, slots),
         }
@@ -651,7 +641,7 @@ impl Walk<'_, '_> {
             self.heap.string(source)
         });
         let function = self.functions.of_regexp(source.as_deref());
-        self.named.push(NamedFrame::Js(JsFrame {
+        self.named.push(Identified::Js(JsFrame {
             function,
             line: 0,
             column: 0,
@@ -661,18 +651,18 @@ impl Walk<'_, '_> {
     }
 
     /// Code that is no object of the heap: WebAssembly, or nothing of V8's.
-    fn push_foreign(&mut self, raw: UnwoundFrame, slots: &FrameSlots) {
+    fn push_foreign(&mut self, raw: CodeAddress, slots: &FrameSlots) {
         if self.is_wasm(slots) {
             let function = Wasm::unknown(&mut self.heap, self.functions, slots.function);
             self.push_wasm(function, Tier::None);
         } else {
-            self.named.push(NamedFrame::Raw(raw));
+            self.named.push(Identified::from(raw));
         }
     }
 
     fn jit_leaf(
         &mut self,
-        raw: UnwoundFrame,
+        raw: CodeAddress,
         address: u64,
         slots: &FrameSlots,
         js: Option<JsSlots>,
@@ -739,8 +729,8 @@ impl Walk<'_, '_> {
         }
     }
 
-    fn builtin_leaf(&mut self, raw: UnwoundFrame, slots: &FrameSlots, js: Option<JsSlots>) {
-        self.named.push(NamedFrame::Raw(raw));
+    fn builtin_leaf(&mut self, raw: CodeAddress, slots: &FrameSlots, js: Option<JsSlots>) {
+        self.named.push(Identified::from(raw));
         if self.wasm.is_in_use() && self.liftoff_setup(slots, js.as_ref()) {
             return;
         }
@@ -766,16 +756,16 @@ impl Walk<'_, '_> {
         self.push_caller_of_frameless(&js, RETURN_ADDRESS_WORDS, slots.frame_pointer);
     }
 
-    fn builtin_caller(&mut self, raw: UnwoundFrame, js: Option<JsSlots>) {
+    fn builtin_caller(&mut self, raw: CodeAddress, js: Option<JsSlots>) {
         match js {
             Some(js) if js.bytecode.is_some() => self.push_interpreted(&js, None),
             Some(js) => match js.shared {
                 Some(shared) if !self.is_builtin(shared) => {
                     self.push_js(shared, None, Tier::None, false);
                 }
-                _ => self.named.push(NamedFrame::Raw(raw)),
+                _ => self.named.push(Identified::from(raw)),
             },
-            None => self.named.push(NamedFrame::Raw(raw)),
+            None => self.named.push(Identified::from(raw)),
         }
     }
 }
@@ -839,14 +829,14 @@ mod tests {
     fn memory_that_lies_costs_neither_a_crash_nor_much_time() {
         for seed in 0..8 {
             let origin = StandIn(Hostile { seed });
-            let mut v8 = V8::new(node20_layout(vec![1; 3 * 180]), 0);
+            let mut v8 = V8::new(Rc::new(node20_layout(vec![1; 3 * 180])), 0);
             for round in 0..3u64 {
                 v8.start_batch();
                 let at =
                     |offset: u64| (BASE + (seed * 811 + round * 4099 + offset * 8) % SIZE) & !7 | 1;
-                let walked: Vec<WalkedFrame> = (0..20)
-                    .map(|frame| WalkedFrame {
-                        frame: UnwoundFrame::Jit(BASE + frame * 1021 % SIZE),
+                let walked: Vec<Unwound> = (0..20)
+                    .map(|frame| Unwound {
+                        code: CodeAddress::Jit(BASE + frame * 1021 % SIZE),
                         v8: Some(FrameSlots {
                             frame_pointer: 0x7000_0000 + frame * 64,
                             // Every fourth claims to be WebAssembly.
@@ -870,7 +860,7 @@ mod tests {
                     stack: &stack,
                 };
                 let mut named = Vec::new();
-                v8.name(&sample, &walked, &mut named);
+                v8.identify(&sample, &walked, &mut named);
                 assert!(named.len() >= walked.len());
             }
         }
@@ -881,7 +871,7 @@ mod tests {
         let judged = |version, seen, known| {
             let mut layout = node20_layout(Vec::new());
             layout.version = version;
-            let mut v8 = V8::new(layout, 0);
+            let mut v8 = V8::new(Rc::new(layout), 0);
             (v8.seen, v8.known) = (seen, known);
             v8.is_misfit()
         };

@@ -6,7 +6,7 @@
 
 use nodespy_model::FastMap;
 
-use super::NamedFrame;
+use crate::frame::Identified;
 
 /// More addresses than this in a batch are not remembered.
 const ADDRESS_LIMIT: usize = 1 << 16;
@@ -14,8 +14,8 @@ const ADDRESS_LIMIT: usize = 1 << 16;
 /// The frames of addresses that were named in this batch and in the one before.
 #[derive(Debug, Default)]
 pub(super) struct RecentCode {
-    current: FastMap<u64, Box<[NamedFrame]>>,
-    previous: FastMap<u64, Box<[NamedFrame]>>,
+    current: FastMap<u64, Box<[Identified]>>,
+    previous: FastMap<u64, Box<[Identified]>>,
 }
 
 impl RecentCode {
@@ -26,14 +26,14 @@ impl RecentCode {
     }
 
     /// Remembers what the code at an address stands for: a function with those inlined into it.
-    pub(super) fn insert(&mut self, address: u64, frames: &[NamedFrame]) {
+    pub(super) fn insert(&mut self, address: u64, frames: &[Identified]) {
         if self.current.len() < ADDRESS_LIMIT && is_one_function(frames) {
             self.current.insert(address, frames.into());
         }
     }
 
     /// What the code at an address stood for when it was last seen.
-    pub(super) fn get(&self, address: u64) -> Option<&[NamedFrame]> {
+    pub(super) fn get(&self, address: u64) -> Option<&[Identified]> {
         let frames = self.current.get(&address);
         Some(frames.or_else(|| self.previous.get(&address))?)
     }
@@ -41,9 +41,9 @@ impl RecentCode {
 
 /// Whether all frames but the outermost are inlined: a caller that was found on the stack depends on
 /// more than the address.
-fn is_one_function(frames: &[NamedFrame]) -> bool {
-    let is_inlined = |frame: &NamedFrame| matches!(frame, NamedFrame::Js(js) if js.is_inlined);
-    let is_function = |frame: &NamedFrame| matches!(frame, NamedFrame::Js(js) if !js.is_inlined);
+fn is_one_function(frames: &[Identified]) -> bool {
+    let is_inlined = |frame: &Identified| matches!(frame, Identified::Js(js) if js.is_inlined);
+    let is_function = |frame: &Identified| matches!(frame, Identified::Js(js) if !js.is_inlined);
     frames.split_last().is_some_and(|(outermost, inlined)| {
         is_function(outermost) && inlined.iter().all(is_inlined)
     })
@@ -57,8 +57,8 @@ mod tests {
     use super::super::functions::FunctionId;
     use super::*;
 
-    fn frame(function: u32, is_inlined: bool) -> NamedFrame {
-        NamedFrame::Js(JsFrame {
+    fn frame(function: u32, is_inlined: bool) -> Identified {
+        Identified::Js(JsFrame {
             function: FunctionId(function),
             line: 1,
             column: 1,
@@ -83,7 +83,7 @@ mod tests {
     fn only_what_the_address_alone_decides_is_remembered() {
         let mut recent = RecentCode::default();
         recent.insert(1, &[]);
-        recent.insert(2, &[NamedFrame::UnknownJs]);
+        recent.insert(2, &[Identified::UnknownJs]);
         // A function without a frame of its own, and the caller found on the stack.
         recent.insert(3, &[frame(1, false), frame(2, false)]);
         recent.insert(4, &[frame(1, true)]);

@@ -7,8 +7,8 @@ use nodespy_model::Tier;
 use super::functions::FunctionId;
 use super::heap::is_pointer;
 use super::wasm::Wasm;
-use super::{JsFrame, JsSlots, NamedFrame, Walk};
-use crate::unwind::FrameSlots;
+use super::{JsFrame, JsSlots, Walk};
+use crate::frame::{FrameSlots, Identified};
 
 /// DWARF numbers of the registers Liftoff's frames are set up with.
 const INSTANCE_REGISTER: usize = 4;
@@ -20,7 +20,7 @@ impl Walk<'_, '_> {
     }
 
     pub(super) fn push_wasm(&mut self, function: FunctionId, tier: Tier) {
-        self.named.push(NamedFrame::Js(JsFrame {
+        self.named.push(Identified::Js(JsFrame {
             function,
             line: 0,
             column: 0,

@@ -1,0 +1,118 @@
+//! What a profile says of its own names: how many frames of JIT code have one, from which source,
+//! and what should be known of the files.
+
+use nodespy_model::{NameSource, Notes};
+
+use super::batch::Batch;
+use super::binaries::Binaries;
+use super::naming::JitNamesOf;
+use super::process::LiveProcess;
+use crate::address_map::ImageId;
+use crate::frame::Identified;
+
+/// A map that grew by more than this while it was recorded is worth a remark.
+const NOTABLE_GROWTH_BYTES: u64 = 1 << 20;
+/// A map larger than this is worth a remark.
+const NOTABLE_SIZE_BYTES: u64 = 256 << 20;
+
+/// Frames of JIT code that have a name, counted once for each sample.
+#[derive(Debug, Default)]
+struct NamedFrames {
+    by_source: [u64; NameSource::ALL.len()],
+    /// Those that have the name of the last of several functions, which no time tells apart.
+    undated: u64,
+}
+
+/// Adds to the notes what naming a batch has shown.
+pub(super) fn report(
+    binaries: &Binaries,
+    processes: &[LiveProcess],
+    (batch, jit): (&Batch, &JitNamesOf),
+    refused: &[ImageId],
+    notes: &mut Notes,
+) {
+    let named = count_named(processes, batch, jit);
+    for (total, named) in notes.jit_named.iter_mut().zip(named.by_source) {
+        *total += named;
+    }
+    if named.undated > 0 {
+        let of_map = named.by_source[NameSource::PerfMap.at()].max(1);
+        notes.remark(format!(
+            "{:.1} % of the frames that a perf map names lie where it has several functions, one \
+             written over the other, and no times: the last one is shown",
+            named.undated as f64 / of_map as f64 * 100.0
+        ));
+    }
+    for &image in refused {
+        let image = binaries.image(image);
+        if let Some(why) = &image.refused {
+            notes.remark(format!("{} is not used for names: {why}", image.name));
+        }
+    }
+    for names in jit.values() {
+        for remark in &names.remarks {
+            notes.remark(remark.clone());
+        }
+    }
+    for process in processes {
+        report_process(process, notes);
+    }
+}
+
+fn report_process(process: &LiveProcess, notes: &mut Notes) {
+    if let Some(remark) = process.v8().and_then(|v8| v8.remark()) {
+        notes.remark(remark);
+    }
+    let Some(watch) = &process.jit else { return };
+    let metadata = watch.file.file.metadata();
+    let size = metadata.map_or(0, |metadata| metadata.len());
+    let before = watch.marks().first().map_or(size, |(_, size)| *size);
+    let growth = size.saturating_sub(before);
+    if growth >= NOTABLE_GROWTH_BYTES || size >= NOTABLE_SIZE_BYTES {
+        notes.remarks.push(format!(
+            "{} grew by {:.1} MB during the recording and has {:.1} MB",
+            watch.file.path,
+            growth as f64 / 1e6,
+            size as f64 / 1e6
+        ));
+    }
+}
+
+fn count_named(processes: &[LiveProcess], batch: &Batch, jit: &JitNamesOf) -> NamedFrames {
+    // Where each frame of JIT code has its name from, and whether that is undated.
+    let sources: Vec<Option<(NameSource, bool)>> = batch
+        .frames_with_process()
+        .map(|of| match of.frame {
+            Identified::Jit(address) => {
+                let names = jit.get(&of.process)?;
+                let is_known = names.entries.contains_key(&address);
+                is_known.then(|| (names.source, names.is_undated(address)))
+            }
+            Identified::Js(frame) => {
+                let functions = processes[of.process.at()].functions()?;
+                let is_late = functions.is_named_late(frame.function);
+                is_late.then_some((NameSource::HeapWalk, false))
+            }
+            _ => None,
+        })
+        .collect();
+    // How many samples pass through each path, children added to parents.
+    let mut passes = vec![0u64; batch.paths.len()];
+    for sample in &batch.samples {
+        if let Some(count) = passes.get_mut(sample.stack as usize) {
+            *count += 1;
+        }
+    }
+    let mut named = NamedFrames::default();
+    for position in (0..passes.len()).rev() {
+        let (path, count) = (batch.paths.get(position as u32), passes[position]);
+        if let Some((source, is_undated)) = sources[path.frame as usize] {
+            named.by_source[source.at()] += count;
+            named.undated += if is_undated { count } else { 0 };
+        }
+        if let Some(parent) = passes.get_mut(path.parent as usize) {
+            *parent += count;
+        }
+    }
+    named
+}

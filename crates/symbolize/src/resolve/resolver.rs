@@ -1,0 +1,208 @@
+//! Events as they come: sideband events change what is known of processes, samples join the batch.
+
+use nodespy_model::{Event, Mapping, Nanoseconds, Origin, Profile};
+
+use super::batch::Batch;
+use super::binaries::Binaries;
+use super::jit_watch::{is_jitdump, watch_jit_file};
+use super::process::HeapWalk;
+use super::processes::{EndedProcess, Processes};
+use crate::address_map::ImageId;
+use crate::frame::{Identified, Unwound};
+use crate::source_map::{SourceMapOptions, map_sources};
+use crate::v8::V8;
+
+/// Resolves events as they come.
+pub struct Resolver {
+    pub(super) origin: Box<dyn Origin>,
+    pub(super) binaries: Binaries,
+    pub(super) processes: Processes,
+    pub(super) batch: Batch,
+    /// Processes that ended in the last slice.
+    pub(super) ended: Vec<EndedProcess>,
+    has_heap_walk: bool,
+    pub(super) has_inlines: bool,
+    /// Reused from sample to sample.
+    pub(super) unwound: Vec<Unwound>,
+    pub(super) identified: Vec<Identified>,
+}
+
+impl std::fmt::Debug for Resolver {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Resolver")
+            .field("processes", &self.processes.list.len())
+            .field("samples", &self.batch.samples.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Resolver {
+    /// A resolver that has seen nothing yet.
+    pub fn new(origin: Box<dyn Origin>) -> Self {
+        Self {
+            origin,
+            binaries: Binaries::default(),
+            processes: Processes::default(),
+            batch: Batch::default(),
+            ended: Vec::new(),
+            has_heap_walk: true,
+            has_inlines: false,
+            unwound: Vec::new(),
+            identified: Vec::new(),
+        }
+    }
+
+    /// From now on V8's heap is not read: JIT code has names only where a file has them.
+    pub fn without_heap_walk(mut self) -> Self {
+        self.has_heap_walk = false;
+        self
+    }
+
+    /// How many samples have come in since the last slice.
+    pub fn sample_count(&self) -> usize {
+        self.batch.samples.len()
+    }
+
+    /// When the first sample since the last slice was taken.
+    pub fn first_sample_time(&self) -> Option<Nanoseconds> {
+        self.batch.samples.first().map(|sample| sample.time)
+    }
+
+    /// How many samples process `pid` has since the last slice.
+    pub fn samples_of(&self, pid: u32) -> u64 {
+        self.processes.samples_of(pid)
+    }
+
+    /// Takes the next event.
+    pub fn take(&mut self, event: Event<'_>) {
+        match event {
+            Event::Sample(sample) => self.take_sample(&sample),
+            Event::Mapping(mapping) => self.take_mapping(mapping),
+            Event::ThreadName {
+                pid,
+                tid,
+                name,
+                is_exec,
+                time,
+            } => self.take_thread_name((pid, tid), name, is_exec, time),
+            Event::Fork {
+                pid,
+                tid,
+                parent_pid,
+                time,
+            } => self.take_fork((pid, tid), parent_pid, time),
+            Event::Exit { pid, tid, time } => self.processes.exit(pid, tid, time),
+        }
+    }
+
+    pub(super) fn take_mapping(&mut self, mapping: Mapping) {
+        if mapping.pid == Mapping::KERNEL_PID {
+            self.binaries.add_kernel_mapping(mapping);
+            return;
+        }
+        let origin = &*self.origin;
+        let index = self
+            .processes
+            .find_or_add(mapping.pid, mapping.time, origin);
+        let process = self.processes.get_mut(index);
+        if is_jitdump(&mapping) {
+            let jit = watch_jit_file(origin, mapping.pid, Some(&mapping));
+            process.jit = jit.or(process.jit.take());
+            process.dump = Some(mapping);
+            return;
+        }
+        let image = (!mapping.is_anonymous()).then(|| self.binaries.image_of(&mapping, origin));
+        process.map.insert(&mapping, image);
+        if self.has_heap_walk
+            && let (Some(image), HeapWalk::NoV8) = (image, &process.v8)
+        {
+            let found = self.heap_walk(image, &mapping);
+            self.processes.get_mut(index).start_heap_walk(found);
+        }
+    }
+
+    /// Gets ready to read the heap of the V8 in an image.
+    fn heap_walk(&mut self, image: ImageId, mapping: &Mapping) -> HeapWalk {
+        let image = self.binaries.image_mut(image);
+        match image.v8_layout() {
+            None => HeapWalk::NoV8,
+            Some(Ok(layout)) => {
+                let linked = image.address_of_offset(mapping.file_offset);
+                let bias = mapping.start.wrapping_sub(linked);
+                HeapWalk::On(Box::new(V8::new(layout, bias)))
+            }
+            Some(Err(why)) => {
+                let name = &image.name;
+                self.batch
+                    .notes
+                    .remark(format!("the heap of {name} is not read for names: {why}"));
+                HeapWalk::Refused
+            }
+        }
+    }
+
+    fn take_thread_name(
+        &mut self,
+        (pid, tid): (u32, u32),
+        name: String,
+        is_exec: bool,
+        time: Nanoseconds,
+    ) {
+        let origin = &*self.origin;
+        if is_exec {
+            let process = self.processes.find_or_add(pid, time, origin);
+            let fresh = origin.describe(pid).unwrap_or_default();
+            let jit = watch_jit_file(origin, pid, None);
+            self.processes.exec(process, fresh, jit);
+        }
+        let thread = self.processes.thread((pid, tid), time, origin);
+        self.processes.threads[thread as usize].name = name;
+    }
+
+    fn take_fork(&mut self, (pid, tid): (u32, u32), parent_pid: u32, time: Nanoseconds) {
+        let origin = &*self.origin;
+        match pid != parent_pid && tid == pid {
+            true => self.processes.fork((pid, parent_pid), time, origin),
+            false => self.processes.replace_thread(pid, tid),
+        }
+        let parent_name = self.processes.main_name(parent_pid);
+        let thread = self.processes.thread((pid, tid), time, origin);
+        if let Some(name) = parent_name {
+            self.processes.threads[thread as usize].name = name;
+        }
+    }
+
+    /// To be called before each batch of events: what was read of live memory is forgotten.
+    pub fn start_batch(&mut self) {
+        for process in &mut self.processes.list {
+            if let Some(v8) = process.v8_mut() {
+                v8.start_batch();
+            }
+        }
+    }
+
+    /// To be called a few times a second: notes how files of JIT names grow, and looks for those
+    /// of processes that had none yet.
+    pub fn tick(&mut self, now: Nanoseconds) {
+        for process in &mut self.processes.list {
+            if process.jit.is_none() && process.has_jit_frames && process.about.ended.is_none() {
+                let pid = process.about.pid;
+                process.jit = watch_jit_file(&*self.origin, pid, process.dump.as_ref());
+            }
+            if let Some(watch) = &mut process.jit {
+                watch.mark(now);
+            }
+        }
+    }
+
+    /// Puts the functions of the last slice's profile where they were written, as far as source
+    /// maps say. To be called before the next slice: then the scripts of processes that ended in
+    /// this one are forgotten.
+    pub fn map_sources(&self, profile: Profile, options: &SourceMapOptions) -> Profile {
+        let ended = self.ended.iter().flat_map(|ended| ended.scripts.clone());
+        let live = self.processes.list.iter().flat_map(|live| live.scripts());
+        let scripts: Vec<_> = ended.chain(live).collect();
+        map_sources(profile, &scripts, Some(&*self.origin), options)
+    }
+}

@@ -1,0 +1,137 @@
+//! A sample: its stack is unwound and identified at once, because registers, stack and heap are
+//! gone later.
+
+use nodespy_model::{NameSource, ProcessIndex, RawSample, UserStack};
+
+use super::Resolver;
+use super::batch::SampleRow;
+use super::paths::NO_PATH;
+use crate::frame::{Identified, Unwound};
+use crate::unwind;
+use crate::v8::SampleView;
+
+impl Resolver {
+    pub(super) fn take_sample(&mut self, sample: &RawSample<'_>) {
+        let known = self.processes.known_thread(sample.pid, sample.tid);
+        let thread = known.unwrap_or_else(|| self.new_thread(sample));
+        let state = &mut self.processes.threads[thread as usize];
+        let process = state.process;
+        state.samples += 1;
+        let mut stack = match &sample.user {
+            UserStack::Chain(addresses) => self.chain_path(thread, addresses),
+            _ => self.unwound_path(sample, thread, process),
+        };
+        for (position, &address) in sample.kernel.iter().enumerate().rev() {
+            let back = u64::from(position != 0);
+            let frame = Identified::Kernel(address.saturating_sub(back));
+            let frame = self.batch.frame_id(process, frame);
+            stack = self.batch.paths.child(stack, frame);
+        }
+        self.batch.add(SampleRow {
+            time: sample.time,
+            thread,
+            stack,
+            cpu: sample.cpu,
+        });
+    }
+
+    fn new_thread(&mut self, sample: &RawSample<'_>) -> u32 {
+        if self.processes.index_of(sample.pid).is_none() {
+            // A child born while we attached: it is sampled, but no event announced it.
+            for mapping in self.origin.mappings(sample.pid) {
+                self.take_mapping(mapping);
+            }
+        }
+        let id = (sample.pid, sample.tid);
+        self.processes.thread(id, sample.time, &*self.origin)
+    }
+
+    /// The path of a stack that is unwound here.
+    fn unwound_path(&mut self, sample: &RawSample<'_>, thread: u32, process: ProcessIndex) -> u32 {
+        let mut unwound = std::mem::take(&mut self.unwound);
+        let mut identified = std::mem::take(&mut self.identified);
+        unwound.clear();
+        identified.clear();
+        self.unwind(sample, thread, &mut unwound);
+        self.identify(sample, process, &unwound, &mut identified);
+        self.look_for_worker(sample, thread, &identified);
+        let mut path = NO_PATH;
+        for &frame in identified.iter().rev() {
+            self.count(process, frame);
+            let frame = self.batch.frame_id(process, frame);
+            path = self.batch.paths.child(path, frame);
+        }
+        self.unwound = unwound;
+        self.identified = identified;
+        path
+    }
+
+    fn unwind(&mut self, sample: &RawSample<'_>, thread: u32, frames: &mut Vec<Unwound>) {
+        let UserStack::Copy {
+            registers, stack, ..
+        } = &sample.user
+        else {
+            return;
+        };
+        let thread = &mut self.processes.threads[thread as usize];
+        let mut code = unwind::Code {
+            pid: sample.pid,
+            map: &self.processes.list[thread.process.at()].map,
+            images: &mut self.binaries.images,
+            origin: &*self.origin,
+        };
+        let outcome = unwind::unwind(registers, stack, &mut code, &mut thread.root, frames);
+        let notes = &mut self.batch.notes;
+        notes.unwound_stacks += 1;
+        notes.incomplete_stacks += u64::from(!outcome.is_complete);
+        notes.cut_stacks += u64::from(outcome.is_cut);
+    }
+
+    /// Asks V8's heap what the frames of a stack are, where there is one.
+    fn identify(
+        &mut self,
+        sample: &RawSample<'_>,
+        process: ProcessIndex,
+        unwound: &[Unwound],
+        identified: &mut Vec<Identified>,
+    ) {
+        let v8 = self.processes.get_mut(process).v8_mut();
+        if let (
+            Some(v8),
+            UserStack::Copy {
+                registers, stack, ..
+            },
+        ) = (v8, &sample.user)
+        {
+            let view = SampleView {
+                pid: sample.pid,
+                origin: &*self.origin,
+                registers,
+                stack,
+            };
+            v8.identify(&view, unwound, identified);
+            return;
+        }
+        identified.extend(unwound.iter().map(|frame| Identified::from(frame.code)));
+    }
+
+    /// Counts a frame of JIT code.
+    fn count(&mut self, process: ProcessIndex, frame: Identified) {
+        let notes = &mut self.batch.notes;
+        match frame {
+            Identified::Kernel(_) | Identified::Image(..) => {}
+            Identified::Jit(_) => {
+                notes.jit_frames += 1;
+                self.processes.get_mut(process).has_jit_frames = true;
+            }
+            Identified::Js(frame) => {
+                notes.jit_frames += 1;
+                // What gets its name late is counted when names are given.
+                let v8 = self.processes.get(process).v8();
+                let is_named = v8.is_none_or(|v8| !v8.functions.is_placeholder(frame.function));
+                notes.jit_named[NameSource::HeapWalk.at()] += u64::from(is_named);
+            }
+            Identified::UnknownJs => notes.jit_frames += 1,
+        }
+    }
+}
