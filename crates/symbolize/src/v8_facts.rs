@@ -9,7 +9,7 @@ use nodespy_model::ImageBytes;
 
 use crate::elf::Elf;
 use crate::image::v8_exports;
-pub use crate::v8::{CodeStart, Facts, PositionEncoding};
+pub use crate::v8::{CodeStart, Facts, PositionEncoding, ScopeEncoding};
 
 /// The table: one row per version.
 pub fn table() -> &'static [Facts] {

@@ -120,12 +120,15 @@ impl Report {
     /// The row, as it would stand in the table.
     fn rust(&self, known: &BTreeMap<&'static str, String>) -> String {
         let (major, minor) = self.version;
+        // What can't be told is most likely what the newest known version has.
+        let newest = table().last().map(fields).unwrap_or_default();
         let mut text = format!("    Facts {{\n        version: ({major}, {minor}),\n");
         for (field, found) in &self.found {
             text += &match found {
                 Found::Value(value) => format!("        {field}: {value},\n"),
                 Found::Unknown(_) => {
-                    let value = known.get(field).map_or("0", String::as_str);
+                    let value = known.get(field).or_else(|| newest.get(field));
+                    let value = value.map_or("0", String::as_str);
                     format!("        {field}: {value}, // can't be told from outside\n")
                 }
             };
@@ -157,6 +160,10 @@ fn fields(facts: &Facts) -> BTreeMap<&'static str, String> {
             format!("PositionEncoding::{:?}", facts.positions),
         ),
         ("function_types", facts.function_types.to_string()),
+        ("script_source_url", facts.script_source_url.to_string()),
+        ("has_baseline_data", facts.has_baseline_data.to_string()),
+        ("scope", format!("ScopeEncoding::{:?}", facts.scope)),
+        ("wasm_kind_bits", facts.wasm_kind_bits.to_string()),
     ])
 }
 

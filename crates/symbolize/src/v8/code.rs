@@ -431,8 +431,8 @@ pub(crate) fn bytecode_of(heap: &mut Heap<'_>, data: u64) -> Option<u64> {
             .is(inner, heap.layout.type_bytecode_array)
             .then_some(inner);
     }
-    if heap.layout.version.0 < 10 {
-        // `BaselineData` of V8 9.x: the code, then the bytecode or interpreter data.
+    if heap.layout.has_baseline_data {
+        // `BaselineData`: the code, then the bytecode or interpreter data.
         let inner = heap.field(data, 16)?;
         if heap.is(inner, heap.layout.type_interpreter_data) {
             return heap.field(inner, 8);

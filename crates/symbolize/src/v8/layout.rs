@@ -14,6 +14,15 @@ pub enum PositionEncoding {
     Flagged,
 }
 
+/// How a `ScopeInfo` is laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScopeEncoding {
+    /// The names of all variables are in it, and the receiver may have a slot (9.x).
+    Listed,
+    /// Many names are in a hash table (10.x and later).
+    Hashed,
+}
+
 /// Where machine code is, relative to its `Code` object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CodeStart {
@@ -68,6 +77,14 @@ pub struct Facts {
     pub positions: PositionEncoding,
     /// How many instance types after JSFunction's are functions too.
     pub function_types: u16,
+    /// Where a `Script` has what its `//# sourceURL=` comment says.
+    pub script_source_url: u64,
+    /// Whether baseline code hangs on a function by an object of its own, `BaselineData`.
+    pub has_baseline_data: bool,
+    /// How a `ScopeInfo` is laid out.
+    pub scope: ScopeEncoding,
+    /// How many bits the kind of a `WasmCode` takes, before those of its tier.
+    pub wasm_kind_bits: u32,
 }
 
 /// One row per V8 version, checked on node 16.20.2, 18.20.8, 20.20.2, 22.23.3, 24.21.0, 25.9.0
@@ -92,6 +109,10 @@ pub(crate) static FACTS: &[Facts] = &[
         deopt_inlining: 7,
         positions: PositionEncoding::Signed,
         function_types: 14,
+        script_source_url: 104,
+        has_baseline_data: true,
+        scope: ScopeEncoding::Listed,
+        wasm_kind_bits: 3,
     },
     Facts {
         version: (10, 2),
@@ -112,6 +133,10 @@ pub(crate) static FACTS: &[Facts] = &[
         deopt_inlining: 7,
         positions: PositionEncoding::Signed,
         function_types: 15,
+        script_source_url: 104,
+        has_baseline_data: false,
+        scope: ScopeEncoding::Hashed,
+        wasm_kind_bits: 2,
     },
     Facts {
         version: (11, 3),
@@ -132,6 +157,10 @@ pub(crate) static FACTS: &[Facts] = &[
         deopt_inlining: 7,
         positions: PositionEncoding::Signed,
         function_types: 15,
+        script_source_url: 112,
+        has_baseline_data: false,
+        scope: ScopeEncoding::Hashed,
+        wasm_kind_bits: 2,
     },
     Facts {
         version: (12, 4),
@@ -152,6 +181,10 @@ pub(crate) static FACTS: &[Facts] = &[
         deopt_inlining: 7,
         positions: PositionEncoding::Signed,
         function_types: 16,
+        script_source_url: 112,
+        has_baseline_data: false,
+        scope: ScopeEncoding::Hashed,
+        wasm_kind_bits: 2,
     },
     Facts {
         version: (13, 6),
@@ -172,6 +205,10 @@ pub(crate) static FACTS: &[Facts] = &[
         deopt_inlining: 8,
         positions: PositionEncoding::Signed,
         function_types: 16,
+        script_source_url: 112,
+        has_baseline_data: false,
+        scope: ScopeEncoding::Hashed,
+        wasm_kind_bits: 2,
     },
     Facts {
         version: (14, 1),
@@ -192,6 +229,10 @@ pub(crate) static FACTS: &[Facts] = &[
         deopt_inlining: 8,
         positions: PositionEncoding::Flagged,
         function_types: 16,
+        script_source_url: 112,
+        has_baseline_data: false,
+        scope: ScopeEncoding::Hashed,
+        wasm_kind_bits: 2,
     },
     Facts {
         version: (14, 6),
@@ -212,6 +253,10 @@ pub(crate) static FACTS: &[Facts] = &[
         deopt_inlining: 8,
         positions: PositionEncoding::Flagged,
         function_types: 16,
+        script_source_url: 112,
+        has_baseline_data: false,
+        scope: ScopeEncoding::Hashed,
+        wasm_kind_bits: 3,
     },
 ];
 
@@ -261,6 +306,10 @@ pub(crate) struct Layout {
     pub(crate) deopt_function: u64,
     pub(crate) deopt_inlining: u64,
     pub(crate) positions: PositionEncoding,
+    pub(crate) script_source_url: u64,
+    pub(crate) has_baseline_data: bool,
+    pub(crate) scope: ScopeEncoding,
+    pub(crate) wasm_kind_bits: u32,
     /// Frame markers: WebAssembly.
     pub(crate) frame_wasm: u64,
     /// How many bytes each bytecode takes, by operand scale and bytecode; empty when not found.
@@ -393,6 +442,10 @@ impl Layout {
                 facts.deopt_inlining,
             ),
             positions: facts.positions,
+            script_source_url: facts.script_source_url,
+            has_baseline_data: facts.has_baseline_data,
+            scope: facts.scope,
+            wasm_kind_bits: facts.wasm_kind_bits,
             frame_wasm: need(&["frametype_WasmFrame"])?,
             bytecode_sizes,
             worker_table: None,

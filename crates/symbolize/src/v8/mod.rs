@@ -14,7 +14,7 @@ use code::{Code, CodeKind, Codes, Place};
 pub(crate) use functions::{FunctionFacts, FunctionId, FunctionKind, Functions};
 use heap::{Heap, HeapCache, is_pointer, small_integer};
 use known_frames::{FrameKey, KnownFrames};
-pub use layout::{CodeStart, Facts, PositionEncoding};
+pub use layout::{CodeStart, Facts, PositionEncoding, ScopeEncoding};
 pub(crate) use layout::{FACTS, Layout};
 pub(crate) use positions::all_positions;
 use recent_code::RecentCode;
@@ -29,6 +29,9 @@ mod layout;
 mod maglev;
 mod positions;
 mod recent_code;
+mod scope;
+mod scripts;
+mod source_text;
 #[cfg(test)]
 mod stand_in;
 mod varint;
@@ -206,6 +209,11 @@ impl V8 {
     /// To be called when the frames of all samples so far have their names.
     pub(crate) fn end_slice(&mut self) {
         self.known_frames.start_batch();
+        if self.functions.is_large() {
+            self.functions = Functions::default();
+            self.recent_code = RecentCode::default();
+            self.wasm.forget_functions();
+        }
     }
 
     /// Finds out what the frames of a sample are, leaf first.
@@ -485,7 +493,7 @@ impl Walk<'_, '_> {
             return;
         };
         let (line, column) = offset
-            .and_then(|offset| self.functions.place_in(function, offset))
+            .and_then(|offset| self.functions.place_in(&mut self.heap, function, offset))
             .unwrap_or((0, 0));
         self.named.push(Identified::Js(JsFrame {
             function,

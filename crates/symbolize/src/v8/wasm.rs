@@ -29,8 +29,9 @@ const CODE_BYTES: usize = 160;
 const LEARNING_LIMIT: usize = 64;
 /// How many pieces of code are looked through where they are in no order.
 const SCAN_LIMIT: usize = 4096;
-/// How often it is tried to learn where things are before it is given up.
+/// How often it is tried to learn where things are before it is tried only now and then.
 const ATTEMPT_LIMIT: u32 = 32;
+const BATCHES_PER_ATTEMPT: u64 = 64;
 /// How many modules are looked at in one such attempt; the right one is the first in V8 9.4 to 14.6.
 const CANDIDATE_LIMIT: usize = 4;
 /// How many places of a table of code are looked at.
@@ -39,9 +40,11 @@ const TABLE_LIMIT: u32 = 1 << 16;
 const TREE_DEPTH: usize = 64;
 /// Modules larger than this have no names (V8 refuses them too).
 const MODULE_LIMIT_BYTES: u64 = 1 << 30;
-/// How many bytes of modules are read for names in the life of a process; one that shows another
-/// module each time it is looked at gets no further.
+/// How many bytes of modules are read for names at first, and how many more with each batch: a
+/// process that shows another module each time costs little, one that loads modules for months has
+/// names.
 const NAMES_LIMIT_BYTES: u64 = 1 << 30;
+const BATCH_NAMES_BYTES: u64 = 4 << 20;
 /// How many pieces of code and how many modules are remembered.
 const KNOWN_CODE_LIMIT: usize = 1 << 16;
 const KNOWN_MODULE_LIMIT: usize = 4096;
@@ -142,6 +145,15 @@ impl Wasm {
     pub(crate) fn start_batch(&mut self) {
         self.batch += 1;
         self.nothing.clear();
+        self.bytes_left = (self.bytes_left + BATCH_NAMES_BYTES).min(NAMES_LIMIT_BYTES);
+        if self.batch.is_multiple_of(BATCHES_PER_ATTEMPT) {
+            self.attempts = self.attempts.saturating_sub(1);
+        }
+    }
+
+    /// Forgets which functions code belongs to: their numbers are not good any more.
+    pub(crate) fn forget_functions(&mut self) {
+        self.codes.clear();
     }
 
     /// Whether any has been seen.
@@ -511,7 +523,7 @@ fn learn_code(
     }
     let (table, index, mut codes) = best?;
     held.retain(|held| held.integer(index) == -1);
-    let tier = learn_tier(&held, &codes, heap.layout.version.0);
+    let tier = learn_tier(&held, &codes, heap.layout.wasm_kind_bits);
     codes.append(&mut held);
     let offsets = CodeOffsets {
         table,
@@ -543,13 +555,11 @@ fn learn_size(mut codes: Vec<Specimen>) -> Option<usize> {
 
 /// The byte that says what a piece of code is and, above that, its tier. Jump tables are kind 3,
 /// or 4 since V8 kept a further kind (seen in 14.6), and have no tier.
-fn learn_tier(jumps: &[Specimen], codes: &[Specimen], major: u32) -> Option<(u64, u32)> {
+fn learn_tier(jumps: &[Specimen], codes: &[Specimen], kind_bits: u32) -> Option<(u64, u32)> {
     integers().find_map(|at| {
         let kind = jumps.first()?.bytes[at];
         let shift = match kind {
-            // Seen in 9.4: a bit more than needed.
-            3 if major < 10 => 3,
-            3 => 2,
+            3 => kind_bits,
             4 => 3,
             _ => return None,
         };
@@ -812,6 +822,19 @@ mod tests {
         fake.put(CODES + 0x100, 0);
         fake.put(TABLE, 0);
         assert_eq!(fake.find(&mut wasm, CODE[1]), None);
+    }
+
+    #[test]
+    fn budgets_that_were_used_up_fill_again() {
+        let fake = Fake::new();
+        let mut wasm = Wasm {
+            bytes_left: 0,
+            attempts: ATTEMPT_LIMIT,
+            ..Default::default()
+        };
+        assert_eq!(fake.find(&mut wasm, CODE[1]), None);
+        let found = (0..2 * BATCHES_PER_ATTEMPT).find_map(|_| fake.find(&mut wasm, CODE[1]));
+        assert!(found.is_some());
     }
 
     #[test]
