@@ -28,6 +28,8 @@ mod report;
 mod resolver;
 mod samples;
 mod slice;
+#[cfg(test)]
+mod tests;
 mod threads;
 mod worker_threads;
 
