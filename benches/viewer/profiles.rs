@@ -76,7 +76,7 @@ fn write(profile: &Profile, format: &str, path: &Path) -> Result<(), Failure> {
 /// between them, or are `apart`.
 fn grown_from(profile: &Profile, nodes: usize, samples: usize, apart: Option<u64>) -> Profile {
     let copies = nodes.div_ceil(profile.stacks.len()).max(1);
-    let mut builder = ProfileBuilder::new(profile.unit);
+    let mut builder = ProfileBuilder::with_events(profile.events.clone());
     let threads = nodespy_model::add_threads(&mut builder, profile);
     let mut stacks: Vec<Vec<StackIndex>> = Vec::new();
     for copy in 0..copies {

@@ -8,7 +8,7 @@
 use crate::tree::{CallTree, NodeIndex, TreeNode};
 use nodespy_model::ProfileBuilder;
 use nodespy_model::RowIndex;
-use nodespy_model::{Profile, Sample, ThreadIndex};
+use nodespy_model::{EventIndex, Profile, Sample, ThreadIndex};
 use nodespy_model::{add_threads, moved_samples};
 
 /// Two profiles that share their tables.
@@ -24,10 +24,17 @@ impl ProfilePair {
     /// Puts two profiles of different tables side by side. Functions are the same on both sides
     /// when name, file, line, column and category are.
     pub fn join(before: &Profile, after: &Profile) -> Self {
-        let mut builder = ProfileBuilder::new(after.unit);
+        before.assert_one_event();
+        after.assert_one_event();
+        let mut builder = ProfileBuilder::new(after.event().clone());
         let mut moved = |profile| {
             let threads = add_threads(&mut builder, profile);
-            moved_samples(&mut builder, profile, |thread| threads[thread.at()])
+            let mut samples = moved_samples(&mut builder, profile, |thread| threads[thread.at()]);
+            // The event of either side is what is compared, whatever it is called there.
+            for sample in &mut samples {
+                sample.event = EventIndex::default();
+            }
+            samples
         };
         let after_samples = moved(after);
         let before = moved(before);

@@ -158,6 +158,7 @@ struct Weights<'a> {
 
 impl<'a> Weights<'a> {
     fn of(profile: &'a Profile, parts: u64) -> Self {
+        profile.assert_one_event();
         let count = profile.stacks.len();
         let mut self_weights = vec![0u64; count];
         let mut without_stack = 0u64;
@@ -242,7 +243,7 @@ impl<'a> Weights<'a> {
     fn find(&self, first: u32, found: &mut Vec<u64>, plumbing: &mut Vec<u32>) {
         let mut next = first;
         while next != NONE {
-            let function = self.profile.function_of(StackIndex(next));
+            let function = self.profile.function_of(StackIndex::new(next));
             match self.profile.function(function).category {
                 Category::Internal => plumbing.push(next),
                 _ => found.push(self.key(next)),
@@ -253,7 +254,7 @@ impl<'a> Weights<'a> {
 
     /// Function and stack as one number, which sorts fast.
     fn key(&self, stack: u32) -> u64 {
-        let function = self.profile.function_of(StackIndex(stack));
+        let function = self.profile.function_of(StackIndex::new(stack));
         u64::from(function.0) << 32 | u64::from(stack)
     }
 

@@ -70,6 +70,7 @@ type Weights = FastMap<FunctionIndex, u64>;
 
 /// The weight of each function itself, by process. Waiting is no work.
 fn weights_by_process(profile: &Profile) -> Vec<Weights> {
+    profile.assert_one_event();
     let mut weights = vec![Weights::default(); profile.processes.len()];
     for sample in &profile.samples {
         let Some(stack) = sample.stack else {
@@ -81,9 +82,9 @@ fn weights_by_process(profile: &Profile) -> Vec<Weights> {
         }
         let process = profile.threads[sample.thread.at()].process;
         let weight = weights[process.at()].entry(frame.function).or_default();
-        *weight = weight.saturating_add(match profile.unit {
+        *weight = weight.saturating_add(match profile.unit() {
             // How many there are says how sure it is, not how long they stand for.
-            WeightUnit::Nanoseconds => 1,
+            WeightUnit::Nanoseconds | WeightUnit::Events => 1,
             WeightUnit::Samples | WeightUnit::Bytes => sample.weight,
         });
     }

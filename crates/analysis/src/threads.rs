@@ -5,6 +5,7 @@ use nodespy_model::{Thread, ThreadRole};
 
 /// The weight of every thread that has any, heaviest first.
 pub fn thread_weights(profile: &Profile) -> Vec<(ThreadIndex, u64)> {
+    profile.assert_one_event();
     let mut weights = vec![0u64; profile.threads.len()];
     for sample in &profile.samples {
         let weight = &mut weights[sample.thread.at()];
@@ -52,8 +53,9 @@ pub fn busy_main_threads(profile: &Profile) -> Vec<BusyThread> {
 
 /// How busy all threads were, as [`busy_main_threads`].
 pub fn busy_threads(profile: &Profile) -> Vec<BusyThread> {
-    let weight_per_nanosecond = match profile.unit {
-        WeightUnit::Samples if profile.about.rate_hz > 0 => f64::from(profile.about.rate_hz) / 1e9,
+    let event = profile.event();
+    let weight_per_nanosecond = match event.unit {
+        WeightUnit::Samples if event.rate_hz() > 0 => f64::from(event.rate_hz()) / 1e9,
         WeightUnit::Nanoseconds => 1.0,
         _ => return Vec::new(),
     };
@@ -109,7 +111,7 @@ mod tests {
     fn a_main_thread_is_busy_as_long_as_its_samples_say() {
         let mut profile = profile_of("a 3\nidle:(idle) 5\na;b 2");
         assert!(busy_main_threads(&profile).is_empty());
-        profile.about.rate_hz = 10;
+        profile.events[0].sampling = nodespy_model::Sampling::Rate(10);
         profile.about.duration = 1_000_000_000;
         let share = 0.5;
         let thread = ThreadIndex(0);

@@ -21,6 +21,7 @@ impl TimeTree {
         samples: impl Iterator<Item = &'a Sample>,
         alias_of: &[FunctionIndex],
     ) -> Self {
+        profile.assert_one_event();
         let mut builder = Builder {
             profile,
             alias_of,

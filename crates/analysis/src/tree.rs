@@ -227,6 +227,7 @@ const NONE: u32 = u32::MAX;
 
 impl<'a> TreeBuilder<'a> {
     fn new(profile: &'a Profile, alias_of: Option<&'a [FunctionIndex]>) -> Self {
+        profile.assert_one_event();
         let row = |frame: &Frame| FrameRow {
             function: alias_of.map_or(frame.function, |alias_of| alias_of[frame.function.at()]),
             tier: frame.tier,
@@ -490,7 +491,7 @@ fn group_weights(
     let mut weights = vec![(0u64, 0u64); groups];
     let mut is_active = vec![0u32; groups];
     walk_stacks(profile, &totals, |position, is_entered| {
-        let group = group_of(profile.function_of(StackIndex(position as u32)));
+        let group = group_of(profile.function_of(StackIndex::new(position as u32)));
         if !is_entered {
             is_active[group] -= 1;
             return;
@@ -508,6 +509,7 @@ fn group_weights(
 /// How much JavaScript ran in code of each compiler, in the order of [`Tier::ALL`]. Code whose
 /// compiler is not known is left out.
 pub fn tier_weights(profile: &Profile) -> [u64; Tier::ALL.len()] {
+    profile.assert_one_event();
     let mut weights = [0u64; Tier::ALL.len()];
     for sample in &profile.samples {
         let Some(stack) = sample.stack else { continue };
@@ -523,6 +525,7 @@ pub fn tier_weights(profile: &Profile) -> [u64; Tier::ALL.len()] {
 /// The functions with source that garbage was collected under, each with the weight of it,
 /// heaviest first: who was running when memory ran out.
 pub fn collected_under(profile: &Profile) -> Vec<(FunctionIndex, u64)> {
+    profile.assert_one_event();
     // Parents come first, so one pass tells for every stack the nearest function with source.
     let mut nearest: Vec<Option<FunctionIndex>> = Vec::with_capacity(profile.stacks.len());
     let mut in_gc: Vec<bool> = Vec::with_capacity(profile.stacks.len());
@@ -563,6 +566,7 @@ pub fn app_callers(
     function: FunctionIndex,
     keep: impl Fn(&Sample) -> bool,
 ) -> Vec<(FunctionIndex, u64)> {
+    profile.assert_one_event();
     // Parents come first, so one pass tells for every stack who of the application called it.
     let mut nearest: Vec<Option<FunctionIndex>> = Vec::with_capacity(profile.stacks.len());
     let mut callers: Vec<Option<FunctionIndex>> = Vec::with_capacity(profile.stacks.len());
@@ -621,6 +625,7 @@ impl Shares {
 /// The shares of the samples that `keep` accepts. A sample is garbage collection when any frame
 /// is; else its leaf decides.
 pub fn shares(profile: &Profile, keep: impl Fn(&Sample) -> bool) -> Shares {
+    profile.assert_one_event();
     // Parents come first, so one pass tells for every stack whether it is inside the collector.
     let mut in_gc = vec![false; profile.stacks.len()];
     for (position, stack) in profile.stacks.iter().enumerate() {
@@ -684,6 +689,7 @@ fn walk_stacks(profile: &Profile, totals: &[u64], mut visit: impl FnMut(usize, b
 
 /// Self weight of every stack, and the weight of samples without one.
 fn stack_weights(profile: &Profile, keep: impl Fn(&Sample) -> bool) -> (Vec<u64>, u64) {
+    profile.assert_one_event();
     let mut weights = vec![0u64; profile.stacks.len()];
     let mut without_stack = 0u64;
     for sample in profile.samples.iter().filter(|sample| keep(sample)) {
@@ -700,8 +706,8 @@ fn stack_weights(profile: &Profile, keep: impl Fn(&Sample) -> bool) -> (Vec<u64>
 fn with_descendants(profile: &Profile, self_weights: &[u64]) -> Vec<u64> {
     let mut totals = self_weights.to_vec();
     for position in (0..totals.len()).rev() {
-        if let Some(StackIndex(parent)) = profile.stacks[position].parent {
-            totals[parent as usize] = totals[parent as usize].saturating_add(totals[position]);
+        if let Some(parent) = profile.stacks[position].parent {
+            totals[parent.at()] = totals[parent.at()].saturating_add(totals[position]);
         }
     }
     totals

@@ -40,7 +40,7 @@ pub fn join_twins(
     earlier: Nanoseconds,
     within: Nanoseconds,
 ) -> (Profile, Agreement) {
-    let mut builder = ProfileBuilder::new(profile.unit);
+    let mut builder = ProfileBuilder::with_events(profile.events.clone());
     let threads = add_threads(&mut builder, &profile);
     let samples = moved_samples(&mut builder, &profile, |thread| threads[thread.at()]);
     let lines = lines_of(&mut builder, &profile, twin, earlier);

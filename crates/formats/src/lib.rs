@@ -12,6 +12,7 @@ mod base64;
 mod bounded;
 mod call_frame;
 mod code_kind;
+mod contexts;
 mod detect;
 mod export;
 mod frame_name;

@@ -4,7 +4,8 @@
 //! and [`Recorded::from_lines`] takes them back.
 
 use nodespy_model::{
-    About, FastMap, Labels, NameSource, Notes, Process, Profile, WeightUnit, printable,
+    About, EventType, FastMap, Labels, MAX_EVENTS, NameSource, Notes, Process, Profile, Sampling,
+    WeightUnit, printable,
 };
 
 /// How the first line starts.
@@ -12,6 +13,10 @@ const START: &str = "nodespy";
 
 /// The key under which formats of V8 have the lines of [`lines_of_place`].
 pub(crate) const PLACE_KEY: &str = "nodespy";
+
+/// The keys of lines that only some profiles have.
+const FURTHER_EVENT: &str = "further event";
+const CONTEXT_KEY: &str = "samples are labelled with";
 
 const COUNTS: [&str; 7] = [
     "lost samples",
@@ -37,7 +42,8 @@ pub(crate) fn lines(profile: &Profile) -> Vec<String> {
 pub(crate) fn lines_without_labels(profile: &Profile) -> Vec<String> {
     let about = &profile.about;
     let notes = &profile.notes;
-    let mut lines = vec![first_line(about), format!("unit: {}", profile.unit.label())];
+    let event = profile.event();
+    let mut lines = vec![first_line(about), format!("unit: {}", event.unit.label())];
     let mut say = |key: &str, value: &str| {
         if !value.is_empty() {
             lines.push(format!("{key}: {value}"));
@@ -46,13 +52,16 @@ pub(crate) fn lines_without_labels(profile: &Profile) -> Vec<String> {
     say("app", &about.app);
     say("host", &about.host);
     say("engine", &about.engine);
-    say("event", &about.event);
+    say("event", &event.name);
     let mut say_count = |key: &str, count: u64| {
         if count > 0 {
             say(key, &count.to_string());
         }
     };
-    say_count("samples per second", u64::from(about.rate_hz));
+    say_count("samples per second", u64::from(event.rate_hz()));
+    if let Sampling::Period(period) = event.sampling {
+        say_count("events per sample", period);
+    }
     say_count("started in ns since 1970", about.started_unix);
     say_count("lasted ns", about.duration);
     for (key, count) in COUNTS.into_iter().zip(counts(notes)) {
@@ -62,6 +71,12 @@ pub(crate) fn lines_without_labels(profile: &Profile) -> Vec<String> {
         let key = format!("JIT frames named by {}", source.label());
         say_count(&key, notes.jit_named[source.at()]);
     }
+    for event in profile.events.iter().skip(1) {
+        say(FURTHER_EVENT, &event_line(event));
+    }
+    for key in context_keys(profile) {
+        say(CONTEXT_KEY, key);
+    }
     for remark in &notes.remarks {
         say("remark", remark);
     }
@@ -69,6 +84,51 @@ pub(crate) fn lines_without_labels(profile: &Profile) -> Vec<String> {
         say(&format!("command of {}", process.pid), &process.command);
     }
     lines
+}
+
+/// An event after the first, as the value of a line: its unit, its sampling, its name.
+fn event_line(event: &EventType) -> String {
+    let sampling = match event.sampling {
+        Sampling::Unknown => "-".to_owned(),
+        Sampling::Rate(rate_hz) => format!("{rate_hz} Hz"),
+        Sampling::Period(period) => format!("1 in {period}"),
+    };
+    format!("{}, {sampling}, {}", event.unit.label(), event.name)
+}
+
+/// Takes such a value back.
+fn event_of_line(line: &str) -> Option<EventType> {
+    let mut parts = line.splitn(3, ", ");
+    let unit = unit_called(parts.next()?);
+    let sampling = parts.next()?;
+    let rate = sampling.strip_suffix(" Hz").and_then(|it| it.parse().ok());
+    let period = sampling
+        .strip_prefix("1 in ")
+        .and_then(|it| it.parse().ok());
+    Some(EventType {
+        sampling: match (rate, period) {
+            (Some(rate_hz), _) => Sampling::Rate(rate_hz),
+            (None, Some(period)) => Sampling::Period(period),
+            (None, None) => Sampling::Unknown,
+        },
+        ..EventType::new(parts.next().unwrap_or(""), unit)
+    })
+}
+
+fn unit_called(label: &str) -> WeightUnit {
+    let known = WeightUnit::ALL.into_iter().find(|it| it.label() == label);
+    known.unwrap_or_default()
+}
+
+/// The keys that samples are tagged with, each once.
+fn context_keys(profile: &Profile) -> Vec<&str> {
+    let sets = profile.contexts.iter();
+    let mut keys: Vec<&str> = sets
+        .flat_map(|set| set.iter().map(|(key, _)| key))
+        .collect();
+    keys.sort_unstable();
+    keys.dedup();
+    keys
 }
 
 /// Where and as what these processes ran: for formats that tell the rest in their own way. Nothing
@@ -115,23 +175,31 @@ fn counts(notes: &Notes) -> [u64; 7] {
     ]
 }
 
-/// Nanoseconds from sample to sample, where samples are taken by time and the rate is known.
-pub(crate) fn period_of(about: &About, unit: WeightUnit) -> Option<u64> {
-    let period = 1_000_000_000_u64.checked_div(u64::from(about.rate_hz))?;
-    (unit != WeightUnit::Bytes && period > 0).then_some(period)
-}
-
 /// What such lines tell.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Recorded {
     /// What was recorded.
     pub(crate) about: About,
     /// How good it is.
     pub(crate) notes: Notes,
-    /// What the weights count.
-    pub(crate) unit: WeightUnit,
+    /// What made the samples, at least one event.
+    pub(crate) events: Vec<EventType>,
+    /// The keys of the labels that samples are tagged with.
+    pub(crate) context_keys: Vec<String>,
     /// Where and as what processes ran.
     pub(crate) labels: ProcessLabels,
+}
+
+impl Default for Recorded {
+    fn default() -> Self {
+        Self {
+            about: About::default(),
+            notes: Notes::default(),
+            events: vec![EventType::default()],
+            context_keys: Vec::new(),
+            labels: ProcessLabels::default(),
+        }
+    }
 }
 
 /// The labels of processes, by their numbers.
@@ -181,18 +249,22 @@ impl Recorded {
         let count = || value.parse().unwrap_or(0);
         let about = &mut self.about;
         let notes = &mut self.notes;
+        let has_room = self.events.len() < MAX_EVENTS;
+        let first = &mut self.events[0];
         match key {
             "app" => about.app = value.to_owned(),
             "host" => about.host = value.to_owned(),
             "engine" => about.engine = value.to_owned(),
-            "event" => about.event = value.to_owned(),
-            "samples per second" => about.rate_hz = value.parse().unwrap_or(0),
+            "event" => first.name = value.to_owned(),
+            "samples per second" => first.sampling = Sampling::Rate(value.parse().unwrap_or(0)),
+            "events per sample" => first.sampling = Sampling::Period(count()),
+            FURTHER_EVENT if has_room => {
+                self.events.extend(event_of_line(value));
+            }
+            CONTEXT_KEY => self.context_keys.push(value.to_owned()),
             "started in ns since 1970" => about.started_unix = count(),
             "lasted ns" => about.duration = count(),
-            "unit" => {
-                let unit = WeightUnit::ALL.iter().find(|unit| unit.label() == value);
-                self.unit = unit.copied().unwrap_or_default();
-            }
+            "unit" => first.unit = unit_called(value),
             "lost samples" => notes.lost_samples = count(),
             "lost records" => notes.lost_records = count(),
             "throttled" => notes.throttled = count(),

@@ -12,10 +12,6 @@ pub struct About {
     pub host: String,
     /// The way the samples were taken, such as `perf events`.
     pub engine: String,
-    /// What made a sample, such as `cpu-clock` or `cycles`.
-    pub event: String,
-    /// Samples asked for per second of CPU time and thread; 0 when not known.
-    pub rate_hz: u32,
     /// When the recording started, in nanoseconds since 1970.
     pub started_unix: Nanoseconds,
     /// How long it lasted.

@@ -2,11 +2,14 @@
 
 use crate::FastSet;
 use crate::about::{About, Process, Thread};
+use crate::context::{ContextIndex, ContextIndexer};
+use crate::event::{self, EventIndex, EventType};
+use crate::labels::Labels;
 use crate::moved_stacks::StackMoves;
 use crate::notes::Notes;
 use crate::profile::{
     Category, Frame, FrameIndex, Function, FunctionIndex, Nanoseconds, ProcessIndex, Profile,
-    Sample, Source, Stack, StackIndex, StringIndex, StringTable, ThreadIndex, Tier, WeightUnit,
+    Sample, Source, Stack, StackIndex, StringIndex, StringTable, ThreadIndex, Tier,
 };
 use crate::rows::RowIndex;
 use crate::stack_index::StackIndexer;
@@ -51,17 +54,40 @@ pub struct ProfileBuilder {
     functions: RowIndex,
     frames: RowIndex,
     stacks: StackIndexer,
+    contexts: ContextIndexer,
     deopt_rows: FastSet<(FunctionIndex, StringIndex)>,
     generated_rows: FastSet<(FunctionIndex, StringIndex)>,
     source_files: FastSet<StringIndex>,
 }
 
 impl ProfileBuilder {
-    /// An empty profile whose weights count `unit`.
-    pub fn new(unit: WeightUnit) -> Self {
+    /// An empty profile of one event, or of what a unit of weights alone tells of it.
+    pub fn new(event: impl Into<EventType>) -> Self {
+        Self::with_events(vec![event.into()])
+    }
+
+    /// An empty profile of these events.
+    pub fn with_events(events: Vec<EventType>) -> Self {
         let mut builder = Self::default();
-        builder.profile.unit = unit;
+        builder.profile.events = events;
         builder
+    }
+
+    /// Where an event of this name and unit is; none when there are [`crate::MAX_EVENTS`] others.
+    pub fn event(&mut self, event: &EventType) -> Option<EventIndex> {
+        event::intern(&mut self.profile.events, event)
+    }
+
+    /// Sets how many samples a second the first event makes; 0 when not known.
+    pub fn set_rate(&mut self, rate_hz: u32) {
+        if let Some(first) = self.profile.events.first_mut() {
+            *first = std::mem::take(first).at_rate(rate_hz);
+        }
+    }
+
+    /// Interns the labels of samples.
+    pub fn context(&mut self, labels: Labels) -> ContextIndex {
+        self.contexts.intern(&mut self.profile.contexts, labels)
     }
 
     /// Interns a string.
@@ -159,7 +185,7 @@ impl ProfileBuilder {
         ThreadIndex(self.profile.threads.len() as u32 - 1)
     }
 
-    /// Adds a sample whose processor is not known.
+    /// Adds a sample of the first event, of which nothing else is known.
     pub fn sample(
         &mut self,
         time: Nanoseconds,
@@ -171,14 +197,16 @@ impl ProfileBuilder {
             time,
             weight,
             thread,
-            cpu: None,
             stack,
+            ..Sample::default()
         });
     }
 
     /// Adds a sample.
     pub fn add_sample(&mut self, sample: Sample) {
         assert!(sample.thread.at() < self.profile.threads.len());
+        assert!(sample.event.at() < self.profile.events.len());
+        assert!((sample.context.0 as usize) < self.profile.contexts.len());
         assert!(
             sample
                 .stack
@@ -218,8 +246,9 @@ impl ProfileBuilder {
         &self.profile
     }
 
-    /// Ends the work: samples are put in order of time.
+    /// Ends the work: samples are put in order of time, and events without samples are left out.
     pub fn finish(mut self, about: About, notes: Notes) -> Profile {
+        self.profile.drop_empty_events();
         self.profile.samples.sort_by_key(|sample| sample.time);
         self.profile.about = about;
         self.profile.notes = notes;
@@ -241,6 +270,7 @@ impl StringTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::WeightUnit;
 
     #[test]
     fn equal_stacks_are_held_once_and_names_are_printable() {

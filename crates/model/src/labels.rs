@@ -36,6 +36,10 @@ pub mod label_key {
     pub const STARTED: &str = "started";
     /// How many CPUs its control group lets it use.
     pub const CPU_QUOTA: &str = "cpu-quota";
+    /// Of a sample: the route of the request it was taken in.
+    pub const ROUTE: &str = "route";
+    /// Of a sample: what the thread was doing, such as running or waiting.
+    pub const STATE: &str = "state";
 }
 
 /// The longest value that is kept.
@@ -43,13 +47,15 @@ const LONGEST_VALUE_CHARS: usize = 512;
 /// How many labels a process can have.
 const MOST_LABELS: usize = 64;
 
-/// The labels of a process, by key.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// The labels of a process or a sample, by key.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Labels {
     rows: Vec<(String, String)>,
 }
 
 impl Labels {
+    pub(crate) const EMPTY: Self = Self { rows: Vec::new() };
+
     /// Sets a label, made safe to show; an empty value is none.
     pub fn set(&mut self, key: &str, value: impl AsRef<str>) {
         let value: String = printable(value.as_ref())

@@ -13,6 +13,8 @@ mod branches;
 pub mod build_id;
 mod builder;
 pub mod classify;
+mod context;
+mod event;
 mod label;
 mod labels;
 mod merge;
@@ -31,6 +33,8 @@ mod utc;
 pub use about::{About, ExitReason, Process, Thread, ThreadRole};
 pub use branches::Branches;
 pub use builder::{FrameSpec, FunctionSpec, ProfileBuilder};
+pub use context::{ContextIndex, Contexts, OTHER as OTHER_CONTEXT};
+pub use event::{EventIndex, EventType, MAX_EVENTS, Sampling, WeightUnit};
 pub use label::{NO_STACK, folded_label, folded_name, folded_thread};
 pub use labels::{Labels, label_key};
 pub use merge::{add_samples, add_stacks, add_threads, moved_samples, rewritten};
@@ -38,8 +42,8 @@ pub use moved_stacks::{MovedStacks, StackMoves};
 pub use notes::{Confidence, NameSource, Notes};
 pub use origin::{ImageBytes, ImageRefused, JitFile, JitFileKind, Origin, SourceFile};
 pub use profile::{
-    Category, Frame, FrameIndex, Function, FunctionIndex, Nanoseconds, ProcessIndex, Profile,
-    Sample, Source, Stack, StackIndex, StringIndex, StringTable, ThreadIndex, Tier, WeightUnit,
+    Category, Cpu, Frame, FrameIndex, Function, FunctionIndex, Nanoseconds, ProcessIndex, Profile,
+    Sample, Source, Stack, StackIndex, StringIndex, StringTable, ThreadIndex, Tier,
 };
 pub use raw::{
     Contents, Event, EventSource, FileIdentity, MappedLibrary, Mapping, RawSample, Recording,

@@ -2,6 +2,8 @@
 
 use crate::about::Thread;
 use crate::builder::{FunctionSpec, ProfileBuilder};
+use crate::context::ContextIndex;
+use crate::event::EventIndex;
 use crate::profile::{
     Frame, FrameIndex, FunctionIndex, Nanoseconds, ProcessIndex, Profile, Sample, StackIndex,
     ThreadIndex,
@@ -51,12 +53,37 @@ pub fn moved_samples(
     thread: impl Fn(ThreadIndex) -> ThreadIndex,
 ) -> Vec<Sample> {
     let stacks = add_stacks(builder, profile);
-    let moved = |sample: &Sample| Sample {
-        thread: thread(sample.thread),
-        stack: sample.stack.map(|stack| stacks[stack.at()]),
-        ..*sample
+    let tags = Tags::add(builder, profile);
+    let moved = |sample: &Sample| {
+        Some(Sample {
+            thread: thread(sample.thread),
+            stack: sample.stack.map(|stack| stacks[stack.at()]),
+            event: tags.events[sample.event.at()]?,
+            context: tags.contexts[sample.context.0 as usize],
+            ..*sample
+        })
     };
-    profile.samples.iter().map(moved).collect()
+    profile.samples.iter().filter_map(moved).collect()
+}
+
+/// Where the events and contexts of a profile are in one that is being built.
+struct Tags {
+    /// None for what a full table has no room for.
+    events: Vec<Option<EventIndex>>,
+    contexts: Vec<ContextIndex>,
+}
+
+impl Tags {
+    fn add(builder: &mut ProfileBuilder, profile: &Profile) -> Self {
+        let events = profile.events.iter().map(|event| builder.event(event));
+        let events = events.collect();
+        let sets = profile.contexts.iter().cloned();
+        let moved = sets.map(|labels| builder.context(labels));
+        Self {
+            events,
+            contexts: std::iter::once(ContextIndex::NONE).chain(moved).collect(),
+        }
+    }
 }
 
 /// A copy that goes on being built, with every function as `function` says and the place that each
@@ -67,7 +94,10 @@ pub fn rewritten<'a>(
     function: impl Fn(FunctionIndex) -> FunctionSpec<'a>,
     place: impl Fn(FrameIndex) -> (u32, u32),
 ) -> (ProfileBuilder, Vec<FunctionIndex>) {
-    let mut builder = ProfileBuilder::new(profile.unit);
+    let mut builder = ProfileBuilder::with_events(profile.events.clone());
+    for labels in profile.contexts.iter() {
+        builder.context(labels.clone());
+    }
     let threads = add_threads(&mut builder, profile);
     let functions = add_functions(&mut builder, profile, function);
     let stacks = add_stacks_of(&mut builder, profile, &functions, place);
@@ -185,7 +215,7 @@ mod tests {
         assert!(
             both.stacks[1..]
                 .iter()
-                .all(|stack| stack.parent == Some(StackIndex(0)))
+                .all(|stack| stack.parent == Some(StackIndex::new(0)))
         );
         assert_eq!(both.samples[2].time, 110);
         assert_eq!(both.samples[2].thread, threads[1]);

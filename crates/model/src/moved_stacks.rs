@@ -63,7 +63,7 @@ impl<'a> StackMoves<'a> {
         let caller = self.nearest_staying(parent);
         if let Some(shown) = shown {
             self.note_source(frame, shown);
-            if parent.is_some_and(|parent| parent.0 != caller) {
+            if parent.is_some_and(|parent| parent.get() != caller) {
                 match self.is_joined.get_mut(caller as usize) {
                     Some(is_joined) => *is_joined = true,
                     None => self.has_joined_roots = true,
@@ -77,7 +77,7 @@ impl<'a> StackMoves<'a> {
     fn nearest_staying(&self, stack: Option<StackIndex>) -> u32 {
         match stack {
             None => NONE,
-            Some(stack) if self.shown[stack.at()] != NONE => stack.0,
+            Some(stack) if self.shown[stack.at()] != NONE => stack.get(),
             Some(stack) => self.callers[stack.at()],
         }
     }
@@ -120,7 +120,7 @@ impl<'a> StackMoves<'a> {
                 true => branches.stack(&mut stacks, row),
                 false => {
                     stacks.push(row);
-                    StackIndex(stacks.len() as u32 - 1)
+                    StackIndex::new(stacks.len() as u32 - 1)
                 }
             };
             moved.push(Some(stack));
@@ -143,7 +143,7 @@ mod tests {
         ) {
             let mut old: Vec<Stack> = Vec::new();
             for (parent, frame) in rows {
-                let parent = (parent < old.len()).then_some(StackIndex(parent as u32));
+                let parent = (parent < old.len()).then_some(StackIndex::new(parent as u32));
                 let row = Stack { parent, frame: FrameIndex(frame) };
                 if !old.contains(&row) {
                     old.push(row);

@@ -1,7 +1,11 @@
 //! The one model: what a person reads. Tables joined by typed indexes.
 
+use std::num::{NonZeroU16, NonZeroU32};
+
 use crate::about::{About, Process, Thread};
 use crate::builder::FunctionSpec;
+use crate::context::{ContextIndex, Contexts};
+use crate::event::{EventIndex, EventType};
 use crate::notes::Notes;
 
 /// A time or a length of time in nanoseconds.
@@ -35,10 +39,6 @@ index!(
     FrameIndex
 );
 index!(
-    /// A stack of a profile.
-    StackIndex
-);
-index!(
     /// A thread of a profile.
     ThreadIndex
 );
@@ -46,6 +46,44 @@ index!(
     /// A process of a profile.
     ProcessIndex
 );
+
+/// A stack of a profile. Held as one more than the position, so that `Option<StackIndex>` is four
+/// bytes too: profiles have millions of samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct StackIndex(NonZeroU32);
+
+impl StackIndex {
+    /// The stack at a position, which is under `u32::MAX`.
+    pub fn new(position: u32) -> Self {
+        Self(NonZeroU32::MIN.saturating_add(position))
+    }
+
+    /// The position in its table.
+    pub fn get(self) -> u32 {
+        self.0.get() - 1
+    }
+
+    /// The position in its table.
+    pub fn at(self) -> usize {
+        self.get() as usize
+    }
+}
+
+/// The number of a processor, so that `Option<Cpu>` is two bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Cpu(NonZeroU16);
+
+impl Cpu {
+    /// A processor by its number; none for the largest, which no kernel gives.
+    pub fn new(number: u16) -> Option<Self> {
+        number.checked_add(1).and_then(NonZeroU16::new).map(Self)
+    }
+
+    /// Its number.
+    pub fn get(self) -> u16 {
+        self.0.get() - 1
+    }
+}
 
 /// What kind of code a function is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -195,32 +233,6 @@ impl Tier {
     }
 }
 
-/// What the weight of a sample counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum WeightUnit {
-    /// Samples.
-    #[default]
-    Samples,
-    /// Nanoseconds.
-    Nanoseconds,
-    /// Bytes.
-    Bytes,
-}
-
-impl WeightUnit {
-    /// Every unit, in the order they are stored.
-    pub const ALL: [Self; 3] = [Self::Samples, Self::Nanoseconds, Self::Bytes];
-
-    /// The word shown for it.
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Samples => "samples",
-            Self::Nanoseconds => "ns",
-            Self::Bytes => "bytes",
-        }
-    }
-}
-
 /// A named piece of source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Function {
@@ -261,18 +273,22 @@ pub struct Stack {
 }
 
 /// One observation of a thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sample {
     /// When, from the start of the recording.
     pub time: Nanoseconds,
-    /// What it counts for, in the profile's unit.
+    /// What it counts for, in its event's unit.
     pub weight: u64,
     /// Which thread.
     pub thread: ThreadIndex,
-    /// On which processor, where that is known.
-    pub cpu: Option<u16>,
     /// Where it was; none when nothing is known.
     pub stack: Option<StackIndex>,
+    /// What it is tagged with.
+    pub context: ContextIndex,
+    /// What made it.
+    pub event: EventIndex,
+    /// On which processor, where that is known.
+    pub cpu: Option<Cpu>,
 }
 
 /// The text of a source file, where it was asked for.
@@ -324,8 +340,10 @@ pub struct Profile {
     pub about: About,
     /// What is lost, cut or guessed.
     pub notes: Notes,
-    /// What the weights count.
-    pub unit: WeightUnit,
+    /// What makes samples: one event or several, the one that views show first.
+    pub events: Vec<EventType>,
+    /// What samples are tagged with.
+    pub contexts: Contexts,
     /// Every string.
     pub strings: StringTable,
     /// Every function.
@@ -410,8 +428,9 @@ impl Profile {
         })
     }
 
-    /// The sum of all weights.
+    /// The sum of all weights. The profile has one event: weights of two are never added.
     pub fn total_weight(&self) -> u64 {
+        self.assert_one_event();
         self.samples
             .iter()
             .fold(0, |sum, sample| sum.saturating_add(sample.weight))
@@ -421,6 +440,11 @@ impl Profile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sample_is_32_bytes() {
+        assert_eq!(size_of::<Sample>(), 32);
+    }
 
     #[test]
     fn every_mark_of_v8_is_split_off_a_name() {

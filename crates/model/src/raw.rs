@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use crate::about::About;
+use crate::event::{EventIndex, EventType};
 use crate::notes::Notes;
 use crate::profile::{FunctionIndex, Nanoseconds, Profile};
 
@@ -15,6 +16,9 @@ pub type RuntimeAddress = u64;
 pub struct Recording {
     /// What was recorded, how and when.
     pub about: About,
+    /// What made the samples, the event that views show first; empty where the contents are named,
+    /// because a profile has its own.
+    pub events: Vec<EventType>,
     /// What is known to be missing.
     pub notes: Notes,
     /// The events, or frames that came with names.
@@ -134,6 +138,10 @@ pub struct RawSample<'a> {
     pub tid: u32,
     /// The processor it ran on, where that is known.
     pub cpu: Option<u16>,
+    /// Which event of the recording made it.
+    pub event: EventIndex,
+    /// What it counts for, in the event's unit.
+    pub weight: u64,
     /// Kernel addresses, leaf first; empty when the thread ran in user mode.
     pub kernel: Cow<'a, [u64]>,
     /// What is known of the user stack.

@@ -7,14 +7,14 @@ impl Branches {
     /// The position of a stack in the table, which gets it if it does not have it yet.
     pub fn stack(&mut self, stacks: &mut Vec<Stack>, row: Stack) -> StackIndex {
         let halves = |row: &Stack| {
-            let parent = row.parent.map_or(Self::NO_PARENT, |parent| parent.0);
+            let parent = row.parent.map_or(Self::NO_PARENT, |parent| parent.get());
             (parent, row.frame.0)
         };
         let (parent, frame) = halves(&row);
         let known = self.child(parent, frame, stacks.len(), |position| {
             halves(&stacks[position as usize])
         });
-        StackIndex(known.unwrap_or_else(|| {
+        StackIndex::new(known.unwrap_or_else(|| {
             stacks.push(row);
             stacks.len() as u32 - 1
         }))
@@ -38,7 +38,9 @@ impl StackIndexer {
         frame: FrameIndex,
     ) -> StackIndex {
         for (position, stack) in stacks.iter().enumerate().skip(self.known) {
-            let parent = stack.parent.map_or(Branches::NO_PARENT, |parent| parent.0);
+            let parent = stack
+                .parent
+                .map_or(Branches::NO_PARENT, |parent| parent.get());
             self.branches.add(parent, stack.frame.0, position as u32);
         }
         let stack = self.branches.stack(stacks, Stack { parent, frame });

@@ -13,7 +13,7 @@ mod values;
 
 use std::borrow::Cow;
 
-use nodespy_model::{Category, FunctionIndex, Nanoseconds, Profile};
+use nodespy_model::{Category, EventIndex, FunctionIndex, Nanoseconds, Profile, printable};
 
 use crate::cli::ShowArgs;
 use crate::failure::Failure;
@@ -43,7 +43,7 @@ pub(crate) fn filtered<'a>(
     if steps.is_empty() && !hides_internals {
         return Ok(profile);
     }
-    let before = profile.total_weight();
+    let before = amount(&profile);
     let mut work = Work {
         profile: profile.into_owned(),
         show,
@@ -57,12 +57,12 @@ pub(crate) fn filtered<'a>(
             done.push(text.as_str());
         }
         if steps.iter().any(|(each, _)| each == step) {
-            let had = work.profile.total_weight();
+            let had = amount(&work.profile);
             let lasted = length_of(&work.profile);
             work = work.apply(*step)?;
-            if had > 0 && work.profile.total_weight() == 0 {
+            if had > 0 && amount(&work.profile) == 0 {
                 let filter = done.last().copied().unwrap_or_default();
-                let there_were = format!("{} {}", grouped(had), work.profile.unit.label());
+                let there_were = format!("{} {}", grouped(had), unit_of(&work.profile));
                 return Err(nothing_left(filter, &there_were, lasted));
             }
         }
@@ -70,7 +70,7 @@ pub(crate) fn filtered<'a>(
     let mut profile = work.profile;
     if !done.is_empty() {
         profile = nodespy_analysis::without_unused(profile);
-        let left = share_left(profile.total_weight(), before);
+        let left = share_left(amount(&profile), before);
         profile
             .notes
             .add_filter(&format!("{} ({left})", done.join(" ")));
@@ -153,6 +153,52 @@ fn nothing_left(filter: &str, there_were: &str, lasted: Nanoseconds) -> anyhow::
         (true, lasted) => format!(", the last of them after {:.1} s", lasted as f64 / 1e9),
     };
     Failure::NoSamples(format!("{filter} leaves nothing of the {there_were}{why}")).into()
+}
+
+/// How much there is of a profile: the weight of its event, or how many samples of all events.
+fn amount(profile: &Profile) -> u64 {
+    match profile.events.len() {
+        0 | 1 => profile.total_weight(),
+        _ => profile.samples.len() as u64,
+    }
+}
+
+/// What [`amount`] counts.
+fn unit_of(profile: &Profile) -> &'static str {
+    match profile.events.len() {
+        0 | 1 => profile.unit().label(),
+        _ => "samples",
+    }
+}
+
+/// The samples of the event that is shown, with a remark on the others.
+pub(crate) fn shown_event(profile: Cow<'_, Profile>) -> Cow<'_, Profile> {
+    if profile.events.len() < 2 {
+        return profile;
+    }
+    let others = other_events(&profile);
+    let mut shown = profile.into_owned().select(EventIndex::default());
+    shown.notes.remark(format!("also recorded: {others}"));
+    Cow::Owned(shown)
+}
+
+/// The events after the first, and how each is shown.
+pub(crate) fn other_events(profile: &Profile) -> String {
+    const SHOWN: usize = 8;
+    let counts = profile.event_counts();
+    let mut others: Vec<String> = (profile.events.iter().zip(counts))
+        .skip(1)
+        .take(SHOWN)
+        .map(|(event, count)| {
+            let name = printable(event.label());
+            format!("{name} ({} samples): --event {name}", grouped(count))
+        })
+        .collect();
+    let rest = profile.events.len().saturating_sub(1 + SHOWN);
+    if rest > 0 {
+        others.push(format!("{rest} more events"));
+    }
+    others.join(", ")
 }
 
 /// When the last sample was taken.

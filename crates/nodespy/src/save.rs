@@ -11,7 +11,7 @@ use nodespy_symbolize::{DiskOptions, DiskOrigin, ResolveOptions, SourceMapOption
 use nodespy_view::{DrawOptions, view, view_for_path};
 
 use crate::cli::{ReadArgs, ShowArgs};
-use crate::filter::{Holding, filtered};
+use crate::filter::{Holding, filtered, other_events, shown_event};
 use crate::output::{self, Stream};
 use crate::output_file::{OutputFile, is_closed_pipe};
 
@@ -120,6 +120,10 @@ impl Destination {
     /// The profile as it will be written: filtered, and without the plumbing unless it is asked
     /// for or the format can be opened again.
     pub(crate) fn shown<'a>(&self, profile: Cow<'a, Profile>) -> anyhow::Result<Cow<'a, Profile>> {
+        let profile = match holds_events(&self.format) {
+            true => profile,
+            false => shown_event(profile),
+        };
         filtered(profile, &self.show, holding_of(&self.format))
     }
 
@@ -128,6 +132,12 @@ impl Destination {
         let leaves_out = exporter(&self.format).map_or(&[][..], |format| format.leaves_out());
         let lost = leaves_out.iter().filter(|detail| detail.is_in(profile));
         lost.map(|detail| detail.label()).collect()
+    }
+
+    /// The events that the format has no room for, in words.
+    pub(crate) fn events_left_out(&self, profile: &Profile) -> Option<String> {
+        let is_short = profile.events.len() > 1 && !holds_events(&self.format);
+        is_short.then(|| format!("further events: {}", other_events(profile)))
     }
 
     /// The name of the format.
@@ -167,6 +177,11 @@ fn holding_of(format: &str) -> Holding {
     }
 }
 
+/// Whether what is written has room for several events.
+fn holds_events(format: &str) -> bool {
+    exporter(format).is_some_and(|format| format.holds_events())
+}
+
 /// Writes a profile whose destination failed to somewhere else, so that it is not lost.
 pub(crate) fn rescue(profile: &Profile) -> Option<PathBuf> {
     let stem = format!("nodespy-rescued-{}", std::process::id());
@@ -185,7 +200,8 @@ pub(crate) fn print_summary(
     show: &ShowArgs,
     stream: Stream,
 ) -> anyhow::Result<()> {
-    let shown = filtered(Cow::Borrowed(profile), show, Holding::WhatIsShown)?;
+    let shown = shown_event(Cow::Borrowed(profile));
+    let shown = filtered(shown, show, Holding::WhatIsShown)?;
     let mut text = Vec::new();
     let options = DrawOptions {
         has_color: output::has_color(stream),
@@ -199,7 +215,8 @@ pub(crate) fn print_summary(
 
 /// Prints the sections of `node --prof-process`, and what else is to be known on standard error.
 pub(crate) fn print_prof(profile: &Profile, show: &ShowArgs, title: &str) -> anyhow::Result<()> {
-    let shown = filtered(Cow::Borrowed(profile), show, Holding::Everything)?;
+    let shown = shown_event(Cow::Borrowed(profile));
+    let shown = filtered(shown, show, Holding::Everything)?;
     let options = DrawOptions {
         title: Some(title),
         ..Default::default()
@@ -247,7 +264,8 @@ pub(crate) fn print_view(profile: Profile, name: &str, show: &ShowArgs) -> anyho
 
 /// The page of a profile, for a browser; `base` is what it is compared with, as `.nspy` bytes.
 pub(crate) fn page(profile: Profile, show: &ShowArgs, base: &[u8]) -> anyhow::Result<Vec<u8>> {
-    let shown = filtered(Cow::Owned(profile), show, Holding::Everything)?;
+    let shown = shown_event(Cow::Owned(profile));
+    let shown = filtered(shown, show, Holding::Everything)?;
     let mut page = Vec::new();
     write_as(&shown, "html", base, &mut page)?;
     Ok(page)
@@ -277,7 +295,8 @@ pub(crate) fn dropped_base(bytes: &mut dyn Read, show: &ShowArgs) -> anyhow::Res
 
 /// A base is filtered as what it is compared with.
 fn as_base(profile: Profile, show: &ShowArgs) -> anyhow::Result<Vec<u8>> {
-    let shown = filtered(Cow::Owned(profile), show, Holding::Everything)?;
+    let shown = shown_event(Cow::Owned(profile));
+    let shown = filtered(shown, show, Holding::Everything)?;
     let mut bytes = Vec::new();
     nodespy_formats::export(&shown, "nspy", &mut bytes)?;
     Ok(bytes)

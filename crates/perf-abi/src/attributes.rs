@@ -139,6 +139,11 @@ impl EventAttributes {
         self.clock_id == Some(CLOCK_MONOTONIC)
     }
 
+    /// Whether a sample says how many events it stands for.
+    pub fn has_period(&self) -> bool {
+        self.sample_type & crate::sample_type::PERIOD != 0
+    }
+
     /// Samples per second that were asked for; 0 when something else than time is counted.
     pub fn rate_hz(&self) -> u32 {
         if self.is_freq {

@@ -79,7 +79,9 @@ fn named(recording: Recording, origin: Box<dyn Origin>, options: &ResolveOptions
             profile
         }
         Contents::Events(events) => {
-            let mut resolver = Resolver::new(origin).without_heap_walk();
+            let mut resolver = Resolver::new(origin)
+                .without_heap_walk()
+                .with_events(recording.events);
             resolver.has_inlines = options.has_inlines;
             resolver.batch.merge_notes(recording.notes);
             let notes = events.replay(&mut |event| resolver.take(event));
@@ -91,6 +93,8 @@ fn named(recording: Recording, origin: Box<dyn Origin>, options: &ResolveOptions
                 .duration
                 .max(times().max().unwrap_or(0).saturating_sub(started));
             let mut profile = resolver.finish(about, notes, started);
+            profile.put_first(profile.main_event());
+            profile.count_equal_periods();
             if profile.about.app.is_empty() {
                 profile.about.app = name_of_busiest(&profile);
             }

@@ -28,9 +28,8 @@ pub fn for_page(profile: &Profile) -> Cow<'_, Profile> {
 
 /// A round number of microseconds: a sixteenth of the time between samples, or a little less.
 fn grain(profile: &Profile) -> Nanoseconds {
-    let about = &profile.about;
-    let step = match about.rate_hz {
-        0 => about.duration / profile.samples.len().max(1) as u64,
+    let step = match profile.event().rate_hz() {
+        0 => profile.about.duration / profile.samples.len().max(1) as u64,
         rate => 1_000_000_000 / u64::from(rate),
     };
     let wanted = (step / GRAINS / 1000).max(1);
@@ -42,13 +41,13 @@ fn grain(profile: &Profile) -> Nanoseconds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodespy_model::{Sample, ThreadIndex, WeightUnit};
+    use nodespy_model::{EventType, Sample};
 
     #[test]
     fn grains_are_round() {
         let mut profile = Profile::default();
         for (rate, expected) in [(99, 500), (999, 50), (10_000, 5), (100_000, 1)] {
-            profile.about.rate_hz = rate;
+            profile.events = vec![EventType::default().at_rate(rate)];
             assert_eq!(grain(&profile), expected * 1000);
         }
     }
@@ -56,16 +55,13 @@ mod tests {
     #[test]
     fn only_millions_of_samples_are_rounded() {
         let mut profile = Profile {
-            unit: WeightUnit::Samples,
+            events: vec![EventType::default().at_rate(999)],
             ..Profile::default()
         };
-        profile.about.rate_hz = 999;
         let sample = |row: u64| Sample {
             time: row * 1_001_001,
             weight: 1,
-            thread: ThreadIndex(0),
-            cpu: None,
-            stack: None,
+            ..Sample::default()
         };
         profile.samples = (0..MOST_EXACT_SAMPLES as u64).map(sample).collect();
         assert!(matches!(for_page(&profile), Cow::Borrowed(_)));

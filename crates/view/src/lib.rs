@@ -114,7 +114,7 @@ fn known_views() -> String {
     names.join(", ")
 }
 
-/// Draws a profile with the view called `name`.
+/// Draws a profile with the view called `name`. Views show one event: the first.
 pub fn draw(
     profile: &Profile,
     name: &str,
@@ -125,7 +125,7 @@ pub fn draw(
         .ok_or_else(|| DrawError::UnknownView {
             name: name.to_owned(),
         })?
-        .draw(profile, options, output)
+        .draw(&profile.first_event(), options, output)
 }
 
 /// The view called `name`.

@@ -38,10 +38,11 @@ pub(crate) fn of(profile: &Profile, title: &str) -> String {
         json.texts(&[label, value]);
     }
     json.close(']');
-    json.key("unit").text(match profile.unit {
+    json.key("unit").text(match profile.unit() {
         WeightUnit::Samples => "samples",
         WeightUnit::Nanoseconds => "nanoseconds",
         WeightUnit::Bytes => "bytes",
+        WeightUnit::Events => "events",
     });
     json.key("durationNs").number(profile.about.duration);
     json.key("samples").number(profile.samples.len() as u64);
@@ -90,14 +91,14 @@ fn facts(profile: &Profile) -> Vec<(String, String)> {
     if untold > 0 {
         tell("further processes", untold.to_string());
     }
-    if about.rate_hz > 0 {
-        tell("rate", format!("{} Hz", about.rate_hz));
+    if profile.event().rate_hz() > 0 {
+        tell("rate", format!("{} Hz", profile.event().rate_hz()));
     }
     if about.duration > 0 {
         tell("duration", wording::duration(about.duration));
     }
     tell("engine", about.engine.clone());
-    tell("event", about.event.clone());
+    tell("event", profile.event().name.clone());
     if about.started_unix > 0 {
         tell("started", iso_8601(about.started_unix / 1_000_000_000));
     }
@@ -248,7 +249,8 @@ mod tests {
     };
 
     fn hostile() -> Profile {
-        let mut builder = ProfileBuilder::new(WeightUnit::Samples);
+        let mut builder =
+            ProfileBuilder::new(nodespy_model::EventType::from(WeightUnit::Samples).at_rate(99));
         let process = builder.process(Process {
             pid: 7,
             command: "node \"a\\b\".js".to_owned(),
@@ -276,7 +278,6 @@ mod tests {
         }
         let about = About {
             started_unix: 1_700_000_000_500_000_000,
-            rate_hz: 99,
             ..About::default()
         };
         builder.finish(about, Notes::default())

@@ -48,6 +48,7 @@ pub fn weight(value: u64, unit: WeightUnit) -> String {
             10_000..10_000_000 => format!("{:.0} kB", value as f64 / 1e3),
             _ => format!("{:.1} MB", value as f64 / 1e6),
         },
+        WeightUnit::Events => counted(value, "event"),
     }
 }
 
@@ -147,10 +148,7 @@ pub(crate) fn title(profile: &Profile) -> String {
     let about = std::iter::once(&profile.about.app);
     let processes = profile.processes.iter().map(|process| &process.name);
     let name = about.chain(processes).find(|name| !name.is_empty());
-    name.map_or_else(
-        || kind(profile).to_owned(),
-        |name| printable(name).into_owned(),
-    )
+    name.map_or_else(|| kind(profile), |name| printable(name).into_owned())
 }
 
 /// Which of several processes of an application does something else than the others.
@@ -169,11 +167,13 @@ pub(crate) fn odd_process(profile: &Profile) -> Option<String> {
     ))
 }
 
-/// What kind of profile it is: of time or of memory.
-pub(crate) fn kind(profile: &Profile) -> &'static str {
-    match profile.unit {
-        WeightUnit::Samples | WeightUnit::Nanoseconds => "CPU profile",
-        WeightUnit::Bytes => "Allocation profile",
+/// What kind of profile it is: of time, of memory, or of whatever made the samples.
+pub(crate) fn kind(profile: &Profile) -> String {
+    let event = profile.event();
+    match event.unit {
+        WeightUnit::Bytes => "Allocation profile".to_owned(),
+        _ if event.is_time() => "CPU profile".to_owned(),
+        _ => format!("Profile of {}", printable(event.label())),
     }
 }
 
@@ -217,23 +217,24 @@ pub(crate) fn how(profile: &Profile) -> String {
         parts.push(duration(about.duration));
     }
     let total = profile.total_weight();
-    let mut samples = match profile.unit {
+    let event = profile.event();
+    let mut samples = match event.unit {
         // An imported line of stacks may stand for many samples.
         WeightUnit::Samples => counted(total, "sample"),
         _ => counted(profile.samples.len() as u64, "sample"),
     };
-    if about.rate_hz > 0 {
-        samples.push_str(&format!(" at {} Hz", about.rate_hz));
+    if event.rate_hz() > 0 {
+        samples.push_str(&format!(" at {} Hz", event.rate_hz()));
     }
     parts.push(samples);
-    if profile.unit != WeightUnit::Samples {
-        let weight = weight(total, profile.unit);
+    if event.unit != WeightUnit::Samples {
+        let weight = weight(total, event.unit);
         // Samples that fill the recording add up to its length.
         if !parts.contains(&weight) {
             parts.push(weight);
         }
     }
-    let made_by: Vec<&str> = [about.engine.as_str(), about.event.as_str()]
+    let made_by: Vec<&str> = [about.engine.as_str(), event.name.as_str()]
         .into_iter()
         .filter(|text| !text.is_empty())
         .collect();
@@ -335,7 +336,7 @@ fn single_source(named: &[u64; 5]) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodespy_model::{Sample, ThreadIndex};
+    use nodespy_model::Sample;
 
     #[test]
     fn numbers_read_well() {
@@ -352,13 +353,11 @@ mod tests {
     #[test]
     fn a_length_is_told_once_and_memory_is_no_cpu_profile() {
         let mut profile = Profile {
-            unit: WeightUnit::Nanoseconds,
+            events: vec![WeightUnit::Nanoseconds.into()],
             samples: vec![Sample {
                 time: 0,
                 weight: 4_000_000_000,
-                thread: ThreadIndex(0),
-                cpu: None,
-                stack: None,
+                ..Sample::default()
             }],
             ..Profile::default()
         };
@@ -367,7 +366,7 @@ mod tests {
         profile.about.duration = 5_000_000_000;
         assert_eq!(how(&profile), "5.0 s, 1 sample, 4.0 s");
         assert_eq!(title(&profile), "CPU profile");
-        profile.unit = WeightUnit::Bytes;
+        profile.events[0].unit = WeightUnit::Bytes;
         assert_eq!(title(&profile), "Allocation profile");
     }
 

@@ -10,7 +10,8 @@ pub fn condensed(profile: &Profile) -> Profile {
     let mut samples: Vec<Sample> = Vec::new();
     for sample in &profile.samples {
         let slot = &mut rows[sample.stack.map_or(0, |stack| stack.at() + 1)];
-        let known = slot.filter(|row| samples[*row].thread == sample.thread);
+        let tags = |sample: &Sample| (sample.thread, sample.event, sample.context);
+        let known = slot.filter(|row| tags(&samples[*row]) == tags(sample));
         match known {
             Some(row) => samples[row].weight = samples[row].weight.saturating_add(sample.weight),
             None => {
@@ -26,7 +27,8 @@ pub fn condensed(profile: &Profile) -> Profile {
     Profile {
         about: profile.about.clone(),
         notes: profile.notes.clone(),
-        unit: profile.unit,
+        events: profile.events.clone(),
+        contexts: profile.contexts.clone(),
         strings: profile.strings.clone(),
         functions: profile.functions.clone(),
         frames: profile.frames.clone(),

@@ -60,7 +60,7 @@ pub(super) fn rewrite(
     for (position, stack) in old.iter().enumerate() {
         let step = Step {
             profile: &profile,
-            stack: StackIndex(position as u32),
+            stack: StackIndex::new(position as u32),
             frame: stack.frame,
             caller: moves.next_caller(),
         };
@@ -147,7 +147,7 @@ impl Roots {
         let roots = roots.filter(|(_, stack)| stack.parent.is_none());
         Self {
             of_frame: roots
-                .map(|(position, stack)| (stack.frame, StackIndex(position as u32)))
+                .map(|(position, stack)| (stack.frame, StackIndex::new(position as u32)))
                 .collect(),
         }
     }
@@ -156,7 +156,7 @@ impl Roots {
         *self.of_frame.entry(frame).or_insert_with(|| {
             let parent = None;
             stacks.push(Stack { parent, frame });
-            StackIndex(stacks.len() as u32 - 1)
+            StackIndex::new(stacks.len() as u32 - 1)
         })
     }
 }

@@ -3,20 +3,29 @@
 use super::rewrite::{Fate, Leftover, rewrite};
 use crate::tree::{NodeIndex, TreeNode};
 use nodespy_model::RowIndex;
-use nodespy_model::{FunctionIndex, Profile};
+use nodespy_model::{EventIndex, FunctionIndex, Profile, Sample};
 
 /// What a sample is in when even its outermost frame is small.
 const SMALL: &str = "[small]";
 
-/// The profile without call paths that have less than a `share` (0 to 1) of the whole weight;
-/// their weight stays with the caller, or is in `[small]` where there is none. A path is its
+/// The profile without call paths that have less than a `share` (0 to 1) of the whole weight of
+/// every event; their weight stays with the caller, or is in `[small]` where there is none. A path is its
 /// functions from the root, on all threads together and whatever their line and tier.
 pub fn without_small(profile: Profile, share: f64) -> Profile {
-    let (path_of_stack, totals) = path_weights(&profile);
-    let least = profile.total_weight() as f64 * share;
+    let (path_of_stack, paths) = paths_of(&profile);
+    let mut is_small = vec![true; paths.len()];
+    for position in 0..profile.events.len() {
+        let event = EventIndex(position as u16);
+        let samples = || profile.samples.iter().filter(|it| it.event == event);
+        let whole = samples().fold(0u64, |sum, sample| sum.saturating_add(sample.weight));
+        let least = whole as f64 * share;
+        let totals = path_weights(&path_of_stack, &paths, samples());
+        for (is_small, total) in is_small.iter_mut().zip(totals) {
+            *is_small &= (total as f64) < least;
+        }
+    }
     rewrite(profile, Leftover::Named(SMALL), |step| {
-        let path = path_of_stack[step.stack.at()];
-        match (totals[path.0 as usize] as f64) < least {
+        match is_small[path_of_stack[step.stack.at()].0 as usize] {
             true => Fate::JoinsCaller,
             false => step.stays(),
         }
@@ -29,8 +38,8 @@ struct Path {
     function: FunctionIndex,
 }
 
-/// The path of every stack, and the weight of every path with everything below it.
-fn path_weights(profile: &Profile) -> (Vec<NodeIndex>, Vec<u64>) {
+/// The path of every stack, and all paths.
+fn paths_of(profile: &Profile) -> (Vec<NodeIndex>, Vec<Path>) {
     let mut known = RowIndex::with_room(profile.stacks.len());
     let mut paths: Vec<Path> = Vec::new();
     let mut path_of_stack: Vec<NodeIndex> = Vec::with_capacity(profile.stacks.len());
@@ -42,8 +51,17 @@ fn path_weights(profile: &Profile) -> (Vec<NodeIndex>, Vec<u64>) {
         let key = |path: &Path| TreeNode::key(path.caller, path.function);
         path_of_stack.push(NodeIndex(known.intern_by(&mut paths, path, key)));
     }
+    (path_of_stack, paths)
+}
+
+/// The weight of every path with everything below it.
+fn path_weights<'p>(
+    path_of_stack: &[NodeIndex],
+    paths: &[Path],
+    samples: impl Iterator<Item = &'p Sample>,
+) -> Vec<u64> {
     let mut totals = vec![0u64; paths.len()];
-    for sample in &profile.samples {
+    for sample in samples {
         if let Some(stack) = sample.stack {
             let total = &mut totals[path_of_stack[stack.at()].0 as usize];
             *total = total.saturating_add(sample.weight);
@@ -56,7 +74,7 @@ fn path_weights(profile: &Profile) -> (Vec<NodeIndex>, Vec<u64>) {
             *of_caller = of_caller.saturating_add(total);
         }
     }
-    (path_of_stack, totals)
+    totals
 }
 
 #[cfg(test)]

@@ -33,10 +33,14 @@ pub fn without_unused(mut profile: Profile) -> Profile {
     let frames = positions_after(&frames);
     let functions = positions_after(&functions);
     for sample in &mut profile.samples {
-        sample.stack = sample.stack.map(|stack| StackIndex(stacks[stack.at()]));
+        sample.stack = sample
+            .stack
+            .map(|stack| StackIndex::new(stacks[stack.at()]));
     }
     for stack in &mut profile.stacks {
-        stack.parent = stack.parent.map(|parent| StackIndex(stacks[parent.at()]));
+        stack.parent = stack
+            .parent
+            .map(|parent| StackIndex::new(stacks[parent.at()]));
         stack.frame = FrameIndex(frames[stack.frame.at()]);
     }
     for frame in &mut profile.frames {

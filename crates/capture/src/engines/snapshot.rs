@@ -8,7 +8,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use nodespy_model::{Event, Nanoseconds, RawSample, Registers, UserStack};
+use nodespy_model::{Event, EventIndex, Nanoseconds, RawSample, Registers, UserStack};
 
 use crate::error::{CaptureError, explain_no_tracing};
 use crate::sys::memory::read_process_memory;
@@ -241,6 +241,8 @@ fn sample(pid: u32, tid: u32, user: UserStack<'static>) -> Event<'static> {
         pid,
         tid,
         cpu: None,
+        event: EventIndex::default(),
+        weight: 1,
         kernel: Vec::new().into(),
         user,
     })

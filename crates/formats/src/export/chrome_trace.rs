@@ -49,6 +49,7 @@ impl Exporter for ChromeTrace {
             Detail::Notes,
             Detail::Sources,
             Detail::GeneratedPlaces,
+            Detail::Contexts,
         ]
     }
 

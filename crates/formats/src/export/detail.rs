@@ -40,6 +40,8 @@ pub enum Detail {
     SamplesWithoutStack,
     /// Weights that are not samples or time.
     WeightUnit,
+    /// What samples are tagged with.
+    Contexts,
     /// What was lost, cut or guessed.
     Notes,
 }
@@ -65,6 +67,7 @@ impl Detail {
             Self::GeneratedPlaces => "places in generated code",
             Self::SamplesWithoutStack => "samples without a stack",
             Self::WeightUnit => "the unit of weights",
+            Self::Contexts => "labels of samples",
             Self::Notes => "notes on quality",
         }
     }
@@ -106,7 +109,8 @@ impl Detail {
             Self::SamplesWithoutStack => {
                 profile.samples.iter().any(|sample| sample.stack.is_none())
             }
-            Self::WeightUnit => profile.unit == WeightUnit::Bytes,
+            Self::WeightUnit => matches!(profile.unit(), WeightUnit::Bytes | WeightUnit::Events),
+            Self::Contexts => !profile.contexts.is_empty(),
             Self::Notes => {
                 let notes = &profile.notes;
                 // Whoever filters knows it.

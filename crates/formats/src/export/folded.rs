@@ -39,6 +39,7 @@ impl Exporter for Folded {
             Detail::Notes,
             Detail::Sources,
             Detail::GeneratedPlaces,
+            Detail::Contexts,
         ]
     }
 

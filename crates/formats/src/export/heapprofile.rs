@@ -35,14 +35,15 @@ impl Exporter for HeapProfile {
             Detail::Notes,
             Detail::Sources,
             Detail::GeneratedPlaces,
+            Detail::Contexts,
         ]
     }
 
     fn export(&self, profile: &Profile, output: &mut dyn Write) -> Result<(), ExportError> {
-        if profile.unit != WeightUnit::Bytes {
+        if profile.unit() != WeightUnit::Bytes {
             return Err(ExportError::WrongUnit {
                 format: self.name(),
-                unit: profile.unit.label(),
+                unit: profile.unit().label(),
                 instead: "cpuprofile",
             });
         }

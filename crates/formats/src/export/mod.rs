@@ -20,6 +20,8 @@ use crate::native::Native;
 
 pub(crate) use chrome_trace::ROOT_EVENT as TRACE_ROOT;
 pub use detail::Detail;
+pub(crate) use firefox::name_with_event;
+pub(crate) use perf_script::event_word;
 
 /// One file format that nodespy writes.
 pub trait Exporter: Sync {
@@ -32,6 +34,11 @@ pub trait Exporter: Sync {
     /// What a profile may hold and this format does not: said in the help, and once on standard
     /// error when something is really left out.
     fn leaves_out(&self) -> &'static [Detail];
+
+    /// Whether it has room for the samples of several events. What has not gets those of the first.
+    fn holds_events(&self) -> bool {
+        false
+    }
 
     /// Writes a profile.
     fn export(&self, profile: &Profile, output: &mut dyn Write) -> Result<(), ExportError>;
@@ -85,13 +92,15 @@ fn known_formats() -> String {
     names.join(", ")
 }
 
-/// Writes a profile in the format called `to`.
+/// Writes a profile in the format called `to`: all of its events, or the first.
 pub fn export(profile: &Profile, to: &str, output: &mut dyn Write) -> Result<(), ExportError> {
-    exporter(to)
-        .ok_or_else(|| ExportError::UnknownFormat {
-            name: to.to_owned(),
-        })?
-        .export(profile, output)
+    let exporter = exporter(to).ok_or_else(|| ExportError::UnknownFormat {
+        name: to.to_owned(),
+    })?;
+    match exporter.holds_events() {
+        true => exporter.export(profile, output),
+        false => exporter.export(&profile.first_event(), output),
+    }
 }
 
 /// The exporter called `name`.

@@ -8,7 +8,9 @@
 use std::borrow::Cow;
 use std::io::Write;
 
-use nodespy_model::{Category, Frame, Function, Profile, Sample, ThreadIndex, Tier, folded_thread};
+use nodespy_model::{
+    Category, EventType, Frame, Function, Profile, Sample, ThreadIndex, Tier, folded_thread,
+};
 
 use super::{Detail, ExportError, Exporter};
 use crate::recorded;
@@ -33,7 +35,12 @@ impl Exporter for PerfScript {
             Detail::ProcessDetails,
             Detail::Sources,
             Detail::GeneratedPlaces,
+            Detail::Contexts,
         ]
+    }
+
+    fn holds_events(&self) -> bool {
+        true
     }
 
     fn export(&self, profile: &Profile, output: &mut dyn Write) -> Result<(), ExportError> {
@@ -46,7 +53,7 @@ impl Exporter for PerfScript {
             }
         }
         writeln!(output, "#")?;
-        let event = event_name(profile);
+        let events: Vec<String> = profile.events.iter().map(event_word).collect();
         let threads: Vec<String> = (0..profile.threads.len())
             .map(|position| thread_name(profile, ThreadIndex(position as u32)))
             .collect();
@@ -55,7 +62,7 @@ impl Exporter for PerfScript {
             .map(|frame| FrameText::of(profile, frame))
             .collect();
         for sample in &profile.samples {
-            write_header(profile, sample, &threads, &event, output)?;
+            write_header(profile, sample, &threads, &events, output)?;
             let thread = &profile.threads[sample.thread.at()];
             let pid = profile.processes[thread.process.at()].pid;
             for frame in sample
@@ -80,7 +87,7 @@ fn write_header(
     profile: &Profile,
     sample: &Sample,
     threads: &[String],
-    event: &str,
+    events: &[String],
     output: &mut dyn Write,
 ) -> Result<(), ExportError> {
     let thread = &profile.threads[sample.thread.at()];
@@ -88,23 +95,24 @@ fn write_header(
     let name = &threads[sample.thread.at()];
     write!(output, "{name} {pid:>5}/{:<5} ", thread.tid)?;
     if let Some(cpu) = sample.cpu {
-        write!(output, "[{cpu:03}] ")?;
+        write!(output, "[{:03}] ", cpu.get())?;
     }
     let (seconds, nanoseconds) = (sample.time / 1_000_000_000, sample.time % 1_000_000_000);
     writeln!(
         output,
-        "{seconds:5}.{nanoseconds:09}: {:>10} {event}: ",
-        sample.weight
+        "{seconds:5}.{nanoseconds:09}: {:>10} {}: ",
+        sample.weight,
+        events[sample.event.at()],
     )?;
     Ok(())
 }
 
 /// What made the samples, as one word.
-fn event_name(profile: &Profile) -> String {
-    let event: String = profile.about.event.split_whitespace().collect();
-    match event.trim_end_matches(':') {
-        "" => profile.unit.label().to_owned(),
-        event => event.to_owned(),
+pub(crate) fn event_word(event: &EventType) -> String {
+    let name: String = event.name.split_whitespace().collect();
+    match name.trim_end_matches(':') {
+        "" => event.unit.label().to_owned(),
+        name => name.to_owned(),
     }
 }
 

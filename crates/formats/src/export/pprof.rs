@@ -9,11 +9,17 @@
 use std::io::Write;
 
 use flate2::{Compression, GzBuilder};
-use nodespy_model::{Category, FastMap, FrameIndex, Profile, StackIndex, ThreadIndex, WeightUnit};
+use nodespy_model::{
+    Category, ContextIndex, EventType, FastMap, FrameIndex, Profile, StackIndex, ThreadIndex,
+    WeightUnit,
+};
 
 use super::{Detail, ExportError, Exporter};
 use crate::protobuf::{put_bytes, put_field, put_numbers};
-use crate::recorded::{self, HOST_LABEL, period_of};
+use crate::recorded::{self, HOST_LABEL};
+
+/// What samples are summed up by.
+type Key = (ThreadIndex, Option<StackIndex>, ContextIndex);
 
 /// The exporter of pprof.
 pub(crate) struct Pprof;
@@ -39,6 +45,10 @@ impl Exporter for Pprof {
             Detail::Sources,
             Detail::GeneratedPlaces,
         ]
+    }
+
+    fn holds_events(&self) -> bool {
+        true
     }
 
     fn export(&self, profile: &Profile, output: &mut dyn Write) -> Result<(), ExportError> {
@@ -98,14 +108,14 @@ impl<'p> File<'p> {
     fn head(&mut self) -> Vec<u8> {
         let about = &self.profile.about;
         let mut rows = Vec::new();
-        let values = values(self.profile);
-        for (name, unit) in &values {
+        let kinds = value_kinds(self.profile);
+        for (name, unit) in &kinds {
             let kind = self.value_type(name, unit);
             put_bytes(&mut rows, 1, &kind);
         }
         put_field(&mut rows, 9, about.started_unix);
         put_field(&mut rows, 10, about.duration);
-        if let Some(period) = period_of(&self.profile.about, self.profile.unit) {
+        if let Some(period) = self.profile.event().interval() {
             let kind = self.value_type(time_name(self.profile), "nanoseconds");
             put_bytes(&mut rows, 11, &kind);
             put_field(&mut rows, 12, period);
@@ -115,7 +125,11 @@ impl<'p> File<'p> {
             .map(|line| self.strings.index(line))
             .collect();
         put_numbers(&mut rows, 13, comments.into_iter());
-        if let Some((name, _)) = values.last() {
+        let shown = match self.profile.events.len() {
+            0 | 1 => kinds.last(),
+            _ => kinds.first(),
+        };
+        if let Some((name, _)) = shown {
             put_field(&mut rows, 14, self.strings.index(name));
         }
         rows
@@ -146,33 +160,43 @@ impl<'p> File<'p> {
         rows
     }
 
-    /// Samples, summed up by thread and stack in the order in which these first appear.
+    /// Samples, summed up by thread, stack and context in the order in which these first appear.
     fn samples(&mut self) -> Vec<u8> {
         let mut order = Vec::new();
-        let mut sums: FastMap<(ThreadIndex, Option<StackIndex>), (u64, u64)> = FastMap::default();
+        let mut places: FastMap<Key, usize> = FastMap::default();
+        let events = self.profile.events.len().max(1);
+        // The samples and weights of each event, one key after the other.
+        let mut sums: Vec<(u64, u64)> = Vec::new();
         for sample in &self.profile.samples {
-            let key = (sample.thread, sample.stack);
-            let (count, weight) = sums.entry(key).or_insert_with(|| {
+            let key = (sample.thread, sample.stack, sample.context);
+            let place = *places.entry(key).or_insert_with(|| {
                 order.push(key);
-                (0, 0)
+                sums.resize(order.len() * events, (0, 0));
+                order.len() - 1
             });
+            let (count, weight) = &mut sums[place * events + sample.event.at()];
             *count += 1;
             *weight = weight.saturating_add(sample.weight);
         }
+        let contexts: Vec<Vec<u8>> = (0..self.profile.contexts.len())
+            .map(|context| self.context(ContextIndex(context as u32)))
+            .collect();
         let labels: Vec<Vec<u8>> = (0..self.profile.threads.len())
             .map(|thread| self.labels(ThreadIndex(thread as u32)))
             .collect();
-        let period = period_of(&self.profile.about, self.profile.unit);
+        let unit = self.profile.unit();
+        let period = self.profile.event().interval();
         // Samples without times were summed up before: each stands for many.
         let is_summed = self.profile.samples.iter().all(|sample| sample.time == 0);
         let mut rows = Vec::new();
-        for key in order {
-            let (thread, stack) = key;
-            let (count, weight) = sums[&key];
+        for (place, (thread, stack, context)) in order.into_iter().enumerate() {
+            let of_events = &sums[place * events..][..events];
+            let (count, weight) = of_events[0];
             let locations = stack.map_or_else(Vec::new, |stack| self.locations_of(stack));
             let mut row = Vec::new();
             put_numbers(&mut row, 1, locations.into_iter());
-            let values = match (self.profile.unit, period) {
+            let values = match (unit, period) {
+                _ if events > 1 => of_events.iter().map(|(_, weight)| *weight).collect(),
                 (WeightUnit::Samples, None) => vec![weight],
                 (WeightUnit::Samples, Some(period)) => vec![weight, weight.saturating_mul(period)],
                 (WeightUnit::Nanoseconds, Some(period)) if is_summed => {
@@ -183,6 +207,7 @@ impl<'p> File<'p> {
             let values = values.into_iter().map(|value| value.min(i64::MAX as u64));
             put_numbers(&mut row, 2, values);
             row.extend_from_slice(&labels[thread.at()]);
+            row.extend_from_slice(&contexts[context.0 as usize]);
             put_bytes(&mut rows, 2, &row);
         }
         rows
@@ -199,10 +224,7 @@ impl<'p> File<'p> {
         ];
         for (key, name) in names.into_iter().chain(process.labels.iter()) {
             if !name.is_empty() {
-                let mut row = Vec::new();
-                put_field(&mut row, 1, self.strings.index(key));
-                put_field(&mut row, 2, self.strings.index(name));
-                put_bytes(&mut rows, 3, &row);
+                self.put_label(&mut rows, key, name);
             }
         }
         for (key, id) in [("pid", process.pid), ("tid", thread.tid)] {
@@ -214,6 +236,23 @@ impl<'p> File<'p> {
             }
         }
         rows
+    }
+
+    /// What samples are tagged with.
+    fn context(&mut self, context: ContextIndex) -> Vec<u8> {
+        let profile = self.profile;
+        let mut rows = Vec::new();
+        for (key, value) in profile.contexts.get(context).iter() {
+            self.put_label(&mut rows, key, value);
+        }
+        rows
+    }
+
+    fn put_label(&mut self, rows: &mut Vec<u8>, key: &str, value: &str) {
+        let mut row = Vec::new();
+        put_field(&mut row, 1, self.strings.index(key));
+        put_field(&mut row, 2, self.strings.index(value));
+        put_bytes(rows, 3, &row);
     }
 
     /// The ids of a stack's locations, leaf first.
@@ -302,22 +341,37 @@ impl<'p> File<'p> {
     }
 }
 
-/// Names and units of the values of a sample. pprof shows the last.
-fn values(profile: &Profile) -> Vec<(&'static str, &'static str)> {
+/// Names and units of the values of a sample: of several events each is one. Of one event pprof
+/// shows the last.
+fn value_kinds(profile: &Profile) -> Vec<(&str, &str)> {
+    if profile.events.len() > 1 {
+        let kind = |event| (EventType::label(event), unit_name(event.unit));
+        return profile.events.iter().map(kind).collect();
+    }
     let mut values = vec![("samples", "count")];
-    match profile.unit {
-        WeightUnit::Samples if period_of(&profile.about, profile.unit).is_none() => {}
+    let event = profile.event();
+    match event.unit {
+        WeightUnit::Samples if event.interval().is_none() => {}
         WeightUnit::Samples | WeightUnit::Nanoseconds => {
             values.push((time_name(profile), "nanoseconds"));
         }
         WeightUnit::Bytes => values.push(("space", "bytes")),
+        WeightUnit::Events => values.push((event.label(), "count")),
     }
     values
 }
 
+fn unit_name(unit: WeightUnit) -> &'static str {
+    match unit {
+        WeightUnit::Samples | WeightUnit::Events => "count",
+        WeightUnit::Nanoseconds => "nanoseconds",
+        WeightUnit::Bytes => "bytes",
+    }
+}
+
 /// What pprof calls the time that was measured.
 fn time_name(profile: &Profile) -> &'static str {
-    match profile.about.event.contains("wall") {
+    match profile.event().name.contains("wall") {
         true => "wall",
         false => "cpu",
     }

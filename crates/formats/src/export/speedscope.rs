@@ -1,4 +1,5 @@
-//! speedscope's own format: a sampled profile for each thread, all of them with the same frames.
+//! speedscope's own format: a sampled profile for each thread and event, all of them with the same
+//! frames.
 //!
 //! A frame is a function: speedscope shows and sums up by frame, and its users look for functions.
 //! Where samples have times and stand for time, empty stacks fill the gaps between them, so that
@@ -6,14 +7,15 @@
 //! Chrome's profiles. A gap shorter than a sample is no gap, only jitter. Otherwise weights are
 //! what the profile counts. The last key, `nodespy`, is for reading the file back.
 
+use std::borrow::Cow;
 use std::io::Write;
 
-use nodespy_model::{NO_STACK, Profile, Sample, ThreadIndex, WeightUnit};
+use nodespy_model::{EventIndex, NO_STACK, Profile, Sample, ThreadIndex, WeightUnit};
 
 use super::cpuprofile::busy_weights;
 use super::{Detail, ExportError, Exporter};
 use crate::json::Writer;
-use crate::recorded::{self, period_of};
+use crate::recorded;
 
 const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
 
@@ -42,6 +44,10 @@ impl Exporter for Speedscope {
         ]
     }
 
+    fn holds_events(&self) -> bool {
+        true
+    }
+
     fn export(&self, profile: &Profile, output: &mut dyn Write) -> Result<(), ExportError> {
         let mut json = Writer::new(output);
         json.begin_object();
@@ -49,17 +55,26 @@ impl Exporter for Speedscope {
         let version = env!("CARGO_PKG_VERSION");
         json.string_field("exporter", &format!("nodespy@{version}"));
         json.string_field("name", title(profile));
-        let threads = threads_by_weight(profile);
         json.number_field("activeProfileIndex", 0);
         write_frames(profile, &mut json);
         json.key("profiles");
         json.begin_array();
-        let scale = Scale::of(profile);
-        for thread in &threads {
-            write_thread(profile, *thread, &scale, &mut json);
+        let mut written = Vec::new();
+        for position in 0..profile.events.len().max(1) {
+            let event = EventIndex(position as u16);
+            let of_event = match profile.events.len() {
+                0 | 1 => Cow::Borrowed(profile),
+                _ => Cow::Owned(profile.clone().select(event)),
+            };
+            let scale = Scale::of(&of_event);
+            for thread in threads_by_weight(&of_event) {
+                let title = title_of(&of_event, thread, event);
+                write_thread(&of_event, thread, &title, &scale, &mut json);
+                written.push((thread, event));
+            }
         }
         json.end_array();
-        write_recorded(profile, &threads, &mut json);
+        write_recorded(profile, &written, &mut json);
         json.end_object();
         json.finish()?;
         Ok(())
@@ -124,12 +139,13 @@ struct Scale {
 
 impl Scale {
     fn of(profile: &Profile) -> Self {
-        let period = period_of(&profile.about, profile.unit);
-        let (unit, factor) = match (profile.unit, period) {
+        let event = profile.event();
+        let (unit, factor) = match (event.unit, event.interval()) {
             (WeightUnit::Samples, Some(period)) => ("nanoseconds", period),
             (WeightUnit::Samples, None) => ("none", 1),
             (WeightUnit::Nanoseconds, _) => ("nanoseconds", 1),
             (WeightUnit::Bytes, _) => ("bytes", 1),
+            (WeightUnit::Events, _) => ("none", 1),
         };
         let has_times = profile.samples.iter().any(|sample| sample.time > 0);
         Self {
@@ -144,14 +160,20 @@ impl Scale {
     }
 }
 
-fn write_thread(profile: &Profile, thread: ThreadIndex, scale: &Scale, json: &mut Writer<'_>) {
+fn write_thread(
+    profile: &Profile,
+    thread: ThreadIndex,
+    title: &str,
+    scale: &Scale,
+    json: &mut Writer<'_>,
+) {
     let samples = || {
         let all = profile.samples.iter();
         all.filter(|sample| sample.thread == thread)
     };
     json.begin_object();
     json.string_field("type", "sampled");
-    json.string_field("name", &thread_title(profile, thread));
+    json.string_field("name", title);
     json.string_field("unit", scale.unit);
     let mut weights: Vec<u64> = Vec::new();
     let mut end = 0u64;
@@ -197,6 +219,15 @@ fn write_stack(profile: &Profile, sample: &Sample, json: &mut Writer<'_>) {
     json.end_array();
 }
 
+/// What the samples of an event go by in speedscope's list.
+fn title_of(profile: &Profile, thread: ThreadIndex, event: EventIndex) -> String {
+    let title = thread_title(profile, thread);
+    match event.0 {
+        0 => title,
+        _ => format!("{title} ({})", profile.event().label()),
+    }
+}
+
 /// What the thread goes by in speedscope's list.
 fn thread_title(profile: &Profile, thread: ThreadIndex) -> String {
     let thread = &profile.threads[thread.at()];
@@ -217,7 +248,7 @@ fn thread_title(profile: &Profile, thread: ThreadIndex) -> String {
 }
 
 /// What speedscope has no place for, for our own importer.
-fn write_recorded(profile: &Profile, threads: &[ThreadIndex], json: &mut Writer<'_>) {
+fn write_recorded(profile: &Profile, written: &[(ThreadIndex, EventIndex)], json: &mut Writer<'_>) {
     json.key("nodespy");
     json.begin_object();
     json.key("recorded");
@@ -228,8 +259,8 @@ fn write_recorded(profile: &Profile, threads: &[ThreadIndex], json: &mut Writer<
     json.end_array();
     json.key("threads");
     json.begin_array();
-    for thread in threads {
-        let thread = &profile.threads[thread.at()];
+    for (index, event) in written {
+        let thread = &profile.threads[index.at()];
         let process = &profile.processes[thread.process.at()];
         json.begin_object();
         json.number_field("pid", process.pid);
@@ -237,9 +268,25 @@ fn write_recorded(profile: &Profile, threads: &[ThreadIndex], json: &mut Writer<
         json.number_field("tid", thread.tid);
         json.string_field("name", &thread.name);
         json.string_field("role", thread.role.label());
+        if event.0 > 0 {
+            json.number_field("event", event.0);
+        }
+        if !profile.contexts.is_empty() {
+            json.key("contexts");
+            json.begin_array();
+            let samples = profile.samples.iter();
+            for sample in samples.filter(|it| it.thread == *index && it.event == *event) {
+                json.number(sample.context.0.into());
+            }
+            json.end_array();
+        }
         json.end_object();
     }
     json.end_array();
+    if !profile.contexts.is_empty() {
+        json.key("contexts");
+        crate::contexts::write(&profile.contexts, json);
+    }
     json.key("kinds");
     json.begin_array();
     for function in &profile.functions {

@@ -51,6 +51,7 @@ impl Exporter for V8Preprocessed {
             Detail::Notes,
             Detail::Sources,
             Detail::GeneratedPlaces,
+            Detail::Contexts,
         ]
     }
 
@@ -268,7 +269,7 @@ fn kind_of_tier(tier: Tier) -> &'static str {
 }
 
 fn write_ticks(profile: &Profile, table: &CodeTable, writer: &mut Writer<'_>) {
-    let ticks_of = |sample: &Sample| match profile.unit {
+    let ticks_of = |sample: &Sample| match profile.unit() {
         WeightUnit::Nanoseconds => sample.weight.div_ceil(TICK_NANOSECONDS),
         _ => sample.weight,
     };

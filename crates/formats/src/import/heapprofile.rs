@@ -4,7 +4,8 @@
 //! (Node 12 and later) and they add up to it, each becomes a sample, in the order of allocation.
 
 use nodespy_model::{
-    About, Contents, Notes, Process, ProfileBuilder, Recording, Thread, ThreadRole, WeightUnit,
+    About, Contents, EventType, Notes, Process, ProfileBuilder, Recording, Thread, ThreadRole,
+    WeightUnit,
 };
 
 use super::cpuprofile::{Functions, Nodes, Row};
@@ -31,7 +32,8 @@ impl Importer for HeapProfile {
     }
 
     fn import(&self, input: Input, _: &ImportOptions) -> Result<Recording, ImportError> {
-        let mut builder = ProfileBuilder::new(WeightUnit::Bytes);
+        let mut builder =
+            ProfileBuilder::new(EventType::new("live allocations", WeightUnit::Bytes));
         let mut notes = Notes::default();
         let mut nodes = Nodes::default();
         let mut allocations = Vec::new();
@@ -50,13 +52,13 @@ impl Importer for HeapProfile {
         }
         let about = About {
             engine: "V8 heap profiler".to_owned(),
-            event: "live allocations".to_owned(),
             ..About::default()
         };
         Ok(Recording {
             about: about.clone(),
             notes: notes.clone(),
             contents: Contents::Named(Box::new(builder.finish(about, notes))),
+            ..Recording::default()
         })
     }
 }

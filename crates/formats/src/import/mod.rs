@@ -18,7 +18,7 @@ mod v8_preprocessed;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use nodespy_model::Recording;
+use nodespy_model::{Contents, Event, EventIndex, EventSource, EventType, Notes, Recording};
 
 use crate::bounded::{Limits, OverLimit};
 use crate::detect::{Confidence, detect};
@@ -45,7 +45,7 @@ pub trait Importer: Sync {
 pub struct ImportOptions {
     /// The name of the format, where the content is not to decide.
     pub from: Option<String>,
-    /// Which one, where a file holds several events, values or profiles.
+    /// The only event whose samples are wanted, where a file holds several.
     pub event: Option<String>,
     /// How much is taken in.
     pub limits: Limits,
@@ -68,6 +68,9 @@ impl ImportOptions {
         }
     }
 }
+
+/// How many events a message lists.
+const MOST_EVENTS_IN_MESSAGE: usize = 20;
 
 /// Every importer, once. Order does not matter: the most confident one wins.
 pub static IMPORTERS: &[&dyn Importer] = &[
@@ -255,7 +258,59 @@ pub fn import(input: Input, options: &ImportOptions) -> Result<Recording, Import
         None if input.is_empty() => return Err(ImportError::Empty),
         None => detect(&input).ok_or(ImportError::Unrecognized)?,
     };
-    importer.import(input, options)
+    let recording = importer.import(input, options)?;
+    match &options.event {
+        Some(name) => only_event(recording, name),
+        None => Ok(recording),
+    }
+}
+
+/// A recording with the samples of one of its events.
+fn only_event(mut recording: Recording, name: &str) -> Result<Recording, ImportError> {
+    let events = match &recording.contents {
+        Contents::Events(_) => &recording.events,
+        Contents::Named(profile) | Contents::PartlyNamed(profile, _) => &profile.events,
+    };
+    let event = EventType::find(events, name).ok_or_else(|| ImportError::NoSuchEvent {
+        wanted: name.to_owned(),
+        known: events
+            .iter()
+            .map(EventType::label)
+            .take(MOST_EVENTS_IN_MESSAGE)
+            .collect::<Vec<_>>()
+            .join(", "),
+    })?;
+    recording.contents = match recording.contents {
+        Contents::Named(profile) => Contents::Named(Box::new(profile.select(event))),
+        Contents::PartlyNamed(profile, unnamed) => {
+            Contents::PartlyNamed(Box::new(profile.select(event)), unnamed)
+        }
+        Contents::Events(source) => {
+            recording.events = vec![recording.events.swap_remove(event.at())];
+            Contents::Events(Box::new(OneEvent { source, event }))
+        }
+    };
+    Ok(recording)
+}
+
+/// Events of which only the samples of one are handed over.
+#[derive(Debug)]
+struct OneEvent {
+    source: Box<dyn EventSource>,
+    event: EventIndex,
+}
+
+impl EventSource for OneEvent {
+    fn replay(self: Box<Self>, take: &mut dyn FnMut(Event<'_>)) -> Notes {
+        self.source.replay(&mut |event| match event {
+            Event::Sample(sample) if sample.event != self.event => {}
+            Event::Sample(mut sample) => {
+                sample.event = EventIndex::default();
+                take(Event::Sample(sample));
+            }
+            other => take(other),
+        })
+    }
 }
 
 /// Reads the recording in a file.

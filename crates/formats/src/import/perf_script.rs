@@ -1,20 +1,20 @@
 //! `perf script` text, with the threads, processors and times that folding throws away.
 //!
-//! Each event is a sample of weight one, as in the perf.data it was printed from, whatever its
-//! period; text that nodespy wrote has the weights as periods and says so. One event is read: the
-//! first, or the one that is asked for.
+//! The weight of a sample is its period, or one where all periods of its event are equal, as in the
+//! perf.data it was printed from; text that nodespy wrote has the weights as periods and says so.
 
 use std::borrow::Cow;
 
 use nodespy_model::classify::{category_of_native, role_of_name};
 use nodespy_model::{
-    About, Category, Contents, FastMap, FrameIndex, FrameSpec, FunctionSpec, Notes, Process,
-    ProcessIndex, ProfileBuilder, Recording, Sample, StackIndex, Thread, ThreadIndex, ThreadRole,
-    WeightUnit,
+    About, Category, Contents, Cpu, EventIndex, EventType, FastMap, FrameIndex, FrameSpec,
+    FunctionSpec, Notes, Process, ProcessIndex, ProfileBuilder, Recording, Sample, StackIndex,
+    Thread, ThreadIndex, ThreadRole, WeightUnit,
 };
 
 use super::{ImportError, ImportOptions, Importer};
 use crate::detect::{Confidence, head};
+use crate::export::event_word;
 use crate::frame_name::parse_jit_frame;
 use crate::input::Input;
 use crate::perf_script::frame::{FrameLine, file_name};
@@ -62,10 +62,10 @@ impl Importer for PerfScript {
         }
     }
 
-    fn import(&self, input: Input, options: &ImportOptions) -> Result<Recording, ImportError> {
-        let mut script = Script::new(&input, options);
+    fn import(&self, input: Input, _: &ImportOptions) -> Result<Recording, ImportError> {
+        let mut script = Script::new(&input);
         Walk::new().text(&input, &mut script);
-        script.finish(options)
+        script.finish()
     }
 }
 
@@ -74,7 +74,8 @@ impl Importer for PerfScript {
 struct Current {
     time: Option<u64>,
     thread: ThreadIndex,
-    cpu: Option<u16>,
+    cpu: Option<Cpu>,
+    event: EventIndex,
     weight: u64,
 }
 
@@ -89,9 +90,9 @@ struct Script<'a> {
     processes: FastMap<u32, ProcessIndex>,
     threads: FastMap<(u32, u32), ThreadIndex>,
     names: Vec<String>,
-    wanted: Option<Cow<'a, [u8]>>,
-    /// Samples of other events.
-    others: FastMap<&'a [u8], u64>,
+    events: FastMap<&'a [u8], EventIndex>,
+    /// Samples of events that there is no room for.
+    over_limit: u64,
     current: Current,
     next: Current,
     next_name: &'a [u8],
@@ -106,26 +107,21 @@ struct Script<'a> {
 }
 
 impl<'a> Script<'a> {
-    fn new(text: &'a [u8], options: &ImportOptions) -> Self {
+    fn new(text: &'a [u8]) -> Self {
         let comments = Comments::of(text);
-        let unit = comments
-            .recorded
-            .as_ref()
-            .map_or(WeightUnit::Samples, |recorded| recorded.unit);
+        let recorded = comments.recorded.as_ref();
+        let events = recorded.map_or_else(Vec::new, |recorded| recorded.events.clone());
         Self {
             text,
             recorded: comments.recorded,
             process_names: comments.process_names,
             has_source_lines: has_source_lines(head(text)),
-            builder: ProfileBuilder::new(unit),
+            builder: ProfileBuilder::with_events(events),
             processes: FastMap::default(),
             threads: FastMap::default(),
             names: Vec::new(),
-            wanted: options
-                .event
-                .as_ref()
-                .map(|event| Cow::Owned(event.clone().into_bytes())),
-            others: FastMap::default(),
+            events: FastMap::default(),
+            over_limit: 0,
             current: Current::default(),
             next: Current::default(),
             next_name: b"",
@@ -139,14 +135,32 @@ impl<'a> Script<'a> {
         }
     }
 
-    /// Whether the samples of an event are read. The first one decides if nobody did.
-    fn is_wanted(&mut self, event: &'a [u8]) -> bool {
-        let wanted = self.wanted.get_or_insert(Cow::Borrowed(event));
-        let is_wanted = wanted[..] == *event || wanted[..] == *without_modifiers(event);
-        if !is_wanted {
-            *self.others.entry(event).or_default() += 1;
+    /// The event of a sample, which text need not name.
+    fn event_of(&mut self, name: Option<&'a [u8]>) -> Option<EventIndex> {
+        match &self.recorded {
+            // Words that nodespy wrote: without what would end them.
+            Some(recorded) => {
+                let mut events = recorded.events.iter();
+                let name = name.unwrap_or(b"");
+                let known = events.position(|event| event_word(event).as_bytes() == name);
+                Some(EventIndex(known.unwrap_or(0) as u16))
+            }
+            None => self.event(name.unwrap_or(b"")),
         }
-        is_wanted
+    }
+
+    /// The event of this name; none when there are too many others.
+    fn event(&mut self, name: &'a [u8]) -> Option<EventIndex> {
+        if let Some(known) = self.events.get(name) {
+            return Some(*known);
+        }
+        let mut event = EventType::new(&lossy(name), WeightUnit::Events);
+        if event.is_clock() {
+            event.unit = WeightUnit::Nanoseconds;
+        }
+        let event = self.builder.event(&event)?;
+        self.events.insert(name, event);
+        Some(event)
     }
 
     fn thread(&mut self, header: &Header<'_>) -> ThreadIndex {
@@ -176,9 +190,9 @@ impl<'a> Script<'a> {
         thread
     }
 
-    fn finish(mut self, options: &ImportOptions) -> Result<Recording, ImportError> {
+    fn finish(mut self) -> Result<Recording, ImportError> {
         if self.samples.is_empty() {
-            return Err(self.nothing(options));
+            return Err(self.nothing());
         }
         let mut notes = self.notes();
         let is_ours = self.recorded.is_some();
@@ -194,13 +208,11 @@ impl<'a> Script<'a> {
         }
         let mut about = About {
             engine: "perf script".to_owned(),
-            event: self.event_name(),
             duration: self.latest.saturating_sub(start),
             ..About::default()
         };
         let header = Comments::of(self.text);
         about.host = header.host;
-        about.rate_hz = header.rate_hz;
         let mut labels = ProcessLabels::default();
         if let Some(recorded) = self.recorded.take() {
             labels = recorded.labels;
@@ -214,6 +226,13 @@ impl<'a> Script<'a> {
                 .for_each(|remark| notes.remark(remark));
         }
         let mut profile = self.builder.finish(about.clone(), notes.clone());
+        if !is_ours {
+            for event in &mut profile.events {
+                *event = std::mem::take(event).at_rate(header.rate_hz);
+            }
+            profile.put_first(profile.main_event());
+            profile.count_equal_periods();
+        }
         labels.give_to(&mut profile.processes);
         for (thread, name) in profile.threads.iter_mut().zip(&self.names) {
             let process = &mut profile.processes[thread.process.at()];
@@ -231,22 +250,11 @@ impl<'a> Script<'a> {
             about,
             notes,
             contents: Contents::Named(Box::new(profile)),
+            ..Recording::default()
         })
     }
 
-    fn event_name(&self) -> String {
-        self.wanted
-            .as_ref()
-            .map_or_else(String::new, |event| lossy(event).into_owned())
-    }
-
-    fn nothing(&self, options: &ImportOptions) -> ImportError {
-        if let (Some(wanted), false) = (&options.event, self.others.is_empty()) {
-            return ImportError::NoSuchEvent {
-                wanted: wanted.clone(),
-                known: self.other_events(),
-            };
-        }
+    fn nothing(&self) -> ImportError {
         match &self.first_odd {
             Some((line, found)) => ImportError::BadLine {
                 line: *line,
@@ -256,30 +264,12 @@ impl<'a> Script<'a> {
         }
     }
 
-    /// The events that were not read, the most frequent first.
-    fn other_events(&self) -> String {
-        let mut others: Vec<(&[u8], u64)> = self
-            .others
-            .iter()
-            .map(|(event, count)| (*event, *count))
-            .collect();
-        others.sort_unstable_by_key(|(event, count)| (std::cmp::Reverse(*count), *event));
-        let names: Vec<Cow<'_, str>> = others
-            .iter()
-            .take(8)
-            .map(|(event, _)| lossy(event))
-            .collect();
-        names.join(", ")
-    }
-
     fn notes(&self) -> Notes {
         let mut notes = Notes::default();
-        if !self.others.is_empty() {
-            let count: u64 = self.others.values().sum();
+        if self.over_limit > 0 {
             notes.remark(format!(
-                "this is {} only; {count} samples of other events are left out: {} (--event NAME)",
-                self.event_name(),
-                self.other_events()
+                "{} samples are of more events than are read and were left out",
+                self.over_limit
             ));
         }
         if let Some((line, _)) = &self.first_odd {
@@ -305,17 +295,16 @@ impl<'a> Reader<'a> for Script<'a> {
             return Start::No;
         };
         let details = Details::of(header.rest);
-        if details.event.is_some_and(|event| !self.is_wanted(event)) {
+        let Some(event) = self.event_of(details.event) else {
+            self.over_limit += 1;
             return Start::LeftOut;
-        }
+        };
         self.next = Current {
             time: details.time,
             thread: self.thread(&header),
-            cpu: details.cpu,
-            weight: match self.recorded {
-                Some(_) => details.period.unwrap_or(1),
-                None => 1,
-            },
+            cpu: details.cpu.and_then(Cpu::new),
+            event,
+            weight: details.period.unwrap_or(1),
         };
         self.next_name = header.comm;
         details.frame.map_or(Start::Sample, Start::Whole)
@@ -384,8 +373,10 @@ impl<'a> Reader<'a> for Script<'a> {
             time: self.current.time.unwrap_or(0),
             weight: self.current.weight,
             thread: self.current.thread,
-            cpu: self.current.cpu,
             stack: self.stacks.last().copied(),
+            event: self.current.event,
+            cpu: self.current.cpu,
+            ..Sample::default()
         });
     }
 
@@ -456,14 +447,6 @@ fn is_kernel(frame: &FrameLine<'_>) -> bool {
 
 fn lossy(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes)
-}
-
-/// `cycles` of `cycles:u`.
-fn without_modifiers(event: &[u8]) -> &[u8] {
-    match event.iter().rposition(|byte| *byte == b':') {
-        Some(colon) if event[colon + 1..].iter().all(u8::is_ascii_alphabetic) => &event[..colon],
-        _ => event,
-    }
 }
 
 /// Whether frames are followed by lines that tell the source line.

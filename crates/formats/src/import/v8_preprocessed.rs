@@ -6,8 +6,8 @@
 
 use nodespy_model::classify::category_of_native;
 use nodespy_model::{
-    About, Category, Contents, Frame, FrameIndex, FrameSpec, FunctionSpec, NameSource, Notes,
-    Process, ProfileBuilder, Recording, StackIndex, Thread, ThreadIndex, ThreadRole, Tier,
+    About, Category, Contents, EventType, Frame, FrameIndex, FrameSpec, FunctionSpec, NameSource,
+    Notes, Process, ProfileBuilder, Recording, StackIndex, Thread, ThreadIndex, ThreadRole, Tier,
     WeightUnit,
 };
 
@@ -77,7 +77,7 @@ struct File {
 
 impl File {
     fn new() -> Self {
-        let mut builder = ProfileBuilder::new(WeightUnit::Samples);
+        let mut builder = ProfileBuilder::new(EventType::new("tick", WeightUnit::Samples));
         let process = builder.process(Process {
             name: "node".to_owned(),
             ..Process::default()
@@ -280,7 +280,6 @@ impl File {
     fn finish(self) -> Recording {
         let about = About {
             engine: ENGINE.to_owned(),
-            event: "tick".to_owned(),
             duration: self.end,
             ..About::default()
         };
@@ -289,6 +288,7 @@ impl File {
             about,
             notes: self.notes,
             contents: Contents::Named(Box::new(profile)),
+            ..Recording::default()
         }
     }
 }

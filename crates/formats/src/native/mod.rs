@@ -9,6 +9,7 @@ mod columns;
 mod read;
 mod samples;
 mod stack_order;
+mod tags;
 mod write;
 
 use std::io::Write;
@@ -20,8 +21,12 @@ use crate::export::{Detail, ExportError, Exporter};
 use crate::import::{ImportError, ImportOptions, Importer};
 use crate::input::Input;
 
-/// The newest version of the format, the one that is written.
-pub const VERSION: u32 = 3;
+/// The newest version of the format.
+pub const VERSION: u32 = 4;
+
+/// The version of a profile with one event and no labels of samples, which nodespys before version
+/// 4 read too. They would add up the weights of several events, so they must not open those.
+const VERSION_OF_ONE_EVENT: u32 = 3;
 
 /// How a file starts. The line endings and the DOS end-of-file mark show when a transfer in text
 /// mode has spoilt the file, as PNG's magic does.
@@ -47,15 +52,19 @@ mod section {
     pub(super) const SOURCES: u64 = 12;
     pub(super) const LABELS: u64 = 13;
     pub(super) const GENERATED: u64 = 14;
+    pub(super) const EVENTS: u64 = 15;
+    pub(super) const CONTEXTS: u64 = 16;
+    pub(super) const TAGS: u64 = 17;
 }
 
 // The codes of the file: a value's position here. They are written out, because the model may
 // reorder its own lists and files must not change meaning then. New values go to the end.
 
-const UNITS: [WeightUnit; 3] = [
+const UNITS: [WeightUnit; 4] = [
     WeightUnit::Samples,
     WeightUnit::Nanoseconds,
     WeightUnit::Bytes,
+    WeightUnit::Events,
 ];
 
 const CATEGORIES: [Category; 12] = [
@@ -135,6 +144,10 @@ impl Exporter for Native {
 
     fn leaves_out(&self) -> &'static [Detail] {
         &[]
+    }
+
+    fn holds_events(&self) -> bool {
+        true
     }
 
     fn export(&self, profile: &Profile, output: &mut dyn Write) -> Result<(), ExportError> {

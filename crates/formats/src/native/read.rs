@@ -4,13 +4,14 @@ use std::io::{self, BufRead, Read};
 
 use flate2::bufread::GzDecoder;
 use nodespy_model::{
-    About, Contents, ExitReason, FastSet, Frame, FrameIndex, Function, FunctionIndex, Labels,
-    Notes, Process, ProcessIndex, Profile, ProfileBuilder, Recording, Sample, Source, Stack,
-    StackIndex, StringIndex, Thread, WeightUnit, printable,
+    About, Contents, ContextIndex, EventType, ExitReason, FastSet, Frame, FrameIndex, Function,
+    FunctionIndex, Labels, Notes, Process, ProcessIndex, Profile, ProfileBuilder, Recording,
+    Sample, Source, Stack, StackIndex, StringIndex, Thread, printable,
 };
 
 use super::columns::Columns;
 use super::samples::{self, Before, Known};
+use super::tags::{self, Tags};
 use super::{CATEGORIES, HEADER_BYTES, MAGIC, NAME_SOURCES, ROLES, TIERS, UNITS, VERSION, section};
 use crate::bounded::{Bounded, Limits};
 use crate::import::ImportError;
@@ -51,11 +52,15 @@ pub(super) fn read(input: &mut dyn Read, limits: &Limits) -> Result<Recording, I
         Err(ImportError::Cut { at }) => tables.note_cut(at),
         Err(error) => return Err(error),
     }
+    if version >= 4 {
+        tables.check_weights()?;
+    }
     let profile = tables.into_profile();
     Ok(Recording {
         about: profile.about.clone(),
         notes: profile.notes.clone(),
         contents: Contents::Named(Box::new(profile)),
+        ..Recording::default()
     })
 }
 
@@ -195,7 +200,11 @@ struct Tables {
     version: u32,
     about: About,
     notes: Notes,
-    unit: WeightUnit,
+    events: Vec<EventType>,
+    /// Where the contexts of the file are, the empty one first.
+    contexts: Vec<ContextIndex>,
+    /// What is said of the samples of the next section.
+    tags: Option<Tags>,
     strings: Vec<StringIndex>,
     functions: Vec<Function>,
     frames: Vec<Frame>,
@@ -237,19 +246,31 @@ impl Tables {
             section::THREADS => self.take_threads(columns),
             section::SAMPLES => self.take_samples(columns),
             section::SOURCES => self.take_sources(columns),
+            section::EVENTS => self.take_events(columns),
+            section::CONTEXTS if self.contexts.is_empty() => {
+                self.contexts = tags::read_contexts(columns, &mut self.builder)?;
+                Ok(())
+            }
+            section::TAGS => self.take_tags(columns),
             // A later nodespy may have more to say.
             _ => Ok(()),
         }
     }
 
     fn take_about(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {
-        self.unit = columns.code(&UNITS, "unit")?;
+        let unit = columns.code(&UNITS, "unit")?;
+        let app = clean(columns.string()?);
+        let host = clean(columns.string()?);
+        let engine = clean(columns.string()?);
+        let event = EventType::new(columns.string()?, unit);
+        let event = event.at_rate(columns.small()?);
+        if self.events.is_empty() {
+            self.events.push(event);
+        }
         self.about = About {
-            app: clean(columns.string()?),
-            host: clean(columns.string()?),
-            engine: clean(columns.string()?),
-            event: clean(columns.string()?),
-            rate_hz: columns.small()?,
+            app,
+            host,
+            engine,
             started_unix: columns.number()?,
             duration: columns.number()?,
             nodespy_version: clean(columns.string()?),
@@ -371,7 +392,7 @@ impl Tables {
             // How far back the parent is: it can only be an earlier row.
             let distance = columns.index(own + 1, "stacks")? as usize;
             own += 1;
-            Ok((distance > 0).then(|| StackIndex((own - 1 - distance) as u32)))
+            Ok((distance > 0).then(|| StackIndex::new((own - 1 - distance) as u32)))
         })?;
         self.stacks.reserve(rows);
         for parent in parents {
@@ -453,7 +474,29 @@ impl Tables {
             stacks: self.stacks.len(),
         };
         let rows = samples::read(self.version, columns, known, &mut self.before)?;
+        let start = self.samples.len();
         self.samples.extend(rows);
+        match self.tags.take() {
+            Some(tags) => tags
+                .give_to(&mut self.samples[start..], &self.contexts)
+                .ok_or_else(|| columns.error("some samples have no event or context")),
+            None => Ok(()),
+        }
+    }
+
+    fn take_events(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {
+        if !self.samples.is_empty() || self.tags.is_some() {
+            return Err(columns.error("events come after samples"));
+        }
+        self.events = tags::read_events(columns)?;
+        Ok(())
+    }
+
+    fn take_tags(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {
+        if self.contexts.is_empty() {
+            self.contexts.push(ContextIndex::NONE);
+        }
+        self.tags = Some(Tags::read(columns, self.events.len(), self.contexts.len())?);
         Ok(())
     }
 
@@ -496,9 +539,27 @@ impl Tables {
         });
     }
 
+    /// Every sum of weights of an event is part of one of these, so none of them can overflow.
+    fn check_weights(&self) -> Result<(), ImportError> {
+        let mut totals = vec![0u64; self.events.len().max(1)];
+        for sample in &self.samples {
+            let total = &mut totals[sample.event.at()];
+            *total = total
+                .checked_add(sample.weight)
+                .ok_or_else(|| ImportError::BadContent {
+                    at: 0,
+                    what: samples::TOO_HEAVY.to_owned(),
+                })?;
+        }
+        Ok(())
+    }
+
     fn into_profile(self) -> Profile {
         let mut profile = self.builder.finish(self.about, self.notes);
-        profile.unit = self.unit;
+        profile.events = match self.events.is_empty() {
+            true => vec![EventType::default()],
+            false => self.events,
+        };
         profile.functions = self.functions;
         profile.frames = self.frames;
         profile.stacks = self.stacks;

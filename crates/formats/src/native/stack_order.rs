@@ -97,11 +97,11 @@ mod tests {
             (None, 9),
         ];
         let stacks = rows.map(|(parent, frame): (Option<u32>, u32)| Stack {
-            parent: parent.map(StackIndex),
+            parent: parent.map(StackIndex::new),
             frame: FrameIndex(frame),
         });
         let order = StackOrder::of(&stacks);
         assert_eq!(order.iter().collect::<Vec<_>>(), [5, 0, 4, 3, 1, 2]);
-        assert_eq!(order.row(StackIndex(3)), 3);
+        assert_eq!(order.row(StackIndex::new(3)), 3);
     }
 }

@@ -1,4 +1,4 @@
-//! Writes a profile as the newest version.
+//! Writes a profile as the oldest version that has room for it.
 
 use std::io::Write;
 
@@ -9,7 +9,7 @@ use nodespy_model::{ExitReason, FunctionIndex, NameSource, Profile, StringIndex}
 use super::columns::{put, put_option, put_string, zigzag};
 use super::stack_order::StackOrder;
 use super::{
-    CATEGORIES, MAGIC, NAME_SOURCES, ROLES, TIERS, UNITS, VERSION, code_of, samples, section,
+    CATEGORIES, MAGIC, NAME_SOURCES, ROLES, TIERS, UNITS, code_of, samples, section, tags,
 };
 use crate::export::ExportError;
 
@@ -19,7 +19,7 @@ const SAMPLES_PER_SECTION: usize = 1 << 16;
 /// Writes a whole file.
 pub(super) fn write(profile: &Profile, output: &mut dyn Write) -> Result<(), ExportError> {
     output.write_all(&MAGIC)?;
-    output.write_all(&VERSION.to_le_bytes())?;
+    output.write_all(&tags::version_of(profile).to_le_bytes())?;
     output.write_all(&0u32.to_le_bytes())?;
     // No time and no host in gzip's own header: equal profiles give equal bytes.
     let mut packed = GzBuilder::new()
@@ -43,6 +43,9 @@ fn write_sections(
         Ok(())
     };
     emit(section::ABOUT, &about(profile))?;
+    if tags::has_events(profile) {
+        emit(section::EVENTS, &tags::events(profile))?;
+    }
     emit(section::NOTES, &notes(profile))?;
     emit(section::COUNTS, &counts(profile))?;
     emit(section::STRINGS, &strings(profile))?;
@@ -65,6 +68,9 @@ fn write_sections(
         emit(section::LABELS, &labels(profile))?;
     }
     emit(section::THREADS, &threads(profile))?;
+    if !profile.contexts.is_empty() {
+        emit(section::CONTEXTS, &tags::contexts(profile))?;
+    }
     let sorted;
     let all = match profile.samples.is_sorted_by_key(|sample| sample.time) {
         true => &profile.samples,
@@ -78,6 +84,9 @@ fn write_sections(
     let unit = samples::unit_of(all);
     let mut before = samples::Before::default();
     for rows in all.chunks(SAMPLES_PER_SECTION) {
+        if let Some(tags) = tags::tags(rows) {
+            emit(section::TAGS, &tags)?;
+        }
         emit(
             section::SAMPLES,
             &samples::section(rows, unit, &order, &mut before),
@@ -91,13 +100,14 @@ fn write_sections(
 
 fn about(profile: &Profile) -> Vec<u8> {
     let about = &profile.about;
+    let event = profile.event();
     let mut content = Vec::new();
-    put(&mut content, code_of(&UNITS, &profile.unit));
+    put(&mut content, code_of(&UNITS, &event.unit));
     put_string(&mut content, &about.app);
     put_string(&mut content, &about.host);
     put_string(&mut content, &about.engine);
-    put_string(&mut content, &about.event);
-    put(&mut content, u64::from(about.rate_hz));
+    put_string(&mut content, &event.name);
+    put(&mut content, u64::from(event.rate_hz()));
     put(&mut content, about.started_unix);
     put(&mut content, about.duration);
     put_string(&mut content, &about.nodespy_version);

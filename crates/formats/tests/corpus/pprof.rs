@@ -12,7 +12,7 @@ use crate::in_words::self_weights;
 #[test]
 fn a_go_profile_has_the_figures_that_pprof_prints() {
     let profile = read(&corpus("pprof/simple.prof")).unwrap();
-    assert_eq!(profile.unit, WeightUnit::Nanoseconds);
+    assert_eq!(profile.unit(), WeightUnit::Nanoseconds);
     assert_eq!(profile.total_weight(), 1_500_000_000);
     let expected = [
         ("main.alpha", 480_000_000),
@@ -25,8 +25,8 @@ fn a_go_profile_has_the_figures_that_pprof_prints() {
     ];
     assert_eq!(self_weights(&profile), BTreeMap::from(expected));
     assert_eq!(profile.samples.len(), 9);
-    assert_eq!(profile.about.rate_hz, 100);
-    assert_eq!(profile.about.event, "cpu");
+    assert_eq!(profile.event().rate_hz(), 100);
+    assert_eq!(profile.event().name, "cpu");
     assert_eq!(profile.about.started_unix, 1_537_130_863_468_834_518);
     assert_eq!(profile.about.duration / 10_000_000, 191);
     assert!(profile.notes.remarks.is_empty());
@@ -42,7 +42,7 @@ fn a_go_profile_has_the_figures_that_pprof_prints() {
 fn another_value_can_be_chosen() {
     let bytes = corpus("pprof/simple.prof");
     let profile = read_event(&bytes, "samples").unwrap();
-    assert_eq!(profile.unit, WeightUnit::Samples);
+    assert_eq!(profile.unit(), WeightUnit::Samples);
     assert_eq!(profile.total_weight(), 150);
     assert_eq!(
         read_event(&bytes, "samples/count").unwrap().total_weight(),

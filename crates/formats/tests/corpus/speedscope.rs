@@ -12,7 +12,7 @@ use crate::in_words::self_weights;
 #[test]
 fn events_become_stacks_with_what_lies_between_them() {
     let profile = read(&corpus("speedscope/simple.speedscope.json")).unwrap();
-    assert_eq!(profile.unit, WeightUnit::Samples);
+    assert_eq!(profile.unit(), WeightUnit::Samples);
     assert_eq!(
         self_weights(&profile),
         BTreeMap::from([("b", 5), ("c", 5), ("d", 4)])
@@ -25,7 +25,7 @@ fn events_become_stacks_with_what_lies_between_them() {
 fn each_profile_of_a_file_is_a_thread() {
     let bytes = corpus("speedscope/two-sampled.speedscope.json");
     let profile = read(&bytes).unwrap();
-    assert_eq!(profile.unit, WeightUnit::Nanoseconds);
+    assert_eq!(profile.unit(), WeightUnit::Nanoseconds);
     assert_eq!(profile.total_weight(), 28_000_000_000);
     let names: Vec<&str> = profile.threads.iter().map(|it| &*it.name).collect();
     assert_eq!(names, ["one", "two"]);

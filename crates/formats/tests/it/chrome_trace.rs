@@ -279,7 +279,7 @@ proptest! {
     #[test]
     fn every_thread_keeps_its_samples(profile in any_profile()) {
         let mut profile = profile;
-        profile.unit = WeightUnit::Nanoseconds;
+        profile.events[0].unit = WeightUnit::Nanoseconds;
         profile.about.started_unix = 0;
         for (position, process) in profile.processes.iter_mut().enumerate() {
             process.pid = position as u32;

@@ -343,7 +343,7 @@ fn what_is_written_has_the_shape_of_what_v8_writes() {
     assert_eq!(native["callFrame"]["url"], "native:/usr/bin/node");
     let error = {
         let mut profile = small();
-        profile.unit = WeightUnit::Bytes;
+        profile.events[0].unit = WeightUnit::Bytes;
         nodespy_formats::export(&profile, "cpuprofile", &mut Vec::new()).unwrap_err()
     };
     assert_eq!(
@@ -368,7 +368,7 @@ fn the_busiest_thread_is_written_and_its_weights_are_kept() {
 
 /// The profile with times and weights that are whole microseconds and add up.
 fn in_microseconds(mut profile: Profile) -> Profile {
-    profile.unit = WeightUnit::Nanoseconds;
+    profile.events[0].unit = WeightUnit::Nanoseconds;
     profile.about.started_unix = 0;
     for sample in &mut profile.samples {
         sample.time = sample.time % 1_000_000_000 * 1000;

@@ -123,7 +123,7 @@ fn what_was_recorded_comes_back() {
 #[test]
 fn runs_of_samples_in_the_collector_become_markers() {
     let mut profile = small();
-    profile.about.rate_hz = 1000;
+    profile.events[0].sampling = nodespy_model::Sampling::Rate(1000);
     for sample in &mut profile.samples {
         sample.weight = 1;
     }
@@ -169,7 +169,7 @@ fn a_profile_of_samply_is_read() {
         "stringArray": ["turn", "0x1f20", "uv_run", "do_syscall_64", "/app/mix.js", "node"]}]}"#;
     let profile = read(text.as_bytes()).unwrap();
     assert_eq!(profile.total_weight(), 3);
-    assert_eq!(profile.about.rate_hz, 1000);
+    assert_eq!(profile.event().rate_hz(), 1000);
     assert_eq!(profile.about.started_unix, 1_700_000_000_000_500_000);
     assert_eq!(
         profile.notes.remarks,
@@ -334,7 +334,7 @@ fn parents_that_come_later_and_circles_are_cut() {
         "stackTable": {"prefix": [1, 0, 2, 77], "frame": [0, 0, 0, 8]},
         "frameTable": {"func": [0]}, "funcTable": {"name": [0]}, "stringArray": ["f"]}]}"#;
     let profile = read(text.as_bytes()).unwrap();
-    assert_eq!(profile.unit, WeightUnit::Bytes);
+    assert_eq!(profile.unit(), WeightUnit::Bytes);
     assert_eq!(profile.total_weight(), 11);
     assert_eq!(
         profile.notes.remarks,
@@ -370,7 +370,7 @@ proptest! {
         check_tables(&unpacked(&profile));
         let again = read(&written(&profile, "firefox")).unwrap();
         prop_assert_eq!(held(&again), held(&profile));
-        prop_assert_eq!(again.unit, profile.unit);
+        prop_assert_eq!(again.unit(), profile.unit());
         prop_assert_eq!(&again.about, &profile.about);
         prop_assert_eq!(&again.notes, &profile.notes);
     }

@@ -87,7 +87,7 @@ proptest! {
 
     #[test]
     fn every_stack_keeps_its_bytes(mut profile in any_profile()) {
-        profile.unit = WeightUnit::Bytes;
+        profile.events[0].unit = WeightUnit::Bytes;
         for sample in &mut profile.samples {
             sample.thread = ThreadIndex(0);
             sample.weight = sample.weight % 1_000_000 + 1;

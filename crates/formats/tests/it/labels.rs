@@ -2,8 +2,8 @@
 
 use nodespy_formats::{Detail, EXPORTERS};
 use nodespy_model::{
-    About, Category, Frame, FunctionSpec, Labels, Process, Profile, ProfileBuilder, Thread, Tier,
-    WeightUnit, label_key,
+    About, Category, EventType, Frame, FunctionSpec, Labels, Process, Profile, ProfileBuilder,
+    Thread, Tier, WeightUnit, label_key,
 };
 
 use crate::sample::{read, written};
@@ -33,7 +33,7 @@ fn labels_of(worker: &str) -> Labels {
 
 /// A process for each of these workers; the first is the busiest.
 fn profile_of(workers: &[&str]) -> Profile {
-    let mut builder = ProfileBuilder::new(WeightUnit::Samples);
+    let mut builder = ProfileBuilder::new(EventType::from(WeightUnit::Samples).at_rate(100));
     let function = builder.function(FunctionSpec {
         name: "total",
         file: "/shop/cart.js",
@@ -70,7 +70,6 @@ fn profile_of(workers: &[&str]) -> Profile {
     let about = About {
         app: "shop".to_owned(),
         host: "tokyo-3".to_owned(),
-        rate_hz: 100,
         duration: 1_000_000_000,
         ..About::default()
     };

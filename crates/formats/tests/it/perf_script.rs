@@ -1,6 +1,6 @@
 //! `perf script` text: what the importer keeps, and what comes back from what was written.
 
-use nodespy_model::{Category, Frame, Profile, ThreadRole, Tier};
+use nodespy_model::{Category, Cpu, Frame, Profile, ThreadRole, Tier};
 
 use crate::convert::read_event;
 use crate::fixture::fixture;
@@ -14,7 +14,10 @@ fn times_threads_and_processors_are_kept() {
         node  7/7   13.0: cycles:u: \n\n";
     let profile = read(text).unwrap();
     let samples: Vec<_> = (profile.samples.iter())
-        .map(|sample| (sample.time, sample.thread.0, sample.cpu, sample.weight))
+        .map(|sample| {
+            let cpu = sample.cpu.map(Cpu::get);
+            (sample.time, sample.thread.0, cpu, sample.weight)
+        })
         .collect();
     assert_eq!(
         samples,
@@ -28,7 +31,7 @@ fn times_threads_and_processors_are_kept() {
     assert_eq!(profile.threads[1].tid, 9);
     assert_eq!(profile.threads[0].role, ThreadRole::Main);
     assert_eq!(profile.processes[0].name, "node");
-    assert_eq!(profile.about.event, "cycles:u");
+    assert_eq!(profile.event().name, "cycles:u");
     assert_eq!(
         path(&profile, &profile.samples[0]),
         "main /bin/node (native) at 0"
@@ -181,11 +184,11 @@ fn a_cut_text_gives_what_can_be_read() {
 fn what_was_written_reads_back() {
     let mut profile = small();
     for (position, sample) in profile.samples.iter_mut().enumerate() {
-        sample.cpu = (position % 2 == 0).then_some(position as u16);
+        sample.cpu = Cpu::new(position as u16).filter(|_| position % 2 == 0);
     }
     let bytes = written(&profile, "perf-script");
     let again = read(&bytes).unwrap();
-    assert_eq!(again.unit, profile.unit);
+    assert_eq!(again.unit(), profile.unit());
     assert_eq!(again.processes[0].name, "shop");
     let facts = |profile: &Profile| -> Vec<String> {
         (profile.samples.iter())
@@ -206,6 +209,6 @@ fn what_was_written_reads_back() {
             .collect()
     };
     assert_eq!(facts(&again), facts(&profile));
-    assert_eq!(again.about.event, profile.about.event);
+    assert_eq!(again.event().name, profile.event().name);
     assert_eq!(again.notes, profile.notes);
 }

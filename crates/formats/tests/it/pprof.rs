@@ -133,7 +133,7 @@ fn every_stack_has_the_weight_and_lines_that_pprof_prints() {
         // pprof files are packed by themselves.
         let bytes = fixture(&format!("pprof/{name}.pb.gz"));
         let profile = read(&bytes).unwrap();
-        assert_eq!(profile.unit, unit, "{name}");
+        assert_eq!(profile.unit(), unit, "{name}");
         assert_eq!(stacks(&profile), raw.stacks(raw.values.len() - 1), "{name}");
         assert!(profile.samples.len() > 5, "{name}");
         let is_choice = |remark: &String| remark.starts_with("the weight is");
@@ -149,10 +149,10 @@ fn every_stack_has_the_weight_and_lines_that_pprof_prints() {
 fn another_value_can_be_chosen() {
     let bytes = fixture("pprof/go.pb.gz");
     let profile = read_event(&bytes, "samples").unwrap();
-    assert_eq!(profile.unit, WeightUnit::Samples);
+    assert_eq!(profile.unit(), WeightUnit::Samples);
     let time = read(&bytes).unwrap();
     assert_eq!(time.total_weight(), profile.total_weight() * 10_000_000);
-    assert_eq!((time.about.rate_hz, &*time.about.event), (100, "cpu"));
+    assert_eq!((time.event().rate_hz(), &*time.event().name), (100, "cpu"));
     let error = read_event(&bytes, "alloc").unwrap_err().to_string();
     assert_eq!(
         error,
@@ -168,9 +168,9 @@ fn what_was_recorded_comes_back() {
     assert_eq!(held(&again), held(&profile));
     assert_eq!(again.about, profile.about);
     assert_eq!(again.notes, profile.notes);
-    assert_eq!(again.unit, WeightUnit::Samples);
+    assert_eq!(again.unit(), WeightUnit::Samples);
     let time = read_event(&bytes, "cpu").unwrap();
-    assert_eq!(time.unit, WeightUnit::Nanoseconds);
+    assert_eq!(time.unit(), WeightUnit::Nanoseconds);
     assert_eq!(time.total_weight(), 100 * (1_000_000_000 / 99));
     let kinds = |profile: &Profile| -> BTreeMap<_, _> {
         let functions = profile.functions.iter();
@@ -242,7 +242,7 @@ proptest! {
         prop_assume!(profile.samples.iter().any(|sample| sample.weight > 0));
         let again = read(&written(&profile, "pprof")).unwrap();
         prop_assert_eq!(held(&again), held(&profile));
-        prop_assert_eq!(again.unit, profile.unit);
+        prop_assert_eq!(again.unit(), profile.unit());
         prop_assert_eq!(&again.about, &profile.about);
     }
 }

@@ -1,8 +1,8 @@
 //! Profiles to test with.
 
 use nodespy_model::{
-    About, Category, ExitReason, Frame, FunctionSpec, Labels, Notes, Process, Profile,
-    ProfileBuilder, Sample, Source, Thread, ThreadRole, Tier, WeightUnit,
+    About, Category, Cpu, EventType, ExitReason, Frame, FunctionSpec, Labels, Notes, Process,
+    Profile, ProfileBuilder, Sample, Source, Thread, ThreadRole, Tier, WeightUnit,
 };
 use proptest::prelude::*;
 
@@ -15,7 +15,8 @@ pub(crate) fn as_filed(profile: &Profile) -> Profile {
 
 /// A small profile with something in every table and field.
 pub(crate) fn small() -> Profile {
-    let mut builder = ProfileBuilder::new(WeightUnit::Samples);
+    let event = EventType::new("cpu-clock", WeightUnit::Samples).at_rate(99);
+    let mut builder = ProfileBuilder::new(event);
     let process = builder.process(Process {
         pid: 4242,
         parent_pid: 1,
@@ -114,8 +115,6 @@ pub(crate) fn small() -> Profile {
             app: "shop".to_owned(),
             host: "box".to_owned(),
             engine: "perf events".to_owned(),
-            event: "cpu-clock".to_owned(),
-            rate_hz: 99,
             started_unix: 1_700_000_000_123_456_789,
             duration: 10_000_000_000,
             nodespy_version: "0.1.0".to_owned(),
@@ -218,7 +217,9 @@ pub(crate) fn any_profile() -> impl Strategy<Value = Profile> {
     (tables, any_about(), any_notes(), shape).prop_map(|(tables, about, notes, shape)| {
         let (functions, frames, stacks, processes, threads, samples, sources) = tables;
         let (unit, weighing) = shape;
-        let mut builder = ProfileBuilder::new(WeightUnit::ALL[unit]);
+        // As random as what it is taken from.
+        let event = EventType::new(&about.engine, WeightUnit::ALL[unit]);
+        let mut builder = ProfileBuilder::new(event.at_rate(about.duration as u32));
         let functions: Vec<_> = functions
             .iter()
             .map(|(name, file, line, column, category)| {
@@ -273,8 +274,9 @@ pub(crate) fn any_profile() -> impl Strategy<Value = Profile> {
                 time,
                 weight,
                 thread: *thread.get(&threads),
-                cpu,
                 stack,
+                cpu: cpu.and_then(Cpu::new),
+                ..Sample::default()
             });
         }
         builder.deopt_reason(functions[0], "not a Smi");
@@ -311,22 +313,18 @@ fn any_text() -> impl Strategy<Value = String> {
 }
 
 fn any_about() -> impl Strategy<Value = About> {
-    let texts = (any_text(), any_text(), any_text(), any_text(), any_text());
-    (texts, any::<u32>(), any::<u64>(), any::<u64>()).prop_map(
-        |(texts, rate_hz, started_unix, duration)| {
-            let (app, host, engine, event, nodespy_version) = texts;
-            About {
-                app,
-                host,
-                engine,
-                event,
-                rate_hz,
-                started_unix,
-                duration,
-                nodespy_version,
-            }
-        },
-    )
+    let texts = (any_text(), any_text(), any_text(), any_text());
+    (texts, any::<u64>(), any::<u64>()).prop_map(|(texts, started_unix, duration)| {
+        let (app, host, engine, nodespy_version) = texts;
+        About {
+            app,
+            host,
+            engine,
+            started_unix,
+            duration,
+            nodespy_version,
+        }
+    })
 }
 
 fn any_notes() -> impl Strategy<Value = Notes> {

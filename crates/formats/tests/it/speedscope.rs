@@ -48,7 +48,7 @@ fn held(profile: &Profile) -> BTreeMap<String, Vec<(String, u64)>> {
 #[test]
 fn events_become_stacks_with_what_lies_between_them() {
     let profile = read(&fixture("speedscope/evented.speedscope.json")).unwrap();
-    assert_eq!(profile.unit, WeightUnit::Samples);
+    assert_eq!(profile.unit(), WeightUnit::Samples);
     assert_eq!(
         self_weights(&profile),
         BTreeMap::from([("parse", 8), ("reply", 4), ("serve", 8)])
@@ -65,7 +65,7 @@ fn events_become_stacks_with_what_lies_between_them() {
 fn each_profile_of_a_file_is_a_thread() {
     let bytes = fixture("speedscope/two-sampled.speedscope.json");
     let profile = read(&bytes).unwrap();
-    assert_eq!(profile.unit, WeightUnit::Nanoseconds);
+    assert_eq!(profile.unit(), WeightUnit::Nanoseconds);
     assert_eq!(profile.total_weight(), 16_000_000);
     let names: Vec<&str> = profile.threads.iter().map(|it| &*it.name).collect();
     assert_eq!(names, ["main", "pool"]);
@@ -190,7 +190,7 @@ proptest! {
         prop_assume!(profile.strings.iter().all(|text| text != NO_STACK));
         let again = read(&written(&profile, "speedscope")).unwrap();
         prop_assert_eq!(held(&again), held(&profile));
-        prop_assert_eq!(again.unit, profile.unit);
+        prop_assert_eq!(again.unit(), profile.unit());
         prop_assert_eq!(&again.about, &profile.about);
         prop_assert_eq!(&again.notes, &profile.notes);
     }

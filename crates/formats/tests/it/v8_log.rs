@@ -112,7 +112,7 @@ fn every_tick_is_named_by_what_was_there_at_that_moment() {
 #[test]
 fn a_log_tells_its_rate_its_application_and_why_code_was_dropped() {
     let profile = read(SMALL.as_bytes()).unwrap();
-    assert_eq!(profile.about.rate_hz, 2000);
+    assert_eq!(profile.event().rate_hz(), 2000);
     assert_eq!(profile.about.app, "shop.js");
     assert_eq!(profile.about.duration, 9_000_000);
     let reasons: Vec<(&str, &str)> = profile

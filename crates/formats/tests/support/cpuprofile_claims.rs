@@ -18,7 +18,7 @@ pub(crate) fn numbers(value: &Value) -> Vec<i64> {
 pub(crate) fn weights_are_the_time_after_the_first_gap(name: &str, bytes: &[u8]) {
     let file = json(bytes);
     let profile = read(bytes).unwrap();
-    assert_eq!(profile.unit, WeightUnit::Nanoseconds);
+    assert_eq!(profile.unit(), WeightUnit::Nanoseconds);
     let total = match numbers(&file["timeDeltas"]) {
         deltas if deltas.is_empty() => {
             let times = numbers(&file["timestamps"]);
@@ -74,7 +74,7 @@ pub(crate) fn comes_back_as_it_was(name: &str, bytes: &[u8]) {
     let again = read(&written(&first, "cpuprofile")).unwrap();
     assert_eq!(samples(&again), samples(&first), "{name}");
     assert_eq!(again.deopt_reasons.len(), first.deopt_reasons.len());
-    assert_eq!((again.unit, &again.notes), (first.unit, &first.notes));
+    assert_eq!((again.unit(), &again.notes), (first.unit(), &first.notes));
     assert_eq!(again.about, first.about);
 }
 

@@ -31,7 +31,7 @@ pub(crate) fn all_bytes_are_there(bytes: &[u8]) -> Profile {
     let profile = read(bytes).unwrap();
     let nodes = nodes(&file);
     let size = |node: &Value| node["selfSize"].as_u64().unwrap();
-    assert_eq!(profile.unit, WeightUnit::Bytes);
+    assert_eq!(profile.unit(), WeightUnit::Bytes);
     assert_eq!(
         profile.total_weight(),
         nodes.iter().map(|node| size(node)).sum::<u64>()

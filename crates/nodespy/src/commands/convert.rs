@@ -24,9 +24,10 @@ pub(crate) fn run(arguments: &ConvertArgs) -> anyhow::Result<ExitCode> {
     };
     let (profile, base) = read(arguments, &reading)?;
     destination.add_base(base)?;
+    let left_out = destination.events_left_out(&profile);
     let shown = destination.shown(Cow::Owned(profile))?;
     destination.write_shown(&shown)?;
-    say_what_is_lost(&destination, &shown);
+    say_what_is_lost(&destination, &shown, left_out);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -40,11 +41,13 @@ fn read(arguments: &ConvertArgs, reading: &ReadArgs) -> anyhow::Result<(Profile,
     Ok((profile, base))
 }
 
-fn say_what_is_lost(destination: &Destination, profile: &Profile) {
+fn say_what_is_lost(destination: &Destination, profile: &Profile, events: Option<String>) {
     let losses = destination.losses(profile);
+    let mut losses: Vec<String> = losses.into_iter().map(str::to_owned).collect();
+    losses.extend(events);
     if let Some((last, first)) = losses.split_last() {
         let list = match first {
-            [] => (*last).to_owned(),
+            [] => last.clone(),
             first => format!("{} and {last}", first.join(", ")),
         };
         output::note(&format!(

@@ -17,7 +17,7 @@ use nodespy_view::svg::{
 };
 
 use crate::cli::{End, FlamegraphArgs, ReadArgs, ShowArgs, StackArgs};
-use crate::filter::{Holding, filtered};
+use crate::filter::{Holding, filtered, shown_event};
 use crate::folded_input::{self, FoldedOr};
 use crate::output;
 use crate::output_file::OutputFile;
@@ -120,7 +120,8 @@ fn draw_profile(
 
 /// What is left of a profile after the filters and with stacks as they are wanted.
 fn shown(profile: Profile, show: &ShowArgs, stacks: &StackArgs) -> anyhow::Result<Profile> {
-    let shown = filtered(Cow::Owned(profile), show, Holding::WhatIsShown)?;
+    let shown = shown_event(Cow::Owned(profile));
+    let shown = filtered(shown, show, Holding::WhatIsShown)?;
     let mut profile = shown.into_owned();
     let base = &stacks.base;
     if !base.is_empty() {

@@ -16,7 +16,9 @@ use nodespy_capture::target::{Children, LaunchOptions, Launched, Newcomers, Targ
 use nodespy_capture::{
     CaptureError, Interrupts, LiveOrigin, catch_interrupts, monotonic_now, unix_now,
 };
-use nodespy_model::{About, ExitReason, Nanoseconds, Notes, Process, Profile, UtcTime};
+use nodespy_model::{
+    About, EventType, ExitReason, Nanoseconds, Notes, Process, Profile, UtcTime, WeightUnit,
+};
 use nodespy_symbolize::{Resolver, SourceMapOptions};
 
 use crate::cli::{Engine, Names, RecordArgs};
@@ -297,7 +299,8 @@ fn start(
     if let Some(launched) = &mut launched {
         launched.start()?;
     }
-    let mut resolver = Resolver::new(Box::new(LiveOrigin::new()));
+    let event = EventType::new(session.event(), WeightUnit::Samples).at_rate(options.rate_hz);
+    let mut resolver = Resolver::new(Box::new(LiveOrigin::new())).with_events(vec![event]);
     if arguments.names == Names::Map {
         resolver = resolver.without_heap_walk();
     }
@@ -479,8 +482,6 @@ fn finish(
         app: recording.app.clone(),
         host: proc::host_name(),
         engine: EngineId::PerfEvents.label().to_owned(),
-        event: recording.session.event().to_owned(),
-        rate_hz: rate_of(arguments),
         started_unix: recording.started_unix,
         duration,
         nodespy_version: env!("CARGO_PKG_VERSION").to_owned(),

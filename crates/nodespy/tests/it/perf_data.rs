@@ -134,7 +134,7 @@ fn pipes_compressed_records_and_mapped_build_ids_give_what_perf_says() {
         let profile = read_fixture(name, None, folder);
         assert_eq!(profile.samples.len(), samples, "{name}");
         assert_eq!(profile.samples[0].time, 0, "{name}");
-        assert_eq!(profile.about.event, "cpu-clock", "{name}");
+        assert_eq!(profile.event().name, "cpu-clock", "{name}");
         let has_start = |function: &Function| profile.strings.get(function.name) == "node::Start";
         // Neither a pipe nor, with perf 6.1, a compressed file holds build-ids: nothing proves a
         // binary that is found, and only one given by itself is taken at its giver's word.
@@ -164,13 +164,13 @@ fn several_events_are_kept_apart() {
     assert!(clock > 20 && switches > 20, "{clock} {switches}");
     let shown = read_fixture("events.perf.data.gz", None, None);
     assert_eq!(shown.samples.len(), clock);
-    assert_eq!(shown.about.event, "cpu-clock");
+    assert_eq!(shown.event().name, "cpu-clock");
     let remarks = shown.notes.remarks.join("\n");
     let others = format!("context-switches ({switches})");
     assert!(remarks.contains(&others), "{remarks}");
     let other = read_fixture("events.perf.data.gz", Some("context-switches"), None);
     assert_eq!(other.samples.len(), switches);
-    assert_eq!(other.about.event, "context-switches");
+    assert_eq!(other.event().name, "context-switches");
 }
 
 #[test]

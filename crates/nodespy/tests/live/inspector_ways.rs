@@ -146,7 +146,7 @@ fn allocations_are_counted_in_bytes_where_they_happen() {
     for version in ["12", "20", "26"] {
         let target = start_code(version, &[], code);
         let recorded = record(&target, &["--event", "alloc", "-d", "2"]);
-        assert_eq!(recorded.profile.unit, WeightUnit::Bytes);
+        assert_eq!(recorded.profile.unit(), WeightUnit::Bytes);
         let litter = recorded.total_share("litter");
         assert!(litter > 0.8, "{version}: {litter}\n{}", recorded.describe());
         let remarks = recorded.profile.notes.remarks.join("\n");

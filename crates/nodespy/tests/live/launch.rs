@@ -32,7 +32,7 @@ fn the_default_rate_of_a_launch_is_999_hz() {
     let Some(_live) = live() else { return };
     let node = node(USUAL_NODE).unwrap();
     let recorded = record_with(&["record", "--", &node, "-e", BUSY]);
-    assert_eq!(recorded.profile.about.rate_hz, 999);
+    assert_eq!(recorded.profile.event().rate_hz(), 999);
 }
 
 #[test]

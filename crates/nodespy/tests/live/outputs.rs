@@ -195,7 +195,7 @@ fn an_attach_without_an_output_writes_one_page_here() {
         format!("{}{}", outcome.stdout, outcome.stderr).contains(&names[0]),
         "{outcome}"
     );
-    assert_eq!(read(&scratch.path().join(&names[0])).about.rate_hz, 99);
+    assert_eq!(read(&scratch.path().join(&names[0])).event().rate_hz(), 99);
 }
 
 #[test]

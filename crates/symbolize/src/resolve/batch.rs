@@ -1,6 +1,6 @@
 //! The samples of one slice, as stacks of identified frames, each held once. Naming consumes it.
 
-use nodespy_model::{FastMap, FastSet, Nanoseconds, Notes, ProcessIndex};
+use nodespy_model::{EventIndex, FastMap, FastSet, Nanoseconds, Notes, ProcessIndex};
 
 use super::paths::{NO_PATH, Paths};
 use crate::address_map::ImageId;
@@ -17,6 +17,8 @@ pub(super) struct SampleRow {
     /// A path, or [`NO_PATH`].
     pub(super) stack: u32,
     pub(super) cpu: Option<u16>,
+    pub(super) event: EventIndex,
+    pub(super) weight: u64,
 }
 
 /// An identified frame and the process whose memory gives it a meaning.

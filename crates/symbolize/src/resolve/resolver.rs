@@ -1,6 +1,6 @@
 //! Events as they come: sideband events change what is known of processes, samples join the batch.
 
-use nodespy_model::{Event, Mapping, Nanoseconds, Origin, Profile};
+use nodespy_model::{Event, EventType, Mapping, Nanoseconds, Origin, Profile};
 
 use super::batch::Batch;
 use super::binaries::Binaries;
@@ -18,6 +18,8 @@ pub struct Resolver {
     pub(super) binaries: Binaries,
     pub(super) processes: Processes,
     pub(super) batch: Batch,
+    /// What makes the samples.
+    pub(super) events: Vec<EventType>,
     /// Processes that ended in the last slice.
     pub(super) ended: Vec<EndedProcess>,
     has_heap_walk: bool,
@@ -45,6 +47,7 @@ impl Resolver {
             binaries: Binaries::default(),
             processes: Processes::default(),
             batch: Batch::default(),
+            events: vec![EventType::default()],
             ended: Vec::new(),
             has_heap_walk: true,
             has_inlines: false,
@@ -56,6 +59,12 @@ impl Resolver {
     /// From now on V8's heap is not read: JIT code has names only where a file has them.
     pub fn without_heap_walk(mut self) -> Self {
         self.has_heap_walk = false;
+        self
+    }
+
+    /// What makes the samples that come, where that is not one event of which nothing is known.
+    pub fn with_events(mut self, events: Vec<EventType>) -> Self {
+        self.events = events;
         self
     }
 

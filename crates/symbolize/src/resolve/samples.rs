@@ -32,6 +32,8 @@ impl Resolver {
             thread,
             stack,
             cpu: sample.cpu,
+            event: sample.event,
+            weight: sample.weight,
         });
     }
 

@@ -2,8 +2,8 @@
 //! dropped.
 
 use nodespy_model::{
-    About, FastMap, Nanoseconds, Notes, ProcessIndex, Profile, ProfileBuilder, Sample, StackIndex,
-    ThreadIndex, WeightUnit,
+    About, ContextIndex, Cpu, FastMap, Nanoseconds, Notes, ProcessIndex, Profile, ProfileBuilder,
+    Sample, StackIndex, ThreadIndex,
 };
 
 use super::Resolver;
@@ -34,7 +34,7 @@ impl Resolver {
         let jit = self.read_jit_names(&batch, &mut notes);
         self.binaries
             .load_names(&batch, self.has_inlines, &*self.origin, &mut notes);
-        let mut builder = ProfileBuilder::new(WeightUnit::Samples);
+        let mut builder = ProfileBuilder::with_events(self.events.clone());
         for process in &self.processes.list {
             let mut process = process.about.clone();
             process.started = process.started.saturating_sub(started);
@@ -140,14 +140,16 @@ fn add_samples(
     for &sample in &naming.batch.samples {
         let stack = (sample.stack != NO_PATH).then(|| match named[sample.stack as usize] {
             NO_PATH => name_stack(sample, &named, &mut naming, builder),
-            stack => StackIndex(stack),
+            stack => StackIndex::new(stack),
         });
         builder.add_sample(Sample {
             time: sample.time.saturating_sub(started),
-            weight: 1,
+            weight: sample.weight,
             thread: threads[sample.thread as usize],
-            cpu: sample.cpu,
             stack,
+            context: ContextIndex::NONE,
+            event: sample.event,
+            cpu: sample.cpu.and_then(Cpu::new),
         });
     }
     naming.refused
@@ -164,7 +166,7 @@ fn name_paths(naming: &mut Naming<'_>, builder: &mut ProfileBuilder) -> Vec<u32>
             parent => match named[parent as usize] {
                 // Once a frame depends on the time, everything above it does too.
                 NO_PATH => continue,
-                parent => Some(StackIndex(parent)),
+                parent => Some(StackIndex::new(parent)),
             },
         };
         let name = naming.name(path.frame, 0, builder);
@@ -173,7 +175,7 @@ fn name_paths(naming: &mut Naming<'_>, builder: &mut ProfileBuilder) -> Vec<u32>
             for &inner in naming.inlined(path.frame) {
                 stack = builder.stack(Some(stack), inner);
             }
-            named[position] = stack.0;
+            named[position] = stack.get();
         }
     }
     named
@@ -191,7 +193,7 @@ fn name_stack(
     let mut stack = None;
     while next != NO_PATH {
         if named[next as usize] != NO_PATH {
-            stack = Some(StackIndex(named[next as usize]));
+            stack = Some(StackIndex::new(named[next as usize]));
             break;
         }
         let path = naming.batch.paths.get(next);

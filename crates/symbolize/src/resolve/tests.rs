@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::Write;
 use std::rc::Rc;
 
+use nodespy_model::EventIndex;
 use nodespy_model::{
     About, Category, Event, FastMap, ImageBytes, ImageRefused, JitFile, JitFileKind, Mapping,
     Nanoseconds, Notes, Origin, Process, Profile, RawSample, UserStack,
@@ -75,6 +76,8 @@ fn slice(resolver: &mut Resolver) -> Profile {
 
 fn sample(pid: u32, tid: u32, time: Nanoseconds, chain: &[u64]) -> Event<'static> {
     Event::Sample(RawSample {
+        event: EventIndex::default(),
+        weight: 1,
         time,
         pid,
         tid,
@@ -339,6 +342,8 @@ fn each_kind_of_frame_has_its_name() {
     asked.borrow_mut().map = Some(map);
     resolver.take(mapping(1, 0x1000, "/bin/one"));
     resolver.take(Event::Sample(RawSample {
+        event: EventIndex::default(),
+        weight: 1,
         time: 1,
         pid: 1,
         tid: 1,

@@ -100,10 +100,9 @@ impl<'a> Scene<'a> {
                 busy_of_all
             },
             busy_of_all,
-            whole: match (profile.unit, is_mains_work) {
-                (WeightUnit::Bytes, _) => "all bytes",
-                (_, true) => "main-thread CPU time",
-                (_, false) => "CPU time",
+            whole: match is_mains_work && profile.event().is_time() {
+                true => "main-thread CPU time",
+                false => whole_of(profile),
             },
             threads,
             root: app_root(profile),
@@ -126,10 +125,7 @@ impl<'a> Scene<'a> {
 
     /// The words for the work of all threads.
     fn whole_of_all(&self) -> &'static str {
-        match self.profile().unit {
-            WeightUnit::Bytes => "all bytes",
-            _ => "CPU time",
-        }
+        whole_of(self.profile())
     }
 
     /// A function and where it is: the package of a dependency, the file and line of the rest.
@@ -432,4 +428,13 @@ fn deoptimized(scene: &Scene<'_>) -> Vec<String> {
         )
     };
     reasons.into_iter().map(sentence).collect()
+}
+/// The words for all that the weights of an event count.
+fn whole_of(profile: &Profile) -> &'static str {
+    match profile.unit() {
+        WeightUnit::Bytes => "all bytes",
+        _ if profile.event().is_time() => "CPU time",
+        WeightUnit::Samples => "all samples",
+        _ => "all events",
+    }
 }

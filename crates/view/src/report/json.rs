@@ -37,7 +37,7 @@ impl View for Json {
             whole.string("schema", "nodespy.report");
             whole.number("version", VERSION);
             about(whole, profile, options);
-            whole.string("unit", profile.unit.label());
+            whole.string("unit", profile.unit().label());
             whole.number("total", report.total);
             whole.strings("findings", report.findings.iter().map(String::as_str));
             confidence(whole, profile);
@@ -66,9 +66,10 @@ fn about(whole: &mut JsonText, profile: &Profile, options: &DrawOptions<'_>) {
         object.string_if_any("app", &about.app);
         object.string_if_any("host", &about.host);
         object.string_if_any("engine", &about.engine);
-        object.string_if_any("event", &about.event);
-        if about.rate_hz > 0 {
-            object.number("rate_hz", u64::from(about.rate_hz));
+        let event = profile.event();
+        object.string_if_any("event", &event.name);
+        if event.rate_hz() > 0 {
+            object.number("rate_hz", u64::from(event.rate_hz()));
         }
         if about.started_unix > 0 {
             object.decimal("started_unix_seconds", about.started_unix as f64 / 1e9, 3);

@@ -71,12 +71,12 @@ pub fn options_for(profile: &Profile) -> SvgOptions {
         subtitle: parts.join("; "),
         font_type: "monospace".to_owned(),
         palette: Palette::Category,
-        count_name: profile.unit.label().to_owned(),
+        count_name: profile.unit().label().to_owned(),
         most_boxes: MOST_BOXES,
         most_rows: MOST_ROWS,
         ..SvgOptions::default()
     };
-    if profile.unit == WeightUnit::Nanoseconds {
+    if profile.unit() == WeightUnit::Nanoseconds {
         options.factor = 1e-3;
         options.count_name = "µs".to_owned();
     }

@@ -56,7 +56,7 @@ fn the_deepest_stacks_and_the_heaviest_weights_are_drawn() {
         sample.weight = u64::MAX / 3;
     }
     profile.about.duration = u64::MAX;
-    profile.about.rate_hz = u32::MAX;
+    profile.events[0].sampling = nodespy_model::Sampling::Rate(u32::MAX);
     profile.notes.jit_frames = 1;
     profile.notes.jit_named = [u64::MAX / 4; 5];
     profile.notes.lost_samples = u64::MAX;

@@ -1,8 +1,8 @@
 //! Profiles to draw.
 
 use nodespy_model::{
-    About, Category, FrameSpec, FunctionSpec, Notes, Process, Profile, ProfileBuilder, Thread,
-    ThreadIndex, ThreadRole, Tier, WeightUnit,
+    About, Category, EventType, FrameSpec, FunctionSpec, Notes, Process, Profile, ProfileBuilder,
+    Thread, ThreadIndex, ThreadRole, Tier, WeightUnit,
 };
 use nodespy_view::{DrawOptions, draw};
 
@@ -46,7 +46,8 @@ pub(crate) fn add(builder: &mut ProfileBuilder, thread: ThreadIndex, rows: &[Row
 /// A web shop under load: JavaScript, its dependencies, V8, the kernel, a pool thread.
 pub(crate) fn shop() -> Profile {
     use Category::{App, Builtin, Dependency, Gc, Kernel, Native, NodeCore};
-    let mut builder = ProfileBuilder::new(WeightUnit::Samples);
+    let mut builder =
+        ProfileBuilder::new(EventType::new("cpu-clock", WeightUnit::Samples).at_rate(99));
     let process = builder.process(Process {
         pid: 4242,
         name: "shop".to_owned(),
@@ -145,8 +146,6 @@ pub(crate) fn shop() -> Profile {
             app: "shop".to_owned(),
             host: "web-3".to_owned(),
             engine: "perf events".to_owned(),
-            event: "cpu-clock".to_owned(),
-            rate_hz: 99,
             started_unix: 1_700_000_000_000_000_000,
             duration: 5_000_000_000,
             nodespy_version: "0.1.0".to_owned(),

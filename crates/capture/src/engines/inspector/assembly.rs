@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use nodespy_model::{
     About, Contents, Nanoseconds, Notes, Process, ProcessIndex, Profile, ProfileBuilder, Thread,
-    ThreadIndex, ThreadRole, WeightUnit, add_samples,
+    ThreadIndex, ThreadRole, add_samples,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -64,10 +64,7 @@ pub(super) struct Assembly {
 impl Assembly {
     /// An empty profile of a process.
     pub(super) fn new(options: &InspectorOptions, process: Process) -> Self {
-        let mut builder = ProfileBuilder::new(match options.event {
-            InspectorEvent::Cpu => WeightUnit::Nanoseconds,
-            InspectorEvent::Allocations => WeightUnit::Bytes,
-        });
+        let mut builder = ProfileBuilder::new(options.event_type());
         Self {
             event: options.event,
             read_profile: options.read_profile,
@@ -116,7 +113,9 @@ impl Assembly {
         };
         let recording = (self.read_profile)(self.event, text).map_err(|error| error.to_string())?;
         match recording.contents {
-            Contents::Named(profile) => {
+            Contents::Named(mut profile) => {
+                // The format of a slice has its own name for what made its samples.
+                profile.events.clone_from(&self.builder.so_far().events);
                 let slice = Slice {
                     started,
                     profile: *profile,
@@ -261,7 +260,7 @@ fn thread_called(pid: u32, name: &str) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use nodespy_model::{FrameSpec, FunctionSpec, Recording};
+    use nodespy_model::{FrameSpec, FunctionSpec, Recording, WeightUnit};
 
     use super::*;
 

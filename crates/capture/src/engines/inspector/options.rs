@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nodespy_inspector::Cancel;
-use nodespy_model::{Nanoseconds, Recording};
+use nodespy_model::{EventType, Nanoseconds, Recording, Sampling, WeightUnit};
 
 use super::companion::CompanionCommand;
 use super::event::InspectorEvent;
@@ -47,6 +47,19 @@ pub struct InspectorOptions {
 }
 
 impl InspectorOptions {
+    /// What makes the samples, as a profile has it.
+    pub fn event_type(&self) -> EventType {
+        let name = self.event.label();
+        match self.event {
+            InspectorEvent::Cpu => EventType::new(name, WeightUnit::Nanoseconds)
+                .at_rate(1_000_000_u32.checked_div(self.interval_us).unwrap_or(0)),
+            InspectorEvent::Allocations => EventType {
+                sampling: Sampling::Period(self.alloc_bytes.into()),
+                ..EventType::new(name, WeightUnit::Bytes)
+            },
+        }
+    }
+
     /// The defaults, with the caller's reader of profiles.
     pub fn new(read_profile: ProfileReader) -> Self {
         Self {

@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use nodespy_model::{Event, FileIdentity, Mapping, Nanoseconds, RawSample, Registers, UserStack};
+use nodespy_model::{
+    Event, EventIndex, FileIdentity, Mapping, Nanoseconds, RawSample, Registers, UserStack,
+};
 use nodespy_perf_abi::{FileId, Mmap, Sample, Sideband};
 
 /// A sample from the ring of a CPU, with the kernel's part of its call chain.
@@ -13,6 +15,8 @@ pub(super) fn raw_sample<'a>(sample: &Sample<'a>, kernel: &'a [u64], cpu: u16) -
         pid: sample.pid,
         tid: sample.tid,
         cpu: Some(cpu),
+        event: EventIndex::default(),
+        weight: 1,
         kernel: Cow::Borrowed(kernel),
         user: match registers {
             Some(registers) => UserStack::Copy {

@@ -145,6 +145,8 @@ fn owned(sample: RawSample<'_>) -> RawSample<'static> {
         pid: sample.pid,
         tid: sample.tid,
         cpu: sample.cpu,
+        event: sample.event,
+        weight: sample.weight,
         kernel: sample.kernel.into_owned().into(),
         user: match sample.user {
             UserStack::Absent => UserStack::Absent,

@@ -133,7 +133,7 @@ fn pid_of(event: &Event<'_>) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodespy_model::{RawSample, UserStack};
+    use nodespy_model::{EventIndex, RawSample, UserStack};
 
     const SERVER: u32 = 4_000_001;
     const SHELL: u32 = 4_000_002;
@@ -172,6 +172,8 @@ mod tests {
             pid,
             tid: pid,
             cpu: None,
+            event: EventIndex::default(),
+            weight: 1,
             kernel: Vec::new().into(),
             user: UserStack::Absent,
         })

@@ -44,6 +44,7 @@ impl Exporter for CpuProfile {
             Detail::Notes,
             Detail::Sources,
             Detail::GeneratedPlaces,
+            Detail::Contexts,
         ]
     }
 
@@ -91,13 +92,13 @@ pub(crate) fn start_of(profile: &Profile) -> u64 {
 
 /// Refuses a profile whose weights are no time.
 pub(crate) fn time_only(profile: &Profile, format: &'static str) -> Result<(), ExportError> {
-    match profile.unit {
+    match profile.unit() {
         WeightUnit::Bytes => Err(ExportError::WrongUnit {
             format,
-            unit: profile.unit.label(),
+            unit: profile.unit().label(),
             instead: "heapprofile",
         }),
-        WeightUnit::Samples | WeightUnit::Nanoseconds => Ok(()),
+        WeightUnit::Samples | WeightUnit::Nanoseconds | WeightUnit::Events => Ok(()),
     }
 }
 

@@ -35,14 +35,15 @@ pub(crate) struct Schedule {
 impl Schedule {
     /// Puts the samples of a thread one after the other. Idle time gets its node in the tree.
     pub(crate) fn of(profile: &Profile, thread: ThreadIndex, tree: &mut Tree) -> Self {
-        let interval = match profile.about.rate_hz {
-            0 => None,
-            rate => Some(1_000_000_000 / u64::from(rate)),
-        };
+        let rate_hz = u64::from(profile.event().rate_hz());
+        let interval = 1_000_000_000_u64.checked_div(rate_hz);
         let tolerance = interval.map_or(999, |interval| interval / 2);
-        let per_unit = match profile.unit {
-            WeightUnit::Samples => interval.unwrap_or(DEFAULT_INTERVAL),
-            WeightUnit::Nanoseconds | WeightUnit::Bytes => 1,
+        let interval_or_default = interval.unwrap_or(DEFAULT_INTERVAL);
+        let length_of = |weight: u64| match profile.unit() {
+            WeightUnit::Samples => weight.saturating_mul(interval_or_default),
+            WeightUnit::Nanoseconds | WeightUnit::Bytes => weight,
+            // How many cycles or faults says nothing about time.
+            WeightUnit::Events => interval_or_default,
         };
         let mut samples = Vec::new();
         let mut end = None;
@@ -63,7 +64,7 @@ impl Schedule {
                 }),
                 start: microseconds(start),
             });
-            end = Some(start.saturating_add(sample.weight.saturating_mul(per_unit)));
+            end = Some(start.saturating_add(length_of(sample.weight)));
         }
         let end = microseconds(end.unwrap_or(0));
         let is_summed = samples_of(profile, thread).all(|sample| sample.time == 0);

@@ -8,14 +8,19 @@
 
 mod thread;
 
+pub(crate) use thread::name_with_event;
+
+use std::borrow::Cow;
 use std::io::Write;
 
 use flate2::{Compression, GzBuilder};
-use nodespy_model::{Category, FastMap, Function, FunctionIndex, Profile, ThreadIndex, Tier};
+use nodespy_model::{
+    Category, EventIndex, FastMap, Function, FunctionIndex, Profile, ThreadIndex, Tier,
+};
 
 use super::{Detail, ExportError, Exporter};
 use crate::json::Writer;
-use crate::recorded::{self, period_of};
+use crate::recorded;
 use thread::ThreadTables;
 
 /// The version of the format that is written.
@@ -48,6 +53,10 @@ impl Exporter for Firefox {
         ]
     }
 
+    fn holds_events(&self) -> bool {
+        true
+    }
+
     fn export(&self, profile: &Profile, output: &mut dyn Write) -> Result<(), ExportError> {
         // No time and no host in gzip's own header: equal profiles give equal bytes.
         let mut packed = GzBuilder::new()
@@ -60,11 +69,15 @@ impl Exporter for Firefox {
         let mut strings = Strings::default();
         json.key("threads");
         json.begin_array();
-        for thread in 0..profile.threads.len() {
-            let thread = ThreadTables::of(profile, ThreadIndex(thread as u32));
-            thread.write(&libs, &mut strings, &mut json);
+        let parts = parts(profile);
+        for (thread, of_event) in &parts.list {
+            let tables = ThreadTables::of(&parts.of_events[*of_event], *thread);
+            tables.write(&libs, *of_event > 0, &mut strings, &mut json);
         }
         json.end_array();
+        if profile.events.len() > 1 || !profile.contexts.is_empty() {
+            write_tags(profile, &parts, &mut json);
+        }
         json.key("shared");
         json.begin_object();
         json.key("stringArray");
@@ -77,6 +90,60 @@ impl Exporter for Firefox {
         packed.finish()?;
         Ok(())
     }
+}
+
+/// What becomes a thread of the file: the samples of one event on one thread. Every thread has one
+/// of the first event, and one of each other event that it has samples of.
+struct Parts<'p> {
+    /// The profile of each event.
+    of_events: Vec<Cow<'p, Profile>>,
+    list: Vec<(ThreadIndex, usize)>,
+}
+
+fn parts(profile: &Profile) -> Parts<'_> {
+    let of_events: Vec<Cow<'_, Profile>> = match profile.events.len() {
+        0 | 1 => vec![Cow::Borrowed(profile)],
+        events => (0..events as u16)
+            .map(|event| Cow::Owned(profile.clone().select(EventIndex(event))))
+            .collect(),
+    };
+    let mut has_samples = vec![false; profile.threads.len() * of_events.len()];
+    for sample in &profile.samples {
+        has_samples[sample.thread.at() * of_events.len() + sample.event.at()] = true;
+    }
+    let mut list = Vec::new();
+    for thread in 0..profile.threads.len() {
+        for event in 0..of_events.len() {
+            if event == 0 || has_samples[thread * of_events.len() + event] {
+                list.push((ThreadIndex(thread as u32), event));
+            }
+        }
+    }
+    Parts { of_events, list }
+}
+
+/// What the profiler has no place for, for our own importer: the event of each thread of the file,
+/// and the contexts of its samples.
+fn write_tags(profile: &Profile, parts: &Parts<'_>, json: &mut Writer<'_>) {
+    json.key("nodespy");
+    json.begin_object();
+    json.key("events");
+    array(json, parts.list.iter(), |json, (_, event)| {
+        json.number(*event as i128);
+    });
+    if !profile.contexts.is_empty() {
+        json.key("contexts");
+        crate::contexts::write(&profile.contexts, json);
+        json.key("sampleContexts");
+        array(json, parts.list.iter(), |json, (thread, event)| {
+            let samples = parts.of_events[*event].samples.iter();
+            let samples = samples.filter(|sample| sample.thread == *thread);
+            array(json, samples, |json, sample| {
+                json.number(sample.context.0.into());
+            });
+        });
+    }
+    json.end_object();
 }
 
 /// The colours of the profiler nearest to what a category looks like in nodespy's own views.
@@ -112,7 +179,7 @@ fn write_meta(profile: &Profile, json: &mut Writer<'_>) {
     json.key("startTime");
     json.millionths(about.started_unix);
     json.key("interval");
-    json.millionths(period_of(about, profile.unit).unwrap_or(1_000_000));
+    json.millionths(profile.event().interval().unwrap_or(1_000_000));
     for number in ["processType", "debug"] {
         json.number_field(number, 0);
     }

@@ -1,13 +1,17 @@
 //! A thread with its own tables: what it uses of the profile's, numbered anew.
 
 use nodespy_model::{
-    Category, FastMap, Function, Nanoseconds, Profile, Sample, StackIndex, ThreadIndex, ThreadRole,
-    Tier, WeightUnit,
+    Category, EventType, FastMap, Function, Nanoseconds, Profile, Sample, StackIndex, ThreadIndex,
+    ThreadRole, Tier, WeightUnit,
 };
 
 use super::{GC_MARKER, Strings, array, has_source};
 use crate::json::Writer;
-use crate::recorded::period_of;
+
+/// What a thread with the samples of an event after the first goes by.
+pub(crate) fn name_with_event(thread: &str, event: &EventType) -> String {
+    format!("{thread} ({})", event.label())
+}
 
 /// A marker that has a start and an end.
 const INTERVAL: i128 = 1;
@@ -85,6 +89,7 @@ impl<'p> ThreadTables<'p> {
     pub(super) fn write(
         &self,
         libs: &FastMap<&str, u32>,
+        has_event_name: bool,
         strings: &mut Strings,
         json: &mut Writer<'_>,
     ) {
@@ -94,7 +99,10 @@ impl<'p> ThreadTables<'p> {
         json.begin_object();
         json.string_field("processType", "default");
         json.string_field("processName", &process.name);
-        json.string_field("name", &thread.name);
+        match has_event_name {
+            true => json.string_field("name", &name_with_event(&thread.name, profile.event())),
+            false => json.string_field("name", &thread.name),
+        }
         json.key("isMainThread");
         let is_main = thread.role == ThreadRole::Main || thread.tid == process.pid;
         json.word(if is_main { "true" } else { "false" });
@@ -135,7 +143,7 @@ impl<'p> ThreadTables<'p> {
         column(json, "time", samples(), |json, sample| {
             json.millionths(sample.time);
         });
-        let unit = self.profile.unit;
+        let unit = self.profile.unit();
         column(json, "weight", samples(), |json, sample| match unit {
             WeightUnit::Nanoseconds => json.millionths(sample.weight),
             _ => json.number(sample.weight.into()),
@@ -144,6 +152,8 @@ impl<'p> ThreadTables<'p> {
             WeightUnit::Samples => "samples",
             WeightUnit::Nanoseconds => "tracing-ms",
             WeightUnit::Bytes => "bytes",
+            // The profiler has no word for other counts.
+            WeightUnit::Events => "samples",
         };
         json.string_field("weightType", kind);
         json.end_object();
@@ -165,10 +175,10 @@ impl<'p> ThreadTables<'p> {
             in_gc[row] = profile.function(function).category == Category::Gc
                 || stack.parent.is_some_and(|parent| in_gc[parent.at()]);
         }
-        let length = match profile.unit {
-            WeightUnit::Samples => period_of(&profile.about, profile.unit).unwrap_or(0),
+        let length = match profile.unit() {
+            WeightUnit::Samples => profile.event().interval().unwrap_or(0),
             WeightUnit::Nanoseconds => 1,
-            WeightUnit::Bytes => 0,
+            WeightUnit::Bytes | WeightUnit::Events => 0,
         };
         let mut collections: Vec<Collection> = Vec::new();
         let mut was_in_gc = false;

@@ -11,8 +11,8 @@ mod sampled;
 mod spans;
 
 use nodespy_model::{
-    About, FastMap, Notes, Process, ProcessIndex, ProfileBuilder, Recording, Thread, ThreadIndex,
-    ThreadRole, WeightUnit, classify,
+    About, EventType, FastMap, Notes, Process, ProcessIndex, ProfileBuilder, Recording, Thread,
+    ThreadIndex, ThreadRole, WeightUnit, classify,
 };
 
 use self::events::{Event, Phase, ThreadKey};
@@ -83,7 +83,10 @@ struct PendingProfile<'a> {
 impl<'a> Trace<'a> {
     fn new() -> Self {
         Self {
-            builder: ProfileBuilder::new(WeightUnit::Nanoseconds),
+            builder: ProfileBuilder::new(EventType::new(
+                cpuprofile::EVENT,
+                WeightUnit::Nanoseconds,
+            )),
             names: Names::default(),
             profiles: Vec::new(),
             profile_of_id: FastMap::default(),
@@ -205,11 +208,10 @@ impl<'a> Trace<'a> {
         }
         let about = About {
             engine: summary.engine.to_owned(),
-            event: cpuprofile::EVENT.to_owned(),
-            rate_hz: rate_hz(summary.interval),
             duration: summary.duration,
             ..About::default()
         };
+        self.builder.set_rate(rate_hz(summary.interval));
         Ok(cpuprofile::placed(self.builder, about, notes, &self.place))
     }
 

@@ -11,8 +11,8 @@ mod nodes;
 mod timeline;
 
 use nodespy_model::{
-    About, Category, Contents, FunctionIndex, Notes, Process, ProfileBuilder, Recording, Thread,
-    ThreadIndex, ThreadRole, WeightUnit,
+    About, Category, Contents, EventType, FunctionIndex, Notes, Process, ProfileBuilder, Recording,
+    Thread, ThreadIndex, ThreadRole, WeightUnit,
 };
 
 pub(crate) use self::nodes::{Functions, Nodes, Row, frame_at};
@@ -53,7 +53,7 @@ impl Importer for CpuProfile {
     }
 
     fn import(&self, input: Input, _: &ImportOptions) -> Result<Recording, ImportError> {
-        let mut builder = ProfileBuilder::new(WeightUnit::Nanoseconds);
+        let mut builder = ProfileBuilder::new(EventType::new(EVENT, WeightUnit::Nanoseconds));
         let mut notes = Notes::default();
         let mut file = File::default();
         let read = file.read(&mut Reader::new(&input), &mut builder);
@@ -319,18 +319,17 @@ fn role_of(builder: &ProfileBuilder) -> ThreadRole {
 }
 
 fn recording(
-    builder: ProfileBuilder,
+    mut builder: ProfileBuilder,
     placement: &Placement,
     notes: Notes,
     place: &[String],
 ) -> Recording {
     let about = About {
         engine: ENGINE.to_owned(),
-        event: EVENT.to_owned(),
-        rate_hz: rate_hz(placement.interval),
         duration: placement.duration,
         ..About::default()
     };
+    builder.set_rate(rate_hz(placement.interval));
     placed(builder, about, notes, place)
 }
 
@@ -350,6 +349,7 @@ pub(crate) fn placed(
         about,
         notes,
         contents: Contents::Named(Box::new(profile)),
+        ..Recording::default()
     }
 }
 

@@ -12,10 +12,12 @@ mod tables;
 mod thread;
 
 use nodespy_model::{
-    About, Contents, Notes, Profile, ProfileBuilder, Recording, WeightUnit, printable,
+    About, Contents, EventIndex, EventType, Labels, Notes, Profile, ProfileBuilder, Recording,
+    WeightUnit, printable,
 };
 
 use super::{ImportError, ImportOptions, Importer};
+use crate::contexts;
 use crate::detect::{Confidence, ends_contain, head};
 use crate::input::Input;
 use crate::json::{JsonError, Kind, Reader};
@@ -23,7 +25,7 @@ use crate::recorded::{ProcessLabels, Recorded};
 use meta::Meta;
 use names::Names;
 use tables::{Lib, Tables};
-use thread::{Oddities, ThreadText, Threads};
+use thread::{Oddities, Place, ThreadText, Threads};
 
 /// The importer of the Firefox profiler's format.
 pub(crate) struct Firefox;
@@ -85,6 +87,11 @@ struct File<'a> {
     shared: Tables<'a>,
     /// Where the threads are.
     threads: Option<Reader<'a>>,
+    /// The event of each thread, as our exporter says.
+    events: Vec<u32>,
+    contexts: Vec<Labels>,
+    /// The contexts of the samples of each thread.
+    sample_contexts: Vec<Vec<u32>>,
 }
 
 impl<'a> File<'a> {
@@ -104,18 +111,61 @@ impl<'a> File<'a> {
                     self.threads = Some(reader.clone());
                     reader.skip()?;
                 }
+                ("nodespy", Kind::Object) => self.read_tags(reader)?,
                 _ => reader.skip()?,
             }
         }
         Ok(())
     }
 
-    fn import(self, threads: &[ThreadText<'a>], notes: Notes) -> Result<Recording, ImportError> {
-        let unit = threads
-            .iter()
-            .find(|thread| thread.samples.len() > 0)
-            .map_or(WeightUnit::Samples, |thread| thread.samples.unit);
-        let mut builder = ProfileBuilder::new(unit);
+    /// What our exporter adds.
+    fn read_tags(&mut self, reader: &mut Reader<'a>) -> Result<(), JsonError> {
+        reader.enter_object()?;
+        while let Some(key) = reader.key()? {
+            match (&*key, reader.kind()?) {
+                ("events", Kind::Array) => self.events = contexts::read_numbers(reader)?,
+                ("contexts", Kind::Array) => self.contexts = contexts::read(reader)?,
+                ("sampleContexts", Kind::Array) => {
+                    reader.enter_array()?;
+                    while reader.element()? {
+                        self.sample_contexts.push(contexts::read_numbers(reader)?);
+                    }
+                }
+                _ => reader.skip()?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The events of a file: what our exporter says, else one for each unit of weights.
+    fn events(&self, threads: &[ThreadText<'a>], recorded: Option<&Recorded>) -> Vec<EventType> {
+        if let Some(recorded) = recorded {
+            return recorded.events.clone();
+        }
+        let mut events: Vec<EventType> = Vec::new();
+        for thread in threads.iter().filter(|thread| thread.samples.len() > 0) {
+            let unit = thread.samples.unit;
+            if events.iter().all(|event| event.unit != unit) {
+                let is_rate = self.meta.interval_ms > 0.0 && unit == WeightUnit::Samples;
+                let rate_hz = match is_rate {
+                    true => (1000.0 / self.meta.interval_ms).round() as u32,
+                    false => 0,
+                };
+                events.push(EventType::from(unit).at_rate(rate_hz));
+            }
+        }
+        events
+    }
+
+    fn import(
+        mut self,
+        threads: &[ThreadText<'a>],
+        notes: Notes,
+    ) -> Result<Recording, ImportError> {
+        let recorded = Recorded::from_lines(self.meta.recorded.iter().map(|line| &**line));
+        let events = self.events(threads, recorded.as_ref());
+        let mut builder = ProfileBuilder::with_events(events.clone());
+        let contexts = contexts::places(std::mem::take(&mut self.contexts), &mut builder);
         let mut oddities = Oddities::default();
         let names = Names {
             meta: &self.meta,
@@ -125,31 +175,53 @@ impl<'a> File<'a> {
         // Stacks that all threads have in common are made once.
         let none = Tables::default();
         let shared = names.stacks(&none.with(&self.shared), &mut builder, &mut oddities);
-        for thread in threads {
-            if thread.samples.unit != unit {
-                oddities.other_units += thread.samples.len() as u64;
-                continue;
-            }
-            let index = known.thread(thread, &mut builder);
+        for (position, thread) in threads.iter().enumerate() {
+            let event = match recorded {
+                Some(_) => self.events.get(position).map_or(0, |event| *event as usize),
+                None => (events.iter())
+                    .position(|event| event.unit == thread.samples.unit)
+                    .unwrap_or(0),
+            };
+            let event = event.min(events.len().saturating_sub(1));
+            let of_samples = self.sample_contexts.get(position);
+            let of_samples = of_samples.map_or(&[][..], |contexts| contexts);
+            let place = Place {
+                // Without samples a foreign file has no events either.
+                thread: known.thread(
+                    thread,
+                    events.get(event),
+                    event > 0 && recorded.is_some(),
+                    &mut builder,
+                ),
+                event: EventIndex(event as u16),
+                unit: events
+                    .get(event)
+                    .map_or(thread.samples.unit, |event| event.unit),
+                contexts: of_samples
+                    .iter()
+                    .map(|context| contexts.get(*context as usize).copied().unwrap_or_default())
+                    .collect(),
+            };
             match thread.tables.has_stacks() {
                 true => {
                     let tables = thread.tables.with(&self.shared);
                     let stacks = names.stacks(&tables, &mut builder, &mut oddities);
                     thread
                         .samples
-                        .add(index, &stacks, &mut builder, &mut oddities);
+                        .add(&place, &stacks, &mut builder, &mut oddities);
                 }
                 false => thread
                     .samples
-                    .add(index, &shared, &mut builder, &mut oddities),
+                    .add(&place, &shared, &mut builder, &mut oddities),
             }
         }
-        self.finish(builder, oddities, notes)
+        self.finish(builder, recorded, oddities, notes)
     }
 
     fn finish(
         self,
         builder: ProfileBuilder,
+        recorded: Option<Recorded>,
         oddities: Oddities,
         mut notes: Notes,
     ) -> Result<Recording, ImportError> {
@@ -157,7 +229,6 @@ impl<'a> File<'a> {
         if builder.so_far().samples.is_empty() {
             return Err(ImportError::NoStacks);
         }
-        let recorded = Recorded::from_lines(self.meta.recorded.iter().map(|line| &**line));
         let mut labels = ProcessLabels::default();
         let about = match recorded {
             Some(recorded) => {
@@ -174,6 +245,7 @@ impl<'a> File<'a> {
             about,
             notes,
             contents: Contents::Named(Box::new(profile)),
+            ..Recording::default()
         })
     }
 
@@ -186,10 +258,6 @@ impl<'a> File<'a> {
             engine: match &*meta.imported_from {
                 "" => "Firefox profiler".to_owned(),
                 name => printable(name).into_owned(),
-            },
-            rate_hz: match meta.interval_ms > 0.0 && profile.unit == WeightUnit::Samples {
-                true => (1000.0 / meta.interval_ms).round() as u32,
-                false => 0,
             },
             // A double holds microseconds since 1970, and not all of their thousandths.
             started_unix: whole(meta.start_ms * 1e3).saturating_mul(1000),

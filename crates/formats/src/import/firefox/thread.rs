@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 
 use nodespy_model::{
-    FastMap, Notes, Process, ProcessIndex, ProfileBuilder, StackIndex, Thread, ThreadIndex,
-    ThreadRole, WeightUnit, classify,
+    ContextIndex, EventIndex, EventType, FastMap, Notes, Process, ProcessIndex, ProfileBuilder,
+    Sample, StackIndex, Thread, ThreadIndex, ThreadRole, WeightUnit, classify,
 };
 
 use super::tables::{NONE, Tables};
+use crate::export::name_with_event;
 use crate::json::{JsonError, Kind, Number, Reader};
 
 /// What is odd about a file.
@@ -15,7 +16,6 @@ use crate::json::{JsonError, Kind, Number, Reader};
 pub(super) struct Oddities {
     pub(super) bad_frames: u64,
     pub(super) bad_parents: u64,
-    pub(super) other_units: u64,
     bad_stacks: u64,
     negative: u64,
     rounded: u64,
@@ -43,10 +43,6 @@ impl Oddities {
                 "samples weigh less than nothing and were left out",
             ),
             (self.rounded, "weights were rounded"),
-            (
-                self.other_units,
-                "samples count something else and were left out",
-            ),
         ] {
             if count > 0 {
                 notes.remark(format!("{count} {what}"));
@@ -97,6 +93,14 @@ impl<'a> ThreadText<'a> {
         }
         Ok(())
     }
+}
+
+/// What all samples of a thread have in common, and what they are tagged with.
+pub(super) struct Place {
+    pub(super) thread: ThreadIndex,
+    pub(super) event: EventIndex,
+    pub(super) unit: WeightUnit,
+    pub(super) contexts: Vec<ContextIndex>,
 }
 
 /// The samples of a thread, column by column.
@@ -154,7 +158,7 @@ impl Samples {
     /// Adds the samples to a profile.
     pub(super) fn add(
         &self,
-        thread: ThreadIndex,
+        place: &Place,
         stacks: &[StackIndex],
         builder: &mut ProfileBuilder,
         oddities: &mut Oddities,
@@ -174,20 +178,28 @@ impl Samples {
                 }
                 Err(_) => None,
             };
-            let weight = self.weight(row, oddities);
+            let weight = self.weight(row, place.unit, oddities);
             if weight > 0 {
                 let time = u64::try_from(now).unwrap_or(0);
-                builder.sample(time, thread, stack, weight);
+                builder.add_sample(Sample {
+                    time,
+                    weight,
+                    thread: place.thread,
+                    stack,
+                    context: place.contexts.get(row).copied().unwrap_or_default(),
+                    event: place.event,
+                    ..Sample::default()
+                });
             }
         }
     }
 
-    fn weight(&self, row: usize, oddities: &mut Oddities) -> u64 {
+    fn weight(&self, row: usize, unit: WeightUnit, oddities: &mut Oddities) -> u64 {
         let weight = match &self.weights {
             Some(weights) => weights.get(row).copied().unwrap_or(Number::Whole(0)),
             None => Number::Whole(1),
         };
-        let weight = match (self.unit, weight) {
+        let weight = match (unit, weight) {
             (WeightUnit::Nanoseconds, weight) => millions(weight),
             (_, Number::Whole(weight)) => weight,
             (_, Number::Fraction(weight)) => {
@@ -226,13 +238,17 @@ fn each(reader: &mut Reader<'_>, mut take: impl FnMut(Option<Number>)) -> Result
 #[derive(Default)]
 pub(super) struct Threads {
     processes: FastMap<(String, String), ProcessIndex>,
+    known: FastMap<(ProcessIndex, String, String), ThreadIndex>,
 }
 
 impl Threads {
-    /// Adds a thread, and its process if it is new.
+    /// Adds a thread, and its process if it is new. With `is_further` it has the samples of an event
+    /// after the first, and its name says so.
     pub(super) fn thread(
         &mut self,
         text: &ThreadText<'_>,
+        event: Option<&EventType>,
+        is_further: bool,
         builder: &mut ProfileBuilder,
     ) -> ThreadIndex {
         let number = |text: &str| text.trim().parse().unwrap_or(0);
@@ -244,14 +260,23 @@ impl Threads {
                 ..Process::default()
             })
         });
-        builder.thread(Thread {
+        let suffix = event.map(|event| name_with_event("", event));
+        let bare = suffix.and_then(|suffix| text.name.strip_suffix(&*suffix));
+        let name = bare.filter(|_| is_further).unwrap_or(&text.name);
+        let key = (process, text.tid.to_string(), name.to_owned());
+        if let Some(known) = self.known.get(&key).filter(|_| is_further) {
+            return *known;
+        }
+        let thread = builder.thread(Thread {
             process,
             tid: number(&text.tid),
             role: match text.is_main {
                 true => ThreadRole::Main,
-                false => classify::role_of_name(&text.name),
+                false => classify::role_of_name(name),
             },
-            name: text.name.to_string(),
-        })
+            name: name.to_owned(),
+        });
+        self.known.insert(key, thread);
+        thread
     }
 }

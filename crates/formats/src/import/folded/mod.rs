@@ -90,6 +90,7 @@ impl Importer for Folded {
             about: profile.about.clone(),
             notes: profile.notes.clone(),
             contents: Contents::Named(Box::new(profile)),
+            ..Recording::default()
         })
     }
 }
@@ -250,11 +251,10 @@ impl Lines {
             let weight = weight_of(row).min(u64::MAX - total);
             total += weight;
             Sample {
-                time: 0,
                 weight,
                 thread: self.thread,
-                cpu: None,
                 stack: row.stack,
+                ..Sample::default()
             }
         };
         let samples = self.rows.iter().map(sample);

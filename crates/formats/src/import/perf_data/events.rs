@@ -1,6 +1,6 @@
 //! The events of a recording, and which of them a record belongs to.
 
-use nodespy_model::FastMap;
+use nodespy_model::{EventIndex, EventType, FastMap, MAX_EVENTS, WeightUnit};
 use nodespy_perf_abi::{EventAttributes, RawRecord, RecordError, RecordLayout, Sideband};
 
 /// The events of a recording.
@@ -48,6 +48,26 @@ impl Events {
         }
     }
 
+    /// The events of the model, and which of them each of the file's is. Those of one name are one:
+    /// perf opens an event for each kind of processor.
+    pub(super) fn types(&self) -> (Vec<EventType>, Vec<EventIndex>) {
+        let mut types: Vec<EventType> = Vec::new();
+        let mut places = Vec::with_capacity(self.list.len());
+        for event in &self.list {
+            let event = event_type(event);
+            let known = types
+                .iter()
+                .position(|it| (&it.name, it.unit) == (&event.name, event.unit));
+            // A file with more events than that is not perf's.
+            let place = known.unwrap_or(types.len()).min(MAX_EVENTS - 1);
+            if place == types.len() {
+                types.push(event);
+            }
+            places.push(EventIndex(place as u16));
+        }
+        (types, places)
+    }
+
     /// The event that a sample belongs to; the first where the record has no id.
     pub(super) fn of_sample(&self, body: &[u8]) -> Option<usize> {
         let first = self.list.first()?;
@@ -91,26 +111,15 @@ impl Events {
     }
 }
 
-/// Whether an event with this name measures the use of the CPU: `cycles`, `cycles:u`,
-/// `cpu-cycles`, `cpu_core/cycles/`, `cpu-clock:HpppP`, `task-clock`.
-pub(super) fn is_cpu_event(name: &str) -> bool {
-    let name = name.trim_end_matches('/');
-    let name = name.rsplit('/').next().unwrap_or(name);
-    let base = name.split(':').next().unwrap_or(name);
-    matches!(base, "cycles" | "cpu-cycles" | "cpu-clock" | "task-clock")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cpu_events_are_known_by_name() {
-        for name in ["cycles", "cycles:u", "cpu_core/cycles/", "cpu-clock:HpppP"] {
-            assert!(is_cpu_event(name), "{name}");
-        }
-        for name in ["page-faults", "sched:sched_switch", "instructions"] {
-            assert!(!is_cpu_event(name), "{name}");
-        }
+/// An event as the model has it. Its weights are periods, which count occurrences; where samples
+/// have none and their rate alone was fixed, they are samples.
+fn event_type(event: &NamedEvent) -> EventType {
+    let attributes = event.attributes();
+    let mut found = EventType::new(&event.name, WeightUnit::Events).at_rate(attributes.rate_hz());
+    if !attributes.has_period() && attributes.is_freq {
+        found.unit = WeightUnit::Samples;
+    } else if found.is_clock() {
+        found.unit = WeightUnit::Nanoseconds;
     }
+    found
 }

@@ -15,7 +15,7 @@ use nodespy_perf_abi::{record_type, u64_at};
 use super::{ImportError, ImportOptions, Importer};
 use crate::detect::Confidence;
 use crate::input::Input;
-use events::{NamedEvent, is_cpu_event};
+use events::NamedEvent;
 use header::{Header, MAGIC, MAGIC_BIG_ENDIAN};
 use records::Records;
 use replay::PerfEvents;
@@ -37,19 +37,19 @@ impl Importer for PerfData {
 
     fn import(&self, input: Input, options: &ImportOptions) -> Result<Recording, ImportError> {
         let mut header = Header::read(&input)?;
-        let counts = survey(&input, &mut header, options.limits.unpacked_bytes)?;
+        survey(&input, &mut header, options.limits.unpacked_bytes)?;
         header.events.name_the_rest();
         let mut notes = Notes::default();
         check_arch(&mut header, &mut notes)?;
-        let event = choose(&header, &counts, options.event.as_deref())?;
-        let about = about(&header, event);
+        let (events, places) = header.events.types();
         Ok(Recording {
-            about,
+            about: about(&header),
+            events,
             notes,
             contents: Contents::Events(Box::new(PerfEvents {
                 input,
                 header,
-                event,
+                places,
                 unpacked_limit_bytes: options.limits.unpacked_bytes,
                 progress: options.progress,
             })),
@@ -57,29 +57,22 @@ impl Importer for PerfData {
     }
 }
 
-/// Looks through the records for what a pipe tells in them, and how many samples each event has.
-/// A file with one event is looked at only up to its first sample.
-fn survey(
-    bytes: &[u8],
-    header: &mut Header,
-    unpacked_limit_bytes: u64,
-) -> Result<Vec<u64>, ImportError> {
+/// Looks through the records for what a pipe tells in them. A file is looked at only up to its
+/// first sample.
+fn survey(bytes: &[u8], header: &mut Header, unpacked_limit_bytes: u64) -> Result<(), ImportError> {
     let mut records = Records::new(bytes, header, unpacked_limit_bytes);
-    let mut counts = vec![0u64; header.events.list.len()];
+    let mut has_samples = false;
     while let Some(place) = records.next() {
         let record = records.get(place);
         match record.kind {
             record_type::SAMPLE => {
-                if let Some(event) = header.events.of_sample(record.body) {
-                    counts[event] += 1;
-                }
-                if counts.len() <= 1 && !header.is_pipe {
+                has_samples |= header.events.of_sample(record.body).is_some();
+                if has_samples && !header.is_pipe {
                     break;
                 }
             }
             record_type::HEADER_ATTR => {
                 let _ = header.take_pipe_event(record.body);
-                counts.resize(header.events.list.len(), 0);
             }
             record_type::EVENT_UPDATE => {
                 let _ = header.take_event_update(record.body);
@@ -92,7 +85,7 @@ fn survey(
             _ => {}
         }
     }
-    if counts.iter().all(|&count| count == 0) {
+    if !has_samples {
         return Err(match records.trouble() {
             Some(trouble) if trouble.is_cut => ImportError::Cut {
                 at: trouble.at as u64,
@@ -104,7 +97,7 @@ fn survey(
             None => ImportError::NoSamples,
         });
     }
-    Ok(counts)
+    Ok(())
 }
 
 fn take_pipe_feature(header: &mut Header, body: &[u8]) {
@@ -133,35 +126,6 @@ fn check_arch(header: &mut Header, notes: &mut Notes) -> Result<(), ImportError>
     }
 }
 
-/// The event that was asked for; else of those that measure the CPU the one with most samples,
-/// else of all.
-fn choose(header: &Header, counts: &[u64], asked: Option<&str>) -> Result<usize, ImportError> {
-    let events = &header.events.list;
-    if let Some(asked) = asked {
-        let base = |name: &str| name.split(':').next().unwrap_or(name).to_owned();
-        return events
-            .iter()
-            .position(|event| event.name == asked)
-            .or_else(|| events.iter().position(|event| base(&event.name) == asked))
-            .ok_or_else(|| ImportError::NoSuchEvent {
-                wanted: asked.to_owned(),
-                known: events
-                    .iter()
-                    .map(|event| event.name.as_str())
-                    .collect::<Vec<_>>()
-                    .join(", "),
-            });
-    }
-    let most = (0..events.len())
-        // The first of several with as many.
-        .rev()
-        .max_by_key(|&position| {
-            let is_cpu = is_cpu_event(&events[position].name);
-            (counts[position] > 0 && is_cpu, counts[position])
-        });
-    most.ok_or(ImportError::NoSamples)
-}
-
 /// The command that perf started, as an application's name; empty where it attached to processes
 /// and the command only said for how long (`perf record -p 1234 -- sleep 10`).
 fn launched(command: &[String]) -> String {
@@ -179,8 +143,7 @@ fn launched(command: &[String]) -> String {
     words.join(" ")
 }
 
-fn about(header: &Header, event: usize) -> About {
-    let chosen = &header.events.list[event];
+fn about(header: &Header) -> About {
     let (first, last) = header.sample_times.unwrap_or((0, 0));
     // The calendar's time of the first sample, where the recording ties the two clocks.
     let started_unix = header.clock.map_or(0, |(calendar, clock)| {
@@ -190,8 +153,6 @@ fn about(header: &Header, event: usize) -> About {
         app: launched(&header.command),
         host: header.host.clone(),
         engine: "perf record".to_owned(),
-        event: chosen.name.clone(),
-        rate_hz: chosen.attributes().rate_hz(),
         started_unix,
         duration: last.saturating_sub(first),
         ..About::default()

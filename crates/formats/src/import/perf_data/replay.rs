@@ -9,8 +9,8 @@ use std::borrow::Cow;
 use std::fmt;
 
 use nodespy_model::{
-    Event, EventSource, FastMap, FileIdentity, Mapping, Nanoseconds, Notes, RawSample, Registers,
-    UserStack,
+    Event, EventIndex, EventSource, FastMap, FileIdentity, Mapping, Nanoseconds, Notes, RawSample,
+    Registers, UserStack,
 };
 use nodespy_perf_abi::{Addresses, FileId, Mmap, Sample, Sideband, context, record_type};
 
@@ -27,8 +27,8 @@ const PROGRESS_STEP_BYTES: usize = 4 << 20;
 pub(super) struct PerfEvents {
     pub(super) input: Input,
     pub(super) header: Header,
-    /// Which event's samples are taken.
-    pub(super) event: usize,
+    /// Which event of the recording each of the file's is.
+    pub(super) places: Vec<EventIndex>,
     pub(super) unpacked_limit_bytes: u64,
     pub(super) progress: Option<Progress>,
 }
@@ -38,7 +38,6 @@ impl fmt::Debug for PerfEvents {
         formatter
             .debug_struct("PerfEvents")
             .field("bytes", &self.input.len())
-            .field("event", &self.event)
             .finish_non_exhaustive()
     }
 }
@@ -49,8 +48,7 @@ impl EventSource for PerfEvents {
         let mut replay = Replay {
             records,
             header: &self.header,
-            event: self.event,
-            counts: vec![0; self.header.events.list.len()],
+            places: &self.places,
             pending: Vec::new(),
             ready: Vec::new(),
             newest: 0,
@@ -93,9 +91,7 @@ impl Unreadable {
 struct Replay<'a> {
     records: Records<'a>,
     header: &'a Header,
-    event: usize,
-    /// Samples of each event.
-    counts: Vec<u64>,
+    places: &'a [EventIndex],
     pending: Vec<Pending>,
     ready: Vec<Pending>,
     /// The latest time seen.
@@ -158,11 +154,8 @@ impl Replay<'_> {
             self.unreadable.add(place, "its id is of no event");
             return;
         };
-        self.counts[event] += 1;
-        if event == self.event {
-            let time = self.header.events.sample_time(event, body).unwrap_or(0);
-            self.queue(Pending { time, place }, take);
-        }
+        let time = self.header.events.sample_time(event, body).unwrap_or(0);
+        self.queue(Pending { time, place }, take);
     }
 
     /// Lets a record wait for its turn; one without a time is handed over at once.
@@ -224,8 +217,9 @@ impl Replay<'_> {
         wait_since: Option<Nanoseconds>,
         take: &mut dyn FnMut(Event<'_>),
     ) {
-        let layout = self.header.layout(self.event);
         let record = self.records.get(place);
+        let event = self.header.events.of_sample(record.body).unwrap_or(0);
+        let layout = self.header.layout(event);
         let sample = match layout.sample(&record) {
             Ok(sample) => sample,
             Err(error) => {
@@ -243,25 +237,27 @@ impl Replay<'_> {
             self.has_named_idle = true;
             take(swapper());
         }
-        take(Event::Sample(self.raw_sample(&sample)));
+        take(Event::Sample(self.raw_sample(&sample, event)));
     }
 
     /// Hands over the samples whose user addresses came just now.
     fn hand_over_waiting(&mut self, cookie: u64, user: &[u64], take: &mut dyn FnMut(Event<'_>)) {
-        let layout = self.header.layout(self.event);
         for pending in self.waiting.remove(&cookie).unwrap_or_default() {
             let record = self.records.get(pending.place);
+            let event = self.header.events.of_sample(record.body).unwrap_or(0);
+            let layout = self.header.layout(event);
             if let Ok(sample) = layout.sample(&record) {
                 addresses(&sample, layout.attributes(), &mut self.addresses);
                 self.addresses.user.clear();
                 self.addresses.user.extend_from_slice(user);
-                take(Event::Sample(self.raw_sample(&sample)));
+                take(Event::Sample(self.raw_sample(&sample, event)));
             }
         }
     }
 
-    /// A sample with the addresses that were taken from it.
-    fn raw_sample<'s>(&'s self, sample: &Sample<'s>) -> RawSample<'s> {
+    /// A sample of an event with the addresses that were taken from it.
+    fn raw_sample<'s>(&'s self, sample: &Sample<'s>, event: usize) -> RawSample<'s> {
+        let attributes = self.header.layout(event).attributes();
         // The stacks of another machine can't be unwound here.
         let registers = match self.header.is_other_machine {
             true => None,
@@ -280,6 +276,11 @@ impl Replay<'_> {
             pid: sample.pid,
             tid: sample.tid,
             cpu: sample.cpu.and_then(|cpu| u16::try_from(cpu).ok()),
+            event: self.places[event],
+            weight: sample.period.unwrap_or(match attributes.is_freq {
+                true => 1,
+                false => attributes.period_or_freq,
+            }),
             kernel: Cow::Borrowed(&self.addresses.kernel),
             user,
         }
@@ -302,8 +303,9 @@ impl Replay<'_> {
         };
         let name = mapping.path.rsplit('/').next().unwrap_or_default();
         let is_jitdump = name.starts_with("jit-") && name.ends_with(".dump");
-        let attributes = self.header.events.list[self.event].attributes();
-        if is_jitdump && !attributes.is_monotonic() {
+        let first = self.header.events.list.first();
+        let is_monotonic = first.is_some_and(|event| event.attributes().is_monotonic());
+        if is_jitdump && !is_monotonic {
             self.notes.remark(format!(
                 "{name} tells times of another clock than the samples: JIT code that was moved or \
                  replaced may have a wrong name (perf record -k mono makes them agree)"
@@ -325,21 +327,6 @@ impl Replay<'_> {
             self.notes.remark(format!(
                 "{} records make no sense and are left out; the first {}",
                 self.unreadable.count, self.unreadable.first
-            ));
-        }
-        let mut others = Vec::new();
-        for (position, event) in self.header.events.list.iter().enumerate() {
-            if position != self.event && self.counts[position] > 0 {
-                others.push(format!("{} ({})", event.name, self.counts[position]));
-            }
-        }
-        if !others.is_empty() {
-            let chosen = &self.header.events.list[self.event];
-            self.notes.remark(format!(
-                "samples of {} are shown ({}); the file also holds {}: --event NAME",
-                chosen.name,
-                self.counts[self.event],
-                others.join(", ")
             ));
         }
         self.notes

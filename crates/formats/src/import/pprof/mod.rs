@@ -2,8 +2,8 @@
 //!
 //! <https://github.com/google/pprof/blob/main/proto/profile.proto> describes it. The tables may
 //! come before or after the samples, so the file is gone over twice: [`tables`] gathers what has
-//! an id, [`samples`] then takes sample after sample. A sample may have several values; one of
-//! them becomes the weight: what `--event` names, else the one pprof itself would show.
+//! an id, [`samples`] then takes sample after sample. Each kind of value is an event, the one that
+//! pprof itself would show is the first; labels that say more than the thread are the context.
 
 mod samples;
 mod tables;
@@ -18,7 +18,7 @@ use crate::protobuf::{Message, Problem, Value};
 use crate::recorded::Recorded;
 use samples::Samples;
 use tables::Tables;
-use values::Chosen;
+use values::Values;
 
 /// The numbers of the fields of the outermost message.
 mod field {
@@ -54,21 +54,21 @@ impl Importer for Pprof {
         }
     }
 
-    fn import(&self, input: Input, options: &ImportOptions) -> Result<Recording, ImportError> {
+    fn import(&self, input: Input, _: &ImportOptions) -> Result<Recording, ImportError> {
         let mut notes = Notes::default();
         let tables = Tables::read(&input, &mut notes)?;
         let recorded = Recorded::from_lines(tables.comments().iter().map(|line| &**line));
-        let chosen = Chosen::of(&tables, recorded.as_ref(), options.event.as_deref())?;
-        let is_ours = recorded.is_some();
-        let mut samples = Samples::new(&tables, chosen.clone(), input.len(), is_ours);
+        let values = Values::of(&tables, recorded.as_ref());
+        let context_keys = recorded.as_ref().map(|it| it.context_keys.clone());
+        let mut samples = Samples::new(&tables, values, input.len(), context_keys);
         samples.read_all(&input);
-        chosen.tell_others(&mut notes);
-        let about = about(&tables, &chosen, recorded, &mut notes);
+        let about = about(&tables, recorded, &mut notes);
         let profile = samples.finish(about.clone(), &mut notes)?;
         Ok(Recording {
             about,
             notes,
             contents: Contents::Named(Box::new(profile)),
+            ..Recording::default()
         })
     }
 }
@@ -116,12 +116,7 @@ fn is_message(message: Message<'_>, number: u64) -> bool {
         .all(|field| field.is_ok_and(|field| field.number <= last))
 }
 
-fn about(
-    tables: &Tables<'_>,
-    chosen: &Chosen,
-    recorded: Option<Recorded>,
-    notes: &mut Notes,
-) -> About {
+fn about(tables: &Tables<'_>, recorded: Option<Recorded>, notes: &mut Notes) -> About {
     let mut about = match recorded {
         Some(recorded) => {
             let said = std::mem::take(&mut notes.remarks);
@@ -135,8 +130,6 @@ fn about(
             }
             About {
                 engine: "pprof".to_owned(),
-                event: printable(&chosen.name).into_owned(),
-                rate_hz: chosen.rate_hz(tables),
                 ..About::default()
             }
         }

@@ -1,12 +1,12 @@
 //! The samples of a pprof file, put into a profile one by one.
 
 use nodespy_model::{
-    About, FastMap, Frame, FrameIndex, FunctionIndex, FunctionSpec, Labels, Notes, Process,
-    ProcessIndex, Profile, ProfileBuilder, Sample, StackIndex, Thread, ThreadIndex, ThreadRole,
-    classify,
+    About, ContextIndex, EventIndex, FastMap, Frame, FrameIndex, FunctionIndex, FunctionSpec,
+    Labels, Notes, Process, ProcessIndex, Profile, ProfileBuilder, Sample, StackIndex, Thread,
+    ThreadIndex, ThreadRole, classify,
 };
 
-use super::{Chosen, Problems, Tables, field};
+use super::{Problems, Tables, Values, field};
 use crate::code_kind::category_of;
 use crate::import::ImportError;
 use crate::protobuf::{Message, Problem, Value};
@@ -16,6 +16,9 @@ use crate::recorded::HOST_LABEL;
 /// many inlined functions take less than one byte a frame; nothing real needs eight.
 const FRAMES_PER_BYTE: usize = 8;
 const FRAMES_OF_ANY_FILE: usize = 1 << 16;
+
+/// How many sets of labels are found again without reading their texts.
+const CONTEXTS_REMEMBERED: usize = 1 << 20;
 
 /// What the labels of a sample tell of where it was taken.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -32,29 +35,37 @@ struct ThreadKey {
 struct Found {
     /// Ids of locations, leaf first.
     locations: Vec<u64>,
-    value: i64,
+    /// Those that are read, in their order.
+    values: Vec<i64>,
     thread: ThreadKey,
     time: Option<i64>,
-    /// Keys and values of further labels, as indexes of strings.
-    labels: Vec<(u64, u64)>,
+    /// Further labels of the process.
+    labels: Vec<LabelText>,
+    /// Further labels of the sample.
+    context: Vec<LabelText>,
 }
+
+/// A label as it is in the file: indexes of its key and of its text, or a number instead of that.
+type LabelText = (u64, u64, u64);
 
 /// Takes samples and makes the profile.
 pub(super) struct Samples<'t, 'a> {
     tables: &'t Tables<'a>,
-    chosen: Chosen,
+    values: Values,
     builder: ProfileBuilder,
     functions: FastMap<(u64, u64), FunctionIndex>,
     /// The frames of each location that was met, outermost first.
     frames: FastMap<u64, Box<[FrameIndex]>>,
     threads: FastMap<ThreadKey, ThreadIndex>,
     processes: FastMap<(u32, u64), ProcessIndex>,
-    /// Whether labels are the same for all samples of a process, as nodespy writes them.
-    has_process_labels: bool,
+    /// Which labels are of samples, where the others are of processes, as nodespy writes them.
+    context_keys: Option<Vec<String>>,
+    contexts: FastMap<Vec<LabelText>, ContextIndex>,
     /// The path of the sample before, root first: the next one mostly starts the same.
     path: Vec<(u64, Option<StackIndex>)>,
     samples: Vec<(Option<i64>, Sample)>,
-    total: u64,
+    /// The weight of each event.
+    totals: Vec<u64>,
     /// How many more frames may be added to stacks.
     frames_left: usize,
     problems: Problems,
@@ -67,22 +78,24 @@ impl<'t, 'a> Samples<'t, 'a> {
     /// For a file of so many bytes, which nodespy wrote or another tool.
     pub(super) fn new(
         tables: &'t Tables<'a>,
-        chosen: Chosen,
+        values: Values,
         file_bytes: usize,
-        is_ours: bool,
+        context_keys: Option<Vec<String>>,
     ) -> Self {
+        let events = values.list.iter().map(|value| value.event.clone());
         Self {
-            has_process_labels: is_ours,
+            context_keys,
+            contexts: FastMap::default(),
             tables,
-            builder: ProfileBuilder::new(chosen.unit),
-            chosen,
+            builder: ProfileBuilder::with_events(events.collect()),
+            totals: vec![0; values.list.len()],
+            values,
             functions: FastMap::default(),
             frames: FastMap::default(),
             threads: FastMap::default(),
             processes: FastMap::default(),
             path: Vec::new(),
             samples: Vec::new(),
-            total: 0,
             frames_left: file_bytes
                 .saturating_mul(FRAMES_PER_BYTE)
                 .saturating_add(FRAMES_OF_ANY_FILE),
@@ -108,20 +121,27 @@ impl<'t, 'a> Samples<'t, 'a> {
 
     fn parse(&self, message: Message<'_>, found: &mut Found) -> Result<(), Problem> {
         found.locations.clear();
-        found.value = 0;
+        found.values.clear();
+        found.values.resize(self.values.list.len(), 0);
+        found.context.clear();
         found.thread = ThreadKey::default();
         found.time = None;
         found.labels.clear();
-        let mut value = 0;
+        let mut at = 0;
         for field in message.fields() {
             let field = field?;
             match (field.number, field.value) {
                 (1, value) => value.each_number(|id| found.locations.push(id))?,
                 (2, numbers) => numbers.each_number(|number| {
-                    if value == self.chosen.at {
-                        found.value = number as i64;
+                    // Values are read in their order: all of them, or only one.
+                    let place = match self.values.list[..] {
+                        [ref only] => (only.at == at).then_some(0),
+                        _ => (at < found.values.len()).then_some(at),
+                    };
+                    if let Some(place) = place {
+                        found.values[place] = number as i64;
                     }
-                    value += 1;
+                    at += 1;
                 })?,
                 (3, Value::Bytes(label)) => self.take_label(label, found)?,
                 _ => {}
@@ -153,31 +173,60 @@ impl<'t, 'a> Samples<'t, 'a> {
                 found.thread.thread_name = text;
             }
             "timestamp_ns" | "end_timestamp_ns" => found.time = Some(number as i64),
-            _ if self.has_process_labels && text > 0 => found.labels.push((key, text)),
-            _ => {}
+            key_text => match &self.context_keys {
+                Some(keys) if keys.iter().all(|known| known != key_text) => {
+                    found.labels.push((key, text, number));
+                }
+                _ => found.context.push((key, text, number)),
+            },
         }
         Ok(())
     }
 
     fn take(&mut self, found: &Found) {
-        let Ok(value) = u64::try_from(found.value) else {
-            self.negative += 1;
-            return;
-        };
-        let weight = value.saturating_mul(self.chosen.factor);
-        let weight = weight.min(u64::MAX - self.total);
-        if weight == 0 {
-            return;
+        let mut sample = None;
+        for (position, value) in found.values.iter().enumerate() {
+            let Ok(value) = u64::try_from(*value) else {
+                self.negative += 1;
+                continue;
+            };
+            let weight = value.saturating_mul(self.values.list[position].factor);
+            let weight = weight.min(u64::MAX - self.totals[position]);
+            if weight == 0 {
+                continue;
+            }
+            self.totals[position] += weight;
+            let common = match sample {
+                Some(sample) => sample,
+                None => *sample.insert(Sample {
+                    thread: self.thread(found.thread, &found.labels),
+                    stack: self.stack(&found.locations),
+                    context: self.context(&found.context),
+                    ..Sample::default()
+                }),
+            };
+            let event = EventIndex(position as u16);
+            let of_event = Sample {
+                weight,
+                event,
+                ..common
+            };
+            self.samples.push((found.time, of_event));
         }
-        self.total += weight;
-        let sample = Sample {
-            time: 0,
-            weight,
-            thread: self.thread(found.thread, &found.labels),
-            cpu: None,
-            stack: self.stack(&found.locations),
-        };
-        self.samples.push((found.time, sample));
+    }
+
+    fn context(&mut self, labels: &[LabelText]) -> ContextIndex {
+        if labels.is_empty() {
+            return ContextIndex::NONE;
+        }
+        if let Some(known) = self.contexts.get(labels) {
+            return *known;
+        }
+        let context = self.builder.context(labels_of(self.tables, labels));
+        if self.contexts.len() < CONTEXTS_REMEMBERED {
+            self.contexts.insert(labels.to_vec(), context);
+        }
+        context
     }
 
     /// The stack of locations that come leaf first.
@@ -299,7 +348,7 @@ impl<'t, 'a> Samples<'t, 'a> {
         })
     }
 
-    fn thread(&mut self, key: ThreadKey, labels: &[(u64, u64)]) -> ThreadIndex {
+    fn thread(&mut self, key: ThreadKey, labels: &[LabelText]) -> ThreadIndex {
         if let Some(&thread) = self.threads.get(&key) {
             return thread;
         }
@@ -348,7 +397,12 @@ impl<'t, 'a> Samples<'t, 'a> {
                 ..sample
             });
         }
-        Ok(self.builder.finish(about, notes.clone()))
+        let shown = self.values.list[self.values.shown].event.clone();
+        let mut profile = self.builder.finish(about, notes.clone());
+        if let Some(shown) = profile.events.iter().position(|event| *event == shown) {
+            profile.put_first(EventIndex(shown as u16));
+        }
+        Ok(profile)
     }
 
     /// The time from which samples are counted: the file's own when theirs are on the same clock.
@@ -370,6 +424,12 @@ impl<'t, 'a> Samples<'t, 'a> {
                 self.negative
             ));
         }
+        if self.values.left_out > 0 {
+            notes.remark(format!(
+                "{} kinds of values are more than are read and were left out",
+                self.values.left_out
+            ));
+        }
         if self.dangling > 0 {
             notes.remark(format!(
                 "{} locations or functions that stacks refer to are missing",
@@ -386,12 +446,14 @@ impl<'t, 'a> Samples<'t, 'a> {
 }
 
 /// The labels of a process; the machine it ran on is told of the recording as a whole.
-fn labels_of(tables: &Tables<'_>, rows: &[(u64, u64)]) -> Labels {
+fn labels_of(tables: &Tables<'_>, rows: &[LabelText]) -> Labels {
     let mut labels = Labels::default();
-    for (key, value) in rows {
+    for (key, text, number) in rows {
         let key = tables.text(*key);
-        if key != HOST_LABEL {
-            labels.set(&key, tables.text(*value));
+        match text {
+            _ if key == HOST_LABEL => {}
+            0 => labels.set(&key, number.to_string()),
+            text => labels.set(&key, tables.text(*text)),
         }
     }
     labels

@@ -1,103 +1,103 @@
-//! Which value of the samples is the weight, and what it counts.
+//! What the values of samples count: each is an event.
 
-use nodespy_model::{Notes, WeightUnit, printable};
+use nodespy_model::{EventType, MAX_EVENTS, WeightUnit};
 
 use super::Tables;
-use crate::import::ImportError;
 use crate::recorded::Recorded;
 
-/// The value that becomes the weight.
+/// The values that are read, each with its event.
 #[derive(Debug, Clone)]
-pub(super) struct Chosen {
-    /// Its position among the values of a sample.
-    pub(super) at: usize,
-    /// What pprof calls it, such as `cpu`.
-    pub(super) name: String,
-    /// What the weights count.
-    pub(super) unit: WeightUnit,
-    /// How many of them one of the file's are.
-    pub(super) factor: u64,
-    others: Vec<String>,
+pub(super) struct Values {
+    pub(super) list: Vec<ReadValue>,
+    /// The one that pprof itself would show.
+    pub(super) shown: usize,
+    /// How many values there is no room for.
+    pub(super) left_out: usize,
 }
 
-impl Chosen {
-    /// The value called `event`, or the one that pprof would show.
-    pub(super) fn of(
-        tables: &Tables<'_>,
-        recorded: Option<&Recorded>,
-        event: Option<&str>,
-    ) -> Result<Self, ImportError> {
-        let names: Vec<(String, String)> = tables
-            .value_types
-            .iter()
-            .map(|kind| {
-                let text = |index| tables.text(index).into_owned();
-                (text(kind.name), text(kind.unit))
-            })
-            .collect();
-        let labels: Vec<String> = names
-            .iter()
-            .map(|(name, unit)| printable(&format!("{name}/{unit}")).into_owned())
-            .collect();
-        let at = match event {
-            Some(event) => names
-                .iter()
-                .zip(&labels)
-                .position(|((name, _), label)| name == event || label == event)
-                .ok_or_else(|| ImportError::NoSuchEvent {
-                    wanted: event.to_owned(),
-                    known: labels.join(", "),
-                })?,
-            // What nodespy counted in samples comes with their time beside it.
-            None if recorded.is_some_and(|it| it.unit == WeightUnit::Samples) => 0,
+/// A value of each sample that is read.
+#[derive(Debug, Clone)]
+pub(super) struct ReadValue {
+    /// Its position among the values of a sample.
+    pub(super) at: usize,
+    pub(super) event: EventType,
+    /// How many of the model's one of the file's is.
+    pub(super) factor: u64,
+}
+
+impl Values {
+    /// The values of a file that nodespy wrote or another tool.
+    pub(super) fn of(tables: &Tables<'_>, recorded: Option<&Recorded>) -> Self {
+        match recorded.map(|recorded| &recorded.events[..]) {
+            Some([event]) => Self::of_one(tables, event),
+            Some(events) => Self::in_order(events.iter().cloned().map(|event| (event, 1)), 0),
             None => {
+                let kinds = tables.value_types.iter();
+                let names: Vec<_> = kinds.clone().map(|kind| tables.text(kind.name)).collect();
                 let default = tables.text(tables.default_type);
-                let named = names.iter().position(|(name, _)| *name == default);
-                named.unwrap_or(names.len().saturating_sub(1))
+                let named = names.iter().position(|name| *name == default);
+                let shown = named.unwrap_or(names.len().saturating_sub(1));
+                let events = kinds.zip(&names).map(|(kind, name)| {
+                    let (unit, factor) = unit_of(&tables.text(kind.unit));
+                    let rate_hz = rate_hz(tables, unit);
+                    (EventType::new(name, unit).at_rate(rate_hz), factor)
+                });
+                Self::in_order(events, shown)
             }
+        }
+    }
+
+    /// What nodespy counted in samples comes with their time beside it, and the other way round.
+    fn of_one(tables: &Tables<'_>, event: &EventType) -> Self {
+        let at = match event.unit {
+            WeightUnit::Samples => 0,
+            _ => tables.value_types.len().saturating_sub(1),
         };
-        let (name, unit) = names.get(at).cloned().unwrap_or_default();
-        let (unit, factor) = unit_of(&unit);
-        let mut others = labels;
-        if at < others.len() {
-            others.remove(at);
-        }
-        Ok(Self {
-            at,
-            name,
-            unit,
-            factor,
-            others,
-        })
-    }
-
-    /// Says which values the profile leaves out.
-    pub(super) fn tell_others(&self, notes: &mut Notes) {
-        let is_only_count = matches!(&self.others[..], [one] if one == "samples/count");
-        if !self.others.is_empty() && !is_only_count && !self.is_time_beside() {
-            notes.remark(format!(
-                "the weight is {:?}; the file also holds {} (--event chooses)",
-                printable(&self.name),
-                self.others.join(", ")
-            ));
+        Self {
+            list: vec![ReadValue {
+                at,
+                event: event.clone(),
+                factor: 1,
+            }],
+            shown: 0,
+            left_out: 0,
         }
     }
 
-    /// Whether the other value is the same samples in time.
-    fn is_time_beside(&self) -> bool {
-        self.name == "samples" && matches!(&self.others[..], [one] if one.ends_with("/nanoseconds"))
-    }
-
-    /// How many samples a second make one sample per period; 0 when periods are no time.
-    pub(super) fn rate_hz(&self, tables: &Tables<'_>) -> u32 {
-        let (unit, factor) = unit_of(&tables.text(tables.period_type.unit));
-        let period = u64::try_from(tables.period).unwrap_or(0);
-        let period = period.saturating_mul(factor);
-        if unit != WeightUnit::Nanoseconds || period == 0 || self.unit == WeightUnit::Bytes {
-            return 0;
+    fn in_order(events: impl Iterator<Item = (EventType, u64)>, shown: usize) -> Self {
+        let mut list = Vec::new();
+        let mut left_out = 0;
+        for (at, (event, factor)) in events.enumerate() {
+            match list.len() < MAX_EVENTS {
+                true => list.push(ReadValue { at, event, factor }),
+                false => left_out += 1,
+            }
         }
-        u32::try_from((1_000_000_000 + period / 2) / period).unwrap_or(u32::MAX)
+        if list.is_empty() {
+            // A file that does not say what its values count has one.
+            list.push(ReadValue {
+                at: 0,
+                event: EventType::default(),
+                factor: 1,
+            });
+        }
+        Self {
+            shown: shown.min(list.len().saturating_sub(1)),
+            list,
+            left_out,
+        }
     }
+}
+
+/// How many samples a second make one sample per period; 0 when periods are no time.
+fn rate_hz(tables: &Tables<'_>, of_unit: WeightUnit) -> u32 {
+    let (unit, factor) = unit_of(&tables.text(tables.period_type.unit));
+    let period = u64::try_from(tables.period).unwrap_or(0);
+    let period = period.saturating_mul(factor);
+    if unit != WeightUnit::Nanoseconds || period == 0 || of_unit == WeightUnit::Bytes {
+        return 0;
+    }
+    u32::try_from((1_000_000_000 + period / 2) / period).unwrap_or(u32::MAX)
 }
 
 /// The unit of the model for one of pprof, and how many of it make one of pprof's.

@@ -2,8 +2,7 @@
 //! of events, all with the same frames.
 //!
 //! <https://www.speedscope.app/file-format-schema.json> describes it. Each profile becomes a
-//! thread. Profiles that count something else than the active one are left out and named, unless
-//! `--event` asks for one by its name. Keys come in any order, so large arrays are passed over
+//! thread, and each of their units an event, of which that of the active profile is the first. Keys come in any order, so large arrays are passed over
 //! first and read when it is known what they mean.
 
 mod thread;
@@ -11,18 +10,19 @@ mod thread;
 use std::borrow::Cow;
 
 use nodespy_model::{
-    About, Category, Contents, FastMap, Frame, FrameIndex, FunctionSpec, Notes, Process,
-    ProcessIndex, ProfileBuilder, Recording, Thread, ThreadRole, Tier, WeightUnit, classify,
-    printable,
+    About, Category, Contents, EventIndex, EventType, FastMap, Frame, FrameIndex, FunctionSpec,
+    Labels, Notes, Process, ProcessIndex, ProfileBuilder, Recording, Thread, ThreadIndex,
+    ThreadRole, Tier, WeightUnit, classify, printable,
 };
 
 use super::{ImportError, ImportOptions, Importer};
 use crate::code_kind::category_of;
+use crate::contexts;
 use crate::detect::{Confidence, ends_contain, head};
 use crate::input::Input;
 use crate::json::{JsonError, Kind, Reader};
 use crate::recorded::Recorded;
-use thread::{Oddities, ThreadText};
+use thread::{Oddities, Place, ThreadText};
 
 /// The importer of speedscope's format.
 pub(crate) struct Speedscope;
@@ -45,7 +45,7 @@ impl Importer for Speedscope {
         }
     }
 
-    fn import(&self, input: Input, options: &ImportOptions) -> Result<Recording, ImportError> {
+    fn import(&self, input: Input, _: &ImportOptions) -> Result<Recording, ImportError> {
         let mut file = File::default();
         let mut notes = Notes::default();
         let mut cut = file.read(&mut Reader::new(&input)).err();
@@ -63,7 +63,7 @@ impl Importer for Speedscope {
         if let Some(error) = cut {
             notes.remark(format!("{error}; what comes before it was read"));
         }
-        file.import(&profiles, options, notes)
+        file.import(&profiles, notes)
     }
 }
 
@@ -81,6 +81,10 @@ struct FrameText<'a> {
 struct ThreadNote {
     process: Process,
     thread: Thread,
+    /// Which event of the recording it is of.
+    event: usize,
+    /// The contexts of its samples.
+    contexts: Vec<u32>,
 }
 
 /// What a file says, but for its profiles.
@@ -94,6 +98,7 @@ struct File<'a> {
     recorded: Vec<Cow<'a, str>>,
     threads: Vec<ThreadNote>,
     kinds: Vec<Category>,
+    contexts: Vec<Labels>,
 }
 
 impl<'a> File<'a> {
@@ -138,6 +143,10 @@ impl<'a> File<'a> {
     fn read_ours(&mut self, reader: &mut Reader<'a>) -> Result<(), JsonError> {
         reader.enter_object()?;
         while let Some(key) = reader.key()? {
+            if key == "contexts" && reader.kind()? == Kind::Array {
+                self.contexts = contexts::read(reader)?;
+                continue;
+            }
             if !matches!(&*key, "recorded" | "threads" | "kinds") {
                 reader.skip()?;
                 continue;
@@ -159,56 +168,49 @@ impl<'a> File<'a> {
     }
 
     fn import(
-        self,
+        mut self,
         profiles: &[ThreadText<'a>],
-        options: &ImportOptions,
         mut notes: Notes,
     ) -> Result<Recording, ImportError> {
         let mut recorded = Recorded::from_lines(self.recorded.iter().map(|line| &**line));
-        let unit = match &options.event {
-            Some(event) => profiles
-                .iter()
-                .find(|profile| profile.name == *event)
-                .ok_or_else(|| ImportError::NoSuchEvent {
-                    wanted: event.clone(),
-                    known: names(profiles.iter()),
-                })?,
-            None => profiles.get(self.active).unwrap_or(&profiles[0]),
-        }
-        .unit;
-        let is_wanted = |profile: &ThreadText<'_>| match &options.event {
-            Some(event) => profile.name == *event,
-            None => profile.unit.weight == unit.weight,
+        let active = profiles.get(self.active).unwrap_or(&profiles[0]);
+        let events = match &recorded {
+            Some(recorded) => recorded.events.clone(),
+            None => vec![EventType::from(active.unit.weight)],
         };
-        // Samples that our exporter wrote as time are samples again.
-        let period = recorded
-            .as_ref()
-            .filter(|it| it.unit == WeightUnit::Samples && unit.weight == WeightUnit::Nanoseconds)
-            .and_then(|it| crate::recorded::period_of(&it.about, it.unit));
-        let mut builder = ProfileBuilder::new(match period {
-            Some(_) => WeightUnit::Samples,
-            None => unit.weight,
-        });
+        let mut builder = ProfileBuilder::with_events(events);
         let frames = self.intern_frames(&mut builder);
+        let contexts = contexts::places(std::mem::take(&mut self.contexts), &mut builder);
         let mut oddities = Oddities::default();
-        let mut processes: FastMap<(u32, String), ProcessIndex> = FastMap::default();
+        let mut threads = Threads::default();
         for (position, profile) in profiles.iter().enumerate() {
-            if is_wanted(profile) {
-                let note = self.thread_note(position, profile);
-                let key = (note.process.pid, note.process.name.clone());
-                let process = *processes
-                    .entry(key)
-                    .or_insert_with(|| builder.process(note.process));
-                let thread = builder.thread(Thread {
-                    process,
-                    ..note.thread
-                });
-                profile.import(thread, &frames, period, &mut builder, &mut oddities);
-            }
-        }
-        let others = names(profiles.iter().filter(|profile| !is_wanted(profile)));
-        if !others.is_empty() {
-            notes.remark(format!("the file also holds {others} (--event chooses)"));
+            let note = self.thread_note(position, profile);
+            let event = match &recorded {
+                Some(_) => EventIndex(note.event.min(builder.so_far().events.len() - 1) as u16),
+                // A format with four units has no more events.
+                None => builder
+                    .event(&EventType::from(profile.unit.weight))
+                    .unwrap_or_default(),
+            };
+            let of_event = &builder.so_far().events[event.at()];
+            // Samples that our exporter wrote as time are samples again.
+            let is_samples_as_time = of_event.unit == WeightUnit::Samples
+                && profile.unit.weight == WeightUnit::Nanoseconds;
+            let period = of_event.interval().filter(|_| is_samples_as_time);
+            let place = Place {
+                thread: threads.index(&note, &mut builder),
+                event,
+                period,
+                contexts: note
+                    .contexts
+                    .iter()
+                    .map(|context| {
+                        let known = contexts.get(*context as usize);
+                        known.copied().unwrap_or_default()
+                    })
+                    .collect(),
+            };
+            profile.import(&place, &frames, &mut builder, &mut oddities);
         }
         oddities.tell(&mut notes);
         if builder.so_far().samples.is_empty() {
@@ -222,6 +224,7 @@ impl<'a> File<'a> {
             about,
             notes,
             contents: Contents::Named(Box::new(profile)),
+            ..Recording::default()
         })
     }
 
@@ -259,6 +262,7 @@ impl<'a> File<'a> {
                 role: classify::role_of_name(&profile.name),
                 ..Thread::default()
             },
+            ..ThreadNote::default()
         })
     }
 }
@@ -289,6 +293,10 @@ impl ThreadNote {
                 "pid" => note.process.pid = small(reader)?,
                 "process" => note.process.name = reader.any_text()?.into_owned(),
                 "tid" => note.thread.tid = small(reader)?,
+                "event" => note.event = small(reader)? as usize,
+                "contexts" if reader.kind()? == Kind::Array => {
+                    note.contexts = contexts::read_numbers(reader)?;
+                }
                 "name" => note.thread.name = reader.any_text()?.into_owned(),
                 "role" => {
                     let label = reader.any_text()?;
@@ -308,14 +316,36 @@ fn small(reader: &mut Reader<'_>) -> Result<u32, JsonError> {
     Ok(u32::try_from(number).unwrap_or(0))
 }
 
-/// The names of profiles, for messages.
-fn names<'a, 'p: 'a>(profiles: impl Iterator<Item = &'a ThreadText<'p>>) -> String {
-    const SHOWN: usize = 20;
-    let names: Vec<String> = profiles
-        .take(SHOWN)
-        .map(|profile| format!("{:?}", printable(&profile.name)))
-        .collect();
-    names.join(", ")
+/// The processes and threads of a file, each once: our exporter writes a profile for each event.
+#[derive(Default)]
+struct Threads {
+    processes: FastMap<(u32, String), ProcessIndex>,
+    known: FastMap<(ProcessIndex, u32, String), ThreadIndex>,
+}
+
+impl Threads {
+    fn index(&mut self, note: &ThreadNote, builder: &mut ProfileBuilder) -> ThreadIndex {
+        let key = (note.process.pid, note.process.name.clone());
+        let process = *self
+            .processes
+            .entry(key)
+            .or_insert_with(|| builder.process(note.process.clone()));
+        let key = (process, note.thread.tid, note.thread.name.clone());
+        let mut add = || {
+            builder.thread(Thread {
+                process,
+                ..note.thread.clone()
+            })
+        };
+        match note.event {
+            0 => {
+                let thread = add();
+                self.known.insert(key, thread);
+                thread
+            }
+            _ => *self.known.entry(key).or_insert_with(add),
+        }
+    }
 }
 
 fn about(name: &str, recorded: Option<Recorded>, notes: &mut Notes) -> About {

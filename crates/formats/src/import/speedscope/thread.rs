@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use nodespy_model::{
-    FrameIndex, NO_STACK, Notes, ProfileBuilder, StackIndex, ThreadIndex, WeightUnit,
+    ContextIndex, EventIndex, FrameIndex, NO_STACK, Notes, ProfileBuilder, Sample, StackIndex,
+    ThreadIndex, WeightUnit,
 };
 
 use crate::json::{JsonError, Kind, Number, Reader};
@@ -164,20 +165,18 @@ impl<'a> ThreadText<'a> {
         Ok(())
     }
 
-    /// Adds the samples or events to a profile. `period` is set when weights are the time of
-    /// whole samples.
+    /// Adds the samples or events to a profile.
     pub(super) fn import(
         &self,
-        thread: ThreadIndex,
+        place: &Place,
         frames: &[FrameIndex],
-        period: Option<u64>,
         builder: &mut ProfileBuilder,
         oddities: &mut Oddities,
     ) {
         let mut target = Target {
-            thread,
+            place,
+            added: 0,
             frames,
-            period,
             has_times: self.unit.weight == WeightUnit::Nanoseconds,
             builder,
         };
@@ -341,11 +340,21 @@ impl EventText {
     }
 }
 
+/// What all samples of a profile have in common, and what they are tagged with.
+pub(super) struct Place {
+    pub(super) thread: ThreadIndex,
+    pub(super) event: EventIndex,
+    /// Set when weights are the time of whole samples.
+    pub(super) period: Option<u64>,
+    pub(super) contexts: Vec<ContextIndex>,
+}
+
 /// Where samples go.
 struct Target<'b> {
-    thread: ThreadIndex,
+    place: &'b Place,
+    /// How many samples were there.
+    added: usize,
     frames: &'b [FrameIndex],
-    period: Option<u64>,
     has_times: bool,
     builder: &'b mut ProfileBuilder,
 }
@@ -372,13 +381,23 @@ impl Target<'_> {
     }
 
     fn add_stack(&mut self, time: u64, stack: Option<StackIndex>, weight: u64) {
-        let weight = match self.period {
+        let context = self.place.contexts.get(self.added).copied();
+        self.added += 1;
+        let weight = match self.place.period {
             Some(period) => weight / period,
             None => weight,
         };
         let time = if self.has_times { time } else { 0 };
         if weight > 0 {
-            self.builder.sample(time, self.thread, stack, weight);
+            self.builder.add_sample(Sample {
+                time,
+                weight,
+                thread: self.place.thread,
+                stack,
+                context: context.unwrap_or_default(),
+                event: self.place.event,
+                ..Sample::default()
+            });
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use memchr::memchr;
 use nodespy_model::{
-    About, FrameIndex, NameSource, Nanoseconds, Notes, Process, ProcessIndex, Profile,
+    About, EventType, FrameIndex, NameSource, Nanoseconds, Notes, Process, ProcessIndex, Profile,
     ProfileBuilder, StackIndex, Thread, ThreadIndex, ThreadRole, Tier, UnnamedFunction, WeightUnit,
 };
 
@@ -66,7 +66,7 @@ pub(super) struct Read {
 
 impl<'a> Log<'a> {
     pub(super) fn new(functions_only: bool) -> Self {
-        let mut builder = ProfileBuilder::new(WeightUnit::Samples);
+        let mut builder = ProfileBuilder::new(EventType::new("tick", WeightUnit::Samples));
         let process = builder.process(Process {
             name: "node".to_owned(),
             ..Process::default()
@@ -457,14 +457,12 @@ impl<'a> Log<'a> {
                 self.moves_from_nowhere
             ));
         }
+        let rate_hz = 1_000_000u64.checked_div(self.interval_us);
+        let rate_hz = rate_hz.and_then(|rate| u32::try_from(rate).ok());
+        self.builder.set_rate(rate_hz.unwrap_or(0));
         let about = About {
             app: self.app.unwrap_or_default(),
             engine: super::ENGINE.to_owned(),
-            event: "tick".to_owned(),
-            rate_hz: 1_000_000u64
-                .checked_div(self.interval_us)
-                .and_then(|rate| u32::try_from(rate).ok())
-                .unwrap_or(0),
             duration: self.end,
             ..About::default()
         };

@@ -85,6 +85,7 @@ impl Importer for V8Log {
             about: read.profile.about.clone(),
             notes: read.profile.notes.clone(),
             contents: Contents::PartlyNamed(Box::new(read.profile), unnamed),
+            ..Recording::default()
         })
     }
 }

@@ -18,8 +18,8 @@ use nodespy_capture::target::{Launched, Target, looks_like_node, proc};
 use nodespy_capture::{CaptureError, Interrupts, LiveOrigin, monotonic_now, unix_now};
 use nodespy_formats::{ImportOptions, Input};
 use nodespy_model::{
-    About, Nanoseconds, Notes, Origin, Profile, ProfileBuilder, Recording, WeightUnit, add_samples,
-    add_threads,
+    About, EventType, Nanoseconds, Notes, Origin, Profile, ProfileBuilder, Recording, WeightUnit,
+    add_samples, add_threads,
 };
 use nodespy_symbolize::map_sources;
 
@@ -68,7 +68,7 @@ pub(super) fn record(
 ) -> anyhow::Result<(Profile, Option<ExitStatus>)> {
     let started = monotonic_now();
     let options = options(arguments, started, interrupts);
-    let about = about(arguments, &options, subject.app);
+    let about = about(arguments, subject.app);
     let sessions = attach(arguments, &mut subject, &options)?;
     // A process behind an address is none of this machine, whatever its pid.
     let origin = (!subject.targets.is_empty()).then(|| origin_of(&subject.targets));
@@ -146,7 +146,7 @@ fn read_profile(
     )?)
 }
 
-pub(super) fn about(arguments: &RecordArgs, options: &InspectorOptions, app: &str) -> About {
+pub(super) fn about(arguments: &RecordArgs, app: &str) -> About {
     About {
         app: app.to_owned(),
         host: match arguments.inspect_url {
@@ -154,11 +154,6 @@ pub(super) fn about(arguments: &RecordArgs, options: &InspectorOptions, app: &st
             None => proc::host_name(),
         },
         engine: EngineId::Inspector.label().to_owned(),
-        event: options.event.label().to_owned(),
-        rate_hz: match options.event {
-            InspectorEvent::Cpu => 1_000_000 / options.interval_us,
-            InspectorEvent::Allocations => 0,
-        },
         started_unix: unix_now(),
         nodespy_version: env!("CARGO_PKG_VERSION").to_owned(),
         ..About::default()
@@ -174,7 +169,7 @@ pub(super) fn start_beside(
     interrupts: Interrupts,
 ) -> anyhow::Result<Inspecting> {
     let options = options(arguments, started, interrupts);
-    let about = about(arguments, &options, app);
+    let about = about(arguments, app);
     let sessions = attach_running(arguments, targets, &options)?;
     if !arguments.quiet {
         announce(arguments, &sessions, app);
@@ -362,10 +357,11 @@ fn follow(
 
 /// One profile of several processes.
 fn together(profiles: &[Profile], mut about: About) -> Profile {
-    let unit = profiles
-        .first()
-        .map_or(WeightUnit::Nanoseconds, |first| first.unit);
-    let mut builder = ProfileBuilder::new(unit);
+    let event = profiles.first().map_or_else(
+        || EventType::from(WeightUnit::Nanoseconds),
+        |first| first.event().clone(),
+    );
+    let mut builder = ProfileBuilder::new(event);
     let mut notes = Notes::default();
     for profile in profiles {
         let threads = add_threads(&mut builder, profile);

@@ -6,8 +6,8 @@
 //! 10 % in the recursive `walk`. From second 4 to 5 nothing but `burst` runs. A pool thread hashes.
 
 use nodespy_model::{
-    About, Category, FrameSpec, FunctionSpec, Notes, Process, Profile, ProfileBuilder, StackIndex,
-    Thread, ThreadRole, Tier, WeightUnit,
+    About, Category, EventType, FrameSpec, FunctionSpec, Notes, Process, Profile, ProfileBuilder,
+    StackIndex, Thread, ThreadRole, Tier, WeightUnit,
 };
 
 use Category::{App, Dependency, Gc, Kernel, Native, NodeCore};
@@ -64,7 +64,8 @@ return rows.join('');\n}\n\nfunction distance(one) {\n  return levenshtein.get(o
 
 /// The recording; `slower` is how many times as long `render` takes, for a base to compare with.
 pub(super) fn shop(slower: u64) -> Profile {
-    let mut builder = ProfileBuilder::new(WeightUnit::Samples);
+    let mut builder =
+        ProfileBuilder::new(EventType::new("cpu-clock", WeightUnit::Samples).at_rate(99));
     let process = builder.process(Process {
         pid: 4242,
         name: "shop".to_owned(),
@@ -106,8 +107,6 @@ pub(super) fn shop(slower: u64) -> Profile {
         app: "shop".to_owned(),
         host: "box".to_owned(),
         engine: "perf events".to_owned(),
-        event: "cpu-clock".to_owned(),
-        rate_hz: 99,
         started_unix: 1_700_000_000_000_000_000,
         duration: 10_000_000_000,
         nodespy_version: "0.1.0".to_owned(),
