@@ -333,6 +333,7 @@ impl Profile {
 mod tests {
     use super::*;
     use crate::{About, Notes, Process, ProfileBuilder, Sample, Thread};
+    use proptest::prelude::*;
 
     fn profile(weights: &[(u16, u64)]) -> Profile {
         let mut builder = ProfileBuilder::new(EventType::new("page-faults", WeightUnit::Events));
@@ -387,6 +388,25 @@ mod tests {
             EventType::find(&profile.events, "sched:sched_switch"),
             Some(EventIndex(2))
         );
+    }
+
+    proptest! {
+        #[test]
+        fn selecting_every_event_gives_each_sample_once(
+            rows in prop::collection::vec((0u16..3, 0u64..100), 1..50)
+        ) {
+            let profile = profile(&rows);
+            let mut left = profile.samples.clone();
+            for event in 0..profile.events.len() as u16 {
+                let one = profile.clone().select(EventIndex(event));
+                prop_assert_eq!(&one.events[..], &profile.events[usize::from(event)..][..1]);
+                let of_event = left.extract_if(.., |sample| sample.event == EventIndex(event));
+                let weights: Vec<u64> = of_event.map(|sample| sample.weight).collect();
+                let selected: Vec<u64> = one.samples.iter().map(|it| it.weight).collect();
+                prop_assert_eq!(selected, weights);
+            }
+            prop_assert!(left.is_empty());
+        }
     }
 
     #[test]

@@ -426,7 +426,7 @@ pub(crate) struct ReadArgs {
     /// The input's format, where its content does not tell
     #[arg(long, value_name = "FORMAT")]
     pub(crate) from: Option<String>,
-    /// Which one, where the input holds several events, values or profiles
+    /// The event to show, where the input holds several: cycles, page-faults, alloc_space
     #[arg(long, value_name = "NAME")]
     pub(crate) event: Option<String>,
     /// The perf map or jitdump of a recorded process, by the number in its name or for the only

@@ -24,8 +24,7 @@ use crate::input::Input;
 /// The newest version of the format.
 pub const VERSION: u32 = 4;
 
-/// The version of a profile with one event and no labels of samples, which nodespys before version
-/// 4 read too. They would add up the weights of several events, so they must not open those.
+/// The version of a profile with one event, which nodespys before version 4 read too. They would add up the weights of several events, so they must not open those.
 const VERSION_OF_ONE_EVENT: u32 = 3;
 
 /// How a file starts. The line endings and the DOS end-of-file mark show when a transfer in text

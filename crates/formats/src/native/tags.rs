@@ -14,9 +14,10 @@ use crate::import::ImportError;
 const ALL_EQUAL: u64 = 0;
 const EACH: u64 = 1;
 
-/// The version that a profile is written as.
+/// The version that a profile is written as. Readers of the older one pass these sections over,
+/// which is right only where there is one event.
 pub(super) fn version_of(profile: &Profile) -> u32 {
-    match has_events(profile) || !profile.contexts.is_empty() {
+    match profile.events.len() > 1 {
         true => VERSION,
         false => VERSION_OF_ONE_EVENT,
     }

@@ -12,6 +12,7 @@ mod convert;
 mod cpuprofile;
 #[path = "../support/cpuprofile_claims.rs"]
 mod cpuprofile_claims;
+mod events;
 mod firefox;
 mod fixture;
 mod folded;

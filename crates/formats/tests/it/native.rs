@@ -7,10 +7,10 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use nodespy_formats::{ImportError, ImportOptions, Limits, NATIVE_VERSION, import, import_file};
-use nodespy_model::{Profile, Sample};
+use nodespy_model::{EventType, Profile, Sample};
 use proptest::prelude::*;
 
-use crate::sample::{any_profile, as_filed, read, small, small_with_sources, written};
+use crate::sample::{any_profile, as_filed, read, small, small_with_sources, two_events, written};
 
 const HEADER_BYTES: usize = 16;
 
@@ -73,7 +73,11 @@ proptest! {
 
 #[test]
 fn empty_and_small_profiles_come_back_as_they_were() {
-    for profile in [Profile::default(), small(), small_with_sources()] {
+    let empty = Profile {
+        events: vec![EventType::default()],
+        ..Profile::default()
+    };
+    for profile in [empty, small(), small_with_sources(), two_events()] {
         comes_back(&profile);
     }
 }
@@ -170,7 +174,10 @@ fn equal_profiles_give_equal_bytes() {
 #[test]
 fn the_version_is_readable_without_unpacking_and_a_newer_one_is_refused() {
     let mut bytes = written(&small(), "nspy");
-    assert_eq!(bytes[8..12], NATIVE_VERSION.to_le_bytes());
+    // Nodespys before version 4 read a file with one event.
+    assert_eq!(bytes[8..12], (NATIVE_VERSION - 1).to_le_bytes());
+    let of_two = written(&two_events(), "nspy");
+    assert_eq!(of_two[8..12], NATIVE_VERSION.to_le_bytes());
     bytes[8] = 9;
     let error = read(&bytes).unwrap_err();
     assert!(matches!(

@@ -2,7 +2,8 @@
 
 use nodespy_model::{
     About, Category, Cpu, EventType, ExitReason, Frame, FunctionSpec, Labels, Notes, Process,
-    Profile, ProfileBuilder, Sample, Source, Thread, ThreadRole, Tier, WeightUnit,
+    Profile, ProfileBuilder, Sample, Sampling, Source, Thread, ThreadRole, Tier, WeightUnit,
+    label_key,
 };
 use proptest::prelude::*;
 
@@ -288,6 +289,33 @@ pub(crate) fn any_profile() -> impl Strategy<Value = Profile> {
         weigh(&mut profile.samples, weighing);
         profile
     })
+}
+
+/// The small profile with a second event, whose samples have a context.
+pub(crate) fn two_events() -> Profile {
+    let small = small();
+    let mut builder = ProfileBuilder::with_events(small.events.clone());
+    let faults = EventType {
+        sampling: Sampling::Period(1),
+        ..EventType::new("page-faults", WeightUnit::Events)
+    };
+    let event = builder.event(&faults).unwrap();
+    let threads = nodespy_model::add_threads(&mut builder, &small);
+    let samples = nodespy_model::moved_samples(&mut builder, &small, |thread| threads[thread.at()]);
+    for (position, sample) in samples.into_iter().enumerate() {
+        builder.add_sample(sample);
+        let mut labels = Labels::default();
+        labels.set(label_key::ROUTE, ["/cart", "/pay"][position % 2]);
+        let context = builder.context(labels);
+        builder.add_sample(Sample {
+            time: sample.time + 1_000_000,
+            weight: position as u64 + 3,
+            event,
+            context,
+            ..sample
+        });
+    }
+    builder.finish(small.about.clone(), small.notes.clone())
 }
 
 /// Leaves weights as they are, makes them equal, or the time to the next sample.

@@ -73,16 +73,26 @@ fn each_profile_of_a_file_is_a_thread() {
     assert_eq!(profile.about.app, "Two threads");
     let times: Vec<u64> = profile.samples.iter().map(|it| it.time / 500_000).collect();
     assert_eq!(times, [0, 0, 2, 2, 7, 10, 14]);
-    let one = read_event(&bytes, "main").unwrap();
-    assert_eq!(one.total_weight(), 10_000_000);
-    assert_eq!(
-        one.notes.remarks,
-        ["the file also holds \"pool\" (--event chooses)"]
-    );
+    let of_main = profile.samples.iter().filter(|it| it.thread.0 == 0);
+    assert_eq!(of_main.map(|it| it.weight).sum::<u64>(), 10_000_000);
+    assert_eq!(profile.events.len(), 1);
     let error = read_event(&bytes, "three").unwrap_err().to_string();
+    assert_eq!(error, "there is no \"three\" in the file; it holds ns");
+}
+
+#[test]
+fn profiles_that_count_different_things_are_events() {
+    let text = br#"{"$schema":"https://www.speedscope.app/file-format-schema.json","activeProfileIndex":1,
+        "shared":{"frames":[{"name":"f"}]},"profiles":[
+        {"type":"sampled","name":"time","unit":"seconds","startValue":0,"endValue":2,"samples":[[0]],"weights":[2]},
+        {"type":"sampled","name":"heap","unit":"bytes","startValue":0,"endValue":9,"samples":[[0]],"weights":[9]}]}"#;
+    let profile = read(text).unwrap();
+    let units: Vec<WeightUnit> = profile.events.iter().map(|event| event.unit).collect();
+    assert_eq!(units, [WeightUnit::Bytes, WeightUnit::Nanoseconds]);
+    assert_eq!(read_event(text, "bytes").unwrap().total_weight(), 9);
     assert_eq!(
-        error,
-        "there is no \"three\" in the file; it holds \"main\", \"pool\""
+        read_event(text, "ns").unwrap().total_weight(),
+        2_000_000_000
     );
 }
 

@@ -104,3 +104,27 @@ fn manifests_are_read_in_every_spelling() {
     let arrows: Vec<String> = arrows_of(manifest).into_iter().collect();
     assert_eq!(arrows, ["capture", "formats", "model", "view"]);
 }
+
+/// Weights of two events are never added: whatever sums them up checks that there is one, or goes
+/// by the event.
+#[test]
+fn analysis_adds_the_weights_of_one_event_only() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let sources = crates.join("analysis/src");
+    let mut sums = 0;
+    for folder in [sources.clone(), sources.join("transform")] {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let Ok(text) = fs::read_to_string(&path) else {
+                continue;
+            };
+            if text.contains("saturating_add(sample.weight") {
+                sums += 1;
+                let is_checked = ["assert_one_event()", "it.event == event", "sample.event"];
+                let is_checked = is_checked.iter().any(|check| text.contains(check));
+                assert!(is_checked, "{}", path.display());
+            }
+        }
+    }
+    assert!(sums > 3);
+}

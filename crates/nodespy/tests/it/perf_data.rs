@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use nodespy_formats::{ImportOptions, import_file};
-use nodespy_model::{Function, Profile};
+use nodespy_model::{EventIndex, Function, Profile};
 use nodespy_symbolize::{DiskOptions, DiskOrigin, ResolveOptions, resolve};
 
 use crate::fixture::{fixture, fixture_text};
@@ -162,15 +162,37 @@ fn several_events_are_kept_apart() {
     let clock = printed_samples("events", "cpu-clock");
     let switches = printed_samples("events", "context-switches");
     assert!(clock > 20 && switches > 20, "{clock} {switches}");
-    let shown = read_fixture("events.perf.data.gz", None, None);
-    assert_eq!(shown.samples.len(), clock);
-    assert_eq!(shown.event().name, "cpu-clock");
-    let remarks = shown.notes.remarks.join("\n");
-    let others = format!("context-switches ({switches})");
-    assert!(remarks.contains(&others), "{remarks}");
+    let whole = read_fixture("events.perf.data.gz", None, None);
+    let names: Vec<&str> = whole.events.iter().map(|event| &*event.name).collect();
+    assert_eq!(names, ["cpu-clock", "context-switches"]);
+    assert_eq!(whole.event_counts(), [clock as u64, switches as u64]);
+    let shown = whole.select(EventIndex(0));
+    assert_eq!(shown.total_weight(), clock as u64);
     let other = read_fixture("events.perf.data.gz", Some("context-switches"), None);
     assert_eq!(other.samples.len(), switches);
     assert_eq!(other.event().name, "context-switches");
+}
+
+#[test]
+fn a_report_says_which_other_events_there_are_and_shows_the_one_that_is_asked_for() {
+    let file = fixture("perf_data/events.perf.data.gz");
+    let file = file.to_str().unwrap();
+    let switches = printed_samples("events", "context-switches");
+    let report = run_nodespy(&["report", file]);
+    let others = format!("also recorded: context-switches ({switches} samples): --event");
+    assert!(report.stdout.contains(&others), "{}", report.stdout);
+    let report = run_nodespy(&["report", file, "--event", "context-switches"]);
+    assert!(
+        !report.stdout.contains("also recorded"),
+        "{}",
+        report.stdout
+    );
+    let refused = run_nodespy(&["report", file, "--event", "cycles"]);
+    let known = "it holds cpu-clock, context-switches";
+    assert!(refused.stderr.contains(known), "{}", refused.stderr);
+    let folded = run_nodespy(&["convert", file, "-o", "-", "--to", "folded"]);
+    let left_out = "further events: context-switches";
+    assert!(folded.stderr.contains(left_out), "{}", folded.stderr);
 }
 
 #[test]

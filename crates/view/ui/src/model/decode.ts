@@ -18,7 +18,7 @@ import {
 } from "./profile";
 import { type SampleColumns, SampleTable } from "./samples";
 
-const UNITS: Unit[] = ["samples", "nanoseconds", "bytes"];
+const UNITS: Unit[] = ["samples", "nanoseconds", "bytes", "events"];
 const SECTION = {
   about: 1,
   strings: 3,

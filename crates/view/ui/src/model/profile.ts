@@ -15,7 +15,7 @@ import type { Packages } from "./packages";
 import type { SampleColumns } from "./samples";
 import { Category } from "./tables";
 
-export type Unit = "samples" | "nanoseconds" | "bytes";
+export type Unit = "samples" | "nanoseconds" | "bytes" | "events";
 
 // Functions that are none: the root of a tree, and samples of which nothing is known.
 export const ALL = -1 as FunctionIndex;

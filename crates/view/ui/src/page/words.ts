@@ -56,6 +56,7 @@ export function tickStep(rough: number): number {
 
 export function weightText(value: number, unit: Unit): string {
   if (unit === "nanoseconds") return duration(value);
+  if (unit === "events") return counted(value, "event");
   if (unit !== "bytes") return counted(value, "sample");
   if (value < 1e4) return counted(value, "byte");
   return value < 1e7 ? `${whole(value / 1e3)} kB` : `${tenths(value / 1e6)} MB`;
