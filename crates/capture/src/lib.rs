@@ -9,7 +9,7 @@
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 compile_error!(
     "nodespy captures on x86-64 Linux only: registers and stack layout of other machines are not \
-     known to it (crates/perf-abi/src/x86_64.rs and crates/symbolize/src/unwind)"
+     known to it (crates/perf-abi/src/x86_64.rs and crates/symbolize/src/x86_64.rs)"
 );
 
 pub mod engines;

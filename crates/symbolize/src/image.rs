@@ -9,6 +9,7 @@ use crate::elf::{Elf, SymbolIndex, Symbols, data_symbols, is_debug_file_of};
 use crate::inlines::Inlines;
 use crate::unwind::cfi::{Cfi, Rule};
 use crate::v8::Layout;
+use crate::x86_64::{CALL_BYTES, DIRECT_CALL_BYTES, call_distance, ends_with_call};
 
 /// What V8 exports of itself for debuggers.
 const V8_CONSTANT: &str = "v8dbg_";
@@ -72,6 +73,15 @@ impl Image {
     /// Stands where an image was that is not needed any more: it has neither rules nor names.
     pub(crate) fn absent() -> Self {
         Self::empty(String::new(), 0)
+    }
+
+    /// An image with nothing but unwind tables.
+    #[cfg(test)]
+    pub(crate) fn with_tables(cfi: Cfi) -> Self {
+        Self {
+            cfi: Some(Some(cfi)),
+            ..Self::absent()
+        }
     }
 
     fn empty(name: String, pid: u32) -> Self {
@@ -180,7 +190,7 @@ impl Image {
         if let Some(&known) = self.calls.get(&file_offset) {
             return known;
         }
-        let mut before = [0u8; 7];
+        let mut before = [0u8; CALL_BYTES];
         let is_call = file_offset
             .checked_sub(before.len() as u64)
             .is_some_and(|start| file.read_exact_at(&mut before, start).is_ok())
@@ -198,13 +208,10 @@ impl Image {
         let Some(ImageBytes::File(file)) = &self.bytes else {
             return None;
         };
-        let mut call = [0u8; 5];
+        let mut call = [0u8; DIRECT_CALL_BYTES];
         let start = file_offset.checked_sub(call.len() as u64)?;
         file.read_exact_at(&mut call, start).ok()?;
-        let [0xe8, distance @ ..] = call else {
-            return None;
-        };
-        let distance = i64::from(i32::from_le_bytes(distance));
+        let distance = call_distance(call)?;
         Some(
             self.address_of_offset(file_offset)
                 .wrapping_add_signed(distance),
@@ -314,14 +321,4 @@ pub(crate) fn v8_exports(elf: &Elf, bytes: &mut ImageBytes) -> Option<V8Exports>
         bytecode_sizes: sizes.unwrap_or_default(),
         worker_table: find(WORKER_TABLE).map(|(_, address, _)| *address),
     })
-}
-
-/// Whether x86-64 code ends with a call: `e8` with an offset, or `ff /2` through a register or
-/// memory, which takes 2 to 7 bytes.
-fn ends_with_call(code: &[u8; 7]) -> bool {
-    let through = |length: usize| {
-        let at = code.len() - length;
-        code[at] == 0xff && code[at + 1] >> 3 & 7 == 2
-    };
-    code[2] == 0xe8 || [2, 3, 4, 6, 7].into_iter().any(through)
 }

@@ -26,6 +26,7 @@ mod unnamed;
 mod unwind;
 mod v8;
 pub mod v8_facts;
+mod x86_64;
 
 pub use disk::{DiskOptions, DiskOrigin, SourceRoot, perf_cache};
 pub use jit::name::{JitKind, JitName};

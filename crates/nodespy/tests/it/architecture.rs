@@ -85,6 +85,52 @@ fn arrows_point_down_only() {
     }
 }
 
+/// Words of source text that only the module of a machine may hold: names of its registers, bounds
+/// of its address space, and bytes of its instructions.
+const MACHINE_WORDS: &[&str] = &[
+    "rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r12", "r13", "r14", "r15",
+    "47", "0x1_0000", "0xe8", "0xe9", "0xc2", "0xc3", "0x55", "0x57", "0x5f", "0x6a",
+];
+
+/// The lines of a source file that hold such a word, without its tests.
+fn machine_lines(text: &str) -> Vec<&str> {
+    let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+    let is_word = |byte: char| !byte.is_alphanumeric() && byte != '_';
+    let has_word = |line: &&str| {
+        line.split(is_word)
+            .any(|word| MACHINE_WORDS.contains(&word))
+    };
+    code.lines().filter(has_word).collect()
+}
+
+fn source_files(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            source_files(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn machine_constants_of_symbolize_are_in_one_module() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../symbolize/src");
+    let mut files = Vec::new();
+    source_files(&folder, &mut files);
+    let (machine, others): (Vec<_>, Vec<_>) = files
+        .iter()
+        .partition(|path| path.ends_with("symbolize/src/x86_64.rs"));
+    let text = fs::read_to_string(machine[0]).unwrap();
+    assert!(machine_lines(&text).len() > 5, "the words are those it has");
+    for path in others {
+        let text = fs::read_to_string(path).unwrap();
+        let lines = machine_lines(&text);
+        assert!(lines.is_empty(), "{}: {lines:#?}", path.display());
+    }
+}
+
 #[test]
 fn manifests_are_read_in_every_spelling() {
     let manifest = "

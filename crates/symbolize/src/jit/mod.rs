@@ -51,16 +51,17 @@ impl JitNames {
 
     /// What was at `address` at `time`: the last entry written until then, else the first
     /// written later (the file may lag behind the code).
-    pub(crate) fn at(&self, address: u64, time: Nanoseconds) -> Option<(&JitName, u32)> {
-        let entry = self.entry_at(address, time)?;
-        Some((&self.names[entry.name as usize], entry.line))
-    }
-
-    /// The same as it is held.
     pub(crate) fn entry_at(&self, address: u64, time: Nanoseconds) -> Option<&JitEntry> {
         let entries = self.entries.get(&address)?;
         let after = entries.partition_point(|entry| entry.since <= time);
         Some(&entries[after.saturating_sub(1)])
+    }
+
+    /// Name and line at `address` at `time`.
+    #[cfg(test)]
+    fn at(&self, address: u64, time: Nanoseconds) -> Option<(&JitName, u32)> {
+        let entry = self.entry_at(address, time)?;
+        Some((&self.names[entry.name as usize], entry.line))
     }
 
     /// Whether different functions were at `address` at different times.

@@ -1,4 +1,4 @@
-//! Paths of raw frames, each held once: a parent path plus one frame.
+//! Paths of identified frames, each held once: a parent path plus one frame.
 //!
 //! A long recording has tens of millions of them, so a path takes eight bytes.
 
@@ -47,11 +47,6 @@ impl Paths {
     pub(super) fn close(&mut self) {
         self.branches = Branches::default();
     }
-
-    pub(super) fn clear(&mut self) {
-        self.list.clear();
-        self.branches.clear();
-    }
 }
 
 #[cfg(test)]
@@ -78,7 +73,5 @@ mod tests {
         let leaf = paths.get(ends[42]);
         assert_eq!(leaf.frame, 42);
         assert!(leaf.parent < ends[42]);
-        paths.clear();
-        assert_eq!(paths.child(NO_PATH, 9), 0);
     }
 }

@@ -172,3 +172,28 @@ impl LiveProcess {
             .flat_map(move |v8| v8.functions.loaded_scripts(pid))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::v8::stand_in::node20_layout;
+    use std::rc::Rc;
+
+    #[test]
+    fn functions_from_before_an_exec_keep_their_names() {
+        let walk = || HeapWalk::On(Box::new(V8::new(Rc::new(node20_layout(Vec::new())), 0)));
+        let regexp = |process: &mut LiveProcess, source| {
+            let v8 = process.v8_mut().unwrap();
+            v8.functions.of_regexp(Some(source))
+        };
+        let mut process = LiveProcess::default();
+        process.start_heap_walk(walk());
+        let old = regexp(&mut process, "old");
+        process.exec(Process::default(), None);
+        assert_eq!(process.facts(old).unwrap().name, "/old/");
+        process.start_heap_walk(walk());
+        let new = regexp(&mut process, "new");
+        assert_eq!(process.facts(old).unwrap().name, "/old/");
+        assert_eq!(process.facts(new).unwrap().name, "/new/");
+    }
+}

@@ -12,11 +12,10 @@ use gimli::{
 use nodespy_model::Registers;
 
 use crate::elf::{Section, UnwindSections};
+use crate::x86_64::{RETURN_ADDRESS, SAVED_REGISTERS};
 
 type Bytes<'a> = EndianSlice<'a, LittleEndian>;
 
-/// DWARF numbers of the registers a function keeps for its caller: rbx rbp r12 r13 r14 r15.
-pub(crate) const SAVED: [usize; 6] = [3, 6, 12, 13, 14, 15];
 /// Says that a register was not saved.
 pub(crate) const NOT_SAVED: i32 = i32::MIN;
 
@@ -31,8 +30,8 @@ pub(crate) enum Rule {
     Offset {
         register: u8,
         offset: i32,
-        /// Offsets from the caller's stack pointer at which [`SAVED`] registers are.
-        saved: [i32; SAVED.len()],
+        /// Offsets from the caller's stack pointer at which [`SAVED_REGISTERS`] registers are.
+        saved: [i32; SAVED_REGISTERS.len()],
     },
     /// Has to be evaluated with [`Cfi::evaluate`].
     Expression,
@@ -188,7 +187,7 @@ impl Cfi {
 fn simple_rule(row: &UnwindTableRow<usize>) -> Option<Rule> {
     match row.register(Register(Registers::INSTRUCTION_POINTER as u16)) {
         None | Some(RegisterRule::Undefined) => return Some(Rule::Root),
-        Some(RegisterRule::Offset(-8)) => {}
+        Some(RegisterRule::Offset(RETURN_ADDRESS)) => {}
         Some(_) => return None,
     }
     let CfaRule::RegisterAndOffset { register, offset } = *row.cfa() else {
@@ -197,8 +196,8 @@ fn simple_rule(row: &UnwindTableRow<usize>) -> Option<Rule> {
     if usize::from(register.0) >= Registers::INSTRUCTION_POINTER {
         return None;
     }
-    let mut saved = [NOT_SAVED; SAVED.len()];
-    for (slot, &number) in saved.iter_mut().zip(&SAVED) {
+    let mut saved = [NOT_SAVED; SAVED_REGISTERS.len()];
+    for (slot, &number) in saved.iter_mut().zip(&SAVED_REGISTERS) {
         match row.register(Register(number as u16)) {
             None | Some(RegisterRule::Undefined | RegisterRule::SameValue) => {}
             Some(RegisterRule::Offset(offset)) => *slot = i32::try_from(offset).ok()?,
@@ -297,6 +296,102 @@ impl Evaluator<'_, '_> {
         match evaluation.as_result().last()?.location {
             Location::Address { address } => Some(address),
             _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    fn entry(bytes: &mut Vec<u8>, mut body: Vec<u8>) {
+        // Entries are padded with instructions that do nothing.
+        body.resize(body.len().next_multiple_of(8) + 4, 0);
+        bytes.extend((body.len() as u32).to_le_bytes());
+        bytes.extend(body);
+    }
+
+    /// The tables of one function from 0x1000 to 0x1100, which starts with `push rbp` and
+    /// `mov rbp, rsp`, and of one from 0x2000 to 0x2010 that is not called by any other.
+    pub(crate) fn tables() -> Cfi {
+        let mut bytes = Vec::new();
+        let mut common = vec![0; 4];
+        common.extend(b"\x01zR\0\x01\x78\x10\x01\x00");
+        // The caller's stack pointer is rsp + 8, the return address below it.
+        common.extend([0x0c, 7, 8, 0x80 | 16, 1]);
+        entry(&mut bytes, common);
+        let mut function = |start: u64, size: u64, instructions: &[u8]| {
+            let mut body = (bytes.len() as u32 + 4).to_le_bytes().to_vec();
+            body.extend(start.to_le_bytes());
+            body.extend(size.to_le_bytes());
+            body.push(0);
+            body.extend(instructions);
+            entry(&mut bytes, body);
+        };
+        function(0x1000, 0x100, &[0x41, 0x0e, 16, 0x86, 2, 0x43, 0x0d, 6]);
+        // The return address is undefined.
+        function(0x2000, 0x10, &[0x07, 16]);
+        bytes.extend([0; 4]);
+        Cfi::new(UnwindSections {
+            eh_frame: Section { bytes, address: 0 },
+            ..Default::default()
+        })
+    }
+
+    #[test]
+    fn a_rule_changes_with_the_instruction() {
+        let mut cfi = tables();
+        let rule = |register, offset, rbp| {
+            let mut saved = [NOT_SAVED; SAVED_REGISTERS.len()];
+            saved[1] = rbp;
+            Rule::Offset {
+                register,
+                offset,
+                saved,
+            }
+        };
+        assert_eq!(cfi.rule_at(0x1000), rule(7, 8, NOT_SAVED));
+        assert_eq!(cfi.rule_at(0x1001), rule(7, 16, -16));
+        assert_eq!(cfi.rule_at(0x10ff), rule(6, 16, -16));
+        assert_eq!(cfi.rule_at(0x2008), Rule::Root);
+        assert_eq!(cfi.rule_at(0x1100), Rule::NoTable);
+        assert_eq!(cfi.function_start(0x10ff), Some(0x1000));
+    }
+
+    #[test]
+    fn a_rule_that_is_evaluated_gives_the_registers_of_the_caller() {
+        let mut cfi = tables();
+        let mut registers = Registers::default();
+        registers.0[Registers::FRAME_POINTER] = 0x7000;
+        let mut read = |address| Some(address + 1);
+        let (caller, is_signal) = cfi.evaluate(0x1080, &registers, None, &mut read).unwrap();
+        assert_eq!(caller.stack_pointer(), 0x7010);
+        assert_eq!(caller.frame_pointer(), 0x7001);
+        assert_eq!(caller.instruction_pointer(), 0x7009);
+        assert!(!is_signal);
+        assert!(
+            cfi.evaluate(0x1080, &registers, None, &mut |_| None)
+                .is_none()
+        );
+        assert!(cfi.evaluate(0x3000, &registers, None, &mut read).is_none());
+    }
+
+    #[test]
+    fn no_damaged_table_makes_it_panic() {
+        let whole = tables().eh_frame.bytes;
+        for at in 0..whole.len() {
+            for value in [0, 0x7f, 0xff] {
+                let mut bytes = whole.clone();
+                bytes[at] = value;
+                let mut cfi = Cfi::new(UnwindSections {
+                    eh_frame: Section { bytes, address: 0 },
+                    ..Default::default()
+                });
+                for address in [0x1000, 0x1080, 0x2000] {
+                    cfi.rule_at(address);
+                    cfi.evaluate(address, &Registers::default(), None, &mut |_| Some(1));
+                }
+            }
         }
     }
 }

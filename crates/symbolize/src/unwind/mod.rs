@@ -1,4 +1,4 @@
-//! Stacks from registers and stack bytes (x86-64).
+//! Stacks from registers and stack bytes.
 //!
 //! Native code is unwound by its tables ([`cfi`]); JIT code and V8's builtins have none but keep
 //! frame pointers, as does everything else nobody wrote a table for. Memory outside the copied
@@ -10,9 +10,15 @@ use nodespy_model::{Origin, Registers};
 use crate::address_map::{AddressMap, ImageId, Place};
 use crate::frame::{CodeAddress, FrameSlots, Unwound};
 use crate::image::Image;
-use cfi::{NOT_SAVED, Rule, SAVED};
+use crate::x86_64::{
+    CODE_ADDRESSES, FRAME_RETURN_ADDRESS, FRAME_SIZE, RED_ZONE_BYTES, RETURN_ADDRESS,
+    SAVED_REGISTERS, v8,
+};
+use cfi::{NOT_SAVED, Rule};
 
 pub(crate) mod cfi;
+#[cfg(test)]
+mod tests;
 mod unknown_registers;
 
 /// The deepest stack that is followed. Node's own limit is about 11,000 frames of JavaScript.
@@ -22,8 +28,6 @@ const LIVE_LIMIT_BYTES: u64 = 2 << 20;
 const LIVE_PAGE: u64 = 4096;
 /// How far up a saved stack pointer is looked for (OpenSSL's SHA-512 uses 2.5 KiB).
 const SAVED_POINTER_SEARCH_BYTES: u64 = 8192;
-/// What a function may use below the stack pointer without moving it.
-const RED_ZONE: u64 = 256;
 
 /// How far an unwinding got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +64,7 @@ impl StackMemory<'_> {
         match address.checked_sub(self.copy_start) {
             Some(above) if above > LIVE_LIMIT_BYTES => return None,
             Some(_) => self.has_read_beyond = true,
-            None if self.copy_start - address > RED_ZONE => return None,
+            None if self.copy_start - address > RED_ZONE_BYTES => return None,
             None => {}
         }
         let mut bytes = [0; 8];
@@ -166,8 +170,7 @@ pub(crate) fn unwind(
                 step_native(code, (image, linked), rule, &registers, &mut memory)
             }
             Place::Anonymous => {
-                // Nothing is mapped in the first page, nor above the user half.
-                if !(0x1000..1 << 47).contains(&address) {
+                if !CODE_ADDRESSES.contains(&address) {
                     break;
                 }
                 frames.push(Unwound {
@@ -263,11 +266,11 @@ fn frame_slots(registers: &Registers, memory: &StackMemory<'_>) -> FrameSlots {
     };
     FrameSlots {
         frame_pointer: frame,
-        marker: below(8),
-        function: below(16),
-        bytecode_array: below(32),
-        bytecode_offset: below(40),
-        feedback: below(48),
+        marker: below(v8::MARKER),
+        function: below(v8::FRAME_FUNCTION),
+        bytecode_array: below(v8::FRAME_BYTECODE),
+        bytecode_offset: below(v8::FRAME_BYTECODE_OFFSET),
+        feedback: below(v8::FRAME_FEEDBACK),
     }
 }
 
@@ -353,7 +356,8 @@ fn find_saved_stack_pointer(
             let pointer = memory.read_copied(slot)?;
             let is_near = pointer > slot && pointer - slot < SAVED_POINTER_SEARCH_BYTES;
             let return_address = memory.read_copied(pointer).filter(|_| is_near)?;
-            code.follows_call(return_address).then_some(pointer + 8)
+            code.follows_call(return_address)
+                .then_some(pointer.wrapping_add_signed(-RETURN_ADDRESS))
         })
 }
 
@@ -372,16 +376,17 @@ impl Code<'_> {
 fn step_by_offset(
     register: u8,
     offset: i32,
-    saved: &[i32; SAVED.len()],
+    saved: &[i32; SAVED_REGISTERS.len()],
     registers: &Registers,
     memory: &mut StackMemory<'_>,
 ) -> Option<Registers> {
     let base = registers.0[usize::from(register)];
     let cfa = base.wrapping_add_signed(offset.into());
     let mut caller = *registers;
-    caller.0[Registers::INSTRUCTION_POINTER] = memory.read(cfa.wrapping_sub(8))?;
+    caller.0[Registers::INSTRUCTION_POINTER] =
+        memory.read(cfa.wrapping_add_signed(RETURN_ADDRESS))?;
     caller.0[Registers::STACK_POINTER] = cfa;
-    for (&number, &offset) in SAVED.iter().zip(saved) {
+    for (&number, &offset) in SAVED_REGISTERS.iter().zip(saved) {
         if offset == NOT_SAVED {
             continue;
         }
@@ -402,8 +407,9 @@ fn step_by_frame_pointer(registers: &Registers, memory: &mut StackMemory<'_>) ->
     let caller = (|| {
         let mut caller = *registers;
         caller.0[Registers::FRAME_POINTER] = memory.read(frame)?;
-        caller.0[Registers::INSTRUCTION_POINTER] = memory.read(frame.checked_add(8)?)?;
-        caller.0[Registers::STACK_POINTER] = frame.checked_add(16)?;
+        caller.0[Registers::INSTRUCTION_POINTER] =
+            memory.read(frame.checked_add(FRAME_RETURN_ADDRESS)?)?;
+        caller.0[Registers::STACK_POINTER] = frame.checked_add(FRAME_SIZE)?;
         Some(caller)
     })();
     Step::called(caller)

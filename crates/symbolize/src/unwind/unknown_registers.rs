@@ -7,12 +7,11 @@
 
 use super::{Code, StackMemory};
 use crate::address_map::{ImageId, Place};
+use crate::x86_64::{FRAME_ALIGNMENT, FRAME_RETURN_ADDRESS};
 use nodespy_model::Registers;
 
 /// How far up a frame is looked for; `uv__io_poll` alone holds 12 KiB.
 const SEARCH_BYTES: u64 = 64 << 10;
-/// Frame pointers are multiples of this, by the ABI.
-const ALIGNMENT: u64 = 16;
 
 /// The frame pointer of the function at `address`, found on the stack.
 pub(super) fn find_frame_pointer(
@@ -21,15 +20,16 @@ pub(super) fn find_frame_pointer(
     registers: &Registers,
     memory: &StackMemory<'_>,
 ) -> Option<u64> {
-    let start = registers.stack_pointer().next_multiple_of(ALIGNMENT);
+    let start = registers.stack_pointer().next_multiple_of(FRAME_ALIGNMENT);
     let function = code.images[image.0 as usize].cfi()?.function_start(address);
     let frames = || {
         (0..SEARCH_BYTES)
-            .step_by(ALIGNMENT as usize)
+            .step_by(FRAME_ALIGNMENT as usize)
             .filter_map(|offset| {
                 let frame = start.checked_add(offset)?;
                 let caller = memory.read_copied(frame)?;
-                let return_address = memory.read_copied(frame.checked_add(8)?)?;
+                let return_address =
+                    memory.read_copied(frame.checked_add(FRAME_RETURN_ADDRESS)?)?;
                 (caller > frame && memory.read_copied(caller).is_some())
                     .then_some((frame, return_address))
             })

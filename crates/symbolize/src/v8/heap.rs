@@ -7,6 +7,7 @@
 use nodespy_model::{FastMap, Origin};
 
 use super::layout::Layout;
+use crate::x86_64::is_data_address;
 
 const PAGE: u64 = 4096;
 /// A batch that needs more pages than this starts afresh.
@@ -20,7 +21,7 @@ const STRING_DEPTH: usize = 32;
 
 /// A tagged pointer to a heap object.
 pub(crate) fn is_pointer(word: u64) -> bool {
-    word & 3 == 1 && (0x1_0000..1 << 47).contains(&word)
+    word & 3 == 1 && is_data_address(word)
 }
 
 /// The value of a small integer.

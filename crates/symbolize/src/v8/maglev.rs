@@ -8,6 +8,7 @@
 
 use super::layout::PositionEncoding;
 use super::positions::{SourcePosition, all_positions, position_at};
+use crate::x86_64::jump_bytes;
 
 /// How many points and loops are looked at.
 const POINT_LIMIT: usize = 1 << 16;
@@ -211,12 +212,10 @@ fn checks_of(code: &[u8], exits: &[(u32, u32)]) -> Vec<Point> {
     };
     let mut points = Vec::new();
     for (at, pair) in code.windows(2).enumerate() {
-        // jcc and jmp, each with a distance of four bytes.
-        let end = match pair {
-            [0x0f, 0x80..=0x8f] => at + 6,
-            [0xe9, _] => at + 5,
-            _ => continue,
+        let Some(length) = jump_bytes([pair[0], pair[1]]) else {
+            continue;
         };
+        let end = at + length;
         let found =
             target(end).and_then(|target| exits.binary_search_by_key(&target, |exit| exit.0).ok());
         if let Some(found) = found {

@@ -10,6 +10,7 @@ use std::rc::Rc;
 use nodespy_model::{FastMap, Origin, Registers, Tier};
 
 use crate::frame::{CodeAddress, FrameSlots, Identified, Unwound};
+use crate::x86_64::{is_data_address, v8 as registers};
 use code::{Code, CodeKind, Codes, Place};
 pub(crate) use functions::{FunctionFacts, FunctionId, FunctionKind, Functions};
 use heap::{Heap, HeapCache, is_pointer, small_integer};
@@ -33,7 +34,7 @@ mod scope;
 mod scripts;
 mod source_text;
 #[cfg(test)]
-mod stand_in;
+pub(crate) mod stand_in;
 mod varint;
 mod wasm;
 mod wasm_frames;
@@ -51,14 +52,6 @@ const KNOWN_LIMIT: usize = 1 << 20;
 /// How many frames are looked at before a layout is judged, and how many of them must be named.
 const JUDGED_AFTER: u64 = 300;
 const FITTING_SHARE: f64 = 0.95;
-/// DWARF numbers of the registers V8's interpreter keeps its state in.
-const BYTECODE_OFFSET_REGISTER: usize = 9;
-const BYTECODE_ARRAY_REGISTER: usize = 12;
-/// And of the one in which a function gets itself when it is called.
-const FUNCTION_REGISTER: usize = 5;
-/// As long as compiled code has not saved that register: `push rbp`, `mov rbp, rsp`, `push rsi`,
-/// `push rdi`.
-const PROLOGUE_BYTES: u64 = 6;
 
 /// A frame of JavaScript, or of WebAssembly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -682,9 +675,9 @@ impl Walk<'_, '_> {
             return self.jit_caller(raw, address, slots, js);
         }
         let mut own = self.shared_of_code(&code);
-        if own.is_none() && address.saturating_sub(code.start) < PROLOGUE_BYTES {
+        if own.is_none() && address.saturating_sub(code.start) < registers::PROLOGUE_BYTES {
             // Its frame is not set up, but the function is still where its caller has put it.
-            own = self.shared_of_function(self.sample.registers.0[FUNCTION_REGISTER]);
+            own = self.shared_of_function(self.sample.registers.0[registers::FUNCTION]);
         }
         let frame_function = js.and_then(|js| js.shared);
         if own.is_none() || own == frame_function {
@@ -713,7 +706,7 @@ impl Walk<'_, '_> {
             .take_while(|&slot| slot < frame_pointer)
             .find_map(|slot| {
                 let address = self.sample.stack_word(slot)?.checked_sub(1)?;
-                if !(0x1_0000..1 << 47).contains(&address) {
+                if !is_data_address(address) {
                     return None;
                 }
                 let code = self.codes.find(&mut self.heap, address)?;
@@ -751,12 +744,12 @@ impl Walk<'_, '_> {
         }
         let registers = &self.sample.registers.0;
         if let Some(bytecode) = js.bytecode
-            && bytecode == registers[BYTECODE_ARRAY_REGISTER]
+            && bytecode == registers[registers::BYTECODE_ARRAY]
         {
             // In a bytecode handler the offset in the frame is stale; the register has it, unless
             // what the handler has called uses the register for itself: then the frame has it.
             let data = self.heap.layout.bytecode_data;
-            let offset = registers[BYTECODE_OFFSET_REGISTER]
+            let offset = registers[registers::BYTECODE_OFFSET]
                 .checked_sub(data - 1)
                 .filter(|&offset| code::has_bytecode_at(&mut self.heap, bytecode, offset));
             return self.push_interpreted(&js, offset);

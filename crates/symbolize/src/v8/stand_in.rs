@@ -6,13 +6,13 @@ use super::heap::{Heap, HeapCache};
 use super::layout::Layout;
 
 /// Memory that is made up.
-pub(super) trait Memory {
+pub(crate) trait Memory {
     /// Fills `buffer` with the bytes from `address` on; false when there are none.
     fn fill(&self, address: u64, buffer: &mut [u8]) -> bool;
 }
 
 /// A process with such memory.
-pub(super) struct StandIn<M>(pub(super) M);
+pub(crate) struct StandIn<M>(pub(crate) M);
 
 impl<M: Memory> Origin for StandIn<M> {
     fn read_memory(&self, _: u32, address: u64, buffer: &mut [u8]) -> usize {
@@ -42,15 +42,15 @@ impl<M: Memory> Origin for StandIn<M> {
 
 /// Memory that is written word by word. Its first object is the map of maps.
 #[derive(Clone)]
-pub(super) struct Words {
+pub(crate) struct Words {
     base: u64,
-    pub(super) bytes: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
     next_map: u64,
 }
 
 impl Words {
     /// So many bytes of nothing from `base` on. Maps take the first of them.
-    pub(super) fn new(base: u64, size: usize) -> Self {
+    pub(crate) fn new(base: u64, size: usize) -> Self {
         let mut words = Self {
             base,
             bytes: vec![0; size],
@@ -60,17 +60,17 @@ impl Words {
         words
     }
 
-    pub(super) fn put(&mut self, address: u64, word: u64) {
+    pub(crate) fn put(&mut self, address: u64, word: u64) {
         self.put_bytes(address, &word.to_ne_bytes());
     }
 
-    pub(super) fn put_bytes(&mut self, address: u64, bytes: &[u8]) {
+    pub(crate) fn put_bytes(&mut self, address: u64, bytes: &[u8]) {
         let at = (address - self.base) as usize;
         self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
     }
 
     /// Starts an object of this type; returns the pointer to it.
-    pub(super) fn object(&mut self, address: u64, kind: u16) -> u64 {
+    pub(crate) fn object(&mut self, address: u64, kind: u16) -> u64 {
         let map = self.next_map;
         self.next_map += 0x20;
         self.put(map, self.base | 1);
@@ -92,7 +92,7 @@ impl Memory for Words {
 }
 
 /// Looks at memory as at the heap of node 20.
-pub(super) fn with_heap<T>(memory: &Words, look: impl FnOnce(&mut Heap<'_>) -> T) -> T {
+pub(crate) fn with_heap<T>(memory: &Words, look: impl FnOnce(&mut Heap<'_>) -> T) -> T {
     let layout = node20_layout(Vec::new());
     let origin = StandIn(memory.clone());
     let mut cache = HeapCache::default();
@@ -106,7 +106,7 @@ pub(super) fn with_heap<T>(memory: &Words, look: impl FnOnce(&mut Heap<'_>) -> T
 }
 
 /// The layout of node 20.
-pub(super) fn node20_layout(bytecode_sizes: Vec<u8>) -> Layout {
+pub(crate) fn node20_layout(bytecode_sizes: Vec<u8>) -> Layout {
     Layout::new((11, 3), &node20, bytecode_sizes).expect("the layout of node 20 is known")
 }
 

@@ -16,6 +16,7 @@ use nodespy_model::{FastMap, FastSet, Tier};
 use super::functions::{FunctionId, Functions};
 use super::heap::{Heap, is_pointer, small_integer};
 use super::wasm_names::{MODULE_START, ModuleNames};
+use crate::x86_64::is_data_address;
 
 /// How many words of an instance and of a module object are looked at.
 const OBJECT_WORDS: u64 = 48;
@@ -335,7 +336,7 @@ impl Wasm {
 
 /// A pointer C++ may use.
 fn is_address(word: u64) -> bool {
-    word.is_multiple_of(8) && (0x1_0000..1 << 47).contains(&word)
+    word.is_multiple_of(8) && is_data_address(word)
 }
 
 /// The script of the module an instance belongs to.
@@ -393,7 +394,7 @@ fn module_bytes(heap: &mut Heap<'_>, native: u64) -> Option<(u64, u64)> {
         }
         let bytes = heap.word(word)?;
         let length = heap.word(word + 8)?;
-        let is_sane = (0x1_0000..1 << 47).contains(&bytes)
+        let is_sane = is_data_address(bytes)
             && (MODULE_START.len() as u64..=MODULE_LIMIT_BYTES).contains(&length);
         let mut start = [0; MODULE_START.len()];
         (is_sane && heap.read(bytes, &mut start) && start == MODULE_START)

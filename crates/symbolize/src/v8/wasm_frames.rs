@@ -9,10 +9,7 @@ use super::heap::is_pointer;
 use super::wasm::Wasm;
 use super::{JsFrame, JsSlots, Walk};
 use crate::frame::{FrameSlots, Identified};
-
-/// DWARF numbers of the registers Liftoff's frames are set up with.
-const INSTANCE_REGISTER: usize = 4;
-const RETURN_ADDRESS_REGISTER: usize = 5;
+use crate::x86_64::{is_return, v8 as machine};
 
 impl Walk<'_, '_> {
     pub(super) fn is_wasm(&self, slots: &FrameSlots) -> bool {
@@ -56,12 +53,11 @@ impl Walk<'_, '_> {
         // Before the first two instructions have set up the frame, at the very end, and in jump
         // tables the frame is the caller's, and its address is on top of the stack.
         let mut byte = [0];
-        let is_return = self.heap.read(address, &mut byte) && matches!(byte[0], 0xc2 | 0xc3);
-        let words = match address - found.start {
-            0 => 1,
-            1..=3 => 2,
-            _ if is_return || found.function.is_none() => 1,
-            _ => return true,
+        let is_return = self.heap.read(address, &mut byte) && is_return(byte[0]);
+        let words = match machine::words_before_frame(address - found.start) {
+            Some(words) => words,
+            None if is_return || found.function.is_none() => 1,
+            None => return true,
         };
         match js {
             Some(js) => self.push_caller_of_frameless(js, words, slots.frame_pointer),
@@ -109,17 +105,19 @@ impl Walk<'_, '_> {
     pub(super) fn liftoff_setup(&mut self, slots: &FrameSlots, js: Option<&JsSlots>) -> bool {
         let registers = self.sample.registers;
         let (stack, frame) = (registers.stack_pointer(), slots.frame_pointer);
-        let instance = registers.0[INSTANCE_REGISTER];
+        let instance = registers.0[machine::LIFTOFF_INSTANCE];
         let instance = is_pointer(instance).then_some(instance);
-        let in_register = registers.0[RETURN_ADDRESS_REGISTER];
-        let mut code = [0; 9];
+        let in_register = registers.0[machine::LIFTOFF_RETURN_ADDRESS];
+        let mut code = [0; machine::LIFTOFF_SETUP_BYTES];
         let address = registers.instruction_pointer();
-        if !self.heap.read(address.saturating_sub(2), &mut code) {
+        if !self.heap.read(
+            address.saturating_sub(machine::LIFTOFF_SETUP_BEFORE),
+            &mut code,
+        ) {
             return false;
         }
-        // The new frame is there, but has no instance yet, or the return address is put back last:
-        // push rdi; ret.
-        let is_last_step = stack.checked_add(24) == Some(frame) && code[2..4] == [0x57, 0xc3];
+        // The new frame is there, but has no instance yet, or the return address is put back last.
+        let is_last_step = stack.checked_add(24) == Some(frame) && machine::is_liftoff_end(&code);
         if (stack <= frame && frame - stack <= 16) || is_last_step {
             let Some((function, tier)) = self.wasm_caller_at(in_register, instance) else {
                 return false;
@@ -127,17 +125,13 @@ impl Walk<'_, '_> {
             self.push_wasm(function, tier);
             return true;
         }
-        // Or the frame is still the caller's. The code: pop rdi; push rbp; mov rbp, rsp; push kind.
+        // Or the frame is still the caller's.
         let kind = (self.heap.layout.frame_wasm << 1) as u8;
-        let setup = [0x5f, 0x55, 0x48, 0x89, 0xe5, 0x6a, kind];
-        let (own, caller) = if code[2..] == setup {
-            (self.sample.stack_word(stack).unwrap_or(0), 1)
-        } else if code[1..8] == setup {
-            (in_register, 0)
-        } else if code[..7] == setup {
-            (in_register, 1)
-        } else {
-            return false;
+        let (own, caller) = match machine::liftoff_step(&code, kind) {
+            Some(0) => (self.sample.stack_word(stack).unwrap_or(0), 1),
+            Some(1) => (in_register, 0),
+            Some(_) => (in_register, 1),
+            None => return false,
         };
         let Some((function, tier)) = self.wasm_caller_at(own, instance) else {
             return false;

@@ -5,6 +5,7 @@
 //! the name the program gave. Where in it differs, but a `std::string` is told by its shape.
 
 use super::heap::Heap;
+use crate::x86_64::is_data_address;
 
 /// How many words of a stack are looked at.
 const STACK_WORDS: usize = 8192;
@@ -25,7 +26,7 @@ pub(super) fn worker_name(heap: &mut Heap<'_>, table: u64, stack: &[u8]) -> Opti
         .chunks_exact(8)
         .take(STACK_WORDS)
         .map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")))
-        .filter(|&word| word % 8 == 0 && (0x1_0000..1 << 47).contains(&word))
+        .filter(|&word| word % 8 == 0 && is_data_address(word))
         .find(|&word| {
             let is_new = std::mem::replace(&mut last, word) != word;
             is_new && heap.word(word) == Some(table + TABLE_HEADER)
