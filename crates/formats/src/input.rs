@@ -11,19 +11,18 @@ use std::path::Path;
 
 use memmap2::Mmap;
 
-use crate::bounded::Limits;
+use crate::budget::{Budget, Limits};
 use crate::import::ImportError;
 
 /// How often an input may be packed inside of packed bytes.
 const NESTING: usize = 3;
-/// Packed bytes may unpack to this many times as much, or to [`SMALL_BYTES`]. Text of stacks
-/// packs to a fiftieth; a bomb to a thousandth.
-const EXPANSION: u64 = 200;
-const SMALL_BYTES: u64 = 256 << 20;
 
-/// The whole of an input.
+/// The whole of an input, and what reading it may still cost.
 #[derive(Debug)]
-pub struct Input(Bytes);
+pub struct Input {
+    bytes: Bytes,
+    budget: Budget,
+}
 
 #[derive(Debug)]
 enum Bytes {
@@ -69,10 +68,12 @@ impl Input {
                 limit_bytes: limits.input_bytes,
             });
         }
-        map(&file).map(|map| Self(Bytes::Mapped(map))).or_else(|_| {
-            // Some file systems can't map; all of them can read.
-            Self::read(&mut file, limits)
-        })
+        map(&file)
+            .map(|map| Self::stored(Bytes::Mapped(map)))
+            .or_else(|_| {
+                // Some file systems can't map; all of them can read.
+                Self::read(&mut file, limits)
+            })
     }
 
     /// Everything a stream gives.
@@ -84,26 +85,41 @@ impl Input {
             .read_to_end(&mut bytes)?;
         match bytes.len() as u64 > limit_bytes {
             true => Err(ImportError::TooLarge { limit_bytes }),
-            false => Ok(Self(Bytes::Read(bytes))),
+            false => Ok(Self::stored(Bytes::Read(bytes))),
         }
+    }
+
+    /// Bytes as they are stored: the budget follows from how many there are.
+    fn stored(bytes: Bytes) -> Self {
+        let budget = Budget::of(bytes.len() as u64);
+        Self { bytes, budget }
+    }
+
+    /// Bytes that were taken out of this input: they share its budget.
+    pub(crate) fn part(&self, bytes: Vec<u8>) -> Self {
+        Self {
+            bytes: Bytes::Read(bytes),
+            budget: self.budget.clone(),
+        }
+    }
+
+    /// What reading it may still cost.
+    pub(crate) fn budget(&self, limits: &Limits) -> Budget {
+        self.budget.clone().within(limits)
     }
 
     /// The content of packed bytes, or the bytes as they are.
     pub fn unpacked(mut self, limits: &Limits) -> Result<Self, ImportError> {
         for _ in 0..NESTING {
-            let limit_bytes = limits.unpacked_bytes.min(
-                (self.len() as u64)
-                    .saturating_mul(EXPANSION)
-                    .max(SMALL_BYTES),
-            );
+            let budget = self.budget(limits);
             self = match &self[..] {
                 [0x1f, 0x8b, 8, ..] => {
-                    Self::unpack(flate2::bufread::MultiGzDecoder::new(&self[..]), limit_bytes)?
+                    Self::unpack(flate2::bufread::MultiGzDecoder::new(&self[..]), budget)?
                 }
                 [0x28, 0xb5, 0x2f, 0xfd, ..] => {
                     let decoder =
                         zstd::stream::read::Decoder::with_buffer(&self[..]).map_err(damaged)?;
-                    Self::unpack(decoder, limit_bytes)?
+                    Self::unpack(decoder, budget)?
                 }
                 _ => return Ok(self),
             };
@@ -113,17 +129,18 @@ impl Input {
 
     /// What can be unpacked. A stream that ends too soon gives what came before, and the importer
     /// says that its content is cut off.
-    fn unpack(decoder: impl Read, limit_bytes: u64) -> Result<Self, ImportError> {
+    fn unpack(decoder: impl Read, mut budget: Budget) -> Result<Self, ImportError> {
         let mut bytes = Vec::new();
         let unpacked = decoder
-            .take(limit_bytes.saturating_add(1))
+            .take(budget.bytes_left().saturating_add(1))
             .read_to_end(&mut bytes);
-        if bytes.len() as u64 > limit_bytes {
-            return Err(ImportError::TooLarge { limit_bytes });
-        }
+        budget.draw_bytes(bytes.len() as u64)?;
         match unpacked {
             Err(error) if bytes.is_empty() => Err(damaged(error)),
-            _ => Ok(Self(Bytes::Read(bytes))),
+            _ => Ok(Self {
+                bytes: Bytes::Read(bytes),
+                budget,
+            }),
         }
     }
 }
@@ -137,7 +154,18 @@ fn damaged(error: io::Error) -> ImportError {
 
 impl From<Vec<u8>> for Input {
     fn from(bytes: Vec<u8>) -> Self {
-        Self(Bytes::Read(bytes))
+        Self::stored(Bytes::Read(bytes))
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Mapped(map) => map,
+            Self::Read(bytes) => bytes,
+        }
     }
 }
 
@@ -145,10 +173,7 @@ impl Deref for Input {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        match &self.0 {
-            Bytes::Mapped(map) => map,
-            Bytes::Read(bytes) => bytes,
-        }
+        &self.bytes
     }
 }
 
@@ -211,6 +236,18 @@ mod tests {
         assert!(matches!(
             input.unpacked(&limits),
             Err(ImportError::TooLarge { limit_bytes }) if limit_bytes == 1 << 20
+        ));
+    }
+
+    #[test]
+    fn a_bomb_inside_of_a_bomb_draws_from_the_same_budget() {
+        // Each layer alone unpacks to less than a small input may.
+        let bomb = gzip(&gzip(&vec![0; 160 << 20]));
+        assert!(bomb.len() < 100_000);
+        let error = unpacked(bomb).unwrap_err();
+        assert!(matches!(
+            error,
+            ImportError::TooLarge { limit_bytes } if limit_bytes == 128 << 20
         ));
     }
 }

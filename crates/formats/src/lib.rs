@@ -9,7 +9,7 @@
 #![warn(missing_docs)]
 
 mod base64;
-mod bounded;
+mod budget;
 mod call_frame;
 mod code_kind;
 mod contexts;
@@ -25,7 +25,7 @@ mod protobuf;
 mod recorded;
 mod varint;
 
-pub use bounded::Limits;
+pub use budget::Limits;
 pub use detect::{Confidence, detect};
 pub use export::{Detail, EXPORTERS, ExportError, Exporter, export, exporter, exporter_for_path};
 pub use import::{

@@ -44,7 +44,7 @@ impl Importer for Html {
         let openings = OPENINGS.into_iter();
         let mut payloads = openings.filter_map(|opening| payload(&page, opening).transpose());
         let payload = payloads.next().ok_or(ImportError::NoPayload)??;
-        Native.import(payload.into(), options)
+        Native.import(page.part(payload), options)
     }
 }
 

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use nodespy_model::{Contents, Event, EventIndex, EventSource, EventType, Notes, Recording};
 
-use crate::bounded::{Limits, OverLimit};
+use crate::budget::Limits;
 use crate::detect::{Confidence, detect};
 use crate::input::Input;
 use crate::native::Native;
@@ -218,23 +218,19 @@ pub enum ImportError {
         /// The limit.
         limit_bytes: u64,
     },
+    /// The tables of a small file unpack to more rows than are believable.
+    #[error(
+        "its tables hold more than {limit_rows} rows, which is as many as are read of {stored_bytes} bytes"
+    )]
+    TooManyRows {
+        /// The limit.
+        limit_rows: u64,
+        /// How many bytes the input has as it is stored.
+        stored_bytes: u64,
+    },
     /// The system could not read.
     #[error("cannot read the input")]
-    Read(#[source] io::Error),
-}
-
-impl From<io::Error> for ImportError {
-    fn from(error: io::Error) -> Self {
-        let over = error
-            .get_ref()
-            .and_then(|inner| inner.downcast_ref::<OverLimit>());
-        match over {
-            Some(over) => Self::TooLarge {
-                limit_bytes: over.limit_bytes,
-            },
-            None => Self::Read(error),
-        }
-    }
+    Read(#[from] io::Error),
 }
 
 /// The names of all formats, for messages.

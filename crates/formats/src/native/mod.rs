@@ -128,7 +128,7 @@ impl Importer for Native {
     }
 
     fn import(&self, input: Input, options: &ImportOptions) -> Result<Recording, ImportError> {
-        read::read(&mut &*input, &options.limits)
+        read::read(&input, input.budget(&options.limits))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Reads a file of any version up to the newest. The bytes may come from anybody.
 
-use std::io::{self, BufRead, Read};
+use std::io::{self, Read};
 
 use flate2::bufread::GzDecoder;
 use nodespy_model::{
@@ -13,25 +13,22 @@ use super::columns::Columns;
 use super::samples::{self, Before, Known};
 use super::tags::{self, Tags};
 use super::{CATEGORIES, HEADER_BYTES, MAGIC, NAME_SOURCES, ROLES, TIERS, UNITS, VERSION, section};
-use crate::bounded::{Bounded, Limits};
+use crate::budget::Budget;
 use crate::import::ImportError;
 
 /// How much source text is kept, in all.
 const SOURCE_BYTES: usize = 64 << 20;
 
 /// Reads a whole file, or what is left of one that was cut short in its samples.
-pub(super) fn read(input: &mut dyn Read, limits: &Limits) -> Result<Recording, ImportError> {
-    let mut input = Bounded::new(input, limits.input_bytes);
-    let version = read_header(&mut input)?;
+pub(super) fn read(input: &[u8], budget: Budget) -> Result<Recording, ImportError> {
+    let version = read_header(input)?;
     let mut packed = Unpacker {
-        decoder: GzDecoder::new(input),
+        decoder: GzDecoder::new(&input[HEADER_BYTES..]),
+        input_bytes: input.len() as u64,
         position: 0,
-        limit_bytes: limits.unpacked_bytes,
+        budget: budget.clone(),
     };
-    let mut tables = Tables {
-        version,
-        ..Tables::default()
-    };
+    let mut tables = Tables::new(version, budget);
     let end = loop {
         match packed.next_section() {
             Ok((section::END, ..)) => break packed.finish().map(Some),
@@ -65,12 +62,8 @@ pub(super) fn read(input: &mut dyn Read, limits: &Limits) -> Result<Recording, I
 }
 
 /// Checks what comes before the packed stream, and returns the version.
-fn read_header(input: &mut Bounded<'_>) -> Result<u32, ImportError> {
-    let mut header = Vec::new();
-    input
-        .by_ref()
-        .take(HEADER_BYTES as u64)
-        .read_to_end(&mut header)?;
+fn read_header(input: &[u8]) -> Result<u32, ImportError> {
+    let header = &input[..input.len().min(HEADER_BYTES)];
     if header.is_empty() {
         return Err(ImportError::Empty);
     }
@@ -104,9 +97,10 @@ fn read_header(input: &mut Bounded<'_>) -> Result<u32, ImportError> {
 
 /// Unpacks sections one after the other, never more than the limit altogether.
 struct Unpacker<'a> {
-    decoder: GzDecoder<Bounded<'a>>,
+    decoder: GzDecoder<&'a [u8]>,
+    input_bytes: u64,
     position: u64,
-    limit_bytes: u64,
+    budget: Budget,
 }
 
 impl Unpacker<'_> {
@@ -115,12 +109,7 @@ impl Unpacker<'_> {
         let id = self.number()?;
         let length = self.number()?;
         let start = self.position;
-        let left = self.limit_bytes.saturating_sub(start);
-        if length > left {
-            return Err(ImportError::TooLarge {
-                limit_bytes: self.limit_bytes,
-            });
-        }
+        self.budget.draw_bytes(length)?;
         // Grows as bytes arrive: what a section claims costs nothing.
         let mut content = Vec::new();
         let taken = self.decoder.by_ref().take(length).read_to_end(&mut content);
@@ -145,15 +134,7 @@ impl Unpacker<'_> {
             }
             Err(error) => return Err(self.error(error)),
         }
-        let mut input = self.decoder.into_inner();
-        let end = input.position();
-        loop {
-            let length = input.fill_buf()?.len();
-            if length == 0 {
-                return Ok(input.position() - end);
-            }
-            input.consume(length);
-        }
+        Ok(self.decoder.into_inner().len() as u64)
     }
 
     fn number(&mut self) -> Result<u64, ImportError> {
@@ -182,7 +163,7 @@ impl Unpacker<'_> {
     }
 
     fn error(&self, error: io::Error) -> ImportError {
-        let at = self.decoder.get_ref().position();
+        let at = self.input_bytes - self.decoder.get_ref().len() as u64;
         match error.kind() {
             io::ErrorKind::UnexpectedEof => ImportError::Cut { at },
             io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => ImportError::Damaged {
@@ -195,7 +176,6 @@ impl Unpacker<'_> {
 }
 
 /// What was read so far. Rows refer only to rows before them, so one pass checks everything.
-#[derive(Default)]
 struct Tables {
     version: u32,
     about: About,
@@ -219,9 +199,47 @@ struct Tables {
     sources: Vec<Source>,
     source_bytes: usize,
     builder: ProfileBuilder,
+    budget: Budget,
 }
 
 impl Tables {
+    fn new(version: u32, budget: Budget) -> Self {
+        Self {
+            version,
+            about: About::default(),
+            notes: Notes::default(),
+            events: Vec::new(),
+            contexts: Vec::new(),
+            tags: None,
+            strings: Vec::new(),
+            functions: Vec::new(),
+            frames: Vec::new(),
+            stacks: Vec::new(),
+            threads: 0,
+            processes: 0,
+            samples: Vec::new(),
+            announced_samples: 0,
+            before: Before::default(),
+            deopt_reasons: Vec::new(),
+            generated_places: Vec::new(),
+            sources: Vec::new(),
+            source_bytes: 0,
+            builder: ProfileBuilder::default(),
+            budget,
+        }
+    }
+
+    /// How many rows of a table of `T` follow, when each takes at least `bytes_each`.
+    fn rows<T>(
+        &mut self,
+        columns: &mut Columns<'_>,
+        bytes_each: usize,
+    ) -> Result<usize, ImportError> {
+        let rows = columns.count(bytes_each)?;
+        self.budget.draw_rows::<T>(rows)?;
+        Ok(rows)
+    }
+
     fn take(&mut self, id: u64, columns: &mut Columns<'_>) -> Result<(), ImportError> {
         match id {
             section::ABOUT => self.take_about(columns),
@@ -296,7 +314,7 @@ impl Tables {
                 notes.jit_named[*source as usize] = named;
             }
         }
-        for _ in 0..columns.count(1)? {
+        for _ in 0..self.rows::<[String; 2]>(columns, 1)? {
             notes.remarks.push(clean(columns.string()?));
         }
         self.notes = notes;
@@ -312,7 +330,7 @@ impl Tables {
     }
 
     fn take_strings(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {
-        let rows = columns.count(1)?;
+        let rows = self.rows::<String>(columns, 1)?;
         let lengths = columns.column(rows, Columns::number)?;
         self.strings.reserve(rows);
         for length in lengths {
@@ -323,8 +341,8 @@ impl Tables {
     }
 
     fn take_functions(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {
+        let rows = self.rows::<Function>(columns, 5)?;
         let strings = &self.strings;
-        let rows = columns.count(5)?;
         let names = columns.column(rows, |columns| columns.index(strings.len(), "strings"))?;
         let files = columns.column(rows, |columns| columns.index(strings.len() + 1, "strings"))?;
         let lines = columns.column(rows, Columns::small)?;
@@ -347,10 +365,10 @@ impl Tables {
 
     /// What is said of functions in a string each.
     fn of_functions(
-        &self,
+        &mut self,
         columns: &mut Columns<'_>,
     ) -> Result<Vec<(FunctionIndex, StringIndex)>, ImportError> {
-        let rows = columns.count(2)?;
+        let rows = self.rows::<(FunctionIndex, StringIndex)>(columns, 2)?;
         let functions = columns.column(rows, |columns| {
             columns.index(self.functions.len(), "functions")
         })?;
@@ -363,7 +381,7 @@ impl Tables {
 
     fn take_frames(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {
         let known = self.functions.len();
-        let rows = columns.count(5)?;
+        let rows = self.rows::<Frame>(columns, 5)?;
         let functions = columns.column(rows, |columns| columns.index(known, "functions"))?;
         let lines = columns.column(rows, Columns::small)?;
         let starts = columns.column(rows, Columns::small)?;
@@ -382,7 +400,7 @@ impl Tables {
     }
 
     fn take_stacks(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {
-        let rows = columns.count(2)?;
+        let rows = self.rows::<Stack>(columns, 2)?;
         let first = self.stacks.len();
         if u32::try_from(first + rows).is_err() {
             return Err(columns.error("there are 2^32 stacks or more"));
@@ -405,7 +423,7 @@ impl Tables {
     }
 
     fn take_processes(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {
-        let rows = columns.count(9)?;
+        let rows = self.rows::<Process>(columns, 9)?;
         let pids = columns.column(rows, Columns::small)?;
         let parents = columns.column(rows, Columns::small)?;
         let names = columns.column(rows, Columns::string)?;
@@ -440,7 +458,7 @@ impl Tables {
 
     fn take_labels(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {
         let known = self.processes;
-        let rows = columns.count(3)?;
+        let rows = self.rows::<[String; 2]>(columns, 3)?;
         let processes = columns.column(rows, |columns| columns.index(known, "processes"))?;
         let keys = columns.column(rows, Columns::string)?;
         for row in 0..rows {
@@ -452,7 +470,7 @@ impl Tables {
 
     fn take_threads(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {
         let known = self.processes;
-        let rows = columns.count(4)?;
+        let rows = self.rows::<Thread>(columns, 4)?;
         let processes = columns.column(rows, |columns| columns.index(known, "processes"))?;
         let tids = columns.column(rows, Columns::small)?;
         let names = columns.column(rows, Columns::string)?;
@@ -473,9 +491,11 @@ impl Tables {
             threads: self.threads,
             stacks: self.stacks.len(),
         };
-        let rows = samples::read(self.version, columns, known, &mut self.before)?;
+        // Every row takes a byte for its time, its thread and its stack.
+        let rows = self.rows::<Sample>(columns, 3)?;
+        let samples = samples::read(self.version, columns, rows, known, &mut self.before)?;
         let start = self.samples.len();
-        self.samples.extend(rows);
+        self.samples.extend(samples);
         match self.tags.take() {
             Some(tags) => tags
                 .give_to(&mut self.samples[start..], &self.contexts)
@@ -501,7 +521,7 @@ impl Tables {
     }
 
     fn take_sources(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {
-        let rows = columns.count(2)?;
+        let rows = self.rows::<Source>(columns, 2)?;
         let files = columns.column(rows, |columns| columns.index(self.strings.len(), "strings"))?;
         let mut taken: FastSet<StringIndex> =
             self.sources.iter().map(|source| source.file).collect();

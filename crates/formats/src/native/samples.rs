@@ -141,11 +141,10 @@ fn put_weights(content: &mut Vec<u8>, rows: &[Sample], steps: &[u64]) {
 pub(super) fn read(
     version: u32,
     columns: &mut Columns<'_>,
+    rows: usize,
     known: Known,
     before: &mut Before,
 ) -> Result<Vec<Sample>, ImportError> {
-    // Every row takes a byte for its time, its thread and its stack.
-    let rows = columns.count(3)?;
     let (times, weights) = match version {
         1 => (
             read_times(columns, rows, 1, before)?,
@@ -279,6 +278,15 @@ mod tests {
         }
     }
 
+    fn read_whole(
+        version: u32,
+        columns: &mut Columns<'_>,
+        known: Known,
+    ) -> Result<Vec<Sample>, ImportError> {
+        let rows = columns.count(3)?;
+        read(version, columns, rows, known, &mut Before::default())
+    }
+
     fn written_and_read(rows: &[Sample]) -> Vec<u8> {
         let stacks = [Stack {
             parent: None,
@@ -291,7 +299,7 @@ mod tests {
             stacks: 1000,
         };
         let mut columns = Columns::new(&bytes, 0);
-        let back = read(3, &mut columns, known, &mut Before::default()).unwrap();
+        let back = read_whole(3, &mut columns, known).unwrap();
         assert_eq!(back, rows);
         bytes
     }
@@ -338,14 +346,14 @@ mod tests {
             (&[1, 1, 0, 3, 1, 0, 0], "there is no way 3 to hold weights"),
         ] {
             let mut columns = Columns::new(bytes, 0);
-            let error = read(2, &mut columns, known, &mut Before::default()).unwrap_err();
+            let error = read_whole(2, &mut columns, known).unwrap_err();
             assert!(error.to_string().contains(expected), "{error}");
         }
         let mut bytes = vec![1];
         put(&mut bytes, u64::MAX);
         bytes.extend([2, 1, 1, 0, 0]);
         let mut columns = Columns::new(&bytes, 0);
-        let error = read(2, &mut columns, known, &mut Before::default()).unwrap_err();
+        let error = read_whole(2, &mut columns, known).unwrap_err();
         assert!(error.to_string().contains("more than 64 bits"), "{error}");
     }
 }

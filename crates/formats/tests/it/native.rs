@@ -251,6 +251,35 @@ fn a_small_file_cannot_unpack_without_end() {
 }
 
 #[test]
+fn a_small_file_cannot_hold_tables_without_end() {
+    // Strings of no bytes: each takes a byte of the content, and packs to next to nothing.
+    let rows: u32 = 32 << 20;
+    let mut table = varint(rows.into());
+    table.resize(table.len() + rows as usize, 0);
+    let mut content = vec![3];
+    content.extend(varint(table.len() as u64));
+    content.extend(table);
+    let file = packed(3, &content);
+    let limit = 16 * file.len() as u64;
+    assert!(limit < rows.into());
+    let error = import(file.into(), &ImportOptions::default()).unwrap_err();
+    assert!(
+        matches!(error, ImportError::TooManyRows { limit_rows, .. } if limit_rows == limit),
+        "{error}"
+    );
+}
+
+fn varint(mut number: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while number > 0x7f {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+    bytes
+}
+
+#[test]
 fn rows_that_refer_to_nothing_are_refused_with_their_place() {
     for (version, content, expected) in [
         (1, vec![9, 5, 1, 0, 1, 0, 0], "row 0 of 0 threads"),

@@ -17,7 +17,7 @@ use nodespy_model::{
 };
 
 use super::{ImportError, ImportOptions, Importer};
-use crate::bounded::Limits;
+use crate::budget::Limits;
 use crate::detect::{Confidence, head};
 use crate::frame_name::parse_frame;
 use crate::input::Input;

@@ -13,6 +13,7 @@ use nodespy_model::{About, Contents, Notes, Recording};
 use nodespy_perf_abi::{record_type, u64_at};
 
 use super::{ImportError, ImportOptions, Importer};
+use crate::budget::Budget;
 use crate::detect::Confidence;
 use crate::input::Input;
 use events::NamedEvent;
@@ -37,7 +38,8 @@ impl Importer for PerfData {
 
     fn import(&self, input: Input, options: &ImportOptions) -> Result<Recording, ImportError> {
         let mut header = Header::read(&input)?;
-        survey(&input, &mut header, options.limits.unpacked_bytes)?;
+        let budget = input.budget(&options.limits);
+        survey(&input, &mut header, &budget)?;
         header.events.name_the_rest();
         let mut notes = Notes::default();
         check_arch(&mut header, &mut notes)?;
@@ -50,17 +52,17 @@ impl Importer for PerfData {
                 input,
                 header,
                 places,
-                unpacked_limit_bytes: options.limits.unpacked_bytes,
+                budget,
                 progress: options.progress,
             })),
         })
     }
 }
 
-/// Looks through the records for what a pipe tells in them. A file is looked at only up to its
-/// first sample.
-fn survey(bytes: &[u8], header: &mut Header, unpacked_limit_bytes: u64) -> Result<(), ImportError> {
-    let mut records = Records::new(bytes, header, unpacked_limit_bytes);
+/// Looks through the records for what a pipe keeps in them. A file is read only up to its first
+/// sample.
+fn survey(bytes: &[u8], header: &mut Header, budget: &Budget) -> Result<(), ImportError> {
+    let mut records = Records::new(bytes, header, budget);
     let mut has_samples = false;
     while let Some(place) = records.next() {
         let record = records.get(place);

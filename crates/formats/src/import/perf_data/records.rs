@@ -11,15 +11,12 @@ use nodespy_perf_abi::{FieldReader, RawRecord, RecordError, RecordHeader, record
 use zstd::stream::raw::{Decoder, Operation};
 
 use super::header::Header;
+use crate::budget::Budget;
 
 /// One compressed record unpacks to no more than this, whatever the header says.
 const UNPACKED_RECORD_LIMIT_BYTES: usize = 256 << 20;
 /// The same where the header says nothing: perf's rings have 512 KiB.
 const USUAL_UNPACKED_RECORD_BYTES: u32 = 16 << 20;
-/// All compressed records unpack to this many times as much as the file has, or to
-/// [`SMALL_BYTES`]. Samples pack to a tenth or a fiftieth.
-const EXPANSION: u64 = 200;
-const SMALL_BYTES: u64 = 256 << 20;
 
 /// Where a record is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,14 +61,13 @@ pub(super) struct Records<'a> {
     unpacker: Option<Decoder<'static>>,
     unpacked_record_bytes: usize,
     /// How much may still be unpacked.
-    unpacked_left: u64,
+    budget: Budget,
     trouble: Option<Trouble>,
 }
 
 impl<'a> Records<'a> {
-    pub(super) fn new(file: &'a [u8], header: &Header, unpacked_limit_bytes: u64) -> Self {
+    pub(super) fn new(file: &'a [u8], header: &Header, budget: &Budget) -> Self {
         let end = header.records.end.min(file.len());
-        let expanded = (file.len() as u64).saturating_mul(EXPANSION);
         let mut records = Self {
             file,
             at: header.records.start,
@@ -87,7 +83,7 @@ impl<'a> Records<'a> {
                 .unwrap_or(USUAL_UNPACKED_RECORD_BYTES)
                 as usize)
                 .min(UNPACKED_RECORD_LIMIT_BYTES),
-            unpacked_left: unpacked_limit_bytes.min(expanded.max(SMALL_BYTES)),
+            budget: budget.clone(),
             trouble: None,
         };
         if header.records.end > file.len() {
@@ -221,7 +217,7 @@ impl<'a> Records<'a> {
     fn unpack(&mut self, mut packed: &[u8], at: usize) -> Option<()> {
         let mut piece = std::mem::take(&mut self.rest);
         let before = piece.len();
-        let limit = (self.unpacked_record_bytes as u64).min(self.unpacked_left) as usize;
+        let limit = (self.unpacked_record_bytes as u64).min(self.budget.bytes_left()) as usize;
         if let Err(what) = self.unpack_into(&mut packed, &mut piece, before + limit) {
             self.stop(Trouble {
                 at,
@@ -229,7 +225,8 @@ impl<'a> Records<'a> {
                 what,
             });
         }
-        self.unpacked_left -= (piece.len() - before).min(limit) as u64;
+        let drawn = self.budget.draw_bytes((piece.len() - before) as u64);
+        debug_assert!(drawn.is_ok(), "the limit is what is left at most");
         self.pieces.push_back(piece);
         self.inside = Some(0);
         Some(())
@@ -251,7 +248,9 @@ impl<'a> Records<'a> {
             let room = packed.len().saturating_mul(8).max(32 << 10);
             let end = start.saturating_add(room).min(limit);
             if end == start {
-                return Err("compressed records unpack to more than is read".to_owned());
+                return Err(format!(
+                    "a compressed record unpacks to more than {limit} bytes"
+                ));
             }
             piece.resize(end, 0);
             let status = unpacker.run_on_buffers(packed, &mut piece[start..]);

@@ -17,6 +17,7 @@ use nodespy_perf_abi::{Addresses, FileId, Mmap, Sample, Sideband, context, recor
 use super::header::{Header, lossy};
 use super::records::{Place, Records, Trouble};
 use super::sample::addresses;
+use crate::budget::Budget;
 use crate::import::Progress;
 use crate::input::Input;
 
@@ -29,7 +30,7 @@ pub(super) struct PerfEvents {
     pub(super) header: Header,
     /// Which event of the recording each of the file's is.
     pub(super) places: Vec<EventIndex>,
-    pub(super) unpacked_limit_bytes: u64,
+    pub(super) budget: Budget,
     pub(super) progress: Option<Progress>,
 }
 
@@ -44,7 +45,7 @@ impl fmt::Debug for PerfEvents {
 
 impl EventSource for PerfEvents {
     fn replay(self: Box<Self>, take: &mut dyn FnMut(Event<'_>)) -> Notes {
-        let records = Records::new(&self.input, &self.header, self.unpacked_limit_bytes);
+        let records = Records::new(&self.input, &self.header, &self.budget);
         let mut replay = Replay {
             records,
             header: &self.header,
