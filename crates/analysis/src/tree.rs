@@ -77,25 +77,25 @@ impl CallTree {
 
     /// A tree for each of `groups` groups of threads: `group_of` tells every thread's. A function
     /// goes by the one that `alias_of` has at its place, so that those that look the same to a
-    /// reader can be one.
-    pub fn of_groups(
-        profile: &Profile,
+    /// reader can be one. Each is made when it is asked for: with many threads, all together are
+    /// large.
+    pub fn of_groups<'a>(
+        profile: &'a Profile,
         groups: usize,
         group_of: &[usize],
-        alias_of: &[FunctionIndex],
-    ) -> Vec<Self> {
+        alias_of: &'a [FunctionIndex],
+    ) -> impl Iterator<Item = Self> + use<'a> {
         let mut members: Vec<Vec<u32>> = vec![Vec::new(); groups];
         for (position, sample) in profile.samples.iter().enumerate() {
             members[group_of[sample.thread.at()]].push(position as u32);
         }
         let mut builder = TreeBuilder::new(profile, Some(alias_of));
-        let tree_of = |members: Vec<u32>| {
+        members.into_iter().map(move |members| {
             for position in members {
                 builder.add(&profile.samples[position as usize]);
             }
             builder.take_tree()
-        };
-        members.into_iter().map(tree_of).collect()
+        })
     }
 
     /// The children of every node, heaviest first; the roots are under `None`.

@@ -93,7 +93,6 @@ impl Layout {
         let least = least_weight(profile.total_weight(), least_share);
         let mut trees: Vec<Option<CallTree>> =
             CallTree::of_groups(profile, names.len(), &group_of, &labels.alias_of)
-                .into_iter()
                 .map(Some)
                 .collect();
         let mut trees: Vec<(String, CallTree)> = names

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 
-use nodespy_model::{JitFile, NameSource, Nanoseconds};
+use nodespy_model::{FastMap, JitFile, NameSource, Nanoseconds};
 
 use super::live_index::Entry;
 use super::{GrowthMarks, JitNames};
@@ -24,6 +24,9 @@ const LOAD_HEAD: usize = 40;
 const DUMP_LIMIT_BYTES: u64 = 8 << 30;
 /// Records with larger fixed parts or names are skipped.
 const NAME_LIMIT_BYTES: usize = 16 << 10;
+/// Code that is kept to be found again when it moves, and its names all together.
+const MAX_LOADED: usize = 1 << 20;
+const LOADED_NAMES_LIMIT_BYTES: usize = 128 << 20;
 /// Debug information of one function beyond this is skipped.
 const DEBUG_LIMIT_BYTES: usize = 16 << 20;
 
@@ -33,7 +36,7 @@ pub(super) fn read(
     _marks: &GrowthMarks,
 ) -> io::Result<JitNames> {
     file.file.seek(SeekFrom::Start(0))?;
-    let mut names = JitNames::new(NameSource::Jitdump);
+    let mut names = JitNames::new(NameSource::Jitdump, wanted);
     let input = BufReader::with_capacity(1 << 18, file.file.by_ref().take(DUMP_LIMIT_BYTES));
     if !parse(input, wanted, &mut names)? {
         names
@@ -43,11 +46,21 @@ pub(super) fn read(
     Ok(names)
 }
 
-/// Code that was loaded, to be found again when it moves.
+/// Code that was loaded, by its index, to be found again when it moves.
+#[derive(Default)]
 struct Loaded {
-    index: u64,
-    size: u64,
-    name: String,
+    code: FastMap<u64, (u64, String)>,
+    name_bytes: usize,
+}
+
+impl Loaded {
+    fn add(&mut self, index: u64, size: u64, name: String) {
+        if self.code.len() < MAX_LOADED && self.name_bytes + name.len() <= LOADED_NAMES_LIMIT_BYTES
+        {
+            self.name_bytes += name.len();
+            self.code.insert(index, (size, name));
+        }
+    }
 }
 
 /// Reads records; false when the head is not that of a jitdump.
@@ -59,7 +72,7 @@ fn parse(mut input: impl Read, wanted: &[u64], names: &mut JitNames) -> io::Resu
     let extra = u64::from(u32_at(&head, 8)).saturating_sub(head.len() as u64);
     skip(&mut input, extra)?;
     let mut lines: Vec<(u64, u32)> = Vec::new();
-    let mut loaded: Vec<Loaded> = Vec::new();
+    let mut loaded = Loaded::default();
     loop {
         let mut record = [0u8; 16];
         if input.read_exact(&mut record).is_err() {
@@ -130,7 +143,7 @@ fn read_load(
     lines: &[(u64, u32)],
     wanted: &[u64],
     names: &mut JitNames,
-    loaded: &mut Vec<Loaded>,
+    loaded: &mut Loaded,
 ) -> io::Result<u64> {
     let mut fixed = [0u8; 40];
     if size < fixed.len() as u64 || input.read_exact(&mut fixed).is_err() {
@@ -156,13 +169,7 @@ fn read_load(
         &text,
         line_at,
     );
-    if loaded.len() < 1 << 20 {
-        loaded.push(Loaded {
-            index,
-            size: code_size,
-            name: text,
-        });
-    }
+    loaded.add(index, code_size, text);
     Ok(40 + name_size)
 }
 
@@ -172,20 +179,20 @@ fn read_move(
     time: Nanoseconds,
     wanted: &[u64],
     names: &mut JitNames,
-    loaded: &[Loaded],
+    loaded: &Loaded,
 ) -> io::Result<u64> {
     let mut fixed = [0u8; 48];
     if size < fixed.len() as u64 || input.read_exact(&mut fixed).is_err() {
         return Ok(0);
     }
     let (start, index) = (u64_at(&fixed, 24), u64_at(&fixed, 40));
-    if let Some(code) = loaded.iter().rev().find(|code| code.index == index) {
+    if let Some((size, name)) = loaded.code.get(&index) {
         names.add(
             wanted,
             start,
-            start.saturating_add(code.size),
+            start.saturating_add(*size),
             time,
-            &code.name,
+            name,
             |_| 0,
         );
     }
@@ -225,8 +232,9 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 
 /// Runs the parser on any bytes.
 pub(crate) fn parse_any(bytes: &[u8]) {
-    let mut names = JitNames::new(NameSource::Jitdump);
-    let _ = parse(bytes, &[0x1000, 0x2000], &mut names);
+    let wanted = [0x1000, 0x2000];
+    let mut names = JitNames::new(NameSource::Jitdump, &wanted);
+    let _ = parse(bytes, &wanted, &mut names);
 }
 
 #[cfg(test)]
@@ -287,8 +295,9 @@ mod tests {
 
     #[test]
     fn code_is_named_by_time_with_its_line() {
-        let mut names = JitNames::new(NameSource::Jitdump);
-        assert!(parse(&dump()[..], &[0x1009, 0x2001], &mut names).unwrap());
+        let wanted = [0x1009, 0x2001];
+        let mut names = JitNames::new(NameSource::Jitdump, &wanted);
+        assert!(parse(&dump()[..], &wanted, &mut names).unwrap());
         let (name, line) = names.at(0x1009, 50).unwrap();
         assert_eq!((name.name.as_str(), line), ("f", 4));
         assert_eq!(names.at(0x1009, 92).unwrap().0.name, "g");
@@ -314,6 +323,36 @@ mod tests {
         let mut name = vec![0; length];
         file.read_exact_at(&mut name, at).unwrap();
         assert_eq!(name, b"JS:*f /a.js:2:1\0");
+    }
+
+    #[test]
+    fn code_that_moves_a_hundred_thousand_times_is_found_at_once() {
+        // Each move names the code that was loaded first: a search from either end is quadratic.
+        let count = 100_000u64;
+        let mut bytes = dump()[..40].to_vec();
+        for index in 0..count {
+            let name = format!("JS:*f{index} /a.js:2:1");
+            bytes.extend(record(
+                CODE_LOAD,
+                1,
+                &load(index << 8, index, &name, &[0xcc; 1]),
+            ));
+        }
+        for time in 0..count {
+            let mut moved = vec![0; 8];
+            for number in [0, 0, 0x7000_0000 + time, 1, time * 7 % count] {
+                moved.extend_from_slice(&number.to_ne_bytes());
+            }
+            bytes.extend(record(CODE_MOVE, 2, &moved));
+        }
+        let wanted = [0x7000_0000 + 3];
+        let mut names = JitNames::new(NameSource::Jitdump, &wanted);
+        let started = std::time::Instant::now();
+        assert!(parse(&bytes[..], &wanted, &mut names).unwrap());
+        assert_eq!(names.at(wanted[0], 9).unwrap().0.name, "f21");
+        // Ten billion comparisons took far longer, also on a fast machine.
+        let elapsed = started.elapsed();
+        assert!(elapsed < std::time::Duration::from_secs(3), "{elapsed:?}");
     }
 
     #[test]

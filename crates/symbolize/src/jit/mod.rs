@@ -14,6 +14,14 @@ pub(crate) mod perf_map;
 pub(crate) use live_index::LiveIndex;
 use name::JitName;
 
+/// How many addresses the entries of a file may name: this many for every file, and some for each
+/// address that was seen and each entry that covers one. Code covers a handful of the addresses
+/// seen, and an address belongs to a few dozen functions in days; a file where each entry covers
+/// everything would cost the product of both.
+const ADDRESSES_PER_FILE: u64 = 1 << 20;
+const ENTRIES_PER_ADDRESS: u64 = 32;
+const ADDRESSES_PER_ENTRY: u64 = 64;
+
 /// What a source knows of an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct JitEntry {
@@ -34,17 +42,27 @@ pub(crate) struct JitNames {
     pub(crate) entries: FastMap<u64, Vec<JitEntry>>,
     /// Addresses where an entry took the place of another function's, and no time tells them apart.
     undated: FastSet<u64>,
+    /// Addresses where different functions were at different times.
+    reused: FastSet<u64>,
+    /// How many more addresses entries may name.
+    budget: u64,
+    /// Entries that were not used because of that.
+    over_budget: u64,
     /// What should be said about the file.
     pub(crate) remarks: Vec<String>,
 }
 
 impl JitNames {
-    fn new(source: NameSource) -> Self {
+    /// Names for the `wanted` addresses.
+    fn new(source: NameSource, wanted: &[u64]) -> Self {
         Self {
             source,
             names: Vec::new(),
             entries: FastMap::default(),
             undated: FastSet::default(),
+            reused: FastSet::default(),
+            budget: ADDRESSES_PER_FILE + ENTRIES_PER_ADDRESS * wanted.len() as u64,
+            over_budget: 0,
             remarks: Vec::new(),
         }
     }
@@ -66,11 +84,24 @@ impl JitNames {
 
     /// Whether different functions were at `address` at different times.
     pub(crate) fn is_reused(&self, address: u64) -> bool {
-        self.entries.get(&address).is_some_and(|entries| {
-            entries.iter().skip(1).any(|entry| {
-                self.names[entry.name as usize] != self.names[entries[0].name as usize]
-            })
-        })
+        self.reused.contains(&address)
+    }
+
+    /// Ends the reading of `file`: everything is added.
+    fn settle(&mut self, file: &str) {
+        for (address, entries) in &self.entries {
+            let name_of = |entry: &JitEntry| &self.names[entry.name as usize];
+            let is_other = |entry| name_of(entry) != name_of(&entries[0]);
+            if entries.iter().skip(1).any(is_other) {
+                self.reused.insert(*address);
+            }
+        }
+        if self.over_budget > 0 {
+            self.remarks.push(format!(
+                "{} entries of {file} are not used: its entries cover one another too often",
+                self.over_budget
+            ));
+        }
     }
 
     /// Whether the file has several functions at `address` and does not tell when: the name is that
@@ -90,14 +121,20 @@ impl JitNames {
         line_at: impl Fn(u64) -> u32,
     ) {
         let first = wanted.partition_point(|&address| address < start);
-        let wanted = wanted[first..].iter().take_while(|address| **address < end);
-        let mut wanted = wanted.copied().peekable();
-        if wanted.peek().is_none() {
+        let wanted = &wanted[first..];
+        let wanted = &wanted[..wanted.partition_point(|&address| address < end)];
+        if wanted.is_empty() {
             return;
         }
+        self.budget += ADDRESSES_PER_ENTRY;
+        let Some(left) = self.budget.checked_sub(wanted.len() as u64) else {
+            self.over_budget += 1;
+            return;
+        };
+        self.budget = left;
         let name = self.names.len() as u32;
         self.names.push(JitName::parse(text));
-        for address in wanted {
+        for &address in wanted {
             let entry = JitEntry {
                 since,
                 name,
@@ -144,5 +181,7 @@ pub(crate) fn read(
         .iter()
         .find(|(known, _)| *known == kind)
         .expect("every kind of file has a reader");
-    reader(file, wanted, marks)
+    let mut names = reader(file, wanted, marks)?;
+    names.settle(&file.path);
+    Ok(names)
 }

@@ -25,7 +25,7 @@ pub(super) fn read(
     file.file.seek(SeekFrom::Start(0))?;
     let size = file.file.metadata()?.len();
     let input = file.file.by_ref().take(size.min(MAP_LIMIT_BYTES));
-    let mut names = JitNames::new(NameSource::PerfMap);
+    let mut names = JitNames::new(NameSource::PerfMap, wanted);
     parse(input, wanted, marks, &mut names)?;
     if !marks.is_empty() {
         // It was watched: what was written before the recording is in order, and what was written
@@ -180,8 +180,8 @@ impl<'a> Clock<'a> {
 
 /// Runs the parser on any bytes.
 pub(crate) fn parse_any(bytes: &[u8]) {
-    let mut names = JitNames::new(NameSource::PerfMap);
     let wanted = [0x1000, 0x2000, 0x7fff_0000_0000];
+    let mut names = JitNames::new(NameSource::PerfMap, &wanted);
     let _ = parse(bytes, &wanted, &[(5, 100)], &mut names);
 }
 
@@ -191,8 +191,9 @@ mod tests {
     use nodespy_model::Tier;
 
     fn names_of(text: &str, wanted: &[u64], marks: &GrowthMarks) -> JitNames {
-        let mut names = JitNames::new(NameSource::PerfMap);
+        let mut names = JitNames::new(NameSource::PerfMap, wanted);
         parse(text.as_bytes(), wanted, marks, &mut names).unwrap();
+        names.settle("a map");
         names
     }
 
@@ -258,6 +259,19 @@ mod tests {
             &[],
         );
         assert!(!tiers.is_undated(0x1010));
+    }
+
+    #[test]
+    fn entries_that_all_cover_everything_cost_no_product() {
+        // A hundred thousand addresses, and twenty thousand lines that each cover all of them.
+        let wanted: Vec<u64> = (0x1000..0x2_0000).collect();
+        let text = "0 ffffffff JS:*f /a.js:1:1\n".repeat(20_000);
+        let mut names = names_of(&text, &wanted, &[]);
+        assert_eq!(names.at(0x1000, 0).unwrap().0.name, "f");
+        let remark = names.remarks.pop().unwrap();
+        assert!(remark.ends_with("cover one another too often"), "{remark}");
+        // Addresses named: those of the budget, not two billion.
+        assert!(names.names.len() < 100, "{}", names.names.len());
     }
 
     #[test]
