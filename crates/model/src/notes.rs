@@ -74,6 +74,11 @@ pub struct Confidence {
     pub complete: f64,
 }
 
+/// How many remarks are kept: more than a person reads, and few enough to search for each new one.
+const MAX_REMARKS: usize = 256;
+/// The last one where there would be more.
+const MORE_REMARKS: &str = "there are more remarks, which are left out";
+
 /// How a remark about filters starts.
 const FILTERED: &str = "filtered: ";
 /// How a remark about another recording of the same moments starts.
@@ -113,9 +118,13 @@ impl Notes {
     /// Adds a sentence unless it is there already.
     pub fn remark(&mut self, sentence: impl Into<String>) {
         let sentence = sentence.into();
-        if !self.remarks.contains(&sentence) {
-            self.remarks.push(sentence);
+        if self.remarks.len() > MAX_REMARKS || self.remarks.contains(&sentence) {
+            return;
         }
+        self.remarks.push(match self.remarks.len() {
+            MAX_REMARKS => MORE_REMARKS.to_owned(),
+            _ => sentence,
+        });
     }
 
     /// How much of the profile is sure.
@@ -137,5 +146,22 @@ impl Notes {
                     share(self.incomplete_stacks, self.unwound_stacks)
                 },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn remarks_without_end_are_a_few_and_a_sentence() {
+        let mut notes = Notes::default();
+        for number in 0..1_000_000 {
+            notes.remark(format!("remark {number}"));
+        }
+        assert_eq!(notes.remarks.len(), MAX_REMARKS + 1);
+        assert_eq!(notes.remarks[MAX_REMARKS], MORE_REMARKS);
+        notes.remark("remark 3");
+        assert_eq!(notes.remarks.len(), MAX_REMARKS + 1);
     }
 }

@@ -8,11 +8,13 @@
 
 use std::io::Write;
 
-use nodespy_model::{FastSet, Profile, ThreadIndex};
+use nodespy_model::{FastSet, Profile};
+
+use super::by_thread::samples_by_thread;
 
 use super::cpuprofile::{
-    Schedule, Scheduled, Tree, start_of, time_only, write_call_frame, write_deltas, write_place,
-    write_samples,
+    Schedule, Scheduled, Tree, idle_code, start_of, time_only, write_call_frame, write_deltas,
+    write_place, write_samples,
 };
 use super::{Detail, ExportError, Exporter};
 use crate::json::Writer;
@@ -61,14 +63,15 @@ impl Exporter for ChromeTrace {
         writer.key("traceEvents");
         writer.begin_array();
         let tids = distinct_tids(profile);
-        for (position, process) in profile.processes.iter().enumerate() {
-            let named = profile.threads.iter().zip(&tids);
-            let main = named
-                .filter(|(thread, _)| thread.process.at() == position)
-                .map(|(_, tid)| *tid);
+        let mut main_tids: Vec<Option<u32>> = vec![None; profile.processes.len()];
+        for (thread, tid) in profile.threads.iter().zip(&tids) {
+            let main = &mut main_tids[thread.process.at()];
+            *main = Some(main.map_or(*tid, |main| main.min(*tid)));
+        }
+        for (process, main) in profile.processes.iter().zip(main_tids) {
             let place = Place {
                 pid: process.pid,
-                tid: main.min().unwrap_or(process.pid),
+                tid: main.unwrap_or(process.pid),
             };
             write_name(&mut writer, "process_name", ("name", &process.name), place);
             let labels: Vec<String> = process
@@ -79,19 +82,18 @@ impl Exporter for ChromeTrace {
             let labels = labels.join(", ");
             write_name(&mut writer, "process_labels", ("labels", &labels), place);
         }
+        let idle = idle_code(profile);
+        let samples = samples_by_thread(profile);
         for (position, thread) in profile.threads.iter().enumerate() {
             let place = Place {
                 pid: profile.processes[thread.process.at()].pid,
                 tid: tids[position],
             };
             write_name(&mut writer, "thread_name", ("name", &thread.name), place);
-            write_thread(
-                &mut writer,
-                profile,
-                ThreadIndex(position as u32),
-                place,
-                start,
-            );
+            let mut tree = Tree::of(profile, &samples[position], idle);
+            let schedule = Schedule::of(profile, &samples[position], &mut tree);
+            let id = format!("0x{:x}", position + 1);
+            write_thread(&mut writer, profile, (&tree, &schedule), &id, place, start);
         }
         writer.end_array();
         writer.key("otherData");
@@ -164,12 +166,11 @@ fn write_name(writer: &mut Writer<'_>, event: &str, (key, name): (&str, &str), p
 fn write_thread(
     writer: &mut Writer<'_>,
     profile: &Profile,
-    thread: ThreadIndex,
+    (tree, schedule): (&Tree, &Schedule),
+    id: &str,
     place: Place,
     start: u64,
 ) {
-    let mut tree = Tree::of(profile, thread);
-    let schedule = Schedule::of(profile, thread, &mut tree);
     if schedule.samples.is_empty() {
         return;
     }
@@ -178,10 +179,9 @@ fn write_thread(
     // An event that ends with the last sample takes that sample's time away (Chromium 156).
     writer.number_field("dur", schedule.end.saturating_add(1));
     writer.end_object();
-    let id = format!("0x{:x}", thread.0 + 1);
     let begin_data = |writer: &mut Writer<'_>, event: &str, time: u64| {
         begin_event(writer, (event, "P", PROFILER), place, time);
-        writer.string_field("id", &id);
+        writer.string_field("id", id);
         writer.key("args");
         writer.begin_object();
         writer.key("data");
@@ -202,7 +202,7 @@ fn write_thread(
         writer.key("cpuProfile");
         writer.begin_object();
         if position == 0 {
-            write_nodes(writer, profile, &tree);
+            write_nodes(writer, profile, tree);
         }
         write_samples(writer, samples);
         writer.end_object();

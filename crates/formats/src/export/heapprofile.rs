@@ -4,7 +4,7 @@ use std::io::Write;
 
 use nodespy_model::{Profile, WeightUnit};
 
-use super::cpuprofile::{ROOT, Row, Tree, busiest_thread, samples_of, write_call_frame};
+use super::cpuprofile::{ROOT, Row, Tree, busiest_thread, idle_code, samples_of, write_call_frame};
 use super::{Detail, ExportError, Exporter};
 use crate::json::Writer;
 
@@ -48,8 +48,10 @@ impl Exporter for HeapProfile {
             });
         }
         let thread = busiest_thread(profile);
-        let tree = Tree::of(profile, thread);
-        let samples: Vec<(Row, u64)> = samples_of(profile, thread)
+        let of_thread = samples_of(profile, thread);
+        let tree = Tree::of(profile, &of_thread, idle_code(profile));
+        let samples: Vec<(Row, u64)> = of_thread
+            .iter()
             .map(|sample| {
                 let row = sample.stack.map_or(ROOT, |stack| tree.row_of(stack));
                 (row, sample.weight)

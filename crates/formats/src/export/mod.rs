@@ -1,5 +1,6 @@
 //! The formats nodespy writes, one file each.
 
+mod by_thread;
 mod chrome_trace;
 mod cpuprofile;
 mod detail;

@@ -12,6 +12,7 @@ use std::io::Write;
 
 use nodespy_model::{EventIndex, NO_STACK, Profile, Sample, ThreadIndex, WeightUnit};
 
+use super::by_thread::samples_by_thread;
 use super::cpuprofile::busy_weights;
 use super::{Detail, ExportError, Exporter};
 use crate::json::Writer;
@@ -67,9 +68,11 @@ impl Exporter for Speedscope {
                 _ => Cow::Owned(profile.clone().select(event)),
             };
             let scale = Scale::of(&of_event);
+            let samples = samples_by_thread(&of_event);
             for thread in threads_by_weight(&of_event) {
                 let title = title_of(&of_event, thread, event);
-                write_thread(&of_event, thread, &title, &scale, &mut json);
+                let samples = &samples[thread.at()];
+                write_thread(&of_event, (&title, samples), &scale, &mut json);
                 written.push((thread, event));
             }
         }
@@ -162,15 +165,10 @@ impl Scale {
 
 fn write_thread(
     profile: &Profile,
-    thread: ThreadIndex,
-    title: &str,
+    (title, samples): (&str, &[&Sample]),
     scale: &Scale,
     json: &mut Writer<'_>,
 ) {
-    let samples = || {
-        let all = profile.samples.iter();
-        all.filter(|sample| sample.thread == thread)
-    };
     json.begin_object();
     json.string_field("type", "sampled");
     json.string_field("name", title);
@@ -179,7 +177,7 @@ fn write_thread(
     let mut end = 0u64;
     json.key("samples");
     json.begin_array();
-    for sample in samples() {
+    for sample in samples {
         let weight = scale.weight(sample);
         let gap = sample.time.saturating_sub(end);
         if scale.is_timeline && gap > weight {

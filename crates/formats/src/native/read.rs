@@ -315,7 +315,7 @@ impl Tables {
             }
         }
         for _ in 0..self.rows::<[String; 2]>(columns, 1)? {
-            notes.remarks.push(clean(columns.string()?));
+            notes.remark(clean(columns.string()?));
         }
         self.notes = notes;
         Ok(())

@@ -10,10 +10,12 @@ mod tree;
 
 use std::io::Write;
 
-use nodespy_model::{Category, FastMap, FunctionIndex, Process, Profile, ThreadIndex, WeightUnit};
+use nodespy_model::{
+    Category, FastMap, FunctionIndex, Process, Profile, Sample, ThreadIndex, WeightUnit,
+};
 
 pub(crate) use self::schedule::{Schedule, Scheduled};
-pub(crate) use self::tree::{Code, ROOT, Row, Tree, samples_of};
+pub(crate) use self::tree::{Code, ROOT, Row, Tree, idle_code};
 
 use super::{Detail, ExportError, Exporter};
 use crate::call_frame;
@@ -50,8 +52,9 @@ impl Exporter for CpuProfile {
 
     fn export(&self, profile: &Profile, output: &mut dyn Write) -> Result<(), ExportError> {
         let thread = time_only(profile, self.name()).map(|()| busiest_thread(profile))?;
-        let mut tree = Tree::of(profile, thread);
-        let schedule = Schedule::of(profile, thread, &mut tree);
+        let of_thread = samples_of(profile, thread);
+        let mut tree = Tree::of(profile, &of_thread, idle_code(profile));
+        let schedule = Schedule::of(profile, &of_thread, &mut tree);
         let mut writer = Writer::new(output);
         writer.begin_object();
         write_nodes(&mut writer, profile, &tree, &schedule.samples);
@@ -66,6 +69,12 @@ impl Exporter for CpuProfile {
         writer.end_object();
         Ok(writer.finish()?)
     }
+}
+
+/// The samples of one thread in order of time.
+pub(crate) fn samples_of(profile: &Profile, thread: ThreadIndex) -> Vec<&Sample> {
+    let samples = profile.samples.iter();
+    samples.filter(|sample| sample.thread == thread).collect()
 }
 
 /// Writes where and as what processes ran, for our own importers: other readers pass it over.

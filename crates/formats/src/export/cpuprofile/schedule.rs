@@ -8,9 +8,9 @@
 //! Where samples without times stand for many each, that is far off: there, `(idle)` of no length
 //! comes last.
 
-use nodespy_model::{Profile, ThreadIndex, WeightUnit};
+use nodespy_model::{Profile, Sample, WeightUnit};
 
-use super::tree::{ROOT, Row, Tree, samples_of};
+use super::tree::{ROOT, Row, Tree};
 
 /// How long a sample lasts when nobody knows.
 const DEFAULT_INTERVAL: u64 = 1_000_000;
@@ -34,7 +34,7 @@ pub(crate) struct Schedule {
 
 impl Schedule {
     /// Puts the samples of a thread one after the other. Idle time gets its node in the tree.
-    pub(crate) fn of(profile: &Profile, thread: ThreadIndex, tree: &mut Tree) -> Self {
+    pub(crate) fn of(profile: &Profile, of_thread: &[&Sample], tree: &mut Tree) -> Self {
         let rate_hz = u64::from(profile.event().rate_hz());
         let interval = 1_000_000_000_u64.checked_div(rate_hz);
         let tolerance = interval.map_or(999, |interval| interval / 2);
@@ -47,7 +47,7 @@ impl Schedule {
         };
         let mut samples = Vec::new();
         let mut end = None;
-        for sample in samples_of(profile, thread) {
+        for sample in of_thread {
             let mut start = end.unwrap_or(sample.time);
             if sample.time > start && sample.time - start > tolerance {
                 samples.push(Scheduled {
@@ -67,7 +67,7 @@ impl Schedule {
             end = Some(start.saturating_add(length_of(sample.weight)));
         }
         let end = microseconds(end.unwrap_or(0));
-        let is_summed = samples_of(profile, thread).all(|sample| sample.time == 0);
+        let is_summed = of_thread.iter().all(|sample| sample.time == 0);
         if is_summed && samples.len() > 1 {
             samples.push(Scheduled {
                 row: tree.idle(),

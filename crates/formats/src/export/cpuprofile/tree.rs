@@ -1,6 +1,8 @@
 //! The samples of one thread as V8 has them: a tree of functions, and the nodes samples end in.
 
-use nodespy_model::{Category, FastMap, FunctionIndex, Profile, Sample, StackIndex, ThreadIndex};
+use nodespy_model::{Category, FastMap, FunctionIndex, Profile, Sample, StackIndex};
+
+use crate::export::by_thread::stacks_of;
 
 /// A node's position in [`Tree::nodes`]; its id is one more.
 pub(crate) type Row = u32;
@@ -29,38 +31,29 @@ pub(crate) enum Code {
 pub(crate) struct Tree {
     pub(crate) nodes: Vec<Node>,
     known: FastMap<(Row, Code), Row>,
-    row_of_stack: Vec<Row>,
+    row_of_stack: FastMap<StackIndex, Row>,
     /// The function that stands for idle time in this profile, if one does.
     idle: Code,
 }
 
 impl Tree {
-    /// The tree of the samples of a thread.
-    pub(crate) fn of(profile: &Profile, thread: ThreadIndex) -> Self {
-        let mut is_used = vec![false; profile.stacks.len()];
-        for stack in samples_of(profile, thread).filter_map(|sample| sample.stack) {
-            is_used[stack.at()] = true;
-        }
-        for (position, stack) in profile.stacks.iter().enumerate().rev() {
-            if let (true, Some(parent)) = (is_used[position], stack.parent) {
-                is_used[parent.at()] = true;
-            }
-        }
+    /// The tree of the samples of a thread; `idle` stands for the time between them.
+    pub(crate) fn of(profile: &Profile, samples: &[&Sample], idle: Code) -> Self {
         let mut tree = Self {
             nodes: vec![Node {
                 parent: None,
                 code: Code::Root,
             }],
             known: FastMap::default(),
-            row_of_stack: vec![ROOT; profile.stacks.len()],
-            idle: idle_code(profile),
+            row_of_stack: FastMap::default(),
+            idle,
         };
-        for (position, stack) in profile.stacks.iter().enumerate() {
-            if is_used[position] {
-                let parent = stack.parent.map_or(ROOT, |parent| tree.row_of(parent));
-                let code = Code::Function(profile.frame(stack.frame).function);
-                tree.row_of_stack[position] = tree.intern(parent, code);
-            }
+        for index in stacks_of(profile, samples) {
+            let stack = profile.stacks[index.at()];
+            let parent = stack.parent.map_or(ROOT, |parent| tree.row_of(parent));
+            let code = Code::Function(profile.frame(stack.frame).function);
+            let row = tree.intern(parent, code);
+            tree.row_of_stack.insert(index, row);
         }
         tree
     }
@@ -78,7 +71,7 @@ impl Tree {
 
     /// The node a stack ends in.
     pub(crate) fn row_of(&self, stack: StackIndex) -> Row {
-        self.row_of_stack[stack.at()]
+        self.row_of_stack[&stack]
     }
 
     /// The node for time in which the thread did not run.
@@ -108,17 +101,12 @@ impl Tree {
     }
 }
 
-fn idle_code(profile: &Profile) -> Code {
+/// What stands for idle time in a profile.
+pub(crate) fn idle_code(profile: &Profile) -> Code {
     let functions = profile.functions.iter().enumerate();
     functions
         .filter(|(_, function)| function.category == Category::Idle && function.file.is_none())
         .map(|(position, _)| FunctionIndex(position as u32))
         .find(|function| profile.name_of(*function) == "(idle)")
         .map_or(Code::Idle, Code::Function)
-}
-
-/// The samples of a thread in order of time.
-pub(crate) fn samples_of(profile: &Profile, thread: ThreadIndex) -> impl Iterator<Item = &Sample> {
-    let samples = profile.samples.iter();
-    samples.filter(move |sample| sample.thread == thread)
 }

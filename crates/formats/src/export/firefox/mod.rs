@@ -18,6 +18,7 @@ use nodespy_model::{
     Category, EventIndex, FastMap, Function, FunctionIndex, Profile, ThreadIndex, Tier,
 };
 
+use super::by_thread::samples_by_thread;
 use super::{Detail, ExportError, Exporter};
 use crate::json::Writer;
 use crate::recorded;
@@ -70,8 +71,14 @@ impl Exporter for Firefox {
         json.key("threads");
         json.begin_array();
         let parts = parts(profile);
+        let mut samples: Vec<_> = parts
+            .of_events
+            .iter()
+            .map(|profile| samples_by_thread(profile))
+            .collect();
         for (thread, of_event) in &parts.list {
-            let tables = ThreadTables::of(&parts.of_events[*of_event], *thread);
+            let samples = std::mem::take(&mut samples[*of_event][thread.at()]);
+            let tables = ThreadTables::of(&parts.of_events[*of_event], *thread, samples);
             tables.write(&libs, *of_event > 0, &mut strings, &mut json);
         }
         json.end_array();

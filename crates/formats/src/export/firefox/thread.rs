@@ -1,11 +1,12 @@
 //! A thread with its own tables: what it uses of the profile's, numbered anew.
 
 use nodespy_model::{
-    Category, EventType, FastMap, Function, Nanoseconds, Profile, Sample, StackIndex, ThreadIndex,
-    ThreadRole, Tier, WeightUnit,
+    Category, EventType, FastMap, FastSet, Function, Nanoseconds, Profile, Sample, StackIndex,
+    ThreadIndex, ThreadRole, Tier, WeightUnit,
 };
 
 use super::{GC_MARKER, Strings, array, has_source};
+use crate::export::by_thread::stacks_of;
 use crate::json::Writer;
 
 /// What a thread with the samples of an event after the first goes by.
@@ -20,23 +21,17 @@ const LIBRARY: i128 = 1;
 const URL: i128 = 5;
 
 /// Rows of the profile's tables that something uses, numbered anew.
+#[derive(Default)]
 struct Used {
-    /// The new number of each row; none where it is not used.
-    numbers: Vec<Option<u32>>,
+    /// The new number of each row that is used.
+    numbers: FastMap<usize, u32>,
     /// The rows in their new order.
     rows: Vec<usize>,
 }
 
 impl Used {
-    fn none_of(length: usize) -> Self {
-        Self {
-            numbers: vec![None; length],
-            rows: Vec::new(),
-        }
-    }
-
     fn number(&mut self, row: usize) -> u32 {
-        *self.numbers[row].get_or_insert_with(|| {
+        *self.numbers.entry(row).or_insert_with(|| {
             self.rows.push(row);
             self.rows.len() as u32 - 1
         })
@@ -54,25 +49,13 @@ pub(super) struct ThreadTables<'p> {
 }
 
 impl<'p> ThreadTables<'p> {
-    pub(super) fn of(profile: &'p Profile, thread: ThreadIndex) -> Self {
-        let of_thread = |sample: &&Sample| sample.thread == thread;
-        let samples: Vec<&Sample> = profile.samples.iter().filter(of_thread).collect();
-        let mut is_used = vec![false; profile.stacks.len()];
-        for stack in samples.iter().filter_map(|sample| sample.stack) {
-            is_used[stack.at()] = true;
-        }
-        // Parents come before children, so going backwards meets every user of a stack first.
-        for row in (0..is_used.len()).rev() {
-            if let (true, Some(parent)) = (is_used[row], profile.stacks[row].parent) {
-                is_used[parent.at()] = true;
-            }
-        }
-        let mut stacks = Used::none_of(profile.stacks.len());
-        let mut frames = Used::none_of(profile.frames.len());
-        let mut functions = Used::none_of(profile.functions.len());
-        for row in (0..is_used.len()).filter(|row| is_used[*row]) {
-            stacks.number(row);
-            let frame = profile.stacks[row].frame;
+    pub(super) fn of(profile: &'p Profile, thread: ThreadIndex, samples: Vec<&'p Sample>) -> Self {
+        let mut stacks = Used::default();
+        let mut frames = Used::default();
+        let mut functions = Used::default();
+        for stack in stacks_of(profile, &samples) {
+            stacks.number(stack.at());
+            let frame = profile.stacks[stack.at()].frame;
             frames.number(frame.at());
             functions.number(profile.frame(frame).function.at());
         }
@@ -160,7 +143,7 @@ impl<'p> ThreadTables<'p> {
     }
 
     fn write_stack(&self, json: &mut Writer<'_>, stack: Option<StackIndex>) {
-        match stack.and_then(|stack| self.stacks.numbers[stack.at()]) {
+        match stack.and_then(|stack| self.stacks.numbers.get(&stack.at()).copied()) {
             Some(number) => json.number(number.into()),
             None => json.word("null"),
         }
@@ -169,11 +152,17 @@ impl<'p> ThreadTables<'p> {
     /// The garbage collections that samples show: from the first of a run to the end of the last.
     fn collections(&self) -> Vec<Collection> {
         let profile = self.profile;
-        let mut in_gc = vec![false; profile.stacks.len()];
-        for (row, stack) in profile.stacks.iter().enumerate() {
+        let mut in_gc: FastSet<usize> = FastSet::default();
+        for row in &self.stacks.rows {
+            let stack = &profile.stacks[*row];
             let function = profile.frame(stack.frame).function;
-            in_gc[row] = profile.function(function).category == Category::Gc
-                || stack.parent.is_some_and(|parent| in_gc[parent.at()]);
+            if profile.function(function).category == Category::Gc
+                || stack
+                    .parent
+                    .is_some_and(|parent| in_gc.contains(&parent.at()))
+            {
+                in_gc.insert(*row);
+            }
         }
         let length = match profile.unit() {
             WeightUnit::Samples => profile.event().interval().unwrap_or(0),
@@ -183,7 +172,9 @@ impl<'p> ThreadTables<'p> {
         let mut collections: Vec<Collection> = Vec::new();
         let mut was_in_gc = false;
         for sample in &self.samples {
-            let is_in_gc = sample.stack.is_some_and(|stack| in_gc[stack.at()]);
+            let is_in_gc = sample
+                .stack
+                .is_some_and(|stack| in_gc.contains(&stack.at()));
             let end = sample
                 .time
                 .saturating_add(sample.weight.saturating_mul(length));
@@ -246,7 +237,7 @@ impl<'p> ThreadTables<'p> {
             self.write_stack(json, stack.parent);
         });
         column(json, "frame", rows(), |json, stack| {
-            json.optional(self.frames.numbers[stack.frame.at()]);
+            json.optional(self.frames.numbers.get(&stack.frame.at()).copied());
         });
         json.end_object();
     }
@@ -260,7 +251,7 @@ impl<'p> ThreadTables<'p> {
         json.begin_object();
         json.number_field("length", self.frames.rows.len() as u64);
         column(json, "func", rows(), |json, frame| {
-            json.optional(self.functions.numbers[frame.function.at()]);
+            json.optional(self.functions.numbers.get(&frame.function.at()).copied());
         });
         column(json, "category", rows(), |json, frame| {
             let category = self.profile.function(frame.function).category;

@@ -61,7 +61,7 @@ pub(crate) struct Nodes {
     parents: Vec<(Row, u32)>,
     ticks: Vec<Ticks>,
     /// The frame of each function at no particular line, once it is known.
-    plain_frames: Vec<Option<FrameIndex>>,
+    plain_frames: FastMap<FunctionIndex, FrameIndex>,
     oddities: Oddities,
 }
 
@@ -390,12 +390,11 @@ impl Nodes {
     }
 
     fn plain_frame(&mut self, function: FunctionIndex, builder: &mut ProfileBuilder) -> FrameIndex {
-        if self.plain_frames.len() <= function.at() {
-            let functions = builder.so_far().functions.len();
-            self.plain_frames.resize(functions, None);
-        }
-        *self.plain_frames[function.at()]
-            .get_or_insert_with(|| builder.frame_of(frame_at(function, 0)))
+        // A trace may have as many profiles as functions, so no list of all functions here.
+        *self
+            .plain_frames
+            .entry(function)
+            .or_insert_with(|| builder.frame_of(frame_at(function, 0)))
     }
 
     /// The path to a node and through it, at a line.
@@ -524,7 +523,7 @@ impl Ids {
         }
         self.count += 1;
         let position = id as usize;
-        if position >= 4096 + 4 * self.count {
+        if position >= 64 + 4 * self.count {
             self.sparse.insert(id, row);
             return true;
         }

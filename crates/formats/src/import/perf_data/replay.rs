@@ -24,6 +24,10 @@ use crate::input::Input;
 /// How much is read before the progress is told again.
 const PROGRESS_STEP_BYTES: usize = 4 << 20;
 
+/// A round is flushed when at least one new record came for this many that waited before: records
+/// with times far ahead would else be sorted again in every round.
+const ROUND_SHARE: usize = 4;
+
 /// The records of a perf.data, ready to be handed over.
 pub(super) struct PerfEvents {
     pub(super) input: Input,
@@ -51,6 +55,8 @@ impl EventSource for PerfEvents {
             header: &self.header,
             places: &self.places,
             pending: Vec::new(),
+            queued: 0,
+            held: 0,
             ready: Vec::new(),
             newest: 0,
             flush_until: 0,
@@ -94,6 +100,9 @@ struct Replay<'a> {
     header: &'a Header,
     places: &'a [EventIndex],
     pending: Vec<Pending>,
+    /// How many records came since the last flush, and how many it left waiting.
+    queued: usize,
+    held: usize,
     ready: Vec<Pending>,
     /// The latest time seen.
     newest: Nanoseconds,
@@ -128,7 +137,9 @@ impl Replay<'_> {
                     self.count_loss(place);
                 }
                 record_type::FINISHED_ROUND => {
-                    self.flush(self.flush_until, take);
+                    if self.queued * ROUND_SHARE >= self.held {
+                        self.flush(self.flush_until, take);
+                    }
                     self.flush_until = self.newest;
                 }
                 _ => {}
@@ -166,6 +177,7 @@ impl Replay<'_> {
             return;
         }
         self.newest = self.newest.max(pending.time);
+        self.queued += 1;
         self.pending.push(pending);
     }
 
@@ -185,6 +197,8 @@ impl Replay<'_> {
         let held = self.waiting.values().flatten();
         let places = self.pending.iter().chain(held).map(|pending| pending.place);
         self.records.forget_before(places);
+        self.queued = 0;
+        self.held = self.pending.len() + self.waiting.values().map(Vec::len).sum::<usize>();
     }
 
     fn hand_over(&mut self, pending: Pending, take: &mut dyn FnMut(Event<'_>)) {
