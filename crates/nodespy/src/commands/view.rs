@@ -1,5 +1,8 @@
 //! `nodespy view`: a recording in the browser, served on this machine only.
 
+mod gate;
+mod head;
+mod redirect;
 mod server;
 
 use std::io::Read;
@@ -14,6 +17,7 @@ use crate::output::{self, Stream};
 use crate::save;
 use crate::sources::SourceRoots;
 
+use redirect::Redirect;
 use server::Server;
 
 pub(crate) fn run(arguments: &ViewArgs) -> anyhow::Result<ExitCode> {
@@ -29,7 +33,7 @@ pub(crate) fn run(arguments: &ViewArgs) -> anyhow::Result<ExitCode> {
     let page = save::page(profile, &show, &base)?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, arguments.port))
         .with_context(|| format!("listening on 127.0.0.1:{}", arguments.port))?;
-    let server = Server {
+    let mut server = Server {
         port: listener.local_addr()?.port(),
         token: random_token()?,
         page,
@@ -38,11 +42,15 @@ pub(crate) fn run(arguments: &ViewArgs) -> anyhow::Result<ExitCode> {
             converted.map_err(|error| output::in_one_line(&error))
         },
         uploads: Mutex::new(()),
+        redirect: Mutex::default(),
     };
     let address = format!("http://127.0.0.1:{}/{}/", server.port, server.token);
     output::result(&format!("{address}\n"), Stream::Standard);
     if !arguments.no_open && has_desktop() {
-        open_browser(&address);
+        match open_browser(&address) {
+            Ok(redirect) => server.redirect = Mutex::new(Some(redirect)),
+            Err(_) => output::note("No browser could be started; open the address above."),
+        }
     }
     output::note("Serving until Ctrl-C.");
     server.run(&listener);
@@ -63,14 +71,14 @@ fn has_desktop() -> bool {
     (is_set("DISPLAY") || is_set("WAYLAND_DISPLAY")) && !is_set("SSH_CONNECTION")
 }
 
-fn open_browser(address: &str) {
-    let started = Command::new("xdg-open")
-        .arg(address)
+/// Opens the browser on a file that leads to `address`, which itself must not be seen in `ps`.
+fn open_browser(address: &str) -> anyhow::Result<Redirect> {
+    let redirect = Redirect::to(address, &redirect::folder(), &random_token()?)?;
+    Command::new("xdg-open")
+        .arg(redirect.path())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        .spawn();
-    if started.is_err() {
-        output::note("No browser could be started; open the address above.");
-    }
+        .spawn()?;
+    Ok(redirect)
 }

@@ -4,18 +4,20 @@
 //! it as `.nspy`, for the page to compare with. Nothing is written to disk. A name of another site
 //! that was made to point here is told from ours by the `Host` header.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
-const HEAD_BYTES: u64 = 16 << 10;
+use super::gate::Gate;
+use super::head::{Head, TimedReader, read_head};
+use super::redirect::Redirect;
+
 const UPLOAD_BYTES: u64 = 2 << 30;
-/// Browsers use six connections to a server.
-const MOST_CONNECTIONS: usize = 64;
-const PATIENCE: Duration = Duration::from_secs(5);
-const TRANSFER_PATIENCE: Duration = Duration::from_secs(60);
+/// For the whole head of a request, however it arrives.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+/// For each read or write of a page or a recording.
+const TRANSFER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Turns the bytes of a recording into those of a `.nspy` file, or says why not.
 pub(super) type Convert<'a> = dyn Fn(&mut dyn Read) -> Result<Vec<u8>, String> + Sync + 'a;
@@ -28,17 +30,8 @@ pub(super) struct Server<'a> {
     pub(super) convert: &'a Convert<'a>,
     /// One upload at a time: each may be large.
     pub(super) uploads: Mutex<()>,
-}
-
-/// What a request asks for, as far as it matters here.
-#[derive(Debug, Default)]
-struct Head {
-    method: String,
-    target: String,
-    host: Option<String>,
-    origin: Option<String>,
-    length: Option<u64>,
-    waits_for_go: bool,
+    /// What the browser was opened with, until it has asked for the page.
+    pub(super) redirect: Mutex<Option<Redirect>>,
 }
 
 /// An answer.
@@ -66,28 +59,27 @@ impl Answer {
 impl Server<'_> {
     /// Answers until the listener fails, a thread for each connection.
     pub(super) fn run(&self, listener: &TcpListener) {
-        let open = AtomicUsize::new(0);
+        let gate = &Gate::default();
         std::thread::scope(|scope| {
             for connection in listener.incoming() {
                 let Ok(connection) = connection else { continue };
-                if open.fetch_add(1, Ordering::Relaxed) >= MOST_CONNECTIONS {
-                    open.fetch_sub(1, Ordering::Relaxed);
+                let Some(number) = gate.enter(&connection) else {
                     continue;
-                }
-                let open = &open;
+                };
                 scope.spawn(move || {
                     // A reader that goes away is its own affair.
-                    let _ = self.answer(connection);
-                    open.fetch_sub(1, Ordering::Relaxed);
+                    let _ = self.answer(connection, || gate.keep(number));
+                    gate.leave(number);
                 });
             }
         });
     }
 
-    fn answer(&self, mut connection: TcpStream) -> io::Result<()> {
-        connection.set_read_timeout(Some(PATIENCE))?;
-        connection.set_write_timeout(Some(TRANSFER_PATIENCE))?;
-        let mut reader = BufReader::new(connection.try_clone()?);
+    /// Answers one request. `known` is called when it has turned out to know the token.
+    fn answer(&self, mut connection: TcpStream, known: impl FnOnce()) -> io::Result<()> {
+        connection.set_write_timeout(Some(TRANSFER_TIMEOUT))?;
+        let deadline = Instant::now() + HEAD_TIMEOUT;
+        let mut reader = BufReader::new(TimedReader::until(connection.try_clone()?, deadline));
         let head = read_head(&mut reader)?;
         if !self.is_for_us(&head) {
             return Answer::text("403 Forbidden", "not for this host").write(&mut connection);
@@ -96,8 +88,12 @@ impl Server<'_> {
         let within = path
             .strip_prefix('/')
             .and_then(|path| path.strip_prefix(self.token.as_str()));
+        if within.is_some() {
+            known();
+        }
         match (head.method.as_str(), within) {
             ("GET", Some("/")) => {
+                drop(lock(&self.redirect).take());
                 let length = self.page.len();
                 write_head(
                     &mut connection,
@@ -112,7 +108,7 @@ impl Server<'_> {
                 answer.write(&mut connection)?;
                 // A browser that is still sending would see a broken connection instead.
                 connection.shutdown(Shutdown::Write)?;
-                connection.set_read_timeout(Some(PATIENCE))?;
+                reader.get_mut().allow_each_read(HEAD_TIMEOUT);
                 io::copy(&mut reader.take(2 * UPLOAD_BYTES), &mut io::sink()).map(drop)
             }
             _ => Answer::text("404 Not Found", "not here").write(&mut connection),
@@ -131,7 +127,7 @@ impl Server<'_> {
     fn take_base(
         &self,
         head: &Head,
-        reader: &mut BufReader<TcpStream>,
+        reader: &mut BufReader<TimedReader>,
         connection: &mut TcpStream,
     ) -> io::Result<Answer> {
         let length = match head.length {
@@ -144,11 +140,8 @@ impl Server<'_> {
             }
             Some(length) => length,
         };
-        let _turn = self
-            .uploads
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        connection.set_read_timeout(Some(TRANSFER_PATIENCE))?;
+        let _turn = lock(&self.uploads);
+        reader.get_mut().allow_each_read(TRANSFER_TIMEOUT);
         if head.waits_for_go {
             connection.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
         }
@@ -161,6 +154,12 @@ impl Server<'_> {
             Err(why) => Answer::text("400 Bad Request", &why),
         })
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 fn write_head(
@@ -176,34 +175,6 @@ fn write_head(
          X-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\n\
          Cross-Origin-Resource-Policy: same-origin\r\nConnection: close\r\n\r\n"
     )
-}
-
-/// Reads the head of a request, however odd it is: what is not understood asks for nothing.
-fn read_head(reader: &mut impl BufRead) -> io::Result<Head> {
-    let mut reader = reader.take(HEAD_BYTES);
-    let mut line = String::new();
-    reader.read_line(&mut line)?;
-    let mut words = line.split_ascii_whitespace();
-    let mut head = Head {
-        method: words.next().unwrap_or_default().to_owned(),
-        target: words.next().unwrap_or_default().to_owned(),
-        ..Head::default()
-    };
-    loop {
-        line.clear();
-        reader.read_line(&mut line)?;
-        let Some((name, value)) = line.trim_end().split_once(':') else {
-            return Ok(head);
-        };
-        let value = value.trim();
-        match name.to_ascii_lowercase().as_str() {
-            "host" => head.host = Some(value.to_owned()),
-            "origin" => head.origin = Some(value.to_owned()),
-            "content-length" => head.length = value.parse().ok(),
-            "expect" => head.waits_for_go = value.eq_ignore_ascii_case("100-continue"),
-            _ => {}
-        }
-    }
 }
 
 #[cfg(test)]
@@ -229,6 +200,7 @@ mod tests {
             page: b"<html>".to_vec(),
             convert: &convert,
             uploads: Mutex::new(()),
+            redirect: Mutex::default(),
         };
         std::thread::scope(|scope| {
             let asking = scope.spawn(move || {
@@ -244,7 +216,7 @@ mod tests {
             });
             for _ in requests {
                 let (connection, _) = listener.accept().unwrap();
-                let _ = server.answer(connection);
+                let _ = server.answer(connection, || {});
             }
             asking.join().unwrap()
         })
@@ -283,5 +255,69 @@ mod tests {
         assert!(answers[0].contains("application/octet-stream"));
         assert!(answers[0].ends_with("\r\n\r\nnspy"));
         assert!(answers[1].ends_with("byte 0: no\n"));
+    }
+
+    /// A server that runs until the test ends, and its port.
+    fn serving() -> u16 {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        std::thread::spawn(move || {
+            let server = Server {
+                port,
+                token: "t0ken".to_owned(),
+                page: b"<html>".to_vec(),
+                convert: &|_| Err(String::new()),
+                uploads: Mutex::new(()),
+                redirect: Mutex::default(),
+            };
+            server.run(&listener);
+        });
+        port
+    }
+
+    fn connect(port: u16) -> TcpStream {
+        TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap()
+    }
+
+    #[test]
+    fn a_hundred_connections_that_never_finish_their_heads_block_no_other() {
+        let port = serving();
+        let mut slow: Vec<TcpStream> = (0..100).map(|_| connect(port)).collect();
+        for connection in &mut slow {
+            // The oldest may be ended already.
+            let _ = connection.write_all(b"GET /");
+        }
+        let started = Instant::now();
+        let mut connection = connect(port);
+        write!(
+            connection,
+            "GET /t0ken/ HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n"
+        )
+        .unwrap();
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).unwrap();
+        assert!(answer.ends_with("<html>"), "{answer:?}");
+        assert!(started.elapsed() < HEAD_TIMEOUT);
+    }
+
+    #[test]
+    fn a_head_that_drips_has_one_deadline() {
+        let mut connection = connect(serving());
+        connection
+            .set_read_timeout(Some(Duration::from_millis(500)))
+            .unwrap();
+        let started = Instant::now();
+        let most = HEAD_TIMEOUT + Duration::from_secs(5);
+        // A byte every half second: no single read ever waits for five.
+        while connection.write_all(b"x").is_ok() {
+            assert!(started.elapsed() < most, "still open after {most:?}");
+            match connection.read(&mut [0]) {
+                Ok(0) => break,
+                Ok(_) => panic!("there is nothing to answer"),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => break,
+            }
+        }
+        assert!(started.elapsed() >= HEAD_TIMEOUT - Duration::from_secs(1));
     }
 }

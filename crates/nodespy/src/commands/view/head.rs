@@ -1,0 +1,87 @@
+//! The head of a request, read before a deadline: a client that sends a byte now and then gets no
+//! more time than others. Depends on nothing else here, so that it can be fuzzed.
+
+use std::io::{self, BufRead, Read};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+const HEAD_BYTES: u64 = 16 << 10;
+
+/// What a request asks for, as far as it matters here.
+#[derive(Debug, Default)]
+pub(crate) struct Head {
+    pub(crate) method: String,
+    pub(crate) target: String,
+    pub(crate) host: Option<String>,
+    pub(crate) origin: Option<String>,
+    pub(crate) length: Option<u64>,
+    pub(crate) waits_for_go: bool,
+}
+
+/// Reads the head of a request, however odd it is: what is not understood asks for nothing.
+pub(crate) fn read_head(reader: &mut impl BufRead) -> io::Result<Head> {
+    let mut reader = reader.take(HEAD_BYTES);
+    let mut line = String::new();
+    reader.read_line(&mut line)?;
+    let mut words = line.split_ascii_whitespace();
+    let mut head = Head {
+        method: words.next().unwrap_or_default().to_owned(),
+        target: words.next().unwrap_or_default().to_owned(),
+        ..Head::default()
+    };
+    loop {
+        line.clear();
+        reader.read_line(&mut line)?;
+        let Some((name, value)) = line.trim_end().split_once(':') else {
+            return Ok(head);
+        };
+        let value = value.trim();
+        match name.to_ascii_lowercase().as_str() {
+            "host" => head.host = Some(value.to_owned()),
+            "origin" => head.origin = Some(value.to_owned()),
+            "content-length" => head.length = value.parse().ok(),
+            "expect" => head.waits_for_go = value.eq_ignore_ascii_case("100-continue"),
+            _ => {}
+        }
+    }
+}
+
+/// A connection whose reads end together at a deadline, or each after a timeout.
+pub(crate) struct TimedReader {
+    connection: TcpStream,
+    limit: Limit,
+}
+
+enum Limit {
+    Deadline(Instant),
+    EachRead(Duration),
+}
+
+impl TimedReader {
+    /// All reads together may take until `deadline`.
+    pub(crate) fn until(connection: TcpStream, deadline: Instant) -> Self {
+        Self {
+            connection,
+            limit: Limit::Deadline(deadline),
+        }
+    }
+
+    /// From now on each read may take as long as `timeout`.
+    pub(crate) fn allow_each_read(&mut self, timeout: Duration) {
+        self.limit = Limit::EachRead(timeout);
+    }
+}
+
+impl Read for TimedReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = match self.limit {
+            Limit::Deadline(deadline) => deadline.saturating_duration_since(Instant::now()),
+            Limit::EachRead(timeout) => timeout,
+        };
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.connection.set_read_timeout(Some(left))?;
+        self.connection.read(buffer)
+    }
+}
