@@ -8,15 +8,17 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use nodespy_model::{Event, EventIndex, Nanoseconds, RawSample, Registers, UserStack};
+use nodespy_model::{Event, EventIndex, Nanoseconds, RawSample, UserStack};
 
 use crate::error::{CaptureError, explain_no_tracing};
-use crate::sys::memory::read_process_memory;
 use crate::sys::ptrace::{Traced, Waited, hurry};
 use crate::target::proc::{self, MappedRange, RunState};
 use crate::target::{Target, no_mappings, synthesize_initial_events};
 
+mod copies;
 mod without_stop;
+
+use copies::StackCopies;
 
 pub use without_stop::look_without_stopping;
 
@@ -27,11 +29,6 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 const SLEEPER_STOP_TIMEOUT: Duration = Duration::from_millis(100);
 /// How long all threads together are given.
 const TOTAL_TIMEOUT: Duration = Duration::from_secs(5);
-/// The most that is copied of a stack whose end is known: JavaScript's deepest recursion takes
-/// 1 MB unless an option of Node says otherwise.
-const STACK_LIMIT_BYTES: u64 = 8 << 20;
-/// What is copied of a stack that was mapped after we looked.
-const UNKNOWN_STACK_BYTES: u64 = 64 << 10;
 /// More threads than this are not looked at.
 const THREAD_LIMIT: usize = 20_000;
 
@@ -96,7 +93,11 @@ pub fn stop_and_look(targets: &[Target]) -> Result<Snapshot, CaptureError> {
         let tracer = scope.spawn(|| {
             hurry();
             let deadline = Instant::now() + TOTAL_TIMEOUT;
-            let mut looks = Looks::default();
+            let mut looks = Looks {
+                threads: Vec::new(),
+                samples: Vec::new(),
+                copies: StackCopies::new(),
+            };
             for target in targets {
                 looks.stop_process(target.pid(), deadline)?;
             }
@@ -107,6 +108,7 @@ pub fn stop_and_look(targets: &[Target]) -> Result<Snapshot, CaptureError> {
             Err(panic) => std::panic::resume_unwind(panic),
         }
     })?;
+    snapshot.remarks.extend(looked.copies.remark());
     snapshot.threads = looked.threads;
     snapshot.events.extend(looked.samples);
     Ok(snapshot)
@@ -132,18 +134,16 @@ impl Snapshot {
 }
 
 /// Threads that were stopped and what was copied of them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Looks {
     threads: Vec<ThreadLook>,
     samples: Vec<Event<'static>>,
-    /// Kept warm: memory that is touched for the first time costs time while a thread is held.
-    buffer: Vec<u8>,
+    copies: StackCopies,
 }
 
 impl Looks {
     fn stop_process(&mut self, pid: u32, deadline: Instant) -> Result<(), CaptureError> {
         let ranges = proc::mapped_ranges(pid);
-        self.buffer.resize(UNKNOWN_STACK_BYTES as usize, 0);
         for (position, tid) in proc::threads(pid).into_iter().enumerate() {
             let Some(state) = proc::run_state(pid, tid) else {
                 continue;
@@ -204,35 +204,16 @@ impl Looks {
             Waited::Stopped => {}
         }
         let registers = traced.registers()?;
-        let copied = copy_stack(pid, &registers, ranges, &mut self.buffer);
+        let copied = self.copies.copy(pid, &registers, ranges);
         let since = traced.stopped_since();
         drop(traced);
         let time = since.elapsed().as_nanos() as Nanoseconds;
         let user = UserStack::Copy {
             registers,
-            stack: self.buffer[..copied].to_vec().into(),
+            stack: self.copies.take(copied).into(),
         };
         Ok(Some((LookOutcome::Held { time }, user)))
     }
-}
-
-/// Copies a stack from its pointer to the end of its mapping; returns how much it was.
-fn copy_stack(
-    pid: u32,
-    registers: &Registers,
-    ranges: &[MappedRange],
-    buffer: &mut Vec<u8>,
-) -> usize {
-    let pointer = registers.stack_pointer();
-    let wanted = ranges
-        .iter()
-        .find(|range| (range.start..range.end).contains(&pointer))
-        .map_or(UNKNOWN_STACK_BYTES, |range| range.end - pointer)
-        .min(STACK_LIMIT_BYTES) as usize;
-    if buffer.len() < wanted {
-        buffer.resize(wanted, 0);
-    }
-    read_process_memory(pid, pointer, &mut buffer[..wanted])
 }
 
 fn sample(pid: u32, tid: u32, user: UserStack<'static>) -> Event<'static> {

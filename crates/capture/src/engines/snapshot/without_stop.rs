@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use nodespy_model::{Event, FastMap, FastSet, RawSample, Registers, UserStack};
 
-use super::{LookOutcome, Snapshot, ThreadLook, copy_stack, sample};
+use super::{LookOutcome, Snapshot, StackCopies, ThreadLook, sample};
 use crate::engines::perf_events::{PerfOptions, PerfSession};
 use crate::error::{CaptureError, explain_no_tracing};
 use crate::target::Target;
@@ -24,6 +24,7 @@ pub fn look_without_stopping(targets: &[Target]) -> Result<Snapshot, CaptureErro
     let mut snapshot = Snapshot::default();
     let mut unseen: FastSet<(u32, u32)> = FastSet::default();
     let mut seen: FastMap<(u32, u32), Event<'static>> = FastMap::default();
+    let mut copies = StackCopies::new();
     for target in targets {
         let pid = target.pid();
         snapshot.describe(pid)?;
@@ -32,7 +33,7 @@ pub fn look_without_stopping(targets: &[Target]) -> Result<Snapshot, CaptureErro
             let Some(state) = proc::run_state(pid, tid) else {
                 continue;
             };
-            let waiting = look_at_waiting(pid, tid, &ranges)
+            let waiting = look_at_waiting(pid, tid, &ranges, &mut copies)
                 .map_err(|error| explain_no_tracing(pid, error))?;
             let outcome = match waiting {
                 Some(user) => {
@@ -52,6 +53,7 @@ pub fn look_without_stopping(targets: &[Target]) -> Result<Snapshot, CaptureErro
             });
         }
     }
+    snapshot.remarks.extend(copies.remark());
     let why_not = sample_running(targets, &mut unseen, &mut seen);
     for thread in &mut snapshot.threads {
         if unseen.contains(&(thread.pid, thread.tid)) {
@@ -73,6 +75,7 @@ fn look_at_waiting(
     pid: u32,
     tid: u32,
     ranges: &[MappedRange],
+    copies: &mut StackCopies,
 ) -> std::io::Result<Option<UserStack<'static>>> {
     let SystemCall::Waiting(call) = proc::system_call(pid, tid)? else {
         return Ok(None);
@@ -80,16 +83,14 @@ fn look_at_waiting(
     let mut registers = Registers::default();
     registers.0[Registers::STACK_POINTER] = call.stack_pointer;
     registers.0[Registers::INSTRUCTION_POINTER] = call.instruction_pointer;
-    let mut stack = Vec::new();
-    let copied = copy_stack(pid, &registers, ranges, &mut stack);
-    stack.truncate(copied);
+    let copied = copies.copy(pid, &registers, ranges);
     // Had it run in between, the copy would be of two moments.
     if proc::system_call(pid, tid)? != SystemCall::Waiting(call) {
         return Ok(None);
     }
     Ok(Some(UserStack::Copy {
         registers,
-        stack: stack.into(),
+        stack: copies.take(copied).into(),
     }))
 }
 

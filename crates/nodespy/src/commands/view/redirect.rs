@@ -18,11 +18,11 @@ impl Redirect {
         options.write(true).create_new(true).mode(0o600);
         let mut file = options.open(&path)?;
         let redirect = Self(path);
-        write!(
+        writeln!(
             file,
             "<!doctype html><meta charset=\"utf-8\"><meta name=\"referrer\" content=\"no-referrer\">\
              <meta http-equiv=\"refresh\" content=\"0; url={address}\">\
-             <title>nodespy</title><a href=\"{address}\">The recording</a>\n"
+             <title>nodespy</title><a href=\"{address}\">The recording</a>"
         )?;
         Ok(redirect)
     }
