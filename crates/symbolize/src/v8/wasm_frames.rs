@@ -4,10 +4,11 @@ use std::ops::Range;
 
 use nodespy_model::Tier;
 
+use super::JsFrame;
 use super::functions::FunctionId;
 use super::heap::is_pointer;
+use super::walk::{JsSlots, Walk};
 use super::wasm::Wasm;
-use super::{JsFrame, JsSlots, Walk};
 use crate::frame::{FrameSlots, Identified};
 use crate::x86_64::{is_return, v8 as machine};
 
