@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use nodespy_model::{FastMap, Origin, Registers, Tier};
 
-use crate::frame::{CodeAddress, FrameSlots, Identified, Unwound};
+use crate::frame::{Identified, Unwound};
 use code::Codes;
 pub(crate) use functions::{FunctionFacts, FunctionId, FunctionKind, Functions};
 use heap::{Heap, HeapCache};
@@ -255,6 +255,7 @@ impl V8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frame::{CodeAddress, FrameSlots};
     use stand_in::{Memory, StandIn, node20_layout};
 
     /// A process whose memory is made of pointers into itself: every object has a map, most maps
