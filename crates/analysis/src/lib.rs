@@ -7,6 +7,7 @@
 #![warn(missing_docs)]
 
 mod diff;
+mod filter;
 mod outline;
 mod package;
 mod siblings;
@@ -19,6 +20,10 @@ mod tree;
 mod twin;
 
 pub use diff::{DiffTree, NodeWeights, ProfilePair};
+pub use filter::{
+    FilterError, Filters, Holding, LabelFilter, Pattern, Share, TimeRange, filtered, grouped,
+    other_events, parse_seconds, shaped, shown_event,
+};
 pub use outline::{Outline, OutlineNode};
 pub use package::{Package, PackageKind, package_in};
 pub use siblings::{OddProcess, odd_process};

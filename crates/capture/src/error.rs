@@ -110,6 +110,17 @@ pub enum CaptureError {
     },
 }
 
+/// An error and its causes, as one sentence.
+pub fn with_causes(error: &CaptureError) -> String {
+    let mut sentence = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        sentence.push_str(&format!(": {cause}"));
+        source = cause.source();
+    }
+    sentence
+}
+
 impl CaptureError {
     pub(crate) fn refused(sentence: String) -> Self {
         Self::Refused { sentence }

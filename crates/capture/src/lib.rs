@@ -1,6 +1,6 @@
 //! Live processes in, raw events out.
 //!
-//! [`engines`] take samples, [`target`] finds, launches and describes processes, and
+//! [`engines`] take samples, all through the one trait of [`engine`]; [`target`] finds, launches and describes processes, and
 //! [`LiveOrigin`] answers what naming the addresses needs to know of a process that runs now.
 //! Every Linux call and all `unsafe` code of the crate is in `sys`.
 
@@ -12,13 +12,18 @@ compile_error!(
      known to it (crates/perf-abi/src/x86_64.rs and crates/symbolize/src/x86_64.rs)"
 );
 
+pub mod engine;
 pub mod engines;
 mod error;
+mod list;
+mod new_processes;
 mod origin;
 mod sys;
 pub mod target;
 
-pub use error::{CaptureError, explain_refusal};
+pub use error::{CaptureError, explain_refusal, with_causes};
+pub use list::{NodeProcess, Way, list_node_processes};
+pub use new_processes::{Children, NewProcesses};
 pub use origin::LiveOrigin;
 pub use sys::allocator::keep_freed_memory;
 pub use sys::clock::{monotonic_now, process_cpu_time, unix_now};

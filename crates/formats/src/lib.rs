@@ -27,7 +27,9 @@ mod varint;
 
 pub use budget::Limits;
 pub use detect::{Confidence, detect};
-pub use export::{Detail, EXPORTERS, ExportError, Exporter, export, exporter, exporter_for_path};
+pub use export::{
+    Detail, EXPORTERS, ExportError, Exporter, export, exporter, exporter_for_path, native_exporter,
+};
 pub use import::{
     FoldedStacks, IMPORTERS, ImportError, ImportOptions, Importer, Progress, V8_LOG_ENGINE, import,
     import_file, read_folded,

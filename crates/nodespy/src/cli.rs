@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-
-use crate::filter::{LabelFilter, Only, Pattern, Share, TimeRange};
+use nodespy_analysis::{CodeKind, Filters, LabelFilter, Pattern, Share, TimeRange, parse_seconds};
 
 mod flamegraph;
 mod target;
@@ -471,7 +470,7 @@ impl ReadArgs {
 }
 
 /// What of a profile is shown, the same for every command that shows or converts one. The order
-/// in which they are applied is told in `filter.rs`.
+/// in which they are applied is that of `nodespy_analysis::Filters`.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Showing")]
 pub(crate) struct ShowArgs {
@@ -529,26 +528,58 @@ pub(crate) struct ShowArgs {
     /// Show V8's stubs, bytecode handlers and libc's start too
     #[arg(long)]
     pub(crate) raw: bool,
-    /// Only these processes. Not an argument of its own, as `--pid` names the target of `record`.
-    #[arg(skip)]
-    pub(crate) pid: Vec<u32>,
 }
 
 impl ShowArgs {
-    /// The same for a profile that has its shape already: merged and redacted as asked.
-    pub(crate) fn of_shaped(&self) -> Self {
-        Self {
-            merge: false,
-            redact: false,
-            ..self.clone()
+    /// The filters that were asked for.
+    pub(crate) fn filters(&self) -> Filters {
+        Filters {
+            focus: self.focus.clone(),
+            ignore: self.ignore.clone(),
+            hide: self.hide.clone(),
+            show_from: self.show_from.clone(),
+            only: self.only.iter().map(|only| only.kind()).collect(),
+            thread: self.thread.clone(),
+            time: self.time.clone(),
+            fold: self.fold.clone(),
+            collapse_recursion: self.collapse_recursion,
+            no_idle: self.no_idle,
+            min_share: self.min_share,
+            no_merge_tiers: self.no_merge_tiers,
+            label: self.label.clone(),
+            merge: self.merge,
+            redact: self.redact,
+            raw: self.raw,
+            pid: Vec::new(),
         }
     }
 
-    /// The same for some processes only, unless none is given.
-    pub(crate) fn of_processes(&self, pid: &[u32]) -> Self {
-        Self {
+    /// The same for some processes only, unless none is given: `--pid` is no argument of this group,
+    /// as it names the target of `record`.
+    pub(crate) fn filters_of_processes(&self, pid: &[u32]) -> Filters {
+        Filters {
             pid: pid.to_vec(),
-            ..self.clone()
+            ..self.filters()
+        }
+    }
+}
+
+/// A kind of code to look at alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Only {
+    Js,
+    Native,
+    Kernel,
+    App,
+}
+
+impl Only {
+    fn kind(self) -> CodeKind {
+        match self {
+            Self::Js => CodeKind::JavaScript,
+            Self::Native => CodeKind::Native,
+            Self::Kernel => CodeKind::Kernel,
+            Self::App => CodeKind::App,
         }
     }
 }
@@ -591,24 +622,6 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
-/// A length of time in seconds, written with a unit or without.
-pub(crate) fn parse_seconds(text: &str) -> Result<f64, String> {
-    let unit_at = text
-        .find(|character: char| !character.is_ascii_digit() && character != '.')
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(unit_at);
-    let number: f64 = number
-        .parse()
-        .map_err(|_| format!("{text:?} is not a time; write 30, 30s, 500ms or 2m"))?;
-    match unit.trim() {
-        "" | "s" => Ok(number),
-        "ms" => Ok(number / 1e3),
-        "m" | "min" => Ok(number * 60.0),
-        "h" => Ok(number * 3600.0),
-        unit => Err(format!("{unit:?} is not a unit of time; use ms, s, m or h")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -617,6 +630,50 @@ mod tests {
     #[test]
     fn the_command_line_holds_together() {
         Cli::command().debug_assert();
+    }
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        show: ShowArgs,
+    }
+
+    fn filters_of(line: &str) -> Filters {
+        let words = std::iter::once("nodespy").chain(line.split(' '));
+        Line::try_parse_from(words).unwrap().show.filters()
+    }
+
+    #[test]
+    fn tiers_are_merged_by_the_last_word() {
+        assert!(!filters_of("--no-merge-tiers --merge-tiers").no_merge_tiers);
+        assert!(filters_of("--merge-tiers --no-merge-tiers").no_merge_tiers);
+    }
+
+    #[test]
+    fn every_filter_arrives() {
+        let line = "--redact --merge --label container=web --min-share 1% --focus a --no-merge-tiers \
+            --hide e --fold deps --no-idle --only js --collapse-recursion --show-from d --ignore c \
+            --time 1s..2s --thread main --raw";
+        let filters = filters_of(&line.split_whitespace().collect::<Vec<_>>().join(" "));
+        assert!(filters.redact && filters.merge && filters.no_idle && filters.raw);
+        assert!(filters.collapse_recursion && filters.no_merge_tiers);
+        assert_eq!(filters.label[0].to_string(), "container=web");
+        assert_eq!(filters.min_share.unwrap().to_string(), "1%");
+        assert_eq!(filters.time.unwrap().to_string(), "1s..2s");
+        assert_eq!(
+            (filters.only, filters.fold),
+            (vec![CodeKind::JavaScript], vec!["deps".to_owned()])
+        );
+        assert_eq!(filters.thread, ["main"]);
+        let patterns = [
+            filters.focus,
+            filters.hide,
+            filters.show_from,
+            filters.ignore,
+        ]
+        .concat();
+        let patterns: Vec<String> = patterns.iter().map(Pattern::to_string).collect();
+        assert_eq!(patterns, ["a", "e", "d", "c"]);
     }
 
     #[test]

@@ -2,15 +2,15 @@
 
 use std::process::ExitCode;
 
+use nodespy_analysis::FilterError;
 use nodespy_capture::CaptureError;
+use nodespy_recorder::RecordError;
 
 /// Something that ends nodespy with a code of its own.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The arguments make no sense together.
     Usage(String),
-    /// Nothing was recorded.
-    NoSamples(String),
     /// The user threw the recording away.
     Discarded,
 }
@@ -18,7 +18,7 @@ pub(crate) enum Failure {
 impl std::fmt::Display for Failure {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Usage(sentence) | Self::NoSamples(sentence) => formatter.write_str(sentence),
+            Self::Usage(sentence) => formatter.write_str(sentence),
             Self::Discarded => formatter.write_str("recording discarded"),
         }
     }
@@ -28,14 +28,18 @@ impl std::error::Error for Failure {}
 
 /// The exit code for an error.
 pub(crate) fn exit_code(error: &anyhow::Error) -> ExitCode {
+    let recording = error.downcast_ref::<RecordError>();
     let code = if let Some(failure) = error.downcast_ref::<Failure>() {
         match failure {
             Failure::Usage(_) => 2,
-            Failure::NoSamples(_) => 5,
             Failure::Discarded => 130,
         }
+    } else if let Some(RecordError::Usage(_)) = recording {
+        2
+    } else if matches!(recording, Some(RecordError::NoSamples(_))) || error.is::<FilterError>() {
+        5
     } else {
-        match error.downcast_ref::<CaptureError>() {
+        match capture_error(error) {
             Some(CaptureError::NotPermitted { .. }) => 3,
             Some(
                 CaptureError::NoSuchProcess { .. }
@@ -47,4 +51,12 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> ExitCode {
         }
     };
     ExitCode::from(code)
+}
+
+/// Why a process could not be captured, if that is what the error is about.
+fn capture_error(error: &anyhow::Error) -> Option<&CaptureError> {
+    let by_recorder = error
+        .downcast_ref::<RecordError>()
+        .and_then(RecordError::capture);
+    by_recorder.or_else(|| error.downcast_ref::<CaptureError>())
 }

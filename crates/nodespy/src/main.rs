@@ -5,14 +5,12 @@
 mod cli;
 mod commands;
 mod failure;
-mod filter;
 mod folded_input;
 mod format_list;
 mod logger;
 mod output;
 mod output_file;
 mod save;
-mod sources;
 mod targets;
 
 use clap::Parser;

@@ -5,6 +5,8 @@ use std::io::{IsTerminal, Write};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+pub(crate) use nodespy_analysis::grouped;
+
 /// Where a result goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stream {
@@ -153,28 +155,5 @@ impl LiveLine {
         if self.is_shown {
             on_this_line("");
         }
-    }
-}
-
-/// A number with its thousands apart.
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (position, digit) in digits.chars().enumerate() {
-        if position > 0 && (digits.len() - position).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn thousands_are_apart() {
-        assert_eq!(super::grouped(7), "7");
-        assert_eq!(super::grouped(1234), "1,234");
-        assert_eq!(super::grouped(123_456_789), "123,456,789");
     }
 }

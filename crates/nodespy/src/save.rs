@@ -5,13 +5,14 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
-use nodespy_formats::{ImportOptions, Input, Limits, exporter, exporter_for_path};
+use nodespy_analysis::{Filters, Holding, filtered, other_events, shown_event};
+use nodespy_formats::{ImportOptions, Input, Limits};
 use nodespy_model::Profile;
+use nodespy_outputs::{Output, output_names};
 use nodespy_symbolize::{DiskOptions, DiskOrigin, ResolveOptions, SourceMapOptions};
-use nodespy_view::{DrawOptions, view, view_for_path};
+use nodespy_view::{DrawOptions, Terminal};
 
-use crate::cli::{ReadArgs, ShowArgs};
-use crate::filter::{Holding, filtered, other_events, shown_event};
+use crate::cli::ReadArgs;
 use crate::output::{self, Stream};
 use crate::output_file::{OutputFile, is_closed_pipe};
 
@@ -29,9 +30,9 @@ pub(crate) struct FormatChoice<'a> {
 pub(crate) struct Destination {
     /// None for standard output.
     file: Option<OutputFile>,
-    format: String,
+    format: Output,
     /// What is shown.
-    show: ShowArgs,
+    show: Filters,
     /// What the profile is compared with, as `.nspy` bytes; empty when with nothing.
     base: Vec<u8>,
 }
@@ -41,38 +42,37 @@ impl Destination {
     pub(crate) fn check(
         path: &Path,
         choice: FormatChoice<'_>,
-        show: &ShowArgs,
+        show: &Filters,
     ) -> anyhow::Result<Self> {
         let format = match choice.name {
             Some(name) => known_format(name)?,
-            None if is_standard(path) => "folded".to_owned(),
+            None if is_standard(path) => known_format("folded")?,
             None => format_for_path(path, choice.flag)?,
         };
-        Self::named(path, &format, show)
+        Self::named(path, format, show)
     }
 
     /// The same where the format is known.
-    pub(crate) fn named(path: &Path, format: &str, show: &ShowArgs) -> anyhow::Result<Self> {
+    pub(crate) fn named(path: &Path, format: Output, show: &Filters) -> anyhow::Result<Self> {
         let file = match is_standard(path) {
             true => None,
             false => Some(OutputFile::named(path)?),
         };
-        Ok(Self::to(file, format.to_owned(), show))
+        Ok(Self::to(file, format, show))
     }
 
     /// A new file in `folder` whose name starts with `stem`.
     pub(crate) fn new_in(
         folder: &Path,
         stem: &str,
-        format: &str,
-        show: &ShowArgs,
+        format: Output,
+        show: &Filters,
     ) -> anyhow::Result<Self> {
-        let format = known_format(format)?;
-        let file = OutputFile::new_in(folder, stem, &format)?;
+        let file = OutputFile::new_in(folder, stem, format.name())?;
         Ok(Self::to(Some(file), format, show))
     }
 
-    fn to(file: Option<OutputFile>, format: String, show: &ShowArgs) -> Self {
+    fn to(file: Option<OutputFile>, format: Output, show: &Filters) -> Self {
         Self {
             file,
             format,
@@ -83,10 +83,10 @@ impl Destination {
 
     /// Puts a recording to compare with beside the profile, if there is one.
     pub(crate) fn add_base(&mut self, base: Vec<u8>) -> anyhow::Result<()> {
-        if !base.is_empty() && self.format != "html" {
+        if !base.is_empty() && !self.format.holds_base() {
             bail!(crate::failure::Failure::Usage(format!(
                 "--base needs an HTML page to be in; {} has room for one profile",
-                self.format
+                self.format.name()
             )));
         }
         self.base = base;
@@ -96,8 +96,8 @@ impl Destination {
     /// A recording cannot be taken again: what can be opened later holds all of it, whatever the
     /// filters are.
     pub(crate) fn keeping_all(mut self) -> Self {
-        if holding_of(&self.format) == Holding::Everything {
-            self.show = ShowArgs::default();
+        if self.format.holding() == Holding::Everything {
+            self.show = Filters::default();
         }
         self
     }
@@ -114,40 +114,38 @@ impl Destination {
     /// Whether a recording that was written here can be opened again, whole.
     pub(crate) fn keeps_recording(&self) -> bool {
         let is_lasting = |path: &Path| path.metadata().is_ok_and(|found| found.is_file());
-        matches!(self.format.as_str(), "nspy" | "html") && self.path().is_some_and(is_lasting)
+        self.format.keeps_profile() && self.path().is_some_and(is_lasting)
     }
 
     /// The profile as it will be written: filtered, and without the plumbing unless it is asked
     /// for or the format can be opened again.
     pub(crate) fn shown<'a>(&self, profile: Cow<'a, Profile>) -> anyhow::Result<Cow<'a, Profile>> {
-        let profile = match holds_events(&self.format) {
+        let profile = match self.format.holds_events() {
             true => profile,
             false => shown_event(profile),
         };
-        filtered(profile, &self.show, holding_of(&self.format))
+        Ok(filtered(profile, &self.show, self.format.holding())?)
     }
 
     /// What a profile holds and the format has no room for.
     pub(crate) fn losses(&self, profile: &Profile) -> Vec<&'static str> {
-        let leaves_out = exporter(&self.format).map_or(&[][..], |format| format.leaves_out());
-        let lost = leaves_out.iter().filter(|detail| detail.is_in(profile));
-        lost.map(|detail| detail.label()).collect()
+        self.format.losses(profile)
     }
 
     /// The events that the format has no room for, in words.
     pub(crate) fn events_left_out(&self, profile: &Profile) -> Option<String> {
-        let is_short = profile.events.len() > 1 && !holds_events(&self.format);
+        let is_short = profile.events.len() > 1 && !self.format.holds_events();
         is_short.then(|| format!("further events: {}", other_events(profile)))
     }
 
     /// The name of the format.
     pub(crate) fn format(&self) -> &str {
-        &self.format
+        self.format.name()
     }
 
     /// Whether what is written makes no difference between the frames of a function.
     pub(crate) fn shows_functions_only(&self) -> bool {
-        !self.show.no_merge_tiers && view(&self.format).is_some_and(|it| it.shows_functions_only())
+        !self.show.no_merge_tiers && self.format.shows_functions_only()
     }
 
     /// Writes the profile as it is to be shown.
@@ -157,7 +155,7 @@ impl Destination {
 
     /// Writes a profile that is what is to be shown already.
     pub(crate) fn write_shown(&self, profile: &Profile) -> anyhow::Result<()> {
-        let write = |output: &mut dyn Write| write_as(profile, &self.format, &self.base, output);
+        let write = |output: &mut dyn Write| Ok(self.format.write(profile, &self.base, output)?);
         if let Some(file) = &self.file {
             return file.write(write);
         }
@@ -169,26 +167,13 @@ impl Destination {
     }
 }
 
-/// What can be opened again holds everything; what is looked at leaves out the plumbing.
-fn holding_of(format: &str) -> Holding {
-    match format {
-        "nspy" | "html" | "prof" => Holding::Everything,
-        _ => Holding::WhatIsShown,
-    }
-}
-
-/// Whether what is written has room for several events.
-fn holds_events(format: &str) -> bool {
-    exporter(format).is_some_and(|format| format.holds_events())
-}
-
 /// Writes a profile whose destination failed to somewhere else, so that it is not lost.
 pub(crate) fn rescue(profile: &Profile) -> Option<PathBuf> {
     let stem = format!("nodespy-rescued-{}", std::process::id());
     let folders = [std::env::current_dir().ok(), Some(std::env::temp_dir())];
     folders.into_iter().flatten().find_map(|folder| {
-        let show = ShowArgs::default();
-        let destination = Destination::new_in(&folder, &stem, "nspy", &show).ok()?;
+        let show = Filters::default();
+        let destination = Destination::new_in(&folder, &stem, Output::native(), &show).ok()?;
         destination.write(profile).ok()?;
         destination.path().map(Path::to_owned)
     })
@@ -197,15 +182,17 @@ pub(crate) fn rescue(profile: &Profile) -> Option<PathBuf> {
 /// Draws the summary for the terminal.
 pub(crate) fn print_summary(
     profile: &Profile,
-    show: &ShowArgs,
+    show: &Filters,
     stream: Stream,
 ) -> anyhow::Result<()> {
     let shown = shown_event(Cow::Borrowed(profile));
     let shown = filtered(shown, show, Holding::WhatIsShown)?;
     let mut text = Vec::new();
     let options = DrawOptions {
-        has_color: output::has_color(stream),
-        width_columns: output::width_columns().min(160),
+        terminal: Terminal {
+            has_color: output::has_color(stream),
+            width_columns: output::width_columns().min(160),
+        },
         ..Default::default()
     };
     nodespy_view::draw(&shown, "text", &options, &mut text)?;
@@ -214,7 +201,7 @@ pub(crate) fn print_summary(
 }
 
 /// Prints the sections of `node --prof-process`, and what else is to be known on standard error.
-pub(crate) fn print_prof(profile: &Profile, show: &ShowArgs, title: &str) -> anyhow::Result<()> {
+pub(crate) fn print_prof(profile: &Profile, show: &Filters, title: &str) -> anyhow::Result<()> {
     let shown = shown_event(Cow::Borrowed(profile));
     let shown = filtered(shown, show, Holding::Everything)?;
     let options = DrawOptions {
@@ -230,44 +217,18 @@ pub(crate) fn print_prof(profile: &Profile, show: &ShowArgs, title: &str) -> any
     Ok(())
 }
 
-/// Writes a profile in a format or as a view.
-fn write_as(
-    profile: &Profile,
-    format: &str,
-    base: &[u8],
-    output: &mut dyn Write,
-) -> anyhow::Result<()> {
-    if exporter(format).is_some() {
-        return Ok(nodespy_formats::export(profile, format, output)?);
-    }
-    let mut payload = Vec::new();
-    let held = match format {
-        "html" => nodespy_view::for_page(profile),
-        _ => Cow::Borrowed(profile),
-    };
-    if format == "html" {
-        nodespy_formats::export(&held, "nspy", &mut payload)?;
-    }
-    let options = DrawOptions {
-        payload: &payload,
-        base_payload: base,
-        ..Default::default()
-    };
-    Ok(nodespy_view::draw(&held, format, &options, output)?)
-}
-
 /// Prints a profile as one of the views.
-pub(crate) fn print_view(profile: Profile, name: &str, show: &ShowArgs) -> anyhow::Result<()> {
-    let destination = Destination::named(Path::new("-"), &known_format(name)?, show)?;
+pub(crate) fn print_view(profile: Profile, name: &str, show: &Filters) -> anyhow::Result<()> {
+    let destination = Destination::named(Path::new("-"), known_format(name)?, show)?;
     destination.write_shown(&*destination.shown(Cow::Owned(profile))?)
 }
 
 /// The page of a profile, for a browser; `base` is what it is compared with, as `.nspy` bytes.
-pub(crate) fn page(profile: Profile, show: &ShowArgs, base: &[u8]) -> anyhow::Result<Vec<u8>> {
+pub(crate) fn page(profile: Profile, show: &Filters, base: &[u8]) -> anyhow::Result<Vec<u8>> {
     let shown = shown_event(Cow::Owned(profile));
     let shown = filtered(shown, show, Holding::Everything)?;
     let mut page = Vec::new();
-    write_as(&shown, "html", base, &mut page)?;
+    Output::page().write(&shown, base, &mut page)?;
     Ok(page)
 }
 
@@ -275,7 +236,7 @@ pub(crate) fn page(profile: Profile, show: &ShowArgs, base: &[u8]) -> anyhow::Re
 pub(crate) fn base(
     path: Option<&Path>,
     arguments: &ReadArgs,
-    show: &ShowArgs,
+    show: &Filters,
 ) -> anyhow::Result<Vec<u8>> {
     match path {
         Some(path) => as_base(read(path, arguments)?, show),
@@ -284,7 +245,7 @@ pub(crate) fn base(
 }
 
 /// The same for one whose bytes came from a browser.
-pub(crate) fn dropped_base(bytes: &mut dyn Read, show: &ShowArgs) -> anyhow::Result<Vec<u8>> {
+pub(crate) fn dropped_base(bytes: &mut dyn Read, show: &Filters) -> anyhow::Result<Vec<u8>> {
     let input = Input::read(bytes, &Limits::default())?;
     let recording = nodespy_formats::import(input, &ImportOptions::default())?;
     let origin = DiskOrigin::new(DiskOptions::default(), &recording.about);
@@ -294,11 +255,11 @@ pub(crate) fn dropped_base(bytes: &mut dyn Read, show: &ShowArgs) -> anyhow::Res
 }
 
 /// A base is filtered as what it is compared with.
-fn as_base(profile: Profile, show: &ShowArgs) -> anyhow::Result<Vec<u8>> {
+fn as_base(profile: Profile, show: &Filters) -> anyhow::Result<Vec<u8>> {
     let shown = shown_event(Cow::Owned(profile));
     let shown = filtered(shown, show, Holding::Everything)?;
     let mut bytes = Vec::new();
-    nodespy_formats::export(&shown, "nspy", &mut bytes)?;
+    Output::native().write(&shown, &[], &mut bytes)?;
     Ok(bytes)
 }
 
@@ -367,33 +328,22 @@ fn is_standard(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-fn known_format(name: &str) -> anyhow::Result<String> {
-    if exporter(name).is_some() || view(name).is_some() {
-        return Ok(name.to_owned());
-    }
-    bail!(crate::failure::Failure::Usage(format!(
-        "there is no format called {name:?}; nodespy writes {}",
-        format_names()
-    )))
+/// The output called `name`.
+pub(crate) fn known_format(name: &str) -> anyhow::Result<Output> {
+    Output::called(name).ok_or_else(|| {
+        anyhow!(crate::failure::Failure::Usage(format!(
+            "there is no format called {name:?}; nodespy writes {}",
+            output_names()
+        )))
+    })
 }
 
-fn format_for_path(path: &Path, flag: &str) -> anyhow::Result<String> {
-    if let Some(exporter) = exporter_for_path(path) {
-        return Ok(exporter.name().to_owned());
-    }
-    view_for_path(path)
-        .map(|view| view.name().to_owned())
-        .ok_or_else(|| {
-            anyhow!(crate::failure::Failure::Usage(format!(
-                "{} does not tell its format by its extension; nodespy writes {} ({flag} NAME)",
-                path.display(),
-                format_names()
-            )))
-        })
-}
-
-fn format_names() -> String {
-    let exporters = nodespy_formats::EXPORTERS.iter().map(|entry| entry.name());
-    let views = nodespy_view::VIEWS.iter().map(|entry| entry.name());
-    exporters.chain(views).collect::<Vec<_>>().join(", ")
+fn format_for_path(path: &Path, flag: &str) -> anyhow::Result<Output> {
+    Output::for_path(path).ok_or_else(|| {
+        anyhow!(crate::failure::Failure::Usage(format!(
+            "{} does not tell its format by its extension; nodespy writes {} ({flag} NAME)",
+            path.display(),
+            output_names()
+        )))
+    })
 }

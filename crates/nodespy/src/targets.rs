@@ -1,6 +1,6 @@
 //! Taking hold of the processes a command is about.
 
-use nodespy_capture::target::{Target, proc};
+use nodespy_capture::target::Target;
 
 use crate::cli::TargetArgs;
 use crate::failure::Failure;
@@ -17,24 +17,9 @@ pub(crate) fn hold(arguments: &TargetArgs) -> anyhow::Result<Vec<Target>> {
         )
         .into());
     }
-    let selection = wanted.hold()?;
+    let selection = nodespy_recorder::hold(&wanted)?;
     for remark in &selection.remarks {
         output::note(&nodespy_model::printable(remark));
     }
     Ok(selection.targets)
-}
-
-/// Adds the children the processes have already, and theirs; nodespy itself is not among them.
-pub(crate) fn add_children(targets: &mut Vec<Target>) {
-    let mut position = 0;
-    while position < targets.len() {
-        for child in proc::children(targets[position].pid()) {
-            let is_known =
-                child == std::process::id() || targets.iter().any(|known| known.pid() == child);
-            if let (false, Ok(target)) = (is_known, Target::hold(child)) {
-                targets.push(target);
-            }
-        }
-        position += 1;
-    }
 }

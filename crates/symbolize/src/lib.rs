@@ -13,6 +13,7 @@ mod address_map;
 mod demangle;
 mod disk;
 mod elf;
+mod embed;
 mod frame;
 pub mod fuzzing;
 mod hexadecimal;
@@ -29,6 +30,7 @@ pub mod v8_facts;
 mod x86_64;
 
 pub use disk::{DiskOptions, DiskOrigin, SourceRoot, perf_cache};
+pub use embed::SourceRoots;
 pub use jit::name::{JitKind, JitName};
 pub use resolve::{HeapSupport, ResolveOptions, Resolver, heap_support, resolve};
 pub use source_map::{SourceMapOptions, map_sources};

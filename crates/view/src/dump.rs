@@ -13,7 +13,7 @@ use nodespy_model::{
 use crate::columns::{keep_last_parts, keep_start, short_name, width_of};
 use crate::text::Paint;
 use crate::wording::{self, count, counted};
-use crate::{DrawError, DrawOptions};
+use crate::{DrawError, Terminal};
 
 /// Longer stacks lose their middle.
 const MOST_FRAMES: usize = 200;
@@ -151,15 +151,15 @@ pub fn place_of(profile: &Profile, frame: FrameIndex) -> String {
 pub fn draw_dump(
     profile: &Profile,
     threads: &[DumpedThread],
-    options: &DrawOptions<'_>,
+    terminal: Terminal,
     output: &mut dyn Write,
 ) -> Result<(), DrawError> {
     let mut dump = Dump {
         profile,
         paint: Paint {
-            is_on: options.has_color,
+            is_on: terminal.has_color,
         },
-        width: options.width_columns.max(60),
+        width: terminal.width_columns.max(60),
         lines: Vec::new(),
     };
     for (position, process) in profile.processes.iter().enumerate() {
@@ -484,7 +484,7 @@ mod tests {
             remark: None,
         };
         let mut output = Vec::new();
-        draw_dump(&profile, &[thread], &DrawOptions::default(), &mut output).unwrap();
+        draw_dump(&profile, &[thread], Terminal::default(), &mut output).unwrap();
         let text = String::from_utf8(output).unwrap();
         assert!(text.contains("the same 49 times more"), "{text}");
         assert_eq!(text.matches("/app/a.js:3").count(), 2, "{text}");

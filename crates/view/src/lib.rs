@@ -23,36 +23,47 @@ pub mod wording;
 use std::io::{self, Write};
 use std::path::Path;
 
+use nodespy_analysis::Holding;
 use nodespy_model::Profile;
 
 pub use held::for_page;
 
 /// What the caller wants of a drawing.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct DrawOptions<'a> {
     /// The heading; the application's name when absent.
     pub title: Option<&'a str>,
-    /// The profile as `.nspy` bytes, which an HTML page carries along and draws from.
-    pub payload: &'a [u8],
-    /// The profile that this one is compared with, likewise; empty when there is none.
-    pub base_payload: &'a [u8],
-    /// Whether text may be coloured with ANSI sequences.
-    pub has_color: bool,
-    /// How wide text may be.
-    pub width_columns: usize,
+    /// What a page carries along.
+    pub payload: Payload<'a>,
+    /// Where text is shown.
+    pub terminal: Terminal,
     /// Whether a flame graph hangs from the top instead of growing from the bottom.
     pub is_icicle: bool,
 }
 
-impl Default for DrawOptions<'_> {
+/// What an HTML page carries along and draws from, as `.nspy` bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Payload<'a> {
+    /// The profile.
+    pub profile: &'a [u8],
+    /// The profile that it is compared with; empty when there is none.
+    pub base: &'a [u8],
+}
+
+/// Where text is shown.
+#[derive(Debug, Clone, Copy)]
+pub struct Terminal {
+    /// Whether it may be coloured with ANSI sequences.
+    pub has_color: bool,
+    /// How wide it may be.
+    pub width_columns: usize,
+}
+
+impl Default for Terminal {
     fn default() -> Self {
         Self {
-            title: None,
-            payload: &[],
-            base_payload: &[],
             has_color: false,
             width_columns: 80,
-            is_icicle: false,
         }
     }
 }
@@ -64,6 +75,17 @@ pub trait View: Sync {
 
     /// The file name extension that means this view.
     fn extension(&self) -> &'static str;
+
+    /// Whether it holds what is not shown at first.
+    fn holding(&self) -> Holding {
+        Holding::WhatIsShown
+    }
+
+    /// Whether it carries the profile along, so that it can be opened again, and has room for one to
+    /// compare with: [`DrawOptions::payload`] is needed then.
+    fn carries_profiles(&self) -> bool {
+        false
+    }
 
     /// Whether it makes no difference between the frames of a function: their lines, their
     /// compilers, and whether they were inlined.
@@ -114,7 +136,12 @@ fn known_views() -> String {
     names.join(", ")
 }
 
-/// Draws a profile with the view called `name`. Views show one event: the first.
+/// The page for a browser.
+pub fn page_view() -> &'static dyn View {
+    &page::Page
+}
+
+/// Draws a profile with the view called `name`.
 pub fn draw(
     profile: &Profile,
     name: &str,

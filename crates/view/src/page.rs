@@ -8,6 +8,7 @@
 use std::io::Write;
 
 use data_encoding::BASE64;
+use nodespy_analysis::Holding;
 use nodespy_model::{Profile, printable};
 use sha2::{Digest, Sha256};
 
@@ -35,13 +36,21 @@ impl View for Page {
         "html"
     }
 
+    fn holding(&self) -> Holding {
+        Holding::Everything
+    }
+
+    fn carries_profiles(&self) -> bool {
+        true
+    }
+
     fn draw(
         &self,
         profile: &Profile,
         options: &DrawOptions<'_>,
         output: &mut dyn Write,
     ) -> Result<(), DrawError> {
-        if options.payload.is_empty() {
+        if options.payload.profile.is_empty() {
             return Err(DrawError::NoPayload);
         }
         let title = options.title.map_or_else(
@@ -61,8 +70,8 @@ impl View for Page {
                 "script" => output.write_all(SCRIPT.as_bytes())?,
                 "preview" => output.write_all(preview::of(profile, &title).as_bytes())?,
                 "payload" => {
-                    write_chunks(options.payload, "recording", output)?;
-                    write_chunks(options.base_payload, "base", output)?;
+                    write_chunks(options.payload.profile, "recording", output)?;
+                    write_chunks(options.payload.base, "base", output)?;
                 }
                 slot => unreachable!("the template has no slot {slot}"),
             }
@@ -99,13 +108,17 @@ fn write_chunks(recording: &[u8], class: &str, output: &mut dyn Write) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Payload;
 
     #[test]
     fn a_hostile_title_stays_text() {
         let mut page = Vec::new();
         let options = DrawOptions {
             title: Some("</title><script>alert(1)</script>"),
-            payload: b"x",
+            payload: Payload {
+                profile: b"x",
+                base: &[],
+            },
             ..DrawOptions::default()
         };
         Page.draw(&Profile::default(), &options, &mut page).unwrap();
@@ -121,8 +134,10 @@ mod tests {
     fn long_recordings_are_cut_into_chunks_and_a_base_follows() {
         let mut page = Vec::new();
         let options = DrawOptions {
-            payload: &[0; CHUNK_BYTES + 1],
-            base_payload: b"foo",
+            payload: Payload {
+                profile: &[0; CHUNK_BYTES + 1],
+                base: b"foo",
+            },
             ..DrawOptions::default()
         };
         Page.draw(&Profile::default(), &options, &mut page).unwrap();

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::io::Write;
 
+use nodespy_analysis::Holding;
 use nodespy_model::{Category, FastMap, Frame, Profile, Sample, Tier};
 
 use crate::{DrawError, DrawOptions, View};
@@ -68,6 +69,11 @@ impl View for Prof {
 
     fn extension(&self) -> &'static str {
         "prof"
+    }
+
+    /// Its shares are of everything, as those of `node --prof-process`.
+    fn holding(&self) -> Holding {
+        Holding::Everything
     }
 
     fn draw(

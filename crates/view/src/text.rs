@@ -40,9 +40,9 @@ impl View for Text {
         let mut summary = Summary {
             profile,
             total: profile.total_weight(),
-            width: options.width_columns.max(NARROWEST_COLUMNS),
+            width: options.terminal.width_columns.max(NARROWEST_COLUMNS),
             paint: Paint {
-                is_on: options.has_color,
+                is_on: options.terminal.has_color,
             },
             lines: Vec::new(),
         };

@@ -17,6 +17,16 @@ pub enum CodeKind {
 }
 
 impl CodeKind {
+    /// What it is called on a command line.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::JavaScript => "js",
+            Self::Native => "native",
+            Self::Kernel => "kernel",
+            Self::App => "app",
+        }
+    }
+
     /// Whether code of a category is of this kind.
     pub fn has(self, category: Category) -> bool {
         match self {

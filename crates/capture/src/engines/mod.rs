@@ -1,4 +1,4 @@
-//! Ways to take samples. Each engine is one file, listed once.
+//! Ways to take samples. Each engine is one file that implements [`crate::engine::Engine`].
 
 pub mod inspector;
 pub mod perf_events;
@@ -11,6 +11,8 @@ pub enum EngineId {
     PerfEvents,
     /// V8's own profiler, through the inspector.
     Inspector,
+    /// Every thread once.
+    Snapshot,
 }
 
 impl EngineId {
@@ -19,11 +21,12 @@ impl EngineId {
         match self {
             Self::PerfEvents => "perf events",
             Self::Inspector => "V8 inspector",
+            Self::Snapshot => "snapshot",
         }
     }
 }
 
-/// A way to take samples.
+/// A way to take samples over time.
 #[derive(Debug, Clone, Copy)]
 pub struct EngineEntry {
     /// Which one it is.
@@ -56,7 +59,7 @@ pub enum Verdict {
     Bad,
 }
 
-/// Every engine, in the order they are preferred.
+/// Every engine that samples over time, in the order they are preferred.
 pub static ENGINES: &[EngineEntry] = &[
     EngineEntry {
         id: EngineId::PerfEvents,

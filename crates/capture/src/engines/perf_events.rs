@@ -12,18 +12,19 @@ use std::time::Duration;
 use nodespy_model::{Event, Nanoseconds};
 
 use super::{Finding, Verdict};
+use crate::engine::Losses;
 use crate::error::{CaptureError, explain_refusal};
 use crate::sys::perf_event::{Clock, PerfEvent, Sampling, Subject};
 use crate::sys::pidfd::{Waker, wait_for};
 use crate::sys::ring::{Ring, page_size};
-use crate::target::{
-    Children, Group, Newcomers, Target, Wanted, no_mappings, proc, synthesize_initial_events,
-};
+use crate::target::{Group, Target, no_mappings, proc, synthesize_initial_events};
 
+mod engine;
 mod opening;
 mod records;
 mod ring_set;
 
+pub use engine::PerfEvents;
 use opening::{CpuEvents, check_descriptors, choose_event, open_group, open_on_cpu};
 use ring_set::RingSet;
 
@@ -47,11 +48,11 @@ const SETTLING: Nanoseconds = 2_000_000;
 /// How long a process counts as young: it may be gone when the ring calls, and with it what names
 /// its JavaScript.
 const YOUTH: Nanoseconds = 500_000_000;
-/// How often samples are looked at while a process is young.
-const LOOK_AT_THE_YOUNG: Duration = Duration::from_millis(20);
+/// How often rings are read while a process is young.
+const YOUNG_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// What to sample.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct PerfOptions {
     /// Samples per second of CPU time and thread.
     pub rate_hz: u32,
@@ -59,26 +60,13 @@ pub struct PerfOptions {
     pub include_kernel: bool,
     /// Whether processes born later are followed.
     pub follow_children: bool,
-    /// Whether sampling starts when the (launched) target starts its program.
-    pub start_on_exec: bool,
     /// Attach, but take no samples: for measuring what attaching costs.
     pub placebo: bool,
 }
 
-/// What was lost so far.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Losses {
-    /// Samples the kernel dropped because a ring was full.
-    pub samples: u64,
-    /// Records about threads and mappings that were dropped.
-    pub records: u64,
-    /// How often the kernel throttled the sampling.
-    pub throttled: u64,
-}
-
 /// A running capture.
 #[derive(Debug)]
-pub struct PerfSession {
+pub(crate) struct PerfSession {
     events: Vec<PerfEvent>,
     rings: RingSet<Ring>,
     wakers: Vec<Waker>,
@@ -99,37 +87,18 @@ struct RingOwners {
 }
 
 impl PerfSession {
-    /// Starts to watch `targets`. What is already mapped and named is reported by the first
-    /// [`Self::drain`].
-    pub fn attach(targets: &[Target], options: &PerfOptions) -> Result<Self, CaptureError> {
-        Self::attach_to(targets, None, options)
-    }
-
-    /// Starts to watch `targets`, which are what is `wanted` now, and whoever joins them. Events are
-    /// to be handed to the newcomers first, and those who joined to [`Self::add`].
-    pub fn attach_growing(
-        targets: &[Target],
-        options: &PerfOptions,
-        wanted: Wanted,
-        children: Children,
-    ) -> Result<(Self, Newcomers), CaptureError> {
-        let group = wanted.group(targets);
-        let mut newcomers = Newcomers::watch(wanted, targets, children);
-        let session = Self::attach_to(targets, group.as_ref(), options)?;
-        if let (true, Some(group)) = (session.has_group, group) {
-            newcomers.rely_on(group, targets);
-        }
-        Ok((session, newcomers))
-    }
-
-    fn attach_to(
+    /// Starts to watch `targets`, or the whole `group` they are in where the kernel allows that. What
+    /// is already mapped and named is reported by the first [`Self::drain`]. A target that is yet to
+    /// be launched is sampled from when it starts its program (`start_on_exec`).
+    pub(crate) fn attach(
         targets: &[Target],
         group: Option<&Group>,
         options: &PerfOptions,
+        start_on_exec: bool,
     ) -> Result<Self, CaptureError> {
-        let mut session = Self::open(targets, group, options, STACK_BYTES)?;
+        let mut session = Self::open(targets, group, options, (STACK_BYTES, start_on_exec))?;
         if session.smallest_ring() < ROOMY_RING_BYTES {
-            session = Self::open(targets, group, options, SMALL_STACK_BYTES)?;
+            session = Self::open(targets, group, options, (SMALL_STACK_BYTES, start_on_exec))?;
             session.remarks.push(format!(
                 "only {} KiB of locked memory per CPU allowed: {} KiB of each stack were copied \
                  and the rest read a moment later; for whole copies: ulimit -l unlimited, or run \
@@ -141,7 +110,7 @@ impl PerfSession {
         session
             .wakers
             .extend(targets.iter().filter_map(Target::waker));
-        if !options.start_on_exec {
+        if !start_on_exec {
             if !options.placebo {
                 session.events.iter().for_each(PerfEvent::enable);
             }
@@ -155,7 +124,7 @@ impl PerfSession {
         targets: &[Target],
         group: Option<&Group>,
         options: &PerfOptions,
-        stack_bytes: u32,
+        (stack_bytes, start_on_exec): (u32, bool),
     ) -> Result<Self, CaptureError> {
         let cpus = proc::online_cpus();
         // Of several, those that ended meanwhile are left out: an app may lose a worker now and then.
@@ -164,7 +133,8 @@ impl PerfSession {
             let pid = targets.first().map_or(0, Target::pid);
             return Err(CaptureError::Gone { pid });
         };
-        let (sampling, mut remarks) = choose_event(first, &cpus, options, stack_bytes)?;
+        let (sampling, mut remarks) =
+            choose_event(first, &cpus, options, (stack_bytes, start_on_exec))?;
         let of_group = group.and_then(|group| open_group(group, &cpus, &sampling));
         let has_group = of_group.is_some();
         let events = match of_group {
@@ -204,8 +174,13 @@ impl PerfSession {
         Ok(session)
     }
 
+    /// Whether every process of the group is sampled, those that join it later included.
+    fn samples_group(&self) -> bool {
+        self.has_group
+    }
+
     /// Watches further processes, through the rings there are.
-    pub fn add(&mut self, targets: &[Target]) -> Result<(), CaptureError> {
+    pub(crate) fn add(&mut self, targets: &[Target]) -> Result<(), CaptureError> {
         if !self.has_group {
             self.add_threads(&threads_of(targets.iter()))?;
             self.queue_initial_events(targets);
@@ -257,55 +232,61 @@ impl PerfSession {
     }
 
     /// Waits up to `timeout` for samples, then hands on everything there is in order of time.
-    pub fn drain(
+    pub(crate) fn drain(
         &mut self,
         timeout: Duration,
         take: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), CaptureError> {
-        let timeout = self.patience(timeout);
+        self.wait(timeout)?;
+        self.read(take);
+        Ok(())
+    }
+
+    /// Waits up to `timeout` for samples.
+    fn wait(&mut self, timeout: Duration) -> Result<(), CaptureError> {
+        let timeout = self.poll_interval(timeout);
         if !timeout.is_zero() {
             // A ring that hung up is still read.
             wait_for(&mut self.wakers, timeout)
                 .map_err(|error| CaptureError::call("waiting for samples", error))?;
         }
-        let settled = crate::monotonic_now().saturating_sub(SETTLING);
-        self.rings.drain(settled, take);
         Ok(())
     }
 
+    /// Hands on everything there is in order of time.
+    fn read(&mut self, take: &mut dyn FnMut(Event<'_>)) {
+        let settled = crate::monotonic_now().saturating_sub(SETTLING);
+        self.rings.drain(settled, take);
+    }
+
     /// How long to wait at most when nothing is in a hurry for `timeout`.
-    fn patience(&self, timeout: Duration) -> Duration {
-        let mut patience = timeout;
+    fn poll_interval(&self, timeout: Duration) -> Duration {
+        let mut interval = timeout;
         let young_until = self.rings.newest_birth().saturating_add(YOUTH);
         if crate::monotonic_now() < young_until {
-            patience = patience.min(LOOK_AT_THE_YOUNG);
+            interval = interval.min(YOUNG_POLL_INTERVAL);
         }
         // What waits until it is settled may be the birth of somebody who is soon gone.
         if self.rings.has_pending() {
-            patience = patience.min(Duration::from_nanos(SETTLING));
+            interval = interval.min(Duration::from_nanos(SETTLING));
         }
-        patience
+        interval
     }
 
     /// Stops sampling and hands on what is left.
-    pub fn finish(&mut self, take: &mut dyn FnMut(Event<'_>)) {
+    pub(crate) fn finish(&mut self, take: &mut dyn FnMut(Event<'_>)) {
         self.events.iter().for_each(PerfEvent::disable);
         self.rings.drain(Nanoseconds::MAX, take);
     }
 
-    /// What was lost so far.
-    pub fn losses(&self) -> Losses {
-        self.rings.losses()
+    /// What was lost since the last call.
+    fn take_losses(&mut self) -> Losses {
+        self.rings.take_losses()
     }
 
     /// What makes a sample: `cycles` or `cpu-clock`.
-    pub fn event(&self) -> &'static str {
+    fn event(&self) -> &'static str {
         self.sampling.clock.label()
-    }
-
-    /// What the reader of the profile should know of how it was captured.
-    pub fn remarks(&self) -> &[String] {
-        &self.remarks
     }
 }
 
@@ -433,7 +414,7 @@ pub fn probe(pid: u32) -> Vec<Finding> {
 
 /// Whether a control group can be sampled as a whole.
 pub fn probe_group(group: &Group) -> Finding {
-    let subject = "newcomers";
+    let subject = "new processes";
     let path = nodespy_model::printable(group.path());
     let cpu = proc::online_cpus()[0];
     match PerfEvent::sampling(Subject::Group(group.as_fd()), cpu, &PROBE) {

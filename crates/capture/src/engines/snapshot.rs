@@ -16,11 +16,12 @@ use crate::target::proc::{self, MappedRange, RunState};
 use crate::target::{Target, no_mappings, synthesize_initial_events};
 
 mod copies;
+mod engine;
 mod without_stop;
 
 use copies::StackCopies;
-
-pub use without_stop::look_without_stopping;
+pub use engine::{SnapshotEngine, Stopping};
+use without_stop::look_without_stopping;
 
 /// How long a thread is given to stop. On a machine with more work than CPUs a thread that could
 /// run has to wait for its turn first (764 ms were seen).
@@ -34,13 +35,13 @@ const THREAD_LIMIT: usize = 20_000;
 
 /// One look at every thread.
 #[derive(Debug, Default)]
-pub struct Snapshot {
+struct Snapshot {
     /// The threads, process by process, the main one first.
-    pub threads: Vec<ThreadLook>,
+    threads: Vec<ThreadLook>,
     /// What was found, to be resolved: mappings, names and one sample per thread.
-    pub events: Vec<Event<'static>>,
+    events: Vec<Event<'static>>,
     /// What the reader should know of how it was captured.
-    pub remarks: Vec<String>,
+    remarks: Vec<String>,
 }
 
 /// How a thread was looked at.
@@ -82,7 +83,7 @@ pub enum LookOutcome {
 
 /// Stops every thread of the targets, one after the other, for as long as it takes to copy its
 /// registers and stack.
-pub fn stop_and_look(targets: &[Target]) -> Result<Snapshot, CaptureError> {
+fn stop_and_look(targets: &[Target]) -> Result<Snapshot, CaptureError> {
     let mut snapshot = Snapshot::default();
     for target in targets {
         snapshot.describe(target.pid())?;

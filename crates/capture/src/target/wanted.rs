@@ -7,8 +7,7 @@ use super::cgroup::{Cgroups, Group, Level, without_mount};
 use super::container::{Container, container_of, known_containers};
 use super::pod::find_pod;
 use super::resident::{Resident, residents};
-use super::{Target, looks_like_node, node_version, proc};
-use crate::engines::inspector::ports;
+use super::{Target, looks_like_node, node_version, ports, proc};
 use crate::error::CaptureError;
 
 /// How many candidates are listed.
@@ -56,8 +55,9 @@ impl Wanted {
             }
     }
 
-    /// Finds the processes and takes hold of them.
-    pub fn hold(&self) -> Result<Selection, CaptureError> {
+    /// Finds the processes and takes hold of them. Where everything is asked for, those that
+    /// `may_record` refuses are left out as long as others are not.
+    pub fn hold(&self, may_record: impl Fn(u32) -> bool) -> Result<Selection, CaptureError> {
         if !self.pids.is_empty() {
             let targets = hold_pids(&self.pids, self.any)?;
             return Ok(Selection {
@@ -69,7 +69,7 @@ impl Wanted {
         let mut chosen = self.choose(&everybody)?;
         let mut remarks = Vec::new();
         if self.all {
-            leave_out_others(&mut chosen, &mut remarks);
+            leave_out_refused(&mut chosen, may_record, &mut remarks);
         }
         let mut targets = Vec::new();
         for resident in &chosen {
@@ -219,9 +219,12 @@ fn is_node(pid: u32) -> bool {
 }
 
 /// Leaves out what belongs to other users, where that matters, when everything was asked for.
-fn leave_out_others(chosen: &mut Vec<Resident>, remarks: &mut Vec<String>) {
-    let is_allowed =
-        |resident: &Resident| crate::engines::perf_events::probe_quickly(resident.pid).is_ok();
+fn leave_out_refused(
+    chosen: &mut Vec<Resident>,
+    may_record: impl Fn(u32) -> bool,
+    remarks: &mut Vec<String>,
+) {
+    let is_allowed = |resident: &Resident| may_record(resident.pid);
     let refused: Vec<String> = chosen
         .iter()
         .filter(|resident| !is_allowed(resident))
@@ -485,3 +488,6 @@ pub(super) fn list(words: impl Iterator<Item = String>) -> String {
     }
     words.join(", ")
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,6 +15,7 @@ mod v8_preprocessed;
 use std::io::{self, Write};
 use std::path::Path;
 
+use nodespy_analysis::Holding;
 use nodespy_model::Profile;
 
 use crate::native::Native;
@@ -35,6 +36,11 @@ pub trait Exporter: Sync {
     /// What a profile may hold and this format does not: said in the help, and once on standard
     /// error when something is really left out.
     fn leaves_out(&self) -> &'static [Detail];
+
+    /// Whether it holds what no view shows, so that the profile can be opened again, whole.
+    fn holding(&self) -> Holding {
+        Holding::WhatIsShown
+    }
 
     /// Whether it has room for the samples of several events. What has not gets those of the first.
     fn holds_events(&self) -> bool {
@@ -102,6 +108,11 @@ pub fn export(profile: &Profile, to: &str, output: &mut dyn Write) -> Result<(),
         true => exporter.export(profile, output),
         false => exporter.export(&profile.first_event(), output),
     }
+}
+
+/// The exporter of nodespy's own format.
+pub fn native_exporter() -> &'static dyn Exporter {
+    &Native
 }
 
 /// The exporter called `name`.

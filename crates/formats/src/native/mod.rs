@@ -14,6 +14,7 @@ mod write;
 
 use std::io::Write;
 
+use nodespy_analysis::Holding;
 use nodespy_model::{Category, NameSource, Profile, Recording, ThreadRole, Tier, WeightUnit};
 
 use crate::detect::Confidence;
@@ -145,8 +146,8 @@ impl Exporter for Native {
         &[]
     }
 
-    fn holds_events(&self) -> bool {
-        true
+    fn holding(&self) -> Holding {
+        Holding::Everything
     }
 
     fn export(&self, profile: &Profile, output: &mut dyn Write) -> Result<(), ExportError> {

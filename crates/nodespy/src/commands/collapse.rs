@@ -41,7 +41,7 @@ pub(crate) fn run(arguments: &CollapseArgs) -> anyhow::Result<ExitCode> {
         }
         return convert(input, file, arguments);
     }
-    if arguments.show.has_filters() {
+    if arguments.show.filters().has_filters() {
         return filter(inputs, arguments);
     }
     let collapsed = collapse(&inputs, arguments)?;
@@ -95,7 +95,11 @@ fn convert(input: Input, file: &Path, arguments: &CollapseArgs) -> anyhow::Resul
         ..ReadArgs::default()
     };
     let output = arguments.output.as_deref().unwrap_or(Path::new("-"));
-    let destination = Destination::named(output, "folded", &arguments.show)?;
+    let destination = Destination::named(
+        output,
+        save::known_format("folded")?,
+        &arguments.show.filters(),
+    )?;
     let profile = save::read_input(input, file, &read)?;
     destination.write(&profile)?;
     Ok(ExitCode::SUCCESS)

@@ -4,15 +4,15 @@ use std::borrow::Cow;
 use std::process::ExitCode;
 
 use nodespy_model::Profile;
+use nodespy_symbolize::SourceRoots;
 
 use crate::cli::{ConvertArgs, ReadArgs};
 use crate::output;
 use crate::save::{self, Destination, FormatChoice};
-use crate::sources::SourceRoots;
 
 pub(crate) fn run(arguments: &ConvertArgs) -> anyhow::Result<ExitCode> {
     nodespy_capture::keep_freed_memory();
-    let show = arguments.show.of_processes(&arguments.pid);
+    let show = arguments.show.filters_of_processes(&arguments.pid);
     let choice = FormatChoice {
         flag: "--to",
         name: arguments.to.as_deref(),
@@ -37,7 +37,11 @@ fn read(arguments: &ConvertArgs, reading: &ReadArgs) -> anyhow::Result<(Profile,
     if arguments.embed_source {
         SourceRoots::of_folder(arguments.read.root.as_deref()).embed(&mut profile);
     }
-    let base = save::base(arguments.base.as_deref(), &arguments.read, &arguments.show)?;
+    let base = save::base(
+        arguments.base.as_deref(),
+        &arguments.read,
+        &arguments.show.filters(),
+    )?;
     Ok((profile, base))
 }
 

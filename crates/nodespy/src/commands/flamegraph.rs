@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
+use nodespy_analysis::{Filters, Holding, filtered};
 use nodespy_formats::{FoldedStacks, ImportError};
 use nodespy_model::{FunctionIndex, Profile};
 use nodespy_view::DrawError;
@@ -16,8 +17,7 @@ use nodespy_view::svg::{
     Cut, NameAttributes, PaletteMap, Shades, SvgOptions, draw_svg, draw_svg_difference, options_for,
 };
 
-use crate::cli::{End, FlamegraphArgs, ReadArgs, ShowArgs, StackArgs};
-use crate::filter::{Holding, filtered, shown_event};
+use crate::cli::{End, FlamegraphArgs, ReadArgs, StackArgs};
 use crate::folded_input::{self, FoldedOr};
 use crate::output;
 use crate::output_file::OutputFile;
@@ -81,9 +81,9 @@ fn draw_folded(
     }
     let mut failed = None;
     // Names as they are written mean stacks as they are written: nothing is hidden unasked.
-    let show = ShowArgs {
+    let show = Filters {
         raw: true,
-        ..arguments.show.clone()
+        ..arguments.show.filters()
     };
     let pair = pair.map(|profile| match shown(profile, &show, &arguments.stacks) {
         Ok(profile) => profile,
@@ -109,7 +109,7 @@ fn draw_profile(
     profile: Profile,
     palette_map: Option<&mut PaletteMap>,
 ) -> anyhow::Result<()> {
-    let profile = shown(profile, &arguments.show, &arguments.stacks)?;
+    let profile = shown(profile, &arguments.show.filters(), &arguments.stacks)?;
     let mut options = options_for(&profile);
     set_given(&mut options, arguments)?;
     warn_about_total(&profile, &options);
@@ -119,9 +119,8 @@ fn draw_profile(
 }
 
 /// What is left of a profile after the filters and with stacks as they are wanted.
-fn shown(profile: Profile, show: &ShowArgs, stacks: &StackArgs) -> anyhow::Result<Profile> {
-    let shown = shown_event(Cow::Owned(profile));
-    let shown = filtered(shown, show, Holding::WhatIsShown)?;
+fn shown(profile: Profile, show: &Filters, stacks: &StackArgs) -> anyhow::Result<Profile> {
+    let shown = filtered(Cow::Owned(profile), show, Holding::WhatIsShown)?;
     let mut profile = shown.into_owned();
     let base = &stacks.base;
     if !base.is_empty() {

@@ -6,9 +6,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use nodespy_capture::catch_interrupts;
-use nodespy_capture::target::{
-    Container, NodeProcess, Pm2App, Way, forget_containers, list_node_processes,
-};
+use nodespy_capture::target::{Container, Pm2App, forget_containers};
+use nodespy_capture::{NodeProcess, Way, list_node_processes};
 
 use crate::cli::ListArgs;
 use crate::output::{self, Stream};

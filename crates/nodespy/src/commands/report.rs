@@ -11,7 +11,7 @@ use crate::save;
 
 pub(crate) fn run(arguments: &ReportArgs) -> anyhow::Result<ExitCode> {
     let profile = save::read(&arguments.file, &arguments.read)?;
-    let show = arguments.show.of_processes(&arguments.pid);
+    let show = arguments.show.filters_of_processes(&arguments.pid);
     match arguments.format.unwrap_or_else(|| usual_format(&profile)) {
         ReportFormat::Text => save::print_summary(&profile, &show, Stream::Standard)?,
         ReportFormat::Md => save::print_view(profile, "md", &show)?,

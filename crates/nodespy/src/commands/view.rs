@@ -11,11 +11,11 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::Mutex;
 
 use anyhow::Context;
+use nodespy_symbolize::SourceRoots;
 
 use crate::cli::ViewArgs;
 use crate::output::{self, Stream};
 use crate::save;
-use crate::sources::SourceRoots;
 
 use redirect::Redirect;
 use server::Server;
@@ -28,8 +28,12 @@ pub(crate) fn run(arguments: &ViewArgs) -> anyhow::Result<ExitCode> {
     if arguments.embed_source {
         SourceRoots::of_folder(arguments.read.root.as_deref()).embed(&mut profile);
     }
-    let base = save::base(arguments.base.as_deref(), &arguments.read, &arguments.show)?;
-    let show = arguments.show.of_processes(&arguments.pid);
+    let base = save::base(
+        arguments.base.as_deref(),
+        &arguments.read,
+        &arguments.show.filters(),
+    )?;
+    let show = arguments.show.filters_of_processes(&arguments.pid);
     let page = save::page(profile, &show, &base)?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, arguments.port))
         .with_context(|| format!("listening on 127.0.0.1:{}", arguments.port))?;
@@ -38,7 +42,7 @@ pub(crate) fn run(arguments: &ViewArgs) -> anyhow::Result<ExitCode> {
         token: random_token()?,
         page,
         convert: &|bytes| {
-            let converted = save::dropped_base(bytes, &arguments.show);
+            let converted = save::dropped_base(bytes, &arguments.show.filters());
             converted.map_err(|error| output::in_one_line(&error))
         },
         uploads: Mutex::new(()),

@@ -103,31 +103,44 @@ fn machine_lines(text: &str) -> Vec<&str> {
     code.lines().filter(has_word).collect()
 }
 
-fn source_files(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            source_files(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
-}
-
 #[test]
 fn machine_constants_of_symbolize_are_in_one_module() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../symbolize/src");
-    let mut files = Vec::new();
-    source_files(&folder, &mut files);
-    let (machine, others): (Vec<_>, Vec<_>) = files
-        .iter()
-        .partition(|path| path.ends_with("symbolize/src/x86_64.rs"));
-    let text = fs::read_to_string(machine[0]).unwrap();
-    assert!(machine_lines(&text).len() > 5, "the words are those it has");
-    for path in others {
-        let text = fs::read_to_string(path).unwrap();
+    let (machine, others): (Vec<_>, Vec<_>) = sources_in(&folder)
+        .into_iter()
+        .partition(|(path, _)| path.ends_with("symbolize/src/x86_64.rs"));
+    let text = &machine[0].1;
+    assert!(machine_lines(text).len() > 5, "the words are those it has");
+    for (path, text) in others {
         let lines = machine_lines(&text);
         assert!(lines.is_empty(), "{}: {lines:#?}", path.display());
+    }
+}
+
+/// Every Rust file below a folder, with its text.
+fn sources_in(folder: &Path) -> Vec<(std::path::PathBuf, String)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(sources_in(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = fs::read_to_string(&path).unwrap();
+            found.push((path, text));
+        }
+    }
+    found
+}
+
+#[test]
+fn targets_know_nothing_of_engines() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let sources = sources_in(&crates.join("capture/src/target"));
+    assert!(sources.len() > 10, "{} files", sources.len());
+    for (path, text) in sources {
+        for upward in ["crate::engines", "crate::new_processes", "crate::list"] {
+            assert!(!text.contains(upward), "{} uses {upward}", path.display());
+        }
     }
 }
 

@@ -134,7 +134,7 @@ fn top_shows_a_process_that_joins_for_a_moment() {
 }
 
 #[test]
-fn without_the_right_to_a_whole_group_newcomers_are_looked_for() {
+fn without_the_right_to_a_whole_group_new_processes_are_searched_for() {
     let Some(_live) = live() else { return };
     if !is_root() {
         skip("only root can become another user");
@@ -164,11 +164,11 @@ fn without_the_right_to_a_whole_group_newcomers_are_looked_for() {
         .arg("setpriv")
         .args(NOBODY)
         .args([scratch.file("node"), scratch.file("split.js")]);
-    let newcomer = Running::new(command);
+    let joining = Running::new(command);
     std::thread::sleep(UNDER_WAY);
     recording.signal("INT");
     let recorded = finished(recording, &scratch.file("out.nspy"));
-    let here = |sample: &Sample| recorded.process_of(sample).pid == newcomer.pid();
+    let here = |sample: &Sample| recorded.process_of(sample).pid == joining.pid();
     let share = recorded.total_share_in("seventyPercent", here);
     assert!(share > 0.4, "{share}\n{}", recorded.describe());
 }

@@ -2,8 +2,8 @@
 //! sentence where there is nothing to say.
 
 use nodespy_model::{
-    About, Category, Notes, Process, Profile, ProfileBuilder, Thread, ThreadIndex, ThreadRole,
-    Tier, WeightUnit,
+    About, Category, EventType, Notes, Process, Profile, ProfileBuilder, Thread, ThreadIndex,
+    ThreadRole, Tier, WeightUnit,
 };
 
 use crate::sample::{Row, add, drawn};
@@ -32,7 +32,8 @@ fn recorded(
         &mut dyn FnMut(&mut ProfileBuilder, ThreadRole, &str) -> ThreadIndex,
     ),
 ) -> Profile {
-    let mut builder = ProfileBuilder::new(WeightUnit::Samples);
+    let mut builder =
+        ProfileBuilder::new(EventType::new("cpu-clock", WeightUnit::Samples).at_rate(RATE_HZ));
     let process = builder.process(Process {
         pid: 1,
         name: "app".to_owned(),
@@ -50,7 +51,6 @@ fn recorded(
     };
     fill(&mut builder, &mut thread);
     let about = About {
-        rate_hz: RATE_HZ,
         duration: SECONDS * 1_000_000_000,
         ..About::default()
     };

@@ -3,7 +3,7 @@
 use nodespy_model::{
     About, Category, Notes, Process, Profile, ProfileBuilder, Thread, ThreadIndex, Tier, WeightUnit,
 };
-use nodespy_view::{DrawError, DrawOptions, VIEWS, draw, view_for_path};
+use nodespy_view::{DrawError, DrawOptions, Terminal, VIEWS, draw, view_for_path};
 
 use crate::sample::{Row, add, drawn, shop};
 
@@ -99,7 +99,10 @@ fn hostile_names_stay_text() {
 #[test]
 fn colours_are_on_request_and_change_no_text() {
     let options = DrawOptions {
-        has_color: true,
+        terminal: Terminal {
+            has_color: true,
+            ..Terminal::default()
+        },
         ..DrawOptions::default()
     };
     let mut colored = Vec::new();

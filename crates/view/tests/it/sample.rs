@@ -4,12 +4,15 @@ use nodespy_model::{
     About, Category, EventType, FrameSpec, FunctionSpec, Notes, Process, Profile, ProfileBuilder,
     Thread, ThreadIndex, ThreadRole, Tier, WeightUnit,
 };
-use nodespy_view::{DrawOptions, draw};
+use nodespy_view::{DrawOptions, Payload, draw};
 
 /// What the view called `name` writes.
 pub(crate) fn drawn(profile: &Profile, name: &str) -> String {
     let options = DrawOptions {
-        payload: b"the recording",
+        payload: Payload {
+            profile: b"the recording",
+            base: &[],
+        },
         ..DrawOptions::default()
     };
     let mut output = Vec::new();

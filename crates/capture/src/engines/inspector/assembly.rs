@@ -1,16 +1,16 @@
-//! What the profilers of all threads sent, slice by slice, as one profile.
+//! What the profilers of all threads send, slice by slice, as events.
 
 use std::collections::HashSet;
 
 use nodespy_model::{
-    About, Contents, Nanoseconds, Notes, Process, ProcessIndex, Profile, ProfileBuilder, Thread,
-    ThreadIndex, ThreadRole, add_samples,
+    Contents, EventType, LoadedScript, Nanoseconds, Notes, Process, Profile, ThreadRole,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::event::InspectorEvent;
 use super::options::{InspectorOptions, ProfileReader};
+use crate::engine::NamedEvent;
 use crate::target::proc;
 
 /// Clocks further apart than this are not the same clock.
@@ -40,44 +40,58 @@ struct Slice {
 #[derive(Debug)]
 struct Row {
     number: u32,
-    thread: ThreadIndex,
+    /// Its position among all threads of the session.
+    thread: usize,
     newest: Option<Slice>,
 }
 
-/// A profile that grows.
+/// The slices of all threads as they become events: none overlaps the one before.
 #[derive(Debug)]
 pub(super) struct Assembly {
     event: InspectorEvent,
+    event_type: EventType,
     read_profile: ProfileReader,
-    builder: ProfileBuilder,
-    process: ProcessIndex,
     pid: u32,
-    /// The monotonic time that the times of the profile count from.
+    /// The monotonic time that the times of the recording count from.
     zero: Option<Nanoseconds>,
     rows: Vec<Row>,
+    /// How many threads were seen.
+    threads: usize,
     /// Whether a thread was forgotten that had sent something.
     has_ended_rows: bool,
-    notes: Notes,
-    duration: Nanoseconds,
+    /// The files of functions in slices that were handed on.
+    files: HashSet<String>,
+    /// What is to be handed on.
+    events: Vec<NamedEvent>,
 }
 
 impl Assembly {
-    /// An empty profile of a process.
+    /// The start of a session with a process.
     pub(super) fn new(options: &InspectorOptions, process: Process) -> Self {
-        let mut builder = ProfileBuilder::new(options.event_type());
+        let event_type = options.event_type();
         Self {
             event: options.event,
+            event_type: event_type.clone(),
             read_profile: options.read_profile,
             pid: process.pid,
-            process: builder.process(process),
-            builder,
             // Where the process has another clock, its first slice decides.
             zero: options.started,
             rows: Vec::new(),
+            threads: 0,
             has_ended_rows: false,
-            notes: Notes::default(),
-            duration: 0,
+            files: HashSet::new(),
+            events: vec![NamedEvent::Process(Box::new(process), event_type)],
         }
+    }
+
+    /// What has come since the last call.
+    pub(super) fn take_events(&mut self) -> Vec<NamedEvent> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// Adds what the reader should know.
+    pub(super) fn remark(&mut self, remark: String) {
+        self.events.push(NamedEvent::Remark(remark));
     }
 
     /// Whether nothing has come yet.
@@ -90,13 +104,11 @@ impl Assembly {
         match self.read(json) {
             Ok((slice, notes)) => {
                 for remark in notes.remarks {
-                    self.notes.remark(remark);
+                    self.remark(remark);
                 }
                 self.add(number, name, slice);
             }
-            Err(what) => self
-                .notes
-                .remark(format!("what V8 sent of {name} can't be read: {what}")),
+            Err(what) => self.remark(format!("what V8 sent of {name} can't be read: {what}")),
         }
     }
 
@@ -115,7 +127,7 @@ impl Assembly {
         match recording.contents {
             Contents::Named(mut profile) => {
                 // The format of a slice has its own name for what made its samples.
-                profile.events.clone_from(&self.builder.so_far().events);
+                profile.events = vec![self.event_type.clone()];
                 let slice = Slice {
                     started,
                     profile: *profile,
@@ -131,7 +143,7 @@ impl Assembly {
         if let Some(position) = self.rows.iter().position(|row| row.number == number) {
             let row = self.rows.swap_remove(position);
             if let Some(slice) = row.newest {
-                self.flush(&slice, row.thread);
+                self.flush(slice, row.thread);
             }
             self.has_ended_rows = true;
         }
@@ -140,22 +152,21 @@ impl Assembly {
     /// The files of all functions that were seen.
     pub(super) fn files(&self) -> HashSet<String> {
         let newest = self.rows.iter().filter_map(|row| row.newest.as_ref());
-        let profiles = newest
-            .map(|slice| &slice.profile)
-            .chain([self.builder.so_far()]);
-        let files = profiles.flat_map(|profile| {
-            let files = profile
-                .functions
-                .iter()
-                .filter_map(|function| function.file);
-            files.map(|file| profile.strings.get(file).to_owned())
-        });
-        files.collect()
+        let unsent = newest.flat_map(|slice| files_of(&slice.profile));
+        unsent.chain(self.files.iter().cloned()).collect()
     }
 
     /// Adds the text of a file.
     pub(super) fn add_text(&mut self, file: &str, text: String) {
-        self.builder.source(file, text);
+        self.events.push(NamedEvent::Text {
+            file: file.to_owned(),
+            text,
+        });
+    }
+
+    /// Adds what V8 reports of scripts.
+    pub(super) fn add_scripts(&mut self, scripts: Vec<LoadedScript>) {
+        self.events.push(NamedEvent::Scripts(scripts));
     }
 
     fn add(&mut self, number: u32, name: &str, slice: Slice) {
@@ -171,7 +182,7 @@ impl Assembly {
             let first = row.newest.as_ref().and_then(Slice::first_sample);
             before.end_at(first);
             let thread = row.thread;
-            self.flush(&before, thread);
+            self.flush(before, thread);
         }
     }
 
@@ -180,8 +191,7 @@ impl Assembly {
             return position;
         }
         let is_main = number == 0;
-        let thread = self.builder.thread(Thread {
-            process: self.process,
+        self.events.push(NamedEvent::Thread {
             tid: match is_main {
                 true => self.pid,
                 false => thread_called(self.pid, name),
@@ -194,33 +204,40 @@ impl Assembly {
         });
         self.rows.push(Row {
             number,
-            thread,
+            thread: self.threads,
             newest: None,
         });
+        self.threads += 1;
         self.rows.len() - 1
     }
 
-    fn flush(&mut self, slice: &Slice, thread: ThreadIndex) {
+    /// Hands a slice on.
+    fn flush(&mut self, slice: Slice, thread: usize) {
         let zero = self.zero.unwrap_or(slice.started);
-        let later = slice.started.saturating_sub(zero);
-        add_samples(&mut self.builder, &slice.profile, later, |_| thread);
-        let end = slice.profile.about.duration.saturating_add(later);
-        self.duration = self.duration.max(end);
+        self.files.extend(files_of(&slice.profile));
+        self.events.push(NamedEvent::Samples {
+            thread,
+            start: slice.started.saturating_sub(zero),
+            profile: Box::new(slice.profile),
+        });
     }
 
-    /// The whole profile.
-    pub(super) fn finish(mut self, mut about: About, remarks: &[String]) -> Profile {
+    /// Hands on the newest slices: none follows.
+    pub(super) fn finish(&mut self) {
         for row in std::mem::take(&mut self.rows) {
             if let Some(slice) = row.newest {
-                self.flush(&slice, row.thread);
+                self.flush(slice, row.thread);
             }
         }
-        for remark in remarks {
-            self.notes.remark(remark.clone());
-        }
-        about.duration = about.duration.max(self.duration);
-        self.builder.finish(about, self.notes)
     }
+}
+
+/// The files of the functions of a profile.
+fn files_of(profile: &Profile) -> impl Iterator<Item = String> {
+    let functions = profile.functions.iter();
+    functions
+        .filter_map(|function| function.file)
+        .map(|file| profile.strings.get(file).to_owned())
 }
 
 impl Slice {
@@ -260,7 +277,10 @@ fn thread_called(pid: u32, name: &str) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use nodespy_model::{FrameSpec, FunctionSpec, Recording, WeightUnit};
+    use nodespy_model::{
+        About, FrameSpec, FunctionSpec, ProcessIndex, ProfileBuilder, Recording, Thread,
+        WeightUnit, add_samples,
+    };
 
     use super::*;
 
@@ -328,13 +348,48 @@ mod tests {
         Assembly::new(&options, process)
     }
 
+    /// What the events of a session say, as one profile.
+    fn collected(mut assembly: Assembly) -> Profile {
+        assembly.finish();
+        let mut builder = ProfileBuilder::new(WeightUnit::Nanoseconds);
+        let mut notes = Notes::default();
+        let (mut threads, mut about) = (Vec::new(), About::default());
+        for event in assembly.take_events() {
+            match event {
+                NamedEvent::Process(process, _) => {
+                    builder.process(*process);
+                }
+                NamedEvent::Thread { tid, name, role } => {
+                    let process = ProcessIndex(0);
+                    threads.push(builder.thread(Thread {
+                        process,
+                        tid,
+                        name,
+                        role,
+                    }));
+                }
+                NamedEvent::Samples {
+                    thread,
+                    start,
+                    profile,
+                } => {
+                    add_samples(&mut builder, &profile, start, |_| threads[thread]);
+                    about.duration = about.duration.max(start + profile.about.duration);
+                }
+                NamedEvent::Remark(remark) => notes.remark(remark),
+                NamedEvent::Text { .. } | NamedEvent::Scripts(_) => {}
+            }
+        }
+        builder.finish(about, notes)
+    }
+
     #[test]
     fn where_slices_overlap_time_is_counted_once() {
         let mut assembly = assembly(1_000_000);
         // The first lasts from 1.000 to 1.101 s, the second starts at 1.080 s.
         assembly.take(0, "main", &slice(1_000_000, 100));
         assembly.take(0, "main", &slice(1_080_000, 100));
-        let profile = assembly.finish(About::default(), &[]);
+        let profile = collected(assembly);
         let last = profile.samples.last().unwrap();
         assert_eq!(profile.samples[0].time, 1_000_000);
         assert_eq!(last.time + last.weight, 181_000_000);
@@ -350,7 +405,7 @@ mod tests {
         let mut local = assembly(1_000_000);
         local.take(0, "main", &slice(1_000_000, 10));
         local.take(3, "worker 3", &slice(1_500_000, 10));
-        let profile = local.finish(About::default(), &[]);
+        let profile = collected(local);
         let first_of = |thread: u32| {
             let mut samples = profile.samples.iter();
             samples
@@ -361,7 +416,7 @@ mod tests {
         assert_eq!(first_of(1) - first_of(0), 500_000_000);
         let mut far = assembly(u64::from(u32::MAX) * 1000);
         far.take(0, "main", &slice(1_000_000, 10));
-        assert_eq!(far.finish(About::default(), &[]).samples[0].time, 1_000_000);
+        assert_eq!(collected(far).samples[0].time, 1_000_000);
     }
 
     #[test]
@@ -374,7 +429,7 @@ mod tests {
             assembly.end_thread(number);
         }
         assert!(assembly.rows.is_empty() && !assembly.is_empty());
-        let profile = assembly.finish(About::default(), &[]);
+        let profile = collected(assembly);
         assert_eq!(profile.threads.len(), 100);
         assert_eq!(profile.total_weight(), 100 * 10_000_000);
     }
@@ -384,7 +439,7 @@ mod tests {
         let mut assembly = assembly(1_000_000);
         assembly.take(0, "main", &slice(1_000_000, 100));
         assembly.take(0, "main", &slice(1_010_000, 10));
-        let profile = assembly.finish(About::default(), &[]);
+        let profile = collected(assembly);
         let mut end = 0;
         for sample in &profile.samples {
             assert!(sample.time >= end, "{sample:?} overlaps");
@@ -404,7 +459,7 @@ mod tests {
         ] {
             assembly.take(0, "main", json);
         }
-        let profile = assembly.finish(About::default(), &[]);
+        let profile = collected(assembly);
         assert!(profile.samples.is_empty());
         assert!(profile.notes.remarks[0].contains("can't be read"));
     }

@@ -10,7 +10,7 @@ use nodespy_inspector::{Cancel, Recipient, Session};
 use serde_json::json;
 
 use super::open::{self, Opened};
-use super::ports;
+use crate::target::ports;
 
 /// Sent to the target: its own inspector closes a moment later, when we are gone. It needs no
 /// `require`, and must not run inside this very message (Node 8 crashes).

@@ -12,10 +12,11 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use super::close;
 use super::open::{self, Opened};
-use super::{close, ports};
 use crate::error::CaptureError;
 use crate::target::Target;
+use crate::target::ports;
 
 /// What the companion reads when there is nothing left to do.
 const DISMISSED: &[u8] = b"done";

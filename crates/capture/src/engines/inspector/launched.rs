@@ -12,9 +12,9 @@ use nodespy_inspector::{InspectorError, Recipient, Session};
 use serde_json::json;
 
 use super::open::{self, Opened};
-use super::ports;
 use crate::error::CaptureError;
 use crate::target::Target;
+use crate::target::ports;
 
 /// Any free port, reachable from this machine only.
 const FLAG: &str = "--inspect-brk=127.0.0.1:0";

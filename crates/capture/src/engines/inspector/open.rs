@@ -17,9 +17,9 @@ use super::InspectorOptions;
 use super::companion::{Abandoned, Companion};
 use super::native_block::{MainThread, what_blocks};
 use super::port_request::PortRequest;
-use super::ports::{self, Holder};
 use crate::error::CaptureError;
 use crate::sys::namespaces::connect_in_namespace;
+use crate::target::ports::{self, Holder};
 use crate::target::{Target, looks_like_node, node_version, proc};
 
 /// The bit of SIGUSR1 in the masks of `/proc/PID/status`.

@@ -2,8 +2,8 @@
 
 use super::open::{self, SignalState, signal_state};
 use super::port_request::PortRequest;
-use super::ports::{self, Holder};
 use crate::engines::{Finding, Verdict};
+use crate::target::ports::{self, Holder};
 use crate::target::proc;
 
 /// Whether an inspector can be opened in process `pid`, as far as can be known without doing it.

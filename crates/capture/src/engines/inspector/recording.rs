@@ -4,7 +4,7 @@ use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use nodespy_inspector::{InspectorError, InspectorUrl, Recipient, Session};
-use nodespy_model::{About, LoadedScript, Process, Profile};
+use nodespy_model::{LoadedScript, Process};
 use serde_json::json;
 
 use super::assembly::Assembly;
@@ -16,6 +16,7 @@ use super::native_block::what_blocks;
 use super::open::{self, Opened};
 use super::options::InspectorOptions;
 use super::{launched, sources};
+use crate::engine::{NamedEvent, OpenInspector};
 use crate::error::CaptureError;
 use crate::target::{Target, describe, proc};
 
@@ -28,18 +29,9 @@ const MAX_ENDED_REMARKS: usize = 10;
 /// Ended threads that are remembered.
 const MAX_ENDED_NUMBERS: usize = 1024;
 
-/// What was recorded.
-#[derive(Debug)]
-pub struct Inspected {
-    /// The profile.
-    pub profile: Profile,
-    /// What V8 reports of scripts that it did not load as they are on disk.
-    pub scripts: Vec<LoadedScript>,
-}
-
 /// A recording that goes on.
 #[derive(Debug)]
-pub struct InspectorSession {
+pub(super) struct InspectorSession {
     opened: Opened,
     /// One, or two once a recording is long; none when it is over.
     sessions: Vec<Session>,
@@ -56,7 +48,7 @@ impl InspectorSession {
     /// Attaches to several processes. Node's inspectors all want the same port, so each that we open
     /// moves to one of its own before the next is opened. A process that was not `asked` for by its
     /// pid, such as a child of one, may refuse as long as another does not.
-    pub fn attach_all(
+    pub(super) fn attach_all(
         targets: &[&Target],
         asked: impl Fn(u32) -> bool,
         options: &InspectorOptions,
@@ -102,7 +94,7 @@ impl InspectorSession {
     }
 
     /// Attaches to the inspector behind an address, on another machine or forwarded from there.
-    pub fn attach_url(
+    pub(super) fn attach_url(
         url: &InspectorUrl,
         options: &InspectorOptions,
     ) -> Result<Self, CaptureError> {
@@ -114,7 +106,7 @@ impl InspectorSession {
     }
 
     /// Attaches to a process that was started to be recorded ([`super::command_to_launch`]) and waits for us.
-    pub fn attach_launched(
+    pub(super) fn attach_launched(
         target: &Target,
         options: &InspectorOptions,
     ) -> Result<Self, CaptureError> {
@@ -163,23 +155,23 @@ impl InspectorSession {
     }
 
     /// Its process on this machine.
-    pub fn pid(&self) -> Option<u32> {
+    pub(super) fn pid(&self) -> Option<u32> {
         self.opened.pid()
     }
 
-    /// The version of Node, such as `v20.20.2`.
-    pub fn node_version(&self) -> &str {
-        &self.opened.version
+    /// The inspector it uses.
+    pub(super) fn inspector(&self) -> OpenInspector {
+        OpenInspector {
+            pid: self.pid(),
+            node_version: self.opened.version.clone(),
+            address: self.opened.listener,
+            is_opened_by_us: self.opened.is_ours,
+        }
     }
 
-    /// Whether nodespy opened the inspector.
-    pub fn is_opened_by_us(&self) -> bool {
-        self.opened.is_ours
-    }
-
-    /// Where the inspector listens.
-    pub fn address(&self) -> std::net::SocketAddr {
-        self.opened.listener
+    /// What has come since the last call.
+    pub(super) fn take_events(&mut self) -> Vec<NamedEvent> {
+        self.assembly.take_events()
     }
 
     fn begin(&mut self) -> Result<(), InspectorError> {
@@ -244,7 +236,7 @@ impl InspectorSession {
 
     /// Takes in what happened and waits a moment for more. True when the process has ended but for
     /// us and the recording must be finished at once.
-    pub fn poll(&mut self) -> Result<bool, CaptureError> {
+    pub(super) fn poll(&mut self) -> Result<bool, CaptureError> {
         let polled = self.try_poll();
         let is_waiting = |session: &Session| session.is_waiting_for_disconnect();
         if self.sessions.iter().any(is_waiting) {
@@ -317,7 +309,7 @@ impl InspectorSession {
     }
 
     /// Ends the recording: takes the profiles and leaves the process as it was found.
-    pub fn finish(mut self, about: About) -> Result<Inspected, CaptureError> {
+    pub(super) fn finish(&mut self) -> Result<(), CaptureError> {
         for session in &mut self.sessions {
             session.set_cancel(self.options.cancel_at_end());
         }
@@ -346,14 +338,13 @@ impl InspectorSession {
         if let Some(remark) = self.describe_old_node() {
             self.remarks.push(remark);
         }
-        let mut remarks = std::mem::take(&mut self.remarks);
-        remarks.extend(self.ended.remarks());
-        let nothing = Assembly::new(&self.options, Process::default());
-        let assembly = std::mem::replace(&mut self.assembly, nothing);
-        Ok(Inspected {
-            profile: assembly.finish(about, &remarks),
-            scripts,
-        })
+        self.assembly.finish();
+        self.assembly.add_scripts(scripts);
+        let remarks = std::mem::take(&mut self.remarks);
+        for remark in remarks.into_iter().chain(self.ended.remarks()) {
+            self.assembly.remark(remark);
+        }
+        Ok(())
     }
 
     /// The files whose scripts V8 is asked for. That costs the process some time, because V8 reports

@@ -95,7 +95,7 @@ pub(super) fn choose_event(
     pid: u32,
     cpus: &[u32],
     options: &PerfOptions,
-    stack_bytes: u32,
+    (stack_bytes, start_on_exec): (u32, bool),
 ) -> Result<(Sampling, Vec<String>), CaptureError> {
     let mut remarks = Vec::new();
     let mut sampling = Sampling {
@@ -104,7 +104,7 @@ pub(super) fn choose_event(
         include_kernel: options.include_kernel,
         stack_bytes,
         follow_children: options.follow_children,
-        start_on_exec: options.start_on_exec && !options.placebo,
+        start_on_exec: start_on_exec && !options.placebo,
         wakeup_bytes: wakeup_bytes(options.rate_hz, stack_bytes),
     };
     loop {

@@ -74,8 +74,9 @@ impl<R: RecordRing> RingSet<R> {
         !self.pending.is_empty()
     }
 
-    pub(super) fn losses(&self) -> Losses {
-        self.losses
+    /// What was lost since the last call.
+    pub(super) fn take_losses(&mut self) -> Losses {
+        std::mem::take(&mut self.losses)
     }
 
     /// When the newest process was made or started its program; 0 when none was.
@@ -363,7 +364,7 @@ mod tests {
         assert_eq!(rings.drained(Nanoseconds::MAX), [""; 0]);
         rings.sample(2, 10);
         assert_eq!(rings.drained(0), ["s10 2"]);
-        assert_eq!(rings.losses(), Losses::default());
+        assert_eq!(rings.take_losses(), Losses::default());
     }
 
     #[test]
@@ -377,7 +378,7 @@ mod tests {
             let expected = [format!("s{first} 1"), format!("s{second} 0")];
             assert_eq!(rings.drained(0), expected);
         }
-        assert_eq!(rings.losses(), Losses::default());
+        assert_eq!(rings.take_losses(), Losses::default());
     }
 
     #[test]
@@ -397,7 +398,7 @@ mod tests {
             records: 6,
             throttled: 1,
         };
-        assert_eq!(rings.losses(), expected);
+        assert_eq!(rings.take_losses(), expected);
     }
 
     #[test]
@@ -408,7 +409,7 @@ mod tests {
         }
         rings.sample(1, 15);
         assert_eq!(rings.drained(0), ["s15 1"]);
-        assert_eq!(rings.losses().samples, 1);
+        assert_eq!(rings.take_losses().samples, 1);
         rings.sample(0, 40);
         assert_eq!(rings.drained(0), ["s40 0"]);
     }
@@ -437,7 +438,7 @@ mod tests {
             "s10 0", "n15", "s15 1", "n25", "s25 1", "s30 0", "n40", "s40 1",
         ];
         assert_eq!(rings.drained(0), expected);
-        let losses = rings.losses();
+        let losses = rings.take_losses();
         assert_eq!((losses.samples, losses.records), (3, 2));
     }
 

@@ -17,10 +17,10 @@ use crate::target::proc::{self, MappedRange, SystemCall};
 /// How long running threads are sampled.
 const SAMPLING: Duration = Duration::from_millis(200);
 const SAMPLING_RATE_HZ: u32 = 499;
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Looks at every thread of the targets without stopping any.
-pub fn look_without_stopping(targets: &[Target]) -> Result<Snapshot, CaptureError> {
+pub(super) fn look_without_stopping(targets: &[Target]) -> Result<Snapshot, CaptureError> {
     let mut snapshot = Snapshot::default();
     let mut unseen: FastSet<(u32, u32)> = FastSet::default();
     let mut seen: FastMap<(u32, u32), Event<'static>> = FastMap::default();
@@ -108,10 +108,9 @@ fn sample_running(
         rate_hz: SAMPLING_RATE_HZ,
         include_kernel: false,
         follow_children: false,
-        start_on_exec: false,
         placebo: false,
     };
-    let mut session = match PerfSession::attach(targets, &options) {
+    let mut session = match PerfSession::attach(targets, None, &options, false) {
         Ok(session) => session,
         Err(error) => return format!("it runs, and can't be sampled: {error}"),
     };
@@ -126,7 +125,7 @@ fn sample_running(
     let deadline = Instant::now() + SAMPLING;
     let mut is_done = false;
     while !is_done && Instant::now() < deadline {
-        let drained = session.drain(LOOK, &mut |event| is_done = take(event));
+        let drained = session.drain(POLL_INTERVAL, &mut |event| is_done = take(event));
         if let Err(error) = drained {
             return format!("it runs, and can't be sampled: {error}");
         }

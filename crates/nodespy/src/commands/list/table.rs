@@ -1,6 +1,6 @@
 //! The list for people: a group for each container, a line for each process.
 
-use nodespy_capture::target::{NodeProcess, Resident, Way};
+use nodespy_capture::{NodeProcess, Way, target::Resident};
 use nodespy_model::printable;
 
 /// The whole list, and what to type next.

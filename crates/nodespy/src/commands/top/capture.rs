@@ -5,16 +5,16 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use nodespy_analysis::{Shares, function_weights, shares, without_internals};
-use nodespy_capture::engines::perf_events::{PerfOptions, PerfSession};
-use nodespy_capture::target::{Children, Target, Wanted, proc};
-use nodespy_capture::{LiveOrigin, monotonic_now};
-use nodespy_model::{About, Category, Nanoseconds, Notes, Profile, ThreadRole};
-use nodespy_symbolize::Resolver;
+use nodespy_capture::engines::perf_events::{PerfEvents, PerfOptions};
+use nodespy_capture::target::{Target, Wanted, proc};
+use nodespy_capture::{CaptureError, Children};
+use nodespy_model::{Category, Nanoseconds, Profile, ThreadRole};
+use nodespy_recorder::{
+    self as recorder, End, Limits, Live, LiveOptions, Observer, Started, Subject,
+};
 
 /// How long a slice is.
-const SLICE: Nanoseconds = 1_000_000_000;
-/// How often processes that joined are looked for when no event tells of them.
-const LOOK: Duration = Duration::from_millis(200);
+const SLICE: Duration = Duration::from_secs(1);
 
 /// What the capturing thread has to say.
 pub(super) enum Update {
@@ -35,7 +35,7 @@ pub(super) struct Slice {
     pub(super) shares: Shares,
     pub(super) functions: Vec<FunctionCount>,
     pub(super) threads: Vec<ThreadUse>,
-    /// Samples lost since the start.
+    /// Samples lost in it.
     pub(super) lost: u64,
     pub(super) js_frames: u64,
     pub(super) js_frames_named: u64,
@@ -68,14 +68,14 @@ pub(super) struct ThreadUse {
     pub(super) cpu_time: Nanoseconds,
 }
 
-/// Starts to capture `targets`, which are what is `wanted` now, and whoever joins them. The thread
-/// ends when nobody listens any more.
+/// Starts to capture `targets`, which are what is `wanted` now, and processes that join them. The
+/// thread ends when the receiver is dropped.
 pub(super) fn start(wanted: Wanted, targets: Vec<Target>, rate_hz: u32) -> Receiver<Update> {
     let (sender, updates) = channel();
     std::thread::spawn(move || {
         let last = match capture(wanted, targets, rate_hz, &sender) {
             Ok(()) => Update::Ended,
-            Err(error) => Update::Failed(error),
+            Err(error) => Update::Failed(error.into()),
         };
         let _ = sender.send(last);
     });
@@ -84,58 +84,67 @@ pub(super) fn start(wanted: Wanted, targets: Vec<Target>, rate_hz: u32) -> Recei
 
 fn capture(
     wanted: Wanted,
-    mut targets: Vec<Target>,
+    targets: Vec<Target>,
     rate_hz: u32,
     sender: &Sender<Update>,
-) -> anyhow::Result<()> {
-    let options = PerfOptions {
+) -> Result<(), CaptureError> {
+    let mut engine = PerfEvents::new(PerfOptions {
         rate_hz,
         include_kernel: true,
         follow_children: false,
-        start_on_exec: false,
         placebo: false,
+    });
+    let subject = Subject {
+        targets,
+        launched: None,
+        app: String::new(),
+        remarks: Vec::new(),
     };
-    let (mut session, mut newcomers) =
-        PerfSession::attach_growing(&targets, &options, wanted, Children::Judged)?;
-    let remarks = session.remarks().to_vec();
-    let mut is_heard = sender.send(Update::Started { remarks }).is_ok();
-    let mut resolver = Resolver::new(Box::new(LiveOrigin::new()));
-    let mut threads = ThreadWatch::default();
-    threads.look(&targets);
-    let mut started = monotonic_now();
-    while is_heard {
-        let left = (started + SLICE).saturating_sub(monotonic_now());
-        resolver.start_batch();
-        let timeout = Duration::from_nanos(left).max(Duration::from_millis(1));
-        session.drain(timeout.min(LOOK), &mut |event| {
-            newcomers.pass(event, &mut |event| resolver.take(event));
-        })?;
-        let joined = newcomers.joined();
-        match session.add(&joined) {
-            Ok(()) => targets.extend(joined),
-            // It came and went, or belongs to somebody else: what is watched goes on.
-            Err(error) => log::warn!("a process that joined is not watched: {error}"),
-        }
-        let now = monotonic_now();
-        let has_ended = targets.iter().all(Target::has_ended);
-        if now < started + SLICE && !has_ended {
-            continue;
-        }
-        resolver.tick(now);
-        let profile = resolver.slice(About::default(), Notes::default(), started);
-        let slice = Slice {
-            length: now.saturating_sub(started),
-            lost: session.losses().samples,
-            threads: threads.measure(&targets, &profile),
-            ..count(&profile)
-        };
-        started = now;
-        is_heard = sender.send(Update::Slice(slice)).is_ok();
-        if has_ended {
-            break;
-        }
+    let options = LiveOptions {
+        joining: Some((wanted, Children::Judged)),
+        ..LiveOptions::default()
+    };
+    let mut slices = Slices {
+        sender,
+        is_heard: true,
+        threads: ThreadWatch::default(),
+    };
+    let mut live = Live::attach(&mut engine, subject, options, &mut slices)?;
+    let limits = Limits {
+        duration: None,
+        slice: Some(SLICE),
+        is_stopped: &|| false,
+    };
+    if live.run(&limits, &mut slices)? == End::TargetsGone {
+        live.hand_out(&mut slices);
     }
     Ok(())
+}
+
+/// Counts each slice and sends it.
+struct Slices<'a> {
+    sender: &'a Sender<Update>,
+    is_heard: bool,
+    threads: ThreadWatch,
+}
+
+impl Observer for Slices<'_> {
+    fn started(&mut self, started: &Started<'_>) {
+        let remarks = started.remarks.to_vec();
+        self.is_heard = self.sender.send(Update::Started { remarks }).is_ok();
+        self.threads.measure_all(started.targets);
+    }
+
+    fn slice(&mut self, slice: recorder::Slice<'_>) -> bool {
+        let counted = Slice {
+            length: slice.length,
+            lost: slice.losses.samples,
+            threads: self.threads.measure(slice.targets, &slice.profile),
+            ..count(&slice.profile)
+        };
+        self.is_heard &= self.sender.send(Update::Slice(counted)).is_ok();
+        self.is_heard
+    }
 }
 
 fn count(profile: &Profile) -> Slice {
@@ -180,7 +189,7 @@ struct KnownThread {
 
 impl ThreadWatch {
     /// Notes where every thread's clock stands; returns how far each went.
-    fn look(&mut self, targets: &[Target]) -> Vec<((u32, u32), Nanoseconds)> {
+    fn measure_all(&mut self, targets: &[Target]) -> Vec<((u32, u32), Nanoseconds)> {
         let mut went = Vec::new();
         let mut alive = HashMap::new();
         for pid in targets.iter().map(Target::pid) {
@@ -206,10 +215,10 @@ impl ThreadWatch {
         went
     }
 
-    /// What every thread used since the last look. Threads that were seen running get the name and
+    /// What every thread used since the last measurement. Threads that were seen running get the name and
     /// the role their stacks gave them.
     fn measure(&mut self, targets: &[Target], profile: &Profile) -> Vec<ThreadUse> {
-        let went = self.look(targets);
+        let went = self.measure_all(targets);
         for thread in &profile.threads {
             let pid = profile.processes[thread.process.at()].pid;
             if let Some(known) = self.known.get_mut(&(pid, thread.tid)) {

@@ -107,7 +107,7 @@ impl Totals {
             .collect();
         let sums = Sums::of(&slice);
         self.since_start.add(&sums);
-        self.lost = slice.lost;
+        self.lost += slice.lost;
         self.last.push_back(Counted { functions, sums });
         if self.last.len() > WINDOW_SLICES {
             self.last.pop_front();

@@ -1,4 +1,4 @@
-//! New processes, looked for a few times a second.
+//! New processes, polled for a few times a second.
 //!
 //! Children of watched processes are followed by the kernel. Others are not, such as what
 //! `docker exec` starts or the worker that pm2 starts in place of one that died.
@@ -9,21 +9,21 @@ use nodespy_model::Event;
 
 use crate::target::{Target, proc};
 
-/// How many looks a new process is given to become a Node process of what is wanted: it is a fork of
+/// How many polls a new process is given to become a Node process of what is wanted: it is a fork of
 /// something else first.
-const LOOKS: u32 = 25;
+const MAX_POLLS: u32 = 25;
 
 /// The search among new processes.
 #[derive(Debug)]
-pub(super) struct Looking {
-    /// Processes that are watched, or that have been looked at often enough.
+pub(super) struct Polling {
+    /// Processes that are watched, or that were polled often enough.
     settled: HashSet<u32>,
-    /// New processes and how often they have been looked at.
+    /// New processes and how often they were polled.
     fresh: Vec<(u32, u32)>,
 }
 
-impl Looking {
-    /// Starts the search: whoever is there now is not new.
+impl Polling {
+    /// Starts the search: what is there now is not new.
     pub(super) fn start(targets: &[Target]) -> Self {
         Self {
             settled: proc::processes()
@@ -42,7 +42,7 @@ impl Looking {
     }
 
     /// The new processes that are wanted, held.
-    pub(super) fn look(&mut self, admit: &dyn Fn(u32) -> Option<Target>) -> Vec<Target> {
+    pub(super) fn poll(&mut self, admit: &dyn Fn(u32) -> Option<Target>) -> Vec<Target> {
         let there = proc::processes();
         let alive: HashSet<u32> = there.iter().copied().collect();
         // A number that is free may come back as another process.
@@ -57,15 +57,15 @@ impl Looking {
             }
         }
         let mut found = Vec::new();
-        for (pid, looks) in &mut self.fresh {
-            *looks += 1;
-            // At the second look, so that the news of a fork has come first.
-            if *looks >= 2
+        for (pid, polls) in &mut self.fresh {
+            *polls += 1;
+            // At the second poll, so that the event of a fork has come first.
+            if *polls >= 2
                 && let Some(target) = admit(*pid)
             {
                 found.push(target);
                 self.settled.insert(*pid);
-            } else if *looks >= LOOKS {
+            } else if *polls >= MAX_POLLS {
                 self.settled.insert(*pid);
             }
         }

@@ -1,4 +1,4 @@
-//! `--embed-source`: the text of the JavaScript files that a profile names, taken along in it.
+//! The text of the JavaScript files that a profile names, taken along in it.
 //!
 //! Off unless asked for, because code is private. Only absolute paths with an extension that
 //! JavaScript or TypeScript has are read, so that no function can pretend to be in another file.
@@ -6,7 +6,8 @@
 use std::path::{Path, PathBuf};
 
 use nodespy_model::{Category, FastSet, Profile, Source, StringIndex};
-use nodespy_symbolize::SourceRoot;
+
+use crate::SourceRoot;
 
 /// The largest file that is taken along.
 const FILE_BYTES: u64 = 16 << 20;
@@ -17,20 +18,20 @@ const EXTENSIONS: [&str; 8] = ["js", "mjs", "cjs", "jsx", "ts", "mts", "cts", "t
 
 /// Where the files are looked for, in this order.
 #[derive(Debug, Default)]
-pub(crate) struct SourceRoots {
+pub struct SourceRoots {
     roots: Vec<SourceRoot>,
 }
 
 impl SourceRoots {
     /// The roots that processes see. Held from the start: a process may end before its files are
     /// read.
-    pub(crate) fn of_processes(pids: impl IntoIterator<Item = u32>) -> Self {
+    pub fn of_processes(pids: impl IntoIterator<Item = u32>) -> Self {
         let root_of = |pid: u32| PathBuf::from(format!("/proc/{pid}/root"));
         Self::of_folders(pids.into_iter().map(root_of))
     }
 
     /// The root that a recording from elsewhere is said to have, or this machine's.
-    pub(crate) fn of_folder(folder: Option<&Path>) -> Self {
+    pub fn of_folder(folder: Option<&Path>) -> Self {
         Self::of_folders([folder.unwrap_or(Path::new("/")).to_owned()])
     }
 
@@ -50,7 +51,7 @@ impl SourceRoots {
 
     /// Adds the text of every file of JavaScript that the profile names, and remarks how many
     /// could and could not be read.
-    pub(crate) fn embed(&self, profile: &mut Profile) {
+    pub fn embed(&self, profile: &mut Profile) {
         let files = files_of(profile);
         let mut left_bytes = profile.sources.iter().fold(ALL_BYTES, |left, source| {
             left.saturating_sub(source.text.len() as u64)

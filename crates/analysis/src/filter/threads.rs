@@ -1,11 +1,12 @@
-//! `--thread`: threads by name, number or what they are for.
+//! Threads by name, number or what they are for.
 
 use nodespy_model::{Profile, ThreadIndex, ThreadRole};
 
-use crate::failure::Failure;
+use super::FilterError;
+use crate::transform::only_threads;
 
 /// The threads that go by one of the words `wanted`. Fails, and tells which there are, if none does.
-pub(super) fn only_named(profile: Profile, wanted: &[String]) -> anyhow::Result<Profile> {
+pub(super) fn only_named(profile: Profile, wanted: &[String]) -> Result<Profile, FilterError> {
     let is_wanted = |profile: &Profile, thread: ThreadIndex| {
         wanted.iter().any(|text| is_thread(profile, thread, text))
     };
@@ -19,13 +20,13 @@ pub(super) fn only_named(profile: Profile, wanted: &[String]) -> anyhow::Result<
         if more > 0 {
             names.push(format!("{more} more"));
         }
-        anyhow::bail!(Failure::NoSamples(format!(
+        return Err(FilterError(format!(
             "no thread is called {:?}; there are {}",
             wanted.join(" or "),
             names.join(", ")
         )));
     }
-    Ok(nodespy_analysis::only_threads(profile, is_wanted))
+    Ok(only_threads(profile, is_wanted))
 }
 
 /// Whether a thread goes by `text`: its name, its number or what it is for.

@@ -1,20 +1,17 @@
 //! Processes that join a container, an app or the like while it is watched.
 //!
-//! Where the kernel samples a whole control group, everybody in it comes with its events, and those
+//! Where the kernel samples a whole control group, every process in it comes with its events, and those
 //! that are not wanted are kept back ([`members`]). Elsewhere children of watched processes are
-//! followed by the kernel, and others are looked for among the processes that are new ([`looking`]).
+//! followed by the kernel, and others are searched for among the processes that are new ([`polling`]).
 
-mod looking;
 mod members;
+mod polling;
 
 use nodespy_model::Event;
 
-use super::cgroup::Group;
-use super::resident::Resident;
-use super::wanted::Wanted;
-use super::{Target, looks_like_node};
-use looking::Looking;
+use crate::target::{Group, Resident, Target, Wanted, looks_like_node};
 use members::Members;
+use polling::Polling;
 
 /// What becomes of the children of watched processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,51 +26,51 @@ pub enum Children {
 
 /// The watch for processes that join.
 #[derive(Debug)]
-pub struct Newcomers {
+pub struct NewProcesses {
     wanted: Wanted,
     children: Children,
-    way: Way,
+    search: Search,
 }
 
 #[derive(Debug)]
-enum Way {
+enum Search {
     /// Only certain processes are wanted.
-    Nobody,
-    Looking(Looking),
+    None,
+    Polling(Polling),
     Members(Members, Group),
 }
 
-impl Newcomers {
-    /// Starts the watch. To be called before sampling starts, so that nobody is missed.
+impl NewProcesses {
+    /// Starts the watch. To be called before sampling starts, so that none is missed.
     pub fn watch(wanted: Wanted, targets: &[Target], children: Children) -> Self {
-        let way = match wanted.can_grow() {
-            true => Way::Looking(Looking::start(targets)),
-            false => Way::Nobody,
+        let search = match wanted.can_grow() {
+            true => Search::Polling(Polling::start(targets)),
+            false => Search::None,
         };
         Self {
             wanted: wanted.settled_on(targets),
             children,
-            way,
+            search,
         }
     }
 
-    /// From now on events come from everybody in `group`, and tell of those who join it.
+    /// From now on events come from every process in `group`, and report those that join it.
     pub fn rely_on(&mut self, group: Group, targets: &[Target]) {
         let watched = targets.iter().map(Target::pid);
-        self.way = Way::Members(Members::starting_with(watched), group);
+        self.search = Search::Members(Members::starting_with(watched), group);
     }
 
     /// Hands an event on, if it is about a process that is watched.
     pub fn pass(&mut self, event: Event<'_>, take: &mut dyn FnMut(Event<'_>)) {
-        match &mut self.way {
-            Way::Nobody => take(event),
-            Way::Looking(looking) => {
+        match &mut self.search {
+            Search::None => take(event),
+            Search::Polling(polling) => {
                 if self.children != Children::Judged {
-                    looking.see(&event);
+                    polling.see(&event);
                 }
                 take(event);
             }
-            Way::Members(members, group) => {
+            Search::Members(members, group) => {
                 let judge = |pid| member(pid, &self.wanted, group);
                 members.pass(event, self.children, &judge, take);
             }
@@ -82,10 +79,10 @@ impl Newcomers {
 
     /// The processes that joined since the last call, held.
     pub fn joined(&mut self) -> Vec<Target> {
-        match &mut self.way {
-            Way::Nobody => Vec::new(),
-            Way::Looking(looking) => looking.look(&|pid| admitted(pid, &self.wanted)),
-            Way::Members(members, _) => members.joined(),
+        match &mut self.search {
+            Search::None => Vec::new(),
+            Search::Polling(polling) => polling.poll(&|pid| admitted(pid, &self.wanted)),
+            Search::Members(members, _) => members.joined(),
         }
     }
 }
@@ -96,7 +93,7 @@ fn admitted(pid: u32, wanted: &Wanted) -> Option<Target> {
     wanted.admits(&resident).then_some(target)
 }
 
-/// A process of the group that is sampled, if it is wanted: in the group is where everybody is.
+/// A process of the group that is sampled, if it is wanted.
 fn member(pid: u32, wanted: &Wanted, group: &Group) -> Option<Target> {
     let (resident, target) = candidate(pid, wanted.any)?;
     (group.holds_process(pid) && !resident.is_pm2_itself).then_some(target)

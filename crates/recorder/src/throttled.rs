@@ -8,7 +8,7 @@ use nodespy_model::{Nanoseconds, printable};
 const LEAST_SHARE: f64 = 0.01;
 
 /// The limits that hold for some processes, and how much they had stopped them at the start.
-pub(super) struct Throttled {
+pub(crate) struct Throttled {
     groups: Vec<Group>,
 }
 
@@ -21,7 +21,7 @@ struct Group {
 
 impl Throttled {
     /// Notes where the counters stand.
-    pub(super) fn watch(targets: &[Target]) -> Self {
+    pub(crate) fn watch(targets: &[Target]) -> Self {
         let mut groups: Vec<Group> = Vec::new();
         for target in targets {
             let cgroups = Cgroups::of(target.pid());
@@ -45,7 +45,7 @@ impl Throttled {
     }
 
     /// What was throttled since, in sentences.
-    pub(super) fn remarks(&self, duration: Nanoseconds) -> Vec<String> {
+    pub(crate) fn remarks(&self, duration: Nanoseconds) -> Vec<String> {
         let groups = self.groups.iter();
         groups.filter_map(|group| group.remark(duration)).collect()
     }

@@ -1,4 +1,4 @@
-//! Everybody in a control group that is sampled as a whole, and who of them is wanted.
+//! The processes of a control group that is sampled as a whole, and which of them are wanted.
 //!
 //! A process is judged when its first event comes and again when it starts another program: what
 //! becomes a server may be a shell, or the runtime's own helper, for its first milliseconds.

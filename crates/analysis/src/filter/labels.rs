@@ -1,13 +1,17 @@
-//! `--label`: processes by what is known of them.
+//! Processes by what is known of them.
 
 use nodespy_model::{Process, Profile};
 
+use super::FilterError;
 use super::values::LabelFilter;
-use crate::failure::Failure;
+use crate::transform::only_threads;
 
 /// The processes that have, for each key of `wanted`, one of its values. Fails, and tells which
 /// there are, if none has.
-pub(super) fn only_labelled(profile: Profile, wanted: &[LabelFilter]) -> anyhow::Result<Profile> {
+pub(super) fn only_labelled(
+    profile: Profile,
+    wanted: &[LabelFilter],
+) -> Result<Profile, FilterError> {
     let is_wanted = |profile: &Profile, process: &Process| {
         wanted.iter().all(|one| {
             let mut same_key = wanted.iter().filter(|other| other.key == one.key);
@@ -20,19 +24,16 @@ pub(super) fn only_labelled(profile: Profile, wanted: &[LabelFilter]) -> anyhow:
         .any(|process| is_wanted(&profile, process))
     {
         let filters: Vec<String> = wanted.iter().map(LabelFilter::to_string).collect();
-        anyhow::bail!(Failure::NoSamples(format!(
+        return Err(FilterError(format!(
             "no process has the label {}; there are {}",
             filters.join(" and "),
             all_labels(&profile)
         )));
     }
-    Ok(nodespy_analysis::only_threads(
-        profile,
-        |profile, thread| {
-            let process = profile.threads[thread.at()].process;
-            is_wanted(profile, &profile.processes[process.at()])
-        },
-    ))
+    Ok(only_threads(profile, |profile, thread| {
+        let process = profile.threads[thread.at()].process;
+        is_wanted(profile, &profile.processes[process.at()])
+    }))
 }
 
 /// Whether a process has a label. The host and the beginning of an id count too.

@@ -1,6 +1,6 @@
 //! Which filters there are, in which order, and what they are called on the command line.
 
-use crate::cli::ShowArgs;
+use super::Filters;
 
 /// One filter, or several of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,9 +47,9 @@ impl Step {
     ];
 }
 
-impl ShowArgs {
+impl Filters {
     /// Whether anything is to be filtered.
-    pub(crate) fn has_filters(&self) -> bool {
+    pub fn has_filters(&self) -> bool {
         !self.steps().is_empty()
     }
 
@@ -134,28 +134,38 @@ impl ShowArgs {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{LabelFilter, Pattern, Share, TimeRange};
     use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        show: ShowArgs,
-    }
-
-    fn steps_of(line: &str) -> Vec<String> {
-        let words = std::iter::once("nodespy").chain(line.split(' '));
-        let line = Line::try_parse_from(words).unwrap();
-        line.show
-            .steps()
-            .into_iter()
-            .map(|(_, text)| text)
-            .collect()
-    }
+    use crate::CodeKind;
 
     #[test]
-    fn the_order_on_the_command_line_does_not_matter() {
+    fn steps_are_taken_in_one_order() {
+        let patterns = |texts: &[&str]| {
+            let parsed = texts.iter().map(|text| Pattern::parse(text).unwrap());
+            parsed.collect::<Vec<_>>()
+        };
+        let filters = Filters {
+            focus: patterns(&["a", "b"]),
+            ignore: patterns(&["c"]),
+            show_from: patterns(&["d"]),
+            hide: patterns(&["e f"]),
+            only: vec![CodeKind::JavaScript],
+            thread: vec!["main".to_owned()],
+            time: Some(TimeRange::parse("1s..2s").unwrap()),
+            fold: vec!["deps".to_owned()],
+            collapse_recursion: true,
+            no_idle: true,
+            min_share: Some(Share::parse("1%").unwrap()),
+            no_merge_tiers: true,
+            label: vec![LabelFilter::parse("container=web").unwrap()],
+            merge: true,
+            redact: true,
+            raw: true,
+            pid: vec![1, 2],
+        };
+        let steps: Vec<String> = filters.steps().into_iter().map(|(_, text)| text).collect();
         let order = [
+            "--pid 1,2",
             "--label container=web",
             "--thread main",
             "--merge",
@@ -165,7 +175,7 @@ mod tests {
             "--focus b",
             "--ignore c",
             "--show-from d",
-            "--hide e",
+            "--hide \"e f\"",
             "--only js",
             "--fold deps",
             "--collapse-recursion",
@@ -173,18 +183,7 @@ mod tests {
             "--min-share 1%",
             "--redact",
         ];
-        assert_eq!(steps_of(&order.join(" ")), order);
-        let shuffled = "--redact --merge --label container=web --min-share 1% --focus a --no-merge-tiers --hide e --fold deps --no-idle \
-            --only js --focus b --collapse-recursion --show-from d --ignore c --time 1s..2s --thread main";
-        assert_eq!(steps_of(shuffled), order);
-    }
-
-    #[test]
-    fn tiers_are_merged_by_the_last_word() {
-        assert!(steps_of("--no-merge-tiers --merge-tiers").is_empty());
-        assert_eq!(
-            steps_of("--merge-tiers --no-merge-tiers"),
-            ["--no-merge-tiers"]
-        );
+        assert_eq!(steps, order);
+        assert!(!Filters::default().has_filters());
     }
 }

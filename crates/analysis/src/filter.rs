@@ -1,10 +1,10 @@
-//! What of a profile is shown: the filters of the command line, applied in a fixed order.
+//! What of a profile is shown: filters, applied in a fixed order.
 //!
 //! First the samples are chosen (`--pid`, `--label`, `--thread`, `--time`, `--no-idle`, `--focus`,
 //! `--ignore`), by whole stacks; then frames go (V8's and libc's plumbing, `--show-from`, `--hide`,
 //! `--only`); then frames become one (`--fold`, `--collapse-recursion`); `--no-merge-tiers` parts
 //! them; and `--min-share` measures what is left. `--merge` makes one of the processes that were
-//! chosen, `--redact` comes last. The order on the command line does not matter.
+//! chosen, `--redact` comes last. The order in which they are given does not matter.
 
 mod labels;
 mod steps;
@@ -15,17 +15,69 @@ use std::borrow::Cow;
 
 use nodespy_model::{Category, EventIndex, FunctionIndex, Nanoseconds, Profile, printable};
 
-use crate::cli::ShowArgs;
-use crate::failure::Failure;
-use crate::output::grouped;
-
+use crate::transform::{self, CodeKind};
 use steps::Step;
 
-pub(crate) use values::{LabelFilter, Only, Pattern, Share, TimeRange};
+pub use values::{LabelFilter, Pattern, Share, TimeRange, parse_seconds};
+
+/// What is shown. Nothing is filtered by default.
+#[derive(Debug, Clone, Default)]
+pub struct Filters {
+    /// Keep samples with a function that matches; several: with a match for each.
+    pub focus: Vec<Pattern>,
+    /// Drop samples with a function that matches.
+    pub ignore: Vec<Pattern>,
+    /// Drop frames that match and keep their time with their callers.
+    pub hide: Vec<Pattern>,
+    /// Cut stacks before the first match from the root, drop samples without one.
+    pub show_from: Vec<Pattern>,
+    /// Keep frames of these kinds and give them the time of what they call.
+    pub only: Vec<CodeKind>,
+    /// Only these threads, by name, tid or role.
+    pub thread: Vec<String>,
+    /// Only a part of the time.
+    pub time: Option<TimeRange>,
+    /// Make one frame of consecutive frames of a package.
+    pub fold: Vec<String>,
+    /// Show a function that calls itself directly once.
+    pub collapse_recursion: bool,
+    /// Drop samples in which nothing was done.
+    pub no_idle: bool,
+    /// Drop call paths under a share of the whole.
+    pub min_share: Option<Share>,
+    /// Show the tiers of a function apart.
+    pub no_merge_tiers: bool,
+    /// Only processes with these labels.
+    pub label: Vec<LabelFilter>,
+    /// Show all processes as one.
+    pub merge: bool,
+    /// Leave out what should not be given away.
+    pub redact: bool,
+    /// Show V8's and libc's plumbing too.
+    pub raw: bool,
+    /// Only these processes; all when empty.
+    pub pid: Vec<u32>,
+}
+
+/// Why nothing can be shown.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct FilterError(String);
+
+impl Filters {
+    /// The same for a profile that has its shape already: merged and redacted as asked.
+    pub fn of_shaped(&self) -> Self {
+        Self {
+            merge: false,
+            redact: false,
+            ..self.clone()
+        }
+    }
+}
 
 /// What is to be done with a profile that is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Holding {
+pub enum Holding {
     /// It is looked at: the plumbing between the kinds of code goes.
     WhatIsShown,
     /// It can be opened again: without filters it holds everything.
@@ -33,11 +85,11 @@ pub(crate) enum Holding {
 }
 
 /// The profile as the filters leave it, with a note of what they did. Fails when one leaves nothing.
-pub(crate) fn filtered<'a>(
+pub fn filtered<'a>(
     profile: Cow<'a, Profile>,
-    show: &ShowArgs,
+    show: &Filters,
     holding: Holding,
-) -> anyhow::Result<Cow<'a, Profile>> {
+) -> Result<Cow<'a, Profile>, FilterError> {
     let hides_internals = !show.raw && (holding == Holding::WhatIsShown || show.changes_frames());
     let steps = show.steps();
     if steps.is_empty() && !hides_internals {
@@ -51,7 +103,7 @@ pub(crate) fn filtered<'a>(
     let mut done = Vec::new();
     for step in Step::ORDER {
         if *step == Step::Internals && hides_internals {
-            work.profile = nodespy_analysis::without_internals(work.profile);
+            work.profile = transform::without_internals(work.profile);
         }
         for (_, text) in steps.iter().filter(|(each, _)| each == step) {
             done.push(text.as_str());
@@ -69,8 +121,8 @@ pub(crate) fn filtered<'a>(
     }
     let mut profile = work.profile;
     if !done.is_empty() {
-        profile = nodespy_analysis::without_unused(profile);
-        let left = share_left(amount(&profile), before);
+        profile = transform::without_unused(profile);
+        let left = share_left(profile.total_weight(), before);
         profile
             .notes
             .add_filter(&format!("{} ({left})", done.join(" ")));
@@ -79,12 +131,12 @@ pub(crate) fn filtered<'a>(
 }
 
 /// The profile as it is to be kept, before any filter: as one process, or fit to give away.
-pub(crate) fn shaped(mut profile: Profile, show: &ShowArgs) -> Profile {
+pub fn shaped(mut profile: Profile, show: &Filters) -> Profile {
     if show.merge {
-        profile = nodespy_analysis::merge_processes(profile);
+        profile = transform::merge_processes(profile);
     }
     if show.redact {
-        profile = nodespy_analysis::redact(profile);
+        profile = transform::redact(profile);
     }
     profile
 }
@@ -92,11 +144,11 @@ pub(crate) fn shaped(mut profile: Profile, show: &ShowArgs) -> Profile {
 /// A profile on its way through the steps.
 struct Work<'a> {
     profile: Profile,
-    show: &'a ShowArgs,
+    show: &'a Filters,
 }
 
 impl Work<'_> {
-    fn apply(self, step: Step) -> anyhow::Result<Self> {
+    fn apply(self, step: Step) -> Result<Self, FilterError> {
         let Self { profile, show } = self;
         let matches_any = |patterns: &'_ [Pattern]| {
             let patterns = patterns.to_vec();
@@ -108,51 +160,48 @@ impl Work<'_> {
             }
         };
         let profile = match step {
-            Step::Pid => nodespy_analysis::only_threads(profile, |profile, thread| {
+            Step::Pid => transform::only_threads(profile, |profile, thread| {
                 let process = profile.threads[thread.at()].process;
                 show.pid.contains(&profile.processes[process.at()].pid)
             }),
             Step::Label => labels::only_labelled(profile, &show.label)?,
-            Step::Merge => nodespy_analysis::merge_processes(profile),
-            Step::Redact => nodespy_analysis::redact(profile),
+            Step::Merge => transform::merge_processes(profile),
+            Step::Redact => transform::redact(profile),
             Step::Thread => threads::only_named(profile, &show.thread)?,
             Step::Time => show.time.iter().fold(profile, |profile, range| {
                 let (start, end) = range.in_profile(&profile);
-                nodespy_analysis::only_between(profile, start, end)
+                transform::only_between(profile, start, end)
             }),
-            Step::NoIdle => nodespy_analysis::without_idle(profile),
+            Step::NoIdle => transform::without_idle(profile),
             Step::Focus => show.focus.iter().fold(profile, |profile, pattern| {
-                nodespy_analysis::focus(profile, matches_any(std::slice::from_ref(pattern)))
+                transform::focus(profile, matches_any(std::slice::from_ref(pattern)))
             }),
-            Step::Ignore => nodespy_analysis::ignore(profile, matches_any(&show.ignore)),
+            Step::Ignore => transform::ignore(profile, matches_any(&show.ignore)),
             Step::Internals => profile,
-            Step::ShowFrom => nodespy_analysis::show_from(profile, matches_any(&show.show_from)),
-            Step::Hide => nodespy_analysis::hide(profile, matches_any(&show.hide)),
-            Step::Only => {
-                let kinds: Vec<_> = show.only.iter().map(|only| only.kind()).collect();
-                nodespy_analysis::only(profile, &kinds)
-            }
-            Step::Fold => nodespy_analysis::fold(profile, |package| {
+            Step::ShowFrom => transform::show_from(profile, matches_any(&show.show_from)),
+            Step::Hide => transform::hide(profile, matches_any(&show.hide)),
+            Step::Only => transform::only(profile, &show.only),
+            Step::Fold => transform::fold(profile, |package| {
                 let mut names = show.fold.iter();
                 names.any(|name| values::is_folded(package, name))
             }),
-            Step::CollapseRecursion => nodespy_analysis::collapse_recursion(profile),
-            Step::SplitTiers => nodespy_analysis::split_tiers(profile),
+            Step::CollapseRecursion => transform::collapse_recursion(profile),
+            Step::SplitTiers => transform::split_tiers(profile),
             Step::MinShare => show.min_share.iter().fold(profile, |profile, share| {
-                nodespy_analysis::without_small(profile, share.of_one())
+                transform::without_small(profile, share.of_one())
             }),
         };
         Ok(Self { profile, show })
     }
 }
 
-fn nothing_left(filter: &str, there_were: &str, lasted: Nanoseconds) -> anyhow::Error {
+fn nothing_left(filter: &str, there_were: &str, lasted: Nanoseconds) -> FilterError {
     let why = match (filter.starts_with("--time"), lasted) {
         (false, _) => String::new(),
         (true, 0) => ", which have no times".to_owned(),
         (true, lasted) => format!(", the last of them after {:.1} s", lasted as f64 / 1e9),
     };
-    Failure::NoSamples(format!("{filter} leaves nothing of the {there_were}{why}")).into()
+    FilterError(format!("{filter} leaves nothing of the {there_were}{why}"))
 }
 
 /// How much there is of a profile: the weight of its event, or how many samples of all events.
@@ -172,7 +221,7 @@ fn unit_of(profile: &Profile) -> &'static str {
 }
 
 /// The samples of the event that is shown, with a remark on the others.
-pub(crate) fn shown_event(profile: Cow<'_, Profile>) -> Cow<'_, Profile> {
+pub fn shown_event(profile: Cow<'_, Profile>) -> Cow<'_, Profile> {
     if profile.events.len() < 2 {
         return profile;
     }
@@ -183,7 +232,7 @@ pub(crate) fn shown_event(profile: Cow<'_, Profile>) -> Cow<'_, Profile> {
 }
 
 /// The events after the first, and how each is shown.
-pub(crate) fn other_events(profile: &Profile) -> String {
+pub fn other_events(profile: &Profile) -> String {
     const SHOWN: usize = 8;
     let counts = profile.event_counts();
     let mut others: Vec<String> = (profile.events.iter().zip(counts))
@@ -214,5 +263,40 @@ fn share_left(left: u64, before: u64) -> String {
             "{:.1} % of the weight is left",
             left as f64 / before.max(1) as f64 * 100.0
         ),
+    }
+}
+
+/// A number with its thousands apart.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodespy_model::{About, Notes, ProfileBuilder, WeightUnit};
+
+    #[test]
+    fn thousands_are_apart() {
+        assert_eq!(grouped(7), "7");
+        assert_eq!(grouped(1234), "1,234");
+        assert_eq!(grouped(123_456_789), "123,456,789");
+    }
+
+    #[test]
+    fn without_filters_what_can_be_opened_again_is_not_even_copied() {
+        let builder = ProfileBuilder::new(WeightUnit::Samples);
+        let profile = builder.finish(About::default(), Notes::default());
+        let filters = Filters::default();
+        let kept = filtered(Cow::Borrowed(&profile), &filters, Holding::Everything);
+        assert!(matches!(kept, Ok(Cow::Borrowed(_))));
     }
 }

@@ -1,20 +1,22 @@
-//! The values that filters take on the command line: patterns, times, shares, kinds.
+//! The values that filters take: patterns, times, shares, kinds.
 
 use std::fmt;
 
-use nodespy_analysis::{CodeKind, Package, PackageKind};
 use nodespy_model::{FunctionIndex, Nanoseconds, Profile};
 use regex::Regex;
+
+use crate::{Package, PackageKind};
 
 /// A regular expression for functions. As in the page's search it is looked for in the name, in the
 /// place (`file:line:column`) and in `name place`, so that `^` and `$` may mean the ends of any.
 #[derive(Debug, Clone)]
-pub(crate) struct Pattern {
+pub struct Pattern {
     regex: Regex,
 }
 
 impl Pattern {
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    /// Reads it.
+    pub fn parse(text: &str) -> Result<Self, String> {
         let regex = Regex::new(text).map_err(|error| match error {
             regex::Error::Syntax(message) => {
                 let why = message.lines().last().unwrap_or_default();
@@ -29,7 +31,7 @@ impl Pattern {
     }
 
     /// Whether it matches a function.
-    pub(crate) fn is_match(&self, profile: &Profile, function: FunctionIndex) -> bool {
+    pub fn is_match(&self, profile: &Profile, function: FunctionIndex) -> bool {
         let name = profile.name_of(function);
         let place = profile.location_of(function);
         let is_match = |text: &str| self.regex.is_match(text);
@@ -60,7 +62,7 @@ impl Moment {
                 .map(Self::Percent)
                 .ok_or_else(|| format!("{text:?} is not between 0% and 100%"));
         }
-        let seconds = crate::cli::parse_seconds(text)?;
+        let seconds = parse_seconds(text)?;
         Ok(Self::After((seconds * 1e9) as Nanoseconds))
     }
 
@@ -78,14 +80,15 @@ impl Moment {
 
 /// A part of a recording: `3s..10s`, `3s..`, `..10s`, `25%..75%`.
 #[derive(Debug, Clone)]
-pub(crate) struct TimeRange {
+pub struct TimeRange {
     text: String,
     start: Option<Moment>,
     end: Option<Moment>,
 }
 
 impl TimeRange {
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    /// Reads it.
+    pub fn parse(text: &str) -> Result<Self, String> {
         let example = "write a part of the recording as 3s..10s, 500ms.., ..2m or 25%..75%";
         let (start, end) = text.split_once("..").ok_or(example)?;
         let side = |text: &str| match text.trim() {
@@ -110,7 +113,7 @@ impl TimeRange {
     }
 
     /// Its start and end in a recording.
-    pub(crate) fn in_profile(&self, profile: &Profile) -> (Nanoseconds, Nanoseconds) {
+    pub fn in_profile(&self, profile: &Profile) -> (Nanoseconds, Nanoseconds) {
         let at = |moment: Moment| moment.in_profile(profile);
         let end = match self.end {
             // The last sample is part of the whole.
@@ -129,12 +132,13 @@ impl fmt::Display for TimeRange {
 
 /// A share of the whole: `0.5%`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Share {
+pub struct Share {
     percent: f64,
 }
 
 impl Share {
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    /// Reads it.
+    pub fn parse(text: &str) -> Result<Self, String> {
         let number = text.strip_suffix('%').and_then(|text| text.parse().ok());
         number
             .filter(|percent| (0.0..=100.0).contains(percent))
@@ -143,7 +147,7 @@ impl Share {
     }
 
     /// From 0 to 1.
-    pub(crate) fn of_one(self) -> f64 {
+    pub fn of_one(self) -> f64 {
         self.percent / 100.0
     }
 }
@@ -154,44 +158,18 @@ impl fmt::Display for Share {
     }
 }
 
-/// A kind of code to look at alone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Only {
-    Js,
-    Native,
-    Kernel,
-    App,
-}
-
-impl Only {
-    pub(crate) fn kind(self) -> CodeKind {
-        match self {
-            Self::Js => CodeKind::JavaScript,
-            Self::Native => CodeKind::Native,
-            Self::Kernel => CodeKind::Kernel,
-            Self::App => CodeKind::App,
-        }
-    }
-
-    pub(crate) fn label(self) -> &'static str {
-        match self {
-            Self::Js => "js",
-            Self::Native => "native",
-            Self::Kernel => "kernel",
-            Self::App => "app",
-        }
-    }
-}
-
 /// A label that processes must have: `container=web`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LabelFilter {
-    pub(crate) key: String,
-    pub(crate) value: String,
+pub struct LabelFilter {
+    /// Its key.
+    pub key: String,
+    /// The value of that.
+    pub value: String,
 }
 
 impl LabelFilter {
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    /// Reads it.
+    pub fn parse(text: &str) -> Result<Self, String> {
         match text.split_once('=') {
             Some((key, value)) if !key.is_empty() && !value.is_empty() => Ok(Self {
                 key: key.to_owned(),
@@ -208,8 +186,26 @@ impl fmt::Display for LabelFilter {
     }
 }
 
+/// A length of time in seconds, written with a unit or without.
+pub fn parse_seconds(text: &str) -> Result<f64, String> {
+    let unit_at = text
+        .find(|character: char| !character.is_ascii_digit() && character != '.')
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_at);
+    let number: f64 = number
+        .parse()
+        .map_err(|_| format!("{text:?} is not a time; write 30, 30s, 500ms or 2m"))?;
+    match unit.trim() {
+        "" | "s" => Ok(number),
+        "ms" => Ok(number / 1e3),
+        "m" | "min" => Ok(number * 60.0),
+        "h" => Ok(number * 3600.0),
+        unit => Err(format!("{unit:?} is not a unit of time; use ms, s, m or h")),
+    }
+}
+
 /// Whether a package is one that `--fold` names.
-pub(crate) fn is_folded(package: &Package, name: &str) -> bool {
+pub(super) fn is_folded(package: &Package, name: &str) -> bool {
     match name {
         "deps" => package.kind == PackageKind::Dependency,
         "node" => package.kind == PackageKind::Node,

@@ -1,0 +1,128 @@
+//! What the terminal shows of a recording that goes on.
+
+use std::time::Duration;
+
+use nodespy_capture::CaptureError;
+use nodespy_capture::engine::OpenInspector;
+use nodespy_capture::engines::EngineId;
+use nodespy_capture::target::Target;
+use nodespy_model::{Nanoseconds, printable};
+use nodespy_recorder::{Observer, Progress, Started};
+
+use crate::cli::RecordArgs;
+use crate::output::{self, LiveLine};
+
+/// How often the hottest function is shown.
+const HOTTEST_INTERVAL: Nanoseconds = 1_000_000_000;
+
+/// Prints how a recording goes.
+pub(super) struct Reporting<'a> {
+    arguments: &'a RecordArgs,
+    line: LiveLine,
+    hottest: Option<(String, f64)>,
+    /// When that was found, since the start.
+    hottest_at: Nanoseconds,
+}
+
+impl<'a> Reporting<'a> {
+    pub(super) fn new(arguments: &'a RecordArgs) -> Self {
+        Self {
+            arguments,
+            line: LiveLine::new(arguments.quiet),
+            hottest: None,
+            hottest_at: 0,
+        }
+    }
+
+    /// Takes the live line away.
+    pub(super) fn end(&self) {
+        self.line.clear();
+    }
+
+    /// How long it will go on.
+    fn until(&self) -> String {
+        match self.arguments.duration {
+            Some(duration) => format!("for {} s", duration.as_secs_f64()),
+            None if !self.arguments.command.is_empty() => "until it ends or Ctrl-C".to_owned(),
+            None => "until Ctrl-C".to_owned(),
+        }
+    }
+
+    fn announce_inspector(&self, inspector: &OpenInspector, app: &str) {
+        let process = match inspector.pid {
+            Some(pid) => format!("{} (pid {pid}", printable(app)),
+            None => format!("the process behind {} (", inspector.address),
+        };
+        output::note(&format!(
+            "Recording {process}, Node {}) with V8's profiler {}.",
+            printable(&inspector.node_version),
+            self.until()
+        ));
+        if inspector.is_opened_by_us {
+            output::note(&format!(
+                "Its inspector is open at {} meanwhile: any user of this machine can run code in it.",
+                inspector.address
+            ));
+        }
+    }
+
+    fn announce_perf_events(&self, started: &Started<'_>) {
+        if let Some(user) = started.runs_as {
+            output::note(&format!(
+                "The command runs as {user} (--keep-root: as root)."
+            ));
+        }
+        let pids = started.targets.iter().map(Target::pid);
+        let pids: Vec<String> = pids.map(|pid| pid.to_string()).collect();
+        output::note(&format!(
+            "Recording {} (pid {}) at {} Hz {}.",
+            printable(started.app),
+            pids.join(", "),
+            started.rate_hz,
+            self.until()
+        ));
+    }
+}
+
+impl Observer for Reporting<'_> {
+    fn started(&mut self, started: &Started<'_>) {
+        if self.arguments.quiet {
+            return;
+        }
+        match started.engine {
+            EngineId::Inspector => {
+                for inspector in &started.attached.inspectors {
+                    self.announce_inspector(inspector, started.app);
+                }
+            }
+            EngineId::PerfEvents | EngineId::Snapshot => self.announce_perf_events(started),
+        }
+    }
+
+    fn progress(&mut self, progress: &mut Progress<'_>) {
+        // What V8 has seen is known when it hands it over.
+        if !self.line.is_shown() || progress.engine == EngineId::Inspector {
+            return;
+        }
+        if progress.elapsed.saturating_sub(self.hottest_at) >= HOTTEST_INTERVAL {
+            self.hottest_at = progress.elapsed;
+            self.hottest = progress.hottest();
+        }
+        self.line.show(
+            Duration::from_nanos(progress.elapsed),
+            progress.sample_count(),
+            progress.lost_samples,
+            self.hottest.as_ref(),
+        );
+    }
+
+    fn not_added(&mut self, error: &CaptureError) {
+        if !self.arguments.quiet {
+            output::note(&format!("A process that joined is not recorded: {error}"));
+        }
+    }
+
+    fn note(&mut self, line: &str) {
+        output::note(line);
+    }
+}

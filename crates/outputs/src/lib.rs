@@ -1,0 +1,238 @@
+//! Everything nodespy writes, formats and views, in one list: what each is called, which file names
+//! mean it, what it holds and how it is written.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+use std::fmt;
+use std::io::Write;
+use std::path::Path;
+
+use nodespy_analysis::Holding;
+use nodespy_formats::{EXPORTERS, ExportError, Exporter};
+use nodespy_model::Profile;
+use nodespy_view::{DrawError, DrawOptions, Payload, VIEWS, View};
+
+/// What a profile can be written as.
+#[derive(Clone, Copy)]
+pub struct Output {
+    kind: Kind,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Format(&'static dyn Exporter),
+    View(&'static dyn View),
+}
+
+/// Why a profile could not be written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// As a format.
+    #[error(transparent)]
+    Format(#[from] ExportError),
+    /// As a view.
+    #[error(transparent)]
+    View(#[from] DrawError),
+}
+
+/// Every output: the formats, then the views.
+pub fn outputs() -> impl Iterator<Item = Output> {
+    let formats = EXPORTERS.iter().map(|format| Kind::Format(*format));
+    let views = VIEWS.iter().map(|view| Kind::View(*view));
+    formats.chain(views).map(|kind| Output { kind })
+}
+
+/// The names of all outputs, for messages.
+pub fn output_names() -> String {
+    outputs().map(Output::name).collect::<Vec<_>>().join(", ")
+}
+
+impl Output {
+    /// nodespy's own format, which holds everything.
+    pub fn native() -> Self {
+        Self {
+            kind: Kind::Format(nodespy_formats::native_exporter()),
+        }
+    }
+
+    /// The page for a browser.
+    pub fn page() -> Self {
+        Self {
+            kind: Kind::View(nodespy_view::page_view()),
+        }
+    }
+
+    /// The output called `name`.
+    pub fn called(name: &str) -> Option<Self> {
+        outputs().find(|output| output.name() == name)
+    }
+
+    /// The output that a file name means: the longest extension that fits, because
+    /// `.speedscope.json` says more than `.json`; of two that are as long a format.
+    pub fn for_path(path: &Path) -> Option<Self> {
+        let format = nodespy_formats::exporter_for_path(path).map(Kind::Format);
+        let kind = format.or_else(|| nodespy_view::view_for_path(path).map(Kind::View));
+        kind.map(|kind| Self { kind })
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self.kind {
+            Kind::Format(format) => format.name(),
+            Kind::View(view) => view.name(),
+        }
+    }
+
+    /// The extensions that mean it, the usual one first.
+    pub fn extensions(self) -> Vec<&'static str> {
+        match self.kind {
+            Kind::Format(format) => format.extensions().to_vec(),
+            Kind::View(view) => vec![view.extension()],
+        }
+    }
+
+    /// Whether it holds what no view shows.
+    pub fn holding(self) -> Holding {
+        match self.kind {
+            Kind::Format(format) => format.holding(),
+            Kind::View(view) => view.holding(),
+        }
+    }
+
+    /// Whether the profile can be opened again, whole.
+    pub fn keeps_profile(self) -> bool {
+        match self.kind {
+            Kind::Format(format) => format.holding() == Holding::Everything,
+            Kind::View(view) => view.carries_profiles(),
+        }
+    }
+
+    /// Whether there is room for the samples of several events.
+    pub fn holds_events(self) -> bool {
+        match self.kind {
+            Kind::Format(format) => format.holds_events(),
+            Kind::View(_) => false,
+        }
+    }
+
+    /// Whether there is room for a profile to compare with.
+    pub fn holds_base(self) -> bool {
+        match self.kind {
+            Kind::Format(_) => false,
+            Kind::View(view) => view.carries_profiles(),
+        }
+    }
+
+    /// Whether it makes no difference between the frames of a function.
+    pub fn shows_functions_only(self) -> bool {
+        match self.kind {
+            Kind::Format(_) => false,
+            Kind::View(view) => view.shows_functions_only(),
+        }
+    }
+
+    /// What a profile may hold and this has no room for, in words; none when it is a view, which is
+    /// to be looked at.
+    pub fn leaves_out(self) -> Option<Vec<&'static str>> {
+        match self.kind {
+            Kind::Format(format) => {
+                let details = format.leaves_out().iter();
+                Some(details.map(|detail| detail.label()).collect())
+            }
+            Kind::View(_) => None,
+        }
+    }
+
+    /// What `profile` holds and this has no room for, in words.
+    pub fn losses(self, profile: &Profile) -> Vec<&'static str> {
+        match self.kind {
+            Kind::Format(format) => {
+                let details = format.leaves_out().iter();
+                let lost = details.filter(|detail| detail.is_in(profile));
+                lost.map(|detail| detail.label()).collect()
+            }
+            Kind::View(_) => Vec::new(),
+        }
+    }
+
+    /// Writes a profile; `base` is what it is compared with, as `.nspy` bytes, or empty.
+    pub fn write(
+        self,
+        profile: &Profile,
+        base: &[u8],
+        output: &mut dyn Write,
+    ) -> Result<(), WriteError> {
+        let view = match self.kind {
+            Kind::Format(format) => return Ok(format.export(profile, output)?),
+            Kind::View(view) => view,
+        };
+        if !view.carries_profiles() {
+            return Ok(view.draw(profile, &DrawOptions::default(), output)?);
+        }
+        let held = nodespy_view::for_page(profile);
+        let mut bytes = Vec::new();
+        nodespy_formats::native_exporter().export(&held, &mut bytes)?;
+        let options = DrawOptions {
+            payload: Payload {
+                profile: &bytes,
+                base,
+            },
+            ..DrawOptions::default()
+        };
+        Ok(view.draw(&held, &options, output)?)
+    }
+}
+
+impl fmt::Debug for Output {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_output_goes_by_a_name_and_an_extension_of_its_own() {
+        for output in outputs() {
+            let found = Output::called(output.name()).unwrap();
+            assert_eq!(found.name(), output.name());
+            assert!(!output.extensions().is_empty(), "{output:?}");
+        }
+        let found = |path: &str| Output::for_path(Path::new(path)).map(Output::name);
+        assert_eq!(found("a.speedscope.json"), Some("speedscope"));
+        assert_eq!(found("a.json"), Some("json"));
+        assert_eq!(found("a.html"), Some("html"));
+        assert_eq!(found("a"), None);
+    }
+
+    #[test]
+    fn what_can_be_opened_again_is_nodespy_s_own() {
+        let names = |is_so: fn(Output) -> bool| {
+            let found = outputs().filter(|output| is_so(*output));
+            found.map(Output::name).collect::<Vec<_>>()
+        };
+        assert_eq!(names(Output::keeps_profile), ["nspy", "html"]);
+        assert_eq!(names(Output::holds_base), ["html"]);
+        let is_whole = |output: Output| output.holding() == Holding::Everything;
+        assert_eq!(names(is_whole), ["nspy", "html", "prof"]);
+    }
+
+    #[test]
+    fn a_page_carries_the_profile_and_its_base() {
+        let mut page = Vec::new();
+        let base = b"BASE".as_slice();
+        Output::page()
+            .write(&Profile::default(), base, &mut page)
+            .unwrap();
+        assert!(page.starts_with(b"<!"));
+        let mut without = Vec::new();
+        Output::page()
+            .write(&Profile::default(), &[], &mut without)
+            .unwrap();
+        assert!(page.len() > without.len());
+    }
+}

@@ -1,0 +1,31 @@
+//! Why there is no recording.
+
+use nodespy_capture::CaptureError;
+
+/// Why there is no recording.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// What was asked for makes no sense together.
+    #[error("{0}")]
+    Usage(String),
+    /// Nothing was seen.
+    #[error("{0}")]
+    NoSamples(String),
+    /// A process could not be captured.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
+    /// A command that was started could not be captured.
+    #[error("recording the command from its start")]
+    FromStart(#[source] CaptureError),
+}
+
+impl RecordError {
+    /// What the capture failed with, if it did.
+    pub fn capture(&self) -> Option<&CaptureError> {
+        match self {
+            Self::Capture(error) | Self::FromStart(error) => Some(error),
+            Self::Usage(_) | Self::NoSamples(_) => None,
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Engines and the resolver at work.
+//!
+//! [`Live`] is the one live loop: it drains an engine into the resolver, takes in processes that
+//! join, and hands out a profile per slice or at the end. [`record`] is what `nodespy record` does
+//! with it: launching, choosing an engine, falling back, joining two engines. [`snapshot`] takes
+//! every thread's stack once. Nothing here prints: an [`Observer`] is informed.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod ended;
+mod error;
+mod joining;
+mod live;
+mod named;
+mod observer;
+mod record;
+mod snapshot;
+mod subject;
+mod throttled;
+mod twin;
+
+#[cfg(test)]
+mod stand_in;
+
+pub use error::RecordError;
+pub use live::{End, Limits, Live, LiveOptions};
+pub use observer::{Observer, Progress, Slice, Started};
+pub use record::{EngineChoice, RecordRequest, Recorded, SampledEvent, record};
+pub use snapshot::{Snapshot, snapshot};
+pub use subject::{Subject, hold};

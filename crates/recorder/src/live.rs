@@ -1,0 +1,324 @@
+//! The live loop: an engine is drained into the resolver until the recording is over.
+
+use std::time::Duration;
+
+use nodespy_capture::engine::{self, Engine, Losses, NamedEvent, Sink};
+use nodespy_capture::engines::EngineId;
+use nodespy_capture::target::{Wanted, proc};
+use nodespy_capture::{CaptureError, Children, LiveOrigin, NewProcesses, monotonic_now, unix_now};
+use nodespy_model::{About, Event, Nanoseconds, Notes, Profile};
+use nodespy_symbolize::{Resolver, SourceMapOptions};
+
+use crate::joining::{Joining, NoneJoins};
+use crate::named::NamedSamples;
+use crate::observer::{Observer, Progress, Slice, Started};
+use crate::subject::Subject;
+use crate::twin::Twin;
+
+/// How often an engine is drained when it has nothing to report earlier.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// A drain waits at least this long: the loop never spins.
+const MIN_WAIT: Duration = Duration::from_millis(1);
+
+/// Why a recording ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// Its time was over.
+    Duration,
+    /// The caller ended it.
+    Interrupted,
+    /// Every process has ended.
+    TargetsGone,
+}
+
+/// When a recording ends, and how it is cut.
+pub struct Limits<'a> {
+    /// How long it lasts; until something else ends it when absent.
+    pub duration: Option<Duration>,
+    /// How long each slice is; one for all when absent.
+    pub slice: Option<Duration>,
+    /// Whether the user wants it to end.
+    pub is_stopped: &'a dyn Fn() -> bool,
+}
+
+/// How events become a profile.
+#[derive(Debug, Default)]
+pub struct LiveOptions {
+    /// What processes that appear later have to be to join, and what becomes of children; none join
+    /// when absent.
+    pub joining: Option<(Wanted, Children)>,
+    /// Whether V8's heap is left alone.
+    pub no_heap_walk: bool,
+    /// How long samples are left lying before they are read: for tests of what happens when the heap
+    /// has changed meanwhile.
+    pub delay: Duration,
+}
+
+/// A recording that goes on.
+pub struct Live<'e> {
+    engine: &'e mut dyn Engine,
+    pub(crate) subject: Subject,
+    joining: Box<dyn Joining>,
+    pub(crate) resolver: Resolver,
+    pub(crate) named: NamedSamples,
+    /// V8's own profiler, where both are wanted.
+    pub(crate) twin: Option<Twin<'e>>,
+    delay: Duration,
+    pub(crate) started: Nanoseconds,
+    /// What its duration counts from.
+    sampling_since: Nanoseconds,
+    started_unix: Nanoseconds,
+    slice_started: Nanoseconds,
+    /// Of this slice.
+    losses: Losses,
+    lost_samples: u64,
+    remarks: Vec<String>,
+}
+
+impl<'e> Live<'e> {
+    /// Attaches an engine and starts to record.
+    pub fn attach(
+        engine: &'e mut dyn Engine,
+        mut subject: Subject,
+        options: LiveOptions,
+        observer: &mut dyn Observer,
+    ) -> Result<Self, CaptureError> {
+        let group = options
+            .joining
+            .as_ref()
+            .and_then(|(wanted, _)| wanted.group(&subject.targets));
+        // Before sampling starts, so that no process is missed.
+        let mut joining = options
+            .joining
+            .map(|(wanted, children)| NewProcesses::watch(wanted, &subject.targets, children));
+        let attached = engine.attach(engine::Subject {
+            targets: &subject.targets,
+            group: group.as_ref(),
+            launched: subject.launched.as_mut(),
+        })?;
+        if let (true, Some(group), Some(joining)) =
+            (attached.samples_group, group, joining.as_mut())
+        {
+            joining.rely_on(group, &subject.targets);
+        }
+        let remarks = engine.take_remarks();
+        let launched = subject.launched.as_ref();
+        observer.started(&Started {
+            engine: engine.id(),
+            rate_hz: engine.event().rate_hz(),
+            app: &subject.app,
+            targets: &subject.targets,
+            runs_as: launched.and_then(|launched| launched.runs_as()),
+            attached: &attached,
+            remarks: &remarks,
+        });
+        let resolver = Resolver::new(Box::new(LiveOrigin::new())).with_events(vec![engine.event()]);
+        Ok(Self {
+            joining: match joining {
+                Some(joining) => Box::new(joining),
+                None => Box::new(NoneJoins),
+            },
+            engine,
+            subject,
+            resolver: match options.no_heap_walk {
+                true => resolver.without_heap_walk(),
+                false => resolver,
+            },
+            named: NamedSamples::default(),
+            twin: None,
+            delay: options.delay,
+            started: attached.started,
+            sampling_since: attached.sampling_since,
+            started_unix: unix_now().saturating_sub(monotonic_now() - attached.started),
+            slice_started: attached.started,
+            losses: Losses::default(),
+            lost_samples: 0,
+            remarks,
+        })
+    }
+
+    /// Records until it is over. What was seen since the last slice is left for [`Self::slice`].
+    pub fn run(
+        &mut self,
+        limits: &Limits<'_>,
+        observer: &mut dyn Observer,
+    ) -> Result<End, CaptureError> {
+        let after = |start: Nanoseconds, time: Option<Duration>| {
+            time.map(|time| start.saturating_add(time.as_nanos() as Nanoseconds))
+        };
+        let deadline = after(self.sampling_since, limits.duration);
+        let end = loop {
+            let slice_end = after(self.slice_started, limits.slice);
+            let next = [deadline, slice_end].into_iter().flatten().min();
+            let is_over = self.drain(next)?;
+            self.admit(observer);
+            let now = monotonic_now();
+            self.resolver.tick(now);
+            if (limits.is_stopped)() {
+                break End::Interrupted;
+            }
+            if is_over || self.subject.has_ended() {
+                break End::TargetsGone;
+            }
+            if deadline.is_some_and(|deadline| now >= deadline) {
+                break End::Duration;
+            }
+            self.report(now, observer);
+            if slice_end.is_some_and(|end| now >= end) && !self.hand_out(observer) {
+                break End::Interrupted;
+            }
+        };
+        self.finish()?;
+        Ok(end)
+    }
+
+    /// Hands what was seen since the last slice to the observer; whether it wants more.
+    pub fn hand_out(&mut self, observer: &mut dyn Observer) -> bool {
+        let started = self.slice_started;
+        let losses = self.losses;
+        let profile = self.slice();
+        observer.slice(Slice {
+            profile,
+            length: self.slice_started.saturating_sub(started),
+            losses,
+            targets: &self.subject.targets,
+        })
+    }
+
+    /// What was seen since the last slice, with names.
+    pub fn slice(&mut self) -> Profile {
+        let now = monotonic_now();
+        self.remarks.extend(self.engine.take_remarks());
+        let losses = std::mem::take(&mut self.losses);
+        let mut notes = Notes {
+            lost_samples: losses.samples,
+            lost_records: losses.records,
+            throttled: losses.throttled,
+            ..Notes::default()
+        };
+        for remark in self.remarks.drain(..) {
+            notes.remark(remark);
+        }
+        let started = std::mem::replace(&mut self.slice_started, now);
+        let mut about = About {
+            app: self.subject.app.clone(),
+            host: proc::host_name(),
+            engine: self.engine.id().label().to_owned(),
+            started_unix: self.started_unix + started.saturating_sub(self.started),
+            nodespy_version: env!("CARGO_PKG_VERSION").to_owned(),
+            ..About::default()
+        };
+        match self.engine.id() {
+            // How long it lasts is known to V8.
+            EngineId::Inspector => self.named.slice(about),
+            EngineId::PerfEvents => {
+                about.duration = now.saturating_sub(started);
+                self.resolver.slice(about, notes, started)
+            }
+            EngineId::Snapshot => self.resolver.slice(about, notes, started),
+        }
+    }
+
+    /// How long it goes on.
+    pub(crate) fn elapsed(&self) -> Nanoseconds {
+        monotonic_now().saturating_sub(self.started)
+    }
+
+    /// Puts the functions of a profile of this recording where they were written.
+    pub fn map_sources(&self, profile: Profile, options: &SourceMapOptions) -> Profile {
+        self.resolver.map_sources(profile, options)
+    }
+
+    /// Waits for events, at most until `next`, and takes them in. True when nothing will follow.
+    fn drain(&mut self, next: Option<Nanoseconds>) -> Result<bool, CaptureError> {
+        let left = next.map_or(POLL_INTERVAL, |next| {
+            Duration::from_nanos(next.saturating_sub(monotonic_now()))
+        });
+        std::thread::sleep(self.delay);
+        let mut sink = Collector {
+            joining: &mut *self.joining,
+            resolver: &mut self.resolver,
+            named: &mut self.named,
+        };
+        let timeout = left.clamp(MIN_WAIT, POLL_INTERVAL);
+        let drained = self.engine.drain(timeout, &mut sink)?;
+        self.count(drained.losses);
+        if let Some(twin) = &mut self.twin {
+            twin.drain();
+        }
+        Ok(drained.is_over)
+    }
+
+    /// Ends the engines' work and takes in what is left.
+    fn finish(&mut self) -> Result<(), CaptureError> {
+        let mut sink = Collector {
+            joining: &mut *self.joining,
+            resolver: &mut self.resolver,
+            named: &mut self.named,
+        };
+        let losses = self.engine.finish(&mut sink)?;
+        self.count(losses);
+        Ok(())
+    }
+
+    fn count(&mut self, losses: Losses) {
+        self.losses += losses;
+        self.lost_samples = self.lost_samples.saturating_add(losses.samples);
+    }
+
+    /// Takes in the processes that joined what is recorded.
+    fn admit(&mut self, observer: &mut dyn Observer) {
+        let joined = self.joining.joined();
+        if joined.is_empty() {
+            return;
+        }
+        match self.engine.add(&joined) {
+            Ok(()) => self.subject.targets.extend(joined),
+            // It came and went, or is another user's: what is recorded goes on.
+            Err(error) => {
+                log::warn!("a process that joined is not recorded: {error}");
+                observer.not_added(&error);
+            }
+        }
+    }
+
+    fn report(&mut self, now: Nanoseconds, observer: &mut dyn Observer) {
+        observer.progress(&mut Progress {
+            engine: self.engine.id(),
+            elapsed: now.saturating_sub(self.started),
+            lost_samples: self.lost_samples,
+            resolver: &mut self.resolver,
+        });
+    }
+
+    #[cfg(test)]
+    pub(crate) fn with_joining(mut self, joining: impl Joining + 'static) -> Self {
+        self.joining = Box::new(joining);
+        self
+    }
+}
+
+/// Where the events of an engine go.
+struct Collector<'a> {
+    joining: &'a mut dyn Joining,
+    resolver: &'a mut Resolver,
+    named: &'a mut NamedSamples,
+}
+
+impl Sink for Collector<'_> {
+    fn batch(&mut self) {
+        self.resolver.start_batch();
+    }
+
+    fn event(&mut self, event: Event<'_>) {
+        let resolver = &mut *self.resolver;
+        self.joining.pass(event, &mut |event| resolver.take(event));
+    }
+
+    fn named(&mut self, session: usize, event: NamedEvent) {
+        self.named.take(session, event);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,84 @@
+//! What the caller of the live loop is informed of.
+
+use nodespy_capture::CaptureError;
+use nodespy_capture::engine::{Attached, Losses};
+use nodespy_capture::engines::EngineId;
+use nodespy_capture::target::Target;
+use nodespy_model::{Nanoseconds, Profile};
+use nodespy_symbolize::Resolver;
+
+/// The caller's view of a recording that goes on.
+pub trait Observer {
+    /// An engine is attached.
+    fn started(&mut self, _started: &Started<'_>) {}
+
+    /// Rings were read.
+    fn progress(&mut self, _progress: &mut Progress<'_>) {}
+
+    /// A process that joined is not recorded.
+    fn not_added(&mut self, _error: &CaptureError) {}
+
+    /// A slice is complete. False ends the recording.
+    fn slice(&mut self, _slice: Slice<'_>) -> bool {
+        true
+    }
+
+    /// Something worth a line.
+    fn note(&mut self, _line: &str) {}
+}
+
+/// An engine that was attached.
+#[derive(Debug)]
+pub struct Started<'a> {
+    /// Which one.
+    pub engine: EngineId,
+    /// Samples per second.
+    pub rate_hz: u32,
+    /// The application.
+    pub app: &'a str,
+    /// What is recorded.
+    pub targets: &'a [Target],
+    /// The user that a launched command runs as, when that is not who nodespy runs as.
+    pub runs_as: Option<&'a str>,
+    /// How attaching went.
+    pub attached: &'a Attached,
+    /// What the reader should know.
+    pub remarks: &'a [String],
+}
+
+/// How far a recording is.
+#[derive(Debug)]
+pub struct Progress<'a> {
+    /// The engine that is drained.
+    pub engine: EngineId,
+    /// How long it goes on.
+    pub elapsed: Nanoseconds,
+    /// Samples lost since the start.
+    pub lost_samples: u64,
+    pub(crate) resolver: &'a mut Resolver,
+}
+
+impl Progress<'_> {
+    /// How many samples the slice has.
+    pub fn sample_count(&self) -> usize {
+        self.resolver.sample_count()
+    }
+
+    /// The name and share of the function that was on top most often since the last call.
+    pub fn hottest(&mut self) -> Option<(String, f64)> {
+        self.resolver.hottest()
+    }
+}
+
+/// A part of a recording.
+#[derive(Debug)]
+pub struct Slice<'a> {
+    /// What was seen.
+    pub profile: Profile,
+    /// How long it is.
+    pub length: Nanoseconds,
+    /// What was lost in it.
+    pub losses: Losses,
+    /// The processes that are recorded.
+    pub targets: &'a [Target],
+}

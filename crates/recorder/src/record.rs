@@ -1,0 +1,336 @@
+//! A whole recording: choosing an engine, falling back to another, the live loop, the end.
+
+mod engines;
+
+use std::ffi::OsString;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use nodespy_capture::engines::inspector::{CompanionCommand, is_node_command};
+use nodespy_capture::target::Wanted;
+use nodespy_capture::{CaptureError, Children, Interrupts, LiveOrigin, with_causes};
+use nodespy_model::{Nanoseconds, Origin, Profile};
+use nodespy_symbolize::{SourceMapOptions, map_sources};
+
+use crate::ended;
+use crate::error::RecordError;
+use crate::live::{End, Limits, Live, LiveOptions};
+use crate::observer::Observer;
+use crate::subject::Subject;
+use crate::throttled::Throttled;
+use crate::twin::Twin;
+use engines::{EngineSource, RealEngines};
+
+/// Which engine takes the samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum EngineChoice {
+    /// Perf events where permitted, else the inspector.
+    #[default]
+    Auto,
+    /// Perf events.
+    Perf,
+    /// V8's own profiler.
+    Inspector,
+    /// Perf events and V8's profiler at once.
+    Both,
+}
+
+/// What makes a sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SampledEvent {
+    /// CPU time.
+    #[default]
+    Cpu,
+    /// Allocated bytes.
+    Allocations,
+}
+
+/// What is to be recorded, and how.
+#[derive(Debug, Clone, Default)]
+pub struct RecordRequest {
+    /// The processes that are wanted.
+    pub wanted: Wanted,
+    /// The command to start and record instead.
+    pub command: Vec<OsString>,
+    /// Whether the command stays root under sudo.
+    pub keep_root: bool,
+    /// The inspector to record through instead.
+    pub inspect_url: Option<String>,
+    /// The engine.
+    pub engine: EngineChoice,
+    /// What makes a sample.
+    pub event: SampledEvent,
+    /// Samples per second.
+    pub rate_hz: Option<u32>,
+    /// Microseconds between samples of the inspector.
+    pub interval_us: Option<u32>,
+    /// How much V8 keeps before it hands it over.
+    pub v8_slice: Option<Duration>,
+    /// Whether an inspector that other machines can reach is opened all the same.
+    pub force: bool,
+    /// Whether kernel frames are wanted.
+    pub include_kernel: bool,
+    /// Whether children are recorded too.
+    pub follow_children: bool,
+    /// Whether V8's heap is left alone.
+    pub no_heap_walk: bool,
+    /// Attach, but take no samples: for measuring what attaching costs.
+    pub placebo: bool,
+    /// How long samples are left lying before they are read; for tests.
+    pub delay: Duration,
+    /// How long to record.
+    pub duration: Option<Duration>,
+    /// Which source maps are used; none when absent.
+    pub source_maps: Option<SourceMapOptions>,
+    /// Whether the texts of the scripts go into the profile.
+    pub embed_sources: bool,
+    /// Ctrl-C and SIGTERM.
+    pub interrupts: Option<Interrupts>,
+    /// The command that closes an inspector when nodespy is killed.
+    pub companion: Option<CompanionCommand>,
+    /// Reports what the inspector waits for.
+    pub report: Option<fn(&str)>,
+}
+
+/// What was recorded.
+#[derive(Debug)]
+pub struct Recorded {
+    /// The profile.
+    pub profile: Profile,
+    /// How the command ended, if there was one and it did.
+    pub status: Option<ExitStatus>,
+    /// When the recording started, by the monotonic clock.
+    pub started: Nanoseconds,
+    /// When the first sample was taken.
+    pub first_sample: Option<Nanoseconds>,
+}
+
+impl RecordRequest {
+    /// Launches the command or takes hold of the processes.
+    pub fn prepare(&self) -> Result<Subject, RecordError> {
+        let by_inspector = self.needs_inspector()?;
+        if by_inspector && !self.command.is_empty() && !is_node_command(&self.command) {
+            return Err(RecordError::Usage(
+                "the inspector engine starts only Node itself: nodespy record --engine inspector -- \
+                 node app.js; attach to anything else with -p PID"
+                    .to_owned(),
+            ));
+        }
+        if self.engine == EngineChoice::Both && !self.command.is_empty() {
+            return Err(RecordError::Usage(
+                "--engine both attaches to processes that run already: -p PID".to_owned(),
+            ));
+        }
+        Ok(Subject::of(self, by_inspector)?)
+    }
+
+    /// Samples per second of perf events.
+    pub fn perf_rate_hz(&self) -> u32 {
+        let is_seldom = self.command.is_empty() && self.engine != EngineChoice::Both;
+        self.rate_hz.unwrap_or(if is_seldom { 99 } else { 999 })
+    }
+
+    /// Whether only the inspector can do what is asked.
+    fn needs_inspector(&self) -> Result<bool, RecordError> {
+        let reason = match (self.event, &self.inspect_url) {
+            (_, Some(_)) => "--inspect-url",
+            (SampledEvent::Allocations, None) => "--event alloc",
+            (SampledEvent::Cpu, None) => return Ok(self.engine == EngineChoice::Inspector),
+        };
+        match self.engine {
+            EngineChoice::Auto | EngineChoice::Inspector => Ok(true),
+            EngineChoice::Perf | EngineChoice::Both => Err(RecordError::Usage(format!(
+                "{reason} needs --engine inspector"
+            ))),
+        }
+    }
+
+    /// Whether the inspector is tried where perf events are refused.
+    fn falls_back(&self, error: &CaptureError) -> bool {
+        let is_refused = matches!(error, CaptureError::NotPermitted { .. });
+        let is_possible = self.command.is_empty() || is_node_command(&self.command);
+        is_refused && self.engine == EngineChoice::Auto && is_possible && !self.wanted.any
+    }
+
+    /// What processes that appear later have to be to join.
+    fn joining(&self) -> (Wanted, Children) {
+        let children = match self.follow_children {
+            true => Children::Followed,
+            false => Children::LeftOut,
+        };
+        (self.wanted.clone(), children)
+    }
+}
+
+/// Records until it is over, and leaves the processes as they were found.
+pub fn record(
+    request: &RecordRequest,
+    subject: Subject,
+    observer: &mut dyn Observer,
+) -> Result<Recorded, RecordError> {
+    record_with(&RealEngines, request, subject, observer)
+}
+
+fn record_with(
+    engines: &dyn EngineSource,
+    request: &RecordRequest,
+    subject: Subject,
+    observer: &mut dyn Observer,
+) -> Result<Recorded, RecordError> {
+    let throttled = Throttled::watch(&subject.targets);
+    let recorded = match request.needs_inspector()? {
+        true => by_inspector(engines, request, subject, observer),
+        false => match by_perf_events(engines, request, subject, observer) {
+            Err(RecordError::Capture(error)) if request.falls_back(&error) => {
+                let why = with_causes(&error);
+                observer.note(&format!("{why}. Using V8's inspector instead."));
+                let subject = Subject::of(request, true)?;
+                by_inspector(engines, request, subject, observer)
+            }
+            recorded => recorded,
+        },
+    };
+    let mut recorded = recorded?;
+    for remark in throttled.remarks(recorded.profile.about.duration) {
+        recorded.profile.notes.remark(remark);
+    }
+    Ok(recorded)
+}
+
+fn run(
+    live: &mut Live<'_>,
+    request: &RecordRequest,
+    observer: &mut dyn Observer,
+) -> Result<End, CaptureError> {
+    let interrupts = request.interrupts;
+    let limits = Limits {
+        duration: request.duration,
+        slice: None,
+        is_stopped: &|| interrupts.is_some_and(Interrupts::is_stop_requested),
+    };
+    live.run(&limits, observer)
+}
+
+/// Records with perf events, and V8's profiler beside them if both are wanted.
+fn by_perf_events(
+    engines: &dyn EngineSource,
+    request: &RecordRequest,
+    subject: Subject,
+    observer: &mut dyn Observer,
+) -> Result<Recorded, RecordError> {
+    let mut beside = match request.engine {
+        EngineChoice::Both => Some(engines.inspector(request)?),
+        _ => None,
+    };
+    let twin = match &mut beside {
+        Some(engine) => Some(Twin::attach(&mut **engine, &subject, observer)?),
+        None => None,
+    };
+    let mut engine = engines.perf_events(request);
+    let options = LiveOptions {
+        joining: Some(request.joining()),
+        no_heap_walk: request.no_heap_walk,
+        delay: request.delay,
+    };
+    let mut live = Live::attach(&mut *engine, subject, options, observer)?;
+    live.twin = twin;
+    let end = run(&mut live, request, observer)?;
+    let first_sample = live.resolver.first_sample_time();
+    let profile = name_all(&mut live, request, end);
+    let status = ended::end_command(&mut live.subject, end, observer);
+    Ok(Recorded {
+        profile: profile?,
+        status,
+        started: live.started,
+        first_sample,
+    })
+}
+
+/// Names everything and adds what only the capturing side knows.
+fn name_all(
+    live: &mut Live<'_>,
+    request: &RecordRequest,
+    end: End,
+) -> Result<Profile, RecordError> {
+    let cpu_times = ended::cpu_times(&live.subject);
+    if live.resolver.sample_count() == 0 {
+        let sentence = ended::why_no_samples(live.elapsed(), &cpu_times, end);
+        return Err(RecordError::NoSamples(sentence));
+    }
+    let mut profile = live.slice();
+    for process in &mut profile.processes {
+        let known = cpu_times.iter().find(|(pid, _)| *pid == process.pid);
+        process.cpu_time = known.and_then(|(_, time)| *time);
+    }
+    ended::remark_ended(&mut live.subject, &mut profile);
+    // Twins are compared by where the code runs.
+    let profile = match live.twin.take() {
+        Some(twin) => twin.join(profile, live.started),
+        None => profile,
+    };
+    Ok(match &request.source_maps {
+        Some(options) => live.map_sources(profile, options),
+        None => profile,
+    })
+}
+
+/// Records with V8's own profiler.
+fn by_inspector(
+    engines: &dyn EngineSource,
+    request: &RecordRequest,
+    subject: Subject,
+    observer: &mut dyn Observer,
+) -> Result<Recorded, RecordError> {
+    let mut engine = engines.inspector(request)?;
+    // A process behind an address is none of this machine, whatever its pid.
+    let origin = (!subject.targets.is_empty()).then(|| origin_of(&subject));
+    let from_start = match subject.launched {
+        Some(_) => RecordError::FromStart,
+        None => RecordError::Capture,
+    };
+    let options = LiveOptions::default();
+    let mut live = Live::attach(&mut *engine, subject, options, observer).map_err(from_start)?;
+    let ran = run(&mut live, request, observer);
+    // A command that can't be recorded any more is not waited for to end by itself.
+    let end = ran.as_ref().map_or(End::Duration, |end| *end);
+    let status = ended::end_command(&mut live.subject, end, observer);
+    ran?;
+    if live.named.is_empty() {
+        let sentence = "no process could be recorded".to_owned();
+        return Err(RecordError::NoSamples(sentence));
+    }
+    let mut profile = live.slice();
+    if request.inspect_url.is_some() {
+        profile.about.host = String::new();
+    }
+    if profile.samples.is_empty() {
+        let sentence = "no samples: V8's profiler saw nothing".to_owned();
+        return Err(RecordError::NoSamples(sentence));
+    }
+    let first_sample = profile.samples.first().map(|sample| sample.time);
+    let profile = match &request.source_maps {
+        Some(options) => {
+            let origin = origin.as_ref().map(|origin| origin as &dyn Origin);
+            map_sources(profile, &live.named.scripts, origin, options)
+        }
+        None => profile,
+    };
+    Ok(Recorded {
+        profile,
+        status,
+        started: live.started,
+        first_sample: first_sample.map(|time| time.saturating_add(live.started)),
+    })
+}
+
+/// What opens the files of the targets, also when they have ended.
+fn origin_of(subject: &Subject) -> LiveOrigin {
+    let origin = LiveOrigin::new();
+    for target in &subject.targets {
+        origin.describe(target.pid());
+    }
+    origin
+}
+
+#[cfg(test)]
+mod tests;
