@@ -188,9 +188,9 @@ fn a_report_says_which_other_events_there_are_and_shows_the_one_that_is_asked_fo
         report.stdout
     );
     let refused = run_nodespy(&["report", file, "--event", "cycles"]);
-    let known = "it holds cpu-clock, context-switches";
+    let known = "it holds context-switches, cpu-clock";
     assert!(refused.stderr.contains(known), "{}", refused.stderr);
-    let folded = run_nodespy(&["convert", file, "-o", "-", "--to", "folded"]);
+    let folded = run_nodespy(&["convert", file, "-", "--to", "folded"]);
     let left_out = "further events: context-switches";
     assert!(folded.stderr.contains(left_out), "{}", folded.stderr);
 }
