@@ -638,3 +638,119 @@ fn bounded(heap: &mut Heap<'_>, address: u64, length: i64) -> Option<Vec<u8>> {
     let mut bytes = vec![0; length as usize];
     heap.read(address, &mut bytes).then_some(bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::v8::stand_in::{Words, with_heap};
+
+    const BASE: u64 = 0x20_0000;
+    const CODE: u64 = BASE + 0x600;
+    const DEOPT: u64 = BASE + 0x800;
+    const POSITIONS: u64 = BASE + 0x900;
+    const SHARED: u64 = BASE + 0xa00;
+    /// The object that holds the instructions, and where these start in it.
+    const STREAM: u64 = BASE + 0x1000;
+    const START: u64 = STREAM + 16;
+    const TURBOFAN: u64 = 13;
+    const BASELINE: u64 = 11;
+
+    /// A process of node 20 with one function that was compiled.
+    fn process(kind: u64) -> Words {
+        let mut memory = Words::new(BASE, 0x4000);
+        memory.object(STREAM, 252);
+        memory.object(CODE, 245);
+        memory.object(DEOPT, 179);
+        memory.object(POSITIONS, 179);
+        memory.object(SHARED, 262);
+        memory.put(STREAM + 8, CODE | 1);
+        memory.put(CODE + 16, DEOPT | 1);
+        memory.put(CODE + 24, POSITIONS | 1);
+        memory.put(CODE + 40, START);
+        memory.put(CODE + 48, kind);
+        memory.put(CODE + 56, 0x100);
+        memory.put(DEOPT + 8, 9 << 32);
+        memory.put(DEOPT + 16 + 6 * 8, SHARED | 1);
+        memory
+    }
+
+    #[test]
+    fn the_code_of_an_instruction_is_found_by_the_header_before_it() {
+        let memory = process(TURBOFAN);
+        let mut codes = Codes::default();
+        with_heap(&memory, |heap| {
+            let code = codes.find(heap, START + 0x42).unwrap();
+            assert_eq!((code.start, code.kind), (START, CodeKind::Turbofan));
+            assert_eq!(code_function(heap, &code), Some(SHARED | 1));
+            assert!(codes.find(heap, START + 0xff).is_some());
+            assert!(codes.find(heap, START + 0x100).is_none());
+            assert!(codes.find(heap, 0x10).is_none());
+        });
+    }
+
+    #[test]
+    fn an_instruction_without_a_position_still_has_its_function() {
+        let memory = process(TURBOFAN);
+        let mut codes = Codes::default();
+        with_heap(&memory, |heap| {
+            let code = codes.find(heap, START).unwrap();
+            let place = |shared| Place {
+                shared,
+                offset: None,
+                is_inlined: false,
+            };
+            assert_eq!(codes.places(heap, &code, START, None), [place(SHARED | 1)]);
+        });
+        // V8 has taken the function from code that it deoptimized: the frame has it.
+        let mut memory = process(TURBOFAN);
+        let mut codes = Codes::default();
+        let code = with_heap(&memory, |heap| codes.find(heap, START).unwrap());
+        memory.put(DEOPT + 16 + 6 * 8, 0);
+        with_heap(&memory, |heap| {
+            assert!(codes.places(heap, &code, START, None).is_empty());
+            let places = codes.places(heap, &code, START, Some(0x1001));
+            assert_eq!(places[0].shared, 0x1001);
+        });
+    }
+
+    #[test]
+    fn code_that_was_freed_is_not_found_in_the_next_batch() {
+        let mut memory = process(TURBOFAN);
+        let mut codes = Codes::default();
+        assert!(with_heap(&memory, |heap| codes.find(heap, START)).is_some());
+        memory.put(STREAM, 0);
+        // Within a batch all answers agree.
+        assert!(with_heap(&memory, |heap| codes.find(heap, START)).is_some());
+        codes.start_batch();
+        assert!(with_heap(&memory, |heap| codes.find(heap, START)).is_none());
+    }
+
+    #[test]
+    fn baseline_code_leads_to_its_bytecode() {
+        let mut memory = process(BASELINE);
+        let bytecode = memory.object(BASE + 0xb00, 191);
+        memory.put(CODE + 16, bytecode);
+        let mut codes = Codes::default();
+        with_heap(&memory, |heap| {
+            let code = codes.find(heap, START).unwrap();
+            assert_eq!(code.kind, CodeKind::Baseline);
+            assert_eq!(baseline_bytecode(heap, &code), Some(bytecode));
+            assert_eq!(code_function(heap, &code), None);
+            assert_eq!(bytecode_of(heap, CODE | 1), Some(bytecode));
+        });
+    }
+
+    #[test]
+    fn what_searching_costs_is_bounded_in_a_batch() {
+        let memory = process(TURBOFAN);
+        let mut codes = Codes {
+            search_bytes_left: 8,
+            ..Default::default()
+        };
+        with_heap(&memory, |heap| {
+            assert!(codes.find(heap, START + 0x42).is_none());
+            codes.start_batch();
+            assert!(codes.find(heap, START + 0x42).is_some());
+        });
+    }
+}
