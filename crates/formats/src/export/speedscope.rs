@@ -247,6 +247,7 @@ fn thread_title(profile: &Profile, thread: ThreadIndex) -> String {
 
 /// What speedscope has no place for, for our own importer.
 fn write_recorded(profile: &Profile, written: &[(ThreadIndex, EventIndex)], json: &mut Writer<'_>) {
+    let samples = samples_by_thread(profile);
     json.key("nodespy");
     json.begin_object();
     json.key("recorded");
@@ -272,8 +273,8 @@ fn write_recorded(profile: &Profile, written: &[(ThreadIndex, EventIndex)], json
         if !profile.contexts.is_empty() {
             json.key("contexts");
             json.begin_array();
-            let samples = profile.samples.iter();
-            for sample in samples.filter(|it| it.thread == *index && it.event == *event) {
+            let samples = samples[index.at()].iter();
+            for sample in samples.filter(|sample| sample.event == *event) {
                 json.number(sample.context.0.into());
             }
             json.end_array();

@@ -266,7 +266,7 @@ impl Tables {
             section::SOURCES => self.take_sources(columns),
             section::EVENTS => self.take_events(columns),
             section::CONTEXTS if self.contexts.is_empty() => {
-                self.contexts = tags::read_contexts(columns, &mut self.builder)?;
+                self.contexts = tags::read_contexts(columns, &mut self.builder, &mut self.budget)?;
                 Ok(())
             }
             section::TAGS => self.take_tags(columns),

@@ -8,6 +8,7 @@ use nodespy_model::{
 
 use super::columns::{Columns, put, put_string};
 use super::{UNITS, VERSION, VERSION_OF_ONE_EVENT, code_of};
+use crate::budget::Budget;
 use crate::import::ImportError;
 
 /// How a column of tags is held.
@@ -90,12 +91,16 @@ pub(super) fn contexts(profile: &Profile) -> Vec<u8> {
 pub(super) fn read_contexts(
     columns: &mut Columns<'_>,
     builder: &mut ProfileBuilder,
+    budget: &mut Budget,
 ) -> Result<Vec<ContextIndex>, ImportError> {
     let rows = columns.count(1)?;
+    budget.draw_rows::<Labels>(rows)?;
     let mut places = vec![ContextIndex::NONE];
     for _ in 0..rows {
         let mut labels = Labels::default();
-        for _ in 0..columns.count(2)? {
+        let count = columns.count(2)?;
+        budget.draw_rows::<[String; 2]>(count)?;
+        for _ in 0..count {
             let key = columns.string()?;
             labels.set(key, columns.string()?);
         }

@@ -142,10 +142,14 @@ fn write_tags(profile: &Profile, parts: &Parts<'_>, json: &mut Writer<'_>) {
         json.key("contexts");
         crate::contexts::write(&profile.contexts, json);
         json.key("sampleContexts");
+        let samples: Vec<_> = parts
+            .of_events
+            .iter()
+            .map(|profile| samples_by_thread(profile))
+            .collect();
         array(json, parts.list.iter(), |json, (thread, event)| {
-            let samples = parts.of_events[*event].samples.iter();
-            let samples = samples.filter(|sample| sample.thread == *thread);
-            array(json, samples, |json, sample| {
+            let samples = &samples[*event][thread.at()];
+            array(json, samples.iter(), |json, sample| {
                 json.number(sample.context.0.into());
             });
         });
