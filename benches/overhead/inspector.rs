@@ -2,7 +2,7 @@
 //! program from its start (`--cpu-prof`) at the same interval.
 //!
 //! Three processes do the same items: one that is watched in turn by nothing and by nodespy, one that
-//! was started with `--cpu-prof`, and one like the first that nobody watches, which tells how much
+//! was started with `--cpu-prof`, and one like the first that is not profiled, which shows how much
 //! two processes differ by themselves.
 
 use crate::Failure;

@@ -182,7 +182,7 @@ fn print_table(windows: &[Vec<Window>]) {
     print_ratios(&per_sample, noise * without);
 }
 
-/// Compares what a sample costs the target under two conditions, where both can be told from noise.
+/// Compares what a sample costs the target under two conditions, where both exceed the noise.
 fn print_ratios(per_sample: &[PerSample], noise_us: f64) {
     let comparisons = [
         (Condition::Nodespy, Condition::Perf, "at most 1.10"),

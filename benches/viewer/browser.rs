@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::Failure;
 
-const PATIENCE: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// A browser with one window; ended, by its own pid, when dropped.
 pub(crate) struct Browser {
@@ -101,7 +101,7 @@ impl Browser {
 
     fn request(&self, method: &str, path: &str, body: &Value) -> Result<Value, Failure> {
         let mut connection = TcpStream::connect(("127.0.0.1", self.port))?;
-        connection.set_read_timeout(Some(PATIENCE))?;
+        connection.set_read_timeout(Some(TIMEOUT))?;
         let body = body.to_string();
         write!(
             connection,

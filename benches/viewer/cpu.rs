@@ -11,8 +11,8 @@ use crate::browser::Browser;
 use crate::contenders::Contender;
 use crate::{Cost, Failure, served};
 
-const PATIENCE: Duration = Duration::from_secs(200);
-const LOOK: Duration = Duration::from_millis(2);
+const TIMEOUT: Duration = Duration::from_secs(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 const LOOK_FOR_PROCESSES: Duration = Duration::from_millis(40);
 
 /// When, in milliseconds since 1970, and how much CPU time the main thread had used, in milliseconds.
@@ -86,8 +86,8 @@ fn open_and_wait(browser: &Browser, address: &str) -> Result<(f64, f64), Failure
         {
             return Ok((drawn, ready));
         }
-        if since.elapsed() > PATIENCE {
-            return Err(format!("not ready after {} s", PATIENCE.as_secs()).into());
+        if since.elapsed() > TIMEOUT {
+            return Err(format!("not ready after {} s", TIMEOUT.as_secs()).into());
         }
     }
 }
@@ -108,7 +108,7 @@ fn watch(driver: u32, is_over: &AtomicBool) -> BTreeMap<u32, Series> {
                 series.push((now_ms(), cpu));
             }
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
     series
 }

@@ -25,7 +25,7 @@ pub use values::{LabelFilter, Pattern, Share, TimeRange, parse_seconds};
 pub struct Filters {
     /// Keep samples with a function that matches; several: with a match for each.
     pub focus: Vec<Pattern>,
-    /// Drop samples with a function that matches.
+    /// Drop samples with a matching function.
     pub ignore: Vec<Pattern>,
     /// Drop frames that match and keep their time with their callers.
     pub hide: Vec<Pattern>,
@@ -39,9 +39,9 @@ pub struct Filters {
     pub time: Option<TimeRange>,
     /// Make one frame of consecutive frames of a package.
     pub fold: Vec<String>,
-    /// Show a function that calls itself directly once.
+    /// Show direct recursion as one frame.
     pub collapse_recursion: bool,
-    /// Drop samples in which nothing was done.
+    /// Drop idle samples.
     pub no_idle: bool,
     /// Drop call paths under a share of the whole.
     pub min_share: Option<Share>,

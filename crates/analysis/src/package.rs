@@ -17,7 +17,7 @@ pub enum PackageKind {
     Native,
     /// The kernel.
     Kernel,
-    /// Nobody known, or nobody at all.
+    /// Not known.
     Other,
 }
 

@@ -602,7 +602,7 @@ pub struct Shares {
     pub gc: u64,
     /// Doing nothing, where the source records it.
     pub idle: u64,
-    /// In code nobody could name.
+    /// In code without a name.
     pub unknown: u64,
 }
 

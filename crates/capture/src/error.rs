@@ -99,7 +99,7 @@ pub enum CaptureError {
         #[source]
         source: InspectorError,
     },
-    /// A Linux call failed in a way nobody expected.
+    /// A system call failed unexpectedly.
     #[error("{doing}")]
     Call {
         /// What was being done.
@@ -209,7 +209,7 @@ pub(crate) fn explain_no_tracing(pid: u32, source: io::Error) -> CaptureError {
         ),
         (Some(libc::EPERM | libc::EACCES), _) => match proc::sysctl("yama/ptrace_scope") {
             Some(scope @ 1..) if !may_trace || scope > 2 => format!(
-                "the kernel lets nobody but root look into running processes \
+                "the kernel lets only root inspect running processes \
                  (kernel.yama.ptrace_scope is {scope}); run nodespy as root, or: sudo sysctl \
                  kernel.yama.ptrace_scope=0"
             ),

@@ -23,7 +23,7 @@ pub struct About {
 /// How a process ended while it was being recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitReason {
-    /// It ended during the recording; nobody told us its status.
+    /// It ended during the recording; its status is not known.
     Ended,
     /// It returned this status.
     Status(i32),

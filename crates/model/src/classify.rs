@@ -1,5 +1,5 @@
 //! What kind of code a name belongs to, and what a thread is for: by the words that Node, V8 and
-//! libc use, so that code is classified the same whoever named it.
+//! libc use, so that code is classified the same whatever named it.
 
 use crate::about::ThreadRole;
 use crate::profile::Category;

@@ -45,7 +45,7 @@ pub mod label_key {
 /// The longest value that is kept.
 const LONGEST_VALUE_CHARS: usize = 512;
 /// How many labels a process can have.
-const MOST_LABELS: usize = 64;
+const MAX_LABELS: usize = 64;
 
 /// The labels of a process or a sample, by key.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -66,7 +66,7 @@ impl Labels {
         match self.rows.binary_search_by(|(known, _)| known.cmp(&key)) {
             _ if value.is_empty() || key.is_empty() => {}
             Ok(position) => self.rows[position].1 = value,
-            Err(position) if self.rows.len() < MOST_LABELS => {
+            Err(position) if self.rows.len() < MAX_LABELS => {
                 self.rows.insert(position, (key, value));
             }
             Err(_) => {}
@@ -138,6 +138,6 @@ mod tests {
         labels.set("long", "x".repeat(100_000));
         assert_eq!(labels.get("long").unwrap().len(), LONGEST_VALUE_CHARS);
         (0..1000).for_each(|number| labels.set(&number.to_string(), "x"));
-        assert_eq!(labels.iter().len(), MOST_LABELS);
+        assert_eq!(labels.iter().len(), MAX_LABELS);
     }
 }

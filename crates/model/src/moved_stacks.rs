@@ -94,7 +94,7 @@ impl<'a> StackMoves<'a> {
         }
     }
 
-    /// Makes the new table, once [`Self::next`] was told of every stack.
+    /// Makes the new table, once [`Self::next`] has seen every stack.
     pub fn finish(self) -> MovedStacks {
         assert_eq!(self.shown.len(), self.old.len());
         let mut stacks: Vec<Stack> = Vec::with_capacity(self.old.len());

@@ -85,7 +85,7 @@ pub trait Origin {
     fn read_memory(&self, pid: u32, address: RuntimeAddress, buffer: &mut [u8]) -> usize;
 
     /// The code mappings of process `pid` as they are now, asked when samples of a process come
-    /// in that nothing was told of before.
+    /// that was not reported before.
     fn mappings(&self, _pid: u32) -> Vec<Mapping> {
         Vec::new()
     }

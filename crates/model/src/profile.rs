@@ -108,7 +108,7 @@ pub enum Category {
     Kernel,
     /// Time without work, where the source records it.
     Idle,
-    /// Code nobody could name.
+    /// Code without a name.
     #[default]
     Unknown,
     /// Plumbing between the others: V8's entry and exit stubs, trampolines and bytecode handlers,
@@ -360,7 +360,7 @@ pub struct Profile {
     pub samples: Vec<Sample>,
     /// Why V8 dropped optimized code of a function, where the source says so: each pair once.
     pub deopt_reasons: Vec<(FunctionIndex, StringIndex)>,
-    /// Where a function is in the code that ran, as `file:line:column`, where a source map told
+    /// Where a function is in the code that ran, as `file:line:column`, where a source map says
     /// where it was written: each pair once.
     pub generated_places: Vec<(FunctionIndex, StringIndex)>,
     /// The text of source files, where it was asked for: each file once.

@@ -30,7 +30,7 @@ pub struct Recording {
 pub enum Contents {
     /// Raw addresses.
     Events(Box<dyn EventSource>),
-    /// Frames already named by whoever wrote the file.
+    /// Frames already named by the tool that wrote the file.
     Named(Box<Profile>),
     /// Frames already named but for native code, of which only the address is known.
     PartlyNamed(Box<Profile>, Unnamed),
@@ -85,7 +85,7 @@ impl EventSource for Vec<Event<'static>> {
     }
 }
 
-/// Something the kernel told us, in order of time.
+/// What the kernel reported, in order of time.
 #[derive(Debug, Clone)]
 pub enum Event<'a> {
     /// A thread was seen running here.
@@ -153,7 +153,7 @@ pub struct RawSample<'a> {
 pub enum UserStack<'a> {
     /// Nothing: a kernel thread, or a process already gone.
     Absent,
-    /// Addresses, leaf first, found by whoever took the sample.
+    /// Addresses, leaf first, found by what took the sample.
     Chain(Cow<'a, [u64]>),
     /// Registers and the top of the stack, to be unwound.
     Copy {

@@ -9,7 +9,7 @@ use std::hash::{BuildHasher, Hash};
 use hashbrown::HashTable;
 
 /// The most rows a table of a profile has; typed indexes are 32 bits wide.
-const MOST_ROWS: usize = u32::MAX as usize;
+const MAX_ROWS: usize = u32::MAX as usize;
 
 /// Positions in one table, found by what is there.
 #[derive(Debug, Default)]
@@ -46,7 +46,7 @@ impl RowIndex {
         if let Some(position) = self.positions.find(hash, is_same) {
             return *position;
         }
-        assert!(table.len() < MOST_ROWS, "a table holds under 2^32 rows");
+        assert!(table.len() < MAX_ROWS, "a table holds under 2^32 rows");
         let position = table.len() as u32;
         table.push(row);
         let hash_at = |position: &u32| seed.hash_one(key(&table[*position as usize]));

@@ -33,7 +33,7 @@ pub(crate) struct Cli {
     pub(crate) command: Option<Command>,
     #[command(flatten)]
     pub(crate) list: ListArgs,
-    /// Say more about what is done (repeat for even more)
+    /// Log what is done (repeat for more)
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
 }
@@ -58,12 +58,12 @@ pub(crate) enum Command {
     Collapse(CollapseArgs),
     /// Draw folded stacks, or any recording, as flamegraph.pl does
     Flamegraph(Box<FlamegraphArgs>),
-    /// Put two sets of stacks side by side, as difffolded.pl does
+    /// Compare two sets of folded stacks, as difffolded.pl does
     Difffolded(DifffoldedArgs),
     /// Close the inspector of a process when standard input ends
     #[command(hide = true)]
     CloseAbandoned(CloseAbandonedArgs),
-    /// Say what will work here and, for what won't, the command that fixes it
+    /// Check what works here, and print the command that fixes what doesn't
     Check(CheckArgs),
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct ListArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Look again every two seconds, until Ctrl-C
+    /// Refresh every two seconds, until Ctrl-C
     #[arg(long)]
     pub(crate) watch: bool,
 }
@@ -101,7 +101,7 @@ pub(crate) struct RecordArgs {
     /// {pid}, {app} and {time} are filled in; may be repeated
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Vec<PathBuf>,
-    /// The format, where the file name does not tell (`nodespy convert --help` lists them)
+    /// The format, if the extension doesn't say (`nodespy convert --help` lists them)
     #[arg(short, long, value_name = "FORMAT")]
     pub(crate) format: Option<String>,
     /// How samples are taken
@@ -110,27 +110,25 @@ pub(crate) struct RecordArgs {
     /// Time between samples of the inspector engine: 1000us, 5ms [default: 1000us]
     #[arg(long, value_name = "TIME", value_parser = parse_interval)]
     pub(crate) interval: Option<u32>,
-    /// What makes a sample: time, or memory that is allocated (by the inspector engine, in bytes)
+    /// What is sampled: CPU time, or allocations (by the inspector engine, in bytes)
     #[arg(long, value_enum, default_value_t = Event::Cpu)]
     pub(crate) event: Event,
     /// Record through this inspector instead: one on another machine, or forwarded from there
     #[arg(long, value_name = "ws://HOST:PORT", conflicts_with_all = ["target", "command"])]
     pub(crate) inspect_url: Option<String>,
-    /// How much of a long recording V8 keeps before it hands it over [default: 10s to 60s]
+    /// How often V8's profile is collected during a long recording [default: 10s to 60s]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) slice: Option<Duration>,
-    /// Open an inspector that other machines can reach too
+    /// Open the inspector even if other machines can reach it
     #[arg(long)]
     pub(crate) force: bool,
-    /// Who names JavaScript: V8's heap and then perf maps or jitdumps, or only these
+    /// What names JavaScript: V8's heap, then perf maps and jitdumps; or only these
     #[arg(long, value_enum, default_value_t = Names::Heap)]
     pub(crate) names: Names,
-    /// Take the source of the JavaScript along, for the page to show; code is private, so only
-    /// when asked
+    /// Embed the JavaScript source, for the page to show; off by default, as code is private
     #[arg(long)]
     pub(crate) embed_source: bool,
-    /// The source map of a script that the process has not beside it, or a folder with such; may be
-    /// repeated
+    /// A source map that is not beside its script, or a folder of source maps; may be repeated
     #[arg(long, value_name = "FILE|FOLDER")]
     pub(crate) source_maps: Vec<PathBuf>,
     /// Show JavaScript where it runs, not where source maps say that it was written
@@ -248,8 +246,7 @@ pub(crate) struct ViewArgs {
     /// What to compare with: another recording, of any format
     #[arg(long, value_name = "FILE")]
     pub(crate) base: Option<PathBuf>,
-    /// Take the source of the JavaScript along, for the page to show; code is private, so only
-    /// when asked
+    /// Embed the JavaScript source, for the page to show; off by default, as code is private
     #[arg(long)]
     pub(crate) embed_source: bool,
     /// Only print the address
@@ -286,14 +283,13 @@ pub(crate) struct ConvertArgs {
     pub(crate) input: PathBuf,
     /// Where to write; `-` for standard output
     pub(crate) output: PathBuf,
-    /// The output's format, where the file name does not tell (listed below)
+    /// The output's format, if its extension doesn't say (listed below)
     #[arg(long, value_name = "FORMAT")]
     pub(crate) to: Option<String>,
     /// What to compare with: another recording, of any format; an HTML page then shows the difference
     #[arg(long, value_name = "FILE")]
     pub(crate) base: Option<PathBuf>,
-    /// Take the source of the JavaScript along, for the page to show; code is private, so only
-    /// when asked
+    /// Embed the JavaScript source, for the page to show; off by default, as code is private
     #[arg(long)]
     pub(crate) embed_source: bool,
     #[command(flatten)]
@@ -422,7 +418,7 @@ pub(crate) enum ReportFormat {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Reading")]
 pub(crate) struct ReadArgs {
-    /// The input's format, where its content does not tell
+    /// The input's format, if its content doesn't say
     #[arg(long, value_name = "FORMAT")]
     pub(crate) from: Option<String>,
     /// The event to show, where the input holds several: cycles, page-faults, alloc_space
@@ -478,7 +474,7 @@ pub(crate) struct ShowArgs {
     /// RE is looked for in the name, in `file:line:column` and in both, a space between them
     #[arg(long, value_name = "RE", value_parser = Pattern::parse)]
     pub(crate) focus: Vec<Pattern>,
-    /// Drop samples with a function that matches
+    /// Drop samples with a matching function
     #[arg(long, value_name = "RE", value_parser = Pattern::parse)]
     pub(crate) ignore: Vec<Pattern>,
     /// Drop frames that match and keep their time with their callers
@@ -490,7 +486,7 @@ pub(crate) struct ShowArgs {
     /// Keep frames of a kind and give them the time of what they call; samples without any go
     #[arg(long, value_name = "KIND", value_enum, value_delimiter = ',')]
     pub(crate) only: Vec<Only>,
-    /// Only this thread: its name, its number, or main, worker, pool, platform; may be repeated
+    /// Only this thread: its name, its tid, or main, worker, pool, platform; may be repeated
     #[arg(long, value_name = "THREAD")]
     pub(crate) thread: Vec<String>,
     /// Only a part of the time: 3s..10s, 500ms.., ..2m, 25%..75%
@@ -500,10 +496,10 @@ pub(crate) struct ShowArgs {
     /// the name of one; may be repeated
     #[arg(long, value_name = "PACKAGE", value_delimiter = ',')]
     pub(crate) fold: Vec<String>,
-    /// Show a function that calls itself directly once
+    /// Show direct recursion as one frame
     #[arg(long)]
     pub(crate) collapse_recursion: bool,
-    /// Drop samples in which nothing was done
+    /// Drop idle samples
     #[arg(long)]
     pub(crate) no_idle: bool,
     /// Drop call paths under a share of the whole, such as 0.5%; their weight stays with the caller

@@ -60,7 +60,7 @@ fn open(path: &Path, limits: &Limits) -> anyhow::Result<Input> {
 fn is_folded(input: &Input, arguments: &ReadArgs) -> bool {
     match &arguments.from {
         Some(from) => from == "folded",
-        // Text that nobody knows is taken for folded stacks with many bad lines.
+        // Text of no known format is taken for folded stacks with many bad lines.
         None => detect(input).map_or(!input.contains(&0), |importer| importer.name() == "folded"),
     }
 }

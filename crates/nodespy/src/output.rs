@@ -28,7 +28,7 @@ pub(crate) fn result(text: &str, stream: Stream) {
     }
 }
 
-/// Prints one more piece of a result that has no end; false when nobody reads it any more.
+/// Prints one more piece of a result that has no end; false when its reader is gone.
 pub(crate) fn stream(text: &str) -> bool {
     let mut output = std::io::stdout().lock();
     output
@@ -81,7 +81,7 @@ pub(crate) fn width_if_terminal() -> Option<usize> {
 /// When the reading that is under way began.
 static READING_SINCE: OnceLock<Instant> = OnceLock::new();
 
-/// Shows how far a reading has come, if it takes long and somebody looks.
+/// Shows how far a reading has come, if it takes long and standard error is a terminal.
 pub(crate) fn progress(done: u64, total: u64) {
     let since = READING_SINCE.get_or_init(Instant::now);
     if total > 0 && since.elapsed() > Duration::from_secs(1) && std::io::stderr().is_terminal() {

@@ -2,7 +2,7 @@
 //!
 //! A name that the user chose is written beside and renamed over when it is complete, so that a full
 //! disk costs the new file and never the old one; devices, FIFOs and descriptors (`/dev/stdout`) are
-//! written where they are. A name that nodespy chose is new, never a link of somebody else's, and
+//! written where they are. A name that nodespy chose is new, never a link of another user's, and
 //! readable by its owner only.
 
 use std::cell::Cell;

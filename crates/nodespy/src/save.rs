@@ -341,7 +341,7 @@ pub(crate) fn known_format(name: &str) -> anyhow::Result<Output> {
 fn format_for_path(path: &Path, flag: &str) -> anyhow::Result<Output> {
     Output::for_path(path).ok_or_else(|| {
         anyhow!(crate::failure::Failure::Usage(format!(
-            "{} does not tell its format by its extension; nodespy writes {} ({flag} NAME)",
+            "{} has no known extension; nodespy writes {} ({flag} NAME)",
             path.display(),
             output_names()
         )))

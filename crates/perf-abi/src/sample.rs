@@ -248,7 +248,7 @@ fn read_values<'a>(format: u64, fields: &mut FieldReader<'a>) -> Result<Words<'a
     if format & read_format::GROUP == 0 {
         return fields.words(times + value, "the counter");
     }
-    // The count is one of the values: whoever reads them needs it too.
+    // The count is one of the values: what reads them needs it too.
     let count = FieldReader::clone(fields).u64("the number of counters")?;
     let words = count.saturating_mul(value).saturating_add(1 + times);
     fields.words(words, "the counters")

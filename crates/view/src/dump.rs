@@ -16,7 +16,7 @@ use crate::wording::{self, count, counted};
 use crate::{DrawError, Terminal};
 
 /// Longer stacks lose their middle.
-const MOST_FRAMES: usize = 200;
+const MAX_FRAMES: usize = 200;
 /// How many frames of a longer stack are shown at its root.
 const ROOT_FRAMES: usize = 40;
 /// As many equal frames in a row are shown as one.
@@ -300,9 +300,9 @@ impl<'a> Dump<'a> {
             let more = count(run.len() as u64 - 1);
             rows.push(Row::remark(format!("… the same {more} times more")));
         }
-        if rows.len() > MOST_FRAMES {
-            let hidden = rows.len() - MOST_FRAMES;
-            let first = MOST_FRAMES - ROOT_FRAMES;
+        if rows.len() > MAX_FRAMES {
+            let hidden = rows.len() - MAX_FRAMES;
+            let first = MAX_FRAMES - ROOT_FRAMES;
             let remark = format!(
                 "… {} more (--json has them)",
                 counted(hidden as u64, "frame")

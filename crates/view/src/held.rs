@@ -6,15 +6,15 @@ use std::borrow::Cow;
 use nodespy_analysis::with_round_times;
 use nodespy_model::{Nanoseconds, Profile};
 
-/// With more samples than this a page would mostly be made of digits that nobody can see.
-const MOST_EXACT_SAMPLES: usize = 1_000_000;
+/// With more samples than this a page would mostly be made of digits that can't be seen.
+const MAX_EXACT_SAMPLES: usize = 1_000_000;
 
 /// How many grains of time there are between two samples of a thread.
 const GRAINS: u64 = 16;
 
 /// The profile as a page holds it.
 pub fn for_page(profile: &Profile) -> Cow<'_, Profile> {
-    if profile.samples.len() <= MOST_EXACT_SAMPLES {
+    if profile.samples.len() <= MAX_EXACT_SAMPLES {
         return Cow::Borrowed(profile);
     }
     let grain = grain(profile);
@@ -63,9 +63,9 @@ mod tests {
             weight: 1,
             ..Sample::default()
         };
-        profile.samples = (0..MOST_EXACT_SAMPLES as u64).map(sample).collect();
+        profile.samples = (0..MAX_EXACT_SAMPLES as u64).map(sample).collect();
         assert!(matches!(for_page(&profile), Cow::Borrowed(_)));
-        profile.samples.push(sample(MOST_EXACT_SAMPLES as u64));
+        profile.samples.push(sample(MAX_EXACT_SAMPLES as u64));
         let page = for_page(&profile);
         assert_eq!(page.samples[1].time, 1_000_000);
         assert!(page.notes.remarks[0].contains("to 50 us"));

@@ -11,14 +11,14 @@ use crate::wording;
 
 /// A node of the tree weighs at least this part of the whole: about a pixel's worth of it.
 const PARTS: u64 = 2000;
-const MOST_NODES: usize = 6000;
+const MAX_NODES: usize = 6000;
 /// Rows that are in sight at first on a tall screen; the rest comes with the recording.
-const MOST_ROWS: u32 = 64;
-/// Weights are told in this many parts of the whole, which takes a third of the letters.
+const MAX_ROWS: u32 = 64;
+/// Weights are written in this many parts of the whole, which takes a third of the letters.
 const SCALE: u64 = 1 << 15;
-const MOST_FINDINGS: usize = 4;
-/// How many processes are told one by one.
-const MOST_PROCESSES: usize = 8;
+const MAX_FINDINGS: usize = 4;
+/// How many processes are listed one by one.
+const MAX_PROCESSES: usize = 8;
 
 /// The preview of a profile, as JSON.
 pub(crate) fn of(profile: &Profile, title: &str) -> String {
@@ -31,7 +31,7 @@ pub(crate) fn of(profile: &Profile, title: &str) -> String {
     let remarks: Vec<String> = profile.notes.other_remarks().map(str::to_owned).collect();
     json.key("remarks").texts(&remarks);
     let mut findings = findings(profile);
-    findings.truncate(MOST_FINDINGS);
+    findings.truncate(MAX_FINDINGS);
     json.key("findings").texts(&findings);
     json.key("facts").open('[');
     for (label, value) in facts(profile) {
@@ -46,8 +46,8 @@ pub(crate) fn of(profile: &Profile, title: &str) -> String {
     });
     json.key("durationNs").number(profile.about.duration);
     json.key("samples").number(profile.samples.len() as u64);
-    let mut outline = Outline::of(profile, PARTS, MOST_NODES);
-    outline.nodes.retain(|node| node.depth < MOST_ROWS);
+    let mut outline = Outline::of(profile, PARTS, MAX_NODES);
+    outline.nodes.retain(|node| node.depth < MAX_ROWS);
     write_tree(profile, &outline, &mut json);
     json.close('}');
     json.text
@@ -72,7 +72,7 @@ fn facts(profile: &Profile) -> Vec<(String, String)> {
     versions.dedup();
     tell("node", versions.join(", "));
     tell("host", about.host.clone());
-    for process in profile.processes.iter().take(MOST_PROCESSES) {
+    for process in profile.processes.iter().take(MAX_PROCESSES) {
         if process.pid > 0 {
             tell("pid", process.pid.to_string());
         }
@@ -87,7 +87,7 @@ fn facts(profile: &Profile) -> Vec<(String, String)> {
             }
         }
     }
-    let untold = profile.processes.len().saturating_sub(MOST_PROCESSES);
+    let untold = profile.processes.len().saturating_sub(MAX_PROCESSES);
     if untold > 0 {
         tell("further processes", untold.to_string());
     }

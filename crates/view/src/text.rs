@@ -12,10 +12,10 @@ use crate::columns::{keep_end, keep_last_parts, keep_start, short_name, width_of
 use crate::wording::{self, SHARE_PARTS, percent, percent_of, place};
 use crate::{DrawError, DrawOptions, View};
 
-const MOST_BY_SELF: usize = 10;
-const MOST_BY_TOTAL: usize = 5;
-const MOST_THREADS: usize = 5;
-const MOST_REMARKS: usize = 6;
+const MAX_BY_SELF: usize = 10;
+const MAX_BY_TOTAL: usize = 5;
+const MAX_THREADS: usize = 5;
+const MAX_REMARKS: usize = 6;
 /// Narrower than this, tables are cut at the right instead of squeezed.
 const NARROWEST_COLUMNS: usize = 50;
 
@@ -175,7 +175,7 @@ impl Summary<'_> {
         let by_self: Vec<FunctionWeights> = weights
             .iter()
             .filter(|entry| entry.self_weight > 0)
-            .take(MOST_BY_SELF)
+            .take(MAX_BY_SELF)
             .copied()
             .collect();
         let mut by_total: Vec<FunctionWeights> = weights
@@ -189,7 +189,7 @@ impl Summary<'_> {
         by_total.sort_by_key(|entry| {
             std::cmp::Reverse((entry.total_weight, entry.self_weight, entry.function))
         });
-        by_total.truncate(MOST_BY_TOTAL);
+        by_total.truncate(MAX_BY_TOTAL);
         let is_news = by_total
             .iter()
             .any(|entry| !by_self.iter().any(|shown| shown.function == entry.function));
@@ -261,7 +261,7 @@ impl Summary<'_> {
             "" => "(unnamed)".to_owned(),
             name => keep_end(name, 30),
         };
-        let shown = &threads[..threads.len().min(MOST_THREADS)];
+        let shown = &threads[..threads.len().min(MAX_THREADS)];
         let longest = shown.iter().map(|(index, _)| width_of(&name_of(*index)));
         let name_width = longest.max().unwrap_or(0);
         for (index, weight) in shown {
@@ -283,7 +283,7 @@ impl Summary<'_> {
             }
             self.lines.push(keep_start(&line, self.width));
         }
-        if let Some(rest) = threads.get(MOST_THREADS..).filter(|rest| !rest.is_empty()) {
+        if let Some(rest) = threads.get(MAX_THREADS..).filter(|rest| !rest.is_empty()) {
             let weight: u64 = rest
                 .iter()
                 .fold(0, |sum, (_, weight)| sum.saturating_add(*weight));
@@ -312,11 +312,11 @@ impl Summary<'_> {
         if !clauses.is_empty() {
             self.wrapped(&clauses.join("; "), "");
         }
-        for remark in remarks.iter().take(MOST_REMARKS) {
+        for remark in remarks.iter().take(MAX_REMARKS) {
             self.wrapped(&format!("note: {}", printable(remark)), "      ");
         }
-        if remarks.len() > MOST_REMARKS {
-            let rest = remarks.len() - MOST_REMARKS;
+        if remarks.len() > MAX_REMARKS {
+            let rest = remarks.len() - MAX_REMARKS;
             self.lines.push(format!(
                 "note: {}",
                 wording::counted(rest as u64, "more note")

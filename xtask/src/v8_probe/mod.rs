@@ -64,7 +64,7 @@ fn listed_binaries() -> Result<Vec<PathBuf>, Failure> {
 enum Found {
     /// Its value, as Rust.
     Value(String),
-    /// Why it can't be told.
+    /// Why it can't be determined.
     Unknown(String),
 }
 
@@ -102,7 +102,7 @@ impl Report {
                     format!("  {field:18} {value}   THE TABLE SAYS: {known}\n")
                 }
                 Found::Unknown(why) => {
-                    format!("  {field:18} can't be told: {why} (the table says: {known})\n")
+                    format!("  {field:18} can't be determined: {why} (the table says: {known})\n")
                 }
             };
         }
@@ -129,7 +129,7 @@ impl Report {
                 Found::Unknown(_) => {
                     let value = known.get(field).or_else(|| newest.get(field));
                     let value = value.map_or("0", String::as_str);
-                    format!("        {field}: {value}, // can't be told from outside\n")
+                    format!("        {field}: {value}, // can't be determined from outside\n")
                 }
             };
         }
@@ -205,7 +205,7 @@ mod tests {
             for binary in listed_binaries().unwrap() {
                 let report = probe(&binary).unwrap();
                 assert!(report.fits(), "{}", report.text(false));
-                // What can't be told must stay the exception.
+                // What can't be determined must stay the exception.
                 let unknown = report
                     .found
                     .iter()

@@ -20,7 +20,7 @@ const FLAGS: [&str; 7] = [
     "--print-bytecode-filter=interpreted",
 ];
 /// How long Node may take to get there.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A Node that has printed everything and waits; killed when dropped.
 pub(super) struct Running {
@@ -55,7 +55,7 @@ impl Running {
                 }
             }
         });
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         loop {
             let left = until.saturating_duration_since(Instant::now());
             let line = receiver

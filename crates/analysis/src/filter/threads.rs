@@ -29,7 +29,7 @@ pub(super) fn only_named(profile: Profile, wanted: &[String]) -> Result<Profile,
     Ok(only_threads(profile, is_wanted))
 }
 
-/// Whether a thread goes by `text`: its name, its number or what it is for.
+/// Whether a thread goes by `text`: its name, its tid or its role.
 fn is_thread(profile: &Profile, thread: ThreadIndex, text: &str) -> bool {
     let thread = &profile.threads[thread.at()];
     let process = &profile.processes[thread.process.at()];

@@ -8,7 +8,7 @@ use nodespy_model::{Category, Profile};
 pub enum CodeKind {
     /// JavaScript, V8's builtins, regular expressions and WebAssembly.
     JavaScript,
-    /// C and C++, the garbage collector included, and code nobody could name.
+    /// C and C++, the garbage collector included, and code without a name.
     Native,
     /// The kernel.
     Kernel,

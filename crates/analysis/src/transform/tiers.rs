@@ -2,7 +2,7 @@
 
 use nodespy_model::{FunctionIndex, Profile, Tier};
 
-/// Each function once for every compiler, told apart by V8's marks before the name: `~` for the
+/// Each function once for every compiler, distinguished by V8's marks before the name: `~` for the
 /// interpreter, `^` baseline, `+` Maglev, `*` optimized. A profile as it is counts them together.
 pub fn split_tiers(mut profile: Profile) -> Profile {
     let whole = profile.functions.len();

@@ -45,7 +45,7 @@ const SMALLEST_RING_BYTES: usize = 64 << 10;
 /// An event is in its ring at the latest this long after its time stamp.
 const SETTLING: Nanoseconds = 2_000_000;
 
-/// How long a process counts as young: it may be gone when the ring calls, and with it what names
+/// How long a process counts as new: it may be gone when the ring calls, and with it what names
 /// its JavaScript.
 const YOUTH: Nanoseconds = 500_000_000;
 /// How often rings are read while a process is young.
@@ -74,7 +74,7 @@ pub(crate) struct PerfSession {
     sampling: Sampling,
     /// For each CPU the positions in `events` of those whose rings all others write to.
     ring_owners: Vec<RingOwners>,
-    /// Whether events are open on a control group, so that whoever joins it is sampled already.
+    /// Whether events are open on a control group, so that what joins it is sampled already.
     has_group: bool,
 }
 
@@ -266,7 +266,7 @@ impl PerfSession {
         if crate::monotonic_now() < young_until {
             interval = interval.min(YOUNG_POLL_INTERVAL);
         }
-        // What waits until it is settled may be the birth of somebody who is soon gone.
+        // What waits until it is settled may be the fork of a short-lived process.
         if self.rings.has_pending() {
             interval = interval.min(Duration::from_nanos(SETTLING));
         }

@@ -132,7 +132,7 @@ impl Child {
     /// Sends a signal to the command, unless it has been reaped.
     pub(crate) fn signal(&mut self, signal: i32) {
         if matches!(self.wait(false), Ok(None)) {
-            // SAFETY: the child is not reaped, so its number is still its own.
+            // SAFETY: the child is not reaped, so its pid is not reused.
             unsafe { libc::kill(self.pid as libc::pid_t, signal) };
         }
     }

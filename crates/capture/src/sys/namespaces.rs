@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::checked;
 
-/// Connects to `address` as process `pid` would. The stream stays in that namespace, whoever uses
+/// Connects to `address` as process `pid` would. The stream stays in that namespace, whichever process uses
 /// it; no thread of nodespy does but the one that lives for this call.
 pub(crate) fn connect_in_namespace(
     pid: u32,

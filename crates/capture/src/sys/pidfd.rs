@@ -1,4 +1,4 @@
-//! A descriptor that stands for one process and never for the next one with its number.
+//! A descriptor that stands for one process and never for another with the same pid.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};

@@ -42,7 +42,7 @@ pub(crate) fn hurry() {
 
 /// Sleeps until a thread we trace stops, or for `longest`. Unlike a plain sleep this wakes at once,
 /// which on a busy machine is the difference between holding a thread for microseconds and for
-/// as long as somebody else's turn.
+/// as long as another thread's time slice.
 fn sleep_until_a_stop(longest: Duration) {
     let timeout = libc::timespec {
         tv_sec: 0,

@@ -69,7 +69,7 @@ impl RecordRing for Ring {
         self.cursor.peek(|start, len| {
             assert!(start + len <= data_len, "inside the data area");
             // SAFETY: the range is inside the data area, which is mapped as long as we live. The
-            // kernel does not write between the tail it was told of and the head that was loaded,
+            // kernel does not write between the tail it was given and the head that was loaded,
             // and the cursor asks for nothing else.
             unsafe { std::slice::from_raw_parts(base.add(offset + start), len) }
         })

@@ -45,7 +45,7 @@ pub fn app_of_command(command: &[String]) -> String {
     name.map_or_else(|| "node".to_owned(), |name| last_part(name).to_owned())
 }
 
-/// What runs in process `pid`, which pm2 may have told already.
+/// What runs in process `pid`, which pm2 may have named already.
 pub(crate) fn app_with(pid: u32, pm2: Option<&Pm2App>) -> App {
     let arguments = proc::command_line(pid);
     let script = match pm2.and_then(|app| app.script.clone()) {

@@ -1,4 +1,4 @@
-//! Which Node a binary is, read from its bytes: a binary of somebody else's is never run.
+//! Which Node a binary is, read from its bytes: a foreign binary is never run.
 
 use std::fs::File;
 use std::io::Read;

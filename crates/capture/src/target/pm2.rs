@@ -1,4 +1,4 @@
-//! pm2 and node's own cluster, told from the environment a process was started with.
+//! pm2 and node's own cluster, recognised by the environment a process was started with.
 //!
 //! Only the few variables below are looked at; the block itself is forgotten at once and stored
 //! nowhere, because it is where secrets are. Seen with pm2 7.0.4.
@@ -29,7 +29,7 @@ pub struct Pm2App {
     pub script: Option<String>,
 }
 
-/// What manages a process, told from its environment.
+/// What manages a process, by its environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Management {
     pub(crate) pm2: Option<Pm2App>,

@@ -43,7 +43,7 @@ pub(crate) fn connections(pid: u32, listener: SocketAddr) -> usize {
         .count()
 }
 
-/// Who listens on a port.
+/// The process that listens on a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Holder {
     None,

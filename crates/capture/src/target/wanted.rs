@@ -11,7 +11,7 @@ use super::{Target, looks_like_node, node_version, ports, proc};
 use crate::error::CaptureError;
 
 /// How many candidates are listed.
-const MOST_LISTED: usize = 12;
+const MAX_LISTED: usize = 12;
 
 /// What to look at, in the user's words.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -481,8 +481,8 @@ pub(super) fn list(words: impl Iterator<Item = String>) -> String {
     let mut words: Vec<String> = words
         .map(|word| nodespy_model::printable(&word).into_owned())
         .collect();
-    let more = words.len().saturating_sub(MOST_LISTED);
-    words.truncate(MOST_LISTED);
+    let more = words.len().saturating_sub(MAX_LISTED);
+    words.truncate(MAX_LISTED);
     if more > 0 {
         words.push(format!("{more} more"));
     }

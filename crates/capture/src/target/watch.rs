@@ -68,7 +68,7 @@ impl Target {
         (!self.has_ended()).then(|| now.saturating_sub(self.cpu_time_at_start))
     }
 
-    /// Sends it a signal; never the next process with its number.
+    /// Sends it a signal; never another process with the same pid.
     pub(crate) fn send_signal(&self, signal: i32) -> Result<(), CaptureError> {
         let Some(pidfd) = &self.pidfd else {
             return Err(CaptureError::refused(
@@ -79,7 +79,7 @@ impl Target {
             Some(libc::ESRCH) => CaptureError::Gone { pid: self.pid },
             Some(libc::EPERM) => CaptureError::NotPermitted {
                 sentence: format!(
-                    "process {} belongs to somebody else, so it can't be sent the signal that opens \
+                    "process {} belongs to another user, so it can't be sent the signal that opens \
                      its inspector: run nodespy as root or as that user",
                     self.pid
                 ),

@@ -3,7 +3,7 @@
 //!
 //! A profile knows nothing of addresses: the offset in each code, which those readers pass over,
 //! is 0, and there are no sources in `scripts`. Every tick counts as one there, so a sample that
-//! weighs more is written as often, up to [`MOST_TICKS`] in all.
+//! weighs more is written as often, up to [`MAX_TICKS`] in all.
 
 use std::io::Write;
 
@@ -15,7 +15,7 @@ use super::{Detail, ExportError, Exporter};
 use crate::json::Writer;
 
 /// What a profile weighs is scaled down to this many ticks.
-const MOST_TICKS: u64 = 2_000_000;
+const MAX_TICKS: u64 = 2_000_000;
 /// A tick where weights are times.
 const TICK_NANOSECONDS: u64 = 1_000_000;
 
@@ -278,8 +278,8 @@ fn write_ticks(profile: &Profile, table: &CodeTable, writer: &mut Writer<'_>) {
         .iter()
         .fold(0u64, |sum, sample| sum.saturating_add(ticks_of(sample)));
     let scale = |ticks: u64| match total {
-        0..=MOST_TICKS => ticks,
-        total => (u128::from(ticks) * u128::from(MOST_TICKS) / u128::from(total)) as u64,
+        0..=MAX_TICKS => ticks,
+        total => (u128::from(ticks) * u128::from(MAX_TICKS) / u128::from(total)) as u64,
     };
     let (mut seen, mut written) = (0u64, 0u64);
     writer.key("ticks");

@@ -70,7 +70,7 @@ impl ImportOptions {
 }
 
 /// How many events a message lists.
-const MOST_EVENTS_IN_MESSAGE: usize = 20;
+const MAX_EVENTS_IN_MESSAGE: usize = 20;
 
 /// Every importer, once. Order does not matter: the most confident one wins.
 pub static IMPORTERS: &[&dyn Importer] = &[
@@ -272,7 +272,7 @@ fn only_event(mut recording: Recording, name: &str) -> Result<Recording, ImportE
         known: events
             .iter()
             .map(EventType::label)
-            .take(MOST_EVENTS_IN_MESSAGE)
+            .take(MAX_EVENTS_IN_MESSAGE)
             .collect::<Vec<_>>()
             .join(", "),
     })?;

@@ -23,7 +23,7 @@ use crate::perf_script::walk::{Reader, Start, Walk};
 use crate::recorded::{ProcessLabels, Recorded};
 
 /// Comments further on are not looked at: nodespy writes some 1 KiB for a process.
-const MOST_COMMENTS_BYTES: usize = 4 << 20;
+const MAX_COMMENTS_BYTES: usize = 4 << 20;
 
 /// The importer of `perf script` text.
 pub(crate) struct PerfScript;
@@ -480,7 +480,7 @@ fn source_line(line: &[u8]) -> Option<(&str, u32)> {
 
 /// The comments at the start of a text, not endlessly many.
 fn comments_of(text: &[u8]) -> &[u8] {
-    let start = &text[..text.len().min(MOST_COMMENTS_BYTES)];
+    let start = &text[..text.len().min(MAX_COMMENTS_BYTES)];
     let comments = start
         .split_inclusive(|byte| *byte == b'\n')
         .take_while(|line| line.starts_with(b"#"));

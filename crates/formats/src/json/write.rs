@@ -6,7 +6,7 @@ use std::io::{self, Write};
 const PIECE_BYTES: usize = 64 << 10;
 
 /// Writes one JSON text. Objects and arrays are opened and closed by the caller, in pairs. What
-/// goes wrong with the output is told at the end, by [`Self::finish`].
+/// goes wrong with the output is reported at the end, by [`Self::finish`].
 pub(crate) struct Writer<'a> {
     output: &'a mut dyn Write,
     written: io::Result<()>,

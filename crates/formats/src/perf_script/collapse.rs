@@ -173,7 +173,7 @@ impl<'o> Folding<'_, 'o> {
         }
     }
 
-    /// Whether an event counts. The first one decides if nobody did.
+    /// Whether an event counts. The first one decides if none was chosen.
     fn is_wanted(&mut self, event: &[u8]) -> bool {
         let wanted = self.event.get_or_insert_with(|| event.to_vec()) == event;
         self.left_out += u64::from(!wanted);

@@ -1,7 +1,7 @@
 //! The line that starts an event: `node 4242/4250 [003] 12.345678:   10101 cycles:u:`.
 //!
 //! There are two ways to read it. [`Header::as_original`] finds what `stackcollapse-perf.pl` finds,
-//! oddities included, because whoever replaces that script expects the same bytes. [`Header::parse`]
+//! oddities included, because users who replace that script expect the same bytes. [`Header::parse`]
 //! goes by what perf writes, so that names which hold numbers or have one letter come out right.
 
 use nodespy_model::Nanoseconds;
@@ -11,7 +11,7 @@ use nodespy_model::Nanoseconds;
 pub(crate) struct Header<'a> {
     /// The name of the thread.
     pub(crate) comm: &'a [u8],
-    /// The process, where it is told.
+    /// The process, where it is known.
     pub(crate) pid: Option<&'a [u8]>,
     /// The thread.
     pub(crate) tid: &'a [u8],

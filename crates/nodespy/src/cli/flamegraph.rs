@@ -20,7 +20,7 @@ Examples:
   nodespy flamegraph --inverted --title 'Before the fix' --minwidth 0.5% out.folded > out.svg
   nodespy difffolded before.folded after.folded | nodespy flamegraph > diff.svg
 
-In the picture: click zooms, Ctrl-F or F3 searches, Ctrl-I minds no case; ?x=…&y=…&s=… in the
+In the picture: click zooms, Ctrl-F or F3 searches, Ctrl-I ignores case; ?x=…&y=…&s=… in the
 address is what is shown."
 )]
 pub(crate) struct FlamegraphArgs {
@@ -126,7 +126,7 @@ pub(crate) struct ColorArgs {
     /// Shades by the name, the same in every picture (the default)
     #[arg(long, conflicts_with = "random")]
     pub(crate) deterministic: bool,
-    /// Shades by chance
+    /// Random shades
     #[arg(long)]
     pub(crate) random: bool,
     /// Keep the colours of names in ./palette.map, and take them from there
@@ -216,7 +216,7 @@ pub(crate) struct DifffoldedArgs {
 fn positive(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(number) if number.is_finite() && number > 0.0 => Ok(number),
-        _ => Err(format!("{text:?} is no number above zero")),
+        _ => Err(format!("{text:?} is not a number above zero")),
     }
 }
 

@@ -10,7 +10,7 @@ pub(crate) struct TargetArgs {
     /// A running application: its script, its package, pm2's name for it, or a pid
     #[arg(value_name = "NAME", group = "target")]
     pub(crate) name: Option<String>,
-    /// Processes by number, separated by commas
+    /// Process ids, separated by commas
     #[arg(
         short,
         long,
@@ -20,16 +20,16 @@ pub(crate) struct TargetArgs {
         conflicts_with_all = ["name", "container", "pod", "pm2", "listens_on", "cgroup", "all"]
     )]
     pub(crate) pid: Vec<u32>,
-    /// The Node.js processes of a container: its name, its id or the start of it
+    /// The Node.js processes of a container, by its name, its id or a prefix of it
     #[arg(short, long, value_name = "NAME|ID", group = "target")]
     pub(crate) container: Option<String>,
-    /// Those of a pod: its name or the start of it
+    /// The Node.js processes of a pod, by its name or a prefix of it
     #[arg(long, value_name = "[NS/]POD[:CONTAINER]", group = "target")]
     pub(crate) pod: Option<String>,
-    /// An app of pm2: its name or its number
+    /// An app of pm2: its name or id
     #[arg(long, value_name = "APP|ID", group = "target")]
     pub(crate) pm2: Option<String>,
-    /// Who listens on a port
+    /// The process that listens on a port
     #[arg(
         long = "port",
         id = "listens_on",
@@ -37,13 +37,13 @@ pub(crate) struct TargetArgs {
         group = "target"
     )]
     pub(crate) port: Option<u16>,
-    /// Those of a control group and of the ones below it
+    /// The Node.js processes of a control group and its descendants
     #[arg(long, value_name = "PATH", group = "target")]
     pub(crate) cgroup: Option<String>,
     /// Every Node.js process of this machine
     #[arg(short, long, group = "target")]
     pub(crate) all: bool,
-    /// Take a process that is not Node.js too
+    /// Also accept processes that are not Node.js
     #[arg(long)]
     pub(crate) any: bool,
 }

@@ -135,7 +135,7 @@ fn shown(profile: Profile, show: &Filters, stacks: &StackArgs) -> anyhow::Result
     Ok(profile)
 }
 
-/// The options of a picture of folded stacks that nobody changed.
+/// The options of a picture of folded stacks by default.
 fn plain_options(arguments: &FlamegraphArgs) -> SvgOptions {
     let title = match (arguments.stacks.flamechart, arguments.picture.inverted) {
         (true, _) => "Flame Chart",

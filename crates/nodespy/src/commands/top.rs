@@ -36,10 +36,10 @@ struct Subject {
 pub(crate) fn run(arguments: &TopArgs) -> anyhow::Result<ExitCode> {
     let targets = targets::hold(&arguments.target)?;
     let title = title_of(&targets);
-    // Without its terminal there is nobody to show anything to.
+    // Without its terminal there is nothing to draw on.
     let interrupts = catch_interrupts_but_hangup();
     let updates = capture::start(arguments.target.wanted(), targets, arguments.rate);
-    // Whether attaching works is told before the screen is taken.
+    // Whether attaching works is reported before the screen is taken.
     let remarks = match updates.recv()? {
         Update::Started { remarks } => remarks,
         Update::Failed(error) => return Err(error),

@@ -22,7 +22,7 @@ const MUCH_KERNEL: f64 = 25.0;
 const MUCH_UNKNOWN: f64 = 10.0;
 const MUCH_INTERPRETED: f64 = 25.0;
 const WORTH_A_DEOPT: f64 = 1.0;
-const MOST_DEOPTS: usize = 3;
+const MAX_DEOPTS: usize = 3;
 /// Parts of the garbage collection, in percent, from which where it ran is worth saying.
 const WORTH_A_CALLER: f64 = 10.0;
 const MUCH_ON_V8S_THREADS: f64 = 25.0;
@@ -32,7 +32,7 @@ const IDLE_MAIN_THREAD: f64 = 0.1;
 const BUSY_THREAD: f64 = 0.5;
 
 /// Part of a function's own time from which its callers are one.
-const MOST_CALLS: f64 = 50.0;
+const MAX_CALLS: f64 = 50.0;
 const NEARLY_ALL_CALLS: f64 = 95.0;
 
 /// Everything that stands out, what matters most first. Names stand between backticks.
@@ -172,7 +172,7 @@ fn app_root(profile: &Profile) -> &str {
 }
 
 /// A share in a sentence: no digit that nobody reads.
-fn told(value: f64) -> String {
+fn rounded_share(value: f64) -> String {
     match value {
         10.0..=99.0 => format!("{value:.0} %"),
         value => percent(value),
@@ -276,13 +276,13 @@ fn hottest_function(scene: &Scene<'_>) -> Option<String> {
         let caller = scene.named(caller);
         match percent_of(weight, hottest.self_weight) {
             NEARLY_ALL_CALLS.. => format!(", called from {caller}"),
-            MOST_CALLS.. => format!(", mostly called from {caller}"),
+            MAX_CALLS.. => format!(", mostly called from {caller}"),
             _ => format!(", called from {caller} and others"),
         }
     });
     Some(format!(
         "{} of {} is in {}{}",
-        told(scene.share(hottest.self_weight)),
+        rounded_share(scene.share(hottest.self_weight)),
         scene.whole,
         scene.named(hottest.function),
         called.unwrap_or_else(|| " itself".to_owned())
@@ -305,7 +305,7 @@ fn widest_function(scene: &Scene<'_>) -> Option<String> {
     (total >= HOT_FUNCTION && !named.contains(&Some(widest.function))).then(|| {
         format!(
             "{} of {} is in {} and what it calls",
-            told(total),
+            rounded_share(total),
             scene.whole,
             scene.named(widest.function)
         )
@@ -326,7 +326,7 @@ fn heaviest_dependency(scene: &Scene<'_>) -> Option<String> {
         format!(
             "The dependency {} takes {} of {} in its own code",
             heaviest.package.name,
-            told(own),
+            rounded_share(own),
             scene.whole_of_all()
         )
     })
@@ -346,7 +346,7 @@ fn garbage(scene: &Scene<'_>) -> Option<String> {
         let share = percent_of(*weight, whole);
         let part = match share {
             99.5.. => "all".to_owned(),
-            share => told(share),
+            share => rounded_share(share),
         };
         where_it_ran.push(format!("{part} of it under {}", scene.named(*function)));
     }
@@ -354,7 +354,10 @@ fn garbage(scene: &Scene<'_>) -> Option<String> {
     let is_v8s = |sample: &Sample| profile.threads[sample.thread.at()].role == ThreadRole::Platform;
     let own_threads = percent_of(shares(profile, is_v8s).gc, whole);
     if own_threads >= MUCH_ON_V8S_THREADS {
-        where_it_ran.push(format!("{} of it on V8's own threads", told(own_threads)));
+        where_it_ran.push(format!(
+            "{} of it on V8's own threads",
+            rounded_share(own_threads)
+        ));
     }
     let details: String = where_it_ran
         .iter()
@@ -362,7 +365,7 @@ fn garbage(scene: &Scene<'_>) -> Option<String> {
         .collect();
     Some(format!(
         "Garbage collection takes {} of {}{details}",
-        told(gc),
+        rounded_share(gc),
         scene.whole_of_all()
     ))
 }
@@ -372,7 +375,7 @@ fn kernel(scene: &Scene<'_>) -> Option<String> {
     (kernel >= MUCH_KERNEL).then(|| {
         format!(
             "The kernel takes {} of {}",
-            told(kernel),
+            rounded_share(kernel),
             scene.whole_of_all()
         )
     })
@@ -388,7 +391,7 @@ fn interpreted(scene: &Scene<'_>) -> Option<String> {
     (interpreted >= MUCH_INTERPRETED && of_all >= HOT_FUNCTION).then(|| {
         format!(
             "{} of JavaScript ran in the interpreter: it is still warming up, or too varied to be compiled",
-            told(interpreted)
+            rounded_share(interpreted)
         )
     })
 }
@@ -397,8 +400,8 @@ fn unknown(scene: &Scene<'_>) -> Option<String> {
     let unknown = scene.share_of_all(scene.report.shares.unknown);
     (unknown >= MUCH_UNKNOWN).then(|| {
         format!(
-            "{} of {} is in code nobody could name",
-            told(unknown),
+            "{} of {} is in code without a name",
+            rounded_share(unknown),
             scene.whole_of_all()
         )
     })
@@ -420,7 +423,7 @@ fn deoptimized(scene: &Scene<'_>) -> Vec<String> {
         })
         .collect();
     reasons.sort_by_key(|(weight, function, _)| (Reverse(*weight), *function));
-    reasons.truncate(MOST_DEOPTS);
+    reasons.truncate(MAX_DEOPTS);
     let sentence = |(_, function, reason): (u64, FunctionIndex, &str)| {
         format!(
             "V8 dropped optimized code of {}: {reason}",

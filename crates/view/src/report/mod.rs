@@ -20,12 +20,12 @@ pub(crate) use markdown::Markdown;
 use crate::wording::SHARE_PARTS;
 
 /// How many rows a list of functions has at most.
-const MOST_FUNCTIONS: usize = 25;
-const MOST_PACKAGES: usize = 20;
-const MOST_THREADS: usize = 20;
-const MOST_STACKS: usize = 10;
-/// How many frames of a stack are told, the innermost ones.
-const MOST_FRAMES: usize = 60;
+const MAX_FUNCTIONS: usize = 25;
+const MAX_PACKAGES: usize = 20;
+const MAX_THREADS: usize = 20;
+const MAX_STACKS: usize = 10;
+/// How many frames of a stack are listed, the innermost ones.
+const MAX_FRAMES: usize = 60;
 
 /// The counts behind both kinds of report.
 struct Report<'a> {
@@ -43,7 +43,7 @@ struct Report<'a> {
 /// A call path that many samples end at.
 struct HotStack {
     weight: u64,
-    /// Frames at the root that are not told.
+    /// Frames at the root that are left out.
     left_out: usize,
     /// The functions from the root to the leaf.
     functions: Vec<FunctionIndex>,
@@ -54,8 +54,8 @@ impl<'a> Report<'a> {
         let mut report = Self::counted(profile);
         report.stacks = hot_stacks(profile);
         report.findings = findings::of(&report);
-        report.by_self.truncate(MOST_FUNCTIONS);
-        // Who called is asked of code that somebody wrote; the rest is in the other list.
+        report.by_self.truncate(MAX_FUNCTIONS);
+        // Who called is asked of code with a source; the rest is in the other list.
         let is_written = |entry: &FunctionWeights| {
             let category = profile.function(entry.function).category;
             matches!(
@@ -66,9 +66,9 @@ impl<'a> Report<'a> {
         if report.by_total.iter().any(is_written) {
             report.by_total.retain(is_written);
         }
-        report.by_total.truncate(MOST_FUNCTIONS);
-        report.packages.truncate(MOST_PACKAGES);
-        report.threads.truncate(MOST_THREADS);
+        report.by_total.truncate(MAX_FUNCTIONS);
+        report.packages.truncate(MAX_PACKAGES);
+        report.threads.truncate(MAX_THREADS);
         report
     }
 
@@ -102,7 +102,7 @@ impl<'a> Report<'a> {
 
 /// What stands out in a profile, as sentences, what matters most first.
 pub(crate) fn findings(profile: &Profile) -> Vec<String> {
-    // Plumbing is nobody's finding; its time is its callers'.
+    // Plumbing is no finding; its time is its callers'.
     let shown = without_internals(condensed(profile));
     findings::of(&Report::counted(&shown))
 }
@@ -111,7 +111,7 @@ fn hot_stacks(profile: &Profile) -> Vec<HotStack> {
     let tree = CallTree::of(profile, |_| true);
     let stack_of = |end: NodeIndex| {
         let path = tree.path_to(end);
-        let left_out = path.len().saturating_sub(MOST_FRAMES);
+        let left_out = path.len().saturating_sub(MAX_FRAMES);
         let told = path[left_out..].iter();
         HotStack {
             weight: tree.node(end).self_weight,
@@ -119,6 +119,6 @@ fn hot_stacks(profile: &Profile) -> Vec<HotStack> {
             functions: told.map(|node| tree.node(*node).function).collect(),
         }
     };
-    let ends = tree.heaviest_ends(MOST_STACKS);
+    let ends = tree.heaviest_ends(MAX_STACKS);
     ends.into_iter().map(stack_of).collect()
 }

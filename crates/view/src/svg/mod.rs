@@ -25,10 +25,10 @@ use crate::layout::Layout;
 use crate::{DrawError, DrawOptions, View, wording};
 use picture::{Picture, least_share};
 
-/// More boxes make browsers slow, and nobody looks at them.
-const MOST_BOXES: usize = 10_000;
+/// More boxes make browsers slow and can't be seen.
+const MAX_BOXES: usize = 10_000;
 /// Deeper rows are out of reach for anybody scrolling.
-const MOST_ROWS: u32 = 500;
+const MAX_ROWS: u32 = 500;
 
 /// The flame graph.
 pub(crate) struct Svg;
@@ -72,8 +72,8 @@ pub fn options_for(profile: &Profile) -> SvgOptions {
         font_type: "monospace".to_owned(),
         palette: Palette::Category,
         count_name: profile.unit().label().to_owned(),
-        most_boxes: MOST_BOXES,
-        most_rows: MOST_ROWS,
+        most_boxes: MAX_BOXES,
+        most_rows: MAX_ROWS,
         ..SvgOptions::default()
     };
     if profile.unit() == WeightUnit::Nanoseconds {

@@ -54,7 +54,7 @@ pub struct SvgOptions {
     pub total: Option<f64>,
     /// What weights are multiplied with before they are shown.
     pub factor: f64,
-    /// A note for whoever reads the file; not drawn.
+    /// A note for readers of the file; not drawn.
     pub notes: String,
     /// The encoding that the file says it has. Text of others than UTF-8 is written so that any of
     /// them can read it.

@@ -19,7 +19,7 @@ use crate::layout::{Content, FlameBox, Layout};
 
 const SCRIPT: &str = include_str!("../../assets/flamegraph.js");
 
-/// How wide the file is when nobody says.
+/// How wide the file is by default.
 const USUAL_WIDTH: u32 = 1200;
 /// Free space at the left and right.
 const SIDE: f64 = 10.0;

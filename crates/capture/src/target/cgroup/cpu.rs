@@ -11,11 +11,11 @@ use crate::target::proc::read_text;
 /// How much a control group has stopped its processes, since it exists.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Throttling {
-    /// Periods in which somebody wanted to run.
+    /// Periods in which a thread was runnable.
     pub periods: u64,
     /// Periods in which the quota was used up.
     pub throttled_periods: u64,
-    /// Time during which somebody wanted to run and was not let.
+    /// Time during which threads were runnable and throttled.
     pub throttled_time: Nanoseconds,
 }
 

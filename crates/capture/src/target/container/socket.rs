@@ -15,7 +15,7 @@ use super::Container;
 use crate::target::cgroup::Runtime;
 
 /// How long an engine is waited for.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 /// The largest answer that is read: some 10,000 containers.
 const ANSWER_LIMIT_BYTES: u64 = 32 << 20;
 
@@ -82,14 +82,14 @@ fn ask(socket: PathBuf, path: &'static str) -> std::io::Result<Vec<u8>> {
             let _ = sender.send(exchange(&socket, path));
         })?;
     answer
-        .recv_timeout(PATIENCE)
+        .recv_timeout(TIMEOUT)
         .unwrap_or_else(|_| Err(std::io::Error::other("it does not answer")))
 }
 
 fn exchange(socket: &std::path::Path, path: &str) -> std::io::Result<Vec<u8>> {
     let mut stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     // HTTP/1.0: the answer is in one piece and ends with the connection.
     write!(stream, "GET {path} HTTP/1.0\r\nHost: nodespy\r\n\r\n")?;
     let mut answer = Vec::new();

@@ -12,7 +12,7 @@ use nodespy_model::{Profile, Sample, WeightUnit};
 
 use super::tree::{ROOT, Row, Tree};
 
-/// How long a sample lasts when nobody knows.
+/// How long a sample lasts when not known.
 const DEFAULT_INTERVAL: u64 = 1_000_000;
 
 /// One sample at its place.

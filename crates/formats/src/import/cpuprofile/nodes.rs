@@ -469,7 +469,7 @@ impl Nodes {
     pub(crate) fn remark(&self, notes: &mut Notes) {
         let oddities = &self.oddities;
         oddities.double_ids.remark(
-            "nodes have the id of another and can't be told from it",
+            "nodes have the id of another and can't be distinguished from it",
             notes,
         );
         oddities

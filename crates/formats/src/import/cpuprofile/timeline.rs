@@ -2,7 +2,7 @@
 //!
 //! V8 writes the gap before each sample, the first from the start of the profile. A sample lasts
 //! until the next one and the last until the end, as Chrome's DevTools have it, so the pause while
-//! the profiler starts (the first gap) is charged to nobody. Gaps can be negative (seen on Node
+//! the profiler starts (the first gap) is charged to no function. Gaps can be negative (seen on Node
 //! 24): samples are put in order of time first.
 
 use nodespy_model::Notes;

@@ -112,7 +112,7 @@ impl Names<'_, '_> {
             ("", None) => tables.text(resource.and_then(|at| tables.resources.index("name", at))),
             (source, _) => source,
         };
-        // What nobody has named is an address in its library.
+        // What has no name is an address in its library.
         let place;
         if let (true, Some(lib)) = (name.starts_with("0x"), lib) {
             place = format!("[{}+{name}]", lib.name.trim_matches(['[', ']']));

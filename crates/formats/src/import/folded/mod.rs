@@ -1,7 +1,7 @@
 //! Folded stacks as FlameGraph's tools write them: `root;…;leaf weight`, a line per stack.
 //!
 //! Names are taken apart as far as perf, V8 and our own exporter mark them. The first frame stays
-//! a frame: whether it is a thread's name cannot be told from the line. [`read_folded`] keeps
+//! a frame: whether it is a thread's name is not known from the line. [`read_folded`] keeps
 //! names as they are written, and both columns of a difference.
 
 mod line;

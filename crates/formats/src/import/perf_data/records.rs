@@ -2,7 +2,7 @@
 //!
 //! Nothing is copied of what lies in the file. `perf record -z` packs its records with zstd, one
 //! stream through all compressed records, whose pieces end anywhere: what is unpacked is kept
-//! piece by piece until nobody refers to it any more.
+//! piece by piece until nothing refers to it any more.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -21,7 +21,7 @@ use crate::budget::Budget;
 use crate::import::Progress;
 use crate::input::Input;
 
-/// How much is read before the progress is told again.
+/// How much is read before progress is reported again.
 const PROGRESS_STEP_BYTES: usize = 4 << 20;
 
 /// A round is flushed when at least one new record came for this many that waited before: records

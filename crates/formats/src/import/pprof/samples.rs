@@ -325,7 +325,7 @@ impl<'t, 'a> Samples<'t, 'a> {
         function
     }
 
-    /// What stands for code that nobody has named.
+    /// What stands for code without a name.
     fn address_function(&mut self, mapping: u64, address: u64) -> FunctionIndex {
         let mapping = self.tables.mappings.get(&mapping).copied();
         let mapping = mapping.unwrap_or_default();
@@ -445,7 +445,7 @@ impl<'t, 'a> Samples<'t, 'a> {
     }
 }
 
-/// The labels of a process; the machine it ran on is told of the recording as a whole.
+/// The labels of a process; the machine it ran on is kept with the recording as a whole.
 fn labels_of(tables: &Tables<'_>, rows: &[LabelText]) -> Labels {
     let mut labels = Labels::default();
     for (key, text, number) in rows {

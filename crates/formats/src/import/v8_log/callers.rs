@@ -26,9 +26,9 @@ pub(super) struct Caller {
 /// How many places of a stack are in V8's code.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct PlaceCount {
-    /// In code that the log told of.
+    /// In code of the log.
     pub(super) named: u64,
-    /// In nothing that the log told of.
+    /// In code that is not in the log.
     pub(super) unknown: u64,
 }
 

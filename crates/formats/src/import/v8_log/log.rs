@@ -13,9 +13,9 @@ use super::isolate::{Code, CodeKind, Isolate, Library, Place, PlaceKind};
 use super::source::{Script, Source};
 
 /// No program has more pieces of code in earnest.
-const MOST_PIECES: usize = 64;
+const MAX_PIECES: usize = 64;
 /// No list of inlined functions is longer in earnest.
-const MOST_INLINED: usize = 1 << 16;
+const MAX_INLINED: usize = 1 << 16;
 
 /// What V8 was doing, as far as it matters here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -216,7 +216,7 @@ impl<'a> Log<'a> {
             }
         };
         let ends = &mut self.libraries[id].ends;
-        if ends.len() < MOST_PIECES {
+        if ends.len() < MAX_PIECES {
             ends.push(end);
         }
         let end = ends.iter().copied().max().unwrap_or(end);
@@ -268,7 +268,7 @@ impl<'a> Log<'a> {
         let functions = functions
             .split(|byte| *byte == b'S')
             .skip(1)
-            .take(MOST_INLINED)
+            .take(MAX_INLINED)
             .map(|address| {
                 parse_number(address).map_or(super::source::UNKNOWN_CODE, |address| {
                     self.isolate.code_of_function(address)

@@ -156,7 +156,7 @@ impl Iterator for Rows<'_> {
 #[derive(Debug)]
 pub(super) struct Script<'a> {
     text: &'a [u8],
-    /// Empty until somebody asks.
+    /// Empty until asked for.
     line_starts: Vec<u32>,
 }
 

@@ -6,7 +6,7 @@ use nodespy_capture::target::proc::{
     self, CAP_DAC_READ_SEARCH, CAP_PERFMON, CAP_SYS_PTRACE, CAP_SYSLOG, Status,
 };
 
-/// The capabilities that let somebody else than root record everything, and what each is for.
+/// The capabilities that let other users than root record everything, and what each is for.
 const USEFUL: [(u32, &str, &str); 4] = [
     (CAP_PERFMON, "cap_perfmon", "samples of others' processes"),
     (

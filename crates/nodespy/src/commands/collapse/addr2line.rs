@@ -14,9 +14,9 @@ use anyhow::Context;
 /// An address that is in no file: its answer ends the one before.
 const END: &str = "0xffffffffffffffff";
 /// How many files are asked about at the same time.
-const MOST_CHILDREN: usize = 64;
+const MAX_CHILDREN: usize = 64;
 /// How many lines an answer may have.
-const MOST_LINES: usize = 1000;
+const MAX_LINES: usize = 1000;
 
 /// Asks about addresses in files.
 pub(super) struct Addr2line {
@@ -84,7 +84,7 @@ impl Addr2line {
 
     fn module(&mut self, file: &[u8]) -> Option<&mut Module> {
         if !self.modules.contains_key(file) {
-            if self.modules.len() >= MOST_CHILDREN {
+            if self.modules.len() >= MAX_CHILDREN {
                 for module in self.modules.drain().filter_map(|(_, module)| module) {
                     module.end();
                 }
@@ -135,7 +135,7 @@ impl Module {
             if line.starts_with(END.as_bytes()) {
                 break;
             }
-            if lines.len() < MOST_LINES {
+            if lines.len() < MAX_LINES {
                 lines.push(line);
             }
         }

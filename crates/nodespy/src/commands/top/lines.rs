@@ -13,9 +13,9 @@ use crate::output;
 
 /// A table comes after as many slices.
 const SLICES_A_TABLE: u32 = 2;
-const MOST_FUNCTIONS: usize = 10;
+const MAX_FUNCTIONS: usize = 10;
 /// How often we look whether the user wants to stop.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 pub(super) fn run(
     subject: &Subject,
@@ -34,7 +34,7 @@ pub(super) fn run(
         if interrupts.is_stop_requested() || subject.duration.is_some_and(|most| sampled >= most) {
             break;
         }
-        match updates.recv_timeout(LOOK) {
+        match updates.recv_timeout(POLL_INTERVAL) {
             Ok(Update::Slice(slice)) => {
                 totals.add(slice);
                 slices += 1;
@@ -79,7 +79,7 @@ fn draw(subject: &Subject, totals: &Totals) -> String {
     text.push_str("   self   total  function\n");
     let mut rows = totals.rows(window, Sort::Own, "");
     rows.retain(|row| row.own > 0);
-    rows.truncate(MOST_FUNCTIONS);
+    rows.truncate(MAX_FUNCTIONS);
     for cells in cells(&rows, sums.shares.total(), width) {
         let line = format!("{}{}  {}", cells.numbers, cells.name, cells.place);
         text.push_str(line.trim_end());

@@ -14,7 +14,7 @@ use super::state::State;
 use super::table::{self, NUMBERS_COLUMNS, cells};
 use super::totals::{Sort, Sums};
 
-const MOST_THREADS: usize = 4;
+const MAX_THREADS: usize = 4;
 /// Threads that use less are only counted.
 const LEAST_CPU_PERCENT: f64 = 0.05;
 /// With fewer lines than this there is no room for threads.
@@ -88,7 +88,7 @@ impl Screen {
             .iter()
             .filter(|thread| thread.cpu_percent >= LEAST_CPU_PERCENT)
             .count();
-        let shown = busy.clamp(1, MOST_THREADS).min(threads.len());
+        let shown = busy.clamp(1, MAX_THREADS).min(threads.len());
         let names: Vec<String> = threads[..shown]
             .iter()
             .map(|thread| match thread.name.as_str() {

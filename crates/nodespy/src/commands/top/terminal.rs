@@ -15,7 +15,7 @@ use super::{Subject, screen};
 use crate::output::{self, Stream};
 
 /// How long we wait for a key before looking for a new slice.
-const LOOK: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The terminal while it is ours. Given back when dropped; on a panic, in any thread, a hook does
 /// so before the message is printed.
@@ -85,7 +85,7 @@ fn take_updates(updates: &Receiver<Update>, state: &mut State) -> anyhow::Result
 
 /// Waits a moment for a key or another size.
 fn wait_for_event() -> io::Result<Option<Event>> {
-    let is_ready = match event::poll(LOOK) {
+    let is_ready = match event::poll(POLL_INTERVAL) {
         // A signal: the caller looks whether it was one to stop.
         Err(error) if error.kind() == io::ErrorKind::Interrupted => false,
         is_ready => is_ready?,

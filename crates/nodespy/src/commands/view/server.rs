@@ -2,7 +2,7 @@
 //!
 //! `GET /TOKEN/` answers the page. `POST /TOKEN/base` takes a recording of any format and answers
 //! it as `.nspy`, for the page to compare with. Nothing is written to disk. A name of another site
-//! that was made to point here is told from ours by the `Host` header.
+//! that was made to point here is distinguished from ours by the `Host` header.
 
 use std::io::{self, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
