@@ -122,7 +122,7 @@ pub fn filtered<'a>(
     let mut profile = work.profile;
     if !done.is_empty() {
         profile = transform::without_unused(profile);
-        let left = share_left(profile.total_weight(), before);
+        let left = share_left(amount(&profile), before);
         profile
             .notes
             .add_filter(&format!("{} ({left})", done.join(" ")));

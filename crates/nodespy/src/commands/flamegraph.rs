@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use nodespy_analysis::{Filters, Holding, filtered};
+use nodespy_analysis::{Filters, Holding, filtered, shown_event};
 use nodespy_formats::{FoldedStacks, ImportError};
 use nodespy_model::{FunctionIndex, Profile};
 use nodespy_view::DrawError;
@@ -120,7 +120,8 @@ fn draw_profile(
 
 /// What is left of a profile after the filters and with stacks as they are wanted.
 fn shown(profile: Profile, show: &Filters, stacks: &StackArgs) -> anyhow::Result<Profile> {
-    let shown = filtered(Cow::Owned(profile), show, Holding::WhatIsShown)?;
+    let shown = shown_event(Cow::Owned(profile));
+    let shown = filtered(shown, show, Holding::WhatIsShown)?;
     let mut profile = shown.into_owned();
     let base = &stacks.base;
     if !base.is_empty() {
