@@ -146,6 +146,10 @@ impl Exporter for Native {
         &[]
     }
 
+    fn holds_events(&self) -> bool {
+        true
+    }
+
     fn holding(&self) -> Holding {
         Holding::Everything
     }
