@@ -1,7 +1,7 @@
 //! Where every thread is right now: one sample per thread, the waiting ones included.
 //!
-//! [`stop_and_look`] stops each thread for the few microseconds it takes to copy its registers and
-//! its stack, one after the other, never two at once. [`look_without_stopping`] stops nothing and
+//! `stop_and_look` stops each thread for the few microseconds it takes to copy its registers and
+//! its stack, one after the other, never two at once. `look_without_stopping` stops nothing and
 //! knows less. What comes out are the same events as those of a sampling engine; naming
 //! them is the caller's work, done when all threads run again.
 

@@ -27,7 +27,7 @@ pub fn is_node_command(command: &[OsString]) -> bool {
     name.is_some_and(|name| name == "node" || name == "nodejs")
 }
 
-/// The command that starts Node so that it waits for [`super::InspectorSession::attach_launched`].
+/// The command that starts Node so that it waits for `InspectorSession::attach_launched`.
 pub fn command_to_launch(command: &[OsString]) -> Vec<OsString> {
     let mut changed = command.to_vec();
     changed.insert(1.min(changed.len()), FLAG.into());
