@@ -360,7 +360,7 @@ fn what_v8_writes_by_itself_and_what_is_recorded_agree() {
 fn a_signal_is_not_sent_to_somebody_elses_process() {
     let Some(_live) = live() else { return };
     if !is_root() {
-        skip("only root can become somebody else");
+        skip("only root can become another user");
         return;
     }
     let mut target = start_code(USUAL_NODE, &[], BUSY);
@@ -370,7 +370,7 @@ fn a_signal_is_not_sent_to_somebody_elses_process() {
     let outcome = super::errors::run_as_nobody(&scratch, &arguments);
     outcome
         .expect_code(3)
-        .expect_stderr(&["belongs to somebody else"]);
+        .expect_stderr(&["belongs to another user"]);
     assert!(target.is_alive());
 }
 
