@@ -3,7 +3,7 @@
 //! A [`ProfilePair`] is two lists of samples over one set of tables, so that a function or a stack
 //! has the same index on both sides. A [`DiffTree`] is the call tree of both, with the weights of
 //! each side at every node. What a difference means (of shares, of totals, of itself) is up to
-//! whoever shows it.
+//! the view that shows it.
 
 use crate::tree::{CallTree, NodeIndex, TreeNode};
 use nodespy_model::ProfileBuilder;

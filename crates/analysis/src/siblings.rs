@@ -97,21 +97,23 @@ fn total(weights: &Weights) -> u64 {
         .fold(0, |sum, weight| sum.saturating_add(*weight))
 }
 
-/// The shares of each function in the processes of a family, those of 0 left out.
-type SharesByFunction = FastMap<FunctionIndex, Vec<f64>>;
-
-/// The member of a family that is farthest from what is usual in it. What is usual is the median
-/// of each function's shares: unlike a sum, it is not bent by the odd one or by the busiest.
-fn odd_member(weights: &[Weights], family: &[usize]) -> Option<OddProcess> {
-    let mut shares = SharesByFunction::default();
-    for member in family {
-        let whole = total(&weights[*member]) as f64;
-        for (function, weight) in &weights[*member] {
+/// The shares of each function in some processes, those of 0 left out.
+fn shares_of(weights: &[Weights], processes: &[usize]) -> FastMap<FunctionIndex, Vec<f64>> {
+    let mut shares: FastMap<FunctionIndex, Vec<f64>> = FastMap::default();
+    for process in processes {
+        let whole = total(&weights[*process]) as f64;
+        for (function, weight) in &weights[*process] {
             let list = shares.entry(*function).or_default();
             list.push(*weight as f64 / whole);
         }
     }
-    let usual: FastMap<FunctionIndex, f64> = shares
+    shares
+}
+
+/// The member of a family that is farthest from what is usual in it. What is usual is the median
+/// of each function's shares: unlike a sum, it is not bent by the odd one or by the busiest.
+fn odd_member(weights: &[Weights], family: &[usize]) -> Option<OddProcess> {
+    let usual: FastMap<FunctionIndex, f64> = shares_of(weights, family)
         .iter()
         .map(|(function, shares)| (*function, median(shares, family.len())))
         .collect();
@@ -151,14 +153,7 @@ fn odd_member(weights: &[Weights], family: &[usize]) -> Option<OddProcess> {
 
 /// The function that a process spends more of its time in than its siblings do, by the most.
 fn describe(weights: &[Weights], member: usize, siblings: &[usize], difference: f64) -> OddProcess {
-    let mut theirs = SharesByFunction::default();
-    for sibling in siblings {
-        let whole = total(&weights[*sibling]) as f64;
-        for (function, weight) in &weights[*sibling] {
-            let list = theirs.entry(*function).or_default();
-            list.push(*weight as f64 / whole);
-        }
-    }
+    let theirs = shares_of(weights, siblings);
     let own = &weights[member];
     let whole = total(own) as f64;
     let mut functions: Vec<FunctionIndex> = own.keys().chain(theirs.keys()).copied().collect();

@@ -199,7 +199,7 @@ pub(crate) fn intern(events: &mut Vec<EventType>, event: &EventType) -> Option<E
 
 impl Profile {
     /// The only event of a profile, or the first where nothing depends on its weights. Weights of
-    /// two events are never added: whoever sums them up asks for a profile of one event, which
+    /// two events are never added: code that sums them up asks for a profile of one event, which
     /// [`Self::select`] makes.
     pub fn event(&self) -> &EventType {
         const NONE: &EventType = &EventType {

@@ -47,9 +47,9 @@ const SETTLING: Nanoseconds = 2_000_000;
 
 /// How long a process counts as new: it may be gone when the ring calls, and with it what names
 /// its JavaScript.
-const YOUTH: Nanoseconds = 500_000_000;
-/// How often rings are read while a process is young.
-const YOUNG_POLL_INTERVAL: Duration = Duration::from_millis(20);
+const NEW_PROCESS_AGE: Nanoseconds = 500_000_000;
+/// How often rings are polled while a process is new.
+const NEW_PROCESS_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// What to sample.
 #[derive(Debug, Clone, Default)]
@@ -262,9 +262,9 @@ impl PerfSession {
     /// How long to wait at most when nothing is in a hurry for `timeout`.
     fn poll_interval(&self, timeout: Duration) -> Duration {
         let mut interval = timeout;
-        let young_until = self.rings.newest_birth().saturating_add(YOUTH);
-        if crate::monotonic_now() < young_until {
-            interval = interval.min(YOUNG_POLL_INTERVAL);
+        let new_until = self.rings.newest_birth().saturating_add(NEW_PROCESS_AGE);
+        if crate::monotonic_now() < new_until {
+            interval = interval.min(NEW_PROCESS_POLL_INTERVAL);
         }
         // What waits until it is settled may be the fork of a short-lived process.
         if self.rings.has_pending() {

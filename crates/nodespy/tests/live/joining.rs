@@ -33,7 +33,7 @@ fn group_of(target: &Running) -> Option<(ControlGroup, String)> {
     Some((group?, path))
 }
 
-/// Runs one child of `child.js` after another in the group; nobody who is recorded is its parent.
+/// Runs one child of `child.js` after another in the group; no recorded process is its parent.
 /// Each uses some 300 ms of CPU, mostly in `shortLived`. Returns their numbers.
 fn run_briefly_in(group: &ControlGroup, times: usize) -> Vec<u32> {
     let once = |_| {

@@ -199,7 +199,7 @@ fn a_map_kept_apart_is_used_when_it_is_given_and_never_by_itself() {
     let recorded = record(&target, &["-d", "1", "--no-source-maps"]);
     expect_as_it_runs(&recorded, "");
     let recorded = record(&target, &["-d", "2", "-F", "499", "--source-maps", &kept]);
-    // Without the script beside the map nobody knows which word is a function's name.
+    // Without the script beside the map it is not known which word is a function's name.
     let is_priced = |file: &str| file.ends_with("/src/orders.ts");
     assert!(
         recorded.profile.strings.iter().any(is_priced),
@@ -233,7 +233,7 @@ fn a_script_that_changed_on_disk_is_shown_as_it_runs() {
 fn source_is_taken_along_as_it_was_written() {
     let Some(_live) = live() else { return };
     let (folder, target) = started("20", &["--sourcemap"]);
-    // The map has it, nobody else.
+    // Only the map has it.
     fs::remove_dir_all(folder.path().join("src")).unwrap();
     for engine in ["perf", "inspector"] {
         let recorded = record(&target, &["-d", "2", "--embed-source", "--engine", engine]);

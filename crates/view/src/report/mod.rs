@@ -112,11 +112,11 @@ fn hot_stacks(profile: &Profile) -> Vec<HotStack> {
     let stack_of = |end: NodeIndex| {
         let path = tree.path_to(end);
         let left_out = path.len().saturating_sub(MAX_FRAMES);
-        let told = path[left_out..].iter();
+        let listed = path[left_out..].iter();
         HotStack {
             weight: tree.node(end).self_weight,
             left_out,
-            functions: told.map(|node| tree.node(*node).function).collect(),
+            functions: listed.map(|node| tree.node(*node).function).collect(),
         }
     };
     let ends = tree.heaviest_ends(MAX_STACKS);

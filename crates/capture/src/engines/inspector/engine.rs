@@ -1,7 +1,7 @@
 //! V8's inspector as an engine.
 //!
 //! Each process has a thread of its own here, because a process that ends waits for us to disconnect:
-//! none of them must wait for another's profile, nor for whoever drains the engine.
+//! none of them must wait for another's profile, nor for the caller that drains the engine.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -95,7 +95,7 @@ impl Drop for Containerd {
             .status();
         let _ = self.child.wait();
         let _ = fs::remove_dir_all(&self.folder);
-        // The groups above the container's, where nobody else is in them.
+        // The groups above the container's, where no other process is in them.
         let line = "rmdir /sys/fs/cgroup/*/kubepods/burstable/pod* /sys/fs/cgroup/*/kubepods/burstable \
                     /sys/fs/cgroup/*/kubepods 2>/dev/null";
         let _ = Command::new("sh").args(["-c", line]).status();

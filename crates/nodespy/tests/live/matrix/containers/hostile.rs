@@ -45,7 +45,7 @@ fn links_pipes_and_giants_in_place_of_a_map_name_nothing() {
             "{name}: {}",
             recorded.outcome
         );
-        // With the heap walk nobody needs a map.
+        // With the heap walk no map is needed.
         let walked = engine.record(&["-c", name, "-d", "1"]);
         assert!(
             walked.self_share("priceCart") > 0.8,
