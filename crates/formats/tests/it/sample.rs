@@ -357,16 +357,23 @@ fn any_about() -> impl Strategy<Value = About> {
 
 fn any_notes() -> impl Strategy<Value = Notes> {
     let remarks = prop::collection::vec(any_text(), 0..3);
-    (any::<[u64; 7]>(), any::<[u64; 5]>(), remarks).prop_map(|(counts, jit_named, remarks)| Notes {
-        lost_samples: counts[0],
-        lost_records: counts[1],
-        throttled: counts[2],
-        cut_stacks: counts[3],
-        incomplete_stacks: counts[4],
-        unwound_stacks: counts[5],
-        jit_frames: counts[6],
-        jit_named,
-        remarks,
+    (any::<[u64; 7]>(), any::<[u64; 5]>(), remarks).prop_map(|(counts, jit_named, remarks)| {
+        let mut notes = Notes {
+            lost_samples: counts[0],
+            lost_records: counts[1],
+            throttled: counts[2],
+            cut_stacks: counts[3],
+            incomplete_stacks: counts[4],
+            unwound_stacks: counts[5],
+            jit_frames: counts[6],
+            jit_named,
+            remarks: Vec::new(),
+        };
+        // No profile has the same remark twice.
+        for remark in remarks {
+            notes.remark(remark);
+        }
+        notes
     })
 }
 
