@@ -9,6 +9,7 @@
 #   make bench-peers     how fast files are read and drawn, against the tools that made them
 #   make bench-viewer    what the page costs in a browser, against other viewers
 #   make bench           all of these
+#   make bench-real      record two dozen real programs and check what is said about each
 #   make openers         open what is exported with go tool pprof, speedscope and DevTools
 #   make viewer          build the page's script from its TypeScript
 #   make golden          rewrite the golden files (look at the diff before you commit it)
@@ -17,7 +18,7 @@
 SHELL := /bin/bash
 CARGO ?= cargo
 
-.PHONY: demo test test-corpus test-all lint bench bench-overhead bench-peers bench-viewer openers golden viewer setup
+.PHONY: demo test test-corpus test-all lint bench bench-overhead bench-peers bench-viewer bench-real openers golden viewer setup
 
 setup:
 	@tools/setup.sh
@@ -67,6 +68,12 @@ bench-viewer:
 	@benches/viewer/inputs.sh target/peers/inputs
 	$(CARGO) build --release --bin nodespy
 	$(CARGO) run --release -p nodespy-benches --bin viewer -- target/peers/inputs $(VIEWER_ARGS)
+
+# One of them: make bench-real REAL=tsc
+bench-real:
+	@tools/setup.sh
+	$(CARGO) build --release --bin nodespy
+	@benches/real/run.sh $(REAL)
 
 openers:
 	@tools/openers.sh $(OPENERS_FILES)
