@@ -132,9 +132,9 @@ impl LiveOrigin {
     fn open_perf_map(&self, pid: u32) -> Option<JitFile> {
         self.with_root(pid, |root| {
             let name = format!("perf-{}.map", root.inner_pid);
-            let jit_file = |file, path: PathBuf| JitFile {
+            let jit_file = |file: File, path: PathBuf| JitFile {
                 kind: JitFileKind::PerfMap,
-                file,
+                bytes: Box::new(file),
                 path: path.display().to_string(),
             };
             if let Some((file, path)) = open_descriptor_named(pid, &name) {
@@ -181,7 +181,7 @@ impl Origin for LiveOrigin {
             let file = self.open_mapped(mapping).ok()?;
             return Some(JitFile {
                 kind: JitFileKind::Jitdump,
-                file,
+                bytes: Box::new(file),
                 path: mapping.path.clone(),
             });
         }

@@ -40,7 +40,7 @@ pub use labels::{Labels, label_key};
 pub use merge::{add_samples, add_stacks, add_threads, moved_samples, rewritten};
 pub use moved_stacks::{MovedStacks, StackMoves};
 pub use notes::{Confidence, NameSource, Notes};
-pub use origin::{ImageBytes, ImageRefused, JitFile, JitFileKind, Origin, SourceFile};
+pub use origin::{ImageBytes, ImageRefused, JitFile, JitFileKind, Origin, ReadAt, SourceFile};
 pub use profile::{
     Category, Cpu, Frame, FrameIndex, Function, FunctionIndex, Nanoseconds, ProcessIndex, Profile,
     Sample, Source, Stack, StackIndex, StringIndex, StringTable, ThreadIndex, Tier,

@@ -4,6 +4,8 @@
 //! `nodespy-symbolize` asks, and never opens a file of a process by itself.
 
 use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use crate::about::Process;
@@ -34,13 +36,59 @@ pub enum JitFileKind {
     Jitdump,
 }
 
+/// Bytes that are read by their offset, and that may grow.
+pub trait ReadAt: std::fmt::Debug {
+    /// How many there are now.
+    fn size(&self) -> io::Result<u64>;
+
+    /// Reads from an offset on; fewer bytes than asked for only where they end.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+}
+
+impl ReadAt for File {
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut read = 0;
+        while read < buffer.len() {
+            match FileExt::read_at(
+                self,
+                &mut buffer[read..],
+                offset.saturating_add(read as u64),
+            ) {
+                Ok(0) => break,
+                Ok(more) => read += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(read)
+    }
+}
+
+impl ReadAt for Vec<u8> {
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.len() as u64)
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        let rest = self.get(start..).unwrap_or_default();
+        let length = rest.len().min(buffer.len());
+        buffer[..length].copy_from_slice(&rest[..length]);
+        Ok(length)
+    }
+}
+
 /// A file in which a runtime writes the names of its JIT code.
 #[derive(Debug)]
 pub struct JitFile {
     /// Its format.
     pub kind: JitFileKind,
-    /// An open descriptor.
-    pub file: File,
+    /// Its bytes: an open descriptor.
+    pub bytes: Box<dyn ReadAt>,
     /// Where it was found, for messages.
     pub path: String,
 }

@@ -1,6 +1,6 @@
 //! Each byte parser of this crate on any bytes: what `fuzz/` and the short version below feed.
 
-use nodespy_model::ImageBytes;
+use nodespy_model::{ImageBytes, JitFileKind};
 
 use crate::elf::{Elf, Symbols, data_symbols};
 use crate::kernel::KernelSymbols;
@@ -8,12 +8,12 @@ use crate::unwind::cfi::Cfi;
 
 /// Reads a perf map.
 pub fn perf_map(bytes: &[u8]) {
-    crate::jit::perf_map::parse_any(bytes);
+    crate::jit::read_any(JitFileKind::PerfMap, bytes);
 }
 
 /// Reads a jitdump.
 pub fn jitdump(bytes: &[u8]) {
-    crate::jit::jitdump::parse_any(bytes);
+    crate::jit::read_any(JitFileKind::Jitdump, bytes);
 }
 
 /// Reads an ELF file: its head, symbols, and the unwind rules of some addresses.

@@ -140,7 +140,7 @@ fn check_perf_map(pid: u32) -> Finding {
     let origin = LiveOrigin::new();
     let detail = match origin.open_jit_file(pid, None) {
         Some(found) => {
-            let size = found.file.metadata().map_or(0, |metadata| metadata.len());
+            let size = found.bytes.size().unwrap_or(0);
             format!("{} ({:.1} MB)", printable(&found.path), size as f64 / 1e6)
         }
         None => "none, and none is needed unless V8's heap can't be read".to_owned(),
@@ -301,7 +301,7 @@ fn check_jit_names(pid: u32) -> Finding {
         Some(found) => good(format!(
             "from {} ({:.1} MB); {why}",
             printable(&found.path),
-            found.file.metadata().map_or(0, |metadata| metadata.len()) as f64 / 1e6
+            found.bytes.size().unwrap_or(0) as f64 / 1e6
         )),
         None => Finding {
             subject,

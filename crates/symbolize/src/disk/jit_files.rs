@@ -187,7 +187,7 @@ fn jit_file(file: File, path: &Path) -> Option<JitFile> {
             true => JitFileKind::Jitdump,
             false => JitFileKind::PerfMap,
         },
-        file,
+        bytes: Box::new(file),
         path: path.display().to_string(),
     })
 }

@@ -3,204 +3,213 @@
 //! Layout: tools/perf/Documentation/jitdump-specification.txt of the Linux sources, version 1.
 //! The code bytes in it are skipped; only what was asked for is kept.
 
-use std::fs::File;
-use std::io::{self, BufReader, Read, Seek, SeekFrom};
-use std::os::unix::fs::FileExt;
+use std::io;
 
-use nodespy_model::{FastMap, JitFile, NameSource, Nanoseconds};
+use nodespy_model::{FastMap, ReadAt};
 
-use super::live_index::Entry;
-use super::{GrowthMarks, JitNames};
+use super::window::Window;
+use super::{Code, JitReader, Reach, Span};
 
 const MAGIC: u32 = 0x4a69_5444;
 const CODE_LOAD: u32 = 0;
 const CODE_MOVE: u32 = 1;
 const DEBUG_INFO: u32 = 2;
 const CODE_CLOSE: u32 = 3;
-/// The head of every record, and what follows it where code is loaded.
-const RECORD_HEAD: usize = 16;
-const LOAD_HEAD: usize = 40;
-/// No dump is read further than this.
+/// The head of the file, at least.
+const FILE_HEAD: u64 = 40;
+/// The head of every record, and what follows it where code is loaded and where it is moved.
+const RECORD_HEAD: u64 = 16;
+const LOAD_HEAD: u64 = 40;
+const MOVE_HEAD: u64 = 48;
+/// No more of a dump than this is read at once.
 const DUMP_LIMIT_BYTES: u64 = 8 << 30;
-/// Records with larger fixed parts or names are skipped.
-const NAME_LIMIT_BYTES: usize = 16 << 10;
-/// Code that is kept to be found again when it moves, and its names all together.
+/// Longer names are cut.
+const NAME_LIMIT_BYTES: u64 = 16 << 10;
+/// Code that is kept to be found again when it moves.
 const MAX_LOADED: usize = 1 << 20;
-const LOADED_NAMES_LIMIT_BYTES: usize = 128 << 20;
 /// Debug information of one function beyond this is skipped.
-const DEBUG_LIMIT_BYTES: usize = 16 << 20;
+const DEBUG_LIMIT_BYTES: u64 = 16 << 20;
 
-pub(super) fn read(
-    file: &mut JitFile,
-    wanted: &[u64],
-    _marks: &GrowthMarks,
-) -> io::Result<JitNames> {
-    file.file.seek(SeekFrom::Start(0))?;
-    let mut names = JitNames::new(NameSource::Jitdump, wanted);
-    let input = BufReader::with_capacity(1 << 18, file.file.by_ref().take(DUMP_LIMIT_BYTES));
-    if !parse(input, wanted, &mut names)? {
-        names
-            .remarks
-            .push(format!("{} is not a jitdump of this machine", file.path));
-    }
-    Ok(names)
+/// Reads a jitdump.
+#[derive(Debug, Default)]
+pub(super) struct DumpReader {
+    next: u64,
+    /// The lines of the function that is loaded next.
+    lines: Span,
+    /// Size and name of code that was loaded, by its index, to be found again when it moves.
+    loaded: FastMap<u64, (u64, Span)>,
+    /// Whether nothing follows that can be trusted.
+    has_ended: bool,
 }
 
-/// Code that was loaded, by its index, to be found again when it moves.
-#[derive(Default)]
-struct Loaded {
-    code: FastMap<u64, (u64, String)>,
-    name_bytes: usize,
-}
-
-impl Loaded {
-    fn add(&mut self, index: u64, size: u64, name: String) {
-        if self.code.len() < MAX_LOADED && self.name_bytes + name.len() <= LOADED_NAMES_LIMIT_BYTES
-        {
-            self.name_bytes += name.len();
-            self.code.insert(index, (size, name));
+impl JitReader for DumpReader {
+    fn read_on(
+        &mut self,
+        bytes: &dyn ReadAt,
+        reach: Reach,
+        take: &mut dyn FnMut(&Code<'_>),
+    ) -> io::Result<()> {
+        if bytes.size()? <= self.next {
+            return Ok(());
         }
+        let stop = self.next.saturating_add(reach.max_bytes);
+        let mut window = Window::new(bytes);
+        if self.next == 0 && !self.read_head(&mut window, reach.is_complete)? {
+            return Ok(());
+        }
+        while self.next < stop && !self.has_ended && self.read_record(&mut window, take)? {}
+        Ok(())
+    }
+
+    fn position(&self) -> u64 {
+        self.next
+    }
+
+    fn step_bytes(&self) -> u64 {
+        // Most of it is code, which is skipped.
+        16 << 20
+    }
+
+    fn limit_bytes(&self) -> u64 {
+        DUMP_LIMIT_BYTES
     }
 }
 
-/// Reads records; false when the head is not that of a jitdump.
-fn parse(mut input: impl Read, wanted: &[u64], names: &mut JitNames) -> io::Result<bool> {
-    let mut head = [0u8; 40];
-    if input.read_exact(&mut head).is_err() || u32_at(&head, 0) != MAGIC {
-        return Ok(false);
-    }
-    let extra = u64::from(u32_at(&head, 8)).saturating_sub(head.len() as u64);
-    skip(&mut input, extra)?;
-    let mut lines: Vec<(u64, u32)> = Vec::new();
-    let mut loaded = Loaded::default();
-    loop {
-        let mut record = [0u8; 16];
-        if input.read_exact(&mut record).is_err() {
-            return Ok(true);
-        }
-        let kind = u32_at(&record, 0);
-        let size = u64::from(u32_at(&record, 4)).saturating_sub(16);
-        let time = u64_at(&record, 8);
-        match kind {
-            CODE_LOAD => {
-                let used = read_load(&mut input, size, time, &lines, wanted, names, &mut loaded)?;
-                skip(&mut input, size - used)?;
-                lines.clear();
+impl DumpReader {
+    /// Whether the head of the file is there.
+    fn read_head(&mut self, window: &mut Window<'_>, is_complete: bool) -> io::Result<bool> {
+        let foreign = "it is not a jitdump of this machine";
+        match window.get(0, FILE_HEAD as usize)? {
+            Some(head) if u32_at(head, 0) == MAGIC => {
+                self.next = u64::from(u32_at(head, 8)).max(FILE_HEAD);
+                Ok(true)
             }
-            CODE_MOVE => {
-                let used = read_move(&mut input, size, time, wanted, names, &loaded)?;
-                skip(&mut input, size - used)?;
-            }
-            DEBUG_INFO if size <= DEBUG_LIMIT_BYTES as u64 => {
-                let mut body = vec![0; size as usize];
-                if input.read_exact(&mut body).is_err() {
-                    return Ok(true);
-                }
-                lines = read_lines(&body);
-            }
-            CODE_CLOSE => return Ok(true),
-            _ => skip(&mut input, size)?,
-        }
-        if size == 0 && kind > CODE_CLOSE {
-            // Not a record anybody writes: the rest of the file can't be trusted.
-            return Ok(true);
+            None if !is_complete => Ok(false),
+            _ => Err(io::Error::new(io::ErrorKind::InvalidData, foreign)),
         }
     }
-}
 
-/// The function loaded by the record at an offset of the file, if it loads one, and where the next
-/// record is; none at the end of the file, and where it is not a dump.
-pub(super) fn record_at(file: &File, at: u64) -> Option<(Option<Entry>, u64)> {
-    if at == 0 {
-        let mut head = [0u8; 12];
-        file.read_exact_at(&mut head, 0).ok()?;
-        let size = u64::from(u32_at(&head, 8)).max(40);
-        return (u32_at(&head, 0) == MAGIC).then_some((None, size));
-    }
-    let mut fixed = [0u8; RECORD_HEAD + LOAD_HEAD];
-    file.read_exact_at(&mut fixed[..RECORD_HEAD], at).ok()?;
-    let (kind, size) = (u32_at(&fixed, 0), u64::from(u32_at(&fixed, 4)));
-    let next = at.checked_add(size.max(RECORD_HEAD as u64))?;
-    let heads = fixed.len() as u64;
-    if kind != CODE_LOAD || size < heads {
-        return Some((None, next));
-    }
-    file.read_exact_at(&mut fixed, at).ok()?;
-    let (start, code_size) = (u64_at(&fixed, 32), u64_at(&fixed, 40));
-    let name_size = (size - heads).saturating_sub(code_size);
-    let entry = Entry {
-        start,
-        end: start.saturating_add(code_size),
-        name: (at + heads, name_size.min(NAME_LIMIT_BYTES as u64) as usize),
-    };
-    Some((Some(entry), next))
-}
-
-fn read_load(
-    input: &mut impl Read,
-    size: u64,
-    time: Nanoseconds,
-    lines: &[(u64, u32)],
-    wanted: &[u64],
-    names: &mut JitNames,
-    loaded: &mut Loaded,
-) -> io::Result<u64> {
-    let mut fixed = [0u8; 40];
-    if size < fixed.len() as u64 || input.read_exact(&mut fixed).is_err() {
-        return Ok(0);
-    }
-    let (start, code_size, index) = (u64_at(&fixed, 16), u64_at(&fixed, 24), u64_at(&fixed, 32));
-    let name_size = (size - 40)
-        .saturating_sub(code_size)
-        .min(NAME_LIMIT_BYTES as u64);
-    let mut name = vec![0; name_size as usize];
-    input.read_exact(&mut name)?;
-    let end = memchr::memchr(0, &name).unwrap_or(name.len());
-    let text = String::from_utf8_lossy(&name[..end]).into_owned();
-    let line_at = |address: u64| {
-        let after = lines.partition_point(|(at, _)| *at <= address);
-        after.checked_sub(1).map_or(0, |at| lines[at].1)
-    };
-    names.add(
-        wanted,
-        start,
-        start.saturating_add(code_size),
-        time,
-        &text,
-        line_at,
-    );
-    loaded.add(index, code_size, text);
-    Ok(40 + name_size)
-}
-
-fn read_move(
-    input: &mut impl Read,
-    size: u64,
-    time: Nanoseconds,
-    wanted: &[u64],
-    names: &mut JitNames,
-    loaded: &Loaded,
-) -> io::Result<u64> {
-    let mut fixed = [0u8; 48];
-    if size < fixed.len() as u64 || input.read_exact(&mut fixed).is_err() {
-        return Ok(0);
-    }
-    let (start, index) = (u64_at(&fixed, 24), u64_at(&fixed, 40));
-    if let Some((size, name)) = loaded.code.get(&index) {
-        names.add(
-            wanted,
-            start,
-            start.saturating_add(*size),
+    /// Reads the next record; no where there is none yet.
+    fn read_record(
+        &mut self,
+        window: &mut Window<'_>,
+        take: &mut dyn FnMut(&Code<'_>),
+    ) -> io::Result<bool> {
+        let Some(head) = window.get(self.next, RECORD_HEAD as usize)? else {
+            return Ok(false);
+        };
+        let (kind, time) = (u32_at(head, 0), u64_at(head, 8));
+        let size = u64::from(u32_at(head, 4)).max(RECORD_HEAD);
+        let record = Record {
+            body: self.next + RECORD_HEAD,
+            size: size - RECORD_HEAD,
             time,
-            name,
-            |_| 0,
-        );
+        };
+        let is_there = match kind {
+            CODE_LOAD if record.size >= LOAD_HEAD => self.read_load(&record, window, take)?,
+            CODE_MOVE if record.size >= MOVE_HEAD => self.read_move(&record, window, take)?,
+            DEBUG_INFO if record.size <= DEBUG_LIMIT_BYTES => {
+                self.lines = Span {
+                    offset: record.body,
+                    length: record.size as u32,
+                };
+                true
+            }
+            CODE_CLOSE => {
+                self.has_ended = true;
+                true
+            }
+            _ => {
+                // Not a record of any runtime: the rest of the file can't be trusted.
+                self.has_ended = kind > CODE_CLOSE && record.size == 0;
+                true
+            }
+        };
+        if is_there {
+            self.next += size;
+        }
+        Ok(is_there)
     }
-    Ok(48)
+
+    fn read_load(
+        &mut self,
+        record: &Record,
+        window: &mut Window<'_>,
+        take: &mut dyn FnMut(&Code<'_>),
+    ) -> io::Result<bool> {
+        let Some(fixed) = window.get(record.body, LOAD_HEAD as usize)? else {
+            return Ok(false);
+        };
+        let (start, size, index) = (u64_at(fixed, 16), u64_at(fixed, 24), u64_at(fixed, 32));
+        let offset = record.body + LOAD_HEAD;
+        let length = (record.size - LOAD_HEAD).saturating_sub(size);
+        let length = length.min(NAME_LIMIT_BYTES) as usize;
+        let Some(text) = window.get(offset, length)? else {
+            return Ok(false);
+        };
+        let text = &text[..memchr::memchr(0, text).unwrap_or(length)];
+        let length = text.len() as u32;
+        let name = Span { offset, length };
+        take(&Code {
+            offset: record.body,
+            start,
+            end: start.saturating_add(size),
+            time: Some(record.time),
+            name,
+            text,
+            lines: std::mem::take(&mut self.lines),
+        });
+        if self.loaded.len() < MAX_LOADED {
+            self.loaded.insert(index, (size, name));
+        }
+        Ok(true)
+    }
+
+    fn read_move(
+        &mut self,
+        record: &Record,
+        window: &mut Window<'_>,
+        take: &mut dyn FnMut(&Code<'_>),
+    ) -> io::Result<bool> {
+        let Some(fixed) = window.get(record.body, MOVE_HEAD as usize)? else {
+            return Ok(false);
+        };
+        let (start, index) = (u64_at(fixed, 24), u64_at(fixed, 40));
+        if let Some(&(size, name)) = self.loaded.get(&index)
+            && let Some(text) = name.read(window.bytes())
+        {
+            take(&Code {
+                offset: record.body,
+                start,
+                end: start.saturating_add(size),
+                time: Some(record.time),
+                name,
+                text: &text,
+                lines: Span::default(),
+            });
+        }
+        Ok(true)
+    }
 }
 
-/// Address and line of each place of the function that is loaded next, sorted by address.
-fn read_lines(body: &[u8]) -> Vec<(u64, u32)> {
+/// Where a record's body is, and how large.
+struct Record {
+    body: u64,
+    size: u64,
+    time: u64,
+}
+
+/// Address and line of each position of a function, sorted by address.
+pub(super) fn lines(bytes: &dyn ReadAt, lines: Span) -> Vec<(u64, u32)> {
+    match lines.length {
+        0 => Vec::new(),
+        _ => lines
+            .read(bytes)
+            .map_or_else(Vec::new, |it| parse_lines(&it)),
+    }
+}
+
+fn parse_lines(body: &[u8]) -> Vec<(u64, u32)> {
     let mut lines = Vec::new();
     let count = body.get(8..16).map_or(0, |bytes| u64_at(bytes, 0));
     let mut rest = body.get(16..).unwrap_or_default();
@@ -218,10 +227,6 @@ fn read_lines(body: &[u8]) -> Vec<(u64, u32)> {
     lines
 }
 
-fn skip(input: &mut impl Read, length: u64) -> io::Result<()> {
-    io::copy(&mut input.take(length), &mut io::sink()).map(|_| ())
-}
-
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
 }
@@ -230,16 +235,23 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
 
-/// Runs the parser on any bytes.
-pub(crate) fn parse_any(bytes: &[u8]) {
-    let wanted = [0x1000, 0x2000];
-    let mut names = JitNames::new(NameSource::Jitdump, &wanted);
-    let _ = parse(bytes, &wanted, &mut names);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::jit::{Index, JitNames};
+    use nodespy_model::{JitFile, JitFileKind};
+
+    fn file(bytes: &[u8]) -> JitFile {
+        JitFile {
+            kind: JitFileKind::Jitdump,
+            bytes: Box::new(bytes.to_vec()),
+            path: "/tmp/jit-1.dump".to_owned(),
+        }
+    }
+
+    fn names_of(bytes: &[u8], wanted: &[u64]) -> io::Result<JitNames> {
+        Index::new(JitFileKind::Jitdump).read(&file(bytes), wanted, &[], true)
+    }
 
     fn record(kind: u32, time: u64, body: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -295,9 +307,7 @@ mod tests {
 
     #[test]
     fn code_is_named_by_time_with_its_line() {
-        let wanted = [0x1009, 0x2001];
-        let mut names = JitNames::new(NameSource::Jitdump, &wanted);
-        assert!(parse(&dump()[..], &wanted, &mut names).unwrap());
+        let names = names_of(&dump(), &[0x1009, 0x2001]).unwrap();
         let (name, line) = names.at(0x1009, 50).unwrap();
         assert_eq!((name.name.as_str(), line), ("f", 4));
         assert_eq!(names.at(0x1009, 92).unwrap().0.name, "g");
@@ -305,24 +315,45 @@ mod tests {
     }
 
     #[test]
-    fn records_can_be_read_one_by_one() {
-        let mut file = tempfile::tempfile().unwrap();
-        std::io::Write::write_all(&mut file, &dump()).unwrap();
-        let (mut at, mut entries) = (0, Vec::new());
-        while let Some((entry, next)) = record_at(&file, at) {
-            entries.extend(entry);
-            at = next;
+    fn a_dump_is_read_on_record_by_record() {
+        let whole = dump();
+        let mut index = Index::new(JitFileKind::Jitdump);
+        for length in 0..=whole.len() {
+            index.advance(&file(&whole[..length]));
         }
-        assert_eq!(at, dump().len() as u64);
-        let ranges: Vec<_> = entries
-            .iter()
-            .map(|entry| (entry.start, entry.end))
-            .collect();
-        assert_eq!(ranges, [(0x1000, 0x1010); 2]);
-        let (at, length) = entries[0].name;
-        let mut name = vec![0; length];
-        file.read_exact_at(&mut name, at).unwrap();
-        assert_eq!(name, b"JS:*f /a.js:2:1\0");
+        let whole = file(&whole);
+        let name = |address| index.name(index.function_at(address)?, &whole);
+        assert_eq!(name(0x1009).as_deref(), Some("g"));
+        assert_eq!(name(0x2001).as_deref(), Some("g"));
+        assert_eq!(name(0x2010), None);
+    }
+
+    #[test]
+    fn lines_are_known_in_the_next_slice_too() {
+        let whole = file(&dump()[..dump().len() - 64 - 56 - 16 - 16]);
+        let mut index = Index::new(JitFileKind::Jitdump);
+        for _ in 0..2 {
+            let names = index.read(&whole, &[0x1003, 0x1009], &[], false).unwrap();
+            let at = |address| {
+                names
+                    .at(address, 50)
+                    .map(|(name, line)| (&*name.name, line))
+            };
+            assert_eq!([at(0x1003), at(0x1009)], [Some(("f", 3)), Some(("f", 4))]);
+        }
+    }
+
+    #[test]
+    fn another_file_is_refused_once_it_is_complete() {
+        let error = names_of(b"1000 10 JS:*f /a.js:1:2\n", &[0x1000]).unwrap_err();
+        assert_eq!(error.to_string(), "it is not a jitdump of this machine");
+        let mut index = Index::new(JitFileKind::Jitdump);
+        assert!(
+            index
+                .read(&file(&dump()[..20]), &[0x1009], &[], false)
+                .is_ok()
+        );
+        assert!(index.read(&file(&dump()), &[0x1009], &[], false).is_ok());
     }
 
     #[test]
@@ -330,9 +361,8 @@ mod tests {
         // Each move names the code that was loaded first: a search from either end is quadratic.
         let count = 100_000u64;
         let timed = |bytes: &[u8], wanted: &[u64]| {
-            let mut names = JitNames::new(NameSource::Jitdump, wanted);
             let started = std::time::Instant::now();
-            assert!(parse(bytes, wanted, &mut names).unwrap());
+            let names = names_of(bytes, wanted).unwrap();
             (names, started.elapsed())
         };
         let mut bytes = dump()[..40].to_vec();
@@ -355,7 +385,7 @@ mod tests {
         }
         let (names, with_moves) = timed(&bytes, &wanted);
         assert_eq!(names.at(wanted[0], 9).unwrap().0.name, "f21");
-        // A move costs about what a load does; with a search it took hundreds of times that.
+        // A move costs some times what a load does; with a search it took hundreds of times that.
         let is_linear = with_moves < without_moves * 30;
         assert!(is_linear, "{with_moves:?}, {without_moves:?} without moves");
     }
@@ -364,7 +394,7 @@ mod tests {
     fn any_cut_of_a_dump_is_read_as_far_as_it_goes() {
         let whole = dump();
         for length in 0..whole.len() {
-            parse_any(&whole[..length]);
+            let _ = names_of(&whole[..length], &[0x1000, 0x2000]);
         }
     }
 }

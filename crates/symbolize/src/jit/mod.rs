@@ -1,187 +1,115 @@
-//! Who names JIT code: a list of sources, asked in order.
+//! Files that name JIT code: a reader for each format, and what they say of the addresses that were
+//! seen.
 //!
-//! A source is told which addresses were seen when the recording ends and answers for an address
-//! at a time. Sources that must answer while the process runs (V8's heap) will name frames as
-//! samples come in; they come before these.
+//! A file grows while its process runs, for months perhaps. It is read once: an [`Index`] remembers
+//! where the names of functions are in it and reads on from where it stopped.
 
-use nodespy_model::{FastMap, FastSet, JitFile, JitFileKind, NameSource, Nanoseconds};
+use std::fmt::Debug;
+use std::io;
 
-pub(crate) mod jitdump;
-mod live_index;
+use nodespy_model::{JitFileKind, NameSource, Nanoseconds, ReadAt};
+
+mod code_map;
+mod index;
+mod jitdump;
 pub(crate) mod name;
-pub(crate) mod perf_map;
+mod names;
+mod perf_map;
+#[cfg(test)]
+pub(crate) mod stand_in;
+mod window;
 
-pub(crate) use live_index::LiveIndex;
-use name::JitName;
+pub(crate) use index::{Index, read_any};
+pub(crate) use names::JitNames;
 
-/// How many addresses the entries of a file may name: this many for every file, and some for each
-/// address that was seen and each entry that covers one. Code covers a handful of the addresses
-/// seen, and an address belongs to a few dozen functions in days; a file where each entry covers
-/// everything would cost the product of both.
-const ADDRESSES_PER_FILE: u64 = 1 << 20;
-const ENTRIES_PER_ADDRESS: u64 = 32;
-const ADDRESSES_PER_ENTRY: u64 = 64;
-
-/// What a source knows of an address.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct JitEntry {
-    /// From when on it holds.
-    pub(crate) since: Nanoseconds,
-    /// Position in [`JitNames::names`].
-    pub(crate) name: u32,
-    /// The line being run, where the source tells; 0 where not.
-    pub(crate) line: u32,
-}
-
-/// The names of the JIT code of one process, for the addresses that were seen.
-#[derive(Debug)]
-pub(crate) struct JitNames {
-    pub(crate) source: NameSource,
-    pub(crate) names: Vec<JitName>,
-    /// What was at each address, in order of time.
-    pub(crate) entries: FastMap<u64, Vec<JitEntry>>,
-    /// Addresses where an entry took the place of another function's, and no time tells them apart.
-    undated: FastSet<u64>,
-    /// Addresses where different functions were at different times.
-    reused: FastSet<u64>,
-    /// How many more addresses entries may name.
-    budget: u64,
-    /// Entries that were not used because of that.
-    over_budget: u64,
-    /// What should be said about the file.
-    pub(crate) remarks: Vec<String>,
-}
-
-impl JitNames {
-    /// Names for the `wanted` addresses.
-    fn new(source: NameSource, wanted: &[u64]) -> Self {
-        Self {
-            source,
-            names: Vec::new(),
-            entries: FastMap::default(),
-            undated: FastSet::default(),
-            reused: FastSet::default(),
-            budget: ADDRESSES_PER_FILE + ENTRIES_PER_ADDRESS * wanted.len() as u64,
-            over_budget: 0,
-            remarks: Vec::new(),
-        }
-    }
-
-    /// What was at `address` at `time`: the last entry written until then, else the first
-    /// written later (the file may lag behind the code).
-    pub(crate) fn entry_at(&self, address: u64, time: Nanoseconds) -> Option<&JitEntry> {
-        let entries = self.entries.get(&address)?;
-        let after = entries.partition_point(|entry| entry.since <= time);
-        Some(&entries[after.saturating_sub(1)])
-    }
-
-    /// Name and line at `address` at `time`.
-    #[cfg(test)]
-    fn at(&self, address: u64, time: Nanoseconds) -> Option<(&JitName, u32)> {
-        let entry = self.entry_at(address, time)?;
-        Some((&self.names[entry.name as usize], entry.line))
-    }
-
-    /// Whether different functions were at `address` at different times.
-    pub(crate) fn is_reused(&self, address: u64) -> bool {
-        self.reused.contains(&address)
-    }
-
-    /// Ends the reading of `file`: everything is added.
-    fn settle(&mut self, file: &str) {
-        for (address, entries) in &self.entries {
-            let name_of = |entry: &JitEntry| &self.names[entry.name as usize];
-            let is_other = |entry| name_of(entry) != name_of(&entries[0]);
-            if entries.iter().skip(1).any(is_other) {
-                self.reused.insert(*address);
-            }
-        }
-        if self.over_budget > 0 {
-            self.remarks.push(format!(
-                "{} entries of {file} are not used: its entries cover one another too often",
-                self.over_budget
-            ));
-        }
-    }
-
-    /// Whether the file has several functions at `address` and does not tell when: the name is that
-    /// of the last, which is only likely.
-    pub(crate) fn is_undated(&self, address: u64) -> bool {
-        self.undated.contains(&address)
-    }
-
-    /// Adds an entry for every wanted address in the code from `start` to `end`.
-    fn add(
-        &mut self,
-        wanted: &[u64],
-        start: u64,
-        end: u64,
-        since: Nanoseconds,
-        text: &str,
-        line_at: impl Fn(u64) -> u32,
-    ) {
-        let first = wanted.partition_point(|&address| address < start);
-        let wanted = &wanted[first..];
-        let wanted = &wanted[..wanted.partition_point(|&address| address < end)];
-        if wanted.is_empty() {
-            return;
-        }
-        self.budget += ADDRESSES_PER_ENTRY;
-        let Some(left) = self.budget.checked_sub(wanted.len() as u64) else {
-            self.over_budget += 1;
-            return;
-        };
-        self.budget = left;
-        let name = self.names.len() as u32;
-        self.names.push(JitName::parse(text));
-        for &address in wanted {
-            let entry = JitEntry {
-                since,
-                name,
-                line: line_at(address),
-            };
-            let entries = self.entries.entry(address).or_default();
-            match entries.last_mut() {
-                // Written later, so it took the place of what was there.
-                Some(last) if last.since == since => {
-                    let [before, after] =
-                        [last.name, entry.name].map(|at| &self.names[at as usize]);
-                    if !before.is_same_function(after) {
-                        self.undated.insert(address);
-                    }
-                    *last = entry;
-                }
-                _ => entries.push(entry),
-            }
-        }
-    }
-}
-
-/// How large a file was when, so that what is in it can be dated.
-pub(crate) type GrowthMarks = [(Nanoseconds, u64)];
-
-/// One kind of file that names JIT code.
-pub(crate) type JitReader =
-    fn(file: &mut JitFile, wanted: &[u64], marks: &GrowthMarks) -> std::io::Result<JitNames>;
-
-/// Every kind of file that names JIT code, in the order they are asked.
-pub(crate) static JIT_READERS: &[(JitFileKind, JitReader)] = &[
-    (JitFileKind::Jitdump, jitdump::read),
-    (JitFileKind::PerfMap, perf_map::read),
+/// Every kind of file that names JIT code.
+static JIT_READERS: &[JitFormat] = &[
+    JitFormat {
+        kind: JitFileKind::Jitdump,
+        source: NameSource::Jitdump,
+        reader: || Box::new(jitdump::DumpReader::default()),
+    },
+    JitFormat {
+        kind: JitFileKind::PerfMap,
+        source: NameSource::PerfMap,
+        reader: || Box::new(perf_map::MapReader::default()),
+    },
 ];
 
-/// Reads the names of `wanted` addresses (sorted) from a file.
-pub(crate) fn read(
-    file: &mut JitFile,
-    wanted: &[u64],
-    marks: &GrowthMarks,
-) -> std::io::Result<JitNames> {
-    let kind = file.kind;
-    let (_, reader) = JIT_READERS
-        .iter()
-        .find(|(known, _)| *known == kind)
-        .expect("every kind of file has a reader");
-    let mut names = reader(file, wanted, marks)?;
-    names.settle(&file.path);
-    Ok(names)
+/// One kind of file.
+struct JitFormat {
+    kind: JitFileKind,
+    source: NameSource,
+    reader: fn() -> Box<dyn JitReader>,
 }
+
+impl JitFormat {
+    fn of(kind: JitFileKind) -> &'static Self {
+        let known = JIT_READERS.iter().find(|format| format.kind == kind);
+        known.expect("every kind of file has a reader")
+    }
+}
+
+/// Reads one file from its start to its end, in as many steps as it takes.
+trait JitReader: Debug {
+    /// Reads on as far as `reach` allows; each function goes to `take`, in the order of the file.
+    fn read_on(
+        &mut self,
+        bytes: &dyn ReadAt,
+        reach: Reach,
+        take: &mut dyn FnMut(&Code<'_>),
+    ) -> io::Result<()>;
+
+    /// How far the file has been read.
+    fn position(&self) -> u64;
+
+    /// How much of a file is read in a few milliseconds.
+    fn step_bytes(&self) -> u64;
+
+    /// No more than this is read at once.
+    fn limit_bytes(&self) -> u64;
+}
+
+/// How far a reader may go.
+#[derive(Debug, Clone, Copy)]
+struct Reach {
+    /// About how many bytes further.
+    max_bytes: u64,
+    /// Whether the file is as long as it gets: its end is taken as it is.
+    is_complete: bool,
+}
+
+/// A function as a file has it.
+#[derive(Debug)]
+struct Code<'a> {
+    /// Where its record is.
+    offset: u64,
+    start: u64,
+    end: u64,
+    /// When it was written, where the file says so.
+    time: Option<Nanoseconds>,
+    name: Span,
+    /// The bytes of its name.
+    text: &'a [u8],
+    /// Where its lines are; empty where it has none.
+    lines: Span,
+}
+
+/// Some bytes of a file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Span {
+    offset: u64,
+    length: u32,
+}
+
+impl Span {
+    /// What is there; none where it can't be read any more.
+    fn read(self, bytes: &dyn ReadAt) -> Option<Vec<u8>> {
+        let mut buffer = vec![0; self.length as usize];
+        let read = bytes.read_at(&mut buffer, self.offset).ok()?;
+        (read == buffer.len()).then_some(buffer)
+    }
+}
+
+/// When a file was last seen with which size: what follows was written later.
+pub(crate) type GrowthMarks = [(Nanoseconds, u64)];

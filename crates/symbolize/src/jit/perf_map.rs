@@ -1,134 +1,139 @@
 //! `perf-PID.map`: lines of `start size name`, both numbers in hexadecimal.
 //!
-//! The file can be gigabytes and holds no times. Only what was asked for is kept, and a line is
-//! dated by how large the file was when. A line that does not start with two numbers continues
-//! the name before it: regular expressions may hold newlines.
+//! The file can be gigabytes and holds no times. A line that does not start with two numbers
+//! continues the name before it: regular expressions may hold newlines.
 
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::io;
 
-use nodespy_model::{JitFile, NameSource, Nanoseconds};
+use nodespy_model::ReadAt;
 
-use super::live_index::Entry;
-use super::{GrowthMarks, JitNames};
+use super::window::{WINDOW_BYTES, Window};
+use super::{Code, JitReader, Reach, Span};
 use crate::hexadecimal::hexadecimal;
 
-/// No more of a map than this is read; a process needs days to write it.
+/// No more of a map than this is read at once; a process needs days to write it.
 const MAP_LIMIT_BYTES: u64 = 2 << 30;
-/// Longer lines are cut.
-const LINE_LIMIT_BYTES: u64 = 16 << 10;
+/// Longer names are cut.
+const NAME_LIMIT_BYTES: usize = 16 << 10;
 
-pub(super) fn read(
-    file: &mut JitFile,
-    wanted: &[u64],
-    marks: &GrowthMarks,
-) -> io::Result<JitNames> {
-    file.file.seek(SeekFrom::Start(0))?;
-    let size = file.file.metadata()?.len();
-    let input = file.file.by_ref().take(size.min(MAP_LIMIT_BYTES));
-    let mut names = JitNames::new(NameSource::PerfMap, wanted);
-    parse(input, wanted, marks, &mut names)?;
-    if !marks.is_empty() {
-        // It was watched: what was written before the recording is in order, and what was written
-        // since is dated.
-        names.undated.clear();
+/// Reads a perf map.
+#[derive(Debug, Default)]
+pub(super) struct MapReader {
+    next: u64,
+}
+
+impl JitReader for MapReader {
+    fn read_on(
+        &mut self,
+        bytes: &dyn ReadAt,
+        reach: Reach,
+        take: &mut dyn FnMut(&Code<'_>),
+    ) -> io::Result<()> {
+        let stop = self.next.saturating_add(reach.max_bytes);
+        if bytes.size()? <= self.next {
+            return Ok(());
+        }
+        let mut window = Window::new(bytes);
+        while self.next < stop {
+            let chunk = window.fill(self.next)?;
+            let end = match (chunk.len() < WINDOW_BYTES, reach.is_complete) {
+                (false, _) => End::Chunk,
+                (true, false) => End::Growing,
+                (true, true) => End::Nothing,
+            };
+            self.next += take_lines(chunk, self.next, end, take) as u64;
+            if end != End::Chunk {
+                break;
+            }
+        }
+        Ok(())
     }
-    if size > MAP_LIMIT_BYTES {
-        names.remarks.push(format!(
-            "{} has {} GiB; only the first {} were read",
-            file.path,
-            size >> 30,
-            MAP_LIMIT_BYTES >> 30
-        ));
+
+    fn position(&self) -> u64 {
+        self.next
     }
-    Ok(names)
+
+    fn step_bytes(&self) -> u64 {
+        1 << 20
+    }
+
+    fn limit_bytes(&self) -> u64 {
+        MAP_LIMIT_BYTES
+    }
+}
+
+/// What follows some lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// More lines, which may continue the last name.
+    Chunk,
+    /// Nothing yet: the last line may be half written.
+    Growing,
+    Nothing,
+}
+
+/// Hands on the entries of some lines of a file that start at an offset; returns how many bytes
+/// are done with.
+fn take_lines(lines: &[u8], offset: u64, end: End, take: &mut dyn FnMut(&Code<'_>)) -> usize {
+    let whole = match (memchr::memrchr(b'\n', lines), end) {
+        (_, End::Nothing) | (None, End::Chunk) => lines.len(),
+        (last, _) => last.map_or(0, |newline| newline + 1),
+    };
+    let lines = &lines[..whole];
+    let mut open: Option<Open> = None;
+    let mut line = 0;
+    for end in memchr::memchr_iter(b'\n', lines).chain([whole]) {
+        if let Some((start, size, name)) = lines.get(line..end).and_then(split_line) {
+            if let Some(open) = open.take() {
+                open.close(lines, line - 1, offset, take);
+            }
+            open = Some(Open {
+                line,
+                start,
+                end: start.saturating_add(size),
+                name: end - name.len(),
+            });
+        }
+        line = end + 1;
+    }
+    match open {
+        // Its name may go on in the next chunk.
+        Some(open) if end == End::Chunk && open.line > 0 => open.line,
+        open => {
+            let last = lines.strip_suffix(b"\n").unwrap_or(lines).len();
+            open.into_iter()
+                .for_each(|open| open.close(lines, last, offset, take));
+            whole
+        }
+    }
 }
 
 /// An entry whose name may go on in the next line.
 struct Open {
+    /// Where its line starts.
+    line: usize,
     start: u64,
     end: u64,
-    since: Nanoseconds,
+    /// Where its name starts.
+    name: usize,
 }
 
-fn parse(
-    input: impl Read,
-    wanted: &[u64],
-    marks: &GrowthMarks,
-    names: &mut JitNames,
-) -> io::Result<()> {
-    let mut reader = BufReader::with_capacity(1 << 18, input);
-    let mut line = Vec::new();
-    let mut offset = 0u64;
-    let mut open: Option<Open> = None;
-    // Of the open entry.
-    let mut name = Vec::new();
-    let mut clock = Clock::new(marks);
-    loop {
-        line.clear();
-        let read = reader
-            .by_ref()
-            .take(LINE_LIMIT_BYTES)
-            .read_until(b'\n', &mut line)? as u64;
-        if read == 0 {
-            break;
-        }
-        let starts_at = offset;
-        offset += read;
-        if line.last() != Some(&b'\n') && read == LINE_LIMIT_BYTES {
-            offset += skip_line(&mut reader)?;
-        }
-        let text = line.strip_suffix(b"\n").unwrap_or(&line);
-        match split_line(text) {
-            Some((start, size, text)) => {
-                flush(open.take(), &name, wanted, names);
-                let end = start.saturating_add(size);
-                let since = clock.at(starts_at);
-                // Most code was never seen: its name is not looked at.
-                let is_wanted = is_any_between(wanted, start, end);
-                open = is_wanted.then_some(Open { start, end, since });
-                name.clear();
-                name.extend_from_slice(text);
-            }
-            None => {
-                if open.is_some() && (name.len() as u64) < LINE_LIMIT_BYTES {
-                    name.push(b'\n');
-                    name.extend_from_slice(text);
-                }
-            }
-        }
-    }
-    flush(open, &name, wanted, names);
-    Ok(())
-}
-
-fn is_any_between(wanted: &[u64], start: u64, end: u64) -> bool {
-    let first = wanted.partition_point(|&address| address < start);
-    wanted.get(first).is_some_and(|address| *address < end)
-}
-
-fn flush(entry: Option<Open>, name: &[u8], wanted: &[u64], names: &mut JitNames) {
-    if let Some(Open { start, end, since }) = entry {
-        let name = String::from_utf8_lossy(name);
-        names.add(wanted, start, end, since, &name, |_| 0);
-    }
-}
-
-fn skip_line(reader: &mut impl BufRead) -> io::Result<u64> {
-    let mut skipped = 0;
-    loop {
-        let buffer = reader.fill_buf()?;
-        if buffer.is_empty() {
-            return Ok(skipped);
-        }
-        let (length, is_end) = match memchr::memchr(b'\n', buffer) {
-            Some(at) => (at + 1, true),
-            None => (buffer.len(), false),
-        };
-        reader.consume(length);
-        skipped += length as u64;
-        if is_end {
-            return Ok(skipped);
-        }
+impl Open {
+    fn close(self, lines: &[u8], end: usize, offset: u64, take: &mut dyn FnMut(&Code<'_>)) {
+        let end = end.min(self.name + NAME_LIMIT_BYTES);
+        let text = &lines[self.name..end];
+        take(&Code {
+            offset: offset + self.line as u64,
+            start: self.start,
+            end: self.end,
+            time: None,
+            name: Span {
+                offset: offset + self.name as u64,
+                length: text.len() as u32,
+            },
+            text,
+            lines: Span::default(),
+        });
     }
 }
 
@@ -140,61 +145,23 @@ fn split_line(line: &[u8]) -> Option<(u64, u64, &[u8])> {
     Some((number(start)?, number(size)?, name))
 }
 
-/// The entry a line begins that stands at an offset of the file.
-pub(super) fn entry_of(line: &[u8], at: u64) -> Option<Entry> {
-    let (start, size, name) = split_line(line)?;
-    Some(Entry {
-        start,
-        end: start.saturating_add(size),
-        name: (at + (line.len() - name.len()) as u64, name.len()),
-    })
-}
-
 fn split_at_space(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let space = text.iter().position(|byte| *byte == b' ')?;
     Some((&text[..space], &text[space + 1..]))
 }
 
-/// Tells when a part of the file was written at the earliest.
-struct Clock<'a> {
-    marks: &'a GrowthMarks,
-    next: usize,
-}
-
-impl<'a> Clock<'a> {
-    fn new(marks: &'a GrowthMarks) -> Self {
-        Self { marks, next: 0 }
-    }
-
-    /// Offsets must not fall from call to call.
-    fn at(&mut self, offset: u64) -> Nanoseconds {
-        while self.next < self.marks.len() && self.marks[self.next].1 <= offset {
-            self.next += 1;
-        }
-        match self.next {
-            0 => 0,
-            next => self.marks[next - 1].0,
-        }
-    }
-}
-
-/// Runs the parser on any bytes.
-pub(crate) fn parse_any(bytes: &[u8]) {
-    let wanted = [0x1000, 0x2000, 0x7fff_0000_0000];
-    let mut names = JitNames::new(NameSource::PerfMap, &wanted);
-    let _ = parse(bytes, &wanted, &[(5, 100)], &mut names);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::jit::stand_in::{CountedFile, map_file};
+    use crate::jit::{GrowthMarks, Index, JitNames};
     use nodespy_model::Tier;
 
     fn names_of(text: &str, wanted: &[u64], marks: &GrowthMarks) -> JitNames {
-        let mut names = JitNames::new(NameSource::PerfMap, wanted);
-        parse(text.as_bytes(), wanted, marks, &mut names).unwrap();
-        names.settle("a map");
-        names
+        let file = map_file(&CountedFile::new(text.as_bytes()));
+        Index::new(file.kind)
+            .read(&file, wanted, marks, true)
+            .unwrap()
     }
 
     #[test]
@@ -272,6 +239,35 @@ mod tests {
         assert!(remark.ends_with("cover one another too often"), "{remark}");
         // Addresses named: those of the budget, not two billion.
         assert!(names.names.len() < 100, "{}", names.names.len());
+    }
+
+    #[test]
+    fn a_name_that_lies_across_two_chunks_is_whole() {
+        let line = b"1000 10 Builtin:A\n";
+        let filler = line.repeat(WINDOW_BYTES / line.len() - 1);
+        // Each of these starts in the first chunk and ends in the second, the last with lines.
+        for entry in ["2000 10 JS:*long /a.js:1:2\n", "2000 10 RegExp:a\nb\nc\n"] {
+            for cut in 1..entry.len() {
+                let mut text = filler.clone();
+                text.resize(WINDOW_BYTES - cut - 1, b'.');
+                text.push(b'\n');
+                text.extend_from_slice(entry.as_bytes());
+                text.extend_from_slice(line);
+                let text = String::from_utf8(text).unwrap();
+                let names = names_of(&text, &[0x2000], &[]);
+                let (name, _) = names.at(0x2000, 0).unwrap();
+                assert!(matches!(name.name.as_str(), "long" | "a\nb\nc"), "{name:?}");
+                assert_eq!(names.names.len(), 1);
+            }
+        }
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_passed_over() {
+        let mut text = "x".repeat(3 * WINDOW_BYTES);
+        text.push_str("\n2000 10 JS:*f /a.js:1:2\n");
+        let names = names_of(&text, &[0x2001], &[]);
+        assert_eq!(names.at(0x2001, 0).unwrap().0.name, "f");
     }
 
     #[test]

@@ -10,9 +10,10 @@ use crate::address_map::ImageId;
 use crate::demangle::demangle;
 use crate::elf::SymbolIndex;
 use crate::frame::Identified;
+use crate::jit::Span;
 use crate::v8::FunctionId;
 
-/// A function, as far as leaf frames are told apart by it.
+/// A function, as far as leaf frames are distinguished by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Leaf {
     /// Of the kernel, by where it starts.
@@ -21,8 +22,8 @@ enum Leaf {
     /// An address without a symbol.
     Address(ImageId, u64),
     Js(u32, FunctionId),
-    /// JIT code, by process and where its function starts.
-    Jit(u32, u64),
+    /// JIT code, by process and where its file has the name.
+    Jit(u32, Span),
 }
 
 impl Resolver {
@@ -33,7 +34,7 @@ impl Resolver {
         self.load_kernel(recent.keys());
         for process in &mut self.processes.list {
             if let Some(watch) = process.jit.as_mut().filter(|_| process.has_jit_frames) {
-                watch.advance_index();
+                watch.advance();
             }
         }
         let mut counts: FastMap<Leaf, u32> = FastMap::default();
@@ -73,7 +74,7 @@ impl Resolver {
             Identified::Js(frame) => Leaf::Js(of.process.0, frame.function),
             Identified::Jit(address) => {
                 let watch = self.processes.get(of.process).jit.as_ref()?;
-                Leaf::Jit(of.process.0, watch.start_of(address)?)
+                Leaf::Jit(of.process.0, watch.function_at(address)?)
             }
             Identified::UnknownJs => return None,
         })
@@ -96,9 +97,9 @@ impl Resolver {
                 let facts = self.processes.list[process as usize].facts(function)?;
                 Some(facts.name.clone())
             }
-            Leaf::Jit(process, start) => {
+            Leaf::Jit(process, function) => {
                 let watch = self.processes.list[process as usize].jit.as_ref()?;
-                watch.name_at(start)
+                watch.name(function)
             }
         }
     }

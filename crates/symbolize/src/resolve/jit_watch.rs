@@ -1,9 +1,9 @@
 //! The file in which a process writes the names of its JIT code, watched while it grows: how it
-//! grew tells which of two entries for one address was in force when a sample was taken.
+//! grew decides which of two entries for one address was in force when a sample was taken.
 
 use nodespy_model::{JitFile, Mapping, Nanoseconds, Origin};
 
-use crate::jit::{self, JitNames, LiveIndex};
+use crate::jit::{Index, JitNames, Span};
 
 /// More marks than this are thinned out: then a line is dated less exactly.
 const MAX_MARKS: usize = 1 << 14;
@@ -12,51 +12,57 @@ const MAX_MARKS: usize = 1 << 14;
 #[derive(Debug)]
 pub(super) struct JitWatch {
     pub(super) file: JitFile,
-    /// How large it was from when on, in this slice.
+    /// When it was last seen with which size, in this slice.
     marks: Vec<(Nanoseconds, u64)>,
-    /// For names that are wanted before the slice ends.
-    index: LiveIndex,
+    /// What was in it when the last slice ended.
+    index: Index,
+    /// What is in it now, as far as it has been read for names that are wanted before the slice
+    /// ends.
+    latest: Index,
 }
 
 impl JitWatch {
     pub(super) fn new(file: JitFile) -> Self {
         Self {
-            file,
             marks: Vec::new(),
-            index: LiveIndex::default(),
+            index: Index::new(file.kind),
+            latest: Index::new(file.kind),
+            file,
         }
     }
 
-    /// Reads the names of sorted addresses.
-    pub(super) fn read(&mut self, addresses: &[u64]) -> std::io::Result<JitNames> {
-        jit::read(&mut self.file, addresses, &self.marks)
+    /// The names of sorted addresses, at the end of a slice.
+    pub(super) fn read(&mut self, addresses: &[u64], is_last: bool) -> std::io::Result<JitNames> {
+        self.index.read(&self.file, addresses, &self.marks, is_last)
     }
 
-    /// Reads a bit of what the file has got since the last call.
-    pub(super) fn advance_index(&mut self) {
-        self.index.advance(&self.file);
+    /// Reads some of what the file has got since the last call.
+    pub(super) fn advance(&mut self) {
+        self.latest.advance(&self.file);
     }
 
-    /// Where the function starts that an address is in, as far as the file has been read.
-    pub(super) fn start_of(&self, address: u64) -> Option<u64> {
-        self.index.start_of(address)
+    /// The function at an address, as far as the file has been read.
+    pub(super) fn function_at(&self, address: u64) -> Option<Span> {
+        self.latest.function_at(address)
     }
 
-    /// The name of the function that starts at an address.
-    pub(super) fn name_at(&self, start: u64) -> Option<String> {
-        self.index.name(start, &self.file.file)
+    /// The name of a function.
+    pub(super) fn name(&self, function: Span) -> Option<String> {
+        self.latest.name(function, &self.file)
     }
 
     /// Takes note of how large the file is now.
     pub(super) fn mark(&mut self, now: Nanoseconds) {
-        let Ok(metadata) = self.file.file.metadata() else {
-            return;
-        };
-        self.mark_size(now, metadata.len());
+        if let Ok(size) = self.file.bytes.size() {
+            self.mark_size(now, size);
+        }
     }
 
     fn mark_size(&mut self, now: Nanoseconds, size: u64) {
-        if self.marks.last().is_some_and(|(_, known)| *known == size) {
+        if let Some((time, known)) = self.marks.last_mut()
+            && *known == size
+        {
+            *time = now;
             return;
         }
         if self.marks.len() >= MAX_MARKS {
@@ -70,7 +76,7 @@ impl JitWatch {
         self.marks.push((now, size));
     }
 
-    /// How large the file was when, in order of time.
+    /// When the file was last seen with which size, in order of time.
     pub(super) fn marks(&self) -> &[(Nanoseconds, u64)] {
         &self.marks
     }
@@ -101,14 +107,10 @@ pub(super) fn is_jitdump(mapping: &Mapping) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodespy_model::JitFileKind;
+    use crate::jit::stand_in::{CountedFile, map_file};
 
     fn watch() -> JitWatch {
-        JitWatch::new(JitFile {
-            kind: JitFileKind::PerfMap,
-            file: tempfile::tempfile().unwrap(),
-            path: String::new(),
-        })
+        JitWatch::new(map_file(&CountedFile::default()))
     }
 
     #[test]
@@ -121,6 +123,15 @@ mod tests {
         assert!(watch.marks().is_sorted());
         assert_eq!(watch.marks().first(), Some(&(0, 0)));
         assert_eq!(watch.marks().last(), Some(&(199_999, 199_999)));
+    }
+
+    #[test]
+    fn what_is_written_after_a_pause_is_dated_after_the_pause() {
+        let mut watch = watch();
+        for (now, size) in [(1, 10), (2, 10), (9, 10), (10, 20)] {
+            watch.mark_size(now, size);
+        }
+        assert_eq!(watch.marks(), [(9, 10), (10, 20)]);
     }
 
     #[test]

@@ -147,15 +147,6 @@ impl Processes {
         }
     }
 
-    /// How many samples process `pid` has in this slice.
-    pub(super) fn samples_of(&self, pid: u32) -> u64 {
-        self.threads
-            .iter()
-            .filter(|thread| self.get(thread.process).about.pid == pid)
-            .map(|thread| thread.samples)
-            .sum()
-    }
-
     /// The images that unwinding may still come across.
     pub(super) fn images(&self) -> FastSet<ImageId> {
         let mut images = FastSet::default();

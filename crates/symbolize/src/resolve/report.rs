@@ -64,8 +64,7 @@ fn report_process(process: &LiveProcess, notes: &mut Notes) {
         notes.remark(remark);
     }
     let Some(watch) = &process.jit else { return };
-    let metadata = watch.file.file.metadata();
-    let size = metadata.map_or(0, |metadata| metadata.len());
+    let size = watch.file.bytes.size().unwrap_or(0);
     let before = watch.marks().first().map_or(size, |(_, size)| *size);
     let growth = size.saturating_sub(before);
     if growth >= NOTABLE_GROWTH_BYTES || size >= NOTABLE_SIZE_BYTES {

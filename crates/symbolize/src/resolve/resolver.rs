@@ -78,11 +78,6 @@ impl Resolver {
         self.batch.samples.first().map(|sample| sample.time)
     }
 
-    /// How many samples process `pid` has since the last slice.
-    pub fn samples_of(&self, pid: u32) -> u64 {
-        self.processes.samples_of(pid)
-    }
-
     /// Takes the next event.
     pub fn take(&mut self, event: Event<'_>) {
         match event {

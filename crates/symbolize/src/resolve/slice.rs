@@ -19,19 +19,29 @@ use crate::frame::Identified;
 impl Resolver {
     /// Ends the work: everything gets its name. Times become relative to `started`.
     pub fn finish(mut self, about: About, notes: Notes, started: Nanoseconds) -> Profile {
-        self.slice(about, notes, started)
+        self.name_batch(about, notes, started, true)
     }
 
     /// Names the samples that came in since the last slice and forgets them, and with them the
     /// processes and threads that have ended; what is known of others, of their mappings and code
     /// is kept for the next.
     pub fn slice(&mut self, about: About, notes: Notes, started: Nanoseconds) -> Profile {
+        self.name_batch(about, notes, started, false)
+    }
+
+    fn name_batch(
+        &mut self,
+        about: About,
+        notes: Notes,
+        started: Nanoseconds,
+        is_last: bool,
+    ) -> Profile {
         self.forget_ended();
         let mut batch = std::mem::take(&mut self.batch);
         batch.merge_notes(notes);
         batch.paths.close();
         let mut notes = std::mem::take(&mut batch.notes);
-        let jit = self.read_jit_names(&batch, &mut notes);
+        let jit = self.read_jit_names(&batch, is_last, &mut notes);
         self.binaries
             .load_names(&batch, self.has_inlines, &*self.origin, &mut notes);
         let mut builder = ProfileBuilder::with_events(self.events.clone());
@@ -81,7 +91,7 @@ impl Resolver {
     }
 
     /// Reads what files of JIT names say of the frames of a batch.
-    fn read_jit_names(&mut self, batch: &Batch, notes: &mut Notes) -> JitNamesOf {
+    fn read_jit_names(&mut self, batch: &Batch, is_last: bool, notes: &mut Notes) -> JitNamesOf {
         let mut wanted: FastMap<ProcessIndex, Vec<u64>> = FastMap::default();
         for of in batch.frames_with_process() {
             if let Identified::Jit(address) = of.frame {
@@ -97,7 +107,7 @@ impl Resolver {
             let Some(watch) = &mut state.jit else {
                 continue;
             };
-            match watch.read(&addresses) {
+            match watch.read(&addresses, is_last) {
                 Ok(read) => {
                     names.insert(process, read);
                 }

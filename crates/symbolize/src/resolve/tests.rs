@@ -2,23 +2,23 @@
 
 use std::cell::RefCell;
 use std::fs::File;
-use std::io::Write;
 use std::rc::Rc;
 
 use nodespy_model::EventIndex;
 use nodespy_model::{
-    About, Category, Event, FastMap, ImageBytes, ImageRefused, JitFile, JitFileKind, Mapping,
-    Nanoseconds, Notes, Origin, Process, Profile, RawSample, UserStack,
+    About, Category, Event, FastMap, ImageBytes, ImageRefused, JitFile, Mapping, Nanoseconds,
+    Notes, Origin, Process, Profile, RawSample, UserStack,
 };
 
 use super::Resolver;
+use crate::jit::stand_in::{CountedFile, map_file};
 
 /// What was asked of the stand-in.
 #[derive(Debug, Default)]
 struct Asked {
     forgotten: Vec<u32>,
     /// A perf map for every process, where there is one.
-    map: Option<File>,
+    map: Option<CountedFile>,
     ended: Vec<u32>,
 }
 
@@ -35,12 +35,7 @@ impl Origin for StandIn {
     }
 
     fn open_jit_file(&self, _: u32, _: Option<&Mapping>) -> Option<JitFile> {
-        let asked = self.0.borrow();
-        Some(JitFile {
-            kind: JitFileKind::PerfMap,
-            file: asked.map.as_ref()?.try_clone().unwrap(),
-            path: "/tmp/perf-1.map".to_owned(),
-        })
+        self.0.borrow().map.as_ref().map(map_file)
     }
 
     fn read_memory(&self, _: u32, _: u64, _: &mut [u8]) -> usize {
@@ -337,8 +332,7 @@ fn slices_together_are_one_slice() {
 #[test]
 fn each_kind_of_frame_has_its_name() {
     let (mut resolver, asked) = resolver();
-    let mut map = tempfile::tempfile().unwrap();
-    map.write_all(b"9000 100 JS:*hot /a.js:3:4\n").unwrap();
+    let map = CountedFile::new(b"9000 100 JS:*hot /a.js:3:4\n");
     asked.borrow_mut().map = Some(map);
     resolver.take(mapping(1, 0x1000, "/bin/one"));
     resolver.take(Event::Sample(RawSample {
@@ -375,9 +369,7 @@ fn each_kind_of_frame_has_its_name() {
 #[test]
 fn the_hottest_function_is_named_from_a_map_that_is_read_once() {
     let (mut resolver, asked) = resolver();
-    let mut map = tempfile::tempfile().unwrap();
-    map.write_all(b"9000 100 JS:*hot /a.js:3:4\na000 100 JS:*cold /a.js:9:4\n")
-        .unwrap();
+    let map = CountedFile::new(b"9000 100 JS:*hot /a.js:3:4\na000 100 JS:*cold /a.js:9:4\n");
     asked.borrow_mut().map = Some(map);
     for time in 0..10 {
         let leaf = if time % 5 == 0 { 0xa000 } else { 0x9000 + time };
@@ -385,4 +377,83 @@ fn the_hottest_function_is_named_from_a_map_that_is_read_once() {
     }
     assert_eq!(resolver.hottest(), Some(("hot".to_owned(), 0.8)));
     assert_eq!(resolver.hottest(), None, "nothing has come in since");
+}
+
+/// A line of a perf map, and an address in its code.
+fn map_line(number: u64, name: &str) -> (String, u64) {
+    let start = 0x10_0000 + number * 0x100;
+    (
+        format!("{start:x} 100 JS:*{name} /a.js:3:4\n"),
+        start + 0x10,
+    )
+}
+
+#[test]
+fn a_perf_map_is_read_once_however_many_slices_there_are() {
+    let (mut resolver, asked) = resolver();
+    let lines = (0..20_000).map(|number| map_line(number, &format!("f{number}")).0);
+    let map = CountedFile::new(lines.collect::<String>().as_bytes());
+    let size = || map_file(&map).bytes.size().unwrap();
+    let before = size();
+    asked.borrow_mut().map = Some(map.clone());
+    resolver.take(mapping(1, 0x1000, "/bin/one"));
+    let count = 100;
+    for round in 0..count {
+        // Code that was there from the start, and code that is written over it meanwhile.
+        let (line, written_over) = map_line(round, &format!("new{round}"));
+        let (_, old) = map_line(round + 1, "");
+        resolver.take(sample(1, 1, round * 10 + 1, &[old, written_over]));
+        resolver.tick(round * 10 + 2);
+        map.append(line.as_bytes());
+        resolver.take(sample(1, 1, round * 10 + 3, &[written_over]));
+        let named = stacks(&slice(&mut resolver));
+        assert_eq!(named[0], [format!("f{}", round + 1), format!("f{round}")]);
+        assert_eq!(named[1], [format!("new{round}")]);
+    }
+    // All of it once, and the few names that are asked for again.
+    let grown = size() - before;
+    assert!(map.bytes_read() < before + 3 * grown + 100 * count);
+}
+
+#[test]
+fn slices_name_code_as_one_slice_does() {
+    let mut random = 29u64;
+    let mut next = |limit: u64| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random % limit
+    };
+    for _ in 0..30 {
+        let ((mut whole, asked), (mut sliced, also_asked)) = (resolver(), resolver());
+        let map = CountedFile::new(b"1000 2000 JS:*first /a.js:1:1\n");
+        asked.borrow_mut().map = Some(map.clone());
+        also_asked.borrow_mut().map = Some(map.clone());
+        for resolver in [&mut whole, &mut sliced] {
+            resolver.take(mapping(1, 0x10_0000, "/bin/one"));
+            resolver.tick(0);
+        }
+        let mut slices = Vec::new();
+        for time in 1..300 {
+            if next(4) == 0 {
+                whole.tick(time);
+                sliced.tick(time);
+                let (start, size) = (0x1000 + 0x40 * next(80), 0x40 * next(9));
+                let line = format!("{start:x} {size:x} JS:*f{time} /a.js:1:1\n");
+                map.append(line.as_bytes());
+            }
+            let event = sample(1, 1, time, &[0x1000 + 0x20 * next(200)]);
+            whole.take(event.clone());
+            sliced.take(event);
+            if next(3) == 0 {
+                sliced.hottest();
+            }
+            if next(20) == 0 {
+                slices.push(slice(&mut sliced));
+            }
+        }
+        slices.push(slice(&mut sliced));
+        let whole = whole.finish(About::default(), Notes::default(), 0);
+        assert!(counted(&slices) == counted(&[whole]));
+    }
 }

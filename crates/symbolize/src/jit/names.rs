@@ -1,0 +1,150 @@
+//! What a file says of the addresses that were seen, each at its time.
+
+use nodespy_model::{FastMap, FastSet, NameSource, Nanoseconds};
+
+use super::name::JitName;
+
+/// How many addresses the entries of a file may name: this many for every file, and some for each
+/// address that was seen and each entry that covers one. Code covers a handful of the addresses
+/// seen, and an address belongs to a few dozen functions in days; a file where each entry covers
+/// everything would cost the product of both.
+const ADDRESSES_PER_FILE: u64 = 1 << 20;
+const ENTRIES_PER_ADDRESS: u64 = 32;
+const ADDRESSES_PER_ENTRY: u64 = 64;
+
+/// What a source knows of an address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct JitEntry {
+    /// From when on it holds.
+    pub(crate) since: Nanoseconds,
+    /// Position in [`JitNames::names`].
+    pub(crate) name: u32,
+    /// The line being run, where the source has lines; else 0.
+    pub(crate) line: u32,
+}
+
+/// The names of the JIT code of one process, for the addresses that were seen.
+#[derive(Debug)]
+pub(crate) struct JitNames {
+    pub(crate) source: NameSource,
+    pub(crate) names: Vec<JitName>,
+    /// What was at each address, in order of time.
+    pub(crate) entries: FastMap<u64, Vec<JitEntry>>,
+    /// Addresses where an entry took the place of another function's at an unknown time.
+    pub(super) undated: FastSet<u64>,
+    /// Addresses where different functions were at different times.
+    reused: FastSet<u64>,
+    /// How many more addresses entries may name.
+    budget: u64,
+    /// Entries that were not used because of that.
+    over_budget: u64,
+    /// What should be known of the file.
+    pub(crate) remarks: Vec<String>,
+}
+
+impl JitNames {
+    /// Names for the `wanted` addresses.
+    pub(super) fn new(source: NameSource, wanted: &[u64]) -> Self {
+        Self {
+            source,
+            names: Vec::new(),
+            entries: FastMap::default(),
+            undated: FastSet::default(),
+            reused: FastSet::default(),
+            budget: ADDRESSES_PER_FILE + ENTRIES_PER_ADDRESS * wanted.len() as u64,
+            over_budget: 0,
+            remarks: Vec::new(),
+        }
+    }
+
+    /// What was at `address` at `time`: the last entry written until then, else the first
+    /// written later (the file may lag behind the code).
+    pub(crate) fn entry_at(&self, address: u64, time: Nanoseconds) -> Option<&JitEntry> {
+        let entries = self.entries.get(&address)?;
+        let after = entries.partition_point(|entry| entry.since <= time);
+        Some(&entries[after.saturating_sub(1)])
+    }
+
+    /// Name and line at `address` at `time`.
+    #[cfg(test)]
+    pub(super) fn at(&self, address: u64, time: Nanoseconds) -> Option<(&JitName, u32)> {
+        let entry = self.entry_at(address, time)?;
+        Some((&self.names[entry.name as usize], entry.line))
+    }
+
+    /// Whether different functions were at `address` at different times.
+    pub(crate) fn is_reused(&self, address: u64) -> bool {
+        self.reused.contains(&address)
+    }
+
+    /// Whether the file has several functions at `address` and no times: the name is that of the
+    /// last, which is only likely.
+    pub(crate) fn is_undated(&self, address: u64) -> bool {
+        self.undated.contains(&address)
+    }
+
+    /// Ends the reading of `file`: everything is added.
+    pub(super) fn settle(&mut self, file: &str) {
+        for (address, entries) in &self.entries {
+            let name_of = |entry: &JitEntry| &self.names[entry.name as usize];
+            let is_other = |entry| name_of(entry) != name_of(&entries[0]);
+            if entries.iter().skip(1).any(is_other) {
+                self.reused.insert(*address);
+            }
+        }
+        if self.over_budget > 0 {
+            self.remarks.push(format!(
+                "{} entries of {file} are not used: its entries cover one another too often",
+                self.over_budget
+            ));
+        }
+    }
+
+    /// Adds an entry for every wanted address in the code from `start` to `end`. Name and lines
+    /// (addresses and lines, sorted) are asked for only where there is one.
+    pub(super) fn add(
+        &mut self,
+        wanted: &[u64],
+        (start, end): (u64, u64),
+        since: Nanoseconds,
+        name_and_lines: impl FnOnce() -> Option<(String, Vec<(u64, u32)>)>,
+    ) {
+        let first = wanted.partition_point(|&address| address < start);
+        let wanted = &wanted[first..];
+        let wanted = &wanted[..wanted.partition_point(|&address| address < end)];
+        if wanted.is_empty() {
+            return;
+        }
+        self.budget += ADDRESSES_PER_ENTRY;
+        let Some(left) = self.budget.checked_sub(wanted.len() as u64) else {
+            self.over_budget += 1;
+            return;
+        };
+        let Some((text, lines)) = name_and_lines() else {
+            return;
+        };
+        self.budget = left;
+        let name = self.names.len() as u32;
+        self.names.push(JitName::parse(&text));
+        for &address in wanted {
+            let after = lines.partition_point(|(at, _)| *at <= address);
+            let line = after.checked_sub(1).map_or(0, |at| lines[at].1);
+            self.add_entry(address, JitEntry { since, name, line });
+        }
+    }
+
+    fn add_entry(&mut self, address: u64, entry: JitEntry) {
+        let entries = self.entries.entry(address).or_default();
+        match entries.last_mut() {
+            // Written later, so it took the place of what was there.
+            Some(last) if last.since == entry.since => {
+                let [before, after] = [last.name, entry.name].map(|at| &self.names[at as usize]);
+                if !before.is_same_function(after) {
+                    self.undated.insert(address);
+                }
+                *last = entry;
+            }
+            _ => entries.push(entry),
+        }
+    }
+}
