@@ -7,11 +7,14 @@ use std::rc::Rc;
 use nodespy_model::EventIndex;
 use nodespy_model::{
     About, Category, Event, FastMap, ImageBytes, ImageRefused, JitFile, Mapping, Nanoseconds,
-    Notes, Origin, Process, Profile, RawSample, UserStack,
+    Notes, Origin, Process, ProcessIndex, Profile, RawSample, Registers, Tier, UserStack,
 };
 
 use super::Resolver;
+use super::process::HeapWalk;
 use crate::jit::stand_in::{CountedFile, map_file};
+use crate::v8::V8;
+use crate::v8::stand_in::{Memory, Program, TURBOFAN, Words, node20_layout};
 
 /// What was asked of the stand-in.
 #[derive(Debug, Default)]
@@ -20,6 +23,8 @@ struct Asked {
     /// A perf map for every process, where there is one.
     map: Option<CountedFile>,
     ended: Vec<u32>,
+    /// The memory of every process, where there is any.
+    memory: Option<Words>,
 }
 
 struct StandIn(Rc<RefCell<Asked>>);
@@ -38,8 +43,13 @@ impl Origin for StandIn {
         self.0.borrow().map.as_ref().map(map_file)
     }
 
-    fn read_memory(&self, _: u32, _: u64, _: &mut [u8]) -> usize {
-        0
+    fn read_memory(&self, _: u32, address: u64, buffer: &mut [u8]) -> usize {
+        let asked = self.0.borrow();
+        let is_there = asked.memory.as_ref();
+        match is_there.is_some_and(|memory| memory.fill(address, buffer)) {
+            true => buffer.len(),
+            false => 0,
+        }
     }
 
     fn describe(&self, _: u32) -> Option<Process> {
@@ -456,4 +466,53 @@ fn slices_name_code_as_one_slice_does() {
         let whole = whole.finish(About::default(), Notes::default(), 0);
         assert!(counted(&slices) == counted(&[whole]));
     }
+}
+
+#[test]
+fn a_function_found_in_the_heap_has_its_name_and_tier_in_the_slice() {
+    const STACK: u64 = 0x7fff_0000;
+    let mut program = Program::new();
+    let bytecode = program.bytecode();
+    let hot = program.function("hot", bytecode);
+    let data = program.deopt_data(hot.shared);
+    let code = program.code(TURBOFAN, data);
+    let context = program.object(200, 4);
+    let (mut resolver, asked) = resolver();
+    asked.borrow_mut().memory = Some(program.memory);
+    resolver.take(mapping(1, 0x1000, "/bin/node"));
+    let v8 = V8::new(Rc::new(node20_layout(vec![1; 3 * 180])), 0);
+    let process = resolver.processes.get_mut(ProcessIndex(0));
+    process.start_heap_walk(HeapWalk::On(Box::new(v8)));
+    // The frame pointer points behind the function and the context, to the end of the stack.
+    let words = [0, 0, hot.function, context, 0, 0];
+    let mut registers = Registers::default();
+    registers.0[Registers::INSTRUCTION_POINTER] = code + 0x20;
+    registers.0[Registers::STACK_POINTER] = STACK;
+    registers.0[Registers::FRAME_POINTER] = STACK + 32;
+    let stack: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    for time in 0..3 {
+        resolver.take(Event::Sample(RawSample {
+            event: EventIndex::default(),
+            weight: 1,
+            time,
+            pid: 1,
+            tid: 1,
+            cpu: None,
+            kernel: Vec::new().into(),
+            user: UserStack::Copy {
+                registers,
+                stack: stack.clone().into(),
+            },
+        }));
+    }
+    assert_eq!(resolver.hottest(), Some(("hot".to_owned(), 1.0)));
+    let profile = slice(&mut resolver);
+    assert_eq!(stacks(&profile), [["hot"], ["hot"], ["hot"]]);
+    let leaf = profile.frames_of(profile.samples[0].stack.unwrap()).next();
+    assert_eq!(profile.frame(leaf.unwrap()).tier, Tier::Optimized);
+    let named = profile.notes.jit_named[nodespy_model::NameSource::HeapWalk.at()];
+    assert_eq!((profile.notes.jit_frames, named), (3, 3));
+    // The next slice knows it too, though its memory is gone.
+    asked.borrow_mut().memory = None;
+    assert!(stacks(&slice(&mut resolver)).is_empty());
 }

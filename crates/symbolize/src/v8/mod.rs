@@ -39,6 +39,8 @@ mod source_text;
 pub(crate) mod stand_in;
 mod varint;
 mod walk;
+#[cfg(test)]
+mod walk_tests;
 mod wasm;
 mod wasm_frames;
 mod wasm_names;

@@ -41,7 +41,7 @@ impl<M: Memory> Origin for StandIn<M> {
 }
 
 /// Memory that is written word by word. Its first object is the map of maps.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub(crate) struct Words {
     base: u64,
     pub(crate) bytes: Vec<u8>,
@@ -134,4 +134,94 @@ fn node20(name: &str) -> Option<i32> {
         "type_WasmModuleObject__WASM_MODULE_OBJECT_TYPE" => 2156,
         _ => return None,
     })
+}
+
+/// How node 20 numbers kinds of code.
+pub(crate) const BASELINE: u64 = 11;
+pub(crate) const TURBOFAN: u64 = 13;
+
+/// A function of a [`Program`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Closure {
+    /// Its `JSFunction`.
+    pub(crate) function: u64,
+    /// Its `SharedFunctionInfo`.
+    pub(crate) shared: u64,
+}
+
+/// The heap of a node 20, object by object.
+#[derive(Debug, Clone)]
+pub(crate) struct Program {
+    pub(crate) memory: Words,
+    next: u64,
+}
+
+impl Program {
+    const BASE: u64 = 0x20_0000;
+
+    pub(crate) fn new() -> Self {
+        Self {
+            memory: Words::new(Self::BASE, 0x1_0000),
+            next: Self::BASE + 0x1000,
+        }
+    }
+
+    /// An object of this type with room for some words.
+    pub(crate) fn object(&mut self, kind: u16, words: u64) -> u64 {
+        let address = self.next;
+        self.next += (words * 8).next_multiple_of(16) + 16;
+        self.memory.object(address, kind)
+    }
+
+    /// Sets the field of an object at an offset.
+    pub(crate) fn set(&mut self, object: u64, offset: u64, word: u64) {
+        self.memory.put((object & !3) + offset, word);
+    }
+
+    pub(crate) fn bytecode(&mut self) -> u64 {
+        let bytecode = self.object(191, 16);
+        self.set(bytecode, 8, 20 << 32);
+        bytecode
+    }
+
+    /// A function whose data is bytecode, code, or the number of a builtin.
+    pub(crate) fn function(&mut self, name: &str, data: u64) -> Closure {
+        let text = self.object(8, 4);
+        self.set(text, 8, (name.len() as u64) << 32);
+        self.memory.put_bytes((text & !3) + 16, name.as_bytes());
+        let shared = self.object(262, 8);
+        self.set(shared, 8, data);
+        self.set(shared, 16, text);
+        let function = self.object(2066, 8);
+        self.set(function, 24, shared);
+        Closure { function, shared }
+    }
+
+    /// Machine code of this kind; returns where it starts. Its deoptimization data, or bytecode,
+    /// is `data`.
+    pub(crate) fn code(&mut self, kind: u64, data: u64) -> u64 {
+        let positions = self.object(179, 2);
+        let code = self.object(245, 10);
+        let stream = self.object(252, 0x40);
+        let start = (stream & !3) + 16;
+        self.set(stream, 8, code);
+        for (offset, word) in [
+            (16, data),
+            (24, positions),
+            (40, start),
+            (48, kind),
+            (56, 0x100),
+        ] {
+            self.set(code, offset, word);
+        }
+        start
+    }
+
+    /// The deoptimization data of code that was compiled from a function.
+    pub(crate) fn deopt_data(&mut self, shared: u64) -> u64 {
+        let data = self.object(179, 16);
+        self.set(data, 8, 9 << 32);
+        self.set(data, 16 + 6 * 8, shared);
+        data
+    }
 }
