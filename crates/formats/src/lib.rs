@@ -31,8 +31,8 @@ pub use export::{
     Detail, EXPORTERS, ExportError, Exporter, export, exporter, exporter_for_path, native_exporter,
 };
 pub use import::{
-    FoldedStacks, IMPORTERS, ImportError, ImportOptions, Importer, Progress, V8_LOG_ENGINE, import,
-    import_file, read_folded,
+    FoldedStacks, IMPORTERS, ImportError, ImportOptions, Importer, Progress, V8_LOG_ENGINE,
+    event_called, import, import_file, read_folded,
 };
 pub use input::Input;
 pub use native::VERSION as NATIVE_VERSION;

@@ -421,7 +421,8 @@ pub(crate) struct ReadArgs {
     /// The input's format, if its content doesn't say
     #[arg(long, value_name = "FORMAT")]
     pub(crate) from: Option<String>,
-    /// The event to show, where the input holds several: cycles, page-faults, alloc_space
+    /// The event to show, where the input holds several: cycles, page-faults, alloc_space. A page
+    /// has the others too and can switch
     #[arg(long, value_name = "NAME")]
     pub(crate) event: Option<String>,
     /// The perf map or jitdump of a recorded process, by the number in its name or for the only
@@ -453,6 +454,10 @@ pub(crate) struct ReadArgs {
     /// argument either: the format decides.
     #[arg(skip)]
     pub(crate) functions_only: bool,
+    /// Whether other events than the one that is asked for are kept, after it. Not an argument
+    /// either: a page can switch between them.
+    #[arg(skip)]
+    pub(crate) keeps_events: bool,
 }
 
 impl ReadArgs {

@@ -138,6 +138,11 @@ impl Destination {
         is_short.then(|| format!("further events: {}", other_events(profile)))
     }
 
+    /// Whether its reader can switch between the events it holds.
+    pub(crate) fn switches_events(&self) -> bool {
+        self.format.switches_events()
+    }
+
     /// The name of the format.
     pub(crate) fn format(&self) -> &str {
         self.format.name()
@@ -225,8 +230,7 @@ pub(crate) fn print_view(profile: Profile, name: &str, show: &Filters) -> anyhow
 
 /// The page of a profile, for a browser; `base` is what it is compared with, as `.nspy` bytes.
 pub(crate) fn page(profile: Profile, show: &Filters, base: &[u8]) -> anyhow::Result<Vec<u8>> {
-    let shown = shown_event(Cow::Owned(profile));
-    let shown = filtered(shown, show, Holding::Everything)?;
+    let shown = filtered(Cow::Owned(profile), show, Holding::Everything)?;
     let mut page = Vec::new();
     Output::page().write(&shown, base, &mut page)?;
     Ok(page)
@@ -256,8 +260,7 @@ pub(crate) fn dropped_base(bytes: &mut dyn Read, show: &Filters) -> anyhow::Resu
 
 /// A base is filtered as what it is compared with.
 fn as_base(profile: Profile, show: &Filters) -> anyhow::Result<Vec<u8>> {
-    let shown = shown_event(Cow::Owned(profile));
-    let shown = filtered(shown, show, Holding::Everything)?;
+    let shown = filtered(Cow::Owned(profile), show, Holding::Everything)?;
     let mut bytes = Vec::new();
     Output::native().write(&shown, &[], &mut bytes)?;
     Ok(bytes)
@@ -285,8 +288,9 @@ pub(crate) fn read_input(
     path: &Path,
     arguments: &ReadArgs,
 ) -> anyhow::Result<Profile> {
+    let is_one_event = !arguments.keeps_events;
     let options = ImportOptions {
-        event: arguments.event.clone(),
+        event: arguments.event.clone().filter(|_| is_one_event),
         progress: Some(output::progress),
         // Source maps tell by the line which function of the source it was.
         functions_only: arguments.functions_only && arguments.source_maps.is_empty(),
@@ -311,8 +315,12 @@ pub(crate) fn read_input(
             embeds_sources: arguments.embed_source,
         },
     };
-    let profile = nodespy_symbolize::resolve(recording, Box::new(origin), &options);
+    let mut profile = nodespy_symbolize::resolve(recording, Box::new(origin), &options);
     output::end_progress();
+    if let Some(name) = arguments.event.as_deref().filter(|_| !is_one_event) {
+        let event = nodespy_formats::event_called(&profile.events, name);
+        profile.put_first(event.with_context(|| reading(path))?);
+    }
     Ok(profile)
 }
 

@@ -113,8 +113,13 @@ impl Output {
     pub fn holds_events(self) -> bool {
         match self.kind {
             Kind::Format(format) => format.holds_events(),
-            Kind::View(_) => false,
+            Kind::View(view) => view.holds_events(),
         }
+    }
+
+    /// Whether its reader can switch between the events it holds.
+    pub fn switches_events(self) -> bool {
+        matches!(self.kind, Kind::View(view) if view.holds_events())
     }
 
     /// Whether there is room for a profile to compare with.

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use nodespy_analysis::with_round_times;
-use nodespy_model::{Nanoseconds, Profile};
+use nodespy_model::{EventType, Nanoseconds, Profile};
 
 /// With more samples than this a page would mostly be made of digits that can't be seen.
 const MAX_EXACT_SAMPLES: usize = 1_000_000;
@@ -26,9 +26,11 @@ pub fn for_page(profile: &Profile) -> Cow<'_, Profile> {
     Cow::Owned(rounded)
 }
 
-/// A round number of microseconds: a sixteenth of the time between samples, or a little less.
+/// A round number of microseconds: a sixteenth of the time between samples, or a little less. Of
+/// several events the one with the most samples a second decides.
 fn grain(profile: &Profile) -> Nanoseconds {
-    let step = match profile.event().rate_hz() {
+    let rates = profile.events.iter().map(EventType::rate_hz);
+    let step = match rates.max().unwrap_or(0) {
         0 => profile.about.duration / profile.samples.len().max(1) as u64,
         rate => 1_000_000_000 / u64::from(rate),
     };
@@ -41,7 +43,7 @@ fn grain(profile: &Profile) -> Nanoseconds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodespy_model::{EventType, Sample};
+    use nodespy_model::Sample;
 
     #[test]
     fn grains_are_round() {

@@ -87,6 +87,12 @@ pub trait View: Sync {
         false
     }
 
+    /// Whether it shows the samples of several events, one event at a time; others are given those
+    /// of the first.
+    fn holds_events(&self) -> bool {
+        false
+    }
+
     /// Whether it makes no difference between the frames of a function: their lines, their
     /// compilers, and whether they were inlined.
     fn shows_functions_only(&self) -> bool {
@@ -148,11 +154,13 @@ pub fn draw(
     options: &DrawOptions<'_>,
     output: &mut dyn Write,
 ) -> Result<(), DrawError> {
-    view(name)
-        .ok_or_else(|| DrawError::UnknownView {
-            name: name.to_owned(),
-        })?
-        .draw(&profile.first_event(), options, output)
+    let view = view(name).ok_or_else(|| DrawError::UnknownView {
+        name: name.to_owned(),
+    })?;
+    match view.holds_events() {
+        true => view.draw(profile, options, output),
+        false => view.draw(&profile.first_event(), options, output),
+    }
 }
 
 /// The view called `name`.

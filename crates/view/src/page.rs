@@ -44,6 +44,10 @@ impl View for Page {
         true
     }
 
+    fn holds_events(&self) -> bool {
+        true
+    }
+
     fn draw(
         &self,
         profile: &Profile,
@@ -54,7 +58,7 @@ impl View for Page {
             return Err(DrawError::NoPayload);
         }
         let title = options.title.map_or_else(
-            || wording::title(profile),
+            || wording::title(&profile.first_event()),
             |title| printable(title).into_owned(),
         );
         let mut rest = TEMPLATE;

@@ -4,7 +4,9 @@
 //! It stands inside a `<script>` element of the page, so no `<` is in it, whatever the names are.
 
 use nodespy_analysis::{Outline, OutlineNode};
-use nodespy_model::{FastMap, FunctionIndex, Profile, UtcTime, WeightUnit, label_key, printable};
+use nodespy_model::{
+    EventIndex, FastMap, FunctionIndex, Profile, UtcTime, WeightUnit, label_key, printable,
+};
 
 use crate::report::findings;
 use crate::wording;
@@ -17,11 +19,15 @@ const MAX_ROWS: u32 = 64;
 /// Weights are written in this many parts of the whole, which takes a third of the letters.
 const SCALE: u64 = 1 << 15;
 const MAX_FINDINGS: usize = 4;
+/// How many events are described, each by itself; of more the page has the names and totals.
+const MAX_EVENTS: usize = 16;
 /// How many processes are listed one by one.
 const MAX_PROCESSES: usize = 8;
 
-/// The preview of a profile, as JSON.
-pub(crate) fn of(profile: &Profile, title: &str) -> String {
+/// The preview of a profile, as JSON: of its first event, and what the others are.
+pub(crate) fn of(whole: &Profile, title: &str) -> String {
+    let first = whole.first_event();
+    let profile = &*first;
     let mut json = Json::default();
     json.open('{');
     json.key("title").text(title);
@@ -30,14 +36,15 @@ pub(crate) fn of(profile: &Profile, title: &str) -> String {
     json.key("confidence").texts(&wording::confidence(profile));
     let remarks: Vec<String> = profile.notes.other_remarks().map(str::to_owned).collect();
     json.key("remarks").texts(&remarks);
-    let mut findings = findings(profile);
-    findings.truncate(MAX_FINDINGS);
-    json.key("findings").texts(&findings);
+    json.key("findings").texts(&strongest_findings(profile));
     json.key("facts").open('[');
     for (label, value) in facts(profile) {
         json.texts(&[label, value]);
     }
     json.close(']');
+    if whole.events.len() > 1 {
+        write_events(whole, &mut json);
+    }
     json.key("unit").text(match profile.unit() {
         WeightUnit::Samples => "samples",
         WeightUnit::Nanoseconds => "nanoseconds",
@@ -51,6 +58,37 @@ pub(crate) fn of(profile: &Profile, title: &str) -> String {
     write_tree(profile, &outline, &mut json);
     json.close('}');
     json.text
+}
+
+fn strongest_findings(profile: &Profile) -> Vec<String> {
+    let mut findings = findings(profile);
+    findings.truncate(MAX_FINDINGS);
+    findings
+}
+
+/// What differs from event to event.
+fn write_events(profile: &Profile, json: &mut Json) {
+    let mut totals = vec![0u64; profile.events.len()];
+    for sample in &profile.samples {
+        let total = &mut totals[sample.event.at()];
+        *total = total.saturating_add(sample.weight);
+    }
+    json.key("events").open('[');
+    for (position, (event, total)) in profile.events.iter().zip(totals).enumerate() {
+        let (mut how, mut findings) = (String::new(), Vec::new());
+        if position < MAX_EVENTS {
+            let one = profile.clone().select(EventIndex(position as u16));
+            how = wording::how(&one);
+            findings = strongest_findings(&one);
+        }
+        json.open('{');
+        json.key("label").text(event.label());
+        json.key("total").text(&wording::weight(total, event.unit));
+        json.key("how").text(&how);
+        json.key("findings").texts(&findings);
+        json.close('}');
+    }
+    json.close(']');
 }
 
 /// What is known of the recording, each with its label.
@@ -245,7 +283,8 @@ impl Json {
 mod tests {
     use super::*;
     use nodespy_model::{
-        About, Category, FrameSpec, FunctionSpec, Notes, Process, ProfileBuilder, Thread,
+        About, Category, EventType, FrameSpec, FunctionSpec, Notes, Process, ProfileBuilder,
+        Sample, Thread,
     };
 
     fn hostile() -> Profile {
@@ -297,5 +336,55 @@ mod tests {
         ] {
             assert!(json.contains(part), "{part} is not in {json}");
         }
+    }
+
+    /// A profile with so many events; the event `at` has `at + 1` samples of ten each.
+    fn several(events: u16) -> Profile {
+        let names = (0..events).map(|at| match at {
+            0 => EventType::new("cpu-clock", WeightUnit::Nanoseconds),
+            1 => EventType::new("</script>", WeightUnit::Bytes),
+            at => EventType::new(&format!("e{at}"), WeightUnit::Events),
+        });
+        let mut builder = ProfileBuilder::with_events(names.collect());
+        let process = builder.process(Process::default());
+        let thread = builder.thread(Thread {
+            process,
+            ..Thread::default()
+        });
+        for event in 0..events {
+            for _ in 0..=event {
+                builder.add_sample(Sample {
+                    thread,
+                    weight: 10,
+                    event: EventIndex(event),
+                    ..Sample::default()
+                });
+            }
+        }
+        builder.finish(About::default(), Notes::default())
+    }
+
+    #[test]
+    fn events_are_described_one_by_one() {
+        let json = of(&several(3), "");
+        assert!(!json.contains('<'), "{json}");
+        for part in [
+            r#""events":[{"label":"cpu-clock","total":"0 µs","how":"1 sample, 0 µs, cpu-clock","findings":["#,
+            r#"{"label":"\u003c/script>","total":"20 bytes","how":"2 samples, 20 bytes, \u003c/script>","#,
+            r#"{"label":"e2","total":"30 events","how":"3 samples, 30 events, e2","#,
+            r#""unit":"nanoseconds","durationNs":0,"samples":1"#,
+        ] {
+            assert!(json.contains(part), "{part} is not in {json}");
+        }
+        assert!(!of(&several(1), "").contains("\"events\":["));
+    }
+
+    #[test]
+    fn of_very_many_events_only_the_first_are_described() {
+        let json = of(&several(40), "");
+        let described = json.matches("\"how\":\"").count() - json.matches("\"how\":\"\"").count();
+        // The first is also the one that is shown.
+        assert_eq!(described, 1 + MAX_EVENTS);
+        assert!(json.contains(r#"{"label":"e39","total":"400 events","how":"","findings":[]}"#));
     }
 }

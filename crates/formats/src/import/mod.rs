@@ -261,13 +261,9 @@ pub fn import(input: Input, options: &ImportOptions) -> Result<Recording, Import
     }
 }
 
-/// A recording with the samples of one of its events.
-fn only_event(mut recording: Recording, name: &str) -> Result<Recording, ImportError> {
-    let events = match &recording.contents {
-        Contents::Events(_) => &recording.events,
-        Contents::Named(profile) | Contents::PartlyNamed(profile, _) => &profile.events,
-    };
-    let event = EventType::find(events, name).ok_or_else(|| ImportError::NoSuchEvent {
+/// The event that a user means by a name.
+pub fn event_called(events: &[EventType], name: &str) -> Result<EventIndex, ImportError> {
+    EventType::find(events, name).ok_or_else(|| ImportError::NoSuchEvent {
         wanted: name.to_owned(),
         known: events
             .iter()
@@ -275,7 +271,16 @@ fn only_event(mut recording: Recording, name: &str) -> Result<Recording, ImportE
             .take(MAX_EVENTS_IN_MESSAGE)
             .collect::<Vec<_>>()
             .join(", "),
-    })?;
+    })
+}
+
+/// A recording with the samples of one of its events.
+fn only_event(mut recording: Recording, name: &str) -> Result<Recording, ImportError> {
+    let events = match &recording.contents {
+        Contents::Events(_) => &recording.events,
+        Contents::Named(profile) | Contents::PartlyNamed(profile, _) => &profile.events,
+    };
+    let event = event_called(events, name)?;
     recording.contents = match recording.contents {
         Contents::Named(profile) => Contents::Named(Box::new(profile.select(event))),
         Contents::PartlyNamed(profile, unnamed) => {

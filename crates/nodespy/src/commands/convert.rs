@@ -20,6 +20,7 @@ pub(crate) fn run(arguments: &ConvertArgs) -> anyhow::Result<ExitCode> {
     let mut destination = Destination::check(&arguments.output, choice, &show)?;
     let reading = ReadArgs {
         functions_only: destination.shows_functions_only(),
+        keeps_events: destination.switches_events(),
         ..arguments.read.embedding(arguments.embed_source)
     };
     let (profile, base) = read(arguments, &reading)?;
@@ -37,9 +38,13 @@ fn read(arguments: &ConvertArgs, reading: &ReadArgs) -> anyhow::Result<(Profile,
     if arguments.embed_source {
         SourceRoots::of_folder(arguments.read.root.as_deref()).embed(&mut profile);
     }
+    let base_reading = ReadArgs {
+        keeps_events: reading.keeps_events,
+        ..arguments.read.clone()
+    };
     let base = save::base(
         arguments.base.as_deref(),
-        &arguments.read,
+        &base_reading,
         &arguments.show.filters(),
     )?;
     Ok((profile, base))

@@ -13,7 +13,7 @@ use std::sync::Mutex;
 use anyhow::Context;
 use nodespy_symbolize::SourceRoots;
 
-use crate::cli::ViewArgs;
+use crate::cli::{ReadArgs, ViewArgs};
 use crate::output::{self, Stream};
 use crate::save;
 
@@ -21,16 +21,17 @@ use redirect::Redirect;
 use server::Server;
 
 pub(crate) fn run(arguments: &ViewArgs) -> anyhow::Result<ExitCode> {
-    let mut profile = save::read(
-        &arguments.file,
-        &arguments.read.embedding(arguments.embed_source),
-    )?;
+    let reading = ReadArgs {
+        keeps_events: true,
+        ..arguments.read.clone()
+    };
+    let mut profile = save::read(&arguments.file, &reading.embedding(arguments.embed_source))?;
     if arguments.embed_source {
         SourceRoots::of_folder(arguments.read.root.as_deref()).embed(&mut profile);
     }
     let base = save::base(
         arguments.base.as_deref(),
-        &arguments.read,
+        &reading,
         &arguments.show.filters(),
     )?;
     let show = arguments.show.filters_of_processes(&arguments.pid);

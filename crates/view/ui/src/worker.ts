@@ -3,10 +3,10 @@
 
 import { combined } from "./model/combine";
 import { calleesOf, callersOf, type FunctionWeights, fromLeaf, functionWeights } from "./model/derived";
-import { endOf, type HeatMap, heatMap } from "./model/heat";
-import type { FunctionIndex, TextIndex, ThreadIndex } from "./model/indexes";
+import { type HeatMap, heatMap } from "./model/heat";
+import type { EventIndex, FunctionIndex, TextIndex, ThreadIndex } from "./model/indexes";
 import { filesOf, type LineWeights, lineWeights } from "./model/lines";
-import { functionCount, type Names, nameOf, type Profile } from "./model/profile";
+import { functionCount, type Names, nameOf, type Profile, type Recording, selected } from "./model/profile";
 import { findFunctions, matchedWeight, type Query } from "./model/search";
 import { type Shape, shapeOf } from "./model/shape";
 import { rowsOfThread, type Timeline, timeline, usualStep } from "./model/timeline";
@@ -28,6 +28,7 @@ import { fromBase64, Unpacker } from "./model/unpack";
 
 // What the reader chose to see. It is the same for every view.
 export interface Selection {
+  event: EventIndex;
   threads: ThreadIndex[] | null;
   range: Range | null;
   compare: Range | "base" | null;
@@ -62,8 +63,11 @@ export interface Questions {
     ask: { selection: Selection; query: Query };
     answer: { hits: Uint8Array; matched: number; whole: number };
   };
-  heat: { ask: { threads: ThreadIndex[] | null; maxColumns: number; maxRows: number }; answer: HeatMap };
-  tracks: { ask: { maxBins: number }; answer: Tracks };
+  heat: {
+    ask: { event: EventIndex; threads: ThreadIndex[] | null; maxColumns: number; maxRows: number };
+    answer: HeatMap;
+  };
+  tracks: { ask: { event: EventIndex; maxBins: number }; answer: Tracks };
   timeline: {
     ask: { selection: Selection; thread: ThreadIndex; from: number; to: number; columns: number };
     answer: Timeline;
@@ -75,8 +79,9 @@ export interface Questions {
 export interface Opened {
   names: Names;
   sources: SourceText[];
-  samples: number;
-  hasBase: boolean;
+  // By event: how many samples there are, and whether there is something to compare with.
+  samples: number[];
+  hasBase: boolean[];
   end: number;
 }
 
@@ -91,6 +96,7 @@ interface Counted {
   base: Float64Array | null;
 }
 
+// Counts the samples of one event.
 class Counter {
   private shapes = new Map<string, { shape: Shape; marks: Marks }>();
   private all: Float64Array | null = null; // weights of stacks in the whole recording
@@ -98,7 +104,10 @@ class Counter {
   private threadRows: { thread: ThreadIndex; rows: Int32Array; step: number } | null = null;
   private byName: Int32Array;
 
-  constructor(readonly profile: Profile) {
+  constructor(
+    readonly profile: Profile,
+    readonly event: EventIndex,
+  ) {
     this.byName = new Int32Array(0);
   }
 
@@ -153,7 +162,8 @@ class Counter {
     if (this.last?.key !== key || (isWhole && !this.last.isWhole)) {
       const { own, base } = this.weights(selection);
       const { shape, marks } = this.shape(selection);
-      const tree = treeOf(shape, marks, own, base, selection.order, this.nameRanks(selection.order));
+      const { unit } = this.profile.event;
+      const tree = treeOf(shape, marks, own, base, unit, selection.order, this.nameRanks(selection.order));
       this.last = { key, isWhole: true, tree, own, base };
     }
     return this.last;
@@ -240,15 +250,15 @@ function sumOf(weights: Float64Array): number {
   return sum;
 }
 
-export function opened(profile: Profile): Opened {
-  const { texts, functions, packageOf, packages, packageCategory, processes, threads, about, samples } =
-    profile;
+export function opened(recording: Recording): Opened {
+  const { texts, functions, packageOf, packages, packageCategory } = recording;
+  const { processes, threads, events, about } = recording;
   return {
-    names: { texts, functions, packageOf, packages, packageCategory, processes, threads, about },
-    sources: profile.sources,
-    samples: samples.time.length,
-    hasBase: profile.base !== null,
-    end: endOf(samples, about.durationNs),
+    names: { texts, functions, packageOf, packages, packageCategory, processes, threads, events, about },
+    sources: recording.sources,
+    samples: recording.samples.map(({ time }) => time.length),
+    hasBase: recording.base.map((samples) => samples !== null),
+    end: recording.end,
   };
 }
 
@@ -271,7 +281,8 @@ export function serve(): void {
     postMessage: (reply: Reply, transfer: ArrayBuffer[]) => void;
   };
   const arriving: { recording?: Unpacker; base?: Unpacker } = {};
-  let recording: Profile | null = null;
+  let recording: Recording | null = null;
+  let shown: Recording | null = null; // with the base, where there is one
   let counter: Counter | null = null;
   const take = async ({ of, chunks }: Questions["chunks"]["ask"]): Promise<null> => {
     const unpacker = (arriving[of] ??= new Unpacker());
@@ -284,14 +295,21 @@ export function serve(): void {
     delete arriving.recording;
     delete arriving.base;
     if (!recording) throw new Error("the page holds no recording");
-    const profile = base ? combined(recording, base) : recording;
-    counter = new Counter(profile);
-    return opened(profile);
+    shown = base ? combined(recording, base) : recording;
+    counter = null;
+    return opened(shown);
+  };
+  // What was counted for another event is let go: readers stay with one for a while.
+  const counterOf = (event: EventIndex): Counter => {
+    if (counter?.event !== event) counter = new Counter(selected(shown!, event), event);
+    return counter;
   };
   const answer = (message: Message): unknown => {
     if (message.kind === "chunks") return take(message.ask as Questions["chunks"]["ask"]);
     if (message.kind === "open") return open();
-    return counter!.answer(message.kind, message.ask as never);
+    const ask = message.ask as { selection?: Selection; event?: EventIndex };
+    const event = ask.selection?.event ?? ask.event!;
+    return counterOf(event).answer(message.kind, message.ask as never);
   };
   // One after the other: a chunk that is still being unpacked is waited for.
   let last: Promise<void> = Promise.resolve();

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { combined } from "../src/model/combine";
 import { calleesOf, callersOf, fromLeaf, functionWeights } from "../src/model/derived";
 import type { FunctionIndex, NodeIndex, PackageIndex, StackIndex, ThreadIndex } from "../src/model/indexes";
-import { type Profile, packageBox } from "../src/model/profile";
+import { FIRST_EVENT, type Profile, packageBox, selected } from "../src/model/profile";
 import { timeOf, weightOf } from "../src/model/samples";
 import { findFunctions, matchedWeight } from "../src/model/search";
 import { type Shape, shapeOf } from "../src/model/shape";
@@ -18,14 +18,14 @@ import {
   withoutCategories,
 } from "../src/model/transforms";
 import { type Choice, marksOf, ownWeights, pathTo, ROOT, type Tree, treeOf } from "../src/model/tree";
-import { type NaiveNode, naiveTree, pathOf, random, randomProfile } from "./naive";
+import { type NaiveNode, naiveTree, pathOf, random, randomProfile, recordingOf } from "./naive";
 
 const ALL: Choice = { threads: null, range: null };
 const NO_NAMES = new Int32Array(0);
 
 function treeFrom(profile: Profile, shape: Shape, choice: Choice): Tree {
   const own = ownWeights(profile, profile.samples, choice);
-  return treeOf(shape, marksOf(profile, shape, own), own, null, "heavy", NO_NAMES);
+  return treeOf(shape, marksOf(profile, shape, own), own, null, "samples", "heavy", NO_NAMES);
 }
 
 // Both trees as lines "path: total, self", sorted; nodes without weight are left out.
@@ -271,11 +271,11 @@ test("a search counts each sample once", () => {
 test("a base is counted along the same paths", () => {
   for (const seed of SEEDS) {
     const [now, before] = [randomProfile(seed), randomProfile(seed + 5000)];
-    const both = combined(now, before);
+    const both = selected(combined(recordingOf(now), recordingOf(before)), FIRST_EVENT);
     const own = ownWeights(both, both.samples, ALL);
     const base = ownWeights(both, both.base!, ALL);
     const shape = shapeOf(both, true);
-    const tree = treeOf(shape, marksOf(both, shape, own), own, base, "heavy", NO_NAMES);
+    const tree = treeOf(shape, marksOf(both, shape, own), own, base, "samples", "heavy", NO_NAMES);
     const name = (profile: Profile, fn: FunctionIndex) =>
       fn < 0
         ? String(fn)

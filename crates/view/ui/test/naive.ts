@@ -2,7 +2,7 @@
 
 import { column, type FunctionIndex, type StackIndex } from "../src/model/indexes";
 import { packagesOf } from "../src/model/packages";
-import { type FunctionColumns, NO_STACK, type Profile, Texts } from "../src/model/profile";
+import { type FunctionColumns, NO_STACK, type Profile, type Recording, Texts } from "../src/model/profile";
 import { weightOf } from "../src/model/samples";
 
 export interface NaiveNode {
@@ -112,12 +112,22 @@ export function randomProfile(seed: number): Profile {
     },
     processes: [{ pid: 1, name: "p", command: "", version: "" }],
     threads: [0, 1, 2].map((tid) => ({ process: 0, tid, name: `t${tid}`, role: 0 })),
-    about: { unit: "samples", app: "", host: "", rateHz: 0, started: 0, durationNs: time },
+    events: [{ name: "cpu-clock", unit: "samples", rateHz: 0 }],
+    event: { name: "cpu-clock", unit: "samples", rateHz: 0 },
+    about: { app: "", host: "", started: 0, durationNs: time },
     base: null,
+    end: Math.max(1, time * 3 + 1),
     baseThreads: 3,
     sources: [],
   };
 }
+
+// A recording of one event.
+export const recordingOf = (profile: Profile): Recording => ({
+  ...profile,
+  samples: [profile.samples],
+  base: [profile.base],
+});
 
 // A profile of one sample, by the categories of its frames from the root.
 export function profileOf(path: number[]): Profile {

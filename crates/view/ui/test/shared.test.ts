@@ -35,7 +35,7 @@ function sharesOfPath(path: number[], hidden: number[] = []): Shares {
   const shape = withoutCategories(profile, shapeOf(profile, true), new Set(hidden));
   return sharesOf(
     profile,
-    treeOf(shape, marksOf(profile, shape, own), own, null, "heavy", new Int32Array(0)),
+    treeOf(shape, marksOf(profile, shape, own), own, null, "samples", "heavy", new Int32Array(0)),
   );
 }
 

@@ -54,6 +54,7 @@ class LateWorker {
 function treeOf(fn: number, total: number): Tree {
   return {
     size: 2,
+    unit: "samples",
     rows: 2,
     fn: column(Int32Array.of(-1, fn)),
     parent: column(Int32Array.of(-1, 0)),
@@ -77,7 +78,7 @@ function start() {
   const worker = new LateWorker();
   const preview = { title: "t", durationNs: 1e9, samples: 100 } as Preview;
   const app = new App(worker as unknown as Client, preview, profile, treeOf(0, 10));
-  app.open({ names: profile, sources: [], samples: 100, hasBase: false, end: 1e9 } as Opened);
+  app.open({ names: profile, sources: [], samples: [100], hasBase: [false], end: 1e9 } as Opened);
   const show = (panel: Panel) => {
     app.panels = [panel];
     return panel.root as unknown as FakeElement;

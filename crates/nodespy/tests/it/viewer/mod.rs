@@ -3,6 +3,7 @@
 
 mod access;
 mod diff;
+mod events;
 mod hands;
 mod looks;
 mod shop;

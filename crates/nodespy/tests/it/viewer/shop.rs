@@ -6,8 +6,8 @@
 //! 10 % in the recursive `walk`. From second 4 to 5 nothing but `burst` runs. A pool thread hashes.
 
 use nodespy_model::{
-    About, Category, EventType, FrameSpec, FunctionSpec, Notes, Process, Profile, ProfileBuilder,
-    StackIndex, Thread, ThreadRole, Tier, WeightUnit,
+    About, Category, EventIndex, EventType, FrameSpec, FunctionSpec, Notes, Process, Profile,
+    ProfileBuilder, Sample, StackIndex, Thread, ThreadRole, Tier, WeightUnit,
 };
 
 use Category::{App, Dependency, Gc, Kernel, Native, NodeCore};
@@ -119,6 +119,58 @@ pub(super) fn shop(slower: u64) -> Profile {
         ..Notes::default()
     };
     builder.finish(about, notes)
+}
+
+/// Ten seconds of the shop with three events of different units. 10.0 s of `cpu-clock`, 40 % of them
+/// in `levenshtein.get`; 500 `page-faults`, 60 % of them in `walk`, the others in `render`; 11.0 MB of
+/// `alloc_space`, 10 MB of them by `render`, the others by `distance`.
+pub(super) fn shop_of_events() -> Profile {
+    let mut builder = ProfileBuilder::with_events(vec![
+        EventType::new("cpu-clock", WeightUnit::Nanoseconds).at_rate(100),
+        EventType::new("page-faults", WeightUnit::Events),
+        EventType::new("alloc_space", WeightUnit::Bytes),
+    ]);
+    let process = builder.process(Process {
+        pid: 4242,
+        name: "shop".to_owned(),
+        ..Process::default()
+    });
+    let thread = builder.thread(Thread {
+        process,
+        tid: 4242,
+        name: "node".to_owned(),
+        role: ThreadRole::Main,
+    });
+    for tick in 0..1000u64 {
+        let mut add = |event: u16, weight: u64, rows: &[Row]| {
+            let stack = stack_of(&mut builder, rows);
+            builder.add_sample(Sample {
+                time: tick * 10_000_000,
+                thread,
+                stack,
+                weight,
+                event: EventIndex(event),
+                ..Sample::default()
+            });
+        };
+        add(0, 10_000_000, TICKS[tick as usize % 10]);
+        match tick % 10 {
+            0 => add(1, 3, &[LOOP, HTTP, HANDLE, WALK]),
+            5 => add(1, 2, &[LOOP, HTTP, HANDLE, RENDER]),
+            _ => {}
+        }
+        if tick % 4 == 0 {
+            add(2, 40_000, &[LOOP, HTTP, HANDLE, RENDER]);
+            add(2, 4_000, &[LOOP, HTTP, HANDLE, DISTANCE]);
+        }
+    }
+    let about = About {
+        app: "shop".to_owned(),
+        engine: "perf events".to_owned(),
+        duration: 10_000_000_000,
+        ..About::default()
+    };
+    builder.finish(about, Notes::default())
 }
 
 /// A recording whose every name wants to be something else than a name.

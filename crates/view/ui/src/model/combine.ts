@@ -1,14 +1,15 @@
 // Puts an earlier profile beside a recording, so that one tree can count both.
 
 import { joined } from "./columns";
-import { type Column, column, type FunctionIndex } from "./indexes";
+import { type Column, column, type EventIndex, type FunctionIndex } from "./indexes";
 import { packagesOf } from "./packages";
 import {
+  FIRST_EVENT,
   type FrameColumns,
   type FunctionColumns,
   type Names,
   nameOf,
-  type Profile,
+  type Recording,
   type StackColumns,
   Texts,
 } from "./profile";
@@ -22,7 +23,7 @@ function keyOf(names: Names, fn: FunctionIndex): string {
   return name === "(anonymous)" ? `${name}\n${where}\n${line[fn]}` : `${name}\n${where}`;
 }
 
-export function combined(profile: Profile, base: Profile): Profile {
+export function combined(profile: Recording, base: Recording): Recording {
   const first = profile.functions.name.length;
   const known = new Map<string, FunctionIndex>();
   for (let fn = (first - 1) as FunctionIndex; fn >= 0; fn--) known.set(keyOf(profile, fn), fn);
@@ -52,7 +53,10 @@ export function combined(profile: Profile, base: Profile): Profile {
     ],
     processes: [...profile.processes, ...base.processes],
     baseThreads: profile.threads.length,
-    base: movedSamples(profile, base),
+    base: profile.events.map((_, event) => {
+      const same = sameEvent(profile, base, event as EventIndex);
+      return same === null ? null : movedSamples(profile, base.samples[same]);
+    }),
   };
 }
 
@@ -72,7 +76,7 @@ function joinedTexts(left: Texts, right: Texts): Texts {
   return new Texts(bytes, ends);
 }
 
-function joinedFunctions(profile: Profile, base: Profile, added: FunctionIndex[]): FunctionColumns {
+function joinedFunctions(profile: Recording, base: Recording, added: FunctionIndex[]): FunctionColumns {
   const shift = profile.texts.ends.length;
   const name = joined(
     profile.functions.name,
@@ -101,8 +105,8 @@ function joinedFunctions(profile: Profile, base: Profile, added: FunctionIndex[]
 }
 
 function joinedFrames(
-  profile: Profile,
-  base: Profile,
+  profile: Recording,
+  base: Recording,
   fnOf: Column<FunctionIndex, FunctionIndex>,
 ): FrameColumns {
   return {
@@ -113,7 +117,7 @@ function joinedFrames(
   };
 }
 
-function joinedStacks(profile: Profile, base: Profile): StackColumns {
+function joinedStacks(profile: Recording, base: Recording): StackColumns {
   const rows = profile.stacks.parent.length;
   return {
     parent: joined(profile.stacks.parent, column(base.stacks.parent.map((row) => shifted(row, rows)))),
@@ -124,11 +128,20 @@ function joinedStacks(profile: Profile, base: Profile): StackColumns {
   };
 }
 
-function movedSamples(profile: Profile, base: Profile): SampleColumns {
+// The event of the base to compare an event with: the one of its name and unit. The first events
+// are what is shown of both, so they are compared whatever they are called.
+function sameEvent(profile: Recording, base: Recording, event: EventIndex): EventIndex | null {
+  const { name, unit } = profile.events[event];
+  const at = base.events.findIndex((other) => other.name === name && other.unit === unit);
+  if (at >= 0) return at as EventIndex;
+  return event === FIRST_EVENT ? FIRST_EVENT : null;
+}
+
+function movedSamples(profile: Recording, samples: SampleColumns): SampleColumns {
   const rows = profile.stacks.parent.length;
   return {
-    ...base.samples,
-    thread: column(Int32Array.from(base.samples.thread, (thread) => thread + profile.threads.length)),
-    stack: column(base.samples.stack.map((stack) => shifted(stack, rows))),
+    ...samples,
+    thread: column(Int32Array.from(samples.thread, (thread) => thread + profile.threads.length)),
+    stack: column(samples.stack.map((stack) => shifted(stack, rows))),
   };
 }

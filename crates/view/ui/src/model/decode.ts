@@ -1,4 +1,4 @@
-// Decodes the sections of a recording in nodespy's own format, version 3, into columns of numbers.
+// Decodes the sections of a recording in nodespy's own format, versions 3 and 4, into columns of numbers.
 // Sections and columns that the page has no use for are skipped.
 
 import { type Columns, joined } from "./columns";
@@ -6,17 +6,18 @@ import { column, type StackIndex, type TextIndex } from "./indexes";
 import { packagesOf } from "./packages";
 import {
   type About,
+  type EventType,
   type FrameColumns,
   type FunctionColumns,
   type Process,
-  type Profile,
+  type Recording,
   type Source,
   type StackColumns,
   Texts,
   type Thread,
   type Unit,
 } from "./profile";
-import { type SampleColumns, SampleTable } from "./samples";
+import { eventsOf, type SampleColumns, SampleTable, timeOf } from "./samples";
 
 const UNITS: Unit[] = ["samples", "nanoseconds", "bytes", "events"];
 const SECTION = {
@@ -30,13 +31,17 @@ const SECTION = {
   samples: 9,
   counts: 10,
   sources: 12,
+  events: 15,
+  tags: 17,
 };
+const MAX_EVENTS = 1024;
 // How much room an announcement gets at once; more comes as rows do.
 const MAX_ANNOUNCED = 1 << 26;
 
 // What was read so far.
 export class Tables {
-  private about: About = { unit: "samples", app: "", host: "", rateHz: 0, started: 0, durationNs: 0 };
+  private about: About = { app: "", host: "", started: 0, durationNs: 0 };
+  private events: EventType[] = [{ name: "", unit: "samples", rateHz: 0 }];
   private texts: { bytes: Uint8Array; ends: Uint32Array } = {
     bytes: new Uint8Array(0),
     ends: new Uint32Array(0),
@@ -60,11 +65,12 @@ export class Tables {
   private sources: Source[] = [];
   private samples: SampleTable | null = null;
   private announcedSamples = 0;
+  private tags: number | Uint16Array = 0; // events of the samples in the next section
 
   take(id: number, section: Columns): void {
     switch (id) {
       case SECTION.about:
-        this.about = parseAbout(section);
+        this.takeAbout(section);
         break;
       case SECTION.counts:
         this.takeCounts(section);
@@ -87,8 +93,15 @@ export class Tables {
       case SECTION.threads:
         this.threads.push(...parseThreads(section));
         break;
+      case SECTION.events:
+        this.takeEvents(section);
+        break;
+      case SECTION.tags:
+        this.tags = eventsOf(section, this.events.length);
+        break;
       case SECTION.samples:
-        this.sampleTable().take(section);
+        this.sampleTable().take(section, this.tags);
+        this.tags = 0;
         break;
       case SECTION.sources:
         this.sources.push(...parseSources(section));
@@ -96,11 +109,11 @@ export class Tables {
     }
   }
 
-  finish(): Profile {
-    const { functions, frames, stacks, processes, threads, sources, about } = this;
+  finish(): Recording {
+    const { functions, frames, stacks, processes, threads, sources, about, events } = this;
     const texts = new Texts(this.texts.bytes, this.texts.ends);
-    const samples = this.sampleTable().finish();
-    checkRows(texts, functions, frames, stacks, samples, threads);
+    const all = this.sampleTable().finish();
+    checkRows(texts, functions, frames, stacks, all, threads);
     return {
       texts,
       functions,
@@ -108,12 +121,14 @@ export class Tables {
       stacks,
       processes,
       threads,
-      samples,
+      events,
+      samples: this.sampleTable().byEvent(all, events.length),
       sources,
       about,
       ...packagesOf(texts, functions),
-      base: null,
+      base: events.map(() => null),
       baseThreads: threads.length,
+      end: Math.max(about.durationNs, all.time.length ? timeOf(all, all.time.length - 1) + 1 : 1),
     };
   }
 
@@ -123,6 +138,20 @@ export class Tables {
       Math.min(this.announcedSamples, MAX_ANNOUNCED),
       this.threads.length,
     ));
+  }
+
+  // The first event, where no other section says more.
+  private takeAbout(section: Columns): void {
+    const unit = UNITS[section.number()] ?? "samples";
+    const [app, host, , name] = section.texts(4);
+    this.events = [{ name, unit, rateHz: section.number() }];
+    this.about = { app, host, started: section.number(), durationNs: section.number() };
+  }
+
+  private takeEvents(section: Columns): void {
+    const rows = section.rows();
+    if (rows > MAX_EVENTS) throw new Error(`${rows} events, of which ${MAX_EVENTS} are read`);
+    if (rows > 0) this.events = Array.from({ length: rows }, () => parseEvent(section));
   }
 
   private takeCounts(section: Columns): void {
@@ -139,17 +168,13 @@ function added<T extends { [key in keyof T]: { readonly length: number } }>(know
   return sum;
 }
 
-function parseAbout(section: Columns): About {
+const BY_RATE = 1; // the others: not known, and by a number of occurrences
+
+function parseEvent(section: Columns): EventType {
+  const name = section.text(section.number());
   const unit = UNITS[section.number()] ?? "samples";
-  const [app, host] = section.texts(4) as [string, string];
-  return {
-    unit,
-    app,
-    host,
-    rateHz: section.number(),
-    started: section.number(),
-    durationNs: section.number(),
-  };
+  const [sampling, value] = [section.number(), section.number()];
+  return { name, unit, rateHz: sampling === BY_RATE ? value : 0 };
 }
 
 // `first`: how many bytes of text there are already.

@@ -2,8 +2,8 @@
 // a second it is FlameScope's picture; shorter and longer recordings get other lengths.
 
 import type { StackIndex, ThreadIndex } from "./indexes";
-import type { Profile } from "./profile";
-import { type SampleColumns, timeOf, weightOf } from "./samples";
+import type { Profile, Unit } from "./profile";
+import { timeOf, weightOf } from "./samples";
 import { Category } from "./tables";
 import { threadMask } from "./tree";
 
@@ -14,6 +14,7 @@ export interface HeatMap {
   from: number; // ns
   counts: Float64Array; // column by column, row 0 at the start of the column
   largest: number;
+  unit: Unit;
 }
 
 const MS = 1e6;
@@ -54,13 +55,8 @@ export function columnLength(durationNs: number, maxColumns: number): number {
 // How far apart samples are of a thread that does nothing but run. Rows and bins finer than that
 // would show stripes that are not there.
 export function stepOf(profile: Profile): number {
-  const { samples, about } = profile;
-  if (about.rateHz > 0) return 1e9 / about.rateHz;
-  return endOf(samples, about.durationNs) / Math.max(1, samples.time.length);
-}
-
-export function endOf(samples: SampleColumns, durationNs: number): number {
-  return Math.max(durationNs, samples.time.length ? timeOf(samples, samples.time.length - 1) + 1 : 1);
+  const { rateHz } = profile.event;
+  return rateHz > 0 ? 1e9 / rateHz : profile.end / Math.max(1, profile.samples.time.length);
 }
 
 export function heatMap(
@@ -69,8 +65,7 @@ export function heatMap(
   maxColumns: number,
   maxRows: number,
 ): HeatMap {
-  const { samples, about } = profile;
-  const end = endOf(samples, about.durationNs);
+  const { samples, end } = profile;
   const columnNs = columnLength(end, maxColumns);
   const columns = Math.max(1, Math.ceil(end / columnNs));
   const rows = Math.max(
@@ -90,7 +85,7 @@ export function heatMap(
     counts[cell] += weightOf(samples, row);
     if (counts[cell] > largest) largest = counts[cell];
   }
-  return { columnNs, columns, rows, from: 0, counts, largest };
+  return { columnNs, columns, rows, from: 0, counts, largest, unit: profile.event.unit };
 }
 
 // Stacks of which the leaf is idle time.

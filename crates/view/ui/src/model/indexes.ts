@@ -11,6 +11,7 @@ export type FunctionIndex = Index<"function">; // from `functionCount` on: a pac
 export type FrameIndex = Index<"frame">;
 export type StackIndex = Index<"stack">;
 export type ThreadIndex = Index<"thread">;
+export type EventIndex = Index<"event">;
 export type PackageIndex = Index<"package">;
 export type PathIndex = Index<"path">; // a node of a shape, which has no weights
 export type NodeIndex = Index<"node">; // a node of a tree, in preorder

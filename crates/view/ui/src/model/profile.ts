@@ -3,6 +3,7 @@
 
 import type {
   Column,
+  EventIndex,
   FrameIndex,
   FunctionIndex,
   PackageIndex,
@@ -16,6 +17,16 @@ import type { SampleColumns } from "./samples";
 import { Category } from "./tables";
 
 export type Unit = "samples" | "nanoseconds" | "bytes" | "events";
+
+// What made samples, and what their weights count.
+export interface EventType {
+  name: string;
+  unit: Unit;
+  rateHz: number; // 0: not known
+}
+
+// The event that is shown at first.
+export const FIRST_EVENT = 0 as EventIndex;
 
 // Functions that are none: the root of a tree, and samples of which nothing is known.
 export const ALL = -1 as FunctionIndex;
@@ -76,10 +87,8 @@ export interface Source {
 }
 
 export interface About {
-  unit: Unit;
   app: string;
   host: string;
-  rateHz: number;
   started: number;
   durationNs: number;
 }
@@ -91,6 +100,7 @@ export interface Names extends Packages {
   functions: FunctionColumns;
   processes: Process[];
   threads: Rows<ThreadIndex, Thread>;
+  events: Rows<EventIndex, EventType>;
   about: About;
 }
 
@@ -105,16 +115,37 @@ export interface FrameColumns {
   isInlined: Column<FrameIndex, number, Uint8Array>;
 }
 
-export interface Profile extends Names {
+interface StackTables extends Names {
   texts: Texts;
   stacks: StackColumns;
   frames: FrameColumns;
-  samples: SampleColumns;
-  // The samples of an earlier profile to compare with; their stacks and threads are in the same
-  // tables, threads from `baseThreads` on.
-  base: SampleColumns | null;
-  baseThreads: number;
+  baseThreads: number; // threads from here on are those of the base
   sources: Source[];
+  end: number; // ns; of all events, so that a range of time means the same for each
+}
+
+// Everything that was recorded.
+export interface Recording extends StackTables {
+  samples: Rows<EventIndex, SampleColumns>;
+  // The samples of an earlier recording to compare with, in the same tables; null where that has
+  // none of the event.
+  base: Rows<EventIndex, SampleColumns | null>;
+}
+
+// What is counted: weights of two events are never added, so a profile has the samples of one.
+export interface Profile extends StackTables {
+  event: EventType;
+  samples: SampleColumns;
+  base: SampleColumns | null;
+}
+
+export function selected(recording: Recording, event: EventIndex): Profile {
+  return {
+    ...recording,
+    event: recording.events[event],
+    samples: recording.samples[event],
+    base: recording.base[event],
+  };
 }
 
 export const functionCount = (names: Names): number => names.functions.name.length;

@@ -50,9 +50,27 @@ function grown<T extends Growing>(column: T, rows: number): T {
   return larger;
 }
 
+const TAGS = { same: 0, each: 1 };
+
+// The events of the samples in the next section: one for all of them, or a column.
+export function eventsOf(section: Columns, events: number): number | Uint16Array {
+  const event = () => {
+    const row = section.number();
+    if (row >= events) throw new Error(`event ${row} of ${events} at byte ${section.at}`);
+    return row;
+  };
+  const kind = section.number();
+  if (kind === TAGS.same) return event();
+  if (kind !== TAGS.each) throw new Error(`unknown kind of tags at byte ${section.at}`);
+  const column = new Uint16Array(section.rows());
+  for (let row = 0; row < column.length; row++) column[row] = event();
+  return column;
+}
+
 // Takes sections of samples, in order.
 export class SampleTable {
   private rows = 0;
+  private event: Uint16Array | null = null; // null: all samples are of the first event
   private ticks = 0; // time of the last sample
   private lastStack = 0; // row + 1
   private readonly samples: SampleColumns;
@@ -69,10 +87,11 @@ export class SampleTable {
     };
   }
 
-  take(section: Columns): void {
+  take(section: Columns, events: number | Uint16Array): void {
     const { samples } = this;
     const from = this.rows;
     const end = from + section.rows();
+    this.takeEvents(events, from, end);
     samples.time = grown(samples.time, end);
     samples.thread = column(grown(plain<Narrow>(samples.thread), end));
     samples.stack = column(grown(plain(samples.stack), end));
@@ -84,6 +103,16 @@ export class SampleTable {
       samples.stack[row] = ((stack += section.signed()) - 1) as StackIndex;
     this.lastStack = stack;
     this.rows = end;
+  }
+
+  private takeEvents(events: number | Uint16Array, from: number, end: number): void {
+    if (typeof events !== "number" && events.length < end - from)
+      throw new Error(`${events.length} of ${end - from} samples have an event`);
+    if (events === 0 && !this.event) return;
+    const column = grown(this.event ?? new Uint16Array(0), end);
+    if (typeof events === "number") column.fill(events, from, end);
+    else column.set(events.subarray(0, end - from), from);
+    this.event = column;
   }
 
   private takeTimes(section: Columns, from: number, end: number): void {
@@ -170,4 +199,38 @@ export class SampleTable {
       weight: typeof weight === "string" ? weight : weight.subarray(0, rows),
     };
   }
+
+  // All samples, event by event.
+  byEvent(all: SampleColumns, events: number): SampleColumns[] {
+    if (events === 1) return [all];
+    const rows = Array.from({ length: events }, () => 0);
+    const eventOf = (row: number) => this.event?.[row] ?? 0;
+    for (let row = 0; row < all.time.length; row++) rows[eventOf(row)]++;
+    const chosen = rows.map((count) => new Int32Array(count));
+    rows.fill(0);
+    for (let row = 0; row < all.time.length; row++) {
+      const event = eventOf(row);
+      chosen[event][rows[event]++] = row;
+    }
+    return chosen.map((each) => pickedSamples(all, each));
+  }
+}
+
+function picked<T extends Growing>(values: T, rows: Int32Array): T {
+  const made = new (values.constructor as new (length: number) => T)(rows.length);
+  for (let at = 0; at < made.length; at++) made[at] = values[rows[at]];
+  return made;
+}
+
+// Weights that follow from the next sample are written out: the next one may be of another event.
+function pickedSamples(all: SampleColumns, rows: Int32Array): SampleColumns {
+  const { weight } = all;
+  const written = () => Float64Array.from(rows, (row) => weightOf(all, row));
+  return {
+    ...all,
+    time: picked(all.time, rows),
+    weight: weight === "one" ? weight : weight === "untilNext" ? written() : picked(weight, rows),
+    thread: column(picked(plain<Narrow>(all.thread), rows)),
+    stack: column(picked(plain(all.stack), rows)),
+  };
 }

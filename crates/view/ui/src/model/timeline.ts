@@ -39,7 +39,7 @@ export function usualStep(profile: Profile, rows: Int32Array): number {
     steps.push(timeOf(samples, rows[at]) - timeOf(samples, rows[at - 1]));
   steps.sort((left, right) => left - right);
   const median = steps.length ? steps[steps.length >> 1] : 1e6;
-  const { rateHz } = profile.about;
+  const { rateHz } = profile.event;
   return rateHz > 0 ? Math.max(1e9 / rateHz, Math.min(median, 2e9 / rateHz)) : median;
 }
 
@@ -90,7 +90,7 @@ function spansOf(
   };
   const first = Math.max(0, firstAfter(from) - 1);
   const last = firstAfter(to);
-  const hasLengths = profile.about.unit === "nanoseconds" && samples.weight !== "one";
+  const hasLengths = profile.event.unit === "nanoseconds" && samples.weight !== "one";
   const endOfSample = (at: number) => {
     const start = startOf(at);
     const next = at + 1 < rows.length ? startOf(at + 1) : Infinity;

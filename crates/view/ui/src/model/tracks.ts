@@ -1,6 +1,6 @@
 // How busy each thread was over time.
 
-import { endOf, idleStacks, stepOf } from "./heat";
+import { idleStacks, stepOf } from "./heat";
 import type { Profile } from "./profile";
 import { timeOf, weightOf } from "./samples";
 
@@ -16,8 +16,7 @@ const MIN_BINS = 20;
 const SAMPLES_A_BIN = 4;
 
 export function tracks(profile: Profile, maxBins: number): Tracks {
-  const { samples, about, threads } = profile;
-  const end = endOf(samples, about.durationNs);
+  const { samples, threads, end } = profile;
   const bins = Math.max(MIN_BINS, Math.min(maxBins, Math.floor(end / (SAMPLES_A_BIN * stepOf(profile)))));
   const binNs = end / bins;
   const busy = new Float32Array(threads.length * bins);
@@ -38,7 +37,7 @@ export function tracks(profile: Profile, maxBins: number): Tracks {
 
 // The weight of a bin in which a thread does nothing but run.
 function fullBin(profile: Profile, binNs: number, busy: Float32Array): number {
-  const { unit, rateHz } = profile.about;
+  const { unit, rateHz } = profile.event;
   if (unit === "nanoseconds") return binNs;
   if (unit === "samples" && rateHz > 0) return (rateHz * binNs) / 1e9;
   return busy.reduce((most, value) => Math.max(most, value), 1e-9);

@@ -10,7 +10,7 @@ import {
   type StackIndex,
   type ThreadIndex,
 } from "./indexes";
-import { categoryOf, functionCount, type Names, type Profile } from "./profile";
+import { categoryOf, functionCount, type Names, type Profile, type Unit } from "./profile";
 import { rowAt, type SampleColumns, weightOf } from "./samples";
 import type { Shape } from "./shape";
 import { SHARE_OF_CATEGORY, SHARE_PARTS } from "./tables";
@@ -21,6 +21,7 @@ export type NodeMark = Column<NodeIndex, number, Uint8Array>;
 
 export interface Tree {
   size: number;
+  unit: Unit;
   rows: number; // how many levels there are
   fn: Column<NodeIndex, FunctionIndex>;
   parent: Column<NodeIndex, NodeIndex>; // -1 for the root
@@ -132,6 +133,7 @@ export function treeOf(
   marks: Marks,
   own: Float64Array,
   base: Float64Array | null,
+  unit: Unit,
   order: Order,
   byName: Int32Array,
 ): Tree {
@@ -140,6 +142,7 @@ export function treeOf(
   return flattened(
     {
       size: shape.size,
+      unit,
       fn: plain(shape.fn),
       parent: plain(shape.parent),
       ...weights,
@@ -156,6 +159,7 @@ export function treeOf(
 // the tree below.
 export interface Nodes {
   size: number;
+  unit: Unit;
   fn: Int32Array;
   parent: Int32Array;
   self: Float64Array;
@@ -217,6 +221,7 @@ export function flattened(nodes: Nodes, order: Order, byName: Int32Array): Tree 
   const { order: taken, parent } = preorder(nodes, first, children);
   const tree: Tree = {
     size: taken.length,
+    unit: nodes.unit,
     rows: 1,
     parent: column(parent),
     fn: column(picked(nodes.fn, taken)),

@@ -3,12 +3,12 @@
 
 import { Columns } from "./columns";
 import { Tables } from "./decode";
-import type { Profile } from "./profile";
+import type { Recording } from "./profile";
 
 const MAGIC = [0x4e, 0x53, 0x50, 0x59, 0x0d, 0x0a, 0x1a, 0x0a];
 const HEADER_BYTES = 16;
 const CHUNK_SIZE = 1 << 20;
-const VERSION = 3;
+const VERSIONS = [3, 4];
 const END = 0;
 
 export function fromBase64(text: string): Uint8Array {
@@ -21,7 +21,7 @@ export function fromBase64(text: string): Uint8Array {
 export class Unpacker {
   private readonly stream: DecompressionStream;
   private readonly writer: WritableStreamDefaultWriter<BufferSource>;
-  private readonly profile: Promise<Profile>;
+  private readonly recording: Promise<Recording>;
   private isStarted = false;
 
   constructor() {
@@ -30,9 +30,9 @@ export class Unpacker {
     }
     this.stream = new DecompressionStream("gzip");
     this.writer = this.stream.writable.getWriter();
-    this.profile = this.readAll();
+    this.recording = this.readAll();
     // `finish` reports why it failed; until then the rejection is not unhandled.
-    this.profile.catch(() => undefined);
+    this.recording.catch(() => undefined);
   }
 
   async add(chunk: Uint8Array): Promise<void> {
@@ -43,15 +43,15 @@ export class Unpacker {
     }
   }
 
-  async finish(): Promise<Profile> {
+  async finish(): Promise<Recording> {
     const closed = this.writer.close();
     closed.catch(() => undefined); // what could not be read says more
-    const profile = await this.profile;
+    const recording = await this.recording;
     await closed;
-    return profile;
+    return recording;
   }
 
-  private async readAll(): Promise<Profile> {
+  private async readAll(): Promise<Recording> {
     const reader = this.stream.readable.getReader();
     const sections = new Sections();
     try {
@@ -71,7 +71,7 @@ function withoutHeader(file: Uint8Array): Uint8Array {
   if (file.length < HEADER_BYTES || MAGIC.some((byte, at) => file[at] !== byte))
     throw new Error("this is no nodespy recording");
   const version = new DataView(file.buffer, file.byteOffset).getUint32(8, true);
-  if (version !== VERSION) throw new Error(`this page cannot read version ${version} of the format`);
+  if (!VERSIONS.includes(version)) throw new Error(`this page cannot read version ${version} of the format`);
   return file.subarray(HEADER_BYTES);
 }
 
@@ -111,7 +111,7 @@ class Sections {
     return id >= 0 && length >= 0 && end <= this.length ? end : 0;
   }
 
-  finish(): Profile {
+  finish(): Recording {
     if (!this.isOver) throw new Error("the recording is cut off");
     return this.tables.finish();
   }

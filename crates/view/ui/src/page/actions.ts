@@ -1,6 +1,6 @@
 // Everything the page can do, once: keys, menu, command palette and help are made of this list.
 
-import type { ThreadIndex } from "../model/indexes";
+import type { EventIndex, ThreadIndex } from "../model/indexes";
 import { fileOf, functionCount, nameOf, placeOf } from "../model/profile";
 import { Category } from "../model/tables";
 import type { App, Target } from "./app";
@@ -76,6 +76,12 @@ function nextThread(app: App, step: number): void {
   const at = app.state.threads?.length === 1 ? all.indexOf(app.state.threads[0]) : step > 0 ? -1 : all.length;
   const goal = at + step;
   app.change({ threads: goal < 0 || goal >= all.length ? null : [all[goal]], zoom: [] });
+}
+
+function nextEvent(app: App): void {
+  const { length } = app.names.events;
+  if (length < 2) return app.say("One event was recorded.");
+  app.chooseEvent(((app.state.event + 1) % length) as EventIndex);
 }
 
 const isFunction = (app: App, target: Target) => target.fn < functionCount(app.names);
@@ -263,6 +269,12 @@ const BY_ID = {
     label: "Undo all steps",
     run: (app) =>
       app.change({ transforms: [], range: null, compare: null, hidden: [], threads: null, zoom: [] }),
+  },
+  nextEvent: {
+    group: "Selection",
+    keys: ["E"],
+    label: "Next event, where several were recorded",
+    run: nextEvent,
   },
   nextThread: { group: "Selection", keys: ["]"], label: "Next thread", run: (app) => nextThread(app, 1) },
   previousThread: {

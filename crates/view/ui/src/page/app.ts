@@ -1,7 +1,14 @@
 // Ties the parts together: the state, the answers of the worker, and what follows from them.
 
-import { type FunctionIndex, NO_FUNCTION, NO_TEXT, NO_THREAD, type NodeIndex } from "../model/indexes";
-import { type Names, nameOf, shortPlace } from "../model/profile";
+import {
+  type EventIndex,
+  type FunctionIndex,
+  NO_FUNCTION,
+  NO_TEXT,
+  NO_THREAD,
+  type NodeIndex,
+} from "../model/indexes";
+import { FIRST_EVENT, type Names, nameOf, shortPlace, type Unit } from "../model/profile";
 import type { Transform } from "../model/transforms";
 import { type NodeWeight, pathTo, type Range, ROOT, type Shares, type Tree } from "../model/tree";
 import type { Opened, Questions, Selection, SourceText } from "../worker";
@@ -9,7 +16,7 @@ import { type Client, Latest } from "./client";
 import { Paint, type Palette } from "./colors";
 import { byId } from "./dom";
 import { decodeState, encodeState, START, type State } from "./state";
-import { percent, points, shortName, weightText } from "./words";
+import { percent, points, shortName } from "./words";
 
 export interface Target {
   fn: FunctionIndex;
@@ -32,7 +39,10 @@ export interface Preview {
   remarks: string[];
   findings: string[];
   facts: [string, string][];
-  unit: Names["about"]["unit"];
+  // What differs from event to event, where there are several. `how` and `findings` are those of
+  // the first; of very many events only the first have them.
+  events?: { label: string; total: string; how: string; findings: string[] }[];
+  unit: Unit;
   durationNs: number;
   samples: number;
 }
@@ -55,9 +65,10 @@ export class App {
   tree: Tree;
   shares: Shares | null = null;
   whole: number; // what all chosen samples weigh, before any transform drops some
+  event = FIRST_EVENT; // of the tree
   end: number; // ns
-  samples: number;
-  hasBase = false;
+  private counts: number[]; // of samples, by event
+  private bases: boolean[] = []; // whether there is something to compare with, by event
   isReady = false;
   sources: SourceText[] = [];
   panels: Panel[] = [];
@@ -90,7 +101,7 @@ export class App {
     this.tree = tree;
     this.whole = tree.total[ROOT];
     this.end = preview.durationNs;
-    this.samples = preview.samples;
+    this.counts = [preview.samples];
   }
 
   // Takes over what the worker read.
@@ -98,8 +109,8 @@ export class App {
     this.names = opened.names;
     this.sources = opened.sources;
     this.end = opened.end;
-    this.samples = opened.samples;
-    this.hasBase = opened.hasBase;
+    this.counts = opened.samples;
+    this.bases = opened.hasBase;
     this.isReady = true;
     this.paints = null;
     for (const answer of Object.values(this.answers)) answer.forget();
@@ -107,9 +118,29 @@ export class App {
     this.state = this.checked(this.state);
   }
 
+  // How many samples the chosen event has.
+  get samples(): number {
+    return this.counts[this.state.event] ?? 0;
+  }
+
+  get hasSamples(): boolean {
+    return this.counts.some((count) => count > 0);
+  }
+
+  get hasBase(): boolean {
+    return this.bases[this.state.event] ?? false;
+  }
+
+  // Everything that was chosen holds for the other event, but for a base that has no such event.
+  chooseEvent(event: EventIndex): void {
+    const { compare } = this.state;
+    this.change({ event, compare: compare === "base" && !this.bases[event] ? null : compare });
+  }
+
   // A link may come from another recording: what does not exist here is left out.
   private checked(state: State): State {
     const { names } = this;
+    const event = state.event < names.events.length ? state.event : FIRST_EVENT;
     const functions = names.functions.name.length + names.packages.length;
     const isFunction = (fn: FunctionIndex) => fn < functions;
     const isKnown = (transform: Transform) =>
@@ -121,12 +152,13 @@ export class App {
     const threads = state.threads?.filter((thread) => thread < names.threads.length) ?? null;
     return {
       ...state,
+      event,
       threads: threads?.length ? threads : null,
       thread: state.thread < names.threads.length ? state.thread : NO_THREAD,
       transforms: state.transforms.filter(isKnown),
       fn: isFunction(state.fn) ? state.fn : NO_FUNCTION,
       file: state.file < names.texts.size ? state.file : NO_TEXT,
-      compare: state.compare === "base" && !this.hasBase ? null : state.compare,
+      compare: state.compare === "base" && !this.bases[event] ? null : state.compare,
     };
   }
 
@@ -153,8 +185,8 @@ export class App {
   }
 
   selection(): Selection {
-    const { threads, range, compare, hidden, hasInternals, transforms, order } = this.state;
-    return { threads, range, compare, hidden, hasInternals, transforms, order };
+    const { event, threads, range, compare, hidden, hasInternals, transforms, order } = this.state;
+    return { event, threads, range, compare, hidden, hasInternals, transforms, order };
   }
 
   // The worker's answer to this very question. Null while there is none: what is drawn then stays
@@ -182,7 +214,7 @@ export class App {
 
   private updateTree(): void {
     const answer = this.ask("tree", { selection: this.selection() });
-    if (answer) Object.assign(this, { tree: answer.tree, shares: answer.shares, whole: answer.whole });
+    if (answer) Object.assign(this, { ...answer, event: this.state.event });
   }
 
   private updateSearch(): void {
@@ -312,10 +344,6 @@ export class App {
       changeText(tree, node),
     ];
     return `${name}: ${parts.filter(Boolean).join(", ")}`;
-  }
-
-  weight(value: number): string {
-    return weightText(value, this.names.about.unit);
   }
 
   say(text: string): void {

@@ -9,7 +9,7 @@ import { hslPixel } from "./colors";
 import { button, byId, eachFrame, element, fit } from "./dom";
 import type { Overview as Kind } from "./state";
 import type { Tooltip } from "./tooltip";
-import { count, moment, percent, tickStep } from "./words";
+import { count, moment, percent, tickStep, weightText } from "./words";
 
 const ROW_PIXELS = 2.2;
 const MAX_ROWS = 50; // of a minute or more
@@ -56,9 +56,11 @@ export class Overview implements Panel {
 
   private showThreads(): void {
     const { app } = this;
-    const answer = app.ask("tracks", { maxBins: TRACK_BINS });
+    const { event } = app.state;
+    const answer = app.ask("tracks", { event, maxBins: TRACK_BINS });
     if (!answer) return;
     const key = JSON.stringify([
+      event,
       app.state.threads,
       app.state.range,
       app.isDark,
@@ -203,8 +205,8 @@ class HeatCanvas {
     if (!width) return;
     // Asked in steps, so that dragging a window's edge does not count again for every pixel.
     const maxColumns = Math.max(30, Math.floor(width / 5 / 50) * 50);
-    const { threads } = this.app.state;
-    const map = this.app.ask("heat", { threads, maxColumns, maxRows: heatRows(this.app.end) });
+    const { event, threads } = this.app.state;
+    const map = this.app.ask("heat", { event, threads, maxColumns, maxRows: heatRows(this.app.end) });
     if (map) this.map = map;
     this.schedule();
   }
@@ -360,10 +362,9 @@ class HeatCanvas {
       this.tooltip.showText(
         moment(this.timeOf(cell), step),
         [
-          [
-            this.app.names.about.unit === "samples" ? "samples" : "weight",
-            this.app.names.about.unit === "samples" ? count(value) : this.app.weight(value),
-          ],
+          this.map.unit === "samples"
+            ? ["samples", count(value)]
+            : ["weight", weightText(value, this.map.unit)],
         ],
         event.clientX,
         event.clientY,
@@ -406,7 +407,7 @@ class HeatCanvas {
       if (event.shiftKey) this.pending = this.rangeOf(this.start!, this.cursor);
       const { column, row } = this.cursor;
       const at = moment(this.timeOf(this.cursor), map.columnNs / map.rows);
-      this.app.say(`${at}: ${count(map.counts[column * map.rows + row])}`);
+      this.app.say(`${at}: ${weightText(map.counts[column * map.rows + row], map.unit)}`);
     } else if (event.key === "Enter" && this.pending) {
       this.choose(this.pending, event.ctrlKey || event.metaKey);
     } else if (event.key === "Escape") {

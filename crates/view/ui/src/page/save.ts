@@ -6,7 +6,7 @@ import type { App } from "./app";
 import { element } from "./dom";
 import { type Flame, ROW } from "./flame";
 import type { FlameView } from "./flameview";
-import { percent } from "./words";
+import { percent, weightText } from "./words";
 
 function flameOf(app: App): Flame | null {
   const panel = app.panels.find((each): each is FlameView => "flame" in each);
@@ -41,7 +41,8 @@ export function saveSvg(app: App): void {
   const top = (row: number) => (app.state.isIcicle ? row * ROW : height - (row + 1) * ROW);
   const groups = boxes.map(({ row, from, to, node, fill }) => {
     const name = nameOf(app.names, tree.fn[node]).slice(0, 500);
-    const title = `${name} (${app.weight(tree.total[node])}, ${percent(tree.total[node], tree.total[ROOT])})`;
+    const weight = weightText(tree.total[node], tree.unit);
+    const title = `${name} (${weight}, ${percent(tree.total[node], tree.total[ROOT])})`;
     const letters = Math.floor((to - from - 7) / 6.6);
     const shown = letters < 3 ? "" : name.length <= letters ? name : `${name.slice(0, letters - 1)}…`;
     const label = shown

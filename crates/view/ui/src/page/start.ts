@@ -52,14 +52,16 @@ function previewNames(preview: PreviewTree): Names {
     ...packagesOf(texts, columns),
     processes: [],
     threads: [],
-    about: { unit, app, host: "", rateHz: 0, started: 0, durationNs },
+    events: [{ name: "", unit, rateHz: 0 }],
+    about: { app, host: "", started: 0, durationNs },
   };
 }
 
-function previewTree({ tree: sent, whole }: PreviewTree): Tree {
+function previewTree({ tree: sent, whole, unit }: PreviewTree): Tree {
   const size = sent.fn.length;
   const tree: Tree = {
     size,
+    unit,
     rows: 1,
     fn: column(Int32Array.from(sent.fn)),
     parent: column(new Int32Array(size)),
@@ -145,7 +147,7 @@ async function open(app: App): Promise<void> {
     app.fail(`The recording cannot be shown: ${error instanceof Error ? error.message : error}`);
     return;
   }
-  if (app.samples === 0) return app.fail("No samples were recorded.");
+  if (!app.hasSamples) return app.fail("No samples were recorded.");
   if (app.hasBase && !location.hash) app.state = { ...app.state, compare: "base" };
   app.update();
 }

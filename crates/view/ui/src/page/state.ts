@@ -1,6 +1,7 @@
 // What the page shows, all of it in the address, so that a link shows what its sender saw.
 
 import {
+  type EventIndex,
   type FunctionIndex,
   NO_FUNCTION,
   NO_TEXT,
@@ -8,6 +9,7 @@ import {
   type TextIndex,
   type ThreadIndex,
 } from "../model/indexes";
+import { FIRST_EVENT } from "../model/profile";
 import { CATEGORY_LABELS } from "../model/tables";
 import { decodeTransforms, encodeTransforms, type Transform } from "../model/transforms";
 import type { Order, Range } from "../model/tree";
@@ -21,6 +23,7 @@ export type Sort = (typeof SORTS)[number];
 
 export interface State {
   view: ViewName;
+  event: EventIndex;
   isIcicle: boolean;
   isFromLeaf: boolean;
   order: Order;
@@ -48,6 +51,7 @@ export interface State {
 
 export const START: State = {
   view: "flame",
+  event: FIRST_EVENT,
   isIcicle: false,
   isFromLeaf: false,
   order: "heavy",
@@ -100,6 +104,11 @@ function index<T extends number>(text: string | null): T {
 // start is not written.
 const PARTS: [string, (state: State) => string, (text: string | null) => Partial<State>][] = [
   ["v", (state) => state.view, (text) => ({ view: oneOf(text, VIEWS, "flame") })],
+  [
+    "ev",
+    (state) => String(state.event),
+    (text) => ({ event: Math.max(FIRST_EVENT, index<EventIndex>(text)) as EventIndex }),
+  ],
   ["o", (state) => (state.isIcicle ? "icicle" : ""), (text) => ({ isIcicle: text === "icicle" })],
   ["leaf", (state) => flag(state.isFromLeaf), (text) => ({ isFromLeaf: text === "1" })],
   ["order", (state) => state.order, (text) => ({ order: oneOf<Order>(text, ["heavy", "name"], "heavy") })],

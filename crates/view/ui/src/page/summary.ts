@@ -1,5 +1,6 @@
 // The strip at the top: what was recorded, how sure it is, what it did, what stands out.
 
+import { FIRST_EVENT } from "../model/profile";
 import { Category, SHARE_PARTS } from "../model/tables";
 import type { Shares } from "../model/tree";
 import type { App, Panel } from "./app";
@@ -33,13 +34,13 @@ export class Summary implements Panel {
   readonly root = byId("summary");
   private shown: Shares | null = null;
   private palette = "";
+  private event = FIRST_EVENT;
 
   constructor(private readonly app: App) {
     const { preview } = app;
     byId("title").textContent = preview.title;
-    byId("how").textContent = [preview.who, preview.how].filter(Boolean).join(", ");
+    this.showEvent(preview);
     byId("confidence").textContent = preview.confidence.join("; ");
-    this.list("findings", preview.findings);
     this.list("remark-list", preview.remarks);
     byId("remarks").hidden = preview.remarks.length === 0;
     byId("remark-count").textContent =
@@ -52,6 +53,12 @@ export class Summary implements Panel {
     );
   }
 
+  // How it was recorded and what stands out, which differ from event to event.
+  private showEvent({ how, findings }: { how: string; findings: string[] }): void {
+    byId("how").textContent = [this.app.preview.who, how].filter(Boolean).join(", ");
+    this.list("findings", findings);
+  }
+
   private list(id: string, sentences: string[]): void {
     byId(id).replaceChildren(
       ...sentences.map((sentence) => element("li", { dir: "auto" }, ...withCode(sentence))),
@@ -60,7 +67,11 @@ export class Summary implements Panel {
   }
 
   update(): void {
-    const { shares, state } = this.app;
+    const { shares, state, event, preview } = this.app;
+    if (event !== this.event) {
+      this.event = event;
+      this.showEvent(preview.events?.[event] ?? { how: "", findings: [] });
+    }
     const isPart =
       state.range !== null || state.threads !== null || state.transforms.length > 0 || state.compare !== null;
     byId("findings").classList.toggle("of-whole", isPart);

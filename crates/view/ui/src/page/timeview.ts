@@ -51,7 +51,7 @@ export class TimeView implements Panel {
     const { state, names } = this.app;
     if (state.thread >= 0) return state.thread;
     if (state.threads?.length) return state.threads[0];
-    const weights = this.app.ask("tracks", { maxBins: TRACK_BINS })?.weights;
+    const weights = this.app.ask("tracks", { event: this.app.state.event, maxBins: TRACK_BINS })?.weights;
     if (!weights) return NO_THREAD;
     const isLoop = (at: ThreadIndex) => {
       const role = names.threads[at]?.role;
@@ -112,7 +112,7 @@ export class TimeView implements Panel {
     const key = JSON.stringify([thread, from, to, this.timeline?.isSampled, app.names.threads.length]);
     if (key === this.barKey) return;
     this.barKey = key;
-    const weights = app.ask("tracks", { maxBins: TRACK_BINS })?.weights;
+    const weights = app.ask("tracks", { event: app.state.event, maxBins: TRACK_BINS })?.weights;
     const known = app.names.threads
       .map((_, at) => at as ThreadIndex)
       .filter((at) => at === thread || !weights || weights[at] > 0);

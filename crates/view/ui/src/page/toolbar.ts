@@ -1,5 +1,6 @@
 // Tabs, search, switches, and the chips that say what is left out and undo it.
 
+import type { EventIndex } from "../model/indexes";
 import { ALL } from "../model/profile";
 import { CATEGORY_LABELS, Category, TIER_LABELS, Tier } from "../model/tables";
 import type { Transform } from "../model/transforms";
@@ -40,11 +41,25 @@ export class Toolbar implements Panel {
     this.check("is-regexp", "isRegExp");
     this.check("is-exact", "isExact");
     for (const [id, does] of BUTTONS) this.press(id, action(does));
+    this.listEvents();
     const palette = byId<HTMLSelectElement>("colors");
     palette.replaceChildren(
       ...PALETTES.map(([value, textContent]) => element("option", { value, textContent })),
     );
     palette.addEventListener("change", () => app.change({ palette: palette.value as Palette }, false));
+  }
+
+  // The control is there when there is a choice.
+  private listEvents(): void {
+    const { app } = this;
+    const { events } = app.preview;
+    byId("event-choice").hidden = !events;
+    const select = byId<HTMLSelectElement>("event");
+    const options = (events ?? []).map(({ label, total }, at) =>
+      element("option", { value: String(at), textContent: `${label} · ${total}` }),
+    );
+    select.replaceChildren(...options);
+    select.addEventListener("change", () => app.chooseEvent(Number(select.value) as EventIndex));
   }
 
   private check(id: string, key: "isRegExp" | "isExact"): void {
@@ -72,6 +87,7 @@ export class Toolbar implements Panel {
     byId<HTMLInputElement>("is-regexp").checked = state.isRegExp;
     byId<HTMLInputElement>("is-exact").checked = state.isExact;
     byId<HTMLSelectElement>("colors").value = state.palette;
+    byId<HTMLSelectElement>("event").value = String(state.event);
     this.showMatched();
     const pressed: [string, boolean][] = [
       ["icicle", state.isIcicle],

@@ -8,7 +8,7 @@ import { ROOT } from "../model/tree";
 import type { App } from "./app";
 import { categoryFill } from "./colors";
 import { byId, element, swatch } from "./dom";
-import { percent, points } from "./words";
+import { percent, points, weightText } from "./words";
 
 export class Tooltip {
   private readonly root = byId("tooltip");
@@ -23,7 +23,7 @@ export class Tooltip {
     if (node < 0) return this.hide();
     const fn = tree.fn[node];
     const share = (value: number) => {
-      const parts = [this.app.weight(value), `${percent(value, tree.total[ROOT])} of all`];
+      const parts = [weightText(value, tree.unit), `${percent(value, tree.total[ROOT])} of all`];
       if (focus > 0) parts.push(`${percent(value, tree.total[focus])} of view`);
       return parts.join(" · ");
     };

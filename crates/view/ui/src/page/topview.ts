@@ -9,7 +9,7 @@ import { categoryFill } from "./colors";
 import { button, element, swatch } from "./dom";
 import type { Menu } from "./menu";
 import type { Sort } from "./state";
-import { count, percent, points } from "./words";
+import { count, percent, points, weightText } from "./words";
 
 const FIRST_ROWS = 200;
 
@@ -120,7 +120,7 @@ export class TopView implements Panel {
       bar.style.width = `${whole > 0 ? Math.min(100, (value / whole) * 100) : 0}%`;
       return element(
         "td",
-        { className: "number", title: app.weight(value) },
+        { className: "number", title: weightText(value, weights.unit) },
         bar,
         element("span", { textContent: value > 0 ? percent(value, whole) : "–" }),
       );

@@ -10,7 +10,7 @@ import { type App, changeText, type Panel, type Target } from "./app";
 import { categoryFill } from "./colors";
 import { eachFrame, element, swatch } from "./dom";
 import type { Menu } from "./menu";
-import { percent } from "./words";
+import { percent, weightText } from "./words";
 
 const ROW_HEIGHT = 22;
 const OPEN_AT_FIRST = 0.5; // share of its parent from which a child is open at first
@@ -141,12 +141,12 @@ export class TreeView implements Panel {
       element("span", {
         className: "total",
         textContent: percent(tree.total[node], tree.total[ROOT]) + change,
-        title: app.weight(tree.total[node]),
+        title: weightText(tree.total[node], tree.unit),
       }),
       element("span", {
         className: "self",
         textContent: tree.self[node] > 0 ? percent(tree.self[node], tree.total[ROOT]) : "–",
-        title: app.weight(tree.self[node]),
+        title: weightText(tree.self[node], tree.unit),
       }),
       name,
       element("span", { className: "where dim", title: where }, element("bdi", { textContent: where })),
