@@ -6,11 +6,13 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod charged;
 mod diff;
 mod filter;
 mod outline;
 mod package;
 mod siblings;
+mod subsystem;
 #[cfg(test)]
 mod testing;
 mod threads;
@@ -19,6 +21,7 @@ mod transform;
 mod tree;
 mod twin;
 
+pub use charged::{ChargedWeights, charged_stacks, charged_weights, passing_on};
 pub use diff::{DiffTree, NodeWeights, ProfilePair};
 pub use filter::{
     FilterError, Filters, Holding, LabelFilter, Pattern, Share, TimeRange, filtered, grouped,
@@ -27,6 +30,7 @@ pub use filter::{
 pub use outline::{Outline, OutlineNode};
 pub use package::{Package, PackageKind, package_in};
 pub use siblings::{OddProcess, odd_process};
+pub use subsystem::{Division, Subsystem, SubsystemWeights, subsystem_of, subsystem_weights};
 pub use threads::{BusyThread, busy_main_threads, busy_threads, main_threads, thread_weights};
 pub use time_order::TimeTree;
 pub use transform::{

@@ -1,7 +1,7 @@
 //! Profiles for tests, written as folded stacks.
 //!
 //! A line is `root;…;leaf weight`. A frame is `kind:name@file`, of which only the name is needed:
-//! `n:` native, `k:` kernel, `d:` dependency, `gc:`, `idle:`, `i:` internal, else the application's
+//! `n:` native, `k:` kernel, `d:` dependency, `c:` node core, `b:` builtin, `u:` unknown, `gc:`, `idle:`, `i:` internal, else the application's
 //! own; one of V8's marks before the name tells the tier.
 
 use proptest::prelude::*;
@@ -37,6 +37,9 @@ fn frame_of(text: &str) -> FrameSpec<'_> {
         ("n:", Category::Native),
         ("k:", Category::Kernel),
         ("d:", Category::Dependency),
+        ("c:", Category::NodeCore),
+        ("b:", Category::Builtin),
+        ("u:", Category::Unknown),
         ("gc:", Category::Gc),
         ("idle:", Category::Idle),
         ("i:", Category::Internal),

@@ -420,7 +420,7 @@ pub struct FunctionWeights {
 /// weight first. Recursion counts once.
 pub fn function_weights(profile: &Profile, keep: impl Fn(&Sample) -> bool) -> Vec<FunctionWeights> {
     let (self_weights, _) = stack_weights(profile, keep);
-    let group_of = |function: FunctionIndex| function.at();
+    let group_of = |stack: StackIndex| Some(profile.function_of(stack).at());
     let weights = group_weights(profile, &self_weights, profile.functions.len(), group_of);
     let mut weights: Vec<FunctionWeights> = weights
         .into_iter()
@@ -460,7 +460,7 @@ pub fn package_weights(profile: &Profile) -> Vec<PackageWeights> {
         })
         .collect();
     let (self_weights, _) = stack_weights(profile, |_| true);
-    let group_of = |function: FunctionIndex| position_of[function.at()];
+    let group_of = |stack: StackIndex| Some(position_of[profile.function_of(stack).at()]);
     let weights = group_weights(profile, &self_weights, positions.len(), group_of);
     let mut weights: Vec<PackageWeights> = positions
         .into_iter()
@@ -480,18 +480,20 @@ pub fn package_weights(profile: &Profile) -> Vec<PackageWeights> {
     weights
 }
 
-/// Self and total weight of groups of functions; a group counts once in a stack.
-fn group_weights(
+/// Self and total weight of groups of frames; a group counts once in a stack.
+pub(crate) fn group_weights(
     profile: &Profile,
     self_weights: &[u64],
     groups: usize,
-    group_of: impl Fn(FunctionIndex) -> usize,
+    group_of: impl Fn(StackIndex) -> Option<usize>,
 ) -> Vec<(u64, u64)> {
     let totals = with_descendants(profile, self_weights);
     let mut weights = vec![(0u64, 0u64); groups];
     let mut is_active = vec![0u32; groups];
     walk_stacks(profile, &totals, |position, is_entered| {
-        let group = group_of(profile.function_of(StackIndex::new(position as u32)));
+        let Some(group) = group_of(StackIndex::new(position as u32)) else {
+            return;
+        };
         if !is_entered {
             is_active[group] -= 1;
             return;
@@ -688,7 +690,7 @@ fn walk_stacks(profile: &Profile, totals: &[u64], mut visit: impl FnMut(usize, b
 }
 
 /// Self weight of every stack, and the weight of samples without one.
-fn stack_weights(profile: &Profile, keep: impl Fn(&Sample) -> bool) -> (Vec<u64>, u64) {
+pub(crate) fn stack_weights(profile: &Profile, keep: impl Fn(&Sample) -> bool) -> (Vec<u64>, u64) {
     profile.assert_one_event();
     let mut weights = vec![0u64; profile.stacks.len()];
     let mut without_stack = 0u64;

@@ -6,7 +6,8 @@ use nodespy_model::{Category, Profile};
 /// Kinds of code that can be looked at alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CodeKind {
-    /// JavaScript, V8's builtins, regular expressions and WebAssembly.
+    /// JavaScript, regular expressions and WebAssembly: what has a source. The time of V8's builtins
+    /// and inline caches is that of the function that runs them.
     JavaScript,
     /// C and C++, the garbage collector included, and code without a name.
     Native,
@@ -30,8 +31,11 @@ impl CodeKind {
     /// Whether code of a category is of this kind.
     pub fn has(self, category: Category) -> bool {
         match self {
-            // Entry stubs lead into JavaScript and are none.
-            Self::JavaScript => category.is_javascript() && category != Category::Internal,
+            // Builtins and entry stubs are V8's.
+            Self::JavaScript => {
+                category.is_javascript()
+                    && !matches!(category, Category::Internal | Category::Builtin)
+            }
             Self::Native => matches!(
                 category,
                 Category::Native | Category::Gc | Category::Unknown | Category::Internal
@@ -65,7 +69,8 @@ mod tests {
 
     #[test]
     fn callees_of_other_kinds_count_for_their_caller() {
-        let profile = profile_of("n:main;a;d:dep;n:write;k:sys_write 2\nn:main;k:poll 4\n 1");
+        let profile =
+            profile_of("n:main;a;d:dep;b:LoadIC;n:write;k:sys_write 2\nn:main;k:poll 4\n 1");
         let of = |kinds: &[CodeKind]| folded(&only(profile.clone(), kinds));
         assert_eq!(of(&[CodeKind::JavaScript]), ["a;dep 2"]);
         assert_eq!(of(&[CodeKind::App]), ["a 2"]);
