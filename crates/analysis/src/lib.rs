@@ -31,7 +31,9 @@ pub use outline::{Outline, OutlineNode};
 pub use package::{Package, PackageKind, package_in};
 pub use siblings::{OddProcess, odd_process};
 pub use subsystem::{Division, Subsystem, SubsystemWeights, subsystem_of, subsystem_weights};
-pub use threads::{BusyThread, busy_main_threads, busy_threads, main_threads, thread_weights};
+pub use threads::{
+    BusyThread, busy_main_threads, busy_threads, main_threads, process_weights, thread_weights,
+};
 pub use time_order::TimeTree;
 pub use transform::{
     CodeKind, collapse_recursion, condensed, focus, fold, hide, ignore, merge_processes, only,

@@ -21,6 +21,16 @@ pub fn thread_weights(profile: &Profile) -> Vec<(ThreadIndex, u64)> {
     threads
 }
 
+/// The weight of every process, in the order of the table.
+pub fn process_weights(profile: &Profile) -> Vec<u64> {
+    let mut weights = vec![0u64; profile.processes.len()];
+    for (thread, weight) in thread_weights(profile) {
+        let of_process = &mut weights[profile.threads[thread.at()].process.at()];
+        *of_process = of_process.saturating_add(weight);
+    }
+    weights
+}
+
 /// Which threads are the main ones of their processes.
 pub fn main_threads(profile: &Profile) -> Vec<bool> {
     let is_main = |thread: &Thread| {
@@ -124,5 +134,6 @@ mod tests {
         profile.notes.add_filter("--focus a");
         assert!(busy_main_threads(&profile).is_empty());
         assert_eq!(thread_weights(&profile), [(ThreadIndex(0), 10)]);
+        assert_eq!(process_weights(&profile), [10]);
     }
 }

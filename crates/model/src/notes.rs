@@ -81,6 +81,8 @@ const MORE_REMARKS: &str = "there are more remarks, which are left out";
 
 /// How a remark about filters starts.
 const FILTERED: &str = "filtered: ";
+/// How a remark about a CPU quota starts.
+const LIMITED: &str = "the CPU quota of ";
 /// How a remark about another recording of the same moments starts.
 const CROSS_CHECKED: &str = "cross-check: ";
 
@@ -107,10 +109,23 @@ impl Notes {
         remarks.filter_map(|remark| remark.strip_prefix(CROSS_CHECKED))
     }
 
-    /// The other remarks.
+    /// Says what a CPU quota took away, starting with whose quota it is.
+    pub fn add_quota_remark(&mut self, of_whom: &str) {
+        self.remark(format!("{LIMITED}{of_whom}"));
+    }
+
+    /// What CPU quotas took away, as sentences: time that no sample shows.
+    pub fn quota_remarks(&self) -> impl Iterator<Item = &str> {
+        let remarks = self.remarks.iter().map(String::as_str);
+        remarks.filter(|remark| remark.starts_with(LIMITED))
+    }
+
+    /// The remarks that are no finding, no filter and no cross-check.
     pub fn other_remarks(&self) -> impl Iterator<Item = &str> {
-        let is_special =
-            |remark: &&str| remark.starts_with(FILTERED) || remark.starts_with(CROSS_CHECKED);
+        let is_special = |remark: &&str| {
+            let starts = [FILTERED, CROSS_CHECKED, LIMITED];
+            starts.iter().any(|start| remark.starts_with(start))
+        };
         let remarks = self.remarks.iter().map(String::as_str);
         remarks.filter(move |remark| !is_special(remark))
     }

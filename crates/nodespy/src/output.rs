@@ -59,19 +59,41 @@ pub(crate) fn in_one_line(error: &anyhow::Error) -> String {
     line
 }
 
-/// Whether colour is wanted on a stream.
-pub(crate) fn has_color(stream: Stream) -> bool {
-    let is_terminal = match stream {
+fn is_terminal(stream: Stream) -> bool {
+    match stream {
         Stream::Standard => std::io::stdout().is_terminal(),
         Stream::Error => std::io::stderr().is_terminal(),
-    };
-    is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    }
+}
+
+/// Whether colour is wanted on a stream.
+pub(crate) fn has_color(stream: Stream) -> bool {
+    is_terminal(stream) && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// How wide the terminal is; 80 when there is none.
 pub(crate) fn width_columns() -> usize {
-    terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0).max(40))
+    let of_terminal = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
+    asked_columns().or_else(of_terminal).unwrap_or(80).max(40)
 }
+
+/// The width that the user asks for with COLUMNS.
+fn asked_columns() -> Option<usize> {
+    let columns = std::env::var("COLUMNS").ok()?.parse().ok()?;
+    (columns > 0).then_some(columns)
+}
+
+/// How wide text may be that is printed once: as the terminal, and without an end in a pipe or a
+/// file, unless the user asks for a width.
+pub(crate) fn width_of_result(stream: Stream) -> usize {
+    match is_terminal(stream) {
+        true => width_columns().min(WIDEST_TABLE),
+        false => asked_columns().unwrap_or(usize::MAX),
+    }
+}
+
+/// Lines that are longer than this are hard to follow.
+const WIDEST_TABLE: usize = 160;
 
 /// How wide standard output is, when it is a terminal.
 pub(crate) fn width_if_terminal() -> Option<usize> {

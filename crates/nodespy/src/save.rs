@@ -196,7 +196,7 @@ pub(crate) fn print_summary(
     let options = DrawOptions {
         terminal: Terminal {
             has_color: output::has_color(stream),
-            width_columns: output::width_columns().min(160),
+            width_columns: output::width_of_result(stream),
         },
         ..Default::default()
     };

@@ -192,7 +192,7 @@ fn record_with(
     };
     let mut recorded = recorded?;
     for remark in throttled.remarks(recorded.profile.about.duration) {
-        recorded.profile.notes.remark(remark);
+        recorded.profile.notes.add_quota_remark(&remark);
     }
     Ok(recorded)
 }

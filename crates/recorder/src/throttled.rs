@@ -44,7 +44,7 @@ impl Throttled {
         Self { groups }
     }
 
-    /// What was throttled since, in sentences.
+    /// What was throttled since, in sentences that start with whose quota it is.
     pub(crate) fn remarks(&self, duration: Nanoseconds) -> Vec<String> {
         let groups = self.groups.iter();
         groups.filter_map(|group| group.remark(duration)).collect()
@@ -73,7 +73,7 @@ fn sentence(
     let share = added.throttled_time as f64 / duration.max(1) as f64;
     (share >= LEAST_SHARE && added.throttled_periods > 0).then(|| {
         format!(
-            "the CPU quota of {} ({quota_cpus:.2} CPUs) stopped it for {:.1} s of {:.1} s, in {:.0} % \
+            "{} ({quota_cpus:.2} CPUs) stopped it for {:.1} s of {:.1} s, in {:.0} % \
              of the periods: it wanted to run and was not let, which no flame graph shows",
             printable(owner),
             added.throttled_time as f64 / 1e9,
@@ -97,7 +97,7 @@ mod tests {
         let told = sentence("container web", 0.5, added, 10_000_000_000).unwrap();
         assert!(
             told.starts_with(
-                "the CPU quota of container web (0.50 CPUs) stopped it for 3.2 s of 10.0 s, in 64 % of"
+                "container web (0.50 CPUs) stopped it for 3.2 s of 10.0 s, in 64 % of"
             ),
             "{told}"
         );

@@ -1,9 +1,12 @@
 //! Names and places made to fit into the columns of a terminal.
 
-/// A name without what makes C++ names long: the arguments of templates and functions.
+/// A name without what makes C++ and Rust names long: the arguments of templates and functions.
 pub fn short_name(name: &str) -> String {
     if !name.contains("::") {
         return name.to_owned();
+    }
+    if let Some(name) = rust_method(name) {
+        return short_name(&name);
     }
     let name = name.replace("(anonymous namespace)", "{anonymous}");
     let mut short = String::with_capacity(name.len());
@@ -26,6 +29,31 @@ pub fn short_name(name: &str) -> String {
         // Operators such as `operator<` leave it open: the whole name is better than half.
         _ => name,
     }
+}
+
+/// `Type::method` of Rust's `<Type as Trait>::method` and `<Type>::method`.
+fn rust_method(name: &str) -> Option<String> {
+    let rest = name.strip_prefix('<')?;
+    let mut depth = 1usize;
+    let mut of_trait = None;
+    for (position, character) in rest.char_indices() {
+        match character {
+            '<' => depth += 1,
+            // The arrow of a function's type closes nothing.
+            '>' if !rest[..position].ends_with('-') => depth -= 1,
+            ' ' if depth == 1 && rest[position..].starts_with(" as ") => {
+                of_trait.get_or_insert(position);
+            }
+            _ => {}
+        }
+        if depth == 0 {
+            let method = rest[position + 1..].strip_prefix("::")?;
+            let of_type = rest[..of_trait.unwrap_or(position)].trim_start_matches(['&', '*']);
+            let of_type = of_type.strip_prefix("mut ").unwrap_or(of_type);
+            return Some(format!("{of_type}::{method}"));
+        }
+    }
+    None
 }
 
 /// How many columns a terminal gives to `text`, whose colours take none.
@@ -137,6 +165,18 @@ mod tests {
             "node::crypto::Job<…>::Run"
         );
         assert_eq!(short_name("a::operator<(b)"), "a::operator<(b)");
+        for (rust, short) in [
+            (
+                "<brotli::enc::State<Alloc<u8>> as brotli::Encoder>::compress",
+                "brotli::enc::State<…>::compress",
+            ),
+            ("<&mut swc::Lexer>::next", "swc::Lexer::next"),
+            ("<fn(u8) -> u8 as core::ops::Fn>::call", "fn -> u8::call"),
+            ("<alloc::vec::Vec<T>>::push", "alloc::vec::Vec<…>::push"),
+            ("<a::b", "<a::b"),
+        ] {
+            assert_eq!(short_name(rust), short);
+        }
         assert_eq!(short_name("get x (y)"), "get x (y)");
     }
 }

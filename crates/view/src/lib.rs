@@ -60,10 +60,11 @@ pub struct Terminal {
 }
 
 impl Default for Terminal {
+    /// A file or a pipe, where nothing has to be cut.
     fn default() -> Self {
         Self {
             has_color: false,
-            width_columns: 80,
+            width_columns: usize::MAX,
         }
     }
 }

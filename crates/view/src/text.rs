@@ -1,20 +1,27 @@
-//! The summary for a terminal: what was recorded, where the time went, how sure that is.
+//! The summary for a terminal: what was recorded, what stands out, where the time went, how sure
+//! that is.
 
 use std::io::Write;
 
 use nodespy_analysis::{
-    BusyThread, FunctionWeights, Shares, busy_main_threads, function_weights, shares,
-    thread_weights,
+    BusyThread, FunctionWeights, SubsystemWeights, busy_main_threads, package_in, thread_weights,
 };
-use nodespy_model::{Category, Profile, ThreadIndex, label_key, printable};
+use nodespy_model::{Category, FunctionIndex, Profile, ThreadIndex, printable};
 
 use crate::columns::{keep_end, keep_last_parts, keep_start, short_name, width_of};
-use crate::wording::{self, SHARE_PARTS, percent, percent_of, place};
+use crate::report::Report;
+use crate::wording::{self, percent, percent_of, place};
 use crate::{DrawError, DrawOptions, View};
 
-const MAX_BY_SELF: usize = 10;
+const MAX_FINDINGS: usize = 6;
+const MAX_CHARGED: usize = 10;
+const MAX_BY_SELF: usize = 6;
 const MAX_BY_TOTAL: usize = 5;
+const MAX_PROCESSES: usize = 8;
 const MAX_THREADS: usize = 5;
+/// How many packages or modules of a subsystem are named, and from which share of the whole on.
+const MAX_MEMBERS: usize = 2;
+const WORTH_A_NAME: f64 = 1.0;
 const MAX_REMARKS: usize = 6;
 /// Narrower than this, tables are cut at the right instead of squeezed.
 const NARROWEST_COLUMNS: usize = 50;
@@ -37,7 +44,9 @@ impl View for Text {
         options: &DrawOptions<'_>,
         output: &mut dyn Write,
     ) -> Result<(), DrawError> {
+        let report = Report::for_summary(profile);
         let mut summary = Summary {
+            report: &report,
             profile,
             total: profile.total_weight(),
             width: options.terminal.width_columns.max(NARROWEST_COLUMNS),
@@ -47,13 +56,12 @@ impl View for Text {
             lines: Vec::new(),
         };
         summary.headline(options);
+        summary.findings();
         if summary.total > 0 {
             summary.where_time_went();
             summary.functions();
+            summary.processes();
             summary.threads();
-            summary.odd_process();
-        } else {
-            summary.lines.push("no samples were recorded".to_owned());
         }
         summary.confidence();
         for line in &summary.lines {
@@ -98,6 +106,7 @@ impl Paint {
 }
 
 struct Summary<'a> {
+    report: &'a Report<'a>,
     profile: &'a Profile,
     total: u64,
     width: usize,
@@ -122,34 +131,61 @@ impl Summary<'_> {
         self.wrapped(&wording::how(profile), "");
     }
 
-    fn where_time_went(&mut self) {
-        let all = shares(self.profile, |_| true);
-        let mut parts = self.share_parts(&all);
-        if let Some(busy) = self.main_threads_busy() {
-            parts.push(busy);
-        }
-        let line = parts.join("   ");
-        if width_of(&line) <= self.width {
-            self.lines.push(line);
+    /// What stands out, names in bold.
+    fn findings(&mut self) {
+        if self.report.findings.is_empty() {
             return;
         }
-        let last = parts.pop().expect("shares are never without parts");
-        self.lines.push(parts.join("   "));
-        self.lines.push(last);
+        self.lines.push(String::new());
+        for finding in self.report.findings.iter().take(MAX_FINDINGS) {
+            let sentence = printable(&finding.sentence).into_owned();
+            let pieces = sentence.split('`').enumerate();
+            let pieces = pieces.map(|(position, piece)| match position % 2 {
+                1 => self.paint.bold(piece),
+                _ => piece.to_owned(),
+            });
+            let sentence: String = pieces.collect();
+            self.wrapped(&format!("• {sentence}"), "  ");
+        }
+        self.lines.push(String::new());
     }
 
-    fn share_parts(&self, all: &Shares) -> Vec<String> {
-        let whole = all.total();
-        SHARE_PARTS
+    /// The subsystems, heaviest first, and how busy the main threads were.
+    fn where_time_went(&mut self) {
+        let mut heaviest: Vec<&SubsystemWeights> = self.report.subsystems.iter().collect();
+        heaviest.sort_by_key(|entry| (std::cmp::Reverse(entry.weight), entry.subsystem));
+        let mut parts: Vec<String> = heaviest.iter().map(|each| self.share_part(each)).collect();
+        parts.extend(self.main_threads_busy());
+        let mut line = String::new();
+        for part in parts {
+            if !line.is_empty() && width_of(&line) + 3 + width_of(&part) > self.width {
+                self.lines.push(std::mem::take(&mut line));
+            }
+            if !line.is_empty() {
+                line.push_str("   ");
+            }
+            line.push_str(&part);
+        }
+        self.lines.push(line);
+    }
+
+    /// A subsystem with its share, and the packages or modules that are most of it.
+    fn share_part(&self, entry: &SubsystemWeights) -> String {
+        let share = |weight: u64| percent(percent_of(weight, self.total));
+        let members: Vec<String> = entry
+            .members
             .iter()
-            .map(|part| (part, (part.weight)(all)))
-            .filter(|(_, weight)| *weight > 0)
-            .map(|(part, weight)| {
-                let share = percent(percent_of(weight, whole));
-                let label = self.paint.category(part.category, part.label);
-                format!("{label} {share}")
-            })
-            .collect()
+            .filter(|(_, weight)| percent_of(*weight, self.total) >= WORTH_A_NAME)
+            .take(MAX_MEMBERS)
+            .map(|(name, weight)| format!("{} {}", printable(name), share(*weight)))
+            .collect();
+        let members = match members.as_slice() {
+            [] => String::new(),
+            members => format!(" ({})", members.join(", ")),
+        };
+        let subsystem = entry.subsystem;
+        let label = self.paint.category(subsystem.category(), subsystem.label());
+        format!("{label} {}{members}", share(entry.weight))
     }
 
     /// How much of the time the main threads ran, when samples can tell.
@@ -171,35 +207,30 @@ impl Summary<'_> {
     }
 
     fn functions(&mut self) {
-        let weights = function_weights(self.profile, |_| true);
-        let by_self: Vec<FunctionWeights> = weights
-            .iter()
-            .filter(|entry| entry.self_weight > 0)
-            .take(MAX_BY_SELF)
-            .copied()
-            .collect();
-        let mut by_total: Vec<FunctionWeights> = weights
-            .iter()
-            .filter(|entry| {
-                let category = self.profile.function(entry.function).category;
-                matches!(category, Category::App | Category::Dependency)
+        let charged = self.report.heaviest_charged(MAX_CHARGED).into_iter();
+        let charged: Vec<FunctionWeights> = charged
+            .map(|entry| FunctionWeights {
+                function: entry.function,
+                self_weight: entry.charged_weight,
+                total_weight: entry.total_weight,
             })
-            .copied()
             .collect();
-        by_total.sort_by_key(|entry| {
-            std::cmp::Reverse((entry.total_weight, entry.self_weight, entry.function))
-        });
-        by_total.truncate(MAX_BY_TOTAL);
-        let is_news = by_total
-            .iter()
-            .any(|entry| !by_self.iter().any(|shown| shown.function == entry.function));
-        if !is_news {
-            by_total.clear();
-        }
-        let name_width = self.name_width(by_self.iter().chain(&by_total));
+        let by_self = self.report.by_self.iter().take(MAX_BY_SELF);
+        let by_self: Vec<FunctionWeights> = by_self.copied().collect();
+        let mut by_total = self.report.heaviest_branching(MAX_BY_TOTAL);
+        let is_shown = |entry: &FunctionWeights| {
+            let mut shown = charged.iter();
+            shown.any(|shown| shown.function == entry.function)
+        };
+        by_total.retain(|entry| !is_shown(entry));
+        let name_width = self.name_width(charged.iter().chain(&by_self).chain(&by_total));
         for (heading, entries) in [
+            (
+                "your JavaScript, with the builtins, native code and GC it runs",
+                charged,
+            ),
+            ("and with all that they call", by_total),
             ("heaviest by themselves", by_self),
-            ("heaviest with what they call (JS)", by_total),
         ] {
             if !entries.is_empty() {
                 self.lines.push(String::new());
@@ -208,15 +239,37 @@ impl Summary<'_> {
         }
     }
 
+    /// A function's name, that of a dependency after its package.
+    fn name(&self, function: FunctionIndex) -> String {
+        let name = short_name(self.profile.name_of(function));
+        match self.profile.function(function).category {
+            Category::Dependency => match package_in(self.profile.file_of(function)) {
+                Some(package) => format!("{package} · {name}"),
+                None => name,
+            },
+            _ => name,
+        }
+    }
+
+    /// Where a function is; inside of its package, where that is named already.
+    fn place(&self, function: FunctionIndex) -> String {
+        let place = place(self.profile, function);
+        if self.profile.function(function).category != Category::Dependency {
+            return place;
+        }
+        let package = package_in(self.profile.file_of(function)).unwrap_or_default();
+        let inside = place.rsplit_once(&format!("node_modules/{package}/"));
+        inside.map_or(place.clone(), |(_, inside)| inside.to_owned())
+    }
+
     /// How wide the column of names is. Names and places share a line after two numbers of eight
     /// columns: each gets what it needs when there is room for both, else at least half.
-    fn name_width<'a>(&self, entries: impl Iterator<Item = &'a FunctionWeights>) -> usize {
+    fn name_width<'b>(&self, entries: impl Iterator<Item = &'b FunctionWeights>) -> usize {
         let room = self.table_room();
         let (mut longest_name, mut longest_place) = (0, 0);
         for entry in entries {
-            let name = short_name(self.profile.name_of(entry.function));
-            longest_name = longest_name.max(width_of(&name));
-            longest_place = longest_place.max(width_of(&place(self.profile, entry.function)));
+            longest_name = longest_name.max(width_of(&self.name(entry.function)));
+            longest_place = longest_place.max(width_of(&self.place(entry.function)));
         }
         longest_name.min(room - longest_place.min(room / 2))
     }
@@ -226,14 +279,12 @@ impl Summary<'_> {
     }
 
     fn function_table(&mut self, heading: &str, entries: &[FunctionWeights], name_width: usize) {
-        self.lines.push(
-            self.paint
-                .dim(&format!("{:>6}{:>8}  {heading}", "self", "total")),
-        );
+        let heading = format!("{:>6}{:>8}  {heading}", "self", "total");
+        let heading = keep_start(&heading, self.width);
+        self.lines.push(self.paint.dim(&heading));
         for entry in entries {
-            let name = short_name(self.profile.name_of(entry.function));
-            let name = keep_last_parts(&name, "::", name_width);
-            let place = place(self.profile, entry.function);
+            let name = keep_last_parts(&self.name(entry.function), "::", name_width);
+            let place = self.place(entry.function);
             let place = keep_last_parts(&place, "/", self.table_room() - name_width);
             let filling = " ".repeat(name_width - width_of(&name));
             let category = self.profile.function(entry.function).category;
@@ -243,6 +294,46 @@ impl Summary<'_> {
                 percent_of(entry.total_weight, self.total),
                 self.paint.category(category, &name),
                 self.paint.dim(&place),
+            ));
+        }
+    }
+
+    /// The processes side by side, if there are several.
+    fn processes(&mut self) {
+        let rows = wording::processes(self.profile);
+        if rows.len() < 2 {
+            return;
+        }
+        self.lines.push(String::new());
+        self.lines
+            .push(self.paint.dim(&format!("{:>6}  process", "share")));
+        let name_of = |name: &str| match name {
+            "" => "(unnamed)".to_owned(),
+            name => keep_end(&printable(name), 30),
+        };
+        let shown = &rows[..rows.len().min(MAX_PROCESSES)];
+        let names = shown
+            .iter()
+            .map(|row| width_of(&name_of(&row.process.name)));
+        let name_width = names.max().unwrap_or(0);
+        for row in shown {
+            let name = name_of(&row.process.name);
+            let line = format!(
+                "{:>5.1}%  {name}{}  {}",
+                percent_of(row.weight, self.total),
+                " ".repeat(name_width - width_of(&name)),
+                row.details
+            );
+            self.lines.push(keep_start(&line, self.width));
+        }
+        let rest = &rows[shown.len()..];
+        if !rest.is_empty() {
+            let weights = rest.iter().map(|row| row.weight);
+            let weight = weights.fold(0u64, u64::saturating_add);
+            self.lines.push(format!(
+                "{:>5.1}%  {} more",
+                percent_of(weight, self.total),
+                wording::count(rest.len() as u64)
             ));
         }
     }
@@ -277,9 +368,6 @@ impl Summary<'_> {
             if has_processes {
                 let process = &profile.processes[thread.process.at()];
                 line.push_str(&format!(", {} {}", process.name, process.pid));
-                if let Some(inner) = process.labels.get(label_key::INNER_PID) {
-                    line.push_str(&format!(" ({inner} inside)"));
-                }
             }
             self.lines.push(keep_start(&line, self.width));
         }
@@ -292,14 +380,6 @@ impl Summary<'_> {
                 percent_of(weight, self.total),
                 wording::counted(rest.len() as u64, "more thread")
             ));
-        }
-    }
-
-    /// Which of several processes of an application does something else than the others.
-    fn odd_process(&mut self) {
-        if let Some(sentence) = wording::odd_process(self.profile) {
-            self.lines.push(String::new());
-            self.wrapped(&sentence, "");
         }
     }
 
@@ -357,6 +437,6 @@ mod tests {
         Text.draw(&Profile::default(), &DrawOptions::default(), &mut output)
             .unwrap();
         let text = String::from_utf8(output).unwrap();
-        assert!(text.contains("no samples were recorded"));
+        assert!(text.contains("No samples were recorded"));
     }
 }

@@ -1,9 +1,10 @@
 //! The words and numbers that every view shows the same way; the HTML page has them from here
 //! through `cargo run -p xtask -- viewer-tables`.
 
-use nodespy_analysis::Shares;
+use nodespy_analysis::{Shares, process_weights};
 use nodespy_model::{
-    Category, FunctionIndex, NameSource, Nanoseconds, Profile, WeightUnit, printable,
+    Category, ExitReason, FunctionIndex, NameSource, Nanoseconds, Process, Profile, WeightUnit,
+    file_of_url, label_key, printable,
 };
 
 /// A whole number with thousands set apart.
@@ -130,11 +131,17 @@ pub(crate) fn place(profile: &Profile, function: FunctionIndex) -> String {
     let file = profile.file_of(function);
     let label = entry.category.label();
     match entry.category {
-        Category::App | Category::Dependency | Category::NodeCore => match (file, entry.line) {
-            ("", _) => label.to_owned(),
-            (file, 0) => file.to_owned(),
-            (file, line) => format!("{file}:{line}"),
-        },
+        Category::App | Category::Dependency | Category::NodeCore => {
+            let file = file_of_url(file);
+            match (file.as_ref(), entry.line, entry.column) {
+                ("", ..) => label.to_owned(),
+                (file, 0, _) => file.to_owned(),
+                (file, line, column) if is_minified(file, column) => {
+                    format!("{file}:{line}:{column}")
+                }
+                (file, line, _) => format!("{file}:{line}"),
+            }
+        }
         Category::Native | Category::Unknown if !file.is_empty() => {
             let (_, module) = file.rsplit_once('/').unwrap_or(("", file));
             module.to_owned()
@@ -143,28 +150,70 @@ pub(crate) fn place(profile: &Profile, function: FunctionIndex) -> String {
     }
 }
 
+/// Whether a line holds many functions, so that only the column says which one it is.
+fn is_minified(file: &str, column: u32) -> bool {
+    column > LONGEST_LINE || (column > 0 && file.contains(".min."))
+}
+
+/// No function that a person wrote starts behind this column.
+const LONGEST_LINE: u32 = 200;
+
+/// How a process ended.
+pub(crate) fn exit(exit: ExitReason) -> String {
+    match exit {
+        ExitReason::Ended => "ended".to_owned(),
+        ExitReason::Status(status) => format!("exit status {status}"),
+        ExitReason::Signal(signal) => format!("killed by signal {signal}"),
+    }
+}
+
+/// One of several processes.
+pub(crate) struct ProcessRow<'a> {
+    pub(crate) weight: u64,
+    pub(crate) process: &'a Process,
+    /// Its pid, runtime and end.
+    pub(crate) details: String,
+}
+
+/// The processes that have samples or ended badly, heaviest first.
+pub(crate) fn processes(profile: &Profile) -> Vec<ProcessRow<'_>> {
+    let weights = process_weights(profile);
+    let processes = profile.processes.iter().zip(weights);
+    let mut rows: Vec<ProcessRow<'_>> = processes
+        .filter(|(process, weight)| *weight > 0 || ended_badly(process))
+        .map(|(process, weight)| ProcessRow {
+            weight,
+            process,
+            details: process_details(process),
+        })
+        .collect();
+    rows.sort_by_key(|row| (std::cmp::Reverse(row.weight), row.process.pid));
+    rows
+}
+
+fn ended_badly(process: &Process) -> bool {
+    matches!(process.exit, Some(ExitReason::Status(status)) if status != 0)
+        || matches!(process.exit, Some(ExitReason::Signal(_)))
+}
+
+fn process_details(process: &Process) -> String {
+    let mut parts = vec![format!("pid {}", process.pid)];
+    if let Some(inner) = process.labels.get(label_key::INNER_PID) {
+        parts[0].push_str(&format!(" ({inner} inside)"));
+    }
+    if let Some(version) = &process.node_version {
+        parts.push(format!("node {}", printable(version)));
+    }
+    parts.extend(process.exit.map(exit));
+    parts.join(", ")
+}
+
 /// What was recorded: the application's name, or the first process's.
 pub(crate) fn title(profile: &Profile) -> String {
     let about = std::iter::once(&profile.about.app);
     let processes = profile.processes.iter().map(|process| &process.name);
     let name = about.chain(processes).find(|name| !name.is_empty());
     name.map_or_else(|| kind(profile), |name| printable(name).into_owned())
-}
-
-/// Which of several processes of an application does something else than the others.
-pub(crate) fn odd_process(profile: &Profile) -> Option<String> {
-    let odd = nodespy_analysis::odd_process(profile)?;
-    let process = &profile.processes[odd.process.at()];
-    Some(format!(
-        "{} (pid {}) differs most from its {}: {} ({}) is {} of its time and {} of theirs",
-        process.name,
-        process.pid,
-        counted(odd.siblings as u64, "sibling"),
-        crate::columns::short_name(profile.name_of(odd.function)),
-        place(profile, odd.function),
-        percent(odd.share * 100.0),
-        percent(odd.share_of_siblings * 100.0),
-    ))
 }
 
 /// What kind of profile it is: of time, of memory, or of whatever made the samples.
@@ -199,7 +248,11 @@ pub(crate) fn who(profile: &Profile) -> String {
         .collect();
     match pids.as_slice() {
         [] => {}
-        [pid] => parts.push(format!("pid {pid}")),
+        [pid] => {
+            parts.push(format!("pid {pid}"));
+            let exits = profile.processes.iter().filter_map(|process| process.exit);
+            parts.extend(exits.map(exit));
+        }
         [first @ .., last] if pids.len() <= 4 => {
             parts.push(format!("pids {} and {last}", first.join(", ")));
         }

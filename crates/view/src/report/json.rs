@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use nodespy_analysis::{FunctionWeights, Package, tier_weights};
+use nodespy_analysis::{FunctionWeights, Package, process_weights, tier_weights};
 use nodespy_model::{FunctionIndex, Profile, Tier};
 
 use super::json_text::JsonText;
@@ -12,6 +12,9 @@ use crate::{DrawError, DrawOptions, View};
 
 /// Goes up when a field changes its meaning or goes; new fields may come without.
 const VERSION: u64 = 1;
+
+/// How many packages or modules of a subsystem are listed.
+const MAX_MEMBERS: usize = 20;
 
 /// The JSON report.
 pub(crate) struct Json;
@@ -39,11 +42,12 @@ impl View for Json {
             about(whole, profile, options);
             whole.string("unit", profile.unit().label());
             whole.number("total", report.total);
-            whole.strings("findings", report.findings.iter().map(String::as_str));
+            findings(whole, &report);
             confidence(whole, profile);
             counts(whole, &report);
-            processes(whole, profile);
+            processes(whole, &report);
             threads(whole, &report);
+            charged(whole, &report);
             functions(whole, "functions_by_self", &report, &report.by_self);
             functions(whole, "functions_by_total", &report, &report.by_total);
             packages(whole, &report);
@@ -54,6 +58,38 @@ impl View for Json {
         output.write_all(json.finish().as_bytes())?;
         Ok(())
     }
+}
+
+/// The sentences, and beside them what each is about.
+fn findings(whole: &mut JsonText, report: &Report<'_>) {
+    let sentences = report.findings.iter();
+    let sentences = sentences.map(|finding| finding.sentence.as_str());
+    whole.strings("findings", sentences);
+    whole.objects("evidence", &report.findings, |object, finding| {
+        object.string("finding", finding.kind);
+        object.decimal("percent", finding.percent, 2);
+        if let Some(index) = finding.function {
+            function(object, report.profile, index);
+            let package = Package::of(report.profile, index);
+            object.string("package", &package.name);
+        }
+    });
+}
+
+/// The functions with a source, with what they run.
+fn charged(whole: &mut JsonText, report: &Report<'_>) {
+    whole.objects("javascript", &report.charged, |object, entry| {
+        function(object, report.profile, entry.function);
+        let package = Package::of(report.profile, entry.function);
+        object.string("package", &package.name);
+        object.number("charged", entry.charged_weight);
+        object.decimal(
+            "charged_percent",
+            percent_of(entry.charged_weight, report.total),
+            2,
+        );
+        weights(object, report, entry.self_weight, entry.total_weight);
+    });
 }
 
 fn about(whole: &mut JsonText, profile: &Profile, options: &DrawOptions<'_>) {
@@ -108,6 +144,17 @@ fn counts(whole: &mut JsonText, report: &Report<'_>) {
             object.decimal(kind, percent_of(weight, report.shares.total()), 2);
         }
     });
+    whole.objects("subsystems", &report.subsystems, |object, entry| {
+        object.string("name", entry.subsystem.key());
+        object.number("weight", entry.weight);
+        object.decimal("percent", percent_of(entry.weight, report.total), 2);
+        let members = entry.members.iter().take(MAX_MEMBERS);
+        object.objects("members", members, |object, (name, weight)| {
+            object.string("name", name);
+            object.number("weight", *weight);
+            object.decimal("percent", percent_of(*weight, report.total), 2);
+        });
+    });
     let tiers = tier_weights(report.profile);
     whole.object("javascript_tiers_percent", |object| {
         let known = tiers
@@ -122,8 +169,16 @@ fn counts(whole: &mut JsonText, report: &Report<'_>) {
     });
 }
 
-fn processes(whole: &mut JsonText, profile: &Profile) {
-    whole.objects("processes", &profile.processes, |object, process| {
+fn processes(whole: &mut JsonText, report: &Report<'_>) {
+    let profile = report.profile;
+    let weights = process_weights(profile);
+    let processes = profile.processes.iter().zip(weights);
+    whole.objects("processes", processes, |object, (process, weight)| {
+        object.number("weight", weight);
+        object.decimal("percent", percent_of(weight, report.total), 2);
+        if let Some(exit) = process.exit {
+            object.string("exit", &wording::exit(exit));
+        }
         object.number("pid", u64::from(process.pid));
         object.string_if_any("name", &process.name);
         object.string_if_any("command", &process.command);

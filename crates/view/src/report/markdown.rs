@@ -5,16 +5,18 @@
 
 use std::io::Write;
 
-use nodespy_analysis::FunctionWeights;
+use nodespy_analysis::{ChargedWeights, FunctionWeights, Package, SubsystemWeights};
 use nodespy_model::{Profile, printable};
 
-use super::{HotStack, Report};
+use super::{Finding, HotStack, Report};
 use crate::columns::{short_name, width_of};
 use crate::wording::{self, percent_of, place};
 use crate::{DrawError, DrawOptions, View};
 
 /// Stacks are long: the first few are enough for reading.
 const SHOWN_STACKS: usize = 5;
+/// How many packages or modules of a subsystem are shown.
+const SHOWN_MEMBERS: usize = 3;
 /// Of more processes than this the labels are not shown.
 const SHOWN_PROCESSES: usize = 16;
 
@@ -47,7 +49,8 @@ impl View for Markdown {
         let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         text.push_str(&format!("{}\n", escaped(&parts.join(", "))));
         section(&mut text, "What stands out", &findings(&report.findings));
-        section(&mut text, "Where the time went", &kinds(&report));
+        section(&mut text, "Where the time went", &subsystems(&report));
+        section(&mut text, "Your JavaScript", &charged(&report));
         section(
             &mut text,
             "Heaviest functions by themselves",
@@ -59,6 +62,7 @@ impl View for Markdown {
             &functions(&report, &report.by_total),
         );
         section(&mut text, "Packages", &packages(&report));
+        section(&mut text, "Processes", &processes(&report));
         section(&mut text, "Threads", &threads(&report));
         section(&mut text, "Hottest stacks", &stacks(&report));
         section(&mut text, "Where it ran", &labels(profile));
@@ -81,26 +85,76 @@ fn list(sentences: &[String]) -> String {
 }
 
 /// Findings, in which names stand between backticks and hold none.
-fn findings(sentences: &[String]) -> String {
-    let line = |sentence: &String| {
-        let pieces = sentence.split('`').enumerate();
+fn findings(findings: &[Finding]) -> String {
+    let line = |finding: &Finding| {
+        let pieces = finding.sentence.split('`').enumerate();
         let pieces = pieces.map(|(position, piece)| match position % 2 {
             1 => code(piece),
             _ => escaped(piece),
         });
         format!("- {}\n", pieces.collect::<String>())
     };
-    sentences.iter().map(line).collect()
+    findings.iter().map(line).collect()
 }
 
-fn kinds(report: &Report<'_>) -> String {
-    let rows: Vec<Vec<String>> = report
-        .kinds()
-        .into_iter()
-        .filter(|(_, weight)| *weight > 0)
-        .map(|(kind, weight)| vec![share(weight, report.shares.total()), kind.to_owned()])
+fn subsystems(report: &Report<'_>) -> String {
+    let row = |entry: &SubsystemWeights| {
+        let heaviest = entry.members.iter().take(SHOWN_MEMBERS);
+        let members: Vec<String> = heaviest
+            .map(|(name, weight)| format!("{} {}", code(name), share(*weight, report.total)))
+            .collect();
+        vec![
+            share(entry.weight, report.total),
+            entry.subsystem.label().to_owned(),
+            members.join(", "),
+        ]
+    };
+    let rows: Vec<Vec<String>> = report.subsystems.iter().map(row).collect();
+    table(&["share", "subsystem", "of which"], 1, &rows)
+}
+
+/// Functions with a source, and what they run.
+fn charged(report: &Report<'_>) -> String {
+    let profile = report.profile;
+    let row = |entry: &ChargedWeights| {
+        vec![
+            share(entry.charged_weight, report.total),
+            share(entry.self_weight, report.total),
+            share(entry.total_weight, report.total),
+            code(&short_name(profile.name_of(entry.function))),
+            code(&place(profile, entry.function)),
+            code(&Package::of(profile, entry.function).name),
+        ]
+    };
+    let rows: Vec<Vec<String>> = report.charged.iter().map(row).collect();
+    let headings = [
+        "with builtins, native, GC",
+        "self",
+        "total",
+        "function",
+        "where",
+        "package",
+    ];
+    table(&headings, 3, &rows)
+}
+
+fn processes(report: &Report<'_>) -> String {
+    let profile = report.profile;
+    if profile.processes.len() < 2 {
+        return String::new();
+    }
+    let rows: Vec<Vec<String>> = wording::processes(profile)
+        .iter()
+        .map(|row| {
+            vec![
+                share(row.weight, report.total),
+                row.process.pid.to_string(),
+                code(&row.process.name),
+                escaped(&row.details),
+            ]
+        })
         .collect();
-    table(&["share", "kind"], 1, &rows)
+    table(&["share", "pid", "process", ""], 2, &rows)
 }
 
 fn functions(report: &Report<'_>, entries: &[FunctionWeights]) -> String {

@@ -9,11 +9,13 @@ mod json_text;
 mod markdown;
 
 use nodespy_analysis::{
-    CallTree, FunctionWeights, NodeIndex, PackageWeights, Shares, condensed, function_weights,
-    package_weights, shares, thread_weights, without_internals,
+    CallTree, ChargedWeights, FunctionWeights, NodeIndex, PackageWeights, Shares, SubsystemWeights,
+    charged_weights, condensed, function_weights, package_weights, passing_on, shares,
+    subsystem_weights, thread_weights, without_internals,
 };
 use nodespy_model::{Category, FunctionIndex, Profile, ThreadIndex};
 
+pub(crate) use findings::Finding;
 pub(crate) use json::Json;
 pub(crate) use markdown::Markdown;
 
@@ -24,20 +26,26 @@ const MAX_FUNCTIONS: usize = 25;
 const MAX_PACKAGES: usize = 20;
 const MAX_THREADS: usize = 20;
 const MAX_STACKS: usize = 10;
+/// How many functions of the application stand in a list of functions with a source, however
+/// little they weigh.
+const LEAST_OF_APP: usize = 3;
 /// How many frames of a stack are listed, the innermost ones.
 const MAX_FRAMES: usize = 60;
 
-/// The counts behind both kinds of report.
-struct Report<'a> {
+/// The counts behind every kind of report.
+pub(crate) struct Report<'a> {
     profile: &'a Profile,
     total: u64,
     shares: Shares,
-    by_self: Vec<FunctionWeights>,
+    pub(crate) subsystems: Vec<SubsystemWeights>,
+    /// The functions with a source and what is charged to them.
+    charged: Vec<ChargedWeights>,
+    pub(crate) by_self: Vec<FunctionWeights>,
     by_total: Vec<FunctionWeights>,
     packages: Vec<PackageWeights>,
     threads: Vec<(ThreadIndex, u64)>,
     stacks: Vec<HotStack>,
-    findings: Vec<String>,
+    pub(crate) findings: Vec<Finding>,
 }
 
 /// A call path that many samples end at.
@@ -67,8 +75,16 @@ impl<'a> Report<'a> {
             report.by_total.retain(is_written);
         }
         report.by_total.truncate(MAX_FUNCTIONS);
+        report.charged = report.heaviest_charged(MAX_FUNCTIONS);
         report.packages.truncate(MAX_PACKAGES);
         report.threads.truncate(MAX_THREADS);
+        report
+    }
+
+    /// What a summary shows: the counts in full, and what stands out.
+    pub(crate) fn for_summary(profile: &'a Profile) -> Self {
+        let mut report = Self::counted(profile);
+        report.findings = findings::of(&report);
         report
     }
 
@@ -85,6 +101,8 @@ impl<'a> Report<'a> {
             profile,
             total: profile.total_weight(),
             shares: shares(profile, |_| true),
+            subsystems: subsystem_weights(profile, |_| true),
+            charged: charged_weights(profile, |_| true),
             by_self,
             by_total,
             packages: package_weights(profile),
@@ -94,17 +112,50 @@ impl<'a> Report<'a> {
         }
     }
 
+    /// The functions that most is charged to, and the heaviest of the application in any case.
+    pub(crate) fn heaviest_charged(&self, most: usize) -> Vec<ChargedWeights> {
+        let is_app = |entry: &&ChargedWeights| {
+            self.profile.function(entry.function).category == Category::App
+        };
+        let weighs = |entry: &&ChargedWeights| entry.charged_weight > 0;
+        let mut heaviest: Vec<ChargedWeights> = self
+            .charged
+            .iter()
+            .filter(weighs)
+            .take(most)
+            .copied()
+            .collect();
+        let missing = LEAST_OF_APP.saturating_sub(heaviest.iter().filter(is_app).count());
+        let rest = self.charged.iter().filter(weighs).skip(most);
+        heaviest.extend(rest.filter(is_app).take(missing));
+        heaviest
+    }
+
+    /// The functions with a source that most happens under; those that only pass on to one of the
+    /// others are left out.
+    pub(crate) fn heaviest_branching(&self, most: usize) -> Vec<FunctionWeights> {
+        let passes_on = passing_on(self.profile, |_| true);
+        let is_shown = |entry: &&FunctionWeights| {
+            let category = self.profile.function(entry.function).category;
+            matches!(category, Category::App | Category::Dependency)
+                && !passes_on.contains_key(&entry.function)
+        };
+        let shown = self.by_total.iter().filter(is_shown);
+        shown.take(most).copied().collect()
+    }
+
     /// The kinds of work with their weights, in the order they are shown.
     fn kinds(&self) -> [(&'static str, u64); 6] {
         SHARE_PARTS.map(|part| (part.key, (part.weight)(&self.shares)))
     }
 }
 
-/// What stands out in a profile, as sentences, what matters most first.
+/// What stands out in a profile, as sentences, the strongest first.
 pub(crate) fn findings(profile: &Profile) -> Vec<String> {
     // Plumbing is no finding; its time is its callers'.
     let shown = without_internals(condensed(profile));
-    findings::of(&Report::counted(&shown))
+    let findings = findings::of(&Report::counted(&shown)).into_iter();
+    findings.map(|finding| finding.sentence).collect()
 }
 
 fn hot_stacks(profile: &Profile) -> Vec<HotStack> {

@@ -101,7 +101,7 @@ fn colours_are_on_request_and_change_no_text() {
     let options = DrawOptions {
         terminal: Terminal {
             has_color: true,
-            ..Terminal::default()
+            width_columns: 80,
         },
         ..DrawOptions::default()
     };

@@ -4,11 +4,15 @@ use nodespy_model::{
     About, Category, EventType, FrameSpec, FunctionSpec, Notes, Process, Profile, ProfileBuilder,
     Thread, ThreadIndex, ThreadRole, Tier, WeightUnit,
 };
-use nodespy_view::{DrawOptions, Payload, draw};
+use nodespy_view::{DrawOptions, Payload, Terminal, draw};
 
-/// What the view called `name` writes.
+/// What the view called `name` writes for a terminal of 80 columns.
 pub(crate) fn drawn(profile: &Profile, name: &str) -> String {
     let options = DrawOptions {
+        terminal: Terminal {
+            has_color: false,
+            width_columns: 80,
+        },
         payload: Payload {
             profile: b"the recording",
             base: &[],

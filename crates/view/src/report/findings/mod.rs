@@ -1,0 +1,277 @@
+//! What stands out, in sentences. Each rule is a function; one that has nothing to say is silent.
+//!
+//! A sentence holds the share it claims and leads somewhere: to a function with its line, a package,
+//! a module, a thread. Names stand between backticks.
+
+mod calls;
+mod functions;
+mod regexp;
+mod runtime;
+mod threads;
+mod tiers;
+
+use std::cmp::Reverse;
+
+use nodespy_analysis::{
+    ChargedWeights, FunctionWeights, Shares, charged_stacks, charged_weights, function_weights,
+    main_threads, package_in, shares,
+};
+use nodespy_model::{Category, FastMap, FunctionIndex, Profile, Sample, StackIndex, WeightUnit};
+
+use super::Report;
+use crate::columns::short_name;
+use crate::wording::{percent, percent_of, place};
+
+/// Something that stands out.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Finding {
+    /// What it is about, as a word for scripts.
+    pub(crate) kind: &'static str,
+    /// How much of the time it is about, from 0 to 100: what makes it strong.
+    pub(crate) percent: f64,
+    /// The sentence.
+    pub(crate) sentence: String,
+    /// The function it leads to.
+    pub(crate) function: Option<FunctionIndex>,
+}
+
+/// How strong a sentence is that decides how the others are read.
+const FIRST_OF_ALL: f64 = 100.0;
+/// Part of something from which its caller is worth naming, in percent.
+const WORTH_A_CALLER: f64 = 10.0;
+
+/// Everything that stands out, the strongest first.
+pub(super) fn of(report: &Report<'_>) -> Vec<Finding> {
+    let profile = report.profile;
+    let mut findings = threads::limited_by_quota(profile);
+    if report.total == 0 {
+        findings.push(Finding {
+            kind: "no_samples",
+            percent: 0.0,
+            sentence: "No samples were recorded".to_owned(),
+            function: None,
+        });
+        return findings;
+    }
+    let scene = Scene::of(report);
+    let single_rules = [
+        threads::idle_main_thread,
+        threads::busy_server,
+        threads::odd_process,
+        threads::busiest_worker,
+        functions::hottest_function,
+        functions::widest_function,
+        functions::heaviest_dependency,
+        functions::heaviest_module,
+        functions::without_name,
+        runtime::garbage,
+        runtime::compilation,
+        runtime::kernel,
+        regexp::regular_expressions,
+        tiers::interpreted,
+    ];
+    findings.extend(single_rules.iter().filter_map(|rule| rule(&scene)));
+    let list_rules = [
+        calls::on_the_main_thread,
+        tiers::still_interpreted,
+        tiers::falling_back,
+        tiers::deoptimized,
+    ];
+    findings.extend(list_rules.iter().flat_map(|rule| rule(&scene)));
+    findings.sort_by(|one, other| other.percent.total_cmp(&one.percent));
+    findings
+}
+
+/// What sentences are about: the main threads where most of the work is theirs, else all.
+struct Scene<'a> {
+    report: &'a Report<'a>,
+    /// Which threads count for functions.
+    threads: Vec<bool>,
+    is_main: Vec<bool>,
+    by_self: Vec<FunctionWeights>,
+    by_total: Vec<FunctionWeights>,
+    charged: Vec<ChargedWeights>,
+    /// The stack that the weight of each stack is charged to.
+    charged_to: Vec<Option<StackIndex>>,
+    /// The weight of those threads, idle time apart.
+    busy: u64,
+    /// The weight of the main threads, idle time apart.
+    busy_of_main: u64,
+    /// The weight of all threads, idle time apart.
+    busy_of_all: u64,
+    /// The words for what is shared out.
+    whole: &'static str,
+    /// What the files of the application have in common.
+    root: &'a str,
+}
+
+impl<'a> Scene<'a> {
+    fn of(report: &'a Report<'a>) -> Self {
+        let profile = report.profile;
+        let is_main = main_threads(profile);
+        let busy_in = |shares: &Shares| shares.total() - shares.idle;
+        let busy_of_all = busy_in(&report.shares);
+        let on_main = shares(profile, |sample| is_main[sample.thread.at()]);
+        let busy_of_main = busy_in(&on_main);
+        let is_mains_work = busy_of_main >= busy_of_all.div_ceil(2) && busy_of_all > 0;
+        let threads = match is_mains_work {
+            true => is_main.clone(),
+            false => vec![true; profile.threads.len()],
+        };
+        let counts = |sample: &Sample| threads[sample.thread.at()];
+        let weights = function_weights(profile, counts);
+        let mut by_total = weights.clone();
+        by_total.sort_by_key(|entry| (Reverse(entry.total_weight), entry.function));
+        Self {
+            report,
+            by_self: weights,
+            by_total,
+            charged: charged_weights(profile, counts),
+            charged_to: charged_stacks(profile),
+            busy: match is_mains_work {
+                true => busy_of_main,
+                false => busy_of_all,
+            },
+            busy_of_main,
+            busy_of_all,
+            whole: match is_mains_work && profile.event().is_time() {
+                true => "main-thread CPU time",
+                false => whole_of(profile),
+            },
+            threads,
+            is_main,
+            root: app_root(profile),
+        }
+    }
+
+    fn profile(&self) -> &'a Profile {
+        self.report.profile
+    }
+
+    /// A part of the work of the threads that count.
+    fn share(&self, weight: u64) -> f64 {
+        percent_of(weight, self.busy)
+    }
+
+    /// A part of the work of all threads.
+    fn share_of_all(&self, weight: u64) -> f64 {
+        percent_of(weight, self.busy_of_all)
+    }
+
+    /// The words for the work of all threads.
+    fn whole_of_all(&self) -> &'static str {
+        whole_of(self.profile())
+    }
+
+    /// Whether a sample counts for functions.
+    fn counts(&self, sample: &Sample) -> bool {
+        self.threads[sample.thread.at()]
+    }
+
+    /// The function with a source that a stack is charged to.
+    fn charged_function(&self, stack: StackIndex) -> Option<FunctionIndex> {
+        self.charged_to[stack.at()].map(|stack| self.profile().function_of(stack))
+    }
+
+    /// The functions that the samples accepted by `is_in` are charged to, heaviest first.
+    fn callers(&self, is_in: impl Fn(&Sample, StackIndex) -> bool) -> Vec<(FunctionIndex, u64)> {
+        let mut weights: FastMap<FunctionIndex, u64> = FastMap::default();
+        for sample in &self.profile().samples {
+            let stack = sample.stack.filter(|stack| is_in(sample, *stack));
+            if let Some(function) = stack.and_then(|stack| self.charged_function(stack)) {
+                let weight = weights.entry(function).or_default();
+                *weight = weight.saturating_add(sample.weight);
+            }
+        }
+        heaviest_first(weights)
+    }
+
+    /// ", 30 % of it under `parse` work.js:7", where one caller has a part worth naming.
+    fn under(&self, callers: &[(FunctionIndex, u64)], whole: u64) -> String {
+        match callers.first() {
+            Some((function, weight)) if percent_of(*weight, whole) >= WORTH_A_CALLER => {
+                let part = part_of_it(percent_of(*weight, whole));
+                format!(", {part} under {}", self.named(*function))
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// A function and where it is: package, file and line.
+    fn named(&self, function: FunctionIndex) -> String {
+        let profile = self.profile();
+        let name = short_name(profile.name_of(function)).replace('`', "'");
+        let category = profile.function(function).category;
+        let place = match category {
+            Category::Dependency => {
+                let place = place(profile, function);
+                let package = package_in(profile.file_of(function)).unwrap_or("node_modules");
+                let (_, file) = place.rsplit_once('/').unwrap_or(("", &place));
+                format!("({package}, {file})")
+            }
+            Category::App | Category::NodeCore => {
+                let place = place(profile, function);
+                place.strip_prefix(self.root).unwrap_or(&place).to_owned()
+            }
+            Category::Native => format!("(native, {})", place(profile, function)),
+            category => format!("({})", category.label()),
+        };
+        format!("`{name}` {}", place.replace('`', "'"))
+    }
+}
+
+/// The functions of a table, heaviest first.
+fn heaviest_first(weights: FastMap<FunctionIndex, u64>) -> Vec<(FunctionIndex, u64)> {
+    let mut list: Vec<(FunctionIndex, u64)> = weights.into_iter().collect();
+    list.sort_by_key(|(function, weight)| (Reverse(*weight), *function));
+    list
+}
+
+/// The folder that all files of the application are in, with the slash at its end.
+fn app_root(profile: &Profile) -> &str {
+    let functions = profile.functions.iter();
+    let files = functions
+        .filter(|function| function.category == Category::App)
+        .filter_map(|function| function.file)
+        .map(|file| profile.strings.get(file))
+        .map(|file| file.strip_prefix("file://").unwrap_or(file))
+        .filter(|file| file.starts_with('/'));
+    let common = files.reduce(|common, file| {
+        let same = common.bytes().zip(file.bytes());
+        let length = same.take_while(|(left, right)| left == right).count();
+        // Both are text and the same that far, so only the end can be inside a character.
+        let length = (0..=length)
+            .rev()
+            .find(|length| common.is_char_boundary(*length));
+        &common[..length.unwrap_or(0)]
+    });
+    let common = common.unwrap_or("");
+    let end = common.rfind('/').map_or(0, |slash| slash + 1);
+    &common[..end]
+}
+
+/// A share in a sentence: no digit that nobody reads.
+fn rounded_share(value: f64) -> String {
+    match value {
+        10.0..=99.0 => format!("{value:.0} %"),
+        value => percent(value),
+    }
+}
+
+/// A part of what a sentence is about.
+fn part_of_it(share: f64) -> String {
+    match share {
+        99.5.. => "all of it".to_owned(),
+        share => format!("{} of it", rounded_share(share)),
+    }
+}
+
+/// The words for all that the weights of an event count.
+fn whole_of(profile: &Profile) -> &'static str {
+    match profile.unit() {
+        WeightUnit::Bytes => "all bytes",
+        _ if profile.event().is_time() => "CPU time",
+        WeightUnit::Samples => "all samples",
+        _ => "all events",
+    }
+}
