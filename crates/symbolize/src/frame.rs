@@ -11,6 +11,8 @@ pub(crate) enum CodeAddress {
     Image(ImageId, u64),
     /// JIT code.
     Jit(u64),
+    /// Not known any more, while the frame is.
+    Unknown,
 }
 
 /// A frame as the unwinder finds it and, where it was found by its frame pointer, what V8 may have
@@ -62,6 +64,7 @@ impl From<CodeAddress> for Identified {
         match code {
             CodeAddress::Image(image, address) => Self::Image(image, address),
             CodeAddress::Jit(address) => Self::Jit(address),
+            CodeAddress::Unknown => Self::UnknownJs,
         }
     }
 }

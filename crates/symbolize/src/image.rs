@@ -84,6 +84,15 @@ impl Image {
         }
     }
 
+    /// The same with a V8.
+    #[cfg(test)]
+    pub(crate) fn with_v8(self, layout: Layout) -> Self {
+        Self {
+            layout: Some(Some(Ok(Rc::new(layout)))),
+            ..self
+        }
+    }
+
     fn empty(name: String, pid: u32) -> Self {
         Self {
             name,
@@ -168,6 +177,11 @@ impl Image {
             self.layout = Some(self.read_layout());
         }
         self.layout.clone().flatten()
+    }
+
+    /// Whether a V8 is in this image, one that can be read or not.
+    pub(crate) fn has_v8(&mut self) -> bool {
+        self.v8_layout().is_some()
     }
 
     fn read_layout(&mut self) -> Option<Result<Rc<Layout>, String>> {

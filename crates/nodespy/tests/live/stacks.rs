@@ -105,7 +105,41 @@ fn expect_whole_stacks(major: &str) {
     );
 }
 
+/// Records frames that are deoptimized all the time: each stack has its root, and the function that
+/// everything is under, also while V8 has taken a frame down and not yet replaced it.
+fn expect_whole_while_deoptimized(major: &str) {
+    let Some(_live) = live() else { return };
+    let target = Workload::new("deopt.js").on(major).start();
+    let recorded = record(&target, &["-d", "3", "-F", "999"]);
+    let profile = &recorded.profile;
+    let has = |stack, word: &str| {
+        let mut frames = profile.frames_of(stack);
+        frames.any(|frame| {
+            profile
+                .name_of(profile.frame(frame).function)
+                .contains(word)
+        })
+    };
+    let deoptimizing: Vec<_> = profile
+        .samples
+        .iter()
+        .filter_map(|sample| sample.stack)
+        .filter(|stack| has(*stack, "DeoptimizationEntry"))
+        .collect();
+    let known = deoptimizing.iter().filter(|stack| has(**stack, "round"));
+    let (known, all) = (known.count(), deoptimizing.len());
+    assert!(all >= 10, "{all} samples\n{}", recorded.describe());
+    assert!(
+        known * 100 >= all * 98,
+        "{known} of {all} have their callers\n{}",
+        recorded.describe()
+    );
+    let complete = profile.notes.confidence().complete;
+    assert!(complete >= 0.99, "{complete}\n{}", recorded.describe());
+}
+
 on_every_node! {{
+    stacks_are_whole_while_frames_are_deoptimized(expect_whole_while_deoptimized);
     a_recursion_of_500_frames_is_seen_whole_or_counted(expect_whole_or_counted);
     stacks_of_an_express_server_are_whole(expect_whole_stacks);
 }}

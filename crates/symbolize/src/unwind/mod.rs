@@ -17,6 +17,7 @@ use crate::x86_64::{
 use cfi::{NOT_SAVED, Rule};
 
 pub(crate) mod cfi;
+mod deoptimized;
 #[cfg(test)]
 mod tests;
 mod unknown_registers;
@@ -112,7 +113,7 @@ impl KnownRoot {
     pub(crate) fn images(&self) -> impl Iterator<Item = ImageId> + '_ {
         self.0.iter().filter_map(|known| match known.frame.code {
             CodeAddress::Image(image, _) => Some(image),
-            CodeAddress::Jit(_) => None,
+            CodeAddress::Jit(_) | CodeAddress::Unknown => None,
         })
     }
 
@@ -177,7 +178,7 @@ pub(crate) fn unwind(
                     code: CodeAddress::Jit(address),
                     v8: Some(frame_slots(&registers, &memory)),
                 });
-                step_by_frame_pointer(&registers, &mut memory)
+                Step::called(step_by_frame_pointer(&registers, &mut memory))
             }
         };
         path.push(RootFrame {
@@ -207,6 +208,17 @@ pub(crate) fn unwind(
                 }
                 registers = caller;
                 back = u64::from(!was_interrupted);
+            }
+            Step::Deoptimized { frame, caller } => {
+                frames.push(frame);
+                path.push(RootFrame {
+                    instruction_pointer: 0,
+                    stack_pointer: registers.stack_pointer(),
+                    frame,
+                });
+                let Some(caller) = caller else { break };
+                registers = caller;
+                back = 1;
             }
             Step::Root => {
                 is_complete = true;
@@ -239,6 +251,11 @@ enum Step {
     Caller {
         registers: Registers,
         was_interrupted: bool,
+    },
+    /// The frame is taken down: the one above it, and who called that.
+    Deoptimized {
+        frame: Unwound,
+        caller: Option<Registers>,
     },
     Root,
     Lost,
@@ -286,7 +303,10 @@ fn step_native(
         // By the ABI a frame pointer of zero marks the outermost frame (the dynamic loader's start
         // has no table).
         Rule::NoTable if registers.frame_pointer() == 0 => Step::Root,
-        Rule::NoTable => step_by_frame_pointer(registers, memory),
+        Rule::NoTable => match deoptimized::caller(code, image, registers, memory) {
+            Some((frame, caller)) => Step::Deoptimized { frame, caller },
+            None => Step::called(step_by_frame_pointer(registers, memory)),
+        },
         Rule::Offset {
             register,
             offset,
@@ -399,18 +419,15 @@ fn step_by_offset(
     Some(caller)
 }
 
-fn step_by_frame_pointer(registers: &Registers, memory: &mut StackMemory<'_>) -> Step {
+fn step_by_frame_pointer(registers: &Registers, memory: &mut StackMemory<'_>) -> Option<Registers> {
     let frame = registers.frame_pointer();
     if frame == 0 {
-        return Step::Lost;
+        return None;
     }
-    let caller = (|| {
-        let mut caller = *registers;
-        caller.0[Registers::FRAME_POINTER] = memory.read(frame)?;
-        caller.0[Registers::INSTRUCTION_POINTER] =
-            memory.read(frame.checked_add(FRAME_RETURN_ADDRESS)?)?;
-        caller.0[Registers::STACK_POINTER] = frame.checked_add(FRAME_SIZE)?;
-        Some(caller)
-    })();
-    Step::called(caller)
+    let mut caller = *registers;
+    caller.0[Registers::FRAME_POINTER] = memory.read(frame)?;
+    caller.0[Registers::INSTRUCTION_POINTER] =
+        memory.read(frame.checked_add(FRAME_RETURN_ADDRESS)?)?;
+    caller.0[Registers::STACK_POINTER] = frame.checked_add(FRAME_SIZE)?;
+    Some(caller)
 }

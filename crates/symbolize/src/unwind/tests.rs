@@ -7,7 +7,7 @@ use super::{Code, KnownRoot, Outcome, unwind};
 use crate::address_map::{AddressMap, ImageId};
 use crate::frame::{CodeAddress, Unwound};
 use crate::image::Image;
-use crate::v8::stand_in::{Memory, StandIn};
+use crate::v8::stand_in::{Memory, StandIn, node20_layout};
 
 const STACK: u64 = 0x7fff_0000;
 /// Where the image is mapped: offset and linked address of a place are the same there.
@@ -63,13 +63,14 @@ fn unwound(
     map.insert(&mapping, Some(ImageId(0)));
     let origin = StandIn(LiveStack(bytes(words)));
     let mut frames = Vec::new();
+    let image = Image::with_tables(tables()).with_v8(node20_layout(Vec::new()));
     let outcome = unwind(
         &registers,
         &bytes(&words[..copied]),
         &mut Code {
             pid: 1,
             map: &map,
-            images: &mut [Image::with_tables(tables())],
+            images: &mut [image],
             origin: &origin as &dyn Origin,
         },
         root,
@@ -152,4 +153,45 @@ fn a_stack_that_leads_to_itself_ends() {
     let (frames, outcome) = unwound(registers, &words, 5, &mut KnownRoot::default());
     assert!(frames.len() < 4, "{frames:?}");
     assert!(!outcome.is_complete);
+}
+
+/// The stack of a builtin that has taken down the frame of its caller. What is left are the frames of
+/// JIT code, called by JIT code, called by the function with tables, called by the root.
+const DEOPTIMIZED: [u64; 18] = [
+    0xa1,
+    0xa2,
+    // Looks like a frame, but leads to none.
+    STACK + 8 * 8,
+    JIT,
+    0xf1,
+    0xc1,
+    STACK + 10 * 8,
+    JIT + 0x20,
+    0xf2,
+    0xc2,
+    STACK + 15 * 8,
+    IMAGE + 0x1081,
+    0,
+    0,
+    0,
+    0,
+    IMAGE + 0x2005,
+    0,
+];
+
+#[test]
+fn the_caller_of_a_function_that_is_deoptimized_is_found() {
+    let builtin = registers(IMAGE + 0x5000, at(0), at(0) - 0x40);
+    let (frames, outcome) = unwound(builtin, &DEOPTIMIZED, 18, &mut KnownRoot::default());
+    let expected = [
+        image(0x5000),
+        CodeAddress::Unknown,
+        CodeAddress::Jit(JIT + 0x1f),
+        image(0x1080),
+        image(0x2004),
+    ];
+    assert_eq!(code(&frames), expected, "{frames:x?}");
+    assert_eq!(frames[1].v8.unwrap().function, 0xf1);
+    assert_eq!(frames[2].v8.unwrap().function, 0xf2);
+    assert!(outcome.is_complete);
 }

@@ -124,6 +124,7 @@ impl Walk<'_, '_> {
             (CodeAddress::Jit(address), false) => self.jit_caller(frame, address, slots, js),
             (CodeAddress::Image(..), true) => self.builtin_leaf(frame, slots, js),
             (CodeAddress::Image(..), false) => self.builtin_caller(frame, js),
+            (CodeAddress::Unknown, _) => self.caller_of_deoptimized(js),
         }
     }
 
@@ -381,6 +382,20 @@ impl Walk<'_, '_> {
                 _ => self.named.push(Identified::from(raw)),
             },
             None => self.named.push(Identified::from(raw)),
+        }
+    }
+
+    /// A frame whose function tells what it is; where in its code it is, nothing does. What is no
+    /// function is a stub of V8's own.
+    pub(super) fn caller_of_deoptimized(&mut self, js: Option<JsSlots>) {
+        match js {
+            Some(js) if js.bytecode.is_some() => self.push_interpreted(&js, None),
+            Some(JsSlots {
+                shared: Some(shared),
+                ..
+            }) => self.push_js(shared, None, Tier::None, false),
+            Some(_) => self.named.push(Identified::UnknownJs),
+            None => {}
         }
     }
 }
