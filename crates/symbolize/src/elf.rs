@@ -7,10 +7,12 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 
-use nodespy_model::ImageBytes;
+use nodespy_model::{FastMap, ImageBytes};
 use object::elf::{PF_X, PT_LOAD, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT, SymbolType};
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
 use object::{Endianness, Object, ObjectSection, ReadCache, ReadRef};
+
+use crate::x86_64::RELATIVE_RELOCATION;
 
 /// No section larger than this is read (node 26's largest that we use has 12 MB).
 const SECTION_LIMIT_BYTES: u64 = 1 << 30;
@@ -56,6 +58,8 @@ pub(crate) struct Symbols {
     entries: Vec<SymbolEntry>,
     /// The string table of each symbol table.
     names: Vec<StringTable>,
+    /// Whether they are all that the linker had: no one has stripped the file.
+    pub(crate) is_whole: bool,
 }
 
 /// One of the [`Symbols`] of a file.
@@ -90,11 +94,14 @@ struct RawSymbol {
     size: u64,
 }
 
+/// How long an `Elf64_Sym` is, and an `Elf64_Rela` too.
 const SYMBOL_BYTES: usize = 24;
 /// How much of a name is read at first: few are longer.
 const NAME_STEP_BYTES: u64 = 256;
+/// The table that `strip` takes away.
+const WHOLE_TABLE: &str = ".symtab";
 /// Tables of symbols and their names.
-const SYMBOL_SECTIONS: [(&str, &str); 2] = [(".symtab", ".strtab"), (".dynsym", ".dynstr")];
+const SYMBOL_SECTIONS: [(&str, &str); 2] = [(WHOLE_TABLE, ".strtab"), (".dynsym", ".dynstr")];
 
 impl RawSymbol {
     /// Reads a little-endian symbol of [`SYMBOL_BYTES`].
@@ -211,8 +218,67 @@ impl Elf {
     }
 }
 
+impl Elf {
+    /// So many bytes at the address they are linked to, or fewer where the file ends.
+    pub(crate) fn read_at(&self, bytes: &ImageBytes, address: u64, size: usize) -> Option<Vec<u8>> {
+        let offset = self.offset_of_address(address)?;
+        match bytes {
+            ImageBytes::File(file) => {
+                let left = file.metadata().ok()?.len().checked_sub(offset)?;
+                let mut read = vec![0; size.min(usize::try_from(left).ok()?)];
+                file.read_exact_at(&mut read, offset).ok()?;
+                Some(read)
+            }
+            ImageBytes::Memory(bytes) => {
+                let from = bytes.get(usize::try_from(offset).ok()?..)?;
+                Some(from[..size.min(from.len())].to_vec())
+            }
+        }
+    }
+}
+
+/// The pointers into itself that a file has, by the address they are at: the loader writes them.
+pub(crate) fn relative_pointers(bytes: &mut ImageBytes) -> FastMap<u64, u64> {
+    let table = match bytes {
+        ImageBytes::File(file) => rewound(file).and_then(|file| {
+            let cache = ReadCache::new(file);
+            let file = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
+            section(&file, ".rela.dyn")
+        }),
+        ImageBytes::Memory(bytes) => ElfFile64::<Endianness, _>::parse(bytes.as_slice())
+            .ok()
+            .and_then(|file| section(&file, ".rela.dyn")),
+    };
+    let table = table.unwrap_or_default();
+    let wide = |row: &[u8], at: usize| {
+        u64::from_le_bytes(row[at..at + 8].try_into().expect("eight bytes"))
+    };
+    table
+        .bytes
+        .chunks_exact(SYMBOL_BYTES)
+        .filter(|row| wide(row, 8) == u64::from(RELATIVE_RELOCATION))
+        .map(|row| (wide(row, 0), wide(row, 16)))
+        .collect()
+}
+
 /// Constants and variables of a file, by name: address and size.
 pub(crate) fn data_symbols(
+    bytes: &mut ImageBytes,
+    wanted: impl Fn(&str) -> bool,
+) -> Vec<(String, u64, u64)> {
+    symbols_of(STT_OBJECT, bytes, wanted)
+}
+
+/// Functions of a file, by name: address and size.
+pub(crate) fn function_symbols(
+    bytes: &mut ImageBytes,
+    wanted: impl Fn(&str) -> bool,
+) -> Vec<(String, u64, u64)> {
+    symbols_of(STT_FUNC, bytes, wanted)
+}
+
+fn symbols_of(
+    kind: SymbolType,
     bytes: &mut ImageBytes,
     wanted: impl Fn(&str) -> bool,
 ) -> Vec<(String, u64, u64)> {
@@ -220,15 +286,16 @@ pub(crate) fn data_symbols(
     match bytes {
         ImageBytes::File(file) => {
             if let Some(file) = rewound(file) {
-                collect_data_symbols(&ReadCache::new(file), &wanted, &mut found);
+                collect_symbols(kind, &ReadCache::new(file), &wanted, &mut found);
             }
         }
-        ImageBytes::Memory(bytes) => collect_data_symbols(bytes.as_slice(), &wanted, &mut found),
+        ImageBytes::Memory(bytes) => collect_symbols(kind, bytes.as_slice(), &wanted, &mut found),
     }
     found
 }
 
-fn collect_data_symbols<'data, R: ReadRef<'data>>(
+fn collect_symbols<'data, R: ReadRef<'data>>(
+    kind: SymbolType,
     data: R,
     wanted: &impl Fn(&str) -> bool,
     found: &mut Vec<(String, u64, u64)>,
@@ -245,7 +312,7 @@ fn collect_data_symbols<'data, R: ReadRef<'data>>(
             let Some(name) = strings.bytes.get(symbol.name as usize..) else {
                 continue;
             };
-            if symbol.section == 0 || SymbolType(symbol.info & 0xf) != STT_OBJECT {
+            if symbol.section == 0 || SymbolType(symbol.info & 0xf) != kind {
                 continue;
             }
             let end = memchr::memchr(0, name).unwrap_or(name.len());
@@ -282,6 +349,27 @@ impl Symbols {
         symbols
     }
 
+    /// Adds functions that no table has, where none of them is known.
+    pub(crate) fn add_functions(&mut self, functions: &[(String, u64, u64)]) {
+        if functions.iter().any(|(_, at, _)| self.at(*at).is_some()) {
+            return;
+        }
+        let table = self.names.len() as u8;
+        let mut strings = vec![0];
+        for (name, address, size) in functions {
+            self.entries.push(SymbolEntry {
+                address: *address,
+                size: *size,
+                name_start: strings.len() as u32,
+                table,
+                rank: 0,
+            });
+            strings.extend(name.bytes().chain([0]));
+        }
+        self.names.push(StringTable::InMemory(strings));
+        self.finish();
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -296,10 +384,11 @@ impl Symbols {
             let is_in_file = size <= SECTION_LIMIT_BYTES && start.checked_add(size)? <= end;
             is_in_file.then_some((start, size))
         };
-        for (table, strings) in SYMBOL_SECTIONS {
-            let (Some(table), Some((start, size))) = (range(table), range(strings)) else {
+        for (name, strings) in SYMBOL_SECTIONS {
+            let (Some(table), Some((start, size))) = (range(name), range(strings)) else {
                 continue;
             };
+            self.is_whole |= name == WHOLE_TABLE;
             let mut bytes = vec![0; table.1 as usize];
             file.read_exact_at(&mut bytes, table.0).ok()?;
             let file = file.try_clone().ok()?;
@@ -379,6 +468,20 @@ impl Symbols {
         Some(SymbolIndex(found as u32))
     }
 
+    /// The symbol that starts at `address`.
+    pub(crate) fn starting_at(&self, address: u64) -> Option<SymbolIndex> {
+        let found = self
+            .entries
+            .binary_search_by_key(&address, |entry| entry.address);
+        Some(SymbolIndex(found.ok()? as u32))
+    }
+
+    /// Where a symbol starts that does not say where it ends.
+    pub(crate) fn label_address(&self, symbol: SymbolIndex) -> Option<u64> {
+        let entry = self.entries.get(symbol.0 as usize)?;
+        (entry.size == 0).then_some(entry.address)
+    }
+
     /// The name of a symbol, mangled.
     pub(crate) fn name(&self, symbol: SymbolIndex) -> Option<String> {
         let entry = self.entries.get(symbol.0 as usize)?;
@@ -456,9 +559,27 @@ fn rewound(file: &File) -> Option<impl Read + Seek + use<>> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use std::io::Write;
+
+    /// Symbols with these names, addresses and sizes.
+    pub(crate) fn symbols(of: &[(&str, u64, u64)]) -> Symbols {
+        let mut symbols = Symbols::default();
+        let mut strings = vec![0];
+        let mut table = Vec::new();
+        for (name, address, size) in of {
+            table.extend((strings.len() as u32).to_le_bytes());
+            // A local function of some section.
+            table.extend([STT_FUNC.0, 0, 1, 0]);
+            table.extend(address.to_le_bytes());
+            table.extend(size.to_le_bytes());
+            strings.extend(name.bytes().chain([0]));
+        }
+        symbols.add_table(&table, StringTable::InMemory(strings));
+        symbols.finish();
+        symbols
+    }
 
     /// Found by fuzzing.
     #[test]

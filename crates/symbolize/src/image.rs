@@ -6,6 +6,7 @@ use std::rc::Rc;
 use nodespy_model::{FastMap, FileIdentity, ImageBytes, ImageRefused, Mapping, Origin};
 
 use crate::elf::{Elf, SymbolIndex, Symbols, data_symbols, is_debug_file_of};
+use crate::embedded_builtins::{self, Builtin};
 use crate::inlines::Inlines;
 use crate::unwind::cfi::{Cfi, Rule};
 use crate::v8::Layout;
@@ -239,6 +240,13 @@ impl Image {
         }
     }
 
+    /// Reads the unwind tables where an address has no symbol and they have to tell its function.
+    pub(crate) fn load_function_of(&mut self, address: u64) {
+        if self.symbol_at(address).is_none() {
+            self.cfi();
+        }
+    }
+
     /// Reads what inlined functions need: to be called before they are asked for.
     pub(crate) fn load_inlines(&mut self, origin: &dyn Origin) {
         if self.inlines.is_none() {
@@ -246,9 +254,24 @@ impl Image {
         }
     }
 
-    /// The symbol at `address`.
+    /// The symbol at `address`, which is a byte before the return address in a caller. V8's
+    /// deoptimizer makes frames that return to the first instruction of a builtin: before that is
+    /// padding, which no symbol covers.
     pub(crate) fn symbol_at(&self, address: u64) -> Option<SymbolIndex> {
-        self.symbols.as_ref()?.at(address)
+        let symbols = self.symbols.as_ref()?;
+        let is_of_function = |symbol: &SymbolIndex| match symbols.label_address(*symbol) {
+            // A label names the function it is in, not those that follow.
+            Some(label) => self.function_start(address).is_none_or(|at| at <= label),
+            None => true,
+        };
+        let found = symbols.at(address).filter(is_of_function);
+        found.or_else(|| symbols.starting_at(address.checked_add(1)?))
+    }
+
+    /// Where the function at `address` starts by the unwind tables, which `strip` leaves. To be
+    /// asked when those have been read.
+    pub(crate) fn function_start(&self, address: u64) -> Option<u64> {
+        self.cfi.as_ref()?.as_ref()?.function_start(address)
     }
 
     /// The name of a symbol, mangled.
@@ -282,9 +305,23 @@ impl Image {
             .open_debug_file(self.pid, build_id)
             .map(|file| Symbols::read_debug_file(file, build_id))
             .filter(|symbols| !symbols.is_empty());
-        separate
+        let mut symbols = separate
             .or_else(|| self.bytes.as_mut().map(Symbols::read))
-            .unwrap_or_default()
+            .unwrap_or_default();
+        if !symbols.is_whole
+            && let Some(builtins) = self.read_builtins()
+        {
+            symbols.add_functions(&builtins);
+        }
+        symbols
+    }
+
+    /// The builtins of the V8 in this image, as it has them for itself.
+    fn read_builtins(&mut self) -> Option<Vec<Builtin>> {
+        if !self.has_v8() {
+            return None;
+        }
+        embedded_builtins::read(self.elf.as_ref()?, self.bytes.as_mut()?)
     }
 }
 
@@ -335,4 +372,44 @@ pub(crate) fn v8_exports(elf: &Elf, bytes: &mut ImageBytes) -> Option<V8Exports>
         bytecode_sizes: sizes.unwrap_or_default(),
         worker_table: find(WORKER_TABLE).map(|(_, address, _)| *address),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::elf::tests::symbols;
+    use crate::unwind::cfi::tests::tables;
+
+    /// Symbols, and tables of functions from 0x1000 to 0x1100 and from 0x2000 to 0x2010.
+    fn image(of: &[(&str, u64, u64)]) -> Image {
+        Image {
+            symbols: Some(symbols(of)),
+            ..Image::with_tables(tables())
+        }
+    }
+
+    fn name_at(image: &Image, address: u64) -> Option<String> {
+        image.symbol_name(image.symbol_at(address)?)
+    }
+
+    #[test]
+    fn a_return_address_that_starts_a_builtin_belongs_to_it() {
+        let image = image(&[("Before", 0x4000, 0x30), ("Continue", 0x4040, 0x20)]);
+        assert_eq!(name_at(&image, 0x402f).as_deref(), Some("Before"));
+        assert_eq!(name_at(&image, 0x403e), None);
+        assert_eq!(name_at(&image, 0x403f).as_deref(), Some("Continue"));
+        assert_eq!(name_at(&image, u64::MAX), None);
+        // A call may be the last instruction of a function.
+        let image = self::image(&[("calls", 0x4000, 0x40), ("next", 0x4040, 0x20)]);
+        assert_eq!(name_at(&image, 0x403f).as_deref(), Some("calls"));
+    }
+
+    #[test]
+    fn a_label_does_not_name_the_functions_behind_its_own() {
+        let image = image(&[("label", 0x1010, 0)]);
+        assert_eq!(name_at(&image, 0x1080).as_deref(), Some("label"));
+        assert_eq!(name_at(&image, 0x2008), None);
+        // Where no table covers the code, nothing speaks against it.
+        assert_eq!(name_at(&image, 0x1200).as_deref(), Some("label"));
+    }
 }

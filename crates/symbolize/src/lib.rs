@@ -14,6 +14,7 @@ mod demangle;
 mod disk;
 mod elf;
 mod embed;
+mod embedded_builtins;
 mod frame;
 pub mod fuzzing;
 mod hexadecimal;

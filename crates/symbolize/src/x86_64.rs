@@ -102,6 +102,22 @@ pub(crate) fn call_distance(call: [u8; DIRECT_CALL_BYTES]) -> Option<i64> {
     Some(i64::from(i32::from_le_bytes(distance)))
 }
 
+/// How long an instruction is that loads an address of four bytes' distance.
+const LOAD_ADDRESS_BYTES: usize = 7;
+/// The relocation that is the address of the file plus a number.
+pub(crate) const RELATIVE_RELOCATION: u32 = 8;
+
+/// The first address that a function at `start` loads: `lea` into any register, relative to the
+/// instruction behind.
+pub(crate) fn loaded_address(start: u64, code: &[u8]) -> Option<u64> {
+    let is_load =
+        |code: &[u8]| matches!(code, [0x48 | 0x4c, 0x8d, register, ..] if register & 0xc7 == 5);
+    let at = code.windows(LOAD_ADDRESS_BYTES).position(is_load)?;
+    let distance = code[at + 3..at + LOAD_ADDRESS_BYTES].try_into().ok()?;
+    let behind = start.checked_add((at + LOAD_ADDRESS_BYTES) as u64)?;
+    Some(behind.wrapping_add_signed(i32::from_le_bytes(distance).into()))
+}
+
 /// Whether an instruction returns to the caller.
 pub(crate) fn is_return(first_byte: u8) -> bool {
     matches!(first_byte, 0xc2 | 0xc3)

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use nodespy_model::{FunctionIndex, RowIndex};
+
 use super::live;
 use super::recorded::{Recorded, expect_share, record};
 use super::versions::on_every_node;
@@ -138,8 +140,26 @@ fn expect_whole_while_deoptimized(major: &str) {
     assert!(complete >= 0.99, "{complete}\n{}", recorded.describe());
 }
 
+/// Records code that goes on through builtins nobody has called: their frames have names too.
+fn expect_names_where_code_continues(major: &str) {
+    let Some(_live) = live() else { return };
+    let target = Workload::new("continue.js").on(major).start();
+    let recorded = record(&target, &["-d", "2", "-F", "499"]);
+    let profile = &recorded.profile;
+    let is_address = |name: &&str| name.starts_with("[node+");
+    let functions = (0..profile.functions.len() as u32).map(FunctionIndex::new);
+    let unnamed: Vec<&str> = functions
+        .map(|function| profile.name_of(function))
+        .filter(is_address)
+        .collect();
+    assert!(unnamed.is_empty(), "{unnamed:?}\n{}", recorded.describe());
+    let sum = recorded.total_share("sum");
+    assert!(sum > 0.2, "{sum}\n{}", recorded.describe());
+}
+
 on_every_node! {{
     stacks_are_whole_while_frames_are_deoptimized(expect_whole_while_deoptimized);
+    frames_of_builtins_nobody_called_have_names(expect_names_where_code_continues);
     a_recursion_of_500_frames_is_seen_whole_or_counted(expect_whole_or_counted);
     stacks_of_an_express_server_are_whole(expect_whole_stacks);
 }}

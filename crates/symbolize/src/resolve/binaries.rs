@@ -124,6 +124,11 @@ impl Binaries {
                 image.load_inlines(origin);
             }
         }
+        for frame in batch.frames() {
+            if let Identified::Image(image, address) = frame {
+                self.image_mut(image).load_function_of(address);
+            }
+        }
         if batch.has_kernel_frames() {
             self.load_kernel(batch, origin, notes);
         }

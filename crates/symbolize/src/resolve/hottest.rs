@@ -19,7 +19,7 @@ enum Leaf {
     /// Of the kernel, by where it starts.
     Kernel(u64),
     Symbol(ImageId, SymbolIndex),
-    /// An address without a symbol.
+    /// A function without a symbol, by where it starts.
     Address(ImageId, u64),
     Js(u32, FunctionId),
     /// JIT code, by process and where its file has the name.
@@ -68,7 +68,10 @@ impl Resolver {
                 image.load_symbols(&*self.origin);
                 match image.symbol_at(address) {
                     Some(symbol) => Leaf::Symbol(id, symbol),
-                    None => Leaf::Address(id, address),
+                    None => {
+                        image.load_function_of(address);
+                        Leaf::Address(id, image.function_start(address).unwrap_or(address))
+                    }
                 }
             }
             Identified::Js(frame) => Leaf::Js(of.process.0, frame.function),

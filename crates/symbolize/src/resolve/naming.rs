@@ -175,9 +175,9 @@ impl<'a> Naming<'a> {
         let readable = symbol.filter(|symbol| !self.unreadable.contains(symbol));
         let name = readable.and_then(|(_, symbol)| opened.symbol_name(symbol));
         let Some(name) = name.map(|name| demangle(&name)) else {
-            // Every address has a name of its own.
             self.unreadable.extend(symbol);
-            let name = address_name(&opened.name, address);
+            let start = opened.function_start(address).unwrap_or(address);
+            let name = address_name(&opened.name, start);
             return native_frame(builder, (&name, &opened.name), Category::Unknown);
         };
         let category = match name.starts_with('[') {
@@ -252,7 +252,7 @@ impl<'a> Naming<'a> {
     }
 }
 
-/// What an address of an image is called that has no symbol.
+/// What a function without a symbol is called, by where it starts, or an address of no known function.
 pub(super) fn address_name(image: &str, address: u64) -> String {
     format!("[{}+0x{address:x}]", image.trim_matches(['[', ']']))
 }
