@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use nodespy_model::{FunctionIndex, RowIndex};
-
 use super::live;
 use super::recorded::{Recorded, expect_share, record};
 use super::versions::on_every_node;
@@ -146,12 +144,11 @@ fn expect_names_where_code_continues(major: &str) {
     let target = Workload::new("continue.js").on(major).start();
     let recorded = record(&target, &["-d", "2", "-F", "499"]);
     let profile = &recorded.profile;
-    let is_address = |name: &&str| name.starts_with("[node+");
-    let functions = (0..profile.functions.len() as u32).map(FunctionIndex::new);
-    let unnamed: Vec<&str> = functions
-        .map(|function| profile.name_of(function))
-        .filter(is_address)
-        .collect();
+    let names = profile
+        .functions
+        .iter()
+        .map(|row| profile.strings.get(row.name));
+    let unnamed: Vec<&str> = names.filter(|name| name.starts_with("[node+")).collect();
     assert!(unnamed.is_empty(), "{unnamed:?}\n{}", recorded.describe());
     let sum = recorded.total_share("sum");
     assert!(sum > 0.2, "{sum}\n{}", recorded.describe());
