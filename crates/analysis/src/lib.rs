@@ -7,6 +7,7 @@
 #![warn(missing_docs)]
 
 mod charged;
+mod compare;
 mod diff;
 mod filter;
 mod outline;
@@ -22,6 +23,10 @@ mod tree;
 mod twin;
 
 pub use charged::{ChargedWeights, charged_stacks, charged_weights, passing_on};
+pub use compare::{
+    Basis, Change, CompareError, CompareOptions, Comparison, CostUnit, FunctionChange, FunctionId,
+    Location, MIN_RUNS, NamedRun, SelfCheck, SideSummary, Verdict, Work, compare, self_check,
+};
 pub use diff::{DiffTree, NodeWeights, ProfilePair};
 pub use filter::{
     FilterError, Filters, Holding, LabelFilter, Pattern, Share, TimeRange, filtered, grouped,

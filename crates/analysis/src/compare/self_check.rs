@@ -1,0 +1,99 @@
+//! How often runs of one program are called different from each other.
+
+use super::blocks::SplitMix;
+use super::judge::{Terms, judge};
+use super::table::{Row, RowSide, Run, Table};
+use super::{Basis, CompareError, CompareOptions, CostUnit, MIN_RUNS, NamedRun, Verdict, quality};
+
+const SPLITS: usize = 200;
+
+/// The outcome of splitting one side at random, again and again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SelfCheck {
+    /// How often it was split.
+    pub splits: usize,
+    /// How many of the splits had a regression or an improvement in any function.
+    pub alarms: usize,
+    /// How many runs each half has.
+    pub runs: usize,
+}
+
+/// Splits the runs of one program at random into two halves and compares them: what is found is a false alarm.
+pub fn self_check(
+    runs: Vec<NamedRun>,
+    options: &CompareOptions,
+) -> Result<SelfCheck, CompareError> {
+    let profiles = quality::kept(runs, &mut Vec::new())?;
+    let half = profiles.len() / 2;
+    if half < MIN_RUNS {
+        return Err(CompareError::TooFewRuns {
+            needed: 2 * MIN_RUNS,
+            given: profiles.len(),
+        });
+    }
+    let unit = CostUnit::common(&profiles)?;
+    let all = Table::of(&profiles, &[], unit);
+    let is_whole = profiles.iter().all(quality::is_whole_run);
+    let basis = options
+        .basis
+        .unwrap_or(if is_whole { Basis::Run } else { Basis::Share });
+    let terms = Terms {
+        unit,
+        basis,
+        options,
+    };
+    let mut random = SplitMix(1);
+    let mut alarms = 0;
+    for _ in 0..SPLITS {
+        let order = shuffled(profiles.len(), &mut random);
+        let comparison = judge(
+            &split(&all, &order[..half], &order[half..2 * half]),
+            &[],
+            &terms,
+            Vec::new(),
+        )?;
+        let is_alarm = |verdict| matches!(verdict, Verdict::Regression | Verdict::Improvement);
+        alarms += usize::from(
+            comparison
+                .functions
+                .iter()
+                .any(|function| is_alarm(function.own.verdict)),
+        );
+    }
+    Ok(SelfCheck {
+        splits: SPLITS,
+        alarms,
+        runs: half,
+    })
+}
+
+fn shuffled(length: usize, random: &mut SplitMix) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..length).collect();
+    for last in (1..length).rev() {
+        order.swap(last, random.below(last + 1));
+    }
+    order
+}
+
+/// The table with some runs before and others after.
+fn split(all: &Table, before: &[usize], after: &[usize]) -> Table {
+    let runs = |which: &[usize]| -> Vec<Run> {
+        which.iter().map(|&run| all.before[run].clone()).collect()
+    };
+    let side = |row: &Row, which: &[usize]| RowSide {
+        costs: which.iter().map(|&run| row.before.costs[run]).collect(),
+        location: row.before.location.clone(),
+    };
+    let rows = all.rows.iter().map(|row| Row {
+        id: row.id.clone(),
+        before: side(row, before),
+        after: side(row, after),
+        is_merged: row.is_merged,
+    });
+    Table {
+        rows: rows.collect(),
+        before: runs(before),
+        after: runs(after),
+        calls: all.calls.clone(),
+    }
+}

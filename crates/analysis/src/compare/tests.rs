@@ -1,0 +1,323 @@
+//! Runs whose right answer is known.
+
+use super::blocks::SplitMix;
+use super::*;
+use crate::testing::profile_of;
+
+/// The stacks of a program of twelve functions and the samples they usually get.
+const PROGRAM: [(&str, f64); 12] = [
+    ("main@/srv/a/main.js;parse@/srv/a/lib/parse.js", 400.0),
+    (
+        "main@/srv/a/main.js;parse@/srv/a/lib/parse.js;scan@/srv/a/lib/parse.js",
+        300.0,
+    ),
+    ("main@/srv/a/main.js;hashInts@/srv/a/lib/hash.js", 600.0),
+    ("main@/srv/a/main.js;sort@/srv/a/lib/sort.js", 500.0),
+    (
+        "main@/srv/a/main.js;sort@/srv/a/lib/sort.js;compare@/srv/a/lib/sort.js",
+        700.0,
+    ),
+    ("main@/srv/a/main.js;render@/srv/a/lib/render.js", 450.0),
+    (
+        "main@/srv/a/main.js;render@/srv/a/lib/render.js;escape@/srv/a/lib/render.js",
+        250.0,
+    ),
+    (
+        "main@/srv/a/main.js;d:map@/srv/a/node_modules/lodash/lodash.js",
+        350.0,
+    ),
+    ("main@/srv/a/main.js;n:malloc@/usr/lib/libc.so.6", 150.0),
+    ("main@/srv/a/main.js;gc:Scavenge@node", 200.0),
+    ("main@/srv/a/main.js;bubble@/srv/a/lib/sort.js", 160.0),
+    ("main@/srv/a/main.js", 100.0),
+];
+
+/// A normal variate, nearly: the sum of twelve uniform ones.
+fn normal(random: &mut SplitMix) -> f64 {
+    let sum: f64 = (0..12).map(|_| random.below(1_000_000) as f64 / 1e6).sum();
+    sum - 6.0
+}
+
+/// A run of stacks whose samples vary by `noise`.
+fn run(stacks: &[(&str, f64)], noise: f64, random: &mut SplitMix) -> NamedRun {
+    let mut lines = String::new();
+    for (path, samples) in stacks {
+        let samples = (samples * (noise * normal(random)).exp()).round();
+        lines.push_str(&format!("{path} {samples}\n"));
+    }
+    let mut profile = profile_of(&lines);
+    // One sample a line is far too few for its weight: what a sample stands for is one.
+    profile.samples = profile
+        .samples
+        .iter()
+        .flat_map(|sample| {
+            let one = nodespy_model::Sample {
+                weight: 1,
+                ..*sample
+            };
+            std::iter::repeat_n(one, sample.weight as usize)
+        })
+        .collect();
+    NamedRun {
+        name: "run.nspy".to_owned(),
+        profile,
+    }
+}
+
+fn runs(stacks: &[(&str, f64)], count: usize, noise: f64, random: &mut SplitMix) -> Vec<NamedRun> {
+    (0..count).map(|_| run(stacks, noise, random)).collect()
+}
+
+/// The program with functions whose name holds `part` times `factor`.
+fn with<'a>(part: &str, factor: f64) -> Vec<(&'a str, f64)> {
+    let leaf = |path: &str| path.rsplit(';').next().unwrap_or("").to_owned();
+    let changed = |&(path, samples): &(&'a str, f64)| match leaf(path).contains(part) {
+        true => (path, samples * factor),
+        false => (path, samples),
+    };
+    PROGRAM.iter().map(changed).collect()
+}
+
+fn verdict_of(comparison: &Comparison, name: &str) -> Verdict {
+    let mut functions = comparison.functions.iter();
+    functions
+        .find(|function| function.id.name == name)
+        .unwrap()
+        .own
+        .verdict
+}
+
+fn regressions(comparison: &Comparison) -> Vec<&str> {
+    let functions = comparison.functions.iter();
+    let regressed = functions.filter(|function| function.own.verdict == Verdict::Regression);
+    regressed
+        .map(|function| function.id.name.as_str())
+        .collect()
+}
+
+#[test]
+fn a_planted_regression_is_found_and_nothing_else() {
+    let mut random = SplitMix(7);
+    let before = runs(&PROGRAM, 5, 0.01, &mut random);
+    let after = runs(&with("hashInts", 1.25), 5, 0.01, &mut random);
+    let comparison = compare(before, after, &CompareOptions::default()).unwrap();
+    assert_eq!(regressions(&comparison), ["hashInts"]);
+    assert_eq!(comparison.functions[0].id.file, "lib/hash.js");
+    let (low, high) = comparison.functions[0].own.interval.unwrap();
+    assert!(
+        low > 1.2 && low < 1.25 && high > 1.25 && high < 1.3,
+        "{low} {high}"
+    );
+    assert!(comparison.common.is_none());
+}
+
+#[test]
+fn equal_programs_are_rarely_called_different() {
+    let mut random = SplitMix(3);
+    let mut alarms = 0;
+    for _ in 0..200 {
+        let before = runs(&PROGRAM, 5, 0.04, &mut random);
+        let after = runs(&PROGRAM, 5, 0.04, &mut random);
+        let comparison = compare(before, after, &CompareOptions::default()).unwrap();
+        alarms += usize::from(!regressions(&comparison).is_empty());
+    }
+    assert!(alarms <= 10, "{alarms} of 200");
+}
+
+#[test]
+fn a_small_change_is_found_with_enough_runs() {
+    let mut random = SplitMix(11);
+    let mut found = 0;
+    for _ in 0..40 {
+        let before = runs(&PROGRAM, 10, 0.01, &mut random);
+        let after = runs(&with("hashInts", 1.05), 10, 0.01, &mut random);
+        let comparison = compare(before, after, &CompareOptions::default()).unwrap();
+        found += usize::from(regressions(&comparison).contains(&"hashInts"));
+    }
+    assert!(found >= 32, "{found} of 40");
+}
+
+#[test]
+fn a_slower_machine_is_no_regression_of_functions() {
+    let mut random = SplitMix(5);
+    let before = runs(&PROGRAM, 5, 0.01, &mut random);
+    let after = runs(&with("", 1.1), 5, 0.01, &mut random);
+    let comparison = compare(before, after, &CompareOptions::default()).unwrap();
+    let common = comparison.common.unwrap();
+    assert!((common.ratio - 1.1).abs() < 0.02, "{common:?}");
+    assert!(regressions(&comparison).is_empty());
+    assert_eq!(comparison.total.verdict, Verdict::Regression);
+}
+
+#[test]
+fn a_callee_that_was_inlined_has_moved_its_cost() {
+    let mut random = SplitMix(9);
+    let mut inlined = with("escape", 0.0);
+    for (path, samples) in &mut inlined {
+        if path.ends_with("render@/srv/a/lib/render.js") {
+            *samples += 250.0;
+        }
+    }
+    inlined.retain(|(_, samples)| *samples > 0.0);
+    let before = runs(&PROGRAM, 5, 0.01, &mut random);
+    let after = runs(&inlined, 5, 0.01, &mut random);
+    let comparison = compare(before, after, &CompareOptions::default()).unwrap();
+    assert_eq!(verdict_of(&comparison, "render"), Verdict::Moved);
+    assert_eq!(verdict_of(&comparison, "escape"), Verdict::Moved);
+    assert!(regressions(&comparison).is_empty());
+}
+
+#[test]
+fn renamed_functions_and_moved_files_are_the_same_function() {
+    let mut random = SplitMix(13);
+    let elsewhere: Vec<(String, f64)> = PROGRAM
+        .iter()
+        .map(|(path, samples)| {
+            let path = path
+                .replace(
+                    "/srv/a/node_modules/lodash/",
+                    "/x/node_modules/.pnpm/lodash@4.1.0/node_modules/lodash/",
+                )
+                .replace("/srv/a/", "/home/ci/build/")
+                .replace("hashInts", "hashNumbers")
+                .replace("lib/render.js", "lib/html/render.js");
+            (path, *samples)
+        })
+        .collect();
+    let elsewhere: Vec<(&str, f64)> = elsewhere
+        .iter()
+        .map(|(path, samples)| (path.as_str(), *samples))
+        .collect();
+    let before = runs(&PROGRAM, 5, 0.01, &mut random);
+    let after = runs(&elsewhere, 5, 0.01, &mut random);
+    let comparison = compare(before, after, &CompareOptions::default()).unwrap();
+    let of_name = |name: &str| {
+        comparison
+            .functions
+            .iter()
+            .find(|function| function.id.name == name)
+            .unwrap()
+    };
+    assert_eq!(
+        of_name("hashNumbers").was.as_ref().unwrap().name,
+        "hashInts"
+    );
+    assert_eq!(
+        of_name("render").was.as_ref().unwrap().file,
+        "lib/render.js"
+    );
+    assert_eq!(
+        of_name("escape").was.as_ref().unwrap().file,
+        "lib/render.js"
+    );
+    assert!(
+        comparison
+            .functions
+            .iter()
+            .all(|function| function.own.verdict == Verdict::NoChange
+                || function.own.verdict == Verdict::Untested),
+        "{comparison:#?}"
+    );
+}
+
+#[test]
+fn one_run_a_side_has_an_interval_and_no_verdict() {
+    let mut random = SplitMix(17);
+    let before = runs(&PROGRAM, 1, 0.01, &mut random);
+    let after = runs(&with("hashInts", 2.0), 1, 0.01, &mut random);
+    let comparison = compare(before, after, &CompareOptions::default()).unwrap();
+    assert_eq!(verdict_of(&comparison, "hashInts"), Verdict::Untested);
+    assert_eq!(comparison.functions[0].id.name, "hashInts");
+    assert!(comparison.functions[0].own.interval.is_some());
+    assert!(
+        comparison.remarks[0].contains("1 against 1 is not a test"),
+        "{:?}",
+        comparison.remarks
+    );
+}
+
+#[test]
+fn shares_are_at_most_likely() {
+    let mut random = SplitMix(19);
+    let options = CompareOptions {
+        basis: Some(Basis::Share),
+        ..CompareOptions::default()
+    };
+    let before = runs(&PROGRAM, 5, 0.01, &mut random);
+    let after = runs(&with("hashInts", 1.5), 5, 0.01, &mut random);
+    let comparison = compare(before, after, &options).unwrap();
+    assert_eq!(verdict_of(&comparison, "hashInts"), Verdict::LikelySlower);
+}
+
+#[test]
+fn twice_the_work_at_twice_the_cost_is_no_change() {
+    let mut random = SplitMix(23);
+    let options = CompareOptions {
+        work: Some(Work {
+            name: "requests".to_owned(),
+            before: 1000.0,
+            after: 2000.0,
+        }),
+        ..CompareOptions::default()
+    };
+    let before = runs(&PROGRAM, 5, 0.01, &mut random);
+    let after = runs(&with("", 2.0), 5, 0.01, &mut random);
+    let comparison = compare(before, after, &options).unwrap();
+    assert_eq!(comparison.basis, Basis::Work);
+    assert!(regressions(&comparison).is_empty());
+    assert!((comparison.total.ratio - 1.0).abs() < 0.02);
+}
+
+#[test]
+fn a_noisy_machine_is_said_with_the_number_of_runs_it_takes() {
+    let mut random = SplitMix(29);
+    let before = runs(&PROGRAM, 3, 0.15, &mut random);
+    let after = runs(&PROGRAM, 3, 0.15, &mut random);
+    let comparison = compare(before, after, &CompareOptions::default()).unwrap();
+    assert!(comparison.smallest_seen.unwrap() > 1.2);
+    assert!(comparison.runs_needed.unwrap() > 10);
+}
+
+#[test]
+fn what_cannot_be_compared_is_an_error_that_says_why() {
+    let mut random = SplitMix(31);
+    let options = CompareOptions::default();
+    let one = || runs(&PROGRAM, 1, 0.0, &mut SplitMix(1));
+    let empty = vec![run(&[], 0.0, &mut random)];
+    assert_eq!(
+        compare(one(), empty, &options).unwrap_err(),
+        CompareError::Empty("run.nspy".to_owned())
+    );
+    let other = vec![run(&[("x@/y/z.js;q@/y/z.js", 50.0)], 0.0, &mut random)];
+    assert_eq!(
+        compare(one(), other, &options).unwrap_err(),
+        CompareError::OtherProgram
+    );
+    let mut bytes = one();
+    bytes[0].profile.events[0].unit = nodespy_model::WeightUnit::Bytes;
+    let error = compare(one(), bytes, &options).unwrap_err();
+    assert!(matches!(error, CompareError::OtherEvent { .. }), "{error}");
+}
+
+#[test]
+fn runs_of_one_program_pass_the_check_of_themselves() {
+    let mut random = SplitMix(37);
+    let check = self_check(
+        runs(&PROGRAM, 12, 0.03, &mut random),
+        &CompareOptions::default(),
+    )
+    .unwrap();
+    assert_eq!((check.splits, check.runs), (200, 6));
+    assert!(check.alarms <= 20, "{check:?}");
+    let few = self_check(
+        runs(&PROGRAM, 4, 0.03, &mut random),
+        &CompareOptions::default(),
+    );
+    assert_eq!(
+        few.unwrap_err(),
+        CompareError::TooFewRuns {
+            needed: 6,
+            given: 4
+        }
+    );
+}
