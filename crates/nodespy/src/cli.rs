@@ -7,9 +7,11 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use nodespy_analysis::{CodeKind, Filters, LabelFilter, Pattern, Share, TimeRange, parse_seconds};
 
+mod diff;
 mod flamegraph;
 mod target;
 
+pub(crate) use diff::{DiffArgs, DiffFormat, FailOn, with_after};
 pub(crate) use target::TargetArgs;
 
 pub(crate) use flamegraph::{DifffoldedArgs, End, FlamegraphArgs, StackArgs};
@@ -26,7 +28,7 @@ Examples:
   nodespy record -- node app.js        start one and record it
   nodespy view nodespy-app-….html      look at a recording again
 
-Exit codes: 0 done, 1 could not, 2 misused, 3 not permitted, 4 target gone, 5 no samples"
+Exit codes: 0 done, 1 could not, 2 misused, 3 not permitted, 4 target gone, 5 no samples,\n10 regression, 11 suspected regression"
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -54,6 +56,8 @@ pub(crate) enum Command {
     Convert(ConvertArgs),
     /// Print what a recording says, as text, Markdown or JSON
     Report(ReportArgs),
+    /// Compare two sets of recordings: what is slower, and how sure that is
+    Diff(Box<DiffArgs>),
     /// Fold the stacks of `perf script` text, in place of stackcollapse-perf.pl
     Collapse(CollapseArgs),
     /// Draw folded stacks, or any recording, as flamegraph.pl does

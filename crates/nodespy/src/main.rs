@@ -19,7 +19,7 @@ use cli::{Cli, Command};
 
 fn main() -> std::process::ExitCode {
     let started = nodespy_capture::monotonic_now();
-    let cli = Cli::parse();
+    let cli = Cli::parse_from(cli::with_after(std::env::args_os()));
     logger::start(cli.verbose);
     let done = match cli.command {
         None => commands::list::run(&cli.list),
@@ -30,6 +30,7 @@ fn main() -> std::process::ExitCode {
         Some(Command::View(arguments)) => commands::view::run(&arguments),
         Some(Command::Convert(arguments)) => commands::convert::run(&arguments),
         Some(Command::Report(arguments)) => commands::report::run(&arguments),
+        Some(Command::Diff(arguments)) => commands::diff::run(&arguments),
         Some(Command::Collapse(arguments)) => commands::collapse::run(&arguments),
         Some(Command::Flamegraph(arguments)) => commands::flamegraph::run(&arguments),
         Some(Command::Difffolded(arguments)) => commands::difffolded::run(&arguments),

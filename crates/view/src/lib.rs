@@ -8,6 +8,7 @@
 
 mod base64;
 pub mod columns;
+mod comparison;
 pub mod dump;
 mod held;
 pub mod labels;
@@ -26,6 +27,7 @@ use std::path::Path;
 use nodespy_analysis::Holding;
 use nodespy_model::Profile;
 
+pub use comparison::{comparison_json, comparison_markdown, comparison_text};
 pub use held::for_page;
 
 /// What the caller wants of a drawing.

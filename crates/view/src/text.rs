@@ -93,6 +93,14 @@ impl Paint {
         self.with("2", text)
     }
 
+    pub(crate) fn red(self, text: &str) -> String {
+        self.with("31", text)
+    }
+
+    pub(crate) fn green(self, text: &str) -> String {
+        self.with("32", text)
+    }
+
     pub(crate) fn category(self, category: Category, text: &str) -> String {
         match category {
             Category::App | Category::Wasm | Category::RegExp => self.with("32", text),

@@ -140,7 +140,9 @@ impl Table {
         };
         runs.push(Run {
             cost,
-            per_sample: cost / samples.max(1) as f64,
+            per_sample: unit
+                .per_sample(profile)
+                .unwrap_or(cost / samples.max(1) as f64),
             samples,
             blocks: ids.is_few.then(|| Blocks::of(profile, &row_of, factor)),
         });

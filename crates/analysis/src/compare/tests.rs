@@ -45,19 +45,7 @@ fn run(stacks: &[(&str, f64)], noise: f64, random: &mut SplitMix) -> NamedRun {
         let samples = (samples * (noise * normal(random)).exp()).round();
         lines.push_str(&format!("{path} {samples}\n"));
     }
-    let mut profile = profile_of(&lines);
-    // One sample a line is far too few for its weight: what a sample stands for is one.
-    profile.samples = profile
-        .samples
-        .iter()
-        .flat_map(|sample| {
-            let one = nodespy_model::Sample {
-                weight: 1,
-                ..*sample
-            };
-            std::iter::repeat_n(one, sample.weight as usize)
-        })
-        .collect();
+    let profile = profile_of(&lines);
     NamedRun {
         name: "run.nspy".to_owned(),
         profile,

@@ -60,6 +60,22 @@ impl CostUnit {
     }
 }
 
+impl CostUnit {
+    /// What one sample stands for. Many formats put equal samples together, so that counting them would not tell;
+    /// none where the period is not known.
+    pub(super) fn per_sample(self, profile: &Profile) -> Option<f64> {
+        let event = profile.event();
+        match (event.unit, event.sampling) {
+            (WeightUnit::Samples, _) => Some(self.per_weight(profile)),
+            (WeightUnit::Nanoseconds, Sampling::Rate(rate_hz)) => {
+                Some(1.0 / f64::from(rate_hz.max(1)))
+            }
+            (_, Sampling::Period(period)) => Some(period as f64 * self.per_weight(profile)),
+            _ => None,
+        }
+    }
+}
+
 fn described(profile: &Profile) -> String {
     format!(
         "{} in {}",

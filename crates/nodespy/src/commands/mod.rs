@@ -4,6 +4,7 @@ pub(crate) mod check;
 pub(crate) mod close_abandoned;
 pub(crate) mod collapse;
 pub(crate) mod convert;
+pub(crate) mod diff;
 pub(crate) mod difffolded;
 pub(crate) mod dump;
 pub(crate) mod flamegraph;

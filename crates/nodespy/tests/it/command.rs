@@ -25,6 +25,7 @@ fn help_shows_every_command() {
             "view",
             "convert",
             "report",
+            "diff",
             "collapse",
             "flamegraph",
             "difffolded",

@@ -14,6 +14,7 @@ mod collapse;
 #[path = "../support/collapsed.rs"]
 mod collapsed;
 mod command;
+mod diff;
 mod filters;
 mod fixture;
 mod flamegraph;

@@ -289,7 +289,7 @@ fn table(headings: &[&str], numbers: usize, rows: &[Vec<String>]) -> String {
 }
 
 /// A name as a code span in a table.
-fn code(name: &str) -> String {
+pub(crate) fn code(name: &str) -> String {
     if name.trim().is_empty() {
         return String::new();
     }
@@ -311,7 +311,7 @@ fn longest_run(text: &str) -> usize {
 }
 
 /// Text in which nothing is markup, a link or a mention.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in printable(text).chars() {
         if "\\`*_[]<>#|~&@$!".contains(character) {

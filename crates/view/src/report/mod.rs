@@ -17,7 +17,7 @@ use nodespy_model::{Category, FunctionIndex, Profile, ThreadIndex};
 
 pub(crate) use findings::Finding;
 pub(crate) use json::Json;
-pub(crate) use markdown::Markdown;
+pub(crate) use markdown::{Markdown, code, escaped};
 
 use crate::wording::SHARE_PARTS;
 

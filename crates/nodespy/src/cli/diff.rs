@@ -1,0 +1,203 @@
+//! The arguments of `nodespy diff`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Args;
+use nodespy_analysis::Work;
+
+use super::{ReadArgs, ShowArgs};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nodespy diff before.nspy after.nspy
+  nodespy diff base/*.nspy -- new/*.nspy -o diff.html -o diff.md
+  nodespy diff base/*.nspy -- new/*.nspy --fail-on 'total +5%' --fail-on 'function +3%'
+  nodespy diff --self-check base/*.nspy           how often equal runs would be called different
+
+A verdict takes at least 3 runs a side, better 5, taken in turns on one machine.
+Exit codes: 10 for a regression that --fail-on asks for, 11 for a suspected one with --strict.")]
+pub(crate) struct DiffArgs {
+    /// Recordings of any format: the earlier and the later one, or all earlier ones before `--`
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// The later ones; a bare `--` means the same
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub(crate) after: Vec<PathBuf>,
+    /// Also write it: .html (the page, with both sides), .md, .json, .txt; may be repeated
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Vec<PathBuf>,
+    /// How to print it
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = DiffFormat::Text)]
+    pub(crate) format: DiffFormat,
+    /// Exit with 10 if this is a regression of so much: 'total +5%', 'function +3%'; may be repeated
+    #[arg(long, value_name = "WHAT +N%", value_parser = parse_fail_on)]
+    pub(crate) fail_on: Vec<FailOn>,
+    /// Exit with 11 where --fail-on would, if the regression is only likely
+    #[arg(long, requires = "fail_on")]
+    pub(crate) strict: bool,
+    /// The smallest change that matters
+    #[arg(long, value_name = "N%", default_value = "2%", value_parser = parse_percent)]
+    pub(crate) min_change: f64,
+    /// The work that each run did, before and after if that differs: requests=5000, requests=5000,6000
+    #[arg(long, value_name = "NAME=N[,N]", value_parser = parse_work)]
+    pub(crate) per: Option<Work>,
+    /// Compare shares of all CPU time: for runs that did not do the same work [default: for recordings
+    /// of processes that went on]
+    #[arg(long, conflicts_with = "per")]
+    pub(crate) share: bool,
+    /// Split the recordings at random, 200 times, and print how often the halves are called different
+    #[arg(long, conflicts_with_all = ["after", "output", "fail_on"])]
+    pub(crate) self_check: bool,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+}
+
+/// The arguments of the command line with `--after` for the bare `--` of `nodespy diff`, behind which clap takes
+/// nothing for an option.
+pub(crate) fn with_after(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = arguments.collect();
+    let is_diff = arguments
+        .iter()
+        .skip(1)
+        .find(|word| !word.to_string_lossy().starts_with('-'))
+        .is_some_and(|word| word == "diff");
+    if is_diff && let Some(separator) = arguments.iter_mut().find(|word| *word == "--") {
+        *separator = "--after".into();
+    }
+    arguments
+}
+
+/// How a comparison is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum DiffFormat {
+    Text,
+    Md,
+    Json,
+}
+
+/// A regression that ends nodespy with a code of its own.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct FailOn {
+    /// Whether the whole run is meant, else any function.
+    pub(crate) is_total: bool,
+    /// The change, 0.05 for 5 %.
+    pub(crate) change: f64,
+}
+
+fn parse_fail_on(text: &str) -> Result<FailOn, String> {
+    let wanted = "'total +5%' or 'function +3%'";
+    let (what, change) = text
+        .split_once('+')
+        .ok_or_else(|| format!("expected {wanted}"))?;
+    let is_total = match what.trim() {
+        "total" => true,
+        "function" => false,
+        other => {
+            return Err(format!(
+                "there is no {other:?} to fail on: expected {wanted}"
+            ));
+        }
+    };
+    Ok(FailOn {
+        is_total,
+        change: parse_percent(change)?,
+    })
+}
+
+fn parse_percent(text: &str) -> Result<f64, String> {
+    let number = text.trim().trim_end_matches('%').trim();
+    match number.parse::<f64>() {
+        Ok(percent) if (0.0..=10_000.0).contains(&percent) => Ok(percent / 100.0),
+        _ => Err(format!("{text:?} is not a percentage such as 5%")),
+    }
+}
+
+fn parse_work(text: &str) -> Result<Work, String> {
+    let parsed = text.split_once('=').and_then(|(name, amounts)| {
+        let (before, after) = amounts.split_once(',').unwrap_or((amounts, amounts));
+        let amount = |text: &str| {
+            text.parse::<f64>()
+                .ok()
+                .filter(|amount| amount.is_normal() && *amount > 0.0)
+        };
+        Some(Work {
+            name: name.to_owned(),
+            before: amount(before)?,
+            after: amount(after)?,
+        })
+    });
+    parsed
+        .filter(|work| !work.name.is_empty())
+        .ok_or_else(|| format!("{text:?} is not work such as requests=5000"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_a_thing_and_a_percentage() {
+        assert_eq!(
+            parse_fail_on("total +5%"),
+            Ok(FailOn {
+                is_total: true,
+                change: 0.05
+            })
+        );
+        assert_eq!(
+            parse_fail_on("function+2.5 %"),
+            Ok(FailOn {
+                is_total: false,
+                change: 0.025
+            })
+        );
+        for bad in [
+            "",
+            "total",
+            "total 5%",
+            "package +3%",
+            "total +x%",
+            "total +-1%",
+        ] {
+            assert!(parse_fail_on(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_bare_separator_begins_the_later_side_of_diff_alone() {
+        let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
+        let after = |line: &str| with_after(words(line).into_iter());
+        assert_eq!(
+            after("nodespy -v diff a -- b --strict"),
+            words("nodespy -v diff a --after b --strict")
+        );
+        assert_eq!(
+            after("nodespy record -- node diff"),
+            words("nodespy record -- node diff")
+        );
+    }
+
+    #[test]
+    fn work_has_a_name_and_one_amount_or_two() {
+        let work = parse_work("requests=100,250").unwrap();
+        assert_eq!(
+            (work.name.as_str(), work.before, work.after),
+            ("requests", 100.0, 250.0)
+        );
+        assert_eq!(parse_work("items=7").unwrap().after, 7.0);
+        for bad in [
+            "100",
+            "=100",
+            "requests=",
+            "requests=0",
+            "requests=1,x",
+            "requests=inf",
+        ] {
+            assert!(parse_work(bad).is_err(), "{bad}");
+        }
+    }
+}

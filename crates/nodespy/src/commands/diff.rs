@@ -1,0 +1,204 @@
+//! `nodespy diff`: two sets of recordings, what changed between them, and how sure that is.
+
+use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::bail;
+use nodespy_analysis::{
+    Basis, CompareOptions, Comparison, Filters, Holding, NamedRun, Verdict, compare, filtered,
+    self_check, shown_event, without_idle,
+};
+use nodespy_model::Profile;
+use nodespy_view::{Terminal, comparison_json, comparison_markdown, comparison_text};
+
+use crate::cli::{DiffArgs, DiffFormat, FailOn};
+use crate::failure::Failure;
+use crate::output::{self, Stream};
+use crate::output_file::OutputFile;
+use crate::save;
+
+const REGRESSION: u8 = 10;
+const SUSPECTED: u8 = 11;
+/// A file is not a screen: lines may be long.
+const FILE_COLUMNS: usize = 160;
+
+pub(crate) fn run(arguments: &DiffArgs) -> anyhow::Result<ExitCode> {
+    let options = CompareOptions {
+        min_change: arguments.min_change,
+        basis: arguments.share.then_some(Basis::Share),
+        work: arguments.per.clone(),
+    };
+    let show = arguments.show.filters();
+    if arguments.self_check {
+        let check = self_check(read_all(&arguments.files, arguments, &show)?, &options)?;
+        output::result(&check_line(check), Stream::Standard);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (before, after) = sides(arguments)?;
+    let outputs = checked_outputs(arguments)?;
+    let comparison = compare(
+        read_all(before, arguments, &show)?,
+        read_all(after, arguments, &show)?,
+        &options,
+    )?;
+    print(&comparison, arguments.format);
+    for (format, file) in &outputs {
+        let content = match format {
+            FileFormat::Page => page(before, after, arguments, &show)?,
+            FileFormat::Text => as_text(
+                &comparison,
+                Terminal {
+                    has_color: false,
+                    width_columns: FILE_COLUMNS,
+                },
+            ),
+            FileFormat::Markdown => comparison_markdown(&comparison).into_bytes(),
+            FileFormat::Json => comparison_json(&comparison).into_bytes(),
+        };
+        file.write(|output| Ok(output.write_all(&content)?))?;
+        output::note(&format!("Wrote {}.", file.path().display()));
+    }
+    Ok(ExitCode::from(code(
+        &comparison,
+        &arguments.fail_on,
+        arguments.strict,
+    )))
+}
+
+/// The files of both sides: those before and behind `--`, or two.
+fn sides(arguments: &DiffArgs) -> anyhow::Result<(&[PathBuf], &[PathBuf])> {
+    match (arguments.files.as_slice(), arguments.after.as_slice()) {
+        ([before, after], []) => Ok((std::slice::from_ref(before), std::slice::from_ref(after))),
+        ([_], []) => bail!(Failure::Usage(
+            "one recording has nothing to be compared with: nodespy diff BEFORE AFTER".to_owned()
+        )),
+        (files, []) => bail!(Failure::Usage(format!(
+            "{} recordings, and which of them are the later ones? Put them behind --: nodespy diff BEFORE… -- AFTER…",
+            files.len()
+        ))),
+        (before, after) => Ok((before, after)),
+    }
+}
+
+fn read_all(
+    paths: &[PathBuf],
+    arguments: &DiffArgs,
+    show: &Filters,
+) -> anyhow::Result<Vec<NamedRun>> {
+    let read = |path: &PathBuf| {
+        let shown = shown(save::read(path, &arguments.read)?, show)?;
+        Ok(NamedRun {
+            name: path.display().to_string(),
+            profile: shown,
+        })
+    };
+    paths.iter().map(read).collect()
+}
+
+/// What is compared of a recording: one event, filtered, without what is no work.
+fn shown(profile: Profile, show: &Filters) -> anyhow::Result<Profile> {
+    let profile = shown_event(Cow::Owned(profile));
+    let profile = filtered(profile, show, Holding::WhatIsShown)?;
+    Ok(without_idle(profile.into_owned()))
+}
+
+enum FileFormat {
+    Page,
+    Text,
+    Markdown,
+    Json,
+}
+
+/// The files to write, known to be writable before anything is read.
+fn checked_outputs(arguments: &DiffArgs) -> anyhow::Result<Vec<(FileFormat, OutputFile)>> {
+    let checked = |path: &PathBuf| {
+        let format = match path.extension().and_then(OsStr::to_str) {
+            Some("html") => FileFormat::Page,
+            Some("txt") => FileFormat::Text,
+            Some("md") => FileFormat::Markdown,
+            Some("json") => FileFormat::Json,
+            _ => bail!(Failure::Usage(format!(
+                "{}: a comparison is written as .html, .md, .json or .txt",
+                path.display()
+            ))),
+        };
+        Ok((format, OutputFile::named(path)?))
+    };
+    arguments.output.iter().map(checked).collect()
+}
+
+fn print(comparison: &Comparison, format: DiffFormat) {
+    let content = match format {
+        DiffFormat::Text => as_text(
+            comparison,
+            Terminal {
+                has_color: output::has_color(Stream::Standard),
+                width_columns: output::width_if_terminal().unwrap_or(FILE_COLUMNS),
+            },
+        ),
+        DiffFormat::Md => comparison_markdown(comparison).into_bytes(),
+        DiffFormat::Json => comparison_json(comparison).into_bytes(),
+    };
+    output::result(&String::from_utf8_lossy(&content), Stream::Standard);
+}
+
+fn as_text(comparison: &Comparison, terminal: Terminal) -> Vec<u8> {
+    comparison_text(comparison, terminal).into_bytes()
+}
+
+/// The page of both sides. A picture holds one run of each: the one in the middle by its cost.
+fn page(
+    before: &[PathBuf],
+    after: &[PathBuf],
+    arguments: &DiffArgs,
+    show: &Filters,
+) -> anyhow::Result<Vec<u8>> {
+    let read = |path: &Path| save::read(path, &arguments.read);
+    let middle = |paths: &[PathBuf]| -> anyhow::Result<PathBuf> {
+        let mut weights = Vec::new();
+        for path in paths {
+            weights.push((shown(read(path)?, show)?.total_weight(), path));
+        }
+        weights.sort();
+        Ok(weights[weights.len() / 2].1.clone())
+    };
+    let base = save::base(Some(&middle(before)?), &arguments.read, show)?;
+    save::page(read(&middle(after)?)?, show, &base)
+}
+
+fn check_line(check: nodespy_analysis::SelfCheck) -> String {
+    let percent = 100.0 * check.alarms as f64 / check.splits.max(1) as f64;
+    let meaning = match percent > 10.0 {
+        true => "the machine drifts: take runs in turns, or more of them",
+        false => "verdicts on such runs can be believed",
+    };
+    format!(
+        "{} of {} random splits into {} against {} runs found a change: {percent:.1} % false alarms; {meaning}\n",
+        check.alarms, check.splits, check.runs, check.runs
+    )
+}
+
+/// The exit code that the limits ask for.
+fn code(comparison: &Comparison, limits: &[FailOn], is_strict: bool) -> u8 {
+    let has = |limit: &FailOn, verdict: Verdict| {
+        let is_beyond = |change: &nodespy_analysis::Change| {
+            change.verdict == verdict && change.ratio >= 1.0 + limit.change
+        };
+        match limit.is_total {
+            true => is_beyond(&comparison.total),
+            false => comparison
+                .functions
+                .iter()
+                .any(|function| is_beyond(&function.own)),
+        }
+    };
+    if limits.iter().any(|limit| has(limit, Verdict::Regression)) {
+        return REGRESSION;
+    }
+    match is_strict && limits.iter().any(|limit| has(limit, Verdict::LikelySlower)) {
+        true => SUSPECTED,
+        false => 0,
+    }
+}

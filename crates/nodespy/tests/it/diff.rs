@@ -1,0 +1,195 @@
+//! `nodespy diff`: verdicts, exit codes and what bad input gets.
+
+use serde_json::Value;
+
+use crate::run::run_nodespy;
+use crate::scratch::Scratch;
+
+/// Folded stacks of a program of seven functions; `hash` is the weight of `hashInts`, `shift` what differs from run
+/// to run.
+fn folded(hash: u64, shift: u64) -> String {
+    let wobble = |weight: u64, by: u64| weight + (shift * by) % 7;
+    format!(
+        "main;hashInts {}\nmain;sort {}\nmain;sort;compare {}\nmain;render {}\nmain;parse {}\nmain;parse;scan {}\nmain {}\n",
+        wobble(hash, 1),
+        wobble(500, 2),
+        wobble(700, 3),
+        wobble(450, 4),
+        wobble(400, 5),
+        wobble(300, 6),
+        wobble(150, 1),
+    )
+}
+
+/// Files of five runs.
+fn runs(scratch: &Scratch, name: &str, hash: u64) -> Vec<String> {
+    let run = |number: u64| {
+        let file = scratch.file(&format!("{name}{number}.folded"));
+        std::fs::write(&file, folded(hash, number)).unwrap();
+        file
+    };
+    (1..=5).map(run).collect()
+}
+
+fn diff(options: &[&str], before: &[String], after: &[String]) -> crate::run::Outcome {
+    let mut arguments = vec!["diff"];
+    arguments.extend(before.iter().map(String::as_str));
+    arguments.push("--");
+    arguments.extend(after.iter().map(String::as_str));
+    arguments.extend_from_slice(options);
+    run_nodespy(&arguments)
+}
+
+#[test]
+fn a_regression_is_named_and_fails_the_gate_only_when_asked() {
+    let scratch = Scratch::new();
+    let (before, after) = (runs(&scratch, "a", 600), runs(&scratch, "b", 750));
+    let outcome = diff(&[], &before, &after);
+    outcome.expect_code(0);
+    let regression = outcome
+        .stdout
+        .lines()
+        .find(|line| line.contains("hashInts"))
+        .unwrap();
+    assert!(
+        regression.starts_with("+2") && regression.ends_with("regression"),
+        "{outcome}"
+    );
+    diff(&["--fail-on", "function +3%"], &before, &after).expect_code(10);
+    diff(&["--fail-on", "function +40%"], &before, &after).expect_code(0);
+    diff(&["--fail-on", "total +3%"], &before, &after).expect_code(10);
+    diff(&["--fail-on", "function +3%", "--strict"], &before, &before).expect_code(0);
+    // Of shares nothing is sure.
+    diff(&["--share", "--fail-on", "function +3%"], &before, &after).expect_code(0);
+    diff(
+        &["--share", "--fail-on", "function +3%", "--strict"],
+        &before,
+        &after,
+    )
+    .expect_code(11);
+}
+
+#[test]
+fn equal_runs_have_no_change_and_say_what_could_have_been_seen() {
+    let scratch = Scratch::new();
+    let before = runs(&scratch, "a", 600);
+    let outcome = diff(&["--fail-on", "total +1%"], &before, &before);
+    outcome.expect_code(0);
+    assert!(outcome.stdout.contains("No function changed"), "{outcome}");
+    assert!(
+        outcome
+            .stdout
+            .contains("the smallest that could have been seen is +"),
+        "{outcome}"
+    );
+}
+
+#[test]
+fn outputs_say_the_same() {
+    let scratch = Scratch::new();
+    let (before, after) = (runs(&scratch, "a", 600), runs(&scratch, "b", 750));
+    let files = ["diff.html", "diff.md", "diff.json", "diff.txt"].map(|name| scratch.file(name));
+    let options: Vec<&str> = files
+        .iter()
+        .flat_map(|file| ["-o", file.as_str()])
+        .collect();
+    diff(&options, &before, &after).expect_code(0);
+    let [html, markdown, json, text] = files.map(|file| std::fs::read_to_string(file).unwrap());
+    assert!(html.starts_with("<!DOCTYPE html>") || html.starts_with("<!doctype html>"));
+    assert!(
+        markdown.contains("### nodespy: 1 regression") && markdown.lines().count() < 60,
+        "{markdown}"
+    );
+    assert!(text.contains("hashInts"));
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        (&json["schema"], &json["version"]),
+        (&"nodespy.diff".into(), &1.into())
+    );
+    let first = &json["functions"][0];
+    assert_eq!(
+        (&first["name"], &first["self"]["verdict"]),
+        (&"hashInts".into(), &"regression".into())
+    );
+    assert!(
+        first["self"]["low"].as_f64().unwrap() > 1.2
+            && first["self"]["high"].as_f64().unwrap() < 1.3
+    );
+}
+
+#[test]
+fn work_per_request_is_what_is_compared_when_requests_are_known() {
+    let scratch = Scratch::new();
+    let (before, after) = (runs(&scratch, "a", 600), runs(&scratch, "b", 600));
+    let outcome = diff(&["--per", "requests=1000,500"], &before, &after);
+    outcome.expect_code(0);
+    assert!(outcome.stdout.contains("samples per request"), "{outcome}");
+    assert!(outcome.stdout.contains("+100 %"), "{outcome}");
+}
+
+#[test]
+fn equal_runs_pass_their_own_check() {
+    let scratch = Scratch::new();
+    let before = runs(&scratch, "a", 600);
+    let more = runs(&scratch, "b", 600);
+    let mut arguments = vec!["diff", "--self-check"];
+    arguments.extend(before.iter().chain(&more).map(String::as_str));
+    let outcome = run_nodespy(&arguments);
+    outcome.expect_code(0);
+    assert!(
+        outcome
+            .stdout
+            .contains("of 200 random splits into 5 against 5 runs"),
+        "{outcome}"
+    );
+}
+
+#[test]
+fn bad_input_gets_a_sentence() {
+    let scratch = Scratch::new();
+    let file = |name: &str, content: &str| {
+        let file = scratch.file(name);
+        std::fs::write(&file, content).unwrap();
+        file
+    };
+    let good = file("good.folded", &folded(600, 1));
+    let other = file("other.folded", "x;y 100\nx;z 50\n");
+    let bytes = file(
+        "heap.heapprofile",
+        r#"{"head":{"callFrame":{"functionName":"main","scriptId":"0","url":"","lineNumber":0,"columnNumber":0},"selfSize":64,"id":1,"children":[]},"samples":[]}"#,
+    );
+    let missing = scratch.file("missing.nspy");
+    for (arguments, code, sentence) in [
+        (
+            vec![good.as_str()],
+            2,
+            "one recording has nothing to be compared with",
+        ),
+        (
+            vec![&good, &good, &good],
+            2,
+            "which of them are the later ones",
+        ),
+        (vec![&good, &missing], 1, "missing.nspy"),
+        (vec![&good, &other], 1, "no function in common"),
+        (vec![&good, &bytes], 1, "count different things"),
+        (
+            vec![&good, &good, "--fail-on", "package +3%"],
+            2,
+            "to fail on",
+        ),
+        (
+            vec![&good, &good, "-o", "diff.png"],
+            2,
+            ".html, .md, .json or .txt",
+        ),
+        (vec!["--self-check", &good], 1, "give at least 6"),
+    ] {
+        let mut whole = vec!["diff"];
+        whole.extend(arguments);
+        run_nodespy(&whole)
+            .expect_code(code)
+            .expect_stderr(&[sentence]);
+    }
+    run_nodespy(&["diff", &good, &good]).expect_code(0);
+}
