@@ -1,0 +1,30 @@
+// Twelve functions of fixed work, one of which does FACTOR times as much.
+const factor = Number(process.env.FACTOR ?? 1);
+
+function hashInts(n) { let hash = 0; for (let i = 0; i < n; i += 1) hash = (hash * 31 + i) | 0; return hash; }
+function roots(n) { let sum = 0; for (let i = 0; i < n; i += 1) sum += Math.sqrt(i); return sum; }
+function letters(n) { let text = ''; for (let i = 0; i < n; i += 1) text += String.fromCharCode(65 + i % 26); return text.length; }
+function sorted(n) { const list = []; for (let i = 0; i < n; i += 1) list.push(i * 7919 % 1009); return list.sort((a, b) => a - b)[0]; }
+function mapped(n) { const map = new Map(); for (let i = 0; i < n; i += 1) map.set(i % 997, i); return map.size; }
+function serialized(n) { const rows = []; for (let i = 0; i < n; i += 1) rows.push({ i }); return JSON.stringify(rows).length; }
+function collatz(n) { let steps = 0; for (let i = 1; i < n; i += 1) for (let k = i; k > 1; steps += 1) k = k % 2 ? 3 * k + 1 : k / 2; return steps; }
+function primes(n) { let found = 0; for (let i = 2; i < n; i += 1) { let d = 2; while (d * d <= i && i % d) d += 1; if (d * d > i) found += 1; } return found; }
+function bytes(n) { const data = new Uint8Array(n); for (let i = 0; i < n; i += 1) data[i] = i * 13; return data[n - 1]; }
+function digits(n) { let sum = 0; for (let i = 0; i < n; i += 1) for (let k = i; k > 0; k = Math.floor(k / 10)) sum += k % 10; return sum; }
+function matched(n) { let found = 0; for (let i = 0; i < n; i += 1) if (/(\d+)-(\d+)/.test(`a${i}-${i + 1}`)) found += 1; return found; }
+function cloned(n) { let size = 0; for (let i = 0; i < n; i += 1) size += Object.keys({ ...{ a: 1, b: 2, c: i } }).length; return size; }
+
+for (let turn = 0; turn < 40; turn += 1) {
+    hashInts(3e6 * factor);
+    roots(2e6);
+    letters(1e5);
+    sorted(2e4);
+    mapped(2e5);
+    serialized(1e4);
+    collatz(1e4);
+    primes(2e4);
+    bytes(1e6);
+    digits(1e5);
+    matched(4e4);
+    cloned(4e4);
+}
