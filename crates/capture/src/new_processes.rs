@@ -18,8 +18,6 @@ use polling::Polling;
 pub enum Children {
     /// They are watched too, whatever they run.
     Followed,
-    /// They are watched if they are wanted themselves.
-    Judged,
     /// They are left out.
     LeftOut,
 }
@@ -65,9 +63,7 @@ impl NewProcesses {
         match &mut self.search {
             Search::None => take(event),
             Search::Polling(polling) => {
-                if self.children != Children::Judged {
-                    polling.see(&event);
-                }
+                polling.see(&event);
                 take(event);
             }
             Search::Members(members, group) => {

@@ -105,4 +105,34 @@ pub struct Thread {
     pub name: String,
     /// What it is for.
     pub role: ThreadRole,
+    /// How it shared the CPUs, by the kernel's own account.
+    pub scheduling: Option<Scheduling>,
+}
+
+/// What the kernel's scheduler did with a thread while it was recorded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Scheduling {
+    /// How long it was watched.
+    pub watched: Nanoseconds,
+    /// How long it ran.
+    pub on_cpu: Nanoseconds,
+    /// How long it could have run and waited for a CPU, which the kernel calls run delay.
+    pub run_delay: Nanoseconds,
+}
+
+impl Scheduling {
+    /// The part of the time it ran, from 0 to 1.
+    pub fn on_cpu_share(&self) -> f64 {
+        self.share(self.on_cpu)
+    }
+
+    /// The part of the time it waited for a CPU, from 0 to 1.
+    pub fn run_delay_share(&self) -> f64 {
+        self.share(self.run_delay)
+    }
+
+    fn share(&self, part: Nanoseconds) -> f64 {
+        // The kernel's counters and our clock are read one after the other.
+        (part as f64 / self.watched.max(1) as f64).min(1.0)
+    }
 }

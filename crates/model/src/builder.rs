@@ -1,7 +1,7 @@
 //! The only way to make a profile: it interns and keeps the invariants.
 
 use crate::FastSet;
-use crate::about::{About, Process, Thread};
+use crate::about::{About, Process, Scheduling, Thread};
 use crate::context::{ContextIndex, ContextIndexer};
 use crate::event::{self, EventIndex, EventType};
 use crate::labels::Labels;
@@ -183,6 +183,11 @@ impl ProfileBuilder {
             ..thread
         });
         ThreadIndex(self.profile.threads.len() as u32 - 1)
+    }
+
+    /// Says how a thread that was added before shared the CPUs.
+    pub fn scheduling(&mut self, thread: ThreadIndex, scheduling: Scheduling) {
+        self.profile.threads[thread.at()].scheduling = Some(scheduling);
     }
 
     /// Adds a sample of the first event, of which nothing else is known.

@@ -30,7 +30,7 @@ mod text;
 mod url;
 mod utc;
 
-pub use about::{About, ExitReason, Process, Thread, ThreadRole};
+pub use about::{About, ExitReason, Process, Scheduling, Thread, ThreadRole};
 pub use branches::Branches;
 pub use builder::{FrameSpec, FunctionSpec, ProfileBuilder};
 pub use context::{ContextIndex, Contexts, OTHER as OTHER_CONTEXT};

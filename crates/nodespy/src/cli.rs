@@ -177,6 +177,9 @@ pub(crate) struct DumpArgs {
     /// Stop no thread: waiting ones are read as they wait, running ones sampled for 200 ms
     #[arg(long)]
     pub(crate) nonblocking: bool,
+    /// Leave out child processes
+    #[arg(long)]
+    pub(crate) no_subprocesses: bool,
 }
 
 /// How samples are taken.
@@ -237,6 +240,12 @@ pub(crate) struct TopArgs {
     /// Print tables instead of using the whole terminal (what happens anyway when there is none)
     #[arg(long)]
     pub(crate) lines: bool,
+    /// Leave out child processes
+    #[arg(long)]
+    pub(crate) no_subprocesses: bool,
+    /// Show functions where they run, not where a source map says they were written
+    #[arg(long)]
+    pub(crate) no_source_maps: bool,
 }
 
 #[derive(Debug, Args)]

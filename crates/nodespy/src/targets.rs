@@ -6,8 +6,9 @@ use crate::cli::TargetArgs;
 use crate::failure::Failure;
 use crate::output;
 
-/// Takes hold of what the arguments mean, and says what was left out.
-pub(crate) fn hold(arguments: &TargetArgs) -> anyhow::Result<Vec<Target>> {
+/// Takes hold of what the arguments mean, with its children unless they are to be left out, and says
+/// what was left out.
+pub(crate) fn hold(arguments: &TargetArgs, no_children: bool) -> anyhow::Result<Vec<Target>> {
     let wanted = arguments.wanted();
     if wanted.is_empty() {
         return Err(Failure::Usage(
@@ -17,7 +18,7 @@ pub(crate) fn hold(arguments: &TargetArgs) -> anyhow::Result<Vec<Target>> {
         )
         .into());
     }
-    let selection = nodespy_recorder::hold(&wanted)?;
+    let selection = nodespy_recorder::hold(&wanted, !no_children)?;
     for remark in &selection.remarks {
         output::note(&nodespy_model::printable(remark));
     }

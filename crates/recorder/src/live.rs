@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nodespy_capture::engine::{self, Engine, Losses, NamedEvent, Sink};
 use nodespy_capture::engines::EngineId;
-use nodespy_capture::target::{Wanted, proc};
+use nodespy_capture::target::{SchedulingWatch, Target, Wanted, proc};
 use nodespy_capture::{CaptureError, Children, LiveOrigin, NewProcesses, monotonic_now, unix_now};
 use nodespy_model::{About, Event, Nanoseconds, Notes, Profile};
 use nodespy_symbolize::{Resolver, SourceMapOptions};
@@ -63,6 +63,7 @@ pub struct Live<'e> {
     pub(crate) named: NamedSamples,
     /// V8's own profiler, where both are wanted.
     pub(crate) twin: Option<Twin<'e>>,
+    scheduling: SchedulingWatch,
     delay: Duration,
     pub(crate) started: Nanoseconds,
     /// What its duration counts from.
@@ -112,6 +113,7 @@ impl<'e> Live<'e> {
             attached: &attached,
             remarks: &remarks,
         });
+        let scheduling = SchedulingWatch::start(subject.targets.iter().map(Target::pid));
         let resolver = Resolver::new(Box::new(LiveOrigin::new())).with_events(vec![engine.event()]);
         Ok(Self {
             joining: match joining {
@@ -126,6 +128,7 @@ impl<'e> Live<'e> {
             },
             named: NamedSamples::default(),
             twin: None,
+            scheduling,
             delay: options.delay,
             started: attached.started,
             sampling_since: attached.sampling_since,
@@ -154,6 +157,7 @@ impl<'e> Live<'e> {
             self.admit(observer);
             let now = monotonic_now();
             self.resolver.tick(now);
+            self.scheduling.poll(self.subject.pids());
             if (limits.is_stopped)() {
                 break End::Interrupted;
             }
@@ -168,6 +172,7 @@ impl<'e> Live<'e> {
                 break End::Interrupted;
             }
         };
+        self.scheduling.read(self.subject.pids());
         self.finish()?;
         Ok(end)
     }
@@ -182,6 +187,7 @@ impl<'e> Live<'e> {
             length: self.slice_started.saturating_sub(started),
             losses,
             targets: &self.subject.targets,
+            resolver: &self.resolver,
         })
     }
 
@@ -208,7 +214,7 @@ impl<'e> Live<'e> {
             nodespy_version: env!("CARGO_PKG_VERSION").to_owned(),
             ..About::default()
         };
-        match self.engine.id() {
+        let mut profile = match self.engine.id() {
             // How long it lasts is known to V8.
             EngineId::Inspector => self.named.slice(about),
             EngineId::PerfEvents => {
@@ -216,7 +222,9 @@ impl<'e> Live<'e> {
                 self.resolver.slice(about, notes, started)
             }
             EngineId::Snapshot => self.resolver.slice(about, notes, started),
-        }
+        };
+        self.scheduling.note_in(&mut profile);
+        profile
     }
 
     /// How long it goes on.

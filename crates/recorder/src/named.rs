@@ -65,6 +65,7 @@ impl NamedSamples {
                     tid,
                     name,
                     role,
+                    ..Thread::default()
                 }));
             }
             NamedEvent::Samples {

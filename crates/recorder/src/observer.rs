@@ -5,7 +5,7 @@ use nodespy_capture::engine::{Attached, Losses};
 use nodespy_capture::engines::EngineId;
 use nodespy_capture::target::Target;
 use nodespy_model::{Nanoseconds, Profile};
-use nodespy_symbolize::Resolver;
+use nodespy_symbolize::{Resolver, SourceMapOptions};
 
 /// The caller's view of a recording that goes on.
 pub trait Observer {
@@ -81,4 +81,12 @@ pub struct Slice<'a> {
     pub losses: Losses,
     /// The processes that are recorded.
     pub targets: &'a [Target],
+    pub(crate) resolver: &'a Resolver,
+}
+
+impl Slice<'_> {
+    /// Puts the functions of a profile of this slice where they were written.
+    pub fn map_sources(&self, profile: Profile, options: &SourceMapOptions) -> Profile {
+        self.resolver.map_sources(profile, options)
+    }
 }

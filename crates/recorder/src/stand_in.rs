@@ -96,6 +96,7 @@ pub(crate) fn named_session(pid: u32, samples: u64) -> Vec<NamedEvent> {
         tid: pid,
         name: String::new(),
         role: ThreadRole::Main,
+        ..Thread::default()
     };
     let thread = builder.thread(thread);
     let frame = builder.frame(FrameSpec::default());

@@ -24,9 +24,14 @@ pub struct Subject {
     pub remarks: Vec<String>,
 }
 
-/// Takes hold of the processes that are `wanted`.
-pub fn hold(wanted: &Wanted) -> Result<Selection, CaptureError> {
-    wanted.hold(|pid| probe_quickly(pid).is_ok())
+/// Takes hold of the processes that are `wanted` and, if their children are to be followed, of those
+/// they have already.
+pub fn hold(wanted: &Wanted, follows_children: bool) -> Result<Selection, CaptureError> {
+    let mut selection = wanted.hold(|pid| probe_quickly(pid).is_ok())?;
+    if follows_children {
+        add_children(&mut selection.targets);
+    }
+    Ok(selection)
 }
 
 impl Subject {
@@ -36,13 +41,10 @@ impl Subject {
         if !request.command.is_empty() {
             return Self::launch(request, by_inspector);
         }
-        let mut selection = match request.inspect_url {
+        let selection = match request.inspect_url {
             Some(_) => Selection::default(),
-            None => hold(&request.wanted)?,
+            None => hold(&request.wanted, request.follow_children)?,
         };
-        if request.follow_children {
-            add_children(&mut selection.targets);
-        }
         let app = selection.targets.first().map(Target::pid).map(app_name);
         Ok(Self {
             targets: selection.targets,
@@ -67,6 +69,12 @@ impl Subject {
             app: app_of(&request.command),
             remarks: Vec::new(),
         })
+    }
+
+    /// The pids of the processes that run.
+    pub(crate) fn pids(&self) -> impl Iterator<Item = u32> + '_ {
+        let running = self.targets.iter().filter(|target| !target.has_ended());
+        running.map(Target::pid)
     }
 
     /// Whether the command, or else every process, has ended.

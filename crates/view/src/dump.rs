@@ -4,10 +4,12 @@
 //! it. Threads that wait at the same place are shown once, and so is recursion; V8's entry stubs
 //! and libc's start of a thread are left out.
 
+use std::borrow::Cow;
 use std::io::Write;
 
 use nodespy_model::{
-    Category, FrameIndex, Nanoseconds, Profile, Sample, StackIndex, Thread, ThreadRole, printable,
+    Category, FastMap, FrameIndex, Nanoseconds, Profile, Sample, StackIndex, Thread, ThreadRole,
+    printable,
 };
 
 use crate::columns::{keep_last_parts, keep_start, short_name, width_of};
@@ -21,6 +23,8 @@ const MAX_FRAMES: usize = 200;
 const ROOT_FRAMES: usize = 40;
 /// As many equal frames in a row are shown as one.
 const RECURSION: usize = 4;
+/// How many tids of threads with equal stacks are listed.
+const MAX_TIDS: usize = 16;
 /// Names wider than this don't move the places of all the others.
 const WIDEST_NAME: usize = 52;
 
@@ -162,21 +166,29 @@ pub fn draw_dump(
         width: terminal.width_columns.max(60),
         lines: Vec::new(),
     };
+    let samples: FastMap<(usize, u32), &Sample> = profile
+        .samples
+        .iter()
+        .map(|sample| {
+            let thread = &profile.threads[sample.thread.at()];
+            ((thread.process.at(), thread.tid), sample)
+        })
+        .collect();
     for (position, process) in profile.processes.iter().enumerate() {
-        let mut shown: Vec<Shown<'_>> = Vec::new();
-        for thread in threads.iter().filter(|thread| thread.pid == process.pid) {
-            let Some((sample, known)) = dump.sample_of(position, thread.tid) else {
-                continue;
-            };
-            shown.push(Shown {
-                thread,
-                known,
-                stack: sample.stack,
-            });
-        }
+        let of_process = threads.iter().filter(|thread| thread.pid == process.pid);
+        let shown: Vec<Shown<'_>> = of_process
+            .filter_map(|thread| {
+                let sample = samples.get(&(position, thread.tid))?;
+                Some(Shown {
+                    thread,
+                    known: &profile.threads[sample.thread.at()],
+                    stack: sample.stack,
+                })
+            })
+            .collect();
         dump.process(position, &shown);
-        for group in shown.chunk_by(|one, other| one.is_like(other)) {
-            dump.threads(group);
+        for group in groups(shown) {
+            dump.threads(&group);
         }
     }
     dump.notes();
@@ -194,15 +206,42 @@ struct Shown<'a> {
 }
 
 impl Shown<'_> {
-    /// Whether both are of one kind and wait at the same place.
-    fn is_like(&self, other: &Self) -> bool {
-        self.known.role != ThreadRole::Main
-            && self.stack.is_some()
-            && (self.stack, &self.known.name, self.known.role)
-                == (other.stack, &other.known.name, other.known.role)
-            && (self.thread.state, &self.thread.remark)
-                == (other.thread.state, &other.thread.remark)
+    /// What threads have in common that are shown as one; none for a thread that is shown alone.
+    fn group_key(&self) -> Option<GroupKey<'_>> {
+        let is_alone = self.known.role == ThreadRole::Main;
+        let stack = self.stack.filter(|_| !is_alone)?;
+        // Workers differ in their names and do the same work.
+        let name = match self.known.role {
+            ThreadRole::Worker => "",
+            _ => self.known.name.as_str(),
+        };
+        let remark = self.thread.remark.as_deref();
+        Some((stack, self.known.role, name, self.thread.state, remark))
     }
+}
+
+/// Stack, role, name, state and remark.
+type GroupKey<'a> = (StackIndex, ThreadRole, &'a str, &'a str, Option<&'a str>);
+
+/// Threads with equal stacks together, each group where its first thread is.
+fn groups(shown: Vec<Shown<'_>>) -> Vec<Vec<Shown<'_>>> {
+    let mut places: FastMap<GroupKey<'_>, usize> = FastMap::default();
+    let mut place_of = Vec::with_capacity(shown.len());
+    let mut count = 0;
+    for thread in &shown {
+        let place = match thread.group_key() {
+            Some(key) => *places.entry(key).or_insert(count),
+            None => count,
+        };
+        count += usize::from(place == count);
+        place_of.push(place);
+    }
+    drop(places);
+    let mut groups: Vec<Vec<Shown<'_>>> = (0..count).map(|_| Vec::new()).collect();
+    for (thread, place) in shown.into_iter().zip(place_of) {
+        groups[place].push(thread);
+    }
+    groups
 }
 
 struct Dump<'a> {
@@ -212,15 +251,7 @@ struct Dump<'a> {
     lines: Vec<String>,
 }
 
-impl<'a> Dump<'a> {
-    fn sample_of(&self, process: usize, tid: u32) -> Option<(&'a Sample, &'a Thread)> {
-        let profile = self.profile;
-        profile.samples.iter().find_map(|sample| {
-            let thread = &profile.threads[sample.thread.at()];
-            (thread.process.at() == process && thread.tid == tid).then_some((sample, thread))
-        })
-    }
-
+impl Dump<'_> {
     fn process(&mut self, position: usize, shown: &[Shown<'_>]) {
         let process = &self.profile.processes[position];
         if !self.lines.is_empty() {
@@ -252,34 +283,47 @@ impl<'a> Dump<'a> {
     /// Threads that all have the same stack.
     fn threads(&mut self, group: &[Shown<'_>]) {
         let first = &group[0];
-        let thread = first.thread;
-        let name = match first.known.name.as_str() {
-            "" => "(unnamed)".into(),
-            name => printable(name),
-        };
-        let mut parts = vec![first.known.role.label().to_owned()];
-        let tids: Vec<String> = group
-            .iter()
-            .map(|shown| shown.thread.tid.to_string())
-            .collect();
-        parts.push(match tids.as_slice() {
-            [tid] => format!("tid {tid}"),
-            tids => format!("{} threads: tids {}", tids.len(), tids.join(" ")),
+        let activity = first.stack.and_then(|stack| {
+            activity(
+                self.profile,
+                first.known.role,
+                stack,
+                first.thread.is_running,
+            )
         });
-        parts.push(thread.state.to_owned());
+        let mut parts = vec![first.known.role.label().to_owned(), tids_of(group)];
+        parts.push(first.thread.state.to_owned());
         parts.extend(held_clause(group));
-        parts.extend(thread.remark.clone());
+        parts.extend(first.thread.remark.clone());
+        let title = match group {
+            [_] => name_of(first).into_owned(),
+            group => self.title_of_group(group, activity.as_ref()),
+        };
         self.lines.push(String::new());
         self.lines
-            .push(format!("{}  {}", self.paint.bold(&name), parts.join(", ")));
+            .push(format!("{}  {}", self.paint.bold(&title), parts.join(", ")));
         let Some(stack) = first.stack else {
             self.lines.push("  no stack".to_owned());
             return;
         };
-        if let Some(activity) = activity(self.profile, first.known.role, stack, thread.is_running) {
+        if let Some(activity) = activity {
             self.lines.push(format!("  {}", activity.sentence()));
         }
         self.stack(stack);
+    }
+
+    /// `200 threads idle in uv__io_poll`, or how many threads of a name there are.
+    fn title_of_group(&self, group: &[Shown<'_>], activity: Option<&Activity>) -> String {
+        let first = &group[0];
+        let threads = counted(group.len() as u64, "thread");
+        if let (Some(Activity::Idle), Some(_)) = (activity, first.stack) {
+            return format!("{threads} idle in uv__io_poll");
+        }
+        let has_one_name = |other: &Shown<'_>| other.known.name == first.known.name;
+        match group.iter().all(has_one_name) {
+            true => format!("{threads} {}", name_of(first)),
+            false => format!("{threads} {} and others", name_of(first)),
+        }
     }
 
     fn stack(&mut self, stack: StackIndex) {
@@ -356,6 +400,27 @@ impl<'a> Dump<'a> {
     }
 }
 
+fn name_of<'a>(shown: &'a Shown<'_>) -> Cow<'a, str> {
+    match shown.known.name.as_str() {
+        "" => "(unnamed)".into(),
+        name => printable(name),
+    }
+}
+
+/// `tid 7`, or the tids of several threads.
+fn tids_of(group: &[Shown<'_>]) -> String {
+    if let [only] = group {
+        return format!("tid {}", only.thread.tid);
+    }
+    let tids = group.iter().take(MAX_TIDS);
+    let tids: Vec<String> = tids.map(|shown| shown.thread.tid.to_string()).collect();
+    let more = match group.len().saturating_sub(MAX_TIDS) {
+        0 => String::new(),
+        more => format!(" and {} more (--json has them)", count(more as u64)),
+    };
+    format!("tids {}{more}", tids.join(" "))
+}
+
 /// `held 38 µs` or, of several threads, `held 20 to 38 µs`.
 fn held_clause(group: &[Shown<'_>]) -> Option<String> {
     let held = || group.iter().filter_map(|shown| shown.thread.held);
@@ -405,7 +470,7 @@ impl Row {
 #[cfg(test)]
 mod tests {
     use nodespy_model::{
-        About, Frame, FunctionSpec, Notes, Process, ProfileBuilder, Tier, WeightUnit,
+        About, Frame, FrameSpec, FunctionSpec, Notes, Process, ProfileBuilder, Tier, WeightUnit,
     };
 
     use super::*;
@@ -424,6 +489,7 @@ mod tests {
             tid: 7,
             name: "MainThread".to_owned(),
             role: ThreadRole::Main,
+            ..Thread::default()
         });
         let mut stack = None;
         for &(name, file, line, category) in frames {
@@ -469,6 +535,60 @@ mod tests {
         ]);
         let expected = Activity::Blocked("in execSync, called by work at /app/a.js:12".to_owned());
         assert_eq!(activity_of(&blocked, false), Some(expected));
+    }
+
+    #[test]
+    fn threads_with_equal_stacks_are_shown_as_one() {
+        let mut builder = ProfileBuilder::new(WeightUnit::Samples);
+        let process = builder.process(Process {
+            pid: 1,
+            ..Process::default()
+        });
+        let stacks = ["uv__io_poll", "work"].map(|name| {
+            let frame = builder.frame(FrameSpec {
+                function: FunctionSpec {
+                    name,
+                    category: Category::Native,
+                    ..FunctionSpec::default()
+                },
+                ..FrameSpec::default()
+            });
+            builder.stack(None, frame)
+        });
+        let mut threads = Vec::new();
+        for tid in 1..=201 {
+            let thread = builder.thread(Thread {
+                process,
+                tid,
+                name: format!("worker {tid}"),
+                role: ThreadRole::Worker,
+                ..Thread::default()
+            });
+            let is_running = tid == 100;
+            builder.sample(0, thread, Some(stacks[usize::from(is_running)]), 1);
+            threads.push(DumpedThread {
+                pid: 1,
+                tid,
+                state: if is_running { "running" } else { "sleeping" },
+                is_running,
+                held: None,
+                remark: None,
+            });
+        }
+        let profile = builder.finish(About::default(), Notes::default());
+        let mut output = Vec::new();
+        draw_dump(&profile, &threads, Terminal::default(), &mut output).unwrap();
+        let text = String::from_utf8(output).unwrap();
+        assert!(
+            text.contains("200 threads idle in uv__io_poll  worker, tids 1 2 3 "),
+            "{text}"
+        );
+        assert!(text.contains("16 and 184 more (--json has them)"), "{text}");
+        assert!(
+            text.contains("worker 100  worker, tid 100, running"),
+            "{text}"
+        );
+        assert!(text.lines().count() < 20, "{text}");
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod page;
 mod preview;
 mod prof;
 mod report;
+mod scheduling;
 pub mod svg;
 mod text;
 pub mod wording;

@@ -11,7 +11,7 @@ use nodespy_model::{Category, FunctionIndex, Profile, ThreadIndex, printable};
 use crate::columns::{keep_end, keep_last_parts, keep_start, short_name, width_of};
 use crate::report::Report;
 use crate::wording::{self, percent, percent_of, place};
-use crate::{DrawError, DrawOptions, View};
+use crate::{DrawError, DrawOptions, View, scheduling};
 
 const MAX_FINDINGS: usize = 6;
 const MAX_CHARGED: usize = 10;
@@ -201,10 +201,13 @@ impl Summary<'_> {
         let percent = |thread: &BusyThread| thread.share * 100.0;
         match busy_main_threads(self.profile).as_slice() {
             [] => None,
-            [only] => Some(format!(
-                "main thread busy {:.0} % of the time",
-                percent(only)
-            )),
+            [only] => {
+                let thread = &self.profile.threads[only.thread.at()];
+                let waiting = scheduling::of_waiting_main_thread(thread);
+                Some(waiting.unwrap_or_else(|| {
+                    format!("main thread busy {:.0} % of the time", percent(only))
+                }))
+            }
             [most, .., least] => Some(format!(
                 "main threads busy {:.0} to {:.0} % of the time (most: pid {})",
                 percent(least),
@@ -376,6 +379,9 @@ impl Summary<'_> {
             if has_processes {
                 let process = &profile.processes[thread.process.at()];
                 line.push_str(&format!(", {} {}", process.name, process.pid));
+            }
+            if let Some(scheduling) = scheduling::of_thread(thread) {
+                line.push_str(&format!(", {scheduling}"));
             }
             self.lines.push(keep_start(&line, self.width));
         }

@@ -53,6 +53,7 @@ fn merge_threads(profile: &mut Profile) {
                 tid: 0,
                 name: name.to_owned(),
                 role: thread.role,
+                ..Thread::default()
             });
         }
         moved.push(ThreadIndex(position as u32));
@@ -90,6 +91,7 @@ mod tests {
                     tid: pid,
                     name: format!("{name}{}", if role == ThreadRole::Main { pid } else { 0 }),
                     role,
+                    ..Thread::default()
                 });
                 builder.sample(u64::from(pid), thread, None, 5);
             }

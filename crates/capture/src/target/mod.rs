@@ -13,6 +13,7 @@ mod pod;
 pub(crate) mod ports;
 pub mod proc;
 mod resident;
+mod scheduling;
 mod wanted;
 mod watch;
 
@@ -25,5 +26,6 @@ pub use launch::{LaunchOptions, Launched, sudo_caller_ids};
 pub(crate) use node_version::node_version_of;
 pub use pm2::Pm2App;
 pub use resident::{Resident, residents};
+pub use scheduling::SchedulingWatch;
 pub use wanted::{Selection, Wanted};
 pub use watch::{Target, describe, node_version};

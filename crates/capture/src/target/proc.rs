@@ -111,7 +111,18 @@ fn mask(text: &str) -> u64 {
 
 /// When the process started, in clock ticks since boot: with the pid, its identity.
 pub fn start_time(pid: u32) -> Option<u64> {
-    let text = read_text(&path_of(pid, "stat"), 4096)?;
+    start_time_in(&read_text(&path_of(pid, "stat"), 4096)?)
+}
+
+/// When a thread started, as [`start_time`].
+pub(crate) fn thread_start_time(pid: u32, tid: u32) -> Option<u64> {
+    start_time_in(&read_text(
+        &path_of(pid, &format!("task/{tid}/stat")),
+        4096,
+    )?)
+}
+
+fn start_time_in(text: &str) -> Option<u64> {
     // The name in parentheses may hold anything, so fields are counted from its end.
     let after_name = &text[text.rfind(')')? + 1..];
     after_name.split_whitespace().nth(19)?.parse().ok()
@@ -263,8 +274,24 @@ pub fn run_state(pid: u32, tid: u32) -> Option<RunState> {
 
 /// CPU time a thread has used; none when it is gone.
 pub fn thread_cpu_time(pid: u32, tid: u32) -> Option<Nanoseconds> {
+    thread_schedstat(pid, tid).map(|schedstat| schedstat.on_cpu)
+}
+
+/// What the scheduler has counted for a thread since it was made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Schedstat {
+    pub(crate) on_cpu: Nanoseconds,
+    pub(crate) run_delay: Nanoseconds,
+}
+
+/// What the scheduler has counted for a thread; none when it is gone.
+pub(crate) fn thread_schedstat(pid: u32, tid: u32) -> Option<Schedstat> {
     let text = read_text(&path_of(pid, &format!("task/{tid}/schedstat")), 256)?;
-    text.split_whitespace().next()?.parse().ok()
+    let mut numbers = text.split_whitespace().map(str::parse);
+    Some(Schedstat {
+        on_cpu: numbers.next()?.ok()?,
+        run_delay: numbers.next()?.ok()?,
+    })
 }
 
 /// What the kernel says of the system call a thread is in.

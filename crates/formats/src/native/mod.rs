@@ -55,6 +55,7 @@ mod section {
     pub(super) const EVENTS: u64 = 15;
     pub(super) const CONTEXTS: u64 = 16;
     pub(super) const TAGS: u64 = 17;
+    pub(super) const SCHEDULING: u64 = 18;
 }
 
 // The codes of the file: a value's position here. They are written out, because the model may

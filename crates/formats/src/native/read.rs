@@ -6,7 +6,7 @@ use flate2::bufread::GzDecoder;
 use nodespy_model::{
     About, Contents, ContextIndex, EventType, ExitReason, FastSet, Frame, FrameIndex, Function,
     FunctionIndex, Labels, Notes, Process, ProcessIndex, Profile, ProfileBuilder, Recording,
-    Sample, Source, Stack, StackIndex, StringIndex, Thread, printable,
+    Sample, Scheduling, Source, Stack, StackIndex, StringIndex, Thread, ThreadIndex, printable,
 };
 
 use super::columns::Columns;
@@ -262,6 +262,7 @@ impl Tables {
             section::PROCESSES => self.take_processes(columns),
             section::LABELS => self.take_labels(columns),
             section::THREADS => self.take_threads(columns),
+            section::SCHEDULING => self.take_scheduling(columns),
             section::SAMPLES => self.take_samples(columns),
             section::SOURCES => self.take_sources(columns),
             section::EVENTS => self.take_events(columns),
@@ -480,9 +481,28 @@ impl Tables {
                 tid: tids[row],
                 name: names[row].to_owned(),
                 role: columns.code(&ROLES, "thread role")?,
+                ..Thread::default()
             });
         }
         self.threads += rows;
+        Ok(())
+    }
+
+    fn take_scheduling(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {
+        let known = self.threads;
+        let rows = self.rows::<(u32, Scheduling)>(columns, 4)?;
+        let threads = columns.column(rows, |columns| columns.index(known, "threads"))?;
+        let watched = columns.column(rows, Columns::number)?;
+        let on_cpu = columns.column(rows, Columns::number)?;
+        for row in 0..rows {
+            let scheduling = Scheduling {
+                watched: watched[row],
+                on_cpu: on_cpu[row],
+                run_delay: columns.number()?,
+            };
+            let thread = ThreadIndex(threads[row]);
+            self.builder.scheduling(thread, scheduling);
+        }
         Ok(())
     }
 

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use flate2::write::GzEncoder;
 use flate2::{Compression, GzBuilder};
-use nodespy_model::{ExitReason, FunctionIndex, NameSource, Profile, StringIndex};
+use nodespy_model::{ExitReason, FunctionIndex, NameSource, Profile, Scheduling, StringIndex};
 
 use super::columns::{put, put_option, put_string, zigzag};
 use super::stack_order::StackOrder;
@@ -68,6 +68,9 @@ fn write_sections(
         emit(section::LABELS, &labels(profile))?;
     }
     emit(section::THREADS, &threads(profile))?;
+    if let Some(scheduling) = scheduling(profile) {
+        emit(section::SCHEDULING, &scheduling)?;
+    }
     if !profile.contexts.is_empty() {
         emit(section::CONTEXTS, &tags::contexts(profile))?;
     }
@@ -302,6 +305,25 @@ fn threads(profile: &Profile) -> Vec<u8> {
     rows.iter()
         .for_each(|thread| put(&mut content, code_of(&ROLES, &thread.role)));
     content
+}
+
+/// How threads shared the CPUs; nothing where that is known of none.
+fn scheduling(profile: &Profile) -> Option<Vec<u8>> {
+    let threads = profile.threads.iter().enumerate();
+    let rows: Vec<(usize, Scheduling)> = threads
+        .filter_map(|(row, thread)| Some((row, thread.scheduling?)))
+        .collect();
+    (!rows.is_empty()).then(|| {
+        table(
+            &rows,
+            &[
+                &|(row, _)| *row as u64,
+                &|(_, scheduling)| scheduling.watched,
+                &|(_, scheduling)| scheduling.on_cpu,
+                &|(_, scheduling)| scheduling.run_delay,
+            ],
+        )
+    })
 }
 
 fn sources(profile: &Profile) -> Vec<u8> {

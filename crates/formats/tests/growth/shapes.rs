@@ -19,6 +19,7 @@ fn thread(builder: &mut ProfileBuilder, process: ProcessIndex, tid: u32) -> Thre
         tid,
         name: format!("thread {tid}x"),
         role: ThreadRole::Other,
+        ..Thread::default()
     })
 }
 

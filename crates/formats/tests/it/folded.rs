@@ -89,6 +89,7 @@ fn names_that_start_alike_are_sorted_as_lines_and_equal_lines_are_one() {
             tid: tid as u32 + 1,
             name: name.to_owned(),
             role: ThreadRole::Other,
+            ..Thread::default()
         });
         builder.sample(0, thread, None, 1);
         for (position, &outer) in frames.iter().enumerate() {

@@ -2,8 +2,8 @@
 
 use nodespy_model::{
     About, Category, Cpu, EventType, ExitReason, Frame, FunctionSpec, Labels, Notes, Process,
-    Profile, ProfileBuilder, Sample, Sampling, Source, Thread, ThreadRole, Tier, WeightUnit,
-    label_key,
+    Profile, ProfileBuilder, Sample, Sampling, Scheduling, Source, Thread, ThreadRole, Tier,
+    WeightUnit, label_key,
 };
 use proptest::prelude::*;
 
@@ -35,12 +35,14 @@ pub(crate) fn small() -> Profile {
         tid: 4242,
         name: "node".to_owned(),
         role: ThreadRole::Main,
+        ..Thread::default()
     });
     let pool = builder.thread(Thread {
         process,
         tid: 4250,
         name: "libuv-worker".to_owned(),
         role: ThreadRole::Pool,
+        ..Thread::default()
     });
     let functions = [
         ("uv_run", "/usr/bin/node", 0, Category::Native),
@@ -264,6 +266,11 @@ pub(crate) fn any_profile() -> impl Strategy<Value = Profile> {
                     tid,
                     name,
                     role: ThreadRole::ALL[role],
+                    scheduling: tid.is_multiple_of(2).then(|| Scheduling {
+                        watched: u64::from(tid) * 3,
+                        on_cpu: u64::from(tid),
+                        run_delay: 7,
+                    }),
                 })
             })
             .collect();

@@ -32,7 +32,7 @@ pub(crate) fn run(arguments: &CheckArgs) -> anyhow::Result<ExitCode> {
             any: arguments.target.any || !wanted.pids.is_empty(),
             ..arguments.target.clone()
         };
-        let targets = targets::hold(&target)?;
+        let targets = targets::hold(&target, true)?;
         machine.extend(target.wanted().group(&targets).as_ref().map(probe_group));
         for target in targets {
             processes.push((target.pid(), check_process(target.pid())?));

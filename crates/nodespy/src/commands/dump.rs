@@ -15,7 +15,7 @@ use crate::targets;
 mod json;
 
 pub(crate) fn run(arguments: &DumpArgs) -> anyhow::Result<ExitCode> {
-    let targets = targets::hold(&arguments.target)?;
+    let targets = targets::hold(&arguments.target, arguments.no_subprocesses)?;
     let stopping = match arguments.nonblocking {
         true => Stopping::Nothing,
         false => Stopping::EachThread,

@@ -9,16 +9,17 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use nodespy_capture::target::{Target, app_name, node_version};
-use nodespy_capture::{Interrupts, catch_interrupts_but_hangup};
+use nodespy_capture::{Children, Interrupts, catch_interrupts_but_hangup};
 use nodespy_model::printable;
 
 use crate::cli::TopArgs;
 use crate::targets;
-use capture::Update;
+use capture::{Request, Update};
 
 mod capture;
 mod lines;
 mod screen;
+mod sources;
 mod state;
 mod table;
 mod terminal;
@@ -34,11 +35,20 @@ struct Subject {
 }
 
 pub(crate) fn run(arguments: &TopArgs) -> anyhow::Result<ExitCode> {
-    let targets = targets::hold(&arguments.target)?;
+    let targets = targets::hold(&arguments.target, arguments.no_subprocesses)?;
     let title = title_of(&targets);
     // Without its terminal there is nothing to draw on.
     let interrupts = catch_interrupts_but_hangup();
-    let updates = capture::start(arguments.target.wanted(), targets, arguments.rate);
+    let updates = capture::start(Request {
+        wanted: arguments.target.wanted(),
+        targets,
+        rate_hz: arguments.rate,
+        children: match arguments.no_subprocesses {
+            true => Children::LeftOut,
+            false => Children::Followed,
+        },
+        maps_sources: !arguments.no_source_maps,
+    });
     // Whether attaching works is reported before the screen is taken.
     let remarks = match updates.recv()? {
         Update::Started { remarks } => remarks,

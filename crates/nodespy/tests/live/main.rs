@@ -35,6 +35,7 @@ mod processes;
 mod recorded;
 #[path = "../support/run.rs"]
 mod run;
+mod scheduling;
 #[path = "../support/scratch.rs"]
 mod scratch;
 mod shares;

@@ -32,6 +32,37 @@ fn a_cluster_of_three_is_followed_from_its_primary() {
 }
 
 #[test]
+fn top_and_dump_of_a_primary_show_its_cluster() {
+    let Some(_live) = live() else { return };
+    let target = Workload::new("cluster.js").start();
+    let workers = children_of(target.pid());
+    let pid = target.pid_text();
+    let top = run_nodespy(&["top", "-p", &pid, "-d", "3"]);
+    top.expect_code(0);
+    assert!(top.stdout.contains("answerRequests"), "{top}");
+    let alone = run_nodespy(&["top", "-p", &pid, "-d", "2", "--no-subprocesses"]);
+    assert!(!alone.stdout.contains("answerRequests"), "{alone}");
+    let pids_of = |arguments: &[&str]| -> Vec<u64> {
+        let mut all = vec!["dump", "--json", "-p", &pid];
+        all.extend(arguments);
+        let dump = run_nodespy(&all);
+        dump.expect_code(0);
+        let dump: serde_json::Value = serde_json::from_str(&dump.stdout).unwrap();
+        let processes = dump["processes"].as_array().unwrap().iter();
+        processes
+            .map(|process| process["pid"].as_u64().unwrap())
+            .collect()
+    };
+    let mut expected: Vec<u64> = workers.into_iter().map(u64::from).collect();
+    expected.push(target.pid().into());
+    expected.sort_unstable();
+    let mut found = pids_of(&[]);
+    found.sort_unstable();
+    assert_eq!(found, expected);
+    assert_eq!(pids_of(&["--no-subprocesses"]), [u64::from(target.pid())]);
+}
+
+#[test]
 fn subprocesses_are_left_out_when_asked() {
     let Some(_live) = live() else { return };
     let target = Workload::new("cluster.js").env("PRIMARY", "busy").start();

@@ -9,6 +9,7 @@ use nodespy_model::{Category, FunctionIndex};
 use super::recorded::{Recorded, record, record_with, share};
 use super::workload::{Running, USUAL_NODE, node, root};
 use super::{is_root, live};
+use crate::run::run_nodespy;
 use crate::scratch::Scratch;
 use crate::skip::skip;
 
@@ -172,6 +173,26 @@ fn the_inspector_engine_shows_typescript_too() {
         &script,
     ]);
     expect_typescript(&recorded, &folder.path().display().to_string());
+}
+
+#[test]
+fn top_shows_typescript_too() {
+    let Some(_live) = live() else { return };
+    let (_folder, target) = started(USUAL_NODE, &["--sourcemap"]);
+    let top = |arguments: &[&str]| {
+        let pid = target.pid_text();
+        let mut all = vec!["top", "-p", &pid, "-d", "3"];
+        all.extend(arguments);
+        let outcome = run_nodespy(&all);
+        outcome.expect_code(0);
+        outcome.stdout
+    };
+    let mapped = top(&[]);
+    assert!(mapped.contains("priceOrders"), "{mapped}");
+    assert!(mapped.contains("src/orders.ts:"), "{mapped}");
+    let as_it_runs = top(&["--no-source-maps"]);
+    assert!(!as_it_runs.contains("orders.ts"), "{as_it_runs}");
+    assert!(as_it_runs.contains("bundle.js"), "{as_it_runs}");
 }
 
 #[test]

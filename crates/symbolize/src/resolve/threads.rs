@@ -44,6 +44,7 @@ impl Processes {
                     } else {
                         classify::role_of_name(&thread.name)
                     },
+                    ..Thread::default()
                 })
             })
             .collect()

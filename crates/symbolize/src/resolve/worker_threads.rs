@@ -90,6 +90,7 @@ mod tests {
                 tid,
                 name: name.to_owned(),
                 role,
+                ..Thread::default()
             });
         }
         let mut profile = builder.finish(About::default(), Notes::default());

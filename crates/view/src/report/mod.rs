@@ -90,7 +90,9 @@ impl<'a> Report<'a> {
 
     /// The counts alone, in full.
     fn counted(profile: &'a Profile) -> Self {
-        let weights = function_weights(profile, |_| true);
+        let mut weights = function_weights(profile, |_| true);
+        // Time without work is no function.
+        weights.retain(|entry| profile.function(entry.function).category != Category::Idle);
         let mut by_total = weights.clone();
         by_total.sort_by_key(|entry| {
             std::cmp::Reverse((entry.total_weight, entry.self_weight, entry.function))

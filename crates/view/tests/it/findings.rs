@@ -2,8 +2,8 @@
 //! sentence where there is nothing to say.
 
 use nodespy_model::{
-    About, Category, EventType, Notes, Process, Profile, ProfileBuilder, Thread, ThreadIndex,
-    ThreadRole, Tier, WeightUnit,
+    About, Category, EventType, Notes, Process, Profile, ProfileBuilder, Scheduling, Thread,
+    ThreadIndex, ThreadRole, Tier, WeightUnit,
 };
 
 use crate::sample::{Row, add, drawn};
@@ -47,6 +47,7 @@ fn recorded(
             tid,
             name: name.to_owned(),
             role,
+            ..Thread::default()
         })
     };
     fill(&mut builder, &mut thread);
@@ -495,4 +496,41 @@ fn requests_wait_only_where_there_are_any() {
         ["The main thread was busy 95 % of the time: requests wait for the CPU"]
     );
     assert!(busy(&[MAIN]).is_empty());
+}
+
+#[test]
+fn a_thread_that_waited_for_a_cpu_is_not_called_idle() {
+    let with = |role, samples: u64, on_cpu: u64, run_delay: u64| {
+        let mut profile = recorded(|builder, thread| {
+            let main = thread(builder, role, "node");
+            add(builder, main, &[MAIN], samples);
+        });
+        profile.threads[0].scheduling = Some(Scheduling {
+            watched: 10_000_000_000,
+            on_cpu,
+            run_delay,
+        });
+        profile
+    };
+    let waiting = with(ThreadRole::Main, 50, 500_000_000, 6_100_000_000);
+    assert_eq!(
+        findings(&waiting, " CPU and ran "),
+        [
+            "The main thread waited 61 % of the time for a CPU and ran 5 %: other threads had the CPUs \
+             it may use, or a quota held it back"
+        ]
+    );
+    assert!(findings(&waiting, "something else than the CPU").is_empty());
+    let text = drawn(&waiting, "text");
+    let expected = "main thread on CPU 5 %, waiting for a CPU 61 % of the time";
+    assert!(text.contains(expected), "{text}");
+    let idle = with(ThreadRole::Main, 50, 500_000_000, 100_000_000);
+    assert!(findings(&idle, "for a CPU").is_empty());
+    assert_eq!(findings(&idle, "something else than the CPU").len(), 1);
+    assert!(drawn(&idle, "text").contains("main thread busy 5 % of the time"));
+    // A thread of V8's own waits for nothing that a request needs.
+    let platform = with(ThreadRole::Platform, 50, 500_000_000, 6_100_000_000);
+    assert!(findings(&platform, "for a CPU").is_empty());
+    let worker = with(ThreadRole::Worker, 50, 500_000_000, 6_100_000_000);
+    assert_eq!(findings(&worker, "Worker `node` waited 61 %").len(), 1);
 }

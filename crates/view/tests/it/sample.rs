@@ -67,12 +67,14 @@ pub(crate) fn shop() -> Profile {
         tid: 4242,
         name: "node".to_owned(),
         role: ThreadRole::Main,
+        ..Thread::default()
     });
     let pool = builder.thread(Thread {
         process,
         tid: 4247,
         name: "libuv-worker".to_owned(),
         role: ThreadRole::Pool,
+        ..Thread::default()
     });
     let node = "/usr/local/bin/node";
     let start: Row<'_> = ("node::Start(int, char**)", node, 0, Native, Tier::None);

@@ -312,6 +312,7 @@ mod tests {
             tid: 1,
             name: String::new(),
             role: ThreadRole::Main,
+            ..Thread::default()
         });
         let busy = builder.frame(FrameSpec {
             function: FunctionSpec {
@@ -366,6 +367,7 @@ mod tests {
                         tid,
                         name,
                         role,
+                        ..Thread::default()
                     }));
                 }
                 NamedEvent::Samples {

@@ -325,6 +325,7 @@ impl Names {
             tid: u32::try_from(key.tid).unwrap_or(0),
             role: role_of(&name, key),
             name,
+            ..Thread::default()
         });
         self.threads.insert(key, thread);
         thread

@@ -275,6 +275,7 @@ impl Threads {
                 false => classify::role_of_name(name),
             },
             name: name.to_owned(),
+            ..Thread::default()
         });
         self.known.insert(key, thread);
         thread

@@ -374,6 +374,7 @@ impl<'t, 'a> Samples<'t, 'a> {
                 false => classify::role_of_name(&name),
             },
             name,
+            ..Thread::default()
         });
         self.threads.insert(key, thread);
         thread

@@ -183,6 +183,7 @@ impl<'a> Log<'a> {
                 tid: self.builder.so_far().threads.len() as u32,
                 role: ThreadRole::Worker,
                 name: "isolate".to_owned(),
+                ..Thread::default()
             });
         }
         let version = (fields.number().unwrap_or(0), fields.number().unwrap_or(0));

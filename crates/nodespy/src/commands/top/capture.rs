@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
+use super::sources::MappedFunctions;
 use nodespy_analysis::{Shares, function_weights, shares, without_internals};
 use nodespy_capture::engines::perf_events::{PerfEvents, PerfOptions};
 use nodespy_capture::target::{Target, Wanted, proc};
@@ -56,6 +57,8 @@ pub(super) struct FunctionKey {
     pub(super) name: String,
     pub(super) file: String,
     pub(super) line: u32,
+    /// Minified code has all functions on one line.
+    pub(super) column: u32,
 }
 
 /// A thread and the CPU time it used.
@@ -68,12 +71,24 @@ pub(super) struct ThreadUse {
     pub(super) cpu_time: Nanoseconds,
 }
 
-/// Starts to capture `targets`, which are what is `wanted` now, and processes that join them. The
-/// thread ends when the receiver is dropped.
-pub(super) fn start(wanted: Wanted, targets: Vec<Target>, rate_hz: u32) -> Receiver<Update> {
+/// What is captured.
+pub(super) struct Request {
+    pub(super) wanted: Wanted,
+    /// What is wanted now.
+    pub(super) targets: Vec<Target>,
+    pub(super) rate_hz: u32,
+    /// What becomes of processes that the targets start.
+    pub(super) children: Children,
+    /// Whether functions are shown where they were written.
+    pub(super) maps_sources: bool,
+}
+
+/// Starts to capture the targets and processes that join them. The thread ends when the receiver is
+/// dropped.
+pub(super) fn start(request: Request) -> Receiver<Update> {
     let (sender, updates) = channel();
     std::thread::spawn(move || {
-        let last = match capture(wanted, targets, rate_hz, &sender) {
+        let last = match capture(request, &sender) {
             Ok(()) => Update::Ended,
             Err(error) => Update::Failed(error.into()),
         };
@@ -82,32 +97,28 @@ pub(super) fn start(wanted: Wanted, targets: Vec<Target>, rate_hz: u32) -> Recei
     updates
 }
 
-fn capture(
-    wanted: Wanted,
-    targets: Vec<Target>,
-    rate_hz: u32,
-    sender: &Sender<Update>,
-) -> Result<(), CaptureError> {
+fn capture(request: Request, sender: &Sender<Update>) -> Result<(), CaptureError> {
     let mut engine = PerfEvents::new(PerfOptions {
-        rate_hz,
+        rate_hz: request.rate_hz,
         include_kernel: true,
-        follow_children: false,
+        follow_children: matches!(request.children, Children::Followed),
         placebo: false,
     });
     let subject = Subject {
-        targets,
+        targets: request.targets,
         launched: None,
         app: String::new(),
         remarks: Vec::new(),
     };
     let options = LiveOptions {
-        joining: Some((wanted, Children::Judged)),
+        joining: Some((request.wanted, request.children)),
         ..LiveOptions::default()
     };
     let mut slices = Slices {
         sender,
         is_heard: true,
         threads: ThreadWatch::default(),
+        sources: request.maps_sources.then(MappedFunctions::default),
     };
     let mut live = Live::attach(&mut engine, subject, options, &mut slices)?;
     let limits = Limits {
@@ -126,6 +137,8 @@ struct Slices<'a> {
     sender: &'a Sender<Update>,
     is_heard: bool,
     threads: ThreadWatch,
+    /// Where functions were written, if that is to be shown.
+    sources: Option<MappedFunctions>,
 }
 
 impl Observer for Slices<'_> {
@@ -136,12 +149,15 @@ impl Observer for Slices<'_> {
     }
 
     fn slice(&mut self, slice: recorder::Slice<'_>) -> bool {
-        let counted = Slice {
+        let mut counted = Slice {
             length: slice.length,
             lost: slice.losses.samples,
             threads: self.threads.measure(slice.targets, &slice.profile),
             ..count(&slice.profile)
         };
+        if let Some(sources) = &mut self.sources {
+            sources.apply(&slice, &mut counted.functions);
+        }
         self.is_heard &= self.sender.send(Update::Slice(counted)).is_ok();
         self.is_heard
     }
@@ -158,6 +174,7 @@ fn count(profile: &Profile) -> Slice {
                     name: shown.name_of(weights.function).to_owned(),
                     file: shown.file_of(weights.function).to_owned(),
                     line: function.line,
+                    column: function.column,
                 },
                 category: function.category,
                 own: weights.self_weight,

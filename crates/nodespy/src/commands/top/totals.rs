@@ -305,6 +305,7 @@ mod tests {
                         name: name.to_owned(),
                         file: "/app/a.js".to_owned(),
                         line: 1,
+                        column: 0,
                     },
                     category: Category::App,
                     own,

@@ -79,6 +79,7 @@ pub(super) fn shop(slower: u64) -> Profile {
             tid,
             name: name.to_owned(),
             role,
+            ..Thread::default()
         })
     };
     let main = thread(4242, "node", ThreadRole::Main);
@@ -200,6 +201,7 @@ pub(super) fn hostile() -> Profile {
         tid: 1,
         name: names[1].to_owned(),
         role: ThreadRole::Main,
+        ..Thread::default()
     });
     for tick in 0..200u64 {
         let mut parent = None;

@@ -56,6 +56,7 @@ pub(super) fn of(report: &Report<'_>) -> Vec<Finding> {
     let scene = Scene::of(report);
     let single_rules = [
         threads::idle_main_thread,
+        threads::waits_for_cpu,
         threads::busy_server,
         threads::odd_process,
         threads::busiest_worker,

@@ -6,6 +6,7 @@ use nodespy_analysis::{
 use nodespy_model::{Profile, ThreadIndex, ThreadRole};
 
 use super::{FIRST_OF_ALL, Finding, Scene, rounded_share};
+use crate::scheduling;
 use crate::wording::{counted, percent, percent_of};
 
 /// Parts of a CPU: below the first a main thread does next to nothing, from the second on a thread
@@ -89,7 +90,18 @@ pub(super) fn idle_main_thread(scene: &Scene<'_>) -> Option<Finding> {
 /// The busiest main thread, where even that does next to nothing.
 fn idle_main(profile: &Profile) -> Option<BusyThread> {
     let busiest = *busy_main_threads(profile).first()?;
-    (busiest.share < IDLE_MAIN_THREAD).then_some(busiest)
+    let is_idle = busiest.share < IDLE_MAIN_THREAD && !scheduling::is_short_of_cpu(profile);
+    is_idle.then_some(busiest)
+}
+
+/// A main thread or worker that could have run and had no CPU.
+pub(super) fn waits_for_cpu(scene: &Scene<'_>) -> Option<Finding> {
+    Some(Finding {
+        kind: "waits_for_cpu",
+        percent: FIRST_OF_ALL,
+        sentence: scheduling::finding(scene.profile())?,
+        function: None,
+    })
 }
 
 /// The words for a thread: what it is for, and its name.

@@ -1,0 +1,179 @@
+//! How threads share the CPUs: on one, waiting for one, or asleep, by the kernel's own account.
+
+use nodespy_model::{FastMap, Nanoseconds, Profile, Scheduling};
+
+use super::proc::{self, Schedstat};
+use crate::sys::clock::{monotonic_now, since_boot};
+
+/// How often the kernel is asked: what a thread does between the last answer and its end is not
+/// known.
+const POLL_INTERVAL: Nanoseconds = 1_000_000_000;
+/// Asking for a thread takes microseconds: with thousands of them it is done less often.
+const INTERVAL_PER_THREAD: Nanoseconds = 2_000_000;
+/// A clock tick of `/proc`, which is the same on every x86-64 Linux.
+const TICK: Nanoseconds = 10_000_000;
+
+/// Threads, and what the scheduler does with them from the start of the recording on.
+#[derive(Debug)]
+pub struct SchedulingWatch {
+    started: Nanoseconds,
+    next_poll: Nanoseconds,
+    threads: FastMap<(u32, u32), WatchedThread>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct WatchedThread {
+    since: Nanoseconds,
+    before: Schedstat,
+    until: Nanoseconds,
+    now: Schedstat,
+}
+
+impl SchedulingWatch {
+    /// Starts with the threads that these processes have.
+    pub fn start(pids: impl Iterator<Item = u32>) -> Self {
+        let mut watch = Self {
+            started: monotonic_now(),
+            next_poll: 0,
+            threads: FastMap::default(),
+        };
+        watch.read(pids);
+        watch
+    }
+
+    /// Asks the kernel again if it is time to.
+    pub fn poll(&mut self, pids: impl Iterator<Item = u32>) {
+        if monotonic_now() >= self.next_poll {
+            self.read(pids);
+        }
+    }
+
+    /// Asks the kernel.
+    pub fn read(&mut self, pids: impl Iterator<Item = u32>) {
+        let mut asked = 0;
+        for pid in pids {
+            for tid in proc::threads(pid) {
+                self.read_thread(pid, tid);
+                asked += 1;
+            }
+        }
+        self.next_poll = monotonic_now() + POLL_INTERVAL.max(asked * INTERVAL_PER_THREAD);
+    }
+
+    fn read_thread(&mut self, pid: u32, tid: u32) {
+        let Some(now) = proc::thread_schedstat(pid, tid) else {
+            return;
+        };
+        let until = monotonic_now();
+        let known = self.threads.get_mut(&(pid, tid));
+        // Counters that went back are those of another thread with the same tid.
+        if let Some(thread) = known.filter(|thread| thread.now.on_cpu <= now.on_cpu) {
+            (thread.until, thread.now) = (until, now);
+            return;
+        }
+        let (since, before) = match started(pid, tid, until) {
+            Some(started) if started > self.started => (started, Schedstat::default()),
+            _ => (until, now),
+        };
+        let thread = WatchedThread {
+            since,
+            before,
+            until,
+            now,
+        };
+        self.threads.insert((pid, tid), thread);
+    }
+
+    /// Notes in a profile what is known of its threads.
+    pub fn note_in(&self, profile: &mut Profile) {
+        for thread in &mut profile.threads {
+            let pid = profile.processes[thread.process.at()].pid;
+            let watched = self.threads.get(&(pid, thread.tid));
+            thread.scheduling = watched.and_then(WatchedThread::scheduling);
+        }
+    }
+}
+
+impl WatchedThread {
+    /// None where the kernel does not count, and for a thread that was seen once.
+    fn scheduling(&self) -> Option<Scheduling> {
+        let counts = self.now != Schedstat::default() && self.until > self.since;
+        counts.then(|| Scheduling {
+            watched: self.until - self.since,
+            on_cpu: self.now.on_cpu.saturating_sub(self.before.on_cpu),
+            run_delay: self.now.run_delay.saturating_sub(self.before.run_delay),
+        })
+    }
+}
+
+/// When a thread started, on the monotonic clock, which is `now`.
+fn started(pid: u32, tid: u32, now: Nanoseconds) -> Option<Nanoseconds> {
+    let after_boot = proc::thread_start_time(pid, tid)?.checked_mul(TICK)?;
+    Some(now.saturating_sub(since_boot().saturating_sub(after_boot)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodespy_model::{About, Notes, Process, ProfileBuilder, Thread, WeightUnit};
+
+    /// What is known of a thread of this process.
+    fn scheduling_of(watch: &SchedulingWatch, tid: u32) -> Option<Scheduling> {
+        let mut builder = ProfileBuilder::new(WeightUnit::Samples);
+        let process = builder.process(Process {
+            pid: std::process::id(),
+            ..Process::default()
+        });
+        builder.thread(Thread {
+            process,
+            tid,
+            ..Thread::default()
+        });
+        let mut profile = builder.finish(About::default(), Notes::default());
+        watch.note_in(&mut profile);
+        profile.threads[0].scheduling
+    }
+
+    fn own_tid() -> u32 {
+        let link = std::fs::read_link("/proc/thread-self").unwrap();
+        link.file_name().unwrap().to_str().unwrap().parse().unwrap()
+    }
+
+    fn own_pid() -> std::iter::Once<u32> {
+        std::iter::once(std::process::id())
+    }
+
+    #[test]
+    fn what_the_kernel_counts_is_counted_from_the_start() {
+        let tid = own_tid();
+        let before = proc::thread_schedstat(std::process::id(), tid).unwrap();
+        let mut watch = SchedulingWatch::start(own_pid());
+        assert_eq!(scheduling_of(&watch, tid), None);
+        let end = std::time::Instant::now() + std::time::Duration::from_millis(100);
+        while std::time::Instant::now() < end {
+            std::hint::spin_loop();
+        }
+        watch.read(own_pid());
+        let after = proc::thread_schedstat(std::process::id(), tid).unwrap();
+        let found = scheduling_of(&watch, tid).unwrap();
+        assert!(found.on_cpu > 0 && found.on_cpu <= after.on_cpu - before.on_cpu);
+        assert!(found.run_delay <= after.run_delay - before.run_delay);
+        assert!(found.watched >= 100_000_000);
+    }
+
+    #[test]
+    fn a_thread_that_starts_later_is_watched_from_its_start() {
+        let mut watch = SchedulingWatch::start(own_pid());
+        // A start is known to a tick.
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            watch.read(own_pid());
+            let found = scheduling_of(&watch, own_tid()).unwrap();
+            assert!(found.watched >= 50_000_000);
+            assert!(found.on_cpu < found.watched, "{found:?}");
+        })
+        .join()
+        .unwrap();
+    }
+}
