@@ -1,12 +1,9 @@
 //! The Node processes of this machine, and which engine can record each of them.
 
-use std::collections::HashMap;
-use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 use crate::engines::{inspector, perf_events};
-use crate::sys::files::open_regular;
-use crate::target::{Resident, looks_like_node, measure_cpu, node_version_of, proc};
+use crate::target::{Program, Resident, looks_like_runtime, measure_cpu, proc, program};
 
 /// How a process can be recorded from here.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,13 +30,13 @@ impl Way {
     }
 }
 
-/// A Node process.
+/// A Node process, or one of a runtime like it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeProcess {
     /// Who it is.
     pub resident: Resident,
-    /// `v20.20.2`, when it could be read.
-    pub node_version: Option<String>,
+    /// What runs its JavaScript, when that could be read.
+    pub program: Option<Program>,
     /// Who runs it.
     pub user: String,
     /// CPU it uses now: 100 is one core.
@@ -52,14 +49,13 @@ pub struct NodeProcess {
 pub fn list_node_processes(window: Duration) -> Vec<NodeProcess> {
     let pids: Vec<u32> = proc::processes()
         .into_iter()
-        .filter(|&pid| looks_like_node(pid))
+        .filter(|&pid| looks_like_runtime(pid))
         .collect();
     let usage = measure_cpu(&pids, window);
-    let mut versions = HashMap::new();
     let mut found: Vec<NodeProcess> = pids
         .into_iter()
         .zip(usage)
-        .filter_map(|(pid, cpu_percent)| inspect(pid, cpu_percent, &mut versions))
+        .filter_map(|(pid, cpu_percent)| inspect(pid, cpu_percent))
         .collect();
     found.sort_by(|one, other| {
         other
@@ -70,21 +66,8 @@ pub fn list_node_processes(window: Duration) -> Vec<NodeProcess> {
     found
 }
 
-fn inspect(
-    pid: u32,
-    cpu_percent: f64,
-    versions: &mut HashMap<(u64, u64), Option<String>>,
-) -> Option<NodeProcess> {
+fn inspect(pid: u32, cpu_percent: f64) -> Option<NodeProcess> {
     let resident = Resident::of(pid)?;
-    let node_version = open_regular(&proc::path_of(pid, "exe"))
-        .ok()
-        .and_then(|file| {
-            let metadata = file.metadata().ok()?;
-            versions
-                .entry((metadata.dev(), metadata.ino()))
-                .or_insert_with(|| node_version_of(file))
-                .clone()
-        });
     let way = match perf_events::probe_quickly(pid) {
         Ok(()) => Way::Perf,
         Err(_) if inspector::probe_quickly(pid) => Way::Inspector,
@@ -93,7 +76,7 @@ fn inspect(
         },
     };
     Some(NodeProcess {
-        node_version,
+        program: program(pid),
         user: proc::user_name(resident.uid),
         cpu_percent,
         way,

@@ -1,6 +1,6 @@
 //! What was recorded: the application, its processes and threads, and how.
 
-use crate::labels::Labels;
+use crate::labels::{Labels, label_key};
 use crate::profile::{Nanoseconds, ProcessIndex};
 
 /// What was recorded, how and when.
@@ -54,6 +54,14 @@ pub struct Process {
     pub cpu_time: Option<Nanoseconds>,
     /// Where it ran, as what, in which version.
     pub labels: Labels,
+}
+
+impl Process {
+    /// What runs its JavaScript, as it is said: `node v20.20.2`, `Bun 1.4.4`; none when not known.
+    pub fn runtime(&self) -> Option<String> {
+        let other = self.labels.get(label_key::RUNTIME).map(str::to_owned);
+        other.or_else(|| Some(format!("node {}", self.node_version.as_ref()?)))
+    }
 }
 
 /// What a thread of a Node process is for.

@@ -32,6 +32,8 @@ pub mod label_key {
     pub const INNER_PID: &str = "inner-pid";
     /// The version of Node.
     pub const NODE: &str = "node";
+    /// What runs its JavaScript where that is not Node: `Bun 1.4.4`.
+    pub const RUNTIME: &str = "runtime";
     /// When it started, in universal time.
     pub const STARTED: &str = "started";
     /// How many CPUs its control group lets it use.

@@ -24,6 +24,7 @@ mod origin;
 mod profile;
 mod raw;
 mod rows;
+mod runtime;
 mod script;
 mod stack_index;
 mod text;
@@ -50,6 +51,7 @@ pub use raw::{
     Registers, RuntimeAddress, Unnamed, UnnamedFunction, UserStack,
 };
 pub use rows::RowIndex;
+pub use runtime::JsRuntime;
 pub use script::{LoadedScript, TextMark};
 pub use text::printable;
 pub use url::{file_of_url, percent_decoded};

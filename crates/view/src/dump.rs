@@ -257,8 +257,8 @@ impl Dump<'_> {
         if !self.lines.is_empty() {
             self.lines.push(String::new());
         }
-        let version = match &process.node_version {
-            Some(version) => format!(", node {}", printable(version)),
+        let version = match process.runtime() {
+            Some(runtime) => format!(", {}", printable(&runtime)),
             None => String::new(),
         };
         let name = self.paint.bold(&printable(&process.name));

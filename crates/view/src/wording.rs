@@ -226,7 +226,8 @@ pub(crate) fn kind(profile: &Profile) -> String {
     }
 }
 
-/// Which processes were recorded: version of Node and process numbers; empty when not known.
+/// Which processes were recorded: version of Node or what else runs JavaScript, and process numbers;
+/// empty when not known.
 pub(crate) fn who(profile: &Profile) -> String {
     let mut parts = Vec::new();
     let mut versions: Vec<String> = profile
@@ -240,6 +241,15 @@ pub(crate) fn who(profile: &Profile) -> String {
     if !versions.is_empty() {
         parts.push(format!("node {}", versions.join(" and ")));
     }
+    let mut others: Vec<String> = profile
+        .processes
+        .iter()
+        .filter_map(|process| process.labels.get(label_key::RUNTIME))
+        .map(|runtime| printable(runtime).into_owned())
+        .collect();
+    others.sort_unstable();
+    others.dedup();
+    parts.append(&mut others);
     let pids: Vec<String> = profile
         .processes
         .iter()

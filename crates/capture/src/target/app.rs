@@ -1,5 +1,6 @@
 //! What people call an application: its package, else its script.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
@@ -51,6 +52,7 @@ pub(crate) fn app_with(pid: u32, pm2: Option<&Pm2App>) -> App {
     let script = match pm2.and_then(|app| app.script.clone()) {
         Some(script) => Some(script),
         None if super::looks_like_node(pid) => script_of(&arguments),
+        None if super::looks_like_runtime(pid) => script_of(without_command(&arguments).as_ref()),
         None => None,
     };
     let Some(script) = script else {
@@ -83,6 +85,16 @@ fn last_part(path: &str) -> &str {
         .rsplit('/')
         .next()
         .unwrap_or(path)
+}
+
+/// The arguments without the command of Deno and Bun that runs a script.
+fn without_command(arguments: &[String]) -> Cow<'_, [String]> {
+    match arguments {
+        [program, command, rest @ ..] if command == "run" => {
+            Cow::Owned([std::slice::from_ref(program), rest].concat())
+        }
+        _ => Cow::Borrowed(arguments),
+    }
 }
 
 /// The script among the arguments of a node process.
@@ -181,6 +193,9 @@ mod tests {
         );
         assert_eq!(script("node -e while(1);"), None);
         assert_eq!(script("node"), None);
+        let deno = ["deno", "run", "-A", "main.ts"].map(str::to_owned);
+        let script_of_deno = script_of(&without_command(&deno));
+        assert_eq!(script_of_deno.as_deref(), Some("main.ts"));
         assert_eq!(script("node -- -odd.js").as_deref(), Some("-odd.js"));
         assert_eq!(
             script_of(&["node /app/server.js   ".to_owned()]).as_deref(),

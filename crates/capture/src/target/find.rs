@@ -26,19 +26,35 @@ pub fn measure_cpu(pids: &[u32], window: Duration) -> Vec<f64> {
 /// Whether the program of a process is Node, by the file it runs. Where that may not be looked
 /// at, its command line has to do: good enough to list it, never to attach to it.
 pub fn looks_like_node(pid: u32) -> bool {
+    is_called(pid, is_node_name)
+}
+
+/// The same for anything that runs JavaScript.
+pub fn looks_like_runtime(pid: u32) -> bool {
+    is_called(pid, is_runtime_name)
+}
+
+/// Whether the name of its program is of some kind.
+fn is_called(pid: u32, is_name: impl Fn(&str) -> bool) -> bool {
     match std::fs::read_link(proc::path_of(pid, "exe")) {
         Ok(path) => {
             let name = path
                 .file_name()
                 .map(|name| name.to_string_lossy().into_owned())
                 .unwrap_or_default();
-            is_node_name(name.trim_end_matches(" (deleted)"))
+            is_name(name.trim_end_matches(" (deleted)"))
         }
         Err(_) => proc::command_line(pid)
             .first()
             .and_then(|program| program.split(' ').next()?.rsplit('/').next())
-            .is_some_and(is_node_name),
+            .is_some_and(is_name),
     }
+}
+
+/// Names of Node and of what is like it. Bun's npm package calls it `bun.exe` on every system.
+fn is_runtime_name(name: &str) -> bool {
+    let name = name.strip_suffix(".exe").unwrap_or(name);
+    is_node_name(name) || ["bun", "bunx", "deno", "electron"].contains(&name)
 }
 
 /// `node`, `nodejs`, `node20`, `node-v20.1.0` and the like.
@@ -65,5 +81,9 @@ mod tests {
         for name in ["nodespy", "nodemon", "no", "deno", "node-gyp"] {
             assert!(!is_node_name(name), "{name}");
         }
+        for name in ["node", "bun", "bun.exe", "deno", "electron"] {
+            assert!(is_runtime_name(name), "{name}");
+        }
+        assert!(!is_runtime_name("denounce"));
     }
 }

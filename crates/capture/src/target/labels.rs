@@ -7,13 +7,14 @@ use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use nodespy_model::{Labels, UtcTime, label_key};
+use nodespy_model::{JsRuntime, Labels, UtcTime, label_key};
 
 use super::app::{self, App};
 use super::cgroup::{Cgroups, CpuUse};
 use super::container::container_of;
 use super::pm2::Management;
 use super::proc;
+use super::program::Program;
 use crate::sys::files::{Links, open_below, open_folder};
 
 /// Linux tells times of processes in hundredths of a second on every machine (USER_HZ).
@@ -22,7 +23,7 @@ const TICKS_PER_SECOND: u64 = 100;
 const GIT_LIMIT_BYTES: u64 = 1 << 20;
 
 /// The name under which a process is shown, and its labels.
-pub(crate) fn name_and_labels(pid: u32, node_version: Option<&str>) -> (String, Labels) {
+pub(crate) fn name_and_labels(pid: u32, program: Option<&Program>) -> (String, Labels) {
     let management = Management::of(pid);
     let app = app::app_with(pid, management.pm2.as_ref());
     let mut labels = Labels::default();
@@ -36,7 +37,12 @@ pub(crate) fn name_and_labels(pid: u32, node_version: Option<&str>) -> (String, 
         labels.set(label_key::PM2, &pm2.name);
         labels.set(label_key::PM2_ID, pm2.id.to_string());
     }
-    labels.set_if_any(label_key::NODE, node_version);
+    if let Some(program) = program {
+        match program.runtime {
+            JsRuntime::Node => labels.set_if_any(label_key::NODE, program.node_version()),
+            _ => labels.set(label_key::RUNTIME, program.title()),
+        }
+    }
     if let Some(worker) = management.worker {
         labels.set(label_key::WORKER, worker.to_string());
         name.push_str(&format!(" worker {worker}"));

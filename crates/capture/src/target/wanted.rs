@@ -3,11 +3,13 @@
 //! Ways to say it narrow one another: `-c web --port 3000` is who listens there in that container.
 //! A name that means several applications is not guessed at; the candidates are listed.
 
+use nodespy_model::JsRuntime;
+
 use super::cgroup::{Cgroups, Group, Level, without_mount};
 use super::container::{Container, container_of, known_containers};
 use super::pod::find_pod;
 use super::resident::{Resident, residents};
-use super::{Target, looks_like_node, node_version, ports, proc};
+use super::{Target, looks_like_node, ports, proc, program};
 use crate::error::CaptureError;
 
 /// How many candidates are listed.
@@ -185,12 +187,13 @@ impl Wanted {
     }
 }
 
-/// Takes hold of each process once. One that is not Node.js is refused unless `any` will do.
+/// Takes hold of each process once. One that is neither Node.js nor like it is refused unless `any`
+/// will do.
 fn hold_pids(pids: &[u32], any: bool) -> Result<Vec<Target>, CaptureError> {
     let mut targets: Vec<Target> = Vec::new();
     for &pid in pids {
         let target = Target::hold(pid)?;
-        if !any && !looks_like_node(target.pid()) && node_version(target.pid()).is_none() {
+        if !any && !looks_like_node(target.pid()) && program(target.pid()).is_none() {
             let program = proc::command_line(pid).first().map_or_else(
                 || "a kernel thread".to_owned(),
                 |name| nodespy_model::printable(name).into_owned(),
@@ -204,18 +207,11 @@ fn hold_pids(pids: &[u32], any: bool) -> Result<Vec<Target>, CaptureError> {
     Ok(targets)
 }
 
-/// Whether what is called node is Node: its file says which version, or has it in a library. Where
-/// the file may not be read, its name has to do.
+/// Whether what is called node is Node: its file, or the library it uses, says so. Where the file may
+/// not be read, its name has to do.
 fn is_node(pid: u32) -> bool {
-    let has_library = || {
-        let mappings = proc::code_mappings(pid).unwrap_or_default();
-        mappings.iter().any(|mapping| {
-            let name = mapping.path.rsplit('/').next().unwrap_or_default();
-            name.starts_with("libnode.")
-        })
-    };
     let is_readable = std::fs::File::open(proc::path_of(pid, "exe")).is_ok();
-    !is_readable || node_version(pid).is_some() || has_library()
+    !is_readable || program(pid).is_some_and(|found| found.runtime == JsRuntime::Node)
 }
 
 /// Leaves out what belongs to other users, where that matters, when everything was asked for.

@@ -2,10 +2,8 @@
 
 use nodespy_model::{Nanoseconds, Process};
 
-use super::node_version::node_version_of;
-use super::{labels, proc};
+use super::{labels, proc, program};
 use crate::error::CaptureError;
-use crate::sys::files::open_regular;
 use crate::sys::pidfd::{PidFd, Waker};
 
 /// A process to record.
@@ -98,26 +96,19 @@ impl Target {
 /// What is known of a process now; none when it is gone.
 pub fn describe(pid: u32) -> Option<Process> {
     let status = proc::read_status(pid)?;
-    let node_version = super::looks_like_node(pid)
-        .then(|| node_version(pid))
-        .flatten();
-    let (name, labels) = labels::name_and_labels(pid, node_version.as_deref());
+    let program = program(pid);
+    let (name, labels) = labels::name_and_labels(pid, program.as_ref());
     Some(Process {
         pid,
         parent_pid: status.parent_pid,
         name,
         command: proc::command_line(pid).join(" "),
-        node_version,
+        node_version: program
+            .as_ref()
+            .and_then(|program| program.node_version().map(str::to_owned)),
         labels,
         ..Default::default()
     })
-}
-
-/// `v20.20.2`, when the program of a process is Node and says so.
-pub fn node_version(pid: u32) -> Option<String> {
-    open_regular(&proc::path_of(pid, "exe"))
-        .ok()
-        .and_then(node_version_of)
 }
 
 #[cfg(test)]

@@ -6,9 +6,11 @@ use std::process::ExitCode;
 
 use nodespy_capture::engines::perf_events::probe_group;
 use nodespy_capture::engines::{ENGINES, EngineEntry, EngineId, Finding, Verdict, inspector};
-use nodespy_capture::target::{Cgroups, CpuUse, Resident, describe, looks_like_node, proc};
+use nodespy_capture::target::{
+    Cgroups, CpuUse, Resident, describe, looks_like_node, proc, program,
+};
 use nodespy_capture::{CaptureError, LiveOrigin};
-use nodespy_model::{Origin, printable};
+use nodespy_model::{JsRuntime, Origin, printable};
 use nodespy_symbolize::{HeapSupport, heap_support};
 
 use crate::cli::{CheckArgs, TargetArgs};
@@ -67,8 +69,10 @@ fn check_process(pid: u32) -> anyhow::Result<Vec<Finding>> {
         findings.extend((engine.probe)(pid));
     }
     findings.push(check_files(pid));
-    findings.push(check_memory(pid));
-    findings.push(check_jit_names(pid));
+    let mappings = proc::code_mappings(pid).unwrap_or_default();
+    let support = heap_support(&mappings, &LiveOrigin::new());
+    findings.push(check_memory(pid, &support));
+    findings.push(check_jit_names(pid, support));
     findings.push(check_perf_map(pid));
     findings.push(choice(pid, &findings));
     Ok(findings)
@@ -156,23 +160,25 @@ fn check_perf_map(pid: u32) -> Finding {
 fn check_program(pid: u32) -> anyhow::Result<Finding> {
     let process = describe(pid).ok_or(CaptureError::Gone { pid })?;
     let command = printable(&process.command).into_owned();
-    Ok(match (looks_like_node(pid), process.node_version) {
-        (true, version) => Finding {
-            subject: "program",
-            verdict: Verdict::Good,
-            detail: format!(
-                "Node.js {}, {} ({command})",
-                version.as_deref().unwrap_or("of unknown version"),
-                printable(&process.name)
-            ),
-            remedy: None,
-        },
-        (false, _) => Finding {
-            subject: "program",
-            verdict: Verdict::Limited,
-            detail: format!("not Node.js ({command})"),
-            remedy: Some(format!("nodespy record --any -p {pid}")),
-        },
+    let name = printable(&process.name);
+    let (verdict, what) = match program(pid) {
+        Some(found) if found.runtime == JsRuntime::Node => (Verdict::Good, found.title()),
+        Some(found) => (Verdict::Limited, found.title()),
+        None if looks_like_node(pid) => (Verdict::Good, "Node.js of unknown version".to_owned()),
+        None => {
+            return Ok(Finding {
+                subject: "program",
+                verdict: Verdict::Limited,
+                detail: format!("not Node.js ({command})"),
+                remedy: Some(format!("nodespy record --any -p {pid}")),
+            });
+        }
+    };
+    Ok(Finding {
+        subject: "program",
+        verdict,
+        detail: format!("{what}, {name} ({command})"),
+        remedy: None,
     })
 }
 
@@ -240,7 +246,7 @@ fn check_files(pid: u32) -> Finding {
     }
 }
 
-fn check_memory(pid: u32) -> Finding {
+fn check_memory(pid: u32, support: &HeapSupport) -> Finding {
     let mut byte = [0; 8];
     let start = proc::code_mappings(pid)
         .ok()
@@ -251,7 +257,12 @@ fn check_memory(pid: u32) -> Finding {
         return Finding {
             subject: "memory",
             verdict: Verdict::Good,
-            detail: "V8's heap and deep stacks can be read".to_owned(),
+            detail: match support {
+                HeapSupport::Known(_) | HeapSupport::Nearest(..) => {
+                    "V8's heap and deep stacks can be read".to_owned()
+                }
+                HeapSupport::Refused(_) | HeapSupport::NoV8 => "deep stacks can be read".to_owned(),
+            },
             remedy: None,
         };
     }
@@ -269,7 +280,7 @@ fn check_memory(pid: u32) -> Finding {
     }
 }
 
-fn check_jit_names(pid: u32) -> Finding {
+fn check_jit_names(pid: u32, support: HeapSupport) -> Finding {
     let subject = "JavaScript names";
     let mappings = proc::code_mappings(pid).unwrap_or_default();
     let origin = LiveOrigin::new();
@@ -279,7 +290,8 @@ fn check_jit_names(pid: u32) -> Finding {
         detail,
         remedy: None,
     };
-    let why = match heap_support(&mappings, &origin) {
+    let runtime = program(pid).map_or(JsRuntime::Node, |found| found.runtime);
+    let why = match support {
         HeapSupport::Known((major, minor)) => {
             return good(format!(
                 "from V8's heap, no flag needed (V8 {major}.{minor})"
@@ -292,7 +304,10 @@ fn check_jit_names(pid: u32) -> Finding {
             ));
         }
         HeapSupport::Refused(why) => format!("V8's heap can't be read: {why}"),
-        HeapSupport::NoV8 => "no V8 is mapped".to_owned(),
+        HeapSupport::NoV8 => runtime
+            .why_unnamed()
+            .unwrap_or("no V8 is mapped")
+            .to_owned(),
     };
     let dump = mappings
         .iter()
@@ -306,11 +321,8 @@ fn check_jit_names(pid: u32) -> Finding {
         None => Finding {
             subject,
             verdict: Verdict::Limited,
-            detail: format!("none: {why}, and the process has no perf map"),
-            remedy: Some(
-                "NODE_OPTIONS='--perf-basic-prof --interpreted-frames-native-stack' node …"
-                    .to_owned(),
-            ),
+            detail: format!("none: {why}, and the process has no perf map or jitdump"),
+            remedy: Some(runtime.start_with_names().to_owned()),
         },
     }
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use nodespy_capture::catch_interrupts;
-use nodespy_capture::target::{Container, Pm2App, forget_containers};
+use nodespy_capture::target::{Container, Pm2App, Program, forget_containers};
 use nodespy_capture::{NodeProcess, Way, list_node_processes};
 
 use crate::cli::ListArgs;
@@ -71,7 +71,9 @@ fn json_row(process: &NodeProcess) -> serde_json::Value {
         "inner_pid": resident.inner_pid,
         "app": resident.app,
         "script": resident.script,
-        "node_version": process.node_version,
+        "node_version": process.program.as_ref().and_then(Program::node_version),
+        "runtime": process.program.as_ref().map(|program| program.runtime.label()),
+        "runtime_version": process.program.as_ref().and_then(|program| program.version.as_deref()),
         "user": process.user,
         "cpu_percent": (process.cpu_percent * 10.0).round() / 10.0,
         "threads": resident.threads,

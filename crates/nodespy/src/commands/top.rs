@@ -8,9 +8,9 @@ use std::process::ExitCode;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use nodespy_capture::target::{Target, app_name, node_version};
+use nodespy_capture::target::{Program, Target, app_name, program};
 use nodespy_capture::{Children, Interrupts, catch_interrupts_but_hangup};
-use nodespy_model::printable;
+use nodespy_model::{JsRuntime, printable};
 
 use crate::cli::TopArgs;
 use crate::targets;
@@ -85,8 +85,16 @@ fn title_of(targets: &[Target]) -> String {
         return String::new();
     };
     let mut title = printable(&app_name(first.pid())).into_owned();
-    if let Some(version) = node_version(first.pid()) {
-        title.push_str(&format!(", node {}", printable(&version)));
+    match program(first.pid()) {
+        Some(Program {
+            runtime: JsRuntime::Node,
+            version,
+        }) => title.push_str(&format!(
+            ", node {}",
+            printable(version.as_deref().unwrap_or("of unknown version"))
+        )),
+        Some(other) => title.push_str(&format!(", {}", printable(&other.title()))),
+        None => {}
     }
     let pids: Vec<String> = targets
         .iter()

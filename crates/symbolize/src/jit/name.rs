@@ -1,7 +1,8 @@
-//! The names V8 gives to JIT code, in all their dialects, taken apart.
+//! The names V8 and JavaScriptCore give to JIT code, in all their dialects, taken apart.
 //!
 //! `LazyCompile:*sort /app/a.js:12:3` (node 16 and 18, without the column there), `Function:~f`,
-//! `JS:^f`, with the tier marks of V8's `code-kind.cc` ([`Tier::split_mark`]).
+//! `JS:^f`, with the tier marks of V8's `code-kind.cc` ([`Tier::split_mark`]); `JSC-FTL: f#AgAnQJ`
+//! with the compiler and a hash of the code (Bun).
 
 use nodespy_model::classify::category_of_file;
 use nodespy_model::{Category, Tier};
@@ -69,6 +70,12 @@ impl JitName {
             "BytecodeHandler" => of(JitKind::BytecodeHandler, rest),
             "Builtin" | "Stub" | "Handler" | "LoadIC" | "StoreIC" | "KeyedLoadIC"
             | "KeyedStoreIC" | "CallIC" => of(JitKind::Builtin, rest),
+            "JSC-Baseline" => Self::of_jsc(rest, Tier::Baseline),
+            "JSC-DFG" | "JSC-DFGOSREntry" | "JSC-FTL" | "JSC-FTLForOSREntry" => {
+                Self::of_jsc(rest, Tier::Optimized)
+            }
+            "JSC-YarrJIT" => of(JitKind::RegExp, rest.trim_start()),
+            _ if tag.starts_with("JSC-") => of(JitKind::Builtin, rest.trim_start()),
             "wasm-function" | "Wasm" => Self::located(JitKind::Wasm, rest),
             _ if text.contains("wasm-function[") || text.starts_with("wasm") => {
                 of(JitKind::Wasm, text)
@@ -91,6 +98,23 @@ impl JitName {
             file: file.to_owned(),
             line,
             column,
+            tier,
+        }
+    }
+
+    /// ` f#AgAnQJ`: a function, and a hash of its code. JavaScriptCore does not say where it is.
+    fn of_jsc(text: &str, tier: Tier) -> Self {
+        let text = text.trim_start();
+        let name = match text.rsplit_once('#').map_or(text, |(name, _)| name) {
+            "" => "(anonymous)",
+            name => name,
+        };
+        Self {
+            kind: JitKind::JavaScript,
+            name: name.to_owned(),
+            file: String::new(),
+            line: 0,
+            column: 0,
             tier,
         }
     }
@@ -168,8 +192,44 @@ mod tests {
 
     #[test]
     fn every_dialect_is_taken_apart() {
-        use JitKind::{BytecodeHandler, JavaScript, Other, RegExp, Script};
+        use JitKind::{Builtin, BytecodeHandler, JavaScript, Other, RegExp, Script};
         let cases = [
+            (
+                "JSC-FTL: seventyPercent#AgAnQJ",
+                JavaScript,
+                "seventyPercent",
+                "",
+                0,
+                0,
+                Tier::Optimized,
+            ),
+            (
+                "JSC-Baseline: #BqEwQK",
+                JavaScript,
+                "(anonymous)",
+                "",
+                0,
+                0,
+                Tier::Baseline,
+            ),
+            (
+                "JSC-YarrJIT: /^a#b$/",
+                RegExp,
+                "/^a#b$/",
+                "",
+                0,
+                0,
+                Tier::None,
+            ),
+            (
+                "JSC-InlineCache: GetByVal",
+                Builtin,
+                "GetByVal",
+                "",
+                0,
+                0,
+                Tier::None,
+            ),
             (
                 "LazyCompile:*sort /app/a.js:12:3",
                 JavaScript,

@@ -1,7 +1,7 @@
 //! What a profile says of its own names: how many frames of JIT code have one, from which source,
 //! and what should be known of the files.
 
-use nodespy_model::{NameSource, Notes};
+use nodespy_model::{JsRuntime, NameSource, Notes, label_key};
 
 use super::batch::Batch;
 use super::binaries::Binaries;
@@ -63,6 +63,9 @@ fn report_process(process: &LiveProcess, notes: &mut Notes) {
     if let Some(remark) = process.v8().and_then(|v8| v8.remark()) {
         notes.remark(remark);
     }
+    if let Some(remark) = why_unnamed(process) {
+        notes.remark(remark);
+    }
     let Some(watch) = &process.jit else { return };
     let size = watch.file.bytes.size().unwrap_or(0);
     let before = watch.marks().first().map_or(size, |(_, size)| *size);
@@ -75,6 +78,22 @@ fn report_process(process: &LiveProcess, notes: &mut Notes) {
             size as f64 / 1e6
         ));
     }
+}
+
+/// Why functions of JavaScript have no names where what runs them is not Node, and what would
+/// give them some.
+fn why_unnamed(process: &LiveProcess) -> Option<String> {
+    if !process.has_jit_frames || process.v8().is_some() || process.jit.is_some() {
+        return None;
+    }
+    let label = process.about.labels.get(label_key::RUNTIME)?;
+    let runtime = JsRuntime::of_label(label)?;
+    Some(format!(
+        "process {} is {label}: {}, so its functions have no names; to name them start it with: {}",
+        process.about.pid,
+        runtime.why_unnamed()?,
+        runtime.start_with_names()
+    ))
 }
 
 fn count_named(processes: &[LiveProcess], batch: &Batch, jit: &JitNamesOf) -> NamedFrames {

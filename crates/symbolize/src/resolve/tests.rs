@@ -8,6 +8,7 @@ use nodespy_model::EventIndex;
 use nodespy_model::{
     About, Category, Event, FastMap, ImageBytes, ImageRefused, JitFile, Mapping, Nanoseconds,
     Notes, Origin, Process, ProcessIndex, Profile, RawSample, Registers, Tier, UserStack,
+    label_key,
 };
 
 use super::Resolver;
@@ -25,6 +26,8 @@ struct Asked {
     ended: Vec<u32>,
     /// The memory of every process, where there is any.
     memory: Option<Words>,
+    /// What processes are known to be.
+    described: Option<Process>,
 }
 
 struct StandIn(Rc<RefCell<Asked>>);
@@ -53,7 +56,7 @@ impl Origin for StandIn {
     }
 
     fn describe(&self, _: u32) -> Option<Process> {
-        None
+        self.0.borrow().described.clone()
     }
 
     fn has_ended(&self, pid: u32) -> bool {
@@ -515,4 +518,25 @@ fn a_function_found_in_the_heap_has_its_name_and_tier_in_the_slice() {
     // The next slice knows it too, though its memory is gone.
     asked.borrow_mut().memory = None;
     assert!(stacks(&slice(&mut resolver)).is_empty());
+}
+
+#[test]
+fn a_runtime_that_is_not_node_is_said_with_what_would_name_its_functions() {
+    let (mut resolver, asked) = resolver();
+    let mut bun = Process::default();
+    bun.labels.set(label_key::RUNTIME, "Bun 1.4.4");
+    asked.borrow_mut().described = Some(bun);
+    resolver.take(sample(1, 1, 10, &[0x9000_0000]));
+    let profile = slice(&mut resolver);
+    let [remark] = &profile.notes.remarks[..] else {
+        panic!("{:?}", profile.notes.remarks);
+    };
+    assert!(remark.contains("is Bun 1.4.4"), "{remark}");
+    assert!(remark.contains("BUN_JSC_useJITDump=1"), "{remark}");
+    // With a file of names there is nothing to say.
+    asked.borrow_mut().map = Some(CountedFile::new(b"90000000 100 JSC-FTL: hot#AgAnQJ\n"));
+    resolver.take(sample(2, 2, 20, &[0x9000_0000]));
+    let profile = slice(&mut resolver);
+    let of_second = |remark: &&String| remark.contains("process 2");
+    assert_eq!(profile.notes.remarks.iter().find(of_second), None);
 }

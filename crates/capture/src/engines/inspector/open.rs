@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use nodespy_inspector::{
     Cancel, InspectorError, InspectorUrl, Recipient, Session, Wait, list, version,
 };
-use nodespy_model::printable;
+use nodespy_model::{JsRuntime, printable};
 use serde_json::json;
 
 use super::InspectorOptions;
@@ -20,7 +20,7 @@ use super::port_request::PortRequest;
 use crate::error::CaptureError;
 use crate::sys::namespaces::connect_in_namespace;
 use crate::target::ports::{self, Holder};
-use crate::target::{Target, looks_like_node, node_version, proc};
+use crate::target::{Target, looks_like_node, proc, program};
 
 /// The bit of SIGUSR1 in the masks of `/proc/PID/status`.
 const SIGUSR1_BIT: u64 = 1 << (libc::SIGUSR1 - 1);
@@ -190,16 +190,21 @@ fn signal_and_wait(
 }
 
 fn refuse_other_program(pid: u32) -> Result<(), CaptureError> {
-    if !looks_like_node(pid) && node_version(pid).is_none() {
-        let program = proc::command_line(pid).into_iter().next();
-        return Err(CaptureError::refused(format!(
-            "process {pid} ({}) is not Node.js: it is not sent SIGUSR1, which opens the inspector \
-             of Node and may end any other program; record it with perf events: nodespy record \
-             --any --engine perf -p {pid}",
-            printable(&program.unwrap_or_default())
-        )));
-    }
-    Ok(())
+    let what = match program(pid) {
+        Some(found) if found.runtime == JsRuntime::Node => return Ok(()),
+        Some(other) => other.title(),
+        None if looks_like_node(pid) => return Ok(()),
+        None => proc::command_line(pid)
+            .into_iter()
+            .next()
+            .unwrap_or_default(),
+    };
+    Err(CaptureError::refused(format!(
+        "process {pid} ({}) is not Node.js: it is not sent SIGUSR1, which opens the inspector \
+         of Node and may end any other program; record it with perf events: nodespy record \
+         --any --engine perf -p {pid}",
+        printable(&what)
+    )))
 }
 
 /// Sends SIGUSR1 to a process that is Node and catches it; its pidfd keeps the signal from any

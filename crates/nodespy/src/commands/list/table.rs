@@ -1,7 +1,8 @@
 //! The list for people: a group for each container, a line for each process.
 
-use nodespy_capture::{NodeProcess, Way, target::Resident};
-use nodespy_model::printable;
+use nodespy_capture::target::{Program, Resident};
+use nodespy_capture::{NodeProcess, Way};
+use nodespy_model::{JsRuntime, printable};
 
 /// The whole list, and what to type next.
 pub(super) fn draw(processes: &[NodeProcess], width: usize) -> String {
@@ -11,8 +12,8 @@ pub(super) fn draw(processes: &[NodeProcess], width: usize) -> String {
             .to_owned();
     }
     let mut text = format!(
-        "{:>7}  {:>5}  {:<9}  {:<9}  {:<8}  APP\n",
-        "PID", "CPU %", "NODE", "ENGINE", "USER"
+        "{:>7}  {:>5}  {:<10}  {:<9}  {:<8}  APP\n",
+        "PID", "CPU %", "RUNTIME", "ENGINE", "USER"
     );
     for (place, members) in groups(processes) {
         if let Some(place) = place {
@@ -84,15 +85,27 @@ fn place(resident: &Resident) -> String {
 
 fn line(process: &NodeProcess, width: usize) -> String {
     let start = format!(
-        "{:>7}  {:>5.1}  {:<9}  {:<9}  {:<8}  ",
+        "{:>7}  {:>5.1}  {:<10}  {:<9}  {:<8}  ",
         process.resident.pid,
         process.cpu_percent,
-        printable(process.node_version.as_deref().unwrap_or("?")),
+        printable(&runtime(process)),
         process.way.engine().unwrap_or("refused"),
         printable(&process.user),
     );
     let room = width.saturating_sub(start.chars().count());
     format!("{start}{}", cut(&app(&process.resident), room))
+}
+
+/// `v20.20.2` of Node, `Bun 1.4.4` of others.
+fn runtime(process: &NodeProcess) -> String {
+    match &process.program {
+        None => "?".to_owned(),
+        Some(Program {
+            runtime: JsRuntime::Node,
+            version,
+        }) => version.clone().unwrap_or_else(|| "?".to_owned()),
+        Some(other) => other.title(),
+    }
 }
 
 /// `api (/srv/api/server.js), pm2 3, worker 2`.
@@ -167,7 +180,10 @@ mod tests {
                 container: None,
                 pid_namespace: None,
             },
-            node_version: Some("v20.20.2".to_owned()),
+            program: Some(Program {
+                runtime: JsRuntime::Node,
+                version: Some("v20.20.2".to_owned()),
+            }),
             user: "deploy".to_owned(),
             cpu_percent: 99.3,
             way: Way::Perf,
@@ -197,6 +213,22 @@ mod tests {
         assert!(text.contains("sudo nodespy record -p 42 -d 30"), "{text}");
         assert!(!text.contains("outside of containers"), "{text}");
         assert!(draw(&[], 80).contains("nodespy record -- node app.js"));
+    }
+
+    #[test]
+    fn runtimes_are_said_by_name() {
+        let mut bun = process(42, "api");
+        bun.program = Some(Program {
+            runtime: JsRuntime::Bun,
+            version: Some("1.4.4".to_owned()),
+        });
+        let mut unknown = process(43, "api");
+        unknown.program = None;
+        let text = draw(&[bun, process(44, "api"), unknown], 100);
+        let found = |word: &str| text.lines().filter(|line| line.contains(word)).count();
+        assert_eq!(found("  Bun 1.4.4   perf"), 1, "{text}");
+        assert_eq!(found("  v20.20.2    perf"), 1, "{text}");
+        assert_eq!(found("  ?           perf"), 1, "{text}");
     }
 
     #[test]
