@@ -30,6 +30,7 @@ mod stack_index;
 mod text;
 mod url;
 mod utc;
+mod x86_64;
 
 pub use about::{About, ExitReason, Process, Scheduling, Thread, ThreadRole};
 pub use branches::Branches;
@@ -48,7 +49,7 @@ pub use profile::{
 };
 pub use raw::{
     Contents, Event, EventSource, FileIdentity, MappedLibrary, Mapping, RawSample, Recording,
-    Registers, RuntimeAddress, Unnamed, UnnamedFunction, UserStack,
+    RuntimeAddress, Unnamed, UnnamedFunction, UserStack,
 };
 pub use rows::RowIndex;
 pub use runtime::JsRuntime;
@@ -56,6 +57,7 @@ pub use script::{LoadedScript, TextMark};
 pub use text::printable;
 pub use url::{file_of_url, percent_decoded};
 pub use utc::UtcTime;
+pub use x86_64::Registers;
 
 /// The hash map used throughout: seeded per process, so hostile keys can't be aimed at it.
 pub type FastMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;
