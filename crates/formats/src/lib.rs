@@ -14,6 +14,7 @@ mod call_frame;
 mod code_kind;
 mod contexts;
 mod detect;
+mod diff_folded;
 mod export;
 mod frame_name;
 mod import;
@@ -27,8 +28,10 @@ mod varint;
 
 pub use budget::Limits;
 pub use detect::{Confidence, detect};
+pub use diff_folded::{folded_stacks, without_addresses, write_difference};
 pub use export::{
-    Detail, EXPORTERS, ExportError, Exporter, export, exporter, exporter_for_path, native_exporter,
+    Detail, EXPORTERS, ExportError, Exporter, export, exporter, exporter_for_path, folded_exporter,
+    native_exporter,
 };
 pub use import::{
     FoldedStacks, IMPORTERS, ImportError, ImportOptions, Importer, Progress, V8_LOG_ENGINE,

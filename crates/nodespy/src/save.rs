@@ -46,7 +46,7 @@ impl Destination {
     ) -> anyhow::Result<Self> {
         let format = match choice.name {
             Some(name) => known_format(name)?,
-            None if is_standard(path) => known_format("folded")?,
+            None if is_standard(path) => Output::folded(),
             None => format_for_path(path, choice.flag)?,
         };
         Self::named(path, format, show)
@@ -200,7 +200,7 @@ pub(crate) fn print_summary(
         },
         ..Default::default()
     };
-    nodespy_view::draw(&shown, "text", &options, &mut text)?;
+    Output::text().draw(&shown, &options, &mut text)?;
     output::result(&String::from_utf8_lossy(&text), stream);
     Ok(())
 }
@@ -214,7 +214,7 @@ pub(crate) fn print_prof(profile: &Profile, show: &Filters, title: &str) -> anyh
         ..Default::default()
     };
     let mut text = Vec::new();
-    nodespy_view::draw(&shown, "prof", &options, &mut text)?;
+    Output::prof().draw(&shown, &options, &mut text)?;
     output::result(&String::from_utf8_lossy(&text), Stream::Standard);
     for remark in &shown.notes.remarks {
         output::note(remark);
@@ -223,8 +223,8 @@ pub(crate) fn print_prof(profile: &Profile, show: &Filters, title: &str) -> anyh
 }
 
 /// Prints a profile as one of the views.
-pub(crate) fn print_view(profile: Profile, name: &str, show: &Filters) -> anyhow::Result<()> {
-    let destination = Destination::named(Path::new("-"), known_format(name)?, show)?;
+pub(crate) fn print_view(profile: Profile, view: Output, show: &Filters) -> anyhow::Result<()> {
+    let destination = Destination::named(Path::new("-"), view, show)?;
     destination.write_shown(&*destination.shown(Cow::Owned(profile))?)
 }
 

@@ -52,16 +52,47 @@ pub fn output_names() -> String {
 impl Output {
     /// nodespy's own format, which holds everything.
     pub fn native() -> Self {
-        Self {
-            kind: Kind::Format(nodespy_formats::native_exporter()),
-        }
+        Self::format(nodespy_formats::native_exporter())
+    }
+
+    /// Folded stacks.
+    pub fn folded() -> Self {
+        Self::format(nodespy_formats::folded_exporter())
     }
 
     /// The page for a browser.
     pub fn page() -> Self {
-        Self {
-            kind: Kind::View(nodespy_view::page_view()),
-        }
+        Self::view(nodespy_view::page_view())
+    }
+
+    /// The summary for the terminal.
+    pub fn text() -> Self {
+        Self::view(nodespy_view::text_view())
+    }
+
+    /// The report as Markdown.
+    pub fn markdown() -> Self {
+        Self::view(nodespy_view::markdown_view())
+    }
+
+    /// The report as JSON.
+    pub fn json() -> Self {
+        Self::view(nodespy_view::json_view())
+    }
+
+    /// The sections of `node --prof-process`.
+    pub fn prof() -> Self {
+        Self::view(nodespy_view::prof_view())
+    }
+
+    fn format(format: &'static dyn Exporter) -> Self {
+        let kind = Kind::Format(format);
+        Self { kind }
+    }
+
+    fn view(view: &'static dyn View) -> Self {
+        let kind = Kind::View(view);
+        Self { kind }
     }
 
     /// The output called `name`.
@@ -169,19 +200,12 @@ impl Output {
         base: &[u8],
         output: &mut dyn Write,
     ) -> Result<(), WriteError> {
-        let view = match self.kind {
-            Kind::Format(format) => {
-                return Ok(nodespy_formats::export(profile, format.name(), output)?);
-            }
-            Kind::View(view) => view,
-        };
-        if !view.carries_profiles() {
-            let options = DrawOptions::default();
-            return Ok(nodespy_view::draw(profile, view.name(), &options, output)?);
+        if !self.holds_base() {
+            return self.draw(profile, &DrawOptions::default(), output);
         }
         let held = nodespy_view::for_page(profile);
         let mut bytes = Vec::new();
-        nodespy_formats::native_exporter().export(&held, &mut bytes)?;
+        Self::native().write(&held, &[], &mut bytes)?;
         let options = DrawOptions {
             payload: Payload {
                 profile: &bytes,
@@ -189,7 +213,21 @@ impl Output {
             },
             ..DrawOptions::default()
         };
-        Ok(nodespy_view::draw(&held, view.name(), &options, output)?)
+        self.draw(&held, &options, output)
+    }
+
+    /// Writes a profile the way `options` ask for: a view may have a title and a width; a format has
+    /// neither.
+    pub fn draw(
+        self,
+        profile: &Profile,
+        options: &DrawOptions<'_>,
+        output: &mut dyn Write,
+    ) -> Result<(), WriteError> {
+        match self.kind {
+            Kind::Format(format) => Ok(nodespy_formats::export(profile, format.name(), output)?),
+            Kind::View(view) => Ok(nodespy_view::draw(profile, view.name(), options, output)?),
+        }
     }
 }
 
@@ -214,6 +252,25 @@ mod tests {
         assert_eq!(found("a.json"), Some("json"));
         assert_eq!(found("a.html"), Some("html"));
         assert_eq!(found("a"), None);
+    }
+
+    #[test]
+    fn outputs_that_commands_ask_for_are_in_the_list() {
+        let asked = [
+            Output::native(),
+            Output::folded(),
+            Output::page(),
+            Output::text(),
+            Output::markdown(),
+            Output::json(),
+            Output::prof(),
+        ];
+        let names = asked.map(Output::name);
+        assert_eq!(
+            names,
+            ["nspy", "folded", "html", "text", "md", "json", "prof"]
+        );
+        assert!(names.iter().all(|name| Output::called(name).is_some()));
     }
 
     #[test]

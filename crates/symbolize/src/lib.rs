@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod addr2line;
 mod address_map;
 mod demangle;
 mod disk;
@@ -30,6 +31,7 @@ mod v8;
 pub mod v8_facts;
 mod x86_64;
 
+pub use addr2line::Addr2line;
 pub use disk::{DiskOptions, DiskOrigin, SourceRoot, perf_cache};
 pub use embed::SourceRoots;
 pub use jit::name::{JitKind, JitName};

@@ -151,6 +151,26 @@ pub fn page_view() -> &'static dyn View {
     &page::Page
 }
 
+/// The summary for the terminal.
+pub fn text_view() -> &'static dyn View {
+    &text::Text
+}
+
+/// The report as Markdown.
+pub fn markdown_view() -> &'static dyn View {
+    &report::Markdown
+}
+
+/// The report as JSON.
+pub fn json_view() -> &'static dyn View {
+    &report::Json
+}
+
+/// The sections of `node --prof-process`.
+pub fn prof_view() -> &'static dyn View {
+    &prof::Prof
+}
+
 /// Draws a profile with the view called `name`.
 pub fn draw(
     profile: &Profile,

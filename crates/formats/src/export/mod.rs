@@ -115,6 +115,11 @@ pub fn native_exporter() -> &'static dyn Exporter {
     &Native
 }
 
+/// The exporter of folded stacks.
+pub fn folded_exporter() -> &'static dyn Exporter {
+    &folded::Folded
+}
+
 /// The exporter called `name`.
 pub fn exporter(name: &str) -> Option<&'static dyn Exporter> {
     EXPORTERS

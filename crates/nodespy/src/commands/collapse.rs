@@ -2,21 +2,20 @@
 //! `stackcollapse-perf.pl`. Any other format is converted to folded stacks, and so is text that is to
 //! be filtered: filters need threads, times and kinds of code, which the original throws away.
 
-mod addr2line;
-
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use nodespy_formats::{CollapseOptions, Collapsed, ImportError, Input, Limits, detect};
+use nodespy_outputs::Output;
+use nodespy_symbolize::Addr2line;
 
 use crate::cli::{CollapseArgs, ReadArgs};
 use crate::failure::Failure;
 use crate::output;
 use crate::output_file::OutputFile;
 use crate::save::{self, Destination};
-use addr2line::Addr2line;
 
 pub(crate) fn run(arguments: &CollapseArgs) -> anyhow::Result<ExitCode> {
     let standard_input = [PathBuf::from("-")];
@@ -54,7 +53,7 @@ pub(crate) fn run(arguments: &CollapseArgs) -> anyhow::Result<ExitCode> {
         return Err(anyhow::Error::from(error).context(save::reading(file)));
     }
     write(&collapsed, arguments.output.as_deref())?;
-    tell_what_is_missing(&collapsed, &inputs, arguments);
+    report_what_is_missing(&collapsed, &inputs, arguments);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -95,11 +94,7 @@ fn convert(input: Input, file: &Path, arguments: &CollapseArgs) -> anyhow::Resul
         ..ReadArgs::default()
     };
     let output = arguments.output.as_deref().unwrap_or(Path::new("-"));
-    let destination = Destination::named(
-        output,
-        save::known_format("folded")?,
-        &arguments.show.filters(),
-    )?;
+    let destination = Destination::named(output, Output::folded(), &arguments.show.filters())?;
     let profile = save::read_input(input, file, &read)?;
     destination.write(&profile)?;
     Ok(ExitCode::SUCCESS)
@@ -129,7 +124,9 @@ fn collapse(inputs: &[(Input, &Path)], arguments: &CollapseArgs) -> anyhow::Resu
     let mut ask =
         |address: &[u8], name: &[u8], module: &[u8]| addr2line.inlined(address, name, module);
     let collapsed = nodespy_formats::collapse(texts, &options, Some(&mut ask));
-    addr2line.finish()?;
+    addr2line
+        .finish()
+        .context("cannot start addr2line, which --inline needs (binutils has it)")?;
     Ok(collapsed)
 }
 
@@ -144,7 +141,7 @@ fn write(collapsed: &Collapsed, output: Option<&Path>) -> anyhow::Result<()> {
     }
 }
 
-fn tell_what_is_missing(
+fn report_what_is_missing(
     collapsed: &Collapsed,
     inputs: &[(Input, &Path)],
     arguments: &CollapseArgs,

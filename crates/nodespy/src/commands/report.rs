@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use nodespy_formats::V8_LOG_ENGINE;
 use nodespy_model::Profile;
+use nodespy_outputs::Output;
 
 use crate::cli::{ReportArgs, ReportFormat};
 use crate::output::Stream;
@@ -14,8 +15,8 @@ pub(crate) fn run(arguments: &ReportArgs) -> anyhow::Result<ExitCode> {
     let show = arguments.show.filters_of_processes(&arguments.pid);
     match arguments.format.unwrap_or_else(|| usual_format(&profile)) {
         ReportFormat::Text => save::print_summary(&profile, &show, Stream::Standard)?,
-        ReportFormat::Md => save::print_view(profile, "md", &show)?,
-        ReportFormat::Json => save::print_view(profile, "json", &show)?,
+        ReportFormat::Md => save::print_view(profile, Output::markdown(), &show)?,
+        ReportFormat::Json => save::print_view(profile, Output::json(), &show)?,
         ReportFormat::Prof => save::print_prof(&profile, &show, &arguments.file.to_string_lossy())?,
     }
     Ok(ExitCode::SUCCESS)

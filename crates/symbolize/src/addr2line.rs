@@ -1,15 +1,13 @@
 //! Inlined functions, as binutils' `addr2line` knows them.
 //!
 //! One child per file stays for all questions, because it reads the file's debug information
-//! anew each time it starts. The files are named by the text, so nothing of it reaches a shell.
+//! anew each time it starts. The text names the files, so nothing of it reaches a shell.
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-
-use anyhow::Context;
 
 /// An address that is in no file: its answer ends the one before.
 const END: &str = "0xffffffffffffffff";
@@ -19,13 +17,23 @@ const MAX_CHILDREN: usize = 64;
 const MAX_LINES: usize = 1000;
 
 /// Asks about addresses in files.
-pub(super) struct Addr2line {
+#[derive(Debug)]
+pub struct Addr2line {
     /// Whether source lines are wanted.
     has_context: bool,
+    programs: Programs,
     modules: HashMap<Vec<u8>, Option<Module>>,
     error: Option<std::io::Error>,
 }
 
+/// The programs of binutils.
+#[derive(Debug)]
+struct Programs {
+    addr2line: OsString,
+    nm: OsString,
+}
+
+#[derive(Debug)]
 struct Module {
     child: Child,
     questions: ChildStdin,
@@ -35,23 +43,36 @@ struct Module {
 }
 
 impl Addr2line {
-    pub(super) fn new(has_context: bool) -> Self {
+    /// With their source lines, or without.
+    pub fn new(has_context: bool) -> Self {
+        Self::with_programs(
+            has_context,
+            Programs {
+                addr2line: "addr2line".into(),
+                nm: "nm".into(),
+            },
+        )
+    }
+
+    fn with_programs(has_context: bool, programs: Programs) -> Self {
         Self {
             has_context,
+            programs,
             modules: HashMap::new(),
             error: None,
         }
     }
 
     /// The functions at an address from the outermost to the innermost, separated by semicolons.
-    pub(super) fn inlined(&mut self, address: &[u8], name: &[u8], file: &[u8]) -> Option<Vec<u8>> {
+    pub fn inlined(&mut self, address: &[u8], name: &[u8], file: &[u8]) -> Option<Vec<u8>> {
         let address = std::str::from_utf8(address).ok()?;
         let address = u64::from_str_radix(address, 16).ok()?;
-        let module = self.module(file)?;
+        self.start(file);
+        let module = self.modules.get_mut(file)?.as_mut()?;
         let mut functions = module.ask(address)?;
         if is_unknown(&functions) {
             // The address may be one of the process's and not of the file.
-            let in_file = module.start_of(name, file)?;
+            let in_file = module.start_of(name, file, &self.programs.nm)?;
             functions = module.ask(in_file)?;
         }
         if is_unknown(&functions) {
@@ -69,27 +90,23 @@ impl Addr2line {
         Some(texts.collect::<Vec<_>>().join(&b';'))
     }
 
-    /// Ends all children, and tells if one could not be started.
-    pub(super) fn finish(mut self) -> anyhow::Result<()> {
+    /// Ends all children; an error if one could not be started.
+    pub fn finish(mut self) -> std::io::Result<()> {
         for module in self.modules.drain().filter_map(|(_, module)| module) {
             module.end();
         }
-        match self.error {
-            Some(error) => {
-                Err(error).context("cannot start addr2line, which --inline needs (binutils has it)")
-            }
-            None => Ok(()),
-        }
+        self.error.map_or(Ok(()), Err)
     }
 
-    fn module(&mut self, file: &[u8]) -> Option<&mut Module> {
+    /// Starts the child of a file, unless it runs.
+    fn start(&mut self, file: &[u8]) {
         if !self.modules.contains_key(file) {
             if self.modules.len() >= MAX_CHILDREN {
                 for module in self.modules.drain().filter_map(|(_, module)| module) {
                     module.end();
                 }
             }
-            let module = match Module::start(file) {
+            let module = match Module::start(&self.programs.addr2line, file) {
                 Ok(module) => Some(module),
                 Err(error) => {
                     self.error.get_or_insert(error);
@@ -98,7 +115,6 @@ impl Addr2line {
             };
             self.modules.insert(file.to_vec(), module);
         }
-        self.modules.get_mut(file)?.as_mut()
     }
 }
 
@@ -107,8 +123,8 @@ fn is_unknown(functions: &[(Vec<u8>, Vec<u8>)]) -> bool {
 }
 
 impl Module {
-    fn start(file: &[u8]) -> std::io::Result<Self> {
-        let mut child = Command::new("addr2line")
+    fn start(program: &OsStr, file: &[u8]) -> std::io::Result<Self> {
+        let mut child = Command::new(program)
             .args(["-a", "-i", "-f", "-s", "-C", "-e"])
             .arg(OsStr::from_bytes(file))
             .stdin(Stdio::piped())
@@ -158,11 +174,11 @@ impl Module {
     }
 
     /// The address in the file of `function+0x1f`.
-    fn start_of(&mut self, name: &[u8], file: &[u8]) -> Option<u64> {
+    fn start_of(&mut self, name: &[u8], file: &[u8], nm: &OsStr) -> Option<u64> {
         let name = std::str::from_utf8(name).ok()?;
         let (function, offset) = name.rsplit_once("+0x")?;
         let offset = u64::from_str_radix(offset, 16).ok()?;
-        let starts = self.starts.get_or_insert_with(|| function_starts(file));
+        let starts = self.starts.get_or_insert_with(|| function_starts(file, nm));
         starts.get(function.as_bytes())?.checked_add(offset)
     }
 
@@ -174,8 +190,8 @@ impl Module {
 }
 
 /// Where the functions of a file start, as `nm` lists them.
-fn function_starts(file: &[u8]) -> HashMap<Vec<u8>, u64> {
-    let listed = Command::new("nm")
+fn function_starts(file: &[u8], nm: &OsStr) -> HashMap<Vec<u8>, u64> {
+    let listed = Command::new(nm)
         .arg("--")
         .arg(OsStr::from_bytes(file))
         .stderr(Stdio::null())
@@ -197,4 +213,93 @@ fn without_discriminator(place: &[u8]) -> &[u8] {
     let mark = b" (discriminator ";
     let at = place.windows(mark.len()).position(|window| window == mark);
     at.map_or(place, |at| &place[..at])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+    use std::sync::OnceLock;
+
+    /// Knows 0x10 (`leaf`, inlined into `caller`) and 0x1025 (`start`+0x25), and writes beside the
+    /// file that it was started.
+    const ADDR2LINE: &str = r#"#!/bin/sh
+echo started >> "$7.starts"
+while read -r address; do
+    echo "$address"
+    case "$address" in
+        0x10) printf 'leaf\na.c:3 (discriminator 2)\ncaller\na.c:9\n' ;;
+        0x1025) printf 'start\nb.c:1\n' ;;
+        *) printf '??\n??:0\n' ;;
+    esac
+done
+"#;
+    const NM: &str = "#!/bin/sh\nprintf '0000000000001000 T start\\nnonsense\\n'\n";
+
+    /// The stand-ins, written before any of these tests starts a program: one that is open for
+    /// writing in a child just forked can't be run.
+    fn programs() -> Programs {
+        static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
+        let folder = FOLDER.get_or_init(|| {
+            let folder = tempfile::tempdir().unwrap();
+            for (name, text) in [("addr2line", ADDR2LINE), ("nm", NM)] {
+                let path = folder.path().join(name);
+                std::fs::write(&path, text).unwrap();
+                std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+            }
+            folder
+        });
+        Programs {
+            addr2line: folder.path().join("addr2line").into(),
+            nm: folder.path().join("nm").into(),
+        }
+    }
+
+    #[test]
+    fn functions_come_outermost_first_and_one_child_answers_for_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("x");
+        let file = file.as_os_str().as_bytes();
+        for (has_context, expected) in [(false, "caller;leaf"), (true, "caller:a.c:9;leaf:a.c:3")] {
+            let mut asked = Addr2line::with_programs(has_context, programs());
+            for _ in 0..3 {
+                let found = asked.inlined(b"10", b"leaf+0x1", file).unwrap();
+                assert_eq!(String::from_utf8(found).unwrap(), expected);
+            }
+            asked.finish().unwrap();
+        }
+        let starts = std::fs::read_to_string(folder.path().join("x.starts")).unwrap();
+        assert_eq!(starts.lines().count(), 2);
+    }
+
+    #[test]
+    fn an_address_of_the_process_is_found_by_the_name_of_its_function() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("x");
+        let file = file.as_os_str().as_bytes();
+        let mut asked = Addr2line::with_programs(false, programs());
+        let found = asked.inlined(b"55550025", b"start+0x25", file);
+        assert_eq!(found.as_deref(), Some(&b"start"[..]));
+        for (address, name) in [
+            (&b"55550025"[..], &b"other+0x25"[..]),
+            (b"55550025", b"start"),
+            (b"55550025", b"start+0xffffffffffffffff"),
+            (b"zz", b"start+0x25"),
+        ] {
+            assert_eq!(asked.inlined(address, name, file), None);
+        }
+        asked.finish().unwrap();
+    }
+
+    #[test]
+    fn a_program_that_is_missing_is_an_error_at_the_end() {
+        let missing = Programs {
+            addr2line: "/nonexistent/addr2line".into(),
+            ..programs()
+        };
+        let mut asked = Addr2line::with_programs(false, missing);
+        assert_eq!(asked.inlined(b"10", b"leaf+0x1", b"/bin/x"), None);
+        let error = asked.finish().unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+    }
 }
