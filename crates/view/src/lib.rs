@@ -13,6 +13,7 @@ pub mod dump;
 mod held;
 pub mod labels;
 pub mod layout;
+mod leads;
 mod page;
 mod preview;
 mod prof;

@@ -8,6 +8,7 @@ use nodespy_model::{
     EventIndex, FastMap, FunctionIndex, Profile, UtcTime, WeightUnit, label_key, printable,
 };
 
+use crate::leads::{Lead, Leads};
 use crate::report::findings;
 use crate::wording;
 
@@ -36,7 +37,7 @@ pub(crate) fn of(whole: &Profile, title: &str) -> String {
     json.key("confidence").texts(&wording::confidence(profile));
     let remarks: Vec<String> = profile.notes.other_remarks().map(str::to_owned).collect();
     json.key("remarks").texts(&remarks);
-    json.key("findings").texts(&strongest_findings(profile));
+    write_findings(profile, &mut json);
     json.key("facts").open('[');
     for (label, value) in facts(profile) {
         json.texts(&[label, value]);
@@ -60,10 +61,19 @@ pub(crate) fn of(whole: &Profile, title: &str) -> String {
     json.text
 }
 
-fn strongest_findings(profile: &Profile) -> Vec<String> {
+/// What stands out, and for each sentence where the names in it lead.
+fn write_findings(profile: &Profile, json: &mut Json) {
     let mut findings = findings(profile);
     findings.truncate(MAX_FINDINGS);
-    findings
+    json.key("findings").texts(&findings);
+    let leads = Leads::of(profile);
+    json.key("leads").open('[');
+    for finding in &findings {
+        let leads = leads.in_sentence(finding);
+        let leads: Vec<String> = leads.iter().map(Lead::to_string).collect();
+        json.texts(&leads);
+    }
+    json.close(']');
 }
 
 /// What differs from event to event.
@@ -75,17 +85,14 @@ fn write_events(profile: &Profile, json: &mut Json) {
     }
     json.key("events").open('[');
     for (position, (event, total)) in profile.events.iter().zip(totals).enumerate() {
-        let (mut how, mut findings) = (String::new(), Vec::new());
-        if position < MAX_EVENTS {
-            let one = profile.clone().select(EventIndex(position as u16));
-            how = wording::how(&one);
-            findings = strongest_findings(&one);
-        }
         json.open('{');
         json.key("label").text(event.label());
         json.key("total").text(&wording::weight(total, event.unit));
-        json.key("how").text(&how);
-        json.key("findings").texts(&findings);
+        if position < MAX_EVENTS {
+            let one = profile.clone().select(EventIndex(position as u16));
+            json.key("how").text(&wording::how(&one));
+            write_findings(&one, json);
+        }
         json.close('}');
     }
     json.close(']');
@@ -382,9 +389,8 @@ mod tests {
     #[test]
     fn of_very_many_events_only_the_first_are_described() {
         let json = of(&several(40), "");
-        let described = json.matches("\"how\":\"").count() - json.matches("\"how\":\"\"").count();
         // The first is also the one that is shown.
-        assert_eq!(described, 1 + MAX_EVENTS);
-        assert!(json.contains(r#"{"label":"e39","total":"400 events","how":"","findings":[]}"#));
+        assert_eq!(json.matches("\"how\":").count(), 1 + MAX_EVENTS);
+        assert!(json.contains(r#"{"label":"e39","total":"400 events"}"#));
     }
 }

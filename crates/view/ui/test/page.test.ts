@@ -11,7 +11,7 @@ import { elementOf, type FakeElement, installDocument } from "./dom";
 import { profileOf, randomProfile } from "./naive";
 
 installDocument();
-const { ACTIONS, action, isOnlyMine } = await import("../src/page/actions");
+const { ACTIONS, action, isOnlyJavaScript, isOnlyMine } = await import("../src/page/actions");
 const { App } = await import("../src/page/app");
 const { Labels } = await import("../src/page/labels");
 const { heatRows } = await import("../src/page/overview");
@@ -26,17 +26,18 @@ const PREVIEW: Preview = {
   how: "5.0 s",
   confidence: [],
   remarks: ["one"],
-  findings: ["21 % is in `sort`"],
+  findings: ["21 % is in `sort`, on `worker 1` of `nothing`"],
+  leads: [["f1", "t2", ""]],
   facts: [],
   unit: "samples",
   durationNs: 1e9,
   samples: 100,
 };
 
-function start(profile = randomProfile(7)) {
+function start(profile = randomProfile(7), preview = PREVIEW) {
   const client = { ask: () => new Promise(() => {}) } as unknown as Client;
   const tree = { size: 1, total: Float64Array.of(1), baseTotal: null };
-  const app = new App(client, PREVIEW, profile, tree as never);
+  const app = new App(client, preview, profile, tree as never);
   app.open({ names: profile, sources: [], samples: [100], hasBase: [false], end: 1e9 } as Opened);
   return app;
 }
@@ -80,6 +81,21 @@ test("My code hides what is not, and again shows it", () => {
     assert.ok(!app.state.hidden.includes(shown));
   assert.ok(app.state.hidden.includes(Category.Dependency) && app.state.hidden.includes(Category.Native));
   action("onlyMine").run!(app);
+  assert.deepEqual(app.state.hidden, []);
+});
+
+test("JavaScript hides what is none, whose ever it is, and gives way to My code", () => {
+  const app = start();
+  action("onlyJavaScript").run!(app);
+  assert.ok(isOnlyJavaScript(app.state) && !isOnlyMine(app.state));
+  for (const shown of [Category.App, Category.Dependency, Category.NodeCore, Category.Wasm])
+    assert.ok(!app.state.hidden.includes(shown));
+  for (const hidden of [Category.Builtin, Category.Native, Category.Gc, Category.Kernel, Category.RegExp])
+    assert.ok(app.state.hidden.includes(hidden));
+  action("onlyMine").run!(app);
+  assert.ok(isOnlyMine(app.state) && !isOnlyJavaScript(app.state));
+  action("onlyJavaScript").run!(app);
+  action("onlyJavaScript").run!(app);
   assert.deepEqual(app.state.hidden, []);
 });
 
@@ -175,8 +191,53 @@ test("the summary names what was recorded, and the shares of the selection", () 
   app.update();
   assert.equal(elementOf("how").textContent, "node v22, 5.0 s");
   assert.equal(elementOf("remark-count").textContent, "1 note");
-  assert.equal(elementOf("findings").textContent, "21 % is in sort");
+  assert.equal(elementOf("findings").textContent, "21 % is in sort, on worker 1 of nothing");
   assert.equal(elementOf("shares").ariaLabel, "JS 75.0 %, other code 25.0 %");
+});
+
+test("the choice of an event is there where there is one, and leads to its weights", () => {
+  const events = ["cycles", "page-faults"].map((name) => ({ name, unit: "events" as const, rateHz: 0 }));
+  const described = events.map(({ name }) => ({
+    label: name,
+    total: "7 events",
+    how: `by ${name}`,
+    findings: [],
+    leads: [],
+  }));
+  const app = start({ ...randomProfile(7), events }, { ...PREVIEW, events: described });
+  app.panels = [new Toolbar(app), new Summary(app)];
+  app.update();
+  assert.equal(elementOf("event-choice").hidden, false);
+  assert.equal(elementOf("event").textContent, "cycles · 7 eventspage-faults · 7 events");
+  elementOf("event").value = "1";
+  elementOf("event").fire("change");
+  assert.equal(app.state.event, 1);
+  assert.equal(app.selection().event, 1);
+  assert.equal(elementOf("how").textContent, "node v22, 5.0 s", "the other event is not counted yet");
+  location.hash = "#ev=2";
+  app.recall();
+  assert.equal(app.state.event, 0, "there is no such event");
+  location.hash = "";
+  new Toolbar(start());
+  assert.equal(elementOf("event-choice").hidden, true);
+});
+
+test("names in findings lead to what they name, in the whole recording", () => {
+  const app = start();
+  new Summary(app);
+  const [finding] = elementOf("findings").children as FakeElement[];
+  const links = finding.all().filter(({ tagName }) => tagName === "button");
+  assert.deepEqual(
+    links.map((link) => link.textContent),
+    ["sort", "worker 1"],
+  );
+  app.change({ view: "top", threads: [0 as ThreadIndex], range: { from: 1, to: 2 }, query: "x" });
+  links[0].fire("click");
+  const { view, threads, range, query, fn } = app.state;
+  assert.deepEqual([view, threads, range, query, fn], ["flame", null, null, "", 1]);
+  assert.equal(app.revealing, 1);
+  links[1].fire("click");
+  assert.deepEqual(app.state.threads, [2]);
 });
 
 test("a short recording gets a low heat map, one of a minute the full height", () => {

@@ -25,6 +25,19 @@ fn the_page_is_dark_where_the_system_is() {
 }
 
 #[test]
+fn buttons_stand_in_one_row_also_when_there_is_something_to_zoom_out_of() {
+    let Some(page) = open_file(&shop(1), "") else {
+        return;
+    };
+    let height = page.place("#toolbar")[3];
+    assert!(height < 45, "{height}");
+    page.press(&["ArrowUp", "ArrowUp", "ArrowUp", "Enter"]);
+    assert!(page.place("#zoom-out")[2] > 0);
+    assert_eq!(page.place("#toolbar")[3], height);
+    page.browser.expect_quiet_console();
+}
+
+#[test]
 fn a_narrow_screen_has_room_for_everything() {
     let Some(page) = open_file(&shop(1), "") else {
         return;

@@ -4,9 +4,11 @@
 mod access;
 mod diff;
 mod events;
+mod findings;
 mod hands;
 mod looks;
 mod shop;
+mod start;
 mod steps;
 mod time;
 mod views;

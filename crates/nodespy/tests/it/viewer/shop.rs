@@ -62,8 +62,36 @@ const SOURCE: &str = "'use strict';\n\nfunction handle(request) {\n  return rend
 function render(cart) {\n  const rows = cart.map((row) => `<li>${row}</li>`);\n  // </script><b>not bold</b>\n  \
 return rows.join('');\n}\n\nfunction distance(one) {\n  return levenshtein.get(one, 'x');\n}\n";
 
+/// What is below everything that a main thread runs, and a thread of the pool.
+const START: [Row; 4] = [
+    ("_start", NODE, 0, Native, Tier::None),
+    (
+        "__libc_start_main",
+        "/usr/lib/libc.so.6",
+        0,
+        Native,
+        Tier::None,
+    ),
+    ("main", NODE, 0, Native, Tier::None),
+    ("node::Start(int, char**)", NODE, 0, Native, Tier::None),
+];
+const START_OF_THREAD: [Row; 3] = [
+    ("clone3", "/usr/lib/libc.so.6", 0, Native, Tier::None),
+    ("start_thread", "/usr/lib/libc.so.6", 0, Native, Tier::None),
+    ("worker", NODE, 0, Native, Tier::None),
+];
+
 /// The recording; `slower` is how many times as long `render` takes, for a base to compare with.
 pub(super) fn shop(slower: u64) -> Profile {
+    shop_over(slower, &[], &[])
+}
+
+/// The same with the frames that every stack of node starts with.
+pub(super) fn shop_with_start() -> Profile {
+    shop_over(1, &START, &START_OF_THREAD)
+}
+
+fn shop_over(slower: u64, start: &[Row], start_of_thread: &[Row]) -> Profile {
     let mut builder =
         ProfileBuilder::new(EventType::new("cpu-clock", WeightUnit::Samples).at_rate(99));
     let process = builder.process(Process {
@@ -91,7 +119,7 @@ pub(super) fn shop(slower: u64) -> Profile {
             true => &[LOOP, HTTP, HANDLE, BURST][..],
             false => TICKS[tick as usize % 10],
         };
-        let stack = stack_of(&mut builder, rows);
+        let stack = stack_of(&mut builder, &[start, rows].concat());
         let weight = if rows.last() == Some(&RENDER) {
             slower
         } else {
@@ -99,7 +127,7 @@ pub(super) fn shop(slower: u64) -> Profile {
         };
         builder.sample(time, main, stack, weight);
         if tick % 20 == 0 {
-            let stack = stack_of(&mut builder, &[LOOP, HASH]);
+            let stack = stack_of(&mut builder, &[start_of_thread, &[LOOP, HASH]].concat());
             builder.sample(time + 1_000_000, pool, stack, 1);
         }
     }

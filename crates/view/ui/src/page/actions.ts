@@ -57,6 +57,11 @@ const NOT_MINE: number[] = [
 export const isOnlyMine = (state: State): boolean =>
   NOT_MINE.every((category) => state.hidden.includes(category));
 
+// JavaScript only, whose ever it is: what it runs in V8, in libraries and in the kernel is its own.
+const NOT_JAVASCRIPT = NOT_MINE.filter((at) => at !== Category.Dependency && at !== Category.NodeCore);
+export const isOnlyJavaScript = (state: State): boolean =>
+  !isOnlyMine(state) && NOT_JAVASCRIPT.every((category) => state.hidden.includes(category));
+
 function undo(app: App): void {
   const { transforms, compare, range } = app.state;
   if (transforms.length) app.change({ transforms: transforms.slice(0, -1), zoom: [] });
@@ -141,6 +146,18 @@ const BY_ID = {
     keys: ["o"],
     label: "Only my code, or everything",
     run: (app) => app.change({ hidden: isOnlyMine(app.state) ? [] : NOT_MINE, zoom: [] }),
+  },
+  onlyJavaScript: {
+    group: "Picture",
+    keys: ["j"],
+    label: "Only JavaScript, or everything",
+    run: (app) => app.change({ hidden: isOnlyJavaScript(app.state) ? [] : NOT_JAVASCRIPT, zoom: [] }),
+  },
+  start: {
+    group: "Picture",
+    keys: ["b"],
+    label: "What lies below the first branch: one bar, or every frame",
+    run: (app) => app.change({ isStartOpen: !app.state.isStartOpen }),
   },
   palette: {
     group: "Picture",

@@ -1,5 +1,6 @@
 // Ties the parts together: the state, the answers of the worker, and what follows from them.
 
+import { type Bar, type Folds, foldsOf } from "../model/folds";
 import {
   type EventIndex,
   type FunctionIndex,
@@ -7,6 +8,7 @@ import {
   NO_TEXT,
   NO_THREAD,
   type NodeIndex,
+  type ThreadIndex,
 } from "../model/indexes";
 import { FIRST_EVENT, type Names, nameOf, shortPlace, type Unit } from "../model/profile";
 import type { Transform } from "../model/transforms";
@@ -31,17 +33,23 @@ export interface Panel {
   key?(event: KeyboardEvent): boolean; // whether the key was for this panel
 }
 
-export interface Preview {
+// What stands out, and what the names between backticks in it are: "f12" is function 12, "t3" thread 3,
+// "" something that is not in the picture.
+export interface Findings {
+  findings: string[];
+  leads: string[][];
+}
+
+export interface Preview extends Findings {
   title: string;
   who: string;
   how: string;
   confidence: string[];
   remarks: string[];
-  findings: string[];
   facts: [string, string][];
   // What differs from event to event, where there are several. `how` and `findings` are those of
   // the first; of very many events only the first have them.
-  events?: { label: string; total: string; how: string; findings: string[] }[];
+  events?: ({ label: string; total: string } & Partial<{ how: string } & Findings>)[];
   unit: Unit;
   durationNs: number;
   samples: number;
@@ -54,6 +62,14 @@ export function changeText(tree: Tree, node: NodeIndex): string {
     tree.total[node] / (tree.total[ROOT] || 1),
     tree.baseTotal[node] / (tree.baseTotal[ROOT] || 1),
   );
+}
+
+// What a box has itself, with the word for it; a bar, what all of its frames have. What the root has
+// is code of which no frame is shown, if there is such.
+export function selfOf(tree: Tree, node: NodeIndex, bar: Bar | null): [string, number] | null {
+  const self = (bar?.nodes ?? [node]).reduce((sum, each) => sum + tree.self[each], 0);
+  if (node > ROOT) return ["self", self];
+  return self > 0 ? ["other code", self] : null;
 }
 
 type Asked = Exclude<keyof Questions, "chunks" | "open">;
@@ -89,6 +105,8 @@ export class App {
   readonly systemDark = matchMedia("(prefers-color-scheme: dark)");
   private pageColors: { isDark: boolean; colors: { back: string; rest: string; text: string } } | null = null;
   private changes: { tree: Tree; isProportional: boolean; change: (node: NodeIndex) => number } | null = null;
+  revealing = NO_FUNCTION; // to be shown in the picture once that is counted
+  private folded: { tree: Tree; folds: Folds | null } | null = null;
   private paints: { key: string; paint: Paint; faded: Paint } | null = null;
 
   constructor(
@@ -308,6 +326,13 @@ export class App {
     return (node) => (tree.total[node] / whole - baseTotal[node] / wholeBase) / most;
   }
 
+  // What of the tree can be drawn as one bar.
+  get folds(): Folds | null {
+    const { tree, names } = this;
+    if (this.folded?.tree !== tree) this.folded = { tree, folds: foldsOf(names, tree) };
+    return this.folded.folds;
+  }
+
   // The node that a path of functions leads to, as far as it goes.
   nodeAt(tree: Tree, path: FunctionIndex[]): NodeIndex {
     let node = ROOT;
@@ -328,19 +353,30 @@ export class App {
     this.change({ transforms: [...this.state.transforms, transform], zoom: [] });
   }
 
+  // Goes to what a finding names. Findings are of the whole recording, so nothing is left out.
+  follow(lead: string): void {
+    const row = Number(lead.slice(1));
+    const part = { threads: null, range: null, compare: null, transforms: [], hidden: [], zoom: [] };
+    if (lead.startsWith("t")) return this.change({ ...part, threads: [row as ThreadIndex], view: "flame" });
+    const fn = row as FunctionIndex;
+    this.revealing = fn;
+    this.change({ ...part, fn, view: "flame", isFromLeaf: false, query: "" });
+  }
+
   nameOf(fn: FunctionIndex): string {
     return shortName(nameOf(this.names, fn));
   }
 
   // One line about a node: what screen readers hear and the bottom of the page shows.
-  describe(tree: Tree, node: NodeIndex): string {
+  describe(tree: Tree, node: NodeIndex, bar: Bar | null = null): string {
     const fn = tree.fn[node];
-    const place = shortPlace(this.names, fn);
+    const place = bar ? "" : shortPlace(this.names, fn);
     const share = (value: number) => percent(value, tree.total[ROOT]);
-    const name = `${this.nameOf(fn).slice(0, 100)}${place ? ` (${place})` : ""}`;
+    const name = bar?.label ?? `${this.nameOf(fn).slice(0, 100)}${place ? ` (${place})` : ""}`;
+    const self = selfOf(tree, node, bar);
     const parts = [
       `total ${share(tree.total[node])}`,
-      `self ${share(tree.self[node])}`,
+      self && `${self[0]} ${share(self[1])}`,
       changeText(tree, node),
     ];
     return `${name}: ${parts.filter(Boolean).join(", ")}`;

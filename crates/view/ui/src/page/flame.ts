@@ -1,6 +1,7 @@
 // A flame graph or icicle: a canvas as large as what is visible, drawn again whenever that
 // changes, and one above it for the marks that follow the pointer.
 
+import { type Bar, barAt, drawnAs, type Folds, isWithin } from "../model/folds";
 import { NO_NODE, type NodeIndex } from "../model/indexes";
 import type { Names } from "../model/profile";
 import type { Tree } from "../model/tree";
@@ -16,6 +17,7 @@ const LABEL_FROM = 22;
 export interface Scene {
   names: Names;
   tree: Tree;
+  folds: Folds | null; // what is drawn as one bar
   focus: NodeIndex;
   firstRow: number; // rows before it, such as the root of a sandwich, are not drawn
   hits: Uint8Array | null;
@@ -91,8 +93,10 @@ export class Flame {
     const isNew =
       scene.tree !== this.scene?.tree ||
       scene.focus !== this.scene?.focus ||
+      scene.folds !== this.scene?.folds ||
       scene.isIcicle !== this.scene?.isIcicle;
-    if (scene.tree !== this.scene?.tree) this.hover = this.selected = NO_NODE;
+    if (scene.tree !== this.scene?.tree || scene.folds !== this.scene.folds)
+      this.hover = this.selected = NO_NODE;
     this.scene = scene;
     this.labels ??= new Labels(this.context, scene.names);
     this.labels.use(scene.names);
@@ -107,10 +111,10 @@ export class Flame {
   private layout(isNew = false): void {
     const { scene } = this;
     if (!scene || this.root.clientHeight === 0) return;
-    const { tree, focus } = scene;
-    let deepest: number = tree.depth[focus];
-    if (focus === 0) deepest = tree.rows - 1;
-    else for (let node = focus; node < tree.end[focus]; node++) deepest = Math.max(deepest, tree.depth[node]);
+    const { tree, focus, folds } = scene;
+    let deepest = this.rowOf(focus);
+    if (focus === 0) deepest = (folds?.rows ?? tree.rows) - 1;
+    else for (let node = focus; node < tree.end[focus]; node++) deepest = Math.max(deepest, this.rowOf(node));
     const height = Math.max((deepest + 1 - scene.firstRow) * ROW, this.root.clientHeight);
     // What grows from the bottom stays there when the window changes.
     const fromBottom = this.height - this.sight.top - this.sight.height;
@@ -118,9 +122,14 @@ export class Flame {
       this.height = height;
       this.spacer.style.height = `${height}px`;
     }
-    if (isNew) this.showRow(tree.depth[focus]);
+    if (isNew) this.showRow(this.rowOf(focus));
     else if (!scene.isIcicle) this.root.scrollTop = height - fromBottom - this.root.clientHeight;
     this.schedule();
+  }
+
+  private rowOf(node: NodeIndex): number {
+    const { tree, folds } = this.scene!;
+    return folds ? folds.row[node] : tree.depth[node];
   }
 
   private rowTop(row: number): number {
@@ -166,14 +175,14 @@ export class Flame {
   // narrow ends its row of siblings.
   private paintBoxes(width: number, ratio: number): Set<number> {
     const scene = this.scene!;
-    const { tree, focus } = scene;
+    const { tree, focus, folds } = scene;
     const rows = new Set<number>();
     for (
       let node = tree.parent[focus];
       node >= 0 && tree.depth[node] >= scene.firstRow;
       node = tree.parent[node]
     )
-      this.paintBox(node, 0, width, ratio, rows, true);
+      if (!isWithin(folds, node)) this.paintBox(node, 0, width, ratio, rows, true);
     const { from, to, scale } = this.view();
     const rest = packed(scene.colors.rest);
     for (let node = focus; node < tree.end[focus]; ) {
@@ -184,17 +193,21 @@ export class Flame {
         node = tree.end[node];
         continue;
       }
+      if (isWithin(folds, node)) {
+        node++;
+        continue;
+      }
       if (boxWidth < MIN_BOX_WIDTH && node !== focus) {
         const below = tree.parent[node];
         const restEnd = scene.isByName
           ? x + boxWidth
           : (tree.start[below] + tree.total[below] - tree.self[below] - from) * scale;
-        this.paintRest(tree.depth[node], x, restEnd, rest, ratio, rows);
+        this.paintRest(this.rowOf(node), x, restEnd, rest, ratio, rows);
         node = scene.isByName ? tree.end[node] : tree.end[below];
         continue;
       }
       this.paintBox(node, x, x + boxWidth, ratio, rows, false);
-      node = this.isPastSight(tree.depth[node]) ? tree.end[node] : ((node + 1) as NodeIndex);
+      node = this.isPastSight(this.rowOf(node)) ? tree.end[node] : ((node + 1) as NodeIndex);
     }
     return rows;
   }
@@ -226,11 +239,10 @@ export class Flame {
     rows: Set<number>,
     isBelowZoom: boolean,
   ): void {
-    const scene = this.scene!;
-    const { tree } = scene;
-    const top = this.rowTop(tree.depth[node]) - this.sight.top;
+    const row = this.rowOf(node);
+    const top = this.rowTop(row) - this.sight.top;
     if (top + ROW < 0 || top > this.sight.height) return;
-    (this.boxes[tree.depth[node]] ??= []).push(Math.max(from, 0), Math.min(to, this.sight.width), node);
+    (this.boxes[row] ??= []).push(Math.max(from, 0), Math.min(to, this.sight.width), node);
     const gap = to - from > 3 ? 1 : 0;
     const y = Math.round(top * ratio);
     this.raster.box(Math.max(0, y), from * ratio, to * ratio - gap, this.fill(node, isBelowZoom));
@@ -238,16 +250,26 @@ export class Flame {
   }
 
   private fill(node: NodeIndex, isBelowZoom: boolean): number {
-    const { tree, hits, paint, faded, change } = this.scene!;
+    const { tree, folds, paint, hits, faded, change, colors } = this.scene!;
     const fn = tree.fn[node];
-    if (hits && fn >= 0 && hits[fn]) return packed(HIT);
+    if (this.isHit(node)) return packed(HIT);
+    if (barAt(folds, node) && !change) return packed(colors.rest);
     if (hits || isBelowZoom) return faded.pixel(fn, tree.tier[node]);
     return change ? diffPixel(change(node)) : paint.pixel(fn, tree.tier[node]);
   }
 
+  // Whether a search found the function of a box, or one of a bar.
+  private isHit(node: NodeIndex): boolean {
+    const { tree, folds, hits } = this.scene!;
+    if (!hits) return false;
+    return (barAt(folds, node)?.nodes ?? [node]).some(
+      (each) => tree.fn[each] >= 0 && hits[tree.fn[each]] === 1,
+    );
+  }
+
   private writeLabels(ratio: number): void {
     const { context, labels, scene } = this;
-    const { tree, focus, hits, colors } = scene!;
+    const { tree, folds, focus, hits, colors } = scene!;
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.font = `12px ${getComputedStyle(this.root).fontFamily}`;
     context.textBaseline = "middle";
@@ -257,11 +279,20 @@ export class Flame {
       for (let at = 0; at < boxes.length; at += 3) {
         const [from, to, node] = [boxes[at], boxes[at + 1], boxes[at + 2] as NodeIndex];
         if (to - from < LABEL_FROM) continue;
-        const fn = tree.fn[node];
-        const isFaded =
-          (hits !== null && !(fn >= 0 && hits[fn])) || (focus > 0 && tree.depth[node] < tree.depth[focus]);
+        const bar = barAt(folds, node);
+        const isBelowZoom = focus > 0 && tree.depth[node] < tree.depth[focus];
+        const isFaded = (hits !== null && !this.isHit(node)) || isBelowZoom || bar !== null;
         context.fillStyle = isFaded ? colors.text : hits ? "#fff" : "#111";
-        labels!.draw(fn, from + 4, y, to - from - 7, tree.isInlined[node] ? "‹" : "", scene!.hasPlaces);
+        if (bar) labels!.write(`▸ ${bar.label}`, from + 4, y, to - from - 7);
+        else
+          labels!.draw(
+            tree.fn[node],
+            from + 4,
+            y,
+            to - from - 7,
+            tree.isInlined[node] ? "‹" : "",
+            scene!.hasPlaces,
+          );
       }
     }
     context.setTransform(1, 0, 0, 1, 0, 0);
@@ -317,10 +348,10 @@ export class Flame {
   }
 
   select(node: NodeIndex): void {
-    this.selected = node;
-    if (node >= 0) this.showRow(this.scene!.tree.depth[node]);
+    this.selected = drawnAs(this.scene?.folds ?? null, node);
+    if (node >= 0) this.showRow(this.rowOf(node));
     this.drawMarks();
-    this.events.select(node);
+    this.events.select(this.selected);
   }
 
   // Where the selected box is on the screen, for a menu opened with a key.
@@ -329,22 +360,25 @@ export class Flame {
     const { from, scale } = this.view();
     const { tree } = this.scene!;
     const x = box.left + Math.max(8, Math.min(box.width - 40, (tree.start[node] - from) * scale + 8));
-    return { x, y: box.top + Math.max(0, this.rowTop(tree.depth[node]) - this.root.scrollTop) + ROW };
+    return { x, y: box.top + Math.max(0, this.rowTop(this.rowOf(node)) - this.root.scrollTop) + ROW };
   }
 
   // Walks from box to box: away from the root, towards it, or among siblings.
   walk(direction: "out" | "in" | "next" | "previous" | "first" | "last"): void {
     if (!this.scene) return;
-    const { tree, focus } = this.scene;
+    const { tree, folds, focus } = this.scene;
     const node = this.selected;
     if (node < 0) return this.select(focus);
+    const last = barAt(folds, node)?.nodes.at(-1) ?? node;
     const parent = tree.parent[node];
     const siblings: NodeIndex[] = [];
     const first = (of: NodeIndex) => (of + 1) as NodeIndex;
-    if (parent >= 0) for (let at = first(parent); at < tree.end[parent]; at = tree.end[at]) siblings.push(at);
+    if (parent >= 0)
+      for (let at = first(parent); at < tree.end[parent]; at = tree.end[at])
+        if (!isWithin(folds, at)) siblings.push(at);
     const place = siblings.indexOf(node);
     const goal = {
-      out: tree.end[node] > first(node) ? first(node) : node,
+      out: tree.end[last] > first(last) ? first(last) : node,
       in: node > 0 ? parent : node,
       next: siblings[place + 1] ?? node,
       previous: siblings[place - 1] ?? node,
@@ -503,7 +537,7 @@ export class Flame {
 
   // What is drawn now, for saving as a picture.
   picture(): {
-    boxes: { row: number; from: number; to: number; node: NodeIndex; fill: string }[];
+    boxes: { row: number; from: number; to: number; node: NodeIndex; fill: string; bar: Bar | null }[];
     canvas: HTMLCanvasElement;
     height: number;
     tree: Tree;
@@ -518,6 +552,7 @@ export class Flame {
           to: row[at + 1],
           node,
           fill: cssPixel(this.fill(node, false)),
+          bar: barAt(this.scene!.folds, node),
         });
       }
       return made;

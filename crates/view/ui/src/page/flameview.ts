@@ -1,6 +1,7 @@
 // The flame graph's view: from the root or from the leaf, upwards or downwards.
 
-import type { NodeIndex } from "../model/indexes";
+import { barAt, drawnAs, type Folds } from "../model/folds";
+import { type FunctionIndex, NO_FUNCTION, NO_NODE, type NodeIndex } from "../model/indexes";
 import { ROOT, type Tree } from "../model/tree";
 import type { App, Panel, Target } from "./app";
 import { element } from "./dom";
@@ -12,6 +13,7 @@ export function sceneOf(app: App, tree: Tree, focus: NodeIndex, isIcicle: boolea
   return {
     names: app.names,
     tree,
+    folds: null,
     focus,
     firstRow,
     hits: app.hits,
@@ -22,6 +24,15 @@ export function sceneOf(app: App, tree: Tree, focus: NodeIndex, isIcicle: boolea
     hasPlaces: app.isReady,
     change: app.changeOf(tree),
   };
+}
+
+const WORTH_SEEING = 0.02; // of the whole
+
+function heaviestOf(tree: Tree, fn: FunctionIndex): NodeIndex {
+  let heaviest = NO_NODE;
+  for (let node = 1 as NodeIndex; node < tree.size; node++)
+    if (tree.fn[node] === fn && (heaviest < 0 || tree.total[node] > tree.total[heaviest])) heaviest = node;
+  return heaviest;
 }
 
 export class FlameView implements Panel {
@@ -37,14 +48,29 @@ export class FlameView implements Panel {
   ) {
     this.tree = app.tree;
     const events: FlameEvents = {
-      hover: (node, x, y) => tooltip.show(this.tree, node, this.focus, x, y),
+      hover: (node, x, y) => tooltip.show(this.tree, node, this.focus, x, y, barAt(this.folds, node)),
       zoom: (node) => this.zoom(node),
-      select: (node) => app.say(node < 0 ? "" : app.describe(this.tree, node)),
+      select: (node) => app.say(this.describe(node)),
       menu: (node, x, y) => menu.open(this.targetAt(node), x, y),
-      drop: (node) => this.tree.fn[node] >= 0 && app.addTransform({ kind: "drop", fn: this.tree.fn[node] }),
+      drop: (node) => {
+        const target = this.targetAt(node);
+        if (target && target.fn >= 0) app.addTransform({ kind: "drop", fn: target.fn });
+      },
     };
     this.flame = new Flame("Flame graph", events);
     this.root.append(this.flame.root);
+  }
+
+  private describe(node: NodeIndex): string {
+    return node < 0 ? "" : this.app.describe(this.tree, node, barAt(this.folds, node));
+  }
+
+  // What is drawn as one bar: nothing where the reader opened it, or zoomed into it.
+  private get folds(): Folds | null {
+    const { app, focus } = this;
+    if (this.isFromLeaf || app.state.isStartOpen || this.tree !== app.tree) return null;
+    const { folds } = app;
+    return folds?.barOf.has(focus) ? null : folds;
   }
 
   private get focus(): NodeIndex {
@@ -52,7 +78,7 @@ export class FlameView implements Panel {
   }
 
   private targetAt(node: NodeIndex): Target | null {
-    if (node <= 0) return null;
+    if (node <= 0 || barAt(this.folds, node)) return null;
     return {
       fn: this.tree.fn[node],
       path: this.isFromLeaf ? null : this.app.pathOf(this.tree, node),
@@ -64,14 +90,15 @@ export class FlameView implements Panel {
   }
 
   zoom(node: NodeIndex): void {
+    if (barAt(this.folds, node)) return this.app.change({ isStartOpen: true });
     this.flame.resetSpan();
     this.app.change({ zoom: this.app.pathOf(this.tree, node < 0 ? ROOT : node) });
-    this.app.say(node > 0 ? this.app.describe(this.tree, node) : "");
+    this.app.say(node > 0 ? this.describe(node) : "");
   }
 
   zoomOut(): void {
     if (this.flame.isPanned) this.flame.resetSpan();
-    else this.zoom(this.tree.parent[this.focus]);
+    else this.zoom(drawnAs(this.folds, this.tree.parent[this.focus]));
   }
 
   update(): void {
@@ -84,7 +111,20 @@ export class FlameView implements Panel {
       this.tree = tree;
       this.isFromLeaf = state.isFromLeaf;
     }
-    this.flame.show(sceneOf(app, this.tree, this.focus, state.isIcicle));
+    this.flame.show({ ...sceneOf(app, this.tree, this.focus, state.isIcicle), folds: this.folds });
+    if (app.revealing >= 0 && app.answers.tree.answer) this.reveal(app.revealing);
+  }
+
+  // Selects the heaviest box of a function, and zooms so far that it can be seen.
+  private reveal(fn: FunctionIndex): void {
+    const { app, tree } = this;
+    app.revealing = NO_FUNCTION;
+    const node = heaviestOf(tree, fn);
+    if (node < 0) return app.say(`${app.nameOf(fn)} is not in the picture`);
+    if (tree.total[node] < WORTH_SEEING * tree.total[ROOT])
+      app.change({ zoom: app.pathOf(tree, tree.parent[node]) }, false);
+    this.flame.select(node);
+    this.flame.root.focus({ preventScroll: true });
   }
 
   key(event: KeyboardEvent): boolean {

@@ -42,6 +42,12 @@ export class Labels {
     if (text) context.fillText(text, x, y);
   }
 
+  // A text that is no name.
+  write(text: string, x: number, y: number, room: number): void {
+    const shown = this.measure(text) <= room ? text : this.cut(text, room);
+    if (shown) this.context.fillText(shown, x, y);
+  }
+
   private drawPlace(fn: FunctionIndex, x: number, y: number, room: number): void {
     if (room < 24) return;
     const place = shortPlace(this.names, fn);

@@ -39,8 +39,8 @@ export function saveSvg(app: App): void {
   const { boxes, height, tree } = flame.picture();
   const width = flame.root.clientWidth;
   const top = (row: number) => (app.state.isIcicle ? row * ROW : height - (row + 1) * ROW);
-  const groups = boxes.map(({ row, from, to, node, fill }) => {
-    const name = nameOf(app.names, tree.fn[node]).slice(0, 500);
+  const groups = boxes.map(({ row, from, to, node, fill, bar }) => {
+    const name = (bar?.label ?? nameOf(app.names, tree.fn[node])).slice(0, 500);
     const weight = weightText(tree.total[node], tree.unit);
     const title = `${name} (${weight}, ${percent(tree.total[node], tree.total[ROOT])})`;
     const letters = Math.floor((to - from - 7) / 6.6);

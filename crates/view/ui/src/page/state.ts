@@ -38,6 +38,7 @@ export interface State {
   zoom: FunctionIndex[]; // the path of functions zoomed into
   hidden: number[];
   hasInternals: boolean;
+  isStartOpen: boolean; // frames below the place where the graph branches, one by one
   fn: FunctionIndex; // the function of the sandwich and the source, -1 for none
   file: TextIndex; // the text of the source's file, -1 for that of the function
   thread: ThreadIndex; // the thread of the time order, -1 for the busiest
@@ -66,6 +67,7 @@ export const START: State = {
   zoom: [],
   hidden: [],
   hasInternals: false,
+  isStartOpen: false,
   fn: NO_FUNCTION,
   file: NO_TEXT,
   thread: NO_THREAD,
@@ -135,6 +137,7 @@ const PARTS: [string, (state: State) => string, (text: string | null) => Partial
     (text) => ({ hidden: text ? numbers(text).filter((at) => at < CATEGORY_LABELS.length) : [] }),
   ],
   ["raw", (state) => flag(state.hasInternals), (text) => ({ hasInternals: text === "1" })],
+  ["start", (state) => flag(state.isStartOpen), (text) => ({ isStartOpen: text === "1" })],
   ["fn", (state) => (state.fn < 0 ? "" : String(state.fn)), (text) => ({ fn: index<FunctionIndex>(text) })],
   [
     "file",

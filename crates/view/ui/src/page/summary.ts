@@ -3,9 +3,9 @@
 import { FIRST_EVENT } from "../model/profile";
 import { Category, SHARE_PARTS } from "../model/tables";
 import type { Shares } from "../model/tree";
-import type { App, Panel } from "./app";
+import type { App, Findings, Panel } from "./app";
 import { categoryFill } from "./colors";
-import { byId, element, swatch } from "./dom";
+import { button, byId, element, swatch } from "./dom";
 import { percent } from "./words";
 
 // What the hidden categories leave behind has no name of its own; see `sharesOf`.
@@ -54,14 +54,17 @@ export class Summary implements Panel {
   }
 
   // How it was recorded and what stands out, which differ from event to event.
-  private showEvent({ how, findings }: { how: string; findings: string[] }): void {
+  private showEvent({ how, findings, leads }: { how: string } & Findings): void {
     byId("how").textContent = [this.app.preview.who, how].filter(Boolean).join(", ");
-    this.list("findings", findings);
+    this.list("findings", findings, leads);
   }
 
-  private list(id: string, sentences: string[]): void {
+  private list(id: string, sentences: string[], leads: string[][] = []): void {
+    const follow = (lead: string) => this.app.follow(lead);
     byId(id).replaceChildren(
-      ...sentences.map((sentence) => element("li", { dir: "auto" }, ...withCode(sentence))),
+      ...sentences.map((sentence, at) =>
+        element("li", { dir: "auto" }, ...withCode(sentence, leads[at] ?? [], follow)),
+      ),
     );
     byId(id).hidden = sentences.length === 0;
   }
@@ -70,7 +73,7 @@ export class Summary implements Panel {
     const { shares, state, event, preview } = this.app;
     if (event !== this.event) {
       this.event = event;
-      this.showEvent(preview.events?.[event] ?? { how: "", findings: [] });
+      this.showEvent({ how: "", findings: [], leads: [], ...preview.events?.[event] });
     }
     const isPart =
       state.range !== null || state.threads !== null || state.transforms.length > 0 || state.compare !== null;
@@ -96,7 +99,16 @@ export class Summary implements Panel {
   }
 }
 
-// Names between backticks stand out.
-function withCode(sentence: string): (Node | string)[] {
-  return sentence.split("`").map((part, at) => (at % 2 ? element("code", { textContent: part }) : part));
+// Names between backticks stand out, and lead to what they name.
+function withCode(sentence: string, leads: string[], follow: (lead: string) => void): (Node | string)[] {
+  return sentence.split("`").map((part, at) => {
+    if (at % 2 === 0) return part;
+    const name = element("code", { textContent: part });
+    const lead = leads[at >> 1];
+    if (!lead) return name;
+    const link = button("", "Show in the flame graph", () => follow(lead));
+    link.className = "lead";
+    link.append(name);
+    return link;
+  });
 }

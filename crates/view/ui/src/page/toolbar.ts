@@ -5,7 +5,7 @@ import { ALL } from "../model/profile";
 import { CATEGORY_LABELS, Category, TIER_LABELS, Tier } from "../model/tables";
 import type { Transform } from "../model/transforms";
 import { ROOT } from "../model/tree";
-import { type Action, type ActionId, action, isOnlyMine } from "./actions";
+import { type Action, type ActionId, action, isOnlyJavaScript, isOnlyMine } from "./actions";
 import type { App, Panel } from "./app";
 import { categoryFill, diffFill, PALETTES, type Palette } from "./colors";
 import { button, byId, element, swatch } from "./dom";
@@ -23,6 +23,7 @@ const BUTTONS: [string, ActionId][] = [
   ["from-leaf", "fromLeaf"],
   ["by-name", "order"],
   ["only-mine", "onlyMine"],
+  ["only-javascript", "onlyJavaScript"],
   ["internals", "internals"],
   ["proportional", "proportional"],
   ["theme", "theme"],
@@ -94,6 +95,7 @@ export class Toolbar implements Panel {
       ["from-leaf", state.isFromLeaf],
       ["by-name", state.order === "name"],
       ["only-mine", isOnlyMine(state)],
+      ["only-javascript", isOnlyJavaScript(state)],
       ["internals", state.hasInternals],
       ["proportional", state.isProportional],
     ];
@@ -155,6 +157,10 @@ export class Toolbar implements Panel {
         app.change({ transforms: state.transforms.filter((_, other) => other !== at), zoom: [] }),
       ),
     );
+    if (state.isStartOpen && state.view === "flame" && !state.isFromLeaf && app.folds)
+      chip("every frame of the start", "Frames below the first branch (b)", () =>
+        app.change({ isStartOpen: false }),
+      );
     if (app.answers.tree.answer && app.tree.total[ROOT] < app.whole * 0.9995) {
       chips.push(
         element("span", {

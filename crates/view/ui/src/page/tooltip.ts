@@ -1,14 +1,17 @@
 // What the box under the pointer is.
 
+import type { Bar } from "../model/folds";
 import type { FunctionIndex, NodeIndex } from "../model/indexes";
 import { categoryOf, nameOf, placeOf } from "../model/profile";
 import { CATEGORY_LABELS, Category, TIER_LABELS } from "../model/tables";
 import type { Tree } from "../model/tree";
 import { ROOT } from "../model/tree";
-import type { App } from "./app";
+import { type App, selfOf } from "./app";
 import { categoryFill } from "./colors";
 import { byId, element, swatch } from "./dom";
 import { percent, points, weightText } from "./words";
+
+const MAX_FRAMES = 8; // of a bar, by name
 
 export class Tooltip {
   private readonly root = byId("tooltip");
@@ -19,7 +22,7 @@ export class Tooltip {
     this.root.hidden = true;
   }
 
-  show(tree: Tree, node: NodeIndex, focus: NodeIndex, x: number, y: number): void {
+  show(tree: Tree, node: NodeIndex, focus: NodeIndex, x: number, y: number, bar: Bar | null = null): void {
     if (node < 0) return this.hide();
     const fn = tree.fn[node];
     const share = (value: number) => {
@@ -28,7 +31,9 @@ export class Tooltip {
       return parts.join(" · ");
     };
     const rows: [string, string][] = [["total", share(tree.total[node])]];
-    if (this.app.isReady) rows.push(["self", share(tree.self[node])]); // the preview has no such detail
+    // The preview has no such detail.
+    const self = this.app.isReady ? selfOf(tree, node, bar) : null;
+    if (self) rows.push([self[0], share(self[1])]);
     if (tree.baseTotal) {
       const [now, before] = [
         tree.total[node] / (tree.total[ROOT] || 1),
@@ -40,8 +45,21 @@ export class Tooltip {
       );
     }
     const marks = [TIER_LABELS[tree.tier[node]], tree.isInlined[node] ? "inlined" : ""];
+    if (bar) return this.showBar(tree, bar, rows, x, y);
     this.fill(fn, marks, rows);
     this.place(x, y);
+  }
+
+  // The frames of a bar, from the root.
+  private showBar(tree: Tree, bar: Bar, rows: [string, string][], x: number, y: number): void {
+    const names = bar.nodes.map((node) => this.app.nameOf(tree.fn[node]).slice(0, 60));
+    const shown = names.length > MAX_FRAMES ? [...names.slice(0, MAX_FRAMES - 2), "…", names.at(-1)!] : names;
+    this.showText(
+      bar.label,
+      [...rows, ["frames", shown.join(" › ")], ["click", "shows them one by one"]],
+      x,
+      y,
+    );
   }
 
   // The same for something that is no node of a tree.
