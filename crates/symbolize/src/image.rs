@@ -85,6 +85,13 @@ impl Image {
         }
     }
 
+    /// The same with another name.
+    #[cfg(test)]
+    pub(crate) fn named(self, name: &str) -> Self {
+        let name = name.to_owned();
+        Self { name, ..self }
+    }
+
     /// The same with a V8.
     #[cfg(test)]
     pub(crate) fn with_v8(self, layout: Layout) -> Self {
@@ -178,6 +185,13 @@ impl Image {
             self.layout = Some(self.read_layout());
         }
         self.layout.clone().flatten()
+    }
+
+    /// Whether this is musl's libc, which is its dynamic loader too.
+    pub(crate) fn is_musl(&self) -> bool {
+        ["ld-musl-", "libc.musl-"]
+            .iter()
+            .any(|start| self.name.starts_with(start))
     }
 
     /// Whether a V8 is in this image, one that can be read or not.

@@ -168,7 +168,11 @@ pub(crate) fn unwind(
                     code: CodeAddress::Image(image, linked),
                     v8: (rule == Rule::NoTable).then(|| frame_slots(&registers, &memory)),
                 });
-                step_native(code, (image, linked), rule, &registers, &mut memory)
+                let step = step_native(code, (image, linked), rule, &registers, &mut memory);
+                match back != 0 && rule == Rule::NoTable && code.is_start_of_musl(image, &step) {
+                    true => Step::Root,
+                    false => step,
+                }
             }
             Place::Anonymous => {
                 if !CODE_ADDRESSES.contains(&address) {
@@ -382,6 +386,21 @@ fn find_saved_stack_pointer(
 }
 
 impl Code<'_> {
+    /// Whether a frame of musl, which has neither tables nor frame pointers, is the one that starts a
+    /// program or thread. Anything else that musl calls back was called by code of some file; what
+    /// is in the frame pointer here leads nowhere.
+    fn is_start_of_musl(&self, image: ImageId, step: &Step) -> bool {
+        let is_in_file = match step {
+            Step::Caller { registers, .. } => matches!(
+                self.map.at(registers.instruction_pointer().wrapping_sub(1)),
+                Place::File { .. }
+            ),
+            Step::Lost => false,
+            Step::Deoptimized { .. } | Step::Root => return false,
+        };
+        !is_in_file && self.images[image.0 as usize].is_musl()
+    }
+
     /// Whether the instruction before `address` is a call, in code that comes from a file.
     fn follows_call(&mut self, address: u64) -> bool {
         match address.checked_sub(1).map(|inside| self.map.at(inside)) {

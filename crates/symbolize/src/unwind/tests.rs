@@ -50,6 +50,17 @@ fn unwound(
     copied: usize,
     root: &mut KnownRoot,
 ) -> (Vec<Unwound>, Outcome) {
+    let image = Image::with_tables(tables()).with_v8(node20_layout(Vec::new()));
+    unwound_in(image, registers, words, copied, root)
+}
+
+fn unwound_in(
+    image: Image,
+    registers: Registers,
+    words: &[u64],
+    copied: usize,
+    root: &mut KnownRoot,
+) -> (Vec<Unwound>, Outcome) {
     let mapping = Mapping {
         pid: 1,
         start: IMAGE,
@@ -63,7 +74,6 @@ fn unwound(
     map.insert(&mapping, Some(ImageId(0)));
     let origin = StandIn(LiveStack(bytes(words)));
     let mut frames = Vec::new();
-    let image = Image::with_tables(tables()).with_v8(node20_layout(Vec::new()));
     let outcome = unwind(
         &registers,
         &bytes(&words[..copied]),
@@ -194,4 +204,21 @@ fn the_caller_of_a_function_that_is_deoptimized_is_found() {
     assert_eq!(frames[1].v8.unwrap().function, 0xf1);
     assert_eq!(frames[2].v8.unwrap().function, 0xf2);
     assert!(outcome.is_complete);
+}
+
+/// JIT code, called by a function of musl that started the program and has no frame.
+#[test]
+fn a_program_starts_in_musl() {
+    let words = [0, 0, 0, 0, at(7), IMAGE + 0x5001, 0, at(9), at(10), 0, 0, 0];
+    let leaf = registers(JIT, at(0), at(4));
+    let unwound = |name| {
+        let image = Image::with_tables(tables()).named(name);
+        unwound_in(image, leaf, &words, 12, &mut KnownRoot::default())
+    };
+    let (frames, outcome) = unwound("ld-musl-x86_64.so.1");
+    assert_eq!(code(&frames), [CodeAddress::Jit(JIT), image(0x5000)]);
+    assert!(outcome.is_complete);
+    let (frames, outcome) = unwound("libother.so");
+    assert_eq!(frames.len(), 3, "{frames:x?}");
+    assert!(!outcome.is_complete);
 }
