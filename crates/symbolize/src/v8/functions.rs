@@ -59,6 +59,9 @@ pub(crate) struct Functions {
     ids: FastMap<FunctionFacts, FunctionId>,
     by_shared: FastMap<u64, KnownShared>,
     scripts: Scripts,
+    /// Functions whose file or line could not be read, by their address: as long as the process is
+    /// there it is tried again.
+    unplaced: FastMap<u64, FunctionId>,
     /// Bytecode that belongs to none of the first so many scripts.
     not_in_scripts: FastMap<u64, usize>,
     /// Functions of which only the bytecode is known, so far.
@@ -101,8 +104,16 @@ impl Functions {
         if self.facts.len() >= FUNCTION_LIMIT {
             return None;
         }
-        let facts = self.read(heap, shared, name_or_scope, script)?;
+        let (facts, is_whole) = self.read(heap, shared, name_or_scope, script)?;
+        if !is_whole {
+            return Some(self.without_place(shared, facts));
+        }
         let function = self.intern(facts);
+        if let Some(early) = self.unplaced.remove(&shared)
+            && self.get(early).name == self.get(function).name
+        {
+            self.facts[early.0 as usize] = self.get(function).clone();
+        }
         self.by_shared.insert(
             shared,
             KnownShared {
@@ -112,6 +123,24 @@ impl Functions {
             },
         );
         Some(function)
+    }
+
+    /// A function whose place can't be read now: the one that was at its address with the same name, or
+    /// one of its own, which gets its place when that is read.
+    fn without_place(&mut self, shared: u64, facts: FunctionFacts) -> FunctionId {
+        let known = self.by_shared.get(&shared).map(|known| known.function);
+        let early = self.unplaced.get(&shared).copied();
+        let is_same = |id: &FunctionId| self.get(*id).name == facts.name;
+        if let Some(same) = [known, early].into_iter().flatten().find(is_same) {
+            return same;
+        }
+        if self.unplaced.len() >= KNOWN_LIMIT {
+            self.unplaced.clear();
+        }
+        let id = FunctionId(self.facts.len() as u32);
+        self.facts.push(facts);
+        self.unplaced.insert(shared, id);
+        id
     }
 
     /// To be called before each batch of samples.
@@ -229,13 +258,14 @@ impl Functions {
         })
     }
 
+    /// What is known of a function, and whether that is all there is.
     fn read(
         &mut self,
         heap: &mut Heap<'_>,
         shared: u64,
         name_or_scope: u64,
         script: u64,
-    ) -> Option<FunctionFacts> {
+    ) -> Option<(FunctionFacts, bool)> {
         let data = heap.field(shared, heap.layout.shared_data)?;
         let kind = match small_integer(data) {
             Some(_) => FunctionKind::Builtin,
@@ -254,13 +284,19 @@ impl Functions {
                 start: None,
             }
         };
+        // V8's own functions have something else there, not nothing that can be read.
+        let has_script = heap.type_of(script).is_some();
         let script = self.script(heap, script);
         let place = scope
             .start
             .zip(script)
             .and_then(|(start, script)| self.scripts.place(heap, script, start));
+        let has_place = match (scope.start, script) {
+            (Some(_), Some(script)) => place.is_some() || self.scripts.is_given_up(script),
+            _ => has_script,
+        };
         let (line, column) = place.unwrap_or((0, 0));
-        Some(FunctionFacts {
+        let facts = FunctionFacts {
             name: scope
                 .name
                 .filter(|name| !name.is_empty())
@@ -270,7 +306,8 @@ impl Functions {
             column,
             script,
             kind,
-        })
+        };
+        Some((facts, has_place || kind == FunctionKind::Builtin))
     }
 
     /// Line and column of an offset into the source of a function's script.
@@ -331,5 +368,49 @@ mod tests {
         });
         assert_eq!(functions.get(early).name, "late");
         assert!(functions.is_named_late(early));
+    }
+
+    /// A function `late` at offset 3 of a script whose source can or can't be read.
+    fn with_source(is_readable: bool) -> (Words, u64) {
+        let mut memory = Words::new(BASE, 0x2000);
+        let shared = memory.object(BASE + 0x600, 262);
+        let scope = memory.object(BASE + 0x680, 261);
+        let name = memory.object(BASE + 0x700, 8);
+        let script = memory.object(BASE + 0x780, 167);
+        let source = memory.object(BASE + 0x900, 8);
+        memory.put(BASE + 0x600 + 16, scope);
+        memory.put(BASE + 0x600 + 32, script);
+        memory.put(BASE + 0x600 + 8, scope);
+        // Flags say that a name follows, then the start of the function.
+        memory.put(BASE + 0x680 + 8, 1 << 12 << 32);
+        memory.put(BASE + 0x680 + 32, name);
+        memory.put(BASE + 0x680 + 48, 3 << 32);
+        memory.put(BASE + 0x700 + 8, 4 << 32);
+        memory.put_bytes(BASE + 0x700 + 16, b"late");
+        memory.put(BASE + 0x900 + 8, 5 << 32);
+        memory.put_bytes(BASE + 0x900 + 16, b"a\nb\nc");
+        // While the collector moves it there is no text behind the pointer.
+        let pointer = if is_readable { source } else { BASE + 0x1ff1 };
+        memory.put(BASE + 0x780 + 8, pointer);
+        (memory, shared)
+    }
+
+    #[test]
+    fn a_function_gets_its_line_when_the_source_can_be_read() {
+        let mut functions = Functions::default();
+        let (memory, shared) = with_source(false);
+        let early = with_heap(&memory, |heap| functions.of_shared(heap, shared)).unwrap();
+        assert_eq!(functions.get(early).name, "late");
+        assert_eq!(functions.get(early).line, 0);
+        functions.start_batch();
+        let (memory, shared) = with_source(true);
+        let known = with_heap(&memory, |heap| functions.of_shared(heap, shared)).unwrap();
+        assert_eq!(functions.get(known).line, 2);
+        assert_eq!(functions.get(early), functions.get(known));
+        // The process has ended in between: it is still the function it was.
+        let (memory, shared) = with_source(false);
+        functions.start_batch();
+        let again = with_heap(&memory, |heap| functions.of_shared(heap, shared)).unwrap();
+        assert_eq!(functions.get(again).line, 2);
     }
 }

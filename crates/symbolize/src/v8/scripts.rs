@@ -19,6 +19,8 @@ const MAP_URL_LIMIT_BYTES: usize = 64 << 20;
 const ALL_MAP_URL_BYTES: usize = 512 << 20;
 /// How many scripts are held.
 const MAX_SCRIPTS: usize = 1 << 16;
+/// In how many batches of samples a source is tried to be read.
+const MAX_TRIES: u8 = 10;
 /// How many functions of scripts are looked at in one batch of samples.
 const BATCH_SEARCH: u32 = 200_000;
 
@@ -30,8 +32,12 @@ pub(crate) struct ScriptId(u32);
 #[derive(Debug)]
 enum Lines {
     Known(Box<[u32]>),
-    /// The source can't be read.
-    Unreadable,
+    /// The source could not be read when it was last tried, in this batch: the collector may have
+    /// been moving it.
+    Unreadable {
+        tries: u8,
+        batch: u32,
+    },
     /// To be read when they are asked for.
     Unread,
 }
@@ -60,6 +66,8 @@ pub(super) struct Scripts {
     lines_held: usize,
     max_lines: usize,
     map_url_bytes: usize,
+    /// The number of this batch.
+    batch: u32,
     /// How much may still be read and searched in this batch.
     source_bytes_left: u64,
     search_left: u32,
@@ -76,6 +84,7 @@ impl Default for Scripts {
             lines_held: 0,
             max_lines: MAX_LINES,
             map_url_bytes: 0,
+            batch: 0,
             source_bytes_left: BATCH_SOURCE_BYTES,
             search_left: BATCH_SEARCH,
         }
@@ -85,6 +94,7 @@ impl Default for Scripts {
 impl Scripts {
     /// To be called before each batch of samples.
     pub(super) fn start_batch(&mut self) {
+        self.batch = self.batch.wrapping_add(1);
         self.source_bytes_left = BATCH_SOURCE_BYTES;
         self.search_left = BATCH_SEARCH;
     }
@@ -103,6 +113,7 @@ impl Scripts {
     pub(super) fn clear(&mut self) {
         *self = Self {
             next: self.next,
+            batch: self.batch,
             source_bytes_left: self.source_bytes_left,
             search_left: self.search_left,
             ..Self::default()
@@ -197,9 +208,16 @@ impl Scripts {
         let Some(script) = self.list.get(&number) else {
             return;
         };
-        let (object, length) = (script.object, script.length);
-        if script_id(heap, object) != Some(script.id) || source_length(heap, object) != Some(length)
-        {
+        let object = script.object;
+        let tries = match script.lines {
+            Lines::Unreadable { tries, .. } => tries,
+            _ => 0,
+        };
+        let Some(length) = source_length(heap, object) else {
+            return;
+        };
+        // What could not be read may have had another length.
+        if script_id(heap, object) != Some(script.id) || tries == 0 && length != script.length {
             return;
         }
         let Some(left) = self.source_bytes_left.checked_sub(length as u64) else {
@@ -210,7 +228,10 @@ impl Scripts {
             .field(object, SCRIPT_SOURCE)
             .and_then(|source| read_source(heap, source));
         let (lines, mark) = match &text {
-            None => (Lines::Unreadable, TextMark::default()),
+            None => {
+                let (tries, batch) = (tries.saturating_add(1), self.batch);
+                (Lines::Unreadable { tries, batch }, TextMark::default())
+            }
             Some(text) => {
                 let ends = line_ends_of(text).into_boxed_slice();
                 self.make_room(ends.len());
@@ -243,7 +264,12 @@ impl Scripts {
         number: ScriptId,
         offset: u32,
     ) -> Option<(u32, u32)> {
-        if matches!(self.list.get(&number)?.lines, Lines::Unread) {
+        let is_wanted = match self.list.get(&number)?.lines {
+            Lines::Known(_) => false,
+            Lines::Unreadable { tries, batch } => tries < MAX_TRIES && batch != self.batch,
+            Lines::Unread => true,
+        };
+        if is_wanted {
             self.read_lines(heap, number);
         }
         let script = self.list.get(&number)?;
@@ -258,6 +284,14 @@ impl Scripts {
         }
         let line = (line as u32).saturating_add(1);
         Some((line.saturating_add(script.line_offset), column))
+    }
+
+    /// Whether the lines of a script are given up.
+    pub(super) fn is_given_up(&self, number: ScriptId) -> bool {
+        let script = self.list.get(&number);
+        script.is_none_or(
+            |script| matches!(script.lines, Lines::Unreadable { tries, .. } if tries >= MAX_TRIES),
+        )
     }
 
     /// What a script's `//# sourceMappingURL=` comment says; empty when there is none.
