@@ -73,4 +73,7 @@ if [[ $purpose == all ]]; then
     "$root/tools/node.sh" --all >/dev/null
     "$root/tools/node.sh" --old >/dev/null
     "$root/tools/containers.sh" image
+    for runtime in bun deno debian; do
+        "$root/tools/runtime.sh" "$runtime" >/dev/null
+    done
 fi

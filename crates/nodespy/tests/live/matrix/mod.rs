@@ -2,3 +2,4 @@
 
 mod containers;
 mod lifetimes;
+mod runtimes;

@@ -1,0 +1,139 @@
+//! Programs that run JavaScript and are not the Node of nodejs.org: Bun, Deno, Debian's Node.
+
+use std::process::Command;
+
+use nodespy_model::Category;
+
+use crate::live;
+use crate::recorded::{Recorded, expect_share, record, share};
+use crate::run::run_nodespy;
+use crate::scratch::Scratch;
+use crate::workload::{Running, forget_perf_map, root, script};
+
+/// The binary of a runtime, installed when it is missing.
+fn runtime(name: &str) -> String {
+    let output = Command::new(root().join("tools/runtime.sh"))
+        .arg(name)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// Starts `split.js`, which is CommonJS, whatever the runtime takes a `.js` for.
+fn start(name: &str, words: &[&str], environment: &[(&str, &str)]) -> Running {
+    let folder = Scratch::new();
+    let program = folder.file("split.cjs");
+    std::fs::copy(script("split.js"), &program).unwrap();
+    let mut command = Command::new(runtime(name));
+    command.args(words).arg(program);
+    command.envs(environment.iter().copied());
+    Running::in_folder(command, folder)
+}
+
+/// Where names come from a file that the runtime writes, 70 % are 70 %.
+fn expect_split(recorded: &Recorded) {
+    let seventy = recorded.self_share("seventyPercent");
+    let thirty = recorded.self_share("thirtyPercent");
+    expect_share(
+        "seventyPercent",
+        seventy / (seventy + thirty),
+        0.7,
+        recorded,
+    );
+}
+
+/// What is said of a process whose JavaScript has no names: by whom it is run, why there are none, how
+/// to get some. It lives on: it is sent no signal.
+fn expect_said(mut target: Running, name: &str, why: &str) {
+    let pid = target.pid_text();
+    let check = run_nodespy(&["check", "-p", &pid]);
+    check.expect_code(0);
+    assert!(check.stdout.contains(name), "{}", check.stdout);
+    assert!(check.stdout.contains(why), "{}", check.stdout);
+    assert!(!check.stdout.contains("V8's heap and"), "{}", check.stdout);
+    let list = run_nodespy(&["list"]);
+    assert!(list.stdout.contains(name), "{}", list.stdout);
+    let recorded = record(&target, &["-d", "2"]);
+    let said = &recorded.outcome.stdout;
+    assert!(said.contains(name), "{said}");
+    let remarks = &recorded.profile.notes.remarks;
+    assert!(
+        remarks.iter().any(|remark| remark.contains(why)),
+        "{remarks:?}"
+    );
+    let dump = run_nodespy(&["dump", "-p", &pid]);
+    assert!(dump.stdout.contains(name), "{}", dump.stdout);
+    let refused = run_nodespy(&["record", "--engine", "inspector", "-d", "1", "-p", &pid]);
+    assert_ne!(refused.status.code(), Some(0));
+    refused.expect_stderr(&[name, "is not Node.js"]);
+    assert!(target.is_alive());
+}
+
+#[test]
+fn bun_is_said_by_name_and_never_signalled() {
+    let Some(_live) = live() else { return };
+    expect_said(start("bun", &[], &[]), "Bun 1.", "JavaScriptCore");
+}
+
+#[test]
+fn functions_of_bun_are_named_by_its_jitdump() {
+    let Some(_live) = live() else { return };
+    let dumps = Scratch::new();
+    let folder = dumps.path().to_str().unwrap().to_owned();
+    let environment = [
+        ("BUN_JSC_useJITDump", "1"),
+        ("BUN_JSC_jitDumpDirectory", folder.as_str()),
+    ];
+    let target = start("bun", &[], &environment);
+    expect_split(&record(&target, &["-d", "4", "-F", "499"]));
+}
+
+#[test]
+fn deno_is_said_by_name_and_never_signalled() {
+    let Some(_live) = live() else { return };
+    expect_said(start("deno", &["run", "-A"], &[]), "Deno 2.", "v8dbg_");
+}
+
+#[test]
+fn functions_of_deno_are_named_by_its_perf_map() {
+    let Some(_live) = live() else { return };
+    let flags = "--v8-flags=--perf-basic-prof,--interpreted-frames-native-stack";
+    let target = start("deno", &["run", "-A", flags], &[]);
+    let recorded = record(&target, &["-d", "4", "-F", "499"]);
+    forget_perf_map(target.pid());
+    expect_split(&recorded);
+}
+
+#[test]
+fn builtins_of_debians_node_have_names() {
+    let Some(_live) = live() else { return };
+    let mut command = Command::new(runtime("debian"));
+    command.arg(script("mix.js"));
+    let target = Running::new(command);
+    let recorded = record(&target, &["-d", "4", "-F", "499"]);
+    let profile = &recorded.profile;
+    let version = profile.processes[0].node_version.as_deref();
+    assert!(
+        version.is_some_and(|version| version.starts_with('v')),
+        "{version:?}"
+    );
+    let mut unnamed = 0.0;
+    let mut builtins = 0.0;
+    for weights in recorded.weights() {
+        let row = &profile.functions[weights.function.at()];
+        let file = row.file.map_or("", |file| profile.strings.get(file));
+        let weight = share(weights.self_weight, profile.total_weight());
+        if row.category == Category::Unknown && file.starts_with("libnode") {
+            unnamed += weight;
+        }
+        if row.category == Category::Builtin {
+            builtins += weight;
+        }
+    }
+    let described = recorded.describe();
+    assert!(builtins > 0.05, "{builtins}\n{described}");
+    assert!(unnamed < 0.02, "{unnamed}\n{described}");
+    let complete = profile.notes.confidence().complete;
+    assert!(complete > 0.98, "{complete}\n{described}");
+}
