@@ -92,16 +92,26 @@ pub fn map_sources(
     profile
 }
 
-/// What is said of scripts whose maps can't be used, those of the application first.
-fn remarks_of(mut refused: Vec<(&str, String)>) -> Vec<String> {
-    refused.sort_by_key(|(file, _)| category_of_file(file));
-    let more = refused.len().saturating_sub(REMARK_LIMIT);
-    let said = refused.iter().take(REMARK_LIMIT);
-    let mut remarks: Vec<String> = said
-        .map(|(file, why)| format!("source maps: {file} is shown as it runs: {why}"))
-        .collect();
+/// What is said of scripts whose maps can't be used: those of the application one by one, those of
+/// dependencies in one sentence, since packages are often published without the maps they name.
+fn remarks_of(refused: Vec<(&str, String)>) -> Vec<String> {
+    let is_dependency = |(file, _): &(&str, String)| category_of_file(file) == Category::Dependency;
+    let (dependencies, own): (Vec<_>, Vec<_>) = refused.into_iter().partition(is_dependency);
+    let more = own.len().saturating_sub(REMARK_LIMIT);
+    let said = own.iter().take(REMARK_LIMIT);
+    let one_by_one =
+        |(file, why): &(&str, String)| format!("source maps: {file} is shown as it runs: {why}");
+    let mut remarks: Vec<String> = said.map(one_by_one).collect();
     if more > 0 {
         remarks.push(format!("source maps: so are {more} more scripts"));
+    }
+    match dependencies.as_slice() {
+        [] => {}
+        [only] => remarks.push(one_by_one(only)),
+        [(file, why), ..] => remarks.push(format!(
+            "source maps: {} scripts of dependencies are shown as they run, such as {file}: {why}",
+            dependencies.len()
+        )),
     }
     remarks
 }
@@ -566,6 +576,30 @@ mod tests {
         std::fs::remove_file(origin.folder.path().join("min.js")).unwrap();
         assert!(remark(&same, &origin).contains("the script can't be read"));
         assert_eq!(remark(&[], &origin), "");
+    }
+
+    #[test]
+    fn dependencies_without_their_maps_are_one_remark() {
+        let refused = |count: usize, folder: &str| -> Vec<String> {
+            let files: Vec<String> = (0..count)
+                .map(|each| format!("{folder}/{each}.js"))
+                .collect();
+            let refused = files.iter().map(|file| (file.as_str(), "gone".to_owned()));
+            remarks_of(refused.collect())
+        };
+        assert_eq!(
+            refused(30, "/app/node_modules/npm"),
+            [
+                "source maps: 30 scripts of dependencies are shown as they run, such as \
+             /app/node_modules/npm/0.js: gone"
+            ]
+        );
+        assert_eq!(
+            refused(1, "/app/node_modules/npm"),
+            ["source maps: /app/node_modules/npm/0.js is shown as it runs: gone"]
+        );
+        assert_eq!(refused(2, "/app").len(), 2);
+        assert!(refused(0, "").is_empty());
     }
 
     #[test]
