@@ -10,14 +10,14 @@ const FILLS: Record<Palette, string[] | null> = {
     "#c4f598",
     "#b79efe",
     "#65c4d3",
-    "#4fb39c",
+    "#809058",
     "#7184b0",
     "#c4778e",
     "#fb8379",
-    "#a08405",
+    "#e4ccae", // native code has most of the boxes, so it is the calmest colour
     "#f0a95d",
-    "#e6e8eb",
-    "#c3c8ce",
+    "#f0f0f3",
+    "#cccccc",
     "#9aa5a0",
   ],
   // Okabe and Ito's colours, which people with any kind of colour vision can tell apart.
@@ -110,7 +110,7 @@ export class Paint {
         if (!made)
           byCategory.set(
             category,
-            (made = shades(channels((FILLS[palette] ?? FILLS.category!)[category] ?? "#c3c8ce"))),
+            (made = shades(channels((FILLS[palette] ?? FILLS.category!)[category] ?? "#cccccc"))),
           );
       } else made = shades(this.hashed(fn));
       this.pixels.set(made, fn * TIER_WHITE.length);

@@ -1,0 +1,94 @@
+// Colours are told apart with every kind of colour vision, texts on them can be read, and what takes
+// most of a picture is calm.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { CATEGORY_LABELS, Category } from "../src/model/tables";
+import { categoryFill } from "../src/page/colors";
+
+type Triple = [number, number, number];
+
+// Machado, Oliveira and Fernandes (2009), full severity, for linear RGB.
+const VISIONS: Record<string, [Triple, Triple, Triple]> = {
+  normal: [
+    [1, 0, 0],
+    [0, 1, 0],
+    [0, 0, 1],
+  ],
+  protanopia: [
+    [0.152286, 1.052583, -0.204868],
+    [0.114503, 0.786281, 0.099216],
+    [-0.003882, -0.048116, 1.051998],
+  ],
+  deuteranopia: [
+    [0.367322, 0.860646, -0.227968],
+    [0.280085, 0.672501, 0.047413],
+    [-0.01182, 0.04294, 0.968881],
+  ],
+  tritanopia: [
+    [1.255528, -0.076749, -0.178779],
+    [-0.078411, 0.930809, 0.147602],
+    [0.004733, 0.691367, 0.3039],
+  ],
+};
+
+const dot = (left: Triple, right: Triple): number =>
+  left[0] * right[0] + left[1] * right[1] + left[2] * right[2];
+
+function linear(fill: string): Triple {
+  const channels = fill.match(/\d+/g)!.map((text) => Number(text) / 255);
+  return channels.map((value) =>
+    value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4,
+  ) as Triple;
+}
+
+const LUMINANCE: Triple = [0.2126729, 0.7151522, 0.072175];
+
+// CIE L*a*b*, white of daylight.
+function lab(color: Triple): Triple {
+  const root = (value: number) => (value > 0.008856 ? Math.cbrt(value) : 7.787 * value + 16 / 116);
+  const x = root(dot([0.4124564, 0.3575761, 0.1804375], color) / 0.95047);
+  const y = root(dot(LUMINANCE, color));
+  const z = root(dot([0.0193339, 0.119192, 0.9503041], color) / 1.08883);
+  return [116 * y - 16, 500 * (x - y), 200 * (y - z)];
+}
+
+function seen(fill: string, vision: string): Triple {
+  const color = linear(fill);
+  return lab(VISIONS[vision].map((row) => Math.max(0, Math.min(1, dot(row, color)))) as Triple);
+}
+
+const distance = (left: Triple, right: Triple): number =>
+  Math.hypot(...left.map((value, at) => value - right[at]));
+
+// Stubs and trampolines are shown only where they are asked for.
+const SHOWN = CATEGORY_LABELS.map((_, at) => at).filter((at) => at !== Category.Internal);
+const fillOf = (category: Category) => categoryFill("category", category);
+
+test("categories are told apart with every kind of colour vision", () => {
+  for (const vision of Object.keys(VISIONS)) {
+    for (const left of SHOWN) {
+      for (const right of SHOWN.filter((other) => other > left)) {
+        const apart = distance(seen(fillOf(left), vision), seen(fillOf(right), vision));
+        assert.ok(apart > 12, `${vision}: ${CATEGORY_LABELS[left]}, ${CATEGORY_LABELS[right]}: ${apart}`);
+      }
+    }
+  }
+});
+
+test("names can be read on every category", () => {
+  const text = dot(LUMINANCE, linear("rgb(17 17 17)")) + 0.05;
+  for (const category of SHOWN) {
+    const contrast = (dot(LUMINANCE, linear(fillOf(category))) + 0.05) / text;
+    assert.ok(contrast > 4.5, `${CATEGORY_LABELS[category]}: ${contrast}`);
+  }
+});
+
+test("native code does not shout", () => {
+  const colorfulness = (category: Category) => {
+    const [, a, b] = seen(fillOf(category), "normal");
+    return Math.hypot(a, b);
+  };
+  const ofJavaScript = [Category.App, Category.Dependency, Category.NodeCore].map(colorfulness);
+  assert.ok(colorfulness(Category.Native) < 0.7 * Math.min(...ofJavaScript));
+});
