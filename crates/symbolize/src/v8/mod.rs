@@ -43,6 +43,7 @@ mod walk;
 mod walk_tests;
 mod wasm;
 mod wasm_frames;
+mod wasm_learn;
 mod wasm_names;
 mod workers;
 
