@@ -5,16 +5,20 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use nodespy_analysis::{CodeKind, Filters, LabelFilter, Pattern, Share, TimeRange, parse_seconds};
 
 mod diff;
 mod flamegraph;
+mod reading;
+mod showing;
 mod target;
+mod values;
 
 pub(crate) use diff::{DiffArgs, DiffFormat, FailOn, with_after};
-pub(crate) use target::TargetArgs;
-
 pub(crate) use flamegraph::{DifffoldedArgs, End, FlamegraphArgs, StackArgs};
+pub(crate) use reading::ReadArgs;
+pub(crate) use showing::ShowArgs;
+pub(crate) use target::TargetArgs;
+use values::{parse_duration, parse_interval};
 
 /// A CPU profiler for Node.js on Linux: one command, one picture.
 #[derive(Debug, Parser)]
@@ -28,7 +32,8 @@ Examples:
   nodespy record -- node app.js        start one and record it
   nodespy view nodespy-app-….html      look at a recording again
 
-Exit codes: 0 done, 1 could not, 2 misused, 3 not permitted, 4 target gone, 5 no samples,\n10 regression, 11 suspected regression"
+Exit codes: 0 done, 1 could not, 2 misused, 3 not permitted, 4 target gone, 5 no samples,
+10 regression, 11 suspected regression"
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -427,177 +432,6 @@ pub(crate) enum ReportFormat {
     Prof,
 }
 
-/// How a file is read, the same for every command that reads one.
-#[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Reading")]
-pub(crate) struct ReadArgs {
-    /// The input's format, if its content doesn't say
-    #[arg(long, value_name = "FORMAT")]
-    pub(crate) from: Option<String>,
-    /// The event to show, where the input holds several: cycles, page-faults, alloc_space. A page
-    /// has the others too and can switch
-    #[arg(long, value_name = "NAME")]
-    pub(crate) event: Option<String>,
-    /// The perf map or jitdump of a recorded process, by the number in its name or for the only
-    /// one that needs it; may be repeated
-    #[arg(long, value_name = "FILE")]
-    pub(crate) map: Vec<PathBuf>,
-    /// A recorded binary or its debug file, or a folder with such, found by build-id; may be
-    /// repeated
-    #[arg(long, value_name = "FILE|FOLDER")]
-    pub(crate) symbols: Vec<PathBuf>,
-    /// The root of the file system the recorded processes saw, such as a container's
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) root: Option<PathBuf>,
-    /// The /proc/kallsyms of the recorded kernel
-    #[arg(long, value_name = "FILE")]
-    pub(crate) kallsyms: Option<PathBuf>,
-    /// Show no frames of native functions that were inlined
-    #[arg(long)]
-    pub(crate) no_inline: bool,
-    /// The source map of a recorded script, or a folder with such, found by the script's name; may
-    /// be repeated
-    #[arg(long, value_name = "FILE|FOLDER")]
-    pub(crate) source_maps: Vec<PathBuf>,
-    /// Whether sources that maps hold are taken along. Not an argument of its own, as not every
-    /// command that reads a file has something to take them along in.
-    #[arg(skip)]
-    pub(crate) embed_source: bool,
-    /// Whether what is written makes no difference between the frames of a function. Not an
-    /// argument either: the format decides.
-    #[arg(skip)]
-    pub(crate) functions_only: bool,
-    /// Whether other events than the one that is asked for are kept, after it. Not an argument
-    /// either: a page can switch between them.
-    #[arg(skip)]
-    pub(crate) keeps_events: bool,
-}
-
-impl ReadArgs {
-    /// The same, taking along the sources that maps hold if that is asked for.
-    pub(crate) fn embedding(&self, embed_source: bool) -> Self {
-        Self {
-            embed_source,
-            ..self.clone()
-        }
-    }
-}
-
-/// What of a profile is shown, the same for every command that shows or converts one. The order
-/// in which they are applied is that of `nodespy_analysis::Filters`.
-#[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Showing")]
-pub(crate) struct ShowArgs {
-    /// Keep samples with a function that matches; several: with a match for each.
-    /// RE is looked for in the name, in `file:line:column` and in both, a space between them
-    #[arg(long, value_name = "RE", value_parser = Pattern::parse)]
-    pub(crate) focus: Vec<Pattern>,
-    /// Drop samples with a matching function
-    #[arg(long, value_name = "RE", value_parser = Pattern::parse)]
-    pub(crate) ignore: Vec<Pattern>,
-    /// Drop frames that match and keep their time with their callers
-    #[arg(long, value_name = "RE", value_parser = Pattern::parse)]
-    pub(crate) hide: Vec<Pattern>,
-    /// Cut stacks before the first match from the root, drop samples without one
-    #[arg(long, value_name = "RE", value_parser = Pattern::parse)]
-    pub(crate) show_from: Vec<Pattern>,
-    /// Keep frames of a kind and give them the time of what they call; samples without any go
-    #[arg(long, value_name = "KIND", value_enum, value_delimiter = ',')]
-    pub(crate) only: Vec<Only>,
-    /// Only this thread: its name, its tid, or main, worker, pool, platform; may be repeated
-    #[arg(long, value_name = "THREAD")]
-    pub(crate) thread: Vec<String>,
-    /// Only a part of the time: 3s..10s, 500ms.., ..2m, 25%..75%
-    #[arg(long, value_name = "RANGE", value_parser = TimeRange::parse)]
-    pub(crate) time: Option<TimeRange>,
-    /// Make one frame of consecutive frames of a package: deps (each by its name), node, v8, or
-    /// the name of one; may be repeated
-    #[arg(long, value_name = "PACKAGE", value_delimiter = ',')]
-    pub(crate) fold: Vec<String>,
-    /// Show direct recursion as one frame
-    #[arg(long)]
-    pub(crate) collapse_recursion: bool,
-    /// Drop idle samples
-    #[arg(long)]
-    pub(crate) no_idle: bool,
-    /// Drop call paths under a share of the whole, such as 0.5%; their weight stays with the caller
-    #[arg(long, value_name = "SHARE", value_parser = Share::parse)]
-    pub(crate) min_share: Option<Share>,
-    /// Count a function as one whatever V8 compiled it with (the default)
-    #[arg(long, overrides_with = "no_merge_tiers")]
-    pub(crate) merge_tiers: bool,
-    /// Show interpreted ~, baseline ^, Maglev + and optimized * code of a function apart
-    #[arg(long, overrides_with = "merge_tiers")]
-    pub(crate) no_merge_tiers: bool,
-    /// Only processes with this label, such as container=web, pm2=api, worker=2, node=v20.20.2; may
-    /// be repeated: several keys narrow one another, several values of a key widen it
-    #[arg(long, value_name = "KEY=VALUE", value_parser = LabelFilter::parse)]
-    pub(crate) label: Vec<LabelFilter>,
-    /// Show all processes as one
-    #[arg(long)]
-    pub(crate) merge: bool,
-    /// Leave out command lines, source text and paths outside of the application
-    #[arg(long)]
-    pub(crate) redact: bool,
-    /// Show V8's stubs, bytecode handlers and libc's start too
-    #[arg(long)]
-    pub(crate) raw: bool,
-}
-
-impl ShowArgs {
-    /// The filters that were asked for.
-    pub(crate) fn filters(&self) -> Filters {
-        Filters {
-            focus: self.focus.clone(),
-            ignore: self.ignore.clone(),
-            hide: self.hide.clone(),
-            show_from: self.show_from.clone(),
-            only: self.only.iter().map(|only| only.kind()).collect(),
-            thread: self.thread.clone(),
-            time: self.time.clone(),
-            fold: self.fold.clone(),
-            collapse_recursion: self.collapse_recursion,
-            no_idle: self.no_idle,
-            min_share: self.min_share,
-            no_merge_tiers: self.no_merge_tiers,
-            label: self.label.clone(),
-            merge: self.merge,
-            redact: self.redact,
-            raw: self.raw,
-            pid: Vec::new(),
-        }
-    }
-
-    /// The same for some processes only, unless none is given: `--pid` is no argument of this group,
-    /// as it names the target of `record`.
-    pub(crate) fn filters_of_processes(&self, pid: &[u32]) -> Filters {
-        Filters {
-            pid: pid.to_vec(),
-            ..self.filters()
-        }
-    }
-}
-
-/// A kind of code to look at alone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Only {
-    Js,
-    Native,
-    Kernel,
-    App,
-}
-
-impl Only {
-    fn kind(self) -> CodeKind {
-        match self {
-            Self::Js => CodeKind::JavaScript,
-            Self::Native => CodeKind::Native,
-            Self::Kernel => CodeKind::Kernel,
-            Self::App => CodeKind::App,
-        }
-    }
-}
-
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -611,31 +445,6 @@ pub(crate) struct CheckArgs {
     pub(crate) json: bool,
 }
 
-/// A time between samples in microseconds: `1000us`, `1ms`.
-fn parse_interval(text: &str) -> Result<u32, String> {
-    let (number, factor) = match (text.strip_suffix("us"), text.strip_suffix("ms")) {
-        (Some(number), _) => (number, 1),
-        (_, Some(number)) => (number, 1000),
-        _ => (text, 1),
-    };
-    number
-        .trim()
-        .parse::<u32>()
-        .ok()
-        .and_then(|number| number.checked_mul(factor))
-        .filter(|interval| (50..=1_000_000).contains(interval))
-        .ok_or_else(|| format!("{text:?} is not a time between 50us and 1000ms"))
-}
-
-/// `30`, `30s`, `1.5s`, `500ms`, `2m`, `1h`.
-fn parse_duration(text: &str) -> Result<Duration, String> {
-    let seconds = parse_seconds(text)?;
-    if !(0.001..=31_536_000.0).contains(&seconds) {
-        return Err(format!("{text} is not between a millisecond and a year"));
-    }
-    Ok(Duration::from_secs_f64(seconds))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -644,59 +453,5 @@ mod tests {
     #[test]
     fn the_command_line_holds_together() {
         Cli::command().debug_assert();
-    }
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        show: ShowArgs,
-    }
-
-    fn filters_of(line: &str) -> Filters {
-        let words = std::iter::once("nodespy").chain(line.split(' '));
-        Line::try_parse_from(words).unwrap().show.filters()
-    }
-
-    #[test]
-    fn tiers_are_merged_by_the_last_word() {
-        assert!(!filters_of("--no-merge-tiers --merge-tiers").no_merge_tiers);
-        assert!(filters_of("--merge-tiers --no-merge-tiers").no_merge_tiers);
-    }
-
-    #[test]
-    fn every_filter_arrives() {
-        let line = "--redact --merge --label container=web --min-share 1% --focus a --no-merge-tiers \
-            --hide e --fold deps --no-idle --only js --collapse-recursion --show-from d --ignore c \
-            --time 1s..2s --thread main --raw";
-        let filters = filters_of(&line.split_whitespace().collect::<Vec<_>>().join(" "));
-        assert!(filters.redact && filters.merge && filters.no_idle && filters.raw);
-        assert!(filters.collapse_recursion && filters.no_merge_tiers);
-        assert_eq!(filters.label[0].to_string(), "container=web");
-        assert_eq!(filters.min_share.unwrap().to_string(), "1%");
-        assert_eq!(filters.time.unwrap().to_string(), "1s..2s");
-        assert_eq!(
-            (filters.only, filters.fold),
-            (vec![CodeKind::JavaScript], vec!["deps".to_owned()])
-        );
-        assert_eq!(filters.thread, ["main"]);
-        let patterns = [
-            filters.focus,
-            filters.hide,
-            filters.show_from,
-            filters.ignore,
-        ]
-        .concat();
-        let patterns: Vec<String> = patterns.iter().map(Pattern::to_string).collect();
-        assert_eq!(patterns, ["a", "e", "d", "c"]);
-    }
-
-    #[test]
-    fn durations_are_read() {
-        assert_eq!(parse_duration("30"), Ok(Duration::from_secs(30)));
-        assert_eq!(parse_duration("500ms"), Ok(Duration::from_millis(500)));
-        assert_eq!(parse_duration("1.5m"), Ok(Duration::from_secs(90)));
-        assert!(parse_duration("0").is_err());
-        assert!(parse_duration("soon").is_err());
-        assert!(parse_duration("1e99s").is_err());
     }
 }

@@ -1,0 +1,169 @@
+//! What of a profile is shown.
+
+use clap::Args;
+use nodespy_analysis::{CodeKind, Filters, LabelFilter, Pattern, Share, TimeRange};
+
+/// What of a profile is shown, the same for every command that shows or converts one. The order
+/// in which they are applied is that of `nodespy_analysis::Filters`.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Showing")]
+pub(crate) struct ShowArgs {
+    /// Keep samples with a function that matches; several: with a match for each.
+    /// RE is looked for in the name, in `file:line:column` and in both, a space between them
+    #[arg(long, value_name = "RE", value_parser = Pattern::parse)]
+    pub(crate) focus: Vec<Pattern>,
+    /// Drop samples with a matching function
+    #[arg(long, value_name = "RE", value_parser = Pattern::parse)]
+    pub(crate) ignore: Vec<Pattern>,
+    /// Drop frames that match and keep their time with their callers
+    #[arg(long, value_name = "RE", value_parser = Pattern::parse)]
+    pub(crate) hide: Vec<Pattern>,
+    /// Cut stacks before the first match from the root, drop samples without one
+    #[arg(long, value_name = "RE", value_parser = Pattern::parse)]
+    pub(crate) show_from: Vec<Pattern>,
+    /// Keep frames of a kind and give them the time of what they call; samples without any go
+    #[arg(long, value_name = "KIND", value_enum, value_delimiter = ',')]
+    pub(crate) only: Vec<Only>,
+    /// Only this thread: its name, its tid, or main, worker, pool, platform; may be repeated
+    #[arg(long, value_name = "THREAD")]
+    pub(crate) thread: Vec<String>,
+    /// Only a part of the time: 3s..10s, 500ms.., ..2m, 25%..75%
+    #[arg(long, value_name = "RANGE", value_parser = TimeRange::parse)]
+    pub(crate) time: Option<TimeRange>,
+    /// Make one frame of consecutive frames of a package: deps (each by its name), node, v8, or
+    /// the name of one; may be repeated
+    #[arg(long, value_name = "PACKAGE", value_delimiter = ',')]
+    pub(crate) fold: Vec<String>,
+    /// Show direct recursion as one frame
+    #[arg(long)]
+    pub(crate) collapse_recursion: bool,
+    /// Drop idle samples
+    #[arg(long)]
+    pub(crate) no_idle: bool,
+    /// Drop call paths under a share of the whole, such as 0.5%; their weight stays with the caller
+    #[arg(long, value_name = "SHARE", value_parser = Share::parse)]
+    pub(crate) min_share: Option<Share>,
+    /// Count a function as one whatever V8 compiled it with (the default)
+    #[arg(long, overrides_with = "no_merge_tiers")]
+    pub(crate) merge_tiers: bool,
+    /// Show interpreted ~, baseline ^, Maglev + and optimized * code of a function apart
+    #[arg(long, overrides_with = "merge_tiers")]
+    pub(crate) no_merge_tiers: bool,
+    /// Only processes with this label, such as container=web, pm2=api, worker=2, node=v20.20.2; may
+    /// be repeated: several keys narrow one another, several values of a key widen it
+    #[arg(long, value_name = "KEY=VALUE", value_parser = LabelFilter::parse)]
+    pub(crate) label: Vec<LabelFilter>,
+    /// Show all processes as one
+    #[arg(long)]
+    pub(crate) merge: bool,
+    /// Leave out command lines, source text and paths outside of the application
+    #[arg(long)]
+    pub(crate) redact: bool,
+    /// Show V8's stubs, bytecode handlers and libc's start too
+    #[arg(long)]
+    pub(crate) raw: bool,
+}
+
+impl ShowArgs {
+    /// The filters that were asked for.
+    pub(crate) fn filters(&self) -> Filters {
+        Filters {
+            focus: self.focus.clone(),
+            ignore: self.ignore.clone(),
+            hide: self.hide.clone(),
+            show_from: self.show_from.clone(),
+            only: self.only.iter().map(|only| only.kind()).collect(),
+            thread: self.thread.clone(),
+            time: self.time.clone(),
+            fold: self.fold.clone(),
+            collapse_recursion: self.collapse_recursion,
+            no_idle: self.no_idle,
+            min_share: self.min_share,
+            no_merge_tiers: self.no_merge_tiers,
+            label: self.label.clone(),
+            merge: self.merge,
+            redact: self.redact,
+            raw: self.raw,
+            pid: Vec::new(),
+        }
+    }
+
+    /// The same for some processes only, unless none is given: `--pid` is no argument of this group,
+    /// as it names the target of `record`.
+    pub(crate) fn filters_of_processes(&self, pid: &[u32]) -> Filters {
+        Filters {
+            pid: pid.to_vec(),
+            ..self.filters()
+        }
+    }
+}
+
+/// A kind of code to look at alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Only {
+    Js,
+    Native,
+    Kernel,
+    App,
+}
+
+impl Only {
+    fn kind(self) -> CodeKind {
+        match self {
+            Self::Js => CodeKind::JavaScript,
+            Self::Native => CodeKind::Native,
+            Self::Kernel => CodeKind::Kernel,
+            Self::App => CodeKind::App,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        show: ShowArgs,
+    }
+
+    fn filters_of(line: &str) -> Filters {
+        let words = std::iter::once("nodespy").chain(line.split(' '));
+        Line::try_parse_from(words).unwrap().show.filters()
+    }
+
+    #[test]
+    fn tiers_are_merged_by_the_last_word() {
+        assert!(!filters_of("--no-merge-tiers --merge-tiers").no_merge_tiers);
+        assert!(filters_of("--merge-tiers --no-merge-tiers").no_merge_tiers);
+    }
+
+    #[test]
+    fn every_filter_arrives() {
+        let line = "--redact --merge --label container=web --min-share 1% --focus a --no-merge-tiers \
+            --hide e --fold deps --no-idle --only js --collapse-recursion --show-from d --ignore c \
+            --time 1s..2s --thread main --raw";
+        let filters = filters_of(&line.split_whitespace().collect::<Vec<_>>().join(" "));
+        assert!(filters.redact && filters.merge && filters.no_idle && filters.raw);
+        assert!(filters.collapse_recursion && filters.no_merge_tiers);
+        assert_eq!(filters.label[0].to_string(), "container=web");
+        assert_eq!(filters.min_share.unwrap().to_string(), "1%");
+        assert_eq!(filters.time.unwrap().to_string(), "1s..2s");
+        assert_eq!(
+            (filters.only, filters.fold),
+            (vec![CodeKind::JavaScript], vec!["deps".to_owned()])
+        );
+        assert_eq!(filters.thread, ["main"]);
+        let patterns = [
+            filters.focus,
+            filters.hide,
+            filters.show_from,
+            filters.ignore,
+        ]
+        .concat();
+        let patterns: Vec<String> = patterns.iter().map(Pattern::to_string).collect();
+        assert_eq!(patterns, ["a", "e", "d", "c"]);
+    }
+}

@@ -1,0 +1,45 @@
+//! Values of arguments that are more than a word.
+
+use std::time::Duration;
+
+use nodespy_analysis::parse_seconds;
+
+/// A time between samples in microseconds: `1000us`, `1ms`.
+pub(super) fn parse_interval(text: &str) -> Result<u32, String> {
+    let (number, factor) = match (text.strip_suffix("us"), text.strip_suffix("ms")) {
+        (Some(number), _) => (number, 1),
+        (_, Some(number)) => (number, 1000),
+        _ => (text, 1),
+    };
+    number
+        .trim()
+        .parse::<u32>()
+        .ok()
+        .and_then(|number| number.checked_mul(factor))
+        .filter(|interval| (50..=1_000_000).contains(interval))
+        .ok_or_else(|| format!("{text:?} is not a time between 50us and 1000ms"))
+}
+
+/// `30`, `30s`, `1.5s`, `500ms`, `2m`, `1h`.
+pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
+    let seconds = parse_seconds(text)?;
+    if !(0.001..=31_536_000.0).contains(&seconds) {
+        return Err(format!("{text} is not between a millisecond and a year"));
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read() {
+        assert_eq!(parse_duration("30"), Ok(Duration::from_secs(30)));
+        assert_eq!(parse_duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(parse_duration("1.5m"), Ok(Duration::from_secs(90)));
+        assert!(parse_duration("0").is_err());
+        assert!(parse_duration("soon").is_err());
+        assert!(parse_duration("1e99s").is_err());
+    }
+}
