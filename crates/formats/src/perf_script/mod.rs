@@ -5,10 +5,12 @@
 //! take lines apart, [`collapse`] makes folded stacks of them; the importer makes a profile.
 
 mod collapse;
+mod collapsed;
 pub(crate) mod frame;
 pub(crate) mod header;
 mod sequences;
 mod tidy;
 pub(crate) mod walk;
 
-pub use collapse::{CollapseOptions, Collapsed, Inlined, OddLine, collapse};
+pub use collapse::{CollapseOptions, Inlined, collapse};
+pub use collapsed::{Collapsed, OddLine};
