@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 
 use nodespy_model::{Category, FastMap, FunctionIndex, Profile, Sample, StackIndex};
 
-use crate::tree::{function_weights, group_weights, stack_weights};
+use crate::weights::{function_weights, group_weights, stack_weights};
 
 /// Part of a function's total that one callee takes when the function only passes on.
 const PASSED_ON: f64 = 0.95;

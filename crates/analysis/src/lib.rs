@@ -21,6 +21,7 @@ mod time_order;
 mod transform;
 mod tree;
 mod twin;
+mod weights;
 
 pub use charged::{ChargedWeights, charged_stacks, charged_weights, passing_on};
 pub use compare::{
@@ -45,8 +46,9 @@ pub use transform::{
     only_between, only_threads, redact, reverse, show_from, split_tiers, with_round_times,
     without_idle, without_internals, without_small, without_unused,
 };
-pub use tree::{
-    CallTree, ChildLists, FunctionWeights, NodeIndex, PackageWeights, Shares, TreeNode,
-    app_callers, collected_under, function_weights, package_weights, shares, tier_weights,
-};
+pub use tree::{CallTree, ChildLists, NodeIndex, TreeNode};
 pub use twin::{Agreement, join_twins};
+pub use weights::{
+    FunctionWeights, PackageWeights, Shares, app_callers, collected_under, function_weights,
+    package_weights, shares, tier_weights,
+};

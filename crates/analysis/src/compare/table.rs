@@ -8,7 +8,8 @@ use super::MIN_RUNS;
 use super::blocks::Blocks;
 use super::identity::{FunctionId, program_root, stable_file};
 use super::unit::CostUnit;
-use crate::tree::{CallTree, function_weights};
+use crate::tree::CallTree;
+use crate::weights::function_weights;
 
 /// What a function cost in one run.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

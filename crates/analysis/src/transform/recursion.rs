@@ -19,7 +19,7 @@ pub fn collapse_recursion(profile: Profile) -> Profile {
 mod tests {
     use super::*;
     use crate::testing::{assert_sound, folded, profile_of, random_profile, random_stacks};
-    use crate::tree::function_weights;
+    use crate::weights::function_weights;
     use proptest::prelude::*;
 
     #[test]
