@@ -128,6 +128,7 @@ mod tests {
             name: "aRatherLongNameOfAFunctionThatNobodyCanReadInOneGo".to_owned(),
             file: "/srv/app/with/many/folders/in/its/path/handlers.js".to_owned(),
             line: 1234,
+            column: 1,
         };
         let row = FunctionRow {
             key: &key,

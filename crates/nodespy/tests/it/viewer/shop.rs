@@ -169,6 +169,7 @@ pub(super) fn shop_of_events() -> Profile {
         tid: 4242,
         name: "node".to_owned(),
         role: ThreadRole::Main,
+        ..Thread::default()
     });
     for tick in 0..1000u64 {
         let mut add = |event: u16, weight: u64, rows: &[Row]| {
