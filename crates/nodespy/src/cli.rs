@@ -13,7 +13,7 @@ mod showing;
 mod target;
 mod values;
 
-pub(crate) use diff::{DiffArgs, DiffFormat, FailOn, with_after};
+pub(crate) use diff::{CiArgs, ComparingArgs, DiffArgs, DiffFormat, FailOn, with_after};
 pub(crate) use flamegraph::{DifffoldedArgs, End, FlamegraphArgs, StackArgs};
 pub(crate) use reading::ReadArgs;
 pub(crate) use showing::ShowArgs;
@@ -63,6 +63,8 @@ pub(crate) enum Command {
     Report(ReportArgs),
     /// Compare two sets of recordings: what is slower, and how sure that is
     Diff(Box<DiffArgs>),
+    /// Record a command several times and compare it with an earlier state: a gate for CI
+    Ci(Box<CiArgs>),
     /// Fold the stacks of `perf script` text, in place of stackcollapse-perf.pl
     Collapse(CollapseArgs),
     /// Draw folded stacks, or any recording, as flamegraph.pl does

@@ -1,4 +1,4 @@
-//! The arguments of `nodespy diff`.
+//! The arguments of `nodespy diff` and `nodespy ci`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -25,6 +25,16 @@ pub(crate) struct DiffArgs {
     /// The later ones; a bare `--` means the same
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub(crate) after: Vec<PathBuf>,
+    /// Split the recordings at random, 200 times, and print how often the halves are called different
+    #[arg(long, conflicts_with_all = ["after", "output", "fail_on"])]
+    pub(crate) self_check: bool,
+    #[command(flatten)]
+    pub(crate) comparing: ComparingArgs,
+}
+
+/// How two sets of runs are compared and what comes out, the same for `diff` and `ci`.
+#[derive(Debug, Args)]
+pub(crate) struct ComparingArgs {
     /// Also write it: .html (the page, with both sides), .md, .json, .txt; may be repeated
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Vec<PathBuf>,
@@ -47,13 +57,43 @@ pub(crate) struct DiffArgs {
     /// of processes that went on]
     #[arg(long, conflicts_with = "per")]
     pub(crate) share: bool,
-    /// Split the recordings at random, 200 times, and print how often the halves are called different
-    #[arg(long, conflicts_with_all = ["after", "output", "fail_on"])]
-    pub(crate) self_check: bool,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
     #[command(flatten)]
     pub(crate) show: ShowArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nodespy ci --save .nodespy/main -- npm run bench     keep the runs of the main branch
+  nodespy ci --base .nodespy/main -- npm run bench     compare with them; exit code 10 on a regression
+  nodespy ci --base-cmd 'node ../main/bench.js' -o diff.md -- node bench.js
+
+The first round warms up and is left out. With --base-cmd the two commands take turns (ABBA), so that a machine
+that gets slower or faster meanwhile is in both; only that compares runs of one machine.
+Without --fail-on every regression fails.")]
+pub(crate) struct CiArgs {
+    /// A folder that --save filled: what is compared with
+    #[arg(long, value_name = "FOLDER", conflicts_with = "save")]
+    pub(crate) base: Option<PathBuf>,
+    /// The command to compare with, for the shell; it takes turns with the other
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["base", "save"])]
+    pub(crate) base_cmd: Option<String>,
+    /// Keep the runs in this folder, in place of what is there, and compare nothing
+    #[arg(long, value_name = "FOLDER", required_unless_present_any = ["base", "base_cmd"])]
+    pub(crate) save: Option<PathBuf>,
+    /// How many runs, after the one that warms up
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) rounds: u32,
+    /// Samples per second and thread
+    #[arg(short = 'F', long, value_name = "HZ", default_value_t = 999, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) rate: u32,
+    /// The command to record
+    #[arg(value_name = "COMMAND", last = true, required = true)]
+    pub(crate) command: Vec<OsString>,
+    #[command(flatten)]
+    pub(crate) comparing: ComparingArgs,
 }
 
 /// The arguments of the command line with `--after` for the bare `--` of `nodespy diff`, behind which clap takes

@@ -13,7 +13,7 @@ use nodespy_analysis::{
 use nodespy_model::Profile;
 use nodespy_view::{Terminal, comparison_json, comparison_markdown, comparison_text};
 
-use crate::cli::{DiffArgs, DiffFormat, FailOn};
+use crate::cli::{ComparingArgs, DiffArgs, DiffFormat, FailOn};
 use crate::failure::Failure;
 use crate::output::{self, Stream};
 use crate::output_file::OutputFile;
@@ -25,46 +25,66 @@ const SUSPECTED: u8 = 11;
 const FILE_COLUMNS: usize = 160;
 
 pub(crate) fn run(arguments: &DiffArgs) -> anyhow::Result<ExitCode> {
-    let options = CompareOptions {
-        min_change: arguments.min_change,
-        basis: arguments.share.then_some(Basis::Share),
-        work: arguments.per.clone(),
-    };
-    let show = arguments.show.filters();
+    let comparing = &arguments.comparing;
     if arguments.self_check {
-        let check = self_check(read_all(&arguments.files, arguments, &show)?, &options)?;
+        let runs = read_all(&arguments.files, comparing)?;
+        let check = self_check(runs, &options(comparing))?;
         output::result(&check_line(check), Stream::Standard);
         return Ok(ExitCode::SUCCESS);
     }
     let (before, after) = sides(arguments)?;
-    let outputs = checked_outputs(arguments)?;
-    let comparison = compare(
-        read_all(before, arguments, &show)?,
-        read_all(after, arguments, &show)?,
-        &options,
-    )?;
-    print(&comparison, arguments.format);
-    for (format, file) in &outputs {
-        let content = match format {
-            FileFormat::Page => page(before, after, arguments, &show)?,
-            FileFormat::Text => as_text(
-                &comparison,
-                Terminal {
-                    has_color: false,
-                    width_columns: FILE_COLUMNS,
-                },
-            ),
-            FileFormat::Markdown => comparison_markdown(&comparison).into_bytes(),
-            FileFormat::Json => comparison_json(&comparison).into_bytes(),
-        };
-        file.write(|output| Ok(output.write_all(&content)?))?;
-        output::note(&format!("Wrote {}.", file.path().display()));
+    let outputs = Outputs::check(comparing)?;
+    outputs.compare(before, after, comparing, &comparing.fail_on)
+}
+
+fn options(comparing: &ComparingArgs) -> CompareOptions {
+    CompareOptions {
+        min_change: comparing.min_change,
+        basis: comparing.share.then_some(Basis::Share),
+        work: comparing.per.clone(),
     }
-    Ok(ExitCode::from(code(
-        &comparison,
-        &arguments.fail_on,
-        arguments.strict,
-    )))
+}
+
+/// The files that a comparison is written to, known to be writable before anything is read or recorded.
+pub(crate) struct Outputs(Vec<(FileFormat, OutputFile)>);
+
+impl Outputs {
+    pub(crate) fn check(comparing: &ComparingArgs) -> anyhow::Result<Self> {
+        let checked = |path: &PathBuf| Ok((FileFormat::of(path)?, OutputFile::named(path)?));
+        let files: anyhow::Result<_> = comparing.output.iter().map(checked).collect();
+        Ok(Self(files?))
+    }
+
+    /// Compares the files of two sides, prints and writes what comes out, and returns the code that `limits` ask for.
+    pub(crate) fn compare(
+        &self,
+        before: &[PathBuf],
+        after: &[PathBuf],
+        comparing: &ComparingArgs,
+        limits: &[FailOn],
+    ) -> anyhow::Result<ExitCode> {
+        let sides = [read_all(before, comparing)?, read_all(after, comparing)?];
+        let [earlier, later] = sides;
+        let comparison = compare(earlier, later, &options(comparing))?;
+        print(&comparison, comparing.format);
+        for (format, file) in &self.0 {
+            let content = match format {
+                FileFormat::Page => page(before, after, comparing)?,
+                FileFormat::Text => as_text(
+                    &comparison,
+                    Terminal {
+                        has_color: false,
+                        width_columns: FILE_COLUMNS,
+                    },
+                ),
+                FileFormat::Markdown => comparison_markdown(&comparison).into_bytes(),
+                FileFormat::Json => comparison_json(&comparison).into_bytes(),
+            };
+            file.write(|output| Ok(output.write_all(&content)?))?;
+            output::note(&format!("Wrote {}.", file.path().display()));
+        }
+        Ok(ExitCode::from(code(&comparison, limits, comparing.strict)))
+    }
 }
 
 /// The files of both sides: those before and behind `--`, or two.
@@ -82,16 +102,13 @@ fn sides(arguments: &DiffArgs) -> anyhow::Result<(&[PathBuf], &[PathBuf])> {
     }
 }
 
-fn read_all(
-    paths: &[PathBuf],
-    arguments: &DiffArgs,
-    show: &Filters,
-) -> anyhow::Result<Vec<NamedRun>> {
+fn read_all(paths: &[PathBuf], comparing: &ComparingArgs) -> anyhow::Result<Vec<NamedRun>> {
+    let show = comparing.show.filters();
     let read = |path: &PathBuf| {
-        let shown = shown(save::read(path, &arguments.read)?, show)?;
+        let profile = shown(save::read(path, &comparing.read)?, &show)?;
         Ok(NamedRun {
             name: path.display().to_string(),
-            profile: shown,
+            profile,
         })
     };
     paths.iter().map(read).collect()
@@ -111,22 +128,19 @@ enum FileFormat {
     Json,
 }
 
-/// The files to write, known to be writable before anything is read.
-fn checked_outputs(arguments: &DiffArgs) -> anyhow::Result<Vec<(FileFormat, OutputFile)>> {
-    let checked = |path: &PathBuf| {
-        let format = match path.extension().and_then(OsStr::to_str) {
-            Some("html") => FileFormat::Page,
-            Some("txt") => FileFormat::Text,
-            Some("md") => FileFormat::Markdown,
-            Some("json") => FileFormat::Json,
+impl FileFormat {
+    fn of(path: &Path) -> anyhow::Result<Self> {
+        match path.extension().and_then(OsStr::to_str) {
+            Some("html") => Ok(Self::Page),
+            Some("txt") => Ok(Self::Text),
+            Some("md") => Ok(Self::Markdown),
+            Some("json") => Ok(Self::Json),
             _ => bail!(Failure::Usage(format!(
                 "{}: a comparison is written as .html, .md, .json or .txt",
                 path.display()
             ))),
-        };
-        Ok((format, OutputFile::named(path)?))
-    };
-    arguments.output.iter().map(checked).collect()
+        }
+    }
 }
 
 fn print(comparison: &Comparison, format: DiffFormat) {
@@ -152,10 +166,10 @@ fn as_text(comparison: &Comparison, terminal: Terminal) -> Vec<u8> {
 fn page(
     before: &[PathBuf],
     after: &[PathBuf],
-    arguments: &DiffArgs,
-    show: &Filters,
+    comparing: &ComparingArgs,
 ) -> anyhow::Result<Vec<u8>> {
-    let read = |path: &Path| save::read(path, &arguments.read);
+    let show = &comparing.show.filters();
+    let read = |path: &Path| save::read(path, &comparing.read);
     let middle = |paths: &[PathBuf]| -> anyhow::Result<PathBuf> {
         let mut weights = Vec::new();
         for path in paths {
@@ -164,7 +178,7 @@ fn page(
         weights.sort();
         Ok(weights[weights.len() / 2].1.clone())
     };
-    let base = save::base(Some(&middle(before)?), &arguments.read, show)?;
+    let base = save::base(Some(&middle(before)?), &comparing.read, show)?;
     save::page(read(&middle(after)?)?, show, &base)
 }
 
