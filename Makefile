@@ -9,6 +9,7 @@
 #   make bench-peers     how fast files are read and drawn, against the tools that made them
 #   make bench-viewer    what the page costs in a browser, against other viewers
 #   make bench           all of these
+#   make bench-honesty   how often `nodespy diff` is wrong on this machine, and what it finds
 #   make bench-real      record two dozen real programs and check what is said about each
 #   make openers         open what is exported with go tool pprof, speedscope and DevTools
 #   make viewer          build the page's script from its TypeScript
@@ -18,7 +19,7 @@
 SHELL := /bin/bash
 CARGO ?= cargo
 
-.PHONY: demo test test-corpus test-all lint bench bench-overhead bench-peers bench-viewer bench-real openers golden viewer setup
+.PHONY: demo test test-corpus test-all lint bench bench-overhead bench-peers bench-viewer bench-real bench-honesty openers golden viewer setup
 
 setup:
 	@tools/setup.sh
@@ -74,6 +75,11 @@ bench-real:
 	@tools/setup.sh
 	$(CARGO) build --release --bin nodespy
 	@benches/real/run.sh $(REAL)
+
+bench-honesty:
+	@tools/setup.sh
+	$(CARGO) build --release --bin nodespy
+	@benches/honesty/run.sh $(RUNS)
 
 openers:
 	@tools/openers.sh $(OPENERS_FILES)

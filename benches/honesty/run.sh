@@ -8,8 +8,7 @@
 # at random from them, 200 times for equal programs, 50 times for each planted change.
 set -euo pipefail
 
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-root=$(cd "$here/../.." && pwd)
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 nodespy=${NODESPY:-$root/target/release/nodespy}
 runs=${1:-24}
 folder=$root/target/honesty
@@ -19,7 +18,7 @@ mkdir -p "$folder"
 record() { # FACTOR NUMBER
     local file=$folder/$1-$2.nspy
     [[ -e $file ]] && return
-    (cd "$here" && FACTOR=$1 "$nodespy" record -F 999 -o "$file" -- "$node" program.js >/dev/null 2>&1)
+    FACTOR=$1 "$nodespy" record -F 999 -o "$file" -- "$node" "$root/workloads/regression.js" >/dev/null 2>&1
 }
 
 # In turns, so that what the machine does meanwhile is in all of them.

@@ -44,8 +44,8 @@ pub(crate) struct ComparingArgs {
     /// Exit with 10 if this is a regression of so much: 'total +5%', 'function +3%'; may be repeated
     #[arg(long, value_name = "WHAT +N%", value_parser = parse_fail_on)]
     pub(crate) fail_on: Vec<FailOn>,
-    /// Exit with 11 where --fail-on would, if the regression is only likely
-    #[arg(long, requires = "fail_on")]
+    /// Exit with 11 where a regression would fail, if it is only likely
+    #[arg(long)]
     pub(crate) strict: bool,
     /// The smallest change that matters
     #[arg(long, value_name = "N%", default_value = "2%", value_parser = parse_percent)]

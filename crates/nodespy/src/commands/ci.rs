@@ -6,21 +6,9 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, bail};
 
-use super::diff::Outputs;
-use crate::cli::{CiArgs, FailOn};
+use super::diff::{EVERY_REGRESSION, Outputs};
+use crate::cli::CiArgs;
 use crate::output;
-
-/// What fails where nothing is said: every regression.
-const EVERY_REGRESSION: [FailOn; 2] = [
-    FailOn {
-        is_total: true,
-        change: 0.0,
-    },
-    FailOn {
-        is_total: false,
-        change: 0.0,
-    },
-];
 
 pub(crate) fn run(arguments: &CiArgs) -> anyhow::Result<ExitCode> {
     let outputs = Outputs::check(&arguments.comparing)?;

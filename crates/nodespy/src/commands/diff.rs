@@ -24,6 +24,18 @@ const SUSPECTED: u8 = 11;
 /// A file is not a screen: lines may be long.
 const FILE_COLUMNS: usize = 160;
 
+/// What fails where no limit is given.
+pub(crate) const EVERY_REGRESSION: [FailOn; 2] = [
+    FailOn {
+        is_total: true,
+        change: 0.0,
+    },
+    FailOn {
+        is_total: false,
+        change: 0.0,
+    },
+];
+
 pub(crate) fn run(arguments: &DiffArgs) -> anyhow::Result<ExitCode> {
     let comparing = &arguments.comparing;
     if arguments.self_check {
@@ -34,7 +46,11 @@ pub(crate) fn run(arguments: &DiffArgs) -> anyhow::Result<ExitCode> {
     }
     let (before, after) = sides(arguments)?;
     let outputs = Outputs::check(comparing)?;
-    outputs.compare(before, after, comparing, &comparing.fail_on)
+    let limits = match comparing.fail_on.as_slice() {
+        [] if comparing.strict => &EVERY_REGRESSION[..],
+        limits => limits,
+    };
+    outputs.compare(before, after, comparing, limits)
 }
 
 fn options(comparing: &ComparingArgs) -> CompareOptions {

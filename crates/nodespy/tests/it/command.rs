@@ -26,6 +26,7 @@ fn help_shows_every_command() {
             "convert",
             "report",
             "diff",
+            "ci",
             "collapse",
             "flamegraph",
             "difffolded",

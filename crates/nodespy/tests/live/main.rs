@@ -13,6 +13,7 @@
 #[path = "../support/at_exit.rs"]
 mod at_exit;
 mod bad_days;
+mod ci;
 mod control_group;
 mod coverage;
 mod dump;

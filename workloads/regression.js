@@ -1,5 +1,6 @@
-// Twelve functions of fixed work, one of which does FACTOR times as much.
+// Twelve functions of fixed work, one of which does FACTOR times as much; TURNS times.
 const factor = Number(process.env.FACTOR ?? 1);
+const turns = Number(process.env.TURNS ?? 40);
 
 function hashInts(n) { let hash = 0; for (let i = 0; i < n; i += 1) hash = (hash * 31 + i) | 0; return hash; }
 function roots(n) { let sum = 0; for (let i = 0; i < n; i += 1) sum += Math.sqrt(i); return sum; }
@@ -14,17 +15,17 @@ function digits(n) { let sum = 0; for (let i = 0; i < n; i += 1) for (let k = i;
 function matched(n) { let found = 0; for (let i = 0; i < n; i += 1) if (/(\d+)-(\d+)/.test(`a${i}-${i + 1}`)) found += 1; return found; }
 function cloned(n) { let size = 0; for (let i = 0; i < n; i += 1) size += Object.keys({ ...{ a: 1, b: 2, c: i } }).length; return size; }
 
-for (let turn = 0; turn < 40; turn += 1) {
-    hashInts(3e6 * factor);
+for (let turn = 0; turn < turns; turn += 1) {
+    hashInts(2e6 * factor);
     roots(2e6);
     letters(1e5);
     sorted(2e4);
     mapped(2e5);
     serialized(1e4);
-    collatz(1e4);
-    primes(2e4);
-    bytes(1e6);
-    digits(1e5);
+    collatz(2e4);
+    primes(5e4);
+    bytes(4e6);
+    digits(4e5);
     matched(4e4);
     cloned(4e4);
 }
