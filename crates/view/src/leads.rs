@@ -1,9 +1,10 @@
-//! Where findings lead: the functions and threads that their sentences name between backticks.
+//! Where findings lead: the functions and threads that their sentences name between backticks, and
+//! the main thread.
 
 use std::fmt;
 
 use nodespy_analysis::{FunctionWeights, Package, function_weights};
-use nodespy_model::{Category, FunctionIndex, Profile, ThreadIndex};
+use nodespy_model::{FunctionIndex, Profile, Thread, ThreadIndex, ThreadRole};
 
 use crate::columns::short_name;
 use crate::wording::place;
@@ -43,21 +44,28 @@ impl<'a> Leads<'a> {
         Self { profile, functions }
     }
 
-    /// One for each name between backticks.
+    /// One for each name between backticks, and one more where the sentence speaks of the main thread.
     pub(crate) fn in_sentence(&self, sentence: &str) -> Vec<Lead> {
         let parts: Vec<&str> = sentence.split('`').collect();
         let name_at = |position: usize| {
             let after = parts.get(position + 1).copied().unwrap_or("");
             self.named(parts[position - 1], parts[position], after)
         };
-        (1..parts.len()).step_by(2).map(name_at).collect()
+        let names = (1..parts.len()).step_by(2).map(name_at);
+        let is_of_main = parts
+            .iter()
+            .step_by(2)
+            .any(|text| text.contains(MAIN_THREAD));
+        let main = is_of_main.then(|| self.main_thread());
+        names.chain(main).collect()
     }
 
     fn named(&self, before: &str, name: &str, after: &str) -> Lead {
         if name.is_empty() {
             return Lead::Nothing;
         }
-        let thread = || self.thread(name).map(Lead::Thread);
+        let is_named = |thread: &Thread| thread.name.replace('`', "'") == name;
+        let thread = || self.thread(is_named).map(Lead::Thread);
         let function = || self.function(name, after).map(Lead::Function);
         let found = match is_before_a_thread(before) {
             true => thread().or_else(function),
@@ -72,26 +80,35 @@ impl<'a> Leads<'a> {
             short_name(self.profile.name_of(*function)).replace('`', "'") == name
         };
         let functions = self.functions.iter().map(|weights| weights.function);
-        let found: Vec<FunctionIndex> = functions.filter(is_named).collect();
-        let mut here = found
-            .iter()
-            .filter(|function| self.is_at(**function, after));
-        here.next().or(found.first()).copied()
+        // Of those that fit as well the last one is taken.
+        let lightest_first = functions.filter(is_named).rev();
+        lightest_first.max_by_key(|function| self.words_that_fit(*function, after))
     }
 
-    /// Whether a sentence goes on with the place of a function.
-    fn is_at(&self, function: FunctionIndex, after: &str) -> bool {
-        if self.profile.function(function).category == Category::Dependency {
-            let package = Package::of(self.profile, function);
-            return after.starts_with(&format!(" (dependency {})", package.name));
-        }
-        let word = after.split_whitespace().next().unwrap_or("");
-        let word = word.trim_end_matches([',', ':', ';']);
-        !word.is_empty() && place(self.profile, function).ends_with(word)
+    /// How many of the words after a name, one or those in brackets, are the function's package or
+    /// place.
+    fn words_that_fit(&self, function: FunctionIndex, after: &str) -> usize {
+        let after = after.trim_start();
+        let words = match after.strip_prefix('(') {
+            Some(inside) => inside.split(')').next(),
+            None => after.split_whitespace().next(),
+        };
+        let place = place(self.profile, function);
+        let package = Package::of(self.profile, function);
+        let words = words.unwrap_or("").split([' ', ',', ';']);
+        words
+            .map(|word| word.trim_end_matches(':'))
+            .filter(|word| !word.is_empty() && (place.ends_with(word) || package.name == *word))
+            .count()
     }
 
-    /// The thread of a name; of several the one with the most weight.
-    fn thread(&self, name: &str) -> Option<ThreadIndex> {
+    fn main_thread(&self) -> Lead {
+        let main = self.thread(|thread| thread.role == ThreadRole::Main);
+        main.map_or(Lead::Nothing, Lead::Thread)
+    }
+
+    /// Of the threads that are meant the one with the most weight.
+    fn thread(&self, is_meant: impl Fn(&Thread) -> bool) -> Option<ThreadIndex> {
         let mut weights = vec![0u64; self.profile.threads.len()];
         for sample in &self.profile.samples {
             let weight = &mut weights[sample.thread.at()];
@@ -99,11 +116,14 @@ impl<'a> Leads<'a> {
         }
         let threads = self.profile.threads.iter().enumerate();
         threads
-            .filter(|(_, thread)| thread.name.replace('`', "'") == name)
+            .filter(|(_, thread)| is_meant(thread))
             .max_by_key(|(position, _)| weights[*position])
             .map(|(position, _)| ThreadIndex(position as u32))
     }
 }
+
+/// The page looks for the same words.
+const MAIN_THREAD: &str = "main thread";
 
 fn is_before_a_thread(text: &str) -> bool {
     let text = text.trim_end_matches(['(', ' ']);
@@ -116,7 +136,7 @@ fn is_before_a_thread(text: &str) -> bool {
 mod tests {
     use super::*;
     use nodespy_model::{
-        About, FrameSpec, FunctionSpec, Notes, Process, ProfileBuilder, Thread, WeightUnit,
+        About, Category, FrameSpec, FunctionSpec, Notes, Process, ProfileBuilder, WeightUnit,
     };
 
     /// Functions in this order: two called `work` in different files, one of a dependency, and one
@@ -124,12 +144,16 @@ mod tests {
     fn profile() -> Profile {
         let mut builder = ProfileBuilder::new(WeightUnit::Samples);
         let process = builder.process(Process::default());
-        let threads = [(1, "node"), (2, "worker 1")].map(|(tid, name)| {
+        let threads = [
+            (1, "node", ThreadRole::Main),
+            (2, "worker 1", ThreadRole::Worker),
+        ];
+        let threads = threads.map(|(tid, name, role)| {
             builder.thread(Thread {
                 process,
                 tid,
                 name: name.to_owned(),
-                ..Thread::default()
+                role,
             })
         });
         for (name, file, category, weight) in [
@@ -168,6 +192,11 @@ mod tests {
             ),
             // Of two that fit the heavier one.
             ("30 % is in `work`", vec![f(1)]),
+            (
+                "30 % is in `get` (qs, i.js:7), called from `work` a.js:7",
+                vec![f(2), f(0)],
+            ),
+            ("The main thread was busy, `get` (qs)", vec![f(2), t(0)]),
             ("busy, thread `node` 90 %", vec![t(0)]),
             ("busy, `worker 1` 90 %", vec![t(1)]),
             ("a thread of libuv's pool (`worker 1`)", vec![t(1)]),

@@ -26,8 +26,8 @@ const PREVIEW: Preview = {
   how: "5.0 s",
   confidence: [],
   remarks: ["one"],
-  findings: ["21 % is in `sort`, on `worker 1` of `nothing`"],
-  leads: [["f1", "t2", ""]],
+  findings: ["21 % of the main thread is in `sort`, on `worker 1` of `nothing`"],
+  leads: [["f1", "t2", "", "t0"]],
   facts: [],
   unit: "samples",
   durationNs: 1e9,
@@ -191,7 +191,10 @@ test("the summary names what was recorded, and the shares of the selection", () 
   app.update();
   assert.equal(elementOf("how").textContent, "node v22, 5.0 s");
   assert.equal(elementOf("remark-count").textContent, "1 note");
-  assert.equal(elementOf("findings").textContent, "21 % is in sort, on worker 1 of nothing");
+  assert.equal(
+    elementOf("findings").textContent,
+    "21 % of the main thread is in sort, on worker 1 of nothing",
+  );
   assert.equal(elementOf("shares").ariaLabel, "JS 75.0 %, other code 25.0 %");
 });
 
@@ -229,15 +232,17 @@ test("names in findings lead to what they name, in the whole recording", () => {
   const links = finding.all().filter(({ tagName }) => tagName === "button");
   assert.deepEqual(
     links.map((link) => link.textContent),
-    ["sort", "worker 1"],
+    ["main thread", "sort", "worker 1"],
   );
   app.change({ view: "top", threads: [0 as ThreadIndex], range: { from: 1, to: 2 }, query: "x" });
-  links[0].fire("click");
+  links[1].fire("click");
   const { view, threads, range, query, fn } = app.state;
   assert.deepEqual([view, threads, range, query, fn], ["flame", null, null, "", 1]);
   assert.equal(app.revealing, 1);
-  links[1].fire("click");
+  links[2].fire("click");
   assert.deepEqual(app.state.threads, [2]);
+  links[0].fire("click");
+  assert.deepEqual(app.state.threads, [0]);
 });
 
 test("a short recording gets a low heat map, one of a minute the full height", () => {

@@ -21,5 +21,11 @@ fn a_name_in_a_finding_leads_to_its_box() {
     page.press(&["ArrowDown"]);
     assert!(page.text("#status").starts_with("distance"));
     page.browser.screenshot("finding-followed");
+    let main = names.iter().position(|name| name == "main thread").unwrap();
+    page.browser.script(&format!(
+        "document.querySelectorAll('#findings .lead')[{main}].click()"
+    ));
+    page.settle();
+    assert_eq!(page.texts("#chips bdi"), ["thread node"]);
     page.browser.expect_quiet_console();
 }

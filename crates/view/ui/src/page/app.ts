@@ -34,7 +34,7 @@ export interface Panel {
 }
 
 // What stands out, and what the names between backticks in it are: "f12" is function 12, "t3" thread 3,
-// "" something that is not in the picture.
+// "" something that is not in the picture. One more is the main thread, where a sentence speaks of it.
 export interface Findings {
   findings: string[];
   leads: string[][];

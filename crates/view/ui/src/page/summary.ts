@@ -99,16 +99,22 @@ export class Summary implements Panel {
   }
 }
 
-// Names between backticks stand out, and lead to what they name.
+const MAIN_THREAD = /(main thread)/;
+
+// Names between backticks stand out, and lead to what they name; so does the main thread, which has
+// the lead after the last name's.
 function withCode(sentence: string, leads: string[], follow: (lead: string) => void): (Node | string)[] {
-  return sentence.split("`").map((part, at) => {
-    if (at % 2 === 0) return part;
-    const name = element("code", { textContent: part });
-    const lead = leads[at >> 1];
-    if (!lead) return name;
+  const linked = (content: Node | string, lead: string | undefined) => {
+    if (!lead) return content;
     const link = button("", "Show in the flame graph", () => follow(lead));
     link.className = "lead";
-    link.append(name);
+    link.append(content);
     return link;
+  };
+  const parts = sentence.split("`");
+  const main = leads[parts.length >> 1];
+  return parts.flatMap((part, at) => {
+    if (at % 2) return [linked(element("code", { textContent: part }), leads[at >> 1])];
+    return part.split(MAIN_THREAD).map((text, piece) => linked(text, piece % 2 ? main : undefined));
   });
 }
