@@ -81,8 +81,15 @@ pub fn charged_weights(profile: &Profile, keep: impl Fn(&Sample) -> bool) -> Vec
             total_weight: entry.total_weight,
         })
         .collect();
-    weights
-        .sort_by_key(|entry| Reverse((entry.charged_weight, entry.total_weight, entry.function)));
+    weights.sort_by_key(|entry| {
+        let ChargedWeights {
+            function,
+            self_weight,
+            charged_weight,
+            total_weight,
+        } = *entry;
+        Reverse((charged_weight, self_weight, total_weight, function))
+    });
     weights
 }
 

@@ -49,6 +49,6 @@ pub use transform::{
 pub use tree::{CallTree, ChildLists, NodeIndex, TreeNode};
 pub use twin::{Agreement, join_twins};
 pub use weights::{
-    FunctionWeights, PackageWeights, Shares, app_callers, collected_under, function_weights,
-    package_weights, shares, tier_weights,
+    FunctionWeights, PackageWeights, Shares, collected_under, function_weights, package_weights,
+    shares, tier_weights,
 };

@@ -163,36 +163,6 @@ pub fn collected_under(profile: &Profile) -> Vec<(FunctionIndex, u64)> {
     list
 }
 
-/// The functions of the application that `function` was run under, the nearest one of each sample
-/// that `keep` accepts and that ends in it, heaviest first.
-pub fn app_callers(
-    profile: &Profile,
-    function: FunctionIndex,
-    keep: impl Fn(&Sample) -> bool,
-) -> Vec<(FunctionIndex, u64)> {
-    profile.assert_one_event();
-    // Parents come first, so one pass tells for every stack who of the application called it.
-    let mut nearest: Vec<Option<FunctionIndex>> = Vec::with_capacity(profile.stacks.len());
-    let mut callers: Vec<Option<FunctionIndex>> = Vec::with_capacity(profile.stacks.len());
-    for stack in &profile.stacks {
-        let own = profile.frame(stack.frame).function;
-        let caller = stack.parent.and_then(|parent| nearest[parent.at()]);
-        let is_app = profile.function(own).category == Category::App;
-        nearest.push(if is_app { Some(own) } else { caller });
-        callers.push(caller.filter(|_| own == function));
-    }
-    let mut weights: FastMap<FunctionIndex, u64> = FastMap::default();
-    for sample in profile.samples.iter().filter(|sample| keep(sample)) {
-        if let Some(caller) = sample.stack.and_then(|stack| callers[stack.at()]) {
-            let weight = weights.entry(caller).or_default();
-            *weight = weight.saturating_add(sample.weight);
-        }
-    }
-    let mut list: Vec<(FunctionIndex, u64)> = weights.into_iter().collect();
-    list.sort_by_key(|(function, weight)| (std::cmp::Reverse(*weight), *function));
-    list
-}
-
 /// What the samples were doing, by weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Shares {
@@ -321,22 +291,6 @@ fn with_descendants(profile: &Profile, self_weights: &[u64]) -> Vec<u64> {
 mod tests {
     use super::*;
     use crate::testing::profile_of;
-
-    #[test]
-    fn the_caller_of_the_application_is_the_nearest_one() {
-        let profile = profile_of("a;b;d:x;d:y 3\na;d:y 2\na;b;d:y;d:z 9\nd:y 4");
-        let index = |name: &str| {
-            let functions = (0..profile.functions.len() as u32).map(FunctionIndex);
-            functions
-                .into_iter()
-                .find(|function| profile.name_of(*function) == name)
-                .unwrap()
-        };
-        assert_eq!(
-            app_callers(&profile, index("y"), |_| true),
-            [(index("b"), 3), (index("a"), 2)]
-        );
-    }
 
     #[test]
     fn recursion_counts_once_in_the_total() {

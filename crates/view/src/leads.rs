@@ -154,6 +154,7 @@ mod tests {
                 tid,
                 name: name.to_owned(),
                 role,
+                ..Thread::default()
             })
         });
         for (name, file, category, weight) in [

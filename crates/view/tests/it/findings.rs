@@ -225,12 +225,31 @@ fn a_hot_function_has_what_it_runs_and_that_is_named() {
 }
 
 #[test]
+fn a_hot_function_of_a_package_has_its_caller() {
+    let get = dependency("get", "/app/node_modules/levenshtein/index.js");
+    let profile = on_main(&[
+        (&[MAIN, app("distance"), get], 480),
+        (&[MAIN, get], 120),
+        (&[MAIN], 400),
+    ]);
+    assert_eq!(
+        findings(&profile, "is in `get`"),
+        [
+            "60 % of main-thread CPU time is in `get` (levenshtein, index.js:100), mostly called from \
+          `distance` work.js:7"
+        ]
+    );
+}
+
+#[test]
 fn a_dependency_has_its_own_time_and_what_it_runs() {
     let check = dependency("check", "/app/node_modules/typescript/lib/_tsc.js");
+    let bind = dependency("bind", "/app/node_modules/typescript/lib/_tsc.js");
     let with = |own: u64, run: u64| {
         on_main(&[
-            (&[MAIN, check], own),
-            (&[MAIN, check, builtin("Builtins_LoadIC")], run),
+            (&[MAIN, check], own - own / 4),
+            (&[MAIN, bind], own / 4),
+            (&[MAIN, bind, builtin("Builtins_LoadIC")], run),
             (&[MAIN], 1000 - own - run),
         ])
     };
@@ -238,10 +257,13 @@ fn a_dependency_has_its_own_time_and_what_it_runs() {
         findings(&with(400, 220), "dependency"),
         [
             "The dependency typescript takes 62 % of CPU time with what it runs (40 % in its own \
-          code), 62 % in `check` (typescript, _tsc.js:100)"
+          code), 32 % in `bind` (typescript, _tsc.js:100)"
         ]
     );
     assert!(findings(&with(40, 50), "dependency").is_empty());
+    // A package that is one function has had its sentence.
+    let one = on_main(&[(&[MAIN, check], 600), (&[MAIN], 400)]);
+    assert!(findings(&one, "dependency").is_empty());
 }
 
 #[test]
@@ -256,6 +278,26 @@ fn wrappers_that_only_pass_on_are_not_the_widest_function() {
         widest,
         ["78 % of main-thread CPU time is in `middle` work.js:7 and what it calls"]
     );
+}
+
+#[test]
+fn megamorphic_accesses_are_named_with_their_caller() {
+    let access = builtin("Builtins_LoadIC_Megamorphic");
+    let with = |samples: u64| {
+        on_main(&[
+            (&[MAIN, app("visit"), access], samples),
+            (&[MAIN, app("visit"), builtin("Builtins_LoadIC")], 100),
+            (&[MAIN], 900 - samples),
+        ])
+    };
+    assert_eq!(
+        findings(&with(80), "Megamorphic"),
+        [
+            "Megamorphic property accesses (objects of many shapes at one place) take 8.0 % of CPU \
+          time, all of it under `visit` work.js:7"
+        ]
+    );
+    assert!(findings(&with(30), "Megamorphic").is_empty());
 }
 
 #[test]

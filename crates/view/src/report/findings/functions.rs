@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 
 use nodespy_analysis::{
-    ChargedWeights, FunctionWeights, Package, PackageKind, Subsystem, SubsystemWeights,
-    app_callers, passing_on, subsystem_of,
+    ChargedWeights, FunctionWeights, Package, PackageKind, Subsystem, SubsystemWeights, passing_on,
+    subsystem_of,
 };
 use nodespy_model::{Category, FastMap, FunctionIndex};
 
@@ -41,14 +41,17 @@ pub(super) fn hottest_function(scene: &Scene<'_>) -> Option<Finding> {
         scene.whole,
         scene.named(hottest.function)
     );
+    let is_app = scene.profile().function(hottest.function).category == Category::App;
     match heaviest_leaf(scene, hottest.function) {
-        _ if own >= NEARLY_ITSELF => sentence.push_str(" itself"),
+        _ if own >= NEARLY_ITSELF && is_app => sentence.push_str(" itself"),
+        _ if own >= NEARLY_ITSELF => {}
         Some((leaf, weight)) if percent_of(weight, hottest.charged_weight) >= MOSTLY => {
             let share = percent_of(weight, hottest.charged_weight);
             sentence.push_str(&format!(", {} in {}", part_of_it(share), scene.named(leaf)));
         }
         _ => sentence.push_str(" and the builtins, native code and GC it runs"),
     }
+    sentence.push_str(&called_from(scene, hottest));
     if let Some(line) = hottest_line(scene, hottest) {
         sentence.push_str(&format!(", most at line {line}"));
     }
@@ -58,6 +61,41 @@ pub(super) fn hottest_function(scene: &Scene<'_>) -> Option<Finding> {
         sentence,
         function: Some(hottest.function),
     })
+}
+
+/// Who of the application calls a hot function of another, where that is one.
+fn called_from(scene: &Scene<'_>, hottest: &ChargedWeights) -> String {
+    let profile = scene.profile();
+    let is_app = |function: FunctionIndex| profile.function(function).category == Category::App;
+    if is_app(hottest.function) {
+        return String::new();
+    }
+    // Parents come first, so one pass tells for every stack who of the application called it.
+    let mut nearest: Vec<Option<FunctionIndex>> = Vec::with_capacity(profile.stacks.len());
+    for stack in &profile.stacks {
+        let own = profile.frame(stack.frame).function;
+        let below = stack.parent.and_then(|parent| nearest[parent.at()]);
+        nearest.push(if is_app(own) { Some(own) } else { below });
+    }
+    let mut weights: FastMap<FunctionIndex, u64> = FastMap::default();
+    for sample in profile.samples.iter().filter(|sample| scene.counts(sample)) {
+        let Some(stack) = sample.stack else { continue };
+        let is_its = scene.charged_function(stack) == Some(hottest.function);
+        if let Some(caller) = nearest[stack.at()].filter(|_| is_its) {
+            let weight = weights.entry(caller).or_default();
+            *weight = weight.saturating_add(sample.weight);
+        }
+    }
+    let callers = heaviest_first(weights);
+    let Some((caller, weight)) = callers.first() else {
+        return String::new();
+    };
+    let caller = scene.named(*caller);
+    match percent_of(*weight, hottest.charged_weight) {
+        NEARLY_ALL_CALLS.. => format!(", called from {caller}"),
+        MOSTLY.. => format!(", mostly called from {caller}"),
+        _ => format!(", called from {caller} and others"),
+    }
 }
 
 /// The function without a source that most of what is charged to `function` is in.
@@ -95,38 +133,31 @@ fn hottest_line(scene: &Scene<'_>, hottest: &ChargedWeights) -> Option<u32> {
     (is_news && percent_of(weight, hottest.charged_weight) >= MOSTLY).then_some(line)
 }
 
-/// The hottest function of all, where no JavaScript is: who of the application called it.
+/// The hottest function of all, where none with a source is hot, and who runs it.
 fn hottest_native(scene: &Scene<'_>) -> Option<Finding> {
+    let profile = scene.profile();
     let is_work = |entry: &&FunctionWeights| {
-        let category = scene.profile().function(entry.function).category;
-        !matches!(category, Category::Idle | Category::Unknown)
+        let function = profile.function(entry.function);
+        let has_its_own_rule = super::runtime::is_megamorphic(profile, entry.function);
+        !has_its_own_rule && !matches!(function.category, Category::Idle | Category::Unknown)
     };
     let hottest = scene.by_self.iter().find(is_work)?;
     let share = scene.share(hottest.self_weight);
     if share < HOT_FUNCTION {
         return None;
     }
-    let callers = app_callers(scene.profile(), hottest.function, |sample| {
-        scene.counts(sample)
-    });
-    let is_app = scene.profile().function(hottest.function).category == Category::App;
-    let called = callers.first().filter(|_| !is_app).map(|(caller, weight)| {
-        let caller = scene.named(*caller);
-        match percent_of(*weight, hottest.self_weight) {
-            NEARLY_ALL_CALLS.. => format!(", called from {caller}"),
-            MOSTLY.. => format!(", mostly called from {caller}"),
-            _ => format!(", called from {caller} and others"),
-        }
+    let callers = scene.callers(|sample, stack| {
+        scene.counts(sample) && profile.function_of(stack) == hottest.function
     });
     Some(Finding {
         kind: "function",
         percent: share,
         sentence: format!(
-            "{} of {} is in {}{}",
+            "{} of {} is in {} itself{}",
             rounded_share(share),
             scene.whole,
             scene.named(hottest.function),
-            called.unwrap_or_else(|| " itself".to_owned())
+            scene.under(&callers, hottest.self_weight)
         ),
         function: Some(hottest.function),
     })
@@ -177,7 +208,9 @@ pub(super) fn heaviest_dependency(scene: &Scene<'_>) -> Option<Finding> {
         .into_iter()
         .max_by_key(|(name, (weight, ..))| (*weight, Reverse(name.clone())))?;
     let share = scene.share_of_all(weight);
-    if share < HOT_PACKAGE {
+    let is_that_function = hottest(scene).is_some_and(|hottest| hottest.function == function)
+        && percent_of(of_function, weight) >= NEARLY_ITSELF;
+    if share < HOT_PACKAGE || is_that_function {
         return None;
     }
     let packages = scene.report.packages.iter();

@@ -35,8 +35,21 @@ pub(crate) struct Finding {
     pub(crate) function: Option<FunctionIndex>,
 }
 
-/// How strong a sentence is that decides how the others are read.
-const FIRST_OF_ALL: f64 = 100.0;
+impl Finding {
+    /// What it is sorted by: its share, but what decides how the others are read comes first, and
+    /// where to look comes before what leads there.
+    fn strength(&self) -> f64 {
+        match self.kind {
+            "cpu_quota" | "idle_main_thread" => 2.0 * WHOLE,
+            "function_total" => self.percent / 2.0,
+            "busy_main_thread" => self.percent / 10.0,
+            _ => self.percent,
+        }
+    }
+}
+
+/// All of the time, in percent.
+const WHOLE: f64 = 100.0;
 /// Part of something from which its caller is worth naming, in percent.
 const WORTH_A_CALLER: f64 = 10.0;
 
@@ -67,6 +80,7 @@ pub(super) fn of(report: &Report<'_>) -> Vec<Finding> {
         functions::without_name,
         runtime::garbage,
         runtime::compilation,
+        runtime::megamorphic,
         runtime::kernel,
         regexp::regular_expressions,
         tiers::interpreted,
@@ -79,7 +93,7 @@ pub(super) fn of(report: &Report<'_>) -> Vec<Finding> {
         tiers::deoptimized,
     ];
     findings.extend(list_rules.iter().flat_map(|rule| rule(&scene)));
-    findings.sort_by(|one, other| other.percent.total_cmp(&one.percent));
+    findings.sort_by(|one, other| other.strength().total_cmp(&one.strength()));
     findings
 }
 

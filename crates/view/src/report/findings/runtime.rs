@@ -1,7 +1,7 @@
 //! What V8 and the kernel do for the program: collecting garbage, compiling, system calls.
 
 use nodespy_analysis::{Division, Subsystem, collected_under, shares};
-use nodespy_model::{Category, Sample, ThreadRole};
+use nodespy_model::{Category, FunctionIndex, Profile, Sample, ThreadRole};
 
 use super::{Finding, Scene, part_of_it, rounded_share};
 use crate::wording::percent_of;
@@ -9,6 +9,7 @@ use crate::wording::percent_of;
 /// Shares of the whole, in percent, from which something is worth a sentence.
 const MUCH_GC: f64 = 5.0;
 const MUCH_COMPILATION: f64 = 5.0;
+const MUCH_MEGAMORPHIC: f64 = 5.0;
 const MUCH_KERNEL: f64 = 25.0;
 /// Parts, in percent, from which where it ran or what it did is worth saying.
 const MUCH_ON_V8S_THREADS: f64 = 25.0;
@@ -70,7 +71,7 @@ fn generation(scene: &Scene<'_>) -> &'static str {
     let has = |name: &str, parts: &[&str]| parts.iter().any(|part| name.contains(part));
     // What a function says: 1 young, 2 old, 0 neither. Parents come first, so one pass is enough.
     let says: Vec<u8> = (0..profile.functions.len() as u32)
-        .map(nodespy_model::FunctionIndex)
+        .map(FunctionIndex)
         .map(|function| match profile.name_of(function) {
             _ if profile.function(function).category != Category::Gc => 0,
             name if has(name, &YOUNG) => 1,
@@ -98,6 +99,36 @@ fn generation(scene: &Scene<'_>) -> &'static str {
         [_, _, old] if percent_of(old, whole) >= MOSTLY => " (mostly marking of old objects)",
         _ => "",
     }
+}
+
+/// Whether a function looks up properties at a place that has seen too many shapes of objects.
+pub(super) fn is_megamorphic(profile: &Profile, function: FunctionIndex) -> bool {
+    profile.function(function).category == Category::Builtin
+        && profile.name_of(function).contains("Megamorphic")
+}
+
+/// Property accesses that V8 can't cache.
+pub(super) fn megamorphic(scene: &Scene<'_>) -> Option<Finding> {
+    let profile = scene.profile();
+    let accesses = scene.report.by_self.iter();
+    let accesses = accesses.filter(|entry| is_megamorphic(profile, entry.function));
+    let whole = accesses.fold(0u64, |sum, entry| sum.saturating_add(entry.self_weight));
+    let share = scene.share_of_all(whole);
+    if share < MUCH_MEGAMORPHIC {
+        return None;
+    }
+    let callers = scene.callers(|_, stack| is_megamorphic(profile, profile.function_of(stack)));
+    Some(Finding {
+        kind: "megamorphic",
+        percent: share,
+        sentence: format!(
+            "Megamorphic property accesses (objects of many shapes at one place) take {} of {}{}",
+            rounded_share(share),
+            scene.whole_of_all(),
+            scene.under(&callers, whole)
+        ),
+        function: callers.first().map(|(function, _)| *function),
+    })
 }
 
 /// V8's parser and compilers, which native code would hide.

@@ -5,7 +5,7 @@ use nodespy_analysis::{
 };
 use nodespy_model::{Profile, ThreadIndex, ThreadRole};
 
-use super::{FIRST_OF_ALL, Finding, Scene, rounded_share};
+use super::{Finding, Scene, WHOLE, rounded_share};
 use crate::scheduling;
 use crate::wording::{counted, percent, percent_of};
 
@@ -26,7 +26,7 @@ pub(super) fn limited_by_quota(profile: &Profile) -> Vec<Finding> {
         let first = letters.next().map(|letter| letter.to_ascii_uppercase());
         Finding {
             kind: "cpu_quota",
-            percent: FIRST_OF_ALL,
+            percent: WHOLE,
             sentence: first.into_iter().chain(letters).collect(),
             function: None,
         }
@@ -81,7 +81,7 @@ pub(super) fn idle_main_thread(scene: &Scene<'_>) -> Option<Finding> {
     };
     Some(Finding {
         kind: "idle_main_thread",
-        percent: FIRST_OF_ALL,
+        percent: WHOLE,
         sentence,
         function: None,
     })
@@ -98,7 +98,7 @@ fn idle_main(profile: &Profile) -> Option<BusyThread> {
 pub(super) fn waits_for_cpu(scene: &Scene<'_>) -> Option<Finding> {
     Some(Finding {
         kind: "waits_for_cpu",
-        percent: FIRST_OF_ALL,
+        percent: WHOLE,
         sentence: scheduling::finding(scene.profile())?,
         function: None,
     })
