@@ -2,14 +2,15 @@
 //!
 //! V8 keeps where each builtin is (the embedded blob's table of offsets and lengths) and what each is
 //! called (`Builtins::name`'s table) for itself, in its own order of builtins. Both are found by the
-//! exported functions that return them: each has the address of what it returns in its first
-//! instructions. How long a row of the first table is differs by version, and is the only length for
-//! which all builtins lie in the blob, one behind the other.
+//! functions that return them, which are a few instructions long and exported (not by Node 24 and
+//! later, where builtins of a stripped file stay addresses). How long a row of the first table is
+//! differs by version, and is the only length for which all builtins lie in the blob, one behind the
+//! other.
 
 use nodespy_model::{FastMap, ImageBytes};
 
 use crate::elf::{Elf, function_symbols, relative_pointers};
-use crate::x86_64::loaded_address;
+use crate::x86_64::{Returned, indexed_table, returned};
 
 /// What the symbols of builtins start with, where there are any.
 const PREFIX: &str = "Builtins_";
@@ -18,7 +19,7 @@ const BLOB_CODE_SIZE: &str = "_ZN2v88internal27DefaultEmbeddedBlobCodeSizeEv";
 const BLOB_DATA: &str = "_ZN2v88internal23DefaultEmbeddedBlobDataEv";
 const NAME: &str = "_ZN2v88internal8Builtins4nameENS0_7BuiltinE";
 
-/// How much of a function is searched for the address it loads.
+/// How much of a function is read.
 const FUNCTION_BYTES: usize = 64;
 /// V8 14 has 2,400 builtins.
 const COUNT_LIMIT: usize = 1 << 14;
@@ -82,14 +83,26 @@ impl Linked for FileMemory<'_> {
 }
 
 fn builtins(linked: &dyn Linked, function: &dyn Fn(&str) -> Option<u64>) -> Option<Vec<Builtin>> {
-    let loaded = |name: &str| {
+    let code_of = |name: &str| {
         let start = function(name)?;
-        loaded_address(start, &linked.bytes(start, FUNCTION_BYTES)?)
+        Some((start, linked.bytes(start, FUNCTION_BYTES)?))
     };
-    let code = linked.pointer(loaded(BLOB_CODE)?)?;
-    let data = linked.pointer(loaded(BLOB_DATA)?)?;
-    let code_size = word(&linked.bytes(loaded(BLOB_CODE_SIZE)?, 4)?, 0)?;
-    let names = names(linked, loaded(NAME)?);
+    let address = |name: &str| {
+        let (start, code) = code_of(name)?;
+        match returned(start, &code)? {
+            Returned::Value(address) => Some(address),
+            Returned::At(address) => linked.pointer(address),
+        }
+    };
+    let code = address(BLOB_CODE)?;
+    let data = address(BLOB_DATA)?;
+    let (start, size) = code_of(BLOB_CODE_SIZE)?;
+    let code_size = match returned(start, &size)? {
+        Returned::Value(size) => size,
+        Returned::At(address) => word(&linked.bytes(address, 4)?, 0)?,
+    };
+    let (start, code_of_name) = code_of(NAME)?;
+    let names = names(linked, indexed_table(start, &code_of_name)?);
     let rows = linked.bytes(
         data.checked_add(HASH_BYTES as u64)?,
         names.len() * PLACE_ROW_BYTES.end(),
@@ -161,11 +174,11 @@ mod tests {
         row_bytes: usize,
     }
 
-    /// `lea rax, [rip + distance]`
+    /// `lea rax, [rip + distance]`, `mov rax, [rax]`
     fn function(at: u64, target: u64) -> Vec<u8> {
         let mut code = vec![0xf3, 0x0f, 0x1e, 0xfa, 0x48, 0x8d, 0x05];
         code.extend(((target - at - 11) as u32).to_le_bytes());
-        code.push(0xc3);
+        code.extend([0x48, 0x8b, 0x00, 0xc3]);
         code
     }
 

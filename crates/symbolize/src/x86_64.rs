@@ -102,20 +102,60 @@ pub(crate) fn call_distance(call: [u8; DIRECT_CALL_BYTES]) -> Option<i64> {
     Some(i64::from(i32::from_le_bytes(distance)))
 }
 
-/// How long an instruction is that loads an address of four bytes' distance.
-const LOAD_ADDRESS_BYTES: usize = 7;
 /// The relocation that is the address of the file plus a number.
 pub(crate) const RELATIVE_RELOCATION: u32 = 8;
 
-/// The first address that a function at `start` loads: `lea` into any register, relative to the
-/// instruction behind.
-pub(crate) fn loaded_address(start: u64, code: &[u8]) -> Option<u64> {
-    let is_load =
-        |code: &[u8]| matches!(code, [0x48 | 0x4c, 0x8d, register, ..] if register & 0xc7 == 5);
-    let at = code.windows(LOAD_ADDRESS_BYTES).position(is_load)?;
-    let distance = code[at + 3..at + LOAD_ADDRESS_BYTES].try_into().ok()?;
-    let behind = start.checked_add((at + LOAD_ADDRESS_BYTES) as u64)?;
-    Some(behind.wrapping_add_signed(i32::from_le_bytes(distance).into()))
+/// What a function that does nothing else returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Returned {
+    /// This address.
+    Value(u64),
+    /// What is at this address.
+    At(u64),
+}
+
+/// What the function at `start` returns: a constant, an address relative to the instruction behind
+/// (`lea`), or what is at one.
+pub(crate) fn returned(start: u64, code: &[u8]) -> Option<Returned> {
+    let mut body = code;
+    // `endbr64`, and `push rbp` with `mov rbp, rsp`.
+    for prefix in [&[0xf3, 0x0f, 0x1e, 0xfa], &[0x55, 0x48, 0x89, 0xe5]] {
+        body = body.strip_prefix(prefix.as_slice()).unwrap_or(body);
+    }
+    let start = start.checked_add((code.len() - body.len()) as u64)?;
+    let behind = |size: u64, distance: [u8; 4]| {
+        start
+            .wrapping_add(size)
+            .wrapping_add_signed(i32::from_le_bytes(distance).into())
+    };
+    Some(match *body {
+        [0xb8, a, b, c, d, ..] => Returned::Value(u32::from_le_bytes([a, b, c, d]).into()),
+        [0x8b, 0x05, a, b, c, d, ..] => Returned::At(behind(6, [a, b, c, d])),
+        [0x48, 0x8b, 0x05, a, b, c, d, ..] => Returned::At(behind(7, [a, b, c, d])),
+        // Followed by a load from it, of eight bytes or four.
+        [0x48, 0x8d, 0x05, a, b, c, d, 0x48, 0x8b, 0x00, ..]
+        | [0x48, 0x8d, 0x05, a, b, c, d, 0x8b, 0x00, ..] => Returned::At(behind(7, [a, b, c, d])),
+        [0x48, 0x8d, 0x05, a, b, c, d, ..] => Returned::Value(behind(7, [a, b, c, d])),
+        _ => return None,
+    })
+}
+
+/// The table that the function at `start` takes a row from: its address is loaded relative to the
+/// instruction behind, or stands in the instruction that takes the row.
+pub(crate) fn indexed_table(start: u64, code: &[u8]) -> Option<u64> {
+    (0..code.len()).find_map(|at| match code[at..] {
+        [0x48 | 0x4c, 0x8d, register, a, b, c, d, ..] if register & 0xc7 == 5 => {
+            let distance = i32::from_le_bytes([a, b, c, d]);
+            Some(
+                start
+                    .checked_add(at as u64 + 7)?
+                    .wrapping_add_signed(distance.into()),
+            )
+        }
+        // `mov rax, [rax * 8 + table]`
+        [0x48, 0x8b, 0x04, 0xc5, a, b, c, d, ..] => Some(u32::from_le_bytes([a, b, c, d]).into()),
+        _ => None,
+    })
 }
 
 /// Whether an instruction returns to the caller.
@@ -148,6 +188,26 @@ mod tests {
         assert!(!ends_with_call(&[0, 0, 0, 0, 0, 0xff, 0xe0]));
         assert_eq!(call_distance([0xe8, 0xfe, 0xff, 0xff, 0xff]), Some(-2));
         assert_eq!(call_distance([0xe9, 0, 0, 0, 0]), None);
+    }
+
+    #[test]
+    fn what_short_functions_return_is_read() {
+        let of = |code: &[u8]| returned(0x1000, code);
+        assert_eq!(
+            of(&[0xb8, 0, 0x40, 0x8c, 1, 0xc3]),
+            Some(Returned::Value(0x18c_4000))
+        );
+        let framed = [0x55, 0x48, 0x89, 0xe5, 0x8b, 0x05, 6, 0, 0, 0, 0x5d, 0xc3];
+        assert_eq!(of(&framed), Some(Returned::At(0x1010)));
+        let indirect = [0x48, 0x8d, 0x05, 9, 0, 0, 0, 0x48, 0x8b, 0x00, 0xc3];
+        assert_eq!(of(&indirect), Some(Returned::At(0x1010)));
+        assert_eq!(of(&indirect[..7]), Some(Returned::Value(0x1010)));
+        assert_eq!(of(&[0x90, 0xc3]), None);
+        let table = [
+            0x48, 0x63, 0xff, 0x48, 0x8b, 0x04, 0xc5, 0x40, 0x68, 0xbc, 2,
+        ];
+        assert_eq!(indexed_table(0x1000, &table), Some(0x2bc_6840));
+        assert_eq!(indexed_table(0x1000, &table[..9]), None);
     }
 
     #[test]

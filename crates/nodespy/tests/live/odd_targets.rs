@@ -57,6 +57,40 @@ fn expect_names_of_stripped(version: &str) {
     let target = start_split(&copy);
     let recorded = record(&target, &["-d", "2", "-F", "499"]);
     expect_names(&recorded);
+    drop(target);
+    if exports_tables_of_builtins(version) {
+        expect_builtins(&copy);
+    }
+}
+
+/// Whether V8 shows where its builtins are and what they are called. From 13 on, in Node 24, it
+/// exports none of its own functions.
+fn exports_tables_of_builtins(version: &str) -> bool {
+    version.parse::<u32>().unwrap() < 24
+}
+
+/// Sorting and regular expressions run V8's builtins, for which the file has no symbols.
+fn expect_builtins(binary: &str) {
+    let mut command = Command::new(binary);
+    command.arg(script("mix.js"));
+    let recorded = record(&Running::new(command), &["-d", "2", "-F", "499"]);
+    let profile = &recorded.profile;
+    let share_of = |keep: &dyn Fn(&str) -> bool| {
+        let all = recorded.weights().into_iter();
+        let kept = all.filter(|weights| keep(profile.name_of(weights.function)));
+        share(
+            kept.map(|weights| weights.self_weight).sum(),
+            profile.total_weight(),
+        )
+    };
+    let named = share_of(&|name| name.starts_with("Builtins_"));
+    let unnamed = share_of(&|name| name.starts_with("[node+"));
+    let described = recorded.describe();
+    assert!(named > 0.02, "{named} named\n{described}");
+    assert!(
+        unnamed < named,
+        "{unnamed} unnamed, {named} named\n{described}"
+    );
 }
 
 on_every_node! {{
