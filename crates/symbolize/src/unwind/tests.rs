@@ -178,7 +178,7 @@ const DEOPTIMIZED: [u64; 18] = [
     STACK + 10 * 8,
     JIT + 0x20,
     0xf2,
-    0xc2,
+    0xc5,
     STACK + 15 * 8,
     IMAGE + 0x1081,
     0,
