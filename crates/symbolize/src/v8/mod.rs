@@ -23,6 +23,7 @@ use wasm::Wasm;
 pub(crate) use wasm_names::parse_any as parse_any_wasm;
 
 mod code;
+mod code_tables;
 mod functions;
 mod heap;
 mod known_frames;

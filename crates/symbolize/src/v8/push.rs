@@ -4,7 +4,8 @@
 use nodespy_model::Tier;
 
 use super::JsFrame;
-use super::code::{self, Code, CodeKind, Place};
+use super::code::{Code, CodeKind};
+use super::code_tables::{self, Place};
 use super::walk::{JsSlots, Walk};
 use crate::frame::Identified;
 
@@ -50,10 +51,12 @@ impl Walk<'_, '_> {
                 }));
             return;
         };
-        let place = js
-            .bytecode
-            .zip(offset.or(js.bytecode_offset))
-            .and_then(|(bytecode, offset)| code::bytecode_place(&mut self.heap, bytecode, offset));
+        let place =
+            js.bytecode
+                .zip(offset.or(js.bytecode_offset))
+                .and_then(|(bytecode, offset)| {
+                    code_tables::bytecode_place(&mut self.heap, bytecode, offset)
+                });
         self.push_js(shared, place, Tier::Interpreted, false);
     }
 
@@ -99,20 +102,20 @@ impl Walk<'_, '_> {
     }
 
     pub(super) fn shared_of_baseline(&mut self, code: &Code) -> Option<u64> {
-        let bytecode = code::baseline_bytecode(&mut self.heap, code)?;
+        let bytecode = code_tables::baseline_bytecode(&mut self.heap, code)?;
         self.shared_of_bytecode(bytecode)
     }
 
     /// The function compiled code belongs to, not counting inlined ones.
     pub(super) fn shared_of_code(&mut self, code: &Code) -> Option<u64> {
-        code::code_function(&mut self.heap, code).or_else(|| self.shared_of_baseline(code))
+        code_tables::code_function(&mut self.heap, code).or_else(|| self.shared_of_baseline(code))
     }
 
     /// The code at an address, which should belong to the function of its frame.
     pub(super) fn code_of_frame(&mut self, address: u64, js: Option<&JsSlots>) -> Option<Code> {
         let code = self.codes.find(&mut self.heap, address)?;
         let expected = js.and_then(|js| js.shared);
-        let found = code::code_function(&mut self.heap, &code);
+        let found = code_tables::code_function(&mut self.heap, &code);
         if expected.is_some() && found.is_some() && expected != found {
             return self.codes.find_anew(&mut self.heap, address);
         }

@@ -6,7 +6,7 @@
 
 use nodespy_model::{FastMap, LoadedScript, TextMark, printable};
 
-use super::code::{bytecode_of, element};
+use super::code_tables::{bytecode_of, element};
 use super::heap::{Heap, small_integer};
 use super::source_text::{line_ends_of, read_source};
 

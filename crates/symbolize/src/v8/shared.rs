@@ -1,6 +1,6 @@
 //! Which function a word of a frame, bytecode or compiled code leads to.
 
-use super::code;
+use super::code_tables;
 use super::functions::FunctionKind;
 use super::heap::is_pointer;
 use super::walk::Walk;
@@ -57,7 +57,7 @@ impl Walk<'_, '_> {
         heap.is(shared, heap.layout.type_shared)
             && heap
                 .field(shared, heap.layout.shared_data)
-                .and_then(|data| code::bytecode_of(heap, data))
+                .and_then(|data| code_tables::bytecode_of(heap, data))
                 == Some(bytecode)
     }
 

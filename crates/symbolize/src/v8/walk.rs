@@ -2,7 +2,8 @@
 
 use nodespy_model::{FastMap, Tier};
 
-use super::code::{self, CodeKind, Codes};
+use super::code::{CodeKind, Codes};
+use super::code_tables;
 use super::functions::{FunctionKind, Functions};
 use super::heap::{Heap, is_pointer, small_integer};
 use super::known_frames::{FrameKey, KnownFrames};
@@ -366,7 +367,7 @@ impl Walk<'_, '_> {
             let data = self.heap.layout.bytecode_data;
             let offset = registers[registers::BYTECODE_OFFSET]
                 .checked_sub(data - 1)
-                .filter(|&offset| code::has_bytecode_at(&mut self.heap, bytecode, offset));
+                .filter(|&offset| code_tables::has_bytecode_at(&mut self.heap, bytecode, offset));
             return self.push_interpreted(&js, offset);
         }
         self.push_caller_of_frameless(&js, RETURN_ADDRESS_WORDS, slots.frame_pointer);
