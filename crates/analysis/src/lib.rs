@@ -36,7 +36,9 @@ pub use filter::{
 pub use outline::{Outline, OutlineNode};
 pub use package::{Package, PackageKind, package_in};
 pub use siblings::{OddProcess, odd_process};
-pub use subsystem::{Division, Subsystem, SubsystemWeights, subsystem_of, subsystem_weights};
+pub use subsystem::{
+    Division, Subsystem, SubsystemWeights, is_evaluated, subsystem_of, subsystem_weights,
+};
 pub use threads::{
     BusyThread, busy_main_threads, busy_threads, main_threads, process_weights, thread_weights,
 };

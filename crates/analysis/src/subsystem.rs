@@ -14,6 +14,8 @@ use crate::package::package_in;
 pub enum Subsystem {
     /// JavaScript of the application.
     App,
+    /// JavaScript that `eval`, `new Function` or `vm` made while the program ran.
+    Eval,
     /// JavaScript of packages under `node_modules`.
     Dependencies,
     /// Node's own JavaScript and C++.
@@ -46,8 +48,9 @@ pub enum Subsystem {
 
 impl Subsystem {
     /// Every one, in the order they are shown.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::App,
+        Self::Eval,
         Self::Dependencies,
         Self::NodeCore,
         Self::V8,
@@ -68,6 +71,7 @@ impl Subsystem {
     pub fn key(self) -> &'static str {
         match self {
             Self::App => "app",
+            Self::Eval => "eval",
             Self::Dependencies => "dependencies",
             Self::NodeCore => "node_core",
             Self::V8 => "v8_runtime",
@@ -89,6 +93,7 @@ impl Subsystem {
     pub fn label(self) -> &'static str {
         match self {
             Self::App => "app",
+            Self::Eval => "eval'd code",
             Self::Dependencies => "dependencies",
             Self::NodeCore => "node core",
             Self::V8 => "V8 runtime",
@@ -109,7 +114,7 @@ impl Subsystem {
     /// The category whose colour it has.
     pub fn category(self) -> Category {
         match self {
-            Self::App => Category::App,
+            Self::App | Self::Eval => Category::App,
             Self::Dependencies => Category::Dependency,
             Self::NodeCore => Category::NodeCore,
             Self::V8 | Self::Compilation => Category::Builtin,
@@ -217,6 +222,7 @@ impl<'a> Division<'a> {
 pub fn subsystem_of(profile: &Profile, function: FunctionIndex) -> (Subsystem, &str) {
     let file = profile.file_of(function);
     match profile.function(function).category {
+        Category::App if is_evaluated(profile, function) => (Subsystem::Eval, ""),
         Category::App => (Subsystem::App, ""),
         Category::Dependency => (
             Subsystem::Dependencies,
@@ -239,6 +245,16 @@ pub fn subsystem_of(profile: &Profile, function: FunctionIndex) -> (Subsystem, &
         },
     }
 }
+
+/// Whether a function is in no file: its text was made while the program ran.
+pub fn is_evaluated(profile: &Profile, function: FunctionIndex) -> bool {
+    let has_no_file = matches!(profile.file_of(function), "" | UNNAMED_SCRIPT);
+    // Formats without lines have no files either, which says nothing.
+    has_no_file && profile.function(function).line > 0
+}
+
+/// What `vm` calls a script without a name.
+const UNNAMED_SCRIPT: &str = "evalmachine.<anonymous>";
 
 /// Parts of the names of V8's parser and compilers (seen in node 16 to 26).
 const COMPILERS: [&str; 14] = [
@@ -463,6 +479,22 @@ mod tests {
                 "unknown 3 node=2",
             ]
         );
+    }
+
+    #[test]
+    fn code_of_no_file_is_not_the_applications() {
+        let mut profile =
+            profile_of("a@/app/a.js;made 2\na@/app/a.js;vm@evalmachine.<anonymous> 3");
+        let labels = |profile: &Profile| -> Vec<&str> {
+            let functions = (0..profile.functions.len() as u32).map(FunctionIndex);
+            let subsystems = functions.map(|function| subsystem_of(profile, function).0);
+            subsystems.map(Subsystem::label).collect()
+        };
+        assert_eq!(labels(&profile), ["app"; 3]);
+        for function in &mut profile.functions {
+            function.line = 1;
+        }
+        assert_eq!(labels(&profile), ["app", "eval'd code", "eval'd code"]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The words and numbers that every view shows the same way; the HTML page has them from here
 //! through `cargo run -p xtask -- viewer-tables`.
 
-use nodespy_analysis::{Shares, process_weights};
+use nodespy_analysis::{Shares, is_evaluated, process_weights};
 use nodespy_model::{
     Category, ExitReason, FunctionIndex, NameSource, Nanoseconds, Process, Profile, WeightUnit,
     file_of_url, label_key, printable,
@@ -131,12 +131,16 @@ pub(crate) fn place(profile: &Profile, function: FunctionIndex) -> String {
     let file = profile.file_of(function);
     let label = entry.category.label();
     match entry.category {
+        Category::App if is_evaluated(profile, function) => match entry.column {
+            0 => format!("eval'd code:{}", entry.line),
+            column => format!("eval'd code:{}:{column}", entry.line),
+        },
         Category::App | Category::Dependency | Category::NodeCore => {
             let file = file_of_url(file);
             match (file.as_ref(), entry.line, entry.column) {
                 ("", ..) => label.to_owned(),
                 (file, 0, _) => file.to_owned(),
-                (file, line, column) if is_minified(file, column) => {
+                (file, line, column) if is_minified(file, line, column) => {
                     format!("{file}:{line}:{column}")
                 }
                 (file, line, _) => format!("{file}:{line}"),
@@ -151,9 +155,12 @@ pub(crate) fn place(profile: &Profile, function: FunctionIndex) -> String {
 }
 
 /// Whether a line holds many functions, so that only the column says which one it is.
-fn is_minified(file: &str, column: u32) -> bool {
-    column > LONGEST_LINE || (column > 0 && file.contains(".min."))
+fn is_minified(file: &str, line: u32, column: u32) -> bool {
+    column > LONGEST_LINE || (column > 0 && line <= FEW_LINES && file.contains(".min."))
 }
+
+/// A minified file has no more.
+const FEW_LINES: u32 = 100;
 
 /// No function that a person wrote starts behind this column.
 const LONGEST_LINE: u32 = 200;
@@ -171,20 +178,21 @@ pub(crate) fn exit(exit: ExitReason) -> String {
 pub(crate) struct ProcessRow<'a> {
     pub(crate) weight: u64,
     pub(crate) process: &'a Process,
-    /// Its pid, runtime and end.
+    /// Its title, pid, runtime and end.
     pub(crate) details: String,
 }
 
 /// The processes that have samples or ended badly, heaviest first.
 pub(crate) fn processes(profile: &Profile) -> Vec<ProcessRow<'_>> {
     let weights = process_weights(profile);
-    let processes = profile.processes.iter().zip(weights);
+    let titles = process_titles(profile);
+    let processes = profile.processes.iter().zip(weights).zip(titles);
     let mut rows: Vec<ProcessRow<'_>> = processes
-        .filter(|(process, weight)| *weight > 0 || ended_badly(process))
-        .map(|(process, weight)| ProcessRow {
+        .filter(|((process, weight), _)| *weight > 0 || ended_badly(process))
+        .map(|((process, weight), title)| ProcessRow {
             weight,
             process,
-            details: process_details(process),
+            details: process_details(process, title),
         })
         .collect();
     rows.sort_by_key(|row| (std::cmp::Reverse(row.weight), row.process.pid));
@@ -196,11 +204,26 @@ fn ended_badly(process: &Process) -> bool {
         || matches!(process.exit, Some(ExitReason::Signal(_)))
 }
 
-fn process_details(process: &Process) -> String {
-    let mut parts = vec![format!("pid {}", process.pid)];
-    if let Some(inner) = process.labels.get(label_key::INNER_PID) {
-        parts[0].push_str(&format!(" ({inner} inside)"));
+/// What the processes call themselves (`process.title`), where that is another name.
+fn process_titles(profile: &Profile) -> Vec<&str> {
+    let mut titles = vec![""; profile.processes.len()];
+    for thread in &profile.threads {
+        let process = &profile.processes[thread.process.at()];
+        let is_usual = thread.name.ends_with("MainThread") || thread.name == "node";
+        if thread.tid == process.pid && !is_usual && thread.name != process.name {
+            titles[thread.process.at()] = &thread.name;
+        }
     }
+    titles
+}
+
+fn process_details(process: &Process, title: &str) -> String {
+    let mut pid = format!("pid {}", process.pid);
+    if let Some(inner) = process.labels.get(label_key::INNER_PID) {
+        pid.push_str(&format!(" ({inner} inside)"));
+    }
+    let title = (!title.is_empty()).then(|| printable(title).into_owned());
+    let mut parts: Vec<String> = title.into_iter().chain([pid]).collect();
     if let Some(version) = &process.node_version {
         parts.push(format!("node {}", printable(version)));
     }
@@ -411,6 +434,31 @@ mod tests {
         assert_eq!(percent(0.04), "<0.1 %");
         assert_eq!(percent(99.96), ">99.9 %");
         assert_eq!(percent(100.0), "100 %");
+    }
+
+    #[test]
+    fn places_are_paths_with_a_column_where_a_line_is_not_enough() {
+        let place_of = |file: &str, line: u32, column: u32| {
+            let mut builder = nodespy_model::ProfileBuilder::new(WeightUnit::Samples);
+            let function = builder.function(nodespy_model::FunctionSpec {
+                name: "f",
+                file,
+                line,
+                column,
+                category: Category::App,
+            });
+            place(builder.so_far(), function)
+        };
+        assert_eq!(place_of("/app/a.js", 7, 12), "/app/a.js:7");
+        assert_eq!(place_of("file:///app/a%20b.mjs", 7, 12), "/app/a b.mjs:7");
+        assert_eq!(
+            place_of("/app/bundle.js", 1, 48_211),
+            "/app/bundle.js:1:48211"
+        );
+        assert_eq!(place_of("/app/x.min.js", 1, 40), "/app/x.min.js:1:40");
+        assert_eq!(place_of("/app/x.min.js", 7718, 9), "/app/x.min.js:7718");
+        assert_eq!(place_of("", 1, 20), "eval'd code:1:20");
+        assert_eq!(place_of("", 0, 0), "app");
     }
 
     #[test]

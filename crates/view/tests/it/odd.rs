@@ -1,7 +1,8 @@
 //! Profiles nobody hopes for.
 
 use nodespy_model::{
-    About, Category, Notes, Process, Profile, ProfileBuilder, Thread, ThreadIndex, Tier, WeightUnit,
+    About, Category, ExitReason, Notes, Process, Profile, ProfileBuilder, Thread, ThreadIndex,
+    Tier, WeightUnit,
 };
 use nodespy_view::{DrawError, DrawOptions, Terminal, VIEWS, draw, view_for_path};
 
@@ -141,4 +142,35 @@ fn views_are_found_by_name_and_extension() {
     );
     let error = draw(&shop(), "html", &DrawOptions::default(), &mut Vec::new()).unwrap_err();
     assert!(matches!(error, DrawError::NoPayload));
+}
+
+#[test]
+fn processes_have_rows_with_their_share_title_and_end() {
+    let mut builder = ProfileBuilder::new(WeightUnit::Samples);
+    let samples = [(10, "npm", "node", 16, 0), (11, "shop", "webpack", 74, 2)];
+    for (pid, name, title, weight, status) in samples {
+        let process = builder.process(Process {
+            pid,
+            name: name.to_owned(),
+            node_version: Some("v22.1.0".to_owned()),
+            exit: Some(ExitReason::Status(status)),
+            ..Process::default()
+        });
+        let thread = builder.thread(Thread {
+            process,
+            tid: pid,
+            name: title.to_owned(),
+            ..Thread::default()
+        });
+        builder.sample(0, thread, None, weight);
+    }
+    let profile = builder.finish(About::default(), Notes::default());
+    let text = drawn(&profile, "text");
+    for row in [
+        " 82.2%  shop  webpack, pid 11, node v22.1.0, exit status 2",
+        " 17.8%  npm   pid 10, node v22.1.0, exit status 0",
+    ] {
+        assert!(text.lines().any(|line| line == row), "{text}");
+    }
+    assert!(!drawn(&shop(), "text").contains("process"));
 }

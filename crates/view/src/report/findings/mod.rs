@@ -261,8 +261,9 @@ fn app_root(profile: &Profile) -> &str {
         &common[..length.unwrap_or(0)]
     });
     let common = common.unwrap_or("");
-    let end = common.rfind('/').map_or(0, |slash| slash + 1);
-    &common[..end]
+    // A path without its first slash alone would look like another one.
+    let end = common.rfind('/').filter(|slash| *slash > 0);
+    &common[..end.map_or(0, |slash| slash + 1)]
 }
 
 /// A share in a sentence: no digit that nobody reads.
