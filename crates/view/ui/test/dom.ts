@@ -61,6 +61,8 @@ class FakeElement {
     return this.children.flatMap((child) => (typeof child === "string" ? [] : [child, ...child.all()]));
   }
 
+  focus(): void {}
+
   querySelector(): null {
     return null;
   }
@@ -114,6 +116,7 @@ export function installDocument(): void {
     requestAnimationFrame: (draw: () => void) => void draw,
     location: { hash: "" },
     history: { pushState: () => {}, replaceState: () => {} },
+    devicePixelRatio: 1,
     innerWidth: 1000,
     innerHeight: 800,
   };

@@ -5,11 +5,14 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
   column,
+  type EventIndex,
   type FunctionIndex,
   type NodeIndex,
   type TextIndex,
   type ThreadIndex,
 } from "../src/model/indexes";
+import type { Profile } from "../src/model/profile";
+import { Category } from "../src/model/tables";
 import type { Tree } from "../src/model/tree";
 import type { Panel, Preview } from "../src/page/app";
 import type { Client } from "../src/page/client";
@@ -17,7 +20,7 @@ import type { Menu } from "../src/page/menu";
 import type { Tooltip } from "../src/page/tooltip";
 import type { Opened, Questions } from "../src/worker";
 import { elementOf, type FakeElement, installDocument } from "./dom";
-import { randomProfile } from "./naive";
+import { profileOf, randomProfile } from "./naive";
 
 installDocument();
 const { App } = await import("../src/page/app");
@@ -25,6 +28,7 @@ const { FlameView } = await import("../src/page/flameview");
 const { Overview } = await import("../src/page/overview");
 const { Sandwich } = await import("../src/page/sandwich");
 const { SourceView } = await import("../src/page/sourceview");
+const { Summary } = await import("../src/page/summary");
 const { TimeView } = await import("../src/page/timeview");
 const { Toolbar } = await import("../src/page/toolbar");
 const { TopView } = await import("../src/page/topview");
@@ -73,10 +77,19 @@ function treeOf(fn: number, total: number): Tree {
 const NO_TOOLTIP = { hide: () => {}, show: () => {} } as unknown as Tooltip;
 const NO_MENU = {} as unknown as Menu;
 
-function start() {
-  const profile = randomProfile(7);
+function start(profile: Profile = randomProfile(7), events: Preview["events"] = undefined) {
   const worker = new LateWorker();
-  const preview = { title: "t", durationNs: 1e9, samples: 100 } as Preview;
+  const { how, findings, leads } = { how: "", findings: [], leads: [], ...events?.[0] };
+  const about = {
+    title: "t",
+    who: "",
+    confidence: [],
+    remarks: [],
+    facts: [],
+    durationNs: 1e9,
+    samples: 100,
+  };
+  const preview = { ...about, how, findings, leads, events } as unknown as Preview;
   const app = new App(worker as unknown as Client, preview, profile, treeOf(0, 10));
   app.open({ names: profile, sources: [], samples: [100], hasBase: [false], end: 1e9 } as Opened);
   const show = (panel: Panel) => {
@@ -302,4 +315,86 @@ test("the page is busy until every answer is there", async () => {
     largest: 1,
   }));
   assert.equal(isBusy(), "false");
+});
+
+// A root and one function on top of the other, of categories of which the last is the reader's.
+function chainOf(categories: number[], total: number): { profile: Profile; tree: Tree } {
+  const size = categories.length + 1;
+  const rows = Int32Array.from({ length: size }, (_, at) => at - 1);
+  const tree: Tree = {
+    ...treeOf(0, total),
+    size,
+    rows: size,
+    fn: column(rows),
+    parent: column(rows),
+    depth: Uint16Array.from(rows, (_, at) => at),
+    end: column(new Int32Array(size).fill(size)),
+    start: new Float64Array(size),
+    self: Float64Array.from(rows, (_, at) => (at === size - 1 ? total : 0)),
+    total: new Float64Array(size).fill(total),
+    tier: new Uint8Array(size),
+    isInlined: new Uint8Array(size),
+  };
+  return { profile: profileOf(categories), tree };
+}
+
+test("a bar is walked over as one box, and opened by what would zoom into a box", async () => {
+  const { profile, tree } = chainOf([...Array(4).fill(Category.Native), Category.App, Category.App], 10);
+  const { app, worker, show } = start(profile);
+  const view = new FlameView(app, NO_TOOLTIP, NO_MENU);
+  show(view);
+  const shares = { javascript: 10, native: 0, kernel: 0, gc: 0, idle: 0, unknown: 0, other: 0 };
+  app.change({ view: "flame" });
+  await worker.answer("tree", () => ({ tree, shares, whole: 10 }));
+  const said = () => elementOf("status").textContent;
+  const press = (key: string) => view.key({ key } as KeyboardEvent);
+  press("ArrowUp");
+  press("ArrowUp");
+  assert.equal(said(), "4 frames of node and V8: total 100 %, self 0 %");
+  assert.equal(view.target(), null, "it is no function");
+  press("ArrowUp");
+  assert.equal(said(), "f4: total 100 %, self 0 %");
+  press("ArrowDown");
+  press("Enter");
+  assert.equal(app.state.isStartOpen, true);
+  assert.deepEqual(app.state.zoom, []);
+  press("ArrowUp");
+  press("ArrowUp");
+  assert.equal(said(), "f0: total 100 %, self 0 %");
+});
+
+test("a finding's function is selected once the whole recording is counted", async () => {
+  const { profile, tree } = chainOf([Category.App, Category.App], 10);
+  const { app, worker, show, answerTree } = start(profile);
+  const view = new FlameView(app, NO_TOOLTIP, NO_MENU);
+  show(view);
+  app.change({ range: { from: 0, to: 5 } });
+  await answerTree(5);
+  app.follow("f1");
+  assert.equal(view.flame.selected, -1, "the whole recording is not counted yet");
+  const shares = { javascript: 10, native: 0, kernel: 0, gc: 0, idle: 0, unknown: 0, other: 0 };
+  await worker.answer("tree", () => ({ tree, shares, whole: 10 }));
+  assert.equal(view.flame.selected, 2);
+  assert.equal(app.revealing, -1);
+});
+
+test("the event that is said is the one whose weights are shown", async () => {
+  const events = ["cpu-clock", "page-faults"].map((name) => ({ name, unit: "events" as const, rateHz: 0 }));
+  const described = events.map(({ name }) => ({
+    label: name,
+    total: "",
+    how: name,
+    findings: [name],
+    leads: [],
+  }));
+  const { app, show, answerTree } = start({ ...randomProfile(7), events }, described);
+  show(new Summary(app));
+  app.update();
+  await answerTree(10);
+  assert.equal(elementOf("how").textContent, "cpu-clock");
+  app.chooseEvent(1 as EventIndex);
+  assert.equal(elementOf("how").textContent, "cpu-clock", "page faults are not counted yet");
+  await answerTree(3);
+  assert.equal(elementOf("how").textContent, "page-faults");
+  assert.equal(elementOf("findings").textContent, "page-faults");
 });
