@@ -4,7 +4,7 @@
 import { type Bar, barAt, drawnAs, type Folds, isWithin } from "../model/folds";
 import { NO_NODE, type NodeIndex } from "../model/indexes";
 import type { Names } from "../model/profile";
-import type { Tree } from "../model/tree";
+import { ROOT, type Tree } from "../model/tree";
 import { cssPixel, diffPixel, HIT, type Paint, packed } from "./colors";
 import { eachFrame, element, fit } from "./dom";
 import { Labels } from "./labels";
@@ -295,7 +295,24 @@ export class Flame {
           );
       }
     }
+    this.nameHidden();
     context.setTransform(1, 0, 0, 1, 0, 0);
+  }
+
+  // Says what the empty room above the root is: code of which no frame is shown.
+  private nameHidden(): void {
+    const { context, scene } = this;
+    const { tree, focus, firstRow, colors } = scene!;
+    if (focus !== ROOT || firstRow > 0 || tree.self[ROOT] === 0) return;
+    const { from, scale } = this.view();
+    const end = Math.min((tree.start[ROOT] + tree.total[ROOT] - from) * scale, this.sight.width);
+    const start = Math.max(end - tree.self[ROOT] * scale, 0);
+    if (end - start < LABEL_FROM) return;
+    context.fillStyle = colors.text;
+    context.globalAlpha = 0.68;
+    const y = this.rowTop(1) - this.sight.top + (ROW - 1) / 2;
+    this.labels!.write("other code, hidden", start + 4, y, end - start - 7);
+    context.globalAlpha = 1;
   }
 
   // Outlines the box under the pointer, the selected one, and others of the same function.
