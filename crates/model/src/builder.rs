@@ -162,11 +162,7 @@ impl ProfileBuilder {
 
     /// Adds a process.
     pub fn process(&mut self, process: Process) -> ProcessIndex {
-        self.profile.processes.push(Process {
-            name: printable(&process.name).into_owned(),
-            command: printable(&process.command).into_owned(),
-            ..process
-        });
+        self.profile.processes.push(printable_process(process));
         ProcessIndex(self.profile.processes.len() as u32 - 1)
     }
 
@@ -178,11 +174,19 @@ impl ProfileBuilder {
     /// Adds a thread of a process that was added before.
     pub fn thread(&mut self, thread: Thread) -> ThreadIndex {
         assert!(thread.process.at() < self.profile.processes.len());
-        self.profile.threads.push(Thread {
-            name: printable(&thread.name).into_owned(),
-            ..thread
-        });
+        self.profile.threads.push(printable_thread(thread));
         ThreadIndex(self.profile.threads.len() as u32 - 1)
+    }
+
+    /// Replaces a process that was added before.
+    pub fn set_process(&mut self, index: ProcessIndex, process: Process) {
+        self.profile.processes[index.at()] = printable_process(process);
+    }
+
+    /// Replaces a thread that was added before.
+    pub fn set_thread(&mut self, index: ThreadIndex, thread: Thread) {
+        assert!(thread.process.at() < self.profile.processes.len());
+        self.profile.threads[index.at()] = printable_thread(thread);
     }
 
     /// Says how a thread that was added before shared the CPUs.
@@ -258,6 +262,21 @@ impl ProfileBuilder {
         self.profile.about = about;
         self.profile.notes = notes;
         self.profile
+    }
+}
+
+fn printable_process(process: Process) -> Process {
+    Process {
+        name: printable(&process.name).into_owned(),
+        command: printable(&process.command).into_owned(),
+        ..process
+    }
+}
+
+fn printable_thread(thread: Thread) -> Thread {
+    Thread {
+        name: printable(&thread.name).into_owned(),
+        ..thread
     }
 }
 

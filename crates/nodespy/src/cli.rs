@@ -55,6 +55,8 @@ pub(crate) enum Command {
     Dump(DumpArgs),
     /// Watch live where the CPU time goes
     Top(TopArgs),
+    /// Write the output of a recording that was killed, from its journal
+    Recover(RecoverArgs),
     /// Open a recording in the browser
     View(ViewArgs),
     /// Turn a recording into another format
@@ -253,6 +255,28 @@ pub(crate) struct TopArgs {
     /// Show functions where they run, not where a source map says they were written
     #[arg(long)]
     pub(crate) no_source_maps: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+After its first five seconds a recording keeps what it has seen in OUTPUT.journal, a second at a time, and
+removes it once the output is written. When nodespy is killed, or the machine is, the journal stays.
+
+Example:
+  nodespy recover out.nspy.journal")]
+pub(crate) struct RecoverArgs {
+    /// The journal, OUTPUT.journal
+    pub(crate) journal: PathBuf,
+    /// The file to write; `-` for standard output [default: the output it is the journal of]
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// The output's format, if its extension doesn't say
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) format: Option<String>,
+    /// The source map of a recorded script, or a folder with such, found by the script's name; may
+    /// be repeated
+    #[arg(long, value_name = "FILE|FOLDER")]
+    pub(crate) source_maps: Vec<PathBuf>,
 }
 
 #[derive(Debug, Args)]

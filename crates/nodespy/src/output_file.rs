@@ -5,7 +5,6 @@
 //! written where they are. A name that nodespy chose is new, never a link of another user's, and
 //! readable by its owner only.
 
-use std::cell::Cell;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
@@ -24,7 +23,6 @@ pub(crate) struct OutputFile {
     /// As the user knows it.
     path: PathBuf,
     way: Way,
-    is_complete: Cell<bool>,
 }
 
 /// How the content gets into the file.
@@ -34,8 +32,8 @@ enum Way {
     Replace(PathBuf),
     /// Written into what is there.
     InPlace(File),
-    /// Written into the new file of a name that nodespy chose.
-    New(File),
+    /// Written into a new file of a name that nodespy chose.
+    New,
 }
 
 impl OutputFile {
@@ -45,27 +43,25 @@ impl OutputFile {
         Ok(Self {
             path: path.to_owned(),
             way,
-            is_complete: Cell::new(false),
         })
     }
 
     /// A file in `folder` that nodespy names: `STEM.EXTENSION`, or `STEM-2.EXTENSION` when that is
-    /// taken. Belongs to the caller of sudo, who could not open it otherwise.
+    /// taken. It is there once it is written.
     pub(crate) fn new_in(folder: &Path, stem: &str, extension: &str) -> anyhow::Result<Self> {
-        let names = (1..=MAX_NAMES).map(|number| match number {
+        let is_free = |path: &PathBuf| {
+            let found = fs::symlink_metadata(path);
+            matches!(found, Err(error) if error.kind() == ErrorKind::NotFound)
+        };
+        let named = |number| match number {
             1 => folder.join(format!("{stem}.{extension}")),
             number => folder.join(format!("{stem}-{number}.{extension}")),
-        });
-        let (path, file) = create_new(names, 0o600)
-            .with_context(|| cannot_write(&folder.join(format!("{stem}.{extension}"))))?;
-        if let Ok(Some((uid, gid))) = nodespy_capture::target::sudo_caller_ids() {
-            fchown(&file, Some(uid), Some(gid)).with_context(|| cannot_write(&path))?;
-        }
-        Ok(Self {
-            path,
-            way: Way::New(file),
-            is_complete: Cell::new(false),
-        })
+        };
+        let path = (1..=MAX_NAMES).map(named).find(is_free);
+        let path = path.with_context(|| cannot_write(&named(1)))?;
+        probe(&path, None).with_context(|| cannot_write(&path))?;
+        let way = Way::New;
+        Ok(Self { path, way })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -80,21 +76,23 @@ impl OutputFile {
         let written = match &self.way {
             Way::Replace(real) => replace(real, fill),
             Way::InPlace(file) => fill_in_place(file, fill),
-            Way::New(file) => fill_in_place(file, fill),
+            Way::New => fill_new(&self.path, fill),
         };
-        written.with_context(|| format!("writing {}", self.path.display()))?;
-        self.is_complete.set(true);
-        Ok(())
+        written.with_context(|| format!("writing {}", self.path.display()))
     }
 }
 
-impl Drop for OutputFile {
-    /// A file that nodespy named and could not fill is not left behind.
-    fn drop(&mut self) {
-        if matches!(self.way, Way::New(_)) && !self.is_complete.get() {
-            let _ = fs::remove_file(&self.path);
-        }
-    }
+/// A new file beside an output, `OUTPUT.SUFFIX`, that nodespy writes and reads.
+pub(crate) fn new_beside(output: &Path, suffix: &str) -> io::Result<(PathBuf, File)> {
+    let named = |text: String| {
+        let mut name = output.as_os_str().to_owned();
+        name.push(text);
+        PathBuf::from(name)
+    };
+    create_private((1..=MAX_NAMES).map(|number| match number {
+        1 => named(format!(".{suffix}")),
+        number => named(format!(".{number}.{suffix}")),
+    }))
 }
 
 fn cannot_write(path: &Path) -> String {
@@ -185,7 +183,7 @@ fn take_after(file: &File, found: &Metadata) -> io::Result<()> {
 fn create_new(names: impl Iterator<Item = PathBuf>, mode: u32) -> io::Result<(PathBuf, File)> {
     for path in names {
         let mut options = OpenOptions::new();
-        options.write(true).create_new(true).mode(mode);
+        options.read(true).write(true).create_new(true).mode(mode);
         options.custom_flags(libc::O_NOFOLLOW);
         match options.open(&path) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
@@ -193,6 +191,28 @@ fn create_new(names: impl Iterator<Item = PathBuf>, mode: u32) -> io::Result<(Pa
         }
     }
     Err(ErrorKind::AlreadyExists.into())
+}
+
+/// Creates a file for its owner only. Belongs to the caller of sudo, who could not open it otherwise.
+fn create_private(names: impl Iterator<Item = PathBuf>) -> io::Result<(PathBuf, File)> {
+    let (path, file) = create_new(names, 0o600)?;
+    if let Ok(Some((uid, gid))) = nodespy_capture::target::sudo_caller_ids() {
+        fchown(&file, Some(uid), Some(gid))?;
+    }
+    Ok((path, file))
+}
+
+/// Writes a file whose name was free a while ago. One that can't be filled is not left behind.
+fn fill_new(
+    path: &Path,
+    fill: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let (path, file) = create_private(std::iter::once(path.to_owned()))?;
+    let written = fill_in_place(&file, fill).and_then(|()| Ok(file.sync_data()?));
+    if written.is_err() {
+        let _ = fs::remove_file(path);
+    }
+    written
 }
 
 /// Writes beside a file and renames over it.
@@ -292,9 +312,27 @@ mod tests {
     fn a_name_of_our_own_that_is_not_filled_goes_away() {
         let folder = tempfile::tempdir().unwrap();
         let file = OutputFile::new_in(folder.path(), "page", "html").unwrap();
-        assert!(file.write(|_| anyhow::bail!("no")).is_err());
-        drop(file);
         assert!(names(folder.path()).is_empty());
+        assert!(file.write(|_| anyhow::bail!("no")).is_err());
+        assert!(names(folder.path()).is_empty());
+    }
+
+    #[test]
+    fn a_journal_stands_beside_its_output_and_follows_no_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("out.nspy");
+        symlink(
+            folder.path().join("elsewhere"),
+            folder.path().join("out.nspy.journal"),
+        )
+        .unwrap();
+        let (path, file) = new_beside(&output, "journal").unwrap();
+        assert_eq!(path, folder.path().join("out.nspy.2.journal"));
+        assert_eq!(file.metadata().unwrap().mode() & 0o777, 0o600);
+        assert_eq!(
+            names(folder.path()),
+            ["out.nspy.2.journal", "out.nspy.journal"]
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Why there is no recording.
 
 use nodespy_capture::CaptureError;
+use nodespy_formats::ImportError;
 
 /// Why there is no recording.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +19,9 @@ pub enum RecordError {
     /// A command that was started could not be captured.
     #[error("recording the command from its start")]
     FromStart(#[source] CaptureError),
+    /// What was recorded could not be read back.
+    #[error("the journal of the recording can't be read")]
+    Journal(#[from] ImportError),
 }
 
 impl RecordError {
@@ -25,7 +29,7 @@ impl RecordError {
     pub fn capture(&self) -> Option<&CaptureError> {
         match self {
             Self::Capture(error) | Self::FromStart(error) => Some(error),
-            Self::Usage(_) | Self::NoSamples(_) => None,
+            Self::Usage(_) | Self::NoSamples(_) | Self::Journal(_) => None,
         }
     }
 }

@@ -11,6 +11,7 @@
 mod ended;
 mod error;
 mod joining;
+mod journal;
 mod live;
 mod named;
 mod observer;

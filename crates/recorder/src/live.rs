@@ -19,6 +19,8 @@ use crate::twin::Twin;
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// A drain waits at least this long: the loop never spins.
 const MIN_WAIT: Duration = Duration::from_millis(1);
+/// A slice that takes long to make is at most so many times as long as asked for.
+const MAX_STRETCH: u32 = 10;
 
 /// Why a recording ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +39,12 @@ pub struct Limits<'a> {
     pub duration: Option<Duration>,
     /// How long each slice is; one for all when absent.
     pub slice: Option<Duration>,
+    /// How long the first slice is, where that differs: making it reads the symbols that all need, and
+    /// meanwhile nothing else is read.
+    pub first_slice: Option<Duration>,
+    /// A slice is at least so many times as long as it took to make the one before, up to ten times
+    /// its length.
+    pub slice_stretch: u32,
     /// Whether the user wants it to end.
     pub is_stopped: &'a dyn Fn() -> bool,
 }
@@ -49,6 +57,9 @@ pub struct LiveOptions {
     pub joining: Option<(Wanted, Children)>,
     /// Whether V8's heap is left alone.
     pub no_heap_walk: bool,
+    /// How many processes that have ended are remembered for their source maps, beyond the slice they
+    /// ended in.
+    pub remembered_processes: usize,
     /// How long samples are left lying before they are read: for tests of what happens when the heap
     /// has changed meanwhile.
     pub delay: Duration,
@@ -70,6 +81,10 @@ pub struct Live<'e> {
     sampling_since: Nanoseconds,
     started_unix: Nanoseconds,
     slice_started: Nanoseconds,
+    /// How long it took to make the last slice; none before the first, which reads what all need.
+    slicing: Option<Duration>,
+    samples_before: usize,
+    first_sample: Option<Nanoseconds>,
     /// Of this slice.
     losses: Losses,
     lost_samples: u64,
@@ -114,7 +129,9 @@ impl<'e> Live<'e> {
             remarks: &remarks,
         });
         let scheduling = SchedulingWatch::start(subject.targets.iter().map(Target::pid));
-        let resolver = Resolver::new(Box::new(LiveOrigin::new())).with_events(vec![engine.event()]);
+        let resolver = Resolver::new(Box::new(LiveOrigin::new()))
+            .with_events(vec![engine.event()])
+            .remembering_ended(options.remembered_processes);
         Ok(Self {
             joining: match joining {
                 Some(joining) => Box::new(joining),
@@ -134,6 +151,9 @@ impl<'e> Live<'e> {
             sampling_since: attached.sampling_since,
             started_unix: unix_now().saturating_sub(monotonic_now() - attached.started),
             slice_started: attached.started,
+            slicing: None,
+            samples_before: 0,
+            first_sample: None,
             losses: Losses::default(),
             lost_samples: 0,
             remarks,
@@ -151,7 +171,7 @@ impl<'e> Live<'e> {
         };
         let deadline = after(self.sampling_since, limits.duration);
         let end = loop {
-            let slice_end = after(self.slice_started, limits.slice);
+            let slice_end = after(self.slice_started, self.slice_length(limits));
             let next = [deadline, slice_end].into_iter().flatten().min();
             let is_over = self.drain(next)?;
             self.admit(observer);
@@ -177,21 +197,42 @@ impl<'e> Live<'e> {
         Ok(end)
     }
 
+    /// How long the slice that goes on is to be.
+    fn slice_length(&self, limits: &Limits<'_>) -> Option<Duration> {
+        let slice = limits.slice?;
+        let Some(slicing) = self.slicing else {
+            return limits.first_slice.or(limits.slice);
+        };
+        let stretched = slicing * limits.slice_stretch;
+        Some(stretched.clamp(slice, slice * MAX_STRETCH))
+    }
+
     /// Hands what was seen since the last slice to the observer; whether it wants more.
     pub fn hand_out(&mut self, observer: &mut dyn Observer) -> bool {
         let started = self.slice_started;
         let losses = self.losses;
         let profile = self.slice();
-        observer.slice(Slice {
+        let made_from = self.slice_started;
+        let wants_more = observer.slice(Slice {
             profile,
             length: self.slice_started.saturating_sub(started),
             losses,
             targets: &self.subject.targets,
             resolver: &self.resolver,
-        })
+        });
+        let took = Duration::from_nanos(monotonic_now().saturating_sub(made_from));
+        self.slicing = Some(self.slicing.map_or(Duration::ZERO, |_| took));
+        wants_more
     }
 
-    /// What was seen since the last slice, with names.
+    /// When the first sample was taken.
+    pub(crate) fn first_sample(&self) -> Option<Nanoseconds> {
+        self.first_sample
+            .or_else(|| self.resolver.first_sample_time())
+    }
+
+    /// What was seen since the last slice, with names. Times and duration count from the start of the
+    /// recording.
     pub fn slice(&mut self) -> Profile {
         let now = monotonic_now();
         self.remarks.extend(self.engine.take_remarks());
@@ -205,12 +246,14 @@ impl<'e> Live<'e> {
         for remark in self.remarks.drain(..) {
             notes.remark(remark);
         }
-        let started = std::mem::replace(&mut self.slice_started, now);
+        self.slice_started = now;
+        self.first_sample = self.first_sample();
+        self.samples_before += self.resolver.sample_count();
         let mut about = About {
             app: self.subject.app.clone(),
             host: proc::host_name(),
             engine: self.engine.id().label().to_owned(),
-            started_unix: self.started_unix + started.saturating_sub(self.started),
+            started_unix: self.started_unix,
             nodespy_version: env!("CARGO_PKG_VERSION").to_owned(),
             ..About::default()
         };
@@ -218,18 +261,24 @@ impl<'e> Live<'e> {
             // How long it lasts is known to V8.
             EngineId::Inspector => self.named.slice(about),
             EngineId::PerfEvents => {
-                about.duration = now.saturating_sub(started);
-                self.resolver.slice(about, notes, started)
+                about.duration = now.saturating_sub(self.started);
+                self.resolver.slice(about, notes, self.started)
             }
-            EngineId::Snapshot => self.resolver.slice(about, notes, started),
+            EngineId::Snapshot => self.resolver.slice(about, notes, self.started),
         };
         self.scheduling.note_in(&mut profile);
+        self.scheduling.forget_ended();
         profile
     }
 
     /// How long it goes on.
     pub(crate) fn elapsed(&self) -> Nanoseconds {
         monotonic_now().saturating_sub(self.started)
+    }
+
+    /// Notes in a profile of this recording how threads that still run shared the CPUs.
+    pub(crate) fn note_scheduling(&self, profile: &mut Profile) {
+        self.scheduling.note_in(profile);
     }
 
     /// Puts the functions of a profile of this recording where they were written.
@@ -295,6 +344,7 @@ impl<'e> Live<'e> {
             engine: self.engine.id(),
             elapsed: now.saturating_sub(self.started),
             lost_samples: self.lost_samples,
+            samples_before: self.samples_before,
             resolver: &mut self.resolver,
         });
     }

@@ -39,9 +39,19 @@ impl Session {
         }
     }
 
-    fn finish(self, mut about: About) -> Profile {
+    /// What came in since the last slice; the session goes on with its process and threads.
+    fn slice(&mut self, mut about: About) -> Profile {
         about.duration = about.duration.max(self.duration);
-        self.builder.finish(about, self.notes)
+        let mut next = ProfileBuilder::new(self.event.clone());
+        let known = self.builder.so_far();
+        for process in &known.processes {
+            next.process(process.clone());
+        }
+        for thread in &known.threads {
+            next.thread(thread.clone());
+        }
+        let builder = std::mem::replace(&mut self.builder, next);
+        builder.finish(about, std::mem::take(&mut self.notes))
     }
 }
 
@@ -92,28 +102,28 @@ impl NamedSamples {
         self.sessions.is_empty()
     }
 
-    /// One profile of all processes, and forgets them. Its times count from the start of the
-    /// recording.
+    /// One profile of all processes with what came in since the last slice. Its times count from the
+    /// start of the recording.
     pub(crate) fn slice(&mut self, about: About) -> Profile {
-        let sessions = std::mem::take(&mut self.sessions);
-        let event = sessions.values().next().map_or_else(
+        let event = self.sessions.values().next().map_or_else(
             || EventType::from(WeightUnit::Nanoseconds),
             |session| session.event.clone(),
         );
         // A process of which nothing was seen is no part of a profile; why is a remark.
-        let (seen, unseen): (Vec<Session>, Vec<Session>) = sessions
-            .into_values()
+        let (seen, unseen): (Vec<&mut Session>, Vec<&mut Session>) = self
+            .sessions
+            .values_mut()
             .partition(|session| !session.threads.is_empty());
         let mut profiles: Vec<Profile> = seen
             .into_iter()
-            .map(|session| session.finish(about.clone()))
+            .map(|session| session.slice(about.clone()))
             .collect();
         let mut profile = match profiles.len() {
             1 => profiles.remove(0),
             _ => together(&profiles, event, about),
         };
-        let remarks = unseen.into_iter().flat_map(|session| session.notes.remarks);
-        remarks.for_each(|remark| profile.notes.remark(remark));
+        let remarks = unseen.iter().flat_map(|session| &session.notes.remarks);
+        remarks.for_each(|remark| profile.notes.remark(remark.clone()));
         profile
     }
 }

@@ -55,13 +55,14 @@ pub struct Progress<'a> {
     pub elapsed: Nanoseconds,
     /// Samples lost since the start.
     pub lost_samples: u64,
+    pub(crate) samples_before: usize,
     pub(crate) resolver: &'a mut Resolver,
 }
 
 impl Progress<'_> {
-    /// How many samples the slice has.
+    /// How many samples there are since the start.
     pub fn sample_count(&self) -> usize {
-        self.resolver.sample_count()
+        self.samples_before + self.resolver.sample_count()
     }
 
     /// The name and share of the function that was on top most often since the last call.

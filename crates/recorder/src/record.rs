@@ -3,6 +3,7 @@
 mod engines;
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -14,12 +15,22 @@ use nodespy_symbolize::{SourceMapOptions, map_sources};
 
 use crate::ended;
 use crate::error::RecordError;
+use crate::journal::{Journal, Journaling};
 use crate::live::{End, Limits, Live, LiveOptions};
 use crate::observer::Observer;
 use crate::subject::Subject;
 use crate::throttled::Throttled;
 use crate::twin::Twin;
 use engines::{EngineSource, RealEngines};
+
+/// How much is lost when nodespy is killed.
+const SLICE: Duration = Duration::from_secs(1);
+/// A short recording is named when it is over, when nothing has to be read in time any more.
+const FIRST_SLICE: Duration = Duration::from_secs(5);
+/// Slices get longer where naming them takes more than a twentieth of the time.
+const SLICE_STRETCH: u32 = 20;
+/// How many processes that have ended are remembered for their source maps.
+const REMEMBERED_PROCESSES: usize = 256;
 
 /// Which engine takes the samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -162,22 +173,30 @@ impl RecordRequest {
     }
 }
 
-/// Records until it is over, and leaves the processes as they were found.
+/// Records until it is over, and leaves the processes as they were found. Until then everything that
+/// was seen is in `journal`, an empty file, or else in memory.
 pub fn record(
     request: &RecordRequest,
     subject: Subject,
+    journal: Option<File>,
     observer: &mut dyn Observer,
 ) -> Result<Recorded, RecordError> {
-    record_with(&RealEngines, request, subject, observer)
+    record_with(&RealEngines, request, subject, journal, observer)
 }
 
 fn record_with(
     engines: &dyn EngineSource,
     request: &RecordRequest,
     subject: Subject,
+    journal: Option<File>,
     observer: &mut dyn Observer,
 ) -> Result<Recorded, RecordError> {
     let throttled = Throttled::watch(&subject.targets);
+    let mut journal = Journal::new(journal);
+    let observer = &mut Journaling {
+        journal: &mut journal,
+        observer,
+    };
     let recorded = match request.needs_inspector()? {
         true => by_inspector(engines, request, subject, observer),
         false => match by_perf_events(engines, request, subject, observer) {
@@ -197,18 +216,23 @@ fn record_with(
     Ok(recorded)
 }
 
+/// Records into the journal until it is over.
 fn run(
     live: &mut Live<'_>,
     request: &RecordRequest,
-    observer: &mut dyn Observer,
+    observer: &mut Journaling<'_>,
 ) -> Result<End, CaptureError> {
     let interrupts = request.interrupts;
     let limits = Limits {
         duration: request.duration,
-        slice: None,
+        slice: Some(SLICE),
+        first_slice: Some(FIRST_SLICE),
+        slice_stretch: SLICE_STRETCH,
         is_stopped: &|| interrupts.is_some_and(Interrupts::is_stop_requested),
     };
-    live.run(&limits, observer)
+    let end = live.run(&limits, observer)?;
+    live.hand_out(observer);
+    Ok(end)
 }
 
 /// Records with perf events, and V8's profiler beside them if both are wanted.
@@ -216,7 +240,7 @@ fn by_perf_events(
     engines: &dyn EngineSource,
     request: &RecordRequest,
     subject: Subject,
-    observer: &mut dyn Observer,
+    observer: &mut Journaling<'_>,
 ) -> Result<Recorded, RecordError> {
     let mut beside = match request.engine {
         EngineChoice::Both => Some(engines.inspector(request)?),
@@ -230,13 +254,14 @@ fn by_perf_events(
     let options = LiveOptions {
         joining: Some(request.joining()),
         no_heap_walk: request.no_heap_walk,
+        remembered_processes: REMEMBERED_PROCESSES,
         delay: request.delay,
     };
     let mut live = Live::attach(&mut *engine, subject, options, observer)?;
     live.twin = twin;
     let end = run(&mut live, request, observer)?;
-    let first_sample = live.resolver.first_sample_time();
-    let profile = name_all(&mut live, request, end);
+    let first_sample = live.first_sample();
+    let profile = name_all(&mut live, request, end, observer.journal);
     let status = ended::end_command(&mut live.subject, end, observer);
     Ok(Recorded {
         profile: profile?,
@@ -246,18 +271,20 @@ fn by_perf_events(
     })
 }
 
-/// Names everything and adds what only the capturing side knows.
+/// Reads the journal and adds what only the capturing side knows.
 fn name_all(
     live: &mut Live<'_>,
     request: &RecordRequest,
     end: End,
+    journal: &mut Journal,
 ) -> Result<Profile, RecordError> {
     let cpu_times = ended::cpu_times(&live.subject);
-    if live.resolver.sample_count() == 0 {
+    if journal.sample_count() == 0 {
         let sentence = ended::why_no_samples(live.elapsed(), &cpu_times, end);
         return Err(RecordError::NoSamples(sentence));
     }
-    let mut profile = live.slice();
+    let mut profile = journal.profile()?;
+    live.note_scheduling(&mut profile);
     for process in &mut profile.processes {
         let known = cpu_times.iter().find(|(pid, _)| *pid == process.pid);
         process.cpu_time = known.and_then(|(_, time)| *time);
@@ -279,7 +306,7 @@ fn by_inspector(
     engines: &dyn EngineSource,
     request: &RecordRequest,
     subject: Subject,
-    observer: &mut dyn Observer,
+    observer: &mut Journaling<'_>,
 ) -> Result<Recorded, RecordError> {
     let mut engine = engines.inspector(request)?;
     // A process behind an address is none of this machine, whatever its pid.
@@ -299,13 +326,14 @@ fn by_inspector(
         let sentence = "no process could be recorded".to_owned();
         return Err(RecordError::NoSamples(sentence));
     }
-    let mut profile = live.slice();
-    if request.inspect_url.is_some() {
-        profile.about.host = String::new();
-    }
-    if profile.samples.is_empty() {
+    if observer.journal.sample_count() == 0 {
         let sentence = "no samples: V8's profiler saw nothing".to_owned();
         return Err(RecordError::NoSamples(sentence));
+    }
+    let mut profile = observer.journal.profile()?;
+    live.note_scheduling(&mut profile);
+    if request.inspect_url.is_some() {
+        profile.about.host = String::new();
     }
     let first_sample = profile.samples.first().map(|sample| sample.time);
     let profile = match &request.source_maps {

@@ -47,6 +47,8 @@ fn profile_of(engine: &mut dyn Engine, targets: Vec<Target>) -> Result<Profile, 
     let limits = Limits {
         duration: None,
         slice: None,
+        first_slice: None,
+        slice_stretch: 0,
         is_stopped: &|| false,
     };
     live.run(&limits, &mut Silent)?;

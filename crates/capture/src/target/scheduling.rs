@@ -18,6 +18,8 @@ const TICK: Nanoseconds = 10_000_000;
 pub struct SchedulingWatch {
     started: Nanoseconds,
     next_poll: Nanoseconds,
+    /// When the kernel was last asked.
+    read_at: Nanoseconds,
     threads: FastMap<(u32, u32), WatchedThread>,
 }
 
@@ -35,6 +37,7 @@ impl SchedulingWatch {
         let mut watch = Self {
             started: monotonic_now(),
             next_poll: 0,
+            read_at: 0,
             threads: FastMap::default(),
         };
         watch.read(pids);
@@ -50,6 +53,7 @@ impl SchedulingWatch {
 
     /// Asks the kernel.
     pub fn read(&mut self, pids: impl Iterator<Item = u32>) {
+        self.read_at = monotonic_now();
         let mut asked = 0;
         for pid in pids {
             for tid in proc::threads(pid) {
@@ -89,8 +93,15 @@ impl SchedulingWatch {
         for thread in &mut profile.threads {
             let pid = profile.processes[thread.process.at()].pid;
             let watched = self.threads.get(&(pid, thread.tid));
-            thread.scheduling = watched.and_then(WatchedThread::scheduling);
+            let known = watched.and_then(WatchedThread::scheduling);
+            thread.scheduling = known.or(thread.scheduling);
         }
+    }
+
+    /// Forgets the threads that were not there when the kernel was last asked.
+    pub fn forget_ended(&mut self) {
+        let read_at = self.read_at;
+        self.threads.retain(|_, thread| thread.until >= read_at);
     }
 }
 

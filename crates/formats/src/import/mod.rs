@@ -24,6 +24,7 @@ use crate::budget::Limits;
 use crate::detect::{Confidence, detect};
 use crate::input::Input;
 use crate::native::Native;
+use crate::native::journal::Journal;
 pub use folded::{FoldedStacks, read_folded};
 pub use v8_log::ENGINE as V8_LOG_ENGINE;
 
@@ -92,6 +93,7 @@ pub static IMPORTERS: &[&dyn Importer] = &[
     &stack_text::XCTRACE,
     &stack_text::VTUNE,
     &v8_preprocessed::V8Preprocessed,
+    &Journal,
 ];
 
 /// Why a file could not be read, and where in it.

@@ -52,6 +52,11 @@ impl<'a> Columns<'a> {
         }
     }
 
+    /// Where the next value is in the unpacked content.
+    pub(super) fn position(&self) -> u64 {
+        self.start + self.at as u64
+    }
+
     /// Whether everything was read.
     pub(super) fn is_at_end(&self) -> bool {
         self.at == self.bytes.len()

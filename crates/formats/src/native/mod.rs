@@ -6,6 +6,7 @@
 //! version. `docs/native-format.md` has every field.
 
 mod columns;
+pub(crate) mod journal;
 mod read;
 mod samples;
 mod stack_order;
@@ -56,6 +57,10 @@ mod section {
     pub(super) const CONTEXTS: u64 = 16;
     pub(super) const TAGS: u64 = 17;
     pub(super) const SCHEDULING: u64 = 18;
+    // In journals only.
+    pub(super) const RESTART: u64 = 19;
+    pub(super) const CHANGED_PROCESSES: u64 = 20;
+    pub(super) const CHANGED_THREADS: u64 = 21;
 }
 
 // The codes of the file: a value's position here. They are written out, because the model may

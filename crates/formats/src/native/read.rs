@@ -176,7 +176,7 @@ impl Unpacker<'_> {
 }
 
 /// What was read so far. Rows refer only to rows before them, so one pass checks everything.
-struct Tables {
+pub(super) struct Tables {
     version: u32,
     about: About,
     notes: Notes,
@@ -203,7 +203,7 @@ struct Tables {
 }
 
 impl Tables {
-    fn new(version: u32, budget: Budget) -> Self {
+    pub(super) fn new(version: u32, budget: Budget) -> Self {
         Self {
             version,
             about: About::default(),
@@ -240,7 +240,7 @@ impl Tables {
         Ok(rows)
     }
 
-    fn take(&mut self, id: u64, columns: &mut Columns<'_>) -> Result<(), ImportError> {
+    pub(super) fn take(&mut self, id: u64, columns: &mut Columns<'_>) -> Result<(), ImportError> {
         match id {
             section::ABOUT => self.take_about(columns),
             section::NOTES => self.take_notes(columns),
@@ -266,10 +266,7 @@ impl Tables {
             section::SAMPLES => self.take_samples(columns),
             section::SOURCES => self.take_sources(columns),
             section::EVENTS => self.take_events(columns),
-            section::CONTEXTS if self.contexts.is_empty() => {
-                self.contexts = tags::read_contexts(columns, &mut self.builder, &mut self.budget)?;
-                Ok(())
-            }
+            section::CONTEXTS => self.take_contexts(columns),
             section::TAGS => self.take_tags(columns),
             // A later nodespy may have more to say.
             _ => Ok(()),
@@ -424,6 +421,14 @@ impl Tables {
     }
 
     fn take_processes(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {
+        for process in self.processes_in(columns)? {
+            self.builder.process(process);
+            self.processes += 1;
+        }
+        Ok(())
+    }
+
+    fn processes_in(&mut self, columns: &mut Columns<'_>) -> Result<Vec<Process>, ImportError> {
         let rows = self.rows::<Process>(columns, 9)?;
         let pids = columns.column(rows, Columns::small)?;
         let parents = columns.column(rows, Columns::small)?;
@@ -439,8 +444,9 @@ impl Tables {
             3 => Ok(Some(ExitReason::Signal(columns.signed()?))),
             other => Err(columns.error(format!("there is no exit reason {other}"))),
         })?;
+        let mut processes = Vec::with_capacity(rows);
         for row in 0..rows {
-            self.builder.process(Process {
+            processes.push(Process {
                 pid: pids[row],
                 parent_pid: parents[row],
                 name: names[row].to_owned(),
@@ -453,8 +459,7 @@ impl Tables {
                 labels: Labels::default(),
             });
         }
-        self.processes += rows;
-        Ok(())
+        Ok(processes)
     }
 
     fn take_labels(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {
@@ -470,13 +475,22 @@ impl Tables {
     }
 
     fn take_threads(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {
+        for thread in self.threads_in(columns)? {
+            self.builder.thread(thread);
+            self.threads += 1;
+        }
+        Ok(())
+    }
+
+    fn threads_in(&mut self, columns: &mut Columns<'_>) -> Result<Vec<Thread>, ImportError> {
         let known = self.processes;
         let rows = self.rows::<Thread>(columns, 4)?;
         let processes = columns.column(rows, |columns| columns.index(known, "processes"))?;
         let tids = columns.column(rows, Columns::small)?;
         let names = columns.column(rows, Columns::string)?;
+        let mut threads = Vec::with_capacity(rows);
         for row in 0..rows {
-            self.builder.thread(Thread {
+            threads.push(Thread {
                 process: ProcessIndex(processes[row]),
                 tid: tids[row],
                 name: names[row].to_owned(),
@@ -484,8 +498,7 @@ impl Tables {
                 ..Thread::default()
             });
         }
-        self.threads += rows;
-        Ok(())
+        Ok(threads)
     }
 
     fn take_scheduling(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {
@@ -530,6 +543,67 @@ impl Tables {
         }
         self.events = tags::read_events(columns)?;
         Ok(())
+    }
+
+    fn take_contexts(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {
+        let more = tags::read_contexts(columns, &mut self.builder, &mut self.budget)?;
+        // The first is the empty one, every time.
+        let known = usize::from(!self.contexts.is_empty());
+        self.contexts.extend(&more[known..]);
+        Ok(())
+    }
+
+    /// In a journal, the samples of a block start at a time of their own.
+    pub(super) fn restart(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {
+        self.before.restart(columns.number()?);
+        Ok(())
+    }
+
+    /// In a journal, rows of processes that were read before and differ now.
+    pub(super) fn change_processes(
+        &mut self,
+        columns: &mut Columns<'_>,
+    ) -> Result<(), ImportError> {
+        let rows = self.changed_rows(columns, self.processes, "processes")?;
+        let processes = self.processes_in(columns)?;
+        for (row, process) in rows.into_iter().zip(processes) {
+            let index = ProcessIndex(row);
+            let labels = self.builder.so_far().processes[index.at()].labels.clone();
+            let process = Process { labels, ..process };
+            self.builder.set_process(index, process);
+        }
+        Ok(())
+    }
+
+    /// The same for threads.
+    pub(super) fn change_threads(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {
+        let rows = self.changed_rows(columns, self.threads, "threads")?;
+        let threads = self.threads_in(columns)?;
+        for (row, thread) in rows.into_iter().zip(threads) {
+            self.builder.set_thread(ThreadIndex(row), thread);
+        }
+        Ok(())
+    }
+
+    fn changed_rows(
+        &mut self,
+        columns: &mut Columns<'_>,
+        known: usize,
+        table: &str,
+    ) -> Result<Vec<u32>, ImportError> {
+        let rows = self.rows::<u32>(columns, 1)?;
+        columns.column(rows, |columns| columns.index(known, table))
+    }
+
+    pub(super) fn has_samples(&self) -> bool {
+        !self.samples.is_empty()
+    }
+
+    /// The profile of a journal, whose blocks may overlap in time.
+    pub(super) fn into_sorted_profile(mut self) -> Result<Profile, ImportError> {
+        self.check_weights()?;
+        self.samples.sort_by_key(|sample| sample.time);
+        Ok(self.into_profile())
     }
 
     fn take_tags(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {

@@ -9,7 +9,6 @@
 use nodespy_model::{Cpu, Sample, StackIndex, ThreadIndex};
 
 use super::columns::{Columns, put, zigzag};
-use super::stack_order::StackOrder;
 use crate::import::ImportError;
 
 /// How weights are held since version 2.
@@ -39,6 +38,19 @@ pub(super) struct Before {
 }
 
 impl Before {
+    /// Before samples that start at a time.
+    pub(super) fn at(time: u64) -> Self {
+        Self {
+            time,
+            ..Self::default()
+        }
+    }
+
+    /// What comes after starts at a time of its own, from no stack.
+    pub(super) fn restart(&mut self, time: u64) {
+        (self.time, self.stack) = (time, 0);
+    }
+
     /// Takes a step of time and returns when that is.
     fn after(&mut self, step: u64, unit: u64, columns: &Columns<'_>) -> Result<u64, ImportError> {
         self.time = step
@@ -56,9 +68,10 @@ pub(super) struct Known {
     pub(super) stacks: usize,
 }
 
-/// The greatest unit of time in which every step between samples is a whole number.
-pub(super) fn unit_of(samples: &[Sample]) -> u64 {
-    let mut before = 0;
+/// The greatest unit of time in which every step between samples, the first from `start`, is a whole
+/// number.
+pub(super) fn unit_of(samples: &[Sample], start: u64) -> u64 {
+    let mut before = start;
     let mut unit = 0;
     for sample in samples {
         unit = greatest_divisor(sample.time - before, unit);
@@ -67,11 +80,12 @@ pub(super) fn unit_of(samples: &[Sample]) -> u64 {
     unit.max(1)
 }
 
-/// A section of version 3. The samples are in order of time, their steps multiples of `unit`.
+/// A section of version 3. The samples are in order of time, their steps multiples of `unit`; `row`
+/// says where the file has a stack.
 pub(super) fn section(
     rows: &[Sample],
     unit: u64,
-    order: &StackOrder,
+    row: impl Fn(StackIndex) -> u32,
     before: &mut Before,
 ) -> Vec<u8> {
     let mut content = Vec::new();
@@ -92,7 +106,7 @@ pub(super) fn section(
         put(&mut content, u64::from(sample.thread.0));
     }
     for sample in rows {
-        let stack = sample.stack.map_or(0, |stack| order.row(stack) + 1);
+        let stack = sample.stack.map_or(0, |stack| row(stack) + 1);
         put(
             &mut content,
             zigzag(i64::from(stack) - i64::from(before.stack)),
@@ -267,7 +281,6 @@ fn read_stack_steps(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodespy_model::{FrameIndex, Stack};
 
     fn sample(time: u64, weight: u64, stack: Option<u32>) -> Sample {
         Sample {
@@ -288,12 +301,8 @@ mod tests {
     }
 
     fn written_and_read(rows: &[Sample]) -> Vec<u8> {
-        let stacks = [Stack {
-            parent: None,
-            frame: FrameIndex(0),
-        }; 1000];
-        let order = StackOrder::of(&stacks);
-        let bytes = section(rows, unit_of(rows), &order, &mut Before::default());
+        let before = &mut Before::default();
+        let bytes = section(rows, unit_of(rows, 0), StackIndex::get, before);
         let known = Known {
             threads: 1,
             stacks: 1000,

@@ -73,11 +73,12 @@ pub(super) fn read_events(columns: &mut Columns<'_>) -> Result<Vec<EventType>, I
     Ok(events)
 }
 
-/// Section 16: every set of labels but the empty one.
-pub(super) fn contexts(profile: &Profile) -> Vec<u8> {
+/// Section 16: the sets of labels after the first `from`; the empty one is none of them.
+pub(super) fn contexts(profile: &Profile, from: usize) -> Vec<u8> {
     let mut content = Vec::new();
-    put(&mut content, profile.contexts.iter().len() as u64);
-    for labels in profile.contexts.iter() {
+    let sets = profile.contexts.iter().skip(from);
+    put(&mut content, sets.len() as u64);
+    for labels in sets {
         put(&mut content, labels.iter().len() as u64);
         for (key, value) in labels.iter() {
             put_string(&mut content, key);

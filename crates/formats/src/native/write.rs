@@ -4,7 +4,10 @@ use std::io::Write;
 
 use flate2::write::GzEncoder;
 use flate2::{Compression, GzBuilder};
-use nodespy_model::{ExitReason, FunctionIndex, NameSource, Profile, Scheduling, StringIndex};
+use nodespy_model::{
+    About, EventType, ExitReason, Frame, Function, FunctionIndex, NameSource, Notes, Process,
+    Profile, Scheduling, Source, Stack, StringIndex, StringTable, Thread,
+};
 
 use super::columns::{put, put_option, put_string, zigzag};
 use super::stack_order::StackOrder;
@@ -42,15 +45,15 @@ fn write_sections(
         packed.write_all(content)?;
         Ok(())
     };
-    emit(section::ABOUT, &about(profile))?;
+    emit(section::ABOUT, &about(&profile.about, profile.event()))?;
     if tags::has_events(profile) {
         emit(section::EVENTS, &tags::events(profile))?;
     }
-    emit(section::NOTES, &notes(profile))?;
+    emit(section::NOTES, &notes(&profile.notes))?;
     emit(section::COUNTS, &counts(profile))?;
-    emit(section::STRINGS, &strings(profile))?;
-    emit(section::FUNCTIONS, &functions(profile))?;
-    emit(section::FRAMES, &frames(profile))?;
+    emit(section::STRINGS, &strings(&profile.strings, 0))?;
+    emit(section::FUNCTIONS, &functions(&profile.functions))?;
+    emit(section::FRAMES, &frames(&profile.frames))?;
     let order = StackOrder::of(&profile.stacks);
     emit(section::STACKS, &stacks(profile, &order))?;
     if !profile.deopt_reasons.is_empty() {
@@ -59,20 +62,16 @@ fn write_sections(
     if !profile.generated_places.is_empty() {
         emit(section::GENERATED, &of_functions(&profile.generated_places))?;
     }
-    emit(section::PROCESSES, &processes(profile))?;
-    if profile
-        .processes
-        .iter()
-        .any(|process| !process.labels.is_empty())
-    {
-        emit(section::LABELS, &labels(profile))?;
+    emit(section::PROCESSES, &processes(&profile.processes))?;
+    if let Some(labels) = labels(profile, |_| true) {
+        emit(section::LABELS, &labels)?;
     }
-    emit(section::THREADS, &threads(profile))?;
-    if let Some(scheduling) = scheduling(profile) {
+    emit(section::THREADS, &threads(&profile.threads))?;
+    if let Some(scheduling) = scheduling(profile, |_| true) {
         emit(section::SCHEDULING, &scheduling)?;
     }
     if !profile.contexts.is_empty() {
-        emit(section::CONTEXTS, &tags::contexts(profile))?;
+        emit(section::CONTEXTS, &tags::contexts(profile, 0))?;
     }
     let sorted;
     let all = match profile.samples.is_sorted_by_key(|sample| sample.time) {
@@ -84,7 +83,7 @@ fn write_sections(
             &sorted
         }
     };
-    let unit = samples::unit_of(all);
+    let unit = samples::unit_of(all, 0);
     let mut before = samples::Before::default();
     for rows in all.chunks(SAMPLES_PER_SECTION) {
         if let Some(tags) = tags::tags(rows) {
@@ -92,18 +91,16 @@ fn write_sections(
         }
         emit(
             section::SAMPLES,
-            &samples::section(rows, unit, &order, &mut before),
+            &samples::section(rows, unit, |stack| order.row(stack), &mut before),
         )?;
     }
     if !profile.sources.is_empty() {
-        emit(section::SOURCES, &sources(profile))?;
+        emit(section::SOURCES, &sources(&profile.sources))?;
     }
     emit(section::END, &[])
 }
 
-fn about(profile: &Profile) -> Vec<u8> {
-    let about = &profile.about;
-    let event = profile.event();
+pub(super) fn about(about: &About, event: &EventType) -> Vec<u8> {
     let mut content = Vec::new();
     put(&mut content, code_of(&UNITS, &event.unit));
     put_string(&mut content, &about.app);
@@ -117,8 +114,7 @@ fn about(profile: &Profile) -> Vec<u8> {
     content
 }
 
-fn notes(profile: &Profile) -> Vec<u8> {
-    let notes = &profile.notes;
+pub(super) fn notes(notes: &Notes) -> Vec<u8> {
     let mut content = Vec::new();
     for count in [
         notes.lost_samples,
@@ -163,13 +159,15 @@ fn counts(profile: &Profile) -> Vec<u8> {
     content
 }
 
-fn strings(profile: &Profile) -> Vec<u8> {
+/// The strings after the first `from`.
+pub(super) fn strings(strings: &StringTable, from: usize) -> Vec<u8> {
+    let rows = || (from..strings.len()).map(|row| strings.get(StringIndex(row as u32)));
     let mut content = Vec::new();
-    put(&mut content, profile.strings.len() as u64);
-    for text in profile.strings.iter() {
+    put(&mut content, rows().len() as u64);
+    for text in rows() {
         put(&mut content, text.len() as u64);
     }
-    for text in profile.strings.iter() {
+    for text in rows() {
         content.extend_from_slice(text.as_bytes());
     }
     content
@@ -187,9 +185,9 @@ fn table<R>(rows: &[R], columns: &[&dyn Fn(&R) -> u64]) -> Vec<u8> {
     content
 }
 
-fn functions(profile: &Profile) -> Vec<u8> {
+pub(super) fn functions(rows: &[Function]) -> Vec<u8> {
     table(
-        &profile.functions,
+        rows,
         &[
             &|function| u64::from(function.name.0),
             &|function| function.file.map_or(0, |file| u64::from(file.0) + 1),
@@ -200,9 +198,9 @@ fn functions(profile: &Profile) -> Vec<u8> {
     )
 }
 
-fn frames(profile: &Profile) -> Vec<u8> {
+pub(super) fn frames(rows: &[Frame]) -> Vec<u8> {
     table(
-        &profile.frames,
+        rows,
         &[
             &|frame| u64::from(frame.function.0),
             &|frame| u64::from(frame.line),
@@ -214,7 +212,7 @@ fn frames(profile: &Profile) -> Vec<u8> {
 }
 
 /// What is said of functions in a string each.
-fn of_functions(rows: &[(FunctionIndex, StringIndex)]) -> Vec<u8> {
+pub(super) fn of_functions(rows: &[(FunctionIndex, StringIndex)]) -> Vec<u8> {
     table(
         rows,
         &[&|(function, _)| u64::from(function.0), &|(_, text)| {
@@ -238,8 +236,21 @@ fn stacks(profile: &Profile, order: &StackOrder) -> Vec<u8> {
     content
 }
 
-fn processes(profile: &Profile) -> Vec<u8> {
-    let rows = &profile.processes;
+/// The stacks after the first `from`, as they stand.
+pub(super) fn stacks_as_they_are(stacks: &[Stack], from: usize) -> Vec<u8> {
+    let mut content = Vec::new();
+    put(&mut content, (stacks.len() - from) as u64);
+    for (row, stack) in stacks.iter().enumerate().skip(from) {
+        let distance = stack.parent.map_or(0, |parent| row - parent.at());
+        put(&mut content, distance as u64);
+    }
+    for stack in &stacks[from..] {
+        put(&mut content, u64::from(stack.frame.0));
+    }
+    content
+}
+
+pub(super) fn processes(rows: &[Process]) -> Vec<u8> {
     let mut content = Vec::new();
     put(&mut content, rows.len() as u64);
     rows.iter()
@@ -274,26 +285,30 @@ fn processes(profile: &Profile) -> Vec<u8> {
     content
 }
 
-fn labels(profile: &Profile) -> Vec<u8> {
+/// The labels of the processes in the rows that are wanted; nothing where there are none.
+pub(super) fn labels(profile: &Profile, is_wanted: impl Fn(usize) -> bool) -> Option<Vec<u8>> {
     let rows: Vec<(u64, &str, &str)> = profile
         .processes
         .iter()
         .enumerate()
+        .filter(|(position, _)| is_wanted(*position))
         .flat_map(|(position, process)| {
             let labels = process.labels.iter();
             labels.map(move |(key, value)| (position as u64, key, value))
         })
         .collect();
+    if rows.is_empty() {
+        return None;
+    }
     let mut content = Vec::new();
     put(&mut content, rows.len() as u64);
     rows.iter().for_each(|row| put(&mut content, row.0));
     rows.iter().for_each(|row| put_string(&mut content, row.1));
     rows.iter().for_each(|row| put_string(&mut content, row.2));
-    content
+    Some(content)
 }
 
-fn threads(profile: &Profile) -> Vec<u8> {
-    let rows = &profile.threads;
+pub(super) fn threads(rows: &[Thread]) -> Vec<u8> {
     let mut content = Vec::new();
     put(&mut content, rows.len() as u64);
     rows.iter()
@@ -307,10 +322,11 @@ fn threads(profile: &Profile) -> Vec<u8> {
     content
 }
 
-/// How threads shared the CPUs; nothing where that is known of none.
-fn scheduling(profile: &Profile) -> Option<Vec<u8>> {
+/// How the threads in the rows that are wanted shared the CPUs; nothing where that is known of none.
+pub(super) fn scheduling(profile: &Profile, is_wanted: impl Fn(usize) -> bool) -> Option<Vec<u8>> {
     let threads = profile.threads.iter().enumerate();
     let rows: Vec<(usize, Scheduling)> = threads
+        .filter(|(row, _)| is_wanted(*row))
         .filter_map(|(row, thread)| Some((row, thread.scheduling?)))
         .collect();
     (!rows.is_empty()).then(|| {
@@ -326,8 +342,7 @@ fn scheduling(profile: &Profile) -> Option<Vec<u8>> {
     })
 }
 
-fn sources(profile: &Profile) -> Vec<u8> {
-    let rows = &profile.sources;
+pub(super) fn sources(rows: &[Source]) -> Vec<u8> {
     let mut content = Vec::new();
     put(&mut content, rows.len() as u64);
     rows.iter()

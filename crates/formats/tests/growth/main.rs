@@ -12,7 +12,7 @@ mod shapes;
 use std::io::{self, Write};
 
 use counting::{Cost, cost_of};
-use nodespy_formats::{EXPORTERS, ImportOptions, export, import};
+use nodespy_formats::{EXPORTERS, ImportOptions, JournalWriter, export, import};
 use nodespy_model::{Contents, Profile};
 
 /// How much more may be allocated, and held at once, when the input doubles.
@@ -230,4 +230,20 @@ fn perf_data_costs_what_it_is() {
     assert_import_is_linear("deferred stacks", "perf.data", 2_000, perf_data::deferred);
     assert_import_is_linear("forks", "perf.data", 2_000, perf_data::forks);
     assert_import_is_linear("jitdumps", "perf.data", 2_000, perf_data::jitdumps);
+}
+
+#[test]
+fn journals_cost_what_they_are() {
+    let of = |slice: Profile| {
+        move |count: usize| {
+            let mut writer = JournalWriter::default();
+            let mut journal = JournalWriter::header();
+            for _ in 0..count {
+                journal.extend(writer.block(&slice));
+            }
+            journal
+        }
+    };
+    assert_import_is_linear("slices", "journal", 500, of(shapes::samples(20)));
+    assert_import_is_linear("threads", "journal", 200, of(shapes::threads(50)));
 }

@@ -23,6 +23,7 @@ mod hostile;
 mod html;
 #[path = "../support/in_words.rs"]
 mod in_words;
+mod journal;
 mod labels;
 #[path = "../support/mutate.rs"]
 mod mutate;

@@ -1,5 +1,6 @@
 //! `nodespy record`: samples in, a picture out.
 
+pub(super) mod journal;
 mod outputs;
 mod reporting;
 
@@ -10,13 +11,14 @@ use nodespy_analysis::shaped;
 use nodespy_capture::target::Target;
 use nodespy_capture::{Interrupts, catch_interrupts};
 use nodespy_model::{Nanoseconds, Profile};
-use nodespy_recorder::{EngineChoice, RecordRequest, SampledEvent, Subject};
+use nodespy_recorder::{EngineChoice, RecordError, RecordRequest, SampledEvent, Subject};
 use nodespy_symbolize::{SourceMapOptions, SourceRoots};
 
 use super::close_abandoned;
 use crate::cli::{Engine, Event, Names, RecordArgs};
 use crate::failure::Failure;
 use crate::output;
+use journal::Journal;
 use reporting::Reporting;
 
 pub(crate) fn run(
@@ -43,9 +45,19 @@ pub(crate) fn run(
     let interrupts: Interrupts = catch_interrupts();
     request.interrupts = Some(interrupts);
     let mut reporting = Reporting::new(arguments);
-    let recorded = nodespy_recorder::record(&request, subject, &mut reporting);
+    let journal = Journal::beside(&destinations);
+    let file = journal.as_ref().and_then(Journal::file);
+    let recorded = nodespy_recorder::record(&request, subject, file, &mut reporting);
     reporting.end();
-    let recorded = recorded?;
+    let recorded = match recorded {
+        Ok(recorded) => recorded,
+        Err(error) => {
+            let is_empty = matches!(error, RecordError::NoSamples(_));
+            let kept = journal.filter(|_| !is_empty);
+            kept.into_iter().for_each(Journal::keep);
+            return Err(error.into());
+        }
+    };
     if let (Some(first), Some(_)) = (recorded.first_sample, std::env::var_os("NODESPY_TIMING")) {
         output::note(&format!(
             "timing: attached after {:.1} ms, first sample after {:.1} ms",
@@ -55,7 +67,12 @@ pub(crate) fn run(
     }
     let profile = shaped(recorded.profile, &arguments.show.filters());
     let profile = with_sources(profile, sources.as_ref());
-    outputs::write_all(arguments, &profile, &destinations, interrupts)?;
+    if let Err(error) = outputs::write_all(arguments, &profile, &destinations, interrupts) {
+        let is_lost = error.downcast_ref::<outputs::NowhereWritten>().is_some();
+        let kept = journal.filter(|_| is_lost);
+        kept.into_iter().for_each(Journal::keep);
+        return Err(error);
+    }
     Ok(match recorded.status {
         Some(status) if arguments.exit_code => exit_like(status),
         _ => ExitCode::SUCCESS,

@@ -8,9 +8,11 @@ mod server;
 use std::io::Read;
 use std::net::{Ipv4Addr, TcpListener};
 use std::process::{Command, ExitCode, Stdio};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use anyhow::Context;
+use nodespy_capture::catch_interrupts;
 use nodespy_symbolize::SourceRoots;
 
 use crate::cli::{ReadArgs, ViewArgs};
@@ -19,6 +21,11 @@ use crate::save;
 
 use redirect::Redirect;
 use server::Server;
+
+/// How often it is looked whether a signal came.
+const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
+/// What a shell reports of a command that Ctrl-C ended.
+const ENDED_BY_SIGNAL: i32 = 130;
 
 pub(crate) fn run(arguments: &ViewArgs) -> anyhow::Result<ExitCode> {
     let reading = ReadArgs {
@@ -38,7 +45,7 @@ pub(crate) fn run(arguments: &ViewArgs) -> anyhow::Result<ExitCode> {
     let page = save::page(profile, &show, &base)?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, arguments.port))
         .with_context(|| format!("listening on 127.0.0.1:{}", arguments.port))?;
-    let mut server = Server {
+    let server = Server {
         port: listener.local_addr()?.port(),
         token: random_token()?,
         page,
@@ -47,19 +54,34 @@ pub(crate) fn run(arguments: &ViewArgs) -> anyhow::Result<ExitCode> {
             converted.map_err(|error| output::in_one_line(&error))
         },
         uploads: Mutex::new(()),
-        redirect: Mutex::default(),
+        redirect: Arc::default(),
     };
     let address = format!("http://127.0.0.1:{}/{}/", server.port, server.token);
     output::result(&format!("{address}\n"), Stream::Standard);
     if !arguments.no_open && has_desktop() {
+        end_without_redirect(Arc::clone(&server.redirect));
         match open_browser(&address) {
-            Ok(redirect) => server.redirect = Mutex::new(Some(redirect)),
+            Ok(redirect) => *server::lock(&server.redirect) = Some(redirect),
             Err(_) => output::note("No browser could be started; open the address above."),
         }
     }
     output::note("Serving until Ctrl-C.");
     server.run(&listener);
     Ok(ExitCode::SUCCESS)
+}
+
+/// From now on a signal that ends nodespy takes the redirect along.
+fn end_without_redirect(redirect: Arc<Mutex<Option<Redirect>>>) {
+    let interrupts = catch_interrupts();
+    std::thread::spawn(move || {
+        while !interrupts.is_stop_requested() {
+            std::thread::sleep(SIGNAL_INTERVAL);
+        }
+        // Held to the end, so that none is made meanwhile.
+        let mut redirect = server::lock(&redirect);
+        drop(redirect.take());
+        std::process::exit(ENDED_BY_SIGNAL);
+    });
 }
 
 /// What keeps other users of this machine from reading the profile.

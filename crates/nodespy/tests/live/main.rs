@@ -24,6 +24,7 @@ mod inspector_abandoned;
 mod inspector_matrix;
 mod inspector_ways;
 mod joining;
+mod journal;
 mod json;
 mod launch;
 mod lines;

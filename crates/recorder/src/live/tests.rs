@@ -39,6 +39,8 @@ fn limits(duration_ms: Option<u64>, slice_ms: Option<u64>) -> Limits<'static> {
     Limits {
         duration: duration_ms.map(Duration::from_millis),
         slice: slice_ms.map(Duration::from_millis),
+        first_slice: None,
+        slice_stretch: 0,
         is_stopped: &|| false,
     }
 }
@@ -141,6 +143,24 @@ fn slices_follow_one_another_and_each_has_its_own_losses() {
     // What the end lost is the last slice's.
     assert_eq!(lost, 2 * (drains as u64 + 1));
     assert_eq!(seen.lost_samples, 2 * (drains as u64 - 1));
+}
+
+#[test]
+fn the_first_slice_may_be_longer_and_all_times_count_from_the_start() {
+    let (mut engine, mut seen) = (StandIn::new(EngineId::PerfEvents), Seen::default());
+    let mut live = live(&mut engine, subject(), &mut seen);
+    let limits = Limits {
+        first_slice: Some(Duration::from_millis(150)),
+        ..limits(Some(600), Some(15))
+    };
+    live.run(&limits, &mut seen).unwrap();
+    let (_, first, _) = seen.slices[0];
+    assert!(first >= 150_000_000, "{:?}", seen.slices);
+    assert!(seen.slices.len() >= 2, "{:?}", seen.slices);
+    let last = live.slice();
+    assert!(last.about.duration >= 600_000_000, "{:?}", last.about);
+    let is_late = |sample: &nodespy_model::Sample| sample.time >= first;
+    assert!(last.samples.iter().all(is_late));
 }
 
 #[test]

@@ -65,7 +65,7 @@ fn recorded(
     request: &RecordRequest,
     heard: &mut Heard,
 ) -> Result<Recorded, RecordError> {
-    record_with(engines, request, subject(), heard)
+    record_with(engines, request, subject(), None, heard)
 }
 
 #[test]

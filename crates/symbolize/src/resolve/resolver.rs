@@ -20,8 +20,9 @@ pub struct Resolver {
     pub(super) batch: Batch,
     /// What makes the samples.
     pub(super) events: Vec<EventType>,
-    /// Processes that ended in the last slice.
+    /// Processes that ended in the last slice, after those that are remembered longer.
     pub(super) ended: Vec<EndedProcess>,
+    pub(super) remembered: usize,
     has_heap_walk: bool,
     pub(super) has_inlines: bool,
     /// Reused from sample to sample.
@@ -49,6 +50,7 @@ impl Resolver {
             batch: Batch::default(),
             events: vec![EventType::default()],
             ended: Vec::new(),
+            remembered: 0,
             has_heap_walk: true,
             has_inlines: false,
             unwound: Vec::new(),
@@ -59,6 +61,12 @@ impl Resolver {
     /// From now on V8's heap is not read: JIT code has names only where a file has them.
     pub fn without_heap_walk(mut self) -> Self {
         self.has_heap_walk = false;
+        self
+    }
+
+    /// How many processes are remembered for [`Self::map_sources`] beyond the slice they ended in.
+    pub fn remembering_ended(mut self, processes: usize) -> Self {
+        self.remembered = processes;
         self
     }
 
@@ -202,7 +210,7 @@ impl Resolver {
 
     /// Puts the functions of the last slice's profile where they were written, as far as source
     /// maps say. To be called before the next slice: then the scripts of processes that ended in
-    /// this one are forgotten.
+    /// this one are forgotten, but for those that are to be remembered.
     pub fn map_sources(&self, profile: Profile, options: &SourceMapOptions) -> Profile {
         let ended = self.ended.iter().flat_map(|ended| ended.scripts.clone());
         let live = self.processes.list.iter().flat_map(|live| live.scripts());

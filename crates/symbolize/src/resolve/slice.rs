@@ -76,13 +76,15 @@ impl Resolver {
 
     /// Drops what has ended, and what nothing that lives needs.
     fn end_slice(&mut self) {
-        self.ended = self.processes.end_slice(&*self.origin);
+        self.ended.extend(self.processes.end_slice(&*self.origin));
         self.binaries.evict(&self.processes.images());
     }
 
-    /// Gives up what was kept of processes for questions about the slice they ended in.
+    /// Gives up what was kept of processes for questions about the slice they ended in, but for the
+    /// last ones that are to be remembered.
     fn forget_ended(&mut self) {
-        for ended in self.ended.drain(..) {
+        let forgotten = self.ended.len().saturating_sub(self.remembered);
+        for ended in self.ended.drain(..forgotten) {
             // The pid may belong to another process by now.
             if self.processes.index_of(ended.pid).is_none() {
                 self.origin.forget(ended.pid);

@@ -576,3 +576,20 @@ fn a_thread_that_waited_for_a_cpu_is_not_called_idle() {
     let worker = with(ThreadRole::Worker, 50, 500_000_000, 6_100_000_000);
     assert_eq!(findings(&worker, "Worker `node` waited 61 %").len(), 1);
 }
+
+#[test]
+fn time_without_work_is_no_function() {
+    let idle = ("(idle)", "", 0, Category::Idle, Tier::None);
+    let profile = recorded(|builder, thread| {
+        let main = thread(builder, ThreadRole::Main, "node");
+        add(builder, main, &[idle], 900);
+        add(builder, main, &[MAIN, app("work")], 100);
+    });
+    let text = drawn(&profile, "text");
+    assert!(text.contains("work") && !text.contains("(idle)"), "{text}");
+    let report: serde_json::Value = serde_json::from_str(&drawn(&profile, "json")).unwrap();
+    for list in ["functions_by_self", "functions_by_total"] {
+        let rows = report[list].to_string();
+        assert!(rows.contains("work") && !rows.contains("(idle)"), "{rows}");
+    }
+}

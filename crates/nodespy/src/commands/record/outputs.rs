@@ -132,14 +132,32 @@ fn report_written(arguments: &RecordArgs, destination: &Destination) {
 /// What could not be shown or written. A recording that no output keeps is kept elsewhere.
 fn not_written(failures: &[anyhow::Error], profile: &Profile, is_kept: bool) -> anyhow::Error {
     let mut sentences: Vec<String> = failures.iter().map(output::in_one_line).collect();
-    if !is_kept {
-        sentences.push(save::rescue(profile).map_or_else(
-            || "and nowhere else could it be written".to_owned(),
-            |path| format!("the recording was kept in {}", path.display()),
-        ));
+    if is_kept {
+        return anyhow!(sentences.join("; "));
     }
-    anyhow!(sentences.join("; "))
+    match save::rescue(profile) {
+        Some(path) => {
+            sentences.push(format!("the recording was kept in {}", path.display()));
+            anyhow!(sentences.join("; "))
+        }
+        None => {
+            sentences.push("and nowhere else could it be written".to_owned());
+            NowhereWritten(sentences.join("; ")).into()
+        }
+    }
 }
+
+/// No file has the recording.
+#[derive(Debug)]
+pub(super) struct NowhereWritten(String);
+
+impl std::fmt::Display for NowhereWritten {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NowhereWritten {}
 
 #[cfg(test)]
 mod tests {

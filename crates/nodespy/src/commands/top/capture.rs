@@ -124,6 +124,8 @@ fn capture(request: Request, sender: &Sender<Update>) -> Result<(), CaptureError
     let limits = Limits {
         duration: None,
         slice: Some(SLICE),
+        first_slice: None,
+        slice_stretch: 0,
         is_stopped: &|| false,
     };
     if live.run(&limits, &mut slices)? == End::TargetsGone {

@@ -6,7 +6,7 @@
 
 use std::io::{self, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use super::gate::Gate;
@@ -31,7 +31,7 @@ pub(super) struct Server<'a> {
     /// One upload at a time: each may be large.
     pub(super) uploads: Mutex<()>,
     /// What the browser was opened with, until it has asked for the page.
-    pub(super) redirect: Mutex<Option<Redirect>>,
+    pub(super) redirect: Arc<Mutex<Option<Redirect>>>,
 }
 
 /// An answer.
@@ -156,7 +156,7 @@ impl Server<'_> {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex
         .lock()
         .unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -200,7 +200,7 @@ mod tests {
             page: b"<html>".to_vec(),
             convert: &convert,
             uploads: Mutex::new(()),
-            redirect: Mutex::default(),
+            redirect: Arc::default(),
         };
         std::thread::scope(|scope| {
             let asking = scope.spawn(move || {
@@ -268,7 +268,7 @@ mod tests {
                 page: b"<html>".to_vec(),
                 convert: &|_| Err(String::new()),
                 uploads: Mutex::new(()),
-                redirect: Mutex::default(),
+                redirect: Arc::default(),
             };
             server.run(&listener);
         });

@@ -1,0 +1,317 @@
+//! The slices of a recording put together, but for their samples: each process, thread, function and
+//! stack once.
+
+use std::collections::BTreeSet;
+
+use nodespy_model::{
+    About, FastMap, FastSet, Nanoseconds, Notes, Process, ProcessIndex, Profile, ProfileBuilder,
+    Sample, Thread, ThreadIndex, ThreadRole, moved_samples,
+};
+
+use super::super::columns::put;
+use super::super::{section, write};
+
+/// How many rows the tables of a journal have.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Rows {
+    pub(super) contexts: usize,
+    pub(super) strings: usize,
+    pub(super) functions: usize,
+    pub(super) frames: usize,
+    pub(super) stacks: usize,
+    pub(super) deopts: usize,
+    pub(super) generated: usize,
+    pub(super) processes: usize,
+    pub(super) threads: usize,
+    pub(super) sources: usize,
+}
+
+impl Rows {
+    pub(super) fn of(profile: &Profile) -> Self {
+        Self {
+            contexts: profile.contexts.iter().len(),
+            strings: profile.strings.len(),
+            functions: profile.functions.len(),
+            frames: profile.frames.len(),
+            stacks: profile.stacks.len(),
+            deopts: profile.deopt_reasons.len(),
+            generated: profile.generated_places.len(),
+            processes: profile.processes.len(),
+            threads: profile.threads.len(),
+            sources: profile.sources.len(),
+        }
+    }
+}
+
+/// What all slices so far have in common.
+#[derive(Debug, Default)]
+pub(super) struct Merged {
+    builder: Option<ProfileBuilder>,
+    pub(super) about: About,
+    pub(super) notes: Notes,
+    /// By pid and start.
+    processes: FastMap<(u32, Nanoseconds), ProcessIndex>,
+    threads: FastMap<(ProcessIndex, u32), ThreadIndex>,
+    /// Workers that have a number for a name.
+    numbered: FastSet<ThreadIndex>,
+    /// Rows that are in the journal and differ now.
+    changed_processes: BTreeSet<usize>,
+    changed_threads: BTreeSet<usize>,
+}
+
+impl Merged {
+    /// Adds a slice and returns its samples, as they are in the whole.
+    pub(super) fn add(&mut self, slice: &Profile) -> Vec<Sample> {
+        self.changed_processes.clear();
+        self.changed_threads.clear();
+        self.about = slice.about.clone();
+        add_notes(&mut self.notes, &slice.notes);
+        let mut builder = self
+            .builder
+            .take()
+            .unwrap_or_else(|| ProfileBuilder::with_events(slice.events.clone()));
+        let processes: Vec<ProcessIndex> = slice
+            .processes
+            .iter()
+            .map(|process| self.process(&mut builder, process))
+            .collect();
+        let numbered = numbered_workers(slice);
+        let threads: Vec<ThreadIndex> = slice
+            .threads
+            .iter()
+            .zip(&numbered)
+            .map(|(thread, is_numbered)| {
+                let process = processes[thread.process.at()];
+                let index = self.thread(&mut builder, process, thread);
+                match is_numbered {
+                    true => self.numbered.insert(index),
+                    false => self.numbered.remove(&index),
+                };
+                index
+            })
+            .collect();
+        if numbered.contains(&true) {
+            self.number_workers(&mut builder);
+        }
+        let samples = moved_samples(&mut builder, slice, |thread| threads[thread.at()]);
+        debug_assert_eq!(
+            builder.so_far().events,
+            slice.events,
+            "an engine has its events from the start"
+        );
+        self.builder = Some(builder);
+        samples
+    }
+
+    /// The tables so far.
+    pub(super) fn so_far(&self) -> &Profile {
+        self.builder.as_ref().expect("a slice was added").so_far()
+    }
+
+    fn process(&mut self, builder: &mut ProfileBuilder, process: &Process) -> ProcessIndex {
+        let key = (process.pid, process.started);
+        let Some(&index) = self.processes.get(&key) else {
+            let index = builder.process(process.clone());
+            self.processes.insert(key, index);
+            return index;
+        };
+        if builder.so_far().processes[index.at()] != *process {
+            builder.set_process(index, process.clone());
+            self.changed_processes.insert(index.at());
+        }
+        index
+    }
+
+    fn thread(
+        &mut self,
+        builder: &mut ProfileBuilder,
+        process: ProcessIndex,
+        thread: &Thread,
+    ) -> ThreadIndex {
+        let thread = Thread {
+            process,
+            ..thread.clone()
+        };
+        let Some(&index) = self.threads.get(&(process, thread.tid)) else {
+            let key = (process, thread.tid);
+            let index = builder.thread(thread);
+            self.threads.insert(key, index);
+            return index;
+        };
+        let known = &builder.so_far().threads[index.at()];
+        let mut merged = Thread {
+            scheduling: thread.scheduling.or(known.scheduling),
+            ..thread
+        };
+        // What a thread is for is not seen in every slice.
+        if merged.role == ThreadRole::Other && known.role != ThreadRole::Other {
+            merged.role = known.role;
+            merged.name.clone_from(&known.name);
+        }
+        if *known != merged {
+            builder.set_thread(index, merged);
+            self.changed_threads.insert(index.at());
+        }
+        index
+    }
+
+    /// Numbers the workers without a name anew: one with a lower tid may have come to light.
+    fn number_workers(&mut self, builder: &mut ProfileBuilder) {
+        let threads = &builder.so_far().threads;
+        for (position, number) in numbers_of_workers(threads) {
+            let index = ThreadIndex(position as u32);
+            let thread = &builder.so_far().threads[position];
+            let name = format!("worker {number}");
+            if self.numbered.contains(&index) && thread.name != name {
+                let thread = thread.clone();
+                builder.set_thread(index, Thread { name, ..thread });
+                self.changed_threads.insert(position);
+            }
+        }
+    }
+
+    /// Writes what has changed of the first `from` rows, and what belongs to rows rather than being
+    /// one.
+    pub(super) fn emit_changes(&self, from: &Rows, emit: &mut dyn FnMut(u64, &[u8])) {
+        let so_far = self.so_far();
+        let old = |rows: &BTreeSet<usize>, count: usize| -> Vec<usize> {
+            rows.range(..count).copied().collect()
+        };
+        let processes = old(&self.changed_processes, from.processes);
+        if !processes.is_empty() {
+            let rows: Vec<Process> = rows_at(&so_far.processes, &processes);
+            emit(
+                section::CHANGED_PROCESSES,
+                &changes(&processes, &write::processes(&rows)),
+            );
+        }
+        let threads = old(&self.changed_threads, from.threads);
+        if !threads.is_empty() {
+            let rows: Vec<Thread> = rows_at(&so_far.threads, &threads);
+            emit(
+                section::CHANGED_THREADS,
+                &changes(&threads, &write::threads(&rows)),
+            );
+        }
+        let is_news = |row: usize| row >= from.processes || self.changed_processes.contains(&row);
+        if let Some(labels) = write::labels(so_far, is_news) {
+            emit(section::LABELS, &labels);
+        }
+        let is_news = |row: usize| row >= from.threads || self.changed_threads.contains(&row);
+        if let Some(scheduling) = write::scheduling(so_far, is_news) {
+            emit(section::SCHEDULING, &scheduling);
+        }
+    }
+}
+
+fn rows_at<T: Clone>(table: &[T], rows: &[usize]) -> Vec<T> {
+    rows.iter().map(|row| table[*row].clone()).collect()
+}
+
+/// The rows that have changed, then what they are now.
+fn changes(rows: &[usize], content: &[u8]) -> Vec<u8> {
+    let mut changes = Vec::new();
+    put(&mut changes, rows.len() as u64);
+    for row in rows {
+        put(&mut changes, *row as u64);
+    }
+    changes.extend_from_slice(content);
+    changes
+}
+
+/// Which threads are workers whose name is their number among those of their process.
+fn numbered_workers(profile: &Profile) -> Vec<bool> {
+    let mut is_numbered = vec![false; profile.threads.len()];
+    for (position, number) in numbers_of_workers(&profile.threads) {
+        is_numbered[position] = profile.threads[position].name == format!("worker {number}");
+    }
+    is_numbered
+}
+
+/// The workers and their numbers, counted in each process by tid.
+fn numbers_of_workers(threads: &[Thread]) -> Vec<(usize, u32)> {
+    let is_worker = |position: &usize| threads[*position].role == ThreadRole::Worker;
+    let mut workers: Vec<usize> = (0..threads.len()).filter(is_worker).collect();
+    workers.sort_by_key(|&position| threads[position].tid);
+    let mut counts: FastMap<ProcessIndex, u32> = FastMap::default();
+    let numbered = workers.into_iter().map(|position| {
+        let count = counts.entry(threads[position].process).or_default();
+        *count += 1;
+        (position, *count)
+    });
+    numbered.collect()
+}
+
+fn add_notes(notes: &mut Notes, slice: &Notes) {
+    let counts = [
+        (&mut notes.lost_samples, slice.lost_samples),
+        (&mut notes.lost_records, slice.lost_records),
+        (&mut notes.throttled, slice.throttled),
+        (&mut notes.cut_stacks, slice.cut_stacks),
+        (&mut notes.incomplete_stacks, slice.incomplete_stacks),
+        (&mut notes.unwound_stacks, slice.unwound_stacks),
+        (&mut notes.jit_frames, slice.jit_frames),
+    ];
+    for (count, more) in counts {
+        *count = count.saturating_add(more);
+    }
+    for (count, more) in notes.jit_named.iter_mut().zip(slice.jit_named) {
+        *count = count.saturating_add(more);
+    }
+    for remark in &slice.remarks {
+        // The last slice knows best how much there is of something.
+        let known = notes.remarks.iter_mut();
+        match known
+            .into_iter()
+            .find(|known| is_same_remark(known, remark))
+        {
+            Some(known) => known.clone_from(remark),
+            None => notes.remark(remark.clone()),
+        }
+    }
+}
+
+/// Whether two remarks differ in amounts only: paths and the numbers of processes are no amounts.
+fn is_same_remark(one: &str, other: &str) -> bool {
+    let mut before = "";
+    let mut others = other.split(' ');
+    for word in one.split(' ') {
+        let Some(other) = others.next() else {
+            return false;
+        };
+        let is_amount = !word.contains('/') && !matches!(before, "process" | "pid");
+        let without_digits = |word: &str| -> String {
+            word.chars()
+                .filter(|letter| !letter.is_ascii_digit() && *letter != '.')
+                .collect()
+        };
+        let is_same = word == other || is_amount && without_digits(word) == without_digits(other);
+        if !is_same {
+            return false;
+        }
+        before = word;
+    }
+    others.next().is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn remarks_that_differ_in_amounts_are_one() {
+        for (one, other, is_same) in [
+            ("3.5 % of 10 frames", "40.1 % of 7 frames", true),
+            (
+                "/tmp/perf-7.map grew by 3 MB",
+                "/tmp/perf-8.map grew by 3 MB",
+                false,
+            ),
+            ("process 7 is gone", "process 8 is gone", false),
+            ("3 frames", "3 frames and more", false),
+            ("lost", "found", false),
+        ] {
+            assert_eq!(is_same_remark(one, other), is_same, "{one:?} {other:?}");
+        }
+    }
+}

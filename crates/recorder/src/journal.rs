@@ -1,0 +1,234 @@
+//! What was recorded so far, in a file: a recording that is killed is not lost.
+//!
+//! Every slice of a recording becomes a block of a journal, and the profile is read from the journal
+//! when the recording is over. Where there is no file, or no room in it, the blocks are kept in
+//! memory: packed they take a few bytes a sample.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::sync::mpsc::{SyncSender, sync_channel};
+
+use nodespy_capture::CaptureError;
+use nodespy_formats::{ImportError, Input, JournalWriter, Limits, read_journal};
+use nodespy_model::Profile;
+
+use crate::observer::{Observer, Progress, Slice, Started};
+
+/// The slices of a recording.
+#[derive(Debug, Default)]
+pub(crate) struct Journal {
+    writer: JournalWriter,
+    file: Option<JournalFile>,
+    /// What comes after that which is in the file.
+    rest: Vec<u8>,
+    is_started: bool,
+    samples: usize,
+}
+
+impl Journal {
+    /// Starts a journal in a file, which is empty.
+    pub(crate) fn new(file: Option<File>) -> Self {
+        Self {
+            file: file.map(JournalFile::new),
+            ..Self::default()
+        }
+    }
+
+    /// Adds a slice. Fails when the file takes no more: from then on the journal is in memory.
+    pub(crate) fn add(&mut self, slice: &Profile) -> io::Result<()> {
+        // There is no process yet, so it is not known what samples will be of.
+        if slice.processes.is_empty() {
+            return Ok(());
+        }
+        let mut bytes = match std::mem::replace(&mut self.is_started, true) {
+            false => JournalWriter::header(),
+            true => Vec::new(),
+        };
+        self.samples += slice.samples.len();
+        bytes.extend(self.writer.block(slice));
+        let written = match &mut self.file {
+            Some(file) if !file.is_full => file.append(&bytes),
+            _ => {
+                self.rest.extend(bytes);
+                return Ok(());
+            }
+        };
+        if written.is_err() {
+            self.rest.extend(bytes);
+        }
+        written
+    }
+
+    /// How many samples there are.
+    pub(crate) fn sample_count(&self) -> usize {
+        self.samples
+    }
+
+    /// Everything that was added.
+    pub(crate) fn profile(&mut self) -> Result<Profile, ImportError> {
+        let rest = &self.rest[..];
+        let input = match &mut self.file {
+            Some(file) => {
+                file.file.seek(SeekFrom::Start(0))?;
+                let written = (&file.file).take(file.length);
+                Input::read(&mut written.chain(rest), &Limits::default())?
+            }
+            None => Input::read(&mut &rest[..], &Limits::default())?,
+        };
+        read_journal(&input)
+    }
+}
+
+/// The file of a journal.
+#[derive(Debug)]
+struct JournalFile {
+    file: File,
+    /// How many bytes of whole blocks it has.
+    length: u64,
+    is_full: bool,
+    /// Asks for what was written to be put on the disk.
+    sync: Option<SyncSender<()>>,
+}
+
+impl JournalFile {
+    fn new(file: File) -> Self {
+        Self {
+            sync: file.try_clone().ok().map(start_syncing),
+            file,
+            length: 0,
+            is_full: false,
+        }
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let written = self.file.write_all(bytes);
+        if written.is_err() {
+            self.is_full = true;
+            // Half a block would be taken for damage.
+            let _ = self.file.set_len(self.length);
+            return written;
+        }
+        self.length += bytes.len() as u64;
+        if let Some(sync) = &self.sync {
+            // One that is under way is followed by another.
+            let _ = sync.try_send(());
+        }
+        Ok(())
+    }
+}
+
+/// A thread that has what was written put on the disk, where it outlasts a power cut: a slow disk must
+/// not keep the rings from being read.
+fn start_syncing(file: File) -> SyncSender<()> {
+    let (sender, requests) = sync_channel(1);
+    std::thread::spawn(move || {
+        while requests.recv().is_ok() {
+            if let Err(error) = file.sync_data() {
+                log::warn!("the journal is not on the disk yet: {error}");
+            }
+        }
+    });
+    sender
+}
+
+/// Keeps the slices and passes on everything else.
+pub(crate) struct Journaling<'a> {
+    pub(crate) journal: &'a mut Journal,
+    pub(crate) observer: &'a mut dyn Observer,
+}
+
+impl Observer for Journaling<'_> {
+    fn started(&mut self, started: &Started<'_>) {
+        self.observer.started(started);
+    }
+
+    fn progress(&mut self, progress: &mut Progress<'_>) {
+        self.observer.progress(progress);
+    }
+
+    fn not_added(&mut self, error: &CaptureError) {
+        self.observer.not_added(error);
+    }
+
+    fn slice(&mut self, slice: Slice<'_>) -> bool {
+        if let Err(error) = self.journal.add(&slice.profile) {
+            self.observer.note(&format!(
+                "The journal can't be written any more ({error}): what follows is in memory only."
+            ));
+        }
+        true
+    }
+
+    fn note(&mut self, line: &str) {
+        self.observer.note(line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodespy_model::{
+        About, FrameSpec, FunctionSpec, Notes, Process, ProfileBuilder, Thread, WeightUnit,
+    };
+
+    /// A slice with a sample of a function, `second` seconds after the start.
+    fn slice(function: &str, second: u64) -> Profile {
+        let mut builder = ProfileBuilder::new(WeightUnit::Samples);
+        let process = builder.process(Process {
+            pid: 7,
+            ..Process::default()
+        });
+        let thread = builder.thread(Thread {
+            process,
+            tid: 7,
+            ..Thread::default()
+        });
+        let frame = builder.frame(FrameSpec {
+            function: FunctionSpec {
+                name: function,
+                ..FunctionSpec::default()
+            },
+            ..FrameSpec::default()
+        });
+        let stack = builder.stack(None, frame);
+        builder.sample(second * 1_000_000_000, thread, Some(stack), 1);
+        let about = About {
+            duration: second * 1_000_000_000,
+            ..About::default()
+        };
+        builder.finish(about, Notes::default())
+    }
+
+    #[test]
+    fn a_journal_without_a_file_is_in_memory() {
+        let mut journal = Journal::new(None);
+        for second in 1..=3 {
+            journal.add(&slice("work", second)).unwrap();
+        }
+        let profile = journal.profile().unwrap();
+        assert_eq!((profile.samples.len(), profile.functions.len()), (3, 1));
+        assert_eq!(profile.about.duration, 3_000_000_000);
+        assert_eq!(journal.sample_count(), 3);
+    }
+
+    #[test]
+    fn where_a_file_takes_no_more_the_journal_goes_on_in_memory() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal");
+        let open = || {
+            let mut options = File::options();
+            options.read(true).write(true).create(true).truncate(false);
+            options.open(&path).unwrap()
+        };
+        let mut journal = Journal::new(Some(open()));
+        journal.add(&slice("first", 1)).unwrap();
+        let written = std::fs::metadata(&path).unwrap().len();
+        // A descriptor that can't be written to stands in for a full disk.
+        let read_only = File::open(&path).unwrap();
+        journal.file.as_mut().unwrap().file = read_only;
+        assert!(journal.add(&slice("second", 2)).is_err());
+        journal.add(&slice("third", 3)).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), written);
+        assert_eq!(journal.profile().unwrap().samples.len(), 3);
+    }
+}
