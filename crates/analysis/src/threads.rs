@@ -69,7 +69,7 @@ pub fn busy_threads(profile: &Profile) -> Vec<BusyThread> {
         WeightUnit::Nanoseconds => 1.0,
         _ => return Vec::new(),
     };
-    if profile.notes.filters().next().is_some() {
+    if !profile.notes.filters.is_empty() {
         return Vec::new();
     }
     let mut busy = Vec::new();

@@ -77,8 +77,8 @@ pub(crate) fn lines_without_labels(profile: &Profile) -> Vec<String> {
     for key in context_keys(profile) {
         say(CONTEXT_KEY, key);
     }
-    for remark in &notes.remarks {
-        say("remark", remark);
+    for sentence in notes.sentences() {
+        say("remark", &sentence);
     }
     for process in &profile.processes {
         say(&format!("command of {}", process.pid), &process.command);
@@ -272,7 +272,7 @@ impl Recorded {
             "incomplete stacks" => notes.incomplete_stacks = count(),
             "unwound stacks" => notes.unwound_stacks = count(),
             "JIT frames" => notes.jit_frames = count(),
-            "remark" => notes.remark(value),
+            "remark" => notes.take_sentence(value),
             _ => {
                 let source = key.strip_prefix("JIT frames named by ");
                 let known = NameSource::ALL

@@ -1,5 +1,7 @@
 //! What was lost, cut or guessed, and how much: the quality that travels with the data.
 
+use std::borrow::Cow;
+
 /// Where the name of a JIT-compiled frame came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NameSource {
@@ -61,7 +63,14 @@ pub struct Notes {
     pub jit_frames: u64,
     /// JIT frames named, by [`NameSource::ALL`] order.
     pub jit_named: [u64; 5],
-    /// Sentences for the reader, each said once.
+    /// Sentences about the filters that made this profile out of a larger one, the last first: with
+    /// any, the profile is a part of what was recorded.
+    pub filters: Vec<String>,
+    /// What other recordings of the same moments say of this one, as clauses.
+    pub cross_checks: Vec<String>,
+    /// What CPU quotas took away, as sentences: time that no sample shows.
+    pub quotas: Vec<String>,
+    /// Other sentences for the reader, each said once.
     pub remarks: Vec<String>,
 }
 
@@ -79,67 +88,72 @@ const MAX_REMARKS: usize = 256;
 /// The last one where there would be more.
 const MORE_REMARKS: &str = "there are more remarks, which are left out";
 
-/// How a remark about filters starts.
+/// How a sentence about filters starts.
 const FILTERED: &str = "filtered: ";
-/// How a remark about a CPU quota starts.
-const LIMITED: &str = "the CPU quota of ";
-/// How a remark about another recording of the same moments starts.
+/// How one about another recording of the same moments starts where all are in one list.
 const CROSS_CHECKED: &str = "cross-check: ";
+/// How a sentence about a CPU quota starts.
+const LIMITED: &str = "the CPU quota of ";
 
 impl Notes {
-    /// Says which filters made this profile out of a larger one, before everything else.
-    pub fn add_filter(&mut self, sentence: &str) {
-        self.remarks.insert(0, format!("{FILTERED}{sentence}"));
-    }
-
-    /// The remarks about filters: with any, the profile is a part of what was recorded.
-    pub fn filters(&self) -> impl Iterator<Item = &str> {
-        let remarks = self.remarks.iter().map(String::as_str);
-        remarks.filter(|remark| remark.starts_with(FILTERED))
+    /// Says which filter made this profile out of a larger one.
+    pub fn add_filter(&mut self, filter: &str) {
+        if self.filters.len() < MAX_REMARKS {
+            self.filters.insert(0, format!("{FILTERED}{filter}"));
+        }
     }
 
     /// Says what another recording of the same moments says of this one.
-    pub fn add_cross_check(&mut self, clause: &str) {
-        self.remark(format!("{CROSS_CHECKED}{clause}"));
-    }
-
-    /// What other recordings of the same moments say, as clauses: part of how sure a profile is.
-    pub fn cross_checks(&self) -> impl Iterator<Item = &str> {
-        let remarks = self.remarks.iter().map(String::as_str);
-        remarks.filter_map(|remark| remark.strip_prefix(CROSS_CHECKED))
+    pub fn add_cross_check(&mut self, clause: impl Into<String>) {
+        add_once(&mut self.cross_checks, clause.into());
     }
 
     /// Says what a CPU quota took away, starting with whose quota it is.
-    pub fn add_quota_remark(&mut self, of_whom: &str) {
-        self.remark(format!("{LIMITED}{of_whom}"));
-    }
-
-    /// What CPU quotas took away, as sentences: time that no sample shows.
-    pub fn quota_remarks(&self) -> impl Iterator<Item = &str> {
-        let remarks = self.remarks.iter().map(String::as_str);
-        remarks.filter(|remark| remark.starts_with(LIMITED))
-    }
-
-    /// The remarks that are no finding, no filter and no cross-check.
-    pub fn other_remarks(&self) -> impl Iterator<Item = &str> {
-        let is_special = |remark: &&str| {
-            let starts = [FILTERED, CROSS_CHECKED, LIMITED];
-            starts.iter().any(|start| remark.starts_with(start))
-        };
-        let remarks = self.remarks.iter().map(String::as_str);
-        remarks.filter(move |remark| !is_special(remark))
+    pub fn add_quota(&mut self, of_whom: &str) {
+        add_once(&mut self.quotas, format!("{LIMITED}{of_whom}"));
     }
 
     /// Adds a sentence unless it is there already.
     pub fn remark(&mut self, sentence: impl Into<String>) {
-        let sentence = sentence.into();
-        if self.remarks.len() > MAX_REMARKS || self.remarks.contains(&sentence) {
-            return;
+        add_once(&mut self.remarks, sentence.into());
+    }
+
+    /// Adds everything that other notes say in words.
+    pub fn add_sentences(&mut self, other: &Self) {
+        let room = MAX_REMARKS.saturating_sub(self.filters.len());
+        let filters = other.filters.iter().take(room).cloned();
+        self.filters.extend(filters);
+        let clauses = other.cross_checks.iter();
+        clauses.for_each(|clause| self.add_cross_check(clause));
+        let quotas = other.quotas.iter().cloned();
+        quotas.for_each(|quota| add_once(&mut self.quotas, quota));
+        let remarks = other.remarks.iter();
+        remarks.for_each(|remark| self.remark(remark));
+    }
+
+    /// Everything that is said in words as one list, for formats and readers that know no kinds of
+    /// sentences.
+    pub fn sentences(&self) -> impl Iterator<Item = Cow<'_, str>> {
+        let clauses = self.cross_checks.iter();
+        let clauses = clauses.map(|it| Cow::Owned(format!("{CROSS_CHECKED}{it}")));
+        let others = self.quotas.iter().chain(&self.remarks);
+        let filters = self.filters.iter().map(Cow::from);
+        filters.chain(clauses).chain(others.map(Cow::from))
+    }
+
+    /// Takes the next sentence of such a list back.
+    pub fn take_sentence(&mut self, sentence: &str) {
+        if sentence.starts_with(FILTERED) {
+            if self.filters.len() < MAX_REMARKS {
+                self.filters.push(sentence.to_owned());
+            }
+        } else if let Some(clause) = sentence.strip_prefix(CROSS_CHECKED) {
+            self.add_cross_check(clause);
+        } else if sentence.starts_with(LIMITED) {
+            add_once(&mut self.quotas, sentence.to_owned());
+        } else {
+            self.remark(sentence);
         }
-        self.remarks.push(match self.remarks.len() {
-            MAX_REMARKS => MORE_REMARKS.to_owned(),
-            _ => sentence,
-        });
     }
 
     /// How much of the profile is sure.
@@ -164,6 +178,17 @@ impl Notes {
     }
 }
 
+/// Adds a sentence unless it is there already, or there are too many.
+fn add_once(list: &mut Vec<String>, sentence: String) {
+    if list.len() > MAX_REMARKS || list.contains(&sentence) {
+        return;
+    }
+    list.push(match list.len() {
+        MAX_REMARKS => MORE_REMARKS.to_owned(),
+        _ => sentence,
+    });
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,5 +203,42 @@ mod tests {
         assert_eq!(notes.remarks[MAX_REMARKS], MORE_REMARKS);
         notes.remark("remark 3");
         assert_eq!(notes.remarks.len(), MAX_REMARKS + 1);
+    }
+
+    #[test]
+    fn sentences_of_every_kind_go_through_one_list() {
+        let mut notes = Notes::default();
+        notes.remark("one");
+        notes.add_filter("--focus a");
+        notes.add_cross_check("V8 agrees");
+        notes.add_filter("--hide b");
+        notes.remark("one");
+        let list: Vec<String> = notes.sentences().map(Cow::into_owned).collect();
+        assert_eq!(
+            list,
+            [
+                "filtered: --hide b",
+                "filtered: --focus a",
+                "cross-check: V8 agrees",
+                "one"
+            ]
+        );
+        let mut back = Notes::default();
+        list.iter()
+            .for_each(|sentence| back.take_sentence(sentence));
+        assert_eq!(back, notes);
+        let mut merged = Notes::default();
+        merged.add_sentences(&notes);
+        assert_eq!(merged, notes);
+    }
+
+    #[test]
+    fn a_list_of_filters_without_end_is_cut() {
+        let mut notes = Notes::default();
+        for number in 0..10_000 {
+            notes.take_sentence(&format!("filtered: {number}"));
+            notes.add_filter("more");
+        }
+        assert_eq!(notes.filters.len(), MAX_REMARKS);
     }
 }

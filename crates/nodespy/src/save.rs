@@ -216,8 +216,8 @@ pub(crate) fn print_prof(profile: &Profile, show: &Filters, title: &str) -> anyh
     let mut text = Vec::new();
     Output::prof().draw(&shown, &options, &mut text)?;
     output::result(&String::from_utf8_lossy(&text), Stream::Standard);
-    for remark in &shown.notes.remarks {
-        output::note(remark);
+    for sentence in shown.notes.sentences() {
+        output::note(&sentence);
     }
     Ok(())
 }

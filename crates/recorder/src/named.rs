@@ -122,8 +122,9 @@ impl NamedSamples {
             1 => profiles.remove(0),
             _ => together(&profiles, event, about),
         };
-        let remarks = unseen.iter().flat_map(|session| &session.notes.remarks);
-        remarks.for_each(|remark| profile.notes.remark(remark.clone()));
+        for session in unseen {
+            profile.notes.add_sentences(&session.notes);
+        }
         profile
     }
 }
@@ -136,9 +137,7 @@ fn together(profiles: &[Profile], event: EventType, mut about: About) -> Profile
         let threads = add_threads(&mut builder, profile);
         add_samples(&mut builder, profile, 0, |thread| threads[thread.at()]);
         about.duration = about.duration.max(profile.about.duration);
-        for remark in &profile.notes.remarks {
-            notes.remark(remark.clone());
-        }
+        notes.add_sentences(&profile.notes);
     }
     builder.finish(about, notes)
 }

@@ -211,7 +211,7 @@ fn record_with(
     };
     let mut recorded = recorded?;
     for remark in throttled.remarks(recorded.profile.about.duration) {
-        recorded.profile.notes.add_quota_remark(&remark);
+        recorded.profile.notes.add_quota(&remark);
     }
     Ok(recorded)
 }

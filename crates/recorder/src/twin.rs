@@ -82,11 +82,9 @@ impl<'e> Twin<'e> {
         let earlier = started.saturating_sub(self.started);
         let (mut joined, agreement) = join_twins(profile, &twin, earlier, WITHIN);
         for clause in clauses(agreement) {
-            joined.notes.add_cross_check(&clause);
+            joined.notes.add_cross_check(clause);
         }
-        for remark in twin.notes.remarks {
-            joined.notes.remark(remark);
-        }
+        joined.notes.add_sentences(&twin.notes);
         joined.about.engine = "perf events and V8 inspector".to_owned();
         joined
     }

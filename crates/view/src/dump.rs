@@ -394,8 +394,8 @@ impl Dump<'_> {
         if !clauses.is_empty() {
             self.lines.push(clauses.join("; "));
         }
-        for remark in &self.profile.notes.remarks {
-            self.lines.push(format!("note: {}", printable(remark)));
+        for sentence in self.profile.notes.sentences() {
+            self.lines.push(format!("note: {}", printable(&sentence)));
         }
     }
 }

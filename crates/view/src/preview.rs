@@ -35,8 +35,7 @@ pub(crate) fn of(whole: &Profile, title: &str) -> String {
     json.key("who").text(&wording::who(profile));
     json.key("how").text(&wording::how(profile));
     json.key("confidence").texts(&wording::confidence(profile));
-    let remarks: Vec<String> = profile.notes.other_remarks().map(str::to_owned).collect();
-    json.key("remarks").texts(&remarks);
+    json.key("remarks").texts(&profile.notes.remarks);
     write_findings(profile, &mut json);
     json.key("facts").open('[');
     for (label, value) in facts(profile) {

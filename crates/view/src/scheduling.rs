@@ -61,7 +61,7 @@ pub(crate) fn is_short_of_cpu(profile: &Profile) -> bool {
 
 fn longest_waiting(profile: &Profile) -> Option<(&Thread, Scheduling)> {
     // What filters left is not what was watched.
-    if profile.notes.filters().next().is_some() {
+    if !profile.notes.filters.is_empty() {
         return None;
     }
     let is_main = main_threads(profile);

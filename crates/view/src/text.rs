@@ -398,7 +398,7 @@ impl Summary<'_> {
     }
 
     fn confidence(&mut self) {
-        let remarks: Vec<&str> = self.profile.notes.other_remarks().collect();
+        let remarks = &self.profile.notes.remarks;
         let clauses = wording::confidence(self.profile);
         if !clauses.is_empty() || !remarks.is_empty() {
             self.lines.push(String::new());

@@ -328,7 +328,7 @@ pub(crate) fn how(profile: &Profile) -> String {
         parts.push(printable(&made_by.join(" ")).into_owned());
     }
     let mut text = parts.join(", ");
-    for filter in profile.notes.filters() {
+    for filter in &profile.notes.filters {
         text.push_str("; ");
         text.push_str(&printable(filter));
     }
@@ -397,7 +397,7 @@ pub(crate) fn confidence(profile: &Profile) -> Vec<String> {
             counted(notes.throttled, "time")
         ));
     }
-    for clause in notes.cross_checks() {
+    for clause in &notes.cross_checks {
         clauses.push(printable(clause).into_owned());
     }
     let is_clean = shares.jit_named == 1.0

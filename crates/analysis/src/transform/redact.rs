@@ -20,8 +20,15 @@ pub fn redact(mut profile: Profile) -> Profile {
     }
     profile.sources.clear();
     redact_strings(&mut profile, &folders);
-    for remark in &mut profile.notes.remarks {
-        *remark = redact_text(remark, &folders);
+    let notes = &mut profile.notes;
+    for list in [
+        &mut notes.filters,
+        &mut notes.cross_checks,
+        &mut notes.remarks,
+    ] {
+        for sentence in list {
+            *sentence = redact_text(sentence, &folders);
+        }
     }
     profile
 }

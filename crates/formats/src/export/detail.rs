@@ -113,8 +113,8 @@ impl Detail {
             Self::Contexts => !profile.contexts.is_empty(),
             Self::Notes => {
                 let notes = &profile.notes;
-                // Whoever filters knows it.
-                notes.other_remarks().next().is_some()
+                // Who filters knows it.
+                !notes.remarks.is_empty()
                     || notes.unwound_stacks > 0
                     || notes.jit_frames > 0
                     || notes.lost_samples > 0

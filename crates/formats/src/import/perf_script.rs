@@ -221,9 +221,7 @@ impl<'a> Script<'a> {
                 ..recorded.about
             };
             let said = std::mem::replace(&mut notes, recorded.notes);
-            said.remarks
-                .into_iter()
-                .for_each(|remark| notes.remark(remark));
+            notes.add_sentences(&said);
         }
         let mut profile = self.builder.finish(about.clone(), notes.clone());
         if !is_ours {

@@ -313,7 +313,7 @@ impl Tables {
             }
         }
         for _ in 0..self.rows::<[String; 2]>(columns, 1)? {
-            notes.remark(clean(columns.string()?));
+            notes.take_sentence(&clean(columns.string()?));
         }
         self.notes = notes;
         Ok(())

@@ -136,9 +136,9 @@ pub(super) fn notes(notes: &Notes) -> Vec<u8> {
     for source in sources {
         put(&mut content, notes.jit_named[source.at()]);
     }
-    put(&mut content, notes.remarks.len() as u64);
-    for remark in &notes.remarks {
-        put_string(&mut content, remark);
+    put(&mut content, notes.sentences().count() as u64);
+    for sentence in notes.sentences() {
+        put_string(&mut content, &sentence);
     }
     content
 }

@@ -374,7 +374,7 @@ fn any_notes() -> impl Strategy<Value = Notes> {
             unwound_stacks: counts[5],
             jit_frames: counts[6],
             jit_named,
-            remarks: Vec::new(),
+            ..Notes::default()
         };
         // No profile has the same remark twice.
         for remark in remarks {

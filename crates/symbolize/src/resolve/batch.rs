@@ -111,8 +111,6 @@ impl Batch {
         self.notes.lost_samples += notes.lost_samples;
         self.notes.lost_records += notes.lost_records;
         self.notes.throttled += notes.throttled;
-        for remark in notes.remarks {
-            self.notes.remark(remark);
-        }
+        self.notes.add_sentences(&notes);
     }
 }

@@ -115,7 +115,7 @@ fn about(whole: &mut JsonText, profile: &Profile, options: &DrawOptions<'_>) {
         }
         object.number("samples", profile.samples.len() as u64);
         object.string_if_any("nodespy_version", &about.nodespy_version);
-        object.strings("filters", profile.notes.filters());
+        object.strings("filters", profile.notes.filters.iter().map(String::as_str));
     });
 }
 
@@ -134,7 +134,7 @@ fn confidence(whole: &mut JsonText, profile: &Profile) {
         object.number("throttled", notes.throttled);
         let clauses = wording::confidence(profile);
         object.strings("sentences", clauses.iter().map(String::as_str));
-        object.strings("notes", notes.other_remarks());
+        object.strings("notes", notes.remarks.iter().map(String::as_str));
     });
 }
 

@@ -244,7 +244,7 @@ fn stacks(report: &Report<'_>) -> String {
 
 fn quality(profile: &Profile) -> Vec<String> {
     let mut sentences = wording::confidence(profile);
-    sentences.extend(profile.notes.other_remarks().map(str::to_owned));
+    sentences.extend(profile.notes.remarks.iter().cloned());
     sentences
 }
 

@@ -525,7 +525,7 @@ fn what_a_cpu_quota_takes_away_is_said_first() {
     let said = "he CPU quota of container web (0.50 CPUs) stopped it for 3.2 s of 10.0 s";
     assert!(findings(&profile, said).is_empty());
     let of_whom = said.strip_prefix("he CPU quota of ").unwrap();
-    profile.notes.add_quota_remark(of_whom);
+    profile.notes.add_quota(of_whom);
     assert_eq!(findings(&profile, "")[0], format!("T{said}"));
 }
 

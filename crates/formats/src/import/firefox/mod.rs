@@ -234,7 +234,7 @@ impl<'a> File<'a> {
             Some(recorded) => {
                 labels = recorded.labels;
                 let said = std::mem::replace(&mut notes, recorded.notes);
-                said.remarks.into_iter().for_each(|it| notes.remark(it));
+                notes.add_sentences(&said);
                 recorded.about
             }
             None => self.about(builder.so_far()),

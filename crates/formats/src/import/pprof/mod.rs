@@ -119,9 +119,8 @@ fn is_message(message: Message<'_>, number: u64) -> bool {
 fn about(tables: &Tables<'_>, recorded: Option<Recorded>, notes: &mut Notes) -> About {
     let mut about = match recorded {
         Some(recorded) => {
-            let said = std::mem::take(&mut notes.remarks);
-            *notes = recorded.notes;
-            said.into_iter().for_each(|remark| notes.remark(remark));
+            let said = std::mem::replace(notes, recorded.notes);
+            notes.add_sentences(&said);
             recorded.about
         }
         None => {

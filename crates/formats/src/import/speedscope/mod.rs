@@ -352,7 +352,7 @@ fn about(name: &str, recorded: Option<Recorded>, notes: &mut Notes) -> About {
     match recorded {
         Some(recorded) => {
             let said = std::mem::replace(notes, recorded.notes);
-            said.remarks.into_iter().for_each(|it| notes.remark(it));
+            notes.add_sentences(&said);
             recorded.about
         }
         None => About {

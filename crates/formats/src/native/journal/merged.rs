@@ -269,6 +269,10 @@ fn add_notes(notes: &mut Notes, slice: &Notes) {
             None => notes.remark(remark.clone()),
         }
     }
+    notes.add_sentences(&Notes {
+        remarks: Vec::new(),
+        ..slice.clone()
+    });
 }
 
 /// Whether two remarks differ in amounts only: paths and the numbers of processes are no amounts.

@@ -27,7 +27,7 @@ pub(super) fn of(profile: &Profile, threads: &[DumpedThread], is_nonblocking: bo
         "incomplete_stacks": profile.notes.incomplete_stacks,
         "js_frames": profile.notes.jit_frames,
         "js_frames_named": profile.notes.jit_named.iter().sum::<u64>(),
-        "notes": profile.notes.remarks,
+        "notes": profile.notes.sentences().collect::<Vec<_>>(),
     })
 }
 

@@ -20,8 +20,7 @@ const MUCH_OF_THE_WORKER: f64 = 10.0;
 
 /// What a CPU quota took away: what the samples share out is only the rest.
 pub(super) fn limited_by_quota(profile: &Profile) -> Vec<Finding> {
-    let remarks = profile.notes.quota_remarks();
-    let finding = |remark: &str| {
+    let finding = |remark: &String| {
         let mut letters = remark.chars();
         let first = letters.next().map(|letter| letter.to_ascii_uppercase());
         Finding {
@@ -31,7 +30,7 @@ pub(super) fn limited_by_quota(profile: &Profile) -> Vec<Finding> {
             function: None,
         }
     };
-    remarks.map(finding).collect()
+    profile.notes.quotas.iter().map(finding).collect()
 }
 
 /// Which of several processes of an application does something else than the others.
