@@ -52,7 +52,7 @@ pub struct BusyThread {
     pub share: f64,
 }
 
-/// How busy the main threads were, the busiest first. Nothing when samples cannot tell: their rate
+/// How busy the main threads were, the busiest first. Nothing when samples cannot show it: their rate
 /// is not known, or filters left only some of them.
 pub fn busy_main_threads(profile: &Profile) -> Vec<BusyThread> {
     let is_main = main_threads(profile);

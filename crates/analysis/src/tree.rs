@@ -74,7 +74,7 @@ impl CallTree {
         builder.take_tree()
     }
 
-    /// A tree for each of `groups` groups of threads: `group_of` tells every thread's. A function
+    /// A tree for each of `groups` groups of threads: `group_of` has every thread's. A function
     /// goes by the one that `alias_of` has at its place, so that those that look the same to a
     /// reader can be one. Each is made when it is asked for: with many threads, all together are
     /// large.
@@ -161,7 +161,7 @@ pub struct ChildLists {
 }
 
 impl ChildLists {
-    /// The lists of `count` nodes whose parents `parent_of` tells.
+    /// The lists of `count` nodes whose parents `parent_of` returns.
     pub(crate) fn of(count: usize, parent_of: impl Fn(usize) -> Option<NodeIndex>) -> Self {
         let list_of = |position| parent_of(position).map_or(0, |parent| parent.0 as usize + 1);
         // First how long each list is, then where it starts, then, as it fills, where it ends.

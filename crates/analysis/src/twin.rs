@@ -1,7 +1,7 @@
 //! Two recordings of the same moments, joined on one clock.
 //!
 //! One has whole stacks read from outside, the other what V8 itself says of its JavaScript. Where
-//! both took a sample within a moment they are compared, which tells whether the names read from
+//! both took a sample within a moment they are compared, which shows whether the names read from
 //! outside are right; and where code has no name, V8's names take its place.
 
 use nodespy_model::FastMap;

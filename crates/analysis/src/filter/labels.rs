@@ -6,8 +6,8 @@ use super::FilterError;
 use super::values::LabelFilter;
 use crate::transform::only_threads;
 
-/// The processes that have, for each key of `wanted`, one of its values. Fails, and tells which
-/// there are, if none has.
+/// The processes that have, for each key of `wanted`, one of its values. Fails if none
+/// has; the error lists them.
 pub(super) fn only_labelled(
     profile: Profile,
     wanted: &[LabelFilter],

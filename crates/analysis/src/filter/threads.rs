@@ -5,7 +5,7 @@ use nodespy_model::{Profile, ThreadIndex, ThreadRole};
 use super::FilterError;
 use crate::transform::only_threads;
 
-/// The threads that go by one of the words `wanted`. Fails, and tells which there are, if none does.
+/// The threads that go by one of the words `wanted`. Fails if none does; the error lists them.
 pub(super) fn only_named(profile: Profile, wanted: &[String]) -> Result<Profile, FilterError> {
     let is_wanted = |profile: &Profile, thread: ThreadIndex| {
         wanted.iter().any(|text| is_thread(profile, thread, text))

@@ -26,7 +26,7 @@ fn keep(
     keeps_matches: bool,
 ) -> Profile {
     let matching = of_functions(&profile, is_match);
-    // Parents come first, so one pass tells for every stack whether any of its frames matches.
+    // Parents come first, so one pass decides for every stack whether any of its frames matches.
     let mut has_match: Vec<bool> = Vec::with_capacity(profile.stacks.len());
     for stack in &profile.stacks {
         let function = profile.frame(stack.frame).function;

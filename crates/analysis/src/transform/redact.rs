@@ -1,4 +1,4 @@
-//! A profile to give away: without what it tells of the machine and its people.
+//! A profile to give away: without what it reveals of the machine and its users.
 
 use nodespy_model::FastMap;
 use nodespy_model::label_key;

@@ -4,7 +4,7 @@ use nodespy_model::Branches;
 use nodespy_model::{Profile, Stack, StackIndex};
 
 /// The profile with every stack turned around. What a function was called by then stands on it, so
-/// that a tree of the result tells who is to blame for a hot leaf.
+/// that a tree of the result shows the callers of a hot leaf.
 pub fn reverse(mut profile: Profile) -> Profile {
     let mut stacks: Vec<Stack> = Vec::new();
     let mut branches = Branches::default();

@@ -4,7 +4,7 @@ use super::threads::{positions_after, retain_at};
 use nodespy_model::{FrameIndex, FunctionIndex, Profile, StackIndex, StringIndex, StringTable};
 
 /// The profile without the stacks, frames, functions, strings and sources that no sample leads to:
-/// a part of a recording that is handed on does not tell the rest. Threads and processes stay.
+/// a part of a recording that is handed on does not reveal the rest. Threads and processes stay.
 pub fn without_unused(mut profile: Profile) -> Profile {
     let mut stacks = vec![false; profile.stacks.len()];
     for stack in profile.samples.iter().filter_map(|sample| sample.stack) {
