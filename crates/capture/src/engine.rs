@@ -48,8 +48,8 @@ pub trait Sink {
     /// The next event.
     fn event(&mut self, event: Event<'_>);
 
-    /// The next event of an engine that gets its frames with names. `session` tells the processes
-    /// of one engine apart.
+    /// The next event of an engine that gets its frames with names. `session` distinguishes the
+    /// processes of one engine.
     fn named(&mut self, session: usize, event: NamedEvent);
 }
 

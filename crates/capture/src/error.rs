@@ -143,8 +143,8 @@ impl CaptureError {
 }
 
 /// Turns what `perf_event_open` said about `pid` into what happened, why, and what to type.
-/// The causes were established by experiment on Linux 6.18: the errno alone does not tell them
-/// apart, and perf's own advice to lower `perf_event_paranoid` is wrong for other users' processes.
+/// The causes were established by experiment on Linux 6.18: the errno alone does not
+/// distinguish them, and perf's own advice to lower `perf_event_paranoid` is wrong for other users' processes.
 pub fn explain_refusal(pid: u32, source: io::Error) -> CaptureError {
     let status = proc::read_status(pid);
     let Some(status) = status else {

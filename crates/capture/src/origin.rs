@@ -28,7 +28,7 @@ use crate::target::{describe, proc};
 
 /// The largest vdso that is read (Linux 6.18 has 16 KiB).
 const VDSO_LIMIT_BYTES: u64 = 1 << 20;
-/// The unit in which `/proc` tells when a process started.
+/// The unit in which `/proc` reports when a process started.
 const TICK: Nanoseconds = 10_000_000;
 /// How many descriptors of a process are looked at for an open perf map.
 const DESCRIPTOR_LIMIT: usize = 100_000;

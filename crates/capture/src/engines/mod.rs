@@ -4,7 +4,7 @@ pub mod inspector;
 pub mod perf_events;
 pub mod snapshot;
 
-/// An engine, to tell it from the others.
+/// An engine, distinct from the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EngineId {
     /// perf events of the kernel.

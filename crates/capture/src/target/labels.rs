@@ -17,7 +17,7 @@ use super::proc;
 use super::program::Program;
 use crate::sys::files::{Links, open_below, open_folder};
 
-/// Linux tells times of processes in hundredths of a second on every machine (USER_HZ).
+/// Linux reports times of processes in hundredths of a second on every machine (USER_HZ).
 const TICKS_PER_SECOND: u64 = 100;
 /// The largest file of a checkout that is read.
 const GIT_LIMIT_BYTES: u64 = 1 << 20;

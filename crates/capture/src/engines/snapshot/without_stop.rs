@@ -1,6 +1,6 @@
 //! Looking at threads without stopping any.
 //!
-//! A thread that waits in the kernel does not change its stack, and the kernel tells its stack
+//! A thread that waits in the kernel does not change its stack, and the kernel reports its stack
 //! and instruction pointers; the other registers stay unknown. One that runs is caught by a short
 //! sampling of its CPU time.
 

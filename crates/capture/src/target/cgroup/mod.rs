@@ -19,7 +19,7 @@ pub(crate) use group::Level;
 /// How many letters the ids of container engines have.
 const ID_LETTERS: usize = 64;
 
-/// What runs a container, as far as its control group tells.
+/// What runs a container, as far as its control group shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Runtime {
     /// Docker.
@@ -100,7 +100,7 @@ impl Cgroups {
         }
     }
 
-    /// The path that tells most: the second version's, unless the process is in its root, then
+    /// The path that says most: the second version's, unless the process is in its root, then
     /// systemd's, then any.
     pub fn path(&self) -> Option<&str> {
         self.by_worth().first().map(|line| line.path.as_str())
@@ -149,7 +149,7 @@ pub(super) fn without_mount(path: &str) -> String {
     format!("/{}", rest.trim_end_matches('/'))
 }
 
-/// The container that the last telling part of a path names: engines nest, the innermost counts.
+/// The container that the last part of a path that has an id names: engines nest, the innermost counts.
 fn mark(path: &str) -> Option<ContainerMark> {
     last_mark(path).map(|(mark, _)| mark)
 }

@@ -1,4 +1,4 @@
-//! Containers: their names, images and pods, for the ids that control groups tell.
+//! Containers: their names, images and pods, for the ids in control groups.
 //!
 //! Asked in this order: the engine's socket where it may be used (Docker, podman; `DOCKER_HOST` is
 //! honoured), then the files in which runtimes keep their state, then the command line of the
@@ -118,7 +118,7 @@ impl Learned {
             state_files::complete(&mut container);
             container
         });
-        // podman answers like Docker; the control group tells them apart.
+        // podman answers like Docker; the control group distinguishes them.
         if mark.runtime != Runtime::Unknown {
             container.runtime = mark.runtime;
         }

@@ -19,7 +19,7 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 /// The largest answer that is read: some 10,000 containers.
 const ANSWER_LIMIT_BYTES: u64 = 32 << 20;
 
-/// A container as the engine tells it.
+/// A container as the engine reports it.
 #[derive(Deserialize)]
 struct Row {
     #[serde(rename = "Id")]
@@ -90,7 +90,7 @@ fn exchange(socket: &std::path::Path, path: &str) -> std::io::Result<Vec<u8>> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_write_timeout(Some(TIMEOUT))?;
-    // HTTP/1.0: the answer is in one piece and ends with the connection.
+    // HTTP/1.0: the answer is not chunked and ends with the connection.
     write!(stream, "GET {path} HTTP/1.0\r\nHost: nodespy\r\n\r\n")?;
     let mut answer = Vec::new();
     stream.take(ANSWER_LIMIT_BYTES).read_to_end(&mut answer)?;

@@ -27,7 +27,7 @@ const CONTAINERD: [&str; 3] = [
 /// CRI-O keeps the same file with its containers.
 const CRI_O: &str = "run/containers/storage/overlay-containers";
 
-/// Adds the names that files tell to a container of which only the id is known.
+/// Adds the names in files to a container of which only the id is known.
 pub(super) fn complete(container: &mut Container) {
     complete_below(Path::new("/"), container);
     if container.name.is_none() {
