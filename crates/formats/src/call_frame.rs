@@ -145,7 +145,7 @@ fn percent_encoded(text: &str) -> String {
     encoded
 }
 
-/// How our exporters name a category before an address, where nothing else tells it.
+/// How our exporters name a category before an address, where nothing else shows it.
 const MARKS: [(&str, Category); 12] = [
     ("app:", Category::App),
     ("dependency:", Category::Dependency),

@@ -23,11 +23,11 @@ pub(crate) fn head(bytes: &[u8]) -> &[u8] {
     &bytes[..bytes.len().min(HEAD_BYTES)]
 }
 
-/// Whether the first or the last piece of an input contains `wanted`: the keys of a JSON object may
+/// Whether the first or the last chunk of an input contains `wanted`: the keys of a JSON object may
 /// come in any order, with megabytes between them.
 pub(crate) fn ends_contain(bytes: &[u8], wanted: &[u8]) -> bool {
     let tail = &bytes[bytes.len().saturating_sub(HEAD_BYTES)..];
-    let contains = |piece: &[u8]| memchr::memmem::find(piece, wanted).is_some();
+    let contains = |chunk: &[u8]| memchr::memmem::find(chunk, wanted).is_some();
     contains(head(bytes)) || (bytes.len() > HEAD_BYTES && contains(tail))
 }
 

@@ -28,10 +28,10 @@ const COUNTS: [&str; 7] = [
     "JIT frames",
 ];
 
-/// The label of a sample that tells the machine it was taken on.
+/// The label of a sample with the machine it was taken on.
 pub(crate) const HOST_LABEL: &str = "host";
 
-/// The lines that tell what a profile is of, how good it is, and where its processes ran.
+/// The lines that record what a profile is of, how good it is, and where its processes ran.
 pub(crate) fn lines(profile: &Profile) -> Vec<String> {
     let mut lines = lines_without_labels(profile);
     lines.extend(profile.processes.iter().flat_map(label_lines));
@@ -131,7 +131,7 @@ fn context_keys(profile: &Profile) -> Vec<&str> {
     keys
 }
 
-/// Where and as what these processes ran: for formats that tell the rest in their own way. Nothing
+/// Where and as what these processes ran: for formats that hold the rest in their own way. Nothing
 /// when that is not known.
 pub(crate) fn lines_of_place<'p>(
     profile: &'p Profile,
@@ -175,7 +175,7 @@ fn counts(notes: &Notes) -> [u64; 7] {
     ]
 }
 
-/// What such lines tell.
+/// What such lines record.
 #[derive(Debug)]
 pub(crate) struct Recorded {
     /// What was recorded.

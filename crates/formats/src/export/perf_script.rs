@@ -3,7 +3,7 @@
 //!
 //! Periods are weights, times count from the start of the recording. JavaScript is written as V8
 //! names it in a perf map, so that readers which know `LazyCompile:*f /app.js:1:2` know it too. An
-//! address is only a frame's number: no one can look anything up by it. Comments tell the rest.
+//! address is only a frame's number: no one can look anything up by it. Comments hold the rest.
 
 use std::borrow::Cow;
 use std::io::Write;

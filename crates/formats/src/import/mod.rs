@@ -50,7 +50,7 @@ pub struct ImportOptions {
     pub event: Option<String>,
     /// How much is taken in.
     pub limits: Limits,
-    /// Nobody will tell apart the frames of one function, so an importer that would have to work
+    /// The caller does not distinguish the frames of one function, so an importer that would have to work
     /// for their lines, compilers and what was inlined may leave these out.
     pub functions_only: bool,
     /// Told now and then how far a long reading has come.

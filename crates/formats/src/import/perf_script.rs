@@ -447,7 +447,7 @@ fn lossy(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }
 
-/// Whether frames are followed by lines that tell the source line.
+/// Whether frames are followed by lines with the source line.
 fn has_source_lines(head: &[u8]) -> bool {
     let mut is_frame = false;
     let mut lines = head.split(|byte| *byte == b'\n');
@@ -485,7 +485,7 @@ fn comments_of(text: &[u8]) -> &[u8] {
     &start[..comments.map(<[u8]>::len).sum()]
 }
 
-/// What the comments at the start of a text tell.
+/// What the comments at the start of a text hold.
 #[derive(Default)]
 struct Comments {
     host: String,

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 /// How much is gathered before it is handed on.
-const PIECE_BYTES: usize = 64 << 10;
+const CHUNK_BYTES: usize = 64 << 10;
 
 /// Writes one JSON text. Objects and arrays are opened and closed by the caller, in pairs. What
 /// goes wrong with the output is reported at the end, by [`Self::finish`].
@@ -20,7 +20,7 @@ impl<'a> Writer<'a> {
         Self {
             output,
             written: Ok(()),
-            text: Vec::with_capacity(PIECE_BYTES + 4096),
+            text: Vec::with_capacity(CHUNK_BYTES + 4096),
             needs_comma: false,
         }
     }
@@ -59,7 +59,7 @@ impl<'a> Writer<'a> {
     fn end(&mut self, bracket: u8) {
         self.text.push(bracket);
         self.needs_comma = true;
-        if self.text.len() >= PIECE_BYTES {
+        if self.text.len() >= CHUNK_BYTES {
             if self.written.is_ok() {
                 self.written = self.output.write_all(&self.text);
             }

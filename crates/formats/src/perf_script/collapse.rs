@@ -28,7 +28,7 @@ pub struct CollapseOptions {
     pub mark_jit: bool,
     /// Tell the address of a function that has no name.
     pub with_addresses: bool,
-    /// Each line of a stack is followed by one that tells the source line.
+    /// Each line of a stack is followed by one with the source line.
     pub has_source_lines: bool,
     /// Only this event counts; the first one when there is none.
     pub event: Option<String>,
@@ -393,7 +393,7 @@ fn whole_sample(line: &[u8]) -> Option<(Header<'_>, Details<'_>)> {
     details.frame.is_some().then_some((header, details))
 }
 
-/// The functions in a name that tells what was inlined as `outer->inner`. As in Perl, nothing
+/// The functions in a name that shows what was inlined as `outer->inner`. As in Perl, nothing
 /// comes after the last that is not empty.
 fn inlined_parts(function: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = function;

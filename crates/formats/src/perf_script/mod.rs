@@ -1,6 +1,6 @@
 //! `perf script` text: one reader for those who fold it and those who keep everything.
 //!
-//! An event is a line that tells thread, processor, time and event, then a line for each frame of
+//! An event is a line with thread, processor, time and event, then a line for each frame of
 //! its stack, leaf first, then an empty line. [`walk`] finds these parts, [`header`] and [`frame`]
 //! take lines apart, [`collapse`] makes folded stacks of them; the importer makes a profile.
 

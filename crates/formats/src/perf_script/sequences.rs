@@ -1,6 +1,6 @@
 //! Sequences of anything small, each held once and known by a number.
 //!
-//! All of them lie one after the other in one piece of memory, so that a million of them is a
+//! All of them lie one after the other in one block of memory, so that a million of them is a
 //! handful of allocations.
 
 use std::hash::{BuildHasher, Hash};

@@ -3,7 +3,7 @@
 //! The format holds one thread: the busiest one is written. Each sample's weight becomes the time
 //! until the next sample ([`schedule`]). The line of a sample goes into `positionTicks`, in the
 //! order of the samples, so that our importer gives each its own line back; readers that sum them
-//! up see the same totals. The last key, `nodespy`, tells where the process ran, with its labels.
+//! up see the same totals. The last key, `nodespy`, holds where the process ran, with its labels.
 
 mod schedule;
 mod tree;

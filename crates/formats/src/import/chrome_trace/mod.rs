@@ -71,13 +71,13 @@ struct Trace<'a> {
     place: Vec<String>,
 }
 
-/// A CPU profile whose pieces are spread over the file.
+/// A CPU profile whose chunks are spread over the file.
 struct PendingProfile<'a> {
     thread: ThreadKey,
-    /// Whether the thread is that of the profile, and not of who wrote its pieces.
+    /// Whether the thread is that of the profile, and not of who wrote its chunks.
     has_thread: bool,
     /// The `args` of its events, with the time of each.
-    pieces: Vec<(i64, Reader<'a>)>,
+    chunks: Vec<(i64, Reader<'a>)>,
 }
 
 impl<'a> Trace<'a> {
@@ -180,7 +180,7 @@ impl<'a> Trace<'a> {
             self.profiles.push(PendingProfile {
                 thread: event.thread,
                 has_thread: false,
-                pieces: Vec::new(),
+                chunks: Vec::new(),
             });
         }
         let profile = &mut self.profiles[at];
@@ -188,7 +188,7 @@ impl<'a> Trace<'a> {
             profile.thread = event.thread;
             profile.has_thread = true;
         }
-        profile.pieces.push((event.time, args));
+        profile.chunks.push((event.time, args));
     }
 
     fn into_recording(mut self, mut notes: Notes) -> Result<Recording, ImportError> {
@@ -221,20 +221,20 @@ impl<'a> Trace<'a> {
         let mut functions = Functions::default();
         let mut read = Vec::new();
         for mut profile in std::mem::take(&mut self.profiles) {
-            profile.pieces.sort_by_key(|(time, _)| *time);
+            profile.chunks.sort_by_key(|(time, _)| *time);
             let mut nodes = Nodes::default();
             let mut timeline = Timeline::default();
-            for (_, mut piece) in profile.pieces {
-                let piece = cpuprofile::read_profile(
-                    &mut piece,
+            for (_, mut chunk) in profile.chunks {
+                let chunk = cpuprofile::read_profile(
+                    &mut chunk,
                     &["data", "cpuProfile"],
                     (&mut nodes, &mut timeline, &mut self.place),
                     &mut functions,
                     &mut self.builder,
                 );
-                // A piece without lines, or with too few, must not shift those of the next.
+                // A chunk without lines, or with too few, must not shift those of the next.
                 timeline.lines.resize(timeline.nodes.len(), 0);
-                if let Err(error) = piece {
+                if let Err(error) = chunk {
                     notes.remark(format!("{error}; the rest of that event was left out"));
                 }
             }

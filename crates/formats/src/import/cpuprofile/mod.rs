@@ -223,7 +223,7 @@ pub(crate) fn add_thread(
         let category = function.map(|function| builder.so_far().function(function).category);
         let is_last = position + 1 == placement.samples.len();
         if is_last && sample.weight == 0 && category == Some(Category::Idle) {
-            // It only tells when the one before it ended.
+            // It only marks when the one before it ended.
             break;
         }
         let stack = match (category, function) {

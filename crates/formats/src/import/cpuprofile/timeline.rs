@@ -181,7 +181,7 @@ fn remark_gaps(long: u64, total: u64, notes: &mut Notes) {
     if percent >= 10.0 {
         notes.remark(format!(
             "{percent:.0} % of the time lies in gaps of {LONG_GAP} and more sampling intervals, \
-             where V8 took no sample: shares are less sure than the number of samples tells"
+             where V8 took no sample: shares are less sure than the number of samples suggests"
         ));
     }
 }

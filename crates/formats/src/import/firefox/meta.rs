@@ -128,7 +128,7 @@ impl CategoryText {
     }
 }
 
-/// The category that a name of nodespy, Firefox or samply stands for, where it tells more than
+/// The category that a name of nodespy, Firefox or samply stands for, where it says more than
 /// the function's own name.
 fn category_called(name: &str) -> Option<Category> {
     match name {

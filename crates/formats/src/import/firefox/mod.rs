@@ -225,7 +225,7 @@ impl<'a> File<'a> {
         oddities: Oddities,
         mut notes: Notes,
     ) -> Result<Recording, ImportError> {
-        oddities.tell(&mut notes);
+        oddities.report(&mut notes);
         if builder.so_far().samples.is_empty() {
             return Err(ImportError::NoStacks);
         }

@@ -1,8 +1,8 @@
 //! One record after the other, whether it lies in the file as it is or inside compressed ones.
 //!
 //! Nothing is copied of what lies in the file. `perf record -z` packs its records with zstd, one
-//! stream through all compressed records, whose pieces end anywhere: what is unpacked is kept
-//! piece by piece until nothing refers to it any more.
+//! stream through all compressed records, whose chunks end anywhere: what is unpacked is kept
+//! chunk by chunk until nothing refers to it any more.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -21,16 +21,16 @@ const USUAL_UNPACKED_RECORD_BYTES: u32 = 16 << 20;
 /// Where a record is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
-    /// 0 for the file itself, else the number of an unpacked piece.
-    piece: u32,
+    /// 0 for the file itself, else the number of an unpacked chunk.
+    chunk: u32,
     at: u64,
 }
 
 impl fmt::Display for Place {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.piece {
+        match self.chunk {
             0 => write!(formatter, "at byte {}", self.at),
-            piece => write!(formatter, "at byte {} of unpacked part {piece}", self.at),
+            chunk => write!(formatter, "at byte {} of unpacked part {chunk}", self.at),
         }
     }
 }
@@ -51,12 +51,12 @@ pub(super) struct Records<'a> {
     at: usize,
     end: usize,
     is_pipe: bool,
-    pieces: VecDeque<Vec<u8>>,
-    /// The number of the first piece that is kept.
-    first_piece: u32,
-    /// How far the newest piece is read.
+    chunks: VecDeque<Vec<u8>>,
+    /// The number of the first chunk that is kept.
+    first_chunk: u32,
+    /// How far the newest chunk is read.
     inside: Option<usize>,
-    /// The start of a record whose end is in the next piece.
+    /// The start of a record whose end is in the next chunk.
     rest: Vec<u8>,
     unpacker: Option<Decoder<'static>>,
     unpacked_record_bytes: usize,
@@ -73,8 +73,8 @@ impl<'a> Records<'a> {
             at: header.records.start,
             end,
             is_pipe: header.is_pipe,
-            pieces: VecDeque::new(),
-            first_piece: 1,
+            chunks: VecDeque::new(),
+            first_chunk: 1,
             inside: None,
             rest: Vec::new(),
             unpacker: None,
@@ -105,27 +105,27 @@ impl<'a> Records<'a> {
 
     /// The record at a place.
     pub(super) fn get(&self, place: Place) -> RawRecord<'_> {
-        let bytes = match place.piece {
+        let bytes = match place.chunk {
             0 => &self.file[place.at as usize..],
-            piece => {
-                let piece = &self.pieces[(piece - self.first_piece) as usize];
-                &piece[place.at as usize..]
+            chunk => {
+                let chunk = &self.chunks[(chunk - self.first_chunk) as usize];
+                &chunk[place.at as usize..]
             }
         };
         RawRecord::read(bytes).expect("a place is that of a whole record")
     }
 
-    /// Forgets what is unpacked, up to the pieces that these places are in.
+    /// Forgets what is unpacked, up to the chunks that these places are in.
     pub(super) fn forget_before(&mut self, places: impl Iterator<Item = Place>) {
-        let newest = self.first_piece + self.pieces.len() as u32;
+        let newest = self.first_chunk + self.chunks.len() as u32;
         let needed = places
-            .filter(|place| place.piece != 0)
-            .map(|place| place.piece)
+            .filter(|place| place.chunk != 0)
+            .map(|place| place.chunk)
             // The newest is still being read.
             .fold(newest.saturating_sub(1), u32::min);
-        while self.first_piece < needed {
-            self.pieces.pop_front();
-            self.first_piece += 1;
+        while self.first_chunk < needed {
+            self.chunks.pop_front();
+            self.first_chunk += 1;
         }
     }
 
@@ -151,7 +151,7 @@ impl<'a> Records<'a> {
                 }
             };
             let place = Place {
-                piece: 0,
+                chunk: 0,
                 at: self.at as u64,
             };
             let start = self.at;
@@ -186,13 +186,13 @@ impl<'a> Records<'a> {
 
     fn next_unpacked(&mut self) -> Option<Place> {
         let inside = self.inside?;
-        let piece = self.pieces.back()?;
-        let bytes = &piece[inside..];
+        let chunk = self.chunks.back()?;
+        let bytes = &chunk[inside..];
         match RawRecord::read(bytes) {
             Ok(record) => {
                 self.inside = Some(inside + RecordHeader::BYTES + record.body.len());
                 Some(Place {
-                    piece: self.first_piece + self.pieces.len() as u32 - 1,
+                    chunk: self.first_chunk + self.chunks.len() as u32 - 1,
                     at: inside as u64,
                 })
             }
@@ -213,21 +213,21 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Unpacks a compressed record as a new piece.
+    /// Unpacks a compressed record as a new chunk.
     fn unpack(&mut self, mut packed: &[u8], at: usize) -> Option<()> {
-        let mut piece = std::mem::take(&mut self.rest);
-        let before = piece.len();
+        let mut chunk = std::mem::take(&mut self.rest);
+        let before = chunk.len();
         let limit = (self.unpacked_record_bytes as u64).min(self.budget.bytes_left()) as usize;
-        if let Err(what) = self.unpack_into(&mut packed, &mut piece, before + limit) {
+        if let Err(what) = self.unpack_into(&mut packed, &mut chunk, before + limit) {
             self.stop(Trouble {
                 at,
                 is_cut: false,
                 what,
             });
         }
-        let drawn = self.budget.draw_bytes((piece.len() - before) as u64);
+        let drawn = self.budget.draw_bytes((chunk.len() - before) as u64);
         debug_assert!(drawn.is_ok(), "the limit is what is left at most");
-        self.pieces.push_back(piece);
+        self.chunks.push_back(chunk);
         self.inside = Some(0);
         Some(())
     }
@@ -235,7 +235,7 @@ impl<'a> Records<'a> {
     fn unpack_into(
         &mut self,
         packed: &mut &[u8],
-        piece: &mut Vec<u8>,
+        chunk: &mut Vec<u8>,
         limit: usize,
     ) -> Result<(), String> {
         if self.unpacker.is_none() {
@@ -244,7 +244,7 @@ impl<'a> Records<'a> {
         }
         let unpacker = self.unpacker.as_mut().expect("just made");
         loop {
-            let start = piece.len();
+            let start = chunk.len();
             let room = packed.len().saturating_mul(8).max(32 << 10);
             let end = start.saturating_add(room).min(limit);
             if end == start {
@@ -252,18 +252,18 @@ impl<'a> Records<'a> {
                     "a compressed record unpacks to more than {limit} bytes"
                 ));
             }
-            piece.resize(end, 0);
-            let status = unpacker.run_on_buffers(packed, &mut piece[start..]);
+            chunk.resize(end, 0);
+            let status = unpacker.run_on_buffers(packed, &mut chunk[start..]);
             let status = match status {
                 Ok(status) => status,
                 Err(error) => {
-                    piece.truncate(start);
+                    chunk.truncate(start);
                     return Err(format!("compressed records can't be unpacked ({error})"));
                 }
             };
-            piece.truncate(start + status.bytes_written);
+            chunk.truncate(start + status.bytes_written);
             *packed = &packed[status.bytes_read..];
-            let is_done = packed.is_empty() && piece.len() < end;
+            let is_done = packed.is_empty() && chunk.len() < end;
             let is_stuck = status.bytes_read == 0 && status.bytes_written == 0;
             if is_done || is_stuck {
                 return Ok(());

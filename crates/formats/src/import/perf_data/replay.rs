@@ -119,7 +119,7 @@ struct Replay<'a> {
 impl Replay<'_> {
     fn run(&mut self, progress: Option<Progress>, take: &mut dyn FnMut(Event<'_>)) {
         let total = self.header.records.end as u64;
-        let mut told = 0;
+        let mut reported = 0;
         while let Some(place) = self.records.next() {
             let record = self.records.get(place);
             match record.kind {
@@ -146,9 +146,9 @@ impl Replay<'_> {
             }
             let position = self.records.position();
             if let Some(progress) = progress
-                && position - told >= PROGRESS_STEP_BYTES
+                && position - reported >= PROGRESS_STEP_BYTES
             {
-                told = position;
+                reported = position;
                 progress(position as u64, total);
             }
         }
@@ -322,7 +322,7 @@ impl Replay<'_> {
         let is_monotonic = first.is_some_and(|event| event.attributes().is_monotonic());
         if is_jitdump && !is_monotonic {
             self.notes.remark(format!(
-                "{name} tells times of another clock than the samples: JIT code that was moved or \
+                "{name} has times of another clock than the samples: JIT code that was moved or \
                  replaced may have a wrong name (perf record -k mono makes them agree)"
             ));
         }
@@ -359,7 +359,7 @@ fn remark_of(trouble: &Trouble) -> String {
     }
 }
 
-/// The name of what runs when nothing does; no record tells it.
+/// The name of what runs when nothing does; no record has it.
 fn swapper() -> Event<'static> {
     Event::ThreadName {
         pid: 0,

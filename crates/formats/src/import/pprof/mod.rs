@@ -152,7 +152,7 @@ impl Problems {
     }
 
     /// Says that `what` were left out, if any were.
-    fn tell(&self, what: &str, notes: &mut Notes) {
+    fn report(&self, what: &str, notes: &mut Notes) {
         if let Some(first) = &self.first {
             let count = self.count;
             notes.remark(format!(

@@ -20,7 +20,7 @@ const FRAMES_OF_ANY_FILE: usize = 1 << 16;
 /// How many sets of labels are found again without reading their texts.
 const CONTEXTS_REMEMBERED: usize = 1 << 20;
 
-/// What the labels of a sample tell of where it was taken.
+/// What the labels of a sample record of where it was taken.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 struct ThreadKey {
     pid: u32,
@@ -386,7 +386,7 @@ impl<'t, 'a> Samples<'t, 'a> {
         about: About,
         notes: &mut Notes,
     ) -> Result<Profile, ImportError> {
-        self.tell(notes);
+        self.report(notes);
         if self.samples.is_empty() {
             return Err(ImportError::NoStacks);
         }
@@ -417,8 +417,8 @@ impl<'t, 'a> Samples<'t, 'a> {
         }
     }
 
-    fn tell(&self, notes: &mut Notes) {
-        self.problems.tell("samples", notes);
+    fn report(&self, notes: &mut Notes) {
+        self.problems.report("samples", notes);
         if self.negative > 0 {
             notes.remark(format!(
                 "{} samples weigh less than nothing, as in a difference of two profiles, and were left out",

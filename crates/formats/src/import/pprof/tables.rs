@@ -95,7 +95,7 @@ impl<'a> Tables<'a> {
             let Problem { at, what } = problem;
             notes.remark(format!("what follows byte {at} is missing: {what}"));
         }
-        problems.tell("rows of tables", notes);
+        problems.report("rows of tables", notes);
         Ok(tables)
     }
 

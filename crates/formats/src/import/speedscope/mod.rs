@@ -212,7 +212,7 @@ impl<'a> File<'a> {
             };
             profile.import(&place, &frames, &mut builder, &mut oddities);
         }
-        oddities.tell(&mut notes);
+        oddities.report(&mut notes);
         if builder.so_far().samples.is_empty() {
             return Err(ImportError::NoStacks);
         }

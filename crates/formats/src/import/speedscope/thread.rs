@@ -65,7 +65,7 @@ pub(super) struct Oddities {
 
 impl Oddities {
     /// Says each of them.
-    pub(super) fn tell(&self, notes: &mut Notes) {
+    pub(super) fn report(&self, notes: &mut Notes) {
         for (count, what) in [
             (self.rounded, "weights were rounded"),
             (

@@ -1,4 +1,4 @@
-//! One isolate of V8 as its log tells it: code, functions, libraries and scripts, and what an
+//! One isolate of V8 as its log describes it: code, functions, libraries and scripts, and what an
 //! address stands for right now.
 
 use nodespy_model::{FastMap, Tier};
@@ -25,7 +25,7 @@ pub(crate) enum CodeKind {
     Builtin,
 }
 
-/// A piece of code.
+/// A code object.
 #[derive(Debug)]
 pub(super) struct Code<'a> {
     pub(super) kind: CodeKind,
@@ -40,7 +40,7 @@ pub(super) struct Code<'a> {
 pub(super) struct Library {
     pub(super) path: String,
     pub(super) start: u64,
-    /// Where its pieces of code end.
+    /// Where its code segments end.
     pub(super) ends: Vec<u64>,
 }
 

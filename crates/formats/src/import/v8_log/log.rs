@@ -12,7 +12,7 @@ use super::frames::{FrameList, Frames, collector_frame, idle_frame};
 use super::isolate::{Code, CodeKind, Isolate, Library, Place, PlaceKind};
 use super::source::{Script, Source};
 
-/// No program has more pieces of code in earnest.
+/// No real program has more code objects.
 const MAX_PIECES: usize = 64;
 /// No list of inlined functions is longer in earnest.
 const MAX_INLINED: usize = 1 << 16;
@@ -32,7 +32,7 @@ pub(super) struct Log<'a> {
     process: ProcessIndex,
     thread: ThreadIndex,
     isolate: Isolate<'a>,
-    /// Every piece of code of every isolate.
+    /// Every code object of every isolate.
     codes: Vec<Code<'a>>,
     libraries: Vec<Library>,
     frames: Frames,
@@ -203,7 +203,7 @@ impl<'a> Log<'a> {
         if !is_file || end <= start {
             return Some(());
         }
-        // A program with several pieces of code has a line for each, all from its start.
+        // A program with several code segments has a line for each, all from its start.
         let is_same = |library: &Library| library.start == start && library.path == path;
         let id = match self.libraries.last().is_some_and(is_same) {
             true => self.libraries.len() - 1,
@@ -352,7 +352,7 @@ impl<'a> Log<'a> {
         };
         match number {
             1 => VmState::Collecting,
-            // V8 14 tells idle in native code apart.
+            // V8 14 distinguishes idle in native code.
             10 => VmState::Idle,
             number if number == idle => VmState::Idle,
             _ => VmState::Busy,
@@ -454,7 +454,7 @@ impl<'a> Log<'a> {
         }
         if self.moves_from_nowhere > 0 {
             self.notes.remark(format!(
-                "{} of the log's moves of code are of code it does not tell of",
+                "{} of the log's moves of code are of code it does not record",
                 self.moves_from_nowhere
             ));
         }

@@ -12,7 +12,7 @@ const DEEPEST_INLINING: usize = 64;
 /// What stands for a function that is not known.
 pub(super) const UNKNOWN_CODE: u32 = u32::MAX;
 
-/// What a log says of the source of a piece of code.
+/// What a log says of the source of a code object.
 #[derive(Debug)]
 pub(super) struct Source<'a> {
     pub(super) script: u32,
