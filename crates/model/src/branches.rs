@@ -51,7 +51,7 @@ impl Branches {
     /// What stands for the parent of a root.
     pub const NO_PARENT: u32 = u32::MAX;
 
-    /// The row that has this parent and this value, where `row_at` tells both of a row. If none of
+    /// The row that has this parent and this value, where `row_at` returns both of a row. If none of
     /// the `rows` has, the caller must push it now: it will be found from then on.
     pub fn child(
         &mut self,

@@ -61,7 +61,7 @@ pub struct ProfileBuilder {
 }
 
 impl ProfileBuilder {
-    /// An empty profile of one event, or of what a unit of weights alone tells of it.
+    /// An empty profile of one event, or of what a unit of weights alone says of it.
     pub fn new(event: impl Into<EventType>) -> Self {
         Self::with_events(vec![event.into()])
     }

@@ -233,7 +233,7 @@ impl Tier {
     }
 }
 
-/// A named piece of source.
+/// A named range of source or machine code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Function {
     /// Its name.

@@ -37,7 +37,7 @@ pub enum Contents {
     PartlyNamed(Box<Profile>, Unnamed),
 }
 
-/// Native code that a file tells only the addresses of.
+/// Native code of which a file has only the addresses.
 #[derive(Debug, Clone, Default)]
 pub struct Unnamed {
     /// The files that were mapped as code.
@@ -46,13 +46,13 @@ pub struct Unnamed {
     pub functions: Vec<UnnamedFunction>,
 }
 
-/// A file that was mapped as code, where nothing but its pieces tells which file it was.
+/// A file that was mapped as code, where nothing but its segments shows which file it was.
 #[derive(Debug, Clone)]
 pub struct MappedLibrary {
-    /// From where the start of the file would be, or its only piece of code is, to the end of the
-    /// last piece.
+    /// From where the start of the file would be, or its only code segment is, to the end of the
+    /// last segment.
     pub mapping: Mapping,
-    /// Where each piece of code ends.
+    /// Where each code segment ends.
     pub piece_ends: Vec<RuntimeAddress>,
 }
 
@@ -176,7 +176,7 @@ pub struct FileIdentity {
     pub build_id: Vec<u8>,
 }
 
-/// A piece of code memory.
+/// A range of code memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mapping {
     /// Process; [`Mapping::KERNEL_PID`] for the kernel and its modules.

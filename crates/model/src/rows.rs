@@ -54,7 +54,7 @@ impl RowIndex {
         position
     }
 
-    /// The position of `text`, where `at` tells the text at a position; `push` adds it.
+    /// The position of `text`, where `at` returns the text at a position; `push` adds it.
     pub fn intern_text<T>(
         &mut self,
         table: &mut T,
