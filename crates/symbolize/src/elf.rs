@@ -19,7 +19,7 @@ const SECTION_LIMIT_BYTES: u64 = 1 << 30;
 /// No table with more symbols than this is used.
 const SYMBOL_LIMIT: usize = 20_000_000;
 
-/// A piece of the file that is loaded into memory.
+/// A segment of the file that is loaded into memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Segment {
     file_offset: u64,
@@ -130,11 +130,10 @@ impl Elf {
         }
     }
 
-    /// Offset and size of each piece of code in the file.
+    /// Offset and size of each code segment in the file.
     pub(crate) fn code_pieces(&self) -> Vec<(u64, u64)> {
-        let pieces = self.segments.iter().filter(|segment| segment.is_code);
-        pieces
-            .map(|segment| (segment.file_offset, segment.file_size))
+        let code = self.segments.iter().filter(|segment| segment.is_code);
+        code.map(|segment| (segment.file_offset, segment.file_size))
             .collect()
     }
 

@@ -57,7 +57,7 @@ pub fn kallsyms(bytes: &[u8]) {
 mod tests {
     use super::*;
 
-    /// Feeds `rounds` damaged copies of `whole`: flipped bits, cut ends, repeated pieces.
+    /// Feeds `rounds` damaged copies of `whole`: flipped bits, cut ends, repeated chunks.
     fn damage(whole: &[u8], rounds: u64, feed: impl Fn(&[u8])) {
         let mut state = 0x2545_f491_4f6c_dd1d_u64;
         let mut random = |below: usize| {
@@ -79,8 +79,8 @@ mod tests {
                 bytes.truncate(random(whole.len()));
             }
             if round % 7 == 0 {
-                let piece = bytes[random(bytes.len())..].to_vec();
-                bytes.extend_from_slice(&piece[..piece.len().min(512)]);
+                let chunk = bytes[random(bytes.len())..].to_vec();
+                bytes.extend_from_slice(&chunk[..chunk.len().min(512)]);
             }
             feed(&bytes);
         }

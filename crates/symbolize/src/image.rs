@@ -139,7 +139,7 @@ impl Image {
         image
     }
 
-    /// Offset and size of each piece of code in the file.
+    /// Offset and size of each code segment in the file.
     pub(crate) fn code_pieces(&self) -> Vec<(u64, u64)> {
         self.elf.as_ref().map_or_else(Vec::new, Elf::code_pieces)
     }

@@ -1,7 +1,7 @@
 //! Names of kernel addresses, from `/proc/kallsyms`.
 //!
 //! A recording of another boot has the same functions at other addresses, all moved by as much;
-//! where its modules were is told by the recording alone.
+//! where its modules were is in the recording alone.
 
 use std::io::Read;
 use std::ops::Range;
@@ -18,7 +18,7 @@ const TABLE_LIMIT_BYTES: u64 = 256 << 20;
 pub(crate) struct KernelSymbols {
     /// Sorted by address.
     entries: Vec<KernelSymbol>,
-    /// The table as it was read: names are pieces of it.
+    /// The table as it was read: names are parts of it.
     text: String,
     /// Whether the kernel hides its addresses from us.
     pub(crate) is_hidden: bool,
@@ -97,7 +97,7 @@ impl KernelSymbols {
     }
 
     /// Moves the functions to where they were in a recorded kernel with these mappings; false if
-    /// these don't tell where that was.
+    /// these don't show where that was.
     pub(crate) fn move_to(&mut self, recorded: &[Mapping]) -> bool {
         let Some((kernel, symbol)) = recorded.iter().find_map(|mapping| {
             let symbol = mapping.path.strip_prefix("[kernel.kallsyms]")?;

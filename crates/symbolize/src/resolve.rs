@@ -39,9 +39,9 @@ pub use resolver::Resolver;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResolveOptions {
     /// Whether native functions that were inlined get frames of their own, where debug
-    /// information tells of them.
+    /// information has them.
     pub has_inlines: bool,
-    /// The source maps that tell where JavaScript was written.
+    /// The source maps that show where JavaScript was written.
     pub source_maps: SourceMapOptions,
 }
 

@@ -1,7 +1,7 @@
 //! Names for native code in recordings whose other frames are named already.
 //!
-//! A V8 log tells where each library was mapped and nothing that would prove a file to be that
-//! library. A file is used if it can only be the one: each of its pieces of code ends exactly where
+//! A V8 log records where each library was mapped and nothing that would prove a file to be that
+//! library. A file is used if it can only be the one: each of its code segments ends exactly where
 //! a mapping did, to the page. Anything else is refused, and the remark says how to give the right
 //! file.
 
@@ -101,17 +101,17 @@ fn open(library: &MappedLibrary, notes: &mut Notes, origin: &dyn Origin) -> Opti
     }
 }
 
-/// Where the first byte of a file was mapped, if its pieces of code, by offset and size, fit the
-/// mapping. V8 tells the start of the file (seen from version 9 on), or that of the code.
-fn file_start(library: &MappedLibrary, pieces: &[(u64, u64)]) -> Option<u64> {
+/// Where the first byte of a file was mapped, if its code segments, by offset and size, fit the
+/// mapping. V8 logs the start of the file (seen from version 9 on), or that of the code.
+fn file_start(library: &MappedLibrary, segments: &[(u64, u64)]) -> Option<u64> {
     let start = library.mapping.start;
     let page_end = |bytes: u64| bytes.checked_next_multiple_of(PAGE_BYTES);
     let end_of = |&(offset, size): &(u64, u64)| page_end(offset.checked_add(size)?);
-    let ends: Vec<u64> = pieces.iter().filter_map(end_of).collect();
+    let ends: Vec<u64> = segments.iter().filter_map(end_of).collect();
     let sizes = library.piece_ends.iter();
     let mapped: Vec<u64> = sizes.filter_map(|end| end.checked_sub(start)).collect();
-    // Small pieces may end on the same page in many versions: the largest has to be there.
-    let largest = pieces.iter().max_by_key(|(_, size)| *size)?;
+    // Small segments may end on the same page in many versions: the largest has to be there.
+    let largest = segments.iter().max_by_key(|(_, size)| *size)?;
     if mapped.contains(&end_of(largest)?) && mapped.iter().all(|end| ends.contains(end)) {
         return Some(start);
     }
@@ -164,7 +164,7 @@ mod tests {
         }
     }
 
-    /// The pieces of code of npm's node 20.20.2.
+    /// The code segments of npm's node 20.20.2.
     const NODE_20: [(u64, u64); 3] = [
         (0x76f000, 0x1e90),
         (0x772000, 0x1a8_bca0),
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_file_of_another_size_is_not() {
-        // Node 20.9.0 has a last piece at the same place, but not the largest.
+        // Node 20.9.0 has a last segment at the same place, but not the largest.
         let other = mapped(0x40_0000, &[0xb7_1000, 0x25f_d000, 0x260_1000]);
         assert_eq!(file_start(&other, &NODE_20), None);
         assert_eq!(

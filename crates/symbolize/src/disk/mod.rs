@@ -246,7 +246,7 @@ impl Origin for DiskOrigin {
         let recorded = kernel.map_or(&[][..], |kernel| &kernel.file.build_id);
         if recorded.is_empty() {
             return Err(ImageRefused {
-                why: "the recording does not tell which kernel it was (--kallsyms FILE gives its \
+                why: "the recording does not say which kernel it was (--kallsyms FILE gives its \
                       /proc/kallsyms)"
                     .to_owned(),
             });
@@ -267,7 +267,7 @@ impl Origin for DiskOrigin {
     }
 }
 
-/// Where perf keeps copies of what it recorded, unless it was told otherwise.
+/// Where perf keeps copies of what it recorded, unless it is set otherwise.
 pub fn perf_cache() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     set("PERF_BUILDID_DIR")

@@ -19,7 +19,7 @@ const NOTABLE_SIZE_BYTES: u64 = 256 << 20;
 #[derive(Debug, Default)]
 struct NamedFrames {
     by_source: [u64; NameSource::ALL.len()],
-    /// Those that have the name of the last of several functions, which no time tells apart.
+    /// Those that have the name of the last of several functions, which no time distinguishes.
     undated: u64,
 }
 

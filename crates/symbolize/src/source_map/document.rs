@@ -91,7 +91,7 @@ pub(super) struct SourceText {
 /// Where something was written, in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
-    /// Its source in [`Told::sources`].
+    /// Its source in [`Answered::sources`].
     pub(super) source: usize,
     /// From 0.
     pub(super) line: u32,
@@ -105,7 +105,7 @@ pub(super) struct Place {
 
 /// What a map says of the places that were asked for.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Answered {
     pub(super) points: Vec<Option<Place>>,
     /// The source and line, from 0, of lines of which no column is known.
     pub(super) lines: Vec<Option<(usize, u32)>>,
@@ -145,17 +145,17 @@ impl<'a> Document<'a> {
     }
 
     /// Answers questions, with the texts of the sources where they are wanted.
-    pub(super) fn ask(&self, questions: &Questions, wants_text: bool) -> Told {
-        let mut told = Told {
+    pub(super) fn ask(&self, questions: &Questions, wants_text: bool) -> Answered {
+        let mut answered = Answered {
             points: vec![None; questions.points.len()],
             lines: vec![None; questions.lines.len()],
-            ..Told::default()
+            ..Answered::default()
         };
         for (position, part) in self.parts.iter().enumerate() {
             let end = self.parts.get(position + 1).map(|next| next.offset);
-            part.ask(end, questions, wants_text, &mut told);
+            part.ask(end, questions, wants_text, &mut answered);
         }
-        told
+        answered
     }
 }
 
@@ -200,13 +200,13 @@ impl<'a> Part<'a> {
     }
 
     /// Answers the questions about places from here to `end`.
-    fn ask(&self, end: Option<Offset>, all: &Questions, wants_text: bool, told: &mut Told) {
+    fn ask(&self, end: Option<Offset>, all: &Questions, wants_text: bool, answered: &mut Answered) {
         let (asked, points, lines) = self.questions(end, all);
         if points.is_empty() && lines.is_empty() {
             return;
         }
         let answers = mappings::answer(self.mappings.as_bytes(), &asked);
-        told.damaged_at = told.damaged_at.or(answers.damaged_at);
+        answered.damaged_at = answered.damaged_at.or(answers.damaged_at);
         let places = answers.points.iter().flatten();
         let mut sources: BTreeMap<u32, usize> = BTreeMap::new();
         let mut names: FastMap<u32, String> = FastMap::default();
@@ -218,10 +218,10 @@ impl<'a> Part<'a> {
         }
         let in_lines = answers.lines.iter().flatten();
         sources.extend(in_lines.map(|(source, _)| (*source, 0)));
-        self.add_sources(&mut sources, wants_text, told);
+        self.add_sources(&mut sources, wants_text, answered);
         fill(self.fields.names, &mut names);
         for (question, written) in points.iter().zip(&answers.points) {
-            told.points[*question] = written.and_then(|written| {
+            answered.points[*question] = written.and_then(|written| {
                 let name = written.name.and_then(|name| names.get(&name));
                 Some(Place {
                     source: *sources.get(&written.source)?,
@@ -233,7 +233,7 @@ impl<'a> Part<'a> {
             });
         }
         for (question, written) in lines.iter().zip(&answers.lines) {
-            told.lines[*question] =
+            answered.lines[*question] =
                 written.and_then(|(source, line)| Some((*sources.get(&source)?, line)));
         }
     }
@@ -267,8 +267,13 @@ impl<'a> Part<'a> {
         (asked, points, lines)
     }
 
-    /// Adds the sources of these numbers to what is told; those that have no name are taken out.
-    fn add_sources(&self, wanted: &mut BTreeMap<u32, usize>, wants_text: bool, told: &mut Told) {
+    /// Adds the sources of these numbers to the answers; those that have no name are taken out.
+    fn add_sources(
+        &self,
+        wanted: &mut BTreeMap<u32, usize>,
+        wants_text: bool,
+        answered: &mut Answered,
+    ) {
         let numbers = wanted.keys().map(|number| (*number, String::new()));
         let mut names: FastMap<u32, String> = numbers.clone().collect();
         fill(self.fields.sources, &mut names);
@@ -282,8 +287,8 @@ impl<'a> Part<'a> {
             let Some(name) = names.remove(number).filter(|name| !name.is_empty()) else {
                 return false;
             };
-            *index = told.sources.len();
-            told.sources.push(SourceText {
+            *index = answered.sources.len();
+            answered.sources.push(SourceText {
                 root: root.clone().into_owned(),
                 name,
                 text: texts.remove(number).filter(|text| !text.is_empty()),
@@ -305,7 +310,7 @@ fn string(value: &RawValue) -> Option<Cow<'_, str>> {
 fn fill(list: Option<&RawValue>, texts: &mut FastMap<u32, String>) {
     if let (Some(list), false) = (list, texts.is_empty()) {
         let mut reader = serde_json::Deserializer::from_str(list.get());
-        // A list that is damaged after what was wanted has still told it.
+        // A list that is damaged after what was wanted still had it.
         let _ = reader.deserialize_seq(Picked(texts));
     }
 }
@@ -386,11 +391,11 @@ mod tests {
             points: rows.iter().map(|row| pair(row[0])).collect(),
             lines: Vec::new(),
         };
-        let told = document.ask(&questions, false);
-        assert_eq!(told.damaged_at, None);
-        for (row, place) in rows.iter().zip(told.points) {
+        let answered = document.ask(&questions, false);
+        assert_eq!(answered.damaged_at, None);
+        for (row, place) in rows.iter().zip(answered.points) {
             let place = place.unwrap_or_else(|| panic!("{row:?}"));
-            let source = &told.sources[place.source];
+            let source = &answered.sources[place.source];
             let file = file_of_source(&source.root, &source.name, Path::new("/app/dist"));
             assert_eq!(file, row[1].replace("..", "/app"), "{row:?}");
             assert_eq!((place.line, place.column), pair(row[2]), "{row:?}");
@@ -412,7 +417,7 @@ mod tests {
         expect_places(fixture!("sections.map"), fixture!("sections.places"));
     }
 
-    fn ask(map: &str) -> Result<Told, String> {
+    fn ask(map: &str) -> Result<Answered, String> {
         let questions = Questions {
             points: vec![(0, 0), (0, 4), (0, 8)],
             lines: vec![0],
@@ -426,13 +431,13 @@ mod tests {
         // Sources 0, 1 and 9; the second is null, the last is not there; name 7 is not there.
         let map = r#"{"version":3,"sources":["a.ts",null],"sourcesContent":["text",5],
             "names":[0],"mappings":"AAAAA,ICAA,IQAAO","sections2":[[]]}"#;
-        let told = ask(map).unwrap();
-        let found: Vec<bool> = told.points.iter().map(Option::is_some).collect();
+        let answered = ask(map).unwrap();
+        let found: Vec<bool> = answered.points.iter().map(Option::is_some).collect();
         assert_eq!(found, [true, false, false]);
-        assert_eq!(told.points[0].as_ref().unwrap().name, None);
-        assert_eq!(told.sources.len(), 1);
-        assert_eq!(told.sources[0].text.as_deref(), Some("text"));
-        assert_eq!(told.lines, [None]);
+        assert_eq!(answered.points[0].as_ref().unwrap().name, None);
+        assert_eq!(answered.sources.len(), 1);
+        assert_eq!(answered.sources[0].text.as_deref(), Some("text"));
+        assert_eq!(answered.lines, [None]);
     }
 
     #[test]
@@ -459,8 +464,9 @@ mod tests {
 
     #[test]
     fn the_line_that_guards_against_scripts_is_skipped() {
-        let told = ask(")]}'\n{\"version\":3,\"sources\":[\"a\"],\"mappings\":\"AAAA\"}").unwrap();
-        assert_eq!(told.sources[0].name, "a");
-        assert_eq!(told.lines, [Some((0, 0))]);
+        let answered =
+            ask(")]}'\n{\"version\":3,\"sources\":[\"a\"],\"mappings\":\"AAAA\"}").unwrap();
+        assert_eq!(answered.sources[0].name, "a");
+        assert_eq!(answered.lines, [Some((0, 0))]);
     }
 }

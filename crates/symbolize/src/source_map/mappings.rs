@@ -47,10 +47,10 @@ pub(super) fn answer(mappings: &[u8], questions: &Questions) -> Answers {
         at: 0,
     };
     while let Some(line) = asked.next_line() {
-        let told = skip_to(line, &mut state, &mut bytes)
+        let is_read = skip_to(line, &mut state, &mut bytes)
             .and_then(|_| read_line(&mut state, &mut bytes, |segment| asked.take(segment)));
         asked.close_line(&mut answers);
-        if told.is_none() {
+        if is_read.is_none() {
             answers.damaged_at = Some(bytes.at);
             break;
         }

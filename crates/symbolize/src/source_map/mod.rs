@@ -2,7 +2,7 @@
 //!
 //! The last step of naming. In comes a profile whose functions are in scripts as V8 has them; out
 //! goes one whose functions are in the files somebody wrote. The place in the script is kept beside
-//! (`generated_places`). What a map does not tell for certain stays as it was: a name is taken only
+//! (`generated_places`). What a map does not show for certain stays as it was: a name is taken only
 //! if the map has it for the very word the function is declared with. Nothing is fetched.
 //! <https://tc39.es/ecma426/> describes the format.
 
@@ -43,7 +43,7 @@ pub struct SourceMapOptions {
     pub embeds_sources: bool,
 }
 
-/// The profile with its functions where they were written, as far as source maps tell. `scripts` is
+/// The profile with its functions where they were written, as far as source maps show. `scripts` is
 /// what is known of the texts V8 has; `origin` opens what the processes could, and without one only
 /// the maps that were given count.
 pub fn map_sources(
@@ -158,7 +158,7 @@ struct MovedFunction {
     column: u32,
 }
 
-/// Everything that maps tell of a profile.
+/// Everything that maps show of a profile.
 #[derive(Debug, Default)]
 struct Moves {
     functions: FastMap<FunctionIndex, MovedFunction>,
@@ -177,23 +177,23 @@ enum Asked {
 }
 
 impl Moves {
-    /// Takes in what a map tells of a script.
+    /// Takes in what a map has of a script.
     fn take(&mut self, script: &Script<'_>, found: &FoundMap, embeds: bool) -> Result<(), String> {
         let document = Document::read(&found.map)
             .map_err(|error| format!("{} can't be used: {error}", found.label))?;
         let mut questions = Questions::default();
         let rows = script.questions(&document, &mut questions);
         let words = script.words(&rows, found.script.as_deref(), &mut questions);
-        let told = document.ask(&questions, embeds);
-        let files: Vec<String> = told
+        let answered = document.ask(&questions, embeds);
+        let files: Vec<String> = answered
             .sources
             .iter()
             .map(|source| file_of_source(&source.root, &source.name, &found.folder))
             .collect();
         let place_of = |asked: Asked| match asked {
-            Asked::Point(at) => told.points[at].as_ref().map(place_from_1),
+            Asked::Point(at) => answered.points[at].as_ref().map(place_from_1),
             Asked::Line(at) => {
-                told.lines[at].map(|(source, line)| (source, line.saturating_add(1), 0))
+                answered.lines[at].map(|(source, line)| (source, line.saturating_add(1), 0))
             }
         };
         let before = self.functions.len();
@@ -207,7 +207,7 @@ impl Moves {
                 let (_, line, column) = place.unwrap_or_default();
                 self.frames.insert(frame, (line, column));
             }
-            let word = word.and_then(|word| told.points[word].as_ref());
+            let word = word.and_then(|word| answered.points[word].as_ref());
             let name = word
                 .filter(|word| word.is_exact && word.source == source)
                 .and_then(|word| word.name.clone());
@@ -224,10 +224,10 @@ impl Moves {
         if self.functions.len() > before {
             self.labels.push(found.label.clone());
         }
-        for (file, source) in files.into_iter().zip(told.sources) {
+        for (file, source) in files.into_iter().zip(answered.sources) {
             self.add_text(file, source);
         }
-        match told.damaged_at {
+        match answered.damaged_at {
             Some(at) => Err(format!(
                 "the mappings of {} are damaged at byte {at}",
                 found.label
@@ -391,8 +391,8 @@ pub(crate) fn read_any(text: &str) {
         points: points.collect(),
         lines: (0..5).collect(),
     };
-    let told = document.ask(&questions, true);
-    for source in &told.sources {
+    let answered = document.ask(&questions, true);
+    for source in &answered.sources {
         file_of_source(&source.root, &source.name, std::path::Path::new("/app"));
     }
 }
@@ -608,7 +608,7 @@ mod tests {
         let scripts = loaded("in memory", &format!("data:application/json,{inline}"));
         let options = SourceMapOptions::default();
         let mapped = map_sources(profile(), &scripts, None, &options);
-        // Without the text of the script no word can be told to be a function's name.
+        // Without the text of the script no word is known to be a function's name.
         assert_eq!(places(&mapped)[0], "a webpack://shop/shop.ts:4:16");
         assert!(mapped.sources.is_empty());
     }

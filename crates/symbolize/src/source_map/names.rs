@@ -1,4 +1,4 @@
-//! What a minified function was called, where the map tells it without doubt.
+//! What a minified function was called, where the map shows it without doubt.
 //!
 //! A map has names for places, not for functions: the segment at the `e` of `e => e + 1` carries
 //! the name of the parameter. So the word a function is declared or assigned with is looked for in
