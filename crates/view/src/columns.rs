@@ -59,10 +59,10 @@ fn rust_method(name: &str) -> Option<String> {
 /// How many columns a terminal gives to `text`, whose colours take none.
 pub fn width_of(text: &str) -> usize {
     let mut width = 0;
-    for (position, piece) in text.split('\x1b').enumerate() {
+    for (position, part) in text.split('\x1b').enumerate() {
         let shown = match position {
-            0 => piece,
-            _ => piece.split_once('m').map_or("", |(_, shown)| shown),
+            0 => part,
+            _ => part.split_once('m').map_or("", |(_, shown)| shown),
         };
         width += shown.chars().map(columns_of).sum::<usize>();
     }

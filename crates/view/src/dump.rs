@@ -80,7 +80,7 @@ impl Activity {
     }
 }
 
-/// What a thread is up to, where its stack tells; none for threads without an event loop.
+/// What a thread is up to, where its stack shows it; none for threads without an event loop.
 pub fn activity(
     profile: &Profile,
     role: ThreadRole,

@@ -101,12 +101,12 @@ fn write_events(profile: &Profile, json: &mut Json) {
 fn facts(profile: &Profile) -> Vec<(String, String)> {
     let about = &profile.about;
     let mut facts: Vec<(String, String)> = Vec::new();
-    let mut tell = |label: &str, value: String| {
+    let mut add = |label: &str, value: String| {
         if !value.is_empty() {
             facts.push((label.to_owned(), value));
         }
     };
-    tell("app", about.app.clone());
+    add("app", about.app.clone());
     let mut versions: Vec<&str> = profile
         .processes
         .iter()
@@ -114,39 +114,39 @@ fn facts(profile: &Profile) -> Vec<(String, String)> {
         .collect();
     versions.sort_unstable();
     versions.dedup();
-    tell("node", versions.join(", "));
-    tell("host", about.host.clone());
+    add("node", versions.join(", "));
+    add("host", about.host.clone());
     for process in profile.processes.iter().take(MAX_PROCESSES) {
         if process.pid > 0 {
-            tell("pid", process.pid.to_string());
+            add("pid", process.pid.to_string());
         }
-        tell("command", process.command.clone());
+        add("command", process.command.clone());
         for (key, value) in process.labels.iter() {
             match key {
-                // The page tells these already.
+                // The page shows these already.
                 label_key::APP if value == about.app => {}
                 label_key::NODE => {}
-                label_key::STARTED => tell("process started", value.to_owned()),
-                key => tell(key, value.to_owned()),
+                label_key::STARTED => add("process started", value.to_owned()),
+                key => add(key, value.to_owned()),
             }
         }
     }
-    let untold = profile.processes.len().saturating_sub(MAX_PROCESSES);
-    if untold > 0 {
-        tell("further processes", untold.to_string());
+    let further = profile.processes.len().saturating_sub(MAX_PROCESSES);
+    if further > 0 {
+        add("further processes", further.to_string());
     }
     if profile.event().rate_hz() > 0 {
-        tell("rate", format!("{} Hz", profile.event().rate_hz()));
+        add("rate", format!("{} Hz", profile.event().rate_hz()));
     }
     if about.duration > 0 {
-        tell("duration", wording::duration(about.duration));
+        add("duration", wording::duration(about.duration));
     }
-    tell("engine", about.engine.clone());
-    tell("event", profile.event().name.clone());
+    add("engine", about.engine.clone());
+    add("event", profile.event().name.clone());
     if about.started_unix > 0 {
-        tell("started", iso_8601(about.started_unix / 1_000_000_000));
+        add("started", iso_8601(about.started_unix / 1_000_000_000));
     }
-    tell("nodespy", about.nodespy_version.clone());
+    add("nodespy", about.nodespy_version.clone());
     facts
 }
 

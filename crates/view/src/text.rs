@@ -196,7 +196,7 @@ impl Summary<'_> {
         format!("{label} {}{members}", share(entry.weight))
     }
 
-    /// How much of the time the main threads ran, when samples can tell.
+    /// How much of the time the main threads ran, when samples can show it.
     fn main_threads_busy(&self) -> Option<String> {
         let percent = |thread: &BusyThread| thread.share * 100.0;
         match busy_main_threads(self.profile).as_slice() {

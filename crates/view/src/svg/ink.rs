@@ -1,4 +1,4 @@
-//! Writing pieces of SVG into one buffer: numbers without `format!`, text that stays text.
+//! Writing parts of SVG into one buffer: numbers without `format!`, text that stays text.
 
 use super::palette::Rgb;
 

@@ -64,7 +64,7 @@ impl Frame {
         let row = f64::from(options.frame_height.max(1));
         let details_height = line * 2.0 + 10.0;
         let boxes = row * f64::from(rows);
-        // Where the base is at the top, so is the line that tells about boxes.
+        // Where the base is at the top, so is the line that describes boxes.
         let top = line * headings
             + if options.is_inverted {
                 details_height
