@@ -387,7 +387,7 @@ Examples:
   perf script | nodespy collapse --focus '^parse' --fold deps > parse.folded
 
 The output is stackcollapse-perf.pl's, line by line; with a switch of the last group it is what
-`nodespy convert FILE - --to folded` writes. --pid needs text that tells the process:
+`nodespy convert FILE - --to folded` writes. --pid needs text with the process:
   perf script -F comm,pid,tid,cpu,time,event,ip,sym,dso"
 )]
 pub(crate) struct CollapseArgs {

@@ -28,7 +28,7 @@ pub(crate) fn result(text: &str, stream: Stream) {
     }
 }
 
-/// Prints one more piece of a result that has no end; false when its reader is gone.
+/// Prints one more part of a result that has no end; false when its reader is gone.
 pub(crate) fn stream(text: &str) -> bool {
     let mut output = std::io::stdout().lock();
     output

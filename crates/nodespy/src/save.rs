@@ -292,7 +292,7 @@ pub(crate) fn read_input(
     let options = ImportOptions {
         event: arguments.event.clone().filter(|_| is_one_event),
         progress: Some(output::progress),
-        // Source maps tell by the line which function of the source it was.
+        // Source maps find the function of the source by the line.
         functions_only: arguments.functions_only && arguments.source_maps.is_empty(),
         ..ImportOptions::from(arguments.from.as_deref())
     };

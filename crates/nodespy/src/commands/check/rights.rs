@@ -1,5 +1,5 @@
 //! What this user may do on this machine, and what would change it. Established by experiment on
-//! Linux 6.18, one right at a time: several pieces of common advice turned out to be wrong.
+//! Linux 6.18, one right at a time: some common advice turned out to be wrong.
 
 use nodespy_capture::engines::{Finding, Verdict};
 use nodespy_capture::target::proc::{

@@ -148,7 +148,7 @@ fn is_plain(name: &str) -> bool {
         .all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
 }
 
-/// The text, its start cut off where it would not fit: the end of a path tells most.
+/// The text, its start cut off where it would not fit: the end of a path says most.
 fn cut(text: &str, width: usize) -> String {
     let length = text.chars().count();
     if length <= width {

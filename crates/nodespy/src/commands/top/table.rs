@@ -36,7 +36,7 @@ pub(super) fn cells(rows: &[FunctionRow<'_>], samples: u64, width: usize) -> Vec
     rows.iter()
         .zip(names.iter().zip(&places))
         .map(|(row, (name, place))| {
-            // A name of C++ tells most at its end, one of JavaScript at its start.
+            // A name of C++ says most at its end, one of JavaScript at its start.
             let name = match name.contains("::") {
                 true => keep_last_parts(name, "::", name_width.max(1)),
                 false => keep_start(name, name_width.max(1)),
