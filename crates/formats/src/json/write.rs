@@ -107,7 +107,14 @@ impl<'a> Writer<'a> {
         self.separate();
         let mut digits = [0u8; 40];
         let mut start = digits.len();
-        let mut rest = value.unsigned_abs();
+        let mut large = value.unsigned_abs();
+        // Numbers of 128 bits are divided slowly, and almost none needs them.
+        while large > u128::from(u64::MAX) {
+            start -= 1;
+            digits[start] = b'0' + (large % 10) as u8;
+            large /= 10;
+        }
+        let mut rest = large as u64;
         loop {
             start -= 1;
             digits[start] = b'0' + (rest % 10) as u8;
@@ -195,6 +202,14 @@ mod tests {
             writer.end_array();
         });
         assert_eq!(text, r#"[{"a":1,"b":[]},-20,"x"]"#);
+    }
+
+    #[test]
+    fn numbers_of_any_size_are_written_whole() {
+        let largest = i128::from(u64::MAX);
+        for number in [0, -1, 10, largest, largest + 1, i128::MAX, i128::MIN] {
+            assert_eq!(written(|writer| writer.number(number)), number.to_string());
+        }
     }
 
     #[test]
