@@ -77,3 +77,21 @@ fn reports_are_of_what_is_shown() {
     );
     assert!(!outcome.stdout.contains("`b`"), "{outcome}");
 }
+
+#[test]
+fn piped_text_is_as_wide_as_it_needs_unless_columns_says_how_wide() {
+    let stacks = format!("main;{} 3\n", "a_rather_long_name_".repeat(8));
+    let widest = |columns: Option<&str>| {
+        let mut command = nodespy(&["report", "-"]);
+        match columns {
+            Some(columns) => command.env("COLUMNS", columns),
+            None => command.env_remove("COLUMNS"),
+        };
+        let outcome = Started::new(command, &stacks).finish();
+        outcome.expect_code(0);
+        let widths = outcome.stdout.lines().map(|line| line.chars().count());
+        widths.max().unwrap()
+    };
+    assert!(widest(None) > 150);
+    assert!(widest(Some("100")) <= 100);
+}

@@ -16,7 +16,7 @@ fn a_page_says_what_was_recorded_and_what_stands_out() {
     let findings = page.texts("#findings li");
     assert_eq!(
         findings[0],
-        "36 % of main-thread CPU time is in levenshtein.get (fast-levenshtein, levenshtein.js:24), called from distance cart.js:13"
+        "36 % of main-thread CPU time is in levenshtein.get (fast-levenshtein, levenshtein.js:24), most at line 25, called from distance cart.js:13"
     );
     page.click("#facts summary");
     let facts = page.text("#fact-list");

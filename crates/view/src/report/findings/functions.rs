@@ -51,10 +51,10 @@ pub(super) fn hottest_function(scene: &Scene<'_>) -> Option<Finding> {
         }
         _ => sentence.push_str(" and the builtins, native code and GC it runs"),
     }
-    sentence.push_str(&called_from(scene, hottest));
     if let Some(line) = hottest_line(scene, hottest) {
         sentence.push_str(&format!(", most at line {line}"));
     }
+    sentence.push_str(&called_from(scene, hottest));
     Some(Finding {
         kind: "function",
         percent: scene.share(hottest.charged_weight),

@@ -19,7 +19,7 @@ use nodespy_analysis::{
 use nodespy_model::{Category, FastMap, FunctionIndex, Profile, Sample, StackIndex, WeightUnit};
 
 use super::Report;
-use crate::columns::short_name;
+use crate::columns::{keep_last_parts, short_name};
 use crate::wording::{percent, percent_of, place};
 
 /// Something that stands out.
@@ -50,6 +50,8 @@ impl Finding {
 
 /// All of the time, in percent.
 const WHOLE: f64 = 100.0;
+/// Names in sentences are cut to as many columns: tables have them whole.
+const WIDEST_NAME: usize = 60;
 /// Part of something from which its caller is worth naming, in percent.
 const WORTH_A_CALLER: f64 = 10.0;
 
@@ -216,6 +218,7 @@ impl<'a> Scene<'a> {
     fn named(&self, function: FunctionIndex) -> String {
         let profile = self.profile();
         let name = short_name(profile.name_of(function)).replace('`', "'");
+        let name = keep_last_parts(&name, "::", WIDEST_NAME);
         let category = profile.function(function).category;
         let place = match category {
             Category::Dependency => {
@@ -228,7 +231,9 @@ impl<'a> Scene<'a> {
                 let place = place(profile, function);
                 place.strip_prefix(self.root).unwrap_or(&place).to_owned()
             }
-            Category::Native => format!("(native, {})", place(profile, function)),
+            Category::Native if !profile.file_of(function).is_empty() => {
+                format!("(native, {})", place(profile, function))
+            }
             category => format!("({})", category.label()),
         };
         format!("`{name}` {}", place.replace('`', "'"))
