@@ -94,12 +94,12 @@ mod tests {
             throttled_periods: 64,
             throttled_time: 3_200_000_000,
         };
-        let told = sentence("container web", 0.5, added, 10_000_000_000).unwrap();
+        let text = sentence("container web", 0.5, added, 10_000_000_000).unwrap();
         assert!(
             told.starts_with(
                 "container web (0.50 CPUs) stopped it for 3.2 s of 10.0 s, in 64 % of"
             ),
-            "{told}"
+            "{text}"
         );
         assert_eq!(
             sentence("x", 0.5, Throttling::default(), 10_000_000_000),
