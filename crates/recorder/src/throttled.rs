@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn throttling_is_told_when_there_was_any() {
+    fn throttling_is_reported_when_there_was_any() {
         let added = Throttling {
             periods: 100,
             throttled_periods: 64,
@@ -96,7 +96,7 @@ mod tests {
         };
         let text = sentence("container web", 0.5, added, 10_000_000_000).unwrap();
         assert!(
-            told.starts_with(
+            text.starts_with(
                 "container web (0.50 CPUs) stopped it for 3.2 s of 10.0 s, in 64 % of"
             ),
             "{text}"

@@ -1,6 +1,6 @@
 //! Whether one set of runs is slower than another, function by function, and how sure that is.
 //!
-//! The procedure and what it was tried on are in docs/decisions/0011: the run is the unit, the cost of a function
+//! The procedure and what it was tried on are in docs/decisions/0012: the run is the unit, the cost of a function
 //! in a run is its own CPU time, Student's t works on logarithms, Benjamini and Hochberg's rule bounds false alarms
 //! over all functions, and a change below a margin is none. One run a side gets an interval, never a verdict.
 

@@ -1,7 +1,7 @@
 //! Student's t on the logarithms of two sets of runs, and what it needs.
 //!
 //! The run is the unit: samples within a run share its machine, its heap layout and its luck, so counting them
-//! as independent gives false alarms on every busy machine (docs/decisions/0011).
+//! as independent gives false alarms on every busy machine (docs/decisions/0012).
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
