@@ -161,7 +161,7 @@ impl Program {
 
     pub(crate) fn new() -> Self {
         Self {
-            memory: Words::new(Self::BASE, 0x1_0000),
+            memory: Words::new(Self::BASE, 64 * 1024),
             next: Self::BASE + 0x1000,
         }
     }
