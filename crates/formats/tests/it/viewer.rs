@@ -128,7 +128,10 @@ fn the_viewer_reads_and_counts_what_is_written() {
     };
     assert_eq!(answers.len(), profiles.len());
     for (profile, answer) in profiles.iter().zip(&answers) {
-        assert_eq!(answer["samples"], profile.samples.len());
+        assert_eq!(
+            answer["samples"],
+            serde_json::json!([profile.samples.len()])
+        );
         assert_eq!(answer["sources"], profile.sources.len());
         let threads: Vec<&str> = profile
             .threads
