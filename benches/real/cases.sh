@@ -93,5 +93,5 @@ program heap node programs/heap.js
 first_says 'GC|[Gg]arbage'
 says 'allocate .*heap\.js:[0-9]+'
 
-program minified node programs/minified.js
-says 'b .*minified\.js:2:[0-9]+'
+program minified node programs/app.min.js
+says 'b .*app\.min\.js:2:[0-9]+'

@@ -538,6 +538,9 @@ fn requests_wait_only_where_there_are_any() {
         ["The main thread was busy 95 % of the time: requests wait for the CPU"]
     );
     assert!(busy(&[MAIN]).is_empty());
+    // Who only loads the module serves nobody.
+    let loaded = on_main(&[(&[MAIN, serve], 50), (&[MAIN], 900)]);
+    assert!(findings(&loaded, "requests wait").is_empty());
 }
 
 #[test]

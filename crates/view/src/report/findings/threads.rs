@@ -18,6 +18,9 @@ const SATURATED: f64 = 0.9;
 const MUCH_OF_ONE_WORKER: f64 = 25.0;
 const MUCH_OF_THE_WORKER: f64 = 10.0;
 
+/// Share of a thread's time, in percent, from which it is a server's.
+const MUCH_OF_A_SERVER: f64 = 20.0;
+
 /// What a CPU quota took away: what the samples share out is only the rest.
 pub(super) fn limited_by_quota(profile: &Profile) -> Vec<Finding> {
     let finding = |remark: &String| {
@@ -167,12 +170,9 @@ const SERVERS: [&str; 4] = [
 /// A server whose main thread has no time left. That a program which computes is busy is no news.
 pub(super) fn busy_server(scene: &Scene<'_>) -> Option<Finding> {
     let profile = scene.profile();
-    let busiest = *busy_main_threads(profile).first()?;
-    let is_server = |function: &nodespy_model::Function| {
-        let file = function.file.map(|file| profile.strings.get(file));
-        file.is_some_and(|file| SERVERS.contains(&file))
-    };
-    if busiest.share < SATURATED || !profile.functions.iter().any(is_server) {
+    let mut threads = busy_main_threads(profile).into_iter();
+    let busiest = threads.find(|entry| serves(profile, entry.thread))?;
+    if busiest.share < SATURATED {
         return None;
     }
     let whose = match profile.processes.len() {
@@ -188,4 +188,26 @@ pub(super) fn busy_server(scene: &Scene<'_>) -> Option<Finding> {
         ),
         function: None,
     })
+}
+
+/// Whether a thread spends its time on requests. That it has loaded the module of a server is no evidence.
+fn serves(profile: &Profile, thread: ThreadIndex) -> bool {
+    let mut is_below = Vec::with_capacity(profile.stacks.len());
+    for stack in &profile.stacks {
+        let function = profile.frame(stack.frame).function;
+        let is_server = SERVERS.contains(&profile.file_of(function));
+        let is_parent_below = stack.parent.is_some_and(|parent| is_below[parent.at()]);
+        is_below.push(is_server || is_parent_below);
+    }
+    let samples = profile
+        .samples
+        .iter()
+        .filter(|sample| sample.thread == thread);
+    let (mut serving, mut all) = (0u64, 0u64);
+    for sample in samples {
+        let is_serving = sample.stack.is_some_and(|stack| is_below[stack.at()]);
+        all = all.saturating_add(sample.weight);
+        serving = serving.saturating_add(if is_serving { sample.weight } else { 0 });
+    }
+    percent_of(serving, all) >= MUCH_OF_A_SERVER
 }
