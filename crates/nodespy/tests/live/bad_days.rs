@@ -64,10 +64,25 @@ fn only_a_second_interrupt_discards_a_recording() {
     let started = Started::new(command, "");
     std::thread::sleep(SOME_SAMPLES);
     started.signal("INT");
+    wait_until_delivered(started.pid());
     started.signal("INT");
     let outcome = started.finish();
     outcome.expect_code(130).expect_stderr(&["discarded"]);
     assert!(scratch.names().is_empty(), "{outcome}");
+}
+
+/// Waits until a process has taken every signal that was sent to it: two that are pending are one.
+fn wait_until_delivered(pid: u32) {
+    let is_pending = || {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let mut sets = status
+            .lines()
+            .filter_map(|line| line.strip_prefix("ShdPnd:"));
+        sets.any(|set| set.trim().contains(|digit| digit != '0'))
+    };
+    while is_pending() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 #[test]
