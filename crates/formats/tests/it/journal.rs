@@ -62,6 +62,25 @@ fn recovered(bytes: &[u8]) -> Profile {
 }
 
 #[test]
+fn workers_without_a_tid_are_told_apart_by_their_names() {
+    let mut builder = ProfileBuilder::new(WeightUnit::Nanoseconds);
+    let process = builder.process(Process::default());
+    for name in ["worker 1", "worker 2"] {
+        let thread = builder.thread(Thread {
+            process,
+            name: name.to_owned(),
+            role: ThreadRole::Worker,
+            ..Thread::default()
+        });
+        builder.sample(0, thread, None, 1);
+        builder.sample(1, thread, None, 1);
+    }
+    let whole = builder.finish(Default::default(), Default::default());
+    let (bytes, _) = journal(&slices(&whole, 1));
+    assert_eq!(recovered(&bytes).threads, whole.threads);
+}
+
+#[test]
 fn slices_put_together_are_the_recording() {
     let whole = small();
     for size in [1, 2, whole.samples.len()] {

@@ -273,7 +273,7 @@ fn where_perf_events_are_refused_the_inspector_records_and_says_why() {
 /// The number before a word of the confidence line.
 #[track_caller]
 fn percent_before(recorded: &Recorded, words: &str) -> f64 {
-    let remarks = recorded.profile.notes.remarks.join("\n");
+    let remarks = recorded.profile.notes.cross_checks.join("\n");
     let before = remarks.split(words).next().unwrap();
     assert!(before.len() < remarks.len(), "no {words:?} in {remarks}");
     let number = before.rsplit([' ', '\n']).next().unwrap();
@@ -289,7 +289,7 @@ fn both_engines_at_once_see_the_same() {
         let recorded = record(&target, &["--engine", "both", "-d", "3"]);
         let joined = percent_before(&recorded, " of JS samples joined");
         let agreeing = {
-            let remarks = recorded.profile.notes.remarks.join("\n");
+            let remarks = recorded.profile.notes.cross_checks.join("\n");
             let after = remarks.split("V8 agrees on ").nth(1).unwrap_or_default();
             let number = after.split('%').next().unwrap();
             number

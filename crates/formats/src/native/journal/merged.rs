@@ -43,6 +43,17 @@ impl Rows {
     }
 }
 
+/// A thread's process, its tid, and its name where the tid is not known: V8's inspector gives workers no tid.
+type ThreadKey = (ProcessIndex, u32, String);
+
+fn key_of(process: ProcessIndex, thread: &Thread) -> ThreadKey {
+    let name = match thread.tid {
+        0 => thread.name.clone(),
+        _ => String::new(),
+    };
+    (process, thread.tid, name)
+}
+
 /// What all slices so far have in common.
 #[derive(Debug, Default)]
 pub(super) struct Merged {
@@ -51,7 +62,7 @@ pub(super) struct Merged {
     pub(super) notes: Notes,
     /// By pid and start.
     processes: FastMap<(u32, Nanoseconds), ProcessIndex>,
-    threads: FastMap<(ProcessIndex, u32), ThreadIndex>,
+    threads: FastMap<ThreadKey, ThreadIndex>,
     /// Workers that have a number for a name.
     numbered: FastSet<ThreadIndex>,
     /// Rows that are in the journal and differ now.
@@ -132,8 +143,8 @@ impl Merged {
             process,
             ..thread.clone()
         };
-        let Some(&index) = self.threads.get(&(process, thread.tid)) else {
-            let key = (process, thread.tid);
+        let key = key_of(process, &thread);
+        let Some(&index) = self.threads.get(&key) else {
             let index = builder.thread(thread);
             self.threads.insert(key, index);
             return index;

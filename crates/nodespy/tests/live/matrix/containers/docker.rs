@@ -268,7 +268,7 @@ fn a_quota_that_throttles_is_told_and_a_profile_can_be_given_away() {
         &PLAIN,
     );
     let recorded = engine.record(&["-c", "tight", "-d", "3"]);
-    let remarks = recorded.profile.notes.remarks.join("\n");
+    let remarks = recorded.profile.notes.quotas.join("\n");
     assert!(
         remarks.contains("the CPU quota of container tight (0.25 CPUs) stopped it for"),
         "{remarks}"
