@@ -62,10 +62,10 @@ fn recovered(bytes: &[u8]) -> Profile {
 }
 
 #[test]
-fn workers_without_a_tid_are_told_apart_by_their_names() {
+fn workers_without_a_tid_are_told_apart_by_name_and_order() {
     let mut builder = ProfileBuilder::new(WeightUnit::Nanoseconds);
     let process = builder.process(Process::default());
-    for name in ["worker 1", "worker 2"] {
+    for name in ["worker 1", "WorkerThread", "WorkerThread"] {
         let thread = builder.thread(Thread {
             process,
             name: name.to_owned(),

@@ -43,15 +43,25 @@ impl Rows {
     }
 }
 
-/// A thread's process, its tid, and its name where the tid is not known: V8's inspector gives workers no tid.
-type ThreadKey = (ProcessIndex, u32, String);
+/// A thread's process and tid. Where the tid is not known, which it is not of V8's workers, its name, and which of
+/// that name it is: an engine lists such threads in the same order each time.
+type ThreadKey = (ProcessIndex, u32, String, usize);
 
-fn key_of(process: ProcessIndex, thread: &Thread) -> ThreadKey {
-    let name = match thread.tid {
-        0 => thread.name.clone(),
-        _ => String::new(),
+fn keys_of(threads: &[Thread], processes: &[ProcessIndex]) -> Vec<ThreadKey> {
+    let mut seen: FastMap<(ProcessIndex, &str), usize> = FastMap::default();
+    let key = |thread| {
+        let Thread {
+            process, tid, name, ..
+        }: &Thread = thread;
+        let process = processes[process.at()];
+        if *tid != 0 {
+            return (process, *tid, String::new(), 0);
+        }
+        let count = seen.entry((process, name)).or_default();
+        *count += 1;
+        (process, 0, name.clone(), *count)
     };
-    (process, thread.tid, name)
+    threads.iter().map(key).collect()
 }
 
 /// What all slices so far have in common.
@@ -90,10 +100,10 @@ impl Merged {
         let threads: Vec<ThreadIndex> = slice
             .threads
             .iter()
+            .zip(keys_of(&slice.threads, &processes))
             .zip(&numbered)
-            .map(|(thread, is_numbered)| {
-                let process = processes[thread.process.at()];
-                let index = self.thread(&mut builder, process, thread);
+            .map(|((thread, key), is_numbered)| {
+                let index = self.thread(&mut builder, key, thread);
                 match is_numbered {
                     true => self.numbered.insert(index),
                     false => self.numbered.remove(&index),
@@ -136,14 +146,13 @@ impl Merged {
     fn thread(
         &mut self,
         builder: &mut ProfileBuilder,
-        process: ProcessIndex,
+        key: ThreadKey,
         thread: &Thread,
     ) -> ThreadIndex {
         let thread = Thread {
-            process,
+            process: key.0,
             ..thread.clone()
         };
-        let key = key_of(process, &thread);
         let Some(&index) = self.threads.get(&key) else {
             let index = builder.thread(thread);
             self.threads.insert(key, index);
