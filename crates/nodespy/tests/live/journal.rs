@@ -106,8 +106,9 @@ fn the_inspector_s_recording_outlives_nodespy_too() {
     record_and_kill(&target, &folder, &arguments);
     let (profile, outcome) = recover(&folder);
     let recorded = Recorded { profile, outcome };
-    let own = recorded.self_share("seventyPercent") + recorded.self_share("thirtyPercent");
-    assert!(own > 0.8, "{}", recorded.describe());
+    // V8's profiler gives what was inlined before it started to the caller.
+    let turn = recorded.total_share("turn");
+    assert!(turn > 0.8, "{}", recorded.describe());
     assert_eq!(recorded.profile.about.engine, "V8 inspector");
 }
 
