@@ -121,7 +121,7 @@ pub fn passing_on(
     chains.filter(|(caller, end)| caller != end).collect()
 }
 
-/// Where a chain ends. One that runs in a circle ends at the circle's lowest index, whoever asks.
+/// Where a chain ends. A cycle ends at its lowest index, wherever it is entered.
 fn chain_end(next: &FastMap<FunctionIndex, FunctionIndex>, start: FunctionIndex) -> FunctionIndex {
     let mut path = vec![start];
     let mut seen = FastMap::default();

@@ -1,4 +1,4 @@
-//! What samples were in, as somebody who wants to change it would divide it: whose code it is.
+//! Samples by whose code they are in: that of the application, a package, Node, V8, the kernel.
 //!
 //! Derived from categories, names and modules, never stored, so that recordings of any age are
 //! divided alike.

@@ -44,7 +44,7 @@ impl Inlines {
             }
             let size = range.uncompressed_size as usize;
             let mut bytes: Rc<[u8]> = std::iter::repeat_n(0, size).collect();
-            let only = Rc::get_mut(&mut bytes).expect("nobody else has it yet");
+            let only = Rc::get_mut(&mut bytes).expect("there is one reference");
             file.read_exact_at(only, range.offset).ok()?;
             Some(bytes)
         };

@@ -1,5 +1,7 @@
 //! From costs per run to verdicts.
 
+use std::collections::HashMap;
+
 use super::identity::FunctionId;
 use super::statistics::{Contrast, adjusted, mean, median};
 use super::table::{Cost, Row, RowSide, Run, Table};
@@ -106,9 +108,8 @@ pub(super) fn judge(
     terms: &Terms<'_>,
     remarks: Vec<String>,
 ) -> Result<Comparison, CompareError> {
-    let is_shared = |row: &Row| {
-        mean_samples(table, &row.before, false) > 0.0 && mean_samples(table, &row.after, true) > 0.0
-    };
+    let is_in = |side: &RowSide| side.costs.iter().any(|cost| cost.own > 0.0);
+    let is_shared = |row: &Row| is_in(&row.before) && is_in(&row.after);
     if !table.rows.iter().any(is_shared) {
         return Err(CompareError::OtherProgram);
     }
@@ -152,26 +153,14 @@ fn side_summary(runs: &[Run]) -> SideSummary {
     }
 }
 
-fn mean_samples(table: &Table, side: &RowSide, is_after: bool) -> f64 {
-    let runs = if is_after {
-        &table.after
-    } else {
-        &table.before
-    };
-    let samples: f64 = runs
-        .iter()
-        .zip(&side.costs)
-        .map(|(run, cost)| cost.own / run.per_sample)
-        .sum();
-    samples / runs.len().max(1) as f64
-}
-
 /// Samples a run over both sides: which of them has more is no reason to test.
-fn samples(table: &Table, row: &Row) -> f64 {
-    let (before, after) = (table.before.len() as f64, table.after.len() as f64);
-    let sums = mean_samples(table, &row.before, false) * before
-        + mean_samples(table, &row.after, true) * after;
-    sums / (before + after)
+fn samples(table: &Table, row: &Row, part: fn(&Cost) -> f64) -> f64 {
+    let count = |runs: &[Run], side: &RowSide| -> f64 {
+        let costs = runs.iter().zip(&side.costs);
+        costs.map(|(run, cost)| part(cost) / run.per_sample).sum()
+    };
+    let all = count(&table.before, &row.before) + count(&table.after, &row.after);
+    all / (table.before.len() + table.after.len()) as f64
 }
 
 /// What every function changed by alike: another machine, another load, or a change everywhere.
@@ -190,7 +179,7 @@ impl Common {
         let heavy = table
             .rows
             .iter()
-            .filter(|row| samples(table, row) >= MIN_SAMPLES_FOR_COMMON);
+            .filter(|row| samples(table, row, |cost| cost.own) >= MIN_SAMPLES_FOR_COMMON);
         let centred: Vec<Figures> = heavy
             .map(|row| centred(Figures::of_row(table, terms, row, |cost| cost.own)))
             .collect();
@@ -264,7 +253,8 @@ fn tested(
     let mut changes = untested_of(&figures);
     let family: Vec<usize> = (0..table.rows.len())
         .filter(|&row| {
-            changes[row].verdict == Verdict::Untested && is_testable(table, &table.rows[row], part)
+            changes[row].verdict == Verdict::Untested
+                && samples(table, &table.rows[row], part) >= MIN_SAMPLES
         })
         .collect();
     let contrasts: Vec<Contrast> = family
@@ -279,13 +269,14 @@ fn tested(
                 .collect::<Vec<_>>(),
         )
     };
+    let least = MIN_SHARE_OF_TOTAL * of_runs(table, terms).mean_before;
     let (beyond_margin, beyond_nothing) = (p_beyond(terms.margin()), p_beyond(0.0));
     for (place, &row) in family.iter().enumerate() {
         let evidence = Evidence {
             beyond_margin: beyond_margin[place],
             beyond_nothing: beyond_nothing[place],
             difference: contrasts[place].difference,
-            is_large: is_large(table, terms, &figures[row]),
+            is_large: (figures[row].mean_after - figures[row].mean_before).abs() >= least,
         };
         let change = Change {
             verdict: evidence.verdict(terms),
@@ -318,29 +309,16 @@ impl Evidence {
     }
 }
 
-fn is_large(table: &Table, terms: &Terms<'_>, figures: &Figures) -> bool {
-    let whole =
-        Figures::of(table, terms, |run, is_after| run_cost(table, run, is_after)).mean_before;
-    (figures.mean_after - figures.mean_before).abs() >= MIN_SHARE_OF_TOTAL * whole
-}
-
-fn run_cost(table: &Table, run: usize, is_after: bool) -> f64 {
-    if is_after {
-        table.after[run].cost
-    } else {
-        table.before[run].cost
-    }
-}
-
-fn is_testable(table: &Table, row: &Row, part: fn(&Cost) -> f64) -> bool {
-    let count = |runs: &[Run], side: &RowSide| -> f64 {
-        runs.iter()
-            .zip(&side.costs)
-            .map(|(run, cost)| part(cost) / run.per_sample)
-            .sum()
-    };
-    let samples = count(&table.before, &row.before) + count(&table.after, &row.after);
-    samples >= MIN_SAMPLES * (table.before.len() + table.after.len()) as f64
+/// The cost of whole runs.
+fn of_runs(table: &Table, terms: &Terms<'_>) -> Figures {
+    Figures::of(table, terms, |run, is_after| {
+        let runs = if is_after {
+            &table.after
+        } else {
+            &table.before
+        };
+        runs[run].cost
+    })
 }
 
 fn untested(table: &Table, terms: &Terms<'_>, part: fn(&Cost) -> f64) -> Vec<Change> {
@@ -382,7 +360,9 @@ fn single(table: &Table, terms: &Terms<'_>) -> Vec<Change> {
     let (before, after) = (spread(&table.before), spread(&table.after));
     let mut changes = untested(table, terms, |cost| cost.own);
     for (row, change) in changes.iter_mut().enumerate() {
-        if change.verdict == Verdict::Untested && samples(table, &table.rows[row]) >= MIN_SAMPLES {
+        if change.verdict == Verdict::Untested
+            && samples(table, &table.rows[row], |cost| cost.own) >= MIN_SAMPLES
+        {
             let half = SINGLE_RUN_FACTOR * 1.96 * (before[row] + after[row]).sqrt();
             change.interval = Some((change.ratio * (-half).exp(), change.ratio * half.exp()));
         }
@@ -402,9 +382,9 @@ fn with_interval(change: Change, contrast: &Contrast, tests: usize) -> Change {
     }
 }
 
-/// The cost of whole runs.
+/// The change of whole runs.
 fn whole(table: &Table, terms: &Terms<'_>, has_test: bool) -> Change {
-    let figures = Figures::of(table, terms, |run, is_after| run_cost(table, run, is_after));
+    let figures = of_runs(table, terms);
     let change = figures.change(Verdict::Untested);
     if !has_test || terms.basis == Basis::Share {
         return change;
@@ -443,10 +423,10 @@ fn find_moves(table: &Table, own: &mut [Change], total: &[Change]) -> Vec<Option
         )
     };
     let mut rises: Vec<usize> = (0..own.len()).filter(|&row| is_rise(&own[row])).collect();
-    rises.retain(|&row| samples(table, &table.rows[row]) >= MIN_SAMPLES);
+    rises.retain(|&row| samples(table, &table.rows[row], |cost| cost.own) >= MIN_SAMPLES);
     let falls: Vec<usize> = (0..own.len()).filter(|&row| is_fall(&own[row])).collect();
     for rise in rises {
-        let anchors = [Some(rise), table.main_caller(rise)];
+        let anchors = [Some(rise), table.main_callers[rise]];
         let is_steady = |anchor: &usize| total[*anchor].verdict == Verdict::NoChange;
         let gain = own[rise].after - own[rise].before;
         let found = anchors
@@ -454,7 +434,8 @@ fn find_moves(table: &Table, own: &mut [Change], total: &[Change]) -> Vec<Option
             .flatten()
             .filter(is_steady)
             .find_map(|anchor| {
-                let is_below = |row: usize| row == anchor || table.main_caller(row) == Some(anchor);
+                let is_below =
+                    |row: usize| row == anchor || table.main_callers[row] == Some(anchor);
                 falls.iter().copied().find(|&fall| {
                     let loss = own[fall].before - own[fall].after;
                     moves[fall].is_none() && is_below(fall) && (0.5..2.0).contains(&(loss / gain))
@@ -487,6 +468,8 @@ fn rows_in_order(
     total: &[Change],
     moves: &[Option<usize>],
 ) -> Vec<FunctionChange> {
+    let was_of: HashMap<usize, &FunctionId> =
+        renamed.iter().map(|(row, old)| (*row, old)).collect();
     let is_seen = |row: usize| own[row].before > 0.0 || own[row].after > 0.0;
     let mut functions: Vec<FunctionChange> = (0..table.rows.len())
         .filter(|&row| is_seen(row))
@@ -504,10 +487,7 @@ fn rows_in_order(
             };
             FunctionChange {
                 id: id.clone(),
-                was: renamed
-                    .iter()
-                    .find(|(new, _)| *new == row)
-                    .map(|(_, old)| old.clone()),
+                was: was_of.get(&row).map(|&old| old.clone()),
                 location: location.clone(),
                 own: own[row],
                 total: (!is_merged).then_some(total[row]),

@@ -74,7 +74,10 @@ fn is_same(table: &Table, old: usize, new: usize, paired: &[(usize, usize)]) -> 
             .find(|&&(_, old)| old == row)
             .map_or(row, |&(new, _)| new)
     };
-    let callers = [table.main_caller(old).map(renamed), table.main_caller(new)];
+    let callers = [
+        table.main_callers[old].map(renamed),
+        table.main_callers[new],
+    ];
     // A caller that moved with it has another row too: its name is enough.
     let names = callers.map(|caller| caller.map(|row| &table.rows[row].id.name));
     is_alike && names[0] == names[1] && ratio < MAX_RATIO && ratio > 1.0 / MAX_RATIO

@@ -94,6 +94,6 @@ fn split(all: &Table, before: &[usize], after: &[usize]) -> Table {
         rows: rows.collect(),
         before: runs(before),
         after: runs(after),
-        calls: all.calls.clone(),
+        main_callers: all.main_callers.clone(),
     }
 }

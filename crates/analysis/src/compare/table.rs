@@ -63,8 +63,8 @@ pub(super) struct Table {
     pub(super) rows: Vec<Row>,
     pub(super) before: Vec<Run>,
     pub(super) after: Vec<Run>,
-    /// What callers spend in a callee, over all runs of both sides: caller, callee, cost.
-    pub(super) calls: HashMap<(usize, usize), f64>,
+    /// By row: the function that most of its cost was spent for, over all runs of both sides.
+    pub(super) main_callers: Vec<Option<usize>>,
 }
 
 impl Table {
@@ -76,8 +76,9 @@ impl Table {
             rows: Vec::new(),
             before: Vec::new(),
             after: Vec::new(),
-            calls: HashMap::new(),
+            main_callers: Vec::new(),
         };
+        let mut calls = Calls::new();
         let mut known = HashMap::new();
         for (side, profiles) in [before, after].into_iter().enumerate() {
             for profile in profiles {
@@ -88,17 +89,24 @@ impl Table {
                     side,
                     is_few: before.len().min(after.len()) < MIN_RUNS,
                 };
-                table.add_run(&ids, &mut known, unit);
+                table.add_run(&ids, &mut known, &mut calls, unit);
             }
         }
         for row in &mut table.rows {
             row.before.costs.resize(before.len(), Cost::default());
             row.after.costs.resize(after.len(), Cost::default());
         }
+        table.main_callers = main_callers(table.rows.len(), &calls);
         table
     }
 
-    fn add_run(&mut self, ids: &Ids<'_>, known: &mut HashMap<FunctionId, usize>, unit: CostUnit) {
+    fn add_run(
+        &mut self,
+        ids: &Ids<'_>,
+        known: &mut HashMap<FunctionId, usize>,
+        calls: &mut Calls,
+        unit: CostUnit,
+    ) {
         let profile = ids.profile;
         let factor = unit.per_weight(profile);
         let tree = CallTree::of(profile, |_| true);
@@ -132,7 +140,7 @@ impl Table {
                 continue;
             };
             let call = (row_of[&parent], row_of[&node.function]);
-            *self.calls.entry(call).or_default() += node.total_weight as f64 * factor;
+            *calls.entry(call).or_default() += node.total_weight as f64 * factor;
         }
         let runs = if ids.side == 0 {
             &mut self.before
@@ -167,16 +175,25 @@ impl Table {
             self.rows.len() - 1
         })
     }
+}
 
-    /// The function that most of a function's cost was spent for.
-    pub(super) fn main_caller(&self, row: usize) -> Option<usize> {
-        let calls = self
-            .calls
-            .iter()
-            .filter(|((caller, callee), _)| *callee == row && *caller != row);
-        let heaviest = calls.max_by(|(a, x), (b, y)| x.total_cmp(y).then(b.cmp(a)));
-        heaviest.map(|((caller, _), _)| *caller)
+/// What callers spend in a callee: caller, callee, cost.
+type Calls = HashMap<(usize, usize), f64>;
+
+fn main_callers(rows: usize, calls: &Calls) -> Vec<Option<usize>> {
+    let mut heaviest: Vec<Option<(f64, usize)>> = vec![None; rows];
+    for (&(caller, callee), &cost) in calls {
+        let is_heavier = |&(known, other): &(f64, usize)| {
+            cost.total_cmp(&known).then(other.cmp(&caller)).is_gt()
+        };
+        if caller != callee && heaviest[callee].as_ref().is_none_or(is_heavier) {
+            heaviest[callee] = Some((cost, caller));
+        }
     }
+    let callers = heaviest.into_iter();
+    callers
+        .map(|entry| entry.map(|(_, caller)| caller))
+        .collect()
 }
 
 /// Name and file to the lines that functions of that name start at.

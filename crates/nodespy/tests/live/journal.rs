@@ -8,7 +8,8 @@ use std::time::Instant;
 use nodespy_model::Profile;
 
 use super::live;
-use super::recorded::{Recorded, expect_share, read, share};
+use super::recorded::{Recorded, read, share};
+use super::shares::expect_split;
 use super::workload::{Running, Workload};
 use crate::run::{DEADLINE, Outcome, Started, ended_by_signal, nodespy, run_nodespy};
 use crate::scratch::Scratch;
@@ -61,17 +62,7 @@ fn what_was_recorded_outlives_nodespy() {
     let recorded_for = record_and_kill(&target, &folder, &["-F", "499"]);
     let (profile, outcome) = recover(&folder);
     let recorded = Recorded { profile, outcome };
-    let (seventy, thirty) = (
-        recorded.self_share("seventyPercent"),
-        recorded.self_share("thirtyPercent"),
-    );
-    assert!(seventy + thirty > 0.9, "{}", recorded.describe());
-    expect_share(
-        "seventyPercent",
-        seventy / (seventy + thirty),
-        0.7,
-        &recorded,
-    );
+    expect_split(&recorded);
     // Of six slices the last may be missing, and nodespy takes its time to start.
     let duration = recorded.profile.about.duration as f64 / 1e9;
     assert!(

@@ -10,11 +10,9 @@ use super::recorded::{Recorded, expect_share, record, share};
 use super::versions::on_every_node;
 use super::workload::Workload;
 
-/// Records `split.js` on a version of Node: of the time in the two functions, 70 % is in one.
-fn expect_70_30(major: &str) {
-    let Some(_live) = live() else { return };
-    let target = Workload::new("split.js").on(major).with_perf_map().start();
-    let recorded = record(&target, &["-d", "2", "-F", "999"]);
+/// Checks a recording of `split.js`: of the time in the two functions, 70 % is in one.
+#[track_caller]
+pub(super) fn expect_split(recorded: &Recorded) {
     let (seventy, thirty) = (
         recorded.self_share("seventyPercent"),
         recorded.self_share("thirtyPercent"),
@@ -24,8 +22,16 @@ fn expect_70_30(major: &str) {
         "seventyPercent",
         seventy / (seventy + thirty),
         0.7,
-        &recorded,
+        recorded,
     );
+}
+
+/// Records `split.js` on a version of Node: of the time in the two functions, 70 % is in one.
+fn expect_70_30(major: &str) {
+    let Some(_live) = live() else { return };
+    let target = Workload::new("split.js").on(major).with_perf_map().start();
+    let recorded = record(&target, &["-d", "2", "-F", "999"]);
+    expect_split(&recorded);
     let hottest = recorded.weights()[0].function;
     assert_eq!(recorded.profile.name_of(hottest), "seventyPercent");
     let location = recorded.profile.location_of(hottest);

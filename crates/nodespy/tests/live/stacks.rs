@@ -138,7 +138,7 @@ fn expect_whole_while_deoptimized(major: &str) {
     assert!(complete >= 0.99, "{complete}\n{}", recorded.describe());
 }
 
-/// Records code that goes on through builtins nobody has called: their frames have names too.
+/// Records code that continues in builtins without being called by them: those frames have names too.
 fn expect_names_where_code_continues(major: &str) {
     let Some(_live) = live() else { return };
     let target = Workload::new("continue.js").on(major).start();

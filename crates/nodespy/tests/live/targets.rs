@@ -27,7 +27,7 @@ fn shop(folder: &Scratch, environment: &[(&str, &str)]) -> Running {
     Running::new(command)
 }
 
-/// A package's name that nobody else on this machine has.
+/// A package name that no other process on this machine has.
 fn app_name() -> String {
     format!("shop-of-test-{}", std::process::id())
 }

@@ -101,7 +101,7 @@ impl JitFiles {
     }
 
     /// Whether a map in /tmp can be of a process of the recording: written to until it started or
-    /// later, begun before it ended, and by somebody who may speak for the process.
+    /// later, begun before it ended, and owned by root or by who runs nodespy; root takes any.
     fn can_be_of_the_recording(&self, map: &Metadata) -> bool {
         let Some((started, ended)) = self.made_here else {
             return false;

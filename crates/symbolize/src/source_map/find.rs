@@ -2,7 +2,7 @@
 //!
 //! V8 knows the text it compiled, so a script on disk is believed if it is that text. Where nothing
 //! is known of V8's, neither script nor map may be younger than the process. Maps given by hand go
-//! first: whoever gives one knows.
+//! first: the user chose them.
 
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,7 @@
 //! Source maps: where the code that ran was written, and what it was called there.
 //!
 //! The last step of naming. In comes a profile whose functions are in scripts as V8 has them; out
-//! goes one whose functions are in the files somebody wrote. The place in the script is kept beside
+//! goes one whose functions are in the original sources. The place in the script is kept beside
 //! (`generated_places`). What a map does not show for certain stays as it was: a name is taken only
 //! if the map has it for the very word the function is declared with. Nothing is fetched.
 //! <https://tc39.es/ecma426/> describes the format.
