@@ -12,15 +12,17 @@ use nodespy_model::{Event, EventIndex, Nanoseconds, RawSample, UserStack};
 
 use crate::error::{CaptureError, explain_no_tracing};
 use crate::sys::ptrace::{Traced, Waited, hurry};
+use crate::target::Target;
 use crate::target::proc::{self, MappedRange, RunState};
-use crate::target::{Target, no_mappings, synthesize_initial_events};
 
 mod copies;
 mod engine;
+mod process_look;
 mod without_stop;
 
 use copies::StackCopies;
 pub use engine::{SnapshotEngine, Stopping};
+use process_look::{ProcessLook, look_at_each};
 use without_stop::look_without_stopping;
 
 /// How long a thread is given to stop. On a machine with more work than CPUs a thread that could
@@ -84,78 +86,64 @@ pub enum LookOutcome {
 /// Stops every thread of the targets, one after the other, for as long as it takes to copy its
 /// registers and stack.
 fn stop_and_look(targets: &[Target]) -> Result<Snapshot, CaptureError> {
-    let mut snapshot = Snapshot::default();
-    for target in targets {
-        snapshot.describe(target.pid())?;
-    }
     // The kernel lets go of what a thread traces when that thread ends, also when it panics: a
     // target thread that stops only after we gave up on it is never left behind stopped.
-    let looked = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let tracer = scope.spawn(|| {
             hurry();
-            let deadline = Instant::now() + TOTAL_TIMEOUT;
-            let mut looks = Looks {
-                threads: Vec::new(),
-                samples: Vec::new(),
+            let mut stops = Stops {
+                deadline: Instant::now() + TOTAL_TIMEOUT,
                 copies: StackCopies::new(),
             };
-            for target in targets {
-                looks.stop_process(target.pid(), deadline)?;
-            }
-            Ok::<Looks, CaptureError>(looks)
+            let looks = look_at_each(targets, |look, pid| stops.stop_process(look, pid))?;
+            let mut snapshot = Snapshot::of(looks);
+            snapshot.remarks.extend(stops.copies.remark());
+            Ok(snapshot)
         });
         match tracer.join() {
-            Ok(looked) => looked,
+            Ok(snapshot) => snapshot,
             Err(panic) => std::panic::resume_unwind(panic),
         }
-    })?;
-    snapshot.remarks.extend(looked.copies.remark());
-    snapshot.threads = looked.threads;
-    snapshot.events.extend(looked.samples);
-    Ok(snapshot)
+    })
 }
 
 impl Snapshot {
-    /// Adds what is mapped in a process and what its threads are called.
-    fn describe(&mut self, pid: u32) -> Result<(), CaptureError> {
-        if proc::threads(pid).is_empty() {
-            return Err(CaptureError::Gone { pid });
-        }
-        let (events, mappings) = synthesize_initial_events(pid);
-        self.events.extend(events);
-        match mappings {
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                return Err(explain_no_tracing(pid, error));
+    fn of(looks: Vec<ProcessLook>) -> Self {
+        let mut snapshot = Self::default();
+        for look in looks {
+            snapshot.events.extend(look.events);
+            snapshot.remarks.extend(look.remarks);
+            for (thread, sample) in look.threads {
+                snapshot.threads.push(thread);
+                snapshot.events.push(sample);
             }
-            Err(error) => self.remarks.push(no_mappings(pid, &error)),
-            Ok(()) => {}
         }
-        Ok(())
+        snapshot
     }
 }
 
-/// Threads that were stopped and what was copied of them.
+/// What stopping threads one after the other draws from.
 #[derive(Debug)]
-struct Looks {
-    threads: Vec<ThreadLook>,
-    samples: Vec<Event<'static>>,
+struct Stops {
+    deadline: Instant,
     copies: StackCopies,
 }
 
-impl Looks {
-    fn stop_process(&mut self, pid: u32, deadline: Instant) -> Result<(), CaptureError> {
+impl Stops {
+    fn stop_process(&mut self, look: &mut ProcessLook, pid: u32) -> Result<(), CaptureError> {
         let ranges = proc::mapped_ranges(pid);
         for (position, tid) in proc::threads(pid).into_iter().enumerate() {
-            let Some(state) = proc::run_state(pid, tid) else {
+            let Some(state) = proc::live_run_state(pid, tid) else {
                 continue;
             };
             let (outcome, user) = if position >= THREAD_LIMIT {
                 let why = format!("nodespy looks at {THREAD_LIMIT} threads at most");
                 (LookOutcome::Unseen { why }, UserStack::Absent)
             } else {
-                match self.stop_thread(pid, tid, state, &ranges, deadline) {
+                match self.stop_thread(pid, tid, state, &ranges) {
                     Ok(Some(looked)) => looked,
                     Ok(None) => continue,
+                    Err(_) if proc::live_run_state(pid, tid).is_none() => continue,
                     Err(error) if position == 0 => return Err(explain_no_tracing(pid, error)),
                     Err(error) => {
                         let why = error.to_string();
@@ -163,13 +151,13 @@ impl Looks {
                     }
                 }
             };
-            self.threads.push(ThreadLook {
+            let thread = ThreadLook {
                 pid,
                 tid,
                 state,
                 outcome,
-            });
-            self.samples.push(sample(pid, tid, user));
+            };
+            look.threads.push((thread, sample(pid, tid, user)));
         }
         Ok(())
     }
@@ -181,7 +169,6 @@ impl Looks {
         tid: u32,
         state: RunState,
         ranges: &[MappedRange],
-        deadline: Instant,
     ) -> io::Result<Option<(LookOutcome, UserStack<'static>)>> {
         let mut traced = match Traced::seize(tid) {
             Ok(traced) => traced,
@@ -193,7 +180,7 @@ impl Looks {
             _ => STOP_TIMEOUT,
         };
         let asked = Instant::now();
-        match traced.stop(deadline.min(asked + timeout))? {
+        match traced.stop(self.deadline.min(asked + timeout))? {
             Waited::Ended => return Ok(None),
             Waited::TimedOut => {
                 let waited = asked.elapsed().as_nanos() as Nanoseconds;

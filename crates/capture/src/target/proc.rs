@@ -272,6 +272,11 @@ pub fn run_state(pid: u32, tid: u32) -> Option<RunState> {
     })
 }
 
+/// What a thread that has not ended is doing.
+pub(crate) fn live_run_state(pid: u32, tid: u32) -> Option<RunState> {
+    run_state(pid, tid).filter(|&state| state != RunState::Ended)
+}
+
 /// CPU time a thread has used; none when it is gone.
 pub fn thread_cpu_time(pid: u32, tid: u32) -> Option<Nanoseconds> {
     thread_schedstat(pid, tid).map(|schedstat| schedstat.on_cpu)

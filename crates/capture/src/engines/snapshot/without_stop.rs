@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use nodespy_model::{Event, FastMap, FastSet, RawSample, Registers, UserStack};
 
-use super::{LookOutcome, Snapshot, StackCopies, ThreadLook, sample};
+use super::{LookOutcome, ProcessLook, Snapshot, StackCopies, ThreadLook, look_at_each, sample};
 use crate::engines::perf_events::{PerfOptions, PerfSession};
 use crate::error::{CaptureError, explain_no_tracing};
 use crate::target::Target;
@@ -21,53 +21,62 @@ const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Looks at every thread of the targets without stopping any.
 pub(super) fn look_without_stopping(targets: &[Target]) -> Result<Snapshot, CaptureError> {
-    let mut snapshot = Snapshot::default();
-    let mut unseen: FastSet<(u32, u32)> = FastSet::default();
-    let mut seen: FastMap<(u32, u32), Event<'static>> = FastMap::default();
     let mut copies = StackCopies::new();
-    for target in targets {
-        let pid = target.pid();
-        snapshot.describe(pid)?;
-        let ranges = proc::mapped_ranges(pid);
-        for tid in proc::threads(pid) {
-            let Some(state) = proc::run_state(pid, tid) else {
-                continue;
-            };
-            let waiting = look_at_waiting(pid, tid, &ranges, &mut copies)
-                .map_err(|error| explain_no_tracing(pid, error))?;
-            let outcome = match waiting {
-                Some(user) => {
-                    seen.insert((pid, tid), sample(pid, tid, user));
-                    LookOutcome::Waiting
-                }
-                None => {
-                    unseen.insert((pid, tid));
-                    LookOutcome::Sampled
-                }
-            };
-            snapshot.threads.push(ThreadLook {
-                pid,
-                tid,
-                state,
-                outcome,
-            });
-        }
-    }
-    snapshot.remarks.extend(copies.remark());
+    let mut looks = look_at_each(targets, |look, pid| look_at_process(look, pid, &mut copies))?;
+    let mut unseen: FastSet<(u32, u32)> = threads_in(&mut looks)
+        .filter(|(thread, _)| thread.outcome == LookOutcome::Sampled)
+        .map(|(thread, _)| (thread.pid, thread.tid))
+        .collect();
+    let mut seen: FastMap<(u32, u32), Event<'static>> = FastMap::default();
     let why_not = sample_running(targets, &mut unseen, &mut seen);
-    for thread in &mut snapshot.threads {
+    for (thread, event) in threads_in(&mut looks) {
         if unseen.contains(&(thread.pid, thread.tid)) {
             thread.outcome = LookOutcome::Unseen {
                 why: why_not.clone(),
             };
         }
-        // A thread of which nothing was seen is still one of the threads.
-        let event = seen
-            .remove(&(thread.pid, thread.tid))
-            .unwrap_or_else(|| sample(thread.pid, thread.tid, UserStack::Absent));
-        snapshot.events.push(event);
+        if let Some(sampled) = seen.remove(&(thread.pid, thread.tid)) {
+            *event = sampled;
+        }
     }
+    let mut snapshot = Snapshot::of(looks);
+    snapshot.remarks.extend(copies.remark());
     Ok(snapshot)
+}
+
+fn threads_in(
+    looks: &mut [ProcessLook],
+) -> impl Iterator<Item = &mut (ThreadLook, Event<'static>)> {
+    looks.iter_mut().flat_map(|look| &mut look.threads)
+}
+
+/// Looks at the waiting threads of a process; one that runs is left to be sampled, and has an empty
+/// stack until then: it is still one of the threads.
+fn look_at_process(
+    look: &mut ProcessLook,
+    pid: u32,
+    copies: &mut StackCopies,
+) -> Result<(), CaptureError> {
+    let ranges = proc::mapped_ranges(pid);
+    for tid in proc::threads(pid) {
+        let Some(state) = proc::live_run_state(pid, tid) else {
+            continue;
+        };
+        let (outcome, user) = match look_at_waiting(pid, tid, &ranges, copies) {
+            Ok(Some(user)) => (LookOutcome::Waiting, user),
+            Ok(None) => (LookOutcome::Sampled, UserStack::Absent),
+            Err(_) if proc::live_run_state(pid, tid).is_none() => continue,
+            Err(error) => return Err(explain_no_tracing(pid, error)),
+        };
+        let thread = ThreadLook {
+            pid,
+            tid,
+            state,
+            outcome,
+        };
+        look.threads.push((thread, sample(pid, tid, user)));
+    }
+    Ok(())
 }
 
 /// The stack of a thread that waits in the kernel; none when it does not.
