@@ -17,8 +17,8 @@ pub trait Engine {
     /// Which one it is.
     fn id(&self) -> EngineId;
 
-    /// What makes a sample, known once it is attached.
-    fn event(&self) -> EventType;
+    /// What makes samples, at least one; known once it is attached.
+    fn events(&self) -> Vec<EventType>;
 
     /// What works on process `pid`, and what to type where something does not.
     fn probe(&self, pid: u32) -> Vec<Finding>;

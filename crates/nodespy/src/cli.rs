@@ -78,6 +78,8 @@ pub(crate) enum Command {
     CloseAbandoned(CloseAbandonedArgs),
     /// Check what works here, and print the command that fixes what doesn't
     Check(CheckArgs),
+    /// List the events that can be recorded here, and why the others can't
+    Events(EventsArgs),
 }
 
 #[derive(Debug, Clone, Args)]
@@ -123,9 +125,11 @@ pub(crate) struct RecordArgs {
     /// Time between samples of the inspector engine: 1000us, 5ms [default: 1000us]
     #[arg(long, value_name = "TIME", value_parser = parse_interval)]
     pub(crate) interval: Option<u32>,
-    /// What is sampled: CPU time, or allocations (by the inspector engine, in bytes)
-    #[arg(long, value_enum, default_value_t = Event::Cpu)]
-    pub(crate) event: Event,
+    /// What makes samples: cpu, alloc (bytes, by the inspector), or any perf event, several with
+    /// commas: page-faults, sched:sched_switch, uprobe:node:uv_fs_open (`nodespy events` lists them)
+    /// [default: cpu]
+    #[arg(short, long, value_name = "EVENT[,…]")]
+    pub(crate) event: Vec<String>,
     /// Record through this inspector instead: one on another machine, or forwarded from there
     #[arg(long, value_name = "ws://HOST:PORT", conflicts_with_all = ["target", "command"])]
     pub(crate) inspect_url: Option<String>,
@@ -214,13 +218,20 @@ pub(crate) struct CloseAbandonedArgs {
     pub(crate) listeners: Vec<std::net::SocketAddr>,
 }
 
-/// What makes a sample.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Event {
-    /// Time
-    Cpu,
-    /// Allocated bytes
-    Alloc,
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nodespy events                       what `nodespy record -e` takes on this machine
+  nodespy events openat                the tracepoints with openat in their names
+  nodespy record -e page-faults/period=10/ -p 1234
+  nodespy record -e cpu,uprobe:node:uv_fs_open -p 1234")]
+pub(crate) struct EventsArgs {
+    /// Only events whose names contain this; also lists tracepoints
+    #[arg(value_name = "TEXT")]
+    pub(crate) pattern: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Who names JavaScript.

@@ -38,6 +38,7 @@ fn main() -> std::process::ExitCode {
         Some(Command::Difffolded(arguments)) => commands::difffolded::run(&arguments),
         Some(Command::CloseAbandoned(arguments)) => commands::close_abandoned::run(&arguments),
         Some(Command::Check(arguments)) => commands::check::run(&arguments),
+        Some(Command::Events(arguments)) => commands::events::run(&arguments),
     };
     match done {
         Ok(code) => code,

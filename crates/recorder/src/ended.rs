@@ -96,6 +96,15 @@ pub(crate) fn why_no_samples(
     format!("no samples: {why}")
 }
 
+/// Why an event made no samples.
+pub(crate) fn why_no_events(duration: Nanoseconds, event: &str) -> String {
+    format!(
+        "no samples: {event} did not happen often enough in {:.1} s; record longer (-d 60), or take \
+         one sample for fewer of them (-e {event}/period=1/)",
+        duration as f64 / 1e9
+    )
+}
+
 /// Ends the command, if there is one, whose recording is over, and returns its status.
 pub(crate) fn end_command(
     subject: &mut Subject,

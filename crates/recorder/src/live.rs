@@ -6,7 +6,7 @@ use nodespy_capture::engine::{self, Engine, Losses, NamedEvent, Sink};
 use nodespy_capture::engines::EngineId;
 use nodespy_capture::target::{SchedulingWatch, Target, Wanted, proc};
 use nodespy_capture::{CaptureError, Children, LiveOrigin, NewProcesses, monotonic_now, unix_now};
-use nodespy_model::{About, Event, Nanoseconds, Notes, Profile};
+use nodespy_model::{About, Event, EventType, Nanoseconds, Notes, Profile};
 use nodespy_symbolize::{Resolver, SourceMapOptions};
 
 use crate::joining::{Joining, NoneJoins};
@@ -121,7 +121,7 @@ impl<'e> Live<'e> {
         let launched = subject.launched.as_ref();
         observer.started(&Started {
             engine: engine.id(),
-            rate_hz: engine.event().rate_hz(),
+            events: &engine.events(),
             app: &subject.app,
             targets: &subject.targets,
             runs_as: launched.and_then(|launched| launched.runs_as()),
@@ -130,7 +130,7 @@ impl<'e> Live<'e> {
         });
         let scheduling = SchedulingWatch::start(subject.targets.iter().map(Target::pid));
         let resolver = Resolver::new(Box::new(LiveOrigin::new()))
-            .with_events(vec![engine.event()])
+            .with_events(engine.events())
             .remembering_ended(options.remembered_processes);
         Ok(Self {
             joining: match joining {
@@ -269,6 +269,11 @@ impl<'e> Live<'e> {
         self.scheduling.note_in(&mut profile);
         self.scheduling.forget_ended();
         profile
+    }
+
+    /// What makes samples.
+    pub(crate) fn events(&self) -> Vec<EventType> {
+        self.engine.events()
     }
 
     /// How long it goes on.

@@ -4,7 +4,7 @@ use nodespy_capture::CaptureError;
 use nodespy_capture::engine::{Attached, Losses};
 use nodespy_capture::engines::EngineId;
 use nodespy_capture::target::Target;
-use nodespy_model::{Nanoseconds, Profile};
+use nodespy_model::{EventType, Nanoseconds, Profile};
 use nodespy_symbolize::{Resolver, SourceMapOptions};
 
 /// The caller's view of a recording that goes on.
@@ -32,8 +32,8 @@ pub trait Observer {
 pub struct Started<'a> {
     /// Which one.
     pub engine: EngineId,
-    /// Samples per second.
-    pub rate_hz: u32,
+    /// What makes samples.
+    pub events: &'a [EventType],
     /// The application.
     pub app: &'a str,
     /// What is recorded.

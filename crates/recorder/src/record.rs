@@ -8,9 +8,10 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use nodespy_capture::engines::inspector::{CompanionCommand, is_node_command};
+use nodespy_capture::engines::perf_events::EventSpec;
 use nodespy_capture::target::Wanted;
 use nodespy_capture::{CaptureError, Children, Interrupts, LiveOrigin, with_causes};
-use nodespy_model::{Nanoseconds, Origin, Profile};
+use nodespy_model::{EventType, Nanoseconds, Origin, Profile};
 use nodespy_symbolize::{SourceMapOptions, map_sources};
 
 use crate::ended;
@@ -18,6 +19,7 @@ use crate::error::RecordError;
 use crate::journal::{Journal, Journaling};
 use crate::live::{End, Limits, Live, LiveOptions};
 use crate::observer::Observer;
+use crate::probes;
 use crate::subject::Subject;
 use crate::throttled::Throttled;
 use crate::twin::Twin;
@@ -46,14 +48,29 @@ pub enum EngineChoice {
     Both,
 }
 
-/// What makes a sample.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum SampledEvent {
-    /// CPU time.
-    #[default]
-    Cpu,
+/// What makes samples.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sampled {
+    /// Events of the kernel: CPU time, unless others are asked for.
+    Perf(Vec<EventSpec>),
     /// Allocated bytes.
     Allocations,
+}
+
+impl Default for Sampled {
+    fn default() -> Self {
+        Self::Perf(vec![EventSpec::cpu()])
+    }
+}
+
+impl Sampled {
+    /// The first event that only the kernel sees.
+    fn beyond_cpu(&self) -> Option<&EventSpec> {
+        match self {
+            Self::Perf(events) => events.iter().find(|event| !event.is_cpu()),
+            Self::Allocations => None,
+        }
+    }
 }
 
 /// What is to be recorded, and how.
@@ -69,8 +86,8 @@ pub struct RecordRequest {
     pub inspect_url: Option<String>,
     /// The engine.
     pub engine: EngineChoice,
-    /// What makes a sample.
-    pub event: SampledEvent,
+    /// What makes samples.
+    pub sampled: Sampled,
     /// Samples per second.
     pub rate_hz: Option<u32>,
     /// Microseconds between samples of the inspector.
@@ -143,10 +160,17 @@ impl RecordRequest {
 
     /// Whether only the inspector can do what is asked.
     fn needs_inspector(&self) -> Result<bool, RecordError> {
-        let reason = match (self.event, &self.inspect_url) {
+        let is_inspector = self.engine == EngineChoice::Inspector || self.inspect_url.is_some();
+        if let (true, Some(event)) = (is_inspector, self.sampled.beyond_cpu()) {
+            return Err(RecordError::Usage(format!(
+                "V8's profiler knows nothing of {}: leave out --engine inspector and --inspect-url",
+                event.name()
+            )));
+        }
+        let reason = match (&self.sampled, &self.inspect_url) {
             (_, Some(_)) => "--inspect-url",
-            (SampledEvent::Allocations, None) => "--event alloc",
-            (SampledEvent::Cpu, None) => return Ok(self.engine == EngineChoice::Inspector),
+            (Sampled::Allocations, None) => "-e alloc",
+            (Sampled::Perf(_), None) => return Ok(self.engine == EngineChoice::Inspector),
         };
         match self.engine {
             EngineChoice::Auto | EngineChoice::Inspector => Ok(true),
@@ -160,7 +184,8 @@ impl RecordRequest {
     fn falls_back(&self, error: &CaptureError) -> bool {
         let is_refused = matches!(error, CaptureError::NotPermitted { .. });
         let is_possible = self.command.is_empty() || is_node_command(&self.command);
-        is_refused && self.engine == EngineChoice::Auto && is_possible && !self.wanted.any
+        let is_cpu = self.sampled.beyond_cpu().is_none();
+        is_refused && is_cpu && self.engine == EngineChoice::Auto && is_possible && !self.wanted.any
     }
 
     /// What processes that appear later have to be to join.
@@ -250,7 +275,7 @@ fn by_perf_events(
         Some(engine) => Some(Twin::attach(&mut **engine, &subject, observer)?),
         None => None,
     };
-    let mut engine = engines.perf_events(request);
+    let mut engine = engines.perf_events(request, perf_events_of(request, &subject)?);
     let options = LiveOptions {
         joining: Some(request.joining()),
         no_heap_walk: request.no_heap_walk,
@@ -271,6 +296,21 @@ fn by_perf_events(
     })
 }
 
+/// What makes samples, with breakpoints where the process has the functions.
+fn perf_events_of(
+    request: &RecordRequest,
+    subject: &Subject,
+) -> Result<Vec<EventSpec>, RecordError> {
+    let Sampled::Perf(events) = &request.sampled else {
+        return Ok(vec![EventSpec::cpu()]);
+    };
+    let mut events = events.clone();
+    for event in &mut events {
+        probes::place(event, subject)?;
+    }
+    Ok(events)
+}
+
 /// Reads the journal and adds what only the capturing side knows.
 fn name_all(
     live: &mut Live<'_>,
@@ -280,10 +320,20 @@ fn name_all(
 ) -> Result<Profile, RecordError> {
     let cpu_times = ended::cpu_times(&live.subject);
     if journal.sample_count() == 0 {
-        let sentence = ended::why_no_samples(live.elapsed(), &cpu_times, end);
+        let sentence = match request.sampled.beyond_cpu() {
+            Some(event) => ended::why_no_events(live.elapsed(), event.name()),
+            None => ended::why_no_samples(live.elapsed(), &cpu_times, end),
+        };
         return Err(RecordError::NoSamples(sentence));
     }
     let mut profile = journal.profile()?;
+    for event in live.events() {
+        if EventType::find(&profile.events, &event.name).is_none() {
+            profile
+                .notes
+                .remark(format!("no samples of {}", event.name));
+        }
+    }
     live.note_scheduling(&mut profile);
     for process in &mut profile.processes {
         let known = cpu_times.iter().find(|(pid, _)| *pid == process.pid);

@@ -129,8 +129,8 @@ impl Engine for StandIn {
         self.id
     }
 
-    fn event(&self) -> EventType {
-        EventType::new("stand-in", WeightUnit::Samples).at_rate(99)
+    fn events(&self) -> Vec<EventType> {
+        vec![EventType::new("stand-in", WeightUnit::Samples).at_rate(99)]
     }
 
     fn probe(&self, _pid: u32) -> Vec<Finding> {

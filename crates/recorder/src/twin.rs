@@ -37,7 +37,7 @@ impl<'e> Twin<'e> {
         })?;
         observer.started(&Started {
             engine: engine.id(),
-            rate_hz: engine.event().rate_hz(),
+            events: &engine.events(),
             app: &subject.app,
             targets: &subject.targets,
             runs_as: None,

@@ -4,29 +4,40 @@
 //! Samples carry registers and a copy of the stack; mappings, names, births and deaths come
 //! through rings of their own, so that a flood of samples never costs us the knowledge of what
 //! is mapped where. Both are merged by time before they are handed on. Nothing is written into
-//! the target, nothing stops it.
+//! the target but the breakpoints that a user asks for, nothing stops it.
 
 use std::io;
 use std::time::Duration;
 
-use nodespy_model::{Event, Nanoseconds};
+use nodespy_model::{Event, EventIndex, Nanoseconds};
 
-use super::{Finding, Verdict};
 use crate::engine::Losses;
-use crate::error::{CaptureError, explain_refusal};
-use crate::sys::perf_event::{Clock, PerfEvent, Sampling, Subject};
+use crate::error::CaptureError;
+use crate::sys::perf_event::{Counted, PerfEvent, Sampling};
 use crate::sys::pidfd::{Waker, wait_for};
 use crate::sys::ring::{Ring, page_size};
 use crate::target::{Group, Target, no_mappings, proc, synthesize_initial_events};
 
+mod available;
 mod engine;
+mod names;
 mod opening;
+mod probing;
 mod records;
+mod refusals;
 mod ring_set;
+mod sources;
+mod spec;
+mod tracefs;
 
+pub use available::{Availability, AvailableEvent, available_events};
 pub use engine::PerfEvents;
-use opening::{CpuEvents, check_descriptors, choose_event, open_group, open_on_cpu};
+use opening::{CpuEvents, check_descriptors, choose_events, open_group, open_on_cpu};
+pub use probing::{probe, probe_group, probe_quickly};
+use records::RingOf;
 use ring_set::RingSet;
+pub(crate) use spec::Every;
+pub use spec::{EventSpec, ProbePlace, Uprobe};
 
 /// Stack copied with each sample: all that fits into a record, whose length is 16 bits, beside a
 /// full kernel call chain. The kernel copies only what there is of a stack, so this costs a target
@@ -52,9 +63,11 @@ const NEW_PROCESS_AGE: Nanoseconds = 500_000_000;
 const NEW_PROCESS_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// What to sample.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct PerfOptions {
-    /// Samples per second of CPU time and thread.
+    /// What makes samples, at least one.
+    pub events: Vec<EventSpec>,
+    /// Samples per second of CPU time and thread, of events that have a rate and none of their own.
     pub rate_hz: u32,
     /// Whether kernel frames are wanted.
     pub include_kernel: bool,
@@ -71,7 +84,8 @@ pub(crate) struct PerfSession {
     rings: RingSet<Ring>,
     wakers: Vec<Waker>,
     remarks: Vec<String>,
-    sampling: Sampling,
+    /// One for each event.
+    samplings: Vec<Sampling>,
     /// For each CPU the positions in `events` of those whose rings all others write to.
     ring_owners: Vec<RingOwners>,
     /// Whether events are open on a control group, so that what joins it is sampled already.
@@ -79,10 +93,11 @@ pub(crate) struct PerfSession {
 }
 
 /// The events of a CPU that the rings belong to, by their position.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct RingOwners {
     cpu: u32,
-    samples: usize,
+    /// One for each event that is sampled.
+    samples: Vec<usize>,
     sideband: usize,
 }
 
@@ -133,45 +148,56 @@ impl PerfSession {
             let pid = targets.first().map_or(0, Target::pid);
             return Err(CaptureError::Gone { pid });
         };
-        let (sampling, mut remarks) =
-            choose_event(first, &cpus, options, (stack_bytes, start_on_exec))?;
-        let of_group = group.and_then(|group| open_group(group, &cpus, &sampling));
+        let (samplings, remarks) =
+            choose_events(first, &cpus, options, (stack_bytes, start_on_exec))?;
+        let of_group = group.and_then(|group| open_group(group, &cpus, &samplings));
         let has_group = of_group.is_some();
         let events = match of_group {
             Some(events) => events,
             None => {
-                check_descriptors(threads.len(), cpus.len())?;
-                let on_cpu = |&cpu: &u32| open_on_cpu(&threads, cpu, &sampling);
+                check_descriptors(threads.len(), cpus.len(), samplings.len())?;
+                let on_cpu = |&cpu: &u32| open_on_cpu(&threads, cpu, &samplings);
                 cpus.iter().map(on_cpu).collect::<Result<Vec<_>, _>>()?
             }
         };
+        let rings = map_rings(&events, &samplings, ring_bytes(&samplings, cpus.len()))?;
         let mut session = Self {
             events: Vec::new(),
-            rings: map_rings(&events, &sampling, ring_bytes(&sampling, cpus.len()))?,
+            rings,
             wakers: Vec::new(),
-            remarks: Vec::new(),
-            sampling,
+            remarks,
+            samplings,
             ring_owners: Vec::new(),
             has_group,
         };
-        for of_cpu in events {
-            let (samples, sideband) = (of_cpu.samples, of_cpu.sideband);
-            session.wakers.extend(samples.first().map(PerfEvent::waker));
-            session
-                .wakers
-                .extend(sideband.first().map(PerfEvent::waker));
-            if !samples.is_empty() && !sideband.is_empty() {
-                session.ring_owners.push(RingOwners {
-                    cpu: of_cpu.cpu.into(),
-                    sideband: session.events.len(),
-                    samples: session.events.len() + sideband.len(),
-                });
-            }
-            session.events.extend(sideband);
-            session.events.extend(samples);
-        }
-        session.remarks.append(&mut remarks);
+        events.into_iter().for_each(|of_cpu| session.keep(of_cpu));
         Ok(session)
+    }
+
+    /// Keeps the open events of a CPU, whose first ones own its rings.
+    fn keep(&mut self, of_cpu: CpuEvents) {
+        let kinds = [&of_cpu.sideband].into_iter().chain(&of_cpu.samples);
+        self.wakers.extend(
+            kinds
+                .filter_map(|events| events.first())
+                .map(PerfEvent::waker),
+        );
+        let has_all = |events: &Vec<PerfEvent>| !events.is_empty();
+        let is_whole = has_all(&of_cpu.sideband) && of_cpu.samples.iter().all(has_all);
+        let sideband = self.events.len();
+        self.events.extend(of_cpu.sideband);
+        let mut samples = Vec::new();
+        for events in of_cpu.samples {
+            samples.push(self.events.len());
+            self.events.extend(events);
+        }
+        if is_whole {
+            self.ring_owners.push(RingOwners {
+                cpu: of_cpu.cpu.into(),
+                samples,
+                sideband,
+            });
+        }
     }
 
     /// Whether every process of the group is sampled, those that join it later included.
@@ -192,11 +218,12 @@ impl PerfSession {
     fn add_threads(&mut self, threads: &[(u32, u32)]) -> Result<(), CaptureError> {
         let mut added = Vec::new();
         for owners in &self.ring_owners {
-            let events = open_on_cpu(threads, owners.cpu, &self.sampling)?;
-            for (owner, events) in [
-                (owners.sideband, events.sideband),
-                (owners.samples, events.samples),
-            ] {
+            let events = open_on_cpu(threads, owners.cpu, &self.samplings)?;
+            let samples = owners.samples.iter().copied().zip(events.samples);
+            for (owner, events) in [(owners.sideband, events.sideband)]
+                .into_iter()
+                .chain(samples)
+            {
                 for event in events {
                     event
                         .write_to_ring_of(&self.events[owner])
@@ -284,38 +311,59 @@ impl PerfSession {
         self.rings.take_losses()
     }
 
-    /// What makes a sample: `cycles` or `cpu-clock`.
-    fn event(&self) -> &'static str {
-        self.sampling.clock.label()
+    /// The clock of CPU time: `cycles` or `cpu-clock`.
+    fn clock(&self) -> &'static str {
+        let has_cycles = self
+            .samplings
+            .iter()
+            .any(|sampling| sampling.counted == Counted::CYCLES);
+        if has_cycles { "cycles" } else { "cpu-clock" }
     }
 }
 
-/// Maps two rings per CPU, all as large as the first wish allows: what may be locked is shared by
-/// all of them, so when one is refused they all become smaller.
+/// Maps a ring per CPU and event and one for the sideband, all as large as the first wish allows:
+/// what may be locked is shared by all of them, so when one is refused they all become smaller.
 fn map_rings(
     events: &[CpuEvents],
-    sampling: &Sampling,
+    samplings: &[Sampling],
     wish: usize,
 ) -> Result<RingSet<Ring>, CaptureError> {
     let mut size = wish;
     loop {
-        let mut rings = RingSet::new(sampling.sample_layout(), sampling.sideband_layout());
-        let mapped = events.iter().try_for_each(|of_cpu| {
-            if let Some(ring) = share_ring(&of_cpu.samples, size)? {
-                rings.add_samples(of_cpu.cpu, ring);
-            }
-            if let Some(ring) = share_ring(&of_cpu.sideband, SIDEBAND_RING_BYTES.min(size))? {
-                rings.add_sideband(ring);
-            }
-            Ok(())
-        });
-        match mapped {
-            Ok(()) => return Ok(rings),
+        match try_map_rings(events, samplings, size) {
+            Ok(rings) => return Ok(rings),
             // EPERM: more than may be locked. ENOMEM: more than there is.
             Err(error) if is_too_large(&error) && size > 2 * page_size() => size /= 2,
             Err(error) => return Err(CaptureError::call("mapping a ring buffer", error)),
         }
     }
+}
+
+fn try_map_rings(
+    events: &[CpuEvents],
+    samplings: &[Sampling],
+    size: usize,
+) -> io::Result<RingSet<Ring>> {
+    let mut rings = RingSet::new(samplings[0].sideband_layout());
+    for of_cpu in events {
+        for (position, (events, sampling)) in of_cpu.samples.iter().zip(samplings).enumerate() {
+            if let Some(ring) = share_ring(events, size)? {
+                let of = RingOf {
+                    cpu: of_cpu.cpu,
+                    event: EventIndex(position as u16),
+                    weight: match sampling.every {
+                        Every::Rate(_) => 1,
+                        Every::Period(period) => period,
+                    },
+                };
+                rings.add_samples(of, sampling.sample_layout(), ring);
+            }
+        }
+        if let Some(ring) = share_ring(&of_cpu.sideband, SIDEBAND_RING_BYTES.min(size))? {
+            rings.add_sideband(ring);
+        }
+    }
+    Ok(rings)
 }
 
 /// Every thread of these processes, with its process.
@@ -329,10 +377,17 @@ fn threads_of<'a>(targets: impl Iterator<Item = &'a Target>) -> Vec<(u32, u32)> 
 
 /// Room for a second of samples of a busy CPU, within what all rings together may take. More
 /// would only make attaching slower: the kernel clears every page first.
-fn ring_bytes(sampling: &Sampling, cpus: usize) -> usize {
-    let sample_bytes = sampling.stack_bytes as usize + 1024;
-    let wish = (sampling.rate_hz as usize * sample_bytes).next_power_of_two();
-    let allowed = (ALL_RINGS_BYTES / cpus + 1).next_power_of_two() / 2;
+fn ring_bytes(samplings: &[Sampling], cpus: usize) -> usize {
+    let wish = |sampling: &Sampling| {
+        let sample_bytes = sampling.stack_bytes as usize + 1024;
+        let rate_hz = match sampling.rate_hz() {
+            0 => 999,
+            rate_hz => rate_hz,
+        };
+        (rate_hz as usize * sample_bytes).next_power_of_two()
+    };
+    let wish = samplings.iter().map(wish).max().unwrap_or(0);
+    let allowed = (ALL_RINGS_BYTES / (cpus * samplings.len()) + 1).next_power_of_two() / 2;
     wish.min(allowed)
         .clamp(SMALLEST_RING_BYTES, LARGEST_RING_BYTES)
 }
@@ -351,160 +406,4 @@ fn share_ring(events: &[PerfEvent], size: usize) -> io::Result<Option<Ring>> {
         other.write_to_ring_of(first)?;
     }
     Ok(Some(ring))
-}
-
-/// The largest ring that may be mapped for one event, for `nodespy check`.
-fn largest_ring(event: PerfEvent) -> usize {
-    let events = [event];
-    let mut size = LARGEST_RING_BYTES;
-    while size > page_size() {
-        if share_ring(&events, size).is_ok() {
-            return size;
-        }
-        size /= 2;
-    }
-    0
-}
-
-/// The least that can be asked for.
-const PROBE: Sampling = Sampling {
-    clock: Clock::CpuClock,
-    rate_hz: 99,
-    include_kernel: false,
-    stack_bytes: SMALL_STACK_BYTES,
-    follow_children: false,
-    start_on_exec: false,
-    wakeup_bytes: 1 << 20,
-};
-
-/// Whether process `pid` can be sampled at all, by opening one event on it and closing it again.
-pub fn probe_quickly(pid: u32) -> Result<(), CaptureError> {
-    let cpu = proc::online_cpus()[0];
-    match PerfEvent::sampling(Subject::Thread(pid), cpu, &PROBE) {
-        Ok(_) => Ok(()),
-        Err(error) => Err(explain_refusal(pid, error)),
-    }
-}
-
-/// What works on process `pid`, and what to type where something does not.
-pub fn probe(pid: u32) -> Vec<Finding> {
-    let cpus = proc::online_cpus();
-    let try_open = |clock, include_kernel| {
-        PerfEvent::sampling(
-            Subject::Thread(pid),
-            cpus[0],
-            &Sampling {
-                clock,
-                rate_hz: 99,
-                include_kernel,
-                stack_bytes: STACK_BYTES,
-                follow_children: true,
-                start_on_exec: false,
-                wakeup_bytes: 1 << 20,
-            },
-        )
-    };
-    vec![
-        probe_user(pid, try_open(Clock::CpuClock, false)),
-        probe_kernel(try_open(Clock::CpuClock, true)),
-        probe_hardware(try_open(Clock::Cycles, false)),
-        probe_ring(try_open(Clock::CpuClock, false)),
-    ]
-}
-
-/// Whether a control group can be sampled as a whole.
-pub fn probe_group(group: &Group) -> Finding {
-    let subject = "new processes";
-    let path = nodespy_model::printable(group.path());
-    let cpu = proc::online_cpus()[0];
-    match PerfEvent::sampling(Subject::Group(group.as_fd()), cpu, &PROBE) {
-        Ok(_) => Finding {
-            subject,
-            verdict: Verdict::Good,
-            detail: format!("sampled from their start, with the whole control group {path}"),
-            remedy: None,
-        },
-        Err(error) => Finding {
-            subject,
-            verdict: Verdict::Limited,
-            detail: format!(
-                "found a few tenths of a second late: the control group {path} can't be sampled as \
-                 a whole ({error})"
-            ),
-            remedy: Some(format!("sudo nodespy record --cgroup '{path}'")),
-        },
-    }
-}
-
-fn probe_user(pid: u32, opened: io::Result<PerfEvent>) -> Finding {
-    match opened {
-        Ok(_) => Finding {
-            subject: "sampling",
-            verdict: Verdict::Good,
-            detail: "perf events can be opened on the process".to_owned(),
-            remedy: None,
-        },
-        Err(error) => Finding {
-            subject: "sampling",
-            verdict: Verdict::Bad,
-            detail: explain_refusal(pid, error).to_string(),
-            remedy: Some(format!("sudo nodespy record -p {pid}")),
-        },
-    }
-}
-
-fn probe_kernel(opened: io::Result<PerfEvent>) -> Finding {
-    let subject = "kernel frames";
-    match opened {
-        Ok(_) => Finding {
-            subject,
-            verdict: Verdict::Good,
-            detail: "allowed".to_owned(),
-            remedy: None,
-        },
-        Err(error) => Finding {
-            subject,
-            verdict: Verdict::Limited,
-            detail: format!(
-                "left out: {error} (kernel.perf_event_paranoid is {})",
-                proc::perf_event_paranoid().unwrap_or(-99)
-            ),
-            remedy: Some("sudo sysctl kernel.perf_event_paranoid=1".to_owned()),
-        },
-    }
-}
-
-fn probe_hardware(opened: io::Result<PerfEvent>) -> Finding {
-    Finding {
-        subject: "clock",
-        verdict: Verdict::Good,
-        detail: match opened {
-            Ok(_) => "hardware cycles".to_owned(),
-            Err(_) => "the kernel's CPU clock (this machine shows no hardware counters)".to_owned(),
-        },
-        remedy: None,
-    }
-}
-
-fn probe_ring(opened: io::Result<PerfEvent>) -> Finding {
-    let subject = "ring buffer";
-    let size = opened.map_or(0, largest_ring);
-    if size >= ROOMY_RING_BYTES {
-        return Finding {
-            subject,
-            verdict: Verdict::Good,
-            detail: format!("{} MiB per CPU can be locked", size >> 20),
-            remedy: None,
-        };
-    }
-    Finding {
-        subject,
-        verdict: Verdict::Limited,
-        detail: format!(
-            "only {} KiB per CPU can be locked: {} KiB of each stack are copied, the rest is read a moment later",
-            size >> 10,
-            SMALL_STACK_BYTES >> 10
-        ),
-        remedy: Some("ulimit -l unlimited".to_owned()),
-    }
 }

@@ -1,5 +1,6 @@
-//! Connections made in another process's network namespace.
+//! Work in other namespaces: connections of another process's network, mounts that nobody else sees.
 
+use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -30,6 +31,37 @@ pub(crate) fn connect_in_namespace(
         })?
         .join()
         .unwrap_or_else(|_| Err(io::Error::other("the connecting thread panicked")))
+}
+
+/// Mounts a file system of the kernel's at a folder that is there, for as long as `read` runs, in a
+/// mount namespace that only the thread has that lives for this call.
+pub(crate) fn with_private_mount<T: Send>(
+    file_system: &str,
+    folder: &Path,
+    read: impl Fn() -> io::Result<T> + Sync,
+) -> io::Result<T> {
+    let file_system = CString::new(file_system)?;
+    let folder = CString::new(folder.as_os_str().as_encoded_bytes())?;
+    let mount = |target: &CString, kind: Option<&CString>, flags| {
+        let kind = kind.map_or(std::ptr::null(), |kind| kind.as_ptr());
+        // SAFETY: all strings live through the call; the kernel copies them.
+        let result = unsafe { libc::mount(kind, target.as_ptr(), kind, flags, std::ptr::null()) };
+        checked(result.into())
+    };
+    let work = || {
+        // SAFETY: takes a number; this thread alone changes namespace.
+        checked(unsafe { libc::unshare(libc::CLONE_NEWNS) }.into())?;
+        // What is mounted here must not show elsewhere.
+        mount(&c"/".to_owned(), None, libc::MS_REC | libc::MS_PRIVATE)?;
+        mount(&folder, Some(&file_system), 0)?;
+        read()
+    };
+    std::thread::scope(|scope| {
+        scope
+            .spawn(work)
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("the reading thread panicked")))
+    })
 }
 
 fn is_own(namespace: &File) -> io::Result<bool> {

@@ -1,5 +1,6 @@
 //! `perf_event_open`: what is asked of the kernel.
 
+use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -9,31 +10,44 @@ use sys::bindings;
 
 use super::checked;
 use super::pidfd::Waker;
+use crate::engines::perf_events::Every;
 
-/// What makes a sample.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Clock {
-    /// Hardware cycles.
-    Cycles,
-    /// The kernel's CPU clock, for machines without hardware counters.
-    CpuClock,
+/// What is counted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Counted {
+    /// `PERF_TYPE_*`, or the number of a PMU.
+    pub(crate) kind: u32,
+    pub(crate) config: u64,
+    /// The file of a uprobe and the place in it.
+    pub(crate) place: Option<(CString, u64)>,
 }
 
-impl Clock {
-    pub(crate) fn label(self) -> &'static str {
-        match self {
-            Self::Cycles => "cycles",
-            Self::CpuClock => "cpu-clock",
-        }
-    }
+impl Counted {
+    /// Hardware cycles.
+    pub(crate) const CYCLES: Self = Self {
+        kind: bindings::PERF_TYPE_HARDWARE,
+        config: bindings::PERF_COUNT_HW_CPU_CYCLES as u64,
+        place: None,
+    };
+    /// The kernel's CPU clock, for machines without hardware counters.
+    pub(crate) const CPU_CLOCK: Self = Self {
+        kind: bindings::PERF_TYPE_SOFTWARE,
+        config: bindings::PERF_COUNT_SW_CPU_CLOCK as u64,
+        place: None,
+    };
 }
 
 /// What a sampling event should do.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Sampling {
-    pub(crate) clock: Clock,
-    pub(crate) rate_hz: u32,
+    pub(crate) counted: Counted,
+    pub(crate) every: Every,
+    /// Whether each sample says how much it stands for.
+    pub(crate) has_period: bool,
+    /// Whether kernel frames are wanted.
     pub(crate) include_kernel: bool,
+    /// Whether what happens while the kernel runs is left out.
+    pub(crate) exclude_kernel: bool,
     pub(crate) stack_bytes: u32,
     pub(crate) follow_children: bool,
     pub(crate) start_on_exec: bool,
@@ -50,6 +64,14 @@ pub(crate) enum Subject<'a> {
 }
 
 impl Sampling {
+    /// Samples a second; 0 where they are not taken by time.
+    pub(crate) fn rate_hz(&self) -> u32 {
+        match self.every {
+            Every::Rate(rate_hz) => rate_hz,
+            Every::Period(_) => 0,
+        }
+    }
+
     /// How the samples of [`PerfEvent::sampling`] are laid out.
     pub(crate) fn sample_layout(&self) -> RecordLayout {
         layout_of(&sampling_attributes(Subject::Thread(0), self))
@@ -107,15 +129,11 @@ impl PerfEvent {
 
 fn sampling_attributes(subject: Subject<'_>, what: &Sampling) -> bindings::perf_event_attr {
     let mut attributes = common(subject, what);
-    match what.clock {
-        Clock::Cycles => {
-            attributes.type_ = bindings::PERF_TYPE_HARDWARE;
-            attributes.config = bindings::PERF_COUNT_HW_CPU_CYCLES.into();
-        }
-        Clock::CpuClock => {
-            attributes.type_ = bindings::PERF_TYPE_SOFTWARE;
-            attributes.config = bindings::PERF_COUNT_SW_CPU_CLOCK.into();
-        }
+    attributes.type_ = what.counted.kind;
+    attributes.config = what.counted.config;
+    if let Some((file, offset)) = &what.counted.place {
+        attributes.__bindgen_anon_3.config1 = file.as_ptr() as u64;
+        attributes.__bindgen_anon_4.config2 = *offset;
     }
     attributes.sample_type = u64::from(
         bindings::PERF_SAMPLE_IP
@@ -129,11 +147,18 @@ fn sampling_attributes(subject: Subject<'_>, what: &Sampling) -> bindings::perf_
     if what.include_kernel {
         attributes.sample_type |= u64::from(bindings::PERF_SAMPLE_CALLCHAIN);
         attributes.set_exclude_callchain_user(1);
-    } else {
-        attributes.set_exclude_kernel(1);
     }
-    attributes.set_freq(1);
-    attributes.__bindgen_anon_1.sample_freq = what.rate_hz.into();
+    if what.has_period {
+        attributes.sample_type |= u64::from(bindings::PERF_SAMPLE_PERIOD);
+    }
+    attributes.set_exclude_kernel(what.exclude_kernel.into());
+    match what.every {
+        Every::Rate(rate_hz) => {
+            attributes.set_freq(1);
+            attributes.__bindgen_anon_1.sample_freq = rate_hz.into();
+        }
+        Every::Period(period) => attributes.__bindgen_anon_1.sample_period = period,
+    }
     attributes.__bindgen_anon_2.wakeup_watermark = what.wakeup_bytes;
     attributes
 }

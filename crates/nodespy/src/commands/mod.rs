@@ -8,6 +8,7 @@ pub(crate) mod convert;
 pub(crate) mod diff;
 pub(crate) mod difffolded;
 pub(crate) mod dump;
+pub(crate) mod events;
 pub(crate) mod flamegraph;
 pub(crate) mod list;
 pub(crate) mod record;

@@ -8,14 +8,15 @@ use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
 use nodespy_analysis::shaped;
+use nodespy_capture::engines::perf_events::EventSpec;
 use nodespy_capture::target::Target;
 use nodespy_capture::{Interrupts, catch_interrupts};
 use nodespy_model::{Nanoseconds, Profile};
-use nodespy_recorder::{EngineChoice, RecordError, RecordRequest, SampledEvent, Subject};
+use nodespy_recorder::{EngineChoice, RecordError, RecordRequest, Sampled, Subject};
 use nodespy_symbolize::{SourceMapOptions, SourceRoots};
 
 use super::close_abandoned;
-use crate::cli::{Engine, Event, Names, RecordArgs};
+use crate::cli::{Engine, Names, RecordArgs};
 use crate::failure::Failure;
 use crate::output;
 use journal::Journal;
@@ -35,7 +36,7 @@ pub(crate) fn run(
         )
         .into());
     }
-    let mut request = request(arguments);
+    let mut request = request(arguments)?;
     let subject = request.prepare()?;
     for remark in &subject.remarks {
         output::note(&nodespy_model::printable(remark));
@@ -80,8 +81,8 @@ pub(crate) fn run(
 }
 
 /// What the arguments ask for, in the recorder's words.
-fn request(arguments: &RecordArgs) -> RecordRequest {
-    RecordRequest {
+fn request(arguments: &RecordArgs) -> anyhow::Result<RecordRequest> {
+    Ok(RecordRequest {
         wanted: arguments.target.wanted(),
         command: arguments.command.clone(),
         keep_root: arguments.keep_root,
@@ -92,10 +93,7 @@ fn request(arguments: &RecordArgs) -> RecordRequest {
             Engine::Inspector => EngineChoice::Inspector,
             Engine::Both => EngineChoice::Both,
         },
-        event: match arguments.event {
-            Event::Cpu => SampledEvent::Cpu,
-            Event::Alloc => SampledEvent::Allocations,
-        },
+        sampled: sampled(arguments)?,
         rate_hz: arguments.rate,
         interval_us: arguments.interval,
         v8_slice: arguments.slice,
@@ -114,6 +112,30 @@ fn request(arguments: &RecordArgs) -> RecordRequest {
         interrupts: None,
         companion: Some(close_abandoned::command),
         report: Some(output::note),
+    })
+}
+
+/// What makes samples: events of the kernel, or allocations alone.
+fn sampled(arguments: &RecordArgs) -> Result<Sampled, Failure> {
+    let mut events: Vec<EventSpec> = Vec::new();
+    let mut has_allocations = false;
+    for event in arguments.event.iter().flat_map(|list| list.split(',')) {
+        if event.trim() == "alloc" {
+            has_allocations = true;
+            continue;
+        }
+        let spec = EventSpec::parse(event).map_err(|why| Failure::Usage(format!("-e: {why}")))?;
+        if !events.iter().any(|known| known.name() == spec.name()) {
+            events.push(spec);
+        }
+    }
+    match (has_allocations, events.is_empty()) {
+        (true, true) => Ok(Sampled::Allocations),
+        (true, false) => Err(Failure::Usage(
+            "-e alloc comes from V8 and stands alone: record twice".to_owned(),
+        )),
+        (false, true) => Ok(Sampled::default()),
+        (false, false) => Ok(Sampled::Perf(events)),
     }
 }
 

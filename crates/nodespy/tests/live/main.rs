@@ -18,6 +18,7 @@ mod control_group;
 mod coverage;
 mod dump;
 mod errors;
+mod events;
 mod findings;
 mod inspector;
 mod inspector_abandoned;

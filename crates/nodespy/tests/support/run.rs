@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 pub(crate) const DEADLINE: Duration = Duration::from_secs(90);
 
 /// What a command said and how it ended.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Outcome {
     pub(crate) status: ExitStatus,
     pub(crate) stdout: String,

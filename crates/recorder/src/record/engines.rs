@@ -4,11 +4,11 @@ use nodespy_capture::engine::Engine;
 use nodespy_capture::engines::inspector::{
     InspectorEngine, InspectorEvent, InspectorOptions, InspectorUrl,
 };
-use nodespy_capture::engines::perf_events::{PerfEvents, PerfOptions};
+use nodespy_capture::engines::perf_events::{EventSpec, PerfEvents, PerfOptions};
 use nodespy_formats::{ImportOptions, Input};
 use nodespy_model::Recording;
 
-use super::{RecordRequest, SampledEvent};
+use super::{RecordRequest, Sampled};
 use crate::error::RecordError;
 
 /// V8's default sampling interval.
@@ -17,7 +17,7 @@ const INTERVAL_US: u32 = 1000;
 /// What makes engines: the real ones, or those of a test.
 pub(super) trait EngineSource {
     /// The kernel's perf events.
-    fn perf_events(&self, request: &RecordRequest) -> Box<dyn Engine>;
+    fn perf_events(&self, request: &RecordRequest, events: Vec<EventSpec>) -> Box<dyn Engine>;
 
     /// V8's own profiler.
     fn inspector(&self, request: &RecordRequest) -> Result<Box<dyn Engine>, RecordError>;
@@ -27,8 +27,9 @@ pub(super) trait EngineSource {
 pub(super) struct RealEngines;
 
 impl EngineSource for RealEngines {
-    fn perf_events(&self, request: &RecordRequest) -> Box<dyn Engine> {
+    fn perf_events(&self, request: &RecordRequest, events: Vec<EventSpec>) -> Box<dyn Engine> {
         Box::new(PerfEvents::new(PerfOptions {
+            events,
             rate_hz: request.perf_rate_hz(),
             include_kernel: request.include_kernel,
             follow_children: request.follow_children,
@@ -53,9 +54,9 @@ impl EngineSource for RealEngines {
 fn inspector_options(request: &RecordRequest) -> InspectorOptions {
     let by_rate = request.rate_hz.map(|rate_hz| 1_000_000 / rate_hz.max(1));
     InspectorOptions {
-        event: match request.event {
-            SampledEvent::Cpu => InspectorEvent::Cpu,
-            SampledEvent::Allocations => InspectorEvent::Allocations,
+        event: match request.sampled {
+            Sampled::Perf(_) => InspectorEvent::Cpu,
+            Sampled::Allocations => InspectorEvent::Allocations,
         },
         interval_us: request.interval_us.or(by_rate).unwrap_or(INTERVAL_US),
         slice: request.v8_slice,

@@ -16,7 +16,7 @@ struct StandIns {
 }
 
 impl EngineSource for StandIns {
-    fn perf_events(&self, _request: &RecordRequest) -> Box<dyn Engine> {
+    fn perf_events(&self, _request: &RecordRequest, _events: Vec<EventSpec>) -> Box<dyn Engine> {
         Box::new(StandIn {
             is_refused: self.refuses_perf_events,
             ..StandIn::new(EngineId::PerfEvents)
@@ -125,7 +125,7 @@ fn the_inspector_s_own_samples_are_the_profile() {
 #[test]
 fn what_needs_the_inspector_is_refused_to_other_engines() {
     let allocations = |engine| RecordRequest {
-        event: SampledEvent::Allocations,
+        sampled: Sampled::Allocations,
         ..request(engine)
     };
     assert!(allocations(EngineChoice::Auto).needs_inspector().unwrap());

@@ -89,8 +89,8 @@ impl Engine for InspectorEngine {
         EngineId::Inspector
     }
 
-    fn event(&self) -> EventType {
-        self.options.event_type()
+    fn events(&self) -> Vec<EventType> {
+        vec![self.options.event_type()]
     }
 
     fn probe(&self, pid: u32) -> Vec<Finding> {

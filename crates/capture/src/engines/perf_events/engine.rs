@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use nodespy_model::{EventType, WeightUnit};
+use nodespy_model::EventType;
 
-use super::{PerfOptions, PerfSession, probe};
+use super::{EventSpec, PerfOptions, PerfSession, probe};
 use crate::engine::{Attached, Drained, Engine, Losses, Sink, Subject};
 use crate::engines::{EngineId, Finding};
 use crate::error::CaptureError;
@@ -33,10 +33,11 @@ impl Engine for PerfEvents {
         EngineId::PerfEvents
     }
 
-    /// `cycles` or `cpu-clock`; which of them is known once it is attached.
-    fn event(&self) -> EventType {
-        let name = self.session.as_ref().map_or("", PerfSession::event);
-        EventType::new(name, WeightUnit::Samples).at_rate(self.options.rate_hz)
+    /// CPU time is `cycles` or `cpu-clock`; which of them is known once it is attached.
+    fn events(&self) -> Vec<EventType> {
+        let clock = self.session.as_ref().map_or("", PerfSession::clock);
+        let event_type = |spec: &EventSpec| spec.event_type(self.options.rate_hz, clock);
+        self.options.events.iter().map(event_type).collect()
     }
 
     fn probe(&self, pid: u32) -> Vec<Finding> {

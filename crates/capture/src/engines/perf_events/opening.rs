@@ -1,34 +1,40 @@
 //! Opening the events of a session: on every thread, or on a whole control group.
 
+use std::io;
+
+use super::refusals::{explain_event, paranoid};
+use super::sources::counted;
+use super::spec::{EventSpec, Every};
 use super::{PerfOptions, proc};
 use crate::error::{CaptureError, explain_refusal};
 use crate::sys::files::raise_descriptor_limit;
-use crate::sys::perf_event::{Clock, PerfEvent, Sampling, Subject};
+use crate::sys::perf_event::{Counted, PerfEvent, Sampling, Subject};
 use crate::target::Group;
+
+/// How many samples a second are expected of an event that has a period.
+const PERIODIC_RATE_HZ: u32 = 999;
 
 /// The sampling and the sideband events of one CPU.
 pub(super) struct CpuEvents {
     pub(super) cpu: u16,
-    pub(super) samples: Vec<PerfEvent>,
+    /// Those of each event, in the order of the samplings.
+    pub(super) samples: Vec<Vec<PerfEvent>>,
     pub(super) sideband: Vec<PerfEvent>,
 }
 
-/// Opens the events of a control group, one pair for each CPU; none where that is refused, as it is
-/// to everybody without CAP_PERFMON while `perf_event_paranoid` is above 0.
+/// Opens the events of a control group, for each CPU one of each kind; none where that is refused,
+/// as it is to everybody without CAP_PERFMON while `perf_event_paranoid` is above 0.
 pub(super) fn open_group(
     group: &Group,
     cpus: &[u32],
-    sampling: &Sampling,
+    samplings: &[Sampling],
 ) -> Option<Vec<CpuEvents>> {
     let subject = Subject::Group(group.as_fd());
     let on_cpu = |&cpu: &u32| {
-        let opened = PerfEvent::sampling(subject, cpu, sampling).and_then(|sample| {
-            let sideband = PerfEvent::sideband(subject, cpu, sampling)?;
-            Ok(CpuEvents {
-                cpu: cpu as u16,
-                samples: vec![sample],
-                sideband: vec![sideband],
-            })
+        let opened = open_all(subject, cpu, samplings).map(|(samples, sideband)| CpuEvents {
+            cpu: cpu as u16,
+            samples: samples.into_iter().map(|event| vec![event]).collect(),
+            sideband: vec![sideband],
         });
         opened
             .inspect_err(|error| {
@@ -42,21 +48,33 @@ pub(super) fn open_group(
     cpus.iter().map(on_cpu).collect()
 }
 
+/// One event of each sampling, and what reports mappings and threads.
+fn open_all(
+    subject: Subject<'_>,
+    cpu: u32,
+    samplings: &[Sampling],
+) -> io::Result<(Vec<PerfEvent>, PerfEvent)> {
+    let samples = samplings
+        .iter()
+        .map(|sampling| PerfEvent::sampling(subject, cpu, sampling))
+        .collect::<io::Result<Vec<_>>>()?;
+    Ok((samples, PerfEvent::sideband(subject, cpu, &samplings[0])?))
+}
+
 /// Opens the events of these threads (each with its process) on one CPU.
 pub(super) fn open_on_cpu(
     threads: &[(u32, u32)],
     cpu: u32,
-    sampling: &Sampling,
+    samplings: &[Sampling],
 ) -> Result<CpuEvents, CaptureError> {
-    let mut samples = Vec::new();
+    let mut samples: Vec<Vec<PerfEvent>> = samplings.iter().map(|_| Vec::new()).collect();
     let mut sideband = Vec::new();
     for &(pid, tid) in threads {
-        let subject = Subject::Thread(tid);
-        let opened = PerfEvent::sampling(subject, cpu, sampling)
-            .and_then(|sample| Ok((sample, PerfEvent::sideband(subject, cpu, sampling)?)));
-        match opened {
-            Ok((sample, of_sideband)) => {
-                samples.push(sample);
+        match open_all(Subject::Thread(tid), cpu, samplings) {
+            Ok((opened, of_sideband)) => {
+                for (events, event) in samples.iter_mut().zip(opened) {
+                    events.push(event);
+                }
                 sideband.push(of_sideband);
             }
             // A thread may end while we go through the list, and so may one process of several.
@@ -75,8 +93,12 @@ pub(super) fn open_on_cpu(
 }
 
 /// Makes sure that so many events can be open.
-pub(super) fn check_descriptors(threads: usize, cpus: usize) -> Result<(), CaptureError> {
-    let needed = (threads * cpus * 2 + 256) as u64;
+pub(super) fn check_descriptors(
+    threads: usize,
+    cpus: usize,
+    events: usize,
+) -> Result<(), CaptureError> {
+    let needed = (threads * cpus * (events + 1) + 256) as u64;
     let limit = raise_descriptor_limit();
     if needed > limit {
         return Err(CaptureError::TooManyDescriptors {
@@ -89,52 +111,81 @@ pub(super) fn check_descriptors(threads: usize, cpus: usize) -> Result<(), Captu
     Ok(())
 }
 
-/// Finds the best event this machine and these rights allow: hardware cycles, else the CPU clock;
-/// with kernel frames, else without.
-pub(super) fn choose_event(
+/// How each event is to be opened, found by opening it once.
+pub(super) fn choose_events(
     pid: u32,
     cpus: &[u32],
     options: &PerfOptions,
     (stack_bytes, start_on_exec): (u32, bool),
-) -> Result<(Sampling, Vec<String>), CaptureError> {
+) -> Result<(Vec<Sampling>, Vec<String>), CaptureError> {
     let mut remarks = Vec::new();
-    let mut sampling = Sampling {
-        clock: Clock::Cycles,
-        rate_hz: options.rate_hz,
-        include_kernel: options.include_kernel,
-        stack_bytes,
-        follow_children: options.follow_children,
-        start_on_exec: start_on_exec && !options.placebo,
-        wakeup_bytes: wakeup_bytes(options.rate_hz, stack_bytes),
-    };
+    let mut samplings = Vec::new();
+    for spec in &options.events {
+        let every = spec.every(options.rate_hz);
+        let rate_hz = match every {
+            Every::Rate(rate_hz) => rate_hz,
+            Every::Period(_) => PERIODIC_RATE_HZ,
+        };
+        let wanted = Sampling {
+            counted: counted(spec)?,
+            every,
+            has_period: matches!(every, Every::Rate(_)) && !spec.is_clock(),
+            include_kernel: options.include_kernel,
+            exclude_kernel: spec.is_user_only || !options.include_kernel && !spec.is_kernel_only(),
+            stack_bytes,
+            follow_children: options.follow_children,
+            start_on_exec: start_on_exec && !options.placebo,
+            wakeup_bytes: wakeup_bytes(rate_hz, stack_bytes),
+        };
+        samplings.push(choose_event(pid, cpus[0], spec, wanted, &mut remarks)?);
+    }
+    Ok((samplings, remarks))
+}
+
+/// Finds the best event this machine and these rights allow: for CPU time hardware cycles, else the
+/// CPU clock; with kernel frames, else without.
+fn choose_event(
+    pid: u32,
+    cpu: u32,
+    spec: &EventSpec,
+    mut sampling: Sampling,
+    remarks: &mut Vec<String>,
+) -> Result<Sampling, CaptureError> {
     loop {
-        let Err(error) = PerfEvent::sampling(Subject::Thread(pid), cpus[0], &sampling) else {
-            return Ok((sampling, remarks));
+        let Err(error) = PerfEvent::sampling(Subject::Thread(pid), cpu, &sampling) else {
+            return Ok(sampling);
         };
         match error.raw_os_error() {
             Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV | libc::EINVAL)
-                if sampling.clock == Clock::Cycles =>
+                if spec.is_cpu() && sampling.counted == Counted::CYCLES =>
             {
-                sampling.clock = Clock::CpuClock;
+                sampling.counted = Counted::CPU_CLOCK;
             }
-            Some(libc::EACCES | libc::EPERM) if sampling.include_kernel => {
+            Some(libc::EACCES | libc::EPERM)
+                if !sampling.exclude_kernel
+                    && !spec.is_kernel_only()
+                    && spec.can_exclude_kernel() =>
+            {
+                sampling.exclude_kernel = true;
                 sampling.include_kernel = false;
-                remarks.push(format!(
+                let remark = format!(
                     "kernel frames left out: kernel.perf_event_paranoid is {} (run as root, or: \
                      sudo sysctl kernel.perf_event_paranoid=1)",
-                    proc::perf_event_paranoid()
-                        .map_or_else(|| "unknown".to_owned(), |level| level.to_string())
-                ));
+                    paranoid()
+                );
+                if !remarks.contains(&remark) {
+                    remarks.push(remark);
+                }
             }
-            Some(libc::EINVAL) => {
+            Some(libc::EINVAL) if matches!(sampling.every, Every::Rate(_)) && spec.is_clock() => {
                 let most = proc::sysctl("perf_event_max_sample_rate").unwrap_or(0);
                 let doing = format!(
                     "opening an event at {} Hz (the kernel allows {most} Hz: kernel.perf_event_max_sample_rate)",
-                    options.rate_hz
+                    sampling.rate_hz()
                 );
                 return Err(CaptureError::call(doing, error));
             }
-            _ => return Err(explain_refusal(pid, error)),
+            _ => return Err(explain_event(pid, spec, error)),
         }
     }
 }

@@ -7,16 +7,25 @@ use nodespy_model::{
 };
 use nodespy_perf_abi::{FileId, Mmap, Sample, Sideband};
 
-/// A sample from the ring of a CPU, with the kernel's part of its call chain.
-pub(super) fn raw_sample<'a>(sample: &Sample<'a>, kernel: &'a [u64], cpu: u16) -> RawSample<'a> {
+/// What a ring of samples belongs to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RingOf {
+    pub(super) cpu: u16,
+    pub(super) event: EventIndex,
+    /// What a sample stands for that does not say it itself.
+    pub(super) weight: u64,
+}
+
+/// A sample from a ring, with the kernel's part of its call chain.
+pub(super) fn raw_sample<'a>(sample: &Sample<'a>, kernel: &'a [u64], of: RingOf) -> RawSample<'a> {
     let registers = sample.regs_user.and_then(|registers| registers.x86_64());
     RawSample {
         time: sample.time.unwrap_or(0),
         pid: sample.pid,
         tid: sample.tid,
-        cpu: Some(cpu),
-        event: EventIndex::default(),
-        weight: 1,
+        cpu: Some(of.cpu),
+        event: of.event,
+        weight: sample.period.unwrap_or(of.weight),
         kernel: Cow::Borrowed(kernel),
         user: match registers {
             Some(registers) => UserStack::Copy {

@@ -13,15 +13,14 @@ use nodespy_model::{Event, Nanoseconds};
 use nodespy_perf_abi::{Addresses, RecordLayout, Sideband, record_type};
 
 use super::Losses;
-use super::records::{is_birth, raw_sample, sideband_event, time_of};
+use super::records::{RingOf, is_birth, raw_sample, sideband_event, time_of};
 use crate::sys::ring_cursor::RecordRing;
 
 /// The rings of a session.
 #[derive(Debug)]
 pub(super) struct RingSet<R> {
-    samples: Vec<CpuRing<R>>,
+    samples: Vec<SampleRing<R>>,
     sideband: Vec<R>,
-    sample_layout: RecordLayout,
     sideband_layout: RecordLayout,
     /// The time of the next sample of each ring that has one, with the ring's position.
     next_samples: BinaryHeap<Reverse<(Nanoseconds, usize)>>,
@@ -33,19 +32,19 @@ pub(super) struct RingSet<R> {
     newest_birth: Nanoseconds,
 }
 
-/// A ring of samples and the CPU that fills it.
+/// A ring of samples of one event on one CPU.
 #[derive(Debug)]
-struct CpuRing<R> {
-    cpu: u16,
+struct SampleRing<R> {
+    of: RingOf,
+    layout: RecordLayout,
     ring: R,
 }
 
 impl<R: RecordRing> RingSet<R> {
-    pub(super) fn new(sample_layout: RecordLayout, sideband_layout: RecordLayout) -> Self {
+    pub(super) fn new(sideband_layout: RecordLayout) -> Self {
         Self {
             samples: Vec::new(),
             sideband: Vec::new(),
-            sample_layout,
             sideband_layout,
             next_samples: BinaryHeap::new(),
             pending: VecDeque::new(),
@@ -55,8 +54,8 @@ impl<R: RecordRing> RingSet<R> {
         }
     }
 
-    pub(super) fn add_samples(&mut self, cpu: u16, ring: R) {
-        self.samples.push(CpuRing { cpu, ring });
+    pub(super) fn add_samples(&mut self, of: RingOf, layout: RecordLayout, ring: R) {
+        self.samples.push(SampleRing { of, layout, ring });
     }
 
     pub(super) fn add_sideband(&mut self, ring: R) {
@@ -86,7 +85,7 @@ impl<R: RecordRing> RingSet<R> {
 
     /// The rings of samples.
     pub(super) fn sample_rings(&self) -> impl Iterator<Item = &R> {
-        self.samples.iter().map(|of_cpu| &of_cpu.ring)
+        self.samples.iter().map(|samples| &samples.ring)
     }
 
     /// Hands on all samples, and what happened before them. Sideband events later than `settled`
@@ -94,8 +93,8 @@ impl<R: RecordRing> RingSet<R> {
     pub(super) fn drain(&mut self, settled: Nanoseconds, take: &mut dyn FnMut(Event<'_>)) {
         // The heads of the sample rings are fixed before the sideband rings are read, so everything
         // these samples depend on has been read when they are handed on.
-        for of_cpu in &mut self.samples {
-            of_cpu.ring.load_head();
+        for samples in &mut self.samples {
+            samples.ring.load_head();
         }
         self.collect_sideband();
         for position in 0..self.samples.len() {
@@ -111,12 +110,12 @@ impl<R: RecordRing> RingSet<R> {
 
     /// Notes when the next sample of a ring was taken. Losses are counted on the way.
     fn find_next_sample(&mut self, position: usize) {
-        let ring = &mut self.samples[position].ring;
+        let SampleRing { layout, ring, .. } = &mut self.samples[position];
         loop {
             match ring.peek() {
                 Ok(None) => return,
                 Ok(Some(record)) if record.kind == record_type::SAMPLE => {
-                    match self.sample_layout.sample_time(record.body) {
+                    match layout.sample_time(record.body) {
                         Some(time) => {
                             self.next_samples.push(Reverse((time, position)));
                             return;
@@ -124,7 +123,7 @@ impl<R: RecordRing> RingSet<R> {
                         None => lose(&mut self.losses.samples, "sample", "no time"),
                     }
                 }
-                Ok(Some(record)) => match self.sample_layout.sideband(&record) {
+                Ok(Some(record)) => match layout.sideband(&record) {
                     Ok(Sideband::Lost { count }) => add(&mut self.losses.samples, count),
                     Ok(other) => count_loss(&other, &mut self.losses),
                     Err(error) => lose(&mut self.losses.records, "sample", error),
@@ -136,12 +135,12 @@ impl<R: RecordRing> RingSet<R> {
     }
 
     fn hand_on_sample(&mut self, position: usize, take: &mut dyn FnMut(Event<'_>)) {
-        let CpuRing { cpu, ring } = &mut self.samples[position];
+        let SampleRing { of, layout, ring } = &mut self.samples[position];
         if let Ok(Some(record)) = ring.peek() {
-            match self.sample_layout.sample(&record) {
+            match layout.sample(&record) {
                 Ok(sample) => {
                     self.addresses.split(sample.callchain, sample.mode);
-                    let raw = raw_sample(&sample, &self.addresses.kernel, *cpu);
+                    let raw = raw_sample(&sample, &self.addresses.kernel, *of);
                     take(Event::Sample(raw));
                 }
                 Err(error) => lose(&mut self.losses.samples, "sample", error),
@@ -222,6 +221,7 @@ fn add(count: &mut u64, more: u64) {
 
 #[cfg(test)]
 mod tests {
+    use nodespy_model::EventIndex;
     use nodespy_perf_abi::{EventAttributes, context, misc, sample_type, x86_64};
 
     use super::*;
@@ -242,10 +242,14 @@ mod tests {
 
     /// Rings of samples and sideband records of so many CPUs.
     fn rings_of(sample_fields: u64, cpus: u16, bytes: usize) -> RingSet<VecRing> {
-        let layouts = (layout(sample_fields, false), layout(SIDEBAND_FIELDS, true));
-        let mut rings = RingSet::new(layouts.0, layouts.1);
+        let mut rings = RingSet::new(layout(SIDEBAND_FIELDS, true));
         for cpu in 0..cpus {
-            rings.add_samples(cpu, VecRing::new(bytes));
+            let of = RingOf {
+                cpu,
+                event: EventIndex::default(),
+                weight: 1,
+            };
+            rings.add_samples(of, layout(sample_fields, false), VecRing::new(bytes));
             rings.add_sideband(VecRing::new(bytes));
         }
         rings

@@ -46,8 +46,8 @@ impl Engine for SnapshotEngine {
         EngineId::Snapshot
     }
 
-    fn event(&self) -> EventType {
-        EventType::default()
+    fn events(&self) -> Vec<EventType> {
+        vec![EventType::default()]
     }
 
     fn probe(&self, pid: u32) -> Vec<Finding> {

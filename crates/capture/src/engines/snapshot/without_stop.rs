@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use nodespy_model::{Event, FastMap, FastSet, RawSample, Registers, UserStack};
 
 use super::{LookOutcome, ProcessLook, Snapshot, StackCopies, ThreadLook, look_at_each, sample};
-use crate::engines::perf_events::{PerfOptions, PerfSession};
+use crate::engines::perf_events::{EventSpec, PerfOptions, PerfSession};
 use crate::error::{CaptureError, explain_no_tracing};
 use crate::target::Target;
 use crate::target::proc::{self, MappedRange, SystemCall};
@@ -114,6 +114,7 @@ fn sample_running(
         return String::new();
     }
     let options = PerfOptions {
+        events: vec![EventSpec::cpu()],
         rate_hz: SAMPLING_RATE_HZ,
         include_kernel: false,
         follow_children: false,

@@ -6,7 +6,7 @@ use nodespy_capture::CaptureError;
 use nodespy_capture::engine::OpenInspector;
 use nodespy_capture::engines::EngineId;
 use nodespy_capture::target::Target;
-use nodespy_model::{Nanoseconds, printable};
+use nodespy_model::{EventType, Nanoseconds, Sampling, printable};
 use nodespy_recorder::{Observer, Progress, Started};
 
 use crate::cli::RecordArgs;
@@ -75,12 +75,30 @@ impl<'a> Reporting<'a> {
         let pids = started.targets.iter().map(Target::pid);
         let pids: Vec<String> = pids.map(|pid| pid.to_string()).collect();
         output::note(&format!(
-            "Recording {} (pid {}) at {} Hz {}.",
+            "Recording {} (pid {}) {} {}.",
             printable(started.app),
             pids.join(", "),
-            started.rate_hz,
+            how_often(started.events),
             self.until()
         ));
+    }
+}
+
+/// `at 99 Hz`; with the names of events where they are not just CPU time.
+fn how_often(events: &[EventType]) -> String {
+    let one = |event: &EventType| match event.sampling {
+        Sampling::Rate(rate_hz) => format!("at {rate_hz} Hz"),
+        Sampling::Period(1) => "each time".to_owned(),
+        Sampling::Period(period) => format!("every {period} times"),
+        Sampling::Unknown => String::new(),
+    };
+    match events {
+        [event] if event.is_cpu() => one(event),
+        events => {
+            let named = |event: &EventType| format!("{} {}", printable(event.label()), one(event));
+            let all: Vec<String> = events.iter().map(named).collect();
+            format!("by {}", all.join(", "))
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::sources::MappedFunctions;
 use nodespy_analysis::{Shares, function_weights, shares, without_internals};
-use nodespy_capture::engines::perf_events::{PerfEvents, PerfOptions};
+use nodespy_capture::engines::perf_events::{EventSpec, PerfEvents, PerfOptions};
 use nodespy_capture::target::{Target, Wanted, proc};
 use nodespy_capture::{CaptureError, Children};
 use nodespy_model::{Category, Nanoseconds, Profile, ThreadRole};
@@ -99,6 +99,7 @@ pub(super) fn start(request: Request) -> Receiver<Update> {
 
 fn capture(request: Request, sender: &Sender<Update>) -> Result<(), CaptureError> {
     let mut engine = PerfEvents::new(PerfOptions {
+        events: vec![EventSpec::cpu()],
         rate_hz: request.rate_hz,
         include_kernel: true,
         follow_children: matches!(request.children, Children::Followed),

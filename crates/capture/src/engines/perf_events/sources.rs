@@ -1,0 +1,52 @@
+//! What the kernel is asked to count for an event that a user named.
+
+use std::ffi::CString;
+use std::fs;
+
+use super::spec::{EventSource, EventSpec, Tracepoint, Uprobe};
+use super::tracefs;
+use crate::error::CaptureError;
+use crate::sys::perf_event::Counted;
+
+/// `PERF_TYPE_TRACEPOINT`.
+const TRACEPOINT: u32 = 2;
+/// The PMU of uprobes: its number differs from machine to machine.
+const UPROBE_PMU: &str = "/sys/bus/event_source/devices/uprobe/type";
+
+pub(super) fn counted(spec: &EventSpec) -> Result<Counted, CaptureError> {
+    let (kind, config) = match &spec.source {
+        // Hardware cycles are tried first.
+        EventSource::Cpu => return Ok(Counted::CYCLES),
+        EventSource::Named(named) => (named.kind, named.config),
+        EventSource::Tracepoint(Tracepoint::Id(id)) => (TRACEPOINT, *id),
+        EventSource::Tracepoint(Tracepoint::Name { system, name }) => {
+            (TRACEPOINT, tracefs::id_of(system, name)?)
+        }
+        EventSource::Uprobe(probe) => return of_uprobe(probe),
+    };
+    Ok(Counted {
+        kind,
+        config,
+        place: None,
+    })
+}
+
+fn of_uprobe(probe: &Uprobe) -> Result<Counted, CaptureError> {
+    let kind = fs::read_to_string(UPROBE_PMU)
+        .ok()
+        .and_then(|text| text.trim().parse().ok())
+        .ok_or_else(|| CaptureError::refused("this kernel has no uprobes".to_owned()))?;
+    let missing = || {
+        CaptureError::refused(format!(
+            "{}:{} was not looked for",
+            probe.binary, probe.symbol
+        ))
+    };
+    let place = probe.place.as_ref().ok_or_else(missing)?;
+    let file = CString::new(place.file.as_os_str().as_encoded_bytes()).map_err(|_| missing())?;
+    Ok(Counted {
+        kind,
+        config: probe.is_return.into(),
+        place: Some((file, place.offset)),
+    })
+}

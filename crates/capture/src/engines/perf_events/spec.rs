@@ -1,0 +1,361 @@
+//! Events as users name them: `page-faults`, `sched:sched_switch`, `uprobe:node:uv_fs_open`.
+
+use std::path::PathBuf;
+
+use nodespy_model::{EventType, Sampling as HowOften, WeightUnit};
+
+use super::names::{self, Class, Named};
+
+/// What is sampled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventSpec {
+    /// As it was asked for, without how often.
+    name: String,
+    pub(super) source: EventSource,
+    /// How often it is sampled, where that was asked for.
+    every: Option<Every>,
+    /// `:u`: not while the kernel runs.
+    pub(super) is_user_only: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum EventSource {
+    /// CPU time, by the best clock there is.
+    Cpu,
+    Named(Named),
+    Tracepoint(Tracepoint),
+    Uprobe(Uprobe),
+}
+
+/// A place in the kernel's code.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Tracepoint {
+    Name { system: String, name: String },
+    Id(u64),
+}
+
+/// A place in a program's code.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Uprobe {
+    /// `node` for the program, a path, or how a library's file name starts.
+    pub binary: String,
+    /// The function.
+    pub symbol: String,
+    /// How far into it.
+    pub offset: u64,
+    /// Whether it fires when the function returns.
+    pub is_return: bool,
+    /// The file and the place in it, once found.
+    pub place: Option<ProbePlace>,
+}
+
+/// Where a breakpoint goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProbePlace {
+    /// A path that leads to the file from here.
+    pub file: PathBuf,
+    /// Bytes from its start.
+    pub offset: u64,
+}
+
+/// When a sample is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Every {
+    /// So often a second.
+    Rate(u32),
+    /// After so many occurrences.
+    Period(u64),
+}
+
+impl EventSpec {
+    /// CPU time.
+    pub fn cpu() -> Self {
+        Self {
+            name: "cpu".to_owned(),
+            source: EventSource::Cpu,
+            every: None,
+            is_user_only: false,
+        }
+    }
+
+    /// Reads one event: a name of perf's, `SYSTEM:TRACEPOINT`, `tracepoint:ID`,
+    /// `uprobe:BINARY:FUNCTION` or `uretprobe:BINARY:FUNCTION`, with `/period=N/` or `/freq=N/`
+    /// behind it and `:u` behind that.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (text, every) = split_every(text.trim())?;
+        if text == "cpu" {
+            return Ok(Self {
+                every,
+                ..Self::cpu()
+            });
+        }
+        let (plain, is_user_only) = match text.strip_suffix(":u") {
+            Some(plain) if !plain.contains(':') => (plain, true),
+            _ => (text, false),
+        };
+        let source = parse_source(plain)?;
+        Ok(Self {
+            name: text.to_owned(),
+            source,
+            every,
+            is_user_only,
+        })
+    }
+
+    /// As it was asked for, without how often.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether it is CPU time.
+    pub fn is_cpu(&self) -> bool {
+        self.source == EventSource::Cpu
+    }
+
+    /// The probe, which needs a place before it can be opened.
+    pub fn uprobe_mut(&mut self) -> Option<&mut Uprobe> {
+        match &mut self.source {
+            EventSource::Uprobe(probe) => Some(probe),
+            _ => None,
+        }
+    }
+
+    /// When a sample is taken where the user wants `rate_hz` for what has a rate.
+    pub(super) fn every(&self, rate_hz: u32) -> Every {
+        self.every.unwrap_or(match &self.source {
+            EventSource::Cpu => Every::Rate(rate_hz),
+            EventSource::Named(named) => named.period.map_or(Every::Rate(rate_hz), Every::Period),
+            EventSource::Tracepoint(_) | EventSource::Uprobe(_) => Every::Period(1),
+        })
+    }
+
+    /// Whether it happens inside the kernel only.
+    pub(super) fn is_kernel_only(&self) -> bool {
+        match &self.source {
+            EventSource::Named(named) => named.class == Class::KernelOnly,
+            // Those of system calls see the registers of the program, the others those of the kernel.
+            EventSource::Tracepoint(Tracepoint::Name { system, .. }) => system != "syscalls",
+            EventSource::Tracepoint(Tracepoint::Id(_)) => false,
+            EventSource::Cpu | EventSource::Uprobe(_) => false,
+        }
+    }
+
+    /// Whether it still fires when what happens inside the kernel is left out.
+    pub(super) fn can_exclude_kernel(&self) -> bool {
+        !matches!(self.source, EventSource::Uprobe(_))
+    }
+
+    /// Whether its samples stand for time.
+    pub(super) fn is_clock(&self) -> bool {
+        match &self.source {
+            EventSource::Cpu => true,
+            EventSource::Named(named) => named.class == Class::Clock,
+            _ => false,
+        }
+    }
+
+    /// What the samples of a recording stand for, with the name of the clock that was found for CPU
+    /// time.
+    pub(super) fn event_type(&self, rate_hz: u32, clock: &str) -> EventType {
+        let name = match self.source {
+            EventSource::Cpu => clock,
+            _ => &self.name,
+        };
+        let every = self.every(rate_hz);
+        match (self.is_clock(), every) {
+            (true, Every::Rate(rate_hz)) => {
+                EventType::new(name, WeightUnit::Samples).at_rate(rate_hz)
+            }
+            (_, Every::Rate(rate_hz)) => EventType::new(name, WeightUnit::Events).at_rate(rate_hz),
+            (_, Every::Period(period)) => EventType {
+                sampling: HowOften::Period(period),
+                ..EventType::new(name, WeightUnit::Events)
+            },
+        }
+    }
+}
+
+fn parse_source(text: &str) -> Result<EventSource, String> {
+    if let Some(named) = names::find(text) {
+        return Ok(EventSource::Named(named));
+    }
+    if let Some(probe) = text.strip_prefix("uprobe:") {
+        return parse_uprobe(probe, false);
+    }
+    if let Some(probe) = text.strip_prefix("uretprobe:") {
+        return parse_uprobe(probe, true);
+    }
+    match text.split_once(':') {
+        Some(("tracepoint", id)) => id
+            .parse()
+            .map(|id| EventSource::Tracepoint(Tracepoint::Id(id)))
+            .map_err(|_| format!("`{id}` is no number of a tracepoint")),
+        Some((system, name)) if is_word(system) && is_word(name) => {
+            Ok(EventSource::Tracepoint(Tracepoint::Name {
+                system: system.to_owned(),
+                name: name.to_owned(),
+            }))
+        }
+        _ => Err(format!(
+            "there is no event `{text}` (`nodespy events` lists them)"
+        )),
+    }
+}
+
+/// `node:uv_fs_open+9`.
+fn parse_uprobe(text: &str, is_return: bool) -> Result<EventSource, String> {
+    let kind = if is_return { "uretprobe" } else { "uprobe" };
+    // Folders may have colons in their names, and so have functions of C++.
+    let folder = text.starts_with('/').then(|| text.rfind('/')).flatten();
+    let (folder, rest) = text.split_at(folder.unwrap_or(0));
+    let parts = rest
+        .split_once(':')
+        .map(|(file, place)| (&text[..folder.len() + file.len()], place));
+    let Some((binary, place)) =
+        parts.filter(|(binary, place)| !binary.is_empty() && !place.is_empty())
+    else {
+        return Err(format!(
+            "`{kind}:{text}` names no function: {kind}:node:uv_fs_open, or {kind}:/PATH/OF/LIBRARY:FUNCTION"
+        ));
+    };
+    let (symbol, offset) = match place.split_once('+') {
+        None => (place, 0),
+        Some((symbol, offset)) => {
+            let digits = offset.strip_prefix("0x");
+            let offset = match digits {
+                Some(digits) => u64::from_str_radix(digits, 16),
+                None => offset.parse(),
+            };
+            let offset = offset.map_err(|_| format!("`{place}` has no number behind its +"))?;
+            (symbol, offset)
+        }
+    };
+    if is_return && offset != 0 {
+        return Err(format!(
+            "`{text}`: a function returns as a whole, not from +{offset}"
+        ));
+    }
+    Ok(EventSource::Uprobe(Uprobe {
+        binary: binary.to_owned(),
+        symbol: symbol.to_owned(),
+        offset,
+        is_return,
+        place: None,
+    }))
+}
+
+/// Takes `/period=100/` or `/freq=99/` off the end.
+fn split_every(text: &str) -> Result<(&str, Option<Every>), String> {
+    let Some(inner) = text.strip_suffix('/') else {
+        return Ok((text, None));
+    };
+    let Some((name, setting)) = inner.rsplit_once('/') else {
+        return Err(format!("`{text}` ends with a slash that nothing opens"));
+    };
+    let every = match setting.split_once('=') {
+        Some(("period", number)) => number
+            .parse()
+            .ok()
+            .filter(|period| *period > 0)
+            .map(Every::Period),
+        Some(("freq", number)) => number
+            .parse()
+            .ok()
+            .filter(|rate| (1..=100_000).contains(rate))
+            .map(Every::Rate),
+        _ => None,
+    };
+    match every {
+        Some(every) => Ok((name, Some(every))),
+        None => Err(format!(
+            "`/{setting}/` says nothing: /period=100/ takes a sample every 100 times, /freq=99/ 99 \
+             times a second"
+        )),
+    }
+}
+
+/// Whether it can be a folder of tracefs: nothing that leads elsewhere.
+fn is_word(text: &str) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+    !text.is_empty() && text.len() <= 128 && text.bytes().all(is_letter)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(text: &str) -> EventSpec {
+        EventSpec::parse(text).unwrap()
+    }
+
+    #[test]
+    fn periods_and_rates_have_defaults_and_can_be_given() {
+        assert_eq!(spec("cpu").every(99), Every::Rate(99));
+        assert_eq!(spec("instructions").every(99), Every::Rate(99));
+        assert_eq!(spec("page-faults").every(99), Every::Period(100));
+        assert_eq!(spec("page-faults/period=7/").every(99), Every::Period(7));
+        assert_eq!(
+            spec("sched:sched_switch/freq=49/").every(99),
+            Every::Rate(49)
+        );
+        assert_eq!(spec("sched:sched_switch").every(99), Every::Period(1));
+        let event = spec("page-faults").event_type(99, "");
+        assert_eq!(
+            (&*event.name, event.unit),
+            ("page-faults", WeightUnit::Events)
+        );
+        assert_eq!(event.sampling, HowOften::Period(100));
+    }
+
+    #[test]
+    fn probes_have_a_binary_that_may_be_a_path() {
+        let mut probe = spec("uprobe:/opt/lib:2/libuv.so.1:uv_fs_open+0x9/period=5/");
+        let found = probe.uprobe_mut().unwrap();
+        assert_eq!(found.binary, "/opt/lib:2/libuv.so.1");
+        assert_eq!((&*found.symbol, found.offset), ("uv_fs_open", 9));
+        assert_eq!(probe.every(99), Every::Period(5));
+        let mut probe = spec("uprobe:node:v8::internal::Heap::Scavenge");
+        let found = probe.uprobe_mut().unwrap();
+        assert_eq!(
+            (&*found.binary, &*found.symbol),
+            ("node", "v8::internal::Heap::Scavenge")
+        );
+        let mut probe = spec("uretprobe:node:uv_fs_open");
+        assert!(probe.uprobe_mut().unwrap().is_return);
+    }
+
+    #[test]
+    fn what_the_kernel_alone_sees_is_known() {
+        for (text, is_kernel_only) in [
+            ("context-switches", true),
+            ("page-faults", false),
+            ("sched:sched_switch", true),
+            ("syscalls:sys_enter_openat", false),
+        ] {
+            assert_eq!(spec(text).is_kernel_only(), is_kernel_only, "{text}");
+        }
+        assert!(spec("page-faults:u").is_user_only);
+        assert_eq!(spec("page-faults:u").name(), "page-faults:u");
+    }
+
+    #[test]
+    fn what_is_no_event_gets_a_sentence() {
+        for (text, part) in [
+            ("", "no event"),
+            ("pagefaults", "`nodespy events`"),
+            ("sched:../../etc", "no event"),
+            ("sched:", "no event"),
+            ("uprobe:node", "names no function"),
+            ("uprobe::f", "names no function"),
+            ("uprobe:node:f+x", "no number"),
+            ("uretprobe:node:f+4", "as a whole"),
+            ("cpu/period=0/", "says nothing"),
+            ("cpu/freq=1000000/", "says nothing"),
+            ("cpu/", "nothing opens"),
+            ("tracepoint:x", "no number"),
+        ] {
+            let error = EventSpec::parse(text).unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}

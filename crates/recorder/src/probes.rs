@@ -1,0 +1,117 @@
+//! Where a breakpoint goes: the file that a process has mapped, and the function in it.
+
+use std::path::{Path, PathBuf};
+
+use nodespy_capture::LiveOrigin;
+use nodespy_capture::engines::perf_events::{EventSpec, ProbePlace, Uprobe};
+use nodespy_capture::target::{Target, proc};
+use nodespy_model::{Mapping, Origin, printable};
+use nodespy_symbolize::function_offset;
+
+use crate::error::RecordError;
+use crate::subject::Subject;
+
+/// How users call the program itself.
+const PROGRAM: &str = "node";
+
+/// Finds the place of an event that is a probe.
+pub(crate) fn place(event: &mut EventSpec, subject: &Subject) -> Result<(), RecordError> {
+    let Some(probe) = event.uprobe_mut() else {
+        return Ok(());
+    };
+    let target = match (&subject.launched, subject.targets.first()) {
+        (None, Some(target)) => target,
+        _ => {
+            return Err(RecordError::Usage(
+                "a uprobe is set in a process that runs already: -p PID".to_owned(),
+            ));
+        }
+    };
+    probe.place = Some(find(probe, target)?);
+    Ok(())
+}
+
+fn find(probe: &Uprobe, target: &Target) -> Result<ProbePlace, RecordError> {
+    let pid = target.pid();
+    let mappings = proc::code_mappings(pid).unwrap_or_default();
+    let program = std::fs::read_link(proc::path_of(pid, "exe")).unwrap_or_default();
+    let is_meant = |mapping: &&Mapping| is_meant(&probe.binary, mapping, &program);
+    let Some(mapping) = mappings.iter().find(is_meant) else {
+        return Err(RecordError::Usage(format!(
+            "process {pid} has no code of `{}` mapped: give `node`, a library's name such as `libc`, \
+             or a path as in /proc/{pid}/maps",
+            printable(&probe.binary)
+        )));
+    };
+    let image = LiveOrigin::new().open_image(mapping);
+    let image = image.map_err(|refused| {
+        RecordError::Usage(format!("{} can't be read: {}", mapping.path, refused.why))
+    })?;
+    let Some(offset) = function_offset(image, &probe.symbol) else {
+        return Err(RecordError::Usage(format!(
+            "{} has no function `{}`, or its symbols were stripped",
+            printable(&mapping.path),
+            printable(&probe.symbol)
+        )));
+    };
+    Ok(ProbePlace {
+        file: path_to(pid, mapping, &program),
+        offset: offset.saturating_add(probe.offset),
+    })
+}
+
+fn is_meant(binary: &str, mapping: &Mapping, program: &Path) -> bool {
+    let path = Path::new(&mapping.path);
+    if mapping.is_anonymous() || !path.is_absolute() {
+        return false;
+    }
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let starts_like = |name: &str| {
+        name.strip_prefix(binary)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-']))
+    };
+    match binary {
+        PROGRAM => path == program,
+        _ if binary.starts_with('/') => mapping.path == binary,
+        _ => starts_like(&name),
+    }
+}
+
+/// A path that leads to the mapped file whatever container it is in, and whatever took its name since.
+fn path_to(pid: u32, mapping: &Mapping, program: &Path) -> PathBuf {
+    match Path::new(&mapping.path) == program {
+        true => proc::path_of(pid, "exe"),
+        false => proc::path_of(
+            pid,
+            &format!("map_files/{:x}-{:x}", mapping.start, mapping.end),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_binary_is_meant_by_name_or_path() {
+        let is = |binary: &str, path: &str| {
+            let mapping = Mapping {
+                pid: 7,
+                start: 0x1000,
+                end: 0x2000,
+                file_offset: 0,
+                path: path.to_owned(),
+                file: Default::default(),
+                time: 0,
+            };
+            is_meant(binary, &mapping, Path::new("/opt/bin/node20"))
+        };
+        assert!(is("node", "/opt/bin/node20"));
+        assert!(is("libc", "/lib/libc.so.6"));
+        assert!(is("/lib/libc.so.6", "/lib/libc.so.6"));
+        assert!(is("libssl", "/lib/libssl-3.so"));
+        assert!(!is("libc", "/lib/libcrypto.so.3"));
+        assert!(!is("libc", "[vdso]"));
+        assert!(!is("", "/lib/libc.so.6"));
+    }
+}
