@@ -27,4 +27,5 @@ pub use new_processes::{Children, NewProcesses};
 pub use origin::LiveOrigin;
 pub use sys::allocator::keep_freed_memory;
 pub use sys::clock::{monotonic_now, process_cpu_time, unix_now};
+pub use sys::priority::Priority;
 pub use sys::signals::{Interrupts, catch_interrupts, catch_interrupts_but_hangup};

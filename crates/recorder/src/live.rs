@@ -5,7 +5,9 @@ use std::time::Duration;
 use nodespy_capture::engine::{self, Engine, Losses, NamedEvent, Sink};
 use nodespy_capture::engines::EngineId;
 use nodespy_capture::target::{SchedulingWatch, Target, Wanted, proc};
-use nodespy_capture::{CaptureError, Children, LiveOrigin, NewProcesses, monotonic_now, unix_now};
+use nodespy_capture::{
+    CaptureError, Children, LiveOrigin, NewProcesses, Priority, monotonic_now, unix_now,
+};
 use nodespy_model::{About, Event, EventType, Nanoseconds, Notes, Profile};
 use nodespy_symbolize::{Resolver, SourceMapOptions};
 
@@ -170,6 +172,11 @@ impl<'e> Live<'e> {
             time.map(|time| start.saturating_add(time.as_nanos() as Nanoseconds))
         };
         let deadline = after(self.sampling_since, limits.duration);
+        // V8's own samples have their names already.
+        let _priority = match self.engine.id() {
+            EngineId::PerfEvents => Priority::raise(),
+            EngineId::Inspector | EngineId::Snapshot => None,
+        };
         let end = loop {
             let slice_end = after(self.slice_started, self.slice_length(limits));
             let next = [deadline, slice_end].into_iter().flatten().min();

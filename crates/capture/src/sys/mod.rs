@@ -8,6 +8,7 @@ pub(crate) mod memory;
 pub(crate) mod namespaces;
 pub(crate) mod perf_event;
 pub(crate) mod pidfd;
+pub(crate) mod priority;
 pub(crate) mod ptrace;
 pub(crate) mod ring;
 pub(crate) mod ring_cursor;

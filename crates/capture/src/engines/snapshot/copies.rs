@@ -1,4 +1,4 @@
-//! Copies of stacks: each as long as it is, all together within a budget.
+//! Copies of stacks, each as long as it is. They are handed on and freed before there are many.
 
 use nodespy_model::Registers;
 
@@ -10,20 +10,15 @@ use crate::target::proc::MappedRange;
 const STACK_LIMIT_BYTES: u64 = 8 << 20;
 /// What is copied of a stack that was mapped after we looked.
 const UNKNOWN_STACK_BYTES: u64 = 64 << 10;
-/// What all copies may have together: a thousand threads in deep recursion would else take
-/// gigabytes.
-const BUDGET_BYTES: u64 = 256 << 20;
-/// One thread gets no more than this part of what is left.
-const SHARE: u64 = 8;
-/// What every thread gets: its innermost calls.
-const LEAST_BYTES: u64 = 16 << 10;
+/// When copies are handed on: the stacks of a few hundred ordinary threads, which are thus seen at
+/// nearly the same moment.
+const ENOUGH_BYTES: usize = 32 << 20;
 
 /// Copies stacks one after the other.
 #[derive(Debug)]
 pub(super) struct StackCopies {
-    bytes_left: u64,
-    /// How many stacks were longer than what was left for them.
-    shortened: usize,
+    /// What was taken since [`Self::start`].
+    taken_bytes: usize,
     /// Kept warm: memory that is touched for the first time costs time while a thread is held.
     buffer: Vec<u8>,
 }
@@ -31,10 +26,25 @@ pub(super) struct StackCopies {
 impl StackCopies {
     pub(super) fn new() -> Self {
         Self {
-            bytes_left: BUDGET_BYTES,
-            shortened: 0,
+            taken_bytes: 0,
             buffer: vec![0; UNKNOWN_STACK_BYTES as usize],
         }
+    }
+
+    /// The copies made so far are gone.
+    pub(super) fn start(&mut self) {
+        self.taken_bytes = 0;
+    }
+
+    /// Whether the copies are to be handed on before more are made.
+    pub(super) fn is_enough(&self) -> bool {
+        self.taken_bytes >= ENOUGH_BYTES
+    }
+
+    /// As if so much had been taken.
+    #[cfg(test)]
+    pub(super) fn pretend_taken(&mut self, bytes: usize) {
+        self.taken_bytes += bytes;
     }
 
     /// Copies a stack from its pointer to the end of its mapping; returns how much it was, for
@@ -50,36 +60,17 @@ impl StackCopies {
             .iter()
             .find(|range| (range.start..range.end).contains(&pointer))
             .map_or(UNKNOWN_STACK_BYTES, |range| range.end - pointer)
-            .min(STACK_LIMIT_BYTES);
-        let allowed = self.allowed(wanted);
-        if self.buffer.len() < allowed {
-            self.buffer.resize(allowed, 0);
+            .min(STACK_LIMIT_BYTES) as usize;
+        if self.buffer.len() < wanted {
+            self.buffer.resize(wanted, 0);
         }
-        read_process_memory(pid, pointer, &mut self.buffer[..allowed])
-    }
-
-    /// How much of a stack of `wanted` bytes is copied.
-    fn allowed(&mut self, wanted: u64) -> usize {
-        let share = (self.bytes_left / SHARE).max(LEAST_BYTES);
-        self.shortened += usize::from(wanted > share);
-        wanted.min(share) as usize
+        read_process_memory(pid, pointer, &mut self.buffer[..wanted])
     }
 
     /// The first `length` bytes of the last copy, in memory of just that size.
     pub(super) fn take(&mut self, length: usize) -> Vec<u8> {
-        self.bytes_left = self.bytes_left.saturating_sub(length as u64);
+        self.taken_bytes += length;
         self.buffer[..length].to_vec()
-    }
-
-    /// What the reader should know of stacks that were copied in part.
-    pub(super) fn remark(&self) -> Option<String> {
-        (self.shortened > 0).then(|| {
-            format!(
-                "the stacks of {} threads were copied in part: all together may have {} MiB",
-                self.shortened,
-                BUDGET_BYTES >> 20
-            )
-        })
     }
 }
 
@@ -88,33 +79,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thousands_of_deep_stacks_share_a_budget_and_each_gets_its_innermost_calls() {
+    fn copies_are_handed_on_before_there_are_many() {
         let mut copies = StackCopies::new();
-        let mut total = 0;
-        for thread in 0..10_000 {
-            let allowed = copies.allowed(STACK_LIMIT_BYTES);
-            copies.buffer.resize(copies.buffer.len().max(allowed), 0);
-            let copy = copies.take(allowed);
-            assert_eq!(copy.capacity(), copy.len());
-            assert!(copy.len() as u64 >= LEAST_BYTES);
-            assert!(thread > 10 || copy.len() as u64 == STACK_LIMIT_BYTES);
-            total += copy.len() as u64;
+        copies.buffer.resize(STACK_LIMIT_BYTES as usize, 0);
+        let mut most = 0;
+        let mut held = Vec::new();
+        for _ in 0..100 {
+            if copies.is_enough() {
+                held.clear();
+                copies.start();
+            }
+            held.push(copies.take(STACK_LIMIT_BYTES as usize));
+            most = most.max(held.iter().map(Vec::capacity).sum());
         }
-        assert!(total <= BUDGET_BYTES + 10_000 * LEAST_BYTES, "{total}");
-        let remark = copies.remark().unwrap();
-        assert!(
-            remark.ends_with("all together may have 256 MiB"),
-            "{remark}"
-        );
+        assert!(most <= ENOUGH_BYTES + STACK_LIMIT_BYTES as usize, "{most}");
     }
 
     #[test]
-    fn stacks_of_ordinary_size_are_copied_whole() {
+    fn ordinary_threads_by_the_hundred_are_seen_together() {
         let mut copies = StackCopies::new();
-        for _ in 0..2_000 {
-            assert_eq!(copies.allowed(32 << 10), 32 << 10);
+        for _ in 0..500 {
+            assert!(!copies.is_enough());
             drop(copies.take(32 << 10));
         }
-        assert_eq!(copies.remark(), None);
     }
 }

@@ -1,10 +1,15 @@
-//! The snapshot as an engine: it has seen everything once it is attached.
+//! The snapshot as an engine: a drain looks at some threads, until all were seen.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
-use nodespy_model::{Event, EventType};
+use nodespy_model::{Event, EventType, FastSet, UserStack};
 
-use super::{Snapshot, ThreadLook, look_without_stopping, stop_and_look};
+use super::copies::StackCopies;
+use super::process_look::{Part, ProcessLook};
+use super::stopping::Stops;
+use super::without_stop::{Waiters, sample_running};
+use super::{LookOutcome, ThreadLook, sample};
 use crate::engine::{Attached, Drained, Engine, Losses, Sink, Subject};
 use crate::engines::{EngineId, Finding, Verdict};
 use crate::error::{CaptureError, explain_no_tracing};
@@ -23,7 +28,17 @@ pub enum Stopping {
 #[derive(Debug)]
 pub struct SnapshotEngine {
     stopping: Stopping,
-    snapshot: Snapshot,
+    targets: Vec<Target>,
+    /// The processes that are left.
+    pids: VecDeque<u32>,
+    first: u32,
+    current: Option<ProcessLook>,
+    stops: Stops,
+    copies: StackCopies,
+    /// The threads seen so far, process by process, the main one first.
+    threads: Vec<ThreadLook>,
+    remarks: Vec<String>,
+    gone: Option<CaptureError>,
 }
 
 impl SnapshotEngine {
@@ -31,13 +46,86 @@ impl SnapshotEngine {
     pub fn new(stopping: Stopping) -> Self {
         Self {
             stopping,
-            snapshot: Snapshot::default(),
+            targets: Vec::new(),
+            pids: VecDeque::new(),
+            first: 0,
+            current: None,
+            stops: Stops::new(),
+            copies: StackCopies::new(),
+            threads: Vec::new(),
+            remarks: Vec::new(),
+            gone: None,
         }
     }
 
     /// How it went with each thread.
     pub fn into_threads(self) -> Vec<ThreadLook> {
-        self.snapshot.threads
+        self.threads
+    }
+
+    /// Looks at the next threads; none when all were seen. Children come and go: one that ended
+    /// meanwhile is left out, unless there was no other.
+    fn next_part(&mut self) -> Result<Option<Part>, CaptureError> {
+        loop {
+            let mut process = match self.current.take() {
+                Some(process) => process,
+                None => match self.pids.pop_front().map(ProcessLook::new) {
+                    Some(Ok(process)) => process,
+                    Some(Err(error)) => {
+                        self.gone.get_or_insert(error);
+                        continue;
+                    }
+                    None => return Ok(None),
+                },
+            };
+            let part = match self.stopping {
+                Stopping::EachThread => process.next_part(&mut self.stops, &mut self.copies)?,
+                Stopping::Nothing => process.next_part(&mut Waiters, &mut self.copies)?,
+            };
+            self.current = (!process.is_over()).then_some(process);
+            return Ok(Some(part));
+        }
+    }
+
+    /// Hands on what was seen of some threads. What may be read of the heap is bounded by batch; each
+    /// stack gets one of its own.
+    fn hand_on(&mut self, part: Part, sink: &mut dyn Sink) {
+        self.remarks.extend(part.remarks);
+        for event in part.events {
+            sink.event(event);
+        }
+        for (thread, user) in part.threads {
+            let is_left = thread.outcome == LookOutcome::Sampled;
+            if !is_left {
+                sink.batch();
+                sink.event(sample(thread.pid, thread.tid, user));
+            }
+            self.threads.push(thread);
+        }
+    }
+
+    /// Samples the threads that run, where none is stopped.
+    fn sample_running(&mut self, sink: &mut dyn Sink) {
+        let mut unseen: FastSet<(u32, u32)> = self
+            .threads
+            .iter()
+            .filter(|thread| thread.outcome == LookOutcome::Sampled)
+            .map(|thread| (thread.pid, thread.tid))
+            .collect();
+        let why_not = sample_running(&self.targets, &mut unseen, &mut |event| {
+            sink.batch();
+            sink.event(event);
+        });
+        for thread in &mut self.threads {
+            if unseen.contains(&(thread.pid, thread.tid)) {
+                thread.outcome = LookOutcome::Unseen {
+                    why: why_not.clone(),
+                };
+                // It is still one of the threads.
+                let event: Event<'_> = sample(thread.pid, thread.tid, UserStack::Absent);
+                sink.event(event);
+            }
+        }
     }
 }
 
@@ -67,10 +155,13 @@ impl Engine for SnapshotEngine {
     }
 
     fn attach(&mut self, subject: Subject<'_>) -> Result<Attached, CaptureError> {
-        self.snapshot = match self.stopping {
-            Stopping::EachThread => stop_and_look(subject.targets)?,
-            Stopping::Nothing => look_without_stopping(subject.targets)?,
-        };
+        self.pids = subject.targets.iter().map(Target::pid).collect();
+        self.first = self.pids.front().copied().unwrap_or_default();
+        if self.stopping == Stopping::Nothing {
+            // One that has ended meanwhile has no threads to be sampled.
+            let held = self.pids.iter().filter_map(|&pid| Target::hold(pid).ok());
+            self.targets = held.collect();
+        }
         let started = crate::monotonic_now();
         Ok(Attached {
             started,
@@ -85,15 +176,21 @@ impl Engine for SnapshotEngine {
     }
 
     fn drain(&mut self, _timeout: Duration, sink: &mut dyn Sink) -> Result<Drained, CaptureError> {
-        for event in std::mem::take(&mut self.snapshot.events) {
-            // What may be read of the heap is bounded by batch; each stack gets one of its own.
-            if matches!(event, Event::Sample(_)) {
-                sink.batch();
+        let part = self.next_part()?;
+        let is_over = part.is_none();
+        if let Some(part) = part {
+            self.hand_on(part, sink);
+        } else {
+            self.sample_running(sink);
+            if self.threads.is_empty() {
+                return Err(self
+                    .gone
+                    .take()
+                    .unwrap_or(CaptureError::Gone { pid: self.first }));
             }
-            sink.event(event);
         }
         Ok(Drained {
-            is_over: true,
+            is_over,
             ..Drained::default()
         })
     }
@@ -103,6 +200,63 @@ impl Engine for SnapshotEngine {
     }
 
     fn take_remarks(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.snapshot.remarks)
+        std::mem::take(&mut self.remarks)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::NamedEvent;
+    use crate::target::proc::RunState;
+    use std::process::Command;
+
+    #[derive(Default)]
+    struct Samples(Vec<u32>);
+
+    impl Sink for Samples {
+        fn batch(&mut self) {}
+
+        fn event(&mut self, event: Event<'_>) {
+            if let Event::Sample(sample) = event {
+                self.0.push(sample.pid);
+            }
+        }
+
+        fn named(&mut self, _session: usize, _event: NamedEvent) {}
+    }
+
+    fn looked_at(targets: &[Target]) -> Result<Vec<u32>, CaptureError> {
+        let mut engine = SnapshotEngine::new(Stopping::Nothing);
+        let (group, launched) = (None, None);
+        engine.attach(Subject {
+            targets,
+            group,
+            launched,
+        })?;
+        let mut samples = Samples::default();
+        while !engine.drain(Duration::ZERO, &mut samples)?.is_over {}
+        Ok(samples.0)
+    }
+
+    #[test]
+    fn an_ended_process_is_left_out_unless_it_is_the_only_one() {
+        let mut alive = Command::new("sleep").arg("60").spawn().unwrap();
+        let mut ended = Command::new("sleep").arg("60").spawn().unwrap();
+        let mut targets = vec![Target::hold(ended.id()).unwrap()];
+        ended.kill().unwrap();
+        // A zombie until it is waited for.
+        while proc::run_state(ended.id(), ended.id()) != Some(RunState::Ended) {
+            std::thread::yield_now();
+        }
+        let only = looked_at(&targets);
+        targets.push(Target::hold(alive.id()).unwrap());
+        let both = looked_at(&targets);
+        let pid = alive.id();
+        alive.kill().unwrap();
+        ended.wait().unwrap();
+        alive.wait().unwrap();
+        assert!(matches!(only, Err(CaptureError::Gone { .. })), "{only:?}");
+        assert_eq!(both.unwrap(), [pid]);
     }
 }

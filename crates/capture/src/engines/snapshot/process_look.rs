@@ -1,89 +1,156 @@
-//! One process as it was seen: what is mapped in it, and the stacks of its threads.
+//! One process as it is seen: what is mapped in it, and the stacks of its threads, some at a time.
 
+use std::collections::VecDeque;
 use std::io;
 
-use nodespy_model::{Event, Mapping};
+use nodespy_model::{Event, Mapping, UserStack};
 
-use super::ThreadLook;
+use super::copies::StackCopies;
+use super::{LookOutcome, ThreadLook};
 use crate::error::{CaptureError, explain_no_tracing};
-use crate::target::{Target, no_mappings, proc, synthesize_initial_events};
+use crate::target::proc::{self, MappedRange};
+use crate::target::{no_mappings, synthesize_initial_events};
 
-/// How often a process is looked at that starts other programs meanwhile.
+/// How often threads are looked at whose process starts other programs meanwhile.
 const ATTEMPTS: u32 = 3;
+/// More threads than this are not looked at.
+const THREAD_LIMIT: usize = 20_000;
 
+/// A thread and its stack.
+pub(super) type Looked = (ThreadLook, UserStack<'static>);
+
+/// A way to see the stack of a thread.
+pub(super) trait LookAtThread: Send {
+    /// Runs what looks at threads.
+    fn run<T: Send>(&mut self, work: impl FnOnce(&mut Self) -> T + Send) -> T;
+
+    /// Looks at a thread, given as pid and tid; none when it has ended. An error is about the whole
+    /// process.
+    fn look_at(
+        &mut self,
+        thread: (u32, u32),
+        is_main: bool,
+        ranges: &[MappedRange],
+        copies: &mut StackCopies,
+    ) -> Result<Option<Looked>, CaptureError>;
+}
+
+/// A process that is being looked at.
 #[derive(Debug)]
 pub(super) struct ProcessLook {
+    pid: u32,
     /// What is mapped and what threads are called.
+    events: Vec<Event<'static>>,
+    /// Whether `events` are yet to be handed on.
+    is_described: bool,
+    /// The threads that are left, the main one first.
+    tids: VecDeque<u32>,
+    thread_count: usize,
+}
+
+/// Some threads of a process, and what is to be known before their stacks can be named.
+#[derive(Debug, Default)]
+pub(super) struct Part {
     pub(super) events: Vec<Event<'static>>,
-    /// The threads with one sample each, the main one first.
-    pub(super) threads: Vec<(ThreadLook, Event<'static>)>,
+    pub(super) threads: Vec<Looked>,
     /// What the reader should know of how it was captured.
     pub(super) remarks: Vec<String>,
 }
 
-/// Looks at processes one after the other. Children come and go: one that ended meanwhile is left
-/// out, unless there was no other.
-pub(super) fn look_at_each(
-    targets: &[Target],
-    mut look_at_threads: impl FnMut(&mut ProcessLook, u32) -> Result<(), CaptureError>,
-) -> Result<Vec<ProcessLook>, CaptureError> {
-    let mut looks = Vec::new();
-    let mut gone = None;
-    for target in targets {
-        match look_at(target.pid(), &mut look_at_threads) {
-            Ok(look) => looks.push(look),
-            Err(error @ CaptureError::Gone { .. }) => gone = gone.or(Some(error)),
-            Err(error) => return Err(error),
-        }
-    }
-    match gone {
-        Some(error) if looks.is_empty() => Err(error),
-        _ => Ok(looks),
-    }
-}
-
-/// Looks at a process, and again when it started another program or loaded a library meanwhile:
-/// stacks of the new code don't fit the mappings of the old.
-fn look_at(
-    pid: u32,
-    look_at_threads: &mut impl FnMut(&mut ProcessLook, u32) -> Result<(), CaptureError>,
-) -> Result<ProcessLook, CaptureError> {
-    let mut attempts_left = ATTEMPTS;
-    loop {
-        let mut look = ProcessLook::describe(pid)?;
-        look_at_threads(&mut look, pid)?;
-        attempts_left -= 1;
-        if attempts_left == 0 || look.has_the_files_of(pid) {
-            return Ok(look);
-        }
-    }
-}
-
 impl ProcessLook {
-    fn describe(pid: u32) -> Result<Self, CaptureError> {
-        let has_ended = |&tid: &u32| proc::live_run_state(pid, tid).is_none();
-        if proc::threads(pid).iter().all(has_ended) {
+    /// Takes hold of the threads that a process has.
+    pub(super) fn new(pid: u32) -> Result<Self, CaptureError> {
+        let tids: VecDeque<u32> = proc::threads(pid).into();
+        if tids
+            .iter()
+            .all(|&tid| proc::live_run_state(pid, tid).is_none())
+        {
             return Err(CaptureError::Gone { pid });
         }
-        let (events, mappings) = synthesize_initial_events(pid);
-        let remarks = match mappings {
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                return Err(explain_no_tracing(pid, error));
-            }
-            Err(error) => vec![no_mappings(pid, &error)],
-            Ok(()) => Vec::new(),
-        };
         Ok(Self {
-            events,
-            threads: Vec::new(),
-            remarks,
+            pid,
+            events: Vec::new(),
+            is_described: false,
+            thread_count: tids.len(),
+            tids,
         })
     }
 
-    /// Whether a process still runs code of the same files at the same addresses. One that is gone
+    /// Whether all threads were looked at.
+    pub(super) fn is_over(&self) -> bool {
+        self.tids.is_empty()
+    }
+
+    /// Looks at the next threads: all of them, or as many as `copies` are enough. Once more when the
+    /// process started another program or loaded a library meanwhile: stacks of the new code don't
+    /// fit the mappings of the old.
+    pub(super) fn next_part(
+        &mut self,
+        looker: &mut impl LookAtThread,
+        copies: &mut StackCopies,
+    ) -> Result<Part, CaptureError> {
+        let mut attempts_left = ATTEMPTS;
+        loop {
+            let mut part = Part::default();
+            self.describe(&mut part)?;
+            copies.start();
+            let rest = looker.run(|looker| self.look_at_some(looker, copies, &mut part.threads))?;
+            attempts_left -= 1;
+            if attempts_left > 0 && !self.has_its_files() {
+                self.is_described = false;
+                continue;
+            }
+            self.tids.drain(..self.tids.len() - rest);
+            return Ok(part);
+        }
+    }
+
+    /// Looks at threads until the copies are enough; returns how many are left.
+    fn look_at_some(
+        &self,
+        looker: &mut impl LookAtThread,
+        copies: &mut StackCopies,
+        threads: &mut Vec<Looked>,
+    ) -> Result<usize, CaptureError> {
+        let ranges = proc::mapped_ranges(self.pid);
+        let first = self.thread_count - self.tids.len();
+        for (position, &tid) in self.tids.iter().enumerate() {
+            if copies.is_enough() {
+                return Ok(self.tids.len() - position);
+            }
+            let thread = (self.pid, tid);
+            let looked = match first + position {
+                ..THREAD_LIMIT => looker.look_at(thread, first + position == 0, &ranges, copies)?,
+                _ => unlooked(thread),
+            };
+            threads.extend(looked);
+        }
+        Ok(0)
+    }
+
+    /// Reads what is mapped, unless that is known.
+    fn describe(&mut self, part: &mut Part) -> Result<(), CaptureError> {
+        if self.is_described {
+            return Ok(());
+        }
+        let (events, mappings) = synthesize_initial_events(self.pid);
+        match mappings {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                return Err(explain_no_tracing(self.pid, error));
+            }
+            Err(error) => part.remarks.push(no_mappings(self.pid, &error)),
+            Ok(()) => {}
+        }
+        part.events.clone_from(&events);
+        self.events = events;
+        self.is_described = true;
+        Ok(())
+    }
+
+    /// Whether the process still runs code of the same files at the same addresses. One that is gone
     /// won't run any other.
-    fn has_the_files_of(&self, pid: u32) -> bool {
-        let Ok(now) = proc::code_mappings(pid) else {
+    fn has_its_files(&self) -> bool {
+        let Ok(now) = proc::code_mappings(self.pid) else {
             return true;
         };
         let before = self.events.iter().filter_map(|event| match event {
@@ -95,14 +162,49 @@ impl ProcessLook {
     }
 }
 
+/// A thread that is one too many.
+fn unlooked((pid, tid): (u32, u32)) -> Option<Looked> {
+    let state = proc::live_run_state(pid, tid)?;
+    let why = format!("nodespy looks at {THREAD_LIMIT} threads at most");
+    let thread = ThreadLook {
+        pid,
+        tid,
+        state,
+        outcome: LookOutcome::Unseen { why },
+    };
+    Some((thread, UserStack::Absent))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::target::proc::RunState;
     use std::process::{Command, Stdio};
 
-    fn held(pid: u32) -> Vec<Target> {
-        vec![Target::hold(pid).unwrap()]
+    /// Says what it is told to of every thread.
+    struct StandIn<F>(F);
+
+    impl<F: FnMut(u32, &mut StackCopies) + Send> LookAtThread for StandIn<F> {
+        fn run<T: Send>(&mut self, work: impl FnOnce(&mut Self) -> T + Send) -> T {
+            work(self)
+        }
+
+        fn look_at(
+            &mut self,
+            (pid, tid): (u32, u32),
+            _is_main: bool,
+            _ranges: &[MappedRange],
+            copies: &mut StackCopies,
+        ) -> Result<Option<Looked>, CaptureError> {
+            (self.0)(tid, copies);
+            let thread = ThreadLook {
+                pid,
+                tid,
+                state: RunState::Sleeping,
+                outcome: LookOutcome::Waiting,
+            };
+            Ok(Some((thread, UserStack::Absent)))
+        }
     }
 
     #[test]
@@ -114,10 +216,11 @@ mod tests {
             .unwrap();
         let pid = shell.id();
         let mut looks = 0;
-        let found = look_at_each(&held(pid), |_, _| {
+        let mut stdin = shell.stdin.take();
+        let mut looker = StandIn(|_, _: &mut StackCopies| {
             looks += 1;
             // Dropping its input lets the shell go on.
-            if shell.stdin.take().is_some() {
+            if stdin.take().is_some() {
                 while proc::command_line(pid) != ["sleep", "60"] {
                     std::thread::sleep(std::time::Duration::from_millis(5));
                 }
@@ -126,36 +229,50 @@ mod tests {
                     std::thread::sleep(std::time::Duration::from_millis(5));
                 }
             }
-            Ok(())
-        })
-        .unwrap();
-        let program = found[0].events.iter().find_map(|event| match event {
+        });
+        let mut process = ProcessLook::new(pid).unwrap();
+        let part = process.next_part(&mut looker, &mut StackCopies::new());
+        let program = part.unwrap().events.iter().find_map(|event| match event {
             Event::Mapping(mapping) => Some(mapping.path.clone()),
             _ => None,
         });
         shell.kill().unwrap();
         shell.wait().unwrap();
+        assert!(process.is_over());
         assert!((2..=ATTEMPTS).contains(&looks), "{looks}");
         assert!(program.unwrap().ends_with("sleep") || looks == ATTEMPTS);
     }
 
     #[test]
-    fn an_ended_process_is_left_out_unless_it_is_the_only_one() {
-        let mut alive = Command::new("sleep").arg("60").spawn().unwrap();
-        let mut ended = Command::new("sleep").arg("60").spawn().unwrap();
-        let mut targets = held(ended.id());
-        ended.kill().unwrap();
-        // A zombie until it is waited for.
-        while proc::run_state(ended.id(), ended.id()) != Some(RunState::Ended) {
-            std::thread::yield_now();
-        }
-        let only = look_at_each(&targets, |_, _| Ok(()));
-        targets.extend(held(alive.id()));
-        let both = look_at_each(&targets, |_, _| Ok(()));
-        alive.kill().unwrap();
-        ended.wait().unwrap();
-        alive.wait().unwrap();
-        assert!(matches!(only, Err(CaptureError::Gone { .. })), "{only:?}");
-        assert_eq!(both.unwrap().len(), 1);
+    fn threads_with_large_stacks_are_handed_on_part_by_part_and_described_once() {
+        let own = std::process::id();
+        let (sender, receiver) = std::sync::mpsc::channel::<()>();
+        let receiver = std::sync::Mutex::new(receiver);
+        std::thread::scope(|scope| {
+            for _ in 0..20 {
+                scope.spawn(|| receiver.lock().unwrap().recv());
+            }
+            let mut seen = Vec::new();
+            let mut looker = StandIn(|tid, copies: &mut StackCopies| {
+                seen.push(tid);
+                copies.pretend_taken(8 << 20);
+            });
+            let mut process = ProcessLook::new(own).unwrap();
+            let count = process.thread_count;
+            let mut copies = StackCopies::new();
+            let (mut threads, mut described) = (0, 0);
+            while !process.is_over() {
+                let part = process.next_part(&mut looker, &mut copies).unwrap();
+                assert!(part.threads.len() <= 4, "{}", part.threads.len());
+                threads += part.threads.len();
+                described += usize::from(!part.events.is_empty());
+            }
+            drop(sender);
+            assert!(count > 20, "{count}");
+            // Other tests run in this process and may load a library; stacks are then copied again.
+            assert!(threads == count && described >= 1, "{threads} of {count}");
+            seen.dedup();
+            assert!(seen.len() >= count);
+        });
     }
 }

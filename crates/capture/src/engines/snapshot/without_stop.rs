@@ -6,9 +6,11 @@
 
 use std::time::{Duration, Instant};
 
-use nodespy_model::{Event, FastMap, FastSet, RawSample, Registers, UserStack};
+use nodespy_model::{Event, FastSet, Registers, UserStack};
 
-use super::{LookOutcome, ProcessLook, Snapshot, StackCopies, ThreadLook, look_at_each, sample};
+use super::copies::StackCopies;
+use super::process_look::{LookAtThread, Looked};
+use super::{LookOutcome, ThreadLook};
 use crate::engines::perf_events::{EventSpec, PerfOptions, PerfSession};
 use crate::error::{CaptureError, explain_no_tracing};
 use crate::target::Target;
@@ -19,53 +21,29 @@ const SAMPLING: Duration = Duration::from_millis(200);
 const SAMPLING_RATE_HZ: u32 = 499;
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Looks at every thread of the targets without stopping any.
-pub(super) fn look_without_stopping(targets: &[Target]) -> Result<Snapshot, CaptureError> {
-    let mut copies = StackCopies::new();
-    let mut looks = look_at_each(targets, |look, pid| look_at_process(look, pid, &mut copies))?;
-    let mut unseen: FastSet<(u32, u32)> = threads_in(&mut looks)
-        .filter(|(thread, _)| thread.outcome == LookOutcome::Sampled)
-        .map(|(thread, _)| (thread.pid, thread.tid))
-        .collect();
-    let mut seen: FastMap<(u32, u32), Event<'static>> = FastMap::default();
-    let why_not = sample_running(targets, &mut unseen, &mut seen);
-    for (thread, event) in threads_in(&mut looks) {
-        if unseen.contains(&(thread.pid, thread.tid)) {
-            thread.outcome = LookOutcome::Unseen {
-                why: why_not.clone(),
-            };
-        }
-        if let Some(sampled) = seen.remove(&(thread.pid, thread.tid)) {
-            *event = sampled;
-        }
+/// Looks at waiting threads as they wait; one that runs is left to be sampled.
+#[derive(Debug)]
+pub(super) struct Waiters;
+
+impl LookAtThread for Waiters {
+    fn run<T: Send>(&mut self, work: impl FnOnce(&mut Self) -> T + Send) -> T {
+        work(self)
     }
-    let mut snapshot = Snapshot::of(looks);
-    snapshot.remarks.extend(copies.remark());
-    Ok(snapshot)
-}
 
-fn threads_in(
-    looks: &mut [ProcessLook],
-) -> impl Iterator<Item = &mut (ThreadLook, Event<'static>)> {
-    looks.iter_mut().flat_map(|look| &mut look.threads)
-}
-
-/// Looks at the waiting threads of a process; one that runs is left to be sampled, and has an empty
-/// stack until then: it is still one of the threads.
-fn look_at_process(
-    look: &mut ProcessLook,
-    pid: u32,
-    copies: &mut StackCopies,
-) -> Result<(), CaptureError> {
-    let ranges = proc::mapped_ranges(pid);
-    for tid in proc::threads(pid) {
+    fn look_at(
+        &mut self,
+        (pid, tid): (u32, u32),
+        _is_main: bool,
+        ranges: &[MappedRange],
+        copies: &mut StackCopies,
+    ) -> Result<Option<Looked>, CaptureError> {
         let Some(state) = proc::live_run_state(pid, tid) else {
-            continue;
+            return Ok(None);
         };
-        let (outcome, user) = match look_at_waiting(pid, tid, &ranges, copies) {
+        let (outcome, user) = match look_at_waiting(pid, tid, ranges, copies) {
             Ok(Some(user)) => (LookOutcome::Waiting, user),
             Ok(None) => (LookOutcome::Sampled, UserStack::Absent),
-            Err(_) if proc::live_run_state(pid, tid).is_none() => continue,
+            Err(_) if proc::live_run_state(pid, tid).is_none() => return Ok(None),
             Err(error) => return Err(explain_no_tracing(pid, error)),
         };
         let thread = ThreadLook {
@@ -74,9 +52,8 @@ fn look_at_process(
             state,
             outcome,
         };
-        look.threads.push((thread, sample(pid, tid, user)));
+        Ok(Some((thread, user)))
     }
-    Ok(())
 }
 
 /// The stack of a thread that waits in the kernel; none when it does not.
@@ -103,12 +80,12 @@ fn look_at_waiting(
     }))
 }
 
-/// Samples the threads in `unseen` until each was seen once, or the time is over. Returns why the
-/// rest was not seen.
-fn sample_running(
+/// Samples the threads in `unseen` until each was seen once, or the time is over, and hands the samples
+/// on. Returns why the rest was not seen.
+pub(super) fn sample_running(
     targets: &[Target],
     unseen: &mut FastSet<(u32, u32)>,
-    seen: &mut FastMap<(u32, u32), Event<'static>>,
+    hand_on: &mut dyn FnMut(Event<'_>),
 ) -> String {
     if unseen.is_empty() {
         return String::new();
@@ -125,10 +102,10 @@ fn sample_running(
         Err(error) => return format!("it runs, and can't be sampled: {error}"),
     };
     let mut take = |event: Event<'_>| {
-        if let Event::Sample(sample) = event
+        if let Event::Sample(sample) = &event
             && unseen.remove(&(sample.pid, sample.tid))
         {
-            seen.insert((sample.pid, sample.tid), Event::Sample(owned(sample)));
+            hand_on(event);
         }
         unseen.is_empty()
     };
@@ -147,24 +124,4 @@ fn sample_running(
         "neither waiting in the kernel nor on a CPU within {} ms",
         SAMPLING.as_millis()
     )
-}
-
-fn owned(sample: RawSample<'_>) -> RawSample<'static> {
-    RawSample {
-        time: sample.time,
-        pid: sample.pid,
-        tid: sample.tid,
-        cpu: sample.cpu,
-        event: sample.event,
-        weight: sample.weight,
-        kernel: sample.kernel.into_owned().into(),
-        user: match sample.user {
-            UserStack::Absent => UserStack::Absent,
-            UserStack::Chain(addresses) => UserStack::Chain(addresses.into_owned().into()),
-            UserStack::Copy { registers, stack } => UserStack::Copy {
-                registers,
-                stack: stack.into_owned().into(),
-            },
-        },
-    }
 }

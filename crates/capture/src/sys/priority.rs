@@ -1,0 +1,63 @@
+//! Going first on a busy machine.
+
+/// What a thread that reads samples gets: enough to be woken at once beside threads that compute.
+const NICE: libc::c_int = -10;
+
+/// The calling thread runs before others until this is dropped.
+#[derive(Debug)]
+pub struct Priority {
+    before: libc::c_int,
+}
+
+impl Priority {
+    /// Raises the priority of the calling thread; none where that is not allowed, or where somebody
+    /// has chosen one for nodespy.
+    ///
+    /// Samples are named by what is in the memory of the process when they are read. On a machine whose
+    /// CPUs are all busy a thread of ordinary priority waits for its turn, and meanwhile the process goes on,
+    /// or ends.
+    pub fn raise() -> Option<Self> {
+        let before = nice();
+        (before == 0 && set_nice(NICE)).then_some(Self { before })
+    }
+}
+
+impl Drop for Priority {
+    fn drop(&mut self) {
+        set_nice(self.before);
+    }
+}
+
+fn nice() -> libc::c_int {
+    // SAFETY: the call takes two integers; zero is the calling thread.
+    unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
+}
+
+fn set_nice(value: libc::c_int) -> bool {
+    // SAFETY: the call takes three integers; zero is the calling thread. Refusal changes nothing.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, value) == 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_goes_first_for_a_while_and_others_are_as_they_were() {
+        // A thread of its own, because what it is lowered to can't always be taken back.
+        let thread = std::thread::spawn(|| {
+            let Some(raised) = Priority::raise() else {
+                return; // not permitted, or this test runs under `nice`
+            };
+            assert_eq!(nice(), NICE);
+            assert_eq!(std::thread::spawn(nice).join().unwrap(), NICE);
+            assert!(Priority::raise().is_none());
+            drop(raised);
+            assert_eq!(nice(), 0);
+            assert!(set_nice(5));
+            assert!(Priority::raise().is_none(), "somebody chose 5");
+            assert_eq!(nice(), 5);
+        });
+        thread.join().unwrap();
+    }
+}
