@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use nodespy_analysis::{Package, PackageKind, shares};
+use nodespy_analysis::{Package, PackageKind, Subsystem, shares};
 use nodespy_model::{
     About, Category, FrameSpec, FunctionIndex, FunctionSpec, Notes, Process, Profile,
     ProfileBuilder, Thread, ThreadRole, Tier, WeightUnit,
@@ -68,6 +68,17 @@ fn tables() -> String {
         &mut text,
         "ROLE_LABELS",
         &ThreadRole::ALL.map(ThreadRole::label),
+    );
+    codes(
+        &mut text,
+        "Subsystem",
+        "Parts of a running Node, by their letter in the page's preview.",
+        &Subsystem::ALL.map(|subsystem| format!("{subsystem:?}")),
+    );
+    labels(
+        &mut text,
+        "SUBSYSTEM_KEYS",
+        &Subsystem::ALL.map(Subsystem::key),
     );
     codes(
         &mut text,

@@ -52,8 +52,8 @@ pub struct BusyThread {
     pub share: f64,
 }
 
-/// How busy the main threads were, the busiest first. Nothing when samples cannot show it: their rate
-/// is not known, or filters left only some of them.
+/// How busy the main threads were, the busiest first. Nothing when samples cannot show it: they
+/// stand for something else than time, their rate is not known, or filters left only some of them.
 pub fn busy_main_threads(profile: &Profile) -> Vec<BusyThread> {
     let is_main = main_threads(profile);
     let mut busy = busy_threads(profile);
@@ -64,6 +64,9 @@ pub fn busy_main_threads(profile: &Profile) -> Vec<BusyThread> {
 /// How busy all threads were, as [`busy_main_threads`].
 pub fn busy_threads(profile: &Profile) -> Vec<BusyThread> {
     let event = profile.event();
+    if !event.is_time() {
+        return Vec::new();
+    }
     let weight_per_nanosecond = match event.unit {
         WeightUnit::Samples if event.rate_hz() > 0 => f64::from(event.rate_hz()) / 1e9,
         WeightUnit::Nanoseconds => 1.0,
@@ -131,6 +134,9 @@ mod tests {
             share,
         };
         assert_eq!(busy_main_threads(&profile), [expected]);
+        profile.events[0].name = "page-faults".to_owned();
+        assert!(busy_main_threads(&profile).is_empty());
+        profile.events[0].name = "cpu-clock".to_owned();
         profile.notes.add_filter("--focus a");
         assert!(busy_main_threads(&profile).is_empty());
         assert_eq!(thread_weights(&profile), [(ThreadIndex(0), 10)]);

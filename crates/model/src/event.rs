@@ -60,6 +60,19 @@ pub enum Sampling {
     Period(u64),
 }
 
+/// What the weights of an event measure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Measure {
+    /// Time on a CPU.
+    CpuTime,
+    /// Time by the clock on the wall, waiting included.
+    WallTime,
+    /// Memory, in bytes.
+    Memory,
+    /// How often something happened: page faults, instructions, calls.
+    Occurrences,
+}
+
 /// What made a sample: the CPU clock, a page fault, an allocation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct EventType {
@@ -125,13 +138,42 @@ impl EventType {
         matches!(base_name(&self.name), "cpu-clock" | "task-clock")
     }
 
+    /// What its weights measure. Samples whose event has no name, or one that says nothing, are
+    /// taken for CPU time, unless each stands for a number of occurrences.
+    pub fn measure(&self) -> Measure {
+        let base = base_name(&self.name);
+        match self.unit {
+            WeightUnit::Bytes => Measure::Memory,
+            _ if self.is_cpu() => Measure::CpuTime,
+            WeightUnit::Events => Measure::Occurrences,
+            WeightUnit::Samples if is_occurrence(base) => Measure::Occurrences,
+            WeightUnit::Samples if matches!(self.sampling, Sampling::Period(_)) => {
+                Measure::Occurrences
+            }
+            _ if WALL_CLOCKS.contains(&base) => Measure::WallTime,
+            WeightUnit::Samples | WeightUnit::Nanoseconds => Measure::CpuTime,
+        }
+    }
+
     /// Whether its samples stand for time, of the CPU or of the wall clock.
     pub fn is_time(&self) -> bool {
-        match self.unit {
-            WeightUnit::Nanoseconds => true,
-            WeightUnit::Bytes => false,
-            WeightUnit::Events => self.is_cpu(),
-            WeightUnit::Samples => self.is_cpu() || !matches!(self.sampling, Sampling::Period(_)),
+        matches!(self.measure(), Measure::CpuTime | Measure::WallTime)
+    }
+
+    /// What it counts, as a noun in the plural: `page faults` for `page-faults:u`; of a name that is
+    /// none, such as that of a tracepoint, `sched:sched_switch events`.
+    pub fn noun(&self) -> String {
+        let base = base_name(&self.name);
+        let is_noun = base.ends_with('s')
+            && base
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+        match base {
+            "" => self.unit.label().to_owned(),
+            "cs" => "context switches".to_owned(),
+            "faults" => "page faults".to_owned(),
+            base if is_noun => base.replace(['-', '_'], " "),
+            base => format!("{base} events"),
         }
     }
 
@@ -168,6 +210,39 @@ fn base_name(name: &str) -> &str {
     let name = name.trim_end_matches('/');
     let name = name.rsplit('/').next().unwrap_or(name);
     without_modifiers(name)
+}
+
+/// The names of events that sample by the clock on the wall: V8's CPU profiler, pprof's `wall` and
+/// `delay`.
+const WALL_CLOCKS: [&str; 6] = [
+    "wall clock",
+    "wall-clock",
+    "wall",
+    "delay",
+    "off-cpu",
+    "offcpu",
+];
+
+/// How the names of events end that count something else than time, of perf and of pprof.
+const OCCURRENCES: [&str; 13] = [
+    "faults",
+    "switches",
+    "misses",
+    "migrations",
+    "loads",
+    "stores",
+    "references",
+    "instructions",
+    "branches",
+    "prefetches",
+    "objects",
+    "contentions",
+    "goroutine",
+];
+
+/// Whether an event is known to count something else than time: by name, or as a tracepoint.
+fn is_occurrence(base: &str) -> bool {
+    OCCURRENCES.iter().any(|end| base.ends_with(end)) || base == "cs" || base.contains(':')
 }
 
 /// `cycles:u` is `cycles`; the name of a tracepoint, such as `sched:sched_switch`, stays whole.
@@ -364,6 +439,41 @@ mod tests {
         for name in ["page-faults", "sched:sched_switch", "instructions"] {
             assert!(!is_cpu(name), "{name}");
         }
+    }
+
+    #[test]
+    fn what_is_measured_is_known_by_unit_and_name() {
+        use WeightUnit::{Bytes, Events, Nanoseconds, Samples};
+        let measure = |name: &str, unit| EventType::new(name, unit).at_rate(99).measure();
+        for (name, unit) in [("", Samples), ("tick", Samples), ("cycles", Events)] {
+            assert_eq!(measure(name, unit), Measure::CpuTime, "{name}");
+        }
+        for (name, unit) in [("wall clock", Nanoseconds), ("wall", Samples)] {
+            assert_eq!(measure(name, unit), Measure::WallTime, "{name}");
+        }
+        for (name, unit) in [
+            ("page-faults", Samples),
+            ("context-switches:u", Samples),
+            ("sched:sched_switch", Samples),
+            ("alloc_objects", Samples),
+            ("r01c2", Events),
+        ] {
+            assert_eq!(measure(name, unit), Measure::Occurrences, "{name}");
+        }
+        assert_eq!(measure("inuse_space", Bytes), Measure::Memory);
+        let mut by_period = EventType::new("r01c2", Samples);
+        by_period.sampling = Sampling::Period(1000);
+        assert_eq!(by_period.measure(), Measure::Occurrences);
+    }
+
+    #[test]
+    fn what_is_counted_has_a_noun() {
+        let noun = |name: &str| EventType::new(name, WeightUnit::Events).noun();
+        assert_eq!(noun("page-faults:u"), "page faults");
+        assert_eq!(noun("cs"), "context switches");
+        assert_eq!(noun("cpu_core/cache-misses/"), "cache misses");
+        assert_eq!(noun("sched:sched_switch"), "sched:sched_switch events");
+        assert_eq!(noun(""), "events");
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub use about::{About, ExitReason, Process, Scheduling, Thread, ThreadRole};
 pub use branches::Branches;
 pub use builder::{FrameSpec, FunctionSpec, ProfileBuilder};
 pub use context::{ContextIndex, Contexts, OTHER as OTHER_CONTEXT};
-pub use event::{EventIndex, EventType, MAX_EVENTS, Sampling, WeightUnit};
+pub use event::{EventIndex, EventType, MAX_EVENTS, Measure, Sampling, WeightUnit};
 pub use label::{NO_STACK, folded_label, folded_name, folded_thread};
 pub use labels::{Labels, label_key};
 pub use merge::{add_samples, add_stacks, add_threads, moved_samples, rewritten};

@@ -3,13 +3,13 @@
 //!
 //! It stands inside a `<script>` element of the page, so no `<` is in it, whatever the names are.
 
-use nodespy_analysis::{Outline, OutlineNode};
+use nodespy_analysis::{Outline, OutlineNode, Subsystem, SubsystemWeights, subsystem_of};
 use nodespy_model::{
     EventIndex, FastMap, FunctionIndex, Profile, UtcTime, WeightUnit, label_key, printable,
 };
 
 use crate::leads::{Lead, Leads};
-use crate::report::findings;
+use crate::report::Answers;
 use crate::wording;
 
 /// A node of the tree weighs at least this part of the whole: about a pixel's worth of it.
@@ -53,6 +53,8 @@ pub(crate) fn of(whole: &Profile, title: &str) -> String {
     });
     json.key("durationNs").number(profile.about.duration);
     json.key("samples").number(profile.samples.len() as u64);
+    json.key("subsystemOf")
+        .text(&subsystems_of_functions(whole));
     let mut outline = Outline::of(profile, PARTS, MAX_NODES);
     outline.nodes.retain(|node| node.depth < MAX_ROWS);
     write_tree(profile, &outline, &mut json);
@@ -60,9 +62,10 @@ pub(crate) fn of(whole: &Profile, title: &str) -> String {
     json.text
 }
 
-/// What stands out, and for each sentence where the names in it lead.
+/// What stands out, for each sentence where the names in it lead, and the subsystems.
 fn write_findings(profile: &Profile, json: &mut Json) {
-    let mut findings = findings(profile);
+    let answers = Answers::of(profile);
+    let mut findings = answers.findings;
     findings.truncate(MAX_FINDINGS);
     json.key("findings").texts(&findings);
     let leads = Leads::of(profile);
@@ -73,6 +76,44 @@ fn write_findings(profile: &Profile, json: &mut Json) {
         json.texts(&leads);
     }
     json.close(']');
+    write_subsystems(&answers.subsystems, answers.total, json);
+}
+
+/// The subsystems with their shares in words, each with the search that shows where it is.
+fn write_subsystems(subsystems: &[SubsystemWeights], total: u64, json: &mut Json) {
+    let share = |weight: u64| wording::percent(wording::percent_of(weight, total));
+    json.key("subsystems").open('[');
+    for entry in subsystems {
+        let subsystem = entry.subsystem;
+        json.open('{');
+        json.key("label").text(subsystem.label());
+        json.key("share").text(&share(entry.weight));
+        json.key("search").text(&format!("in:{}", subsystem.key()));
+        json.key("category").number(subsystem.category() as u64);
+        json.key("members").open('[');
+        for (name, weight) in wording::named_members(entry, total) {
+            json.texts(&[name.clone(), share(*weight), search_of(subsystem, name)]);
+        }
+        json.close(']');
+        json.close('}');
+    }
+    json.close(']');
+}
+
+/// The search that finds a package or module; none for libraries that are linked into another file.
+fn search_of(subsystem: Subsystem, member: &str) -> String {
+    match subsystem {
+        Subsystem::Dependencies => format!("node_modules/{member}/"),
+        Subsystem::Addons | Subsystem::OtherNative | Subsystem::Unknown => member.to_owned(),
+        _ => String::new(),
+    }
+}
+
+/// A letter for each function: A for the first of [`Subsystem::ALL`].
+fn subsystems_of_functions(profile: &Profile) -> String {
+    let functions = (0..profile.functions.len() as u32).map(FunctionIndex);
+    let letter = |function| char::from(b'A' + subsystem_of(profile, function).0 as u8);
+    functions.map(letter).collect()
 }
 
 /// What differs from event to event.
@@ -338,7 +379,8 @@ mod tests {
             r#""tree":{"fn":[-1,0,1],"pop":[0,0,0],"total":[32768,32768,10922],"tier":[0,0,0]},"whole":3"#,
             r#"["node","v22.1.0"],["pid","7"],["command","node \"a\\b\".js"],["rate","99 Hz"]"#,
             r#"["started","2023-11-14T22:13:20Z"]"#,
-            r#""unit":"samples","durationNs":0,"samples":2"#,
+            r#""unit":"samples","durationNs":0,"samples":2,"subsystemOf":"AA""#,
+            r#""subsystems":[{"label":"app","share":"100 %","search":"in:app","category":0,"members":[]}]"#,
         ] {
             assert!(json.contains(part), "{part} is not in {json}");
         }
@@ -377,7 +419,7 @@ mod tests {
         for part in [
             r#""events":[{"label":"cpu-clock","total":"0 µs","how":"1 sample, 0 µs, cpu-clock","findings":["#,
             r#"{"label":"\u003c/script>","total":"20 bytes","how":"2 samples, 20 bytes, \u003c/script>","#,
-            r#"{"label":"e2","total":"30 events","how":"3 samples, 30 events, e2","#,
+            r#"{"label":"e2","total":"30 events","how":"3 samples, 30 e2 events, e2","#,
             r#""unit":"nanoseconds","durationNs":0,"samples":1"#,
         ] {
             assert!(json.contains(part), "{part} is not in {json}");

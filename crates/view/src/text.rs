@@ -9,6 +9,7 @@ use nodespy_analysis::{
 use nodespy_model::{Category, FunctionIndex, Profile, ThreadIndex, printable};
 
 use crate::columns::{keep_end, keep_last_parts, keep_start, short_name, width_of};
+use crate::event_words::EventWords;
 use crate::report::Report;
 use crate::wording::{self, percent, percent_of, place};
 use crate::{DrawError, DrawOptions, View, scheduling};
@@ -19,9 +20,6 @@ const MAX_BY_SELF: usize = 6;
 const MAX_BY_TOTAL: usize = 5;
 const MAX_PROCESSES: usize = 8;
 const MAX_THREADS: usize = 5;
-/// How many packages or modules of a subsystem are named, and from which share of the whole on.
-const MAX_MEMBERS: usize = 2;
-const WORTH_A_NAME: f64 = 1.0;
 const MAX_REMARKS: usize = 6;
 /// Narrower than this, tables are cut at the right instead of squeezed.
 const NARROWEST_COLUMNS: usize = 50;
@@ -48,6 +46,7 @@ impl View for Text {
         let mut summary = Summary {
             report: &report,
             profile,
+            words: EventWords::of(profile),
             total: profile.total_weight(),
             width: options.terminal.width_columns.max(NARROWEST_COLUMNS),
             paint: Paint {
@@ -116,6 +115,7 @@ impl Paint {
 struct Summary<'a> {
     report: &'a Report<'a>,
     profile: &'a Profile,
+    words: EventWords,
     total: u64,
     width: usize,
     paint: Paint,
@@ -160,8 +160,7 @@ impl Summary<'_> {
 
     /// The subsystems, heaviest first, and how busy the main threads were.
     fn where_time_went(&mut self) {
-        let mut heaviest: Vec<&SubsystemWeights> = self.report.subsystems.iter().collect();
-        heaviest.sort_by_key(|entry| (std::cmp::Reverse(entry.weight), entry.subsystem));
+        let heaviest = self.report.heaviest_subsystems();
         let mut parts: Vec<String> = heaviest.iter().map(|each| self.share_part(each)).collect();
         parts.extend(self.main_threads_busy());
         let mut line = String::new();
@@ -180,11 +179,7 @@ impl Summary<'_> {
     /// A subsystem with its share, and the packages or modules that are most of it.
     fn share_part(&self, entry: &SubsystemWeights) -> String {
         let share = |weight: u64| percent(percent_of(weight, self.total));
-        let members: Vec<String> = entry
-            .members
-            .iter()
-            .filter(|(_, weight)| percent_of(*weight, self.total) >= WORTH_A_NAME)
-            .take(MAX_MEMBERS)
+        let members: Vec<String> = wording::named_members(entry, self.total)
             .map(|(name, weight)| format!("{} {}", printable(name), share(*weight)))
             .collect();
         let members = match members.as_slice() {
@@ -237,15 +232,15 @@ impl Summary<'_> {
         let name_width = self.name_width(charged.iter().chain(&by_self).chain(&by_total));
         for (heading, entries) in [
             (
-                "your JavaScript, with the builtins, native code and GC it runs",
+                format!("your JavaScript, with {}", self.words.run_beside()),
                 charged,
             ),
-            ("and with all that they call", by_total),
-            ("heaviest by themselves", by_self),
+            ("and with all that they call".to_owned(), by_total),
+            ("heaviest by themselves".to_owned(), by_self),
         ] {
             if !entries.is_empty() {
                 self.lines.push(String::new());
-                self.function_table(heading, &entries, name_width);
+                self.function_table(&heading, &entries, name_width);
             }
         }
     }
@@ -380,7 +375,8 @@ impl Summary<'_> {
                 let process = &profile.processes[thread.process.at()];
                 line.push_str(&format!(", {} {}", process.name, process.pid));
             }
-            if let Some(scheduling) = scheduling::of_thread(thread) {
+            let scheduling = scheduling::of_thread(thread).filter(|_| self.words.is_time());
+            if let Some(scheduling) = scheduling {
                 line.push_str(&format!(", {scheduling}"));
             }
             self.lines.push(keep_start(&line, self.width));

@@ -1,7 +1,7 @@
 //! The words and numbers that every view shows the same way; the HTML page has them from here
 //! through `cargo run -p xtask -- viewer-tables`.
 
-use nodespy_analysis::{Shares, is_evaluated, process_weights};
+use nodespy_analysis::{Shares, SubsystemWeights, is_evaluated, process_weights};
 use nodespy_model::{
     Category, ExitReason, FunctionIndex, NameSource, Nanoseconds, Process, Profile, WeightUnit,
     file_of_url, label_key, printable,
@@ -124,6 +124,21 @@ pub const SHARE_PARTS: [SharePart; 6] = [
         weight: |shares| shares.unknown,
     },
 ];
+
+/// How many packages or modules of a subsystem are named, and from which share of the whole on.
+const MAX_MEMBERS: usize = 2;
+const WORTH_A_NAME: f64 = 1.0;
+
+/// The packages or modules that are most of a subsystem.
+pub(crate) fn named_members(
+    entry: &SubsystemWeights,
+    total: u64,
+) -> impl Iterator<Item = &(String, u64)> {
+    let members = entry.members.iter();
+    members
+        .filter(move |(_, weight)| percent_of(*weight, total) >= WORTH_A_NAME)
+        .take(MAX_MEMBERS)
+}
 
 /// Where a function is: file and line of JavaScript, the module of native code.
 pub(crate) fn place(profile: &Profile, function: FunctionIndex) -> String {
@@ -314,7 +329,10 @@ pub(crate) fn how(profile: &Profile) -> String {
     }
     parts.push(samples);
     if event.unit != WeightUnit::Samples {
-        let weight = weight(total, event.unit);
+        let weight = match event.unit {
+            WeightUnit::Events => format!("{} {}", count(total), event.noun()),
+            unit => weight(total, unit),
+        };
         // Samples that fill the recording add up to its length.
         if !parts.contains(&weight) {
             parts.push(weight);

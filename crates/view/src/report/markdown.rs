@@ -10,6 +10,7 @@ use nodespy_model::{Profile, printable};
 
 use super::{Finding, HotStack, Report};
 use crate::columns::{short_name, width_of};
+use crate::event_words::EventWords;
 use crate::wording::{self, percent_of, place};
 use crate::{DrawError, DrawOptions, View};
 
@@ -49,8 +50,9 @@ impl View for Markdown {
         let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         text.push_str(&format!("{}\n", escaped(&parts.join(", "))));
         section(&mut text, "What stands out", &findings(&report.findings));
-        section(&mut text, "Where the time went", &subsystems(&report));
-        section(&mut text, "Your JavaScript", &charged(&report));
+        let words = EventWords::of(profile);
+        section(&mut text, &words.where_it_went(), &subsystems(&report));
+        section(&mut text, "Your JavaScript", &charged(&report, &words));
         section(
             &mut text,
             "Heaviest functions by themselves",
@@ -114,7 +116,7 @@ fn subsystems(report: &Report<'_>) -> String {
 }
 
 /// Functions with a source, and what they run.
-fn charged(report: &Report<'_>) -> String {
+fn charged(report: &Report<'_>, words: &EventWords) -> String {
     let profile = report.profile;
     let row = |entry: &ChargedWeights| {
         vec![
@@ -128,7 +130,7 @@ fn charged(report: &Report<'_>) -> String {
     };
     let rows: Vec<Vec<String>> = report.charged.iter().map(row).collect();
     let headings = [
-        "with builtins, native, GC",
+        words.column_beside(),
         "self",
         "total",
         "function",

@@ -114,6 +114,13 @@ impl<'a> Report<'a> {
         }
     }
 
+    /// The subsystems, heaviest first.
+    pub(crate) fn heaviest_subsystems(&self) -> Vec<&SubsystemWeights> {
+        let mut heaviest: Vec<&SubsystemWeights> = self.subsystems.iter().collect();
+        heaviest.sort_by_key(|entry| (std::cmp::Reverse(entry.weight), entry.subsystem));
+        heaviest
+    }
+
     /// The functions that most is charged to, and the heaviest of the application in any case.
     pub(crate) fn heaviest_charged(&self, most: usize) -> Vec<ChargedWeights> {
         let is_app = |entry: &&ChargedWeights| {
@@ -152,12 +159,28 @@ impl<'a> Report<'a> {
     }
 }
 
-/// What stands out in a profile, as sentences, the strongest first.
-pub(crate) fn findings(profile: &Profile) -> Vec<String> {
-    // Plumbing is no finding; its time is its callers'.
-    let shown = without_internals(condensed(profile));
-    let findings = findings::of(&Report::counted(&shown)).into_iter();
-    findings.map(|finding| finding.sentence).collect()
+/// What a page says of a profile beside its pictures, as the summary for a terminal does.
+pub(crate) struct Answers {
+    /// What stands out, as sentences, the strongest first.
+    pub(crate) findings: Vec<String>,
+    /// The heaviest first.
+    pub(crate) subsystems: Vec<SubsystemWeights>,
+    pub(crate) total: u64,
+}
+
+impl Answers {
+    /// Of a profile of one event.
+    pub(crate) fn of(profile: &Profile) -> Self {
+        // Plumbing is no finding; its time is its callers'.
+        let shown = without_internals(condensed(profile));
+        let report = Report::counted(&shown);
+        let findings = findings::of(&report).into_iter();
+        Self {
+            findings: findings.map(|finding| finding.sentence).collect(),
+            subsystems: report.heaviest_subsystems().into_iter().cloned().collect(),
+            total: report.total,
+        }
+    }
 }
 
 fn hot_stacks(profile: &Profile) -> Vec<HotStack> {

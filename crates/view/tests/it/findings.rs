@@ -59,7 +59,7 @@ fn recorded(
 }
 
 /// The findings of a profile about a subject.
-fn findings(profile: &Profile, about: &str) -> Vec<String> {
+pub(crate) fn findings(profile: &Profile, about: &str) -> Vec<String> {
     let report: serde_json::Value = serde_json::from_str(&drawn(profile, "json")).unwrap();
     let all = report["findings"].as_array().unwrap().iter();
     all.map(|finding| finding.as_str().unwrap().to_owned())
@@ -369,6 +369,47 @@ fn synchronous_calls_on_the_main_thread_are_named_with_their_callers() {
     for word in ["Synchronous", "JSON", "Crypto", "zlib"] {
         assert!(findings(&profile, word).is_empty(), "{word}");
     }
+}
+
+#[test]
+fn synchronous_child_processes_are_named_with_their_callers() {
+    let build = app("build");
+    let with = |name: &str, samples: u64| {
+        let spawn = core(name, "node:child_process");
+        let fork = native("node::SyncProcessRunner::Spawn()");
+        on_main(&[(&[MAIN, build, spawn, fork], samples), (&[MAIN], 900)])
+    };
+    assert_eq!(
+        findings(&with("execFileSync", 100), "child processes"),
+        [
+            "Synchronous child processes take 10 % of main-thread CPU time, all of it `execFileSync`, all \
+          of it under `build` work.js:7"
+        ]
+    );
+    assert!(findings(&with("execFileSync", 30), "child processes").is_empty());
+    // One that is not waited for blocks nothing.
+    assert!(findings(&with("spawn", 500), "child processes").is_empty());
+}
+
+#[test]
+fn the_kernel_is_named_with_its_caller() {
+    let kernel = ("copy_to_user", "[kernel]", 0, Category::Kernel, Tier::None);
+    let with = |own: u64, of_others: u64| {
+        on_main(&[
+            (&[MAIN, app("load"), native("uv_fs_read"), kernel], own),
+            (&[native("uv__io_poll"), kernel], of_others),
+            (&[MAIN], 1000 - own - of_others),
+        ])
+    };
+    assert_eq!(
+        findings(&with(300, 100), "The kernel"),
+        ["The kernel takes 40 % of CPU time, 75 % of it under `load` work.js:7"]
+    );
+    assert_eq!(
+        findings(&with(20, 380), "The kernel"),
+        ["The kernel takes 40 % of CPU time"]
+    );
+    assert!(findings(&with(200, 0), "The kernel").is_empty());
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What the views promise, checked from outside.
 
+mod events;
 mod findings;
 mod golden;
 mod odd;

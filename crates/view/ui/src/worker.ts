@@ -9,6 +9,7 @@ import { filesOf, type LineWeights, lineWeights } from "./model/lines";
 import { functionCount, type Names, nameOf, type Profile, type Recording, selected } from "./model/profile";
 import { findFunctions, matchedWeight, type Query } from "./model/search";
 import { type Shape, shapeOf } from "./model/shape";
+import { Division, subsystemIn } from "./model/subsystems";
 import { rowsOfThread, type Timeline, timeline, usualStep } from "./model/timeline";
 import { type Tracks, tracks } from "./model/tracks";
 import { type Transform, transformed, withoutCategories } from "./model/transforms";
@@ -51,7 +52,7 @@ export interface Questions {
   // Recordings arrive in chunks, in base64 from the page or as bytes from its server; then they
   // are opened together.
   chunks: { ask: { of: "recording" | "base"; chunks: Chunk[] }; answer: null };
-  open: { ask: null; answer: Opened };
+  open: { ask: { subsystemOf: string }; answer: Opened };
   tree: { ask: { selection: Selection }; answer: { tree: Tree; shares: Shares; whole: number } };
   fromLeaf: { ask: { selection: Selection }; answer: { tree: Tree } };
   sandwich: {
@@ -107,6 +108,7 @@ class Counter {
   constructor(
     readonly profile: Profile,
     readonly event: EventIndex,
+    private readonly division: Division,
   ) {
     this.byName = new Int32Array(0);
   }
@@ -223,8 +225,16 @@ class Counter {
       functions: ({ selection }: Questions["functions"]["ask"]) =>
         functionWeights(this.profile, this.counted(selection).tree),
       search: ({ selection, query }: Questions["search"]["ask"]) => {
-        const hits = findFunctions(this.profile, query);
         const { tree } = this.counted(selection);
+        const subsystem = subsystemIn(query.text);
+        if (subsystem !== null) {
+          const hits = this.division.hits(
+            subsystem,
+            functionCount(this.profile) + this.profile.packages.length,
+          );
+          return { hits, matched: this.division.weight(tree, subsystem), whole: tree.total[ROOT] };
+        }
+        const hits = findFunctions(this.profile, query);
         return { hits, matched: matchedWeight(tree, hits, ROOT), whole: tree.total[ROOT] };
       },
       heat: ({ threads, maxColumns, maxRows }: Questions["heat"]["ask"]) =>
@@ -284,6 +294,7 @@ export function serve(): void {
   let recording: Recording | null = null;
   let shown: Recording | null = null; // with the base, where there is one
   let counter: Counter | null = null;
+  let division = new Division("");
   const take = async ({ of, chunks }: Questions["chunks"]["ask"]): Promise<null> => {
     const unpacker = (arriving[of] ??= new Unpacker());
     for (const chunk of chunks) await unpacker.add(typeof chunk === "string" ? fromBase64(chunk) : chunk);
@@ -301,12 +312,15 @@ export function serve(): void {
   };
   // What was counted for another event is let go: readers stay with one for a while.
   const counterOf = (event: EventIndex): Counter => {
-    if (counter?.event !== event) counter = new Counter(selected(shown!, event), event);
+    if (counter?.event !== event) counter = new Counter(selected(shown!, event), event, division);
     return counter;
   };
   const answer = (message: Message): unknown => {
     if (message.kind === "chunks") return take(message.ask as Questions["chunks"]["ask"]);
-    if (message.kind === "open") return open();
+    if (message.kind === "open") {
+      division = new Division((message.ask as Questions["open"]["ask"]).subsystemOf);
+      return open();
+    }
     const ask = message.ask as { selection?: Selection; event?: EventIndex };
     const event = ask.selection?.event ?? ask.event!;
     return counterOf(event).answer(message.kind, message.ask as never);

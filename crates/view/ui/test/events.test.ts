@@ -164,7 +164,7 @@ function startWorker(): (kind: Message["kind"], ask: unknown) => Promise<unknown
 test("the worker counts the event it is asked for, and switches back", async () => {
   const ask = startWorker();
   await ask("chunks", { of: "recording", chunks: [nspy(THREE)] });
-  const opened = (await ask("open", null)) as Opened;
+  const opened = (await ask("open", { subsystemOf: "" })) as Opened;
   assert.deepEqual(opened.samples, [2, 2, 1]);
   const heaviest = async (event: number) => {
     const selection: Selection = {

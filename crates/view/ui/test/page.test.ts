@@ -28,6 +28,17 @@ const PREVIEW: Preview = {
   remarks: ["one"],
   findings: ["21 % of the main thread is in `sort`, on `worker 1` of `nothing`"],
   leads: [["f1", "t2", "", "t0"]],
+  subsystems: [
+    { label: "app", share: "75.0 %", search: "in:app", category: 0, members: [] },
+    {
+      label: "addons",
+      share: "25.0 %",
+      search: "in:addons",
+      category: 7,
+      members: [["sharp.node", "20.0 %", "sharp.node"]],
+    },
+  ],
+  subsystemOf: "",
   facts: [],
   unit: "samples",
   durationNs: 1e9,
@@ -195,6 +206,7 @@ test("the summary names what was recorded, and the shares of the selection", () 
     elementOf("findings").textContent,
     "21 % of the main thread is in sort, on worker 1 of nothing",
   );
+  assert.equal(elementOf("subsystems").textContent, "75.0 %app 25.0 %addons sharp.node 20.0 %");
   assert.equal(elementOf("shares").ariaLabel, "JS 75.0 %, other code 25.0 %");
 });
 
@@ -206,6 +218,7 @@ test("the choice of an event is there where there is one, and leads to its weigh
     how: `by ${name}`,
     findings: [],
     leads: [],
+    subsystems: [],
   }));
   const app = start({ ...randomProfile(7), events }, { ...PREVIEW, events: described });
   app.panels = [new Toolbar(app), new Summary(app)];

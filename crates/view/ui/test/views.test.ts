@@ -80,6 +80,7 @@ const NO_MENU = {} as unknown as Menu;
 function start(profile: Profile = randomProfile(7), events: Preview["events"] = undefined) {
   const worker = new LateWorker();
   const { how, findings, leads } = { how: "", findings: [], leads: [], ...events?.[0] };
+  const subsystems: Preview["subsystems"] = [];
   const about = {
     title: "t",
     who: "",
@@ -89,7 +90,7 @@ function start(profile: Profile = randomProfile(7), events: Preview["events"] = 
     durationNs: 1e9,
     samples: 100,
   };
-  const preview = { ...about, how, findings, leads, events } as unknown as Preview;
+  const preview = { ...about, how, findings, leads, subsystems, events } as unknown as Preview;
   const app = new App(worker as unknown as Client, preview, profile, treeOf(0, 10));
   app.open({ names: profile, sources: [], samples: [100], hasBase: [false], end: 1e9 } as Opened);
   const show = (panel: Panel) => {
@@ -386,6 +387,7 @@ test("the event that is said is the one whose weights are shown", async () => {
     how: name,
     findings: [name],
     leads: [],
+    subsystems: [],
   }));
   const { app, show, answerTree } = start({ ...randomProfile(7), events }, described);
   show(new Summary(app));

@@ -124,9 +124,6 @@ fn calls(profile: &Profile) -> Vec<Option<Call>> {
 
 pub(super) fn on_the_main_thread(scene: &Scene<'_>) -> Vec<Finding> {
     let profile = scene.profile();
-    if !profile.event().is_time() {
-        return Vec::new();
-    }
     let calls = calls(profile);
     let kinds = KINDS.iter().enumerate();
     let findings = kinds.filter_map(|(position, kind)| {
@@ -153,9 +150,10 @@ pub(super) fn on_the_main_thread(scene: &Scene<'_>) -> Vec<Finding> {
                 kind: kind.word,
                 percent: scene.share_of_all(whole),
                 sentence: format!(
-                    "{} {} of main-thread CPU time{}{}",
+                    "{} {} of {}{}{}",
                     kind.subject,
                     rounded_share(share),
+                    scene.words.of_main_threads(),
                     most_called(profile, kind, &functions, whole),
                     scene.under(&callers, whole)
                 ),

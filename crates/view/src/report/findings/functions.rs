@@ -36,9 +36,10 @@ pub(super) fn hottest_function(scene: &Scene<'_>) -> Option<Finding> {
     };
     let own = percent_of(hottest.self_weight, hottest.charged_weight);
     let mut sentence = format!(
-        "{} of {} is in {}",
+        "{} of {} {} {}",
         rounded_share(scene.share(hottest.charged_weight)),
         scene.whole,
+        scene.words.is_in(),
         scene.named(hottest.function)
     );
     let is_app = scene.profile().function(hottest.function).category == Category::App;
@@ -49,7 +50,7 @@ pub(super) fn hottest_function(scene: &Scene<'_>) -> Option<Finding> {
             let share = percent_of(weight, hottest.charged_weight);
             sentence.push_str(&format!(", {} in {}", part_of_it(share), scene.named(leaf)));
         }
-        _ => sentence.push_str(" and the builtins, native code and GC it runs"),
+        _ => sentence.push_str(&format!(" and {}", scene.words.run_beside())),
     }
     if let Some(line) = hottest_line(scene, hottest) {
         sentence.push_str(&format!(", most at line {line}"));
@@ -153,9 +154,10 @@ fn hottest_native(scene: &Scene<'_>) -> Option<Finding> {
         kind: "function",
         percent: share,
         sentence: format!(
-            "{} of {} is in {} itself{}",
+            "{} of {} {} {} itself{}",
             rounded_share(share),
             scene.whole,
+            scene.words.is_in(),
             scene.named(hottest.function),
             scene.under(&callers, hottest.self_weight)
         ),
@@ -180,9 +182,10 @@ pub(super) fn widest_function(scene: &Scene<'_>) -> Option<Finding> {
         kind: "function_total",
         percent: total,
         sentence: format!(
-            "{} of {} is in {} and what it calls",
+            "{} of {} {} {} and what it calls",
             rounded_share(total),
             scene.whole,
+            scene.words.is_in(),
             scene.named(widest.function)
         ),
         function: Some(widest.function),
@@ -222,7 +225,8 @@ pub(super) fn heaviest_dependency(scene: &Scene<'_>) -> Option<Finding> {
         kind: "package",
         percent: share,
         sentence: format!(
-            "The dependency {name} takes {} of {} with what it runs ({} in its own code), {} in {}",
+            "The dependency {name} {} {} of {} with what it runs ({} in its own code), {} in {}",
+            scene.words.takes(),
             rounded_share(share),
             scene.whole_of_all(),
             rounded_share(scene.share_of_all(own)),
@@ -270,8 +274,9 @@ pub(super) fn heaviest_module(scene: &Scene<'_>) -> Option<Finding> {
         kind: "module",
         percent: share,
         sentence: format!(
-            "{what} `{}`{symbols} takes {} of {}{}",
+            "{what} `{}`{symbols} {} {} of {}{}",
             module.replace('`', "'"),
+            scene.words.takes(),
             rounded_share(share),
             scene.whole_of_all(),
             scene.under(&callers, *weight)
@@ -297,9 +302,10 @@ pub(super) fn without_name(scene: &Scene<'_>) -> Option<Finding> {
         kind: "unnamed",
         percent: share,
         sentence: format!(
-            "{} of {} is in code without a name{}",
+            "{} of {} {} code without a name{}",
             rounded_share(share),
             scene.whole_of_all(),
+            scene.words.is_in(),
             most.unwrap_or_default()
         ),
         function: None,

@@ -16,10 +16,11 @@ use nodespy_analysis::{
     ChargedWeights, FunctionWeights, Shares, charged_stacks, charged_weights, function_weights,
     main_threads, package_in, shares,
 };
-use nodespy_model::{Category, FastMap, FunctionIndex, Profile, Sample, StackIndex, WeightUnit};
+use nodespy_model::{Category, FastMap, FunctionIndex, Profile, Sample, StackIndex};
 
 use super::Report;
 use crate::columns::{keep_last_parts, short_name};
+use crate::event_words::EventWords;
 use crate::wording::{percent, percent_of, place};
 
 /// Something that stands out.
@@ -27,7 +28,7 @@ use crate::wording::{percent, percent_of, place};
 pub(crate) struct Finding {
     /// What it is about, as a word for scripts.
     pub(crate) kind: &'static str,
-    /// How much of the time it is about, from 0 to 100: what makes it strong.
+    /// How much of the weight it is about, from 0 to 100: what makes it strong.
     pub(crate) percent: f64,
     /// The sentence.
     pub(crate) sentence: String,
@@ -55,10 +56,53 @@ const WIDEST_NAME: usize = 60;
 /// Part of something from which its caller is worth naming, in percent.
 const WORTH_A_CALLER: f64 = 10.0;
 
+/// The events that a rule makes sense of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Of {
+    /// Where anything comes from can be said.
+    Any,
+    /// What is slow and who waits, of time alone.
+    Time,
+}
+
+type Rule = fn(&Scene<'_>) -> Option<Finding>;
+type ListRule = fn(&Scene<'_>) -> Vec<Finding>;
+
+/// Every rule that says one thing.
+const RULES: [(Of, Rule); 16] = [
+    (Of::Time, threads::idle_main_thread),
+    (Of::Time, threads::waits_for_cpu),
+    (Of::Time, threads::busy_server),
+    (Of::Any, threads::odd_process),
+    (Of::Any, threads::busiest_worker),
+    (Of::Any, functions::hottest_function),
+    (Of::Any, functions::widest_function),
+    (Of::Any, functions::heaviest_dependency),
+    (Of::Any, functions::heaviest_module),
+    (Of::Any, functions::without_name),
+    (Of::Any, runtime::garbage),
+    (Of::Any, runtime::compilation),
+    (Of::Time, runtime::megamorphic),
+    (Of::Time, runtime::kernel),
+    (Of::Time, regexp::regular_expressions),
+    (Of::Time, tiers::interpreted),
+];
+/// Every rule that may say several, all of them of time.
+const LIST_RULES: [ListRule; 4] = [
+    calls::on_the_main_thread,
+    tiers::still_interpreted,
+    tiers::falling_back,
+    tiers::deoptimized,
+];
+
 /// Everything that stands out, the strongest first.
 pub(super) fn of(report: &Report<'_>) -> Vec<Finding> {
     let profile = report.profile;
-    let mut findings = threads::limited_by_quota(profile);
+    let is_time = profile.event().is_time();
+    let mut findings = match is_time {
+        true => threads::limited_by_quota(profile),
+        false => Vec::new(),
+    };
     if report.total == 0 {
         findings.push(Finding {
             kind: "no_samples",
@@ -69,32 +113,11 @@ pub(super) fn of(report: &Report<'_>) -> Vec<Finding> {
         return findings;
     }
     let scene = Scene::of(report);
-    let single_rules = [
-        threads::idle_main_thread,
-        threads::waits_for_cpu,
-        threads::busy_server,
-        threads::odd_process,
-        threads::busiest_worker,
-        functions::hottest_function,
-        functions::widest_function,
-        functions::heaviest_dependency,
-        functions::heaviest_module,
-        functions::without_name,
-        runtime::garbage,
-        runtime::compilation,
-        runtime::megamorphic,
-        runtime::kernel,
-        regexp::regular_expressions,
-        tiers::interpreted,
-    ];
-    findings.extend(single_rules.iter().filter_map(|rule| rule(&scene)));
-    let list_rules = [
-        calls::on_the_main_thread,
-        tiers::still_interpreted,
-        tiers::falling_back,
-        tiers::deoptimized,
-    ];
-    findings.extend(list_rules.iter().flat_map(|rule| rule(&scene)));
+    let rules = RULES.iter().filter(|(of, _)| is_time || *of == Of::Any);
+    findings.extend(rules.filter_map(|(_, rule)| rule(&scene)));
+    if is_time {
+        findings.extend(LIST_RULES.iter().flat_map(|rule| rule(&scene)));
+    }
     findings.sort_by(|one, other| other.strength().total_cmp(&one.strength()));
     findings
 }
@@ -116,8 +139,10 @@ struct Scene<'a> {
     busy_of_main: u64,
     /// The weight of all threads, idle time apart.
     busy_of_all: u64,
+    /// The words for the event.
+    words: EventWords,
     /// The words for what is shared out.
-    whole: &'static str,
+    whole: String,
     /// What the files of the application have in common.
     root: &'a str,
 }
@@ -135,6 +160,7 @@ impl<'a> Scene<'a> {
             true => is_main.clone(),
             false => vec![true; profile.threads.len()],
         };
+        let words = EventWords::of(profile);
         let counts = |sample: &Sample| threads[sample.thread.at()];
         let weights = function_weights(profile, counts);
         let mut by_total = weights.clone();
@@ -151,10 +177,11 @@ impl<'a> Scene<'a> {
             },
             busy_of_main,
             busy_of_all,
-            whole: match is_mains_work && profile.event().is_time() {
-                true => "main-thread CPU time",
-                false => whole_of(profile),
+            whole: match is_mains_work && (words.is_time() || busy_of_main < busy_of_all) {
+                true => words.of_main_threads(),
+                false => words.whole.clone(),
             },
+            words,
             threads,
             is_main,
             root: app_root(profile),
@@ -176,8 +203,8 @@ impl<'a> Scene<'a> {
     }
 
     /// The words for the work of all threads.
-    fn whole_of_all(&self) -> &'static str {
-        whole_of(self.profile())
+    fn whole_of_all(&self) -> &str {
+        &self.words.whole
     }
 
     /// Whether a sample counts for functions.
@@ -284,15 +311,5 @@ fn part_of_it(share: f64) -> String {
     match share {
         99.5.. => "all of it".to_owned(),
         share => format!("{} of it", rounded_share(share)),
-    }
-}
-
-/// The words for all that the weights of an event count.
-fn whole_of(profile: &Profile) -> &'static str {
-    match profile.unit() {
-        WeightUnit::Bytes => "all bytes",
-        _ if profile.event().is_time() => "CPU time",
-        WeightUnit::Samples => "all samples",
-        _ => "all events",
     }
 }

@@ -28,7 +28,8 @@ pub(super) fn garbage(scene: &Scene<'_>) -> Option<Finding> {
         kind: "gc",
         percent: share,
         sentence: format!(
-            "Garbage collection takes {} of {}{}{}{}",
+            "Garbage collection {} {} of {}{}{}{}",
+            scene.words.takes(),
             rounded_share(share),
             scene.whole_of_all(),
             generation(scene),
@@ -147,7 +148,8 @@ pub(super) fn compilation(scene: &Scene<'_>) -> Option<Finding> {
         kind: "jit_compilation",
         percent: share,
         sentence: format!(
-            "JIT compilation takes {} of {}{}",
+            "JIT compilation {} {} of {}{}",
+            scene.words.takes(),
             rounded_share(share),
             scene.whole_of_all(),
             on_v8s_threads(weight_of(&|sample| is_v8s(scene, sample)), whole)

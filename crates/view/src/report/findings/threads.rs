@@ -44,12 +44,13 @@ pub(super) fn odd_process(scene: &Scene<'_>) -> Option<Finding> {
         kind: "odd_process",
         percent: odd.difference * 100.0,
         sentence: format!(
-            "`{}` (pid {}) differs most from its {}: {} is {} of its time and {} of theirs",
+            "`{}` (pid {}) differs most from its {}: {} is {} of its {} and {} of theirs",
             process.name.replace('`', "'"),
             process.pid,
             counted(odd.siblings as u64, "sibling"),
             scene.named(odd.function),
             percent(odd.share * 100.0),
+            scene.words.of_process(),
             percent(odd.share_of_siblings * 100.0),
         ),
         function: Some(odd.function),
@@ -150,7 +151,8 @@ pub(super) fn busiest_worker(scene: &Scene<'_>) -> Option<Finding> {
         kind: "worker",
         percent: share,
         sentence: format!(
-            "{words} takes {} of {}{}",
+            "{words} {} {} of {}{}",
+            scene.words.takes(),
             rounded_share(share),
             scene.whole_of_all(),
             most.unwrap_or_default()

@@ -62,6 +62,44 @@ export const ROLE_LABELS: readonly string[] = [
   "other",
 ];
 
+// Parts of a running Node, by their letter in the page's preview.
+export enum Subsystem {
+  App = 0,
+  Eval = 1,
+  Dependencies = 2,
+  NodeCore = 3,
+  V8 = 4,
+  Compilation = 5,
+  Gc = 6,
+  RegExp = 7,
+  Wasm = 8,
+  Addons = 9,
+  Libraries = 10,
+  Libc = 11,
+  OtherNative = 12,
+  Kernel = 13,
+  Idle = 14,
+  Unknown = 15,
+}
+export const SUBSYSTEM_KEYS: readonly string[] = [
+  "app",
+  "eval",
+  "dependencies",
+  "node_core",
+  "v8_runtime",
+  "jit_compilation",
+  "gc",
+  "regexp",
+  "wasm",
+  "addons",
+  "libraries",
+  "libc",
+  "other_native",
+  "kernel",
+  "idle",
+  "unknown",
+];
+
 // Kinds of owners of code.
 export enum PackageKind {
   App = 0,

@@ -11,6 +11,7 @@ import {
   type ThreadIndex,
 } from "../model/indexes";
 import { FIRST_EVENT, type Names, nameOf, shortPlace, type Unit } from "../model/profile";
+import type { Category } from "../model/tables";
 import type { Transform } from "../model/transforms";
 import { type NodeWeight, pathTo, type Range, ROOT, type Shares, type Tree } from "../model/tree";
 import type { Opened, Questions, Selection, SourceText } from "../worker";
@@ -38,6 +39,17 @@ export interface Panel {
 export interface Findings {
   findings: string[];
   leads: string[][];
+  subsystems: SubsystemRow[];
+}
+
+// A subsystem with its share in words, and the search that shows where it is; so too its packages or
+// modules, for which there may be no search.
+export interface SubsystemRow {
+  label: string;
+  share: string;
+  search: string;
+  category: Category;
+  members: [name: string, share: string, search: string][];
 }
 
 export interface Preview extends Findings {
@@ -51,6 +63,7 @@ export interface Preview extends Findings {
   // the first; of very many events only the first have them.
   events?: ({ label: string; total: string } & Partial<{ how: string } & Findings>)[];
   unit: Unit;
+  subsystemOf: string; // a letter for each function
   durationNs: number;
   samples: number;
 }
@@ -71,6 +84,9 @@ export function selfOf(tree: Tree, node: NodeIndex, bar: Bar | null): [string, n
   if (node > ROOT) return ["self", self];
   return self > 0 ? ["other code", self] : null;
 }
+
+// Nothing left out.
+const WHOLE = { threads: null, range: null, compare: null, transforms: [], hidden: [], zoom: [] };
 
 type Asked = Exclude<keyof Questions, "chunks" | "open">;
 type Answer<K extends keyof Questions> = Questions[K]["answer"];
@@ -353,10 +369,16 @@ export class App {
     this.change({ transforms: [...this.state.transforms, transform], zoom: [] });
   }
 
+  // Shows where something is that the summary counts, in the whole recording, as it does.
+  find(query: string): void {
+    const search = { query, isRegExp: false, isExact: false };
+    this.change({ ...WHOLE, ...search, view: "flame", isFromLeaf: false });
+  }
+
   // Goes to what a finding names. Findings are of the whole recording, so nothing is left out.
   follow(lead: string): void {
     const row = Number(lead.slice(1));
-    const part = { threads: null, range: null, compare: null, transforms: [], hidden: [], zoom: [] };
+    const part = WHOLE;
     if (lead.startsWith("t")) return this.change({ ...part, threads: [row as ThreadIndex], view: "flame" });
     const fn = row as FunctionIndex;
     this.revealing = fn;

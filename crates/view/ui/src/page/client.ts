@@ -43,11 +43,11 @@ export class Client {
   }
 
   // Sends some chunks at a time, so that each can be forgotten once it is sent.
-  async open(recording: Iterable<Chunk[]>, base: Iterable<Chunk[]>): Promise<Opened> {
+  async open(recording: Iterable<Chunk[]>, base: Iterable<Chunk[]>, subsystemOf: string): Promise<Opened> {
     const sent: Promise<null>[] = [];
     for (const chunks of recording) sent.push(this.ask("chunks", { of: "recording", chunks }));
     for (const chunks of base) sent.push(this.ask("chunks", { of: "base", chunks }));
-    const opened = this.ask("open", null);
+    const opened = this.ask("open", { subsystemOf });
     opened.catch(() => undefined); // a bad chunk has the better message
     await Promise.all(sent);
     return revived(await opened);

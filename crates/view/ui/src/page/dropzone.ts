@@ -40,7 +40,8 @@ async function compareWith(app: App, file: File): Promise<void> {
   try {
     const response = await fetch("base", { method: "POST", body: file });
     if (!response.ok) throw new Error((await response.text()).slice(0, 500));
-    app.open(await app.client.open([], [[new Uint8Array(await response.arrayBuffer())]]));
+    const base = [[new Uint8Array(await response.arrayBuffer())]];
+    app.open(await app.client.open([], base, app.preview.subsystemOf));
     app.change({ compare: "base", zoom: [] });
     app.say(`Compared with ${file.name}`);
   } catch (error) {

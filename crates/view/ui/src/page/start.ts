@@ -142,7 +142,8 @@ async function open(app: App): Promise<void> {
   fillHelp();
   acceptDrops(app);
   try {
-    app.open(await app.client.open(takeTexts("template.recording"), takeTexts("template.base")));
+    const texts = [takeTexts("template.recording"), takeTexts("template.base")] as const;
+    app.open(await app.client.open(...texts, app.preview.subsystemOf));
   } catch (error) {
     app.fail(`The recording cannot be shown: ${error instanceof Error ? error.message : error}`);
     return;

@@ -3,7 +3,7 @@
 import { FIRST_EVENT } from "../model/profile";
 import { Category, SHARE_PARTS } from "../model/tables";
 import type { Shares } from "../model/tree";
-import type { App, Findings, Panel } from "./app";
+import type { App, Findings, Panel, SubsystemRow } from "./app";
 import { categoryFill } from "./colors";
 import { button, byId, element, swatch } from "./dom";
 import { percent } from "./words";
@@ -35,6 +35,7 @@ export class Summary implements Panel {
   private shown: Shares | null = null;
   private palette = "";
   private event = FIRST_EVENT;
+  private subsystems: SubsystemRow[] = [];
 
   constructor(private readonly app: App) {
     const { preview } = app;
@@ -54,9 +55,39 @@ export class Summary implements Panel {
   }
 
   // How it was recorded and what stands out, which differ from event to event.
-  private showEvent({ how, findings, leads }: { how: string } & Findings): void {
+  private showEvent({ how, findings, leads, subsystems }: { how: string } & Findings): void {
     byId("how").textContent = [this.app.preview.who, how].filter(Boolean).join(", ");
     this.list("findings", findings, leads);
+    this.subsystems = subsystems;
+    this.showSubsystems();
+  }
+
+  // As the summary for a terminal has them.
+  private showSubsystems(): void {
+    const { app, subsystems } = this;
+    const lead = (name: string, title: string, search: string) => {
+      const made = button(name, `Show ${title}`, () => app.find(search));
+      made.className = "lead";
+      return made;
+    };
+    byId("subsystems").replaceChildren(
+      ...subsystems.map(({ label, share, search, category, members }) => {
+        const named = members.map(([name, part, found], at) => [
+          at ? ", " : "",
+          found ? lead(name, name, found) : name,
+          ` ${part}`,
+        ]);
+        return element(
+          "li",
+          { dir: "auto" },
+          element("span", { className: "number", textContent: share }),
+          swatch(categoryFill(app.state.palette, category)),
+          lead(label, `${label} in the flame graph`, search),
+          element("span", { className: "dim" }, " ", ...named.flat()),
+        );
+      }),
+    );
+    byId("subsystems").hidden = subsystems.length === 0;
   }
 
   private list(id: string, sentences: string[], leads: string[][] = []): void {
@@ -73,14 +104,17 @@ export class Summary implements Panel {
     const { shares, state, event, preview } = this.app;
     if (event !== this.event) {
       this.event = event;
-      this.showEvent({ how: "", findings: [], leads: [], ...preview.events?.[event] });
+      this.showEvent({ how: "", findings: [], leads: [], subsystems: [], ...preview.events?.[event] });
     }
     const isPart =
       state.range !== null || state.threads !== null || state.transforms.length > 0 || state.compare !== null;
-    byId("findings").classList.toggle("of-whole", isPart);
+    byId("answers").classList.toggle("of-whole", isPart);
     if (!shares || (shares === this.shown && this.palette === state.palette)) return;
     this.shown = shares;
-    this.palette = state.palette;
+    if (this.palette !== state.palette) {
+      this.palette = state.palette;
+      this.showSubsystems();
+    }
     const shown = shownShares(shares);
     byId("shares").replaceChildren(
       ...shown.map(({ share, text, category }) => {
