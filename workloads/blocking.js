@@ -1,8 +1,10 @@
 'use strict';
 // Right answer: half of the main thread's time is in `compute`, which is plain arithmetic, and half in
 // `subject` and what WHAT makes it call: fs, zlib, crypto, json, regexp (many short matches), backtrack
-// (single matches that last hundreds of milliseconds), garbage, or none (arithmetic again).
+// (single matches that last hundreds of milliseconds), garbage, kernel (reads that the kernel fills),
+// child (commands that are waited for), or none (arithmetic again).
 
+const { execFileSync } = require('child_process');
 const crypto = require('crypto');
 const fs = require('fs');
 const zlib = require('zlib');
@@ -31,6 +33,8 @@ if (process.env.WHAT === 'backtrack') {
 }
 
 let kept = [];
+const zeros = fs.openSync('/dev/zero', 'r');
+const zeroed = Buffer.alloc(1024 * 1024);
 const calls = {
   fs: () => fs.readFileSync(__filename).length + fs.statSync(__filename).size,
   zlib: () => zlib.deflateSync(bytes).length,
@@ -39,20 +43,28 @@ const calls = {
   regexp: () => words.filter((word) => /(\d+)-([a-z]+)/.test(word)).length,
   backtrack,
   garbage: () => (kept = Array.from({ length: 20000 }, (_, i) => ({ i, next: [i] }))).length,
+  kernel: () => fs.readSync(zeros, zeroed, 0, zeroed.length),
+  child: () => execFileSync('/bin/true').length,
   none: () => spin(3),
 };
 const call = calls[process.env.WHAT || 'none'];
 
+// Microseconds on a CPU: how long the program sleeps or waits for one is no matter.
+function ran() {
+  const { user, system } = process.cpuUsage();
+  return user + system;
+}
+
 let result = 0;
 function subject() {
-  const start = process.hrtime.bigint();
-  do result = result + call() | 0; while (process.hrtime.bigint() - start < 5000000n);
-  return process.hrtime.bigint() - start;
+  const start = ran();
+  do result = result + call() | 0; while (ran() - start < 5000);
+  return ran() - start;
 }
 
 function compute(length) {
-  const start = process.hrtime.bigint();
-  do result ^= spin(result); while (process.hrtime.bigint() - start < length);
+  const start = ran();
+  do result ^= spin(result); while (ran() - start < length);
 }
 
 const stop = Date.now() + Number(process.env.MS || 300000);

@@ -9,9 +9,18 @@ use super::workload::Workload;
 
 /// What the summary of `blocking.js` says stands out.
 fn said_of(what: &'static str) -> Option<(Vec<String>, Recorded)> {
+    said_of_program("blocking.js", what, "3")
+}
+
+/// What the summary of a program says stands out, recorded for so many seconds.
+fn said_of_program(
+    program: &str,
+    what: &'static str,
+    seconds: &str,
+) -> Option<(Vec<String>, Recorded)> {
     let _live = live()?;
-    let target = Workload::new("blocking.js").env("WHAT", what).start();
-    let recorded = record(&target, &["-d", "3", "-F", "499"]);
+    let target = Workload::new(program).env("WHAT", what).start();
+    let recorded = record(&target, &["-d", seconds, "-F", "499", "--no-subprocesses"]);
     let lines = recorded.outcome.stdout.lines();
     let said = lines.filter_map(|line| line.strip_prefix("• "));
     let said = said.map(str::to_owned).collect();
@@ -67,6 +76,47 @@ fn many_short_matches_are_said_to_take_time_and_not_to_backtrack() {
 #[test]
 fn matches_that_backtrack_are_said_to() {
     expect_half("backtrack", "it backtracks");
+}
+
+#[test]
+fn the_kernel_is_said_with_its_caller() {
+    expect_half("kernel", "The kernel takes");
+}
+
+#[test]
+fn synchronous_child_processes_are_said() {
+    expect_half("child", "Synchronous child processes take");
+}
+
+#[test]
+fn a_function_that_is_deoptimized_again_and_again_is_said() {
+    let Some((said, recorded)) = said_of_program("tiers.js", "deoptimized", "6") else {
+        return;
+    };
+    let words = "tiers.js:19 fell back from optimized code at least";
+    let is_said = said.iter().any(|finding| finding.contains(words));
+    assert!(is_said, "{said:?}\n{}", recorded.outcome.stdout);
+}
+
+#[test]
+fn a_hot_function_that_stays_interpreted_is_said() {
+    let Some((said, recorded)) = said_of_program("tiers.js", "interpreted", "6") else {
+        return;
+    };
+    let words = "tiers.js:19, interpreted still after";
+    let is_said = said.iter().any(|finding| finding.contains(words));
+    assert!(is_said, "{said:?}\n{}", recorded.outcome.stdout);
+}
+
+#[test]
+fn a_function_that_is_optimized_for_good_gets_no_word_of_its_compilers() {
+    let Some((said, recorded)) = said_of_program("tiers.js", "optimized", "6") else {
+        return;
+    };
+    for words in ["fell back", "interpreted", "dropped optimized code"] {
+        let is_said = said.iter().any(|finding| finding.contains(words));
+        assert!(!is_said, "{words}: {said:?}\n{}", recorded.outcome.stdout);
+    }
 }
 
 #[test]
