@@ -150,6 +150,10 @@ test("labels lose their namespaces first, then their end, then all", () => {
   assert.equal(labelIn("node::fs::Read", 40), "…Read");
   assert.equal(labelIn("parseJson", 40), "parse…");
   assert.equal(labelIn("parseJson", 12), "");
+  assert.equal(labelIn("[swc.node+0x44d2110]", 150), "[swc.node+0x44d2110]");
+  assert.equal(labelIn("[swc.node+0x44d2110]", 70), "+0x44d2110");
+  assert.equal(labelIn("[swc.node+0x44d2110]", 40), "…d2110");
+  assert.equal(labelIn("[swc.node+0x44d2110]", 12), "");
 });
 
 test("words for lengths, counts and changes", () => {

@@ -6,6 +6,8 @@ import { shortName } from "./words";
 
 const MAX_LENGTH = 400;
 const MAX_KNOWN = 50_000;
+// A place in a module without symbols, such as [next-swc.node+0x44d2110].
+const OFFSET = /^\[.+(\+0x[0-9a-f]+)\]$/;
 
 export class Labels {
   private readonly widths = new Map<string, number>();
@@ -28,6 +30,13 @@ export class Labels {
     if (width <= room) {
       context.fillText(name, x, y);
       if (hasPlace) this.drawPlace(fn, x + width + 8, y, room - width - 8);
+      return;
+    }
+    const offset = OFFSET.exec(name)?.[1];
+    if (offset) {
+      // Functions of a module without symbols differ in their last digits alone.
+      const text = this.measure(offset) <= room ? offset : this.cutStart(offset, room);
+      if (text) context.fillText(text, x, y);
       return;
     }
     const end = name.slice(name.lastIndexOf("::") + 2);
@@ -81,6 +90,12 @@ export class Labels {
       letters++;
     }
     return letters < 2 || end === text.length ? "" : `${text.slice(0, end)}…`;
+  }
+
+  // As many of the last digits as fit, at least two.
+  private cutStart(digits: string, room: number): string {
+    const fitting = Math.floor((room - this.measure("…")) / this.measure("0"));
+    return fitting < 2 ? "" : `…${digits.slice(-fitting)}`;
   }
 
   private measure(text: string): number {
