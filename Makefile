@@ -11,6 +11,9 @@
 #   make bench           all of these
 #   make bench-honesty   how often `nodespy diff` is wrong on this machine, and what it finds
 #   make bench-real      record two dozen real programs and check what is said about each
+#   make chaos           random trouble at random moments: SEED=7 ROUNDS=1 plays one round again; CYCLES=200 attaches
+#                        so often with each engine to Node 16, 20 and 26 (VERSIONS=18,24 to others)
+#   make soak            record a server with deployments for MINUTES=60 and watch memory, descriptors and names
 #   make openers         open what is exported with go tool pprof, speedscope and DevTools
 #   make viewer          build the page's script from its TypeScript
 #   make golden          rewrite the golden files (look at the diff before you commit it)
@@ -19,7 +22,7 @@
 SHELL := /bin/bash
 CARGO ?= cargo
 
-.PHONY: demo test test-corpus test-all lint bench bench-overhead bench-peers bench-viewer bench-real bench-honesty openers golden viewer setup
+.PHONY: demo test test-corpus test-all lint bench bench-overhead bench-peers bench-viewer bench-real bench-honesty chaos soak openers golden viewer setup
 
 setup:
 	@tools/setup.sh
@@ -44,6 +47,7 @@ lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 	$(CARGO) clippy -p nodespy-formats -p nodespy --test corpus --quiet -- -D warnings
+	$(CARGO) clippy -p nodespy --test chaos --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
 	$(CARGO) run --quiet -p xtask -- licences
 	$(CARGO) run --quiet -p xtask -- viewer-tables --check
@@ -80,6 +84,17 @@ bench-honesty:
 	@tools/setup.sh
 	$(CARGO) build --release --bin nodespy
 	@benches/honesty/run.sh $(RUNS)
+
+chaos:
+	@tools/setup.sh
+	@NODESPY_CHAOS_SEED=$(SEED) NODESPY_CHAOS_ROUNDS=$(ROUNDS) NODESPY_CHAOS_SECONDS=$(SECONDS_AT_MOST) \
+		NODESPY_CHAOS_CYCLES=$(CYCLES) NODESPY_CHAOS_VERSIONS=$(VERSIONS) \
+		$(CARGO) test --release -p nodespy --test chaos -- --nocapture
+
+soak:
+	@tools/setup.sh
+	$(CARGO) build --release --bin nodespy
+	@benches/soak/run.sh $(MINUTES)
 
 openers:
 	@tools/openers.sh $(OPENERS_FILES)

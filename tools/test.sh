@@ -3,7 +3,8 @@
 # skipped and why.
 #
 #   tools/test.sh quick     everything but the two below; live tests on three Node versions
-#   tools/test.sh matrix    live tests of every version, engine, container and delay (`matrix::`)
+#   tools/test.sh matrix    live tests of every version, engine, container and delay (`matrix::`), and one round of
+#                           each trouble of `make chaos`
 #   tools/test.sh corpus    foreign files of the folder NODESPY_CORPUS
 set -uo pipefail
 
@@ -27,6 +28,7 @@ case "${1:-}" in
         ;;
     matrix)
         run -p nodespy --test live -- matrix::
+        run -p nodespy --test chaos
         run -p xtask -- matrix::
         ;;
     corpus)

@@ -52,6 +52,8 @@ pub(crate) fn run(
     reporting.end();
     let recorded = match recorded {
         Ok(recorded) => recorded,
+        // Thrown away, it was broken off wherever it was.
+        Err(_) if interrupts.is_discard_requested() => return Err(Failure::Discarded.into()),
         Err(error) => {
             let is_empty = matches!(error, RecordError::NoSamples(_));
             let kept = journal.filter(|_| !is_empty);

@@ -99,6 +99,32 @@ fn an_inspector_that_opens_after_nodespy_was_killed_is_closed() {
 }
 
 #[test]
+fn a_recording_can_be_discarded_while_its_target_does_not_answer() {
+    let Some(_live) = live() else { return };
+    let mut command = Command::new(node(USUAL_NODE).unwrap());
+    let code = "setInterval(() => {}, 20); console.log('ready')";
+    command.args(["-e", code]);
+    let mut target = Running::new(command);
+    let (pid, scratch) = (target.pid_text(), Scratch::new());
+    let output = scratch.file("out.nspy");
+    let arguments = ["record", "--engine", "inspector", "-o", &output, "-p", &pid];
+    let started = Started::new(nodespy(&arguments), "");
+    wait_until("its inspector opens", || listeners(target.pid()) > 0);
+    std::thread::sleep(Duration::from_secs(1));
+    signal(target.pid(), "STOP");
+    // Two signals that are pending are one.
+    started.signal("INT");
+    std::thread::sleep(Duration::from_millis(500));
+    started.signal("INT");
+    let outcome = started.finish();
+    signal(target.pid(), "CONT");
+    outcome.expect_code(130).expect_stderr(&["discarded"]);
+    assert!(scratch.names().is_empty(), "{outcome}");
+    wait_until("its inspector closes", || listeners(target.pid()) == 0);
+    assert!(target.is_alive());
+}
+
+#[test]
 fn the_last_of_two_overlapping_recordings_closes_the_inspector() {
     let Some(_live) = live() else { return };
     let code = "setInterval(() => { const end = Date.now() + 20; while (Date.now() < end); }, 30);
