@@ -17,12 +17,15 @@
 #   make openers         open what is exported with go tool pprof, speedscope and DevTools
 #   make viewer          build the page's script from its TypeScript
 #   make golden          rewrite the golden files (look at the diff before you commit it)
+#   make fuzz            every fuzz target, one after the other: SECONDS=600 each, FUZZ='nspy heap' for some
+#   make dist            the archive that is shipped, and its checksum
+#   make dist-check      that twice, in two folders, and whether the bytes are the same
 #   make setup           only the set-up
 
 SHELL := /bin/bash
 CARGO ?= cargo
 
-.PHONY: demo test test-corpus test-all lint bench bench-overhead bench-peers bench-viewer bench-real bench-honesty chaos soak openers golden viewer setup
+.PHONY: demo test test-corpus test-all lint bench bench-overhead bench-peers bench-viewer bench-real bench-honesty chaos soak openers golden viewer fuzz dist dist-check setup
 
 setup:
 	@tools/setup.sh
@@ -104,3 +107,12 @@ golden:
 
 viewer:
 	@tools/viewer.sh build
+
+fuzz:
+	@tools/fuzz.sh $(or $(SECONDS),60) $(FUZZ)
+
+dist:
+	@tools/dist.sh
+
+dist-check:
+	@tools/dist.sh check

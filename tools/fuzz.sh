@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Runs fuzz targets one after the other, each for so many seconds, with the files of fixtures/ as seeds.
+# Needs a nightly compiler; cargo-fuzz is installed into target/tools.
+#
+#   tools/fuzz.sh                 every target for a minute
+#   tools/fuzz.sh 600             every target for ten
+#   tools/fuzz.sh 600 nspy heap   these two
+#
+# Prints what each executed; a finding is in fuzz/artifacts/TARGET, and makes the exit code 1.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+seconds=${1:-60}
+shift || true
+export PATH=$root/target/tools/bin:$PATH
+
+if ! cargo +nightly --version >/dev/null 2>&1; then
+    printf 'tools/fuzz.sh: a nightly compiler is missing: rustup toolchain install nightly\n' >&2
+    exit 1
+fi
+if ! command -v cargo-fuzz >/dev/null; then
+    printf 'tools/fuzz.sh: cargo install cargo-fuzz\n' >&2
+    cargo install --quiet --debug --locked --root "$root/target/tools" cargo-fuzz
+fi
+cd "$root/fuzz"
+# The parsers are safe Rust: a sanitizer would find nothing more and halve the speed.
+cargo +nightly fuzz build -s none >&2
+targets=("$@")
+((${#targets[@]})) || mapfile -t targets < <(cargo +nightly fuzz list)
+
+# Small fixtures only: libFuzzer mutates whole files.
+seeds() { # TARGET
+    local target=$1 folder=../fixtures/$1 corpus=corpus/$1
+    mkdir -p "$corpus"
+    case $target in
+        html) folder=../fixtures/view ;;
+        nspy | journal) folder=../fixtures/nspy ;;
+        perf_map | jitdump) folder=../fixtures/perf_data ;;
+        stack_text | bpftrace) folder=../fixtures/folded ;;
+    esac
+    [[ -d $folder ]] || return 0
+    local file name
+    while IFS= read -r -d '' file; do
+        name=$(basename "$file")
+        case $name in
+            *.gz) gzip -dc "$file" | head -c 262144 >"$corpus/${name%.gz}" ;;
+            README.md) ;;
+            *) head -c 262144 "$file" >"$corpus/$name" ;;
+        esac
+    done < <(find "$folder" -maxdepth 2 -type f -size -256k -print0)
+}
+
+printf '%-16s %12s %8s %10s  %s\n' target executions seconds corpus finding
+status=0
+for target in "${targets[@]}"; do
+    seeds "$target"
+    log=$(mktemp)
+    finding=none
+    cargo +nightly fuzz run -s none "$target" -- "-max_total_time=$seconds" -rss_limit_mb=2048 \
+        -timeout=10 -max_len=262144 -print_final_stats=1 >"$log" 2>&1 || finding=$(
+        sed -n 's/.*Test unit written to //p' "$log" | tail -1
+    )
+    executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+    took=$(sed -n 's/^Done [0-9]* runs in \([0-9]*\) second.*/\1/p' "$log")
+    size=$(find "corpus/$target" -type f | wc -l)
+    printf '%-16s %12s %8s %10s  %s\n' "$target" "${executions:-?}" "${took:-?}" "$size" "${finding:-see $log}"
+    if [[ $finding == none ]]; then
+        rm -f "$log"
+    else
+        status=1
+        printf '%s\n' "$log" >&2
+    fi
+done
+exit $status
