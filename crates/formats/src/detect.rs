@@ -23,6 +23,13 @@ pub(crate) fn head(bytes: &[u8]) -> &[u8] {
     &bytes[..bytes.len().min(HEAD_BYTES)]
 }
 
+/// The start of an input that is text; none where a byte in it is zero. To be asked before lines are
+/// looked at: a small binary file is read in less time than it takes to look for lines in it.
+pub(crate) fn text_head(bytes: &[u8]) -> Option<&[u8]> {
+    let head = head(bytes);
+    memchr::memchr(0, head).is_none().then_some(head)
+}
+
 /// Whether the first or the last chunk of an input contains `wanted`: the keys of a JSON object may
 /// come in any order, with megabytes between them.
 pub(crate) fn ends_contain(bytes: &[u8], wanted: &[u8]) -> bool {
@@ -44,6 +51,14 @@ pub fn detect(bytes: &[u8]) -> Option<&'static dyn Importer> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_holds_a_zero_byte_is_no_text() {
+        let text = b"@[\n    node\n]: 3\n";
+        assert_eq!(detect(text).map(Importer::name), Some("bpftrace"));
+        let binary = [&b"\x7fELF\0\n"[..], text].concat();
+        assert!(detect(&binary).is_none());
+    }
 
     #[test]
     fn content_decides() {

@@ -7,7 +7,7 @@ use nodespy_model::Recording;
 
 use super::stack_text::from_folded;
 use super::{ImportError, ImportOptions, Importer};
-use crate::detect::{Confidence, head};
+use crate::detect::{Confidence, text_head};
 use crate::input::Input;
 
 /// The importer of bpftrace's maps.
@@ -19,7 +19,8 @@ impl Importer for Bpftrace {
     }
 
     fn recognize(&self, bytes: &[u8]) -> Confidence {
-        let mut lines = head(bytes).split(|byte| *byte == b'\n');
+        let head = text_head(bytes).unwrap_or_default();
+        let mut lines = head.split(|byte| *byte == b'\n');
         match lines.any(|line| opening(line.trim_ascii_end()) == Some(b"")) {
             true => Confidence::Likely,
             false => Confidence::No,

@@ -11,7 +11,7 @@ use nodespy_model::{Contents, Recording};
 
 use super::folded::Folded;
 use super::{ImportError, ImportOptions, Importer};
-use crate::detect::{Confidence, head};
+use crate::detect::{Confidence, text_head};
 use crate::input::Input;
 
 /// One of these formats.
@@ -76,7 +76,9 @@ impl Importer for StackText {
     }
 
     fn recognize(&self, bytes: &[u8]) -> Confidence {
-        (self.recognize)(&String::from_utf8_lossy(head(bytes)))
+        text_head(bytes).map_or(Confidence::No, |head| {
+            (self.recognize)(&String::from_utf8_lossy(head))
+        })
     }
 
     fn import(&self, input: Input, options: &ImportOptions) -> Result<Recording, ImportError> {
