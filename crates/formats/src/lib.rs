@@ -34,8 +34,8 @@ pub use export::{
     native_exporter,
 };
 pub use import::{
-    FoldedStacks, IMPORTERS, ImportError, ImportOptions, Importer, Progress, V8_LOG_ENGINE,
-    event_called, import, import_file, read_folded,
+    FoldedStacks, IMPORTERS, ImportError, ImportOptions, Importer, Progress, TextFormat,
+    V8_LOG_ENGINE, event_called, import, import_file, importer_called, read_folded,
 };
 pub use input::Input;
 pub use native::VERSION as NATIVE_VERSION;

@@ -4,7 +4,9 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use nodespy_formats::{FoldedStacks, Input, Limits, detect, read_folded};
+use nodespy_formats::{
+    FoldedStacks, Input, Limits, TextFormat, detect, importer_called, read_folded,
+};
 use nodespy_model::Profile;
 
 use crate::cli::ReadArgs;
@@ -58,9 +60,13 @@ fn open(path: &Path, limits: &Limits) -> anyhow::Result<Input> {
 }
 
 fn is_folded(input: &Input, arguments: &ReadArgs) -> bool {
-    match &arguments.from {
-        Some(from) => from == "folded",
+    let importer = match &arguments.from {
+        Some(from) => importer_called(from),
+        None => detect(input),
+    };
+    match importer {
+        Some(importer) => importer.text_format() == Some(TextFormat::Folded),
         // Text of no known format is taken for folded stacks with many bad lines.
-        None => detect(input).map_or(!input.contains(&0), |importer| importer.name() == "folded"),
+        None => arguments.from.is_none() && !input.contains(&0),
     }
 }

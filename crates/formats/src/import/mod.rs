@@ -33,12 +33,26 @@ pub trait Importer: Sync {
     /// The name used by `--from` and in messages.
     fn name(&self) -> &'static str;
 
+    /// Which text it reads, where a drop-in command reads that without a profile in between.
+    fn text_format(&self) -> Option<TextFormat> {
+        None
+    }
+
     /// How likely it is that these bytes, unpacked and whole, are in this format. Looks at the
     /// start, or at both ends, never at everything.
     fn recognize(&self, bytes: &[u8]) -> Confidence;
 
     /// Reads a recording.
     fn import(&self, input: Input, options: &ImportOptions) -> Result<Recording, ImportError>;
+}
+
+/// Text that the drop-in commands read as the originals do, names and all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TextFormat {
+    /// Folded stacks, which `flamegraph` and `difffolded` take.
+    Folded,
+    /// What `perf script` prints, which `collapse` takes.
+    PerfScript,
 }
 
 /// What the reader of a file wants.
@@ -241,6 +255,12 @@ fn known_formats() -> String {
     names.join(", ")
 }
 
+/// The importer of the format called `name`.
+pub fn importer_called(name: &str) -> Option<&'static dyn Importer> {
+    let mut importers = IMPORTERS.iter().copied();
+    importers.find(|importer| importer.name() == name)
+}
+
 /// Reads a recording in the format that is asked for, or in the one its content looks like.
 pub fn import(input: Input, options: &ImportOptions) -> Result<Recording, ImportError> {
     if input.is_empty() {
@@ -248,10 +268,7 @@ pub fn import(input: Input, options: &ImportOptions) -> Result<Recording, Import
     }
     let input = input.unpacked(&options.limits)?;
     let importer = match &options.from {
-        Some(name) => IMPORTERS
-            .iter()
-            .copied()
-            .find(|importer| importer.name() == name)
+        Some(name) => importer_called(name)
             .ok_or_else(|| ImportError::UnknownFormat { name: name.clone() })?,
         None if input.is_empty() => return Err(ImportError::Empty),
         None => detect(&input).ok_or(ImportError::Unrecognized)?,

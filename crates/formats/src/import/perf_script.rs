@@ -12,7 +12,7 @@ use nodespy_model::{
     Thread, ThreadIndex, ThreadRole, WeightUnit,
 };
 
-use super::{ImportError, ImportOptions, Importer};
+use super::{ImportError, ImportOptions, Importer, TextFormat};
 use crate::detect::{Confidence, head};
 use crate::export::event_word;
 use crate::frame_name::parse_jit_frame;
@@ -31,6 +31,10 @@ pub(crate) struct PerfScript;
 impl Importer for PerfScript {
     fn name(&self) -> &'static str {
         "perf-script"
+    }
+
+    fn text_format(&self) -> Option<TextFormat> {
+        Some(TextFormat::PerfScript)
     }
 
     fn recognize(&self, bytes: &[u8]) -> Confidence {

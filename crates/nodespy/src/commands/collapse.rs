@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use nodespy_formats::{CollapseOptions, Collapsed, ImportError, Input, Limits, detect};
+use nodespy_formats::{CollapseOptions, Collapsed, ImportError, Input, Limits, TextFormat, detect};
 use nodespy_outputs::Output;
 use nodespy_symbolize::Addr2line;
 
@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &CollapseArgs) -> anyhow::Result<ExitCode> {
 
 /// Whether the content is surely something else; odd text is still tried.
 fn is_other_format(input: &Input) -> bool {
-    detect(input).is_some_and(|importer| importer.name() != "perf-script")
+    detect(input).is_some_and(|importer| importer.text_format() != Some(TextFormat::PerfScript))
 }
 
 /// Converts `perf script` text that is to be filtered.

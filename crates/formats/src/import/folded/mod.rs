@@ -16,7 +16,7 @@ use nodespy_model::{
     Recording, Sample, StackIndex, Thread, ThreadIndex, WeightUnit,
 };
 
-use super::{ImportError, ImportOptions, Importer};
+use super::{ImportError, ImportOptions, Importer, TextFormat};
 use crate::budget::Limits;
 use crate::detect::{Confidence, head};
 use crate::frame_name::parse_frame;
@@ -30,6 +30,10 @@ pub(crate) struct Folded;
 impl Importer for Folded {
     fn name(&self) -> &'static str {
         "folded"
+    }
+
+    fn text_format(&self) -> Option<TextFormat> {
+        Some(TextFormat::Folded)
     }
 
     fn recognize(&self, bytes: &[u8]) -> Confidence {
