@@ -282,44 +282,67 @@ fn symbols_of(
     wanted: impl Fn(&str) -> bool,
 ) -> Vec<(String, u64, u64)> {
     let mut found = Vec::new();
-    match bytes {
-        ImageBytes::File(file) => {
-            if let Some(file) = rewound(file) {
-                collect_symbols(kind, &ReadCache::new(file), &wanted, &mut found);
-            }
+    for (table, strings) in [(".dynsym", ".dynstr"), (WHOLE_TABLE, ".strtab")] {
+        if let Some([table, strings]) = section_bytes(bytes, [table, strings]) {
+            collect_symbols(kind, (&table, &strings), &wanted, &mut found);
         }
-        ImageBytes::Memory(bytes) => collect_symbols(kind, bytes.as_slice(), &wanted, &mut found),
     }
     found
 }
 
-fn collect_symbols<'data, R: ReadRef<'data>>(
+/// The bytes of two sections, if a file has both. They are read where they are to be: those of Node's
+/// names have 18 MB.
+fn section_bytes(bytes: &ImageBytes, names: [&str; 2]) -> Option<[Vec<u8>; 2]> {
+    let read = match bytes {
+        ImageBytes::File(file) => {
+            let cache = ReadCache::new(rewound(file)?);
+            let elf = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
+            names.map(|name| {
+                let (start, size) = section_range(&elf, name, file.metadata().ok()?.len())?;
+                let mut bytes = vec![0; size as usize];
+                file.read_exact_at(&mut bytes, start).ok()?;
+                Some(bytes)
+            })
+        }
+        ImageBytes::Memory(bytes) => {
+            let elf = ElfFile64::<Endianness, _>::parse(bytes.as_slice()).ok()?;
+            names.map(|name| Some(section(&elf, name)?.bytes))
+        }
+    };
+    let [first, second] = read;
+    Some([first?, second?])
+}
+
+/// Where in a file of so many bytes a section is.
+fn section_range<'data, R: ReadRef<'data>>(
+    elf: &ElfFile64<'data, Endianness, R>,
+    name: &str,
+    length: u64,
+) -> Option<(u64, u64)> {
+    let (start, size) = elf.section_by_name(name)?.file_range()?;
+    let is_in_file = size <= SECTION_LIMIT_BYTES && start.checked_add(size)? <= length;
+    is_in_file.then_some((start, size))
+}
+
+fn collect_symbols(
     kind: SymbolType,
-    data: R,
+    (table, strings): (&[u8], &[u8]),
     wanted: &impl Fn(&str) -> bool,
     found: &mut Vec<(String, u64, u64)>,
 ) {
-    let Ok(file) = ElfFile64::<'data, Endianness, R>::parse(data) else {
-        return;
-    };
-    for (table, strings) in [(".dynsym", ".dynstr"), (".symtab", ".strtab")] {
-        let (Some(table), Some(strings)) = (section(&file, table), section(&file, strings)) else {
+    for bytes in table.chunks_exact(SYMBOL_BYTES).take(SYMBOL_LIMIT) {
+        let symbol = RawSymbol::read(bytes);
+        if symbol.section == 0 || SymbolType(symbol.info & 0xf) != kind {
+            continue;
+        }
+        let Some(name) = strings.get(symbol.name as usize..) else {
             continue;
         };
-        for bytes in table.bytes.chunks_exact(SYMBOL_BYTES).take(SYMBOL_LIMIT) {
-            let symbol = RawSymbol::read(bytes);
-            let Some(name) = strings.bytes.get(symbol.name as usize..) else {
-                continue;
-            };
-            if symbol.section == 0 || SymbolType(symbol.info & 0xf) != kind {
-                continue;
-            }
-            let end = memchr::memchr(0, name).unwrap_or(name.len());
-            if let Ok(name) = std::str::from_utf8(&name[..end])
-                && wanted(name)
-            {
-                found.push((name.to_owned(), symbol.address, symbol.size));
-            }
+        let end = memchr::memchr(0, name).unwrap_or(name.len());
+        if let Ok(name) = std::str::from_utf8(&name[..end])
+            && wanted(name)
+        {
+            found.push((name.to_owned(), symbol.address, symbol.size));
         }
     }
 }
@@ -378,11 +401,7 @@ impl Symbols {
         let cache = ReadCache::new(rewound(file)?);
         let elf = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
         let end = file.metadata().ok()?.len();
-        let range = |name: &str| {
-            let (start, size) = elf.section_by_name(name)?.file_range()?;
-            let is_in_file = size <= SECTION_LIMIT_BYTES && start.checked_add(size)? <= end;
-            is_in_file.then_some((start, size))
-        };
+        let range = |name: &str| section_range(&elf, name, end);
         for (name, strings) in SYMBOL_SECTIONS {
             let (Some(table), Some((start, size))) = (range(name), range(strings)) else {
                 continue;

@@ -5,16 +5,29 @@ pub(crate) fn hexadecimal(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || digits.len() > 16 {
         return None;
     }
-    digits.iter().try_fold(0, |number, digit| {
-        let digit = match digit {
-            b'0'..=b'9' => digit - b'0',
-            b'a'..=b'f' => digit - b'a' + 10,
-            b'A'..=b'F' => digit - b'A' + 10,
-            _ => return None,
-        };
-        Some(number << 4 | u64::from(digit))
-    })
+    let mut number = 0;
+    // Of values above 15 a bit stays set: whether all were digits is asked once.
+    let mut seen = 0;
+    for digit in digits {
+        let value = VALUES[usize::from(*digit)];
+        seen |= value;
+        number = number << 4 | u64::from(value & 0xf);
+    }
+    (seen <= 0xf).then_some(number)
 }
+
+/// The value of every hexadecimal digit, and one above 15 for what is none: a list of the kernel's
+/// functions has two million digits.
+const VALUES: [u8; 256] = {
+    let mut values = [0xff; 256];
+    let mut value = 0;
+    while value < 16 {
+        values[b"0123456789abcdef"[value] as usize] = value as u8;
+        values[b"0123456789ABCDEF"[value] as usize] = value as u8;
+        value += 1;
+    }
+    values
+};
 
 #[cfg(test)]
 mod tests {

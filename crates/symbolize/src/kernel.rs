@@ -92,6 +92,9 @@ impl KernelSymbols {
     }
 
     fn module_of(&self, symbol: &KernelSymbol) -> Option<&str> {
+        if symbol.name_end == symbol.line_end {
+            return None;
+        }
         let rest = self.text[symbol.name_end as usize..symbol.line_end as usize].trim();
         rest.strip_prefix('[')?.strip_suffix(']')
     }
@@ -166,16 +169,16 @@ fn module_name(path: &str) -> String {
 
 /// The function in a line of the text, if it is one.
 fn parse(text: &str, line: Range<usize>) -> Option<KernelSymbol> {
-    let bytes = text[line.clone()].as_bytes();
+    let bytes = &text.as_bytes()[line.clone()];
     let space = memchr::memchr(b' ', bytes)?;
-    let is_code = matches!(bytes.get(space + 1)?, b't' | b'T' | b'w' | b'W' | b'i');
-    let address = hexadecimal(&bytes[..space]).filter(|address| is_code && *address != 0)?;
+    // A kernel may list its variables too.
+    if !matches!(bytes.get(space + 1)?, b't' | b'T' | b'w' | b'W' | b'i') {
+        return None;
+    }
+    let address = hexadecimal(&bytes[..space]).filter(|address| *address != 0)?;
     let name = space + 3;
     let name_bytes = bytes.get(name..).filter(|_| bytes[space + 2] == b' ')?;
-    let length = name_bytes
-        .iter()
-        .position(|byte| byte.is_ascii_whitespace())
-        .unwrap_or(name_bytes.len());
+    let length = memchr::memchr3(b'\t', b' ', b'\r', name_bytes).unwrap_or(name_bytes.len());
     let at = |inside: usize| u32::try_from(line.start + inside).ok();
     (length > 0).then_some(())?;
     Some(KernelSymbol {
