@@ -40,6 +40,8 @@ pub(crate) struct Image {
     inlines: Option<Option<Inlines>>,
     /// None in it when there is no V8.
     layout: Option<Option<Result<Rc<Layout>, String>>>,
+    /// Whether this is musl's libc, which is its dynamic loader too.
+    pub(crate) is_musl: bool,
     /// Why it has no names, to be said if a frame of it is seen.
     pub(crate) refused: Option<String>,
 }
@@ -88,8 +90,11 @@ impl Image {
     /// The same with another name.
     #[cfg(test)]
     pub(crate) fn named(self, name: &str) -> Self {
-        let name = name.to_owned();
-        Self { name, ..self }
+        Self {
+            name: name.to_owned(),
+            is_musl: is_musl(name),
+            ..self
+        }
     }
 
     /// The same with a V8.
@@ -103,6 +108,7 @@ impl Image {
 
     fn empty(name: String, pid: u32) -> Self {
         Self {
+            is_musl: is_musl(&name),
             name,
             pid,
             bytes: None,
@@ -185,13 +191,6 @@ impl Image {
             self.layout = Some(self.read_layout());
         }
         self.layout.clone().flatten()
-    }
-
-    /// Whether this is musl's libc, which is its dynamic loader too.
-    pub(crate) fn is_musl(&self) -> bool {
-        ["ld-musl-", "libc.musl-"]
-            .iter()
-            .any(|start| self.name.starts_with(start))
     }
 
     /// Whether a V8 is in this image, one that can be read or not.
@@ -337,6 +336,11 @@ impl Image {
         }
         embedded_builtins::read(self.elf.as_ref()?, self.bytes.as_mut()?)
     }
+}
+
+fn is_musl(name: &str) -> bool {
+    let starts = ["ld-musl-", "libc.musl-"];
+    starts.iter().any(|start| name.starts_with(start))
 }
 
 /// What the V8 in a file exports of itself; none when there is no V8.

@@ -99,7 +99,11 @@ impl StackMemory<'_> {
 /// `uv_run`), so they complete a stack whose copy ends before its root: the same return address
 /// at the same place of the same stack is the same call.
 #[derive(Debug, Default)]
-pub(crate) struct KnownRoot(Vec<RootFrame>);
+pub(crate) struct KnownRoot {
+    frames: Vec<RootFrame>,
+    /// The frames of the stack that is followed; kept for its room.
+    path: Vec<RootFrame>,
+}
 
 #[derive(Debug, Clone, Copy)]
 struct RootFrame {
@@ -111,19 +115,21 @@ struct RootFrame {
 impl KnownRoot {
     /// The images its frames are in.
     pub(crate) fn images(&self) -> impl Iterator<Item = ImageId> + '_ {
-        self.0.iter().filter_map(|known| match known.frame.code {
-            CodeAddress::Image(image, _) => Some(image),
-            CodeAddress::Jit(_) | CodeAddress::Unknown => None,
-        })
+        self.frames
+            .iter()
+            .filter_map(|known| match known.frame.code {
+                CodeAddress::Image(image, _) => Some(image),
+                CodeAddress::Jit(_) | CodeAddress::Unknown => None,
+            })
     }
 
     /// The frames of the callers of the frame in `registers`.
     fn callers(&self, registers: &Registers) -> Option<impl Iterator<Item = Unwound> + '_> {
-        let at = self.0.iter().position(|known| {
+        let at = self.frames.iter().position(|known| {
             known.stack_pointer == registers.stack_pointer()
                 && known.instruction_pointer == registers.instruction_pointer()
         })?;
-        Some(self.0[at + 1..].iter().map(|known| known.frame))
+        Some(self.frames[at + 1..].iter().map(|known| known.frame))
     }
 }
 
@@ -143,7 +149,7 @@ pub(crate) fn unwind(
     root: &mut KnownRoot,
     frames: &mut Vec<Unwound>,
 ) -> Outcome {
-    let mut path: Vec<RootFrame> = Vec::new();
+    root.path.clear();
     let mut memory = StackMemory {
         copy,
         copy_start: registers.stack_pointer(),
@@ -185,13 +191,13 @@ pub(crate) fn unwind(
                 Step::called(step_by_frame_pointer(&registers, &mut memory))
             }
         };
-        path.push(RootFrame {
+        root.path.push(RootFrame {
             instruction_pointer: registers.instruction_pointer(),
             stack_pointer: registers.stack_pointer(),
             frame: *frames.last().expect("just added"),
         });
         // Not for JIT code: in a recursion the same place can be another call.
-        let is_native = path.last().is_some_and(|last| last.frame.v8.is_none());
+        let is_native = root.path.last().is_some_and(|last| last.frame.v8.is_none());
         if memory.has_read_beyond
             && is_native
             && let Some(callers) = root.callers(&registers)
@@ -215,7 +221,7 @@ pub(crate) fn unwind(
             }
             Step::Deoptimized { frame, caller } => {
                 frames.push(frame);
-                path.push(RootFrame {
+                root.path.push(RootFrame {
                     instruction_pointer: 0,
                     stack_pointer: registers.stack_pointer(),
                     frame,
@@ -232,7 +238,7 @@ pub(crate) fn unwind(
         }
     }
     if is_complete && !memory.has_read_beyond {
-        root.0 = path;
+        std::mem::swap(&mut root.frames, &mut root.path);
     }
     if !is_complete {
         log::trace!(
@@ -390,6 +396,10 @@ impl Code<'_> {
     /// program or thread. Anything else that musl calls back was called by code of some file; what
     /// is in the frame pointer here leads nowhere.
     fn is_start_of_musl(&self, image: ImageId, step: &Step) -> bool {
+        // V8's builtins have no tables either: every stack has frames that end here.
+        if !self.images[image.0 as usize].is_musl {
+            return false;
+        }
         let is_in_file = match step {
             Step::Caller { registers, .. } => matches!(
                 self.map.at(registers.instruction_pointer().wrapping_sub(1)),
@@ -398,7 +408,7 @@ impl Code<'_> {
             Step::Lost => false,
             Step::Deoptimized { .. } | Step::Root => return false,
         };
-        !is_in_file && self.images[image.0 as usize].is_musl()
+        !is_in_file
     }
 
     /// Whether the instruction before `address` is a call, in code that comes from a file.

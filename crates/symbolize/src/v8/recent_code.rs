@@ -4,18 +4,50 @@
 //! was taken at, and a dead closure in its frame: 217 frames of a recording of express on Node 24,
 //! read 200 ms late. Hot code was named in the batch before, while it was there.
 
+use std::ops::Range;
+
 use nodespy_model::FastMap;
 
 use crate::frame::Identified;
 
-/// More addresses than this in a batch are not remembered.
-const ADDRESS_LIMIT: usize = 1 << 16;
+/// More frames than this in a batch are not remembered.
+const FRAME_LIMIT: usize = 1 << 17;
 
 /// The frames of addresses that were named in this batch and in the one before.
 #[derive(Debug, Default)]
 pub(super) struct RecentCode {
-    current: FastMap<u64, Box<[Identified]>>,
-    previous: FastMap<u64, Box<[Identified]>>,
+    current: Named,
+    previous: Named,
+}
+
+/// Addresses and what they stand for. Every sample with a leaf of compiled code adds one, so all frames
+/// are in one list, whose room is used again.
+#[derive(Debug, Default)]
+struct Named {
+    frames: Vec<Identified>,
+    /// Where in the list the frames of an address are.
+    places: FastMap<u64, Range<usize>>,
+}
+
+impl Named {
+    fn get(&self, address: u64) -> Option<&[Identified]> {
+        let place = self.places.get(&address)?;
+        self.frames.get(place.clone())
+    }
+
+    fn insert(&mut self, address: u64, frames: &[Identified]) {
+        if self.get(address) == Some(frames) || self.frames.len() >= FRAME_LIMIT {
+            return;
+        }
+        let start = self.frames.len();
+        self.frames.extend_from_slice(frames);
+        self.places.insert(address, start..self.frames.len());
+    }
+
+    fn clear(&mut self) {
+        self.frames.clear();
+        self.places.clear();
+    }
 }
 
 impl RecentCode {
@@ -27,15 +59,15 @@ impl RecentCode {
 
     /// Remembers what the code at an address stands for: a function with those inlined into it.
     pub(super) fn insert(&mut self, address: u64, frames: &[Identified]) {
-        if self.current.len() < ADDRESS_LIMIT && is_one_function(frames) {
-            self.current.insert(address, frames.into());
+        if is_one_function(frames) {
+            self.current.insert(address, frames);
         }
     }
 
     /// What the code at an address stood for when it was last seen.
     pub(super) fn get(&self, address: u64) -> Option<&[Identified]> {
-        let frames = self.current.get(&address);
-        Some(frames.or_else(|| self.previous.get(&address))?)
+        let frames = self.current.get(address);
+        frames.or_else(|| self.previous.get(address))
     }
 }
 
@@ -77,6 +109,16 @@ mod tests {
         assert!(recent.get(0x1001).is_none());
         recent.start_batch();
         assert!(recent.get(0x1000).is_none());
+    }
+
+    #[test]
+    fn an_address_stands_for_what_was_named_last() {
+        let mut recent = RecentCode::default();
+        for function in [1, 1, 2] {
+            recent.insert(0x1000, &[frame(function, false)]);
+        }
+        assert_eq!(recent.get(0x1000), Some(&[frame(2, false)][..]));
+        assert_eq!(recent.current.frames.len(), 2, "the same is not kept twice");
     }
 
     #[test]
