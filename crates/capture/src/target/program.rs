@@ -1,9 +1,12 @@
 //! What runs JavaScript in a process, in which version: read from the bytes of its program, which is
 //! never run.
 
+mod parts;
+
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
@@ -13,6 +16,7 @@ use nodespy_model::{ImageBytes, JsRuntime, Origin};
 use super::{find, proc};
 use crate::LiveOrigin;
 use crate::sys::files::open_regular;
+use parts::parts_without_code;
 
 /// How much of a binary is searched. What is looked for is in the middle of `.rodata`; node 26 has
 /// 120 MB.
@@ -116,7 +120,7 @@ fn libnode(pid: u32) -> Option<File> {
 }
 
 /// Searches a binary for what tells the runtimes apart.
-fn search(file: impl Read) -> Option<Program> {
+fn search(file: impl Read + Seek) -> Option<Program> {
     let marks = MARKS.map(|(mark, runtime)| (memmem::Finder::new(mark), runtime));
     let node = memmem::Finder::new(b"/node-v");
     let mut other: Option<(JsRuntime, memmem::Finder<'_>)> = None;
@@ -164,29 +168,42 @@ fn agent_of(runtime: JsRuntime) -> memmem::Finder<'static> {
     })
 }
 
-/// The pieces of a file, each with the end of the one before.
+/// The pieces of a file without its code, each with the end of the one before.
 struct Chunks<R> {
-    file: std::io::Take<R>,
+    file: R,
+    parts: std::vec::IntoIter<Range<u64>>,
+    /// How much is left of the part that is being read.
+    left: u64,
     buffer: Vec<u8>,
 }
 
-impl<R: Read> Chunks<R> {
-    fn new(file: R) -> Self {
+impl<R: Read + Seek> Chunks<R> {
+    fn new(mut file: R) -> Self {
+        let parts = parts_without_code(&mut file, SEARCH_LIMIT_BYTES);
         Self {
-            file: file.take(SEARCH_LIMIT_BYTES),
+            file,
+            parts: parts.into_iter(),
+            left: 0,
             buffer: Vec::with_capacity(CHUNK + OVERLAP),
         }
     }
 
     fn next(&mut self) -> Option<&[u8]> {
+        if self.left == 0 {
+            let part = self.parts.next()?;
+            self.file.seek(SeekFrom::Start(part.start)).ok()?;
+            self.left = part.end - part.start;
+            self.buffer.clear();
+        }
         let kept = self.buffer.len().min(OVERLAP);
         self.buffer.drain(..self.buffer.len() - kept);
         let read = self
             .file
             .by_ref()
-            .take(CHUNK as u64)
+            .take(self.left.min(CHUNK as u64))
             .read_to_end(&mut self.buffer)
             .ok()?;
+        self.left -= read as u64;
         (read > 0).then_some(&self.buffer)
     }
 }
@@ -253,7 +270,7 @@ mod tests {
             bytes.extend(text.as_bytes());
         }
         bytes.extend([0; 8]);
-        search(bytes.as_slice()).map(|program| program.title())
+        search(std::io::Cursor::new(bytes)).map(|program| program.title())
     }
 
     #[test]
