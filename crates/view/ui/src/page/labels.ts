@@ -27,12 +27,12 @@ export class Labels {
     const name = prefix + this.nameOf(fn);
     const width = this.measure(name);
     const { context } = this;
+    const offset = OFFSET.exec(name)?.[1];
     if (width <= room) {
       context.fillText(name, x, y);
-      if (hasPlace) this.drawPlace(fn, x + width + 8, y, room - width - 8);
+      if (hasPlace && !offset) this.drawPlace(fn, x + width + 8, y, room - width - 8);
       return;
     }
-    const offset = OFFSET.exec(name)?.[1];
     if (offset) {
       // Functions of a module without symbols differ in their last digits alone.
       const text = this.measure(offset) <= room ? offset : this.cutStart(offset, room);
