@@ -26,6 +26,18 @@ never_says 'waits for something else than the CPU'
 program vite node node_modules/vite/bin/vite.js build programs --logLevel warn
 says 'rolldown.*\.node'
 
+# Most of a build is Turbopack, an addon without symbols, on threads of its own; the page is rendered in a child.
+program next env NEXT_TELEMETRY_DISABLED=1 node node_modules/next/dist/bin/next build programs/next
+first_says 'next-swc.*\.node'
+says 'next-swc.*no symbols'
+says 'next · '
+says 'page\.js:[0-9]+'
+
+# The bundler is a program in Go, without symbols.
+program esbuild node programs/esbuild.js
+first_says '(without a name|Native code).*esbuild'
+says 'esbuild · '
+
 program jest node node_modules/jest/bin/jest.js --rootDir programs
 first_says 'slowSum'
 says 'slowSum .*sum\.test\.js:[0-9]+'
@@ -80,6 +92,11 @@ says 'renderTemplate .*template\.vm\.js:2'
 program sqlite node programs/sqlite.js
 first_says 'sqlite|totalOf'
 says 'totalOf .*sqlite\.js:[0-9]+'
+
+program better-sqlite3 node programs/better-sqlite3.js
+first_says 'totalOf .*sqlite3VdbeExec|native module .*\.node'
+says 'totalOf .*better-sqlite3\.js:[0-9]+'
+says 'better-sqlite3 · '
 
 program bcrypt node programs/bcrypt.js
 first_says 'bcrypt.*\.node'

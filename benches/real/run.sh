@@ -81,7 +81,7 @@ says() { # REGEX
 # A line that must be among the first ten of the summary, which follows what the program itself printed.
 first_says() { # REGEX
     [[ $current ]] || return
-    grep -E -A 9 '^[0-9.]+ s, .* samples at ' "$folder/out/$current.txt" | grep -Eq -- "$1" && return
+    grep -E -A 9 '^[0-9.]+ (s|min|h), .* samples at ' "$folder/out/$current.txt" | grep -Eq -- "$1" && return
     say "  NOT AMONG THE FIRST TEN LINES: $1"
     failed=$((failed + 1))
 }
