@@ -39,7 +39,7 @@ const paths = {
     for (let i = 0; i < 500; i++) spawn('sleep', ['4'], { stdio: 'ignore' }).on('error', () => {});
   },
   // The same program in the same process, from its start.
-  '/exec': () => process.execve(process.execPath, process.execArgv.concat(process.argv), process.env),
+  '/exec': () => process.execve(process.execPath, [process.execPath, ...process.execArgv, ...process.argv.slice(1)], process.env),
 };
 
 if (isMainThread) {

@@ -17,9 +17,12 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use options::Options;
-use profiler::{Attached, Condition, Cost};
+use profiler::{Attached, BusyLoops, Condition, Cost};
 use statistics::{Spread, median};
 use target::Target;
+
+/// Enough to leave no CPU idle on a machine with two.
+const BUSY_LOOPS: usize = 2;
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -64,6 +67,7 @@ fn measure_rate(options: &Options, target: &mut Target, rate_hz: u32) -> Result<
     println!("\n{rate_hz} Hz");
     warn_about_kernel_limit(rate_hz);
     let mut windows: Vec<Vec<Window>> = Condition::ALL.iter().map(|_| Vec::new()).collect();
+    let mut beside_loops = Vec::new();
     for round in 0..options.rounds {
         let mut of_round = Vec::new();
         for step in 0..Condition::ALL.len() {
@@ -82,11 +86,14 @@ fn measure_rate(options: &Options, target: &mut Target, rate_hz: u32) -> Result<
                 cost,
             });
         }
+        let loops = BusyLoops::start(BUSY_LOOPS)?;
+        beside_loops.extend(measure(options, target, Condition::Nodespy, rate_hz)?.1);
+        drop(loops);
         if std::io::stderr().is_terminal() {
             eprint!("\rround {} of {}\x1b[K\r", round + 1, options.rounds);
         }
     }
-    print_table(&windows);
+    print_table(&windows, &beside_loops);
     Ok(())
 }
 
@@ -107,9 +114,9 @@ fn measure(
     Ok((cpu_us, cost))
 }
 
-fn print_table(windows: &[Vec<Window>]) {
+fn print_table(windows: &[Vec<Window>], beside_loops: &[Cost]) {
     println!(
-        "  {:<8} {:>10} {:>22} {:>8} {:>10}  {:>9} {:>10} {:>10} {:>8}",
+        "  {:<8} {:>10} {:>22} {:>8} {:>10}  {:>9} {:>10} {:>10} {:>8}  {:>9}  beside two busy loops",
         "",
         "target CPU",
         "ratio (range)",
@@ -118,7 +125,8 @@ fn print_table(windows: &[Vec<Window>]) {
         "own CPU",
         "us/sample",
         "whole run",
-        "memory"
+        "memory",
+        "named"
     );
     let without = median(windows[0].iter().map(|window| window.cpu_us));
     // What the machine does to a window in which nothing is sampled.
@@ -169,6 +177,13 @@ fn print_table(windows: &[Vec<Window>]) {
                 100.0 * steady,
                 each(own_us),
             );
+            if *condition == Condition::Nodespy {
+                line += &format!(
+                    "  {:>9}  {}",
+                    named_of(costs.iter().copied()),
+                    beside(beside_loops)
+                );
+            }
             if samples > 0.0 && !is_noise {
                 per_sample.push(PerSample {
                     condition: *condition,
@@ -180,6 +195,25 @@ fn print_table(windows: &[Vec<Window>]) {
         println!("{line}");
     }
     print_ratios(&per_sample, noise * without);
+}
+
+/// How much of the JavaScript had a name, in words.
+fn named_of<'a>(costs: impl Iterator<Item = &'a Cost>) -> String {
+    let shares: Vec<f64> = costs.filter_map(|cost| cost.named_share).collect();
+    match shares.is_empty() {
+        true => "–".to_owned(),
+        false => format!("{:.2} %", 100.0 * median(shares.into_iter())),
+    }
+}
+
+/// What a recording is like where others want the CPUs too: names, and nodespy's own time.
+fn beside(costs: &[Cost]) -> String {
+    let samples = median(costs.iter().map(|cost| cost.samples as f64));
+    let own_us = median(costs.iter().map(|cost| cost.steady_us)) / samples;
+    format!(
+        "{} named, {own_us:.1} us/sample own",
+        named_of(costs.iter())
+    )
 }
 
 /// Compares what a sample costs the target under two conditions, where both exceed the noise.

@@ -76,6 +76,8 @@ pub(crate) struct Cost {
     pub(crate) whole_seconds: f64,
     /// The most memory it had.
     pub(crate) memory_mib: f64,
+    /// How much of the JavaScript got a name; none where nobody asked for names.
+    pub(crate) named_share: Option<f64>,
 }
 
 impl Attached {
@@ -202,10 +204,16 @@ impl Attached {
             stderr.read_to_string(&mut said)?;
         }
         // A placebo has no samples, and nodespy ends with 5 then.
+        let mut named_share = None;
         let samples = match self.condition {
             Condition::None | Condition::Placebo => 0,
             Condition::Nodespy | Condition::WithoutHeap | Condition::Inspector => {
-                samples_of(&read_profile(&self.output, &said)?, self.target_pid)
+                let profile = read_profile(&self.output, &said)?;
+                let notes = &profile.notes;
+                let named: u64 = notes.jit_named.iter().sum();
+                named_share = (self.condition == Condition::Nodespy && notes.jit_frames > 0)
+                    .then(|| named as f64 / notes.jit_frames as f64);
+                samples_of(&profile, self.target_pid)
             }
             Condition::Perf => perf_samples(&said)
                 .ok_or_else(|| format!("perf ended with status {status:#x}:\n{said}"))?,
@@ -217,7 +225,34 @@ impl Attached {
             steady_share: steady.as_secs_f64() / wall.as_secs_f64(),
             whole_seconds: whole.as_secs_f64(),
             memory_mib,
+            named_share,
         })
+    }
+}
+
+/// Programs that do nothing but compute; ended when dropped.
+pub(crate) struct BusyLoops(Vec<Child>);
+
+impl BusyLoops {
+    /// Starts so many of them.
+    pub(crate) fn start(count: usize) -> Result<Self, Failure> {
+        let mut loops = Self(Vec::new());
+        for _ in 0..count {
+            let mut shell = Command::new("sh");
+            // The end of its input ends it, should this program be killed.
+            shell.args(["-c", "while :; do :; done & read line; kill $!"]);
+            loops.0.push(shell.stdin(Stdio::piped()).spawn()?);
+        }
+        Ok(loops)
+    }
+}
+
+impl Drop for BusyLoops {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            drop(child.stdin.take());
+            let _ = child.wait();
+        }
     }
 }
 

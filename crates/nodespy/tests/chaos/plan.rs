@@ -224,8 +224,8 @@ impl Round {
             // open its inspector in.
             Trouble::StopTarget | Trouble::Freeze | Trouble::Quota => &[0, 1, 5],
             Trouble::Exec if self.job.uses_inspector() => &[0, 1, 4, 5],
-            Trouble::Exec => &[0, 5],
-            _ => &[0],
+            // On a busy machine it may not have run while it was sampled.
+            _ => &[0, 5],
         }
     }
 }
