@@ -6,7 +6,7 @@
 #
 # Every 30 s resident memory (KB) and open descriptors of both go to target/soak/ENGINE.tsv, and what share of the
 # frames had a name so far, read from a copy of the journal. Fails when memory or descriptors of the last third are
-# above those after the first minute, or names are below 99.9 %.
+# above those after the first minute (memory: by more than a quarter), or names are below 99.9 %.
 set -uo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -81,8 +81,9 @@ for engine in perf inspector; do
     wait "${recorder[$engine]}" || { printf '%s: exit %s\n' "$engine" "$?"; failed=1; }
     cat "$folder/$engine.txt"
     last=$(names "$folder/$engine.nspy")
-    # Flat: the largest of the last third is at most a tenth, and two descriptors a process, above the largest of
-    # the second and third minute.
+    # Flat: in the last third descriptors are what they were in the second and third minute, give or take a process,
+    # and memory at most a quarter more: the journal knows every distinct stack it has written, and these become
+    # fewer, but never none.
     awk -F '\t' -v engine="$engine" -v last="$last" '
         NR == 1 { next }
         { n++; memory[n] = $3; open[n] = $4; seconds[n] = $1 }
@@ -94,7 +95,7 @@ for engine in perf inspector; do
             split(last, names, "\t")
             printf "%s: anonymous memory %d KB early, %d KB late; descriptors %d early, %d late; named %s %%, unknown %s %%\n", \
                 engine, most(memory, first, early), most(memory, late, n), most(open, first, early), most(open, late, n), names[1], names[2]
-            bad = most(memory, late, n) > 1.1 * most(memory, first, early) + 2048 || most(open, late, n) > most(open, first, early) + 8 || \
+            bad = most(memory, late, n) > 1.25 * most(memory, first, early) + 2048 || most(open, late, n) > most(open, first, early) + 8 || \
                 (names[1] != "-" && names[1] < 99.9) || names[2] > 0.1
             exit bad
         }' "$folder/$engine.tsv" || { printf '%s: NOT FLAT or not named\n' "$engine"; failed=1; }
