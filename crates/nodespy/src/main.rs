@@ -4,12 +4,14 @@
 
 mod cli;
 mod commands;
+mod confine;
 mod failure;
 mod folded_input;
 mod format_list;
 mod logger;
 mod output;
 mod output_file;
+mod privileges;
 mod save;
 mod targets;
 

@@ -46,6 +46,12 @@ impl OutputFile {
         })
     }
 
+    /// The same, or none for standard output: `-`, or no path.
+    pub(crate) fn unless_standard(path: Option<&Path>) -> anyhow::Result<Option<Self>> {
+        let path = path.filter(|path| *path != Path::new("-"));
+        path.map(Self::named).transpose()
+    }
+
     /// A file in `folder` that nodespy names: `STEM.EXTENSION`, or `STEM-2.EXTENSION` when that is
     /// taken. It is there once it is written.
     pub(crate) fn new_in(folder: &Path, stem: &str, extension: &str) -> anyhow::Result<Self> {
@@ -66,6 +72,15 @@ impl OutputFile {
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The folder that new files are made in; none where what is there is written into.
+    pub(crate) fn folder(&self) -> Option<PathBuf> {
+        match &self.way {
+            Way::Replace(real) => Some(folder_of(real).to_owned()),
+            Way::InPlace(_) => None,
+            Way::New => Some(folder_of(&self.path).to_owned()),
+        }
     }
 
     /// Writes the whole content.

@@ -72,7 +72,8 @@ impl Destination {
         Ok(Self::to(Some(file), format, show))
     }
 
-    fn to(file: Option<OutputFile>, format: Output, show: &Filters) -> Self {
+    /// A file that is open already; none is standard output.
+    pub(crate) fn to(file: Option<OutputFile>, format: Output, show: &Filters) -> Self {
         Self {
             file,
             format,
@@ -109,6 +110,11 @@ impl Destination {
     /// The file, unless it is standard output.
     pub(crate) fn path(&self) -> Option<&Path> {
         self.file.as_ref().map(OutputFile::path)
+    }
+
+    /// The folder that is written to; none where no file is made.
+    pub(crate) fn folder(&self) -> Option<PathBuf> {
+        self.file.as_ref().and_then(OutputFile::folder)
     }
 
     /// Whether a recording that was written here can be opened again, whole.

@@ -64,6 +64,14 @@ impl Default for Sampled {
 }
 
 impl Sampled {
+    /// Whether tracefs has to be read.
+    pub fn has_tracepoint(&self) -> bool {
+        match self {
+            Self::Perf(events) => events.iter().any(EventSpec::is_tracepoint),
+            Self::Allocations => false,
+        }
+    }
+
     /// The first event that only the kernel sees.
     fn beyond_cpu(&self) -> Option<&EventSpec> {
         match self {

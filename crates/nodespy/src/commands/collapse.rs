@@ -12,6 +12,7 @@ use nodespy_outputs::Output;
 use nodespy_symbolize::Addr2line;
 
 use crate::cli::{CollapseArgs, ReadArgs};
+use crate::confine::Confinement;
 use crate::failure::Failure;
 use crate::output;
 use crate::output_file::OutputFile;
@@ -23,6 +24,11 @@ pub(crate) fn run(arguments: &CollapseArgs) -> anyhow::Result<ExitCode> {
         [] => &standard_input[..],
         files => files,
     };
+    let output = OutputFile::unless_standard(arguments.output.as_deref())?;
+    Confinement::reading(files, &ReadArgs::default())
+        .writing(output.as_ref().and_then(OutputFile::folder))
+        .running_programs(arguments.inline)
+        .apply();
     let mut inputs = Vec::new();
     for file in files {
         let input = save::open(file)?
@@ -38,10 +44,10 @@ pub(crate) fn run(arguments: &CollapseArgs) -> anyhow::Result<ExitCode> {
                 file.display()
             )));
         }
-        return convert(input, file, arguments);
+        return convert(input, file, arguments, output);
     }
     if arguments.show.filters().has_filters() {
-        return filter(inputs, arguments);
+        return filter(inputs, arguments, output);
     }
     let collapsed = collapse(&inputs, arguments)?;
     if collapsed.is_empty() {
@@ -52,7 +58,7 @@ pub(crate) fn run(arguments: &CollapseArgs) -> anyhow::Result<ExitCode> {
         };
         return Err(anyhow::Error::from(error).context(save::reading(file)));
     }
-    write(&collapsed, arguments.output.as_deref())?;
+    write(&collapsed, output.as_ref())?;
     report_what_is_missing(&collapsed, &inputs, arguments);
     Ok(ExitCode::SUCCESS)
 }
@@ -63,7 +69,11 @@ fn is_other_format(input: &Input) -> bool {
 }
 
 /// Converts `perf script` text that is to be filtered.
-fn filter(inputs: Vec<(Input, &Path)>, arguments: &CollapseArgs) -> anyhow::Result<ExitCode> {
+fn filter(
+    inputs: Vec<(Input, &Path)>,
+    arguments: &CollapseArgs,
+    output: Option<OutputFile>,
+) -> anyhow::Result<ExitCode> {
     let of_lines = [
         ("--pid", arguments.pid),
         ("--tid", arguments.tid),
@@ -81,20 +91,24 @@ fn filter(inputs: Vec<(Input, &Path)>, arguments: &CollapseArgs) -> anyhow::Resu
         )));
     }
     match <[_; 1]>::try_from(inputs) {
-        Ok([(input, file)]) => convert(input, file, arguments),
+        Ok([(input, file)]) => convert(input, file, arguments, output),
         Err(_) => bail!(Failure::Usage(
             "filters take one file; join several with cat".to_owned()
         )),
     }
 }
 
-fn convert(input: Input, file: &Path, arguments: &CollapseArgs) -> anyhow::Result<ExitCode> {
+fn convert(
+    input: Input,
+    file: &Path,
+    arguments: &CollapseArgs,
+    output: Option<OutputFile>,
+) -> anyhow::Result<ExitCode> {
     let read = ReadArgs {
         event: arguments.event_filter.clone(),
         ..ReadArgs::default()
     };
-    let output = arguments.output.as_deref().unwrap_or(Path::new("-"));
-    let destination = Destination::named(output, Output::folded(), &arguments.show.filters())?;
+    let destination = Destination::to(output, Output::folded(), &arguments.show.filters());
     let profile = save::read_input(input, file, &read)?;
     destination.write(&profile)?;
     Ok(ExitCode::SUCCESS)
@@ -131,9 +145,9 @@ fn collapse(inputs: &[(Input, &Path)], arguments: &CollapseArgs) -> anyhow::Resu
 }
 
 /// Writes to the file that is asked for, or to standard output.
-fn write(collapsed: &Collapsed, output: Option<&Path>) -> anyhow::Result<()> {
-    if let Some(path) = output.filter(|path| *path != Path::new("-")) {
-        return OutputFile::named(path)?.write(|mut output| Ok(collapsed.write(&mut output)?));
+fn write(collapsed: &Collapsed, output: Option<&OutputFile>) -> anyhow::Result<()> {
+    if let Some(file) = output {
+        return file.write(|mut output| Ok(collapsed.write(&mut output)?));
     }
     match collapsed.write(&mut std::io::stdout().lock()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),

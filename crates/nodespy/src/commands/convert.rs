@@ -7,6 +7,7 @@ use nodespy_model::Profile;
 use nodespy_symbolize::SourceRoots;
 
 use crate::cli::{ConvertArgs, ReadArgs};
+use crate::confine::Confinement;
 use crate::output;
 use crate::save::{self, Destination, FormatChoice};
 
@@ -18,6 +19,12 @@ pub(crate) fn run(arguments: &ConvertArgs) -> anyhow::Result<ExitCode> {
         name: arguments.to.as_deref(),
     };
     let mut destination = Destination::check(&arguments.output, choice, &show)?;
+    Confinement::reading(
+        [&arguments.input].into_iter().chain(&arguments.base),
+        &arguments.read,
+    )
+    .writing(destination.folder())
+    .apply();
     let reading = ReadArgs {
         functions_only: destination.shows_functions_only(),
         keeps_events: destination.switches_events(),

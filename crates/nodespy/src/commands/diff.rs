@@ -14,6 +14,7 @@ use nodespy_model::Profile;
 use nodespy_view::{Terminal, comparison_json, comparison_markdown, comparison_text};
 
 use crate::cli::{ComparingArgs, DiffArgs, DiffFormat, FailOn};
+use crate::confine::Confinement;
 use crate::failure::Failure;
 use crate::output::{self, Stream};
 use crate::output_file::OutputFile;
@@ -38,7 +39,9 @@ pub(crate) const EVERY_REGRESSION: [FailOn; 2] = [
 
 pub(crate) fn run(arguments: &DiffArgs) -> anyhow::Result<ExitCode> {
     let comparing = &arguments.comparing;
+    let inputs = || arguments.files.iter().chain(&arguments.after);
     if arguments.self_check {
+        Confinement::reading(inputs(), &comparing.read).apply();
         let runs = read_all(&arguments.files, comparing)?;
         let check = self_check(runs, &options(comparing))?;
         output::result(&check_line(check), Stream::Standard);
@@ -46,6 +49,9 @@ pub(crate) fn run(arguments: &DiffArgs) -> anyhow::Result<ExitCode> {
     }
     let (before, after) = sides(arguments)?;
     let outputs = Outputs::check(comparing)?;
+    Confinement::reading(inputs(), &comparing.read)
+        .writing(outputs.folders())
+        .apply();
     let limits = match comparing.fail_on.as_slice() {
         [] if comparing.strict => &EVERY_REGRESSION[..],
         limits => limits,
@@ -69,6 +75,10 @@ impl Outputs {
         let checked = |path: &PathBuf| Ok((FileFormat::of(path)?, OutputFile::named(path)?));
         let files: anyhow::Result<_> = comparing.output.iter().map(checked).collect();
         Ok(Self(files?))
+    }
+
+    fn folders(&self) -> impl Iterator<Item = PathBuf> {
+        self.0.iter().filter_map(|(_, file)| file.folder())
     }
 
     /// Compares the files of two sides, prints and writes what comes out, and returns the code that `limits` ask for.

@@ -6,10 +6,12 @@ use std::process::ExitCode;
 use nodespy_formats::{FoldedStacks, folded_stacks, without_addresses, write_difference};
 
 use crate::cli::DifffoldedArgs;
+use crate::confine::Confinement;
 use crate::folded_input::{self, FoldedOr};
 use crate::output::{self, Stream};
 
 pub(crate) fn run(arguments: &DifffoldedArgs) -> anyhow::Result<ExitCode> {
+    Confinement::reading([&arguments.before, &arguments.after], &arguments.read).apply();
     let rename: &dyn Fn(&str) -> String = match arguments.strip_hex {
         true => &without_addresses,
         false => &str::to_owned,

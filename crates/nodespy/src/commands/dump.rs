@@ -10,11 +10,13 @@ use nodespy_view::dump::{DumpedThread, draw_dump};
 
 use crate::cli::DumpArgs;
 use crate::output::{self, Stream};
+use crate::privileges::{self, Extra};
 use crate::targets;
 
 mod json;
 
 pub(crate) fn run(arguments: &DumpArgs) -> anyhow::Result<ExitCode> {
+    privileges::keep_for_processes(Extra::default());
     let targets = targets::hold(&arguments.target, arguments.no_subprocesses)?;
     let stopping = match arguments.nonblocking {
         true => Stopping::Nothing,

@@ -18,6 +18,7 @@ use nodespy_view::svg::{
 };
 
 use crate::cli::{End, FlamegraphArgs, ReadArgs, StackArgs};
+use crate::confine::Confinement;
 use crate::folded_input::{self, FoldedOr};
 use crate::output;
 use crate::output_file::OutputFile;
@@ -30,36 +31,49 @@ pub(crate) fn run(arguments: &FlamegraphArgs) -> anyhow::Result<ExitCode> {
         functions_only: !arguments.show.no_merge_tiers,
         ..arguments.read.clone()
     };
+    let picture = OutputFile::unless_standard(arguments.output.as_deref())?;
+    let map = map_path(arguments);
+    let map_file = map.as_deref().map(OutputFile::named).transpose()?;
+    let outputs = [&picture, &map_file].into_iter().flatten();
+    Confinement::reading(&arguments.files, &reading)
+        .writing(outputs.filter_map(OutputFile::folder))
+        .apply();
     let read = folded_input::read(&arguments.files, &reading, &str::to_owned);
     let content = match read {
         Err(error) if holds_nothing(&error) => {
             // A picture that says so, as its makers' pipelines expect one.
             let options = plain_options(arguments);
-            draw(arguments, |output| {
+            draw(picture.as_ref(), |output| {
                 draw_svg(&Profile::default(), &options, None, output)
             })?;
             return Err(error);
         }
         content => content?,
     };
-    let map_path = match (&arguments.color.palette_map, arguments.color.cp) {
-        (Some(path), _) => Some(path.clone()),
-        (None, true) => Some(PathBuf::from(USUAL_PALETTE_MAP)),
-        (None, false) => None,
-    };
-    let mut palette_map = map_path.as_deref().map(read_palette_map).transpose()?;
+    let mut palette_map = map.as_deref().map(read_palette_map).transpose()?;
+    let (picture, colors) = (picture.as_ref(), palette_map.as_mut());
     match content {
-        FoldedOr::Folded(folded) => draw_folded(arguments, *folded, palette_map.as_mut())?,
-        FoldedOr::Profile(profile) => draw_profile(arguments, *profile, palette_map.as_mut())?,
+        FoldedOr::Folded(folded) => draw_folded(arguments, picture, *folded, colors)?,
+        FoldedOr::Profile(profile) => draw_profile(arguments, picture, *profile, colors)?,
     }
-    if let (Some(path), Some(map)) = (&map_path, &palette_map) {
-        OutputFile::named(path)?.write(|output| Ok(output.write_all(map.to_text().as_bytes())?))?;
+    if let (Some(file), Some(map)) = (&map_file, &palette_map) {
+        file.write(|output| Ok(output.write_all(map.to_text().as_bytes())?))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
+/// Where colors are kept from picture to picture, if they are.
+fn map_path(arguments: &FlamegraphArgs) -> Option<PathBuf> {
+    match (&arguments.color.palette_map, arguments.color.cp) {
+        (Some(path), _) => Some(path.clone()),
+        (None, true) => Some(PathBuf::from(USUAL_PALETTE_MAP)),
+        (None, false) => None,
+    }
+}
+
 fn draw_folded(
     arguments: &FlamegraphArgs,
+    picture: Option<&OutputFile>,
     folded: FoldedStacks,
     palette_map: Option<&mut PaletteMap>,
 ) -> anyhow::Result<()> {
@@ -96,7 +110,7 @@ fn draw_folded(
         return Err(error);
     }
     warn_about_total(&pair.after, &options);
-    draw(arguments, |output| {
+    draw(picture, |output| {
         match folded.has_before && !arguments.stacks.flamechart {
             true => draw_svg_difference(&pair, &options, palette_map, output),
             false => draw_svg(&pair.after, &options, palette_map, output),
@@ -106,6 +120,7 @@ fn draw_folded(
 
 fn draw_profile(
     arguments: &FlamegraphArgs,
+    picture: Option<&OutputFile>,
     profile: Profile,
     palette_map: Option<&mut PaletteMap>,
 ) -> anyhow::Result<()> {
@@ -113,7 +128,7 @@ fn draw_profile(
     let mut options = options_for(&profile);
     set_given(&mut options, arguments)?;
     warn_about_total(&profile, &options);
-    draw(arguments, |output| {
+    draw(picture, |output| {
         draw_svg(&profile, &options, palette_map, output)
     })
 }
@@ -234,16 +249,14 @@ fn read_text(path: &Path) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Draws to where the arguments say.
+/// Draws to the file, or to standard output.
 fn draw(
-    arguments: &FlamegraphArgs,
+    file: Option<&OutputFile>,
     picture: impl FnOnce(&mut dyn Write) -> Result<(), DrawError>,
 ) -> anyhow::Result<()> {
-    match &arguments.output {
-        Some(path) if path != Path::new("-") => {
-            OutputFile::named(path)?.write(|output| Ok(picture(output)?))
-        }
-        _ => {
+    match file {
+        Some(file) => file.write(|output| Ok(picture(output)?)),
+        None => {
             let mut output = std::io::stdout().lock();
             let drawn = picture(&mut output).and_then(|()| Ok(output.flush()?));
             match drawn {

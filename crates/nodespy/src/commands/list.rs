@@ -11,6 +11,7 @@ use nodespy_capture::{NodeProcess, Way, list_node_processes};
 
 use crate::cli::ListArgs;
 use crate::output::{self, Stream};
+use crate::privileges::{self, Extra};
 
 /// How long CPU use is measured for.
 const WINDOW: Duration = Duration::from_millis(250);
@@ -18,6 +19,7 @@ const WINDOW: Duration = Duration::from_millis(250);
 const WATCH_WINDOW: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(arguments: &ListArgs) -> anyhow::Result<ExitCode> {
+    privileges::keep_for_processes(Extra::default());
     if arguments.watch {
         watch(arguments.json);
         return Ok(ExitCode::SUCCESS);

@@ -19,6 +19,7 @@ use super::close_abandoned;
 use crate::cli::{Engine, Names, RecordArgs};
 use crate::failure::Failure;
 use crate::output;
+use crate::privileges::{self, Extra};
 use journal::Journal;
 use reporting::Reporting;
 
@@ -37,7 +38,15 @@ pub(crate) fn run(
         .into());
     }
     let mut request = request(arguments)?;
+    let launches = !arguments.command.is_empty();
+    if !launches {
+        privileges::keep_for_processes(rights(&request));
+    }
     let subject = request.prepare()?;
+    if launches {
+        // The command's process was made with all rights.
+        privileges::keep_for_processes(rights(&request));
+    }
     for remark in &subject.remarks {
         output::note(&nodespy_model::printable(remark));
     }
@@ -138,6 +147,15 @@ fn sampled(arguments: &RecordArgs) -> Result<Sampled, Failure> {
         )),
         (false, true) => Ok(Sampled::default()),
         (false, false) => Ok(Sampled::Perf(events)),
+    }
+}
+
+/// What a recording may need beside the rights to look at processes.
+fn rights(request: &RecordRequest) -> Extra {
+    Extra {
+        enters_namespaces: request.engine != EngineChoice::Perf
+            || request.sampled.has_tracepoint(),
+        launches: !request.command.is_empty(),
     }
 }
 

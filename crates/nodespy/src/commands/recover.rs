@@ -8,6 +8,7 @@ use nodespy_outputs::Output;
 
 use super::record::journal::SUFFIX;
 use crate::cli::{ReadArgs, RecoverArgs};
+use crate::confine::Confinement;
 use crate::output::{self, Stream, grouped};
 use crate::save::{self, Destination, FormatChoice};
 
@@ -29,6 +30,9 @@ pub(crate) fn run(arguments: &RecoverArgs) -> anyhow::Result<ExitCode> {
         source_maps: arguments.source_maps.clone(),
         ..ReadArgs::default()
     };
+    Confinement::reading([&arguments.journal], &reading)
+        .writing(destination.folder())
+        .apply();
     let profile = save::read(&arguments.journal, &reading)?;
     let stream = match destination.is_standard_output() {
         true => Stream::Error,

@@ -7,10 +7,12 @@ use nodespy_model::Profile;
 use nodespy_outputs::Output;
 
 use crate::cli::{ReportArgs, ReportFormat};
+use crate::confine::Confinement;
 use crate::output::Stream;
 use crate::save;
 
 pub(crate) fn run(arguments: &ReportArgs) -> anyhow::Result<ExitCode> {
+    Confinement::reading([&arguments.file], &arguments.read).apply();
     let profile = save::read(&arguments.file, &arguments.read)?;
     let show = arguments.show.filters_of_processes(&arguments.pid);
     match arguments.format.unwrap_or_else(|| usual_format(&profile)) {

@@ -13,6 +13,7 @@ use nodespy_capture::{Children, Interrupts, catch_interrupts_but_hangup};
 use nodespy_model::{JsRuntime, printable};
 
 use crate::cli::TopArgs;
+use crate::privileges::{self, Extra};
 use crate::targets;
 use capture::{Request, Update};
 
@@ -35,6 +36,7 @@ struct Subject {
 }
 
 pub(crate) fn run(arguments: &TopArgs) -> anyhow::Result<ExitCode> {
+    privileges::keep_for_processes(Extra::default());
     let targets = targets::hold(&arguments.target, arguments.no_subprocesses)?;
     let title = title_of(&targets);
     // Without its terminal there is nothing to draw on.

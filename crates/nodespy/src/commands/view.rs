@@ -1,5 +1,6 @@
 //! `nodespy view`: a recording in the browser, served on this machine only.
 
+mod browser;
 mod gate;
 mod head;
 mod redirect;
@@ -7,18 +8,20 @@ mod server;
 
 use std::io::Read;
 use std::net::{Ipv4Addr, TcpListener};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Context;
-use nodespy_capture::catch_interrupts;
+use nodespy_capture::{Interrupts, catch_interrupts};
 use nodespy_symbolize::SourceRoots;
 
 use crate::cli::{ReadArgs, ViewArgs};
+use crate::confine::Confinement;
 use crate::output::{self, Stream};
 use crate::save;
 
+use browser::Browser;
 use redirect::Redirect;
 use server::Server;
 
@@ -28,6 +31,47 @@ const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 const ENDED_BY_SIGNAL: i32 = 130;
 
 pub(crate) fn run(arguments: &ViewArgs) -> anyhow::Result<ExitCode> {
+    // All that a confined process can't do comes before the first byte of the recording.
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, arguments.port))
+        .with_context(|| format!("listening on 127.0.0.1:{}", arguments.port))?;
+    let port = listener.local_addr()?.port();
+    let token = random_token()?;
+    let address = format!("http://127.0.0.1:{port}/{token}/");
+    let inputs = [&arguments.file].into_iter().chain(&arguments.base);
+    let mut confinement = Confinement::reading(inputs, &arguments.read);
+    let redirect = Arc::default();
+    let mut browser = None;
+    if !arguments.no_open && has_desktop() {
+        let interrupts = catch_interrupts();
+        browser = Some(prepare_browser(&address, &redirect));
+        confinement = confinement.removing_from(redirect::folder());
+        confinement.apply();
+        end_without_redirect(interrupts, Arc::clone(&redirect));
+    } else {
+        confinement.apply();
+    }
+    let page = read_page(arguments).inspect_err(|_| drop(server::lock(&redirect).take()))?;
+    let server = Server {
+        port,
+        token,
+        page,
+        convert: &|bytes| {
+            let converted = save::dropped_base(bytes, &arguments.show.filters());
+            converted.map_err(|error| output::in_one_line(&error))
+        },
+        uploads: Mutex::new(()),
+        redirect,
+    };
+    output::result(&format!("{address}\n"), Stream::Standard);
+    if browser.is_some_and(|browser| browser.and_then(Browser::open).is_err()) {
+        output::note("No browser could be started; open the address above.");
+    }
+    output::note("Serving until Ctrl-C.");
+    server.run(&listener);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read_page(arguments: &ViewArgs) -> anyhow::Result<Vec<u8>> {
     let reading = ReadArgs {
         keeps_events: true,
         ..arguments.read.clone()
@@ -42,37 +86,14 @@ pub(crate) fn run(arguments: &ViewArgs) -> anyhow::Result<ExitCode> {
         &arguments.show.filters(),
     )?;
     let show = arguments.show.filters_of_processes(&arguments.pid);
-    let page = save::page(profile, &show, &base)?;
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, arguments.port))
-        .with_context(|| format!("listening on 127.0.0.1:{}", arguments.port))?;
-    let server = Server {
-        port: listener.local_addr()?.port(),
-        token: random_token()?,
-        page,
-        convert: &|bytes| {
-            let converted = save::dropped_base(bytes, &arguments.show.filters());
-            converted.map_err(|error| output::in_one_line(&error))
-        },
-        uploads: Mutex::new(()),
-        redirect: Arc::default(),
-    };
-    let address = format!("http://127.0.0.1:{}/{}/", server.port, server.token);
-    output::result(&format!("{address}\n"), Stream::Standard);
-    if !arguments.no_open && has_desktop() {
-        end_without_redirect(Arc::clone(&server.redirect));
-        match open_browser(&address) {
-            Ok(redirect) => *server::lock(&server.redirect) = Some(redirect),
-            Err(_) => output::note("No browser could be started; open the address above."),
-        }
-    }
-    output::note("Serving until Ctrl-C.");
-    server.run(&listener);
-    Ok(ExitCode::SUCCESS)
+    save::page(profile, &show, &base)
 }
 
+/// What the browser is opened with, until it has asked for the page.
+type HeldRedirect = Arc<Mutex<Option<Redirect>>>;
+
 /// From now on a signal that ends nodespy takes the redirect along.
-fn end_without_redirect(redirect: Arc<Mutex<Option<Redirect>>>) {
-    let interrupts = catch_interrupts();
+fn end_without_redirect(interrupts: Interrupts, redirect: HeldRedirect) {
     std::thread::spawn(move || {
         while !interrupts.is_stop_requested() {
             std::thread::sleep(SIGNAL_INTERVAL);
@@ -98,14 +119,11 @@ fn has_desktop() -> bool {
     (is_set("DISPLAY") || is_set("WAYLAND_DISPLAY")) && !is_set("SSH_CONNECTION")
 }
 
-/// Opens the browser on a file that leads to `address`, which itself must not be seen in `ps`.
-fn open_browser(address: &str) -> anyhow::Result<Redirect> {
+/// Makes ready to open the browser on a file that leads to `address`, which itself must not be seen in `ps`.
+fn prepare_browser(address: &str, held: &HeldRedirect) -> anyhow::Result<Browser> {
     let redirect = Redirect::to(address, &redirect::folder(), &random_token()?)?;
-    Command::new("xdg-open")
-        .arg(redirect.path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()?;
-    Ok(redirect)
+    // A redirect that nothing opens goes away here.
+    let browser = Browser::prepare(redirect.path())?;
+    *server::lock(held) = Some(redirect);
+    Ok(browser)
 }

@@ -14,6 +14,7 @@ mod collapse;
 #[path = "../support/collapsed.rs"]
 mod collapsed;
 mod command;
+mod confined;
 mod diff;
 mod filters;
 mod fixture;
@@ -21,6 +22,8 @@ mod flamegraph;
 #[path = "../support/installed_node.rs"]
 mod installed_node;
 mod outputs;
+#[path = "../support/own_status.rs"]
+mod own_status;
 mod perf_data;
 #[path = "../support/perf_text.rs"]
 mod perf_text;

@@ -34,7 +34,10 @@ mod matrix;
 mod names;
 mod odd_targets;
 mod outputs;
+#[path = "../support/own_status.rs"]
+mod own_status;
 mod perf_agrees;
+mod privileges;
 mod processes;
 mod recorded;
 #[path = "../support/run.rs"]

@@ -112,6 +112,11 @@ impl EventSpec {
         self.source == EventSource::Cpu
     }
 
+    /// Whether it is a tracepoint, by name or number.
+    pub fn is_tracepoint(&self) -> bool {
+        matches!(self.source, EventSource::Tracepoint(_))
+    }
+
     /// The probe, which needs a place before it can be opened.
     pub fn uprobe_mut(&mut self) -> Option<&mut Uprobe> {
         match &mut self.source {

@@ -9,8 +9,9 @@ use nodespy_capture::target::Target;
 use nodespy_model::{EventType, Nanoseconds, Sampling, printable};
 use nodespy_recorder::{Observer, Progress, Started};
 
-use crate::cli::RecordArgs;
+use crate::cli::{Engine, RecordArgs};
 use crate::output::{self, LiveLine};
+use crate::privileges;
 
 /// How often the hottest function is shown.
 const HOTTEST_INTERVAL: Nanoseconds = 1_000_000_000;
@@ -104,6 +105,10 @@ fn how_often(events: &[EventType]) -> String {
 
 impl Observer for Reporting<'_> {
     fn started(&mut self, started: &Started<'_>) {
+        let is_alone = self.arguments.engine != Engine::Both;
+        if started.engine == EngineId::PerfEvents && is_alone {
+            privileges::keep_when_perf_is_attached();
+        }
         if self.arguments.quiet {
             return;
         }
