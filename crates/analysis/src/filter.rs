@@ -1,7 +1,7 @@
 //! What of a profile is shown: filters, applied in a fixed order.
 //!
 //! First the samples are chosen (`--pid`, `--label`, `--thread`, `--time`, `--no-idle`, `--focus`,
-//! `--ignore`), by whole stacks; then frames go (V8's and libc's plumbing, `--show-from`, `--hide`,
+//! `--ignore`, `--where`), by whole stacks; then frames go (V8's and libc's plumbing, `--show-from`, `--hide`,
 //! `--only`); then frames become one (`--fold`, `--collapse-recursion`); `--no-merge-tiers` parts
 //! them; and `--min-share` measures what is left. `--merge` makes one of the processes that were
 //! chosen, `--redact` comes last. The order in which they are given does not matter.
@@ -15,9 +15,13 @@ use std::borrow::Cow;
 
 use nodespy_model::{Category, EventIndex, FunctionIndex, Nanoseconds, Profile, printable};
 
+use crate::expression::{Bound, Condition};
 use crate::transform::{self, CodeKind};
 use steps::Step;
 
+pub(crate) use labels::{has_label, label_of};
+pub(crate) use threads::is_thread;
+pub(crate) use values::is_folded;
 pub use values::{LabelFilter, Pattern, Share, TimeRange, parse_seconds};
 
 /// What is shown. Nothing is filtered by default.
@@ -27,6 +31,8 @@ pub struct Filters {
     pub focus: Vec<Pattern>,
     /// Drop samples with a matching function.
     pub ignore: Vec<Pattern>,
+    /// Keep samples for whose leaf a condition holds; several: each of them.
+    pub conditions: Vec<Condition>,
     /// Drop frames that match and keep their time with their callers.
     pub hide: Vec<Pattern>,
     /// Cut stacks before the first match from the root, drop samples without one.
@@ -177,6 +183,7 @@ impl Work<'_> {
                 transform::focus(profile, matches_any(std::slice::from_ref(pattern)))
             }),
             Step::Ignore => transform::ignore(profile, matches_any(&show.ignore)),
+            Step::Where => show.conditions.iter().fold(profile, only_where),
             Step::Internals => profile,
             Step::ShowFrom => transform::show_from(profile, matches_any(&show.show_from)),
             Step::Hide => transform::hide(profile, matches_any(&show.hide)),
@@ -193,6 +200,16 @@ impl Work<'_> {
         };
         Ok(Self { profile, show })
     }
+}
+
+fn only_where(mut profile: Profile, condition: &Condition) -> Profile {
+    let bound = Bound::new(condition, &profile);
+    let is_kept: Vec<bool> = (profile.samples.iter())
+        .map(|sample| bound.holds_at_leaf(sample))
+        .collect();
+    let mut is_kept = is_kept.into_iter();
+    profile.samples.retain(|_| is_kept.next() == Some(true));
+    profile
 }
 
 fn nothing_left(filter: &str, there_were: &str, lasted: Nanoseconds) -> FilterError {

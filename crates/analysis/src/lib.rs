@@ -9,9 +9,11 @@
 mod charged;
 mod compare;
 mod diff;
+mod expression;
 mod filter;
 mod outline;
 mod package;
+mod query;
 mod siblings;
 mod subsystem;
 #[cfg(test)]
@@ -29,12 +31,14 @@ pub use compare::{
     Location, MIN_RUNS, NamedRun, SelfCheck, SideSummary, Verdict, Work, compare, self_check,
 };
 pub use diff::{DiffTree, NodeWeights, ProfilePair};
+pub use expression::{Condition, ExpressionError, Field};
 pub use filter::{
     FilterError, Filters, Holding, LabelFilter, Pattern, Share, TimeRange, filtered, grouped,
     other_events, parse_seconds, shaped, shown_event,
 };
 pub use outline::{Outline, OutlineNode};
 pub use package::{Package, PackageKind, package_in};
+pub use query::{Aggregate, Answer, AnswerRow, Query, RowKey};
 pub use siblings::{OddProcess, odd_process};
 pub use subsystem::{
     Division, Subsystem, SubsystemWeights, is_evaluated, subsystem_of, subsystem_weights,

@@ -5,7 +5,7 @@
 
 use std::cmp::Reverse;
 
-use nodespy_model::{Category, FastMap, FunctionIndex, Profile, Sample};
+use nodespy_model::{Category, FastMap, FunctionIndex, Profile, Sample, StackIndex};
 
 use crate::package::package_in;
 
@@ -185,6 +185,11 @@ impl<'a> Division<'a> {
     /// Divides a profile.
     pub fn of(profile: &'a Profile) -> Self {
         profile.assert_one_event();
+        Self::of_stacks(profile)
+    }
+
+    /// The same of a profile whose samples are not counted, of however many events.
+    pub(crate) fn of_stacks(profile: &'a Profile) -> Self {
         let functions = (0..profile.functions.len() as u32).map(FunctionIndex);
         let of_function: Vec<(Subsystem, &str)> = functions
             .map(|function| subsystem_of(profile, function))
@@ -213,6 +218,11 @@ impl<'a> Division<'a> {
         let Some(stack) = sample.stack else {
             return (Subsystem::Unknown, "");
         };
+        self.of_stack(stack)
+    }
+
+    /// What a frame was in, by the stack that ends with it.
+    pub(crate) fn of_stack(&self, stack: StackIndex) -> (Subsystem, &'a str) {
         let leaf = self.of_function[self.profile.function_of(stack).at()];
         self.inside[stack.at()].map_or(leaf, |inside| (inside, ""))
     }

@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 
 mod diff;
 mod flamegraph;
+mod query;
 mod reading;
 mod showing;
 mod target;
@@ -15,6 +16,7 @@ mod values;
 
 pub(crate) use diff::{CiArgs, ComparingArgs, DiffArgs, DiffFormat, FailOn, with_after};
 pub(crate) use flamegraph::{DifffoldedArgs, End, FlamegraphArgs, StackArgs};
+pub(crate) use query::QueryArgs;
 pub(crate) use reading::ReadArgs;
 pub(crate) use showing::ShowArgs;
 pub(crate) use target::TargetArgs;
@@ -63,6 +65,8 @@ pub(crate) enum Command {
     Convert(ConvertArgs),
     /// Print what a recording says, as text, Markdown or JSON
     Report(ReportArgs),
+    /// Ask a recording a question: top 10 self where package = lodash by line
+    Query(QueryArgs),
     /// Compare two sets of recordings: what is slower, and how sure that is
     Diff(Box<DiffArgs>),
     /// Record a command several times and compare it with an earlier state: a gate for CI

@@ -18,6 +18,7 @@ mod leads;
 mod page;
 mod preview;
 mod prof;
+mod query;
 mod report;
 mod scheduling;
 pub mod svg;
@@ -32,6 +33,7 @@ use nodespy_model::Profile;
 
 pub use comparison::{comparison_json, comparison_markdown, comparison_text};
 pub use held::for_page;
+pub use query::{query_json, query_text};
 
 /// What the caller wants of a drawing.
 #[derive(Debug, Clone, Copy, Default)]

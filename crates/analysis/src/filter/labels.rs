@@ -1,5 +1,7 @@
 //! Processes by what is known of them.
 
+use std::borrow::Cow;
+
 use nodespy_model::{Process, Profile};
 
 use super::FilterError;
@@ -15,7 +17,7 @@ pub(super) fn only_labelled(
     let is_wanted = |profile: &Profile, process: &Process| {
         wanted.iter().all(|one| {
             let mut same_key = wanted.iter().filter(|other| other.key == one.key);
-            same_key.any(|filter| has(profile, process, filter))
+            same_key.any(|filter| has_label(profile, process, &filter.key, &filter.value))
         })
     };
     if !profile
@@ -37,15 +39,23 @@ pub(super) fn only_labelled(
 }
 
 /// Whether a process has a label. The host and the beginning of an id count too.
-fn has(profile: &Profile, process: &Process, filter: &LabelFilter) -> bool {
-    match filter.key.as_str() {
-        "host" => profile.about.host == filter.value,
-        "pid" => process.pid.to_string() == filter.value,
-        key @ ("container-id" | "commit") => process
-            .labels
-            .get(key)
-            .is_some_and(|value| value.starts_with(&filter.value)),
-        key => process.labels.get(key) == Some(&filter.value),
+pub(crate) fn has_label(profile: &Profile, process: &Process, key: &str, wanted: &str) -> bool {
+    label_of(profile, process, key).is_some_and(|value| match key {
+        "container-id" | "commit" => value.starts_with(wanted),
+        _ => value == wanted,
+    })
+}
+
+/// The value of a process's label. The host and the pid count as labels.
+pub(crate) fn label_of<'a>(
+    profile: &'a Profile,
+    process: &'a Process,
+    key: &str,
+) -> Option<Cow<'a, str>> {
+    match key {
+        "host" => Some(Cow::Borrowed(profile.about.host.as_str())),
+        "pid" => Some(Cow::Owned(process.pid.to_string())),
+        key => process.labels.get(key).map(Cow::Borrowed),
     }
 }
 

@@ -13,6 +13,7 @@ pub(super) enum Step {
     NoIdle,
     Focus,
     Ignore,
+    Where,
     Internals,
     ShowFrom,
     Hide,
@@ -35,6 +36,7 @@ impl Step {
         Self::NoIdle,
         Self::Focus,
         Self::Ignore,
+        Self::Where,
         Self::Internals,
         Self::ShowFrom,
         Self::Hide,
@@ -86,6 +88,9 @@ impl Filters {
                 add(step, name, pattern.to_string());
             }
         }
+        for condition in &self.conditions {
+            add(Step::Where, "where", condition.to_string());
+        }
         for kind in &self.only {
             add(Step::Only, "only", kind.label().to_owned());
         }
@@ -126,6 +131,7 @@ impl Filters {
             Step::NoIdle,
             Step::Focus,
             Step::Ignore,
+            Step::Where,
             Step::SplitTiers,
         ];
         self.steps().iter().any(|(step, _)| !samples.contains(step))
@@ -136,7 +142,7 @@ impl Filters {
 mod tests {
     use super::super::{LabelFilter, Pattern, Share, TimeRange};
     use super::*;
-    use crate::CodeKind;
+    use crate::{CodeKind, Condition};
 
     #[test]
     fn steps_are_taken_in_one_order() {
@@ -149,6 +155,7 @@ mod tests {
             ignore: patterns(&["c"]),
             show_from: patterns(&["d"]),
             hide: patterns(&["e f"]),
+            conditions: vec![Condition::parse("thread = main").unwrap()],
             only: vec![CodeKind::JavaScript],
             thread: vec!["main".to_owned()],
             time: Some(TimeRange::parse("1s..2s").unwrap()),
@@ -174,6 +181,7 @@ mod tests {
             "--focus a",
             "--focus b",
             "--ignore c",
+            "--where \"thread = main\"",
             "--show-from d",
             "--hide \"e f\"",
             "--only js",

@@ -30,7 +30,7 @@ pub(super) fn only_named(profile: Profile, wanted: &[String]) -> Result<Profile,
 }
 
 /// Whether a thread goes by `text`: its name, its tid or its role.
-fn is_thread(profile: &Profile, thread: ThreadIndex, text: &str) -> bool {
+pub(crate) fn is_thread(profile: &Profile, thread: ThreadIndex, text: &str) -> bool {
     let thread = &profile.threads[thread.at()];
     let process = &profile.processes[thread.process.at()];
     let role = match thread.role {

@@ -38,6 +38,11 @@ impl Pattern {
         is_match(name)
             || (!place.is_empty() && (is_match(&place) || is_match(&format!("{name} {place}"))))
     }
+
+    /// Whether it matches a text.
+    pub(crate) fn is_match_in(&self, text: &str) -> bool {
+        self.regex.is_match(text)
+    }
 }
 
 impl fmt::Display for Pattern {
@@ -205,7 +210,7 @@ pub fn parse_seconds(text: &str) -> Result<f64, String> {
 }
 
 /// Whether a package is one that `--fold` names.
-pub(super) fn is_folded(package: &Package, name: &str) -> bool {
+pub(crate) fn is_folded(package: &Package, name: &str) -> bool {
     match name {
         "deps" => package.kind == PackageKind::Dependency,
         "node" => package.kind == PackageKind::Node,

@@ -1,7 +1,7 @@
 //! What of a profile is shown.
 
 use clap::Args;
-use nodespy_analysis::{CodeKind, Filters, LabelFilter, Pattern, Share, TimeRange};
+use nodespy_analysis::{CodeKind, Condition, Filters, LabelFilter, Pattern, Share, TimeRange};
 
 /// What of a profile is shown, the same for every command that shows or converts one. The order
 /// in which they are applied is that of `nodespy_analysis::Filters`.
@@ -15,6 +15,10 @@ pub(crate) struct ShowArgs {
     /// Drop samples with a matching function
     #[arg(long, value_name = "RE", value_parser = Pattern::parse)]
     pub(crate) ignore: Vec<Pattern>,
+    /// Keep samples that a condition holds for, such as 'package = lodash and thread = main'; fields of
+    /// a frame are those of the leaf (`nodespy query --help` lists them)
+    #[arg(long = "where", value_name = "CONDITION", value_parser = parse_condition)]
+    pub(crate) conditions: Vec<Condition>,
     /// Drop frames that match and keep their time with their callers
     #[arg(long, value_name = "RE", value_parser = Pattern::parse)]
     pub(crate) hide: Vec<Pattern>,
@@ -70,6 +74,7 @@ impl ShowArgs {
         Filters {
             focus: self.focus.clone(),
             ignore: self.ignore.clone(),
+            conditions: self.conditions.clone(),
             hide: self.hide.clone(),
             show_from: self.show_from.clone(),
             only: self.only.iter().map(|only| only.kind()).collect(),
@@ -96,6 +101,10 @@ impl ShowArgs {
             ..self.filters()
         }
     }
+}
+
+fn parse_condition(text: &str) -> Result<Condition, String> {
+    Condition::parse(text).map_err(|error| format!("{error}\n{}", error.marked(text)))
 }
 
 /// A kind of code to look at alone.
@@ -144,7 +153,7 @@ mod tests {
     fn every_filter_arrives() {
         let line = "--redact --merge --label container=web --min-share 1% --focus a --no-merge-tiers \
             --hide e --fold deps --no-idle --only js --collapse-recursion --show-from d --ignore c \
-            --time 1s..2s --thread main --raw";
+            --time 1s..2s --thread main --raw --where line=3";
         let filters = filters_of(&line.split_whitespace().collect::<Vec<_>>().join(" "));
         assert!(filters.redact && filters.merge && filters.no_idle && filters.raw);
         assert!(filters.collapse_recursion && filters.no_merge_tiers);
@@ -156,6 +165,7 @@ mod tests {
             (vec![CodeKind::JavaScript], vec!["deps".to_owned()])
         );
         assert_eq!(filters.thread, ["main"]);
+        assert_eq!(filters.conditions[0].to_string(), "line=3");
         let patterns = [
             filters.focus,
             filters.hide,

@@ -11,6 +11,7 @@ pub(crate) mod dump;
 pub(crate) mod events;
 pub(crate) mod flamegraph;
 pub(crate) mod list;
+pub(crate) mod query;
 pub(crate) mod record;
 pub(crate) mod recover;
 pub(crate) mod report;

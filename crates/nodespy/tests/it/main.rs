@@ -29,6 +29,7 @@ mod perf_data;
 mod perf_text;
 #[path = "../support/prof_report.rs"]
 mod prof_report;
+mod query;
 mod reports;
 #[allow(dead_code, reason = "`tests/live` uses the rest")]
 #[path = "../support/run.rs"]
