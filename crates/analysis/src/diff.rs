@@ -130,6 +130,35 @@ impl DiffTree {
         }
     }
 
+    /// The same with the earlier side's weights multiplied by `scale`, so that they can be compared with the later
+    /// side's, and with frames that only the earlier side has as wide as they were: their callers are wider by as
+    /// much. Returns how much of every node's total is that.
+    pub fn with_gone(mut self, scale: f64) -> (Self, Vec<u64>) {
+        let scaled = |weight: u64| (weight as f64 * scale).round() as u64;
+        for weights in &mut self.before {
+            weights.self_weight = scaled(weights.self_weight);
+            weights.total_weight = scaled(weights.total_weight);
+        }
+        self.before_without_stack = scaled(self.before_without_stack);
+        let nodes = &mut self.after.nodes;
+        let mut gone = vec![0u64; nodes.len()];
+        // Children come last, so one pass from the end gives every caller what its callees add.
+        for position in (0..nodes.len()).rev() {
+            let node = &mut nodes[position];
+            if node.total_weight == 0 {
+                node.self_weight = self.before[position].self_weight;
+                gone[position] = gone[position].saturating_add(node.self_weight);
+            }
+            let more = gone[position];
+            node.total_weight = node.total_weight.saturating_add(more);
+            if let Some(parent) = node.parent {
+                let below = &mut gone[parent.0 as usize];
+                *below = below.saturating_add(more);
+            }
+        }
+        (self, gone)
+    }
+
     /// The weight of the earlier side.
     pub fn before_total(&self) -> u64 {
         let weights = self.after.nodes.iter().zip(&self.before);
@@ -178,6 +207,23 @@ mod tests {
             ]
         );
         assert_eq!((tree.before_total(), tree.after.total_weight()), (15, 7));
+    }
+
+    #[test]
+    fn what_is_gone_keeps_its_width_and_widens_its_callers() {
+        let pair = ProfilePair::join(&profile_of("a;b;c 2\na 4\na;b 1"), &profile_of("a 3"));
+        let (tree, gone) = pair.tree().with_gone(2.0);
+        let rows: Vec<(&str, u64, u64, u64)> = (tree.after.nodes.iter().zip(&gone))
+            .map(|(node, gone)| {
+                let name = pair.after.name_of(node.function);
+                (name, node.self_weight, node.total_weight, *gone)
+            })
+            .collect();
+        assert_eq!(rows, [("a", 3, 9, 6), ("b", 2, 6, 6), ("c", 4, 4, 4)]);
+        assert_eq!(
+            (tree.before[0].total_weight, tree.before[0].self_weight),
+            (14, 8)
+        );
     }
 
     #[test]

@@ -370,6 +370,7 @@ pub(crate) struct ConvertArgs {
 Examples:
   nodespy report out.nspy
   nodespy report out.nspy --format md --only js > report.md
+  nodespy report after.nspy --base before.nspy
   nodespy report isolate-0x…-v8.log    what `node --prof-process` prints
   nodespy convert in.html - --to nspy | nodespy report -")]
 pub(crate) struct ReportArgs {
@@ -378,6 +379,9 @@ pub(crate) struct ReportArgs {
     /// How to print it [default: prof for a V8 log, else text]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) format: Option<ReportFormat>,
+    /// What to compare with: another recording, of any format. `nodespy diff` compares several
+    #[arg(long, value_name = "FILE")]
+    pub(crate) base: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
     #[command(flatten)]

@@ -4,6 +4,7 @@
 
 mod cli;
 mod commands;
+mod comparing;
 mod confine;
 mod failure;
 mod folded_input;
@@ -33,8 +34,8 @@ fn main() -> std::process::ExitCode {
         Some(Command::View(arguments)) => commands::view::run(&arguments),
         Some(Command::Convert(arguments)) => commands::convert::run(&arguments),
         Some(Command::Report(arguments)) => commands::report::run(&arguments),
-        Some(Command::Diff(arguments)) => commands::diff::run(&arguments),
         Some(Command::Query(arguments)) => commands::query::run(&arguments),
+        Some(Command::Diff(arguments)) => commands::diff::run(&arguments),
         Some(Command::Ci(arguments)) => commands::ci::run(&arguments),
         Some(Command::Collapse(arguments)) => commands::collapse::run(&arguments),
         Some(Command::Flamegraph(arguments)) => commands::flamegraph::run(&arguments),

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
-use nodespy_analysis::{Filters, Holding, filtered, other_events, shown_event};
+use nodespy_analysis::{Comparison, Filters, Holding, filtered, other_events, shown_event};
 use nodespy_formats::{ImportOptions, Input, Limits};
 use nodespy_model::Profile;
 use nodespy_outputs::{Output, output_names};
@@ -13,6 +13,7 @@ use nodespy_symbolize::{DiskOptions, DiskOrigin, ResolveOptions, SourceMapOption
 use nodespy_view::{DrawOptions, Terminal};
 
 use crate::cli::ReadArgs;
+use crate::comparing::Base;
 use crate::output::{self, Stream};
 use crate::output_file::{OutputFile, is_closed_pipe};
 
@@ -33,8 +34,8 @@ pub(crate) struct Destination {
     format: Output,
     /// What is shown.
     show: Filters,
-    /// What the profile is compared with, as `.nspy` bytes; empty when with nothing.
-    base: Vec<u8>,
+    /// What the profile is compared with.
+    base: Base,
 }
 
 impl Destination {
@@ -78,13 +79,13 @@ impl Destination {
             file,
             format,
             show: show.clone(),
-            base: Vec::new(),
+            base: Base::default(),
         }
     }
 
     /// Puts a recording to compare with beside the profile, if there is one.
-    pub(crate) fn add_base(&mut self, base: Vec<u8>) -> anyhow::Result<()> {
-        if !base.is_empty() && !self.format.holds_base() {
+    pub(crate) fn add_base(&mut self, base: Base) -> anyhow::Result<()> {
+        if !base.nspy.is_empty() && !self.format.holds_base() {
             bail!(crate::failure::Failure::Usage(format!(
                 "--base needs an HTML page to be in; {} has room for one profile",
                 self.format.name()
@@ -166,7 +167,13 @@ impl Destination {
 
     /// Writes a profile that is what is to be shown already.
     pub(crate) fn write_shown(&self, profile: &Profile) -> anyhow::Result<()> {
-        let write = |output: &mut dyn Write| Ok(self.format.write(profile, &self.base, output)?);
+        let Base { nspy, comparison } = &self.base;
+        let write = |output: &mut dyn Write| {
+            let written = self
+                .format
+                .write_compared(profile, nspy, comparison.as_ref(), output);
+            Ok(written?)
+        };
         if let Some(file) = &self.file {
             return file.write(write);
         }
@@ -196,6 +203,16 @@ pub(crate) fn print_summary(
     show: &Filters,
     stream: Stream,
 ) -> anyhow::Result<()> {
+    print_compared(profile, show, stream, None)
+}
+
+/// The same, and below it what a comparison says.
+pub(crate) fn print_compared(
+    profile: &Profile,
+    show: &Filters,
+    stream: Stream,
+    comparison: Option<&Comparison>,
+) -> anyhow::Result<()> {
     let shown = shown_event(Cow::Borrowed(profile));
     let shown = filtered(shown, show, Holding::WhatIsShown)?;
     let mut text = Vec::new();
@@ -204,6 +221,7 @@ pub(crate) fn print_summary(
             has_color: output::has_color(stream),
             width_columns: output::width_of_result(stream),
         },
+        comparison,
         ..Default::default()
     };
     Output::text().draw(&shown, &options, &mut text)?;
@@ -229,32 +247,26 @@ pub(crate) fn print_prof(profile: &Profile, show: &Filters, title: &str) -> anyh
 }
 
 /// Prints a profile as one of the views.
-pub(crate) fn print_view(profile: Profile, view: Output, show: &Filters) -> anyhow::Result<()> {
-    let destination = Destination::named(Path::new("-"), view, show)?;
+pub(crate) fn print_view(
+    profile: Profile,
+    view: Output,
+    show: &Filters,
+    base: Base,
+) -> anyhow::Result<()> {
+    let mut destination = Destination::named(Path::new("-"), view, show)?;
+    destination.base = base;
     destination.write_shown(&*destination.shown(Cow::Owned(profile))?)
 }
 
-/// The page of a profile, for a browser; `base` is what it is compared with, as `.nspy` bytes.
-pub(crate) fn page(profile: Profile, show: &Filters, base: &[u8]) -> anyhow::Result<Vec<u8>> {
+/// The page of a profile, for a browser; `base` is what it is compared with.
+pub(crate) fn page(profile: Profile, show: &Filters, base: &Base) -> anyhow::Result<Vec<u8>> {
     let shown = filtered(Cow::Owned(profile), show, Holding::Everything)?;
     let mut page = Vec::new();
-    Output::page().write(&shown, base, &mut page)?;
+    Output::page().write_compared(&shown, &base.nspy, base.comparison.as_ref(), &mut page)?;
     Ok(page)
 }
 
-/// The recording that another is compared with, as `.nspy` bytes; empty when there is none.
-pub(crate) fn base(
-    path: Option<&Path>,
-    arguments: &ReadArgs,
-    show: &Filters,
-) -> anyhow::Result<Vec<u8>> {
-    match path {
-        Some(path) => as_base(read(path, arguments)?, show),
-        None => Ok(Vec::new()),
-    }
-}
-
-/// The same for one whose bytes came from a browser.
+/// The recording that another is compared with, as `.nspy` bytes, from the bytes a browser sent.
 pub(crate) fn dropped_base(bytes: &mut dyn Read, show: &Filters) -> anyhow::Result<Vec<u8>> {
     let input = Input::read(bytes, &Limits::default())?;
     let recording = nodespy_formats::import(input, &ImportOptions::default())?;
@@ -265,7 +277,7 @@ pub(crate) fn dropped_base(bytes: &mut dyn Read, show: &Filters) -> anyhow::Resu
 }
 
 /// A base is filtered as what it is compared with.
-fn as_base(profile: Profile, show: &Filters) -> anyhow::Result<Vec<u8>> {
+pub(crate) fn as_base(profile: Profile, show: &Filters) -> anyhow::Result<Vec<u8>> {
     let shown = filtered(Cow::Owned(profile), show, Holding::Everything)?;
     let mut bytes = Vec::new();
     Output::native().write(&shown, &[], &mut bytes)?;

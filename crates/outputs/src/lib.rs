@@ -8,7 +8,7 @@ use std::fmt;
 use std::io::Write;
 use std::path::Path;
 
-use nodespy_analysis::Holding;
+use nodespy_analysis::{Comparison, Holding};
 use nodespy_formats::{EXPORTERS, ExportError, Exporter};
 use nodespy_model::Profile;
 use nodespy_view::{DrawError, DrawOptions, Payload, VIEWS, View};
@@ -200,8 +200,23 @@ impl Output {
         base: &[u8],
         output: &mut dyn Write,
     ) -> Result<(), WriteError> {
+        self.write_compared(profile, base, None, output)
+    }
+
+    /// The same with what a comparison of both says, for views that have room for it.
+    pub fn write_compared(
+        self,
+        profile: &Profile,
+        base: &[u8],
+        comparison: Option<&Comparison>,
+        output: &mut dyn Write,
+    ) -> Result<(), WriteError> {
+        let options = DrawOptions {
+            comparison,
+            ..DrawOptions::default()
+        };
         if !self.holds_base() {
-            return self.draw(profile, &DrawOptions::default(), output);
+            return self.draw(profile, &options, output);
         }
         let held = nodespy_view::for_page(profile);
         let mut bytes = Vec::new();
@@ -211,7 +226,7 @@ impl Output {
                 profile: &bytes,
                 base,
             },
-            ..DrawOptions::default()
+            ..options
         };
         self.draw(&held, &options, output)
     }

@@ -39,6 +39,17 @@ pub struct FlameBox {
     pub self_weight: u64,
     /// By how much that grew, where two profiles are compared.
     pub growth: i64,
+    /// How wide it was in the earlier of them.
+    pub before: u64,
+    /// How much of its width is of frames that only the earlier of them has.
+    pub gone: u64,
+}
+
+impl FlameBox {
+    /// Whether only the earlier of two profiles has it.
+    pub fn is_gone(&self) -> bool {
+        self.weight > 0 && self.gone == self.weight
+    }
 }
 
 /// In which order boxes stand side by side.
@@ -72,6 +83,8 @@ struct Part<'a> {
     /// When each node began, in a chart.
     starts: Option<&'a [u64]>,
     difference: Option<&'a DiffTree>,
+    /// How much of the width of nodes is of frames that are gone; nothing when empty.
+    gone: &'a [u64],
 }
 
 impl Layout {
@@ -107,6 +120,7 @@ impl Layout {
                 tree: &tree,
                 starts: None,
                 difference: None,
+                gone: &[],
             };
             layout.add_part(name, &part, labels, order, least);
         }
@@ -127,8 +141,28 @@ impl Layout {
             tree: &difference.after,
             starts: None,
             difference: Some(difference),
+            gone: &[],
         };
         layout.add_part(String::new(), &part, labels, order, least);
+        layout
+    }
+
+    /// The same with the boxes of nodes that only the earlier side has, where they were.
+    pub fn of_comparison(
+        difference: &DiffTree,
+        gone: &[u64],
+        labels: &Labels<'_>,
+        least_share: f64,
+    ) -> Self {
+        let mut layout = Self::default();
+        let least = least_weight(difference.after.total_weight(), least_share);
+        let part = Part {
+            tree: &difference.after,
+            starts: None,
+            difference: Some(difference),
+            gone,
+        };
+        layout.add_part(String::new(), &part, labels, Order::Name, least);
         layout
     }
 
@@ -155,6 +189,7 @@ impl Layout {
                 tree: &chart.tree,
                 starts: Some(&chart.starts),
                 difference: None,
+                gone: &[],
             };
             self.add_part(name, &part, labels, Order::Time, least);
         }
@@ -189,6 +224,8 @@ impl Layout {
                 weight,
                 self_weight: 0,
                 growth: 0,
+                before: 0,
+                gone: 0,
             });
             self.threads.push(name);
         }
@@ -208,6 +245,8 @@ impl Layout {
                 weight: without_stack,
                 self_weight: without_stack,
                 growth: 0,
+                before: 0,
+                gone: 0,
             });
         }
     }
@@ -364,10 +403,18 @@ impl Part<'_> {
 
     fn flame_box(&self, node: u32, parent: Option<usize>, depth: u32, start: u64) -> FlameBox {
         let of_node = &self.tree.nodes[node as usize];
+        let gone = self.gone.get(node as usize).copied().unwrap_or(0);
         let growth = self.difference.map_or(0, |difference| {
             let before = difference.before[node as usize].self_weight;
-            let growth = i128::from(of_node.self_weight) - i128::from(before);
+            let after = match gone == of_node.total_weight {
+                true => 0,
+                false => of_node.self_weight,
+            };
+            let growth = i128::from(after) - i128::from(before);
             growth.clamp(i64::MIN.into(), i64::MAX.into()) as i64
+        });
+        let before = (self.difference).map_or(0, |difference| {
+            difference.before[node as usize].total_weight
         });
         FlameBox {
             content: Content::Function(of_node.function),
@@ -377,6 +424,8 @@ impl Part<'_> {
             weight: of_node.total_weight,
             self_weight: of_node.self_weight,
             growth,
+            before,
+            gone,
         }
     }
 }

@@ -28,7 +28,7 @@ pub mod wording;
 use std::io::{self, Write};
 use std::path::Path;
 
-use nodespy_analysis::Holding;
+use nodespy_analysis::{Comparison, Holding};
 use nodespy_model::Profile;
 
 pub use comparison::{comparison_json, comparison_markdown, comparison_text};
@@ -44,6 +44,8 @@ pub struct DrawOptions<'a> {
     pub payload: Payload<'a>,
     /// Where text is shown.
     pub terminal: Terminal,
+    /// What a comparison with other runs says, for views that have room for it.
+    pub comparison: Option<&'a Comparison>,
     /// Whether a flame graph hangs from the top instead of growing from the bottom.
     pub is_icicle: bool,
 }

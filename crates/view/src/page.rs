@@ -12,6 +12,7 @@ use nodespy_analysis::Holding;
 use nodespy_model::{Profile, printable};
 use sha2::{Digest, Sha256};
 
+use crate::comparison::comparison_for_page;
 use crate::svg::escape;
 use crate::{DrawError, DrawOptions, View, base64, preview, wording};
 
@@ -73,6 +74,10 @@ impl View for Page {
                 "style" => output.write_all(STYLE.as_bytes())?,
                 "script" => output.write_all(SCRIPT.as_bytes())?,
                 "preview" => output.write_all(preview::of(profile, &title).as_bytes())?,
+                "comparison" => {
+                    let text = options.comparison.map(comparison_for_page);
+                    output.write_all(text.unwrap_or_default().as_bytes())?;
+                }
                 "payload" => {
                     write_chunks(options.payload.profile, "recording", output)?;
                     write_chunks(options.payload.base, "base", output)?;

@@ -9,6 +9,7 @@ use nodespy_analysis::{
 use nodespy_model::{Category, FunctionIndex, Profile, ThreadIndex, printable};
 
 use crate::columns::{keep_end, keep_last_parts, keep_start, short_name, width_of};
+use crate::comparison::comparison_text;
 use crate::event_words::EventWords;
 use crate::report::Report;
 use crate::wording::{self, percent, percent_of, place};
@@ -65,6 +66,10 @@ impl View for Text {
         summary.confidence();
         for line in &summary.lines {
             writeln!(output, "{}", line.trim_end())?;
+        }
+        if let Some(comparison) = options.comparison {
+            let text = comparison_text(comparison, options.terminal);
+            write!(output, "\nCompared with the base\n{text}")?;
         }
         Ok(())
     }

@@ -35,7 +35,7 @@ pub(crate) struct DiffArgs {
 /// How two sets of runs are compared and what comes out, the same for `diff` and `ci`.
 #[derive(Debug, Args)]
 pub(crate) struct ComparingArgs {
-    /// Also write it: .html (the page, with both sides), .md, .json, .txt; may be repeated
+    /// Also write it: .html (the page, with both sides), .svg, .md, .json, .txt; may be repeated
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Vec<PathBuf>,
     /// How to print it

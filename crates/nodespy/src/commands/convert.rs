@@ -7,6 +7,7 @@ use nodespy_model::Profile;
 use nodespy_symbolize::SourceRoots;
 
 use crate::cli::{ConvertArgs, ReadArgs};
+use crate::comparing::Base;
 use crate::confine::Confinement;
 use crate::output;
 use crate::save::{self, Destination, FormatChoice};
@@ -39,8 +40,8 @@ pub(crate) fn run(arguments: &ConvertArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The profile to convert, and the one it is compared with as `.nspy` bytes.
-fn read(arguments: &ConvertArgs, reading: &ReadArgs) -> anyhow::Result<(Profile, Vec<u8>)> {
+/// The profile to convert, and the one it is compared with.
+fn read(arguments: &ConvertArgs, reading: &ReadArgs) -> anyhow::Result<(Profile, Base)> {
     let mut profile = save::read(&arguments.input, reading)?;
     if arguments.embed_source {
         SourceRoots::of_folder(arguments.read.root.as_deref()).embed(&mut profile);
@@ -49,7 +50,8 @@ fn read(arguments: &ConvertArgs, reading: &ReadArgs) -> anyhow::Result<(Profile,
         keeps_events: reading.keeps_events,
         ..arguments.read.clone()
     };
-    let base = save::base(
+    let base = Base::of(
+        (&arguments.input, &profile),
         arguments.base.as_deref(),
         &base_reading,
         &arguments.show.filters(),

@@ -1,19 +1,18 @@
 //! `nodespy diff`: two sets of recordings, what changed between them, and how sure that is.
 
-use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::bail;
 use nodespy_analysis::{
-    Basis, CompareOptions, Comparison, Filters, Holding, NamedRun, Verdict, compare, filtered,
-    self_check, shown_event, without_idle,
+    Basis, CompareOptions, Comparison, NamedRun, ProfilePair, Verdict, compare, self_check,
 };
-use nodespy_model::Profile;
+use nodespy_view::svg::draw_svg_comparison;
 use nodespy_view::{Terminal, comparison_json, comparison_markdown, comparison_text};
 
 use crate::cli::{ComparingArgs, DiffArgs, DiffFormat, FailOn};
+use crate::comparing::{Base, shown};
 use crate::confine::Confinement;
 use crate::failure::Failure;
 use crate::output::{self, Stream};
@@ -95,7 +94,8 @@ impl Outputs {
         print(&comparison, comparing.format);
         for (format, file) in &self.0 {
             let content = match format {
-                FileFormat::Page => page(before, after, comparing)?,
+                FileFormat::Page => page(before, after, comparing, &comparison)?,
+                FileFormat::Svg => picture(before, after, comparing, &comparison)?,
                 FileFormat::Text => as_text(
                     &comparison,
                     Terminal {
@@ -140,15 +140,9 @@ fn read_all(paths: &[PathBuf], comparing: &ComparingArgs) -> anyhow::Result<Vec<
     paths.iter().map(read).collect()
 }
 
-/// What is compared of a recording: one event, filtered, without what is no work.
-fn shown(profile: Profile, show: &Filters) -> anyhow::Result<Profile> {
-    let profile = shown_event(Cow::Owned(profile));
-    let profile = filtered(profile, show, Holding::WhatIsShown)?;
-    Ok(without_idle(profile.into_owned()))
-}
-
 enum FileFormat {
     Page,
+    Svg,
     Text,
     Markdown,
     Json,
@@ -158,11 +152,12 @@ impl FileFormat {
     fn of(path: &Path) -> anyhow::Result<Self> {
         match path.extension().and_then(OsStr::to_str) {
             Some("html") => Ok(Self::Page),
+            Some("svg") => Ok(Self::Svg),
             Some("txt") => Ok(Self::Text),
             Some("md") => Ok(Self::Markdown),
             Some("json") => Ok(Self::Json),
             _ => bail!(Failure::Usage(format!(
-                "{}: a comparison is written as .html, .md, .json or .txt",
+                "{}: a comparison is written as .html, .svg, .md, .json or .txt",
                 path.display()
             ))),
         }
@@ -188,24 +183,51 @@ fn as_text(comparison: &Comparison, terminal: Terminal) -> Vec<u8> {
     comparison_text(comparison, terminal).into_bytes()
 }
 
-/// The page of both sides. A picture holds one run of each: the one in the middle by its cost.
+/// The page of both sides. A picture holds one run of each.
 fn page(
     before: &[PathBuf],
     after: &[PathBuf],
     comparing: &ComparingArgs,
+    comparison: &Comparison,
 ) -> anyhow::Result<Vec<u8>> {
     let show = &comparing.show.filters();
     let read = |path: &Path| save::read(path, &comparing.read);
-    let middle = |paths: &[PathBuf]| -> anyhow::Result<PathBuf> {
-        let mut weights = Vec::new();
-        for path in paths {
-            weights.push((shown(read(path)?, show)?.total_weight(), path));
-        }
-        weights.sort();
-        Ok(weights[weights.len() / 2].1.clone())
+    let base = Base {
+        nspy: save::as_base(read(middle(before, comparing)?)?, show)?,
+        comparison: Some(comparison.clone()),
     };
-    let base = save::base(Some(&middle(before)?), &comparing.read, show)?;
-    save::page(read(&middle(after)?)?, show, &base)
+    save::page(read(middle(after, comparing)?)?, show, &base)
+}
+
+/// The flame graph of both sides, in one picture.
+fn picture(
+    before: &[PathBuf],
+    after: &[PathBuf],
+    comparing: &ComparingArgs,
+    comparison: &Comparison,
+) -> anyhow::Result<Vec<u8>> {
+    let show = &comparing.show.filters();
+    let read = |path: &Path| shown(save::read(path, &comparing.read)?, show);
+    let runs = [middle(before, comparing)?, middle(after, comparing)?];
+    let pair = ProfilePair::join(&read(runs[0])?, &read(runs[1])?);
+    let mut picture = Vec::new();
+    draw_svg_comparison(comparison, &pair, &mut picture)?;
+    Ok(picture)
+}
+
+/// The run of a side that is in the middle by its cost.
+fn middle<'a>(paths: &'a [PathBuf], comparing: &ComparingArgs) -> anyhow::Result<&'a Path> {
+    if let [only] = paths {
+        return Ok(only);
+    }
+    let show = &comparing.show.filters();
+    let mut weights = Vec::new();
+    for path in paths {
+        let profile = shown(save::read(path, &comparing.read)?, show)?;
+        weights.push((profile.total_weight(), path));
+    }
+    weights.sort();
+    Ok(weights[weights.len() / 2].1)
 }
 
 fn check_line(check: nodespy_analysis::SelfCheck) -> String {

@@ -8,6 +8,7 @@ use nodespy_analysis::{Holding, Query, filtered, shown_event};
 use nodespy_view::{Terminal, query_json, query_text};
 
 use crate::cli::QueryArgs;
+use crate::confine::Confinement;
 use crate::failure::Failure;
 use crate::output::{self, Stream};
 use crate::save;
@@ -18,6 +19,7 @@ pub(crate) fn run(arguments: &QueryArgs) -> anyhow::Result<ExitCode> {
         output::note(&error.marked(&arguments.query));
         anyhow!(Failure::Usage(error.to_string()))
     })?;
+    Confinement::reading([&arguments.file], &arguments.read).apply();
     let profile = save::read(&arguments.file, &arguments.read)?;
     let shown = shown_event(Cow::Owned(profile));
     let shown = filtered(shown, &arguments.show.filters(), Holding::WhatIsShown)?;

@@ -153,8 +153,7 @@ fn sampled(arguments: &RecordArgs) -> Result<Sampled, Failure> {
 /// What a recording may need beside the rights to look at processes.
 fn rights(request: &RecordRequest) -> Extra {
     Extra {
-        enters_namespaces: request.engine != EngineChoice::Perf
-            || request.sampled.has_tracepoint(),
+        enters_namespaces: request.engine != EngineChoice::Perf || request.sampled.has_tracepoint(),
         launches: !request.command.is_empty(),
     }
 }

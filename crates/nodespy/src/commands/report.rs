@@ -2,23 +2,44 @@
 
 use std::process::ExitCode;
 
+use anyhow::bail;
 use nodespy_formats::V8_LOG_ENGINE;
 use nodespy_model::Profile;
 use nodespy_outputs::Output;
 
 use crate::cli::{ReportArgs, ReportFormat};
+use crate::comparing::Base;
 use crate::confine::Confinement;
+use crate::failure::Failure;
 use crate::output::Stream;
 use crate::save;
 
 pub(crate) fn run(arguments: &ReportArgs) -> anyhow::Result<ExitCode> {
-    Confinement::reading([&arguments.file], &arguments.read).apply();
+    let inputs = [&arguments.file].into_iter().chain(&arguments.base);
+    Confinement::reading(inputs, &arguments.read).apply();
     let profile = save::read(&arguments.file, &arguments.read)?;
     let show = arguments.show.filters_of_processes(&arguments.pid);
-    match arguments.format.unwrap_or_else(|| usual_format(&profile)) {
-        ReportFormat::Text => save::print_summary(&profile, &show, Stream::Standard)?,
-        ReportFormat::Md => save::print_view(profile, Output::markdown(), &show)?,
-        ReportFormat::Json => save::print_view(profile, Output::json(), &show)?,
+    let base = Base::of(
+        (&arguments.file, &profile),
+        arguments.base.as_deref(),
+        &arguments.read,
+        &show,
+    )?;
+    let format = match (arguments.format, &arguments.base) {
+        (Some(ReportFormat::Prof), Some(_)) => bail!(Failure::Usage(
+            "--format prof has no room for a base; text, md and json have".to_owned()
+        )),
+        (Some(format), _) => format,
+        (None, Some(_)) => ReportFormat::Text,
+        (None, None) => usual_format(&profile),
+    };
+    match format {
+        ReportFormat::Text => {
+            let comparison = base.comparison.as_ref();
+            save::print_compared(&profile, &show, Stream::Standard, comparison)?;
+        }
+        ReportFormat::Md => save::print_view(profile, Output::markdown(), &show, base)?,
+        ReportFormat::Json => save::print_view(profile, Output::json(), &show, base)?,
         ReportFormat::Prof => save::print_prof(&profile, &show, &arguments.file.to_string_lossy())?,
     }
     Ok(ExitCode::SUCCESS)

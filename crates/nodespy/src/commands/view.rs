@@ -17,6 +17,7 @@ use nodespy_capture::{Interrupts, catch_interrupts};
 use nodespy_symbolize::SourceRoots;
 
 use crate::cli::{ReadArgs, ViewArgs};
+use crate::comparing::Base;
 use crate::confine::Confinement;
 use crate::output::{self, Stream};
 use crate::save;
@@ -80,7 +81,8 @@ fn read_page(arguments: &ViewArgs) -> anyhow::Result<Vec<u8>> {
     if arguments.embed_source {
         SourceRoots::of_folder(arguments.read.root.as_deref()).embed(&mut profile);
     }
-    let base = save::base(
+    let base = Base::of(
+        (&arguments.file, &profile),
         arguments.base.as_deref(),
         &reading,
         &arguments.show.filters(),

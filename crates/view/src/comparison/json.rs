@@ -8,8 +8,16 @@ const VERSION: u64 = 1;
 
 /// A comparison as JSON.
 pub fn comparison_json(comparison: &Comparison) -> String {
+    let whole = comparison_value(comparison);
+    let mut text = serde_json::to_string_pretty(&whole).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+/// The same as part of another object.
+pub(crate) fn comparison_value(comparison: &Comparison) -> Value {
     let functions: Vec<Value> = comparison.functions.iter().map(function).collect();
-    let whole = json!({
+    json!({
         "schema": "nodespy.diff",
         "version": VERSION,
         "unit": match comparison.unit {
@@ -32,10 +40,7 @@ pub fn comparison_json(comparison: &Comparison) -> String {
         "runs_needed": comparison.runs_needed,
         "remarks": comparison.remarks,
         "functions": functions,
-    });
-    let mut text = serde_json::to_string_pretty(&whole).unwrap_or_default();
-    text.push('\n');
-    text
+    })
 }
 
 fn change(change: &Change) -> Value {

@@ -2,10 +2,15 @@
 
 mod json;
 mod markdown;
+mod matching;
+mod page;
 mod text;
 
 pub use json::comparison_json;
+pub(crate) use json::comparison_value;
 pub use markdown::comparison_markdown;
+pub(crate) use matching::{Matching, Standing, change_words};
+pub(crate) use page::comparison_for_page;
 pub use text::comparison_text;
 
 use nodespy_analysis::{Basis, Change, Comparison, CostUnit, FunctionChange, Verdict};
@@ -171,7 +176,7 @@ fn verdict(function: &FunctionChange) -> String {
 }
 
 /// One line about the whole.
-fn headline(comparison: &Comparison) -> String {
+pub(crate) fn headline(comparison: &Comparison) -> String {
     let total = &comparison.total;
     if comparison.basis == Basis::Share {
         return basis(comparison);

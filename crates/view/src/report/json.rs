@@ -7,6 +7,7 @@ use nodespy_model::{FunctionIndex, Profile, Tier};
 
 use super::json_text::JsonText;
 use super::{HotStack, Report};
+use crate::comparison::comparison_value;
 use crate::wording::{self, percent_of};
 use crate::{DrawError, DrawOptions, View};
 
@@ -54,6 +55,9 @@ impl View for Json {
             whole.objects("hottest_stacks", &report.stacks, |object, stack| {
                 hot_stack(object, &report, stack);
             });
+            if let Some(comparison) = options.comparison {
+                whole.value("difference", &comparison_value(comparison));
+            }
         });
         output.write_all(json.finish().as_bytes())?;
         Ok(())

@@ -76,6 +76,14 @@ impl JsonText {
             .push_str(if value.is_finite() { number } else { "0" });
     }
 
+    /// What was made elsewhere.
+    pub(super) fn value(&mut self, key: &str, value: &serde_json::Value) {
+        self.row(key);
+        let text = serde_json::to_string_pretty(value).unwrap_or_default();
+        let indent = format!("\n{}", "  ".repeat(self.depth));
+        self.text.push_str(&text.replace('\n', &indent));
+    }
+
     fn nested(&mut self, key: &str, brackets: [char; 2], fill: impl FnOnce(&mut Self)) {
         self.row(key);
         self.text.push(brackets[0]);

@@ -10,6 +10,7 @@ use nodespy_model::{Profile, printable};
 
 use super::{Finding, HotStack, Report};
 use crate::columns::{short_name, width_of};
+use crate::comparison::comparison_markdown;
 use crate::event_words::EventWords;
 use crate::wording::{self, percent_of, place};
 use crate::{DrawError, DrawOptions, View};
@@ -69,6 +70,10 @@ impl View for Markdown {
         section(&mut text, "Hottest stacks", &stacks(&report));
         section(&mut text, "Where it ran", &labels(profile));
         section(&mut text, "How sure this is", &list(&quality(profile)));
+        if let Some(comparison) = options.comparison {
+            let compared = comparison_markdown(comparison);
+            section(&mut text, "Compared with the base", &compared);
+        }
         output.write_all(text.as_bytes())?;
         Ok(())
     }

@@ -4,6 +4,7 @@
 //! and address parameters, with a script of our own.
 
 mod attributes;
+mod difference;
 mod ink;
 mod options;
 mod palette;
@@ -16,6 +17,7 @@ use nodespy_analysis::ProfilePair;
 use nodespy_model::{Profile, WeightUnit};
 
 pub use attributes::NameAttributes;
+pub use difference::draw_svg_comparison;
 pub use options::{Background, Cut, MinWidth, SvgOptions};
 pub use palette::{Palette, Rgb, Shades};
 pub use palette_map::PaletteMap;
@@ -97,7 +99,7 @@ pub fn draw_svg(
         &labels,
         layout,
         options,
-        false,
+        Difference::None,
         palette_map,
         output,
     )
@@ -118,10 +120,19 @@ pub fn draw_svg_difference(
         &labels,
         layout,
         options,
-        true,
+        Difference::Growth,
         palette_map,
         output,
     )
+}
+
+/// What two profiles differ by, where there are two.
+enum Difference<'a> {
+    None,
+    /// How much boxes grew.
+    Growth,
+    /// The same, and what a comparison says of it.
+    Comparison(&'a difference::FunctionMarks),
 }
 
 fn draw_layout(
@@ -129,7 +140,7 @@ fn draw_layout(
     labels: &Labels<'_>,
     layout: Layout,
     options: &SvgOptions,
-    is_difference: bool,
+    difference: Difference<'_>,
     palette_map: Option<&mut PaletteMap>,
     output: &mut dyn Write,
 ) -> Result<(), DrawError> {
@@ -152,7 +163,11 @@ fn draw_layout(
         labels,
         layout: &layout,
         options: &options,
-        is_difference,
+        is_difference: !matches!(difference, Difference::None),
+        marks: match difference {
+            Difference::Comparison(marks) => Some(marks),
+            _ => None,
+        },
     };
     Ok(picture.draw(palette_map, output)?)
 }

@@ -10,6 +10,7 @@ use std::io::{self, Write};
 use nodespy_model::{Category, FunctionIndex, Profile};
 
 use super::attributes::BoxAttributes;
+use super::difference::{FunctionMarks, Sign};
 use super::ink::Ink;
 use super::options::{Background, Cut, MinWidth, SvgOptions};
 use super::palette::{Palette, Rgb, color, growth_color};
@@ -27,6 +28,15 @@ const SIDE: f64 = 10.0;
 const INDENT: f64 = 3.0;
 /// Fewer letters than this are no help.
 const LEAST_LETTERS: usize = 3;
+
+/// The colour of a box whose change may be noise.
+const NOISE: Rgb = Rgb(228, 228, 228);
+/// What fills boxes that are gone.
+const GONE_HATCH: &str = concat!(
+    "<pattern id=\"gone\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" ",
+    "patternTransform=\"rotate(45)\"><rect width=\"6\" height=\"6\" fill=\"rgb(240,244,255)\"/>",
+    "<rect width=\"2\" height=\"6\" fill=\"rgb(150,170,235)\"/></pattern>",
+);
 
 /// How much is written at once: a picture can be larger than the memory it is worth.
 const CHUNK_BYTES: usize = 128 << 10;
@@ -109,6 +119,8 @@ pub(super) struct Picture<'a> {
     pub(super) options: &'a SvgOptions,
     /// Whether boxes are coloured by how much they grew.
     pub(super) is_difference: bool,
+    /// What a comparison says of functions, where that decides.
+    pub(super) marks: Option<&'a FunctionMarks>,
 }
 
 /// What is the same for every box of one label.
@@ -238,6 +250,8 @@ impl Picture<'_> {
             weight: scale.whole as u64,
             self_weight: 0,
             growth: 0,
+            before: 0,
+            gone: 0,
         };
         self.place_box(ink, scale, &each, 0, &stamp);
     }
@@ -263,8 +277,11 @@ impl Picture<'_> {
         ink.raw("%\" y=\"").number(top);
         ink.raw("\" width=\"").number(share * 100.0);
         ink.raw("%\" height=\"").number(scale.frame.row - 1.0);
-        ink.raw("\" fill=\"")
-            .color(self.box_color(scale, each, share, stamp));
+        ink.raw("\" fill=\"");
+        match self.marks.is_some() && each.is_gone() {
+            true => ink.raw("url(#gone)"),
+            false => ink.color(self.box_color(scale, each, share, stamp)),
+        };
         ink.raw("\" fg:x=\"").whole(each.start);
         ink.raw("\" fg:w=\"").whole(each.weight).raw("\"/>");
         let pixels = share * scale.frame.inner_width;
@@ -275,7 +292,15 @@ impl Picture<'_> {
             let baseline = top + self.baseline();
             ink.raw(newline).raw("<text x=\"").number(text_left);
             ink.raw("%\" y=\"").number(baseline).raw("\">");
-            self.fitted(ink, stamp, letters);
+            let prefix = self.prefix(each, depth);
+            match letters.saturating_sub(prefix.chars().count()) {
+                left if left >= LEAST_LETTERS => {
+                    ink.text(prefix);
+                    self.fitted(ink, stamp, left);
+                }
+                // The tooltip has the sign.
+                _ => self.fitted(ink, stamp, letters),
+            }
             ink.raw("</text>");
         }
         if self.options.is_pretty {
@@ -317,6 +342,9 @@ impl Picture<'_> {
         if !self.is_difference || matches!(stamp.name.as_str(), "-" | "--") {
             return stamp.color;
         }
+        if self.marks.is_some() && self.sign(each) == Sign::Noise {
+            return NOISE;
+        }
         let growth = match self.options.is_negated {
             true => each.growth.saturating_neg(),
             false => each.growth,
@@ -324,29 +352,74 @@ impl Picture<'_> {
         growth_color(growth, scale.most_growth)
     }
 
+    /// What a comparison says of the function of a box.
+    fn sign(&self, each: &FlameBox) -> Sign {
+        match (self.marks, each.content) {
+            (Some(marks), Content::Function(function)) => marks.sign(function),
+            _ => Sign::Noise,
+        }
+    }
+
+    /// What stands before the name of a box, for readers who see no colours.
+    fn prefix(&self, each: &FlameBox, depth: u32) -> &'static str {
+        if self.marks.is_none() || depth == 0 {
+            return "";
+        }
+        match self.sign(each) {
+            _ if each.is_gone() => "gone: ",
+            Sign::Noise => "",
+            Sign::Moved => "moved: ",
+            Sign::New => "new: ",
+            Sign::Changed if each.growth > 0 => "+ ",
+            Sign::Changed if each.growth < 0 => "− ",
+            Sign::Changed => "",
+        }
+    }
+
     /// What the tooltip says: `name (1,234 samples, 5.67%; +0.12%)`.
     fn title(&self, ink: &mut Ink, scale: &Scale, each: &FlameBox, depth: u32, stamp: &Stamp) {
         let options = self.options;
-        let percent = |weight: f64| weight / scale.whole * 100.0;
+        // What is gone has a width, but no weight.
+        let whole = self.marks.map_or(scale.whole, FunctionMarks::whole);
+        let weight = match (self.marks, depth) {
+            (Some(_), 0) => whole as u64,
+            _ => each.weight - each.gone.min(each.weight),
+        };
+        let percent = |weight: f64| weight / whole * 100.0;
+        ink.text(self.prefix(each, depth));
         ink.ready(&stamp.escaped).raw(" (");
-        let shown = each.weight as f64 * options.factor;
+        let shown = weight as f64 * options.factor;
         match options.factor == 1.0 {
-            true => ink.grouped(each.weight),
+            true => ink.grouped(weight),
             false => ink.grouped(shown.abs().round() as u64),
         };
         ink.raw(" ").text(&options.count_name).raw(", ");
         if depth == 0 {
             ink.raw("100%");
         } else {
-            ink.hundredths(percent(each.weight as f64)).raw("%");
+            ink.hundredths(percent(weight as f64)).raw("%");
         }
         if self.is_difference && depth > 0 {
             let growth = match options.is_negated {
                 true => -percent(each.growth as f64),
                 false => percent(each.growth as f64),
             };
-            ink.raw(if growth > 0.0 { "; +" } else { "; " });
-            ink.hundredths(growth).raw("%");
+            if self.marks.is_some() {
+                let before = percent(each.before as f64);
+                ink.raw("; before ").hundredths(before).raw("%; self");
+            }
+            let sign = match (growth > 0.0, self.marks) {
+                (true, Some(_)) => " +",
+                (false, Some(_)) => " ",
+                (true, None) => "; +",
+                (false, None) => "; ",
+            };
+            ink.raw(sign).hundredths(growth).raw("%");
+            if let (Some(marks), Content::Function(function)) = (self.marks, each.content) {
+                // The script takes the last parenthesis off to have the name.
+                let words = marks.words(function).replace(['(', ')'], "");
+                ink.raw("; ").text(&words);
+            }
         }
         ink.raw(")");
     }
@@ -425,7 +498,11 @@ impl Picture<'_> {
         ink.raw("<stop stop-color=\"")
             .color(bottom)
             .raw("\" offset=\"95%\"/>");
-        ink.raw("</linearGradient></defs>\n");
+        ink.raw("</linearGradient>");
+        if self.marks.is_some() {
+            ink.raw(GONE_HATCH);
+        }
+        ink.raw("</defs>\n");
     }
 
     fn style(&self, ink: &mut Ink) {
