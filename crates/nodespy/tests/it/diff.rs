@@ -118,6 +118,86 @@ fn outputs_say_the_same() {
 }
 
 #[test]
+fn the_picture_says_the_same_without_colours() {
+    let scratch = Scratch::new();
+    let (before, after) = (runs(&scratch, "a", 600), runs(&scratch, "b", 750));
+    let add = |files: &[String], line: &str| {
+        for file in files {
+            let text = std::fs::read_to_string(file).unwrap();
+            std::fs::write(file, format!("{text}{line}\n")).unwrap();
+        }
+    };
+    add(&before, "main;render;quote 200");
+    add(&after, "main;render;escape 90");
+    let svg = scratch.file("diff.svg");
+    diff(&["-o", &svg], &before, &after).expect_code(0);
+    let svg = std::fs::read_to_string(svg).unwrap();
+    let title = |name: &str| {
+        let found = svg.lines().find(|line| line.contains(&format!("{name} (")));
+        found.unwrap_or_else(|| panic!("{name} is not drawn"))
+    };
+    assert!(title("hashInts").contains("<title>+ hashInts ("));
+    assert!(title("hashInts").contains(", regression)"));
+    assert!(title("quote").contains("<title>gone: quote ("));
+    assert!(title("quote").contains("fill=\"url(#gone)\""));
+    assert!(title("escape").contains("<title>new: escape ("));
+    assert!(title("sort").contains("<title>sort ("), "{}", title("sort"));
+    assert!(title("sort").contains("fill=\"rgb(228,228,228)\""));
+    assert!(svg.contains("grey: may be noise"));
+    assert!(svg.contains("id=\"gone\""));
+}
+
+#[test]
+fn every_base_is_compared_in_the_same_way() {
+    let scratch = Scratch::new();
+    let file = |name: &str, hash: u64| {
+        let file = scratch.file(name);
+        std::fs::write(&file, folded(hash, 1)).unwrap();
+        file
+    };
+    let (before, after) = (file("a.folded", 600), file("b.folded", 1200));
+    let direct = run_nodespy(&["diff", &before, &after]);
+    let report = run_nodespy(&["report", &after, "--base", &before]);
+    report.expect_code(0);
+    let (_, compared) = report
+        .stdout
+        .split_once("Compared with the base\n")
+        .unwrap();
+    let figures = |text: &str| {
+        let line = text.lines().find(|line| line.contains("hashInts")).unwrap();
+        line.split_whitespace()
+            .take(4)
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    assert_eq!(figures(compared), figures(&direct.stdout));
+    let json = run_nodespy(&["report", &after, "--base", &before, "--format", "json"]);
+    let json: Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(json["difference"]["schema"], "nodespy.diff");
+    let markdown = run_nodespy(&["report", &after, "--base", &before, "--format", "md"]);
+    assert!(
+        markdown.stdout.contains("## Compared with the base"),
+        "{markdown}"
+    );
+    run_nodespy(&["report", &after, "--base", &before, "--format", "prof"])
+        .expect_code(2)
+        .expect_stderr(&["--format prof has no room for a base"]);
+    let page = scratch.file("both.html");
+    run_nodespy(&["convert", &after, &page, "--base", &before]).expect_code(0);
+    let page = std::fs::read_to_string(page).unwrap();
+    let (_, held) = page.split_once("id=\"comparison\">").unwrap();
+    assert!(held.starts_with("{\"before\":"), "{}", &held[..60]);
+    // Two recordings without a function in common can still be looked at.
+    let other = scratch.file("c.folded");
+    std::fs::write(&other, "x;y 100\n").unwrap();
+    run_nodespy(&["report", &after, "--base", &other])
+        .expect_code(0)
+        .expect_stderr(&[
+            "No verdicts on the difference: the two sides have no function in common",
+        ]);
+}
+
+#[test]
 fn work_per_request_is_what_is_compared_when_requests_are_known() {
     let scratch = Scratch::new();
     let (before, after) = (runs(&scratch, "a", 600), runs(&scratch, "b", 600));
@@ -181,7 +261,7 @@ fn bad_input_gets_a_sentence() {
         (
             vec![&good, &good, "-o", "diff.png"],
             2,
-            ".html, .md, .json or .txt",
+            ".html, .svg, .md, .json or .txt",
         ),
         (vec!["--self-check", &good], 1, "give at least 6"),
     ] {

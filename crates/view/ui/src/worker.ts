@@ -73,7 +73,10 @@ export interface Questions {
     ask: { selection: Selection; thread: ThreadIndex; from: number; to: number; columns: number };
     answer: Timeline;
   };
-  lines: { ask: { selection: Selection; file: TextIndex }; answer: LineWeights & { whole: number } };
+  lines: {
+    ask: { selection: Selection; file: TextIndex };
+    answer: LineWeights & { whole: number };
+  };
   files: { ask: { selection: Selection }; answer: { file: TextIndex; self: number }[] };
 }
 
@@ -245,8 +248,8 @@ class Counter {
         return timeline(this.profile, this.shape(selection).shape, rows, step, from, to, columns);
       },
       lines: ({ selection, file }: Questions["lines"]["ask"]) => {
-        const { own, tree } = this.counted(selection);
-        return { ...lineWeights(this.profile, own, file), whole: tree.total[ROOT] };
+        const { own, base, tree } = this.counted(selection);
+        return { ...lineWeights(this.profile, own, file, base), whole: tree.total[ROOT] };
       },
       files: ({ selection }: Questions["files"]["ask"]) => filesOf(this.profile, this.counted(selection).own),
     };

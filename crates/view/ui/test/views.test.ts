@@ -168,7 +168,6 @@ test("top functions show shares of the selection they were counted in", async ()
     baseSelf: null,
     baseTotal: null,
     whole: 10,
-    baseWhole: 0,
   });
   app.change({ view: "top" });
   await answerTree(10);

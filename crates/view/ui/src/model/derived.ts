@@ -145,7 +145,6 @@ export type FunctionWeight = Column<FunctionIndex, number, Float64Array>;
 export interface FunctionWeights {
   whole: number; // of the tree; shares are of it
   unit: Unit;
-  baseWhole: number;
   self: FunctionWeight;
   total: FunctionWeight;
   baseSelf: FunctionWeight | null;
@@ -160,7 +159,6 @@ export function functionWeights(names: Names, tree: Tree): FunctionWeights {
   const weights: FunctionWeights = {
     whole: tree.total[ROOT],
     unit: tree.unit,
-    baseWhole: tree.baseTotal?.[ROOT] ?? 0,
     self: weightsOf(),
     total: weightsOf(),
     baseSelf: tree.baseSelf && weightsOf(),

@@ -7,9 +7,15 @@ export interface LineWeights {
   line: Uint32Array;
   self: Float64Array;
   total: Float64Array;
+  baseSelf: Float64Array | null; // of the same lines before, where two sides are compared
 }
 
-export function lineWeights(profile: Profile, own: Float64Array, file: TextIndex): LineWeights {
+export function lineWeights(
+  profile: Profile,
+  own: Float64Array,
+  file: TextIndex,
+  base: Float64Array | null = null,
+): LineWeights {
   const { stacks, frames, functions } = profile;
   const rows = stacks.parent.length;
   const totals = own.slice(0, rows);
@@ -32,11 +38,19 @@ export function lineWeights(profile: Profile, own: Float64Array, file: TextIndex
     while (above >= 0 && lineAt(above) !== line) above = stacks.parent[above];
     if (above < 0) add(total, line, totals[row]);
   }
+  const before = new Map<number, number>();
+  for (let row = 0 as StackIndex; base && row < rows; row++) {
+    const line = base[row] === 0 ? 0 : lineAt(row);
+    if (line === 0) continue;
+    add(before, line, base[row]);
+    add(self, line, 0);
+  }
   const lines = [...self.keys()].sort((left, right) => left - right);
   return {
     line: Uint32Array.from(lines),
     self: Float64Array.from(lines, (line) => self.get(line)!),
     total: Float64Array.from(lines, (line) => total.get(line) ?? 0),
+    baseSelf: base && Float64Array.from(lines, (line) => before.get(line) ?? 0),
   };
 }
 

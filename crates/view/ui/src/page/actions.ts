@@ -3,6 +3,7 @@
 import type { EventIndex, ThreadIndex } from "../model/indexes";
 import { fileOf, functionCount, nameOf, placeOf } from "../model/profile";
 import { Category } from "../model/tables";
+import { WIDTHS } from "../model/widths";
 import type { App, Target } from "./app";
 import { PALETTES } from "./colors";
 import { byId } from "./dom";
@@ -19,7 +20,16 @@ export interface Action {
 }
 
 const toggle =
-  (key: "isIcicle" | "isFromLeaf" | "hasInternals" | "isProportional" | "isRegExp" | "isExact") =>
+  (
+    key:
+      | "isIcicle"
+      | "isFromLeaf"
+      | "hasInternals"
+      | "isProportional"
+      | "isOnlyChanged"
+      | "isRegExp"
+      | "isExact",
+  ) =>
   (app: App) =>
     app.change({ [key]: !app.state[key], ...(key === "isFromLeaf" ? { zoom: [] } : {}) } as Partial<State>);
 
@@ -179,6 +189,19 @@ const BY_ID = {
     keys: ["%"],
     label: "Diff colours: of the whole, or of what it was",
     run: toggle("isProportional"),
+  },
+  widths: {
+    group: "Picture",
+    keys: ["W"],
+    label: "Diff widths: after, before, both, or the difference",
+    run: (app) =>
+      app.change({ widths: WIDTHS[(WIDTHS.indexOf(app.state.widths) + 1) % WIDTHS.length], zoom: [] }),
+  },
+  onlyChanged: {
+    group: "Picture",
+    keys: ["g"],
+    label: "Diff: only what changed, or everything",
+    run: toggle("isOnlyChanged"),
   },
   search: {
     group: "Search",

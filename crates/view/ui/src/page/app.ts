@@ -13,7 +13,9 @@ import {
 import { FIRST_EVENT, type Names, nameOf, shortPlace, type Unit } from "../model/profile";
 import type { Category } from "../model/tables";
 import type { Transform } from "../model/transforms";
-import { type NodeWeight, pathTo, type Range, ROOT, type Shares, type Tree } from "../model/tree";
+import { pathTo, type Range, ROOT, type Shares, type Tree } from "../model/tree";
+import { type SentComparison, type Verdict, Verdicts } from "../model/verdicts";
+import { withWidths } from "../model/widths";
 import type { Opened, Questions, Selection, SourceText } from "../worker";
 import { type Client, Latest } from "./client";
 import { Paint, type Palette } from "./colors";
@@ -68,15 +70,6 @@ export interface Preview extends Findings {
   samples: number;
 }
 
-// How a node's share changed, in percent points; empty where there is no base.
-export function changeText(tree: Tree, node: NodeIndex): string {
-  if (!tree.baseTotal) return "";
-  return points(
-    tree.total[node] / (tree.total[ROOT] || 1),
-    tree.baseTotal[node] / (tree.baseTotal[ROOT] || 1),
-  );
-}
-
 // What a box has itself, with the word for it; a bar, what all of its frames have. What the root has
 // is code of which no frame is shown, if there is such.
 export function selfOf(tree: Tree, node: NodeIndex, bar: Bar | null): [string, number] | null {
@@ -87,6 +80,16 @@ export function selfOf(tree: Tree, node: NodeIndex, bar: Bar | null): [string, n
 
 // Nothing left out.
 const WHOLE = { threads: null, range: null, compare: null, transforms: [], hidden: [], zoom: [] };
+
+// A tree beside its base.
+export interface Diff {
+  change: (node: NodeIndex) => number; // from -1 to 1
+  changed: Uint8Array | null; // by node: whether it changed, or something it calls; null where nothing says
+  counted: Uint8Array | null; // by node: whether it changed by itself
+}
+
+export const GONE = "gone: ";
+const LEAST_CHANGE = 0.001; // of the whole
 
 type Asked = Exclude<keyof Questions, "chunks" | "open">;
 type Answer<K extends keyof Questions> = Questions[K]["answer"];
@@ -120,9 +123,12 @@ export class App {
   private hitsOf: { query: string; hits: Uint8Array } | null = null;
   readonly systemDark = matchMedia("(prefers-color-scheme: dark)");
   private pageColors: { isDark: boolean; colors: { back: string; rest: string; text: string } } | null = null;
-  private changes: { tree: Tree; isProportional: boolean; change: (node: NodeIndex) => number } | null = null;
+  private readonly diffs = new WeakMap<Tree, Diff & { key: unknown[] }>();
   revealing = NO_FUNCTION; // to be shown in the picture once that is counted
   private folded: { tree: Tree; folds: Folds | null } | null = null;
+  comparison: SentComparison | null;
+  private judged: { names: Names; verdicts: Verdicts } | null = null;
+  private readonly widened = new WeakMap<Tree, { key: unknown[]; tree: Tree }>();
   private paints: { key: string; paint: Paint; faded: Paint } | null = null;
 
   constructor(
@@ -130,7 +136,9 @@ export class App {
     readonly preview: Preview,
     names: Names,
     tree: Tree,
+    comparison: SentComparison | null = null,
   ) {
+    this.comparison = comparison;
     this.names = names;
     this.tree = tree;
     this.whole = tree.total[ROOT];
@@ -312,22 +320,58 @@ export class App {
     return this.paints;
   }
 
-  // How much more or less of the whole a node is than before, from -1 to 1.
-  changeOf(tree: Tree): ((node: NodeIndex) => number) | null {
-    const { isProportional } = this.state;
-    if (!tree.baseTotal) return null;
-    if (this.changes?.tree !== tree || this.changes.isProportional !== isProportional) {
-      this.changes = { tree, isProportional, change: this.changeIn(tree, tree.baseTotal) };
-    }
-    return this.changes.change;
+  // What the runs say of functions, where whole recordings were compared.
+  get verdicts(): Verdicts | null {
+    if (this.state.compare !== "base" || !this.comparison || !this.isReady) return null;
+    if (this.judged?.names !== this.names)
+      this.judged = { names: this.names, verdicts: new Verdicts(this.names, this.comparison) };
+    return this.judged.verdicts;
   }
 
-  private changeIn(tree: Tree, baseTotal: NodeWeight): (node: NodeIndex) => number {
-    const whole = tree.total[ROOT] || 1;
-    const wholeBase = baseTotal[ROOT] || 1;
+  verdictOf(fn: FunctionIndex): Verdict | null {
+    return fn < 0 ? null : (this.verdicts?.of(fn) ?? null);
+  }
+
+  // What a weight of the earlier side is in weights of the later. Runs that did the same work are compared by what
+  // they cost, others by shares.
+  get baseFactor(): number {
+    const { total, baseTotal } = this.tree;
+    const before = this.state.compare === "base" ? (this.comparison?.before ?? 1) : 1;
+    return baseTotal?.[ROOT] ? (total[ROOT] / baseTotal[ROOT]) * before || 1 : 1;
+  }
+
+  // The shares of a node now and before.
+  sharesOf(tree: Tree, node: NodeIndex): [number, number] {
+    const before = (tree.baseTotal?.[node] ?? 0) * this.baseFactor;
+    const whole = tree.total[ROOT] || (tree.baseTotal?.[ROOT] ?? 0) * this.baseFactor || 1;
+    return [tree.total[node] / whole, before / whole];
+  }
+
+  // How a node's share changed, in percent points; empty where there is no base.
+  changeText(tree: Tree, node: NodeIndex): string {
+    return tree.baseTotal ? points(...this.sharesOf(tree, node)) : "";
+  }
+
+  // What a diff of a tree looks like: how much more or less of the whole nodes are than before, from -1 to 1, and
+  // which of them may be noise. A tree of callers is about the functions that are called.
+  diffOf(tree: Tree, isOfCallers: boolean): Diff | null {
+    if (!tree.baseTotal) return null;
+    const { verdicts, baseFactor, state } = this;
+    const key = [verdicts, baseFactor, state.isProportional];
+    let known = this.diffs.get(tree);
+    if (!known || known.key.some((each, at) => each !== key[at])) {
+      const changed = verdicts && (isOfCallers ? verdicts.changedLeaves(tree) : verdicts.changed(tree));
+      const counted = verdicts && (isOfCallers ? changed : verdicts.own(tree));
+      known = { key, change: this.changeIn(tree), changed, counted };
+      this.diffs.set(tree, known);
+    }
+    return known;
+  }
+
+  private changeIn(tree: Tree): (node: NodeIndex) => number {
     if (this.state.isProportional) {
       return (node) => {
-        const [now, before] = [tree.total[node] / whole, baseTotal[node] / wholeBase];
+        const [now, before] = this.sharesOf(tree, node);
         return before === 0
           ? now > 0
             ? 1
@@ -335,11 +379,42 @@ export class App {
           : Math.max(-1, Math.min(1, Math.log2(now / before || 1e-9) / 2));
       };
     }
-    let most = 0.01;
-    for (let node = 1 as NodeIndex; node < tree.size; node++) {
-      most = Math.max(most, Math.abs(tree.total[node] / whole - baseTotal[node] / wholeBase));
+    const factor = this.baseFactor;
+    const { total } = tree;
+    const baseTotal = tree.baseTotal!;
+    const whole = total[ROOT] || baseTotal[ROOT] * factor || 1;
+    let most = 0.01 * whole;
+    for (let node = 1 as NodeIndex; node < tree.size; node++)
+      most = Math.max(most, Math.abs(total[node] - baseTotal[node] * factor));
+    return (node) => (total[node] - baseTotal[node] * factor) / most;
+  }
+
+  // The tree with boxes as wide as the reader wants them. Its nodes are those of the tree.
+  drawn(tree: Tree, diff: Diff | null): Tree {
+    const { widths, isOnlyChanged } = this.state;
+    const counted = isOnlyChanged ? (diff?.counted ?? null) : null;
+    if (!diff || (widths === "after" && !counted)) return tree;
+    const { baseFactor } = this;
+    const key = [diff, widths, baseFactor, counted];
+    let known = this.widened.get(tree);
+    if (!known || known.key.some((each, at) => each !== key[at])) {
+      known = { key, tree: withWidths(tree, widths, baseFactor, counted) };
+      this.widened.set(tree, known);
     }
-    return (node) => (tree.total[node] / whole - baseTotal[node] / wholeBase) / most;
+    return known.tree;
+  }
+
+  // What stands before the name of a box in a diff, for readers who see no colours.
+  signOf(tree: Tree, diff: Diff, node: NodeIndex): string {
+    if (node === ROOT) return "";
+    if (tree.total[node] === 0) return GONE;
+    if (diff.changed && !diff.changed[node]) return "";
+    if (tree.baseTotal![node] === 0) return "new: ";
+    if (diff.counted && !diff.counted[node]) return "";
+    if (this.verdictOf(tree.fn[node])?.standing === "moved") return "moved: ";
+    const [now, before] = this.sharesOf(tree, node);
+    if (Math.abs(now - before) < LEAST_CHANGE) return "";
+    return now > before ? "+ " : "− ";
   }
 
   // What of the tree can be drawn as one bar.
@@ -399,7 +474,8 @@ export class App {
     const parts = [
       `total ${share(tree.total[node])}`,
       self && `${self[0]} ${share(self[1])}`,
-      changeText(tree, node),
+      this.changeText(tree, node),
+      this.verdictOf(fn)?.words,
     ];
     return `${name}: ${parts.filter(Boolean).join(", ")}`;
   }

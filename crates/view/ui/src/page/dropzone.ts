@@ -41,6 +41,8 @@ async function compareWith(app: App, file: File): Promise<void> {
     const response = await fetch("base", { method: "POST", body: file });
     if (!response.ok) throw new Error((await response.text()).slice(0, 500));
     const base = [[new Uint8Array(await response.arrayBuffer())]];
+    // What the page was made with is about another base.
+    app.comparison = null;
     app.open(await app.client.open([], base, app.preview.subsystemOf));
     app.change({ compare: "base", zoom: [] });
     app.say(`Compared with ${file.name}`);

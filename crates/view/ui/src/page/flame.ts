@@ -5,6 +5,7 @@ import { type Bar, barAt, drawnAs, type Folds, isWithin } from "../model/folds";
 import { NO_NODE, type NodeIndex } from "../model/indexes";
 import type { Names } from "../model/profile";
 import { ROOT, type Tree } from "../model/tree";
+import { GONE } from "./app";
 import { cssPixel, diffPixel, HIT, type Paint, packed } from "./colors";
 import { eachFrame, element, fit } from "./dom";
 import { Labels } from "./labels";
@@ -27,6 +28,8 @@ export interface Scene {
   isByName: boolean;
   hasPlaces: boolean; // whether boxes also show where a function is, as room allows
   change: ((node: NodeIndex) => number) | null; // in a diff: from -1 to 1
+  changed: Uint8Array | null; // in a diff: by node, whether that can be told from noise
+  sign: ((node: NodeIndex) => string) | null; // in a diff: what stands before a name
   colors: { back: string; rest: string; text: string };
 }
 
@@ -250,11 +253,12 @@ export class Flame {
   }
 
   private fill(node: NodeIndex, isBelowZoom: boolean): number {
-    const { tree, folds, paint, hits, faded, change, colors } = this.scene!;
+    const { tree, folds, paint, hits, faded, change, changed, colors } = this.scene!;
     const fn = tree.fn[node];
     if (this.isHit(node)) return packed(HIT);
     if (barAt(folds, node) && !change) return packed(colors.rest);
     if (hits || isBelowZoom) return faded.pixel(fn, tree.tier[node]);
+    if (changed && !changed[node]) return packed(colors.rest);
     return change ? diffPixel(change(node)) : paint.pixel(fn, tree.tier[node]);
   }
 
@@ -269,7 +273,7 @@ export class Flame {
 
   private writeLabels(ratio: number): void {
     const { context, labels, scene } = this;
-    const { tree, folds, focus, hits, colors } = scene!;
+    const { tree, folds, focus, hits, colors, changed } = scene!;
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.font = `12px ${getComputedStyle(this.root).fontFamily}`;
     context.textBaseline = "middle";
@@ -278,10 +282,13 @@ export class Flame {
       const y = this.rowTop(row) - this.sight.top + (ROW - 1) / 2;
       for (let at = 0; at < boxes.length; at += 3) {
         const [from, to, node] = [boxes[at], boxes[at + 1], boxes[at + 2] as NodeIndex];
+        const sign = scene!.sign?.(node) ?? "";
+        if (sign === GONE) this.hatch(from, to, y);
         if (to - from < LABEL_FROM) continue;
         const bar = barAt(folds, node);
         const isBelowZoom = focus > 0 && tree.depth[node] < tree.depth[focus];
-        const isFaded = (hits !== null && !this.isHit(node)) || isBelowZoom || bar !== null;
+        const isNoise = changed !== null && !changed[node] && !hits;
+        const isFaded = (hits !== null && !this.isHit(node)) || isBelowZoom || bar !== null || isNoise;
         context.fillStyle = isFaded ? colors.text : hits ? "#fff" : "#111";
         if (bar) labels!.write(`▸ ${bar.label}`, from + 4, y, to - from - 7);
         else
@@ -290,13 +297,31 @@ export class Flame {
             from + 4,
             y,
             to - from - 7,
-            tree.isInlined[node] ? "‹" : "",
+            sign + (tree.isInlined[node] ? "‹" : ""),
             scene!.hasPlaces,
           );
       }
     }
     this.nameHidden();
     context.setTransform(1, 0, 0, 1, 0, 0);
+  }
+
+  // Strikes a box out that the later side has not.
+  private hatch(from: number, to: number, middle: number): void {
+    const { context } = this;
+    const [top, bottom] = [middle - (ROW - 1) / 2, middle + (ROW - 1) / 2];
+    context.save();
+    context.beginPath();
+    context.rect(from, top, to - from, bottom - top);
+    context.clip();
+    context.strokeStyle = "#0005";
+    context.beginPath();
+    for (let x = from - ROW; x < to; x += 6) {
+      context.moveTo(x, bottom);
+      context.lineTo(x + ROW, top);
+    }
+    context.stroke();
+    context.restore();
   }
 
   // Says what the empty room above the root is: code of which no frame is shown.

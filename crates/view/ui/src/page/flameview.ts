@@ -9,20 +9,31 @@ import { Flame, type FlameEvents, type Scene } from "./flame";
 import type { Menu } from "./menu";
 import type { Tooltip } from "./tooltip";
 
-export function sceneOf(app: App, tree: Tree, focus: NodeIndex, isIcicle: boolean, firstRow = 0): Scene {
+export interface SceneOptions {
+  isIcicle: boolean;
+  isOfCallers?: boolean; // whether what is on a box called it
+  firstRow?: number;
+}
+
+export function sceneOf(app: App, tree: Tree, focus: NodeIndex, options: SceneOptions): Scene {
+  const diff = app.diffOf(tree, options.isOfCallers ?? false);
+  const drawn = app.drawn(tree, diff);
   return {
     names: app.names,
-    tree,
+    tree: drawn,
     folds: null,
     focus,
-    firstRow,
+    firstRow: options.firstRow ?? 0,
     hits: app.hits,
     ...app.paint(),
-    isIcicle,
+    isIcicle: options.isIcicle,
     colors: app.colors,
-    isByName: app.state.order === "name",
+    // Boxes of other widths are not in the order of their widths.
+    isByName: app.state.order === "name" || drawn !== tree,
     hasPlaces: app.isReady,
-    change: app.changeOf(tree),
+    change: diff?.change ?? null,
+    changed: diff?.changed ?? null,
+    sign: diff && ((node) => app.signOf(tree, diff, node)),
   };
 }
 
@@ -111,7 +122,9 @@ export class FlameView implements Panel {
       this.tree = tree;
       this.isFromLeaf = state.isFromLeaf;
     }
-    this.flame.show({ ...sceneOf(app, this.tree, this.focus, state.isIcicle), folds: this.folds });
+    const { isFromLeaf: isOfCallers } = this;
+    const scene = sceneOf(app, this.tree, this.focus, { isIcicle: state.isIcicle, isOfCallers });
+    this.flame.show({ ...scene, folds: this.folds });
     if (app.revealing >= 0 && app.answers.tree.answer) this.reveal(app.revealing);
   }
 

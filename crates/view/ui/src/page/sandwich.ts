@@ -106,8 +106,12 @@ export class Sandwich implements Panel {
         textContent: `total ${share(callees.total[ROOT])}, self ${share(selfOf(callees, fn))}`,
       }),
     );
-    this.callers.show(callers.size > 1 ? sceneOf(app, callers, ROOT, false, 1) : null);
-    this.callees.show(callees.size > 1 ? sceneOf(app, callees, ROOT, true, 1) : null);
+    this.callers.show(
+      callers.size > 1
+        ? sceneOf(app, callers, ROOT, { isIcicle: false, isOfCallers: true, firstRow: 1 })
+        : null,
+    );
+    this.callees.show(callees.size > 1 ? sceneOf(app, callees, ROOT, { isIcicle: true, firstRow: 1 }) : null);
   }
 
   key(event: KeyboardEvent): boolean {

@@ -8,7 +8,7 @@ import type { Questions } from "../worker";
 import { copy } from "./actions";
 import type { App, Panel } from "./app";
 import { button, element } from "./dom";
-import { percent } from "./words";
+import { percent, points } from "./words";
 
 const EDITOR_KEY = "nodespy.editor";
 const MAX_LINE_LENGTH = 500;
@@ -100,7 +100,9 @@ export class SourceView implements Panel {
 
   private table(path: string, source: string | null, lines: Lines): HTMLElement {
     const { app } = this;
-    const { whole } = lines;
+    const { whole, baseSelf } = lines;
+    const changeOf = (at: number) =>
+      points(lines.self[at] / (whole || 1), (baseSelf![at] * app.baseFactor) / (whole || 1));
     const hottest = Math.max(...lines.self, 1e-9);
     const place = new Map(Array.from(lines.line, (line, at) => [line, at]));
     const text = source?.split("\n").slice(0, MAX_LINES) ?? null;
@@ -117,6 +119,9 @@ export class SourceView implements Panel {
         { className: self === hottest ? "hot" : "" },
         element("td", { className: "number", textContent: self > 0 ? percent(self, whole) : "" }),
         element("td", { className: "number", textContent: total > 0 ? percent(total, whole) : "" }),
+        ...(baseSelf
+          ? [element("td", { className: "number", textContent: at === undefined ? "" : changeOf(at) })]
+          : []),
         element("td", { className: "number dim", textContent: String(line) }),
         element("td", { className: "line" }, content),
       );
@@ -124,8 +129,9 @@ export class SourceView implements Panel {
       if (self > 0) row.style.background = `color-mix(in srgb, var(--hot) ${heat}%, transparent)`;
       return row;
     });
-    const head = ["Self", "Total", "Line", text ? "Source" : "Place"].map((label) =>
-      element("th", { scope: "col", textContent: label, className: label.toLowerCase() }),
+    const change = baseSelf ? ["Self change"] : [];
+    const head = ["Self", "Total", ...change, "Line", text ? "Source" : "Place"].map((label) =>
+      element("th", { scope: "col", textContent: label, className: label.toLowerCase().replace(" ", "-") }),
     );
     return element(
       "table",

@@ -4,6 +4,7 @@ import { column, NO_NODE, type NodeIndex, type TextIndex } from "../model/indexe
 import { packagesOf } from "../model/packages";
 import type { FunctionColumns, Names } from "../model/profile";
 import { ROOT, type Tree } from "../model/tree";
+import type { SentComparison } from "../model/verdicts";
 import { ACTIONS } from "./actions";
 import { App, type Panel, type Preview } from "./app";
 import { Client } from "./client";
@@ -108,7 +109,8 @@ export function startPage(): void {
   const script = document.currentScript!.textContent!;
   const preview = JSON.parse(byId("preview").textContent!) as PreviewTree;
   const client = new Client(script);
-  const app = new App(client, preview, previewNames(preview), previewTree(preview));
+  const comparison = JSON.parse(byId("comparison").textContent || "null") as SentComparison | null;
+  const app = new App(client, preview, previewNames(preview), previewTree(preview), comparison);
   const tooltip = new Tooltip(app);
   const menu = new Menu(app, () => ACTIONS);
   const flame = new FlameView(app, tooltip, menu);
@@ -149,7 +151,8 @@ async function open(app: App): Promise<void> {
     return;
   }
   if (!app.hasSamples) return app.fail("No samples were recorded.");
-  if (app.hasBase && !location.hash) app.state = { ...app.state, compare: "base" };
+  if (app.hasBase && !location.hash)
+    app.state = { ...app.state, compare: "base", sort: app.comparison ? "verdict" : app.state.sort };
   app.update();
 }
 
@@ -219,5 +222,9 @@ function listen(app: App, menu: Menu, flame: FlameView, views: Panel[]): void {
   addEventListener("popstate", () => app.recall());
   addEventListener("hashchange", () => app.recall());
   app.systemDark.addEventListener("change", () => app.update());
-  addEventListener("error", (event) => app.fail(`Error in the page: ${event.message}`));
+  addEventListener("error", (event) => {
+    // Browsers say that a size will be seen a frame later; nothing is lost.
+    if (event.message.startsWith("ResizeObserver loop")) return;
+    app.fail(`Error in the page: ${event.message}`);
+  });
 }

@@ -13,12 +13,13 @@ import { FIRST_EVENT } from "../model/profile";
 import { CATEGORY_LABELS } from "../model/tables";
 import { decodeTransforms, encodeTransforms, type Transform } from "../model/transforms";
 import type { Order, Range } from "../model/tree";
+import { WIDTHS, type Widths } from "../model/widths";
 import { PALETTES, type Palette } from "./colors";
 
 export const VIEWS = ["flame", "time", "sandwich", "top", "tree", "source"] as const;
 export type ViewName = (typeof VIEWS)[number];
 export type Overview = "heat" | "threads" | "none";
-export const SORTS = ["self", "total", "name", "place", "change"] as const;
+export const SORTS = ["self", "total", "name", "place", "change", "verdict"] as const;
 export type Sort = (typeof SORTS)[number];
 
 export interface State {
@@ -34,6 +35,8 @@ export interface State {
   range: Range | null;
   compare: Range | "base" | null;
   isProportional: boolean; // a diff compares with what a function was, not with the whole
+  widths: Widths; // of boxes in a diff
+  isOnlyChanged: boolean; // what may be noise is left out of a diff
   transforms: Transform[];
   zoom: FunctionIndex[]; // the path of functions zoomed into
   hidden: number[];
@@ -63,6 +66,8 @@ export const START: State = {
   range: null,
   compare: null,
   isProportional: false,
+  widths: "after",
+  isOnlyChanged: false,
   transforms: [],
   zoom: [],
   hidden: [],
@@ -125,6 +130,8 @@ const PARTS: [string, (state: State) => string, (text: string | null) => Partial
     (text) => ({ compare: text === "base" ? "base" : range(text) }),
   ],
   ["prop", (state) => flag(state.isProportional), (text) => ({ isProportional: text === "1" })],
+  ["dw", (state) => state.widths, (text) => ({ widths: oneOf(text, WIDTHS, "after") })],
+  ["chg", (state) => flag(state.isOnlyChanged), (text) => ({ isOnlyChanged: text === "1" })],
   [
     "tf",
     (state) => encodeTransforms(state.transforms),

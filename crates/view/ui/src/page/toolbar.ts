@@ -5,6 +5,7 @@ import { ALL } from "../model/profile";
 import { CATEGORY_LABELS, Category, TIER_LABELS, Tier } from "../model/tables";
 import type { Transform } from "../model/transforms";
 import { ROOT } from "../model/tree";
+import { WIDTHS, type Widths } from "../model/widths";
 import { type Action, type ActionId, action, isOnlyJavaScript, isOnlyMine } from "./actions";
 import type { App, Panel } from "./app";
 import { categoryFill, diffFill, PALETTES, type Palette } from "./colors";
@@ -16,6 +17,13 @@ import { duration, moment, percent } from "./words";
 const SWITCHES = CATEGORY_LABELS.map((_, at) => at).filter((at) => at !== Category.Internal);
 const BEST_TIER_FIRST = [Tier.Optimized, Tier.Maglev, Tier.Baseline, Tier.Interpreted];
 
+const WIDTH_LABELS: Record<Widths, string> = {
+  after: "Widths: after",
+  before: "Widths: before",
+  both: "Widths: both",
+  change: "Widths: difference",
+};
+
 // Elements of page.html with what they do.
 const BUTTONS: [string, ActionId][] = [
   ["zoom-out", "zoomOut"],
@@ -26,6 +34,7 @@ const BUTTONS: [string, ActionId][] = [
   ["only-javascript", "onlyJavaScript"],
   ["internals", "internals"],
   ["proportional", "proportional"],
+  ["only-changed", "onlyChanged"],
   ["theme", "theme"],
   ["commands", "commands"],
   ["help-open", "help"],
@@ -43,6 +52,11 @@ export class Toolbar implements Panel {
     this.check("is-exact", "isExact");
     for (const [id, does] of BUTTONS) this.press(id, action(does));
     this.listEvents();
+    const widths = byId<HTMLSelectElement>("widths");
+    widths.replaceChildren(
+      ...WIDTHS.map((value) => element("option", { value, textContent: WIDTH_LABELS[value] })),
+    );
+    widths.addEventListener("change", () => app.change({ widths: widths.value as Widths, zoom: [] }));
     const palette = byId<HTMLSelectElement>("colors");
     palette.replaceChildren(
       ...PALETTES.map(([value, textContent]) => element("option", { value, textContent })),
@@ -98,13 +112,17 @@ export class Toolbar implements Panel {
       ["only-javascript", isOnlyJavaScript(state)],
       ["internals", state.hasInternals],
       ["proportional", state.isProportional],
+      ["only-changed", state.isOnlyChanged],
     ];
+    byId<HTMLSelectElement>("widths").value = state.widths;
     for (const [id, isOn] of pressed) byId(id).ariaPressed = String(isOn);
     const isGraph = state.view === "flame" || state.view === "sandwich";
     byId("icicle").hidden = byId("from-leaf").hidden = state.view !== "flame" && state.view !== "tree";
     if (state.view === "tree") byId("icicle").hidden = true;
     byId("by-name").hidden = !isGraph && state.view !== "tree";
     byId("proportional").hidden = state.compare === null;
+    byId("widths").hidden = state.compare === null || !isGraph;
+    byId("only-changed").hidden = app.verdicts === null || (!isGraph && state.view !== "top");
     byId("zoom-out").hidden = state.zoom.length === 0 && state.window === null;
     this.showChips();
     this.showLegend();
@@ -141,6 +159,8 @@ export class Toolbar implements Panel {
           ? "compared with the base profile"
           : `compared with ${moment(state.compare.from, 1e7)} – ${moment(state.compare.to, 1e7)}`;
       chip(text, "Colours show what became more and what became less", () => app.change({ compare: null }));
+      const headline = app.verdicts?.sent.headline;
+      if (headline) chips.push(element("span", { className: "dim", id: "compared", textContent: headline }));
     } else if (app.hasBase) {
       chips.push(button("Compare with the base profile", "", () => app.change({ compare: "base" })));
     }
@@ -199,6 +219,8 @@ export class Toolbar implements Panel {
       state.palette,
       state.hidden,
       state.compare !== null,
+      app.verdicts !== null,
+      app.isDark,
       names.functions.name.length,
     ]);
     if (key === this.legendKey) return;
@@ -236,6 +258,7 @@ export class Toolbar implements Panel {
       "less",
       ...[-1, -0.5, 0, 0.5, 1].map((change) => swatch(diffFill(change))),
       "more",
+      ...(app.verdicts ? [swatch(app.colors.rest), "may be noise"] : []),
     );
     byId("legend").replaceChildren(...switches, state.compare ? diff : tiers);
   }

@@ -35,14 +35,10 @@ export class Tooltip {
     const self = this.app.isReady ? selfOf(tree, node, bar) : null;
     if (self) rows.push([self[0], share(self[1])]);
     if (tree.baseTotal) {
-      const [now, before] = [
-        tree.total[node] / (tree.total[ROOT] || 1),
-        tree.baseTotal[node] / (tree.baseTotal[ROOT] || 1),
-      ];
-      rows.push(
-        ["before", percent(tree.baseTotal[node], tree.baseTotal[ROOT])],
-        ["change", points(now, before)],
-      );
+      const [now, before] = this.app.sharesOf(tree, node);
+      rows.push(["before", percent(before, 1)], ["change", points(now, before)]);
+      const verdict = this.app.verdictOf(fn);
+      if (verdict) rows.push(["self change", verdict.words]);
     }
     const marks = [TIER_LABELS[tree.tier[node]], tree.isInlined[node] ? "inlined" : ""];
     if (bar) return this.showBar(tree, bar, rows, x, y);

@@ -4,6 +4,7 @@ import type { FunctionWeights } from "../model/derived";
 import { type FunctionIndex, NO_FUNCTION } from "../model/indexes";
 import { categoryOf, nameOf, placeOf } from "../model/profile";
 import { CATEGORY_LABELS } from "../model/tables";
+import { STANDINGS } from "../model/verdicts";
 import type { App, Panel, Target } from "./app";
 import { categoryFill } from "./colors";
 import { button, element, swatch } from "./dom";
@@ -36,8 +37,8 @@ export class TopView implements Panel {
     if (this.root.hidden) return;
     const weights = app.ask("functions", { selection: app.selection() });
     if (!weights) return;
-    const { sort, isRising, palette } = app.state;
-    const inputs = [weights, app.hits, sort, isRising, palette, this.limit];
+    const { sort, isRising, palette, isOnlyChanged } = app.state;
+    const inputs = [weights, app.hits, sort, isRising, palette, isOnlyChanged, app.verdicts, this.limit];
     if (inputs.every((input, at) => input === this.shown[at])) return;
     this.shown = inputs;
     this.draw(weights);
@@ -49,13 +50,15 @@ export class TopView implements Panel {
     const found: FunctionIndex[] = [];
     for (let fn = 0 as FunctionIndex; fn < weights.total.length; fn++) {
       const isThere = weights.total[fn] > 0 || (weights.baseTotal && weights.baseTotal[fn] > 0);
-      if (isThere && (!hits || hits[fn])) found.push(fn);
+      const isLeftOut = app.state.isOnlyChanged && (app.verdicts?.isNoise(fn) ?? false);
+      if (isThere && !isLeftOut && (!hits || hits[fn])) found.push(fn);
     }
     this.sorted(found, weights);
     const columns: [Sort, string][] = [
       ["self", "Self"],
       ["total", "Total"],
       ...(weights.baseSelf ? [["change", "Self change"] as [Sort, string]] : []),
+      ...(app.verdicts ? [["verdict", "Verdict"] as [Sort, string]] : []),
       ["name", "Function"],
       ["place", "Where"],
     ];
@@ -88,6 +91,9 @@ export class TopView implements Panel {
       self: (left, right) => self[right] - self[left] || total[right] - total[left],
       total: (left, right) => total[right] - total[left] || self[right] - self[left],
       change: (left, right) => change(right) - change(left),
+      // What is surest first, then what is largest.
+      verdict: (left, right) =>
+        this.rankOf(left) - this.rankOf(right) || Math.abs(change(right)) - Math.abs(change(left)),
       name: (left, right) => (text!.get(left)! < text!.get(right)! ? -1 : 1),
       place: (left, right) => (text!.get(left)! < text!.get(right)! ? -1 : 1),
     };
@@ -96,7 +102,12 @@ export class TopView implements Panel {
   }
 
   private changeOf(fn: FunctionIndex, weights: FunctionWeights): number {
-    return weights.self[fn] / (weights.whole || 1) - weights.baseSelf![fn] / (weights.baseWhole || 1);
+    return (weights.self[fn] - weights.baseSelf![fn] * this.app.baseFactor) / (weights.whole || 1);
+  }
+
+  private rankOf(fn: FunctionIndex): number {
+    const { standing } = this.app.verdictOf(fn) ?? {};
+    return standing ? STANDINGS.indexOf(standing) : STANDINGS.length;
   }
 
   private head(key: Sort, label: string): HTMLElement {
@@ -109,6 +120,14 @@ export class TopView implements Panel {
     const head = element("th", { scope: "col", className: key }, sort);
     head.ariaSort = isSorted ? (app.state.isRising ? "ascending" : "descending") : "none";
     return head;
+  }
+
+  private verdict(fn: FunctionIndex): HTMLElement {
+    const { standing, words } = this.app.verdictOf(fn)!;
+    return element("td", {
+      className: `verdict ${standing}`,
+      textContent: standing === "noise" ? "" : words,
+    });
   }
 
   private row(fn: FunctionIndex, weights: FunctionWeights): HTMLElement {
@@ -139,6 +158,7 @@ export class TopView implements Panel {
       ...(weights.baseSelf
         ? [element("td", { className: "number", textContent: points(this.changeOf(fn, weights), 0) })]
         : []),
+      ...(app.verdicts ? [this.verdict(fn)] : []),
       element(
         "td",
         { className: "name" },

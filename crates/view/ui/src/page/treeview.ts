@@ -6,7 +6,7 @@ import { categoryOf, nameOf, placeOf } from "../model/profile";
 import { CATEGORY_LABELS } from "../model/tables";
 import type { Tree } from "../model/tree";
 import { ROOT } from "../model/tree";
-import { type App, changeText, type Panel, type Target } from "./app";
+import type { App, Panel, Target } from "./app";
 import { categoryFill } from "./colors";
 import { eachFrame, element, swatch } from "./dom";
 import type { Menu } from "./menu";
@@ -118,7 +118,7 @@ export class TreeView implements Panel {
     row.setAttribute("aria-selected", String(node === this.current));
     if (hasChildren) row.setAttribute("aria-expanded", String(isOpen));
     row.style.top = `${place * ROW_HEIGHT}px`;
-    const change = tree.baseTotal ? ` ${changeText(tree, node)}` : "";
+    const change = tree.baseTotal ? ` ${app.changeText(tree, node)}` : "";
     const arrow = element("span", {
       className: "arrow",
       textContent: hasChildren ? (isOpen ? "▾" : "▸") : "",
