@@ -6,8 +6,8 @@ import { ROOT, type Tree } from "./tree";
 export const WIDTHS = ["after", "before", "both", "change"] as const;
 export type Widths = (typeof WIDTHS)[number];
 
-// The same tree with other widths; nodes keep their numbers. `scale` is what a weight of the earlier side is in
-// weights of the later. Where `changed` is given, only nodes that are marked in it have a width.
+// The same tree with other widths; nodes keep their numbers. `scale` is what a weight of the earlier side is
+// in weights of the later. Where `changed` is given, only nodes that are marked in it have a width.
 export function withWidths(tree: Tree, widths: Widths, scale: number, changed: Uint8Array | null): Tree {
   const { size, baseSelf } = tree;
   const self = new Float64Array(size);

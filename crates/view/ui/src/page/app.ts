@@ -332,8 +332,8 @@ export class App {
     return fn < 0 ? null : (this.verdicts?.of(fn) ?? null);
   }
 
-  // What a weight of the earlier side is in weights of the later. Runs that did the same work are compared by what
-  // they cost, others by shares.
+  // What a weight of the earlier side is in weights of the later. Runs that did the same work are compared by
+  // what they cost, others by shares.
   get baseFactor(): number {
     const { total, baseTotal } = this.tree;
     const before = this.state.compare === "base" ? (this.comparison?.before ?? 1) : 1;
@@ -352,8 +352,8 @@ export class App {
     return tree.baseTotal ? points(...this.sharesOf(tree, node)) : "";
   }
 
-  // What a diff of a tree looks like: how much more or less of the whole nodes are than before, from -1 to 1, and
-  // which of them may be noise. A tree of callers is about the functions that are called.
+  // What a diff of a tree looks like: how much more or less of the whole nodes are than before, from -1 to 1,
+  // and which of them may be noise. A tree of callers is about the functions that are called.
   diffOf(tree: Tree, isOfCallers: boolean): Diff | null {
     if (!tree.baseTotal) return null;
     const { verdicts, baseFactor, state } = this;
