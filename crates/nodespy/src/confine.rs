@@ -121,6 +121,12 @@ impl Confinement {
         for (folder, rights) in folders.chain(removed) {
             rules = rules.add_rule(PathBeneath::new(PathFd::new(folder)?, rights))?;
         }
+        // What a program's output is thrown into.
+        if self.runs_programs
+            && let Ok(null) = PathFd::new("/dev/null")
+        {
+            rules = rules.add_rule(PathBeneath::new(null, AccessFs::WriteFile))?;
+        }
         Ok(rules.restrict_self()?.ruleset)
     }
 
@@ -224,7 +230,7 @@ const REFUSED_CALLS: &[libc::c_long] = &[
 mod tests {
     use super::*;
     use std::fs::{self, File, OpenOptions};
-    use std::process::Command;
+    use std::process::{Command, Stdio};
 
     /// The folder that the confined copy of this test binary gets to work in.
     const FOLDER: &str = "NODESPY_TEST_CONFINED";
@@ -318,7 +324,9 @@ mod tests {
             return in_child(name, folder.path());
         };
         Confinement::default().running_programs(true).apply();
-        assert!(Command::new("true").status().unwrap().success());
+        let mut quiet = Command::new("true");
+        quiet.stdout(Stdio::null()).stderr(Stdio::null());
+        assert!(quiet.status().unwrap().success());
         let touched = Command::new("touch").arg(folder.join("file")).status();
         assert!(!has_landlock() || !touched.unwrap().success());
     }
