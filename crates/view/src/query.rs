@@ -61,7 +61,8 @@ fn closing(answer: &Answer) -> String {
     let whole = wording::weight(answer.whole, answer.unit);
     let more = match answer.rows_left_out {
         0 => String::new(),
-        rows => format!("; {} more", wording::counted(rows as u64, "row")),
+        1 => "; 1 more row".to_owned(),
+        rows => format!("; {} more rows", wording::count(rows as u64)),
     };
     format!("\n{matched} of {whole} match, {share}{more}\n")
 }

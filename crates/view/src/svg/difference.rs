@@ -45,10 +45,7 @@ impl FunctionMarks {
                     Some(Standing::New) => Sign::New,
                     Some(_) => Sign::Changed,
                 };
-                (
-                    sign,
-                    change.map_or_else(|| "not tested".to_owned(), change_words),
-                )
+                (sign, change.map_or_else(String::new, change_words))
             })
             .unzip();
         Self {
@@ -67,6 +64,7 @@ impl FunctionMarks {
         self.whole
     }
 
+    /// What is said of a function; empty where it has no cost of its own.
     pub(super) fn words(&self, function: FunctionIndex) -> &str {
         &self.words[function.at()]
     }

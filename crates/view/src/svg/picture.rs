@@ -418,7 +418,9 @@ impl Picture<'_> {
             if let (Some(marks), Content::Function(function)) = (self.marks, each.content) {
                 // The script takes the last parenthesis off to have the name.
                 let words = marks.words(function).replace(['(', ')'], "");
-                ink.raw("; ").text(&words);
+                if !words.is_empty() {
+                    ink.raw("; ").text(&words);
+                }
             }
         }
         ink.raw(")");

@@ -24,18 +24,18 @@ export class Labels {
   }
 
   draw(fn: FunctionIndex, x: number, y: number, room: number, prefix: string, hasPlace: boolean): void {
-    const name = prefix + this.nameOf(fn);
-    const width = this.measure(name);
+    const name = this.nameOf(fn);
+    const width = this.measure(prefix + name);
     const { context } = this;
     const offset = OFFSET.exec(name)?.[1];
     if (width <= room) {
-      context.fillText(name, x, y);
+      context.fillText(prefix + name, x, y);
       if (hasPlace && !offset) this.drawPlace(fn, x + width + 8, y, room - width - 8);
       return;
     }
     if (offset) {
       // Functions of a module without symbols differ in their last digits alone.
-      const text = this.measure(offset) <= room ? offset : this.cutStart(offset, room);
+      const text = this.measure(prefix + offset) <= room ? prefix + offset : this.cutStart(offset, room);
       if (text) context.fillText(text, x, y);
       return;
     }
@@ -47,7 +47,9 @@ export class Labels {
           ? `…${end}`
           : name;
     const text =
-      shorter !== name && this.measure(shorter) <= room ? shorter : this.cut(shorter.replace(/^…/, ""), room);
+      shorter !== name && this.measure(prefix + shorter) <= room
+        ? prefix + shorter
+        : this.cut(prefix + shorter.replace(/^…/, ""), room);
     if (text) context.fillText(text, x, y);
   }
 
