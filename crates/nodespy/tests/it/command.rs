@@ -26,6 +26,7 @@ fn help_shows_every_command() {
             "view",
             "convert",
             "report",
+            "query",
             "diff",
             "ci",
             "collapse",
