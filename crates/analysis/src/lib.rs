@@ -27,8 +27,9 @@ mod weights;
 
 pub use charged::{ChargedWeights, charged_stacks, charged_weights, passing_on};
 pub use compare::{
-    Basis, Change, CompareError, CompareOptions, Comparison, CostUnit, FunctionChange, FunctionId,
-    Location, MIN_RUNS, NamedRun, SelfCheck, SideSummary, Verdict, Work, compare, self_check,
+    Basis, Change, CompareError, CompareOptions, Comparison, CostUnit, FamilyChange,
+    FunctionChange, FunctionId, Location, MIN_RUNS, RunCosts, SelfCheck, SideSummary, Verdict,
+    Work, compare, self_check,
 };
 pub use diff::{DiffTree, NodeWeights, ProfilePair};
 pub use expression::{Condition, ExpressionError, Field};

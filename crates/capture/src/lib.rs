@@ -27,5 +27,6 @@ pub use new_processes::{Children, NewProcesses};
 pub use origin::LiveOrigin;
 pub use sys::allocator::keep_freed_memory;
 pub use sys::clock::{monotonic_now, process_cpu_time, unix_now};
+pub use sys::group::CommandGroup;
 pub use sys::priority::Priority;
 pub use sys::signals::{Interrupts, catch_interrupts, catch_interrupts_but_hangup};

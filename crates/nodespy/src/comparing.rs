@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use nodespy_analysis::{
-    CompareOptions, Comparison, Filters, Holding, NamedRun, compare, filtered, shown_event,
+    CompareOptions, Comparison, Filters, Holding, RunCosts, compare, filtered, shown_event,
     without_idle,
 };
 use nodespy_model::Profile;
@@ -14,8 +14,8 @@ use crate::output;
 use crate::save;
 
 /// What is compared of a recording: one event, filtered, without what is no work.
-pub(crate) fn shown(profile: Profile, show: &Filters) -> anyhow::Result<Profile> {
-    let profile = shown_event(Cow::Owned(profile));
+pub(crate) fn shown(profile: Cow<'_, Profile>, show: &Filters) -> anyhow::Result<Profile> {
+    let profile = shown_event(profile);
     let profile = filtered(profile, show, Holding::WhatIsShown)?;
     Ok(without_idle(profile.into_owned()))
 }
@@ -54,11 +54,9 @@ fn one_against_one(
     after: (&Path, &Profile),
     show: &Filters,
 ) -> Option<Comparison> {
-    let run = |(path, profile): (&Path, &Profile)| -> anyhow::Result<NamedRun> {
-        Ok(NamedRun {
-            name: path.display().to_string(),
-            profile: shown(profile.clone(), show)?,
-        })
+    let run = |(path, profile): (&Path, &Profile)| -> anyhow::Result<RunCosts> {
+        let profile = shown(Cow::Borrowed(profile), show)?;
+        Ok(RunCosts::of(&path.display().to_string(), &profile, None))
     };
     let compared = || -> anyhow::Result<Comparison> {
         let sides = (vec![run(before)?], vec![run(after)?]);

@@ -2,57 +2,55 @@
 //!
 //! Within a run one cannot see what differs between runs, so what comes out is widened and never a verdict.
 
-use std::collections::HashMap;
-
-use nodespy_model::{FunctionIndex, Profile};
+use nodespy_model::{FastMap, FunctionIndex, Profile};
 
 /// The length of a block, unless a recording would have too many.
 const BLOCK_NANOSECONDS: u64 = 250_000_000;
 const MAX_BLOCKS: u64 = 400;
 const DRAWS: usize = 200;
 
-/// The own costs of rows in each block of a run's time.
+/// What each function itself weighs in each block of a run's time: functions by their position in the run.
 #[derive(Debug, Clone)]
-pub(super) struct Blocks(Vec<HashMap<usize, f64>>);
+pub(super) struct Blocks(Vec<Vec<(u32, u64)>>);
 
 impl Blocks {
-    pub(super) fn of(
-        profile: &Profile,
-        row_of: &HashMap<FunctionIndex, usize>,
-        factor: f64,
-    ) -> Self {
+    pub(super) fn of(profile: &Profile, positions: &FastMap<FunctionIndex, u32>) -> Self {
         let times = profile.samples.iter().map(|sample| sample.time);
         let (first, last) = (times.clone().min().unwrap_or(0), times.max().unwrap_or(0));
         let length = BLOCK_NANOSECONDS.max((last - first) / MAX_BLOCKS + 1);
-        let mut blocks = vec![HashMap::new(); ((last - first) / length + 1) as usize];
+        let mut blocks =
+            vec![FastMap::<u32, u64>::default(); ((last - first) / length + 1) as usize];
         for sample in &profile.samples {
-            let leaf = sample
-                .stack
-                .and_then(|stack| profile.frames_of(stack).next());
-            let Some(leaf) = leaf else { continue };
-            let function = profile.frames[leaf.0 as usize].function;
-            if let Some(&row) = row_of.get(&function) {
-                let block: &mut HashMap<usize, f64> =
-                    &mut blocks[((sample.time - first) / length) as usize];
-                *block.entry(row).or_default() += sample.weight as f64 * factor;
+            let function = sample.stack.map(|stack| profile.function_of(stack));
+            if let Some(&position) = function.and_then(|function| positions.get(&function)) {
+                let block = &mut blocks[((sample.time - first) / length) as usize];
+                let weight = block.entry(position).or_default();
+                *weight = weight.saturating_add(sample.weight);
             }
         }
-        Self(blocks)
+        let sorted = |block: FastMap<u32, u64>| {
+            let mut entries: Vec<(u32, u64)> = block.into_iter().collect();
+            entries.sort_unstable();
+            entries
+        };
+        Self(blocks.into_iter().map(sorted).collect())
     }
 
-    /// The standard deviation of the logarithm of every row's cost, by row.
-    pub(super) fn spread(&self, rows: usize, per_sample: f64) -> Vec<f64> {
+    /// The standard deviation of the logarithm of every row's cost, by row. `row_of` is by position; `sample` is what
+    /// one sample weighs.
+    pub(super) fn spread(&self, row_of: &[usize], rows: usize, sample: f64) -> Vec<f64> {
         let mut sums = vec![(0.0, 0.0); rows];
         let mut random = SplitMix(0x9e37_79b9);
         for _ in 0..DRAWS {
-            let mut costs = vec![0.0; rows];
+            let mut weights = vec![0u64; rows];
             for _ in 0..self.0.len() {
-                for (&row, cost) in &self.0[random.below(self.0.len())] {
-                    costs[row] += cost;
+                for &(position, weight) in &self.0[random.below(self.0.len())] {
+                    let sum = &mut weights[row_of[position as usize]];
+                    *sum = sum.saturating_add(weight);
                 }
             }
-            for (sum, cost) in sums.iter_mut().zip(costs) {
-                let log = (cost + per_sample / 2.0).ln();
+            for (sum, weight) in sums.iter_mut().zip(weights) {
+                let log = (weight as f64 + sample / 2.0).ln();
                 sum.0 += log;
                 sum.1 += log * log;
             }

@@ -1,7 +1,9 @@
 //! What makes a function of one recording the same as one of another: its name and its file, the file without what
 //! differs between two installs of one program. Lines only tell apart functions of one name in one file.
 
-use nodespy_model::{Category, FunctionIndex, Profile};
+use nodespy_model::Category;
+
+use super::run::{FunctionCost, RunCosts};
 
 /// A function's name and where it is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -15,12 +17,11 @@ pub struct FunctionId {
 }
 
 /// The file of a function as it is in every install of the program. `root` is the program's folder.
-pub(super) fn stable_file(profile: &Profile, function: FunctionIndex, root: &str) -> String {
-    let file = profile.file_of(function);
-    match profile.function(function).category {
-        Category::App | Category::Dependency | Category::Wasm => script(file, root),
+pub(super) fn stable_file(function: &FunctionCost, root: &str) -> String {
+    match function.category {
+        Category::App | Category::Dependency | Category::Wasm => script(&function.file, root),
         // Libraries are known by their names: their folders and the numbers behind them differ.
-        _ => library(file),
+        _ => library(&function.file),
     }
 }
 
@@ -62,23 +63,19 @@ fn without_hash(part: &str) -> String {
 }
 
 /// The folder that all of the application's own files lie in, with its last slash.
-pub(super) fn program_root<'a>(profiles: impl IntoIterator<Item = &'a Profile>) -> String {
+pub(super) fn program_root(runs: &[RunCosts]) -> String {
     let mut root: Option<String> = None;
-    for profile in profiles {
-        for index in 0..profile.functions.len() {
-            let function = FunctionIndex(index as u32);
-            let file = profile.file_of(function);
-            let is_own = profile.function(function).category == Category::App && file.contains('/');
-            if !is_own {
-                continue;
-            }
-            let file = file.strip_prefix("file://").unwrap_or(file);
-            let folder = &file[..=file.rfind('/').unwrap_or(0)];
-            root = Some(match root {
-                None => folder.to_owned(),
-                Some(root) => common_folder(&root, folder).to_owned(),
-            });
+    for function in runs.iter().flat_map(|run| &run.functions) {
+        if function.category != Category::App || !function.file.contains('/') {
+            continue;
         }
+        let file = function.file.as_str();
+        let file = file.strip_prefix("file://").unwrap_or(file);
+        let folder = &file[..=file.rfind('/').unwrap_or(0)];
+        root = Some(match root {
+            None => folder.to_owned(),
+            Some(root) => common_folder(&root, folder).to_owned(),
+        });
     }
     root.unwrap_or_default()
 }

@@ -2,16 +2,18 @@
 
 use std::collections::HashMap;
 
+use super::figures::Figures;
 use super::identity::FunctionId;
+use super::run::RunCosts;
 use super::statistics::{Contrast, adjusted, mean, median};
-use super::table::{Cost, Row, RowSide, Run, Table};
+use super::table::{AFTER, BEFORE, Cost, Row, Run, Table};
 use super::{
     Basis, Change, CompareError, CompareOptions, Comparison, CostUnit, FunctionChange, MIN_RUNS,
-    SideSummary, Verdict,
+    SideSummary, Verdict, Work, family, moves,
 };
 
 /// A function with fewer samples a run, over both sides, is not tested.
-const MIN_SAMPLES: f64 = 20.0;
+pub(super) const MIN_SAMPLES: f64 = 20.0;
 /// What all functions have in common is taken from those with more.
 const MIN_SAMPLES_FOR_COMMON: f64 = 60.0;
 /// Below so many functions the median of their changes is one function's change.
@@ -27,19 +29,45 @@ const SINGLE_RUN_FACTOR: f64 = 2.0;
 
 /// What is asked.
 pub(super) struct Terms<'a> {
-    pub(super) unit: CostUnit,
-    pub(super) basis: Basis,
-    pub(super) options: &'a CompareOptions,
+    unit: CostUnit,
+    basis: Basis,
+    options: &'a CompareOptions,
 }
 
-impl Terms<'_> {
-    /// What a run's costs are divided by.
-    fn divisor(&self, run: &Run, is_after: bool) -> f64 {
-        let work = self.options.work.as_ref();
-        match self.basis {
-            Basis::Run => 1.0,
-            Basis::Work => work.map_or(1.0, |work| if is_after { work.after } else { work.before }),
-            Basis::Share => run.cost,
+impl<'a> Terms<'a> {
+    /// Finds out what the runs can be compared in. An error says why they can't.
+    pub(super) fn of(
+        sides: [&[RunCosts]; 2],
+        options: &'a CompareOptions,
+    ) -> Result<Self, CompareError> {
+        let runs = || sides.into_iter().flatten();
+        if let Some(Work::Label(label)) = &options.work
+            && let Some(run) = runs().find(|run| run.units_of_work.unwrap_or(0) == 0)
+        {
+            return Err(CompareError::NoLabel {
+                run: run.name.clone(),
+                label: label.clone(),
+            });
+        }
+        let basis = options.basis.unwrap_or_else(|| match &options.work {
+            Some(_) => Basis::Work,
+            None if runs().all(|run| run.is_whole) => Basis::Run,
+            None => Basis::Share,
+        });
+        Ok(Self {
+            unit: CostUnit::common(runs(), options.basis)?,
+            basis,
+            options,
+        })
+    }
+
+    /// What the costs of a run of a side are divided by.
+    pub(super) fn divisor(&self, run: &Run, side: usize) -> f64 {
+        match (self.basis, &self.options.work) {
+            (Basis::Run, _) | (Basis::Work, None) => 1.0,
+            (Basis::Work, Some(Work::Known { before, after, .. })) => [*before, *after][side],
+            (Basis::Work, Some(Work::Label(_))) => run.units_of_work.unwrap_or(1).max(1) as f64,
+            (Basis::Share, _) => run.cost,
         }
     }
 
@@ -48,72 +76,13 @@ impl Terms<'_> {
     }
 }
 
-/// One figure of every run, as logarithms and as means.
-struct Figures {
-    before: Vec<f64>,
-    after: Vec<f64>,
-    mean_before: f64,
-    mean_after: f64,
-}
-
-impl Figures {
-    fn of(table: &Table, terms: &Terms<'_>, cost: impl Fn(usize, bool) -> f64) -> Self {
-        let side = |runs: &[Run], is_after: bool| -> (Vec<f64>, f64) {
-            let each = || runs.iter().enumerate();
-            let logs = each().map(|(index, run)| {
-                ((cost(index, is_after) + run.per_sample / 2.0) / terms.divisor(run, is_after)).ln()
-            });
-            let costs: Vec<f64> = each()
-                .map(|(index, run)| cost(index, is_after) / terms.divisor(run, is_after))
-                .collect();
-            (logs.collect(), mean(&costs))
-        };
-        let (before, mean_before) = side(&table.before, false);
-        let (after, mean_after) = side(&table.after, true);
-        Self {
-            before,
-            after,
-            mean_before,
-            mean_after,
-        }
-    }
-
-    fn of_row(table: &Table, terms: &Terms<'_>, row: &Row, part: fn(&Cost) -> f64) -> Self {
-        let cost = |run: usize, is_after: bool| {
-            let side = if is_after { &row.after } else { &row.before };
-            part(&side.costs[run])
-        };
-        Self::of(table, terms, cost)
-    }
-
-    fn difference(&self) -> f64 {
-        mean(&self.after) - mean(&self.before)
-    }
-
-    fn change(&self, verdict: Verdict) -> Change {
-        Change {
-            before: self.mean_before,
-            after: self.mean_after,
-            ratio: self.difference().exp(),
-            interval: None,
-            smallest_seen: None,
-            verdict,
-        }
-    }
-}
-
 pub(super) fn judge(
     table: &Table,
     renamed: &[(usize, FunctionId)],
     terms: &Terms<'_>,
     remarks: Vec<String>,
-) -> Result<Comparison, CompareError> {
-    let is_in = |side: &RowSide| side.costs.iter().any(|cost| cost.own > 0.0);
-    let is_shared = |row: &Row| is_in(&row.before) && is_in(&row.after);
-    if !table.rows.iter().any(is_shared) {
-        return Err(CompareError::OtherProgram);
-    }
-    let has_test = table.before.len() >= MIN_RUNS && table.after.len() >= MIN_RUNS;
+) -> Comparison {
+    let has_test = table.runs.iter().all(|runs| runs.len() >= MIN_RUNS);
     let common = has_test.then(|| Common::of(table, terms)).flatten();
     let (mut own, total) = match has_test {
         true => (
@@ -125,25 +94,34 @@ pub(super) fn judge(
             untested(table, terms, |cost| cost.total),
         ),
     };
-    let moves = find_moves(table, &mut own, &total);
+    let moves = moves::find(table, &mut own, &total);
     let smallest: Vec<f64> = own
         .iter()
         .filter_map(|change| change.smallest_seen)
         .collect();
     let smallest_seen = (!smallest.is_empty()).then(|| median(smallest));
-    Ok(Comparison {
+    let [before, after] = table.runs.each_ref().map(|runs| side_summary(runs));
+    Comparison {
         unit: terms.unit,
         basis: terms.basis,
-        work: terms.options.work.as_ref().map(|work| work.name.clone()),
-        before: side_summary(&table.before),
-        after: side_summary(&table.after),
+        work: terms
+            .options
+            .work
+            .as_ref()
+            .map(|work| work.name().to_owned()),
+        before,
+        after,
         total: whole(table, terms, has_test),
+        families: match has_test {
+            true => family::families(table, terms, common.as_ref()),
+            false => Vec::new(),
+        },
         common: common.map(|common| common.change),
         functions: rows_in_order(table, renamed, &own, &total, &moves),
         smallest_seen,
         runs_needed: smallest_seen.and_then(|seen| runs_needed(table, terms, seen)),
         remarks,
-    })
+    }
 }
 
 fn side_summary(runs: &[Run]) -> SideSummary {
@@ -153,20 +131,9 @@ fn side_summary(runs: &[Run]) -> SideSummary {
     }
 }
 
-/// Samples a run over both sides: which of them has more is no reason to test.
-fn samples(table: &Table, row: &Row, part: fn(&Cost) -> f64) -> f64 {
-    let count = |runs: &[Run], side: &RowSide| -> f64 {
-        let costs = runs.iter().zip(&side.costs);
-        costs.map(|(run, cost)| part(cost) / run.per_sample).sum()
-    };
-    let all = count(&table.before, &row.before) + count(&table.after, &row.after);
-    all / (table.before.len() + table.after.len()) as f64
-}
-
 /// What every function changed by alike: another machine, another load, or a change everywhere.
-struct Common {
-    before: Vec<f64>,
-    after: Vec<f64>,
+pub(super) struct Common {
+    logs: [Vec<f64>; 2],
     change: Change,
 }
 
@@ -179,57 +146,38 @@ impl Common {
         let heavy = table
             .rows
             .iter()
-            .filter(|row| samples(table, row, |cost| cost.own) >= MIN_SAMPLES_FOR_COMMON);
+            .filter(|row| table.samples(row, |cost| cost.own) >= MIN_SAMPLES_FOR_COMMON);
         let centred: Vec<Figures> = heavy
-            .map(|row| centred(Figures::of_row(table, terms, row, |cost| cost.own)))
+            .map(|row| Figures::of_row(table, terms, row, |cost| cost.own).centred())
             .collect();
         if centred.len() < MIN_FUNCTIONS_FOR_COMMON {
             return None;
         }
-        let of_run =
-            |values: &dyn Fn(&Figures) -> f64| median(centred.iter().map(values).collect());
-        let before: Vec<f64> = (0..table.before.len())
-            .map(|run| of_run(&|figures| figures.before[run]))
-            .collect();
-        let after: Vec<f64> = (0..table.after.len())
-            .map(|run| of_run(&|figures| figures.after[run]))
-            .collect();
-        let contrast = Contrast::of(&before, &after);
+        let logs = [BEFORE, AFTER].map(|side| -> Vec<f64> {
+            let of_run = |run: usize| centred.iter().map(move |figures| figures.logs[side][run]);
+            let runs = 0..table.runs[side].len();
+            runs.map(|run| median(of_run(run).collect())).collect()
+        });
+        let contrast = Contrast::of(&logs[BEFORE], &logs[AFTER]);
         if contrast.p_beyond(0.0) >= LEVEL {
             return None;
         }
-        let figures = Figures {
-            mean_before: mean(&before).exp(),
-            mean_after: mean(&after).exp(),
-            before,
-            after,
-        };
+        let means = logs.each_ref().map(|logs| mean(logs).exp());
+        let figures = Figures { logs, means };
         let change = with_interval(figures.change(Verdict::NoChange), &contrast, 1);
         Some(Self {
-            before: figures.before,
-            after: figures.after,
+            logs: figures.logs,
             change,
         })
     }
 
-    fn take_out_of(&self, figures: &mut Figures) {
-        let subtract = |values: &mut Vec<f64>, common: &[f64]| {
+    pub(super) fn take_out_of(&self, figures: &mut Figures) {
+        for (values, common) in figures.logs.iter_mut().zip(&self.logs) {
             for (value, common) in values.iter_mut().zip(common) {
                 *value -= common;
             }
-        };
-        subtract(&mut figures.before, &self.before);
-        subtract(&mut figures.after, &self.after);
+        }
     }
-}
-
-fn centred(mut figures: Figures) -> Figures {
-    let runs = (figures.before.len() + figures.after.len()) as f64;
-    let mean = (figures.before.iter().sum::<f64>() + figures.after.iter().sum::<f64>()) / runs;
-    for value in figures.before.iter_mut().chain(&mut figures.after) {
-        *value -= mean;
-    }
-    figures
 }
 
 /// The change of every row, tested as one family.
@@ -250,33 +198,39 @@ fn tested(
             figures
         })
         .collect();
-    let mut changes = untested_of(&figures);
-    let family: Vec<usize> = (0..table.rows.len())
-        .filter(|&row| {
-            changes[row].verdict == Verdict::Untested
-                && samples(table, &table.rows[row], part) >= MIN_SAMPLES
-        })
+    test(table, terms, &figures, |row| {
+        table.samples(&table.rows[row], part)
+    })
+}
+
+/// Tests figures as one family. Those of one side only, or of too few samples, get no verdict.
+pub(super) fn test(
+    table: &Table,
+    terms: &Terms<'_>,
+    figures: &[Figures],
+    samples: impl Fn(usize) -> f64,
+) -> Vec<Change> {
+    let mut changes: Vec<Change> = figures.iter().map(Figures::untested).collect();
+    let family: Vec<usize> = (0..figures.len())
+        .filter(|&row| changes[row].verdict == Verdict::Untested && samples(row) >= MIN_SAMPLES)
         .collect();
     let contrasts: Vec<Contrast> = family
         .iter()
-        .map(|&row| Contrast::of(&figures[row].before, &figures[row].after))
+        .map(|&row| Contrast::of(&figures[row].logs[BEFORE], &figures[row].logs[AFTER]))
         .collect();
     let p_beyond = |margin: f64| {
-        adjusted(
-            &contrasts
-                .iter()
-                .map(|contrast| contrast.p_beyond(margin))
-                .collect::<Vec<_>>(),
-        )
+        let p_values = contrasts.iter().map(|contrast| contrast.p_beyond(margin));
+        adjusted(&p_values.collect::<Vec<_>>())
     };
-    let least = MIN_SHARE_OF_TOTAL * of_runs(table, terms).mean_before;
+    let least = MIN_SHARE_OF_TOTAL * Figures::of_runs(table, terms).means[BEFORE];
     let (beyond_margin, beyond_nothing) = (p_beyond(terms.margin()), p_beyond(0.0));
     for (place, &row) in family.iter().enumerate() {
+        let [before, after] = figures[row].means;
         let evidence = Evidence {
             beyond_margin: beyond_margin[place],
             beyond_nothing: beyond_nothing[place],
             difference: contrasts[place].difference,
-            is_large: (figures[row].mean_after - figures[row].mean_before).abs() >= least,
+            is_large: (after - before).abs() >= least,
         };
         let change = Change {
             verdict: evidence.verdict(terms),
@@ -309,61 +263,26 @@ impl Evidence {
     }
 }
 
-/// The cost of whole runs.
-fn of_runs(table: &Table, terms: &Terms<'_>) -> Figures {
-    Figures::of(table, terms, |run, is_after| {
-        let runs = if is_after {
-            &table.after
-        } else {
-            &table.before
-        };
-        runs[run].cost
-    })
-}
-
 fn untested(table: &Table, terms: &Terms<'_>, part: fn(&Cost) -> f64) -> Vec<Change> {
-    let figures = table
-        .rows
-        .iter()
-        .map(|row| Figures::of_row(table, terms, row, part));
-    untested_of(&figures.collect::<Vec<_>>())
-}
-
-fn untested_of(figures: &[Figures]) -> Vec<Change> {
-    let verdict = |figures: &Figures| match (figures.mean_before > 0.0, figures.mean_after > 0.0) {
-        (false, true) => Verdict::New,
-        (true, false) => Verdict::Gone,
-        _ => Verdict::Untested,
-    };
-    figures
-        .iter()
-        .map(|figures| figures.change(verdict(figures)))
+    let rows = table.rows.iter();
+    rows.map(|row| Figures::of_row(table, terms, row, part).untested())
         .collect()
 }
 
 /// The change of every row where there are too few runs for a test: an interval from blocks of time, widened.
 fn single(table: &Table, terms: &Terms<'_>) -> Vec<Change> {
-    let spread = |runs: &[Run]| -> Vec<f64> {
-        let rows = table.rows.len();
-        let mut squares = vec![0.0; rows];
-        for run in runs {
-            let Some(blocks) = &run.blocks else { continue };
-            for (square, spread) in squares.iter_mut().zip(blocks.spread(rows, run.per_sample)) {
-                *square += spread * spread;
-            }
-        }
-        squares
-            .into_iter()
-            .map(|square| square / (runs.len() * runs.len()) as f64)
-            .collect()
+    // The variance of the mean over the runs of a side.
+    let variance = |row: usize, runs: &[Run]| -> f64 {
+        let squares: f64 = runs.iter().map(|run| run.spread[row].powi(2)).sum();
+        squares / (runs.len() * runs.len()) as f64
     };
-    let (before, after) = (spread(&table.before), spread(&table.after));
     let mut changes = untested(table, terms, |cost| cost.own);
     for (row, change) in changes.iter_mut().enumerate() {
         if change.verdict == Verdict::Untested
-            && samples(table, &table.rows[row], |cost| cost.own) >= MIN_SAMPLES
+            && table.samples(&table.rows[row], |cost| cost.own) >= MIN_SAMPLES
         {
-            let half = SINGLE_RUN_FACTOR * 1.96 * (before[row] + after[row]).sqrt();
+            let variances = table.runs.iter().map(|runs| variance(row, runs));
+            let half = SINGLE_RUN_FACTOR * 1.96 * variances.sum::<f64>().sqrt();
             change.interval = Some((change.ratio * (-half).exp(), change.ratio * half.exp()));
         }
     }
@@ -384,12 +303,12 @@ fn with_interval(change: Change, contrast: &Contrast, tests: usize) -> Change {
 
 /// The change of whole runs.
 fn whole(table: &Table, terms: &Terms<'_>, has_test: bool) -> Change {
-    let figures = of_runs(table, terms);
+    let figures = Figures::of_runs(table, terms);
     let change = figures.change(Verdict::Untested);
     if !has_test || terms.basis == Basis::Share {
         return change;
     }
-    let contrast = Contrast::of(&figures.before, &figures.after);
+    let contrast = Contrast::of(&figures.logs[BEFORE], &figures.logs[AFTER]);
     let evidence = Evidence {
         beyond_margin: contrast.p_beyond(terms.margin()),
         beyond_nothing: contrast.p_beyond(0.0),
@@ -406,56 +325,12 @@ fn whole(table: &Table, terms: &Terms<'_>, has_test: bool) -> Change {
     )
 }
 
-/// Finds costs that only went from one function to another: what one gained another lost, and a caller of both, or
-/// one of them as the caller of the other, costs the same with what it calls.
-fn find_moves(table: &Table, own: &mut [Change], total: &[Change]) -> Vec<Option<usize>> {
-    let mut moves = vec![None; own.len()];
-    let is_rise = |change: &Change| {
-        matches!(
-            change.verdict,
-            Verdict::Regression | Verdict::LikelySlower | Verdict::New
-        )
-    };
-    let is_fall = |change: &Change| {
-        matches!(
-            change.verdict,
-            Verdict::Improvement | Verdict::LikelyFaster | Verdict::Gone
-        )
-    };
-    let mut rises: Vec<usize> = (0..own.len()).filter(|&row| is_rise(&own[row])).collect();
-    rises.retain(|&row| samples(table, &table.rows[row], |cost| cost.own) >= MIN_SAMPLES);
-    let falls: Vec<usize> = (0..own.len()).filter(|&row| is_fall(&own[row])).collect();
-    for rise in rises {
-        let anchors = [Some(rise), table.main_callers[rise]];
-        let is_steady = |anchor: &usize| total[*anchor].verdict == Verdict::NoChange;
-        let gain = own[rise].after - own[rise].before;
-        let found = anchors
-            .into_iter()
-            .flatten()
-            .filter(is_steady)
-            .find_map(|anchor| {
-                let is_below =
-                    |row: usize| row == anchor || table.main_callers[row] == Some(anchor);
-                falls.iter().copied().find(|&fall| {
-                    let loss = own[fall].before - own[fall].after;
-                    moves[fall].is_none() && is_below(fall) && (0.5..2.0).contains(&(loss / gain))
-                })
-            });
-        if let Some(fall) = found {
-            (moves[rise], moves[fall]) = (Some(fall), Some(rise));
-            own[rise].verdict = Verdict::Moved;
-            own[fall].verdict = Verdict::Moved;
-        }
-    }
-    moves
-}
-
 /// How many runs a side would show a change of 10 %, where the median function needs more than there are.
 fn runs_needed(table: &Table, terms: &Terms<'_>, smallest_seen: f64) -> Option<usize> {
     if smallest_seen <= NOISY || terms.basis == Basis::Share {
         return None;
     }
-    let runs = table.before.len().min(table.after.len()) as f64;
+    let runs = table.runs.iter().map(Vec::len).min().unwrap_or(0) as f64;
     // The error falls with the root of the number of runs; that of Student's t falls a little faster.
     let needed = runs * (smallest_seen.ln() / NOISY.ln()).powi(2);
     Some((needed.ceil() as usize).min(MAX_RUNS_NEEDED))
@@ -476,19 +351,15 @@ fn rows_in_order(
         .map(|row| {
             let Row {
                 id,
-                before,
-                after,
+                sides,
                 is_merged,
+                ..
             } = &table.rows[row];
-            let location = if own[row].after > 0.0 || after.location.line > 0 {
-                &after.location
-            } else {
-                &before.location
-            };
+            let is_after = own[row].after > 0.0 || sides[AFTER].location.line > 0;
             FunctionChange {
                 id: id.clone(),
                 was: was_of.get(&row).map(|&old| old.clone()),
-                location: location.clone(),
+                location: sides[usize::from(is_after)].location.clone(),
                 own: own[row],
                 total: (!is_merged).then_some(total[row]),
                 moved_with: moves[row].map(|other| table.rows[other].id.clone()),

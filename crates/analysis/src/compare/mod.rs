@@ -5,10 +5,14 @@
 //! over all functions, and a change below a margin is none. One run a side gets an interval, never a verdict.
 
 mod blocks;
+mod family;
+mod figures;
 mod identity;
 mod judge;
+mod moves;
 mod quality;
 mod renames;
+mod run;
 mod self_check;
 mod statistics;
 mod table;
@@ -16,24 +20,16 @@ mod table;
 mod tests;
 mod unit;
 
-use nodespy_model::Profile;
+use crate::package::Package;
 
 pub use identity::FunctionId;
+pub use run::RunCosts;
 pub use self_check::{SelfCheck, self_check};
 pub use table::Location;
 pub use unit::CostUnit;
 
 /// Fewer runs than this on a side are no test.
 pub const MIN_RUNS: usize = 3;
-
-/// A run and what it is called: its file.
-#[derive(Debug, Clone)]
-pub struct NamedRun {
-    /// What messages call it.
-    pub name: String,
-    /// One event of it.
-    pub profile: Profile,
-}
 
 /// How to compare.
 #[derive(Debug, Clone)]
@@ -56,15 +52,29 @@ impl Default for CompareOptions {
     }
 }
 
-/// Work that each run of a side did.
+/// Work that runs did.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Work {
-    /// What is counted, such as `requests`.
-    pub name: String,
-    /// How much each run before did.
-    pub before: f64,
-    /// How much each run after did.
-    pub after: f64,
+pub enum Work {
+    /// So much in each run of a side.
+    Known {
+        /// What is counted, such as `requests`.
+        name: String,
+        /// How much each run before did.
+        before: f64,
+        /// How much each run after did.
+        after: f64,
+    },
+    /// As many units as a label of the samples has values in the run.
+    Label(String),
+}
+
+impl Work {
+    /// What is counted.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Known { name, .. } | Self::Label(name) => name,
+        }
+    }
 }
 
 /// What a function's cost is taken of.
@@ -110,9 +120,36 @@ pub enum CompareError {
         /// How many there are.
         given: usize,
     },
+    /// Samples of one run are CPU time, those of another only a count.
+    #[error(
+        "{unknown} does not say how often it was sampled, {known} does: compare shares of them with --share"
+    )]
+    UnknownRate {
+        /// A recording with a rate.
+        known: String,
+        /// A recording without.
+        unknown: String,
+    },
+    /// No sample of a run has the label that counts work.
+    #[error("no sample of {run} has the label {label}: there is no work to divide by")]
+    NoLabel {
+        /// The recording.
+        run: String,
+        /// The label.
+        label: String,
+    },
     /// The recordings have no function in common.
-    #[error("the two sides have no function in common: are they recordings of the same program?")]
-    OtherProgram,
+    #[error(
+        "the two sides have no function{of_application} in common ({before} and {after}): are they recordings of the same program?"
+    )]
+    OtherProgram {
+        /// ` of the application` where they have others in common.
+        of_application: &'static str,
+        /// A function of the earlier side.
+        before: String,
+        /// A function of the later side.
+        after: String,
+    },
 }
 
 /// What can be said of a change.
@@ -189,6 +226,17 @@ pub struct FunctionChange {
     pub moved_with: Option<FunctionId>,
 }
 
+/// The functions of one package that are too small to be tested one by one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FamilyChange {
+    /// Whose code they are.
+    pub package: Package,
+    /// How many they are.
+    pub functions: usize,
+    /// Their own cost, together.
+    pub own: Change,
+}
+
 /// One side.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SideSummary {
@@ -217,6 +265,8 @@ pub struct Comparison {
     pub common: Option<Change>,
     /// Every function that was tested or is only on one side, what is surest and largest first.
     pub functions: Vec<FunctionChange>,
+    /// Functions too small to be tested one by one, by package, what is surest and largest first.
+    pub families: Vec<FamilyChange>,
     /// The median over functions of the smallest change that could have been seen.
     pub smallest_seen: Option<f64>,
     /// How many runs a side would show a change of 10 %, where so many are not there.
@@ -227,30 +277,18 @@ pub struct Comparison {
 
 /// Compares two sets of runs of one program.
 pub fn compare(
-    before: Vec<NamedRun>,
-    after: Vec<NamedRun>,
+    before: Vec<RunCosts>,
+    after: Vec<RunCosts>,
     options: &CompareOptions,
 ) -> Result<Comparison, CompareError> {
     let mut remarks = Vec::new();
     let before = quality::kept(before, &mut remarks)?;
     let after = quality::kept(after, &mut remarks)?;
-    let unit = CostUnit::common(before.iter().chain(&after))?;
-    quality::compare_sides(&before, &after, &mut remarks);
-    let mut table = table::Table::of(&before, &after, unit);
-    let basis = options.basis.unwrap_or_else(|| match &options.work {
-        Some(_) => Basis::Work,
-        None if before.iter().chain(&after).all(quality::is_whole_run) => Basis::Run,
-        None => Basis::Share,
-    });
+    let sides = [before.as_slice(), after.as_slice()];
+    let terms = judge::Terms::of(sides, options)?;
+    quality::compare_sides(sides, &mut remarks);
+    let mut table = table::Table::of(sides);
     let renamed = renames::pair(&mut table);
-    judge::judge(
-        &table,
-        &renamed,
-        &judge::Terms {
-            unit,
-            basis,
-            options,
-        },
-        remarks,
-    )
+    quality::check_program(&table)?;
+    Ok(judge::judge(&table, &renamed, &terms, remarks))
 }

@@ -1,28 +1,55 @@
 //! Which recordings can be compared, and what differs between them beside the program.
 
+use std::collections::BTreeSet;
+
 use nodespy_model::Profile;
 
-use super::{CompareError, MIN_RUNS, NamedRun};
+use super::run::RunCosts;
+use super::table::{AFTER, BEFORE, Row, Table};
+use super::{CompareError, MIN_RUNS};
+use crate::package::PackageKind;
 
-/// The profiles that can be compared. What is left out is said.
+/// What differs between recordings beside the program.
+#[derive(Debug, Clone)]
+pub(super) struct Versions {
+    node: String,
+    engine: String,
+    host: String,
+}
+
+impl Versions {
+    pub(super) fn of(profile: &Profile) -> Self {
+        let versions = profile
+            .processes
+            .iter()
+            .filter_map(|process| process.node_version.clone());
+        Self {
+            node: versions.max().unwrap_or_default(),
+            engine: profile.about.engine.clone(),
+            host: profile.about.host.clone(),
+        }
+    }
+}
+
+/// The runs that can be compared. What is left out is said.
 pub(super) fn kept(
-    runs: Vec<NamedRun>,
+    runs: Vec<RunCosts>,
     remarks: &mut Vec<String>,
-) -> Result<Vec<Profile>, CompareError> {
+) -> Result<Vec<RunCosts>, CompareError> {
     let mut kept = Vec::new();
     let mut reasons = Vec::new();
     let is_only_one = runs.len() == 1;
     for run in runs {
-        if run.profile.samples.is_empty() {
+        if run.weight == 0 {
             return Err(CompareError::Empty(run.name));
         }
-        match damage(&run.profile) {
+        match &run.damage {
             Some(damage) if is_only_one => {
                 remarks.push(format!("{}: {damage}", run.name));
-                kept.push(run.profile);
+                kept.push(run);
             }
             Some(damage) => reasons.push(format!("{} was left out: {damage}", run.name)),
-            None => kept.push(run.profile),
+            None => kept.push(run),
         }
     }
     match kept.is_empty() {
@@ -36,7 +63,7 @@ pub(super) fn kept(
 }
 
 /// Why the figures of a recording are not those of the program.
-fn damage(profile: &Profile) -> Option<String> {
+pub(super) fn damage(profile: &Profile) -> Option<String> {
     let notes = &profile.notes;
     let named = notes.confidence().jit_named;
     if named < 0.95 {
@@ -64,9 +91,9 @@ pub(super) fn is_whole_run(profile: &Profile) -> bool {
 }
 
 /// Says what differs between the sides beside the program.
-pub(super) fn compare_sides(before: &[Profile], after: &[Profile], remarks: &mut Vec<String>) {
-    let differing = |what: &str, of: &dyn Fn(&Profile) -> String, remarks: &mut Vec<String>| {
-        let words = [before, after].map(|side| {
+pub(super) fn compare_sides(sides: [&[RunCosts]; 2], remarks: &mut Vec<String>) {
+    let mut differing = |what: &str, of: &dyn Fn(&RunCosts) -> String| {
+        let words = sides.map(|side| {
             let mut words: Vec<String> = side
                 .iter()
                 .map(of)
@@ -83,16 +110,16 @@ pub(super) fn compare_sides(before: &[Profile], after: &[Profile], remarks: &mut
             ));
         }
     };
-    differing("version of Node", &node_version, remarks);
-    differing("engine", &|profile| profile.about.engine.clone(), remarks);
-    differing("sampling rate", &sampling_rate, remarks);
-    differing("machine", &|profile| profile.about.host.clone(), remarks);
-    let fewest = before.len().min(after.len());
+    differing("version of Node", &|run| run.versions.node.clone());
+    differing("engine", &|run| run.versions.engine.clone());
+    differing("event", &|run| run.event.name.clone());
+    differing("sampling rate", &sampling_rate);
+    differing("machine", &|run| run.versions.host.clone());
+    let [before, after] = sides.map(<[RunCosts]>::len);
+    let fewest = before.min(after);
     if fewest < MIN_RUNS {
         remarks.push(format!(
-            "{} against {} is not a test: give at least {MIN_RUNS} runs a side, better 5, for verdicts",
-            before.len(),
-            after.len()
+            "{before} against {after} is not a test: give at least {MIN_RUNS} runs a side, better 5, for verdicts"
         ));
     } else if fewest < 5 {
         remarks.push(format!(
@@ -101,17 +128,45 @@ pub(super) fn compare_sides(before: &[Profile], after: &[Profile], remarks: &mut
     }
 }
 
-fn node_version(profile: &Profile) -> String {
-    let versions = profile
-        .processes
-        .iter()
-        .filter_map(|process| process.node_version.clone());
-    versions.max().unwrap_or_default()
-}
-
-fn sampling_rate(profile: &Profile) -> String {
-    match profile.event().rate_hz() {
+fn sampling_rate(run: &RunCosts) -> String {
+    match run.event.rate_hz() {
         0 => String::new(),
         rate_hz => format!("{rate_hz} Hz"),
     }
+}
+
+/// Finds out whether the sides are runs of one program. Two programs have Node, V8 and the kernel in common: where
+/// both sides have code of an application, some name of it must be on both.
+pub(super) fn check_program(table: &Table) -> Result<(), CompareError> {
+    let names = |side: usize, is_wanted: fn(&Row) -> bool| -> BTreeSet<&str> {
+        let rows = table.rows.iter();
+        rows.filter(|row| is_wanted(row) && row.sides[side].has_cost())
+            .map(|row| row.id.name.as_str())
+            .collect()
+    };
+    let of_application =
+        |row: &Row| row.package.kind == PackageKind::App && !row.id.name.is_empty();
+    for (kind, is_wanted) in [
+        ("", (|_| true) as fn(&Row) -> bool),
+        (" of the application", of_application),
+    ] {
+        let sides = [BEFORE, AFTER].map(|side| names(side, is_wanted));
+        let are_renamed = || {
+            table
+                .rows
+                .iter()
+                .any(|row| is_wanted(row) && row.is_shared())
+        };
+        if let [Some(before), Some(after)] = sides.each_ref().map(|names| names.first())
+            && sides[BEFORE].is_disjoint(&sides[AFTER])
+            && !are_renamed()
+        {
+            return Err(CompareError::OtherProgram {
+                of_application: kind,
+                before: (*before).to_owned(),
+                after: (*after).to_owned(),
+            });
+        }
+    }
+    Ok(())
 }

@@ -2,8 +2,9 @@
 
 use super::blocks::SplitMix;
 use super::judge::{Terms, judge};
-use super::table::{Row, RowSide, Run, Table};
-use super::{Basis, CompareError, CompareOptions, CostUnit, MIN_RUNS, NamedRun, Verdict, quality};
+use super::run::RunCosts;
+use super::table::{BEFORE, Row, RowSide, Table};
+use super::{CompareError, CompareOptions, MIN_RUNS, Verdict, quality};
 
 const SPLITS: usize = 200;
 
@@ -20,38 +21,30 @@ pub struct SelfCheck {
 
 /// Splits the runs of one program at random into two halves and compares them: what is found is a false alarm.
 pub fn self_check(
-    runs: Vec<NamedRun>,
+    runs: Vec<RunCosts>,
     options: &CompareOptions,
 ) -> Result<SelfCheck, CompareError> {
-    let profiles = quality::kept(runs, &mut Vec::new())?;
-    let half = profiles.len() / 2;
+    let runs = quality::kept(runs, &mut Vec::new())?;
+    let half = runs.len() / 2;
     if half < MIN_RUNS {
         return Err(CompareError::TooFewRuns {
             needed: 2 * MIN_RUNS,
-            given: profiles.len(),
+            given: runs.len(),
         });
     }
-    let unit = CostUnit::common(&profiles)?;
-    let all = Table::of(&profiles, &[], unit);
-    let is_whole = profiles.iter().all(quality::is_whole_run);
-    let basis = options
-        .basis
-        .unwrap_or(if is_whole { Basis::Run } else { Basis::Share });
-    let terms = Terms {
-        unit,
-        basis,
-        options,
-    };
+    let sides = [runs.as_slice(), &[]];
+    let terms = Terms::of(sides, options)?;
+    let all = Table::of(sides);
     let mut random = SplitMix(1);
     let mut alarms = 0;
     for _ in 0..SPLITS {
-        let order = shuffled(profiles.len(), &mut random);
+        let order = shuffled(runs.len(), &mut random);
         let comparison = judge(
             &split(&all, &order[..half], &order[half..2 * half]),
             &[],
             &terms,
             Vec::new(),
-        )?;
+        );
         let is_alarm = |verdict| matches!(verdict, Verdict::Regression | Verdict::Improvement);
         alarms += usize::from(
             comparison
@@ -77,23 +70,29 @@ fn shuffled(length: usize, random: &mut SplitMix) -> Vec<usize> {
 
 /// The table with some runs before and others after.
 fn split(all: &Table, before: &[usize], after: &[usize]) -> Table {
-    let runs = |which: &[usize]| -> Vec<Run> {
-        which.iter().map(|&run| all.before[run].clone()).collect()
-    };
+    let sides = [before, after];
     let side = |row: &Row, which: &[usize]| RowSide {
-        costs: which.iter().map(|&run| row.before.costs[run]).collect(),
-        location: row.before.location.clone(),
+        costs: which
+            .iter()
+            .map(|&run| row.sides[BEFORE].costs[run])
+            .collect(),
+        location: row.sides[BEFORE].location.clone(),
     };
     let rows = all.rows.iter().map(|row| Row {
         id: row.id.clone(),
-        before: side(row, before),
-        after: side(row, after),
+        package: row.package.clone(),
+        sides: sides.map(|which| side(row, which)),
         is_merged: row.is_merged,
     });
+    let runs = |which: &[usize]| {
+        which
+            .iter()
+            .map(|&run| all.runs[BEFORE][run].clone())
+            .collect()
+    };
     Table {
         rows: rows.collect(),
-        before: runs(before),
-        after: runs(after),
+        runs: sides.map(runs),
         main_callers: all.main_callers.clone(),
     }
 }

@@ -2,14 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use nodespy_model::{FunctionIndex, Profile};
+use nodespy_model::FastMap;
 
 use super::MIN_RUNS;
-use super::blocks::Blocks;
 use super::identity::{FunctionId, program_root, stable_file};
-use super::unit::CostUnit;
-use crate::tree::CallTree;
-use crate::weights::function_weights;
+use super::run::{FunctionCost, RunCosts};
+use super::unit::{per_sample, per_weight};
+use crate::package::Package;
+
+/// The position of the earlier side wherever there are two.
+pub(super) const BEFORE: usize = 0;
+/// The position of the later side.
+pub(super) const AFTER: usize = 1;
 
 /// What a function cost in one run.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -35,14 +39,30 @@ pub(super) struct RowSide {
     pub(super) location: Location,
 }
 
+impl RowSide {
+    /// Whether the function itself was seen there.
+    pub(super) fn has_cost(&self) -> bool {
+        self.costs.iter().any(|cost| cost.own > 0.0)
+    }
+}
+
 /// A function of either side or both.
 #[derive(Debug, Clone)]
 pub(super) struct Row {
     pub(super) id: FunctionId,
-    pub(super) before: RowSide,
-    pub(super) after: RowSide,
+    /// Whose code it is.
+    pub(super) package: Package,
+    /// The earlier and the later side.
+    pub(super) sides: [RowSide; 2],
     /// Several functions of one name that can't be told apart: only their own cost adds up.
     pub(super) is_merged: bool,
+}
+
+impl Row {
+    /// Whether both sides have it.
+    pub(super) fn is_shared(&self) -> bool {
+        self.sides.iter().all(RowSide::has_cost)
+    }
 }
 
 /// One run.
@@ -53,132 +73,148 @@ pub(super) struct Run {
     /// What one sample stands for.
     pub(super) per_sample: f64,
     pub(super) samples: usize,
-    /// Its time in blocks, where there are too few runs to see how they differ.
-    pub(super) blocks: Option<Blocks>,
+    /// How many units of work it did, where a label counts them.
+    pub(super) units_of_work: Option<usize>,
+    /// By row, how much its cost may be off: only where there are too few runs to see how they differ.
+    pub(super) spread: Vec<f64>,
 }
 
 /// Everything that is compared.
 #[derive(Debug, Clone)]
 pub(super) struct Table {
     pub(super) rows: Vec<Row>,
-    pub(super) before: Vec<Run>,
-    pub(super) after: Vec<Run>,
+    /// The runs of the earlier and of the later side.
+    pub(super) runs: [Vec<Run>; 2],
     /// By row: the function that most of its cost was spent for, over all runs of both sides.
     pub(super) main_callers: Vec<Option<usize>>,
 }
 
 impl Table {
-    pub(super) fn of(before: &[Profile], after: &[Profile], unit: CostUnit) -> Self {
-        let roots = [program_root(before), program_root(after)];
-        let lines = [lines_of(before, &roots[0]), lines_of(after, &roots[1])];
-        let ordinals = Ordinals::align(&lines[0], &lines[1]);
+    pub(super) fn of(sides: [&[RunCosts]; 2]) -> Self {
+        let roots = sides.map(program_root);
+        let lines = [BEFORE, AFTER].map(|side| lines_of(sides[side], &roots[side]));
+        let ordinals = Ordinals::align(&lines);
         let mut table = Self {
             rows: Vec::new(),
-            before: Vec::new(),
-            after: Vec::new(),
+            runs: Default::default(),
             main_callers: Vec::new(),
         };
-        let mut calls = Calls::new();
+        let mut calls = Calls::default();
         let mut known = HashMap::new();
-        for (side, profiles) in [before, after].into_iter().enumerate() {
-            for profile in profiles {
-                let ids = Ids {
-                    profile,
-                    root: &roots[side],
-                    ordinals: &ordinals,
-                    side,
-                    is_few: before.len().min(after.len()) < MIN_RUNS,
-                };
-                table.add_run(&ids, &mut known, &mut calls, unit);
+        let mut rows_of_runs = [Vec::new(), Vec::new()];
+        for (side, runs) in sides.into_iter().enumerate() {
+            let ids = Ids {
+                root: &roots[side],
+                ordinals: &ordinals,
+                side,
+            };
+            for run in runs {
+                let row_of = table.add_run(run, &ids, &mut known);
+                add_calls(run, &row_of, &mut calls);
+                rows_of_runs[side].push(row_of);
             }
         }
         for row in &mut table.rows {
-            row.before.costs.resize(before.len(), Cost::default());
-            row.after.costs.resize(after.len(), Cost::default());
+            for (side, runs) in row.sides.iter_mut().zip(sides) {
+                side.costs.resize(runs.len(), Cost::default());
+            }
         }
         table.main_callers = main_callers(table.rows.len(), &calls);
+        if sides.iter().any(|runs| runs.len() < MIN_RUNS) {
+            table.add_spreads(sides, &rows_of_runs);
+        }
         table
     }
 
+    /// Adds a run and returns the rows of its functions.
     fn add_run(
         &mut self,
+        run: &RunCosts,
         ids: &Ids<'_>,
         known: &mut HashMap<FunctionId, usize>,
-        calls: &mut Calls,
-        unit: CostUnit,
-    ) {
-        let profile = ids.profile;
-        let factor = unit.per_weight(profile);
-        let tree = CallTree::of(profile, |_| true);
-        let weight = tree.total_weight();
-        let samples = profile.samples.len();
-        let cost = weight as f64 * factor;
-        let run = if ids.side == 0 {
-            self.before.len()
-        } else {
-            self.after.len()
-        };
-        let mut row_of: HashMap<FunctionIndex, usize> = HashMap::new();
-        for weights in function_weights(profile, |_| true) {
-            let row = self.row(ids, weights.function, known);
-            row_of.insert(weights.function, row);
-            let row = &mut self.rows[row];
-            let side = if ids.side == 0 {
-                &mut row.before
-            } else {
-                &mut row.after
-            };
-            side.costs.resize(run + 1, Cost::default());
-            side.costs[run].own += weights.self_weight as f64 * factor;
-            side.costs[run].total += weights.total_weight as f64 * factor;
+    ) -> Vec<usize> {
+        let factor = per_weight(&run.event);
+        let column = self.runs[ids.side].len();
+        let mut row_of = Vec::with_capacity(run.functions.len());
+        for function in &run.functions {
+            let row = self.row(ids, function, known);
+            row_of.push(row);
+            let side = &mut self.rows[row].sides[ids.side];
+            side.costs.resize(column + 1, Cost::default());
+            side.costs[column].own += function.own as f64 * factor;
+            side.costs[column].total += function.total as f64 * factor;
             if side.location.line == 0 {
-                side.location = ids.location(weights.function);
+                side.location = Location {
+                    file: function.file.clone(),
+                    line: function.line,
+                };
             }
         }
-        for node in &tree.nodes {
-            let Some(parent) = node.parent.map(|parent| tree.node(parent).function) else {
-                continue;
-            };
-            let call = (row_of[&parent], row_of[&node.function]);
-            *calls.entry(call).or_default() += node.total_weight as f64 * factor;
-        }
-        let runs = if ids.side == 0 {
-            &mut self.before
-        } else {
-            &mut self.after
-        };
-        runs.push(Run {
+        let cost = run.weight as f64 * factor;
+        self.runs[ids.side].push(Run {
             cost,
-            per_sample: unit
-                .per_sample(profile)
-                .unwrap_or(cost / samples.max(1) as f64),
-            samples,
-            blocks: ids.is_few.then(|| Blocks::of(profile, &row_of, factor)),
+            per_sample: per_sample(&run.event)
+                .unwrap_or(cost / run.samples.max(1) as f64)
+                .max(f64::MIN_POSITIVE),
+            samples: run.samples,
+            units_of_work: run.units_of_work,
+            spread: Vec::new(),
         });
+        row_of
     }
 
     /// The row of a function, a new one where it is not known.
     fn row(
         &mut self,
         ids: &Ids<'_>,
-        function: FunctionIndex,
+        function: &FunctionCost,
         known: &mut HashMap<FunctionId, usize>,
     ) -> usize {
         let (id, is_merged) = ids.of(function);
         *known.entry(id).or_insert_with_key(|id| {
             self.rows.push(Row {
                 id: id.clone(),
-                before: RowSide::default(),
-                after: RowSide::default(),
+                package: function.package.clone(),
+                sides: Default::default(),
                 is_merged,
             });
             self.rows.len() - 1
         })
     }
+
+    fn add_spreads(&mut self, sides: [&[RunCosts]; 2], rows_of_runs: &[Vec<Vec<usize>>; 2]) {
+        let rows = self.rows.len();
+        for (side, runs) in self.runs.iter_mut().enumerate() {
+            for (column, run) in runs.iter_mut().enumerate() {
+                let costs = &sides[side][column];
+                let sample = run.per_sample / per_weight(&costs.event);
+                let row_of = &rows_of_runs[side][column];
+                run.spread = costs.blocks.spread(row_of, rows, sample);
+            }
+        }
+    }
+
+    /// Samples a run over both sides: which of them has more is no reason to test.
+    pub(super) fn samples(&self, row: &Row, part: fn(&Cost) -> f64) -> f64 {
+        let count = |side: usize| -> f64 {
+            let costs = self.runs[side].iter().zip(&row.sides[side].costs);
+            costs.map(|(run, cost)| part(cost) / run.per_sample).sum()
+        };
+        let runs = self.runs.iter().map(Vec::len).sum::<usize>();
+        (count(BEFORE) + count(AFTER)) / runs as f64
+    }
 }
 
 /// What callers spend in a callee: caller, callee, cost.
-type Calls = HashMap<(usize, usize), f64>;
+type Calls = FastMap<(usize, usize), f64>;
+
+fn add_calls(run: &RunCosts, row_of: &[usize], calls: &mut Calls) {
+    let factor = per_weight(&run.event);
+    for call in &run.calls {
+        let rows = (row_of[call.caller as usize], row_of[call.callee as usize]);
+        *calls.entry(rows).or_default() += call.weight as f64 * factor;
+    }
+}
 
 fn main_callers(rows: usize, calls: &Calls) -> Vec<Option<usize>> {
     let mut heaviest: Vec<Option<(f64, usize)>> = vec![None; rows];
@@ -199,18 +235,11 @@ fn main_callers(rows: usize, calls: &Calls) -> Vec<Option<usize>> {
 /// Name and file to the lines that functions of that name start at.
 type Lines = BTreeMap<(String, String), BTreeSet<u32>>;
 
-fn lines_of(profiles: &[Profile], root: &str) -> Lines {
+fn lines_of(runs: &[RunCosts], root: &str) -> Lines {
     let mut lines = Lines::new();
-    for profile in profiles {
-        for index in 0..profile.functions.len() {
-            let function = FunctionIndex(index as u32);
-            let key = (
-                profile.name_of(function).to_owned(),
-                stable_file(profile, function, root),
-            );
-            let of_name = lines.entry(key).or_default();
-            of_name.insert(profile.function(function).line);
-        }
+    for function in runs.iter().flat_map(|run| &run.functions) {
+        let key = (function.name.clone(), stable_file(function, root));
+        lines.entry(key).or_default().insert(function.line);
     }
     // A recording that lost a line has it as 0: it is the function's only line where there is one.
     for of_name in lines.values_mut() {
@@ -229,17 +258,17 @@ struct Ordinals {
 }
 
 impl Ordinals {
-    fn align(before: &Lines, after: &Lines) -> Self {
+    fn align(sides: &[Lines; 2]) -> Self {
         let mut ordinals = Self {
             lines: Default::default(),
             merged: BTreeSet::new(),
         };
-        let keys: BTreeSet<_> = before.keys().chain(after.keys()).collect();
+        let keys: BTreeSet<_> = sides.iter().flat_map(BTreeMap::keys).collect();
         for key in keys {
-            let sides = [before.get(key), after.get(key)];
-            let counts = sides.map(|lines| lines.map_or(0, BTreeSet::len));
-            let is_single = counts[0] <= 1 && counts[1] <= 1;
-            let is_aligned = counts[0] == counts[1] || counts[0] == 0 || counts[1] == 0;
+            let lines = [BEFORE, AFTER].map(|side| sides[side].get(key));
+            let counts = lines.map(|lines| lines.map_or(0, BTreeSet::len));
+            let is_single = counts.iter().all(|&count| count <= 1);
+            let is_aligned = counts[BEFORE] == counts[AFTER] || counts.contains(&0);
             if is_single {
                 continue;
             }
@@ -247,34 +276,28 @@ impl Ordinals {
                 ordinals.merged.insert(key.clone());
                 continue;
             }
-            for (side, lines) in sides.into_iter().enumerate() {
+            for (known, lines) in ordinals.lines.iter_mut().zip(lines) {
                 let lines = lines.map(|lines| lines.iter().copied().collect());
-                ordinals.lines[side].insert(key.clone(), lines.unwrap_or_default());
+                known.insert(key.clone(), lines.unwrap_or_default());
             }
         }
         ordinals
     }
 }
 
-/// The identities of one profile's functions.
+/// The identities of the functions of one side.
 struct Ids<'a> {
-    profile: &'a Profile,
     root: &'a str,
     ordinals: &'a Ordinals,
-    /// 0 before, 1 after.
     side: usize,
-    /// Whether there are too few runs for a test.
-    is_few: bool,
 }
 
 impl Ids<'_> {
     /// The identity, and whether it stands for several functions.
-    fn of(&self, function: FunctionIndex) -> (FunctionId, bool) {
-        let name = self.profile.name_of(function).to_owned();
-        let key = (name, stable_file(self.profile, function, self.root));
-        let line = self.profile.function(function).line;
+    fn of(&self, function: &FunctionCost) -> (FunctionId, bool) {
+        let key = (function.name.clone(), stable_file(function, self.root));
         let lines = self.ordinals.lines[self.side].get(&key);
-        let ordinal = lines.and_then(|lines| lines.iter().position(|&other| other == line));
+        let ordinal = lines.and_then(|lines| lines.binary_search(&function.line).ok());
         let is_merged = self.ordinals.merged.contains(&key);
         let (name, file) = key;
         (
@@ -285,12 +308,5 @@ impl Ids<'_> {
             },
             is_merged,
         )
-    }
-
-    fn location(&self, function: FunctionIndex) -> Location {
-        Location {
-            file: self.profile.file_of(function).to_owned(),
-            line: self.profile.function(function).line,
-        }
     }
 }

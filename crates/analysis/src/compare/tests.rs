@@ -39,20 +39,16 @@ fn normal(random: &mut SplitMix) -> f64 {
 }
 
 /// A run of stacks whose samples vary by `noise`.
-fn run(stacks: &[(&str, f64)], noise: f64, random: &mut SplitMix) -> NamedRun {
+fn run(stacks: &[(&str, f64)], noise: f64, random: &mut SplitMix) -> RunCosts {
     let mut lines = String::new();
     for (path, samples) in stacks {
         let samples = (samples * (noise * normal(random)).exp()).round();
         lines.push_str(&format!("{path} {samples}\n"));
     }
-    let profile = profile_of(&lines);
-    NamedRun {
-        name: "run.nspy".to_owned(),
-        profile,
-    }
+    RunCosts::of("run.nspy", &profile_of(&lines), None)
 }
 
-fn runs(stacks: &[(&str, f64)], count: usize, noise: f64, random: &mut SplitMix) -> Vec<NamedRun> {
+fn runs(stacks: &[(&str, f64)], count: usize, noise: f64, random: &mut SplitMix) -> Vec<RunCosts> {
     (0..count).map(|_| run(stacks, noise, random)).collect()
 }
 
@@ -241,7 +237,7 @@ fn shares_are_at_most_likely() {
 fn twice_the_work_at_twice_the_cost_is_no_change() {
     let mut random = SplitMix(23);
     let options = CompareOptions {
-        work: Some(Work {
+        work: Some(Work::Known {
             name: "requests".to_owned(),
             before: 1000.0,
             after: 2000.0,
@@ -278,13 +274,135 @@ fn what_cannot_be_compared_is_an_error_that_says_why() {
     );
     let other = vec![run(&[("x@/y/z.js;q@/y/z.js", 50.0)], 0.0, &mut random)];
     assert_eq!(
-        compare(one(), other, &options).unwrap_err(),
-        CompareError::OtherProgram
+        compare(one(), other, &options).unwrap_err().to_string(),
+        "the two sides have no function in common (Scavenge and q): are they recordings of the same program?"
+    );
+    // Any two programs have the collector in common.
+    let other = vec![run(
+        &[("x@/y/z.js;gc:Scavenge@node", 50.0), ("x@/y/z.js", 50.0)],
+        0.0,
+        &mut random,
+    )];
+    let error = compare(one(), other, &options).unwrap_err().to_string();
+    assert!(
+        error.contains("no function of the application in common (bubble and x)"),
+        "{error}"
     );
     let mut bytes = one();
-    bytes[0].profile.events[0].unit = nodespy_model::WeightUnit::Bytes;
+    bytes[0].event.unit = nodespy_model::WeightUnit::Bytes;
     let error = compare(one(), bytes, &options).unwrap_err();
     assert!(matches!(error, CompareError::OtherEvent { .. }), "{error}");
+    let mut timed = one();
+    timed[0].event = timed[0].event.clone().at_rate(999);
+    timed[0].name = "timed.nspy".to_owned();
+    assert_eq!(
+        compare(one(), timed.clone(), &options)
+            .unwrap_err()
+            .to_string(),
+        "run.nspy does not say how often it was sampled, timed.nspy does: compare shares of them with --share"
+    );
+    let shares = CompareOptions {
+        basis: Some(Basis::Share),
+        ..CompareOptions::default()
+    };
+    let comparison = compare(one(), timed, &shares).unwrap();
+    assert!(
+        comparison
+            .functions
+            .iter()
+            .all(|function| (function.own.ratio - 1.0).abs() < 1e-9)
+    );
+    let per_label = CompareOptions {
+        work: Some(Work::Label("request".to_owned())),
+        ..CompareOptions::default()
+    };
+    let error = compare(one(), one(), &per_label).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "no sample of run.nspy has the label request: there is no work to divide by"
+    );
+}
+
+#[test]
+fn work_is_counted_by_the_values_of_a_label() {
+    use nodespy_model::{About, Labels, Notes, Process, ProfileBuilder, Thread, ThreadIndex};
+    let run = |requests: u64, samples_each: u64| {
+        let mut builder = ProfileBuilder::new(nodespy_model::WeightUnit::Samples);
+        let process = builder.process(Process::default());
+        builder.thread(Thread {
+            process,
+            ..Thread::default()
+        });
+        let frame = builder.frame(nodespy_model::FrameSpec {
+            function: nodespy_model::FunctionSpec {
+                name: "handle",
+                ..Default::default()
+            },
+            ..Default::default()
+        });
+        let stack = builder.stack(None, frame);
+        for request in 0..requests {
+            let mut labels = Labels::default();
+            labels.set("request", request.to_string());
+            let context = builder.context(labels);
+            builder.add_sample(nodespy_model::Sample {
+                thread: ThreadIndex(0),
+                stack: Some(stack),
+                weight: samples_each,
+                context,
+                ..Default::default()
+            });
+        }
+        RunCosts::of(
+            "run.pb",
+            &builder.finish(About::default(), Notes::default()),
+            Some("request"),
+        )
+    };
+    let options = CompareOptions {
+        work: Some(Work::Label("request".to_owned())),
+        ..CompareOptions::default()
+    };
+    let (before, after) = (vec![run(50, 4); 3], vec![run(150, 5); 3]);
+    let comparison = compare(before, after, &options).unwrap();
+    assert_eq!(
+        (comparison.total.before, comparison.total.after),
+        (4.0, 5.0)
+    );
+    assert_eq!(verdict_of(&comparison, "handle"), Verdict::Regression);
+}
+
+#[test]
+fn small_functions_of_a_package_are_judged_together() {
+    let mut random = SplitMix(41);
+    let side = |factor: f64, random: &mut SplitMix| -> Vec<RunCosts> {
+        let small: Vec<(String, f64)> = (0..30)
+            .map(|number| {
+                let path = format!("main@/srv/a/main.js;d:f{number}@/srv/a/node_modules/tiny/i.js");
+                (path, 10.0 * factor)
+            })
+            .collect();
+        let mut stacks: Vec<(&str, f64)> = PROGRAM.to_vec();
+        stacks.extend(
+            small
+                .iter()
+                .map(|(path, samples)| (path.as_str(), *samples)),
+        );
+        runs(&stacks, 5, 0.02, random)
+    };
+    let comparison = compare(
+        side(1.0, &mut random),
+        side(1.5, &mut random),
+        &CompareOptions::default(),
+    )
+    .unwrap();
+    assert!(regressions(&comparison).is_empty());
+    let family = &comparison.families[0];
+    assert_eq!(
+        (family.package.name.as_str(), family.functions),
+        ("tiny", 30)
+    );
+    assert_eq!(family.own.verdict, Verdict::Regression);
 }
 
 #[test]

@@ -4,6 +4,7 @@ pub(crate) mod allocator;
 pub(crate) mod clock;
 pub(crate) mod files;
 pub(crate) mod fork;
+pub(crate) mod group;
 pub(crate) mod memory;
 pub(crate) mod namespaces;
 pub(crate) mod perf_event;

@@ -4,6 +4,7 @@
 // The counting allocator and a clock of the thread.
 #![allow(unsafe_code)]
 
+mod comparison;
 mod counting;
 mod foreign;
 mod perf_data;

@@ -7,6 +7,7 @@ use clap::Args;
 use nodespy_analysis::Work;
 
 use super::{ReadArgs, ShowArgs};
+use crate::commands::ci::{Address, parse_address};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -53,14 +54,25 @@ pub(crate) struct ComparingArgs {
     /// The work that each run did, before and after if that differs: requests=5000, requests=5000,6000
     #[arg(long, value_name = "NAME=N[,N]", value_parser = parse_work)]
     pub(crate) per: Option<Work>,
+    /// Take each value of this label of the samples as a unit of work, counted in each run: --per-label request
+    #[arg(long, value_name = "LABEL", conflicts_with = "per")]
+    pub(crate) per_label: Option<String>,
     /// Compare shares of all CPU time: for runs that did not do the same work [default: for recordings
     /// of processes that went on]
-    #[arg(long, conflicts_with = "per")]
+    #[arg(long, conflicts_with_all = ["per", "per_label"])]
     pub(crate) share: bool,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
     #[command(flatten)]
     pub(crate) show: ShowArgs,
+}
+
+impl ComparingArgs {
+    /// The work that costs are divided by.
+    pub(crate) fn work(&self) -> Option<Work> {
+        let label = || self.per_label.clone().map(Work::Label);
+        self.per.clone().or_else(label)
+    }
 }
 
 #[derive(Debug, Args)]
@@ -69,8 +81,10 @@ Examples:
   nodespy ci --save .nodespy/main -- npm run bench     keep the runs of the main branch
   nodespy ci --base .nodespy/main -- npm run bench     compare with them; exit code 10 on a regression
   nodespy ci --base-cmd 'node ../main/bench.js' -o diff.md -- node bench.js
+  nodespy ci --base .nodespy/main --url http://localhost:3000/x --requests 5000 -- node server.js
 
-The first round warms up and is left out. With --base-cmd the two commands take turns (ABBA), so that a machine
+The first round warms up and is left out. With --url the command is a server: once it listens, a fifth as many
+requests warm it up, then it is recorded while it answers --requests of them, and costs are those of a request. With --base-cmd the two commands take turns (ABBA), so that a machine
 that gets slower or faster meanwhile is in both; only that compares runs of one machine.
 Without --fail-on every regression fails.")]
 pub(crate) struct CiArgs {
@@ -89,11 +103,36 @@ pub(crate) struct CiArgs {
     /// Samples per second and thread
     #[arg(short = 'F', long, value_name = "HZ", default_value_t = 999, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) rate: u32,
+    /// The command is a server: record it while it answers requests for this address (http:// only)
+    #[arg(long, value_name = "URL", value_parser = parse_address, help_heading = "Servers")]
+    pub(crate) url: Option<Address>,
+    /// How many requests a run answers [default: 5000]
+    #[arg(long, value_name = "N", requires = "url", value_parser = clap::value_parser!(u64).range(1..=100_000_000), help_heading = "Servers")]
+    pub(crate) requests: Option<u64>,
+    /// How many connections send them, each waiting for its answer
+    #[arg(long, value_name = "N", default_value_t = 8, requires = "url", value_parser = clap::value_parser!(u64).range(1..=1000), help_heading = "Servers")]
+    pub(crate) connections: u64,
+    /// Let this command, for the shell, make the requests: once to warm up, once to be recorded
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        requires = "url",
+        conflicts_with = "connections",
+        help_heading = "Servers"
+    )]
+    pub(crate) load: Option<String>,
     /// The command to record
     #[arg(value_name = "COMMAND", last = true, required = true)]
     pub(crate) command: Vec<OsString>,
     #[command(flatten)]
     pub(crate) comparing: ComparingArgs,
+}
+
+impl CiArgs {
+    /// How many requests a run of a server answers.
+    pub(crate) fn requests(&self) -> u64 {
+        self.requests.unwrap_or(5000)
+    }
 }
 
 /// The arguments of the command line with `--after` for the bare `--` of `nodespy diff`, behind which clap takes
@@ -164,14 +203,14 @@ fn parse_work(text: &str) -> Result<Work, String> {
                 .ok()
                 .filter(|amount| amount.is_normal() && *amount > 0.0)
         };
-        Some(Work {
+        Some(Work::Known {
             name: name.to_owned(),
             before: amount(before)?,
             after: amount(after)?,
         })
     });
     parsed
-        .filter(|work| !work.name.is_empty())
+        .filter(|work| !work.name().is_empty())
         .ok_or_else(|| format!("{text:?} is not work such as requests=5000"))
 }
 
@@ -223,12 +262,18 @@ mod tests {
 
     #[test]
     fn work_has_a_name_and_one_amount_or_two() {
-        let work = parse_work("requests=100,250").unwrap();
+        let known = |name: &str, before: f64, after: f64| {
+            Ok(Work::Known {
+                name: name.to_owned(),
+                before,
+                after,
+            })
+        };
         assert_eq!(
-            (work.name.as_str(), work.before, work.after),
-            ("requests", 100.0, 250.0)
+            parse_work("requests=100,250"),
+            known("requests", 100.0, 250.0)
         );
-        assert_eq!(parse_work("items=7").unwrap().after, 7.0);
+        assert_eq!(parse_work("items=7"), known("items", 7.0, 7.0));
         for bad in [
             "100",
             "=100",

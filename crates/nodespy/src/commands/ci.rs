@@ -1,14 +1,24 @@
 //! `nodespy ci`: a command recorded several times and compared with an earlier state of it.
 
-use std::ffi::{OsStr, OsString};
+mod load;
+mod rounds;
+
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use nodespy_analysis::{Basis, Work};
+use nodespy_capture::catch_interrupts;
 
-use super::diff::{EVERY_REGRESSION, Outputs};
+use super::diff::{EVERY_REGRESSION, Outputs, options};
 use crate::cli::CiArgs;
 use crate::output;
+
+pub(crate) use load::{Address, parse_address};
+use rounds::{Rounds, runs_in};
+
+/// The file of a base that says how many requests each of its runs answered.
+const REQUESTS_FILE: &str = "requests";
 
 pub(crate) fn run(arguments: &CiArgs) -> anyhow::Result<ExitCode> {
     let outputs = Outputs::check(&arguments.comparing)?;
@@ -16,10 +26,7 @@ pub(crate) fn run(arguments: &CiArgs) -> anyhow::Result<ExitCode> {
         return save(folder, arguments);
     }
     let scratch = tempfile::tempdir().context("making a folder for the recordings")?;
-    let rounds = Rounds {
-        arguments,
-        folder: scratch.path(),
-    };
+    let rounds = rounds_in(scratch.path(), arguments);
     let (before, after) = match (&arguments.base, &arguments.base_cmd) {
         (Some(base), _) => (saved_runs(base)?, rounds.of_one()?),
         (None, Some(command)) => rounds.of_two(command)?,
@@ -29,7 +36,50 @@ pub(crate) fn run(arguments: &CiArgs) -> anyhow::Result<ExitCode> {
         [] => &EVERY_REGRESSION[..],
         limits => limits,
     };
-    outputs.compare(&before, &after, &arguments.comparing, limits)
+    let mut options = options(&arguments.comparing);
+    if arguments.url.is_some() && options.work.is_none() && options.basis.is_none() {
+        (options.work, options.basis) = work_of(arguments)?;
+    }
+    outputs.compare([&before, &after], &arguments.comparing, &options, limits)
+}
+
+/// The work that runs did which were recorded while a server answered requests.
+fn work_of(arguments: &CiArgs) -> anyhow::Result<(Option<Work>, Option<Basis>)> {
+    // A command that makes the requests does the same each time, whatever that is.
+    if arguments.load.is_some() && arguments.requests.is_none() {
+        return Ok((None, Some(Basis::Run)));
+    }
+    let now = arguments.requests();
+    let then = match &arguments.base {
+        Some(base) => requests_of(base)?.unwrap_or(now),
+        None => now,
+    };
+    let work = Work::Known {
+        name: "requests".to_owned(),
+        before: then as f64,
+        after: now as f64,
+    };
+    Ok((Some(work), Some(Basis::Work)))
+}
+
+fn requests_of(base: &Path) -> anyhow::Result<Option<u64>> {
+    let file = base.join(REQUESTS_FILE);
+    match std::fs::read_to_string(&file) {
+        Ok(text) => match text.trim().parse() {
+            Ok(requests) if requests > 0 => Ok(Some(requests)),
+            _ => bail!("{} is not a number of requests", file.display()),
+        },
+        Err(_) => Ok(None),
+    }
+}
+
+/// Records into a folder. From now on signals end what was started, and the folder goes with its owner.
+fn rounds_in<'a>(folder: &'a Path, arguments: &'a CiArgs) -> Rounds<'a> {
+    Rounds {
+        arguments,
+        folder,
+        interrupts: catch_interrupts(),
+    }
 }
 
 /// Records the runs that later ones are compared with.
@@ -38,11 +88,7 @@ fn save(folder: &Path, arguments: &CiArgs) -> anyhow::Result<ExitCode> {
     // Beside what is there until all of them are taken: a failing command leaves the old base alone.
     let scratch = tempfile::tempdir_in(folder)
         .with_context(|| format!("writing into {}", folder.display()))?;
-    let new = Rounds {
-        arguments,
-        folder: scratch.path(),
-    }
-    .of_one()?;
+    let new = rounds_in(scratch.path(), arguments).of_one()?;
     for old in runs_in(folder)? {
         std::fs::remove_file(&old).with_context(|| format!("removing {}", old.display()))?;
     }
@@ -50,6 +96,14 @@ fn save(folder: &Path, arguments: &CiArgs) -> anyhow::Result<ExitCode> {
         let name = run.file_name().unwrap_or_default();
         std::fs::rename(run, folder.join(name))
             .with_context(|| format!("writing into {}", folder.display()))?;
+    }
+    let requests = folder.join(REQUESTS_FILE);
+    let is_counted =
+        arguments.url.is_some() && (arguments.load.is_none() || arguments.requests.is_some());
+    match is_counted {
+        true => std::fs::write(&requests, format!("{}\n", arguments.requests()))
+            .with_context(|| format!("writing {}", requests.display()))?,
+        false => drop(std::fs::remove_file(&requests)),
     }
     output::note(&format!(
         "Saved {} runs in {}.",
@@ -69,89 +123,4 @@ fn saved_runs(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
         );
     }
     Ok(runs)
-}
-
-fn runs_in(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let entries =
-        std::fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))?;
-    let mut runs = Vec::new();
-    for entry in entries {
-        let path = entry
-            .with_context(|| format!("reading {}", folder.display()))?
-            .path();
-        if path.extension() == Some(OsStr::new("nspy")) {
-            runs.push(path);
-        }
-    }
-    runs.sort();
-    Ok(runs)
-}
-
-/// Recordings of whole runs, one after the other.
-struct Rounds<'a> {
-    arguments: &'a CiArgs,
-    folder: &'a Path,
-}
-
-impl Rounds<'_> {
-    /// Runs of the command alone.
-    fn of_one(&self) -> anyhow::Result<Vec<PathBuf>> {
-        self.warm_up(&self.arguments.command)?;
-        let rounds = 1..=self.arguments.rounds;
-        rounds
-            .map(|round| self.record("run", round, &self.arguments.command))
-            .collect()
-    }
-
-    /// Runs of both commands in turns, A B B A: drift of the machine is in both alike.
-    fn of_two(&self, base: &str) -> anyhow::Result<(Vec<PathBuf>, Vec<PathBuf>)> {
-        let base = ["/bin/sh", "-c", base].map(OsString::from);
-        self.warm_up(&base)?;
-        self.warm_up(&self.arguments.command)?;
-        let (mut before, mut after) = (Vec::new(), Vec::new());
-        for round in 1..=self.arguments.rounds {
-            let mut take_before = || {
-                self.record("base", round, &base)
-                    .map(|run| before.push(run))
-            };
-            let mut take_after = || {
-                self.record("run", round, &self.arguments.command)
-                    .map(|run| after.push(run))
-            };
-            if round % 2 == 1 {
-                take_before()?;
-                take_after()?;
-            } else {
-                take_after()?;
-                take_before()?;
-            }
-        }
-        Ok((before, after))
-    }
-
-    fn warm_up(&self, command: &[OsString]) -> anyhow::Result<()> {
-        let run = self.record("warm-up", 0, command)?;
-        std::fs::remove_file(&run).with_context(|| format!("removing {}", run.display()))
-    }
-
-    /// One run, in a process of its own, so that no run meets what another left behind.
-    fn record(&self, name: &str, round: u32, command: &[OsString]) -> anyhow::Result<PathBuf> {
-        let file = self.folder.join(format!("{name}-{round:03}.nspy"));
-        let nodespy = std::env::current_exe().context("finding nodespy itself")?;
-        output::note(&format!("{name} {round} of {}", self.arguments.rounds));
-        let mut recording = Command::new(nodespy);
-        recording
-            .arg("record")
-            .arg("-F")
-            .arg(self.arguments.rate.to_string());
-        recording.arg("-o").arg(&file).arg("--").args(command);
-        let outcome = recording.output().context("recording a run")?;
-        if !outcome.status.success() {
-            let said = String::from_utf8_lossy(&outcome.stderr);
-            let last: Vec<&str> = said.lines().rev().take(5).collect();
-            let last: Vec<&str> = last.into_iter().rev().collect();
-            bail!("{name} {round} could not be recorded: {}", last.join(" · "));
-        }
-        Ok(file)
-    }
 }

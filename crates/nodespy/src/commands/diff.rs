@@ -1,13 +1,15 @@
 //! `nodespy diff`: two sets of recordings, what changed between them, and how sure that is.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use nodespy_analysis::{
-    Basis, CompareOptions, Comparison, NamedRun, ProfilePair, Verdict, compare, self_check,
+    Basis, CompareOptions, Comparison, ProfilePair, RunCosts, Verdict, Work, compare, self_check,
 };
+use nodespy_model::Profile;
 use nodespy_view::svg::draw_svg_comparison;
 use nodespy_view::{Terminal, comparison_json, comparison_markdown, comparison_text};
 
@@ -18,6 +20,10 @@ use crate::failure::Failure;
 use crate::output::{self, Stream};
 use crate::output_file::OutputFile;
 use crate::save;
+
+mod middle;
+
+use middle::Middle;
 
 const REGRESSION: u8 = 10;
 const SUSPECTED: u8 = 11;
@@ -41,8 +47,9 @@ pub(crate) fn run(arguments: &DiffArgs) -> anyhow::Result<ExitCode> {
     let inputs = || arguments.files.iter().chain(&arguments.after);
     if arguments.self_check {
         Confinement::reading(inputs(), &comparing.read).apply();
-        let runs = read_all(&arguments.files, comparing)?;
-        let check = self_check(runs, &options(comparing))?;
+        check_files(&[arguments.files.as_slice()])?;
+        let side = read_side(&arguments.files, comparing, Keeps::Costs)?;
+        let check = self_check(side.runs, &options(comparing))?;
         output::result(&check_line(check), Stream::Standard);
         return Ok(ExitCode::SUCCESS);
     }
@@ -55,14 +62,14 @@ pub(crate) fn run(arguments: &DiffArgs) -> anyhow::Result<ExitCode> {
         [] if comparing.strict => &EVERY_REGRESSION[..],
         limits => limits,
     };
-    outputs.compare(before, after, comparing, limits)
+    outputs.compare([before, after], comparing, &options(comparing), limits)
 }
 
-fn options(comparing: &ComparingArgs) -> CompareOptions {
+pub(crate) fn options(comparing: &ComparingArgs) -> CompareOptions {
     CompareOptions {
         min_change: comparing.min_change,
         basis: comparing.share.then_some(Basis::Share),
-        work: comparing.per.clone(),
+        work: comparing.work(),
     }
 }
 
@@ -83,19 +90,23 @@ impl Outputs {
     /// Compares the files of two sides, prints and writes what comes out, and returns the code that `limits` ask for.
     pub(crate) fn compare(
         &self,
-        before: &[PathBuf],
-        after: &[PathBuf],
+        sides: [&[PathBuf]; 2],
         comparing: &ComparingArgs,
+        options: &CompareOptions,
         limits: &[FailOn],
     ) -> anyhow::Result<ExitCode> {
-        let sides = [read_all(before, comparing)?, read_all(after, comparing)?];
-        let [earlier, later] = sides;
-        let comparison = compare(earlier, later, &options(comparing))?;
+        check_files(&sides)?;
+        let has_picture = self.0.iter().any(|(format, _)| format.is_picture());
+        let [earlier, later] = read_sides(sides, comparing, has_picture)?;
+        let pair = earlier.middle.zip(later.middle);
+        let pair = pair.map(|(earlier, later)| [earlier, later]);
+        let pair = pair.as_ref();
+        let comparison = compare(earlier.runs, later.runs, options)?;
         print(&comparison, comparing.format);
         for (format, file) in &self.0 {
             let content = match format {
-                FileFormat::Page => page(before, after, comparing, &comparison)?,
-                FileFormat::Svg => picture(before, after, comparing, &comparison)?,
+                FileFormat::Page => page(pair, comparing, &comparison)?,
+                FileFormat::Svg => picture(pair, comparing, &comparison)?,
                 FileFormat::Text => as_text(
                     &comparison,
                     Terminal {
@@ -128,16 +139,84 @@ fn sides(arguments: &DiffArgs) -> anyhow::Result<(&[PathBuf], &[PathBuf])> {
     }
 }
 
-fn read_all(paths: &[PathBuf], comparing: &ComparingArgs) -> anyhow::Result<Vec<NamedRun>> {
-    let show = comparing.show.filters();
-    let read = |path: &PathBuf| {
-        let profile = shown(save::read(path, &comparing.read)?, &show)?;
-        Ok(NamedRun {
-            name: path.display().to_string(),
-            profile,
-        })
+/// A name with a typo is known before an hour of reading.
+fn check_files(sides: &[&[PathBuf]]) -> anyhow::Result<()> {
+    let files = sides.iter().copied().flatten();
+    let missing: Vec<String> = files
+        .filter(|path| path.as_path() != Path::new("-") && !path.exists())
+        .map(|path| path.display().to_string())
+        .collect();
+    match missing.as_slice() {
+        [] => Ok(()),
+        [one] => bail!("there is no file {one}"),
+        several => bail!("there are no files {}", several.join(", ")),
+    }
+}
+
+/// What is kept of the recordings of a side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Keeps {
+    /// What is compared.
+    Costs,
+    /// That, and one recording to draw.
+    CostsAndMiddle,
+}
+
+/// The recordings of one side, as far as they are needed.
+struct ReadSide {
+    runs: Vec<RunCosts>,
+    /// A picture holds one run: the one in the middle by its cost.
+    middle: Option<Profile>,
+}
+
+/// Reads both sides at once, each recording after the other.
+fn read_sides(
+    sides: [&[PathBuf]; 2],
+    comparing: &ComparingArgs,
+    has_picture: bool,
+) -> anyhow::Result<[ReadSide; 2]> {
+    let keeps = match has_picture {
+        true => Keeps::CostsAndMiddle,
+        false => Keeps::Costs,
     };
-    paths.iter().map(read).collect()
+    let [before, after] = sides;
+    let (before, after) = std::thread::scope(|scope| {
+        let after = scope.spawn(move || read_side(after, comparing, keeps));
+        (read_side(before, comparing, keeps), after.join())
+    });
+    let after = after.map_err(|_| anyhow!("reading the later side ended early"))?;
+    Ok([before?, after?])
+}
+
+fn read_side(
+    paths: &[PathBuf],
+    comparing: &ComparingArgs,
+    keeps: Keeps,
+) -> anyhow::Result<ReadSide> {
+    let show = comparing.show.filters();
+    let label = match comparing.work() {
+        Some(Work::Label(label)) => Some(label),
+        _ => None,
+    };
+    let mut middle = Middle::of(paths.len());
+    let mut runs = Vec::new();
+    for path in paths {
+        let profile = save::read(path, &comparing.read)?;
+        let name = path.display().to_string();
+        let costs = |profile: &Profile| RunCosts::of(&name, profile, label.as_deref());
+        match keeps {
+            Keeps::Costs => runs.push(costs(&shown(Cow::Owned(profile), &show)?)),
+            Keeps::CostsAndMiddle => {
+                let run = costs(&shown(Cow::Borrowed(&profile), &show)?);
+                middle.add(run.weight(), profile);
+                runs.push(run);
+            }
+        }
+    }
+    Ok(ReadSide {
+        runs,
+        middle: middle.taken(),
+    })
 }
 
 enum FileFormat {
@@ -149,6 +228,10 @@ enum FileFormat {
 }
 
 impl FileFormat {
+    fn is_picture(&self) -> bool {
+        matches!(self, Self::Page | Self::Svg)
+    }
+
     fn of(path: &Path) -> anyhow::Result<Self> {
         match path.extension().and_then(OsStr::to_str) {
             Some("html") => Ok(Self::Page),
@@ -185,49 +268,36 @@ fn as_text(comparison: &Comparison, terminal: Terminal) -> Vec<u8> {
 
 /// The page of both sides. A picture holds one run of each.
 fn page(
-    before: &[PathBuf],
-    after: &[PathBuf],
+    pair: Option<&[Profile; 2]>,
     comparing: &ComparingArgs,
     comparison: &Comparison,
 ) -> anyhow::Result<Vec<u8>> {
+    let Some([before, after]) = pair else {
+        return Ok(Vec::new());
+    };
     let show = &comparing.show.filters();
-    let read = |path: &Path| save::read(path, &comparing.read);
     let base = Base {
-        nspy: save::as_base(read(middle(before, comparing)?)?, show)?,
+        nspy: save::as_base(before.clone(), show)?,
         comparison: Some(comparison.clone()),
     };
-    save::page(read(middle(after, comparing)?)?, show, &base)
+    save::page(after.clone(), show, &base)
 }
 
 /// The flame graph of both sides, in one picture.
 fn picture(
-    before: &[PathBuf],
-    after: &[PathBuf],
+    pair: Option<&[Profile; 2]>,
     comparing: &ComparingArgs,
     comparison: &Comparison,
 ) -> anyhow::Result<Vec<u8>> {
+    let Some([before, after]) = pair else {
+        return Ok(Vec::new());
+    };
     let show = &comparing.show.filters();
-    let read = |path: &Path| shown(save::read(path, &comparing.read)?, show);
-    let runs = [middle(before, comparing)?, middle(after, comparing)?];
-    let pair = ProfilePair::join(&read(runs[0])?, &read(runs[1])?);
+    let shown = |profile| shown(Cow::Borrowed(profile), show);
+    let pair = ProfilePair::join(&shown(before)?, &shown(after)?);
     let mut picture = Vec::new();
     draw_svg_comparison(comparison, &pair, &mut picture)?;
     Ok(picture)
-}
-
-/// The run of a side that is in the middle by its cost.
-fn middle<'a>(paths: &'a [PathBuf], comparing: &ComparingArgs) -> anyhow::Result<&'a Path> {
-    if let [only] = paths {
-        return Ok(only);
-    }
-    let show = &comparing.show.filters();
-    let mut weights = Vec::new();
-    for path in paths {
-        let profile = shown(save::read(path, &comparing.read)?, show)?;
-        weights.push((profile.total_weight(), path));
-    }
-    weights.sort();
-    Ok(weights[weights.len() / 2].1)
 }
 
 fn check_line(check: nodespy_analysis::SelfCheck) -> String {
@@ -250,10 +320,11 @@ fn code(comparison: &Comparison, limits: &[FailOn], is_strict: bool) -> u8 {
         };
         match limit.is_total {
             true => is_beyond(&comparison.total),
-            false => comparison
-                .functions
-                .iter()
-                .any(|function| is_beyond(&function.own)),
+            false => {
+                let functions = comparison.functions.iter().map(|function| &function.own);
+                let families = comparison.families.iter().map(|family| &family.own);
+                functions.chain(families).any(is_beyond)
+            }
         }
     };
     if limits.iter().any(|limit| has(limit, Verdict::Regression)) {

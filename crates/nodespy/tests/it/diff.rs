@@ -208,6 +208,38 @@ fn work_per_request_is_what_is_compared_when_requests_are_known() {
 }
 
 #[test]
+fn two_rates_are_compared_as_time_and_said() {
+    let scratch = Scratch::new();
+    let run = |name: &str, micros: u64, samples: usize| {
+        let file = scratch.file(name);
+        let ids = vec!["2"; samples].join(",");
+        let deltas = vec![micros.to_string(); samples].join(",");
+        let frame = |name: &str| {
+            format!(
+                r#"{{"functionName":"{name}","scriptId":"1","url":"file:///a/b.js","lineNumber":1,"columnNumber":0}}"#
+            )
+        };
+        let text = format!(
+            r#"{{"nodes":[{{"id":1,"callFrame":{},"children":[2]}},{{"id":2,"callFrame":{},"children":[]}}],"startTime":0,"endTime":{},"samples":[{ids}],"timeDeltas":[{deltas}]}}"#,
+            frame("(root)"),
+            frame("work"),
+            micros * samples as u64
+        );
+        std::fs::write(&file, text).unwrap();
+        file
+    };
+    let (fine, coarse) = (
+        run("a.cpuprofile", 1000, 1000),
+        run("b.cpuprofile", 10_000, 100),
+    );
+    let outcome = run_nodespy(&["diff", &fine, &coarse, "--format", "json"]);
+    outcome.expect_code(0);
+    let json: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    let ratio = json["total"]["ratio"].as_f64().unwrap();
+    assert!((ratio - 1.0).abs() < 0.02, "{outcome}");
+}
+
+#[test]
 fn equal_runs_pass_their_own_check() {
     let scratch = Scratch::new();
     let before = runs(&scratch, "a", 600);
@@ -238,6 +270,11 @@ fn bad_input_gets_a_sentence() {
         "heap.heapprofile",
         r#"{"head":{"callFrame":{"functionName":"main","scriptId":"0","url":"","lineNumber":0,"columnNumber":0},"selfSize":64,"id":1,"children":[]},"samples":[]}"#,
     );
+    let timed = file(
+        "timed.cpuprofile",
+        r#"{"nodes":[{"id":1,"callFrame":{"functionName":"main","scriptId":"0","url":"","lineNumber":0,"columnNumber":0},"children":[]}],"startTime":0,"endTime":2000,"samples":[1,1],"timeDeltas":[1000,1000]}"#,
+    );
+    let empty = file("empty.folded", "");
     let missing = scratch.file("missing.nspy");
     for (arguments, code, sentence) in [
         (
@@ -250,7 +287,24 @@ fn bad_input_gets_a_sentence() {
             2,
             "which of them are the later ones",
         ),
-        (vec![&good, &missing], 1, "missing.nspy"),
+        (vec![&good, &missing], 1, "there is no file"),
+        (
+            vec![&good, &good, "--", &missing, "typo.nspy"],
+            1,
+            "missing.nspy, typo.nspy",
+        ),
+        (vec![&good, &empty], 1, "empty.folded"),
+        (
+            vec![&good, &timed],
+            1,
+            "does not say how often it was sampled",
+        ),
+        (
+            vec![&good, &good, "--per-label", "request"],
+            1,
+            "has the label request",
+        ),
+        (vec![&good, &good, "--fail-no", "total +3%"], 2, "--fail-on"),
         (vec![&good, &other], 1, "no function in common"),
         (vec![&good, &bytes], 1, "count different things"),
         (

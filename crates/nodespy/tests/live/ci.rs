@@ -65,3 +65,108 @@ fn two_commands_take_turns() {
     ];
     assert_eq!(rounds, order.map(|round| format!("{round} of 3")));
 }
+
+#[test]
+fn an_interrupted_run_leaves_nothing_behind() {
+    let Some(_live) = live() else { return };
+    let scratch = Scratch::new();
+    let (node, script) = (node(USUAL_NODE).unwrap(), script("regression.js"));
+    let temporary = scratch.file("tmp");
+    std::fs::create_dir(&temporary).unwrap();
+    let base = scratch.file("base");
+    for options in [["--save", &base], ["--base-cmd", "sleep 600"]] {
+        let mut arguments = vec!["ci"];
+        arguments.extend(options);
+        arguments.extend(["--", &node, &script]);
+        let mut command = nodespy(&arguments);
+        // Long enough to be interrupted on any machine.
+        command.env("TURNS", "100000").env("TMPDIR", &temporary);
+        let mut running = command.stderr(std::process::Stdio::null()).spawn().unwrap();
+        let holds_files = |folder: &str| {
+            let entries = std::fs::read_dir(folder).into_iter().flatten();
+            entries.flatten().next().is_some()
+        };
+        let started = || holds_files(&base) || holds_files(&temporary);
+        wait_for("the folder of the recordings", started);
+        let children = || children_of(running.id());
+        wait_for("the command", || !children().is_empty());
+        let recorder = children()[0];
+        let status = std::process::Command::new("kill")
+            .args(["-TERM", &running.id().to_string()])
+            .status();
+        assert!(status.unwrap().success());
+        assert_eq!(running.wait().unwrap().code(), Some(130));
+        assert!(!holds_files(&base) && !holds_files(&temporary));
+        assert!(!std::path::Path::new(&format!("/proc/{recorder}")).exists());
+    }
+}
+
+fn wait_for(what: &str, is_there: impl Fn() -> bool) {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !is_there() {
+        assert!(std::time::Instant::now() < deadline, "waited for {what}");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+fn children_of(pid: u32) -> Vec<u32> {
+    let list = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let list = list.unwrap_or_default();
+    list.split_whitespace()
+        .filter_map(|pid| pid.parse().ok())
+        .collect()
+}
+
+#[test]
+fn a_server_is_compared_by_request() {
+    let Some(_live) = live() else { return };
+    let scratch = Scratch::new();
+    let base = scratch.file("base");
+    let node = node(USUAL_NODE).unwrap();
+    let server = scratch.file("server.js");
+    std::fs::write(
+        &server,
+        "const work = (n) => { let sum = 0; for (let i = 0; i < n; i += 1) sum += Math.sqrt(i); return sum; };\n\
+         const answer = (n) => { let sum = 0; for (let i = 0; i < n; i += 1) sum = (sum * 31 + i) | 0; return sum; };\n\
+         require('http').createServer((request, response) => response.end(String(work(3e5) + answer(1e5 * process.env.FACTOR))))\n\
+             .listen(Number(process.env.PORT), '127.0.0.1');\n",
+    )
+    .unwrap();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let number = port.local_addr().unwrap().port().to_string();
+    let url = format!("http://127.0.0.1:{number}/");
+    let ci = |side: [&str; 2], requests: &str, factor: &str| {
+        let mut command = nodespy(&[
+            "ci",
+            "--rounds",
+            "3",
+            side[0],
+            side[1],
+            "--url",
+            &url,
+            "--requests",
+            requests,
+            "--",
+            &node,
+            &server,
+        ]);
+        command.env("PORT", &number).env("FACTOR", factor);
+        run(command)
+    };
+    ci(["--save", &base], "300", "1")
+        .expect_code(1)
+        .expect_stderr(&["something listens on port"]);
+    drop(port);
+    ci(["--save", &base], "300", "1").expect_code(0);
+    // Twice as many requests: the cost of one is the same, but for the function that does more.
+    let outcome = ci(["--base", &base], "600", "10");
+    outcome.expect_code(10);
+    assert!(outcome.stdout.contains("CPU time per request"), "{outcome}");
+    let found = outcome.stdout.lines().find(|line| line.contains("answer"));
+    assert!(found.unwrap().ends_with("regression"), "{outcome}");
+    let other = outcome.stdout.lines().find(|line| line.contains("work  "));
+    assert!(
+        other.is_none_or(|line| !line.ends_with("regression")),
+        "{outcome}"
+    );
+}

@@ -1,6 +1,8 @@
 //! A comparison as JSON: stable and versioned, see `docs/json.md`.
 
-use nodespy_analysis::{Basis, Change, Comparison, CostUnit, FunctionChange, FunctionId};
+use nodespy_analysis::{
+    Basis, Change, Comparison, CostUnit, FamilyChange, FunctionChange, FunctionId,
+};
 use serde_json::{Value, json};
 
 /// Goes up when a field changes its meaning or goes; new fields may come without.
@@ -40,6 +42,7 @@ pub(crate) fn comparison_value(comparison: &Comparison) -> Value {
         "runs_needed": comparison.runs_needed,
         "remarks": comparison.remarks,
         "functions": functions,
+        "families": comparison.families.iter().map(family).collect::<Vec<Value>>(),
     })
 }
 
@@ -67,5 +70,14 @@ fn function(function: &FunctionChange) -> Value {
         "moved_with": function.moved_with.as_ref().map(id),
         "self": change(&function.own),
         "total": function.total.as_ref().map(change),
+    })
+}
+
+fn family(family: &FamilyChange) -> Value {
+    json!({
+        "package": family.package.name,
+        "kind": family.package.kind.label(),
+        "functions": family.functions,
+        "self": change(&family.own),
     })
 }

@@ -58,10 +58,11 @@ pub fn comparison_markdown(comparison: &Comparison) -> String {
 
 fn verdict_of_all(comparison: &Comparison) -> String {
     let of = |verdict: Verdict| {
-        comparison
-            .functions
-            .iter()
-            .filter(|function| function.own.verdict == verdict)
+        let functions = comparison.functions.iter().map(|function| &function.own);
+        let families = comparison.families.iter().map(|family| &family.own);
+        functions
+            .chain(families)
+            .filter(|change| change.verdict == verdict)
             .count()
     };
     let counted = |count: usize, noun: &str| match count {

@@ -13,7 +13,9 @@ pub(crate) use matching::{Matching, Standing, change_words};
 pub(crate) use page::comparison_for_page;
 pub use text::comparison_text;
 
-use nodespy_analysis::{Basis, Change, Comparison, CostUnit, FunctionChange, Verdict};
+use nodespy_analysis::{
+    Basis, Change, Comparison, CostUnit, FamilyChange, FunctionChange, Verdict,
+};
 
 use crate::wording::count;
 
@@ -98,9 +100,33 @@ fn shown(comparison: &Comparison, most: usize) -> Vec<&FunctionChange> {
         .collect()
 }
 
+/// So many packages get a line for their small functions.
+const MAX_FAMILIES: usize = 5;
+
+/// What the functions of a package changed by that are too small to be judged one by one.
+fn sentence_of(family: &FamilyChange, comparison: &Comparison) -> String {
+    let own = &family.own;
+    format!(
+        "{} functions of {} too small to judge alone, together: {} → {}, {} {}   {}",
+        family.functions,
+        family.package.name,
+        cost(own.before, comparison),
+        cost(own.after, comparison),
+        percent_change(own.ratio),
+        interval(own),
+        own.verdict.label()
+    )
+}
+
 /// The sentences below the table.
 fn closing(comparison: &Comparison) -> Vec<String> {
-    let mut lines = Vec::new();
+    let mut lines: Vec<String> = comparison
+        .families
+        .iter()
+        .filter(|family| !matches!(family.own.verdict, Verdict::NoChange | Verdict::Untested))
+        .take(MAX_FAMILIES)
+        .map(|family| sentence_of(family, comparison))
+        .collect();
     let unchanged = comparison
         .functions
         .iter()
