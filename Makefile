@@ -86,6 +86,7 @@ bench-real:
 bench-honesty:
 	@tools/setup.sh
 	$(CARGO) build --release --bin nodespy
+	$(CARGO) build --release -p nodespy-benches --bin honesty
 	@benches/honesty/run.sh $(RUNS)
 
 chaos:

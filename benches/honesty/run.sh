@@ -1,77 +1,63 @@
 #!/usr/bin/env bash
-# How honest `nodespy diff` is on this machine: how often equal runs are called different, and how often a planted
-# change is found.
+# Records a small program and variants of it, in turns, and prints how honest `nodespy diff` is about them.
 #
-#   benches/honesty/run.sh [RUNS]     RUNS recordings of each variant, 24 by default, in turns
+#   benches/honesty/run.sh [RUNS]     RUNS recordings of each variant, 12 by default; four times as many of the program
+#                                     itself, which is compared with itself
 #
-# Recordings stay in target/honesty and are used again; remove the folder to record anew. A comparison draws its runs
-# at random from them, 200 times for equal programs, 50 times for each planted change.
+# Recordings stay in target/honesty and are used again; remove the folder to record anew. NODESPY and HONESTY are other
+# binaries to use, JOBS is how many recordings are made at once: more than one makes a machine noisy on purpose.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 nodespy=${NODESPY:-$root/target/release/nodespy}
-runs=${1:-24}
+honesty=${HONESTY:-$root/target/release/honesty}
+runs=${1:-12}
+jobs=${JOBS:-1}
+variants=${VARIANTS:-equal x1.05 equal x1.10 equal renamed moved equal split minor slowed}
 folder=$root/target/honesty
+program=$root/workloads/regression.js
 node=$("$root/tools/node.sh" 24)
-mkdir -p "$folder"
+other_node=$("$root/tools/node.sh" 24.0.2)
+mkdir -p "$folder"/{plain,renamed,moved,split}
 
-record() { # FACTOR NUMBER
-    local file=$folder/$1-$2.nspy
-    [[ -e $file ]] && return
-    FACTOR=$1 "$nodespy" record -F 999 -o "$file" -- "$node" "$root/workloads/regression.js" >/dev/null 2>&1
+# Changes that are none: another name, another file, a helper that the compiler inlines.
+cp "$program" "$folder/plain/program.js"
+sed 's/hashInts/hashNumbers/g' "$program" >"$folder/renamed/program.js"
+cp "$program" "$folder/moved/work.js"
+sed 's|k = k % 2 ? 3 \* k + 1 : k / 2;|k = next(k);|; s|^function collatz|function next(k) { return k % 2 ? 3 * k + 1 : k / 2; }\n&|' \
+    "$program" >"$folder/split/program.js"
+
+record() { # VARIANT NUMBER
+    local file=$folder/$1-$2.nspy factor=1 script=$folder/plain/program.js binary=$node busy= pinned=()
+    [[ ! -e $file ]] || return 0
+    case $1 in
+        x*) factor=${1#x} ;;
+        renamed | split) script=$folder/$1/program.js ;;
+        moved) script=$folder/moved/work.js ;;
+        minor) binary=$other_node ;;
+        # Another program that takes half of the same CPU.
+        slowed)
+            taskset -c 0 "$node" -e 'const a = new Uint8Array(1 << 25); for (;;) for (let i = 0; i < a.length; i += 64) a[i] += 1' &
+            busy=$!
+            pinned=(taskset -c 0)
+            ;;
+    esac
+    FACTOR=$factor "$nodespy" record -F 999 -o "$file.new.nspy" -- "${pinned[@]}" "$binary" "$script" >/dev/null 2>&1 || true
+    [[ -z $busy ]] || kill "$busy"
+    [[ ! -e $file.new.nspy ]] || mv "$file.new.nspy" "$file"
 }
 
 # In turns, so that what the machine does meanwhile is in all of them.
 for ((run = 1; run <= runs; run += 1)); do
-    for factor in 1 1.05 1.10 1.25; do
-        # Equal programs are compared with each other: there are twice as many.
-        record "$factor" "$run"
-        [[ $factor != 1 ]] || record 1 "$((run + runs))"
+    for variant in $variants; do
+        number=$run
+        if [[ $variant == equal ]]; then
+            equal=$((${equal:-0} + 1))
+            number=$equal
+        fi
+        record "$variant" "$(printf '%03d' "$number")" &
+        while (($(jobs -rp | wc -l) >= jobs)); do wait -n || true; done
     done
 done
-
-RANDOM=1
-drawn() { # FACTOR COUNT: files in random order; with two sets of COUNT for factor 1, both from one draw
-    local numbers=() index other
-    local all=$runs
-    [[ $1 != 1 ]] || all=$((2 * runs))
-    for ((index = 1; index <= all; index += 1)); do numbers+=("$index"); done
-    for ((index = all - 1; index > 0; index -= 1)); do
-        other=$((RANDOM % (index + 1)))
-        local kept=${numbers[index]}
-        numbers[index]=${numbers[other]}
-        numbers[other]=$kept
-    done
-    for index in "${numbers[@]:0:$2}"; do printf '%s\n' "$folder/$1-$index.nspy"; done
-}
-
-verdicts() { # BEFORE... -- AFTER...: names of the functions called a regression
-    "$nodespy" diff "$@" --format json 2>/dev/null |
-        "$node" -e 'let t = ""; process.stdin.on("data", (d) => t += d).on("end", () => {
-            for (const f of JSON.parse(t).functions) if (f.self.verdict === "regression") console.log(f.name);
-        });'
-}
-
-printf '%-28s %s\n' "comparison" "called a regression"
-for count in 5 10; do
-    alarms=0
-    for ((draw = 0; draw < 200; draw += 1)); do
-        mapfile -t files < <(drawn 1 $((2 * count)))
-        found=$(verdicts "${files[@]:0:count}" -- "${files[@]:count}")
-        [[ -z $found ]] || alarms=$((alarms + 1))
-    done
-    printf '%-28s any function in %s of 200 (%s %%), at most 5 %% wanted\n' \
-        "equal, $count against $count" "$alarms" "$((alarms / 2))"
-    for factor in 1.05 1.10 1.25; do
-        hits=0
-        others=0
-        for ((draw = 0; draw < 50; draw += 1)); do
-            mapfile -t before < <(drawn 1 "$count")
-            mapfile -t after < <(drawn "$factor" "$count")
-            found=$(verdicts "${before[@]}" -- "${after[@]}")
-            ! grep -qx hashInts <<<"$found" || hits=$((hits + 1))
-            ! grep -qvx hashInts <<<"${found:-hashInts}" || others=$((others + 1))
-        done
-        printf '%-28s hashInts in %s of 50, another in %s\n' "x$factor, $count against $count" "$hits" "$others"
-    done
-done
+wait
+"$honesty" "$folder"

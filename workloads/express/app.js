@@ -34,5 +34,5 @@ app.get('/login', (request, response) => {
   crypto.pbkdf2('password', 'salt', 2000, 64, 'sha512', (error, key) => response.send(key.toString('hex')));
 });
 
-const server = app.listen(0, '127.0.0.1', () => console.log('ready', server.address().port));
+const server = app.listen(Number(process.env.PORT || 0), '127.0.0.1', () => console.log('ready', server.address().port));
 setTimeout(() => process.exit(), Number(process.env.MS || 300000));
