@@ -91,5 +91,5 @@ fn described(run: &RunCosts) -> String {
         "" => "an event without a name",
         name => name,
     };
-    format!("{} {name} in {}", run.name, run.event.unit.label())
+    format!("{} ({name} in {})", run.name, run.event.unit.label())
 }

@@ -63,7 +63,7 @@ fn functions_that_one_side_has_cost_what_they_are() {
 
 #[test]
 fn rises_and_falls_cost_what_they_are() {
-    let weight = |number: usize, is_after: bool| match (number % 2 == 0) == is_after {
+    let weight = |number: usize, is_after: bool| match (number % 2 == 1) == is_after {
         true => 100,
         false => 50,
     };

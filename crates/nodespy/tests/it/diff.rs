@@ -272,7 +272,7 @@ fn bad_input_gets_a_sentence() {
     );
     let timed = file(
         "timed.cpuprofile",
-        r#"{"nodes":[{"id":1,"callFrame":{"functionName":"main","scriptId":"0","url":"","lineNumber":0,"columnNumber":0},"children":[]}],"startTime":0,"endTime":2000,"samples":[1,1],"timeDeltas":[1000,1000]}"#,
+        r#"{"nodes":[{"id":1,"callFrame":{"functionName":"(root)","scriptId":"0","url":"","lineNumber":0,"columnNumber":0},"children":[2]},{"id":2,"callFrame":{"functionName":"main","scriptId":"1","url":"file:///a/b.js","lineNumber":1,"columnNumber":0},"children":[]}],"startTime":0,"endTime":2000,"samples":[2,2],"timeDeltas":[1000,1000]}"#,
     );
     let empty = file("empty.folded", "");
     let missing = scratch.file("missing.nspy");
