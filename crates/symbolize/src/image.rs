@@ -395,7 +395,7 @@ pub(crate) fn v8_exports(elf: &Elf, bytes: &mut ImageBytes) -> Option<V8Exports>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::elf::tests::symbols;
+    use crate::elf::symbols;
     use crate::unwind::cfi::tests::tables;
 
     /// Symbols, and tables of functions from 0x1000 to 0x1100 and from 0x2000 to 0x2010.
