@@ -58,18 +58,19 @@ fn recorded(event: EventType, weight: u64) -> Profile {
         ..Process::default()
     });
     let mut thread = |tid, role| {
-        builder.thread(Thread {
+        let mut thread = Thread {
             process,
             tid,
             name: "node".to_owned(),
             role,
-            scheduling: Some(Scheduling {
-                watched: 10_000_000_000,
-                on_cpu: 500_000_000,
-                run_delay: 6_100_000_000,
-            }),
             ..Thread::default()
-        })
+        };
+        thread.scheduling = Some(Scheduling {
+            watched: 10_000_000_000,
+            on_cpu: 500_000_000,
+            run_delay: 6_100_000_000,
+        });
+        builder.thread(thread)
     };
     let main = thread(1, ThreadRole::Main);
     let helper = thread(2, ThreadRole::Platform);

@@ -30,7 +30,7 @@ fn expect_cpu(page: &Opened) {
 
 #[track_caller]
 fn expect_faults(page: &Opened) {
-    let how = "200 samples, 500 events, perf events page-faults";
+    let how = "200 samples, 500 page faults, perf events page-faults";
     expect(page, how, "walk", "60.0 %", "300 events");
 }
 
