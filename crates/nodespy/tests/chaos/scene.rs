@@ -25,9 +25,10 @@ pub(crate) struct Scene {
     pub(crate) target: Running,
     /// Where the target answers; none for a program that is not Node.
     pub(crate) socket: Option<PathBuf>,
+    /// Unmounted before the folder it is in is removed: fields are dropped in this order.
+    disk: Option<Disk>,
     /// Where nodespy runs and writes.
     pub(crate) scratch: Scratch,
-    disk: Option<Disk>,
     group: Option<Group>,
 }
 
