@@ -42,6 +42,12 @@ pub fn wasm_names(bytes: &[u8]) {
     crate::v8::parse_any_wasm(bytes);
 }
 
+/// Walks JavaScript frames of a heap with these words changed.
+#[cfg(any(test, feature = "fuzzing"))]
+pub fn heap(changes: &[u8]) {
+    crate::v8::hostile::walk_damaged(changes);
+}
+
 /// Reads a source map.
 pub fn source_map(bytes: &[u8]) {
     crate::source_map::read_any(&String::from_utf8_lossy(bytes));
@@ -83,6 +89,22 @@ mod tests {
                 bytes.extend_from_slice(&chunk[..chunk.len().min(512)]);
             }
             feed(&bytes);
+        }
+    }
+
+    #[test]
+    fn a_heap_that_lies_is_walked_without_a_crash() {
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        for round in 0..4000usize {
+            let changes: Vec<u8> = std::iter::repeat_with(|| {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                (state >> 32) as u8
+            })
+            .take(10 * (round % 200))
+            .collect();
+            heap(&changes);
         }
     }
 

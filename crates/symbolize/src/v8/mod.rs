@@ -26,6 +26,8 @@ mod code;
 mod code_tables;
 mod functions;
 mod heap;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod hostile;
 mod known_frames;
 mod layout;
 mod maglev;
@@ -36,7 +38,8 @@ mod scope;
 mod scripts;
 mod shared;
 mod source_text;
-#[cfg(test)]
+#[cfg(any(test, feature = "fuzzing"))]
+#[cfg_attr(not(test), allow(dead_code))]
 pub(crate) mod stand_in;
 mod varint;
 mod walk;

@@ -1,4 +1,4 @@
-//! A process for tests: memory that is made up, and nothing else.
+//! A process for tests and fuzzing: memory that is made up, and nothing else.
 
 use nodespy_model::{ImageBytes, ImageRefused, JitFile, Mapping, Origin, Process};
 
@@ -157,7 +157,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    const BASE: u64 = 0x20_0000;
+    pub(crate) const BASE: u64 = 0x20_0000;
 
     pub(crate) fn new() -> Self {
         Self {
