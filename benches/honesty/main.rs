@@ -5,6 +5,12 @@
 //!
 //! A comparison draws its runs at random from the recordings, without putting them back.
 
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a report on the terminal is what this program is for"
+)]
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -32,7 +32,7 @@ mod tests {
         assert!(function_offset(own(), "main").is_some_and(|offset| offset > 0));
         assert_eq!(function_offset(own(), "no_such_function"), None);
         assert_eq!(
-            function_offset(ImageBytes::Memory(b"text".to_vec().into()), "main"),
+            function_offset(ImageBytes::Memory(b"text".to_vec()), "main"),
             None
         );
     }

@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn what_has_no_sections_or_lies_about_them_is_searched_whole() {
-        let whole = [0..10_000];
+        let whole = std::slice::from_ref(&(0..10_000));
         assert_eq!(parts(&[]), whole);
         assert_eq!(parts(&[(4, u64::MAX, 2)]), whole);
         for bytes in [&b"#!/bin/sh\n"[..], &[0; 100], MAGIC] {
