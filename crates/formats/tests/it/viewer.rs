@@ -34,7 +34,7 @@ const selection = { event: 0, threads: null, range: null, compare: null, hidden:
     for (const part of [file.subarray(0, half), file.subarray(half)]) {
       await ask("chunks", { of: "recording", chunks: [part.toString("base64")] });
     }
-    const { names, samples, sources } = await ask("open", null);
+    const { names, samples, sources } = await ask("open", { subsystemOf: "" });
     const { tree } = await ask("tree", { selection });
     const functions = Array.from(names.functions.name, (name, row) => [names.texts.get(name), names.functions.line[row]]);
     const nodes = [];

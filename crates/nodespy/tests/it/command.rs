@@ -33,6 +33,7 @@ fn help_shows_every_command() {
             "flamegraph",
             "difffolded",
             "check",
+            "events",
             "help"
         ]
     );

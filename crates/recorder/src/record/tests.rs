@@ -132,7 +132,7 @@ fn what_needs_the_inspector_is_refused_to_other_engines() {
     let refused = allocations(EngineChoice::Perf).needs_inspector();
     assert_eq!(
         refused.unwrap_err().to_string(),
-        "--event alloc needs --engine inspector"
+        "-e alloc needs --engine inspector"
     );
     let remote = RecordRequest {
         inspect_url: Some("ws://127.0.0.1:9229".to_owned()),
