@@ -523,6 +523,22 @@ fn the_busiest_worker_is_named_beside_a_busy_main_thread() {
 }
 
 #[test]
+fn a_worker_that_is_idle_is_not_the_busiest() {
+    let idle = ("(idle)", "", 0, Category::Idle, Tier::None);
+    let profile = recorded(|builder, thread| {
+        let main = thread(builder, ThreadRole::Main, "node");
+        let idler = thread(builder, ThreadRole::Worker, "worker 1");
+        let worker = thread(builder, ThreadRole::Worker, "worker 2");
+        add(builder, main, &[MAIN], 600);
+        add(builder, idler, &[idle], 5000);
+        add(builder, worker, &[app("minify")], 400);
+    });
+    let found = findings(&profile, "worker");
+    assert!(found[0].starts_with("`worker 2` takes 40 %"), "{found:?}");
+    assert_eq!(found.len(), 1);
+}
+
+#[test]
 fn native_modules_are_named_also_without_symbols() {
     let module = "/app/node_modules/sharp/libvips-cpp.so.42";
     let with = |category: Category, samples: u64| {

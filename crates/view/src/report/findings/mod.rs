@@ -16,7 +16,7 @@ use nodespy_analysis::{
     ChargedWeights, FunctionWeights, Shares, charged_stacks, charged_weights, function_weights,
     main_threads, package_in, shares,
 };
-use nodespy_model::{Category, FastMap, FunctionIndex, Profile, Sample, StackIndex};
+use nodespy_model::{Category, FastMap, FunctionIndex, Profile, Sample, StackIndex, ThreadIndex};
 
 use super::Report;
 use crate::columns::{keep_last_parts, short_name};
@@ -195,6 +195,21 @@ impl<'a> Scene<'a> {
     /// A part of the work of the threads that count.
     fn share(&self, weight: u64) -> f64 {
         percent_of(weight, self.busy)
+    }
+
+    /// The weight of each thread, idle time apart: V8's own profiler samples that too.
+    fn busy_threads(&self) -> Vec<(ThreadIndex, u64)> {
+        let profile = self.profile();
+        let is_idle =
+            |stack| profile.function(profile.function_of(stack)).category == Category::Idle;
+        let mut weights = vec![0u64; profile.threads.len()];
+        for sample in &profile.samples {
+            if !sample.stack.is_some_and(is_idle) {
+                weights[sample.thread.at()] += sample.weight;
+            }
+        }
+        let numbered = (0..).map(ThreadIndex).zip(weights);
+        numbered.filter(|(_, weight)| *weight > 0).collect()
     }
 
     /// A part of the work of all threads.

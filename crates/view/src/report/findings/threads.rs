@@ -128,9 +128,11 @@ pub(super) fn busiest_worker(scene: &Scene<'_>) -> Option<Finding> {
         return None;
     }
     let is_worker = |thread: &ThreadIndex| profile.threads[thread.at()].role == ThreadRole::Worker;
-    let (thread, weight) = thread_weights(profile)
+    let (thread, weight) = scene
+        .busy_threads()
         .into_iter()
-        .find(|(thread, _)| is_worker(thread))?;
+        .filter(|(thread, _)| is_worker(thread))
+        .max_by_key(|(thread, weight)| (*weight, std::cmp::Reverse(*thread)))?;
     let share = scene.share_of_all(weight);
     if share < MUCH_OF_ONE_WORKER {
         return None;
