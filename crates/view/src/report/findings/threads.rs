@@ -1,8 +1,6 @@
 //! Who works and who waits: main threads, workers, processes, and what a CPU quota takes away.
 
-use nodespy_analysis::{
-    BusyThread, busy_main_threads, busy_threads, charged_weights, thread_weights,
-};
+use nodespy_analysis::{BusyThread, busy_main_threads, busy_threads, charged_weights};
 use nodespy_model::{Profile, ThreadIndex, ThreadRole};
 
 use super::{Finding, Scene, WHOLE, rounded_share};
