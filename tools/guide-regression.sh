@@ -32,8 +32,8 @@ printf 'exit code %s\n' "$code"
 
 for browser in chromium chromium-browser google-chrome; do
     command -v "$browser" >/dev/null || continue
-    "$browser" --headless=new --no-sandbox --disable-gpu --hide-scrollbars --window-size=1200,640 \
-        --virtual-time-budget=8000 --screenshot="$folder/regression.png" "file://$folder/diff.html" >/dev/null 2>&1
+    "$node" "$root/tools/screenshot.mjs" "$browser" "file://$folder/diff.html#v=top&cmp=base&chg=1" \
+        "$folder/regression.png" 1100 560
     printf 'wrote %s\n' "$folder/regression.png"
     break
 done
