@@ -76,7 +76,7 @@ pub(crate) struct Cost {
     pub(crate) whole_seconds: f64,
     /// The most memory it had.
     pub(crate) memory_mib: f64,
-    /// How much of the JavaScript got a name; none where nobody asked for names.
+    /// How much of the JavaScript got a name; none where names were not measured.
     pub(crate) named_share: Option<f64>,
 }
 

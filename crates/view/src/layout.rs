@@ -135,16 +135,7 @@ impl Layout {
         order: Order,
         least_share: f64,
     ) -> Self {
-        let mut layout = Self::default();
-        let least = least_weight(difference.after.total_weight(), least_share);
-        let part = Part {
-            tree: &difference.after,
-            starts: None,
-            difference: Some(difference),
-            gone: &[],
-        };
-        layout.add_part(String::new(), &part, labels, order, least);
-        layout
+        Self::of_sides(difference, &[], labels, order, least_share)
     }
 
     /// The same with the boxes of nodes that only the earlier side has, where they were.
@@ -152,6 +143,16 @@ impl Layout {
         difference: &DiffTree,
         gone: &[u64],
         labels: &Labels<'_>,
+        least_share: f64,
+    ) -> Self {
+        Self::of_sides(difference, gone, labels, Order::Name, least_share)
+    }
+
+    fn of_sides(
+        difference: &DiffTree,
+        gone: &[u64],
+        labels: &Labels<'_>,
+        order: Order,
         least_share: f64,
     ) -> Self {
         let mut layout = Self::default();
@@ -162,7 +163,7 @@ impl Layout {
             difference: Some(difference),
             gone,
         };
-        layout.add_part(String::new(), &part, labels, Order::Name, least);
+        layout.add_part(String::new(), &part, labels, order, least);
         layout
     }
 

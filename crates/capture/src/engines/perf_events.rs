@@ -13,7 +13,7 @@ use nodespy_model::{Event, EventIndex, Nanoseconds};
 
 use crate::engine::Losses;
 use crate::error::CaptureError;
-use crate::sys::perf_event::{Counted, PerfEvent, Sampling};
+use crate::sys::perf_event::{Counted, Every, PerfEvent, Sampling};
 use crate::sys::pidfd::{Waker, wait_for};
 use crate::sys::ring::{Ring, page_size};
 use crate::target::{Group, Target, no_mappings, proc, synthesize_initial_events};
@@ -36,7 +36,6 @@ use opening::{CpuEvents, check_descriptors, choose_events, open_group, open_on_c
 pub use probing::{probe, probe_group, probe_quickly};
 use records::RingOf;
 use ring_set::RingSet;
-pub(crate) use spec::Every;
 pub use spec::{EventSpec, ProbePlace, Uprobe};
 
 /// Stack copied with each sample: all that fits into a record, whose length is 16 bits, beside a
@@ -380,11 +379,7 @@ fn threads_of<'a>(targets: impl Iterator<Item = &'a Target>) -> Vec<(u32, u32)> 
 fn ring_bytes(samplings: &[Sampling], cpus: usize) -> usize {
     let wish = |sampling: &Sampling| {
         let sample_bytes = sampling.stack_bytes as usize + 1024;
-        let rate_hz = match sampling.rate_hz() {
-            0 => 999,
-            rate_hz => rate_hz,
-        };
-        (rate_hz as usize * sample_bytes).next_power_of_two()
+        (sampling.every.expected_rate_hz() as usize * sample_bytes).next_power_of_two()
     };
     let wish = samplings.iter().map(wish).max().unwrap_or(0);
     let allowed = (ALL_RINGS_BYTES / (cpus * samplings.len()) + 1).next_power_of_two() / 2;

@@ -1,4 +1,4 @@
-//! Work in other namespaces: connections of another process's network, mounts that nobody else sees.
+//! Connections in another process's network namespace, and mounts in a private mount namespace.
 
 use std::ffi::CString;
 use std::fs::File;

@@ -10,7 +10,6 @@ use sys::bindings;
 
 use super::checked;
 use super::pidfd::Waker;
-use crate::engines::perf_events::Every;
 
 /// What is counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +34,26 @@ impl Counted {
         config: bindings::PERF_COUNT_SW_CPU_CLOCK as u64,
         place: None,
     };
+}
+
+/// When a sample is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Every {
+    /// So many times a second.
+    Rate(u32),
+    /// After so many occurrences.
+    Period(u64),
+}
+
+impl Every {
+    /// Samples a second that rings and wake-ups are made for; how often an event happens that has a
+    /// period is not known before.
+    pub(crate) fn expected_rate_hz(self) -> u32 {
+        match self {
+            Self::Rate(rate_hz) => rate_hz,
+            Self::Period(_) => 999,
+        }
+    }
 }
 
 /// What a sampling event should do.
@@ -64,14 +83,6 @@ pub(crate) enum Subject<'a> {
 }
 
 impl Sampling {
-    /// Samples a second; 0 where they are not taken by time.
-    pub(crate) fn rate_hz(&self) -> u32 {
-        match self.every {
-            Every::Rate(rate_hz) => rate_hz,
-            Every::Period(_) => 0,
-        }
-    }
-
     /// How the samples of [`PerfEvent::sampling`] are laid out.
     pub(crate) fn sample_layout(&self) -> RecordLayout {
         layout_of(&sampling_attributes(Subject::Thread(0), self))

@@ -10,8 +10,8 @@ pub struct Priority {
 }
 
 impl Priority {
-    /// Raises the priority of the calling thread; none where that is not allowed, or where somebody
-    /// has chosen one for nodespy.
+    /// Raises the priority of the calling thread; none where that is not permitted, or where nodespy
+    /// was started under `nice`.
     ///
     /// Samples are named by what is in the memory of the process when they are read. On a machine whose
     /// CPUs are all busy a thread of ordinary priority waits for its turn, and meanwhile the process goes on,
@@ -55,7 +55,10 @@ mod tests {
             drop(raised);
             assert_eq!(nice(), 0);
             assert!(set_nice(5));
-            assert!(Priority::raise().is_none(), "somebody chose 5");
+            assert!(
+                Priority::raise().is_none(),
+                "a nice value that was chosen stays"
+            );
             assert_eq!(nice(), 5);
         });
         thread.join().unwrap();

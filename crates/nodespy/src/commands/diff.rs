@@ -100,13 +100,16 @@ impl Outputs {
         let [earlier, later] = read_sides(sides, comparing, has_picture)?;
         let pair = earlier.middle.zip(later.middle);
         let pair = pair.map(|(earlier, later)| [earlier, later]);
-        let pair = pair.as_ref();
+        let drawn = || {
+            pair.as_ref()
+                .ok_or_else(|| anyhow!("a side has no run to draw"))
+        };
         let comparison = compare(earlier.runs, later.runs, options)?;
         print(&comparison, comparing.format);
         for (format, file) in &self.0 {
             let content = match format {
-                FileFormat::Page => page(pair, comparing, &comparison)?,
-                FileFormat::Svg => picture(pair, comparing, &comparison)?,
+                FileFormat::Page => page(drawn()?, comparing, &comparison)?,
+                FileFormat::Svg => picture(drawn()?, comparing, &comparison)?,
                 FileFormat::Text => as_text(
                     &comparison,
                     Terminal {
@@ -268,13 +271,10 @@ fn as_text(comparison: &Comparison, terminal: Terminal) -> Vec<u8> {
 
 /// The page of both sides. A picture holds one run of each.
 fn page(
-    pair: Option<&[Profile; 2]>,
+    [before, after]: &[Profile; 2],
     comparing: &ComparingArgs,
     comparison: &Comparison,
 ) -> anyhow::Result<Vec<u8>> {
-    let Some([before, after]) = pair else {
-        return Ok(Vec::new());
-    };
     let show = &comparing.show.filters();
     let base = Base {
         nspy: save::as_base(before.clone(), show)?,
@@ -285,13 +285,10 @@ fn page(
 
 /// The flame graph of both sides, in one picture.
 fn picture(
-    pair: Option<&[Profile; 2]>,
+    [before, after]: &[Profile; 2],
     comparing: &ComparingArgs,
     comparison: &Comparison,
 ) -> anyhow::Result<Vec<u8>> {
-    let Some([before, after]) = pair else {
-        return Ok(Vec::new());
-    };
     let show = &comparing.show.filters();
     let shown = |profile| shown(Cow::Borrowed(profile), show);
     let pair = ProfilePair::join(&shown(before)?, &shown(after)?);

@@ -19,7 +19,7 @@ const SEARCH_BYTES: u64 = 16 << 10;
 /// with which V8 was entered.
 const LINKS: usize = 2;
 
-/// The frame of the caller, and the registers of whoever called that.
+/// The frame of the caller, and the registers of its own caller.
 pub(super) fn caller(
     code: &mut Code<'_>,
     image: ImageId,

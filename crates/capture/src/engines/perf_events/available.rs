@@ -121,6 +121,7 @@ fn tracepoints(pattern: Option<&str>) -> Vec<AvailableEvent> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::names;
     use super::*;
 
     #[test]
@@ -128,7 +129,7 @@ mod tests {
         let events = available_events(None);
         let by_name = |name: &str| events.iter().find(|event| event.name == name).unwrap();
         for named in NAMED {
-            assert_eq!(super::super::names::find(named.name), Some(*named));
+            assert_eq!(names::find(named.name), Some(*named));
             if let Availability::No(why) = &by_name(named.name).availability {
                 assert!(why.contains(named.name) || why.contains("PMU"), "{why}");
             }

@@ -4,15 +4,12 @@ use std::io;
 
 use super::refusals::{explain_event, paranoid};
 use super::sources::counted;
-use super::spec::{EventSpec, Every};
+use super::spec::EventSpec;
 use super::{PerfOptions, proc};
 use crate::error::{CaptureError, explain_refusal};
 use crate::sys::files::raise_descriptor_limit;
-use crate::sys::perf_event::{Counted, PerfEvent, Sampling, Subject};
+use crate::sys::perf_event::{Counted, Every, PerfEvent, Sampling, Subject};
 use crate::target::Group;
-
-/// How many samples a second are expected of an event that has a period.
-const PERIODIC_RATE_HZ: u32 = 999;
 
 /// The sampling and the sideband events of one CPU.
 pub(super) struct CpuEvents {
@@ -122,10 +119,6 @@ pub(super) fn choose_events(
     let mut samplings = Vec::new();
     for spec in &options.events {
         let every = spec.every(options.rate_hz);
-        let rate_hz = match every {
-            Every::Rate(rate_hz) => rate_hz,
-            Every::Period(_) => PERIODIC_RATE_HZ,
-        };
         let wanted = Sampling {
             counted: counted(spec)?,
             every,
@@ -135,7 +128,7 @@ pub(super) fn choose_events(
             stack_bytes,
             follow_children: options.follow_children,
             start_on_exec: start_on_exec && !options.placebo,
-            wakeup_bytes: wakeup_bytes(rate_hz, stack_bytes),
+            wakeup_bytes: wakeup_bytes(every.expected_rate_hz(), stack_bytes),
         };
         samplings.push(choose_event(pid, cpus[0], spec, wanted, &mut remarks)?);
     }
@@ -162,9 +155,7 @@ fn choose_event(
                 sampling.counted = Counted::CPU_CLOCK;
             }
             Some(libc::EACCES | libc::EPERM)
-                if !sampling.exclude_kernel
-                    && !spec.is_kernel_only()
-                    && spec.can_exclude_kernel() =>
+                if !sampling.exclude_kernel && spec.can_exclude_kernel() =>
             {
                 sampling.exclude_kernel = true;
                 sampling.include_kernel = false;
@@ -181,7 +172,7 @@ fn choose_event(
                 let most = proc::sysctl("perf_event_max_sample_rate").unwrap_or(0);
                 let doing = format!(
                     "opening an event at {} Hz (the kernel allows {most} Hz: kernel.perf_event_max_sample_rate)",
-                    sampling.rate_hz()
+                    sampling.every.expected_rate_hz()
                 );
                 return Err(CaptureError::call(doing, error));
             }

@@ -3,12 +3,11 @@
 use std::io;
 
 use super::{
-    EventSpec, Every, LARGEST_RING_BYTES, ROOMY_RING_BYTES, SMALL_STACK_BYTES, STACK_BYTES,
-    share_ring,
+    EventSpec, LARGEST_RING_BYTES, ROOMY_RING_BYTES, SMALL_STACK_BYTES, STACK_BYTES, share_ring,
 };
 use crate::engines::{Finding, Verdict};
 use crate::error::{CaptureError, explain_refusal};
-use crate::sys::perf_event::{Counted, PerfEvent, Sampling, Subject};
+use crate::sys::perf_event::{Counted, Every, PerfEvent, Sampling, Subject};
 use crate::sys::ring::page_size;
 use crate::target::{Group, proc};
 

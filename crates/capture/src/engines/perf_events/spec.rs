@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use nodespy_model::{EventType, Sampling as HowOften, WeightUnit};
 
 use super::names::{self, Class, Named};
+use crate::sys::perf_event::Every;
 
 /// What is sampled.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,15 +57,6 @@ pub struct ProbePlace {
     pub file: PathBuf,
     /// Bytes from its start.
     pub offset: u64,
-}
-
-/// When a sample is taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Every {
-    /// So often a second.
-    Rate(u32),
-    /// After so many occurrences.
-    Period(u64),
 }
 
 impl EventSpec {
@@ -145,9 +137,9 @@ impl EventSpec {
         }
     }
 
-    /// Whether it still fires when what happens inside the kernel is left out.
+    /// Whether it can be had without the right to look into the kernel.
     pub(super) fn can_exclude_kernel(&self) -> bool {
-        !matches!(self.source, EventSource::Uprobe(_))
+        !self.is_kernel_only() && !matches!(self.source, EventSource::Uprobe(_))
     }
 
     /// Whether its samples stand for time.

@@ -69,8 +69,8 @@ fn folders(path: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Reads something in tracefs: where it is mounted, else in a mount namespace of our own, which
-/// nobody else sees and which ends with the thread that has it.
+/// Reads something in tracefs: where it is mounted, else in a private mount namespace,
+/// which ends with the thread that made it.
 fn in_tracefs<T: Send>(read: impl Fn(&Path) -> io::Result<T> + Sync) -> io::Result<T> {
     let mounted = MOUNTS.map(PathBuf::from).into_iter().find(|root| {
         // Only a mounted one has it; one that may not be looked into counts as mounted.
