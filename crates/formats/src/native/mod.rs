@@ -11,6 +11,7 @@ mod read;
 mod samples;
 mod stack_order;
 mod tags;
+mod unpack;
 mod write;
 
 use std::io::Write;
