@@ -42,7 +42,7 @@ record() { # VARIANT NUMBER
             pinned=(taskset -c 0)
             ;;
     esac
-    FACTOR=$factor "$nodespy" record -F 999 -o "$file.new.nspy" -- "${pinned[@]}" "$binary" "$script" >/dev/null 2>&1 || true
+    TURNS=80 FACTOR=$factor "$nodespy" record -F 999 -o "$file.new.nspy" -- "${pinned[@]}" "$binary" "$script" >/dev/null 2>&1 || true
     [[ -z $busy ]] || kill "$busy"
     [[ ! -e $file.new.nspy ]] || mv "$file.new.nspy" "$file"
 }

@@ -9,7 +9,7 @@ use super::statistics::{Contrast, adjusted, mean, median};
 use super::table::{AFTER, BEFORE, Cost, Row, Run, Table};
 use super::{
     Basis, Change, CompareError, CompareOptions, Comparison, CostUnit, FunctionChange, MIN_RUNS,
-    SideSummary, Verdict, Work, family, moves,
+    SideSummary, Verdict, Work, causes, family, moves, quality,
 };
 
 /// A function with fewer samples a run, over both sides, is not tested.
@@ -32,6 +32,8 @@ pub(super) struct Terms<'a> {
     unit: CostUnit,
     basis: Basis,
     options: &'a CompareOptions,
+    /// Whether each side has its own version of Node.
+    has_other_node: bool,
 }
 
 impl<'a> Terms<'a> {
@@ -58,6 +60,7 @@ impl<'a> Terms<'a> {
             unit: CostUnit::common(runs(), options.basis)?,
             basis,
             options,
+            has_other_node: quality::has_other_node(sides),
         })
     }
 
@@ -95,6 +98,7 @@ pub(super) fn judge(
         ),
     };
     let moves = moves::find(table, &mut own, &total);
+    causes::cap(table, &mut own, &total, terms.has_other_node);
     let smallest: Vec<f64> = own
         .iter()
         .filter_map(|change| change.smallest_seen)

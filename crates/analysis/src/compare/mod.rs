@@ -5,6 +5,7 @@
 //! over all functions, and a change below a margin is none. One run a side gets an interval, never a verdict.
 
 mod blocks;
+mod causes;
 mod family;
 mod figures;
 mod identity;

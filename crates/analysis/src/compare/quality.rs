@@ -10,7 +10,7 @@ use super::{CompareError, MIN_RUNS};
 use crate::package::PackageKind;
 
 /// What differs between recordings beside the program.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Versions {
     node: String,
     engine: String,
@@ -18,6 +18,14 @@ pub(super) struct Versions {
 }
 
 impl Versions {
+    #[cfg(test)]
+    pub(super) fn of_node(version: &str) -> Self {
+        Self {
+            node: version.to_owned(),
+            ..Self::default()
+        }
+    }
+
     pub(super) fn of(profile: &Profile) -> Self {
         let versions = profile
             .processes
@@ -90,19 +98,26 @@ pub(super) fn is_whole_run(profile: &Profile) -> bool {
             .any(|process| process.exit.is_some())
 }
 
+/// Whether each side has its own version of Node, both known.
+pub(super) fn has_other_node(sides: [&[RunCosts]; 2]) -> bool {
+    let [before, after] = sides.map(|side| words_of(side, &|run| run.versions.node.clone()));
+    !before.is_empty() && !after.is_empty() && before != after
+}
+
+/// What the runs of a side say, each word once.
+fn words_of(side: &[RunCosts], of: &dyn Fn(&RunCosts) -> String) -> String {
+    let words: BTreeSet<String> = side
+        .iter()
+        .map(of)
+        .filter(|word| !word.is_empty())
+        .collect();
+    words.into_iter().collect::<Vec<_>>().join(", ")
+}
+
 /// Says what differs between the sides beside the program.
 pub(super) fn compare_sides(sides: [&[RunCosts]; 2], remarks: &mut Vec<String>) {
     let mut differing = |what: &str, of: &dyn Fn(&RunCosts) -> String| {
-        let words = sides.map(|side| {
-            let mut words: Vec<String> = side
-                .iter()
-                .map(of)
-                .filter(|word| !word.is_empty())
-                .collect();
-            words.sort();
-            words.dedup();
-            words.join(", ")
-        });
+        let words = sides.map(|side| words_of(side, of));
         if words[0] != words[1] && words.iter().all(|word| !word.is_empty()) {
             remarks.push(format!(
                 "the sides have another {what}: {} before, {} after",

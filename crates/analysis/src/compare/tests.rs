@@ -427,3 +427,58 @@ fn runs_of_one_program_pass_the_check_of_themselves() {
         }
     );
 }
+
+/// Runs whose version of Node is known.
+fn with_node(mut runs: Vec<RunCosts>, version: &str) -> Vec<RunCosts> {
+    for run in &mut runs {
+        run.versions = quality::Versions::of_node(version);
+    }
+    runs
+}
+
+#[test]
+fn what_another_version_of_node_inlines_is_no_regression() {
+    let mut random = SplitMix(17);
+    // What `main` calls lost a little each, and `main` itself has all of it: far less than each varies.
+    let inlined: Vec<_> = PROGRAM
+        .iter()
+        .map(|&(path, samples)| match path {
+            "main@/srv/a/main.js" => (path, 160.0),
+            _ => (path, samples * 0.985),
+        })
+        .collect();
+    let compared = |version: &str, after: &[(&'static str, f64)], random: &mut SplitMix| {
+        let before = with_node(runs(&PROGRAM, 5, 0.04, random), "v24.0.0");
+        let after = with_node(runs(after, 5, 0.04, random), version);
+        compare(before, after, &CompareOptions::default()).unwrap()
+    };
+    let same = compared("v24.0.0", &inlined, &mut random);
+    assert_eq!(verdict_of(&same, "main"), Verdict::Regression);
+    let other = compared("v24.1.0", &inlined, &mut random);
+    assert_eq!(verdict_of(&other, "main"), Verdict::LikelySlower);
+    // A function that calls nothing is slower whatever ran it.
+    let slower = compared("v24.1.0", &with("hashInts", 1.5), &mut random);
+    assert_eq!(verdict_of(&slower, "hashInts"), Verdict::Regression);
+}
+
+#[test]
+fn what_the_kernel_does_in_interrupts_is_the_machines() {
+    let mut random = SplitMix(19);
+    let program = |switches: f64| {
+        let mut stacks = PROGRAM.to_vec();
+        stacks.extend([
+            (
+                "main@/srv/a/main.js;k:asm_sysvec_apic_timer_interrupt@;k:schedule@;k:finish_task_switch@",
+                switches,
+            ),
+            ("main@/srv/a/main.js;k:do_syscall_64@;k:vfs_read@", switches),
+        ]);
+        stacks
+    };
+    let before = runs(&program(50.0), 5, 0.02, &mut random);
+    let after = runs(&program(200.0), 5, 0.02, &mut random);
+    let comparison = compare(before, after, &CompareOptions::default()).unwrap();
+    assert_eq!(regressions(&comparison), ["vfs_read"]);
+    let preempted = verdict_of(&comparison, "finish_task_switch");
+    assert_eq!(preempted, Verdict::LikelySlower);
+}
