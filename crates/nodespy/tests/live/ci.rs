@@ -51,19 +51,19 @@ fn two_commands_take_turns() {
     let rounds: Vec<&str> = outcome
         .stderr
         .lines()
-        .filter(|line| line.ends_with("of 3"))
+        .filter(|line| line.ends_with("of 3") || *line == "warm-up")
         .collect();
     let order = [
-        "warm-up 0",
-        "warm-up 0",
-        "base 1",
-        "run 1",
-        "run 2",
-        "base 2",
-        "base 3",
-        "run 3",
+        "warm-up",
+        "warm-up",
+        "base 1 of 3",
+        "run 1 of 3",
+        "run 2 of 3",
+        "base 2 of 3",
+        "base 3 of 3",
+        "run 3 of 3",
     ];
-    assert_eq!(rounds, order.map(|round| format!("{round} of 3")));
+    assert_eq!(rounds, order);
 }
 
 #[test]
@@ -123,15 +123,7 @@ fn a_server_is_compared_by_request() {
     let scratch = Scratch::new();
     let base = scratch.file("base");
     let node = node(USUAL_NODE).unwrap();
-    let server = scratch.file("server.js");
-    std::fs::write(
-        &server,
-        "const work = (n) => { let sum = 0; for (let i = 0; i < n; i += 1) sum += Math.sqrt(i); return sum; };\n\
-         const answer = (n) => { let sum = 0; for (let i = 0; i < n; i += 1) sum = (sum * 31 + i) | 0; return sum; };\n\
-         require('http').createServer((request, response) => response.end(String(work(3e5) + answer(1e5 * process.env.FACTOR))))\n\
-             .listen(Number(process.env.PORT), '127.0.0.1');\n",
-    )
-    .unwrap();
+    let server = server_in(&scratch);
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let number = port.local_addr().unwrap().port().to_string();
     let url = format!("http://127.0.0.1:{number}/");
@@ -169,4 +161,56 @@ fn a_server_is_compared_by_request() {
         other.is_none_or(|line| !line.ends_with("regression")),
         "{outcome}"
     );
+}
+
+/// A server that works for each request, FACTOR times as much in `answer`.
+fn server_in(scratch: &Scratch) -> String {
+    let server = scratch.file("server.js");
+    std::fs::write(
+        &server,
+        "const work = (n) => { let sum = 0; for (let i = 0; i < n; i += 1) sum += Math.sqrt(i); return sum; };\n\
+         const answer = (n) => { let sum = 0; for (let i = 0; i < n; i += 1) sum = (sum * 31 + i) | 0; return sum; };\n\
+         require('http').createServer((request, response) => response.end(String(work(3e5) + answer(1e5 * process.env.FACTOR))))\n\
+             .listen(Number(process.env.PORT), '127.0.0.1');\n",
+    )
+    .unwrap();
+    server
+}
+
+#[test]
+fn a_command_can_make_the_requests() {
+    let Some(_live) = live() else { return };
+    let scratch = Scratch::new();
+    let (node, server) = (node(USUAL_NODE).unwrap(), server_in(&scratch));
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let number = port.local_addr().unwrap().port().to_string();
+    drop(port);
+    let loader = scratch.file("load.js");
+    std::fs::write(
+        &loader,
+        "let left = 200;\n\
+         const next = () => { left -= 1; if (left >= 0) require('http').get({ port: process.env.PORT }, (reply) => reply.resume().on('end', next)); };\n\
+         next();\n",
+    )
+    .unwrap();
+    let url = format!("http://127.0.0.1:{number}/");
+    let base = scratch.file("base");
+    let ci = |side: [&str; 2], load: &str, factor: &str| {
+        let [option, folder] = side;
+        let mut command = nodespy(&[
+            "ci", "--rounds", "3", option, folder, "--url", &url, "--load", load, "--", &node,
+            &server,
+        ]);
+        command.env("PORT", &number).env("FACTOR", factor);
+        run(command)
+    };
+    ci(["--save", &base], "exit 7", "1")
+        .expect_code(1)
+        .expect_stderr(&["the command of --load ended with exit status: 7"]);
+    let load = format!("exec '{node}' '{loader}'");
+    ci(["--save", &base], &load, "1").expect_code(0);
+    let outcome = ci(["--base", &base], &load, "10");
+    outcome.expect_code(10);
+    let found = outcome.stdout.lines().find(|line| line.contains("answer"));
+    assert!(found.unwrap().ends_with("regression"), "{outcome}");
 }

@@ -23,6 +23,8 @@ const END_TIMEOUT: Duration = Duration::from_secs(10);
 /// So many requests for each one that warms up, and at least so many of those.
 const REQUESTS_PER_WARM_UP: u64 = 5;
 const MIN_WARM_UP_REQUESTS: u64 = 100;
+/// The round before the first.
+const WARM_UP: u32 = 0;
 
 /// What is recorded, and where the recordings lie.
 pub(super) struct Rounds<'a> {
@@ -68,18 +70,24 @@ impl Rounds<'_> {
     }
 
     fn warm_up(&self, command: &[OsString]) -> anyhow::Result<()> {
-        let run = self.record("warm-up", 0, command)?;
+        let run = self.record("warm-up", WARM_UP, command)?;
         std::fs::remove_file(&run).with_context(|| format!("removing {}", run.display()))
     }
 
     fn record(&self, name: &str, round: u32, command: &[OsString]) -> anyhow::Result<PathBuf> {
         let file = self.folder.join(format!("{name}-{round:03}.nspy"));
-        output::note(&format!("{name} {round} of {}", self.arguments.rounds));
+        output::note(&match round {
+            WARM_UP => name.to_owned(),
+            _ => format!("{name} {round} of {}", self.arguments.rounds),
+        });
         let done = match &self.arguments.url {
             Some(address) => self.record_server(&file, address, command),
             None => self.record_whole(&file, command),
         };
-        done.with_context(|| format!("{name} {round} could not be recorded"))?;
+        done.with_context(|| match round {
+            WARM_UP => format!("the {name} could not be recorded"),
+            _ => format!("{name} {round} could not be recorded"),
+        })?;
         Ok(file)
     }
 
