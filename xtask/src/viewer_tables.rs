@@ -5,7 +5,7 @@ use std::fs;
 
 use nodespy_analysis::{Package, PackageKind, Subsystem, shares};
 use nodespy_model::{
-    About, Category, FrameSpec, FunctionIndex, FunctionSpec, Notes, Process, Profile,
+    About, Category, EventType, FrameSpec, FunctionIndex, FunctionSpec, Notes, Process, Profile,
     ProfileBuilder, Thread, ThreadRole, Tier, WeightUnit,
 };
 use nodespy_view::wording::{self, SHARE_PARTS};
@@ -150,6 +150,7 @@ fn vectors() -> String {
         "count": counts.map(|value| json!([value, wording::count(value)])),
         "percent": percent_vectors(),
         "weight": weight_vectors(),
+        "occurrences": occurrence_vectors(),
         "package": package_vectors(),
         "share": share_vectors(),
     });
@@ -228,9 +229,27 @@ fn weight_vectors() -> Vec<Value> {
         7_300_000_000_000,
     ];
     let of_unit = |(name, unit): (&'static str, WeightUnit)| {
-        values.map(|value| json!([value, name, wording::weight(value, unit)]))
+        values.map(|value| json!([value, name, wording::weight(value, &unit.into())]))
     };
     units.into_iter().flat_map(of_unit).collect()
+}
+
+/// What is not time is counted in the event's own words.
+fn occurrence_vectors() -> Vec<Value> {
+    let names = [
+        "",
+        "page-faults:u",
+        "cs",
+        "cpu_core/cache-misses/",
+        "sched:sched_switch",
+        "cycles:",
+        "/branches/",
+    ];
+    let of_name = |name: &'static str| {
+        let event = EventType::new(name, WeightUnit::Events);
+        [1, 1500].map(|value| json!([value, name, wording::weight(value, &event)]))
+    };
+    names.into_iter().flat_map(of_name).collect()
 }
 
 /// Whose code is whose, for every category with names and files that decide differently.

@@ -177,6 +177,17 @@ impl EventType {
         }
     }
 
+    /// The noun for so many of it: `1 page fault`, `2 page faults`.
+    pub fn noun_for(&self, count: u64) -> String {
+        let mut noun = self.noun();
+        if count == 1 {
+            let plural = ["ches", "shes", "sses"];
+            let is_long = plural.iter().any(|end| noun.ends_with(end));
+            noun.truncate(noun.len() - if is_long { 2 } else { 1 });
+        }
+        noun
+    }
+
     /// The event that a user means: by its whole name, else without modifiers, else without the
     /// unit that pprof puts after a name (`cpu/nanoseconds`).
     pub fn find(events: &[Self], name: &str) -> Option<EventIndex> {
@@ -474,6 +485,13 @@ mod tests {
         assert_eq!(noun("cpu_core/cache-misses/"), "cache misses");
         assert_eq!(noun("sched:sched_switch"), "sched:sched_switch events");
         assert_eq!(noun(""), "events");
+        let one = |name: &str| EventType::new(name, WeightUnit::Events).noun_for(1);
+        assert_eq!(one("page-faults:u"), "page fault");
+        assert_eq!(one("cs"), "context switch");
+        assert_eq!(one("cache-misses"), "cache miss");
+        assert_eq!(one("cycles"), "cycle");
+        assert_eq!(one("sched:sched_switch"), "sched:sched_switch event");
+        assert_eq!(one(""), "event");
     }
 
     #[test]

@@ -45,6 +45,7 @@ pub(crate) fn of(whole: &Profile, title: &str) -> String {
     if whole.events.len() > 1 {
         write_events(whole, &mut json);
     }
+    json.key("event").text(&profile.event().name);
     json.key("unit").text(match profile.unit() {
         WeightUnit::Samples => "samples",
         WeightUnit::Nanoseconds => "nanoseconds",
@@ -127,7 +128,7 @@ fn write_events(profile: &Profile, json: &mut Json) {
     for (position, (event, total)) in profile.events.iter().zip(totals).enumerate() {
         json.open('{');
         json.key("label").text(event.label());
-        json.key("total").text(&wording::weight(total, event.unit));
+        json.key("total").text(&wording::weight(total, event));
         if position < MAX_EVENTS {
             let one = profile.clone().select(EventIndex(position as u16));
             json.key("how").text(&wording::how(&one));
@@ -419,8 +420,8 @@ mod tests {
         for part in [
             r#""events":[{"label":"cpu-clock","total":"0 µs","how":"1 sample, 0 µs, cpu-clock","findings":["#,
             r#"{"label":"\u003c/script>","total":"20 bytes","how":"2 samples, 20 bytes, \u003c/script>","#,
-            r#"{"label":"e2","total":"30 events","how":"3 samples, 30 e2 events, e2","#,
-            r#""unit":"nanoseconds","durationNs":0,"samples":1"#,
+            r#"{"label":"e2","total":"30 e2 events","how":"3 samples, 30 e2 events, e2","#,
+            r#""event":"cpu-clock","unit":"nanoseconds","durationNs":0,"samples":1"#,
         ] {
             assert!(json.contains(part), "{part} is not in {json}");
         }
@@ -432,6 +433,6 @@ mod tests {
         let json = of(&several(40), "");
         // The first is also the one that is shown.
         assert_eq!(json.matches("\"how\":").count(), 1 + MAX_EVENTS);
-        assert!(json.contains(r#"{"label":"e39","total":"400 events"}"#));
+        assert!(json.contains(r#"{"label":"e39","total":"400 e39 events"}"#));
     }
 }

@@ -1,7 +1,7 @@
 //! The answer to a query, as a table and as JSON.
 
 use nodespy_analysis::{Answer, AnswerRow, Field, RowKey};
-use nodespy_model::{FunctionIndex, Profile};
+use nodespy_model::{EventType, FunctionIndex, Profile, WeightUnit};
 use serde_json::{Map, Value, json};
 
 use crate::Terminal;
@@ -50,15 +50,16 @@ pub fn query_text(profile: &Profile, answer: &Answer, terminal: Terminal) -> Str
         text.push_str(&line(row));
         text.push('\n');
     }
-    text.push_str(&closing(answer));
+    text.push_str(&closing(profile, answer));
     text
 }
 
 /// One line about what is below the table, and of what it is a part.
-fn closing(answer: &Answer) -> String {
-    let matched = wording::weight(answer.matched, answer.unit);
+fn closing(profile: &Profile, answer: &Answer) -> String {
+    let event = counted_event(profile, answer);
+    let matched = wording::weight(answer.matched, &event);
     let share = percent(percent_of(answer.matched, answer.whole));
-    let whole = wording::weight(answer.whole, answer.unit);
+    let whole = wording::weight(answer.whole, &event);
     let more = match answer.rows_left_out {
         0 => String::new(),
         1 => "; 1 more row".to_owned(),
@@ -71,7 +72,7 @@ fn cells(profile: &Profile, answer: &Answer, row: &AnswerRow) -> [String; 3] {
     let (name, place) = words(profile, &answer.by, &row.key);
     [
         percent(percent_of(row.weight, answer.whole)),
-        amount(row.weight, answer),
+        amount(row.weight, profile, answer),
         format!("{}  {place}", short_name(&name))
             .trim_end()
             .to_owned(),
@@ -79,12 +80,18 @@ fn cells(profile: &Profile, answer: &Answer, row: &AnswerRow) -> [String; 3] {
 }
 
 /// A weight, without the noun that the heading has already.
-fn amount(weight: u64, answer: &Answer) -> String {
+fn amount(weight: u64, profile: &Profile, answer: &Answer) -> String {
     match answer.unit {
-        nodespy_model::WeightUnit::Samples | nodespy_model::WeightUnit::Events => {
-            wording::count(weight)
-        }
-        unit => wording::weight(weight, unit),
+        WeightUnit::Samples | WeightUnit::Events => wording::count(weight),
+        _ => wording::weight(weight, &counted_event(profile, answer)),
+    }
+}
+
+/// The event in the unit of an answer: samples where those were counted.
+fn counted_event(profile: &Profile, answer: &Answer) -> EventType {
+    EventType {
+        unit: answer.unit,
+        ..profile.event().clone()
     }
 }
 

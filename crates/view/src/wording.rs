@@ -3,8 +3,8 @@
 
 use nodespy_analysis::{Shares, SubsystemWeights, is_evaluated, process_weights};
 use nodespy_model::{
-    Category, ExitReason, FunctionIndex, NameSource, Nanoseconds, Process, Profile, WeightUnit,
-    file_of_url, label_key, printable,
+    Category, EventType, ExitReason, FunctionIndex, NameSource, Nanoseconds, Process, Profile,
+    WeightUnit, file_of_url, label_key, printable,
 };
 
 /// A whole number with thousands set apart.
@@ -40,8 +40,8 @@ pub fn duration(length: Nanoseconds) -> String {
 }
 
 /// An amount in a profile's unit.
-pub fn weight(value: u64, unit: WeightUnit) -> String {
-    match unit {
+pub fn weight(value: u64, event: &EventType) -> String {
+    match event.unit {
         WeightUnit::Samples => counted(value, "sample"),
         WeightUnit::Nanoseconds => duration(value),
         WeightUnit::Bytes => match value {
@@ -49,7 +49,7 @@ pub fn weight(value: u64, unit: WeightUnit) -> String {
             10_000..10_000_000 => format!("{:.0} kB", value as f64 / 1e3),
             _ => format!("{:.1} MB", value as f64 / 1e6),
         },
-        WeightUnit::Events => counted(value, "event"),
+        WeightUnit::Events => format!("{} {}", count(value), event.noun_for(value)),
     }
 }
 
@@ -288,8 +288,8 @@ pub(crate) fn who(profile: &Profile) -> String {
     others.sort_unstable();
     others.dedup();
     parts.append(&mut others);
-    let pids: Vec<String> = profile
-        .processes
+    let sampled = sampled_processes(profile);
+    let pids: Vec<String> = sampled
         .iter()
         .filter(|process| process.pid != 0)
         .map(|process| process.pid.to_string())
@@ -298,7 +298,7 @@ pub(crate) fn who(profile: &Profile) -> String {
         [] => {}
         [pid] => {
             parts.push(format!("pid {pid}"));
-            let exits = profile.processes.iter().filter_map(|process| process.exit);
+            let exits = sampled.iter().filter_map(|process| process.exit);
             parts.extend(exits.map(exit));
         }
         [first @ .., last] if pids.len() <= 4 => {
@@ -307,6 +307,16 @@ pub(crate) fn who(profile: &Profile) -> String {
         [first, ..] => parts.push(format!("{} processes from pid {first}", pids.len())),
     }
     parts.join(", ")
+}
+
+/// The processes that have samples; all where none has any. Many a child only starts another program.
+fn sampled_processes(profile: &Profile) -> Vec<&Process> {
+    let weights = process_weights(profile);
+    let is_idle = weights.iter().all(|weight| *weight == 0);
+    let all = profile.processes.iter().zip(weights);
+    all.filter(|(_, weight)| is_idle || *weight > 0)
+        .map(|(process, _)| process)
+        .collect()
 }
 
 /// How it was recorded: length, samples, rate, engine and event; and what filters left of it, so
@@ -329,10 +339,7 @@ pub(crate) fn how(profile: &Profile) -> String {
     }
     parts.push(samples);
     if event.unit != WeightUnit::Samples {
-        let weight = match event.unit {
-            WeightUnit::Events => format!("{} {}", count(total), event.noun()),
-            unit => weight(total, unit),
-        };
+        let weight = weight(total, event);
         // Samples that fill the recording add up to its length.
         if !parts.contains(&weight) {
             parts.push(weight);
@@ -452,6 +459,29 @@ mod tests {
         assert_eq!(percent(0.04), "<0.1 %");
         assert_eq!(percent(99.96), ">99.9 %");
         assert_eq!(percent(100.0), "100 %");
+    }
+
+    #[test]
+    fn the_headline_counts_processes_that_were_sampled() {
+        let mut builder = nodespy_model::ProfileBuilder::new(WeightUnit::Samples);
+        let threads: Vec<_> = (1..=60)
+            .map(|pid| {
+                let process = builder.process(Process {
+                    pid,
+                    ..Process::default()
+                });
+                builder.thread(nodespy_model::Thread {
+                    process,
+                    tid: pid,
+                    ..nodespy_model::Thread::default()
+                })
+            })
+            .collect();
+        assert_eq!(who(builder.so_far()), "60 processes from pid 1");
+        for thread in [threads[6], threads[9]] {
+            builder.sample(0, thread, None, 1);
+        }
+        assert_eq!(who(builder.so_far()), "pids 7 and 10");
     }
 
     #[test]

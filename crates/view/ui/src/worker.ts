@@ -167,8 +167,8 @@ class Counter {
     if (this.last?.key !== key || (isWhole && !this.last.isWhole)) {
       const { own, base } = this.weights(selection);
       const { shape, marks } = this.shape(selection);
-      const { unit } = this.profile.event;
-      const tree = treeOf(shape, marks, own, base, unit, selection.order, this.nameRanks(selection.order));
+      const { event } = this.profile;
+      const tree = treeOf(shape, marks, own, base, event, selection.order, this.nameRanks(selection.order));
       this.last = { key, isWhole: true, tree, own, base };
     }
     return this.last;

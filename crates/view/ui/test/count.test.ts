@@ -25,7 +25,7 @@ const NO_NAMES = new Int32Array(0);
 
 function treeFrom(profile: Profile, shape: Shape, choice: Choice): Tree {
   const own = ownWeights(profile, profile.samples, choice);
-  return treeOf(shape, marksOf(profile, shape, own), own, null, "samples", "heavy", NO_NAMES);
+  return treeOf(shape, marksOf(profile, shape, own), own, null, profile.event, "heavy", NO_NAMES);
 }
 
 // Both trees as lines "path: total, self", sorted; nodes without weight are left out.
@@ -275,7 +275,7 @@ test("a base is counted along the same paths", () => {
     const own = ownWeights(both, both.samples, ALL);
     const base = ownWeights(both, both.base!, ALL);
     const shape = shapeOf(both, true);
-    const tree = treeOf(shape, marksOf(both, shape, own), own, base, "samples", "heavy", NO_NAMES);
+    const tree = treeOf(shape, marksOf(both, shape, own), own, base, both.event, "heavy", NO_NAMES);
     const name = (profile: Profile, fn: FunctionIndex) =>
       fn < 0
         ? String(fn)

@@ -179,7 +179,7 @@ test("the worker counts the event it is asked for, and switches back", async () 
     };
     const { tree, whole } = (await ask("tree", { selection })) as { tree: Tree; whole: number };
     const name = opened.names.texts.get(opened.names.functions.name[tree.fn[1 as never] as FunctionIndex]);
-    return [whole, tree.total[ROOT], tree.unit, name];
+    return [whole, tree.total[ROOT], tree.event.unit, name];
   };
   assert.deepEqual(await heaviest(0), [1000, 1000, "nanoseconds", "spin"]);
   assert.deepEqual(await heaviest(1), [4, 4, "events", "touch"]);
@@ -187,7 +187,8 @@ test("the worker counts the event it is asked for, and switches back", async () 
   assert.deepEqual(await heaviest(0), [1000, 1000, "nanoseconds", "spin"]);
   const heat = (await ask("heat", { event: 2, threads: null, maxColumns: 50, maxRows: 20 })) as {
     counts: Float64Array;
-    unit: string;
+    event: { unit: string };
   };
-  assert.deepEqual([heat.counts.reduce((sum, weight) => sum + weight, 0), heat.unit], [4096, "bytes"]);
+  const counted = heat.counts.reduce((sum, weight) => sum + weight, 0);
+  assert.deepEqual([counted, heat.event.unit], [4096, "bytes"]);
 });

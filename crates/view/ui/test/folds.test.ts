@@ -46,7 +46,7 @@ function made(stacks: [Row[], number][], order: Order = "heavy"): { names: Names
   const names = { ...profileOf([]), texts, functions: columns, ...packagesOf(texts, columns) };
   const nodes = {
     size: fn.length,
-    unit: "samples" as const,
+    event: { name: "", unit: "samples" as const, rateHz: 0 },
     fn: Int32Array.from(fn),
     parent: Int32Array.from(parent),
     self: Float64Array.from(self),

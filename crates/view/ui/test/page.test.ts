@@ -40,6 +40,7 @@ const PREVIEW: Preview = {
   ],
   subsystemOf: "",
   facts: [],
+  event: "",
   unit: "samples",
   durationNs: 1e9,
   samples: 100,

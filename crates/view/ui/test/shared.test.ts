@@ -18,7 +18,9 @@ test("numbers read as in Rust's reports", () => {
   for (const [part, whole, text] of vectors.percent)
     assert.equal(percent(part as number, whole as number), text);
   for (const [value, unit, text] of vectors.weight)
-    assert.equal(weightText(value as number, unit as "bytes"), text);
+    assert.equal(weightText(value as number, { name: "", unit: unit as "bytes", rateHz: 0 }), text);
+  for (const [value, name, text] of vectors.occurrences)
+    assert.equal(weightText(value as number, { name: name as string, unit: "events", rateHz: 0 }), text);
 });
 
 test("every function has the owner that Rust gives it", () => {
@@ -35,7 +37,7 @@ function sharesOfPath(path: number[], hidden: number[] = []): Shares {
   const shape = withoutCategories(profile, shapeOf(profile, true), new Set(hidden));
   return sharesOf(
     profile,
-    treeOf(shape, marksOf(profile, shape, own), own, null, "samples", "heavy", new Int32Array(0)),
+    treeOf(shape, marksOf(profile, shape, own), own, null, profile.event, "heavy", new Int32Array(0)),
   );
 }
 

@@ -12,7 +12,7 @@ import { withWidths } from "../src/model/widths";
 function tree(): Tree {
   return {
     size: 5,
-    unit: "samples",
+    event: { name: "", unit: "samples", rateHz: 0 },
     rows: 3,
     fn: column(Int32Array.of(-1, 0, 1, 2, 3)),
     parent: column(Int32Array.of(-1, 0, 1, 1, 1)),

@@ -58,7 +58,7 @@ class LateWorker {
 function treeOf(fn: number, total: number): Tree {
   return {
     size: 2,
-    unit: "samples",
+    event: { name: "", unit: "samples", rateHz: 0 },
     rows: 2,
     fn: column(Int32Array.of(-1, fn)),
     parent: column(Int32Array.of(-1, 0)),
@@ -168,6 +168,7 @@ test("top functions show shares of the selection they were counted in", async ()
     baseSelf: null,
     baseTotal: null,
     whole: 10,
+    event: { name: "", unit: "samples" as const, rateHz: 0 },
   });
   app.change({ view: "top" });
   await answerTree(10);

@@ -1,7 +1,7 @@
 // Other trees and tables made of a tree: callers, callees, from the leaf, weights by function.
 
 import { type Column, column, type FunctionIndex, type NodeIndex, type PathIndex, plain } from "./indexes";
-import { functionCount, type Names, type Unit } from "./profile";
+import { type EventType, functionCount, type Names } from "./profile";
 import { Paths, ROOT_PATH } from "./shape";
 import { flattened, type Nodes, type NodeWeight, type Order, ROOT, type Tree } from "./tree";
 
@@ -85,7 +85,7 @@ function climbed(tree: Tree, climbers: Climbers, order: Order, byName: Int32Arra
   }
   const nodes: Nodes = {
     size: paths.size,
-    unit: tree.unit,
+    event: tree.event,
     fn: plain(paths.fn),
     parent: plain(paths.parent),
     self: Float64Array.from(ended),
@@ -125,7 +125,7 @@ export function calleesOf(tree: Tree, fn: FunctionIndex, order: Order, byName: I
   return flattened(
     {
       size: paths.size,
-      unit: tree.unit,
+      event: tree.event,
       fn: plain(paths.fn),
       parent: plain(paths.parent),
       self: sumsOf(tree.self),
@@ -144,7 +144,7 @@ export type FunctionWeight = Column<FunctionIndex, number, Float64Array>;
 
 export interface FunctionWeights {
   whole: number; // of the tree; shares are of it
-  unit: Unit;
+  event: EventType;
   self: FunctionWeight;
   total: FunctionWeight;
   baseSelf: FunctionWeight | null;
@@ -158,7 +158,7 @@ export function functionWeights(names: Names, tree: Tree): FunctionWeights {
   const weightsOf = () => column<FunctionWeight>(new Float64Array(rows));
   const weights: FunctionWeights = {
     whole: tree.total[ROOT],
-    unit: tree.unit,
+    event: tree.event,
     self: weightsOf(),
     total: weightsOf(),
     baseSelf: tree.baseSelf && weightsOf(),

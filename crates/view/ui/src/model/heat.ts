@@ -2,7 +2,7 @@
 // a second it is FlameScope's picture; shorter and longer recordings get other lengths.
 
 import type { StackIndex, ThreadIndex } from "./indexes";
-import type { Profile, Unit } from "./profile";
+import type { EventType, Profile } from "./profile";
 import { timeOf, weightOf } from "./samples";
 import { Category } from "./tables";
 import { threadMask } from "./tree";
@@ -14,7 +14,7 @@ export interface HeatMap {
   from: number; // ns
   counts: Float64Array; // column by column, row 0 at the start of the column
   largest: number;
-  unit: Unit;
+  event: EventType;
 }
 
 const MS = 1e6;
@@ -85,7 +85,7 @@ export function heatMap(
     counts[cell] += weightOf(samples, row);
     if (counts[cell] > largest) largest = counts[cell];
   }
-  return { columnNs, columns, rows, from: 0, counts, largest, unit: profile.event.unit };
+  return { columnNs, columns, rows, from: 0, counts, largest, event: profile.event };
 }
 
 // Stacks of which the leaf is idle time.

@@ -10,7 +10,7 @@ import {
   type StackIndex,
   type ThreadIndex,
 } from "./indexes";
-import { categoryOf, functionCount, type Names, type Profile, type Unit } from "./profile";
+import { categoryOf, type EventType, functionCount, type Names, type Profile } from "./profile";
 import { rowAt, type SampleColumns, weightOf } from "./samples";
 import type { Shape } from "./shape";
 import { SHARE_OF_CATEGORY, SHARE_PARTS } from "./tables";
@@ -21,7 +21,7 @@ export type NodeMark = Column<NodeIndex, number, Uint8Array>;
 
 export interface Tree {
   size: number;
-  unit: Unit;
+  event: EventType;
   rows: number; // how many levels there are
   fn: Column<NodeIndex, FunctionIndex>;
   parent: Column<NodeIndex, NodeIndex>; // -1 for the root
@@ -133,7 +133,7 @@ export function treeOf(
   marks: Marks,
   own: Float64Array,
   base: Float64Array | null,
-  unit: Unit,
+  event: EventType,
   order: Order,
   byName: Int32Array,
 ): Tree {
@@ -142,7 +142,7 @@ export function treeOf(
   return flattened(
     {
       size: shape.size,
-      unit,
+      event,
       fn: plain(shape.fn),
       parent: plain(shape.parent),
       ...weights,
@@ -159,7 +159,7 @@ export function treeOf(
 // the tree below.
 export interface Nodes {
   size: number;
-  unit: Unit;
+  event: EventType;
   fn: Int32Array;
   parent: Int32Array;
   self: Float64Array;
@@ -221,7 +221,7 @@ export function flattened(nodes: Nodes, order: Order, byName: Int32Array): Tree 
   const { order: taken, parent } = preorder(nodes, first, children);
   const tree: Tree = {
     size: taken.length,
-    unit: nodes.unit,
+    event: nodes.event,
     rows: 1,
     parent: column(parent),
     fn: column(picked(nodes.fn, taken)),

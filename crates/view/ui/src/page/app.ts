@@ -64,6 +64,7 @@ export interface Preview extends Findings {
   // What differs from event to event, where there are several. `how` and `findings` are those of
   // the first; of very many events only the first have them.
   events?: ({ label: string; total: string } & Partial<{ how: string } & Findings>)[];
+  event: string; // the name of the first
   unit: Unit;
   subsystemOf: string; // a letter for each function
   durationNs: number;

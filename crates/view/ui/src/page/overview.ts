@@ -362,9 +362,9 @@ class HeatCanvas {
       this.tooltip.showText(
         moment(this.timeOf(cell), step),
         [
-          this.map.unit === "samples"
+          this.map.event.unit === "samples"
             ? ["samples", count(value)]
-            : ["weight", weightText(value, this.map.unit)],
+            : ["weight", weightText(value, this.map.event)],
         ],
         event.clientX,
         event.clientY,
@@ -407,7 +407,7 @@ class HeatCanvas {
       if (event.shiftKey) this.pending = this.rangeOf(this.start!, this.cursor);
       const { column, row } = this.cursor;
       const at = moment(this.timeOf(this.cursor), map.columnNs / map.rows);
-      this.app.say(`${at}: ${weightText(map.counts[column * map.rows + row], map.unit)}`);
+      this.app.say(`${at}: ${weightText(map.counts[column * map.rows + row], map.event)}`);
     } else if (event.key === "Enter" && this.pending) {
       this.choose(this.pending, event.ctrlKey || event.metaKey);
     } else if (event.key === "Escape") {

@@ -41,7 +41,7 @@ export function saveSvg(app: App): void {
   const top = (row: number) => (app.state.isIcicle ? row * ROW : height - (row + 1) * ROW);
   const groups = boxes.map(({ row, from, to, node, fill, bar }) => {
     const name = (bar?.label ?? nameOf(app.names, tree.fn[node])).slice(0, 500);
-    const weight = weightText(tree.total[node], tree.unit);
+    const weight = weightText(tree.total[node], tree.event);
     const title = `${name} (${weight}, ${percent(tree.total[node], tree.total[ROOT])})`;
     const letters = Math.floor((to - from - 7) / 6.6);
     const shown = letters < 3 ? "" : name.length <= letters ? name : `${name.slice(0, letters - 1)}…`;

@@ -2,7 +2,7 @@
 
 import { column, NO_NODE, type NodeIndex, type TextIndex } from "../model/indexes";
 import { packagesOf } from "../model/packages";
-import type { FunctionColumns, Names } from "../model/profile";
+import type { EventType, FunctionColumns, Names } from "../model/profile";
 import { ROOT, type Tree } from "../model/tree";
 import type { SentComparison } from "../model/verdicts";
 import { ACTIONS } from "./actions";
@@ -46,23 +46,28 @@ function previewNames(preview: PreviewTree): Names {
     column: new Uint32Array(functions.length),
     category: Uint8Array.from(functions, ([, , , kind]) => kind),
   };
-  const { unit, durationNs, title: app } = preview;
+  const { durationNs, title: app } = preview;
   return {
     texts,
     functions: columns,
     ...packagesOf(texts, columns),
     processes: [],
     threads: [],
-    events: [{ name: "", unit, rateHz: 0 }],
+    events: [eventOf(preview)],
     about: { app, host: "", started: 0, durationNs },
   };
 }
 
-function previewTree({ tree: sent, whole, unit }: PreviewTree): Tree {
+function eventOf({ event: name, unit }: Preview): EventType {
+  return { name, unit, rateHz: 0 };
+}
+
+function previewTree(preview: PreviewTree): Tree {
+  const { tree: sent, whole } = preview;
   const size = sent.fn.length;
   const tree: Tree = {
     size,
-    unit,
+    event: eventOf(preview),
     rows: 1,
     fn: column(Int32Array.from(sent.fn)),
     parent: column(new Int32Array(size)),

@@ -26,7 +26,7 @@ export class Tooltip {
     if (node < 0) return this.hide();
     const fn = tree.fn[node];
     const share = (value: number) => {
-      const parts = [weightText(value, tree.unit), `${percent(value, tree.total[ROOT])} of all`];
+      const parts = [weightText(value, tree.event), `${percent(value, tree.total[ROOT])} of all`];
       if (focus > 0) parts.push(`${percent(value, tree.total[focus])} of view`);
       return parts.join(" · ");
     };

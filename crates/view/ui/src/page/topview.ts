@@ -139,7 +139,7 @@ export class TopView implements Panel {
       bar.style.width = `${whole > 0 ? Math.min(100, (value / whole) * 100) : 0}%`;
       return element(
         "td",
-        { className: "number", title: weightText(value, weights.unit) },
+        { className: "number", title: weightText(value, weights.event) },
         bar,
         element("span", { textContent: value > 0 ? percent(value, whole) : "–" }),
       );

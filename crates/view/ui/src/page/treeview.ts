@@ -141,12 +141,12 @@ export class TreeView implements Panel {
       element("span", {
         className: "total",
         textContent: percent(tree.total[node], tree.total[ROOT]) + change,
-        title: weightText(tree.total[node], tree.unit),
+        title: weightText(tree.total[node], tree.event),
       }),
       element("span", {
         className: "self",
         textContent: tree.self[node] > 0 ? percent(tree.self[node], tree.total[ROOT]) : "–",
-        title: weightText(tree.self[node], tree.unit),
+        title: weightText(tree.self[node], tree.event),
       }),
       name,
       element("span", { className: "where dim", title: where }, element("bdi", { textContent: where })),

@@ -1,6 +1,6 @@
 // Words and numbers, the same everywhere on the page.
 
-import type { Unit } from "../model/profile";
+import type { EventType } from "../model/profile";
 
 // Rounds as Rust's formatter does, so that the page and a report of the same profile agree.
 function fixed(digits: number): (value: number) => string {
@@ -54,9 +54,22 @@ export function tickStep(rough: number): number {
   return [1, 2, 5, 10].map((times) => times * power).find((each) => each >= rough)!;
 }
 
-export function weightText(value: number, unit: Unit): string {
+// What an event counts: `page-faults:u` page faults, a tracepoint its events.
+function nounOf({ name }: EventType): string {
+  const last = name.replace(/\/+$/, "").split("/").at(-1)!;
+  const base = last.replace(/^([^:]*):[ukhHGpPSDIWeb]*$/, "$1");
+  if (base === "") return "events";
+  if (base === "cs") return "context switches";
+  if (base === "faults") return "page faults";
+  return /^[\w-]*s$/.test(base) ? base.replace(/[-_]/g, " ") : `${base} events`;
+}
+
+const singular = (noun: string): string => noun.replace(/(?<=ch|sh|ss)es$|s$/, "");
+
+export function weightText(value: number, event: EventType): string {
+  const { unit } = event;
   if (unit === "nanoseconds") return duration(value);
-  if (unit === "events") return counted(value, "event");
+  if (unit === "events") return `${count(value)} ${value === 1 ? singular(nounOf(event)) : nounOf(event)}`;
   if (unit !== "bytes") return counted(value, "sample");
   if (value < 1e4) return counted(value, "byte");
   return value < 1e7 ? `${whole(value / 1e3)} kB` : `${tenths(value / 1e6)} MB`;
