@@ -11,14 +11,14 @@ import type { Order, Tree } from "../src/model/tree";
 import { flattened } from "../src/model/tree";
 import { profileOf } from "./naive";
 
-type Row = [name: string, category: Category];
+type Row = [name: string, category: Category, file?: string];
 
 // The tree of stacks with their weights, and the names in it.
 function made(stacks: [Row[], number][], order: Order = "heavy"): { names: Names; tree: Tree } {
   const rows: Row[] = [];
-  const fnOf = ([name, category]: Row) => {
-    const at = rows.findIndex((row) => row[0] === name);
-    return at >= 0 ? at : rows.push([name, category]) - 1;
+  const fnOf = (row: Row) => {
+    const at = rows.findIndex(([name]) => name === row[0]);
+    return at >= 0 ? at : rows.push(row) - 1;
   };
   const [fn, parent, self] = [[-1], [-1], [0]];
   for (const [stack, weight] of stacks) {
@@ -37,12 +37,15 @@ function made(stacks: [Row[], number][], order: Order = "heavy"): { names: Names
   for (let node = fn.length - 1; node > 0; node--) total[parent[node]] += total[node];
   const columns: FunctionColumns = {
     name: column(Int32Array.from(rows, (_, at) => at)),
-    file: column(new Int32Array(rows.length).fill(-1)),
+    file: column(Int32Array.from(rows, ([, , file], at) => (file ? rows.length + at : -1))),
     line: new Uint32Array(rows.length),
     column: new Uint32Array(rows.length),
     category: Uint8Array.from(rows, ([, category]) => category),
   };
-  const texts = { size: rows.length, get: (at: number) => rows[at][0] };
+  const texts = {
+    size: 2 * rows.length,
+    get: (at: number) => (at < rows.length ? rows[at][0] : rows[at - rows.length][2]!),
+  };
   const names = { ...profileOf([]), texts, functions: columns, ...packagesOf(texts, columns) };
   const nodes = {
     size: fn.length,
@@ -108,6 +111,24 @@ for (const order of ["heavy", "name"] as const) {
       for (const node of nodes) assert.equal(folds.barOf.get(node), first);
   });
 }
+
+test("loading of modules shares a row wherever it is, up to where modules differ", () => {
+  const node = (name: string): Row => [name, Category.NodeCore, "node:internal/modules/cjs/loader"];
+  const loading = ["require", "Module._load", "Module.load", "Module._compile"].map(node);
+  const { names, tree } = made([
+    [[...START, app("index.js"), ...loading, app("a.js"), app("parse")], 50],
+    [[...START, app("index.js"), ...loading, app("b.js")], 40],
+    [[...START, app("index.js"), ...loading.slice(0, 2), node("Module._resolve"), native("stat")], 10],
+    // Two frames are as well shown one by one.
+    [[...START, app("late"), ...loading.slice(0, 2), native("read")], 20],
+  ]);
+  const folds = foldsOf(names, tree)!;
+  assert.deepEqual(labels(folds), ["4 frames of node's start and event loop", "4 frames of loading modules"]);
+  const rows = rowsOf(names, tree, folds);
+  assert.deepEqual([rows["index.js"], rows["a.js"], rows["b.js"], rows.parse], [2, 4, 4, 5]);
+  assert.deepEqual([rows["Module._resolve"], rows.stat], [4, 5]);
+  assert.equal(rows.read, 5);
+});
 
 test("a worker's start is said by its name", () => {
   const start = ["start_thread", "node::worker::Worker::StartThread", "node::worker::Worker::Run"].map(

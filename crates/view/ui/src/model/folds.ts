@@ -1,8 +1,9 @@
 // What lies below the reader's code in a flame graph: node's start, its event loop, V8's way into
-// JavaScript. Where such frames mostly pass on they are drawn as one bar, so that what differs is in
-// sight first. The tree itself stays as it is, and what else the frames of a bar call stands on it too.
+// JavaScript; and what lies between two modules, of which one loads the other. Where such frames mostly
+// pass on they are drawn as one bar, so that what differs is in sight first. The tree itself stays as it
+// is, and what else the frames of a bar call stands on it too.
 
-import { type Column, column, NO_NODE, type NodeIndex } from "./indexes";
+import { type Column, column, NO_NODE, type NodeIndex, type TextIndex } from "./indexes";
 import { categoryOf, type Names, nameOf } from "./profile";
 import { Category } from "./tables";
 import { type NodeWeight, ROOT, type Tree } from "./tree";
@@ -59,7 +60,33 @@ export function foldsOf(names: Names, tree: Tree): Folds | null {
     for (const node of passing.length ? passing : [first])
       starts.push(...childrenOf(tree, node).filter((child) => !passing.includes(child)));
   }
+  foldLoading(names, tree, bars, barOf);
   return bars.size > 0 ? { ...rowsOf(tree, bars, barOf), bars, barOf } : null;
+}
+
+// Where node has its loaders of modules, and what they are called through.
+const LOADER = /^node:(internal\/(modules\/|process\/esm_loader$|vm$|vm\/)|diagnostics_channel$)/;
+
+// The frames with which one module loads others, up to the last: that is where other modules stand on it.
+function foldLoading(names: Names, tree: Tree, bars: Folds["bars"], barOf: Folds["barOf"]): void {
+  const isLoaderFile = (file: TextIndex) => file >= 0 && LOADER.test(names.texts.get(file));
+  const isLoader = Uint8Array.from(names.functions.file, (file) => Number(isLoaderFile(file as TextIndex)));
+  const loads = (node: NodeIndex) => tree.fn[node] >= 0 && isLoader[tree.fn[node]] === 1;
+  const least = MIN_SHARE * tree.total[ROOT];
+  for (let node = (ROOT + 1) as NodeIndex; node < tree.size; ) {
+    const isWide = tree.total[node] >= least;
+    const isFirst = isWide && loads(node) && (!loads(tree.parent[node]) || barOf.has(tree.parent[node]));
+    if (isFirst && !barOf.has(node)) {
+      const passing: NodeIndex[] = [];
+      for (let at = node; at >= 0 && loads(at); at = calleeOf(tree, at, MOST * tree.total[node]))
+        passing.push(at);
+      if (passing.length >= MIN_FRAMES) {
+        bars.set(node, { nodes: passing, label: `${passing.length} frames of loading modules` });
+        for (const each of passing) barOf.set(each, node);
+      }
+    }
+    node = isWide ? ((node + 1) as NodeIndex) : tree.end[node];
+  }
 }
 
 function childrenOf(tree: Tree, node: NodeIndex): NodeIndex[] {
