@@ -57,6 +57,14 @@ pub(crate) struct Elf {
     pub(crate) build_id: Vec<u8>,
 }
 
+/// A segment, by its address.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Extent {
+    pub(crate) address: u64,
+    pub(crate) size: u64,
+    pub(crate) is_code: bool,
+}
+
 impl Elf {
     /// Reads the head; none when this is no 64-bit ELF file.
     pub(crate) fn read(bytes: &mut ImageBytes) -> Option<Self> {
@@ -67,6 +75,16 @@ impl Elf {
             }
             ImageBytes::Memory(bytes) => Self::parse(bytes.as_slice()),
         }
+    }
+
+    /// What the file holds of the memory it is linked to.
+    pub(crate) fn extents(&self) -> Vec<Extent> {
+        let extent = |segment: &Segment| Extent {
+            address: segment.address,
+            size: segment.file_size,
+            is_code: segment.is_code,
+        };
+        self.segments.iter().map(extent).collect()
     }
 
     /// Offset and size of each code segment in the file.

@@ -158,6 +158,9 @@ pub(crate) fn indexed_table(start: u64, code: &[u8]) -> Option<u64> {
     })
 }
 
+/// What V8 puts between pieces of code: `int3`.
+pub(crate) const PADDING: u8 = 0xcc;
+
 /// Whether an instruction returns to the caller.
 pub(crate) fn is_return(first_byte: u8) -> bool {
     matches!(first_byte, 0xc2 | 0xc3)

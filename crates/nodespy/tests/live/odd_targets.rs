@@ -58,15 +58,7 @@ fn expect_names_of_stripped(version: &str) {
     let recorded = record(&target, &["-d", "2", "-F", "499"]);
     expect_names(&recorded);
     drop(target);
-    if exports_tables_of_builtins(version) {
-        expect_builtins(&copy);
-    }
-}
-
-/// Whether V8 shows where its builtins are and what they are called. From 13 on, in Node 24, it
-/// exports none of its own functions.
-fn exports_tables_of_builtins(version: &str) -> bool {
-    version.parse::<u32>().unwrap() < 24
+    expect_builtins(&copy);
 }
 
 /// Sorting and regular expressions run V8's builtins, for which the file has no symbols.

@@ -1,21 +1,22 @@
 //! V8's embedded builtins in a file without symbols for them, such as Debian's `libnode.so`.
 //!
 //! V8 keeps where each builtin is (the embedded blob's table of offsets and lengths) and what each is
-//! called (`Builtins::name`'s table) for itself, in its own order of builtins. Both are found by the
-//! functions that return them, which are a few instructions long and exported (not by Node 24 and
-//! later, where builtins of a stripped file stay addresses). How long a row of the first table is
-//! differs by version, and is the only length for which all builtins lie in the blob, one behind the
-//! other.
+//! called (`Builtins::name`'s table) for itself, in its own order of builtins. Up to Node 22 both are
+//! found by the functions that return them, which are a few instructions long and exported; later
+//! ones, and Deno, export none of them, and the tables are found by what they look like ([`search`]). How
+//! long a row of the first table is differs by version, and is the only length for which all builtins
+//! lie one behind the other.
 
 use nodespy_model::{FastMap, ImageBytes};
 
-use crate::elf::{Elf, function_symbols, relative_pointers};
+use crate::elf::{Elf, Extent, function_symbols, relative_pointers};
 use crate::x86_64::{Returned, indexed_table, returned};
+
+mod search;
 
 /// What the symbols of builtins start with, where there are any.
 const PREFIX: &str = "Builtins_";
 const BLOB_CODE: &str = "_ZN2v88internal23DefaultEmbeddedBlobCodeEv";
-const BLOB_CODE_SIZE: &str = "_ZN2v88internal27DefaultEmbeddedBlobCodeSizeEv";
 const BLOB_DATA: &str = "_ZN2v88internal23DefaultEmbeddedBlobDataEv";
 const NAME: &str = "_ZN2v88internal8Builtins4nameENS0_7BuiltinE";
 
@@ -25,6 +26,9 @@ const FUNCTION_BYTES: usize = 64;
 const COUNT_LIMIT: usize = 1 << 14;
 /// A row of the table of names: name, kind, and what belongs to the kind.
 const NAME_ROW_BYTES: u64 = 24;
+/// Where the kind is, and how many there are at most: V8 has ten.
+const NAME_KIND: u64 = 8;
+const KIND_LIMIT: u64 = 32;
 /// The longest name is `KeyedLoadICTrampoline_Megamorphic`'s like; none is near this.
 const NAME_LIMIT_BYTES: usize = 128;
 /// What comes before the table of offsets: hashes of data, code and heap, of 8 bytes each.
@@ -33,6 +37,9 @@ const HASH_BYTES: usize = 24;
 const PLACE_ROW_BYTES: std::ops::RangeInclusive<usize> = 8..=48;
 /// Builtins start at multiples of this, at least.
 const ALIGNMENT: u64 = 16;
+/// How much code all of them, and one of them, may have: V8 15 has 2.3 MB.
+const CODE_LIMIT_BYTES: u64 = 1 << 26;
+const BUILTIN_LIMIT_BYTES: u64 = 1 << 20;
 
 /// A builtin: its symbol, address and size.
 pub(crate) type Builtin = (String, u64, u64);
@@ -43,13 +50,15 @@ pub(crate) trait Linked {
     fn bytes(&self, address: u64, size: usize) -> Option<Vec<u8>>;
     /// The pointer at an address.
     fn pointer(&self, address: u64) -> Option<u64>;
+    /// Where the loader writes pointers to an address.
+    fn pointers_to(&self, target: u64) -> Vec<u64>;
+    /// What the file holds.
+    fn extents(&self) -> Vec<Extent>;
 }
 
 /// The builtins of the V8 in a file; none when it does not show them.
 pub(crate) fn read(elf: &Elf, bytes: &mut ImageBytes) -> Option<Vec<Builtin>> {
-    let functions = function_symbols(bytes, |name| {
-        [BLOB_CODE, BLOB_CODE_SIZE, BLOB_DATA, NAME].contains(&name)
-    });
+    let functions = function_symbols(bytes, |name| [BLOB_CODE, BLOB_DATA, NAME].contains(&name));
     let functions: FastMap<String, u64> = functions
         .into_iter()
         .map(|(name, address, _)| (name, address))
@@ -59,7 +68,7 @@ pub(crate) fn read(elf: &Elf, bytes: &mut ImageBytes) -> Option<Vec<Builtin>> {
         elf,
         bytes,
     };
-    builtins(&linked, &|name| functions.get(name).copied())
+    exported(&linked, &|name| functions.get(name).copied()).or_else(|| search::builtins(&linked))
 }
 
 struct FileMemory<'a> {
@@ -80,9 +89,24 @@ impl Linked for FileMemory<'_> {
             Some(u64::from_le_bytes(bytes.try_into().ok()?))
         })
     }
+
+    fn pointers_to(&self, target: u64) -> Vec<u64> {
+        let pointers = self.pointers.iter();
+        let mut found: Vec<u64> = pointers
+            .filter(|(_, to)| **to == target)
+            .map(|(at, _)| *at)
+            .collect();
+        found.sort_unstable();
+        found
+    }
+
+    fn extents(&self) -> Vec<Extent> {
+        self.elf.extents()
+    }
 }
 
-fn builtins(linked: &dyn Linked, function: &dyn Fn(&str) -> Option<u64>) -> Option<Vec<Builtin>> {
+/// The builtins by the functions that return where their tables are.
+fn exported(linked: &dyn Linked, function: &dyn Fn(&str) -> Option<u64>) -> Option<Vec<Builtin>> {
     let code_of = |name: &str| {
         let start = function(name)?;
         Some((start, linked.bytes(start, FUNCTION_BYTES)?))
@@ -96,33 +120,34 @@ fn builtins(linked: &dyn Linked, function: &dyn Fn(&str) -> Option<u64>) -> Opti
     };
     let code = address(BLOB_CODE)?;
     let data = address(BLOB_DATA)?;
-    let (start, size) = code_of(BLOB_CODE_SIZE)?;
-    let code_size = match returned(start, &size)? {
-        Returned::Value(size) => size,
-        Returned::At(address) => word(&linked.bytes(address, 4)?, 0)?,
-    };
     let (start, code_of_name) = code_of(NAME)?;
     let names = names(linked, indexed_table(start, &code_of_name)?);
     let rows = linked.bytes(
         data.checked_add(HASH_BYTES as u64)?,
         names.len() * PLACE_ROW_BYTES.end(),
     )?;
-    let places = places(&rows, names.len(), code_size)?;
+    let places = places(&rows, names.len())?;
+    Some(at_places(code, names, places))
+}
+
+/// The builtins of the code at an address.
+fn at_places(code: u64, names: Vec<String>, places: Vec<(u64, u64)>) -> Vec<Builtin> {
     let found = names.into_iter().zip(places);
-    Some(
-        found
-            .filter(|(_, (_, size))| *size > 0)
-            .map(|(name, (offset, size))| {
-                (format!("{PREFIX}{name}"), code.wrapping_add(offset), size)
-            })
-            .collect(),
-    )
+    found
+        .filter(|(_, (_, size))| *size > 0)
+        .map(|(name, (offset, size))| (format!("{PREFIX}{name}"), code.wrapping_add(offset), size))
+        .collect()
 }
 
 /// The names from the start of their table to what is no name.
 fn names(linked: &dyn Linked, table: u64) -> Vec<String> {
     let name = |number: usize| {
         let row = table.checked_add(number as u64 * NAME_ROW_BYTES)?;
+        // Another table with names may follow.
+        let kind = linked.pointer(row.checked_add(NAME_KIND)?)? & u64::from(u32::MAX);
+        if kind >= KIND_LIMIT {
+            return None;
+        }
         let bytes = linked.bytes(linked.pointer(row)?, NAME_LIMIT_BYTES)?;
         let end = memchr::memchr(0, &bytes).filter(|end| *end > 0)?;
         let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
@@ -135,26 +160,31 @@ fn names(linked: &dyn Linked, table: u64) -> Vec<String> {
 }
 
 /// Offset and length of so many builtins.
-fn places(rows: &[u8], count: usize, code_size: u64) -> Option<Vec<(u64, u64)>> {
+fn places(rows: &[u8], count: usize) -> Option<Vec<(u64, u64)>> {
     PLACE_ROW_BYTES.step_by(4).find_map(|row_bytes| {
         let place = |number: usize| {
             let row = number * row_bytes;
-            Some((word(rows, row)?, word(rows, row + 4)?))
+            let place = (word(rows, row)?, word(rows, row + 4)?);
+            can_be_place(place).then_some(place)
         };
         let found: Vec<(u64, u64)> = (0..count).map_while(place).collect();
-        (found.len() == count && fill(&found, code_size)).then_some(found)
+        (found.len() == count && fill(&found)).then_some(found)
     })
 }
 
-/// Whether pieces of code lie one behind the other in so many bytes, and most have a size.
-fn fill(places: &[(u64, u64)], code_size: u64) -> bool {
+fn can_be_place((offset, size): (u64, u64)) -> bool {
+    offset % ALIGNMENT == 0 && offset < CODE_LIMIT_BYTES && size < BUILTIN_LIMIT_BYTES
+}
+
+/// Whether pieces of code lie one behind the other from the first byte on, with little between.
+fn fill(places: &[(u64, u64)]) -> bool {
     let mut sorted = places.to_vec();
     sorted.sort_unstable();
     let is_apart = |pair: &[(u64, u64)]| pair[0].0 + pair[0].1 <= pair[1].0;
-    let in_code =
-        |(offset, size): &(u64, u64)| offset % ALIGNMENT == 0 && offset + size <= code_size;
+    let starts = sorted.first().is_some_and(|(offset, _)| *offset == 0);
+    let end = sorted.last().map_or(0, |(offset, size)| offset + size);
     let used: u64 = places.iter().map(|(_, size)| size).sum();
-    sorted.windows(2).all(is_apart) && sorted.iter().all(in_code) && used > code_size / 2
+    starts && sorted.windows(2).all(is_apart) && used > end / 2
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u64> {
@@ -187,9 +217,7 @@ mod tests {
             let mut bytes = match address {
                 0x100 => function(0x100, 0x1000),
                 0x200 => function(0x200, 0x1010),
-                0x300 => function(0x300, 0x1020),
                 0x400 => function(0x400, 0x2000),
-                0x1020 => 0x100u32.to_le_bytes().to_vec(),
                 0x3000..=0x3002 => [NAMES[address as usize - 0x3000].as_bytes(), &[0]].concat(),
                 0x5018 => {
                     let mut rows = Vec::new();
@@ -213,17 +241,26 @@ mod tests {
                 0x1000 => Some(CODE),
                 0x1010 => Some(0x5000),
                 0x2000 | 0x2018 | 0x2030 => Some(0x3000 + (address - 0x2000) / 24),
+                // The kinds of builtins.
+                0x2008 | 0x2020 | 0x2038 => Some(7),
                 _ => None,
             }
+        }
+
+        fn pointers_to(&self, _: u64) -> Vec<u64> {
+            Vec::new()
+        }
+
+        fn extents(&self) -> Vec<Extent> {
+            Vec::new()
         }
     }
 
     fn read(row_bytes: usize) -> Option<Vec<Builtin>> {
-        builtins(&StandIn { row_bytes }, &|name| {
+        exported(&StandIn { row_bytes }, &|name| {
             Some(match name {
                 BLOB_CODE => 0x100,
                 BLOB_DATA => 0x200,
-                BLOB_CODE_SIZE => 0x300,
                 NAME => 0x400,
                 _ => return None,
             })
