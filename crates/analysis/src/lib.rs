@@ -15,6 +15,7 @@ mod outline;
 mod package;
 mod query;
 mod siblings;
+mod states;
 mod subsystem;
 #[cfg(test)]
 mod testing;
@@ -41,6 +42,7 @@ pub use outline::{Outline, OutlineNode};
 pub use package::{Package, PackageKind, package_in};
 pub use query::{Aggregate, Answer, AnswerRow, Query, RowKey};
 pub use siblings::{OddProcess, odd_process};
+pub use states::{ThreadTime, has_states, thread_times, without_idle_states};
 pub use subsystem::{
     Division, Subsystem, SubsystemWeights, is_evaluated, subsystem_of, subsystem_weights,
 };

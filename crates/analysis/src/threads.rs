@@ -3,6 +3,8 @@
 use nodespy_model::{Category, Profile, ThreadIndex, WeightUnit};
 use nodespy_model::{Thread, ThreadRole};
 
+use crate::states::on_cpu_contexts;
+
 /// The weight of every thread that has any, heaviest first.
 pub fn thread_weights(profile: &Profile) -> Vec<(ThreadIndex, u64)> {
     profile.assert_one_event();
@@ -95,8 +97,9 @@ pub fn busy_threads(profile: &Profile) -> Vec<BusyThread> {
     busy
 }
 
-/// The weight of each thread, idle time apart.
+/// The weight of each thread, idle time apart, and time without a CPU where samples say so.
 fn busy_weights(profile: &Profile) -> Vec<u64> {
+    let is_on_cpu = on_cpu_contexts(profile);
     let is_idle: Vec<bool> = profile
         .stacks
         .iter()
@@ -107,7 +110,8 @@ fn busy_weights(profile: &Profile) -> Vec<u64> {
         .collect();
     let mut weights = vec![0u64; profile.threads.len()];
     for sample in &profile.samples {
-        if !sample.stack.is_some_and(|stack| is_idle[stack.at()]) {
+        let is_idle = sample.stack.is_some_and(|stack| is_idle[stack.at()]);
+        if is_on_cpu[sample.context.0 as usize] && !is_idle {
             let weight = &mut weights[sample.thread.at()];
             *weight = weight.saturating_add(sample.weight);
         }

@@ -16,6 +16,7 @@ pub mod engine;
 pub mod engines;
 mod error;
 mod list;
+mod looking;
 mod new_processes;
 mod origin;
 mod sys;

@@ -42,6 +42,8 @@ pub mod label_key {
     pub const ROUTE: &str = "route";
     /// Of a sample: what the thread was doing, such as running or waiting.
     pub const STATE: &str = "state";
+    /// Of a sample: what the thread was waiting for.
+    pub const WAIT: &str = "wait";
 }
 
 /// The longest value that is kept.

@@ -30,6 +30,7 @@ mod stack_index;
 mod text;
 mod url;
 mod utc;
+mod waits;
 mod x86_64;
 
 pub use about::{About, ExitReason, Process, Scheduling, Thread, ThreadRole};
@@ -49,7 +50,7 @@ pub use profile::{
 };
 pub use raw::{
     Contents, Event, EventSource, FileIdentity, MappedLibrary, Mapping, RawSample, Recording,
-    RuntimeAddress, Unnamed, UnnamedFunction, UserStack,
+    RuntimeAddress, ThreadState, Unnamed, UnnamedFunction, UserStack, WaitingIn,
 };
 pub use rows::RowIndex;
 pub use runtime::JsRuntime;
@@ -57,6 +58,7 @@ pub use script::{LoadedScript, TextMark};
 pub use text::printable;
 pub use url::{file_of_url, percent_decoded};
 pub use utc::UtcTime;
+pub use waits::{Wait, state, wait_of};
 pub use x86_64::Registers;
 
 /// The hash map used throughout: seeded per process, so hostile keys can't be aimed at it.

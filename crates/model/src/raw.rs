@@ -143,10 +143,50 @@ pub struct RawSample<'a> {
     pub event: EventIndex,
     /// What it counts for, in the event's unit.
     pub weight: u64,
+    /// What the thread was doing.
+    pub state: ThreadState,
     /// Kernel addresses, leaf first; empty when the thread ran in user mode.
     pub kernel: Cow<'a, [u64]>,
     /// What is known of the user stack.
     pub user: UserStack<'a>,
+}
+
+/// What a thread was doing when a sample was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum ThreadState {
+    /// Nobody asked.
+    #[default]
+    Unknown,
+    /// It ran.
+    OnCpu,
+    /// It could have run and had no CPU.
+    Runnable,
+    /// It waited in the kernel.
+    Waiting(WaitingIn),
+}
+
+/// What a thread entered the kernel for that waits there. What it waits for follows from its stack
+/// as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum WaitingIn {
+    /// Nothing: memory that it touched is not there yet.
+    PageFault,
+    /// `futex`: a lock, a condition, `Atomics.wait`.
+    Futex,
+    /// `epoll_pwait`, `poll` and the like: an event loop.
+    Poll,
+    /// A file: opening, reading, writing, flushing.
+    File,
+    /// A pipe, or what else is read and written and is no file.
+    Pipe,
+    /// A socket.
+    Socket,
+    /// The end of a child process.
+    Child,
+    /// Time to pass.
+    Sleep,
+    /// Anything else.
+    Other,
 }
 
 /// What a sample holds of the user stack.

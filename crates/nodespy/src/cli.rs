@@ -129,8 +129,9 @@ pub(crate) struct RecordArgs {
     /// Time between samples of the inspector engine: 1000us, 5ms [default: 1000us]
     #[arg(long, value_name = "TIME", value_parser = parse_interval)]
     pub(crate) interval: Option<u32>,
-    /// What makes samples: cpu, alloc (bytes, by the inspector), or any perf event, several with
-    /// commas: page-faults, sched:sched_switch, uprobe:node:uv_fs_open (`nodespy events` lists them)
+    /// What makes samples: cpu, wall (all time, waiting included), off-cpu (waiting alone), alloc
+    /// (bytes, by the inspector), or any perf event, several with commas: page-faults,
+    /// sched:sched_switch, uprobe:node:uv_fs_open (`nodespy events` lists them)
     /// [default: cpu]
     #[arg(short, long, value_name = "EVENT[,…]")]
     pub(crate) event: Vec<String>,

@@ -13,7 +13,7 @@ use nodespy_capture::target::Target;
 use nodespy_capture::{CaptureError, monotonic_now};
 use nodespy_model::{
     About, Event, EventIndex, EventType, FrameSpec, Notes, Process, ProfileBuilder, RawSample,
-    Thread, ThreadRole, UserStack, WeightUnit,
+    Thread, ThreadRole, ThreadState, UserStack, WeightUnit,
 };
 
 use crate::subject::Subject;
@@ -79,6 +79,7 @@ fn sample() -> Event<'static> {
         pid: std::process::id(),
         tid: std::process::id(),
         cpu: None,
+        state: ThreadState::Unknown,
         kernel: Vec::new().into(),
         user: UserStack::Absent,
     })

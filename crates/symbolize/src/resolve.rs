@@ -28,6 +28,7 @@ mod report;
 mod resolver;
 mod samples;
 mod slice;
+mod states;
 #[cfg(test)]
 mod tests;
 mod threads;

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use nodespy_analysis::with_round_times;
+use nodespy_analysis::{with_round_times, without_idle_states};
 use nodespy_model::{EventType, Nanoseconds, Profile};
 
 /// With more samples than this a page would mostly be made of digits that can't be seen.
@@ -14,11 +14,17 @@ const GRAINS: u64 = 16;
 
 /// The profile as a page holds it.
 pub fn for_page(profile: &Profile) -> Cow<'_, Profile> {
-    if profile.samples.len() <= MAX_EXACT_SAMPLES {
-        return Cow::Borrowed(profile);
+    let mut held = without_idle_states(profile);
+    if let Cow::Owned(held) = &mut held {
+        held.notes.remark(
+            "This page leaves idle time out: threads without work; a .nspy file has it".to_owned(),
+        );
     }
-    let grain = grain(profile);
-    let mut rounded = with_round_times(profile.clone(), grain);
+    if held.samples.len() <= MAX_EXACT_SAMPLES {
+        return held;
+    }
+    let grain = grain(&held);
+    let mut rounded = with_round_times(held.into_owned(), grain);
     rounded.notes.remark(format!(
         "This page has the times of its samples to {} us, as there are more than a million; a .nspy file has them exactly",
         grain / 1000

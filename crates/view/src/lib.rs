@@ -23,6 +23,7 @@ mod report;
 mod scheduling;
 pub mod svg;
 mod text;
+mod thread_times;
 pub mod wording;
 
 use std::io::{self, Write};

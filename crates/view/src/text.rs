@@ -4,7 +4,8 @@
 use std::io::Write;
 
 use nodespy_analysis::{
-    BusyThread, FunctionWeights, SubsystemWeights, busy_main_threads, package_in, thread_weights,
+    BusyThread, FunctionWeights, SubsystemWeights, busy_main_threads, package_in, thread_times,
+    thread_weights, without_idle_states,
 };
 use nodespy_model::{Category, FunctionIndex, Profile, ThreadIndex, printable};
 
@@ -43,20 +44,22 @@ impl View for Text {
         options: &DrawOptions<'_>,
         output: &mut dyn Write,
     ) -> Result<(), DrawError> {
-        let report = Report::for_summary(profile);
+        let busy = without_idle_states(profile);
+        let report = Report::for_summary(&busy, thread_times(profile));
         let mut summary = Summary {
             report: &report,
-            profile,
+            profile: &busy,
             words: EventWords::of(profile),
-            total: profile.total_weight(),
+            total: busy.total_weight(),
             width: options.terminal.width_columns.max(NARROWEST_COLUMNS),
             paint: Paint {
                 is_on: options.terminal.has_color,
             },
             lines: Vec::new(),
         };
-        summary.headline(options);
+        summary.headline(profile, options);
         summary.findings();
+        summary.thread_times();
         if summary.total > 0 {
             summary.where_time_went();
             summary.functions();
@@ -128,8 +131,7 @@ struct Summary<'a> {
 }
 
 impl Summary<'_> {
-    fn headline(&mut self, options: &DrawOptions<'_>) {
-        let profile = self.profile;
+    fn headline(&mut self, profile: &Profile, options: &DrawOptions<'_>) {
         let title = options.title.map_or_else(
             || wording::title(profile),
             |title| printable(title).into_owned(),
@@ -161,6 +163,35 @@ impl Summary<'_> {
             self.wrapped(&format!("• {sentence}"), "  ");
         }
         self.lines.push(String::new());
+    }
+
+    /// What each thread did with its time, where samples say it; the rest is about what is not idle.
+    fn thread_times(&mut self) {
+        let rows = crate::thread_times::rows(self.profile, &self.report.times);
+        if rows.is_empty() {
+            return;
+        }
+        self.lines.push(self.words.where_it_went());
+        let heading = format!(
+            "{:>7}{:>10}{:>9}{:>8}  thread",
+            "on CPU", "runnable", "waiting", "idle"
+        );
+        self.lines.push(self.paint.dim(&heading));
+        for row in rows {
+            let [on_cpu, runnable, waiting, idle] = row.percents;
+            let waits = match &*row.waits {
+                "" => String::new(),
+                waits => format!(": {waits}"),
+            };
+            let line = format!(
+                "{on_cpu:>6.1}%{runnable:>9.1}%{waiting:>8.1}%{idle:>7.1}%  {}{waits}",
+                row.name
+            );
+            self.lines.push(keep_start(&line, self.width));
+        }
+        self.lines.push(String::new());
+        self.lines
+            .push(self.paint.dim("Of the time that was not idle"));
     }
 
     /// The subsystems, heaviest first, and how busy the main threads were.
@@ -352,7 +383,7 @@ impl Summary<'_> {
     fn threads(&mut self) {
         let profile = self.profile;
         let threads = thread_weights(profile);
-        if threads.len() < 2 {
+        if threads.len() < 2 || !self.report.times.is_empty() {
             return;
         }
         self.lines.push(String::new());

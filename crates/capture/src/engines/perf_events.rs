@@ -268,15 +268,16 @@ impl PerfSession {
         Ok(())
     }
 
-    /// Waits up to `timeout` for samples.
-    fn wait(&mut self, timeout: Duration) -> Result<(), CaptureError> {
-        let timeout = self.poll_interval(timeout);
-        if !timeout.is_zero() {
-            // A ring that hung up is still read.
-            wait_for(&mut self.wakers, timeout)
-                .map_err(|error| CaptureError::call("waiting for samples", error))?;
+    /// Waits up to `timeout` for samples; whether there are any, or something is in a hurry.
+    fn wait(&mut self, timeout: Duration) -> Result<bool, CaptureError> {
+        let interval = self.poll_interval(timeout);
+        if interval.is_zero() {
+            return Ok(true);
         }
-        Ok(())
+        // A ring that hung up is still read.
+        let is_ready = wait_for(&mut self.wakers, interval)
+            .map_err(|error| CaptureError::call("waiting for samples", error))?;
+        Ok(is_ready || interval < timeout)
     }
 
     /// Hands on everything there is in order of time.

@@ -6,11 +6,10 @@
 //! them is the caller's work, done while all threads run. Stacks are handed on some megabytes at
 //! a time, so that thousands of threads take no more memory than a few hundred.
 
-use nodespy_model::{Event, EventIndex, Nanoseconds, RawSample, UserStack};
+use nodespy_model::{Event, EventIndex, Nanoseconds, RawSample, ThreadState, UserStack};
 
 use crate::target::proc::RunState;
 
-mod copies;
 mod engine;
 mod process_look;
 mod stopping;
@@ -63,6 +62,7 @@ fn sample(pid: u32, tid: u32, user: UserStack<'static>) -> Event<'static> {
         cpu: None,
         event: EventIndex::default(),
         weight: 1,
+        state: ThreadState::Unknown,
         kernel: Vec::new().into(),
         user,
     })

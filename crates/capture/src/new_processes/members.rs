@@ -133,7 +133,7 @@ fn pid_of(event: &Event<'_>) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodespy_model::{EventIndex, RawSample, UserStack};
+    use nodespy_model::{EventIndex, RawSample, ThreadState, UserStack};
 
     const SERVER: u32 = 4_000_001;
     const SHELL: u32 = 4_000_002;
@@ -174,6 +174,7 @@ mod tests {
             cpu: None,
             event: EventIndex::default(),
             weight: 1,
+            state: ThreadState::Unknown,
             kernel: Vec::new().into(),
             user: UserStack::Absent,
         })

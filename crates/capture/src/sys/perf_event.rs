@@ -28,6 +28,12 @@ impl Counted {
         config: bindings::PERF_COUNT_HW_CPU_CYCLES as u64,
         place: None,
     };
+    /// Nothing at all.
+    pub(crate) const NOTHING: Self = Self {
+        kind: bindings::PERF_TYPE_SOFTWARE,
+        config: bindings::PERF_COUNT_SW_DUMMY as u64,
+        place: None,
+    };
     /// The kernel's CPU clock, for machines without hardware counters.
     pub(crate) const CPU_CLOCK: Self = Self {
         kind: bindings::PERF_TYPE_SOFTWARE,

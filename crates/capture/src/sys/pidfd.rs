@@ -71,12 +71,14 @@ impl Waker {
     }
 }
 
-/// Waits until one of the wakers is ready, and drops those that can't become ready again.
-pub(crate) fn wait_for(wakers: &mut Vec<Waker>, timeout: Duration) -> io::Result<()> {
+/// Waits until one of the wakers is ready, and drops those that can't become ready again. Whether
+/// one was.
+pub(crate) fn wait_for(wakers: &mut Vec<Waker>, timeout: Duration) -> io::Result<bool> {
     let ready = poll(wakers.iter().map(|waker| waker.fd()), timeout)?;
+    let is_any_ready = ready.iter().any(|ready| *ready != 0);
     let mut ready = ready.into_iter();
     wakers.retain(|waker| !ready.next().is_some_and(|ready| waker.is_spent(ready)));
-    Ok(())
+    Ok(is_any_ready)
 }
 
 /// What each descriptor is ready for.
@@ -88,9 +90,20 @@ fn poll(fds: impl Iterator<Item = i32>, timeout: Duration) -> io::Result<Vec<lib
             revents: 0,
         })
         .collect();
-    let timeout = i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX);
-    // SAFETY: `polled` is a valid array of the length given.
-    let result = unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, timeout) };
+    let timeout = libc::timespec {
+        tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: timeout.subsec_nanos().into(),
+    };
+    // SAFETY: `polled` is a valid array of the length given, the timeout a valid time; without a set
+    // of signals the mask stays as it is.
+    let result = unsafe {
+        libc::ppoll(
+            polled.as_mut_ptr(),
+            polled.len() as libc::nfds_t,
+            &timeout,
+            std::ptr::null(),
+        )
+    };
     match checked(result.into()) {
         Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
         // Nothing is ready after a signal.

@@ -308,9 +308,13 @@ pub(crate) enum SystemCall {
     Waiting(WaitingAt),
 }
 
-/// Where a waiting thread entered the kernel.
+/// Where a waiting thread entered the kernel, and what for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WaitingAt {
+    /// The number of the system call; none where it is in none, as with a page fault.
+    pub(crate) number: Option<i64>,
+    /// The first argument, mostly a descriptor.
+    pub(crate) argument: u64,
     pub(crate) stack_pointer: u64,
     pub(crate) instruction_pointer: u64,
 }
@@ -326,22 +330,31 @@ pub(crate) fn system_call(pid: u32, tid: u32) -> std::io::Result<SystemCall> {
 }
 
 /// `0 0x3 … 0x7ffd1dd09ba8 0x7f04501c12ad`: number, six arguments, stack and instruction pointer;
-/// `-1 sp pc` outside of a system call (a page fault, a preempted thread); or `running`.
-fn parse_system_call(text: &str) -> SystemCall {
-    let words: Vec<&str> = text.split_whitespace().collect();
+/// `-1 sp pc` of a thread that waits outside of a system call (a page fault, a stop); or `running`.
+pub(crate) fn parse_system_call(text: &str) -> SystemCall {
+    parse_waiting(text).map_or(SystemCall::Running, SystemCall::Waiting)
+}
+
+fn parse_waiting(text: &str) -> Option<WaitingAt> {
+    let mut words = text.split_whitespace();
     let hex = |word: &str| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok();
-    let [number, .., stack, instruction] = words.as_slice() else {
-        return SystemCall::Running;
-    };
-    match (number.parse::<i64>(), hex(stack), hex(instruction)) {
-        (Ok(0..), Some(stack_pointer), Some(instruction_pointer)) => {
-            SystemCall::Waiting(WaitingAt {
-                stack_pointer,
-                instruction_pointer,
-            })
+    let number = words.next()?.parse::<i64>().ok()?;
+    let number = (number >= 0).then_some(number);
+    let mut numbers = words.map(hex);
+    let argument = match number {
+        Some(_) => {
+            let argument = numbers.next()??;
+            numbers.nth(4)??;
+            argument
         }
-        _ => SystemCall::Running,
-    }
+        None => 0,
+    };
+    Some(WaitingAt {
+        number,
+        argument,
+        stack_pointer: numbers.next()??,
+        instruction_pointer: numbers.next()??,
+    })
 }
 
 /// The process that traces a process, if any.
@@ -493,16 +506,29 @@ mod tests {
     #[test]
     fn a_waiting_thread_is_told_from_a_running_one() {
         let text = "0 0x3 0x7f0450046000 0x20000 0x7f04500d8b60 0xffffffff 0x0 0x7ffd1dd09ba8 0x7f04501c12ad\n";
-        let expected = SystemCall::Waiting(WaitingAt {
+        let waiting = WaitingAt {
+            number: Some(0),
+            argument: 3,
             stack_pointer: 0x7ffd_1dd0_9ba8,
             instruction_pointer: 0x7f04_501c_12ad,
-        });
-        assert_eq!(parse_system_call(text), expected);
+        };
+        assert_eq!(parse_system_call(text), SystemCall::Waiting(waiting));
+        let faulting = WaitingAt {
+            number: None,
+            argument: 0,
+            ..waiting
+        };
+        assert_eq!(
+            parse_system_call("-1 0x7ffd1dd09ba8 0x7f04501c12ad\n"),
+            SystemCall::Waiting(faulting)
+        );
         for text in [
             "running\n",
-            "-1 0x7ffd1dd09ba8 0x7f04501c12ad\n",
             "",
+            "-1",
+            "-1 0x7ffd1dd09ba8",
             "0 1 2",
+            "0 0x1 0x2 0x3",
         ] {
             assert_eq!(parse_system_call(text), SystemCall::Running, "{text}");
         }

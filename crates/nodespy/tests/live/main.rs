@@ -55,6 +55,7 @@ mod threads;
 mod top;
 mod truth;
 mod versions;
+mod waits;
 mod walk_and_map;
 mod wasm;
 mod workload;

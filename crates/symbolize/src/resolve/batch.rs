@@ -1,6 +1,6 @@
 //! The samples of one slice, as stacks of identified frames, each held once. Naming consumes it.
 
-use nodespy_model::{EventIndex, FastMap, FastSet, Nanoseconds, Notes, ProcessIndex};
+use nodespy_model::{EventIndex, FastMap, FastSet, Nanoseconds, Notes, ProcessIndex, ThreadState};
 
 use super::paths::{NO_PATH, Paths};
 use crate::address_map::ImageId;
@@ -19,6 +19,7 @@ pub(super) struct SampleRow {
     pub(super) cpu: Option<u16>,
     pub(super) event: EventIndex,
     pub(super) weight: u64,
+    pub(super) state: ThreadState,
 }
 
 /// An identified frame and the process whose memory gives it a meaning.

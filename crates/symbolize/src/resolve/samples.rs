@@ -34,6 +34,7 @@ impl Resolver {
             cpu: sample.cpu,
             event: sample.event,
             weight: sample.weight,
+            state: sample.state,
         });
     }
 

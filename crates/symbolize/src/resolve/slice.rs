@@ -2,8 +2,8 @@
 //! dropped.
 
 use nodespy_model::{
-    About, ContextIndex, Cpu, FastMap, Nanoseconds, Notes, ProcessIndex, Profile, ProfileBuilder,
-    Sample, StackIndex, ThreadIndex,
+    About, Cpu, FastMap, Nanoseconds, Notes, ProcessIndex, Profile, ProfileBuilder, Sample,
+    StackIndex, ThreadIndex,
 };
 
 use super::Resolver;
@@ -12,6 +12,7 @@ use super::jit_watch::{JitWatch, watch_jit_file};
 use super::naming::{JitNamesOf, Naming};
 use super::paths::NO_PATH;
 use super::report::report;
+use super::states::States;
 use super::threads::name_threads;
 use crate::address_map::ImageId;
 use crate::frame::Identified;
@@ -149,17 +150,19 @@ fn add_samples(
     builder: &mut ProfileBuilder,
 ) -> Vec<ImageId> {
     let named = name_paths(&mut naming, builder);
+    let mut states = States::default();
     for &sample in &naming.batch.samples {
         let stack = (sample.stack != NO_PATH).then(|| match named[sample.stack as usize] {
             NO_PATH => name_stack(sample, &named, &mut naming, builder),
             stack => StackIndex::new(stack),
         });
+        let (stack, context) = states.tag(sample.state, stack, builder);
         builder.add_sample(Sample {
             time: sample.time.saturating_sub(started),
             weight: sample.weight,
             thread: threads[sample.thread as usize],
             stack,
-            context: ContextIndex::NONE,
+            context,
             event: sample.event,
             cpu: sample.cpu.and_then(Cpu::new),
         });

@@ -7,8 +7,8 @@ use std::rc::Rc;
 use nodespy_model::EventIndex;
 use nodespy_model::{
     About, Category, Event, FastMap, ImageBytes, ImageRefused, JitFile, Mapping, Nanoseconds,
-    Notes, Origin, Process, ProcessIndex, Profile, RawSample, Registers, Tier, UserStack,
-    label_key,
+    Notes, Origin, Process, ProcessIndex, Profile, RawSample, Registers, ThreadState, Tier,
+    UserStack, label_key,
 };
 
 use super::Resolver;
@@ -90,6 +90,7 @@ fn sample(pid: u32, tid: u32, time: Nanoseconds, chain: &[u64]) -> Event<'static
         pid,
         tid,
         cpu: None,
+        state: ThreadState::Unknown,
         kernel: Vec::new().into(),
         user: UserStack::Chain(chain.to_vec().into()),
     })
@@ -355,6 +356,7 @@ fn each_kind_of_frame_has_its_name() {
         pid: 1,
         tid: 1,
         cpu: Some(3),
+        state: ThreadState::Unknown,
         kernel: vec![0xffff_ffff_8100_0120].into(),
         user: UserStack::Chain(vec![0x9010, 0x5001, 0x1011].into()),
     }));
@@ -501,6 +503,7 @@ fn a_function_found_in_the_heap_has_its_name_and_tier_in_the_slice() {
             pid: 1,
             tid: 1,
             cpu: None,
+            state: ThreadState::Unknown,
             kernel: Vec::new().into(),
             user: UserStack::Copy {
                 registers,

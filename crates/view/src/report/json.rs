@@ -2,7 +2,9 @@
 
 use std::io::Write;
 
-use nodespy_analysis::{FunctionWeights, Package, process_weights, tier_weights};
+use nodespy_analysis::{
+    FunctionWeights, Package, process_weights, thread_times, tier_weights, without_idle_states,
+};
 use nodespy_model::{FunctionIndex, Profile, Tier};
 
 use super::json_text::JsonText;
@@ -35,7 +37,8 @@ impl View for Json {
         options: &DrawOptions<'_>,
         output: &mut dyn Write,
     ) -> Result<(), DrawError> {
-        let report = Report::of(profile);
+        let busy = without_idle_states(profile);
+        let report = Report::of(&busy, thread_times(profile));
         let mut json = JsonText::default();
         json.object("", |whole| {
             whole.string("schema", "nodespy.report");
@@ -48,6 +51,7 @@ impl View for Json {
             counts(whole, &report);
             processes(whole, &report);
             threads(whole, &report);
+            states(whole, &report);
             charged(whole, &report);
             functions(whole, "functions_by_self", &report, &report.by_self);
             functions(whole, "functions_by_total", &report, &report.by_total);
@@ -170,6 +174,29 @@ fn counts(whole: &mut JsonText, report: &Report<'_>) {
                 object.decimal(tier.label(), share, 2);
             }
         }
+    });
+}
+
+/// What threads did with their time, where samples say it, in the unit of the event.
+fn states(whole: &mut JsonText, report: &Report<'_>) {
+    if report.times.is_empty() {
+        return;
+    }
+    whole.objects("thread_times", &report.times, |object, time| {
+        let thread = &report.profile.threads[time.thread.at()];
+        let process = &report.profile.processes[thread.process.at()];
+        object.number("pid", u64::from(process.pid));
+        object.number("tid", u64::from(thread.tid));
+        object.string_if_any("name", &thread.name);
+        object.string("role", thread.role.label());
+        object.number("on_cpu", time.on_cpu);
+        object.number("runnable", time.runnable);
+        object.number("waiting", time.waiting());
+        object.number("idle", time.idle);
+        object.objects("waits", &time.waits, |object, (kind, weight)| {
+            object.string("for", kind);
+            object.number("weight", *weight);
+        });
     });
 }
 

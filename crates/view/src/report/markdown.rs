@@ -5,13 +5,17 @@
 
 use std::io::Write;
 
-use nodespy_analysis::{ChargedWeights, FunctionWeights, Package, SubsystemWeights};
+use nodespy_analysis::{
+    ChargedWeights, FunctionWeights, Package, SubsystemWeights, thread_times as times_of,
+    without_idle_states,
+};
 use nodespy_model::{Profile, printable};
 
 use super::{Finding, HotStack, Report};
 use crate::columns::{short_name, width_of};
 use crate::comparison::comparison_markdown;
 use crate::event_words::EventWords;
+use crate::thread_times;
 use crate::wording::{self, percent_of, place};
 use crate::{DrawError, DrawOptions, View};
 
@@ -40,7 +44,8 @@ impl View for Markdown {
         options: &DrawOptions<'_>,
         output: &mut dyn Write,
     ) -> Result<(), DrawError> {
-        let report = Report::of(profile);
+        let busy = without_idle_states(profile);
+        let report = Report::of(&busy, times_of(profile));
         let title = options.title.map_or_else(
             || wording::title(profile),
             |title| printable(title).into_owned(),
@@ -53,6 +58,7 @@ impl View for Markdown {
         section(&mut text, "What stands out", &findings(&report.findings));
         let words = EventWords::of(profile);
         section(&mut text, &words.where_it_went(), &subsystems(&report));
+        section(&mut text, "What threads did", &times(&report));
         section(&mut text, "Your JavaScript", &charged(&report, &words));
         section(
             &mut text,
@@ -102,6 +108,28 @@ fn findings(findings: &[Finding]) -> String {
         format!("- {}\n", pieces.collect::<String>())
     };
     findings.iter().map(line).collect()
+}
+
+/// What threads did with their time, where samples say it.
+fn times(report: &Report<'_>) -> String {
+    let rows = thread_times::rows(report.profile, &report.times);
+    let rows: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| {
+            let shares = row.percents.iter().map(|percent| format!("{percent:.1} %"));
+            let words = [escaped(&row.name), escaped(&row.waits)];
+            shares.chain(words).collect()
+        })
+        .collect();
+    let headings = [
+        "on CPU",
+        "runnable",
+        "waiting",
+        "idle",
+        "thread",
+        "waits for",
+    ];
+    table(&headings, 4, &rows)
 }
 
 fn subsystems(report: &Report<'_>) -> String {

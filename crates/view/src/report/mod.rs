@@ -10,7 +10,7 @@ mod markdown;
 
 use nodespy_analysis::{
     CallTree, ChargedWeights, FunctionWeights, NodeIndex, PackageWeights, Shares, SubsystemWeights,
-    charged_weights, condensed, function_weights, package_weights, passing_on, shares,
+    ThreadTime, charged_weights, condensed, function_weights, package_weights, passing_on, shares,
     subsystem_weights, thread_weights, without_internals,
 };
 use nodespy_model::{Category, FunctionIndex, Profile, ThreadIndex};
@@ -46,6 +46,8 @@ pub(crate) struct Report<'a> {
     threads: Vec<(ThreadIndex, u64)>,
     stacks: Vec<HotStack>,
     pub(crate) findings: Vec<Finding>,
+    /// What threads did with their time, idle time included, where samples say it.
+    pub(crate) times: Vec<ThreadTime>,
 }
 
 /// A call path that many samples end at.
@@ -58,8 +60,10 @@ struct HotStack {
 }
 
 impl<'a> Report<'a> {
-    fn of(profile: &'a Profile) -> Self {
+    /// Of a profile without the idle time that samples name; `times` are of the whole.
+    fn of(profile: &'a Profile, times: Vec<ThreadTime>) -> Self {
         let mut report = Self::counted(profile);
+        report.times = times;
         report.stacks = hot_stacks(profile);
         report.findings = findings::of(&report);
         report.by_self.truncate(MAX_FUNCTIONS);
@@ -82,8 +86,9 @@ impl<'a> Report<'a> {
     }
 
     /// What a summary shows: the counts in full, and what stands out.
-    pub(crate) fn for_summary(profile: &'a Profile) -> Self {
+    pub(crate) fn for_summary(profile: &'a Profile, times: Vec<ThreadTime>) -> Self {
         let mut report = Self::counted(profile);
+        report.times = times;
         report.findings = findings::of(&report);
         report
     }
@@ -111,6 +116,7 @@ impl<'a> Report<'a> {
             threads: thread_weights(profile),
             stacks: Vec::new(),
             findings: Vec::new(),
+            times: Vec::new(),
         }
     }
 

@@ -13,7 +13,7 @@ mod picture;
 
 use std::io::Write;
 
-use nodespy_analysis::ProfilePair;
+use nodespy_analysis::{ProfilePair, without_idle_states};
 use nodespy_model::{Profile, WeightUnit};
 
 pub use attributes::NameAttributes;
@@ -59,7 +59,7 @@ impl View for Svg {
             drawing.title = title.to_owned();
         }
         drawing.is_inverted = options.is_icicle;
-        draw_svg(profile, &drawing, None, output)
+        draw_svg(&without_idle_states(profile), &drawing, None, output)
     }
 }
 

@@ -5,3 +5,4 @@ mod findings;
 mod golden;
 mod odd;
 mod sample;
+mod waits;

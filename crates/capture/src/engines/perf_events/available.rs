@@ -33,7 +33,11 @@ pub enum Availability {
 /// Every event that has a name of its own, and the tracepoints whose names contain `pattern`; all
 /// as far as this process can open them on itself.
 pub fn available_events(pattern: Option<&str>) -> Vec<AvailableEvent> {
-    let mut events = vec![availability("cpu", "clock")];
+    let mut events = vec![
+        availability("cpu", "clock"),
+        availability("wall", "clock"),
+        availability("off-cpu", "clock"),
+    ];
     for named in NAMED {
         events.push(availability(named.name, kind_of(named.class)));
     }

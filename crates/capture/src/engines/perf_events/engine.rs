@@ -2,13 +2,18 @@
 
 use std::time::Duration;
 
-use nodespy_model::EventType;
+use nodespy_model::{EventIndex, EventType, Nanoseconds};
 
 use super::{EventSpec, PerfOptions, PerfSession, probe};
 use crate::engine::{Attached, Drained, Engine, Losses, Sink, Subject};
 use crate::engines::{EngineId, Finding};
 use crate::error::CaptureError;
+use crate::looking::{LookedEvent, Looks};
+use crate::sys::clock::monotonic_now;
 use crate::target::Target;
+
+const TOO_MANY_FILES: &str = "some threads were not looked at: two files are open for each, and \
+     there may be no more (ulimit -n)";
 
 /// The engine that samples by the kernel's perf events.
 #[derive(Debug)]
@@ -16,16 +21,66 @@ pub struct PerfEvents {
     options: PerfOptions,
     /// None before attaching.
     session: Option<PerfSession>,
+    /// What threads are looked at for, if anything.
+    looks: Option<Looks>,
+    remarks: Vec<String>,
 }
 
 impl PerfEvents {
     /// An engine that is not attached yet.
     pub fn new(options: PerfOptions) -> Self {
         Self {
+            looks: looks_of(&options),
             options,
             session: None,
+            remarks: Vec::new(),
         }
     }
+
+    /// Waits up to `timeout` for samples, and looks at threads meanwhile.
+    fn wait(&mut self, timeout: Duration, sink: &mut dyn Sink) -> Result<(), CaptureError> {
+        let Some(session) = &mut self.session else {
+            return Ok(());
+        };
+        let Some(looks) = &mut self.looks else {
+            return session.wait(timeout).map(|_| ());
+        };
+        let end = monotonic_now().saturating_add(timeout.as_nanos() as Nanoseconds);
+        loop {
+            let next = looks.next().min(end).saturating_sub(monotonic_now());
+            let is_ready = session.wait(Duration::from_nanos(next.max(1)))?;
+            let now = monotonic_now();
+            if now >= looks.next() {
+                sink.batch();
+                looks.look(now, &mut |event| sink.event(event));
+            }
+            if is_ready || now >= end {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// What threads are looked at for.
+fn looks_of(options: &PerfOptions) -> Option<Looks> {
+    let looked = |(position, spec): (usize, &EventSpec)| {
+        spec.is_looked().then(|| LookedEvent {
+            event: EventIndex(position as u16),
+            has_cpu: spec.samples_cpu(),
+        })
+    };
+    let events: Vec<LookedEvent> = options
+        .events
+        .iter()
+        .enumerate()
+        .filter_map(looked)
+        .collect();
+    let looked = options.events.iter().filter(|spec| spec.is_looked());
+    let rate = looked
+        .clone()
+        .map(|spec| spec.look_rate_hz(options.rate_hz));
+    let cpu_rate = looked.map(|spec| spec.every(options.rate_hz).expected_rate_hz());
+    Some(Looks::new(events, rate.max()?, cpu_rate.max()?))
 }
 
 impl Engine for PerfEvents {
@@ -56,6 +111,11 @@ impl Engine for PerfEvents {
             ..Attached::default()
         };
         self.session = Some(session);
+        if let (Some(looks), false) = (&mut self.looks, start_on_exec) {
+            for target in subject.targets {
+                looks.add_target(target.pid())?;
+            }
+        }
         if let Some(launched) = subject.launched {
             launched.start()?;
         }
@@ -63,19 +123,32 @@ impl Engine for PerfEvents {
     }
 
     fn add(&mut self, targets: &[Target]) -> Result<(), CaptureError> {
-        match &mut self.session {
-            Some(session) => session.add(targets),
-            None => Ok(()),
+        if let Some(session) = &mut self.session {
+            session.add(targets)?;
         }
+        if let Some(looks) = &mut self.looks {
+            for target in targets {
+                looks.add_target(target.pid())?;
+            }
+        }
+        Ok(())
     }
 
     fn drain(&mut self, timeout: Duration, sink: &mut dyn Sink) -> Result<Drained, CaptureError> {
+        self.wait(timeout, sink)?;
         let Some(session) = &mut self.session else {
             return Ok(Drained::default());
         };
-        session.wait(timeout)?;
         sink.batch();
-        session.read(&mut |event| sink.event(event));
+        match &mut self.looks {
+            Some(looks) => {
+                session.read(&mut |event| looks.pass(event, &mut |event| sink.event(event)))
+            }
+            None => session.read(&mut |event| sink.event(event)),
+        }
+        if self.looks.as_mut().is_some_and(Looks::take_is_full) {
+            self.remarks.push(TOO_MANY_FILES.to_owned());
+        }
         Ok(Drained {
             losses: session.take_losses(),
             is_over: false,
@@ -87,12 +160,21 @@ impl Engine for PerfEvents {
             return Ok(Losses::default());
         };
         sink.batch();
-        session.finish(&mut |event| sink.event(event));
+        match &mut self.looks {
+            Some(looks) => {
+                session.finish(&mut |event| looks.pass(event, &mut |event| sink.event(event)));
+                looks.finish(&mut |event| sink.event(event));
+            }
+            None => session.finish(&mut |event| sink.event(event)),
+        }
         Ok(session.take_losses())
     }
 
     fn take_remarks(&mut self) -> Vec<String> {
-        let session = self.session.as_mut();
-        session.map_or_else(Vec::new, |session| std::mem::take(&mut session.remarks))
+        let mut remarks = std::mem::take(&mut self.remarks);
+        if let Some(session) = &mut self.session {
+            remarks.append(&mut session.remarks);
+        }
+        remarks
     }
 }

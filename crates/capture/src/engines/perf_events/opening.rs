@@ -150,7 +150,7 @@ fn choose_event(
         };
         match error.raw_os_error() {
             Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV | libc::EINVAL)
-                if spec.is_cpu() && sampling.counted == Counted::CYCLES =>
+                if spec.samples_cpu() && sampling.counted == Counted::CYCLES =>
             {
                 sampling.counted = Counted::CPU_CLOCK;
             }

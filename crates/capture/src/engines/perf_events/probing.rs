@@ -180,7 +180,7 @@ pub(super) fn open_on_self(
     };
     let subject = Subject::Thread(std::process::id());
     let mut opened = PerfEvent::sampling(subject, cpu, &sampling);
-    if opened.is_err() && spec.is_cpu() {
+    if opened.is_err() && spec.samples_cpu() {
         sampling.counted = Counted::CPU_CLOCK;
         opened = PerfEvent::sampling(subject, cpu, &sampling);
     }

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use nodespy_model::{
-    Event, EventIndex, FileIdentity, Mapping, Nanoseconds, RawSample, Registers, UserStack,
+    Event, EventIndex, FileIdentity, Mapping, Nanoseconds, RawSample, Registers, ThreadState,
+    UserStack,
 };
 use nodespy_perf_abi::{FileId, Mmap, Sample, Sideband};
 
@@ -26,6 +27,7 @@ pub(super) fn raw_sample<'a>(sample: &Sample<'a>, kernel: &'a [u64], of: RingOf)
         cpu: Some(of.cpu),
         event: of.event,
         weight: sample.period.unwrap_or(of.weight),
+        state: ThreadState::Unknown,
         kernel: Cow::Borrowed(kernel),
         user: match registers {
             Some(registers) => UserStack::Copy {

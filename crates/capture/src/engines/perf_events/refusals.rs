@@ -22,7 +22,9 @@ pub(super) fn explain_event(pid: u32, spec: &EventSpec, source: io::Error) -> Ca
     let name = spec.name();
     let is_refused = matches!(source.raw_os_error(), Some(libc::EACCES | libc::EPERM));
     let sentence = match &spec.source {
-        EventSource::Cpu => return explain_refusal(pid, source),
+        EventSource::Cpu | EventSource::Wall | EventSource::OffCpu => {
+            return explain_refusal(pid, source);
+        }
         EventSource::Named(named) if named.class == Class::Hardware && !is_refused => {
             return CaptureError::refused(no_hardware(name, &source));
         }

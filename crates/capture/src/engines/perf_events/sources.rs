@@ -16,7 +16,9 @@ const UPROBE_PMU: &str = "/sys/bus/event_source/devices/uprobe/type";
 pub(super) fn counted(spec: &EventSpec) -> Result<Counted, CaptureError> {
     let (kind, config) = match &spec.source {
         // Hardware cycles are tried first.
-        EventSource::Cpu => return Ok(Counted::CYCLES),
+        EventSource::Cpu | EventSource::Wall => return Ok(Counted::CYCLES),
+        // What is looked at from outside, the kernel does not sample.
+        EventSource::OffCpu => return Ok(Counted::NOTHING),
         EventSource::Named(named) => (named.kind, named.config),
         EventSource::Tracepoint(Tracepoint::Id(id)) => (TRACEPOINT, *id),
         EventSource::Tracepoint(Tracepoint::Name { system, name }) => {

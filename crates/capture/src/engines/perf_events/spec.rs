@@ -7,6 +7,9 @@ use nodespy_model::{EventType, Sampling as HowOften, WeightUnit};
 use super::names::{self, Class, Named};
 use crate::sys::perf_event::Every;
 
+/// How often threads are looked at unless more is asked for.
+const MOST_LOOKS_HZ: u32 = 99;
+
 /// What is sampled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventSpec {
@@ -23,6 +26,10 @@ pub struct EventSpec {
 pub(super) enum EventSource {
     /// CPU time, by the best clock there is.
     Cpu,
+    /// All time: CPU time, and what looks from outside see.
+    Wall,
+    /// What looks from outside see alone.
+    OffCpu,
     Named(Named),
     Tracepoint(Tracepoint),
     Uprobe(Uprobe),
@@ -75,10 +82,21 @@ impl EventSpec {
     /// behind it and `:u` behind that.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (text, every) = split_every(text.trim())?;
-        if text == "cpu" {
+        let of_time = match text {
+            "cpu" => Some(EventSource::Cpu),
+            "wall" => Some(EventSource::Wall),
+            "off-cpu" => Some(EventSource::OffCpu),
+            _ => None,
+        };
+        if let Some(source) = of_time {
+            if source != EventSource::Cpu && matches!(every, Some(Every::Period(_))) {
+                return Err(format!("{text} has a rate and no period: {text}/freq=99/"));
+            }
             return Ok(Self {
+                name: text.to_owned(),
+                source,
                 every,
-                ..Self::cpu()
+                is_user_only: false,
             });
         }
         let (plain, is_user_only) = match text.strip_suffix(":u") {
@@ -104,6 +122,25 @@ impl EventSpec {
         self.source == EventSource::Cpu
     }
 
+    /// Whether it is CPU time, or has it as a part.
+    pub(super) fn samples_cpu(&self) -> bool {
+        matches!(self.source, EventSource::Cpu | EventSource::Wall)
+    }
+
+    /// Whether threads are looked at from outside for it.
+    pub(super) fn is_looked(&self) -> bool {
+        matches!(self.source, EventSource::Wall | EventSource::OffCpu)
+    }
+
+    /// How often threads are looked at where the user wants `rate_hz`: a look at every thread costs
+    /// more than a sample of those that run.
+    pub(super) fn look_rate_hz(&self, rate_hz: u32) -> u32 {
+        match self.every {
+            Some(Every::Rate(rate_hz)) => rate_hz,
+            _ => rate_hz.min(MOST_LOOKS_HZ),
+        }
+    }
+
     /// Whether it is a tracepoint, by name or number.
     pub fn is_tracepoint(&self) -> bool {
         matches!(self.source, EventSource::Tracepoint(_))
@@ -120,7 +157,7 @@ impl EventSpec {
     /// When a sample is taken where the user wants `rate_hz` for what has a rate.
     pub(super) fn every(&self, rate_hz: u32) -> Every {
         self.every.unwrap_or(match &self.source {
-            EventSource::Cpu => Every::Rate(rate_hz),
+            EventSource::Cpu | EventSource::Wall | EventSource::OffCpu => Every::Rate(rate_hz),
             EventSource::Named(named) => named.period.map_or(Every::Rate(rate_hz), Every::Period),
             EventSource::Tracepoint(_) | EventSource::Uprobe(_) => Every::Period(1),
         })
@@ -133,7 +170,9 @@ impl EventSpec {
             // Those of system calls see the registers of the program, the others those of the kernel.
             EventSource::Tracepoint(Tracepoint::Name { system, .. }) => system != "syscalls",
             EventSource::Tracepoint(Tracepoint::Id(_)) => false,
-            EventSource::Cpu | EventSource::Uprobe(_) => false,
+            EventSource::Cpu | EventSource::Wall | EventSource::OffCpu | EventSource::Uprobe(_) => {
+                false
+            }
         }
     }
 
@@ -145,15 +184,19 @@ impl EventSpec {
     /// Whether its samples stand for time.
     pub(super) fn is_clock(&self) -> bool {
         match &self.source {
-            EventSource::Cpu => true,
+            EventSource::Cpu | EventSource::Wall | EventSource::OffCpu => true,
             EventSource::Named(named) => named.class == Class::Clock,
-            _ => false,
+            EventSource::Tracepoint(_) | EventSource::Uprobe(_) => false,
         }
     }
 
     /// What the samples of a recording stand for, with the name of the clock that was found for CPU
     /// time.
     pub(super) fn event_type(&self, rate_hz: u32, clock: &str) -> EventType {
+        if self.is_looked() {
+            return EventType::new(&self.name, WeightUnit::Nanoseconds)
+                .at_rate(self.look_rate_hz(rate_hz));
+        }
         let name = match self.source {
             EventSource::Cpu => clock,
             _ => &self.name,
@@ -296,6 +339,10 @@ mod tests {
             Every::Rate(49)
         );
         assert_eq!(spec("sched:sched_switch").every(99), Every::Period(1));
+        let wall = spec("wall").event_type(999, "cpu-clock");
+        assert_eq!((&*wall.name, wall.rate_hz()), ("wall", 99));
+        assert_eq!(wall.unit, WeightUnit::Nanoseconds);
+        assert_eq!(spec("off-cpu/freq=199/").look_rate_hz(99), 199);
         let event = spec("page-faults").event_type(99, "");
         assert_eq!(
             (&*event.name, event.unit),
@@ -349,6 +396,7 @@ mod tests {
             ("cpu/period=0/", "says nothing"),
             ("cpu/freq=1000000/", "says nothing"),
             ("cpu/", "nothing opens"),
+            ("wall/period=5/", "wall/freq=99/"),
             ("tracepoint:x", "no number"),
         ] {
             let error = EventSpec::parse(text).unwrap_err();

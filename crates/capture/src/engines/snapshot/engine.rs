@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use nodespy_model::{Event, EventType, FastSet, UserStack};
 
-use super::copies::StackCopies;
 use super::process_look::{Part, ProcessLook};
 use super::stopping::Stops;
 use super::without_stop::{Waiters, sample_running};
@@ -13,6 +12,7 @@ use super::{LookOutcome, ThreadLook, sample};
 use crate::engine::{Attached, Drained, Engine, Losses, Sink, Subject};
 use crate::engines::{EngineId, Finding, Verdict};
 use crate::error::{CaptureError, explain_no_tracing};
+use crate::looking::StackCopies;
 use crate::target::{Target, proc};
 
 /// Whether threads are stopped while their stacks are copied.

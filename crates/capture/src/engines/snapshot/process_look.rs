@@ -5,9 +5,9 @@ use std::io;
 
 use nodespy_model::{Event, Mapping, UserStack};
 
-use super::copies::StackCopies;
 use super::{LookOutcome, ThreadLook};
 use crate::error::{CaptureError, explain_no_tracing};
+use crate::looking::StackCopies;
 use crate::target::proc::{self, MappedRange};
 use crate::target::{no_mappings, synthesize_initial_events};
 

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use nodespy_model::{Nanoseconds, UserStack};
 
-use super::copies::StackCopies;
 use super::process_look::{LookAtThread, Looked};
 use super::{LookOutcome, ThreadLook};
 use crate::error::{CaptureError, explain_no_tracing};
+use crate::looking::StackCopies;
 use crate::sys::ptrace::{Traced, Waited, hurry};
 use crate::target::proc::{self, MappedRange, RunState};
 

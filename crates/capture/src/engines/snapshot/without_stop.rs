@@ -6,13 +6,13 @@
 
 use std::time::{Duration, Instant};
 
-use nodespy_model::{Event, FastSet, Registers, UserStack};
+use nodespy_model::{Event, FastSet, UserStack};
 
-use super::copies::StackCopies;
 use super::process_look::{LookAtThread, Looked};
 use super::{LookOutcome, ThreadLook};
 use crate::engines::perf_events::{EventSpec, PerfOptions, PerfSession};
 use crate::error::{CaptureError, explain_no_tracing};
+use crate::looking::{StackCopies, copy_waiting_stack};
 use crate::target::Target;
 use crate::target::proc::{self, MappedRange, SystemCall};
 
@@ -66,18 +66,10 @@ fn look_at_waiting(
     let SystemCall::Waiting(call) = proc::system_call(pid, tid)? else {
         return Ok(None);
     };
-    let mut registers = Registers::default();
-    registers.0[Registers::STACK_POINTER] = call.stack_pointer;
-    registers.0[Registers::INSTRUCTION_POINTER] = call.instruction_pointer;
-    let copied = copies.copy(pid, &registers, ranges);
+    let user = copy_waiting_stack(pid, &call, ranges, copies);
     // Had it run in between, the copy would be of two moments.
-    if proc::system_call(pid, tid)? != SystemCall::Waiting(call) {
-        return Ok(None);
-    }
-    Ok(Some(UserStack::Copy {
-        registers,
-        stack: copies.take(copied).into(),
-    }))
+    let still_waits = proc::system_call(pid, tid)? == SystemCall::Waiting(call);
+    Ok(still_waits.then_some(user))
 }
 
 /// Samples the threads in `unseen` until each was seen once, or the time is over, and hands the samples

@@ -10,7 +10,7 @@ use std::fmt;
 
 use nodespy_model::{
     Event, EventIndex, EventSource, FastMap, FileIdentity, Mapping, Nanoseconds, Notes, RawSample,
-    Registers, UserStack,
+    Registers, ThreadState, UserStack,
 };
 use nodespy_perf_abi::{Addresses, FileId, Mmap, Sample, Sideband, context, record_type};
 
@@ -296,6 +296,7 @@ impl Replay<'_> {
                 true => 1,
                 false => attributes.period_or_freq,
             }),
+            state: ThreadState::Unknown,
             kernel: Cow::Borrowed(&self.addresses.kernel),
             user,
         }

@@ -9,6 +9,7 @@ mod regexp;
 mod runtime;
 mod threads;
 mod tiers;
+mod waits;
 
 use std::cmp::Reverse;
 
@@ -88,7 +89,8 @@ const RULES: [(Of, Rule); 16] = [
     (Of::Time, tiers::interpreted),
 ];
 /// Every rule that may say several, all of them of time.
-const LIST_RULES: [ListRule; 4] = [
+const LIST_RULES: [ListRule; 5] = [
+    waits::of_main_threads,
     calls::on_the_main_thread,
     tiers::still_interpreted,
     tiers::falling_back,

@@ -16,7 +16,7 @@ const ENOUGH_BYTES: usize = 32 << 20;
 
 /// Copies stacks one after the other.
 #[derive(Debug)]
-pub(super) struct StackCopies {
+pub(crate) struct StackCopies {
     /// What was taken since [`Self::start`].
     taken_bytes: usize,
     /// Kept warm: memory that is touched for the first time costs time while a thread is held.
@@ -24,7 +24,7 @@ pub(super) struct StackCopies {
 }
 
 impl StackCopies {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             taken_bytes: 0,
             buffer: vec![0; UNKNOWN_STACK_BYTES as usize],
@@ -32,24 +32,24 @@ impl StackCopies {
     }
 
     /// The copies made so far are gone.
-    pub(super) fn start(&mut self) {
+    pub(crate) fn start(&mut self) {
         self.taken_bytes = 0;
     }
 
     /// Whether the copies are to be handed on before more are made.
-    pub(super) fn is_enough(&self) -> bool {
+    pub(crate) fn is_enough(&self) -> bool {
         self.taken_bytes >= ENOUGH_BYTES
     }
 
     /// As if so much had been taken.
     #[cfg(test)]
-    pub(super) fn pretend_taken(&mut self, bytes: usize) {
+    pub(crate) fn pretend_taken(&mut self, bytes: usize) {
         self.taken_bytes += bytes;
     }
 
     /// Copies a stack from its pointer to the end of its mapping; returns how much it was, for
     /// [`Self::take`].
-    pub(super) fn copy(
+    pub(crate) fn copy(
         &mut self,
         pid: u32,
         registers: &Registers,
@@ -68,7 +68,7 @@ impl StackCopies {
     }
 
     /// The first `length` bytes of the last copy, in memory of just that size.
-    pub(super) fn take(&mut self, length: usize) -> Vec<u8> {
+    pub(crate) fn take(&mut self, length: usize) -> Vec<u8> {
         self.taken_bytes += length;
         self.buffer[..length].to_vec()
     }

@@ -1,0 +1,14 @@
+//! Looking at threads from outside: nothing is opened on them, nothing stops them.
+//!
+//! A thread that waits in the kernel does not change its stack, and the kernel reports where it
+//! entered; how long each thread ran and waited for a CPU the kernel counts itself.
+
+mod account;
+mod copies;
+mod looks;
+mod thread;
+mod waiting;
+
+pub(crate) use copies::StackCopies;
+pub(crate) use looks::{LookedEvent, Looks};
+pub(crate) use waiting::copy_waiting_stack;

@@ -1,0 +1,187 @@
+//! Time off the CPU: is it told what threads wait for, under which function, and does it add up?
+
+use nodespy_analysis::{ThreadTime, thread_times};
+use nodespy_model::{Sample, ThreadRole, WeightUnit, label_key, state};
+
+use super::errors::{NOBODY, run_as_nobody};
+use super::recorded::{Recorded, read, record, share};
+use super::versions::on_every_node;
+use super::workload::{Running, Workload, node, script};
+use super::{is_root, live};
+use crate::run::nodespy;
+use crate::scratch::Scratch;
+use crate::skip::skip;
+
+fn main_time(recorded: &Recorded) -> ThreadTime {
+    let times = thread_times(&recorded.profile);
+    let is_main =
+        |time: &&ThreadTime| recorded.profile.threads[time.thread.at()].role == ThreadRole::Main;
+    times.iter().find(is_main).unwrap().clone()
+}
+
+/// Whether a sample was taken while its thread waited for this.
+fn waits_for(recorded: &Recorded, sample: &Sample, kind: &str) -> bool {
+    let labels = recorded.profile.contexts.get(sample.context);
+    labels.get(label_key::STATE) == Some(state::WAITING)
+        && labels.get(label_key::WAIT) == Some(kind)
+}
+
+/// Every thread that was there all the time has all of the time, give or take 2 %.
+#[track_caller]
+fn expect_whole(recorded: &Recorded) {
+    let elapsed = recorded.profile.about.duration as f64;
+    let main = main_time(recorded);
+    let sum = main.total() as f64 / elapsed;
+    assert!((0.98..1.02).contains(&sum), "{sum}\n{main:?}");
+    for time in thread_times(&recorded.profile) {
+        let sum = time.total() as f64 / elapsed;
+        assert!(sum < 1.02, "{sum}\n{time:?}");
+    }
+}
+
+/// The main thread waits for `kind` nearly all the time, under `function`, and is not idle.
+fn expect_wait(what: &str, kind: &str, function: &str, major: &str) {
+    let Some(_live) = live() else { return };
+    let target = Workload::new("waits.js")
+        .on(major)
+        .env("WHAT", what)
+        .start();
+    let recorded = record(&target, &["-d", "4", "-e", "wall"]);
+    expect_whole(&recorded);
+    let event = recorded.profile.event();
+    assert_eq!(
+        (&*event.name, event.unit),
+        ("wall", WeightUnit::Nanoseconds)
+    );
+    let main = main_time(&recorded);
+    let of_kind = main.waits.iter().find(|(name, _)| name == kind);
+    let waited = share(of_kind.map_or(0, |(_, time)| *time), main.total());
+    assert!(waited > 0.85, "{waited}\n{main:?}\n{}", recorded.describe());
+    assert!(share(main.idle, main.total()) < 0.1, "{main:?}");
+    let under = recorded.total_share_in(function, |sample| {
+        waits_for(&recorded, sample, kind) && recorded.thread_of(sample).role == ThreadRole::Main
+    });
+    assert!(under > 0.95, "{under}\n{}", recorded.describe());
+    let said = &recorded.outcome.stdout;
+    assert!(said.contains("Where the time went"), "{said}");
+    assert!(
+        said.contains("The main thread waits") && said.contains(function),
+        "{said}"
+    );
+}
+
+/// Of every 100 ms the main thread runs 30, waits 40 and idles; on a machine with other work it may
+/// have to wait for a CPU as well.
+fn expect_mix(major: &str) {
+    let Some(_live) = live() else { return };
+    let target = Workload::new("waits.js").on(major).start();
+    let recorded = record(&target, &["-d", "8", "-e", "wall"]);
+    expect_whole(&recorded);
+    let main = main_time(&recorded);
+    let part = |time: u64| share(time, main.total());
+    let scheduling = recorded.profile.threads[main.thread.at()]
+        .scheduling
+        .unwrap();
+    let by_kernel = scheduling.on_cpu_share();
+    assert!(
+        (part(main.on_cpu) - by_kernel).abs() < 0.02,
+        "{main:?} {by_kernel}"
+    );
+    let without = part(main.runnable) - scheduling.run_delay_share();
+    assert!(without.abs() < 0.02, "{main:?} {scheduling:?}");
+    let running = part(main.on_cpu + main.runnable);
+    assert!((0.25..0.45).contains(&running), "{running} {main:?}");
+    let waiting = part(main.waiting());
+    assert!((0.35..0.46).contains(&waiting), "{waiting} {main:?}");
+    assert!(part(main.idle) > 0.12, "{main:?}");
+    assert_eq!(main.waits[0].0, "Atomics.wait", "{main:?}");
+}
+
+on_every_node! {{
+    a_wait_in_atomics_is_booked_to_who_waits(|major| expect_wait("atomics", "Atomics.wait", "waitForLock", major));
+    a_wait_for_a_child_is_not_idle(|major| expect_wait("exec", "child process", "runChild", major));
+    a_wait_for_a_file_is_booked_to_who_opens_it(|major| expect_wait("file", "file", "openPipe", major));
+    running_waiting_and_idle_add_up(expect_mix);
+}}
+
+#[test]
+fn time_off_the_cpu_stands_beside_cpu_time_and_has_none_of_it() {
+    let Some(_live) = live() else { return };
+    let target = Workload::new("waits.js").env("WHAT", "mix").start();
+    let recorded = record(&target, &["-d", "4", "-e", "cpu,off-cpu"]);
+    let names: Vec<&str> = recorded.profile.events.iter().map(|it| &*it.name).collect();
+    assert!(names.contains(&"off-cpu") && names.len() == 2, "{names:?}");
+    let event = nodespy_model::EventType::find(&recorded.profile.events, "off-cpu").unwrap();
+    let off_cpu = Recorded {
+        profile: recorded.profile.clone().select(event),
+        outcome: recorded.outcome.clone(),
+    };
+    let main = main_time(&off_cpu);
+    assert_eq!(main.on_cpu, 0, "{main:?}");
+    assert!(main.waiting() > main.idle / 2 && main.idle > 0, "{main:?}");
+    let cpu = recorded
+        .profile
+        .clone()
+        .select(nodespy_model::EventIndex(0));
+    assert_eq!(cpu.unit(), WeightUnit::Samples);
+}
+
+#[test]
+fn time_off_the_cpu_is_recorded_alone_and_of_a_command_from_its_start() {
+    let Some(_live) = live() else { return };
+    let scratch = Scratch::new();
+    let output = scratch.file("out.nspy");
+    let (node, script) = (node("20").unwrap(), script("waits.js"));
+    let arguments = [
+        "record", "-e", "off-cpu", "-o", &output, "--", &node, &script,
+    ];
+    let mut command = nodespy(&arguments);
+    command.env("WHAT", "atomics").env("MS", "2000");
+    command.current_dir(scratch.path());
+    let outcome = crate::run::run(command);
+    outcome.expect_code(0);
+    let recorded = Recorded {
+        profile: read(std::path::Path::new(&output)),
+        outcome,
+    };
+    let main = main_time(&recorded);
+    let waited = share(main.waiting(), main.total());
+    assert!(waited > 0.7, "{waited} {main:?}\n{}", recorded.describe());
+    assert_eq!(main.waits[0].0, "Atomics.wait", "{main:?}");
+}
+
+#[test]
+fn the_owner_of_a_process_needs_no_right_to_see_it_wait() {
+    let Some(_live) = live() else { return };
+    if !is_root() {
+        skip("only root can become another user");
+        return;
+    }
+    let mut command = std::process::Command::new("setpriv");
+    command
+        .args(NOBODY)
+        .args([node("20").unwrap(), script("waits.js")])
+        .env("WHAT", "atomics");
+    let target = Running::new(command);
+    let scratch = Scratch::for_other_users();
+    let pid = target.pid_text();
+    let outcome = run_as_nobody(
+        &scratch,
+        &[
+            "record",
+            "-d",
+            "3",
+            "-e",
+            "wall",
+            "-p",
+            &pid,
+            "-o",
+            "wall.nspy",
+        ],
+    );
+    outcome.expect_code(0);
+    assert!(
+        outcome.stdout.contains("in Atomics.wait") && outcome.stdout.contains("waitForLock"),
+        "{outcome}"
+    );
+}
