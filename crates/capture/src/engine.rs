@@ -109,6 +109,8 @@ pub struct Attached {
     pub sampling_since: Nanoseconds,
     /// Whether every process of the group is sampled, those that join it later included.
     pub samples_group: bool,
+    /// Whether an eBPF program runs at each sample.
+    pub has_ebpf: bool,
     /// The inspectors that are used.
     pub inspectors: Vec<OpenInspector>,
 }

@@ -149,6 +149,9 @@ pub struct RawSample<'a> {
     pub kernel: Cow<'a, [u64]>,
     /// What is known of the user stack.
     pub user: UserStack<'a>,
+    /// Memory that was copied at the sampled instruction, in pieces: a word with an address in its lower 48 bits and a
+    /// number of words above them, then these words. Empty where nothing copies memory.
+    pub memory: Cow<'a, [u8]>,
 }
 
 /// What a thread was doing when a sample was taken.

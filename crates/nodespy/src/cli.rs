@@ -159,6 +159,9 @@ pub(crate) struct RecordArgs {
     /// Leave out kernel frames
     #[arg(long)]
     pub(crate) no_kernel: bool,
+    /// Copy whole stacks with each sample instead of running an eBPF program that copies what is needed
+    #[arg(long)]
+    pub(crate) no_ebpf: bool,
     /// Leave out child processes
     #[arg(long)]
     pub(crate) no_subprocesses: bool,

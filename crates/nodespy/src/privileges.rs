@@ -48,7 +48,8 @@ pub(crate) struct Extra {
 
 /// Keeps what looking at processes takes.
 pub(crate) fn keep_for_processes(extra: Extra) {
-    let mut kept = processes();
+    // The program that runs at samples is loaded before they are taken.
+    let mut kept = processes() | CapabilitySet::BPF;
     if extra.enters_namespaces {
         kept |= CapabilitySet::SYS_ADMIN;
     }

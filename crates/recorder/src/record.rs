@@ -110,6 +110,8 @@ pub struct RecordRequest {
     pub follow_children: bool,
     /// Whether V8's heap is left alone.
     pub no_heap_walk: bool,
+    /// Whether no eBPF program runs at the samples.
+    pub no_ebpf: bool,
     /// Attach, but take no samples: for measuring what attaching costs.
     pub placebo: bool,
     /// How long samples are left lying before they are read; for tests.

@@ -82,6 +82,7 @@ fn sample() -> Event<'static> {
         state: ThreadState::Unknown,
         kernel: Vec::new().into(),
         user: UserStack::Absent,
+        memory: Default::default(),
     })
 }
 

@@ -11,6 +11,7 @@
 
 mod addr2line;
 mod address_map;
+mod copied;
 mod demangle;
 mod disk;
 mod elf;

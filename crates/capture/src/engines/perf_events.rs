@@ -6,6 +6,7 @@
 //! is mapped where. Both are merged by time before they are handed on. Nothing is written into
 //! the target but the breakpoints that a user asks for, nothing stops it.
 
+use std::fmt;
 use std::io;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use nodespy_model::{Event, EventIndex, Nanoseconds};
 
 use crate::engine::Losses;
 use crate::error::CaptureError;
+use crate::sys::bpf::WalkProgram;
 use crate::sys::perf_event::{Counted, Every, PerfEvent, Sampling};
 use crate::sys::pidfd::{Waker, wait_for};
 use crate::sys::ring::{Ring, page_size};
@@ -29,6 +31,7 @@ mod ring_set;
 mod sources;
 mod spec;
 mod tracefs;
+mod walking;
 
 pub use available::{Availability, AvailableEvent, available_events};
 pub use engine::PerfEvents;
@@ -37,12 +40,16 @@ pub use probing::{probe, probe_group, probe_quickly};
 use records::RingOf;
 use ring_set::RingSet;
 pub use spec::{EventSpec, ProbePlace, Uprobe};
+use walking::Walking;
 
 /// Stack copied with each sample: all that fits into a record, whose length is 16 bits, beside a
 /// full kernel call chain. The kernel copies only what there is of a stack, so this costs a target
 /// with shallow stacks nothing; 16 KiB cut 65 % of an express server's samples (libuv's
 /// `uv__io_poll` alone holds 12 KiB), 32 KiB cut 0.7 % of them and every recursion of 500 frames.
 const STACK_BYTES: u32 = 62 << 10;
+/// What is copied where a program copies the frames beyond it: enough to unwind code without frame pointers, which is at
+/// the leaf.
+const WALKED_STACK_BYTES: u32 = 4 << 10;
 /// What is copied where the ring has to be small; the rest is then read live.
 const SMALL_STACK_BYTES: u32 = 8 << 10;
 /// A ring below this holds too few full samples.
@@ -72,6 +79,8 @@ pub struct PerfOptions {
     pub include_kernel: bool,
     /// Whether processes born later are followed.
     pub follow_children: bool,
+    /// Whether a program copies what names JavaScript at the sampled instruction, where the kernel allows that.
+    pub walks_at_sample: bool,
     /// Attach, but take no samples: for measuring what attaching costs.
     pub placebo: bool,
 }
@@ -89,6 +98,8 @@ pub(crate) struct PerfSession {
     ring_owners: Vec<RingOwners>,
     /// Whether events are open on a control group, so that what joins it is sampled already.
     has_group: bool,
+    /// What copies memory at the sampled instruction.
+    walking: Option<Walking>,
 }
 
 /// The events of a CPU that the rings belong to, by their position.
@@ -110,9 +121,13 @@ impl PerfSession {
         options: &PerfOptions,
         start_on_exec: bool,
     ) -> Result<Self, CaptureError> {
-        let mut session = Self::open(targets, group, options, (STACK_BYTES, start_on_exec))?;
+        if let Some(session) = Self::open_walking(targets, group, options, start_on_exec) {
+            return Ok(session.started(targets, options, start_on_exec));
+        }
+        let mut session = Self::open(targets, group, options, (STACK_BYTES, start_on_exec), None)?;
         if session.smallest_ring() < ROOMY_RING_BYTES {
-            session = Self::open(targets, group, options, (SMALL_STACK_BYTES, start_on_exec))?;
+            let small = (SMALL_STACK_BYTES, start_on_exec);
+            session = Self::open(targets, group, options, small, None)?;
             session.remarks.push(format!(
                 "only {} KiB of locked memory per CPU allowed: {} KiB of each stack were copied \
                  and the rest read a moment later; for whole copies: ulimit -l unlimited, or run \
@@ -121,17 +136,39 @@ impl PerfSession {
                 SMALL_STACK_BYTES >> 10
             ));
         }
-        session
-            .wakers
-            .extend(targets.iter().filter_map(Target::waker));
+        Ok(session.started(targets, options, start_on_exec))
+    }
+
+    /// Opens events that run a program at each sample, which copies what is needed of the rest of the stack; none where
+    /// that is not wanted or not possible.
+    fn open_walking(
+        targets: &[Target],
+        group: Option<&Group>,
+        options: &PerfOptions,
+        start_on_exec: bool,
+    ) -> Option<Self> {
+        if !options.walks_at_sample || !options.events[0].is_cpu() {
+            return None;
+        }
+        let not_walking = |why: &dyn fmt::Display| log::info!("no program runs at samples: {why}");
+        let program = WalkProgram::load(WALKED_STACK_BYTES);
+        let program = program.inspect_err(|why| not_walking(why)).ok()?;
+        let opening = (WALKED_STACK_BYTES, start_on_exec);
+        let session = Self::open(targets, group, options, opening, Some(program));
+        session.inspect_err(|why| not_walking(why)).ok()
+    }
+
+    /// Starts to sample.
+    fn started(mut self, targets: &[Target], options: &PerfOptions, start_on_exec: bool) -> Self {
+        self.wakers.extend(targets.iter().filter_map(Target::waker));
         if !start_on_exec {
             if !options.placebo {
-                session.events.iter().for_each(PerfEvent::enable);
+                self.events.iter().for_each(PerfEvent::enable);
             }
             // After enabling, so that nothing falls between this look and the first record.
-            session.queue_initial_events(targets);
+            self.queue_initial_events(targets);
         }
-        Ok(session)
+        self
     }
 
     fn open(
@@ -139,6 +176,7 @@ impl PerfSession {
         group: Option<&Group>,
         options: &PerfOptions,
         (stack_bytes, start_on_exec): (u32, bool),
+        program: Option<WalkProgram>,
     ) -> Result<Self, CaptureError> {
         let cpus = proc::online_cpus();
         // Of several, those that ended meanwhile are left out: an app may lose a worker now and then.
@@ -159,7 +197,11 @@ impl PerfSession {
                 cpus.iter().map(on_cpu).collect::<Result<Vec<_>, _>>()?
             }
         };
-        let rings = map_rings(&events, &samplings, ring_bytes(&samplings, cpus.len()))?;
+        let mut rings = map_rings(&events, &samplings, ring_bytes(&samplings, cpus.len()))?;
+        let walking = program
+            .map(|program| Walking::start(program, &events, &samplings[0], &mut rings))
+            .transpose()
+            .map_err(|error| CaptureError::call("running a program at samples", error))?;
         let mut session = Self {
             events: Vec::new(),
             rings,
@@ -168,6 +210,7 @@ impl PerfSession {
             samplings,
             ring_owners: Vec::new(),
             has_group,
+            walking,
         };
         events.into_iter().for_each(|of_cpu| session.keep(of_cpu));
         Ok(session)
@@ -218,6 +261,11 @@ impl PerfSession {
         let mut added = Vec::new();
         for owners in &self.ring_owners {
             let events = open_on_cpu(threads, owners.cpu, &self.samplings)?;
+            if let Some(walking) = &self.walking
+                && let Err(error) = walking.attach(&events.samples)
+            {
+                log::info!("no program runs at the samples of a new process: {error}");
+            }
             let samples = owners.samples.iter().copied().zip(events.samples);
             for (owner, events) in [(owners.sideband, events.sideband)]
                 .into_iter()
@@ -304,6 +352,10 @@ impl PerfSession {
     pub(crate) fn finish(&mut self, take: &mut dyn FnMut(Event<'_>)) {
         self.events.iter().for_each(PerfEvent::disable);
         self.rings.drain(Nanoseconds::MAX, take);
+        if self.walking.is_some() {
+            let (records, bytes) = self.rings.copied();
+            log::info!("memory was copied for {records} samples, {bytes} bytes");
+        }
     }
 
     /// What was lost since the last call.

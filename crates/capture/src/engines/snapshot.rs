@@ -65,5 +65,6 @@ fn sample(pid: u32, tid: u32, user: UserStack<'static>) -> Event<'static> {
         state: ThreadState::Unknown,
         kernel: Vec::new().into(),
         user,
+        memory: Default::default(),
     })
 }

@@ -287,6 +287,7 @@ fn sample(
         state,
         kernel: Vec::new().into(),
         user,
+        memory: Default::default(),
     })
 }
 

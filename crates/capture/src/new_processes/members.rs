@@ -177,6 +177,7 @@ mod tests {
             state: ThreadState::Unknown,
             kernel: Vec::new().into(),
             user: UserStack::Absent,
+            memory: Default::default(),
         })
     }
 

@@ -1,6 +1,7 @@
 //! Linux calls, each behind a safe function. All `unsafe` code of this crate is here.
 
 pub(crate) mod allocator;
+pub(crate) mod bpf;
 pub(crate) mod clock;
 pub(crate) mod files;
 pub(crate) mod fork;

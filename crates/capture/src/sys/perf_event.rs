@@ -86,12 +86,19 @@ pub(crate) enum Subject<'a> {
     Thread(u32),
     /// Everybody in a control group and in those below it, given by its folder.
     Group(BorrowedFd<'a>),
+    /// Everything that runs on the CPU.
+    Cpu,
 }
 
 impl Sampling {
     /// How the samples of [`PerfEvent::sampling`] are laid out.
     pub(crate) fn sample_layout(&self) -> RecordLayout {
         layout_of(&sampling_attributes(Subject::Thread(0), self))
+    }
+
+    /// How the records of [`PerfEvent::output`] are laid out.
+    pub(crate) fn output_layout(&self) -> RecordLayout {
+        layout_of(&output_attributes(self))
     }
 
     /// How the records of [`PerfEvent::sideband`] are laid out.
@@ -113,6 +120,27 @@ impl PerfEvent {
     /// An event that never samples but reports mappings, names, new and ended threads.
     pub(crate) fn sideband(subject: Subject<'_>, cpu: u32, what: &Sampling) -> io::Result<Self> {
         open(&mut sideband_attributes(subject, what), subject, cpu)
+    }
+
+    /// An event that never samples: what an eBPF program writes on this CPU becomes its records.
+    pub(crate) fn output(cpu: u32, what: &Sampling) -> io::Result<Self> {
+        open(&mut output_attributes(what), Subject::Cpu, cpu)
+    }
+
+    /// The number that its records carry.
+    pub(crate) fn id(&self) -> io::Result<u64> {
+        let mut id = 0;
+        // SAFETY: the descriptor is an open perf event, and `id` takes the number.
+        let result = unsafe { sys::ioctls::ID(self.0.as_raw_fd(), &raw mut id) };
+        checked(result.into()).map(|_| id)
+    }
+
+    /// Runs a program at each sample, before it is written.
+    pub(crate) fn run_program(&self, program: BorrowedFd<'_>) -> io::Result<()> {
+        let program = program.as_raw_fd() as u32;
+        // SAFETY: both descriptors are open: a perf event and a program.
+        let result = unsafe { sys::ioctls::SET_BPF(self.0.as_raw_fd(), program) };
+        checked(result.into()).map(|_| ())
     }
 
     /// Sends the records of this event to the ring of another one on the same CPU.
@@ -153,7 +181,8 @@ fn sampling_attributes(subject: Subject<'_>, what: &Sampling) -> bindings::perf_
         attributes.__bindgen_anon_4.config2 = *offset;
     }
     attributes.sample_type = u64::from(
-        bindings::PERF_SAMPLE_IP
+        bindings::PERF_SAMPLE_IDENTIFIER
+            | bindings::PERF_SAMPLE_IP
             | bindings::PERF_SAMPLE_TID
             | bindings::PERF_SAMPLE_TIME
             | bindings::PERF_SAMPLE_REGS_USER
@@ -176,6 +205,21 @@ fn sampling_attributes(subject: Subject<'_>, what: &Sampling) -> bindings::perf_
         }
         Every::Period(period) => attributes.__bindgen_anon_1.sample_period = period,
     }
+    attributes.__bindgen_anon_2.wakeup_watermark = what.wakeup_bytes;
+    attributes
+}
+
+fn output_attributes(what: &Sampling) -> bindings::perf_event_attr {
+    let mut attributes = common(Subject::Cpu, what);
+    attributes.type_ = bindings::PERF_TYPE_SOFTWARE;
+    attributes.config = bindings::PERF_COUNT_SW_BPF_OUTPUT.into();
+    attributes.sample_type = u64::from(
+        bindings::PERF_SAMPLE_IDENTIFIER
+            | bindings::PERF_SAMPLE_TID
+            | bindings::PERF_SAMPLE_TIME
+            | bindings::PERF_SAMPLE_RAW,
+    );
+    attributes.__bindgen_anon_1.sample_period = 1;
     attributes.__bindgen_anon_2.wakeup_watermark = what.wakeup_bytes;
     attributes
 }
@@ -235,6 +279,7 @@ fn open(
     cpu: u32,
 ) -> io::Result<PerfEvent> {
     let (whom, kind) = match subject {
+        Subject::Cpu => (-1, 0),
         Subject::Thread(tid) => (tid as i32, 0),
         Subject::Group(folder) => (folder.as_raw_fd(), bindings::PERF_FLAG_PID_CGROUP),
     };

@@ -112,6 +112,7 @@ fn request(arguments: &RecordArgs) -> anyhow::Result<RecordRequest> {
         include_kernel: !arguments.no_kernel,
         follow_children: !arguments.no_subprocesses,
         no_heap_walk: arguments.names == Names::Map,
+        no_ebpf: arguments.no_ebpf,
         placebo: std::env::var_os("NODESPY_PLACEBO").is_some(),
         delay: artificial_delay(),
         duration: arguments.duration,

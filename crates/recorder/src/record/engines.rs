@@ -33,6 +33,7 @@ impl EngineSource for RealEngines {
             rate_hz: request.perf_rate_hz(),
             include_kernel: request.include_kernel,
             follow_children: request.follow_children,
+            walks_at_sample: !request.no_ebpf,
             placebo: request.placebo,
         }))
     }

@@ -8,6 +8,7 @@ use super::jit_watch::{is_jitdump, watch_jit_file};
 use super::process::HeapWalk;
 use super::processes::{EndedProcess, Processes};
 use crate::address_map::ImageId;
+use crate::copied::Piece;
 use crate::frame::{Identified, Unwound};
 use crate::source_map::{SourceMapOptions, map_sources};
 use crate::v8::V8;
@@ -28,6 +29,7 @@ pub struct Resolver {
     /// Reused from sample to sample.
     pub(super) unwound: Vec<Unwound>,
     pub(super) identified: Vec<Identified>,
+    pub(super) pieces: Vec<Piece>,
 }
 
 impl std::fmt::Debug for Resolver {
@@ -55,6 +57,7 @@ impl Resolver {
             has_inlines: false,
             unwound: Vec::new(),
             identified: Vec::new(),
+            pieces: Vec::new(),
         }
     }
 

@@ -6,6 +6,7 @@ use nodespy_model::{NameSource, ProcessIndex, RawSample, UserStack};
 use super::Resolver;
 use super::batch::SampleRow;
 use super::paths::NO_PATH;
+use crate::copied::CopiedMemory;
 use crate::frame::{Identified, Unwound};
 use crate::unwind;
 use crate::v8::SampleView;
@@ -55,8 +56,11 @@ impl Resolver {
         let mut identified = std::mem::take(&mut self.identified);
         unwound.clear();
         identified.clear();
-        self.unwind(sample, thread, &mut unwound);
-        self.identify(sample, process, &unwound, &mut identified);
+        let mut pieces = std::mem::take(&mut self.pieces);
+        let copied = CopiedMemory::of(&sample.memory, &mut pieces);
+        self.unwind(sample, copied, thread, &mut unwound);
+        self.identify(sample, copied, process, &unwound, &mut identified);
+        self.pieces = pieces;
         self.look_for_worker(sample, thread, &identified);
         let mut path = NO_PATH;
         for &frame in identified.iter().rev() {
@@ -69,7 +73,13 @@ impl Resolver {
         path
     }
 
-    fn unwind(&mut self, sample: &RawSample<'_>, thread: u32, frames: &mut Vec<Unwound>) {
+    fn unwind(
+        &mut self,
+        sample: &RawSample<'_>,
+        copied: CopiedMemory<'_>,
+        thread: u32,
+        frames: &mut Vec<Unwound>,
+    ) {
         let UserStack::Copy {
             registers, stack, ..
         } = &sample.user
@@ -83,7 +93,13 @@ impl Resolver {
             images: &mut self.binaries.images,
             origin: &*self.origin,
         };
-        let outcome = unwind::unwind(registers, stack, &mut code, &mut thread.root, frames);
+        let outcome = unwind::unwind(
+            registers,
+            (stack, copied),
+            &mut code,
+            &mut thread.root,
+            frames,
+        );
         let notes = &mut self.batch.notes;
         notes.unwound_stacks += 1;
         notes.incomplete_stacks += u64::from(!outcome.is_complete);
@@ -94,6 +110,7 @@ impl Resolver {
     fn identify(
         &mut self,
         sample: &RawSample<'_>,
+        copied: CopiedMemory<'_>,
         process: ProcessIndex,
         unwound: &[Unwound],
         identified: &mut Vec<Identified>,
@@ -111,6 +128,7 @@ impl Resolver {
                 origin: &*self.origin,
                 registers,
                 stack,
+                copied,
             };
             v8.identify(&view, unwound, identified);
             return;

@@ -93,6 +93,7 @@ fn sample(pid: u32, tid: u32, time: Nanoseconds, chain: &[u64]) -> Event<'static
         state: ThreadState::Unknown,
         kernel: Vec::new().into(),
         user: UserStack::Chain(chain.to_vec().into()),
+        memory: Default::default(),
     })
 }
 
@@ -359,6 +360,7 @@ fn each_kind_of_frame_has_its_name() {
         state: ThreadState::Unknown,
         kernel: vec![0xffff_ffff_8100_0120].into(),
         user: UserStack::Chain(vec![0x9010, 0x5001, 0x1011].into()),
+        memory: Default::default(),
     }));
     assert_eq!(resolver.hottest(), Some(("do_syscall_64".to_owned(), 1.0)));
     let profile = slice(&mut resolver);
@@ -509,6 +511,7 @@ fn a_function_found_in_the_heap_has_its_name_and_tier_in_the_slice() {
                 registers,
                 stack: stack.clone().into(),
             },
+            memory: Default::default(),
         }));
     }
     assert_eq!(resolver.hottest(), Some(("hot".to_owned(), 1.0)));

@@ -47,6 +47,7 @@ impl Resolver {
                 origin: &*self.origin,
                 registers,
                 stack,
+                copied: Default::default(),
             });
         }
     }

@@ -8,6 +8,7 @@
 use nodespy_model::{Origin, Registers};
 
 use crate::address_map::{AddressMap, ImageId, Place};
+use crate::copied::CopiedMemory;
 use crate::frame::{CodeAddress, FrameSlots, Unwound};
 use crate::image::Image;
 use crate::x86_64::{
@@ -43,6 +44,8 @@ pub(crate) struct Outcome {
 struct StackMemory<'a> {
     copy: &'a [u8],
     copy_start: u64,
+    /// Words of frames beyond it.
+    copied: CopiedMemory<'a>,
     pid: u32,
     origin: &'a dyn Origin,
     live: Vec<(u64, Vec<u8>)>,
@@ -53,8 +56,10 @@ impl StackMemory<'_> {
     /// A word of the copied stack.
     fn read_copied(&self, address: u64) -> Option<u64> {
         let inside = usize::try_from(address.checked_sub(self.copy_start)?).ok()?;
-        let bytes = self.copy.get(inside..inside.checked_add(8)?)?;
-        Some(u64::from_ne_bytes(bytes.try_into().expect("eight bytes")))
+        match self.copy.get(inside..inside.checked_add(8)?) {
+            Some(bytes) => Some(u64::from_ne_bytes(bytes.try_into().expect("eight bytes"))),
+            None => self.copied.word(address),
+        }
     }
 
     /// A word of the stack, from the live process where the copy does not hold it.
@@ -144,7 +149,7 @@ pub(crate) struct Code<'a> {
 /// Follows a stack from its leaf to its root, adding each frame to `frames`, leaf first.
 pub(crate) fn unwind(
     registers: &Registers,
-    copy: &[u8],
+    (copy, copied): (&[u8], CopiedMemory<'_>),
     code: &mut Code<'_>,
     root: &mut KnownRoot,
     frames: &mut Vec<Unwound>,
@@ -153,6 +158,7 @@ pub(crate) fn unwind(
     let mut memory = StackMemory {
         copy,
         copy_start: registers.stack_pointer(),
+        copied,
         pid: code.pid,
         origin: code.origin,
         live: Vec::new(),

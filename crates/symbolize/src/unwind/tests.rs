@@ -5,6 +5,7 @@ use nodespy_model::{Mapping, Origin, Registers};
 use super::cfi::tests::tables;
 use super::{Code, KnownRoot, Outcome, unwind};
 use crate::address_map::{AddressMap, ImageId};
+use crate::copied::CopiedMemory;
 use crate::frame::{CodeAddress, Unwound};
 use crate::image::Image;
 use crate::v8::stand_in::{Memory, StandIn, node20_layout};
@@ -76,7 +77,7 @@ fn unwound_in(
     let mut frames = Vec::new();
     let outcome = unwind(
         &registers,
-        &bytes(&words[..copied]),
+        (&bytes(&words[..copied]), CopiedMemory::default()),
         &mut Code {
             pid: 1,
             map: &map,

@@ -7,6 +7,7 @@
 use nodespy_model::{FastMap, Origin};
 
 use super::layout::Layout;
+use crate::copied::CopiedMemory;
 use crate::x86_64::is_data_address;
 
 const PAGE: u64 = 4096;
@@ -53,6 +54,8 @@ pub(crate) struct Heap<'a> {
     pub(crate) origin: &'a dyn Origin,
     pub(crate) layout: &'a Layout,
     pub(crate) cache: &'a mut HeapCache,
+    /// What was copied for the sample that is looked at: newer memory may be another function's.
+    pub(crate) copied: CopiedMemory<'a>,
 }
 
 impl Heap<'_> {
@@ -74,6 +77,9 @@ impl Heap<'_> {
 
     /// Copies memory; false when some of it can't be read.
     pub(crate) fn read(&mut self, address: u64, buffer: &mut [u8]) -> bool {
+        if self.copied.read(address, buffer) {
+            return true;
+        }
         let mut done = 0;
         while done < buffer.len() {
             let Some(at) = address.checked_add(done as u64) else {

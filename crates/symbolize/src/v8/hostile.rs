@@ -40,6 +40,7 @@ pub(crate) fn walk_damaged(changes: &[u8]) {
             origin: &StandIn(world.program.memory.clone()),
             registers: &world.registers,
             stack: &stack,
+            copied: Default::default(),
         };
         v8.worker_name(&sample);
         v8.identify(&sample, &world.frames, &mut Vec::new());

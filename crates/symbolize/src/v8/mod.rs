@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use nodespy_model::{FastMap, Origin, Registers, Tier};
 
+use crate::copied::CopiedMemory;
 use crate::frame::{Identified, Unwound};
 use code::Codes;
 pub(crate) use functions::{FunctionFacts, FunctionId, FunctionKind, Functions};
@@ -93,14 +94,18 @@ pub(crate) struct SampleView<'a> {
     pub(crate) registers: &'a Registers,
     /// The copied stack, from the stack pointer upwards.
     pub(crate) stack: &'a [u8],
+    /// Other memory that was copied.
+    pub(crate) copied: CopiedMemory<'a>,
 }
 
 impl SampleView<'_> {
     fn stack_word(&self, address: u64) -> Option<u64> {
         let inside = address.checked_sub(self.registers.stack_pointer())?;
         let inside = usize::try_from(inside).ok()?;
-        let bytes = self.stack.get(inside..inside.checked_add(8)?)?;
-        Some(u64::from_ne_bytes(bytes.try_into().expect("eight bytes")))
+        match self.stack.get(inside..inside.checked_add(8)?) {
+            Some(bytes) => Some(u64::from_ne_bytes(bytes.try_into().expect("eight bytes"))),
+            None => self.copied.word(address),
+        }
     }
 }
 
@@ -138,8 +143,14 @@ impl V8 {
             origin: sample.origin,
             layout: &self.layout,
             cache: &mut self.heap,
+            copied: sample.copied,
         };
-        workers::worker_name(&mut heap, table, sample.stack)
+        // The worker is far up the stack, which stays as it is while the thread lives.
+        let start = sample.registers.stack_pointer();
+        match sample.stack.len() < workers::STACK_BYTES {
+            true => workers::worker_name(&mut heap, table, &live_stack(sample, start)),
+            false => workers::worker_name(&mut heap, table, sample.stack),
+        }
     }
 
     /// Whether a guessed layout turned out not to fit this process. That of a known version is never
@@ -226,6 +237,14 @@ impl V8 {
     }
 }
 
+/// The stack of a thread as it is now.
+fn live_stack(sample: &SampleView<'_>, start: u64) -> Vec<u8> {
+    let mut bytes = vec![0; workers::STACK_BYTES];
+    let read = sample.origin.read_memory(sample.pid, start, &mut bytes);
+    bytes.truncate(read);
+    bytes
+}
+
 impl V8 {
     /// Whether this is JavaScript without a name, so far.
     fn is_unknown(&self, frame: Identified) -> bool {
@@ -243,6 +262,7 @@ impl V8 {
                 origin: sample.origin,
                 layout: &self.layout,
                 cache: &mut self.heap,
+                copied: sample.copied,
             },
             codes: &mut self.codes,
             wasm: &mut self.wasm,
@@ -348,6 +368,7 @@ mod tests {
                     origin: &origin,
                     registers: &registers,
                     stack: &stack,
+                    copied: CopiedMemory::default(),
                 };
                 let mut named = Vec::new();
                 v8.identify(&sample, &walked, &mut named);

@@ -101,6 +101,7 @@ pub(crate) fn with_heap<T>(memory: &Words, look: impl FnOnce(&mut Heap<'_>) -> T
         origin: &origin,
         layout: &layout,
         cache: &mut cache,
+        copied: Default::default(),
     };
     look(&mut heap)
 }

@@ -76,6 +76,7 @@ fn names_in(v8: &mut V8, program: &Program, stack: &Stack) -> Vec<String> {
         origin: &StandIn(program.memory.clone()),
         registers: &stack.registers,
         stack: &bytes,
+        copied: Default::default(),
     };
     let mut found = Vec::new();
     v8.identify(&sample, &stack.frames, &mut found);

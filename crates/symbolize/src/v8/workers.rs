@@ -7,8 +7,8 @@
 use super::heap::Heap;
 use crate::x86_64::is_data_address;
 
-/// How many words of a stack are looked at.
-const STACK_WORDS: usize = 8192;
+/// How much of a stack is looked at.
+pub(super) const STACK_BYTES: usize = 8192 * 8;
 /// How many bytes of a worker are looked at for its name; it has more.
 const WORKER_BYTES: u64 = 0x200;
 /// An object's first word leads past the first two words of its table.
@@ -24,7 +24,7 @@ pub(super) fn worker_name(heap: &mut Heap<'_>, table: u64, stack: &[u8]) -> Opti
     // From the top: a copy may reach beyond the end of the stack, into memory of others.
     let worker = stack
         .chunks_exact(8)
-        .take(STACK_WORDS)
+        .take(STACK_BYTES / 8)
         .map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")))
         .filter(|&word| word % 8 == 0 && is_data_address(word))
         .find(|&word| {

@@ -108,6 +108,7 @@ impl Engine for PerfEvents {
             started,
             sampling_since: started,
             samples_group: session.samples_group(),
+            has_ebpf: session.walking.is_some(),
             ..Attached::default()
         };
         self.session = Some(session);

@@ -3,10 +3,12 @@
 use std::io;
 
 use super::{
-    EventSpec, LARGEST_RING_BYTES, ROOMY_RING_BYTES, SMALL_STACK_BYTES, STACK_BYTES, share_ring,
+    EventSpec, LARGEST_RING_BYTES, ROOMY_RING_BYTES, SMALL_STACK_BYTES, STACK_BYTES,
+    WALKED_STACK_BYTES, share_ring,
 };
 use crate::engines::{Finding, Verdict};
 use crate::error::{CaptureError, explain_refusal};
+use crate::sys::bpf::WalkProgram;
 use crate::sys::perf_event::{Counted, Every, PerfEvent, Sampling, Subject};
 use crate::sys::ring::page_size;
 use crate::target::{Group, proc};
@@ -65,6 +67,7 @@ pub fn probe(pid: u32) -> Vec<Finding> {
         probe_kernel(try_open(Counted::CPU_CLOCK, true)),
         probe_hardware(try_open(Counted::CYCLES, false)),
         probe_ring(try_open(Counted::CPU_CLOCK, false)),
+        probe_ebpf(),
     ]
 }
 
@@ -162,6 +165,33 @@ fn probe_ring(opened: io::Result<PerfEvent>) -> Finding {
             SMALL_STACK_BYTES >> 10
         ),
         remedy: Some("ulimit -l unlimited".to_owned()),
+    }
+}
+
+/// Whether a program can be run at each sample. Without it whole stacks are copied, and JavaScript is named a moment later.
+fn probe_ebpf() -> Finding {
+    let subject = "eBPF";
+    let loaded = WalkProgram::load(WALKED_STACK_BYTES).and_then(|_| {
+        let output = PerfEvent::output(proc::online_cpus()[0], &PROBE);
+        output.map_err(|error| error.to_string())
+    });
+    match loaded {
+        Ok(_) => Finding {
+            subject,
+            verdict: Verdict::Good,
+            detail: "a program can read what names JavaScript at the sampled instruction"
+                .to_owned(),
+            remedy: None,
+        },
+        Err(why) => Finding {
+            subject,
+            verdict: Verdict::Limited,
+            detail: format!(
+                "no program can run at samples ({why}): whole stacks are copied, and JavaScript is named a moment later; \
+                 needs CAP_BPF and CAP_PERFMON, Linux 5.8"
+            ),
+            remedy: Some("run nodespy as root".to_owned()),
+        },
     }
 }
 

@@ -17,8 +17,13 @@ pub(super) struct RingOf {
     pub(super) weight: u64,
 }
 
-/// A sample from a ring, with the kernel's part of its call chain.
-pub(super) fn raw_sample<'a>(sample: &Sample<'a>, kernel: &'a [u64], of: RingOf) -> RawSample<'a> {
+/// A sample from a ring, with the kernel's part of its call chain and the memory that was copied for it.
+pub(super) fn raw_sample<'a>(
+    sample: &Sample<'a>,
+    kernel: &'a [u64],
+    memory: &'a [u8],
+    of: RingOf,
+) -> RawSample<'a> {
     let registers = sample.regs_user.and_then(|registers| registers.x86_64());
     RawSample {
         time: sample.time.unwrap_or(0),
@@ -36,6 +41,7 @@ pub(super) fn raw_sample<'a>(sample: &Sample<'a>, kernel: &'a [u64], of: RingOf)
             },
             None => UserStack::Absent,
         },
+        memory: Cow::Borrowed(memory),
     }
 }
 

@@ -9,12 +9,15 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::fmt;
 
-use nodespy_model::{Event, Nanoseconds};
-use nodespy_perf_abi::{Addresses, RecordLayout, Sideband, record_type};
+use nodespy_model::{Event, EventIndex, Nanoseconds};
+use nodespy_perf_abi::{Addresses, RawRecord, RecordLayout, Sideband, record_type};
 
 use super::Losses;
 use super::records::{RingOf, is_birth, raw_sample, sideband_event, time_of};
 use crate::sys::ring_cursor::RecordRing;
+
+/// What copied memory starts with: the thread, by the numbers of the first pid namespace.
+const HEADER_BYTES: usize = 8;
 
 /// The rings of a session.
 #[derive(Debug)]
@@ -38,6 +41,51 @@ struct SampleRing<R> {
     of: RingOf,
     layout: RecordLayout,
     ring: R,
+    /// What was copied for the next sample.
+    copied: Copied,
+}
+
+/// Memory that a program copies for a sample: the record right before it.
+#[derive(Debug, Default)]
+struct Copied {
+    /// How such records are laid out, and the number they carry; none where no program runs.
+    from: Option<(u64, RecordLayout)>,
+    tid: u32,
+    /// Kept for its room.
+    memory: Vec<u8>,
+    /// How many records there were, and how many bytes.
+    records: u64,
+    bytes: u64,
+}
+
+impl Copied {
+    /// Whether this is such a record, which is then kept.
+    fn take(&mut self, record: &RawRecord<'_>) -> bool {
+        let Some((id, layout)) = &self.from else {
+            return false;
+        };
+        if layout.sample_id(record.body) != Some(*id) {
+            return false;
+        }
+        self.memory.clear();
+        if let Ok(sample) = layout.sample(record)
+            && let Some(memory) = sample.raw.get(HEADER_BYTES..)
+        {
+            self.tid = sample.tid;
+            self.memory.extend_from_slice(memory);
+            self.records += 1;
+            self.bytes += memory.len() as u64;
+        }
+        true
+    }
+
+    /// What was copied for a sample of this thread.
+    fn of(&self, tid: u32) -> &[u8] {
+        match self.tid == tid {
+            true => &self.memory,
+            false => &[],
+        }
+    }
 }
 
 impl<R: RecordRing> RingSet<R> {
@@ -55,7 +103,21 @@ impl<R: RecordRing> RingSet<R> {
     }
 
     pub(super) fn add_samples(&mut self, of: RingOf, layout: RecordLayout, ring: R) {
-        self.samples.push(SampleRing { of, layout, ring });
+        self.samples.push(SampleRing {
+            of,
+            layout,
+            ring,
+            copied: Copied::default(),
+        });
+    }
+
+    /// Before each sample of the ring of an event on a CPU there may be a record with this number: memory that was copied
+    /// for it.
+    pub(super) fn expect_copies(&mut self, cpu: u16, event: EventIndex, from: (u64, RecordLayout)) {
+        let mut rings = self.samples.iter_mut();
+        if let Some(ring) = rings.find(|ring| (ring.of.cpu, ring.of.event) == (cpu, event)) {
+            ring.copied.from = Some(from);
+        }
     }
 
     pub(super) fn add_sideband(&mut self, ring: R) {
@@ -81,6 +143,14 @@ impl<R: RecordRing> RingSet<R> {
     /// When the newest process was made or started its program; 0 when none was.
     pub(super) fn newest_birth(&self) -> Nanoseconds {
         self.newest_birth
+    }
+
+    /// How many samples had memory copied for them, and how many bytes that was.
+    pub(super) fn copied(&self) -> (u64, u64) {
+        let each = self.samples.iter().map(|ring| &ring.copied);
+        each.fold((0, 0), |(records, bytes), copied| {
+            (records + copied.records, bytes + copied.bytes)
+        })
     }
 
     /// The rings of samples.
@@ -110,10 +180,16 @@ impl<R: RecordRing> RingSet<R> {
 
     /// Notes when the next sample of a ring was taken. Losses are counted on the way.
     fn find_next_sample(&mut self, position: usize) {
-        let SampleRing { layout, ring, .. } = &mut self.samples[position];
+        let SampleRing {
+            layout,
+            ring,
+            copied,
+            ..
+        } = &mut self.samples[position];
         loop {
             match ring.peek() {
                 Ok(None) => return,
+                Ok(Some(record)) if record.kind == record_type::SAMPLE && copied.take(&record) => {}
                 Ok(Some(record)) if record.kind == record_type::SAMPLE => {
                     match layout.sample_time(record.body) {
                         Some(time) => {
@@ -135,17 +211,24 @@ impl<R: RecordRing> RingSet<R> {
     }
 
     fn hand_on_sample(&mut self, position: usize, take: &mut dyn FnMut(Event<'_>)) {
-        let SampleRing { of, layout, ring } = &mut self.samples[position];
+        let SampleRing {
+            of,
+            layout,
+            ring,
+            copied,
+        } = &mut self.samples[position];
         if let Ok(Some(record)) = ring.peek() {
             match layout.sample(&record) {
                 Ok(sample) => {
                     self.addresses.split(sample.callchain, sample.mode);
-                    let raw = raw_sample(&sample, &self.addresses.kernel, *of);
+                    let memory = copied.of(sample.tid);
+                    let raw = raw_sample(&sample, &self.addresses.kernel, memory, *of);
                     take(Event::Sample(raw));
                 }
                 Err(error) => lose(&mut self.losses.samples, "sample", error),
             }
         }
+        copied.memory.clear();
         ring.consume();
     }
 
@@ -221,7 +304,6 @@ fn add(count: &mut u64, more: u64) {
 
 #[cfg(test)]
 mod tests {
-    use nodespy_model::EventIndex;
     use nodespy_perf_abi::{EventAttributes, context, misc, sample_type, x86_64};
 
     use super::*;
@@ -311,6 +393,47 @@ mod tests {
         ];
         assert_eq!(rings.drained(Nanoseconds::MAX), expected);
         assert_eq!(rings.drained(Nanoseconds::MAX), [""; 0], "each once");
+    }
+
+    /// Samples and copies with the number of their event before everything else.
+    #[test]
+    fn what_was_copied_belongs_to_the_next_sample_of_its_thread() {
+        let with_id = |fields| layout(sample_type::IDENTIFIER | fields, false);
+        let mut rings = RingSet::new(layout(SIDEBAND_FIELDS, true));
+        let of = RingOf {
+            cpu: 0,
+            event: EventIndex::default(),
+            weight: 1,
+        };
+        rings.add_samples(of, with_id(SAMPLE_FIELDS), VecRing::new(4096));
+        let copies = with_id(SIDEBAND_FIELDS | sample_type::RAW);
+        rings.expect_copies(0, EventIndex::default(), (2, copies));
+        let ring = &mut rings.samples[0].ring;
+        let mut copy = |tid: u64, time, memory: u64| {
+            // Four bytes say how long it is, four are left over.
+            let mut body = words(&[2, 7 | tid << 32, time]);
+            body.extend(20_u32.to_le_bytes());
+            body.extend(words(&[tid, memory]));
+            body.extend([0; 4]);
+            ring.write(record_type::SAMPLE, 0, &body);
+        };
+        copy(7, 10, 0xaa);
+        copy(7, 20, 0xbb);
+        let sample = |ring: &mut VecRing, tid: u64, time| {
+            let body = words(&[1, 0x5000, 7 | tid << 32, time, 0]);
+            ring.write(record_type::SAMPLE, 0, &body);
+        };
+        let ring = &mut rings.samples[0].ring;
+        sample(ring, 7, 20);
+        sample(ring, 7, 30);
+        let mut seen = Vec::new();
+        rings.drain(Nanoseconds::MAX, &mut |event| {
+            if let Event::Sample(sample) = event {
+                seen.push((sample.time, sample.memory.first().copied()));
+            }
+        });
+        assert_eq!(seen, [(20, Some(0xbb)), (30, None)]);
+        assert_eq!(rings.take_losses(), Losses::default());
     }
 
     #[test]

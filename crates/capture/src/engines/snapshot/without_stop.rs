@@ -87,6 +87,7 @@ pub(super) fn sample_running(
         rate_hz: SAMPLING_RATE_HZ,
         include_kernel: false,
         follow_children: false,
+        walks_at_sample: false,
         placebo: false,
     };
     let mut session = match PerfSession::attach(targets, None, &options, false) {

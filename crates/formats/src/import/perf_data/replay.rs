@@ -299,6 +299,7 @@ impl Replay<'_> {
             state: ThreadState::Unknown,
             kernel: Cow::Borrowed(&self.addresses.kernel),
             user,
+            memory: Default::default(),
         }
     }
 

@@ -76,10 +76,15 @@ impl<'a> Reporting<'a> {
         let pids = started.targets.iter().map(Target::pid);
         let pids: Vec<String> = pids.map(|pid| pid.to_string()).collect();
         output::note(&format!(
-            "Recording {} (pid {}) {} {}.",
+            "Recording {} (pid {}) {}{} {}.",
             printable(started.app),
             pids.join(", "),
             how_often(started.events),
+            if started.attached.has_ebpf {
+                " with eBPF"
+            } else {
+                ""
+            },
             self.until()
         ));
     }

@@ -103,6 +103,7 @@ fn capture(request: Request, sender: &Sender<Update>) -> Result<(), CaptureError
         rate_hz: request.rate_hz,
         include_kernel: true,
         follow_children: matches!(request.children, Children::Followed),
+        walks_at_sample: true,
         placebo: false,
     });
     let subject = Subject {

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// Copies, at the sampled instruction, the memory that unwinding and naming a stack of V8 needs: the words of each frame that
+// lie beyond the copied stack, and the function of each JavaScript frame. A moment later the garbage collector may have
+// moved closures.
+//
+// The program decides what is worth copying and nothing else. What is copied goes into the ring right before its sample,
+// as pieces of memory with their addresses; user space reads them as it reads the memory of the process. So frames that are
+// none, or memory that lies, cost copies of little use and never a wrong word.
+//
+// Built by tools/bpf.sh into walk.bpf.o, which is committed.
+
+#include <linux/bpf.h>
+#include <linux/ptrace.h>
+
+#include <linux/bpf_perf_event.h>
+#include <bpf/bpf_helpers.h>
+
+typedef __u64 u64;
+typedef __u32 u32;
+
+// A record starts with the thread; then come pieces of memory: a word with the address and the number of words, then
+// these.
+#define HEADER_WORDS 1
+#define PIECE_SHIFT 48
+#define MAX_FRAMES 256
+#define OUT_WORDS 2048
+// The largest piece, one less than a power of two: the verifier understands masks.
+#define MAX_PIECE 15
+// Objects that are copied once a sample.
+#define SEEN 256
+// How much above the stack pointer is searched for a frame, where the leaf has none.
+#define SEARCH_WORDS 512
+// What is copied above the outermost frame, where libc has its own without frame pointers.
+#define ROOT_WORDS 60
+// A JSFunction up to its context, on every V8 from 9.4 to 14.6.
+#define FUNCTION_WORDS 6
+// The words of a frame: six below the frame pointer, the caller's frame pointer, the return address.
+#define FRAME_WORDS 8
+#define BELOW_FRAME 48
+#define MAX_FRAME_BYTES (1 << 20)
+#define USER_END 0x800000000000ull
+
+struct scratch {
+    u64 stack_start, stack_end, frame, found;
+    u32 used, searched;
+    u64 words[FRAME_WORDS], pair[2];
+    u64 search[SEARCH_WORDS];
+    // Objects that were copied, with the number of the sample above their addresses.
+    u64 seen[SEEN];
+    u64 sample;
+    u64 out[OUT_WORDS + 1 + MAX_PIECE];
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, u32);
+    __type(value, struct scratch);
+} scratches SEC(".maps");
+
+// How much of the stack each sample copies anyway.
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, u32);
+    __type(value, u32);
+} stack_bytes SEC(".maps");
+
+// An event of each CPU whose records go into the ring of samples.
+struct {
+    __uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
+    __uint(key_size, sizeof(u32));
+    __uint(value_size, sizeof(u32));
+} outputs SEC(".maps");
+
+#ifdef NO_BPF_LOOP
+// Before Linux 5.17.
+#define CALLBACK(name) __noinline int name(u32 index)
+#define LOOP(count, callback) \
+    for (u32 turn = 0; turn < (count); turn++) \
+        if (callback(turn)) \
+            break
+#else
+#define CALLBACK(name) static long name(u32 index, void *unused)
+#define LOOP(count, callback) bpf_loop(count, callback, 0, 0)
+#endif
+
+static __always_inline struct scratch *scratch(void)
+{
+    u32 first = 0;
+
+    return bpf_map_lookup_elem(&scratches, &first);
+}
+
+// A tagged pointer to an object.
+static __always_inline int is_object(u64 word)
+{
+    return (word & 3) == 1 && word > 0x10000 && word < USER_END;
+}
+
+// Appends words of the process; where they are in `out`, or 0. Functions that are not static are verified once.
+__noinline int copy(u64 address, u32 words)
+{
+    struct scratch *s = scratch();
+
+    if (!s || words > MAX_PIECE || address >= USER_END)
+        return 0;
+    u32 at = s->used;
+    if (at + 1 + words > OUT_WORDS)
+        return 0;
+    at &= OUT_WORDS - 1;
+    if (bpf_probe_read_user(&s->out[at + 1], words * 8 & (8 * MAX_PIECE + 7), (void *)address))
+        return 0;
+    s->out[at] = address | (u64)words << PIECE_SHIFT;
+    s->used = at + 1 + words;
+    return at + 1;
+}
+
+// Copies an object once.
+__noinline int copy_object(u64 object, u32 words)
+{
+    struct scratch *s = scratch();
+
+    if (!s || !is_object(object))
+        return 0;
+    u64 *seen = &s->seen[object >> 3 & (SEEN - 1)];
+    u64 mark = object | s->sample << 48;
+    if (*seen == mark)
+        return 0;
+    *seen = mark;
+    int at = copy(object - 1, words);
+    if (at <= 0)
+        return 0;
+    u64 map = s->out[at & (OUT_WORDS - 1)];
+    // Where the collector has moved it the word says where to.
+    if (!(map & 1) && is_object(map | 1))
+        copy(map, words);
+    return 0;
+}
+
+// One frame: its words, and the function in it.
+CALLBACK(frame)
+{
+    struct scratch *s = scratch();
+
+    if (!s)
+        return 1;
+    u64 start = s->frame - BELOW_FRAME;
+    if (start >= USER_END || bpf_probe_read_user(s->words, sizeof(s->words), (void *)start))
+        return 1;
+    if (start < s->stack_start || start + sizeof(s->words) > s->stack_end)
+        copy(start, FRAME_WORDS);
+    // A context where other frames have a small number, and a function.
+    if (is_object(s->words[5]) && is_object(s->words[4]))
+        copy_object(s->words[4], FUNCTION_WORDS);
+    u64 caller = s->words[6];
+    if (caller <= s->frame || caller & 7 || caller - s->frame > MAX_FRAME_BYTES)
+        return 1;
+    s->frame = caller;
+    return 0;
+}
+
+// Is this word of the stack the frame pointer that a function without a frame of its own has saved? Three frames in a row
+// say so; if they are none, their memory is copied for nothing.
+CALLBACK(search)
+{
+    struct scratch *s = scratch();
+
+    if (!s)
+        return 1;
+    u64 word = s->search[index & (SEARCH_WORDS - 1)];
+    u64 at = s->stack_start + 8ull * index;
+    for (int step = 0; step < 3; step++) {
+        if (word <= at || word & 7 || word - at > MAX_FRAME_BYTES)
+            return 0;
+        if (step == 0)
+            s->found = word;
+        at = word;
+        if (bpf_probe_read_user(s->pair, sizeof(s->pair), (void *)word) || s->pair[1] < 0x10000 || s->pair[1] >= USER_END)
+            return 0;
+        word = s->pair[0];
+    }
+    s->searched = 1;
+    return 1;
+}
+
+// Copies what lies above the outermost frame. Whole pieces: near the end of the stack there may be less.
+static __always_inline void copy_root(struct scratch *s)
+{
+    u64 start = s->frame + 16;
+
+    if (start + 8 * ROOT_WORDS <= s->stack_end)
+        return;
+    for (u32 word = 0; word < ROOT_WORDS; word += MAX_PIECE)
+        copy(start + 8 * word, MAX_PIECE);
+}
+
+SEC("perf_event")
+int walk(struct bpf_perf_event_data *context)
+{
+    u32 first = 0;
+    u32 *copied_anyway = bpf_map_lookup_elem(&stack_bytes, &first);
+    struct scratch *s = scratch();
+
+    if (!s || !copied_anyway)
+        return 1;
+#ifdef NO_BPF_LOOP
+    // Before Linux 5.15 the registers of user space are not to be had while the kernel runs.
+    const struct pt_regs *registers = (void *)&context->regs;
+    if (!(registers->cs & 3))
+        return 1;
+#else
+    const struct pt_regs *registers = (void *)bpf_task_pt_regs((void *)bpf_get_current_task_btf());
+#endif
+    s->used = HEADER_WORDS;
+    s->searched = 0;
+    s->stack_start = registers->rsp;
+    s->stack_end = registers->rsp + *copied_anyway;
+    s->frame = registers->rbp;
+    s->sample++;
+    u64 frame_of_leaf = s->frame;
+    LOOP(MAX_FRAMES, frame);
+    if (s->frame == frame_of_leaf && !bpf_probe_read_user(s->search, sizeof(s->search), (void *)s->stack_start)) {
+        LOOP(SEARCH_WORDS, search);
+        if (s->searched) {
+            s->frame = s->found;
+            LOOP(MAX_FRAMES, frame);
+        }
+    }
+    if (s->frame != frame_of_leaf)
+        copy_root(s);
+    u32 used = s->used;
+    if (used <= HEADER_WORDS || used > OUT_WORDS)
+        return 1;
+    u64 thread = bpf_get_current_pid_tgid();
+    s->out[0] = thread;
+    bpf_perf_event_output(context, &outputs, BPF_F_CURRENT_CPU, s->out, used * 8);
+    return 1;
+}
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";

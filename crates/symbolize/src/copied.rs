@@ -1,0 +1,113 @@
+//! Memory of a process as it was when a sample was taken: what an engine has copied at the sampled instruction.
+
+/// The address is in the lower bits of the word before a piece, the number of words above them.
+const ADDRESS_BITS: u32 = 48;
+const WORD: usize = 8;
+
+/// A piece of memory.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Piece {
+    start: u64,
+    /// Where it is in the bytes of the sample.
+    at: usize,
+    length: usize,
+}
+
+/// The pieces of one sample. Nothing is believed of them that is not believed of memory that is read later.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct CopiedMemory<'a> {
+    bytes: &'a [u8],
+    /// In order of their addresses.
+    pieces: &'a [Piece],
+}
+
+impl<'a> CopiedMemory<'a> {
+    /// Finds the pieces in the bytes of a sample; `pieces` is kept for its room.
+    pub(crate) fn of(bytes: &'a [u8], pieces: &'a mut Vec<Piece>) -> Self {
+        pieces.clear();
+        let mut at = 0;
+        while let Some(header) = word_at(bytes, at) {
+            let length = (header >> ADDRESS_BITS) as usize * WORD;
+            at += WORD;
+            if length == 0 || bytes.len() - at < length {
+                break;
+            }
+            pieces.push(Piece {
+                start: header & ((1 << ADDRESS_BITS) - 1),
+                at,
+                length,
+            });
+            at += length;
+        }
+        pieces.sort_by_key(|piece| piece.start);
+        Self { bytes, pieces }
+    }
+
+    /// The memory at an address; none where not all of it was copied in one piece.
+    fn get(&self, address: u64, length: usize) -> Option<&'a [u8]> {
+        let after = self.pieces.partition_point(|piece| piece.start <= address);
+        // Pieces may overlap, but no more than a few do.
+        self.pieces[..after].iter().rev().take(4).find_map(|piece| {
+            let inside = usize::try_from(address - piece.start).ok()?;
+            let is_within = inside.checked_add(length)? <= piece.length;
+            is_within.then(|| &self.bytes[piece.at + inside..piece.at + inside + length])
+        })
+    }
+
+    /// Copies memory; false where it was not copied.
+    pub(crate) fn read(&self, address: u64, buffer: &mut [u8]) -> bool {
+        let Some(bytes) = self.get(address, buffer.len()) else {
+            return false;
+        };
+        buffer.copy_from_slice(bytes);
+        true
+    }
+
+    /// A word.
+    pub(crate) fn word(&self, address: u64) -> Option<u64> {
+        word_at(self.get(address, WORD)?, 0)
+    }
+}
+
+fn word_at(bytes: &[u8], at: usize) -> Option<u64> {
+    let bytes = bytes.get(at..at.checked_add(WORD)?)?;
+    Some(u64::from_ne_bytes(bytes.try_into().expect("eight bytes")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes_of(words: &[u64]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+    }
+
+    #[test]
+    fn words_are_found_by_their_address() {
+        let bytes = bytes_of(&[0x9000 | 2 << 48, 7, 8, 0x1000 | 1 << 48, 9]);
+        let mut pieces = Vec::new();
+        let copied = CopiedMemory::of(&bytes, &mut pieces);
+        assert_eq!(copied.word(0x9000), Some(7));
+        assert_eq!(copied.word(0x9008), Some(8));
+        assert_eq!(copied.word(0x9004), Some(8 << 32));
+        assert_eq!(copied.word(0x1000), Some(9));
+        for missing in [0, 0xff8, 0x1008, 0x8ff8, 0x9010, u64::MAX] {
+            assert_eq!(copied.word(missing), None, "{missing:x}");
+        }
+    }
+
+    #[test]
+    fn a_piece_that_is_longer_than_the_sample_ends_it() {
+        for words in [
+            &[0x1000 | 9 << 48, 7][..],
+            &[0x1000, 7],
+            &[u64::MAX, 7],
+            &[],
+        ] {
+            let bytes = bytes_of(words);
+            let mut pieces = Vec::new();
+            let copied = CopiedMemory::of(&bytes, &mut pieces);
+            assert_eq!(copied.word(0x1000), None);
+        }
+    }
+}
