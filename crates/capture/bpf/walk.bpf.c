@@ -23,8 +23,10 @@ typedef __u32 u32;
 // these.
 #define HEADER_WORDS 1
 #define PIECE_SHIFT 48
-#define MAX_FRAMES 256
-#define OUT_WORDS 2048
+#define MAX_FRAMES 1024
+// A power of two; and what fits into a record, whose length is 16 bits.
+#define OUT_WORDS 8192
+#define MAX_WORDS 7168
 // The largest piece, one less than a power of two: the verifier understands masks.
 #define MAX_PIECE 15
 // Objects that are copied once a sample.
@@ -52,8 +54,9 @@ struct scratch {
     u64 out[OUT_WORDS + 1 + MAX_PIECE];
 };
 
+// One for each CPU, as many as user space says there are: maps that are the kernel's own per CPU end at 32 KiB.
 struct {
-    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(type, BPF_MAP_TYPE_ARRAY);
     __uint(max_entries, 1);
     __type(key, u32);
     __type(value, struct scratch);
@@ -88,9 +91,9 @@ struct {
 
 static __always_inline struct scratch *scratch(void)
 {
-    u32 first = 0;
+    u32 cpu = bpf_get_smp_processor_id();
 
-    return bpf_map_lookup_elem(&scratches, &first);
+    return bpf_map_lookup_elem(&scratches, &cpu);
 }
 
 // A tagged pointer to an object.
@@ -107,7 +110,7 @@ __noinline int copy(u64 address, u32 words)
     if (!s || words > MAX_PIECE || address >= USER_END)
         return 0;
     u32 at = s->used;
-    if (at + 1 + words > OUT_WORDS)
+    if (at + 1 + words > MAX_WORDS)
         return 0;
     at &= OUT_WORDS - 1;
     if (bpf_probe_read_user(&s->out[at + 1], words * 8 & (8 * MAX_PIECE + 7), (void *)address))
@@ -231,7 +234,7 @@ int walk(struct bpf_perf_event_data *context)
     if (s->frame != frame_of_leaf)
         copy_root(s);
     u32 used = s->used;
-    if (used <= HEADER_WORDS || used > OUT_WORDS)
+    if (used <= HEADER_WORDS || used > MAX_WORDS)
         return 1;
     u64 thread = bpf_get_current_pid_tgid();
     s->out[0] = thread;

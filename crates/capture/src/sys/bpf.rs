@@ -37,6 +37,7 @@ impl WalkProgram {
         let reason = |error: &dyn std::error::Error| deepest(error);
         // No type of the kernel is looked into, so its own BTF is not needed.
         let mut program = EbpfLoader::new()
+            .map_max_entries("scratches", possible_cpus())
             .load(object)
             .map_err(|error| reason(&error))?;
         let walk = program
@@ -73,6 +74,13 @@ impl WalkProgram {
         let mut map: Array<&mut MapData, u32> = map.try_into().map_err(|error| deepest(&error))?;
         map.set(0, stack_bytes, 0).map_err(|error| deepest(&error))
     }
+}
+
+/// How many CPUs there may be.
+fn possible_cpus() -> u32 {
+    // SAFETY: the call takes a number and returns one.
+    let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
+    u32::try_from(cpus).unwrap_or(1).max(1)
 }
 
 /// `BPF_MAP_UPDATE_ELEM` of a map whose values are descriptors.

@@ -34,14 +34,16 @@ const WORKLOADS: [&str; 5] = [
     "async.js",
 ];
 /// How many milliseconds samples are left lying before they are looked at: the process runs on, and
-/// the garbage collector moves what the stacks lead to.
-const DELAYS_MS: [u32; 3] = [0, 20, 200];
+/// the garbage collector moves what the stacks lead to. Once without the program that reads what names them
+/// when they are taken.
+const DELAYS_MS: [(u32, &[&str]); 3] = [(0, &[]), (20, &["--no-ebpf"]), (200, &[])];
 
 /// One line of the report.
 struct Row {
     version: String,
     workload: &'static str,
     delay_ms: u32,
+    options: &'static [&'static str],
     samples: usize,
     frames: u64,
     named: u64,
@@ -51,8 +53,13 @@ struct Row {
 }
 
 impl Row {
-    fn new(version: &str, workload: &'static str, delay_ms: u32) -> Self {
+    fn new(
+        version: &str,
+        workload: &'static str,
+        (delay_ms, options): (u32, &'static [&'static str]),
+    ) -> Self {
         Self {
+            options,
             version: version.to_owned(),
             workload,
             delay_ms,
@@ -83,8 +90,8 @@ impl Row {
     /// What is wrong with it, if anything is.
     fn complaint(&self) -> Option<String> {
         let what = format!(
-            "node {}, {}, {} ms late",
-            self.version, self.workload, self.delay_ms
+            "node {}, {}, {} ms late {:?}",
+            self.version, self.workload, self.delay_ms, self.options
         );
         if self.frames < 1000 {
             return Some(format!("{what}: only {} frames", self.frames));
@@ -116,12 +123,13 @@ fn start_case(version: &str, name: &str) -> (Running, Option<Running>) {
 }
 
 /// Starts a recording that looks at each sample late.
-fn start_late(target: &Running, delay_ms: u32, output: &str) -> Started {
+fn start_late(target: &Running, row: &Row, output: &str) -> Started {
     let pid = target.pid_text();
     let mut command = nodespy(&[
         "record", "-p", &pid, "-d", "1500ms", "-F", "999", "-o", output,
     ]);
-    command.env("NODESPY_DELAY_MS", delay_ms.to_string());
+    command.args(row.options);
+    command.env("NODESPY_DELAY_MS", row.delay_ms.to_string());
     Started::new(command, "")
 }
 
@@ -129,7 +137,7 @@ fn start_late(target: &Running, delay_ms: u32, output: &str) -> Started {
 /// another; again where a busy machine gave too few frames to judge by. Adds a row for each delay.
 fn look_at(version: &str, workload: &'static str, rows: &mut Vec<Row>) {
     let (target, _load) = start_case(version, workload);
-    let mut own = DELAYS_MS.map(|delay_ms| Row::new(version, workload, delay_ms));
+    let mut own = DELAYS_MS.map(|late| Row::new(version, workload, late));
     for _ in 0..ATTEMPTS {
         record_once(&target, &mut own);
         if own.iter().all(|row| row.frames >= ENOUGH_FRAMES) {
@@ -145,7 +153,7 @@ fn record_once(target: &Running, rows: &mut [Row; 3]) {
         .iter()
         .map(|row| {
             let output = scratch.file(&format!("late-{}.nspy", row.delay_ms));
-            (start_late(target, row.delay_ms, &output), output)
+            (start_late(target, row, &output), output)
         })
         .collect();
     for ((started, output), row) in started.into_iter().zip(rows) {

@@ -17,6 +17,7 @@ mod ci;
 mod control_group;
 mod coverage;
 mod dump;
+mod ebpf;
 mod errors;
 mod events;
 mod findings;

@@ -10,6 +10,7 @@ use nodespy_model::Registers;
 use super::stand_in::{BASELINE, Program, StandIn, TURBOFAN, node20_layout};
 use super::{SampleView, V8};
 use crate::address_map::ImageId;
+use crate::copied::CopiedMemory;
 use crate::frame::{CodeAddress, FrameSlots, Unwound};
 
 const STACK: u64 = 0x7fff_0000;
@@ -35,12 +36,14 @@ pub(crate) fn walk_damaged(changes: &[u8]) {
     for _ in 0..2 {
         v8.start_batch();
         let stack: Vec<u8> = world.stack.iter().flat_map(|it| it.to_ne_bytes()).collect();
+        let mut pieces = Vec::new();
         let sample = SampleView {
             pid: 1,
             origin: &StandIn(world.program.memory.clone()),
             registers: &world.registers,
             stack: &stack,
-            copied: Default::default(),
+            // What is copied lies as well.
+            copied: CopiedMemory::of(&stack, &mut pieces),
         };
         v8.worker_name(&sample);
         v8.identify(&sample, &world.frames, &mut Vec::new());

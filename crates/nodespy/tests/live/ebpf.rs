@@ -1,0 +1,155 @@
+//! The program that runs at each sample: does it change anything but when memory is read?
+
+use std::path::Path;
+
+use nodespy_model::NameSource;
+
+use super::errors::{NOBODY, run_as_nobody};
+use super::recorded::{Recorded, read, share};
+use super::versions::on_every_node;
+use super::workload::{Running, Workload, node, script};
+use super::{is_root, live};
+use crate::run::{Started, nodespy, run_nodespy};
+use crate::scratch::Scratch;
+use crate::skip::skip;
+
+const SAID: &str = " with eBPF ";
+/// How far two recordings of one process may be apart on a function, in parts of one.
+const MARGIN: f64 = 0.06;
+
+/// Whether the program can run here. In CI it must.
+fn can_run() -> bool {
+    if !is_root() {
+        skip("eBPF programs need root");
+    }
+    is_root()
+}
+
+/// Records a process with and without the program at the same time.
+fn record_both(target: &Running) -> [Recorded; 2] {
+    let scratch = Scratch::new();
+    let pid = target.pid_text();
+    let started = [&[][..], &["--no-ebpf"]].map(|options| {
+        let output = scratch.file(&format!("{}.nspy", options.len()));
+        let mut command = nodespy(&["record", "-p", &pid, "-d", "4", "-F", "499", "-o", &output]);
+        command.args(options);
+        (Started::new(command, ""), output)
+    });
+    started.map(|(started, output)| {
+        let outcome = started.finish();
+        outcome.expect_code(0);
+        let profile = read(Path::new(&output));
+        Recorded { profile, outcome }
+    })
+}
+
+fn expect_agreement(major: &str) {
+    let Some(_live) = live() else { return };
+    if !can_run() {
+        return;
+    }
+    let target = Workload::new("mix.js").on(major).start();
+    let [with, without] = record_both(&target);
+    assert!(with.outcome.stderr.contains(SAID), "{}", with.outcome);
+    assert!(
+        !without.outcome.stderr.contains(SAID),
+        "{}",
+        without.outcome
+    );
+    for recorded in [&with, &without] {
+        let notes = &recorded.profile.notes;
+        let named = share(notes.jit_named[NameSource::HeapWalk.at()], notes.jit_frames);
+        assert!(named > 0.999, "{named}\n{}", recorded.describe());
+        let incomplete = share(notes.incomplete_stacks, notes.unwound_stacks);
+        assert!(incomplete < 0.01, "{incomplete}\n{}", recorded.describe());
+    }
+    for entry in without.weights().iter().take(10) {
+        let name = without.profile.name_of(entry.function);
+        let (here, there) = (without.self_share(name), with.self_share(name));
+        assert!(
+            (here - there).abs() < MARGIN,
+            "{name}: {there} with, {here} without\n{}{}",
+            with.describe(),
+            without.describe()
+        );
+        let (here, there) = (without.total_share(name), with.total_share(name));
+        assert!(
+            (here - there).abs() < MARGIN,
+            "{name}: {there} with, {here} without, in all"
+        );
+    }
+}
+
+on_every_node! {{
+    both_ways_to_read_stacks_agree(expect_agreement);
+}}
+
+/// Stacks that are far deeper than what is copied of them.
+#[test]
+fn a_deep_recursion_has_all_its_frames() {
+    let Some(_live) = live() else { return };
+    if !can_run() {
+        return;
+    }
+    let target = Workload::new("recursion.js").start();
+    let [with, without] = record_both(&target);
+    let deepest = |recorded: &Recorded| {
+        let stacks = recorded.profile.samples.iter();
+        let depths =
+            stacks.filter_map(|sample| Some(recorded.profile.frames_of(sample.stack?).count()));
+        depths.max().unwrap_or(0)
+    };
+    let (there, here) = (deepest(&with), deepest(&without));
+    assert!(there * 10 > here * 9, "{there} frames with, {here} without");
+}
+
+#[test]
+fn without_rights_whole_stacks_are_copied() {
+    let Some(_live) = live() else { return };
+    if !can_run() {
+        return;
+    }
+    let scratch = Scratch::for_other_users();
+    let mut command = std::process::Command::new("setpriv");
+    command
+        .args(NOBODY)
+        .args([node("20").unwrap(), script("split.js")]);
+    let target = Running::new(command);
+    let pid = target.pid_text();
+    let outcome = run_as_nobody(
+        &scratch,
+        &["record", "-p", &pid, "-d", "1", "-o", "out.nspy"],
+    );
+    outcome.expect_code(0);
+    assert!(!outcome.stderr.contains(SAID), "{outcome}");
+    let outcome = run_as_nobody(&scratch, &["check", "-p", &pid]);
+    assert!(
+        outcome.stdout.contains("no program can run at samples"),
+        "{outcome}"
+    );
+    let outcome = run_nodespy(&["check", "-p", &pid]);
+    assert!(
+        outcome.stdout.contains("at the sampled instruction"),
+        "{outcome}"
+    );
+}
+
+#[test]
+fn a_launched_command_and_its_children_run_the_program() {
+    let Some(_live) = live() else { return };
+    if !can_run() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let output = scratch.file("out.nspy");
+    let (node, script) = (node("24").unwrap(), script("regression.js"));
+    let mut command = nodespy(&["record", "-F", "999", "-o", &output, "--", &node, &script]);
+    command.env("TURNS", "20");
+    let outcome = crate::run::run(command);
+    outcome.expect_code(0);
+    assert!(outcome.stderr.contains(SAID), "{outcome}");
+    let profile = read(Path::new(&output));
+    let recorded = Recorded { profile, outcome };
+    let share = recorded.total_share("hashInts");
+    assert!(share > 0.05, "{share}\n{}", recorded.describe());
+}
