@@ -3,9 +3,11 @@
 //! Eight bytes of magic, the version, a reserved word, then blocks, one for each slice of the
 //! recording: length and CRC-32 of the packed bytes, both 32 bits, then the bytes. A block holds the
 //! sections of `.nspy`, with only the rows that are new, so a journal grows with the samples and a
-//! reader reads it as one file. Whatever is lost of the end, every block before it is whole.
+//! reader reads it as one file. Now and then the tables start afresh, so that a writer need not hold
+//! what it wrote hours ago. Whatever is lost of the end, every block before it is whole.
 //! `docs/native-format.md` has every field.
 
+mod afresh;
 mod merged;
 mod read;
 
@@ -25,7 +27,8 @@ use merged::{Merged, Rows};
 
 /// How a journal starts; see the magic of `.nspy`.
 const MAGIC: [u8; 8] = *b"NSPJ\r\n\x1a\n";
-const VERSION: u32 = 1;
+/// Tables start afresh since version 2.
+const VERSION: u32 = 2;
 /// Magic, version and a reserved word.
 const HEADER_BYTES: usize = 16;
 /// Length and checksum of a block.
@@ -53,8 +56,8 @@ impl Importer for Journal {
     }
 }
 
-/// Turns the slices of a recording into the blocks of a journal. What it keeps grows with the code
-/// that was seen, not with the samples.
+/// Turns the slices of a recording into the blocks of a journal. What it keeps has an end, however
+/// long the recording lasts.
 #[derive(Debug, Default)]
 pub struct JournalWriter {
     merged: Merged,
@@ -73,6 +76,10 @@ impl JournalWriter {
     /// The next block: everything of a slice that the journal does not have yet. Times count from the
     /// start of the recording in every slice.
     pub fn block(&mut self, slice: &Profile) -> Vec<u8> {
+        let starts_afresh = afresh::is_many(self.written.stacks, self.written.threads);
+        if starts_afresh {
+            *self = Self::default();
+        }
         let mut samples = self.merged.add(slice);
         samples.sort_by_key(|sample| sample.time);
         let mut sections = Vec::new();
@@ -81,6 +88,9 @@ impl JournalWriter {
             put(&mut sections, content.len() as u64);
             sections.extend_from_slice(content);
         };
+        if starts_afresh {
+            emit(section::AFRESH, &[]);
+        }
         let so_far = self.merged.so_far();
         emit(
             section::ABOUT,

@@ -62,6 +62,7 @@ mod section {
     pub(super) const RESTART: u64 = 19;
     pub(super) const CHANGED_PROCESSES: u64 = 20;
     pub(super) const CHANGED_THREADS: u64 = 21;
+    pub(super) const AFRESH: u64 = 22;
 }
 
 // The codes of the file: a value's position here. They are written out, because the model may

@@ -76,6 +76,7 @@ pub(super) struct Tables {
     deopt_reasons: Vec<(FunctionIndex, StringIndex)>,
     generated_places: Vec<(FunctionIndex, StringIndex)>,
     sources: Vec<Source>,
+    source_files: FastSet<StringIndex>,
     source_bytes: usize,
     builder: ProfileBuilder,
     budget: Budget,
@@ -102,6 +103,7 @@ impl Tables {
             deopt_reasons: Vec::new(),
             generated_places: Vec::new(),
             sources: Vec::new(),
+            source_files: FastSet::default(),
             source_bytes: 0,
             builder: ProfileBuilder::default(),
             budget,
@@ -478,6 +480,23 @@ impl Tables {
         !self.samples.is_empty()
     }
 
+    /// How many stacks and threads there are.
+    pub(super) fn size(&self) -> (usize, usize) {
+        (self.stacks.len(), self.threads)
+    }
+
+    pub(super) fn has_processes(&self) -> bool {
+        self.processes > 0
+    }
+
+    /// Empty tables for what follows in the same journal, which draw from the same budget.
+    pub(super) fn afresh(&self) -> Self {
+        Self {
+            source_bytes: self.source_bytes,
+            ..Self::new(self.version, self.budget.clone())
+        }
+    }
+
     /// The profile of a journal, whose blocks may overlap in time.
     pub(super) fn into_sorted_profile(mut self) -> Result<Profile, ImportError> {
         self.check_weights()?;
@@ -496,8 +515,6 @@ impl Tables {
     fn take_sources(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {
         let rows = self.rows::<Source>(columns, 2)?;
         let files = columns.column(rows, |columns| columns.index(self.strings.len(), "strings"))?;
-        let mut taken: FastSet<StringIndex> =
-            self.sources.iter().map(|source| source.file).collect();
         let mut left_out = 0;
         for file in files {
             let file = self.strings[file as usize];
@@ -505,7 +522,7 @@ impl Tables {
             let fits = text.len() <= SOURCE_BYTES - self.source_bytes;
             if !fits {
                 left_out += 1;
-            } else if taken.insert(file) {
+            } else if self.source_files.insert(file) {
                 self.source_bytes += text.len();
                 self.sources.push(Source {
                     file,

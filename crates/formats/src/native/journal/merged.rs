@@ -75,6 +75,7 @@ pub(super) struct Merged {
     threads: FastMap<ThreadKey, ThreadIndex>,
     /// Workers that have a number for a name.
     numbered: FastSet<ThreadIndex>,
+    has_new_numbers: bool,
     /// Rows that are in the journal and differ now.
     changed_processes: BTreeSet<usize>,
     changed_threads: BTreeSet<usize>,
@@ -85,6 +86,18 @@ impl Merged {
     pub(super) fn add(&mut self, slice: &Profile) -> Vec<Sample> {
         self.changed_processes.clear();
         self.changed_threads.clear();
+        let samples = self.add_rows(slice);
+        self.number_workers();
+        debug_assert_eq!(
+            self.so_far().events,
+            slice.events,
+            "an engine has its events from the start"
+        );
+        samples
+    }
+
+    /// The same, but for the numbers of workers.
+    pub(super) fn add_rows(&mut self, slice: &Profile) -> Vec<Sample> {
         self.about = slice.about.clone();
         add_notes(&mut self.notes, &slice.notes);
         let mut builder = self
@@ -111,17 +124,20 @@ impl Merged {
                 index
             })
             .collect();
-        if numbered.contains(&true) {
-            self.number_workers(&mut builder);
-        }
+        self.has_new_numbers |= numbered.contains(&true);
         let samples = moved_samples(&mut builder, slice, |thread| threads[thread.at()]);
-        debug_assert_eq!(
-            builder.so_far().events,
-            slice.events,
-            "an engine has its events from the start"
-        );
         self.builder = Some(builder);
         samples
+    }
+
+    /// Ends the work: the whole with these samples.
+    pub(super) fn finish(mut self, samples: Vec<Sample>) -> Profile {
+        self.number_workers();
+        let mut builder = self.builder.unwrap_or_default();
+        for sample in samples {
+            builder.add_sample(sample);
+        }
+        builder.finish(self.about, self.notes)
     }
 
     /// The tables so far.
@@ -176,7 +192,13 @@ impl Merged {
     }
 
     /// Numbers the workers without a name anew: one with a lower tid may have come to light.
-    fn number_workers(&mut self, builder: &mut ProfileBuilder) {
+    fn number_workers(&mut self) {
+        if !std::mem::take(&mut self.has_new_numbers) {
+            return;
+        }
+        let Some(builder) = &mut self.builder else {
+            return;
+        };
         let threads = &builder.so_far().threads;
         for (position, number) in numbers_of_workers(threads) {
             let index = ThreadIndex(position as u32);

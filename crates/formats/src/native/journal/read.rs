@@ -8,6 +8,7 @@ use nodespy_model::{Contents, Profile, Recording};
 use super::super::columns::Columns;
 use super::super::read::Tables;
 use super::super::section;
+use super::afresh::Reading;
 use super::{BLOCK_HEADER_BYTES, HEADER_BYTES, MAGIC, SECTIONS_VERSION, VERSION, checksum};
 use crate::budget::Budget;
 use crate::import::ImportError;
@@ -65,20 +66,20 @@ impl Damage {
 /// Everything before the end of the journal or the first damage.
 fn read_blocks(input: &[u8], mut budget: Budget) -> Result<(Profile, Option<Damage>), ImportError> {
     read_header(input)?;
-    let mut tables = Tables::new(SECTIONS_VERSION, budget.clone());
+    let mut reading = Reading::new(Tables::new(SECTIONS_VERSION, budget.clone()));
     let mut block = HEADER_BYTES;
     let damage = loop {
         if block == input.len() {
             break None;
         }
-        match take_block(input, block, &mut budget, &mut tables) {
+        match take_block(input, block, &mut budget, &mut reading) {
             Ok(end) => block = end,
             Err(error) => break Some(Damage { block, error }),
         }
     };
     match damage {
-        Some(damage) if !tables.has_samples() => Err(damage.error),
-        damage => Ok((tables.into_sorted_profile()?, damage)),
+        Some(damage) if !reading.has_samples() => Err(damage.error),
+        damage => Ok((reading.finish()?, damage)),
     }
 }
 
@@ -96,7 +97,7 @@ fn read_header(input: &[u8]) -> Result<(), ImportError> {
         });
     }
     match number_at(header, MAGIC.len()) {
-        VERSION => Ok(()),
+        1..=VERSION => Ok(()),
         0 => Err(ImportError::Damaged {
             at: MAGIC.len() as u64,
             what: "there is no version 0".to_owned(),
@@ -118,7 +119,7 @@ fn take_block(
     input: &[u8],
     start: usize,
     budget: &mut Budget,
-    tables: &mut Tables,
+    reading: &mut Reading,
 ) -> Result<usize, ImportError> {
     let cut = || ImportError::Cut {
         at: input.len() as u64,
@@ -143,7 +144,9 @@ fn take_block(
         let length = columns.count(1)?;
         let at = columns.position();
         let mut content = Columns::new(columns.bytes(length)?, at);
+        let tables = &mut reading.tables;
         match id {
+            section::AFRESH => reading.start_afresh(at)?,
             section::RESTART => tables.restart(&mut content)?,
             section::CHANGED_PROCESSES => tables.change_processes(&mut content)?,
             section::CHANGED_THREADS => tables.change_threads(&mut content)?,
