@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::text::printable;
+
 /// Where the name of a JIT-compiled frame came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NameSource {
@@ -113,9 +115,14 @@ impl Notes {
         add_once(&mut self.quotas, format!("{LIMITED}{of_whom}"));
     }
 
-    /// Adds a sentence unless it is there already.
+    /// Adds a sentence unless it is there already. Paths in it may be anything: it is made printable.
     pub fn remark(&mut self, sentence: impl Into<String>) {
-        add_once(&mut self.remarks, sentence.into());
+        let sentence = sentence.into();
+        let sentence = match printable(&sentence) {
+            Cow::Owned(printable) => printable,
+            Cow::Borrowed(_) => sentence,
+        };
+        add_once(&mut self.remarks, sentence);
     }
 
     /// Adds everything that other notes say in words.
@@ -203,6 +210,14 @@ mod tests {
         assert_eq!(notes.remarks[MAX_REMARKS], MORE_REMARKS);
         notes.remark("remark 3");
         assert_eq!(notes.remarks.len(), MAX_REMARKS + 1);
+    }
+
+    #[test]
+    fn a_remark_about_a_path_says_nothing_to_the_terminal() {
+        let mut notes = Notes::default();
+        notes.remark("/tmp/\u{1b}[2J\n is not used for names");
+        assert!(!notes.remarks[0].contains(char::is_control), "{notes:?}");
+        assert!(notes.remarks[0].ends_with(" is not used for names"));
     }
 
     #[test]

@@ -45,7 +45,11 @@ fn find(probe: &Uprobe, target: &Target) -> Result<ProbePlace, RecordError> {
     };
     let image = LiveOrigin::new().open_image(mapping);
     let image = image.map_err(|refused| {
-        RecordError::Usage(format!("{} can't be read: {}", mapping.path, refused.why))
+        RecordError::Usage(format!(
+            "{} can't be read: {}",
+            printable(&mapping.path),
+            refused.why
+        ))
     })?;
     let Some(offset) = function_offset(image, &probe.symbol) else {
         return Err(RecordError::Usage(format!(

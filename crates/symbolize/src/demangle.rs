@@ -1,9 +1,14 @@
 //! C++ and Rust names as people write them, without arguments.
 
+use std::fmt;
+
 use cpp_demangle::{DemangleOptions, ParseOptions, Symbol};
 
 /// Mangled names nest; longer ones are shown as they are.
 const LONGEST_MANGLED_BYTES: usize = 8192;
+/// A mangled name can refer to its own parts, so that each doubles the one before: a longer name is
+/// shown as it is.
+const LONGEST_NAME_BYTES: usize = 64 << 10;
 
 /// The readable form of a symbol, or the symbol itself.
 pub(crate) fn demangle(symbol: &str) -> String {
@@ -20,13 +25,28 @@ pub(crate) fn demangle(symbol: &str) -> String {
     if base.starts_with("_Z") {
         let parse = ParseOptions::default().recursion_limit(96);
         let print = DemangleOptions::default().no_params().no_return_type();
+        let mut name = BoundedName::default();
         if let Ok(parsed) = Symbol::new_with_options(base, &parse)
-            && let Ok(name) = parsed.demangle_with_options(&print)
+            && parsed.structured_demangle(&mut name, &print).is_ok()
         {
-            return name;
+            return name.0;
         }
     }
     base.to_owned()
+}
+
+/// A name that refuses to become too long.
+#[derive(Debug, Default)]
+struct BoundedName(String);
+
+impl fmt::Write for BoundedName {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if self.0.len() + text.len() > LONGEST_NAME_BYTES {
+            return Err(fmt::Error);
+        }
+        self.0.push_str(text);
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -48,5 +68,34 @@ mod tests {
         assert_eq!(demangle("uv_run"), "uv_run");
         assert_eq!(demangle("_Zgarbage"), "_Zgarbage");
         assert_eq!(demangle("memcpy@@GLIBC_2.14"), "memcpy");
+    }
+
+    #[test]
+    fn a_name_whose_parts_double_stays_as_it_is() {
+        // Each part is used twice by the one after it; S0_ is `a`, S2_ `b<a, a>`, S4_ the next.
+        let doubled = |times: usize| {
+            let parts = (0..times).map(|part| {
+                let before = base36(2 * part);
+                format!("1bIS{before}_S{before}_E")
+            });
+            format!("_Z1fI1a{}Ev", parts.collect::<String>())
+        };
+        assert_eq!(
+            demangle(&doubled(2)),
+            "f<a, b<a, a>, b<b<a, a>, b<a, a> > >"
+        );
+        for times in [20, 40, 200] {
+            let bomb = doubled(times);
+            let name = demangle(&bomb);
+            assert!(name.len() <= LONGEST_NAME_BYTES, "{} bytes", name.len());
+        }
+    }
+
+    fn base36(number: usize) -> String {
+        let digit = |digit: usize| char::from(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"[digit]);
+        match number / 36 {
+            0 => digit(number).to_string(),
+            high => format!("{}{}", digit(high), digit(number % 36)),
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use nodespy_model::{ImageBytes, JitFileKind};
 
+use crate::demangle::demangle;
 use crate::elf::{Elf, Symbols, data_symbols};
 use crate::kernel::KernelSymbols;
 use crate::unwind::cfi::Cfi;
@@ -26,7 +27,8 @@ pub fn elf(bytes: &[u8]) {
     };
     let mut cfi = Elf::read_unwind(&mut image).map(Cfi::new);
     for address in (0..0x20_000).step_by(997) {
-        let _ = symbols.at(address).and_then(|symbol| symbols.name(symbol));
+        let name = symbols.at(address).and_then(|symbol| symbols.name(symbol));
+        let _ = name.map(|name| demangle(&name));
         elf.address_of_offset(address);
         elf.offset_of_address(address);
         if let Some(cfi) = &mut cfi {
