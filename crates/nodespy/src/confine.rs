@@ -33,6 +33,8 @@ pub(crate) struct Confinement {
     write_folders: Vec<PathBuf>,
     /// Folders from which files are removed.
     remove_folders: Vec<PathBuf>,
+    /// Folders from which empty folders are removed.
+    parents_of_removed: Vec<PathBuf>,
     runs_programs: bool,
     /// A given path leads through another process: Landlock would not let it.
     reads_processes: bool,
@@ -66,6 +68,15 @@ impl Confinement {
     /// Lets files be removed from a folder.
     pub(crate) fn removing_from(mut self, folder: PathBuf) -> Self {
         self.remove_folders.push(folder);
+        self
+    }
+
+    /// Lets a folder be removed with the files in it. Landlock grants that by the folder it is in, so
+    /// other empty folders there could be removed as well.
+    pub(crate) fn removing_folder(mut self, folder: &Path) -> Self {
+        self.remove_folders.push(folder.to_owned());
+        self.parents_of_removed
+            .extend(folder.parent().map(Path::to_owned));
         self
     }
 
@@ -118,7 +129,10 @@ impl Confinement {
         let remove: BitFlags<AccessFs> = AccessFs::RemoveFile.into();
         let folders = self.write_folders.iter().map(|folder| (folder, write));
         let removed = self.remove_folders.iter().map(|folder| (folder, remove));
-        for (folder, rights) in folders.chain(removed) {
+        let remove_empty: BitFlags<AccessFs> = AccessFs::RemoveDir.into();
+        let parents = self.parents_of_removed.iter();
+        let parents = parents.map(|folder| (folder, remove_empty));
+        for (folder, rights) in folders.chain(removed).chain(parents) {
             rules = rules.add_rule(PathBeneath::new(PathFd::new(folder)?, rights))?;
         }
         // What a program's output is thrown into.
@@ -314,6 +328,28 @@ mod tests {
         assert!(is_refused(std::net::UdpSocket::bind("127.0.0.1:0")));
         let written = std::thread::spawn(move || fs::write(folder.join("thread"), "")).join();
         assert!(!has_landlock() || is_refused(written.unwrap()));
+    }
+
+    #[test]
+    fn a_folder_of_its_own_can_be_removed_and_no_other_file() {
+        let Some(folder) = folder_of_child() else {
+            let folder = tempfile::tempdir().unwrap();
+            let scratch = folder.path().join("scratch");
+            fs::create_dir(&scratch).unwrap();
+            fs::write(scratch.join("run"), "").unwrap();
+            fs::write(folder.path().join("kept"), "").unwrap();
+            let name = "confine::tests::a_folder_of_its_own_can_be_removed_and_no_other_file";
+            in_child(name, folder.path());
+            assert!(!scratch.exists());
+            return;
+        };
+        let scratch = folder.join("scratch");
+        Confinement::default().removing_folder(&scratch).apply();
+        if has_landlock() {
+            assert!(is_refused(fs::remove_file(folder.join("kept"))));
+            assert!(is_refused(File::create(scratch.join("new"))));
+        }
+        fs::remove_dir_all(&scratch).unwrap();
     }
 
     #[test]

@@ -3,6 +3,8 @@
 mod load;
 mod rounds;
 
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -12,6 +14,7 @@ use nodespy_capture::catch_interrupts;
 
 use super::diff::{EVERY_REGRESSION, Outputs, options};
 use crate::cli::CiArgs;
+use crate::confine::Confinement;
 use crate::output;
 
 pub(crate) use load::{Address, parse_address};
@@ -19,6 +22,8 @@ use rounds::{Rounds, runs_in};
 
 /// The file of a base that says how many requests each of its runs answered.
 const REQUESTS_FILE: &str = "requests";
+/// More bytes than a number has.
+const MAX_REQUESTS_BYTES: u64 = 64;
 
 pub(crate) fn run(arguments: &CiArgs) -> anyhow::Result<ExitCode> {
     let outputs = Outputs::check(&arguments.comparing)?;
@@ -40,6 +45,11 @@ pub(crate) fn run(arguments: &CiArgs) -> anyhow::Result<ExitCode> {
     if arguments.url.is_some() && options.work.is_none() && options.basis.is_none() {
         (options.work, options.basis) = work_of(arguments)?;
     }
+    // What was recorded here was made by a program, and a base may come from anywhere.
+    Confinement::reading(before.iter().chain(&after), &arguments.comparing.read)
+        .writing(outputs.folders())
+        .removing_folder(scratch.path())
+        .apply();
     outputs.compare([&before, &after], &arguments.comparing, &options, limits)
 }
 
@@ -64,12 +74,15 @@ fn work_of(arguments: &CiArgs) -> anyhow::Result<(Option<Work>, Option<Basis>)> 
 
 fn requests_of(base: &Path) -> anyhow::Result<Option<u64>> {
     let file = base.join(REQUESTS_FILE);
-    match std::fs::read_to_string(&file) {
-        Ok(text) => match text.trim().parse() {
-            Ok(requests) if requests > 0 => Ok(Some(requests)),
-            _ => bail!("{} is not a number of requests", file.display()),
-        },
-        Err(_) => Ok(None),
+    let is_file = std::fs::metadata(&file).is_ok_and(|found| found.is_file());
+    let Some(opened) = is_file.then(|| File::open(&file).ok()).flatten() else {
+        return Ok(None);
+    };
+    let mut text = String::new();
+    let read = opened.take(MAX_REQUESTS_BYTES).read_to_string(&mut text);
+    match (read, text.trim().parse()) {
+        (Ok(_), Ok(requests)) if requests > 0 => Ok(Some(requests)),
+        _ => bail!("{} is not a number of requests", file.display()),
     }
 }
 
@@ -101,7 +114,7 @@ fn save(folder: &Path, arguments: &CiArgs) -> anyhow::Result<ExitCode> {
     let is_counted =
         arguments.url.is_some() && (arguments.load.is_none() || arguments.requests.is_some());
     match is_counted {
-        true => std::fs::write(&requests, format!("{}\n", arguments.requests()))
+        true => write_requests(&requests, scratch.path(), arguments.requests())
             .with_context(|| format!("writing {}", requests.display()))?,
         false => drop(std::fs::remove_file(&requests)),
     }
@@ -111,6 +124,13 @@ fn save(folder: &Path, arguments: &CiArgs) -> anyhow::Result<ExitCode> {
         folder.display()
     ));
     Ok(ExitCode::SUCCESS)
+}
+
+/// A base may come from a checkout of others: a link that lies there is replaced, not followed.
+fn write_requests(file: &Path, scratch: &Path, requests: u64) -> std::io::Result<()> {
+    let new = scratch.join(REQUESTS_FILE);
+    std::fs::write(&new, format!("{requests}\n"))?;
+    std::fs::rename(new, file)
 }
 
 fn saved_runs(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
@@ -123,4 +143,36 @@ fn saved_runs(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
         );
     }
     Ok(runs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_in_a_base_is_replaced_and_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let scratch = tempfile::tempdir_in(folder.path()).unwrap();
+        let victim = folder.path().join("victim");
+        std::fs::write(&victim, "kept").unwrap();
+        let file = folder.path().join(REQUESTS_FILE);
+        std::os::unix::fs::symlink(&victim, &file).unwrap();
+        write_requests(&file, scratch.path(), 5000).unwrap();
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "kept");
+        assert_eq!(requests_of(folder.path()).unwrap(), Some(5000));
+    }
+
+    #[test]
+    fn what_a_base_says_of_requests_is_a_number_in_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(requests_of(folder.path()).unwrap(), None);
+        let file = folder.path().join(REQUESTS_FILE);
+        for text in ["", "0", "-1", "many", &" ".repeat(1000)] {
+            std::fs::write(&file, text).unwrap();
+            assert!(requests_of(folder.path()).is_err(), "{text:?}");
+        }
+        std::fs::remove_file(&file).unwrap();
+        std::fs::create_dir(&file).unwrap();
+        assert_eq!(requests_of(folder.path()).unwrap(), None);
+    }
 }

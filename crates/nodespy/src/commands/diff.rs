@@ -83,7 +83,7 @@ impl Outputs {
         Ok(Self(files?))
     }
 
-    fn folders(&self) -> impl Iterator<Item = PathBuf> {
+    pub(crate) fn folders(&self) -> impl Iterator<Item = PathBuf> {
         self.0.iter().filter_map(|(_, file)| file.folder())
     }
 

@@ -2,7 +2,8 @@
 
 use super::live;
 use super::workload::{USUAL_NODE, node, script};
-use crate::run::{Outcome, nodespy, run};
+use crate::own_status::{FOR_FILES, capabilities_of, status_of};
+use crate::run::{Outcome, Started, nodespy, run};
 use crate::scratch::Scratch;
 
 /// Runs `nodespy ci` on the workload, of which one function does `factor` times as much.
@@ -64,6 +65,41 @@ fn two_commands_take_turns() {
         "run 3 of 3",
     ];
     assert_eq!(rounds, order);
+}
+
+#[test]
+fn runs_are_compared_by_a_process_that_has_given_up_its_rights() {
+    let Some(_live) = live() else { return };
+    let scratch = Scratch::new();
+    let (base, page) = (scratch.file("base"), scratch.file("out/diff.html"));
+    let temporary = scratch.file("tmp");
+    std::fs::create_dir(&temporary).unwrap();
+    std::fs::create_dir(scratch.file("out")).unwrap();
+    ci(&["--save", &base], "1").expect_code(0);
+    // A recording of the base that comes when it is wanted: until then the comparison waits.
+    let slow = scratch.file("base/slow.nspy");
+    let made = std::process::Command::new("mkfifo").arg(&slow).status();
+    assert!(made.unwrap().success());
+    let (node, script) = (node(USUAL_NODE).unwrap(), script("regression.js"));
+    let mut command = nodespy(&[
+        "ci", "--rounds", "3", "--base", &base, "-o", &page, "--", &node, &script,
+    ]);
+    command.env("TURNS", "10").env("TMPDIR", &temporary);
+    let started = Started::new(command, "");
+    wait_for("the comparison", || {
+        status_of(started.pid(), "Seccomp") == "2"
+    });
+    assert_eq!(status_of(started.pid(), "NoNewPrivs"), "1");
+    assert_eq!(capabilities_of(started.pid()) & !FOR_FILES, 0);
+    std::fs::write(
+        &slow,
+        std::fs::read(scratch.file("base/run-001.nspy")).unwrap(),
+    )
+    .unwrap();
+    let outcome = started.finish();
+    assert!(matches!(outcome.status.code(), Some(0 | 10)), "{outcome}");
+    assert!(std::fs::metadata(&page).unwrap().len() > 0);
+    assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0);
 }
 
 #[test]

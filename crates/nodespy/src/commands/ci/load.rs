@@ -4,15 +4,17 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use nodespy_capture::Interrupts;
 
 use crate::failure::Failure;
 
-/// An answer that takes longer is none.
+/// An answer that takes longer is none, however it drips in.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// How often a wait looks whether it is to end.
+const READ_TIMEOUT: Duration = Duration::from_millis(200);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_HEAD_BYTES: u64 = 64 << 10;
 const MAX_BODY_BYTES: u64 = 1 << 30;
@@ -81,7 +83,7 @@ impl Address {
             match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
                 Ok(stream) => {
                     stream.set_nodelay(true)?;
-                    stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+                    stream.set_read_timeout(Some(READ_TIMEOUT))?;
                     stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
                     return Ok(stream);
                 }
@@ -108,14 +110,15 @@ pub(super) fn send(
     let connection = || -> anyhow::Result<()> {
         let mut stream = None;
         while take() {
+            let mut reader = match stream.take() {
+                Some(reader) => reader,
+                None => BufReader::new(Connection::new(address.connect()?, interrupts)),
+            };
+            let is_kept = one(&mut reader, address);
             if interrupts.is_stop_requested() {
                 bail!(Failure::Discarded);
             }
-            let mut reader = match stream.take() {
-                Some(reader) => reader,
-                None => BufReader::new(address.connect()?),
-            };
-            if one(&mut reader, address)? {
+            if is_kept? {
                 stream = Some(reader);
             }
         }
@@ -133,13 +136,48 @@ pub(super) fn send(
     .with_context(|| format!("requesting http://{}{}", address.authority, address.path))
 }
 
+/// A connection that is read until the answer's time is over, or a signal asks for the end.
+struct Connection {
+    stream: TcpStream,
+    deadline: Instant,
+    interrupts: Interrupts,
+}
+
+impl Connection {
+    fn new(stream: TcpStream, interrupts: Interrupts) -> Self {
+        Self {
+            stream,
+            deadline: Instant::now() + ANSWER_TIMEOUT,
+            interrupts,
+        }
+    }
+
+    fn ask(&mut self, request: &[u8]) -> std::io::Result<()> {
+        self.deadline = Instant::now() + ANSWER_TIMEOUT;
+        self.stream.write_all(request)
+    }
+}
+
+impl Read for Connection {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        use std::io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
+        while !self.interrupts.is_stop_requested() && Instant::now() < self.deadline {
+            match self.stream.read(buffer) {
+                Err(error) if matches!(error.kind(), WouldBlock | TimedOut | Interrupted) => {}
+                read => return read,
+            }
+        }
+        Err(TimedOut.into())
+    }
+}
+
 /// One request and its answer; whether the connection can be used again.
-fn one(stream: &mut BufReader<TcpStream>, address: &Address) -> anyhow::Result<bool> {
+fn one(stream: &mut BufReader<Connection>, address: &Address) -> anyhow::Result<bool> {
     let request = format!(
         "GET {} HTTP/1.1\r\nHost: {}\r\nAccept: */*\r\nUser-Agent: nodespy\r\n\r\n",
         address.path, address.authority
     );
-    stream.get_mut().write_all(request.as_bytes())?;
+    stream.get_mut().ask(request.as_bytes())?;
     let answer = Answer::read(stream)?;
     if answer.status >= 400 {
         bail!("the server answered with status {}", answer.status);
@@ -318,6 +356,31 @@ mod tests {
             );
         }
         assert_eq!(answer("HTTP/1.0 200 OK\r\n\r\nall of it").unwrap().2, "");
+    }
+
+    #[test]
+    fn an_answer_that_never_ends_is_given_up() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        stream.set_read_timeout(Some(READ_TIMEOUT)).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        let dripping = std::thread::spawn(move || {
+            let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n";
+            let _ = server.write_all(head.as_bytes());
+            // Trailers without end, each in time.
+            while server.write_all(b"x: y\r\n").is_ok() {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        });
+        let mut connection = Connection::new(stream, nodespy_capture::catch_interrupts());
+        connection.deadline = Instant::now() + Duration::from_millis(300);
+        let mut stream = BufReader::new(connection);
+        let answer = Answer::read(&mut stream).unwrap();
+        let error = answer.skip_body(&mut stream).unwrap_err();
+        let cause = error.downcast_ref::<std::io::Error>().unwrap();
+        assert_eq!(cause.kind(), std::io::ErrorKind::TimedOut);
+        drop(stream);
+        dripping.join().unwrap();
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -25,6 +26,8 @@ const REQUESTS_PER_WARM_UP: u64 = 5;
 const MIN_WARM_UP_REQUESTS: u64 = 100;
 /// The round before the first.
 const WARM_UP: u32 = 0;
+/// How much is read of what a program said.
+const MAX_SAID_BYTES: u64 = 16 << 10;
 
 /// What is recorded, and where the recordings lie.
 pub(super) struct Rounds<'a> {
@@ -230,11 +233,21 @@ impl Recorder {
 }
 
 fn last_lines(file: &Path) -> String {
-    let said = std::fs::read(file).unwrap_or_default();
+    let said = end_of(file).unwrap_or_default();
     let said = String::from_utf8_lossy(&said);
     let mut last: Vec<&str> = said.lines().rev().take(5).collect();
     last.reverse();
     last.join(" · ")
+}
+
+/// The end of a file: a server may say a lot before it fails.
+fn end_of(file: &Path) -> std::io::Result<Vec<u8>> {
+    let mut file = File::open(file)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(MAX_SAID_BYTES)))?;
+    let mut said = Vec::new();
+    file.take(MAX_SAID_BYTES).read_to_end(&mut said)?;
+    Ok(said)
 }
 
 /// The recordings in a folder, in the order of their names.
@@ -252,4 +265,19 @@ pub(super) fn runs_in(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     }
     runs.sort();
     Ok(runs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_end_of_what_a_program_said_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("said");
+        std::fs::write(&file, "noise\n".repeat(100_000) + "why\n").unwrap();
+        assert!(last_lines(&file).ends_with(" · why"));
+        assert_eq!(end_of(&file).unwrap().len() as u64, MAX_SAID_BYTES);
+        assert_eq!(last_lines(&folder.path().join("nothing")), "");
+    }
 }
