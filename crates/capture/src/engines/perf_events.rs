@@ -62,11 +62,11 @@ const SMALLEST_RING_BYTES: usize = 64 << 10;
 /// An event is in its ring at the latest this long after its time stamp.
 const SETTLING: Nanoseconds = 2_000_000;
 
-/// How long a process counts as new: it may be gone when the ring calls, and with it what names
-/// its JavaScript.
-const NEW_PROCESS_AGE: Nanoseconds = 500_000_000;
-/// How often rings are polled while a process is new.
-const NEW_PROCESS_POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// How long a process or thread counts as new: it may be gone when the ring calls, and with it what
+/// names its JavaScript. A worker that starts runs each of its functions once, and forgets them.
+const NEW_AGE: Nanoseconds = 500_000_000;
+/// How often rings are polled while a process or thread is new.
+const NEW_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// What to sample.
 #[derive(Debug, Clone)]
@@ -337,9 +337,9 @@ impl PerfSession {
     /// How long to wait at most when nothing is in a hurry for `timeout`.
     fn poll_interval(&self, timeout: Duration) -> Duration {
         let mut interval = timeout;
-        let new_until = self.rings.newest_birth().saturating_add(NEW_PROCESS_AGE);
+        let new_until = self.rings.newest_birth().saturating_add(NEW_AGE);
         if crate::monotonic_now() < new_until {
-            interval = interval.min(NEW_PROCESS_POLL_INTERVAL);
+            interval = interval.min(NEW_POLL_INTERVAL);
         }
         // What waits until it is settled may be the fork of a short-lived process.
         if self.rings.has_pending() {

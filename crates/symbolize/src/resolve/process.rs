@@ -26,6 +26,8 @@ pub(crate) struct LiveProcess {
     pub(super) threads: FastMap<u32, u32>,
     /// Whether another process has its pid by now.
     pub(super) is_replaced: bool,
+    /// Its parent, as long as it is a copy of it.
+    pub(super) copy_of: Option<u32>,
 }
 
 /// Whether the heap of a process is read for names.
@@ -133,12 +135,14 @@ impl LiveProcess {
             about,
             map: self.map.fork(),
             v8: self.v8.fork(),
+            copy_of: Some(self.about.pid),
             ..Default::default()
         }
     }
 
     /// Another program: nothing of the old address space is left.
     pub(super) fn exec(&mut self, fresh: Process, jit: Option<JitWatch>) {
+        self.copy_of = None;
         self.map.clear_all();
         if let HeapWalk::On(v8) = std::mem::take(&mut self.v8) {
             self.before_exec = Some(v8.functions);

@@ -115,16 +115,18 @@ impl Resolver {
         unwound: &[Unwound],
         identified: &mut Vec<Identified>,
     ) {
-        let v8 = self.processes.get_mut(process).v8_mut();
+        let process = self.processes.get_mut(process);
+        let copy_of = process.copy_of;
         if let (
             Some(v8),
             UserStack::Copy {
                 registers, stack, ..
             },
-        ) = (v8, &sample.user)
+        ) = (process.v8_mut(), &sample.user)
         {
             let view = SampleView {
                 pid: sample.pid,
+                copy_of,
                 origin: &*self.origin,
                 registers,
                 stack,

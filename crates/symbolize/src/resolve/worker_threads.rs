@@ -44,6 +44,7 @@ impl Resolver {
         {
             worker.name = v8.worker_name(&SampleView {
                 pid: sample.pid,
+                copy_of: None,
                 origin: &*self.origin,
                 registers,
                 stack,

@@ -68,6 +68,8 @@ pub(crate) struct Code {
 struct Cached {
     code: Code,
     batch: u64,
+    /// Whether it was seen since the last sweep.
+    is_used: bool,
 }
 
 /// The code seen in a process.
@@ -110,12 +112,24 @@ impl Codes {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn count(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Forgets code that was not seen since the last sweep, with its tables.
+    pub(super) fn sweep(&mut self) {
+        self.known
+            .retain(|_, cached| std::mem::take(&mut cached.is_used));
+    }
+
     /// The code an instruction belongs to.
     pub(crate) fn find(&mut self, heap: &mut Heap<'_>, address: u64) -> Option<Code> {
         let before = self.known.range_mut(..=address).next_back();
         if let Some((_, cached)) = before
             && address < cached.code.end
         {
+            cached.is_used = true;
             if cached.batch == self.batch {
                 return Some(cached.code.clone());
             }
@@ -155,6 +169,7 @@ impl Codes {
         let cached = Cached {
             code: code.clone(),
             batch: self.batch,
+            is_used: true,
         };
         self.known.insert(code.start, cached);
         Some(code)
@@ -207,9 +222,6 @@ impl Codes {
         if !is_pointer(map) {
             return None;
         }
-        if !self.header_maps.contains(&map) && self.header_maps.len() >= HEADER_MAP_LIMIT {
-            return None;
-        }
         if !self.header_maps.contains(&map) {
             // Two tagged words in a row are rare in machine code: only then is the type looked up.
             if !next.is_none_or(is_pointer) {
@@ -221,6 +233,10 @@ impl Codes {
                 .unwrap_or(heap.layout.type_code);
             if heap.type_of_map(map) != Some(wanted) {
                 return None;
+            }
+            // Those of isolates that have ended are as many as there were workers.
+            if self.header_maps.len() >= HEADER_MAP_LIMIT {
+                self.header_maps.clear();
             }
             self.header_maps.push(map);
         }

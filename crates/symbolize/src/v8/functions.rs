@@ -2,9 +2,10 @@
 
 use nodespy_model::{FastMap, FastSet, LoadedScript};
 
+use super::aging::Aging;
 use super::heap::{Heap, small_integer};
 use super::scope::{Scope, read_scope};
-use super::scripts::{ScriptId, Scripts};
+use super::scripts::{ScriptId, Scripts, script_of_bytecode};
 
 /// How many functions and scripts are remembered by their address.
 const KNOWN_LIMIT: usize = 1 << 20;
@@ -57,7 +58,7 @@ struct KnownShared {
 pub(crate) struct Functions {
     facts: Vec<FunctionFacts>,
     ids: FastMap<FunctionFacts, FunctionId>,
-    by_shared: FastMap<u64, KnownShared>,
+    by_shared: Aging<u64, KnownShared>,
     scripts: Scripts,
     /// Functions whose file or line could not be read, by their address: as long as the process is
     /// there it is tried again.
@@ -151,6 +152,17 @@ impl Functions {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn known_by_address(&self) -> usize {
+        self.by_shared.len()
+    }
+
+    /// Forgets what was known by addresses that were not seen since the last sweep.
+    pub(super) fn sweep(&mut self) {
+        self.by_shared.sweep();
+        self.scripts.sweep();
+    }
+
     /// A function of which only the bytecode is known. A later frame may tell which it is.
     pub(crate) fn placeholder(&mut self, bytecode: u64) -> Option<FunctionId> {
         if let Some(&known) = self.placeholders.get(&bytecode) {
@@ -212,11 +224,22 @@ impl Functions {
         if self.not_in_scripts.get(&bytecode) == Some(&scripts) {
             return None;
         }
-        let found = self.scripts.function_with_bytecode(heap, bytecode);
+        let found = self
+            .scripts
+            .function_with_bytecode(heap, bytecode)
+            .or_else(|| self.function_of_new_script(heap, bytecode));
         if found.is_none() {
             self.not_in_scripts.insert(bytecode, scripts);
         }
         found
+    }
+
+    /// The same in a script that was not seen yet, which the functions inside of this one lead to: a
+    /// worker that starts runs each script once, and its closures are dead soon after.
+    fn function_of_new_script(&mut self, heap: &mut Heap<'_>, bytecode: u64) -> Option<u64> {
+        let script = script_of_bytecode(heap, bytecode)?;
+        self.script(heap, script)?;
+        self.scripts.function_in_script(heap, script, bytecode)
     }
 
     fn intern(&mut self, facts: FunctionFacts) -> FunctionId {

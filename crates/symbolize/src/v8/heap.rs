@@ -48,9 +48,28 @@ impl HeapCache {
     }
 }
 
+/// Where memory is read.
+#[derive(Clone, Copy)]
+struct Memory<'a> {
+    pid: u32,
+    copy_of: Option<u32>,
+    origin: &'a dyn Origin,
+}
+
+impl Memory<'_> {
+    /// Fills a buffer. A child that has ended, or runs another program by now, is read in its parent, whose
+    /// memory it had.
+    fn read(self, address: u64, buffer: &mut [u8]) -> bool {
+        let mut fills = |pid| self.origin.read_memory(pid, address, buffer) == buffer.len();
+        fills(self.pid) || self.copy_of.is_some_and(fills)
+    }
+}
+
 /// A view of the heap during one batch.
 pub(crate) struct Heap<'a> {
     pub(crate) pid: u32,
+    /// The process that it was forked off and still is a copy of.
+    pub(crate) copy_of: Option<u32>,
     pub(crate) origin: &'a dyn Origin,
     pub(crate) layout: &'a Layout,
     pub(crate) cache: &'a mut HeapCache,
@@ -58,21 +77,29 @@ pub(crate) struct Heap<'a> {
     pub(crate) copied: CopiedMemory<'a>,
 }
 
-impl Heap<'_> {
+impl<'a> Heap<'a> {
     fn page(&mut self, address: u64) -> Option<&[u8]> {
         let start = address & !(PAGE - 1);
         if self.cache.pages.len() > PAGE_LIMIT {
             self.cache.pages.clear();
         }
-        let (pid, origin) = (self.pid, self.origin);
+        let memory = self.memory();
         self.cache
             .pages
             .entry(start)
             .or_insert_with(|| {
                 let mut bytes = vec![0; PAGE as usize].into_boxed_slice();
-                (origin.read_memory(pid, start, &mut bytes) == bytes.len()).then_some(bytes)
+                memory.read(start, &mut bytes).then_some(bytes)
             })
             .as_deref()
+    }
+
+    fn memory(&self) -> Memory<'a> {
+        Memory {
+            pid: self.pid,
+            copy_of: self.copy_of,
+            origin: self.origin,
+        }
     }
 
     /// Copies memory; false when some of it can't be read.
@@ -99,7 +126,7 @@ impl Heap<'_> {
     /// Memory too large to keep pages of.
     pub(crate) fn read_bulk(&mut self, address: u64, length: usize) -> Option<Vec<u8>> {
         let mut bytes = vec![0; length];
-        (self.origin.read_memory(self.pid, address, &mut bytes) == length).then_some(bytes)
+        self.memory().read(address, &mut bytes).then_some(bytes)
     }
 
     /// A word.

@@ -39,6 +39,7 @@ pub(crate) fn walk_damaged(changes: &[u8]) {
         let mut pieces = Vec::new();
         let sample = SampleView {
             pid: 1,
+            copy_of: None,
             origin: &StandIn(world.program.memory.clone()),
             registers: &world.registers,
             stack: &stack,

@@ -7,10 +7,11 @@
 
 use std::rc::Rc;
 
-use nodespy_model::{FastMap, Origin, Registers, Tier};
+use nodespy_model::{Origin, Registers, Tier};
 
 use crate::copied::CopiedMemory;
 use crate::frame::{Identified, Unwound};
+use aging::Aging;
 use code::Codes;
 pub(crate) use functions::{FunctionFacts, FunctionId, FunctionKind, Functions};
 use heap::{Heap, HeapCache};
@@ -23,6 +24,7 @@ use walk::Walk;
 use wasm::Wasm;
 pub(crate) use wasm_names::parse_any as parse_any_wasm;
 
+mod aging;
 mod code;
 mod code_tables;
 mod functions;
@@ -54,6 +56,8 @@ mod workers;
 
 /// How many functions are remembered by their bytecode.
 const KNOWN_LIMIT: usize = 1 << 20;
+/// After how many slices what is known by its address is swept: a minute of a recording.
+const SWEEP_SLICES: u32 = 60;
 /// How many frames are looked at before a layout is judged, and how many of them must be named.
 const JUDGED_AFTER: u64 = 300;
 const FITTING_SHARE: f64 = 0.95;
@@ -77,7 +81,7 @@ pub(crate) struct V8 {
     wasm: Wasm,
     pub(crate) functions: Functions,
     /// Functions by their bytecode, learned from frames whose function could be read.
-    by_bytecode: FastMap<u64, u64>,
+    by_bytecode: Aging<u64, u64>,
     known_frames: KnownFrames,
     recent_code: RecentCode,
     /// Frames of JavaScript seen, and those of them that could be named.
@@ -85,11 +89,15 @@ pub(crate) struct V8 {
     known: u64,
     /// Where the virtual table of workers is.
     worker_table: Option<u64>,
+    /// How many slices have ended since the last sweep.
+    unswept_slices: u32,
 }
 
 /// The sample that is being looked at.
 pub(crate) struct SampleView<'a> {
     pub(crate) pid: u32,
+    /// The process that it was forked off, as long as it runs no program of its own.
+    pub(crate) copy_of: Option<u32>,
     pub(crate) origin: &'a dyn Origin,
     pub(crate) registers: &'a Registers,
     /// The copied stack, from the stack pointer upwards.
@@ -119,11 +127,12 @@ impl V8 {
             codes: Codes::default(),
             wasm: Wasm::default(),
             functions: Functions::default(),
-            by_bytecode: FastMap::default(),
+            by_bytecode: Aging::default(),
             known_frames: KnownFrames::default(),
             recent_code: RecentCode::default(),
             seen: 0,
             known: 0,
+            unswept_slices: 0,
         }
     }
 
@@ -140,6 +149,7 @@ impl V8 {
         let table = self.worker_table?;
         let mut heap = Heap {
             pid: sample.pid,
+            copy_of: sample.copy_of,
             origin: sample.origin,
             layout: &self.layout,
             cache: &mut self.heap,
@@ -209,6 +219,19 @@ impl V8 {
             self.recent_code = RecentCode::default();
             self.wasm.forget_functions();
         }
+        self.unswept_slices += 1;
+        if self.unswept_slices >= SWEEP_SLICES {
+            self.unswept_slices = 0;
+            self.sweep();
+        }
+    }
+
+    /// Forgets functions and code that were not seen since the last sweep, such as those of workers that
+    /// have ended. What is still there is read again when it is next seen.
+    fn sweep(&mut self) {
+        self.by_bytecode.sweep();
+        self.codes.sweep();
+        self.functions.sweep();
     }
 
     /// Finds out what the frames of a sample are, leaf first.
@@ -259,6 +282,7 @@ impl V8 {
         let mut walk = Walk {
             heap: Heap {
                 pid: sample.pid,
+                copy_of: sample.copy_of,
                 origin: sample.origin,
                 layout: &self.layout,
                 cache: &mut self.heap,
@@ -365,6 +389,7 @@ mod tests {
                     .collect();
                 let sample = SampleView {
                     pid: 1,
+                    copy_of: None,
                     origin: &origin,
                     registers: &registers,
                     stack: &stack,

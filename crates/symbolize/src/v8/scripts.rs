@@ -21,6 +21,9 @@ const ALL_MAP_URL_BYTES: usize = 512 << 20;
 const MAX_SCRIPTS: usize = 1 << 16;
 /// In how many batches of samples a source is tried to be read.
 const MAX_TRIES: u8 = 10;
+/// How many fields of bytecode may lead to its constants, and how many of these are looked at.
+const BYTECODE_FIELDS: u64 = 8;
+const MAX_CONSTANTS: u64 = 64;
 /// How many functions of scripts are looked at in one batch of samples.
 const BATCH_SEARCH: u32 = 200_000;
 
@@ -54,6 +57,8 @@ struct Script {
     column_offset: u32,
     map_url: String,
     text: TextMark,
+    /// Whether a place in it was asked for since the last sweep.
+    is_used: bool,
 }
 
 /// The scripts that have been seen, as far as they are remembered.
@@ -97,6 +102,17 @@ impl Scripts {
         self.batch = self.batch.wrapping_add(1);
         self.source_bytes_left = BATCH_SOURCE_BYTES;
         self.search_left = BATCH_SEARCH;
+    }
+
+    /// Gives up the line ends of scripts that were not asked for since the last sweep.
+    pub(super) fn sweep(&mut self) {
+        for script in self.list.values_mut() {
+            let is_used = std::mem::take(&mut script.is_used);
+            if let (false, Lines::Known(ends)) = (is_used, &script.lines) {
+                self.lines_held = self.lines_held.saturating_sub(ends.len());
+                script.lines = Lines::Unread;
+            }
+        }
     }
 
     /// How many objects have been seen to be scripts.
@@ -151,6 +167,10 @@ impl Scripts {
         }
         let id = script_id(heap, script)?;
         if let Some(&known) = self.by_object.get(&(script, id)) {
+            // That of another isolate, where it was seen last, may be gone.
+            if let Some(seen) = self.list.get_mut(&known) {
+                seen.object = script;
+            }
             return Some(known);
         }
         let found = self.read(heap, script, id)?;
@@ -194,6 +214,7 @@ impl Scripts {
             // It follows the field of `//# sourceURL=` (seen in V8 9.4 to 14.x).
             map_url: self.read_map_url(heap, script, source_url + 8),
             text: TextMark::default(),
+            is_used: true,
         };
         let number = ScriptId(self.next);
         self.next = self.next.wrapping_add(1);
@@ -264,7 +285,9 @@ impl Scripts {
         number: ScriptId,
         offset: u32,
     ) -> Option<(u32, u32)> {
-        let is_wanted = match self.list.get(&number)?.lines {
+        let script = self.list.get_mut(&number)?;
+        script.is_used = true;
+        let is_wanted = match script.lines {
             Lines::Known(_) => false,
             Lines::Unreadable { tries, batch } => tries < MAX_TRIES && batch != self.batch,
             Lines::Unread => true,
@@ -320,6 +343,32 @@ impl Scripts {
             .keys()
             .find_map(|&(script, _)| search_script(heap, script, bytecode, left))
     }
+
+    /// The function with some bytecode in one script.
+    pub(super) fn function_in_script(
+        &mut self,
+        heap: &mut Heap<'_>,
+        script: u64,
+        bytecode: u64,
+    ) -> Option<u64> {
+        search_script(heap, script, bytecode, &mut self.search_left)
+    }
+}
+
+/// The script that some bytecode was compiled of: that of the functions in it, which its constants list.
+pub(super) fn script_of_bytecode(heap: &mut Heap<'_>, bytecode: u64) -> Option<u64> {
+    // Which field has the constants differs between versions of V8; the types of what is in them do not.
+    let fields: Vec<u64> = (2..BYTECODE_FIELDS)
+        .filter_map(|field| heap.field(bytecode, field * 8))
+        .collect();
+    fields.into_iter().find_map(|constants| {
+        let shared = (0..MAX_CONSTANTS).find_map(|index| {
+            let constant = element(heap, constants, index)?;
+            heap.is(constant, heap.layout.type_shared)
+                .then_some(constant)
+        })?;
+        heap.field(shared, heap.layout.shared_script)
+    })
 }
 
 /// Where a script has its source, its name and its id (V8 9.4 to 14.6).
@@ -457,6 +506,26 @@ mod tests {
             let mut search = |bytecode| scripts.function_with_bytecode(heap, bytecode);
             assert_eq!(search(bytecode), Some(shared));
             assert_eq!(search(other), None);
+        });
+    }
+
+    #[test]
+    fn bytecode_leads_to_its_script_by_the_functions_inside() {
+        let mut memory = Words::new(BASE, 0x2000);
+        let script = memory.object(BASE + 0x400, 167);
+        let inner = memory.object(BASE + 0x600, 262);
+        let bytecode = memory.object(BASE + 0x700, 191);
+        let constants = memory.object(BASE + 0x800, 179);
+        memory.put(BASE + 0x600 + 32, script);
+        memory.put(BASE + 0x700 + 16, constants);
+        // A number and a string, or so, come first.
+        memory.put(BASE + 0x800 + 8, 3 << 32);
+        memory.put(BASE + 0x800 + 16, 7 << 32);
+        memory.put(BASE + 0x800 + 32, inner);
+        let lonely = memory.object(BASE + 0x900, 191);
+        with_heap(&memory, |heap| {
+            assert_eq!(script_of_bytecode(heap, bytecode), Some(script));
+            assert_eq!(script_of_bytecode(heap, lonely), None);
         });
     }
 }

@@ -11,12 +11,15 @@ pub(crate) trait Memory {
     fn fill(&self, address: u64, buffer: &mut [u8]) -> bool;
 }
 
+/// The pid of a process that has ended: its memory can't be read.
+pub(crate) const ENDED: u32 = 9;
+
 /// A process with such memory.
 pub(crate) struct StandIn<M>(pub(crate) M);
 
 impl<M: Memory> Origin for StandIn<M> {
-    fn read_memory(&self, _: u32, address: u64, buffer: &mut [u8]) -> usize {
-        if self.0.fill(address, buffer) {
+    fn read_memory(&self, pid: u32, address: u64, buffer: &mut [u8]) -> usize {
+        if pid != ENDED && self.0.fill(address, buffer) {
             buffer.len()
         } else {
             0
@@ -98,6 +101,7 @@ pub(crate) fn with_heap<T>(memory: &Words, look: impl FnOnce(&mut Heap<'_>) -> T
     let mut cache = HeapCache::default();
     let mut heap = Heap {
         pid: 1,
+        copy_of: None,
         origin: &origin,
         layout: &layout,
         cache: &mut cache,

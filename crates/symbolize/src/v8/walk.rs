@@ -1,13 +1,14 @@
 //! One pass over the frames of a sample: which of them are JavaScript, and whose code they are in.
 
-use nodespy_model::{FastMap, Tier};
+use nodespy_model::Tier;
 
+use super::aging::Aging;
 use super::code::{CodeKind, Codes};
 use super::code_tables;
 use super::functions::{FunctionKind, Functions};
 use super::heap::{Heap, is_pointer, small_integer};
 use super::known_frames::{FrameKey, KnownFrames};
-use super::recent_code::RecentCode;
+use super::recent_code::{FrameWords, RecentCode};
 use super::wasm::Wasm;
 use super::{JsFrame, SampleView};
 use crate::frame::{CodeAddress, FrameSlots, Identified, Unwound};
@@ -33,13 +34,20 @@ pub(super) struct JsSlots {
     pub(super) is_read: bool,
 }
 
+impl JsSlots {
+    /// Whether neither its function nor bytecode could be read.
+    fn is_lost(&self) -> bool {
+        self.shared.is_none() && self.bytecode.is_none()
+    }
+}
+
 /// One pass over the frames of a sample.
 pub(super) struct Walk<'a, 'named> {
     pub(super) heap: Heap<'a>,
     pub(super) codes: &'a mut Codes,
     pub(super) wasm: &'a mut Wasm,
     pub(super) functions: &'a mut Functions,
-    pub(super) by_bytecode: &'a mut FastMap<u64, u64>,
+    pub(super) by_bytecode: &'a mut Aging<u64, u64>,
     pub(super) known_frames: &'a mut KnownFrames,
     pub(super) recent_code: &'a mut RecentCode,
     pub(super) sample: &'a SampleView<'a>,
@@ -72,13 +80,54 @@ impl Walk<'_, '_> {
         if let CodeAddress::Jit(address) = walked.code {
             self.recall(address, before);
         }
-        if let Some(key) = key
-            && js.is_some_and(|js| js.is_read)
-            && self.named[before..]
-                .iter()
-                .all(|frame| self.is_settled(*frame))
+        let Some(js) = js else { return };
+        let words = FrameWords::new(walked.code, slots);
+        if js.is_read {
+            self.remember_closure(slots.function, js.shared);
+            let frames = &self.named[before..];
+            if let Some(key) = key
+                && frames.iter().all(|frame| self.is_settled(*frame))
+            {
+                self.known_frames.insert(key, frames);
+                self.recent_code.insert_caller(words, frames);
+            }
+        } else if js.is_lost() {
+            let words = (!is_leaf).then_some(words);
+            self.recall_lost(words, slots.function, before);
+        }
+    }
+
+    fn remember_closure(&mut self, closure: u64, shared: Option<u64>) {
+        let function = shared.and_then(|shared| self.functions.of_shared(&mut self.heap, shared));
+        if let Some(function) = function
+            && self.functions.get(function).kind == FunctionKind::JavaScript
         {
-            self.known_frames.insert(key, &self.named[before..]);
+            self.recent_code.insert_closure(closure, function);
+        }
+    }
+
+    /// Takes what a frame was a moment ago, where nothing of its function can be read any more: its
+    /// isolate or its process may have ended. The same words are the same frame; else its closure tells,
+    /// if its memory is gone and so can't be that of another by now.
+    fn recall_lost(&mut self, words: Option<FrameWords>, closure: u64, before: usize) {
+        let is_unknown = |frame: &Identified| match frame {
+            Identified::UnknownJs | Identified::Jit(_) => true,
+            // A builtin at the leaf is what runs; further out it is how a function was entered.
+            Identified::Image(..) => words.is_some(),
+            _ => false,
+        };
+        if !self.named[before..].iter().all(is_unknown) {
+            return;
+        }
+        let is_gone = self.heap.word(closure & !3).is_none();
+        let caller = words.and_then(|words| self.recent_code.caller(&words));
+        let known = caller.or_else(|| match is_gone {
+            true => self.recent_code.closure(closure),
+            false => None,
+        });
+        if let Some(known) = known {
+            self.named.truncate(before);
+            self.named.extend_from_slice(known);
         }
     }
 

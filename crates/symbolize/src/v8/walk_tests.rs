@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use nodespy_model::{Registers, Tier};
 
-use super::stand_in::{BASELINE, Closure, Program, StandIn, TURBOFAN, node20_layout};
+use super::stand_in::{BASELINE, Closure, ENDED, Program, StandIn, TURBOFAN, node20_layout};
 use super::{SampleView, V8};
 use crate::address_map::ImageId;
 use crate::frame::{CodeAddress, FrameSlots, Identified, Unwound};
@@ -70,9 +70,20 @@ impl Stack {
 
 /// Names and tiers of the frames of a sample; what is not JavaScript stands as it is.
 fn names_in(v8: &mut V8, program: &Program, stack: &Stack) -> Vec<String> {
+    names_of(v8, program, stack, (1, None))
+}
+
+/// The same of a process by its pid, and that of the one it is a copy of.
+fn names_of(
+    v8: &mut V8,
+    program: &Program,
+    stack: &Stack,
+    (pid, copy_of): (u32, Option<u32>),
+) -> Vec<String> {
     let bytes: Vec<u8> = stack.words.iter().flat_map(|it| it.to_ne_bytes()).collect();
     let sample = SampleView {
-        pid: 1,
+        pid,
+        copy_of,
         origin: &StandIn(program.memory.clone()),
         registers: &stack.registers,
         stack: &bytes,
@@ -286,4 +297,69 @@ fn code_of_another_function_than_the_frame_says_is_searched_for_again() {
         .native()
         .frame(CodeAddress::Jit(code + 0x20), new.function, 0);
     assert_eq!(names_in(&mut v8, &program, &stack), ["native", "*new"]);
+}
+
+/// A program with a stack of an optimized and an interpreted function.
+fn running() -> (Program, Stack, Closure) {
+    let mut program = Program::new();
+    let (hot, code) = optimized(&mut program, "hot");
+    let bytecode = program.bytecode();
+    let cold = program.function("cold", bytecode);
+    let mut stack = Stack::new(&mut program);
+    stack
+        .native()
+        .frame(CodeAddress::Jit(code + 0x20), hot.function, 0)
+        .frame(BUILTIN, cold.function, bytecode);
+    (program, stack, hot)
+}
+
+#[test]
+fn frames_of_a_process_that_has_ended_are_what_they_were_a_moment_ago() {
+    let (mut program, mut stack, hot) = running();
+    let mut v8 = v8();
+    v8.start_batch();
+    let alive = names_in(&mut v8, &program, &stack);
+    assert_eq!(alive, ["native", "*hot", "~cold"]);
+    // Batches without samples come in between.
+    (0..3).for_each(|_| v8.start_batch());
+    let ended = (ENDED, None);
+    assert_eq!(names_of(&mut v8, &program, &stack, ended), alive);
+    // Elsewhere in the same function, and in one that was not seen.
+    let other = program.function("other", 0);
+    stack
+        .frame(CodeAddress::Jit(0x12_3456), hot.function, 0)
+        .frame(BUILTIN, other.function, 0);
+    let last = names_of(&mut v8, &program, &stack, ended).split_off(3);
+    assert_eq!(last, ["hot", "builtin"]);
+    // Where the memory is there, it is not the closure's any more.
+    v8.start_batch();
+    program.set(hot.function, 0, 0);
+    assert_eq!(names_in(&mut v8, &program, &stack)[3], "?");
+}
+
+#[test]
+fn a_child_that_runs_another_program_by_now_is_read_in_its_parent() {
+    let (program, stack, _) = running();
+    let whole = ["native", "*hot", "~cold"];
+    assert_eq!(
+        names_of(&mut v8(), &program, &stack, (ENDED, Some(1))),
+        whole
+    );
+    let lost = names_of(&mut v8(), &program, &stack, (ENDED, None));
+    assert_eq!(lost, ["native", "?", "builtin"]);
+}
+
+#[test]
+fn what_was_not_seen_for_long_is_forgotten_and_read_again() {
+    let (program, stack, _) = running();
+    let mut v8 = v8();
+    for _ in 0..2 {
+        v8.start_batch();
+        let found = names_in(&mut v8, &program, &stack);
+        assert_eq!(found, ["native", "*hot", "~cold"]);
+        assert_ne!((v8.codes.count(), v8.by_bytecode.len()), (0, 0));
+        (0..2 * super::SWEEP_SLICES).for_each(|_| v8.end_slice());
+        assert_eq!((v8.codes.count(), v8.by_bytecode.len()), (0, 0));
+        assert_eq!(v8.functions.known_by_address(), 0);
+    }
 }

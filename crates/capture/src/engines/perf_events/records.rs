@@ -100,12 +100,10 @@ pub(super) fn time_of(event: &Event<'_>) -> Nanoseconds {
     }
 }
 
-/// Whether an event is about a new process, or one that starts a program.
+/// Whether an event is about a new process or thread, or a process that starts a program.
 pub(super) fn is_birth(event: &Event<'_>) -> bool {
     match event {
-        Event::Fork {
-            pid, parent_pid, ..
-        } => pid != parent_pid,
+        Event::Fork { .. } => true,
         Event::ThreadName { is_exec, .. } => *is_exec,
         _ => false,
     }

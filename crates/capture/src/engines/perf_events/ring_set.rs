@@ -140,7 +140,7 @@ impl<R: RecordRing> RingSet<R> {
         std::mem::take(&mut self.losses)
     }
 
-    /// When the newest process was made or started its program; 0 when none was.
+    /// When the newest process or thread was made or a process started its program; 0 when none was.
     pub(super) fn newest_birth(&self) -> Nanoseconds {
         self.newest_birth
     }
