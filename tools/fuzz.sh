@@ -5,6 +5,7 @@
 #   tools/fuzz.sh                 every target for a minute
 #   tools/fuzz.sh 600             every target for ten
 #   tools/fuzz.sh 600 nspy heap   these two
+#   tools/fuzz.sh build           only builds them
 #
 # Prints what each executed; a finding is in fuzz/artifacts/TARGET, and makes the exit code 1.
 set -euo pipefail
@@ -25,6 +26,10 @@ fi
 cd "$root/fuzz"
 # The parsers are safe Rust: a sanitizer would find nothing more and halve the speed.
 cargo +nightly fuzz build -s none >&2
+[[ $seconds != build ]] || exit 0
+# Run as they are: `cargo fuzz run` would hold cargo's lock for as long as it lasts.
+binaries=$(rustc +nightly -vV | sed -n 's/^host: //p')
+binaries=${CARGO_TARGET_DIR:-target}/$binaries/release
 targets=("$@")
 ((${#targets[@]})) || mapfile -t targets < <(cargo +nightly fuzz list)
 
@@ -37,6 +42,16 @@ seeds() { # TARGET
         nspy | journal) folder=../fixtures/nspy ;;
         perf_map | jitdump) folder=../fixtures/perf_data ;;
         stack_text | bpftrace) folder=../fixtures/folded ;;
+        # A small file that every Linux has.
+        elf) head -c 262144 /bin/true >"$corpus/true" ;;
+        query) sed -n '/^nodespy query/s/.*'\''\(.*\)'\''.*/\1/p' ../docs/query.md | split -l 1 - "$corpus/seed-" ;;
+        http_head) printf 'GET /0123456789abcdef HTTP/1.1\r\nHost: 127.0.0.1:8000\r\nOrigin: null\r\n\r\n' >"$corpus/seed" ;;
+        inspector)
+            printf '\0HTTP/1.1 200 OK\r\nContent-Length: 21\r\n\r\n{"Browser": "node.js"}' >"$corpus/version"
+            printf '\1HTTP/1.1 200 OK\r\nContent-Length: 60\r\n\r\n[{"webSocketDebuggerUrl": "ws://127.0.0.1:9229/0-1-2-3"}]   ' >"$corpus/list"
+            printf '\2{"id":1,"result":{"profile":{}}}\n{"method":"NodeWorker.attachedToWorker","params":{"sessionId":"1","workerInfo":{"title":"w"}}}\n{"id":2,"error":{"message":"no"}}' >"$corpus/lines"
+            printf '\3\201\5hello\201\176\0\4text\210\0' >"$corpus/frames"
+            ;;
     esac
     [[ -d $folder ]] || return 0
     local file name
@@ -56,8 +71,9 @@ for target in "${targets[@]}"; do
     seeds "$target"
     log=$(mktemp)
     finding=none
-    cargo +nightly fuzz run -s none "$target" -- "-max_total_time=$seconds" -rss_limit_mb=2048 \
-        -timeout=10 -max_len=262144 -print_final_stats=1 >"$log" 2>&1 || finding=$(
+    mkdir -p "artifacts/$target"
+    "$binaries/$target" "corpus/$target" "-artifact_prefix=artifacts/$target/" "-max_total_time=$seconds" \
+        -rss_limit_mb=2048 -timeout=10 -max_len=262144 -print_final_stats=1 >"$log" 2>&1 || finding=$(
         sed -n 's/.*Test unit written to //p' "$log" | tail -1
     )
     executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")

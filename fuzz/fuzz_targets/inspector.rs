@@ -25,8 +25,8 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let bytes = &bytes[..bytes.len().min(MAX_BYTES)];
     let wait = Wait::at_most(TIMEOUT);
     match mode % 4 {
-        0 => drop(version(&answering(bytes), "127.0.0.1", &wait)),
-        1 => drop(list(&answering(bytes), "127.0.0.1", &wait)),
+        0 => answering(bytes, |client| drop(version(client, "127.0.0.1", &wait))),
+        1 => answering(bytes, |client| drop(list(client, "127.0.0.1", &wait))),
         2 => talk(bytes.to_vec(), true),
         _ => talk(bytes.to_vec(), false),
     }
@@ -38,15 +38,16 @@ fn pair() -> (TcpStream, UnixStream) {
     (TcpStream::from(OwnedFd::from(client)), server)
 }
 
-fn answering(bytes: &[u8]) -> TcpStream {
+/// Asks a server that has answered already.
+fn answering(bytes: &[u8], ask: impl FnOnce(&TcpStream)) {
     let (client, mut server) = pair();
     let _ = server.write_all(bytes);
     let _ = server.shutdown(Shutdown::Write);
     // The request must find a reader until the client is done.
-    std::mem::forget(std::thread::spawn(move || {
-        let _ = server.read_to_end(&mut Vec::new());
-    }));
-    client
+    let reader = std::thread::spawn(move || server.read_to_end(&mut Vec::new()));
+    ask(&client);
+    drop(client);
+    let _ = reader.join();
 }
 
 /// A session in which the server sends `bytes`: a message per line, or frames as they are.
