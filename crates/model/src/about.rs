@@ -115,6 +115,38 @@ pub struct Thread {
     pub role: ThreadRole,
     /// How it shared the CPUs, by the kernel's own account.
     pub scheduling: Option<Scheduling>,
+    /// What its event loop did, by libuv's own account.
+    pub event_loop: Option<EventLoop>,
+}
+
+/// What an event loop did while it was watched.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct EventLoop {
+    /// How long it was watched.
+    pub watched: Nanoseconds,
+    /// How long it was in poll, waiting for events.
+    pub idle: Nanoseconds,
+    /// How often it went round; not known before libuv 1.45.
+    pub iterations: Option<u64>,
+    /// The longest time without a return to poll that was seen: it may have been longer.
+    pub longest: Nanoseconds,
+    /// The time within which the loop had been in poll at 99 of 100 moments.
+    pub p99: Nanoseconds,
+}
+
+impl EventLoop {
+    /// The part of the time it did something else than wait for events, from 0 to 1, as Node's
+    /// `eventLoopUtilization`.
+    pub fn utilization(&self) -> f64 {
+        1.0 - (self.idle as f64 / self.watched.max(1) as f64).min(1.0)
+    }
+
+    /// How often it went round in a second.
+    pub fn iterations_per_second(&self) -> Option<f64> {
+        let seconds = self.watched.max(1) as f64 / 1e9;
+        self.iterations
+            .map(|iterations| iterations as f64 / seconds)
+    }
 }
 
 /// What the kernel's scheduler did with a thread while it was recorded.

@@ -1,7 +1,7 @@
 //! The only way to make a profile: it interns and keeps the invariants.
 
 use crate::FastSet;
-use crate::about::{About, Process, Scheduling, Thread};
+use crate::about::{About, EventLoop, Process, Scheduling, Thread};
 use crate::context::{ContextIndex, ContextIndexer};
 use crate::event::{self, EventIndex, EventType};
 use crate::labels::Labels;
@@ -192,6 +192,11 @@ impl ProfileBuilder {
     /// Says how a thread that was added before shared the CPUs.
     pub fn scheduling(&mut self, thread: ThreadIndex, scheduling: Scheduling) {
         self.profile.threads[thread.at()].scheduling = Some(scheduling);
+    }
+
+    /// Says what the event loop of a thread that was added before did.
+    pub fn event_loop(&mut self, thread: ThreadIndex, event_loop: EventLoop) {
+        self.profile.threads[thread.at()].event_loop = Some(event_loop);
     }
 
     /// Adds a sample of the first event, of which nothing else is known.

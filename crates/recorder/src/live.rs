@@ -6,7 +6,7 @@ use nodespy_capture::engine::{self, Engine, Losses, NamedEvent, Sink};
 use nodespy_capture::engines::EngineId;
 use nodespy_capture::target::{SchedulingWatch, Target, Wanted, proc};
 use nodespy_capture::{
-    CaptureError, Children, LiveOrigin, NewProcesses, Priority, monotonic_now, unix_now,
+    CaptureError, Children, EventLoops, LiveOrigin, NewProcesses, Priority, monotonic_now, unix_now,
 };
 use nodespy_model::{About, Event, EventType, Nanoseconds, Notes, Profile};
 use nodespy_symbolize::{Resolver, SourceMapOptions};
@@ -77,6 +77,8 @@ pub struct Live<'e> {
     /// V8's own profiler, where both are wanted.
     pub(crate) twin: Option<Twin<'e>>,
     scheduling: SchedulingWatch,
+    /// None where one moment is looked at.
+    loops: Option<EventLoops>,
     delay: Duration,
     pub(crate) started: Nanoseconds,
     /// What its duration counts from.
@@ -131,6 +133,7 @@ impl<'e> Live<'e> {
             remarks: &remarks,
         });
         let scheduling = SchedulingWatch::start(subject.targets.iter().map(Target::pid));
+        let loops = (engine.id() != EngineId::Snapshot).then(EventLoops::new);
         let resolver = Resolver::new(Box::new(LiveOrigin::new()))
             .with_events(engine.events())
             .remembering_ended(options.remembered_processes);
@@ -148,6 +151,7 @@ impl<'e> Live<'e> {
             named: NamedSamples::default(),
             twin: None,
             scheduling,
+            loops,
             delay: options.delay,
             started: attached.started,
             sampling_since: attached.sampling_since,
@@ -185,6 +189,9 @@ impl<'e> Live<'e> {
             let now = monotonic_now();
             self.resolver.tick(now);
             self.scheduling.poll(self.subject.pids());
+            if let Some(loops) = &mut self.loops {
+                loops.poll(self.subject.pids());
+            }
             if (limits.is_stopped)() {
                 break End::Interrupted;
             }
@@ -243,6 +250,9 @@ impl<'e> Live<'e> {
     pub fn slice(&mut self) -> Profile {
         let now = monotonic_now();
         self.remarks.extend(self.engine.take_remarks());
+        if let Some(loops) = &mut self.loops {
+            self.remarks.extend(loops.take_remarks());
+        }
         let losses = std::mem::take(&mut self.losses);
         let mut notes = Notes {
             lost_samples: losses.samples,
@@ -275,6 +285,10 @@ impl<'e> Live<'e> {
         };
         self.scheduling.note_in(&mut profile);
         self.scheduling.forget_ended();
+        if let Some(loops) = &mut self.loops {
+            loops.note_in(&mut profile);
+            loops.forget_ended();
+        }
         profile
     }
 
@@ -288,9 +302,13 @@ impl<'e> Live<'e> {
         monotonic_now().saturating_sub(self.started)
     }
 
-    /// Notes in a profile of this recording how threads that still run shared the CPUs.
+    /// Notes in a profile of this recording how threads that still run shared the CPUs, and what their
+    /// event loops did.
     pub(crate) fn note_scheduling(&self, profile: &mut Profile) {
         self.scheduling.note_in(profile);
+        if let Some(loops) = &self.loops {
+            loops.note_in(profile);
+        }
     }
 
     /// Puts the functions of a profile of this recording where they were written.
@@ -309,7 +327,11 @@ impl<'e> Live<'e> {
             resolver: &mut self.resolver,
             named: &mut self.named,
         };
-        let timeout = left.clamp(MIN_WAIT, POLL_INTERVAL);
+        let until_next = self
+            .loops
+            .as_ref()
+            .map_or(POLL_INTERVAL, EventLoops::until_next);
+        let timeout = left.min(until_next).clamp(MIN_WAIT, POLL_INTERVAL);
         let drained = self.engine.drain(timeout, &mut sink)?;
         self.count(drained.losses);
         if let Some(twin) = &mut self.twin {

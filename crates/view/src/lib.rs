@@ -10,6 +10,7 @@ mod base64;
 pub mod columns;
 mod comparison;
 pub mod dump;
+mod event_loops;
 mod event_words;
 mod held;
 pub mod labels;

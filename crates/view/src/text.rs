@@ -62,6 +62,7 @@ impl View for Text {
         summary.thread_times();
         if summary.total > 0 {
             summary.where_time_went();
+            summary.event_loops();
             summary.functions();
             summary.processes();
             summary.threads();
@@ -210,6 +211,13 @@ impl Summary<'_> {
             line.push_str(&part);
         }
         self.lines.push(line);
+    }
+
+    /// What event loops did, as libuv says.
+    fn event_loops(&mut self) {
+        for line in crate::event_loops::lines(self.profile) {
+            self.wrapped(&line, "  ");
+        }
     }
 
     /// A subsystem with its share, and the packages or modules that are most of it.

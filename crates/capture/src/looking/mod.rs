@@ -5,10 +5,14 @@
 
 mod account;
 mod copies;
+mod event_loops;
 mod looks;
+mod stretch;
 mod thread;
+mod uv_loop;
 mod waiting;
 
 pub(crate) use copies::StackCopies;
+pub use event_loops::EventLoops;
 pub(crate) use looks::{LookedEvent, Looks};
 pub(crate) use waiting::copy_waiting_stack;

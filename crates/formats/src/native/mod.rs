@@ -63,6 +63,8 @@ mod section {
     pub(super) const CHANGED_PROCESSES: u64 = 20;
     pub(super) const CHANGED_THREADS: u64 = 21;
     pub(super) const AFRESH: u64 = 22;
+    // In files as well.
+    pub(super) const EVENT_LOOPS: u64 = 23;
 }
 
 // The codes of the file: a value's position here. They are written out, because the model may

@@ -1,9 +1,10 @@
 //! Reads a file of any version up to the newest. The bytes may come from anybody.
 
 use nodespy_model::{
-    About, Contents, ContextIndex, EventType, ExitReason, FastSet, Frame, FrameIndex, Function,
-    FunctionIndex, Labels, Notes, Process, ProcessIndex, Profile, ProfileBuilder, Recording,
-    Sample, Scheduling, Source, Stack, StackIndex, StringIndex, Thread, ThreadIndex, printable,
+    About, Contents, ContextIndex, EventLoop, EventType, ExitReason, FastSet, Frame, FrameIndex,
+    Function, FunctionIndex, Labels, Notes, Process, ProcessIndex, Profile, ProfileBuilder,
+    Recording, Sample, Scheduling, Source, Stack, StackIndex, StringIndex, Thread, ThreadIndex,
+    printable,
 };
 
 use super::columns::Columns;
@@ -144,6 +145,7 @@ impl Tables {
             section::LABELS => self.take_labels(columns),
             section::THREADS => self.take_threads(columns),
             section::SCHEDULING => self.take_scheduling(columns),
+            section::EVENT_LOOPS => self.take_event_loops(columns),
             section::SAMPLES => self.take_samples(columns),
             section::SOURCES => self.take_sources(columns),
             section::EVENTS => self.take_events(columns),
@@ -380,6 +382,28 @@ impl Tables {
             });
         }
         Ok(threads)
+    }
+
+    fn take_event_loops(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {
+        let known = self.threads;
+        let rows = self.rows::<(u32, EventLoop)>(columns, 6)?;
+        let threads = columns.column(rows, |columns| columns.index(known, "threads"))?;
+        let watched = columns.column(rows, Columns::number)?;
+        let idle = columns.column(rows, Columns::number)?;
+        let iterations = columns.column(rows, Columns::number)?;
+        let longest = columns.column(rows, Columns::number)?;
+        for row in 0..rows {
+            let event_loop = EventLoop {
+                watched: watched[row],
+                idle: idle[row],
+                iterations: iterations[row].checked_sub(1),
+                longest: longest[row],
+                p99: columns.number()?,
+            };
+            self.builder
+                .event_loop(ThreadIndex(threads[row]), event_loop);
+        }
+        Ok(())
     }
 
     fn take_scheduling(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {

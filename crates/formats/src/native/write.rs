@@ -5,8 +5,8 @@ use std::io::Write;
 use flate2::write::GzEncoder;
 use flate2::{Compression, GzBuilder};
 use nodespy_model::{
-    About, EventType, ExitReason, Frame, Function, FunctionIndex, NameSource, Notes, Process,
-    Profile, Scheduling, Source, Stack, StringIndex, StringTable, Thread,
+    About, EventLoop, EventType, ExitReason, Frame, Function, FunctionIndex, NameSource, Notes,
+    Process, Profile, Scheduling, Source, Stack, StringIndex, StringTable, Thread,
 };
 
 use super::columns::{put, put_option, put_string, zigzag};
@@ -69,6 +69,9 @@ fn write_sections(
     emit(section::THREADS, &threads(&profile.threads))?;
     if let Some(scheduling) = scheduling(profile, |_| true) {
         emit(section::SCHEDULING, &scheduling)?;
+    }
+    if let Some(event_loops) = event_loops(profile, |_| true) {
+        emit(section::EVENT_LOOPS, &event_loops)?;
     }
     if !profile.contexts.is_empty() {
         emit(section::CONTEXTS, &tags::contexts(profile, 0))?;
@@ -337,6 +340,33 @@ pub(super) fn scheduling(profile: &Profile, is_wanted: impl Fn(usize) -> bool) -
                 &|(_, scheduling)| scheduling.watched,
                 &|(_, scheduling)| scheduling.on_cpu,
                 &|(_, scheduling)| scheduling.run_delay,
+            ],
+        )
+    })
+}
+
+/// What the event loops of the threads in the rows that are wanted did; nothing where that is known
+/// of none.
+pub(super) fn event_loops(profile: &Profile, is_wanted: impl Fn(usize) -> bool) -> Option<Vec<u8>> {
+    let threads = profile.threads.iter().enumerate();
+    let rows: Vec<(usize, EventLoop)> = threads
+        .filter(|(row, _)| is_wanted(*row))
+        .filter_map(|(row, thread)| Some((row, thread.event_loop?)))
+        .collect();
+    (!rows.is_empty()).then(|| {
+        table(
+            &rows,
+            &[
+                &|(row, _)| *row as u64,
+                &|(_, event_loop)| event_loop.watched,
+                &|(_, event_loop)| event_loop.idle,
+                &|(_, event_loop)| {
+                    event_loop
+                        .iterations
+                        .map_or(0, |count| count.saturating_add(1))
+                },
+                &|(_, event_loop)| event_loop.longest,
+                &|(_, event_loop)| event_loop.p99,
             ],
         )
     })

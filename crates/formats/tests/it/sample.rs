@@ -1,9 +1,9 @@
 //! Profiles to test with.
 
 use nodespy_model::{
-    About, Category, Cpu, EventType, ExitReason, Frame, FunctionSpec, Labels, Notes, Process,
-    Profile, ProfileBuilder, Sample, Sampling, Scheduling, Source, Thread, ThreadRole, Tier,
-    WeightUnit, label_key,
+    About, Category, Cpu, EventLoop, EventType, ExitReason, Frame, FunctionSpec, Labels, Notes,
+    Process, Profile, ProfileBuilder, Sample, Sampling, Scheduling, Source, Thread, ThreadRole,
+    Tier, WeightUnit, label_key,
 };
 use proptest::prelude::*;
 
@@ -270,6 +270,13 @@ pub(crate) fn any_profile() -> impl Strategy<Value = Profile> {
                         watched: u64::from(tid) * 3,
                         on_cpu: u64::from(tid),
                         run_delay: 7,
+                    }),
+                    event_loop: tid.is_multiple_of(3).then(|| EventLoop {
+                        watched: u64::from(tid) * 5,
+                        idle: u64::from(tid) * 2,
+                        iterations: tid.is_multiple_of(2).then_some(u64::from(tid)),
+                        longest: 9,
+                        p99: 4,
                     }),
                 })
             })

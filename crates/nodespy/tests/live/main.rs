@@ -19,6 +19,7 @@ mod coverage;
 mod dump;
 mod ebpf;
 mod errors;
+mod event_loops;
 mod events;
 mod findings;
 mod inspector;

@@ -52,6 +52,7 @@ impl View for Json {
             processes(whole, &report);
             threads(whole, &report);
             states(whole, &report);
+            event_loops(whole, profile);
             charged(whole, &report);
             functions(whole, "functions_by_self", &report, &report.by_self);
             functions(whole, "functions_by_total", &report, &report.by_total);
@@ -174,6 +175,28 @@ fn counts(whole: &mut JsonText, report: &Report<'_>) {
                 object.decimal(tier.label(), share, 2);
             }
         }
+    });
+}
+
+/// What event loops did, where that is known.
+fn event_loops(whole: &mut JsonText, profile: &Profile) {
+    let loops = crate::event_loops::loops(profile);
+    if loops.is_empty() {
+        return;
+    }
+    whole.objects("event_loops", &loops, |object, (thread, it)| {
+        let process = &profile.processes[thread.process.at()];
+        object.number("pid", u64::from(process.pid));
+        object.number("tid", u64::from(thread.tid));
+        object.string_if_any("name", &thread.name);
+        object.string("role", thread.role.label());
+        object.number("watched_ns", it.watched);
+        object.decimal("utilization", it.utilization(), 4);
+        if let Some(rate) = it.iterations_per_second() {
+            object.decimal("iterations_per_second", rate, 1);
+        }
+        object.number("longest_ns", it.longest);
+        object.number("p99_ns", it.p99);
     });
 }
 

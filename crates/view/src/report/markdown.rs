@@ -59,6 +59,8 @@ impl View for Markdown {
         let words = EventWords::of(profile);
         section(&mut text, &words.where_it_went(), &subsystems(&report));
         section(&mut text, "What threads did", &times(&report));
+        let loops = crate::event_loops::lines(profile);
+        section(&mut text, "Event loops", &list(&loops));
         section(&mut text, "Your JavaScript", &charged(&report, &words));
         section(
             &mut text,

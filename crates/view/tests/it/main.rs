@@ -3,6 +3,7 @@
 mod events;
 mod findings;
 mod golden;
+mod loops;
 mod odd;
 mod sample;
 mod waits;

@@ -177,6 +177,7 @@ impl Merged {
         let known = &builder.so_far().threads[index.at()];
         let mut merged = Thread {
             scheduling: thread.scheduling.or(known.scheduling),
+            event_loop: thread.event_loop.or(known.event_loop),
             ..thread
         };
         // What a thread is for is not seen in every slice.
@@ -242,6 +243,9 @@ impl Merged {
         let is_news = |row: usize| row >= from.threads || self.changed_threads.contains(&row);
         if let Some(scheduling) = write::scheduling(so_far, is_news) {
             emit(section::SCHEDULING, &scheduling);
+        }
+        if let Some(event_loops) = write::event_loops(so_far, is_news) {
+            emit(section::EVENT_LOOPS, &event_loops);
         }
     }
 }

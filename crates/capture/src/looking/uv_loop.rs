@@ -1,0 +1,205 @@
+//! libuv's event loops, read from outside.
+//!
+//! `uv_loop_t` is the same in libuv 1.43 to 1.52 (Node 16 to 26); what it keeps to itself has two
+//! layouts. A loop is found by the thread that waits in it: a pointer to it is on the stack of
+//! `uv__io_poll`, and it holds the descriptor that the thread waits for.
+
+use nodespy_model::{FastSet, Nanoseconds};
+
+use crate::sys::memory::read_process_memory;
+use crate::target::proc::{self, SystemCall, WaitingAt};
+
+/// `sizeof(uv_loop_t)`.
+const LOOP_BYTES: usize = 848;
+const INTERNAL_FIELDS: usize = 40;
+const BACKEND_FD: usize = 64;
+/// The queue of finished jobs, a list that leads back to itself.
+const DONE_QUEUE: usize = 120;
+/// When poll last returned, in milliseconds.
+const TIME: usize = 544;
+/// What is read of `uv__loop_internal_fields_t`.
+const INTERNAL_BYTES: usize = 152;
+/// `UV_METRICS_IDLE_TIME`: the time in poll is kept. Node asks for it for the loops that run
+/// JavaScript, and for no others.
+const KEEPS_IDLE_TIME: u32 = 1;
+/// `uv__io_poll` holds 12 KiB of events above the stack pointer; the loop is not far behind.
+const STACK_BYTES: usize = 20 << 10;
+/// The end of the addresses that a program has.
+const HIGHEST_ADDRESS: u64 = 1 << 47;
+
+/// Where libuv keeps the time in poll.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    /// 1.43, 1.44: when poll was entered, how long it lasted.
+    Old,
+    /// From 1.45 on: counts of iterations and events as well.
+    Counting,
+}
+
+impl Layout {
+    fn entry(self) -> usize {
+        match self {
+            Self::Old => 8,
+            Self::Counting => 136,
+        }
+    }
+}
+
+/// A loop that runs JavaScript.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct UvLoop {
+    pid: u32,
+    address: u64,
+    internal_fields: u64,
+    backend_fd: i32,
+    layout: Layout,
+}
+
+/// What a search for the loop of a thread came to.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Search {
+    /// It waits in this loop.
+    Found(UvLoop),
+    /// It does not wait in a loop that runs JavaScript.
+    NotThere,
+    /// It does, but what libuv keeps in it is laid out in a way that is not known.
+    Unknown,
+}
+
+/// What a loop says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Reading {
+    pub(super) at: Nanoseconds,
+    /// How long it has been in poll, waiting for events, all in all.
+    pub(super) idle: Nanoseconds,
+    /// Whether it is there now.
+    pub(super) is_in_poll: bool,
+    /// How often it went round, where that is counted.
+    pub(super) iterations: Option<u64>,
+    /// When poll last returned, or something asked the loop for the time anew.
+    pub(super) time: Nanoseconds,
+}
+
+impl UvLoop {
+    /// Looks for the loop that a thread waits in. `started` is when its process did.
+    pub(super) fn find(pid: u32, tid: u32, started: Nanoseconds, now: Nanoseconds) -> Search {
+        let Ok(SystemCall::Waiting(call)) = proc::system_call(pid, tid) else {
+            return Search::NotThere;
+        };
+        let is_epoll = [libc::SYS_epoll_pwait, libc::SYS_epoll_wait].map(Some);
+        if !is_epoll.contains(&call.number) {
+            return Search::NotThere;
+        }
+        Self::waited_in(pid, &call, (started, now))
+    }
+
+    fn waited_in(pid: u32, call: &WaitingAt, lived: (Nanoseconds, Nanoseconds)) -> Search {
+        let mut stack = vec![0; STACK_BYTES];
+        let length = read_process_memory(pid, call.stack_pointer, &mut stack);
+        let mut tried = FastSet::default();
+        for word in stack.get(..length).unwrap_or_default().chunks_exact(8) {
+            let address = u64_at(word, 0);
+            let is_address =
+                address.is_multiple_of(8) && (4096..HIGHEST_ADDRESS).contains(&address);
+            if !is_address || !tried.insert(address) {
+                continue;
+            }
+            match Self::at(pid, address, call.argument as i32, lived) {
+                Search::NotThere => {}
+                search => return search,
+            }
+        }
+        Search::NotThere
+    }
+
+    /// The loop at this address, if there is one that waits for `backend_fd`.
+    fn at(
+        pid: u32,
+        address: u64,
+        backend_fd: i32,
+        (started, now): (Nanoseconds, Nanoseconds),
+    ) -> Search {
+        let Some(bytes) = read::<LOOP_BYTES>(pid, address) else {
+            return Search::NotThere;
+        };
+        if u32_at(&bytes, BACKEND_FD) as i32 != backend_fd {
+            return Search::NotThere;
+        }
+        let queue = address + DONE_QUEUE as u64;
+        let first = read::<16>(pid, u64_at(&bytes, DONE_QUEUE));
+        if first.is_none_or(|first| u64_at(&first, 8) != queue) {
+            return Search::NotThere;
+        }
+        let internal_fields = u64_at(&bytes, INTERNAL_FIELDS);
+        let Some(internal) = read::<INTERNAL_BYTES>(pid, internal_fields) else {
+            return Search::NotThere;
+        };
+        if u32_at(&internal, 0) & KEEPS_IDLE_TIME == 0 {
+            return Search::NotThere;
+        }
+        // It is in poll: where the time since when is has to be one of its process's life.
+        let fits = |layout: &Layout| {
+            let (entry, idle) = times(&internal, *layout);
+            (started..=now).contains(&entry) && idle <= now.saturating_sub(started)
+        };
+        let layout = [Layout::Old, Layout::Counting].into_iter().find(fits);
+        layout.map_or(Search::Unknown, |layout| {
+            Search::Found(Self {
+                pid,
+                address,
+                internal_fields,
+                backend_fd,
+                layout,
+            })
+        })
+    }
+
+    /// Reads it again; none when it is gone.
+    pub(super) fn read(&self, now: impl Fn() -> Nanoseconds) -> Option<Reading> {
+        let bytes = read::<LOOP_BYTES>(self.pid, self.address)?;
+        let is_same = u32_at(&bytes, BACKEND_FD) as i32 == self.backend_fd
+            && u64_at(&bytes, INTERNAL_FIELDS) == self.internal_fields;
+        if !is_same {
+            return None;
+        }
+        let internal = read::<INTERNAL_BYTES>(self.pid, self.internal_fields)?;
+        let at = now();
+        let (entry, idle) = times(&internal, self.layout);
+        let in_poll = match entry {
+            0 => 0,
+            entry => at.saturating_sub(entry),
+        };
+        Some(Reading {
+            at,
+            idle: idle.saturating_add(in_poll),
+            is_in_poll: entry != 0,
+            iterations: match self.layout {
+                Layout::Old => None,
+                Layout::Counting => Some(u64_at(&internal, 8)),
+            },
+            time: u64_at(&bytes, TIME).saturating_mul(1_000_000),
+        })
+    }
+}
+
+/// When poll was entered, 0 outside of it, and how long it lasted before.
+fn times(internal: &[u8], layout: Layout) -> (Nanoseconds, Nanoseconds) {
+    let entry = layout.entry();
+    (u64_at(internal, entry), u64_at(internal, entry + 8))
+}
+
+fn read<const BYTES: usize>(pid: u32, address: u64) -> Option<[u8; BYTES]> {
+    let mut bytes = [0; BYTES];
+    (read_process_memory(pid, address, &mut bytes) == BYTES).then_some(bytes)
+}
+
+/// A number at a place that is inside of `bytes`.
+fn u64_at(bytes: &[u8], place: usize) -> u64 {
+    let bytes = bytes.get(place..).and_then(|rest| rest.first_chunk());
+    bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
+fn u32_at(bytes: &[u8], place: usize) -> u32 {
+    let bytes = bytes.get(place..).and_then(|rest| rest.first_chunk());
+    bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes))
+}

@@ -1,0 +1,66 @@
+//! What event loops did: is it what Node says of them itself?
+
+use std::process::Command;
+
+use nodespy_model::{EventLoop, ThreadRole};
+
+use super::live;
+use super::recorded::{Recorded, record};
+use super::versions::on_every_node;
+use super::workload::{Running, Workload};
+
+/// What Node says of the main thread's loop since it was last asked.
+#[track_caller]
+fn utilization(target: &Running) -> f64 {
+    let mut command = Command::new("kill");
+    let sent = command.args(["-USR2", &target.pid_text()]).status();
+    assert!(sent.unwrap().success());
+    target.line_after("utilization").parse().unwrap()
+}
+
+fn loops(recorded: &Recorded, role: ThreadRole) -> Vec<EventLoop> {
+    let threads = recorded.profile.threads.iter();
+    let of_role = threads.filter(|thread| thread.role == role);
+    of_role.filter_map(|thread| thread.event_loop).collect()
+}
+
+fn expect_utilization(major: &str) {
+    let Some(_live) = live() else { return };
+    let target = Workload::new("loop.js").on(major).start();
+    utilization(&target);
+    let recorded = record(&target, &["-d", "5"]);
+    let by_node = utilization(&target);
+    let [main] = loops(&recorded, ThreadRole::Main)[..] else {
+        panic!("{}", recorded.describe());
+    };
+    // Attaching and naming are in Node's figure and not in ours.
+    let found = main.utilization();
+    assert!((found - by_node).abs() < 0.06, "{found} {by_node} {main:?}");
+    let is_counted = !matches!(major, "16" | "18");
+    assert_eq!(main.iterations.is_some(), is_counted, "{main:?}");
+    if let Some(rate) = main.iterations_per_second() {
+        assert!(rate > 5.0, "{main:?}");
+    }
+    assert!(main.longest >= main.p99, "{main:?}");
+    // A burn of 30 ms is seen at some moment of it; few are longer.
+    assert!(main.longest > 15_000_000, "{main:?}");
+    let said = &recorded.outcome.stdout;
+    assert!(said.contains("event loop: "), "{said}");
+}
+
+fn expect_workers(major: &str) {
+    let Some(_live) = live() else { return };
+    let target = Workload::new("loop.js").on(major).env("WORKERS", 2).start();
+    let recorded = record(&target, &["-d", "4", "-F", "199"]);
+    let workers = loops(&recorded, ThreadRole::Worker);
+    assert_eq!(workers.len(), 2, "{}", recorded.describe());
+    for worker in workers {
+        let found = worker.utilization();
+        assert!((0.2..0.7).contains(&found), "{worker:?}");
+    }
+}
+
+on_every_node! {{
+    utilization_is_what_node_says(expect_utilization);
+    workers_have_loops_of_their_own(expect_workers);
+}}
