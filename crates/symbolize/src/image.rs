@@ -10,6 +10,7 @@ use crate::embedded_builtins::{self, Builtin};
 use crate::inlines::Inlines;
 use crate::unwind::cfi::{Cfi, Rule};
 use crate::v8::Layout;
+use crate::x86_64::epilogue::{Epilogue, INSTRUCTION_BYTES, epilogue};
 use crate::x86_64::{CALL_BYTES, DIRECT_CALL_BYTES, call_distance, ends_with_call};
 
 /// What V8 exports of itself for debuggers.
@@ -21,6 +22,9 @@ const V8_BYTECODE_SIZES: &str = "_ZN2v88internal11interpreter9Bytecodes14kByteco
 
 /// How many unwind rules of one image are remembered before the memory is given back.
 const RULE_LIMIT: usize = 1 << 20;
+
+/// How much code is read at a time when it is followed.
+const CODE_WINDOW_BYTES: usize = 2048;
 
 /// A file that is mapped as code in some process.
 #[derive(Debug)]
@@ -36,6 +40,8 @@ pub(crate) struct Image {
     rules: FastMap<u64, Rule>,
     /// Whether a call ends at an offset of the file.
     calls: FastMap<u64, bool>,
+    /// What functions without tables still do before they return.
+    epilogues: FastMap<u64, Option<Epilogue>>,
     symbols: Option<Symbols>,
     inlines: Option<Option<Inlines>>,
     /// None in it when there is no V8.
@@ -116,6 +122,7 @@ impl Image {
             cfi: None,
             rules: FastMap::default(),
             calls: FastMap::default(),
+            epilogues: FastMap::default(),
             symbols: None,
             inlines: None,
             layout: None,
@@ -208,6 +215,36 @@ impl Image {
                 ..layout
             })
         }))
+    }
+
+    /// What the function at `address` still does before it returns, by its code.
+    pub(crate) fn epilogue_at(&mut self, address: u64) -> Option<Epilogue> {
+        if let Some(known) = self.epilogues.get(&address) {
+            return *known;
+        }
+        let found = self.read_epilogue(address);
+        if self.epilogues.len() >= RULE_LIMIT {
+            self.epilogues.clear();
+        }
+        self.epilogues.insert(address, found);
+        found
+    }
+
+    fn read_epilogue(&self, address: u64) -> Option<Epilogue> {
+        let (elf, bytes) = (self.elf.as_ref()?, self.bytes.as_ref()?);
+        let mut start = 0;
+        let mut read: Vec<u8> = Vec::new();
+        epilogue(address, &mut |at| {
+            let inside = |start: u64, read: &[u8]| {
+                let inside = usize::try_from(at.checked_sub(start)?).ok()?;
+                let bytes = read.get(inside..inside.checked_add(INSTRUCTION_BYTES)?)?;
+                bytes.try_into().ok()
+            };
+            inside(start, &read).or_else(|| {
+                (start, read) = (at, elf.read_at(bytes, at, CODE_WINDOW_BYTES)?);
+                inside(start, &read)
+            })
+        })
     }
 
     /// Whether the instruction that ends at this offset of the file is a call.

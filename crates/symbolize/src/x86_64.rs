@@ -4,6 +4,8 @@
 
 use std::ops::Range;
 
+pub(crate) mod epilogue;
+
 /// The registers a function keeps for its caller: rbx rbp r12 r13 r14 r15.
 pub(crate) const SAVED_REGISTERS: [usize; 6] = [3, 6, 12, 13, 14, 15];
 /// Where the return address is, from the caller's stack pointer.

@@ -108,6 +108,7 @@ const MACHINE_MODULES: &[&str] = &[
     "model/src/x86_64.rs",
     "perf-abi/src/x86_64.rs",
     "symbolize/src/x86_64.rs",
+    "symbolize/src/x86_64/epilogue.rs",
     "capture/src/sys/ptrace.rs",
 ];
 

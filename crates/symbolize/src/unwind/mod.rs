@@ -19,6 +19,7 @@ use cfi::{NOT_SAVED, Rule};
 
 pub(crate) mod cfi;
 mod deoptimized;
+mod musl;
 #[cfg(test)]
 mod tests;
 mod unknown_registers;
@@ -176,14 +177,18 @@ pub(crate) fn unwind(
             Place::File { image, file_offset } => {
                 let linked = code.images[image.0 as usize].address_of_offset(file_offset);
                 let rule = code.images[image.0 as usize].rule_at(linked);
+                let is_musl = code.images[image.0 as usize].is_musl && rule == Rule::NoTable;
+                let may_be_v8 = rule == Rule::NoTable && !is_musl;
                 frames.push(Unwound {
                     code: CodeAddress::Image(image, linked),
-                    v8: (rule == Rule::NoTable).then(|| frame_slots(&registers, &memory)),
+                    v8: may_be_v8.then(|| frame_slots(&registers, &memory)),
                 });
-                let step = step_native(code, (image, linked), rule, &registers, &mut memory);
-                match back != 0 && rule == Rule::NoTable && code.is_start_of_musl(image, &step) {
-                    true => Step::Root,
-                    false => step,
+                match is_musl {
+                    true => {
+                        let place = (image, linked.saturating_add(back));
+                        musl::step(code, place, back != 0, &registers, &mut memory)
+                    }
+                    false => step_native(code, (image, linked), rule, &registers, &mut memory),
                 }
             }
             Place::Anonymous => {
@@ -398,25 +403,6 @@ fn find_saved_stack_pointer(
 }
 
 impl Code<'_> {
-    /// Whether a frame of musl, which has neither tables nor frame pointers, is the one that starts a
-    /// program or thread. Anything else that musl calls back was called by code of some file; what
-    /// is in the frame pointer here leads nowhere.
-    fn is_start_of_musl(&self, image: ImageId, step: &Step) -> bool {
-        // V8's builtins have no tables either: every stack has frames that end here.
-        if !self.images[image.0 as usize].is_musl {
-            return false;
-        }
-        let is_in_file = match step {
-            Step::Caller { registers, .. } => matches!(
-                self.map.at(registers.instruction_pointer().wrapping_sub(1)),
-                Place::File { .. }
-            ),
-            Step::Lost => false,
-            Step::Deoptimized { .. } | Step::Root => return false,
-        };
-        !is_in_file
-    }
-
     /// Whether the instruction before `address` is a call, in code that comes from a file.
     fn follows_call(&mut self, address: u64) -> bool {
         match address.checked_sub(1).map(|inside| self.map.at(inside)) {

@@ -1,8 +1,9 @@
-//! Programs that run JavaScript and are not the Node of nodejs.org: Bun, Deno, Debian's Node.
+//! Programs that run JavaScript and are not the Node of nodejs.org: Bun, Deno, Debian's Node, Node with
+//! musl.
 
 use std::process::Command;
 
-use nodespy_model::Category;
+use nodespy_model::{Category, NameSource};
 
 use crate::live;
 use crate::recorded::{Recorded, expect_share, record, share};
@@ -103,6 +104,40 @@ fn functions_of_deno_are_named_by_its_perf_map() {
     let recorded = record(&target, &["-d", "4", "-F", "499"]);
     forget_perf_map(target.pid());
     expect_split(&recorded);
+}
+
+/// As on Alpine: functions of libc have neither unwind tables nor frame pointers, and V8's compiler, which
+/// `deopt.js` keeps busy, spends much of its time in them.
+#[test]
+fn stacks_of_a_node_with_musl_are_whole() {
+    let Some(_live) = live() else { return };
+    for (program, libc_share) in [("split.js", 0.0), ("mix.js", 0.005), ("deopt.js", 0.02)] {
+        let mut command = Command::new(runtime("musl"));
+        command.arg(script(program));
+        let recorded = record(&Running::new(command), &["-d", "3", "-F", "499"]);
+        let (notes, described) = (&recorded.profile.notes, recorded.describe());
+        let complete = notes.confidence().complete;
+        assert!(complete > 0.98, "{program}: {complete}\n{described}");
+        // Code that is deoptimized may be gone before it is looked at, whatever the libc.
+        let named = share(notes.jit_named[NameSource::HeapWalk.at()], notes.jit_frames);
+        let least = if program == "deopt.js" { 0.9 } else { 0.99 };
+        assert!(named > least, "{program}: {named} named\n{described}");
+        let libc = share_with_file(&recorded, "ld-musl");
+        assert!(libc >= libc_share, "{program}: {libc} in libc\n{described}");
+    }
+}
+
+/// The share of samples that have a function of a file in their stack.
+fn share_with_file(recorded: &Recorded, start: &str) -> f64 {
+    let profile = &recorded.profile;
+    let is_of_file = |frame| {
+        let file = profile.function(profile.frame(frame).function).file;
+        file.is_some_and(|file| profile.strings.get(file).starts_with(start))
+    };
+    let has_file = |stack| profile.frames_of(stack).any(is_of_file);
+    let samples = profile.samples.iter();
+    let with = samples.filter(|sample| sample.stack.is_some_and(has_file));
+    share(with.count() as u64, profile.samples.len() as u64)
 }
 
 #[test]
