@@ -71,11 +71,16 @@ impl Cfi {
         cfi
     }
 
+    /// Whether there is an index with no more entries than there is room for: a search in one that
+    /// claims 2^60 of them overflows in gimli 0.34.
     fn has_usable_header(&self) -> bool {
         self.eh_frame_hdr.as_ref().is_some_and(|header| {
-            EhFrameHdr::new(&header.bytes, LittleEndian)
-                .parse(&self.bases, 8)
-                .is_ok_and(|parsed| parsed.table().is_some())
+            let parsed = EhFrameHdr::new(&header.bytes, LittleEndian).parse(&self.bases, 8);
+            parsed.is_ok_and(|parsed| {
+                let table = parsed.table();
+                let count = table.and_then(|table| table.iter(&self.bases).size_hint().1);
+                count.is_some_and(|count| count <= header.bytes.len())
+            })
         })
     }
 
@@ -374,6 +379,28 @@ pub(crate) mod tests {
                 .is_none()
         );
         assert!(cfi.evaluate(0x3000, &registers, None, &mut read).is_none());
+    }
+
+    #[test]
+    fn an_index_that_claims_more_entries_than_it_has_is_not_used() {
+        let with_index = |entries: u64| {
+            // Version, how pointer, count and table are encoded: absolute, of eight bytes.
+            let mut bytes = vec![1, 4, 4, 4];
+            bytes.extend(0u64.to_le_bytes());
+            bytes.extend(entries.to_le_bytes());
+            bytes.extend([0; 64]);
+            let header = Section { bytes, address: 0 };
+            let mut cfi = Cfi::new(UnwindSections {
+                eh_frame: tables().eh_frame,
+                eh_frame_hdr: Some(header),
+                ..Default::default()
+            });
+            (cfi.eh_frame_hdr.is_some(), cfi.rule_at(0x2008))
+        };
+        assert!(with_index(4).0);
+        for entries in [1 << 20, 1 << 61, u64::MAX] {
+            assert_eq!(with_index(entries), (false, Rule::Root), "{entries}");
+        }
     }
 
     #[test]
