@@ -1,7 +1,7 @@
 //! The only way to make a profile: it interns and keeps the invariants.
 
 use crate::FastSet;
-use crate::about::{About, EventLoop, Process, Scheduling, Thread};
+use crate::about::{About, EventLoop, Pool, Process, Scheduling, Thread};
 use crate::context::{ContextIndex, ContextIndexer};
 use crate::event::{self, EventIndex, EventType};
 use crate::labels::Labels;
@@ -192,6 +192,15 @@ impl ProfileBuilder {
     /// Says how a thread that was added before shared the CPUs.
     pub fn scheduling(&mut self, thread: ThreadIndex, scheduling: Scheduling) {
         self.profile.threads[thread.at()].scheduling = Some(scheduling);
+    }
+
+    /// Says what the thread pool of a process that was added before did.
+    pub fn pool(&mut self, process: ProcessIndex, mut pool: Pool) {
+        for jobs in &mut pool.jobs {
+            jobs.kind = printable(&jobs.kind).into_owned();
+            jobs.about = printable(&jobs.about).into_owned();
+        }
+        self.profile.processes[process.at()].pool = Some(pool);
     }
 
     /// Says what the event loop of a thread that was added before did.

@@ -33,7 +33,9 @@ mod utc;
 mod waits;
 mod x86_64;
 
-pub use about::{About, EventLoop, ExitReason, Process, Scheduling, Thread, ThreadRole};
+pub use about::{
+    About, EventLoop, ExitReason, Pool, PoolJobs, Process, Scheduling, Thread, ThreadRole,
+};
 pub use branches::Branches;
 pub use builder::{FrameSpec, FunctionSpec, ProfileBuilder};
 pub use context::{ContextIndex, Contexts, OTHER as OTHER_CONTEXT};

@@ -15,6 +15,7 @@ mod journal;
 mod live;
 mod named;
 mod observer;
+mod pools;
 mod probes;
 mod record;
 mod snapshot;

@@ -14,6 +14,7 @@ use nodespy_symbolize::{Resolver, SourceMapOptions};
 use crate::joining::{Joining, NoneJoins};
 use crate::named::NamedSamples;
 use crate::observer::{Observer, Progress, Slice, Started};
+use crate::pools::Pools;
 use crate::subject::Subject;
 use crate::twin::Twin;
 
@@ -79,6 +80,7 @@ pub struct Live<'e> {
     scheduling: SchedulingWatch,
     /// None where one moment is looked at.
     loops: Option<EventLoops>,
+    pools: Pools,
     delay: Duration,
     pub(crate) started: Nanoseconds,
     /// What its duration counts from.
@@ -134,6 +136,11 @@ impl<'e> Live<'e> {
         });
         let scheduling = SchedulingWatch::start(subject.targets.iter().map(Target::pid));
         let loops = (engine.id() != EngineId::Snapshot).then(EventLoops::new);
+        let mut pools = Pools::default();
+        if engine.id() == EngineId::PerfEvents && subject.launched.is_none() {
+            let pids = subject.targets.iter().map(Target::pid);
+            pids.for_each(|pid| pools.watch(pid));
+        }
         let resolver = Resolver::new(Box::new(LiveOrigin::new()))
             .with_events(engine.events())
             .remembering_ended(options.remembered_processes);
@@ -152,6 +159,7 @@ impl<'e> Live<'e> {
             twin: None,
             scheduling,
             loops,
+            pools,
             delay: options.delay,
             started: attached.started,
             sampling_since: attached.sampling_since,
@@ -192,6 +200,7 @@ impl<'e> Live<'e> {
             if let Some(loops) = &mut self.loops {
                 loops.poll(self.subject.pids());
             }
+            self.pools.pools.poll();
             if (limits.is_stopped)() {
                 break End::Interrupted;
             }
@@ -289,6 +298,7 @@ impl<'e> Live<'e> {
             loops.note_in(&mut profile);
             loops.forget_ended();
         }
+        self.pools.pools.note_in(&mut profile);
         profile
     }
 
@@ -309,6 +319,7 @@ impl<'e> Live<'e> {
         if let Some(loops) = &self.loops {
             loops.note_in(profile);
         }
+        self.pools.pools.note_in(profile);
     }
 
     /// Puts the functions of a profile of this recording where they were written.

@@ -17,6 +17,7 @@ pub mod labels;
 pub mod layout;
 mod leads;
 mod page;
+mod pools;
 mod preview;
 mod prof;
 mod query;

@@ -213,9 +213,10 @@ impl Summary<'_> {
         self.lines.push(line);
     }
 
-    /// What event loops did, as libuv says.
+    /// What event loops and pools did, as libuv says.
     fn event_loops(&mut self) {
-        for line in crate::event_loops::lines(self.profile) {
+        let loops = crate::event_loops::lines(self.profile).into_iter();
+        for line in loops.chain(crate::pools::lines(self.profile)) {
             self.wrapped(&line, "  ");
         }
     }

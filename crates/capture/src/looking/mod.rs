@@ -9,10 +9,14 @@ mod event_loops;
 mod looks;
 mod stretch;
 mod thread;
+mod thread_pools;
 mod uv_loop;
+mod uv_pool;
 mod waiting;
 
 pub(crate) use copies::StackCopies;
 pub use event_loops::EventLoops;
 pub(crate) use looks::{LookedEvent, Looks};
+pub use thread_pools::ThreadPools;
+pub use uv_pool::PoolPlaces;
 pub(crate) use waiting::copy_waiting_stack;

@@ -2,9 +2,9 @@
 
 use nodespy_model::{
     About, Contents, ContextIndex, EventLoop, EventType, ExitReason, FastSet, Frame, FrameIndex,
-    Function, FunctionIndex, Labels, Notes, Process, ProcessIndex, Profile, ProfileBuilder,
-    Recording, Sample, Scheduling, Source, Stack, StackIndex, StringIndex, Thread, ThreadIndex,
-    printable,
+    Function, FunctionIndex, Labels, Notes, Pool, PoolJobs, Process, ProcessIndex, Profile,
+    ProfileBuilder, Recording, Sample, Scheduling, Source, Stack, StackIndex, StringIndex, Thread,
+    ThreadIndex, printable,
 };
 
 use super::columns::Columns;
@@ -146,6 +146,7 @@ impl Tables {
             section::THREADS => self.take_threads(columns),
             section::SCHEDULING => self.take_scheduling(columns),
             section::EVENT_LOOPS => self.take_event_loops(columns),
+            section::POOLS => self.take_pools(columns),
             section::SAMPLES => self.take_samples(columns),
             section::SOURCES => self.take_sources(columns),
             section::EVENTS => self.take_events(columns),
@@ -340,6 +341,7 @@ impl Tables {
                 exit: exits[row],
                 cpu_time: columns.option(Columns::number)?,
                 labels: Labels::default(),
+                pool: None,
             });
         }
         Ok(processes)
@@ -382,6 +384,33 @@ impl Tables {
             });
         }
         Ok(threads)
+    }
+
+    fn take_pools(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {
+        let known = self.processes;
+        let rows = self.rows::<Pool>(columns, 9)?;
+        for _ in 0..rows {
+            let process = ProcessIndex(columns.index(known, "processes")?);
+            let mut pool = Pool {
+                threads: columns.small()?,
+                looks: columns.number()?,
+                busy: columns.number()?,
+                full: columns.number()?,
+                waiting: columns.number()?,
+                slow_waiting: columns.number()?,
+                slow_full: columns.number()?,
+                jobs: Vec::new(),
+            };
+            for _ in 0..self.rows::<PoolJobs>(columns, 3)? {
+                pool.jobs.push(PoolJobs {
+                    kind: columns.string()?.to_owned(),
+                    waiting: columns.number()?,
+                    about: columns.string()?.to_owned(),
+                });
+            }
+            self.builder.pool(process, pool);
+        }
+        Ok(())
     }
 
     fn take_event_loops(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {

@@ -6,7 +6,7 @@ use flate2::write::GzEncoder;
 use flate2::{Compression, GzBuilder};
 use nodespy_model::{
     About, EventLoop, EventType, ExitReason, Frame, Function, FunctionIndex, NameSource, Notes,
-    Process, Profile, Scheduling, Source, Stack, StringIndex, StringTable, Thread,
+    Pool, Process, Profile, Scheduling, Source, Stack, StringIndex, StringTable, Thread,
 };
 
 use super::columns::{put, put_option, put_string, zigzag};
@@ -72,6 +72,9 @@ fn write_sections(
     }
     if let Some(event_loops) = event_loops(profile, |_| true) {
         emit(section::EVENT_LOOPS, &event_loops)?;
+    }
+    if let Some(pools) = pools(profile, |_| true) {
+        emit(section::POOLS, &pools)?;
     }
     if !profile.contexts.is_empty() {
         emit(section::CONTEXTS, &tags::contexts(profile, 0))?;
@@ -342,6 +345,41 @@ pub(super) fn scheduling(profile: &Profile, is_wanted: impl Fn(usize) -> bool) -
                 &|(_, scheduling)| scheduling.run_delay,
             ],
         )
+    })
+}
+
+/// What the thread pools of the processes in the rows that are wanted did; nothing where that is
+/// known of none.
+pub(super) fn pools(profile: &Profile, is_wanted: impl Fn(usize) -> bool) -> Option<Vec<u8>> {
+    let processes = profile.processes.iter().enumerate();
+    let rows: Vec<(usize, &Pool)> = processes
+        .filter(|(row, _)| is_wanted(*row))
+        .filter_map(|(row, process)| Some((row, process.pool.as_ref()?)))
+        .collect();
+    (!rows.is_empty()).then(|| {
+        let mut content = Vec::new();
+        put(&mut content, rows.len() as u64);
+        for (row, pool) in rows {
+            for number in [
+                row as u64,
+                pool.threads.into(),
+                pool.looks,
+                pool.busy,
+                pool.full,
+                pool.waiting,
+                pool.slow_waiting,
+                pool.slow_full,
+                pool.jobs.len() as u64,
+            ] {
+                put(&mut content, number);
+            }
+            for jobs in &pool.jobs {
+                put_string(&mut content, &jobs.kind);
+                put(&mut content, jobs.waiting);
+                put_string(&mut content, &jobs.about);
+            }
+        }
+        content
     })
 }
 

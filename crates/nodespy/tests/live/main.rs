@@ -39,6 +39,7 @@ mod outputs;
 #[path = "../support/own_status.rs"]
 mod own_status;
 mod perf_agrees;
+mod pools;
 mod privileges;
 mod processes;
 mod recorded;

@@ -53,6 +53,7 @@ impl View for Json {
             threads(whole, &report);
             states(whole, &report);
             event_loops(whole, profile);
+            pools(whole, profile);
             charged(whole, &report);
             functions(whole, "functions_by_self", &report, &report.by_self);
             functions(whole, "functions_by_total", &report, &report.by_total);
@@ -175,6 +176,33 @@ fn counts(whole: &mut JsonText, report: &Report<'_>) {
                 object.decimal(tier.label(), share, 2);
             }
         }
+    });
+}
+
+/// What thread pools did, where that is known.
+fn pools(whole: &mut JsonText, profile: &Profile) {
+    let pools: Vec<_> = crate::pools::pools(profile).collect();
+    if pools.is_empty() {
+        return;
+    }
+    whole.objects("pools", &pools, |object, (process, pool)| {
+        object.number("pid", u64::from(process.pid));
+        object.number("threads", u64::from(pool.threads));
+        object.number("looks", pool.looks);
+        object.decimal("busy", pool.average(pool.busy), 2);
+        object.decimal("full_percent", percent_of(pool.full, pool.looks), 2);
+        object.decimal("waiting", pool.average(pool.waiting), 2);
+        object.decimal("dns_waiting", pool.average(pool.slow_waiting), 2);
+        object.decimal(
+            "dns_full_percent",
+            percent_of(pool.slow_full, pool.looks),
+            2,
+        );
+        object.objects("waiting_jobs", &pool.jobs, |object, jobs| {
+            object.string("kind", &jobs.kind);
+            object.decimal("waiting", pool.average(jobs.waiting), 2);
+            object.string_if_any("about", &jobs.about);
+        });
     });
 }
 

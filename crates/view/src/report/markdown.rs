@@ -59,8 +59,9 @@ impl View for Markdown {
         let words = EventWords::of(profile);
         section(&mut text, &words.where_it_went(), &subsystems(&report));
         section(&mut text, "What threads did", &times(&report));
-        let loops = crate::event_loops::lines(profile);
-        section(&mut text, "Event loops", &list(&loops));
+        let mut loops = crate::event_loops::lines(profile);
+        loops.extend(crate::pools::lines(profile));
+        section(&mut text, "Event loops and pools", &list(&loops));
         section(&mut text, "Your JavaScript", &charged(&report, &words));
         section(
             &mut text,

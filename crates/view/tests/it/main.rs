@@ -5,5 +5,6 @@ mod findings;
 mod golden;
 mod loops;
 mod odd;
+mod pools;
 mod sample;
 mod waits;

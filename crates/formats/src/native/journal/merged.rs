@@ -240,6 +240,9 @@ impl Merged {
         if let Some(labels) = write::labels(so_far, is_news) {
             emit(section::LABELS, &labels);
         }
+        if let Some(pools) = write::pools(so_far, is_news) {
+            emit(section::POOLS, &pools);
+        }
         let is_news = |row: usize| row >= from.threads || self.changed_threads.contains(&row);
         if let Some(scheduling) = write::scheduling(so_far, is_news) {
             emit(section::SCHEDULING, &scheduling);

@@ -70,7 +70,8 @@ type Rule = fn(&Scene<'_>) -> Option<Finding>;
 type ListRule = fn(&Scene<'_>) -> Vec<Finding>;
 
 /// Every rule that says one thing.
-const RULES: [(Of, Rule); 16] = [
+const RULES: [(Of, Rule); 17] = [
+    (Of::Time, threads::full_pool),
     (Of::Time, threads::idle_main_thread),
     (Of::Time, threads::waits_for_cpu),
     (Of::Time, threads::busy_server),

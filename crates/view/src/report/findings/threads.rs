@@ -4,8 +4,8 @@ use nodespy_analysis::{BusyThread, busy_main_threads, busy_threads, charged_weig
 use nodespy_model::{Profile, ThreadIndex, ThreadRole};
 
 use super::{Finding, Scene, WHOLE, rounded_share};
-use crate::scheduling;
 use crate::wording::{counted, percent, percent_of};
+use crate::{pools, scheduling};
 
 /// Parts of a CPU: below the first a main thread does next to nothing, from the second on a thread
 /// is one that computes, from the third on there is nothing left for requests.
@@ -93,6 +93,22 @@ fn idle_main(profile: &Profile) -> Option<BusyThread> {
     let busiest = *busy_main_threads(profile).first()?;
     let is_idle = busiest.share < IDLE_MAIN_THREAD && !scheduling::is_short_of_cpu(profile);
     is_idle.then_some(busiest)
+}
+
+/// A pool whose threads are all busy while jobs wait.
+pub(super) fn full_pool(scene: &Scene<'_>) -> Option<Finding> {
+    // What filters left is not what was watched.
+    if !scene.profile().notes.filters.is_empty() {
+        return None;
+    }
+    let found = pools::pools(scene.profile()).filter_map(|(_, pool)| pools::finding(pool));
+    let (percent, sentence) = found.max_by(|one, other| one.0.total_cmp(&other.0))?;
+    Some(Finding {
+        kind: "full_pool",
+        percent,
+        sentence,
+        function: None,
+    })
 }
 
 /// A main thread or worker that could have run and had no CPU.

@@ -1,0 +1,105 @@
+//! libuv's thread pools, read from outside: who is busy, and which jobs wait.
+
+use nodespy_model::{FastMap, Nanoseconds, Pool, PoolJobs, Profile};
+
+use super::uv_pool::{PoolPlaces, PoolReading};
+use crate::sys::clock::monotonic_now;
+
+/// How often pools are read.
+const POOL_INTERVAL: Nanoseconds = 50_000_000;
+/// More kinds of jobs than this are not told apart.
+const MOST_KINDS: usize = 64;
+
+/// The pools of some processes, and what they do from when they are known.
+#[derive(Debug, Default)]
+pub struct ThreadPools {
+    pools: FastMap<u32, Watched>,
+    next: Nanoseconds,
+}
+
+#[derive(Debug)]
+struct Watched {
+    places: PoolPlaces,
+    pool: Pool,
+    /// What waited, by kind: how many at all looks together, and what one was about.
+    kinds: FastMap<String, (u64, String)>,
+}
+
+impl ThreadPools {
+    /// Reads the pool of a process from now on, whose addresses are known.
+    pub fn watch(&mut self, pid: u32, places: PoolPlaces) {
+        let watched = Watched {
+            places,
+            pool: Pool::default(),
+            kinds: FastMap::default(),
+        };
+        self.pools.entry(pid).or_insert(watched);
+    }
+
+    /// Reads the pools if it is time.
+    pub fn poll(&mut self) {
+        let now = monotonic_now();
+        if now < self.next {
+            return;
+        }
+        self.next = now + POOL_INTERVAL;
+        for (pid, watched) in &mut self.pools {
+            if let Some(reading) = watched.places.read(*pid) {
+                watched.take(reading);
+            }
+        }
+    }
+
+    /// Notes in a profile what is known of the pools of its processes.
+    pub fn note_in(&self, profile: &mut Profile) {
+        for process in &mut profile.processes {
+            let watched = self.pools.get(&process.pid);
+            process.pool = watched.and_then(Watched::told).or(process.pool.take());
+        }
+    }
+}
+
+impl Watched {
+    fn take(&mut self, reading: PoolReading) {
+        let pool = &mut self.pool;
+        let busy = reading.threads.saturating_sub(reading.idle);
+        pool.threads = reading.threads;
+        pool.looks += 1;
+        pool.busy += u64::from(busy);
+        pool.full += u64::from(busy == reading.threads);
+        let waiting = reading.fast_jobs.len() + reading.slow_jobs.len();
+        pool.waiting += waiting as u64;
+        pool.slow_waiting += reading.slow_jobs.len() as u64;
+        // libuv lets slow jobs take half of the threads.
+        let is_full_for_slow = reading.slow_running >= reading.threads.div_ceil(2);
+        pool.slow_full += u64::from(is_full_for_slow && !reading.slow_jobs.is_empty());
+        for job in reading.fast_jobs.into_iter().chain(reading.slow_jobs) {
+            if let Some((waited, _)) = self.kinds.get_mut(&job.kind) {
+                *waited += 1;
+            } else if self.kinds.len() < MOST_KINDS {
+                self.kinds.insert(job.kind, (1, job.about));
+            }
+        }
+    }
+
+    /// None where the process has not used its pool.
+    fn told(&self) -> Option<Pool> {
+        let mut jobs: Vec<PoolJobs> = self
+            .kinds
+            .iter()
+            .map(|(kind, (waiting, about))| PoolJobs {
+                kind: kind.clone(),
+                waiting: *waiting,
+                about: about.clone(),
+            })
+            .collect();
+        jobs.sort_by(|one, other| {
+            let by_number = other.waiting.cmp(&one.waiting);
+            by_number.then_with(|| one.kind.cmp(&other.kind))
+        });
+        (self.pool.looks > 0).then(|| Pool {
+            jobs,
+            ..self.pool.clone()
+        })
+    }
+}

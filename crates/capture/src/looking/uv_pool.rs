@@ -1,0 +1,256 @@
+//! libuv's thread pool in the memory of a process: two queues of jobs and a few counters. What jobs
+//! look like is part of libuv's interface since 1.0, and was the same in 1.43 to 1.52.
+
+use nodespy_model::printable;
+
+use crate::sys::memory::read_process_memory;
+
+/// Longer queues are not walked to their end.
+const MOST_JOBS: usize = 4096;
+/// A queue changes while it is walked: how often it is walked again then.
+const ATTEMPTS: u32 = 3;
+/// More jobs than this are not asked what they are: the rest is like them.
+const MOST_KINDS_READ: usize = 64;
+/// A pool has no more threads than this (`MAX_THREADPOOL_SIZE`).
+const MOST_THREADS: u32 = 1024;
+/// How much is read of a path or a name.
+const TEXT_BYTES: usize = 256;
+
+/// From a job's place in the queue to its parts.
+const WORK_FUNCTION: i64 = -24;
+const FS_TYPE: i64 = -296;
+const FS_PATH: i64 = -256;
+const HOST_NAME: i64 = 32;
+/// `node::ThreadPoolWork::type_`, from Node 18 on.
+const NODE_WORK_TYPE: i64 = 16;
+
+/// `uv_fs_type`, in its order from `UV_FS_CUSTOM` on.
+const FS_NAMES: [&str; 37] = [
+    "custom",
+    "open",
+    "close",
+    "read",
+    "write",
+    "sendfile",
+    "stat",
+    "lstat",
+    "fstat",
+    "ftruncate",
+    "utime",
+    "futime",
+    "access",
+    "chmod",
+    "fchmod",
+    "fsync",
+    "fdatasync",
+    "unlink",
+    "rmdir",
+    "mkdir",
+    "mkdtemp",
+    "rename",
+    "scandir",
+    "link",
+    "symlink",
+    "readlink",
+    "chown",
+    "fchown",
+    "realpath",
+    "copyFile",
+    "lchown",
+    "opendir",
+    "readdir",
+    "closedir",
+    "statfs",
+    "mkstemp",
+    "lutime",
+];
+
+/// Where a process has what is read of its pool.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PoolPlaces {
+    /// The queue of jobs, `wq`.
+    pub queue: u64,
+    /// The queue of slow ones, `slow_io_pending_wq`.
+    pub slow_queue: u64,
+    /// What stands in the first queue for the second, `run_slow_work_message`.
+    pub slow_message: u64,
+    /// What ends the threads, `exit_message`.
+    pub exit_message: u64,
+    /// `nthreads`.
+    pub threads: u64,
+    /// `idle_threads`.
+    pub idle_threads: u64,
+    /// `slow_io_work_running`.
+    pub slow_running: u64,
+    /// `uv__fs_work`.
+    pub fs_work: u64,
+    /// `uv__getaddrinfo_work`.
+    pub getaddrinfo_work: u64,
+    /// `uv__getnameinfo_work`.
+    pub getnameinfo_work: u64,
+    /// `uv__queue_work`.
+    pub queue_work: u64,
+}
+
+/// What was read of a pool.
+#[derive(Debug)]
+pub(super) struct PoolReading {
+    pub(super) threads: u32,
+    pub(super) idle: u32,
+    pub(super) slow_running: u32,
+    pub(super) fast_jobs: Vec<Job>,
+    pub(super) slow_jobs: Vec<Job>,
+}
+
+/// A job that waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Job {
+    /// `fs.open`, `dns.lookup`, `crypto`.
+    pub(super) kind: String,
+    /// A path or a host name; empty where there is none.
+    pub(super) about: String,
+}
+
+impl PoolPlaces {
+    /// Reads the pool; none when it is not in use, or changed too fast.
+    pub(super) fn read(&self, pid: u32) -> Option<PoolReading> {
+        let memory = Memory { pid };
+        let threads = memory.u32(self.threads)?;
+        if threads == 0 || threads > MOST_THREADS {
+            return None;
+        }
+        let (fast, slow) = (0..ATTEMPTS)
+            .find_map(|_| Some((memory.walk(self.queue)?, memory.walk(self.slow_queue)?)))?;
+        let is_job = |node: &u64| *node != self.slow_message && *node != self.exit_message;
+        let fast: Vec<u64> = fast.into_iter().filter(is_job).collect();
+        Some(PoolReading {
+            threads,
+            idle: memory.u32(self.idle_threads)?.min(threads),
+            slow_running: memory.u32(self.slow_running)?,
+            fast_jobs: self.jobs(memory, &fast),
+            slow_jobs: self.jobs(memory, &slow),
+        })
+    }
+
+    fn jobs(&self, memory: Memory, nodes: &[u64]) -> Vec<Job> {
+        let mut jobs: Vec<Job> = nodes
+            .iter()
+            .take(MOST_KINDS_READ)
+            .map(|node| self.job(memory, *node))
+            .collect();
+        let unread = nodes.len() - jobs.len();
+        let like: Vec<Job> = jobs.iter().cycle().take(unread).cloned().collect();
+        jobs.extend(like);
+        jobs
+    }
+
+    fn job(&self, memory: Memory, node: u64) -> Job {
+        let at = |offset: i64| node.wrapping_add_signed(offset);
+        let text_at = |offset: i64| {
+            let text = memory.u64(at(offset)).filter(|pointer| *pointer != 0);
+            text.and_then(|pointer| memory.text(pointer))
+                .unwrap_or_default()
+        };
+        let work = memory.u64(at(WORK_FUNCTION)).unwrap_or(0);
+        let (kind, about) = if work == self.fs_work {
+            let number = memory.u32(at(FS_TYPE)).unwrap_or(u32::MAX) as usize;
+            let name = FS_NAMES.get(number).copied().unwrap_or("other");
+            (format!("fs.{name}"), text_at(FS_PATH))
+        } else if work == self.getaddrinfo_work {
+            ("dns.lookup".to_owned(), text_at(HOST_NAME))
+        } else if work == self.getnameinfo_work {
+            ("dns.lookupService".to_owned(), String::new())
+        } else if work == self.queue_work {
+            let name = text_at(NODE_WORK_TYPE);
+            let is_name = (2..=16).contains(&name.len())
+                && name
+                    .bytes()
+                    .all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+            let name = if is_name {
+                name
+            } else {
+                "native work".to_owned()
+            };
+            (name, String::new())
+        } else {
+            ("other work".to_owned(), String::new())
+        };
+        Job { kind, about }
+    }
+}
+
+/// The memory of a process, whose every byte is its own affair.
+#[derive(Debug, Clone, Copy)]
+struct Memory {
+    pid: u32,
+}
+
+impl Memory {
+    fn read<const BYTES: usize>(self, address: u64) -> Option<[u8; BYTES]> {
+        let mut bytes = [0; BYTES];
+        (read_process_memory(self.pid, address, &mut bytes) == BYTES).then_some(bytes)
+    }
+
+    fn u32(self, address: u64) -> Option<u32> {
+        self.read(address).map(u32::from_le_bytes)
+    }
+
+    fn u64(self, address: u64) -> Option<u64> {
+        self.read(address).map(u64::from_le_bytes)
+    }
+
+    /// A text that ends with a zero, or is cut.
+    fn text(self, address: u64) -> Option<String> {
+        let mut bytes = [0; TEXT_BYTES];
+        let length = read_process_memory(self.pid, address, &mut bytes);
+        let text = bytes.get(..length)?.split(|byte| *byte == 0).next()?;
+        Some(printable(&String::from_utf8_lossy(text)).into_owned())
+    }
+
+    /// The members of a list that leads back to its head; none when it did not stand still.
+    fn walk(self, head: u64) -> Option<Vec<u64>> {
+        let mut nodes = Vec::new();
+        let mut node = self.u64(head)?;
+        let mut before = head;
+        while node != head {
+            if nodes.len() >= MOST_JOBS {
+                return Some(nodes);
+            }
+            let next = self.u64(node)?;
+            let previous = self.u64(node.wrapping_add(8))?;
+            if previous != before {
+                return None;
+            }
+            nodes.push(node);
+            (before, node) = (node, next);
+        }
+        Some(nodes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two words that lead on and back.
+    fn address(node: &[u64; 2]) -> u64 {
+        std::ptr::from_ref(node) as u64
+    }
+
+    #[test]
+    fn a_queue_is_walked_to_its_head_and_a_torn_one_is_not() {
+        let mut nodes = Box::new([[0u64; 2]; 3]);
+        let [head, one, two] = [0, 1, 2].map(|at| address(&nodes[at]));
+        nodes[0] = [one, two];
+        nodes[1] = [two, head];
+        nodes[2] = [head, one];
+        let memory = Memory {
+            pid: std::process::id(),
+        };
+        assert_eq!(memory.walk(head), Some(vec![one, two]));
+        nodes[2][1] = head;
+        assert_eq!(memory.walk(head), None);
+        nodes[1] = [8, head];
+        assert_eq!(memory.walk(head), None);
+    }
+}

@@ -1,0 +1,108 @@
+//! What libuv's thread pools did, in words.
+
+use nodespy_model::{Pool, PoolJobs, Process, Profile, printable};
+
+use crate::wording::{percent, percent_of};
+
+/// Jobs that wait on the average, from which a pool is worth a line.
+const WORTH_A_LINE: f64 = 0.05;
+/// The same for a sentence, and how much of the time it has to be full, in percent.
+const WORTH_A_FINDING: f64 = 1.0;
+const MUCH_OF_THE_TIME: f64 = 50.0;
+
+/// The processes whose pools are known.
+pub(crate) fn pools(profile: &Profile) -> impl Iterator<Item = (&Process, &Pool)> {
+    let processes = profile.processes.iter();
+    processes.filter_map(|process| Some((process, process.pool.as_ref()?)))
+}
+
+/// A line for each pool in which jobs wait or threads work. What filters left is not what was watched.
+pub(crate) fn lines(profile: &Profile) -> Vec<String> {
+    if !profile.notes.filters.is_empty() {
+        return Vec::new();
+    }
+    let is_one = profile.processes.len() == 1;
+    let used = pools(profile).filter(|(_, pool)| {
+        pool.average(pool.waiting) >= WORTH_A_LINE || pool.average(pool.busy) >= WORTH_A_LINE
+    });
+    let line = |(process, pool): (&Process, &Pool)| match is_one {
+        true => format!("libuv pool: {}", words(pool)),
+        false => format!("libuv pool of process {}: {}", process.pid, words(pool)),
+    };
+    used.map(line).collect()
+}
+
+/// What a pool that is too small, or too slow, does to its process; with how much of the time.
+pub(crate) fn finding(pool: &Pool) -> Option<(f64, String)> {
+    let full = percent_of(pool.full, pool.looks);
+    let full_for_slow = percent_of(pool.slow_full, pool.looks);
+    if full_for_slow >= MUCH_OF_THE_TIME && pool.average(pool.slow_waiting) >= WORTH_A_FINDING {
+        let sentence = format!(
+            "{} lookups wait for libuv's pool on the average: DNS may use {} of its {} threads, \
+             all busy {} of the time; cache lookups, or use dns.resolve",
+            number(pool.average(pool.slow_waiting)),
+            pool.threads.div_ceil(2),
+            pool.threads,
+            percent(full_for_slow)
+        );
+        return Some((full_for_slow, sentence));
+    }
+    let is_much = full >= MUCH_OF_THE_TIME && pool.average(pool.waiting) >= WORTH_A_FINDING;
+    is_much.then(|| {
+        let kind = pool.jobs.first().map_or(String::new(), |jobs| {
+            format!(", {} of them {}", share(pool, jobs), named(jobs))
+        });
+        let sentence = format!(
+            "{} jobs wait for libuv's pool on the average{kind}: its {} threads are all busy {} of \
+             the time; raise UV_THREADPOOL_SIZE, or ask for less",
+            number(pool.average(pool.waiting)),
+            pool.threads,
+            percent(full)
+        );
+        (full, sentence)
+    })
+}
+
+fn words(pool: &Pool) -> String {
+    let mut words = format!(
+        "{} of {} threads busy on the average, all of them {} of the time; {} jobs wait",
+        number(pool.average(pool.busy)),
+        pool.threads,
+        percent(percent_of(pool.full, pool.looks)),
+        number(pool.average(pool.waiting))
+    );
+    let kinds: Vec<String> = pool
+        .jobs
+        .iter()
+        .take(3)
+        .map(|jobs| format!("{} {}", named(jobs), share(pool, jobs)))
+        .collect();
+    if !kinds.is_empty() {
+        words.push_str(&format!(" ({})", kinds.join(", ")));
+    }
+    if pool.slow_full > 0 {
+        words.push_str(&format!(
+            "; DNS may use {} of {} threads, all busy {} of the time while {} lookups wait",
+            pool.threads.div_ceil(2),
+            pool.threads,
+            percent(percent_of(pool.slow_full, pool.looks)),
+            number(pool.average(pool.slow_waiting))
+        ));
+    }
+    words
+}
+
+fn share(pool: &Pool, jobs: &PoolJobs) -> String {
+    percent(percent_of(jobs.waiting, pool.waiting))
+}
+
+fn named(jobs: &PoolJobs) -> String {
+    match &*jobs.about {
+        "" => printable(&jobs.kind).into_owned(),
+        about => format!("{} {}", printable(&jobs.kind), printable(about)).replace('`', "'"),
+    }
+}
+
+fn number(value: f64) -> String {
+    format!("{value:.1}")
+}

@@ -1,0 +1,75 @@
+//! What a recording says of libuv's thread pool.
+
+use nodespy_model::{Pool, PoolJobs, Profile};
+
+use crate::findings::findings;
+use crate::sample::{drawn, shop};
+
+fn recorded(pool: Pool) -> Profile {
+    let mut profile = shop();
+    profile.processes[0].pool = Some(pool);
+    profile
+}
+
+fn jobs(kind: &str, waiting: u64, about: &str) -> PoolJobs {
+    PoolJobs {
+        kind: kind.to_owned(),
+        waiting,
+        about: about.to_owned(),
+    }
+}
+
+#[test]
+fn a_full_pool_is_told_with_what_waits() {
+    let pool = Pool {
+        threads: 4,
+        looks: 100,
+        busy: 396,
+        full: 98,
+        waiting: 1_180,
+        jobs: vec![jobs("crypto", 1_062, ""), jobs("fs.open", 118, "/a")],
+        ..Pool::default()
+    };
+    assert_eq!(
+        findings(&recorded(pool.clone()), "pool"),
+        [
+            "11.8 jobs wait for libuv's pool on the average, 90.0 % of them crypto: its 4 threads are \
+             all busy 98.0 % of the time; raise UV_THREADPOOL_SIZE, or ask for less"
+        ]
+    );
+    let text = drawn(&recorded(pool), "text").replace("\n  ", " ");
+    assert!(text.contains("libuv pool: 4.0 of 4 threads busy"), "{text}");
+    assert!(text.contains("fs.open /a 10.0 %"), "{text}");
+}
+
+#[test]
+fn a_pool_that_is_half_idle_can_be_full_for_dns() {
+    let pool = Pool {
+        threads: 4,
+        looks: 50,
+        busy: 100,
+        waiting: 700,
+        slow_waiting: 700,
+        slow_full: 50,
+        jobs: vec![jobs("dns.lookup", 700, "db.example")],
+        ..Pool::default()
+    };
+    let found = findings(&recorded(pool), "DNS");
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].contains("14.0 lookups wait"), "{found:?}");
+    assert!(found[0].contains("2 of its 4 threads"), "{found:?}");
+}
+
+#[test]
+fn a_pool_with_room_is_no_finding() {
+    let pool = Pool {
+        threads: 4,
+        looks: 100,
+        busy: 200,
+        waiting: 30,
+        full: 40,
+        ..Pool::default()
+    };
+    assert!(findings(&recorded(pool), "pool").is_empty());
+    assert!(!drawn(&shop(), "text").contains("libuv pool:"));
+}
