@@ -3,7 +3,8 @@
 
 use nodespy_formats::{ImportOptions, Input, JournalWriter, import, pack_block, read_journal};
 use nodespy_model::{
-    Contents, Process, Profile, ProfileBuilder, Scheduling, Thread, ThreadRole, WeightUnit,
+    Contents, EventLoop, Process, Profile, ProfileBuilder, Scheduling, Thread, ThreadRole,
+    WeightUnit,
 };
 
 use crate::mutate::survive;
@@ -127,6 +128,11 @@ fn what_becomes_known_later_is_known_of_the_whole() {
                     watched: ended,
                     ..Scheduling::default()
                 }),
+                event_loop: ended.map(|ended| EventLoop {
+                    watched: ended,
+                    iterations: Some(0),
+                    ..EventLoop::default()
+                }),
             });
             builder.sample(1, thread, None, 1);
         }
@@ -149,6 +155,8 @@ fn what_becomes_known_later_is_known_of_the_whole() {
     let worker = ThreadRole::Worker;
     assert_eq!(threads, [(9, worker, "worker 2"), (8, worker, "worker 1")]);
     assert_eq!(read.threads[0].scheduling.unwrap().watched, 70);
+    let event_loop = read.threads[0].event_loop.unwrap();
+    assert_eq!((event_loop.watched, event_loop.iterations), (70, Some(0)));
 }
 
 #[test]
