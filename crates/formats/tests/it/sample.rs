@@ -2,8 +2,8 @@
 
 use nodespy_model::{
     About, Category, Cpu, EventLoop, EventType, ExitReason, Frame, FunctionSpec, Labels, Notes,
-    Process, Profile, ProfileBuilder, Sample, Sampling, Scheduling, Source, Thread, ThreadRole,
-    Tier, WeightUnit, label_key,
+    Pool, PoolJobs, Process, Profile, ProfileBuilder, Sample, Sampling, Scheduling, Source, Thread,
+    ThreadRole, Tier, WeightUnit, label_key,
 };
 use proptest::prelude::*;
 
@@ -29,6 +29,7 @@ pub(crate) fn small() -> Profile {
         exit: Some(ExitReason::Signal(15)),
         cpu_time: Some(5_000_000_000),
         labels: Labels::default(),
+        pool: None,
     });
     let main = builder.thread(Thread {
         process,
@@ -417,6 +418,18 @@ fn any_process() -> impl Strategy<Value = Process> {
                 exit,
                 cpu_time,
                 labels: Labels::default(),
+                pool: pid.is_multiple_of(2).then(|| Pool {
+                    threads: pid,
+                    looks: started,
+                    waiting: 12,
+                    slow_full: u64::MAX,
+                    jobs: vec![PoolJobs {
+                        kind: "fs.open".to_owned(),
+                        waiting: 7,
+                        about: "/a b".to_owned(),
+                    }],
+                    ..Pool::default()
+                }),
             }
         },
     )
