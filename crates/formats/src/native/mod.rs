@@ -65,7 +65,7 @@ mod section {
     pub(super) const AFRESH: u64 = 22;
     // In files as well.
     pub(super) const EVENT_LOOPS: u64 = 23;
-    pub(super) const THREAD_POOLS: u64 = 24;
+    pub(super) const POOLS: u64 = 24;
 }
 
 // The codes of the file: a value's position here. They are written out, because the model may
