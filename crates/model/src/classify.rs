@@ -86,7 +86,11 @@ const BARE_CORE_STARTS: [&str; 3] = ["_http_", "_stream_", "_tls_"];
 
 /// The category of a JavaScript file.
 pub fn category_of_file(file: &str) -> Category {
-    if file.starts_with("node:") || file.starts_with("internal/") || is_bare_core_file(file) {
+    // Deno's own modules are `ext:`.
+    let is_core = ["node:", "internal/", "ext:"]
+        .iter()
+        .any(|start| file.starts_with(start));
+    if is_core || is_bare_core_file(file) {
         Category::NodeCore
     } else if file.contains("/node_modules/") || file.starts_with("node_modules/") {
         Category::Dependency
@@ -223,6 +227,7 @@ mod tests {
     #[test]
     fn files_and_functions_have_categories() {
         assert_eq!(category_of_file("node:internal/timers"), Category::NodeCore);
+        assert_eq!(category_of_file("ext:core/01_core.js"), Category::NodeCore);
         assert_eq!(
             category_of_file("/app/node_modules/lodash/x.js"),
             Category::Dependency

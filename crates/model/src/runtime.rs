@@ -7,7 +7,7 @@ pub enum JsRuntime {
     Node,
     /// Bun, whose engine is JavaScriptCore.
     Bun,
-    /// Deno: V8, without what it exports for debuggers.
+    /// Deno: V8, without what it exports for debuggers; known by its version.
     Deno,
     /// Electron, which is Node in Chromium.
     Electron,
@@ -42,7 +42,9 @@ impl JsRuntime {
             Self::Bun => {
                 Some("its JavaScript runs in JavaScriptCore, whose heap nodespy can't read")
             }
-            Self::Deno => Some("its V8 lacks the symbols (v8dbg_*) that tell how to read the heap"),
+            Self::Deno => {
+                Some("its file does not say which V8 it has, and so how to read the heap")
+            }
             Self::Electron => {
                 Some("its V8 is built with pointer compression, which nodespy can't read")
             }

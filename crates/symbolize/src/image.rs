@@ -9,7 +9,7 @@ use crate::elf::{Elf, SymbolIndex, Symbols, data_symbols, is_debug_file_of};
 use crate::embedded_builtins::{self, Builtin};
 use crate::inlines::Inlines;
 use crate::unwind::cfi::{Cfi, Rule};
-use crate::v8::Layout;
+use crate::v8::{Layout, bytecode_sizes, unexported};
 use crate::x86_64::epilogue::{Epilogue, INSTRUCTION_BYTES, epilogue};
 use crate::x86_64::{CALL_BYTES, DIRECT_CALL_BYTES, call_distance, ends_with_call};
 
@@ -206,9 +206,14 @@ impl Image {
     }
 
     fn read_layout(&mut self) -> Option<Result<Rc<Layout>, String>> {
-        let exports = v8_exports(self.elf.as_ref()?, self.bytes.as_mut()?)?;
+        let (elf, bytes) = (self.elf.as_ref()?, self.bytes.as_mut()?);
+        let exports = v8_exports(elf, bytes).or_else(|| unexported::read(elf, bytes))?;
         let constant = |name: &str| exports.constants.get(name).copied();
-        let layout = Layout::new(exports.version, &constant, exports.bytecode_sizes);
+        let bytecode_sizes = match exports.bytecode_sizes.is_empty() {
+            true => bytecode_sizes::find(elf, bytes),
+            false => exports.bytecode_sizes,
+        };
+        let layout = Layout::new(exports.version, &constant, bytecode_sizes);
         Some(layout.map(|layout| {
             Rc::new(Layout {
                 worker_table: exports.worker_table,

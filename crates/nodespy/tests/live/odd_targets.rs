@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use nodespy_model::NameSource;
+use nodespy_model::{NameSource, Tier};
 
 use super::recorded::{Recorded, record, record_pids, share};
 use super::versions::on_every_node;
@@ -59,6 +59,23 @@ fn expect_names_of_stripped(version: &str) {
     expect_names(&recorded);
     drop(target);
     expect_builtins(&copy, builtins_of(Path::new(&node(version).unwrap())));
+    if version.parse::<u32>().unwrap() >= 24 {
+        expect_lines_of_baseline_code(&copy);
+    }
+}
+
+/// Which line baseline code is at is found by how long bytecodes are, and the file has no symbol for that.
+fn expect_lines_of_baseline_code(binary: &str) {
+    let mut command = Command::new(binary);
+    command.args(["--no-maglev", "--no-turbofan"]);
+    command.arg(script("split.js"));
+    let recorded = record(&Running::new(command), &["-d", "2", "-F", "499"]);
+    let profile = &recorded.profile;
+    let mut frames = profile.frames.iter().filter(|frame| {
+        profile.name_of(frame.function) == "seventyPercent" && frame.tier == Tier::Baseline
+    });
+    let has_line = frames.any(|frame| frame.line > 0);
+    assert!(has_line, "{}", recorded.describe());
 }
 
 /// Sorting and regular expressions run V8's builtins, for which the file has no symbols. All of them are

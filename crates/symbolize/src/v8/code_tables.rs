@@ -262,7 +262,7 @@ pub(super) fn bytecodes(heap: &mut Heap<'_>, bytecode: u64) -> Option<Vec<u8>> {
 
 /// An element of an array of tagged words.
 pub(super) fn element(heap: &mut Heap<'_>, array: u64, index: u64) -> Option<u64> {
-    let length = small_integer(heap.field(array, 8)?)?;
+    let length = array_length(heap.field(array, 8)?)?;
     if i64::try_from(index).ok()? >= length {
         return None;
     }
@@ -271,8 +271,14 @@ pub(super) fn element(heap: &mut Heap<'_>, array: u64, index: u64) -> Option<u64
 
 /// The bytes of an array of bytes.
 fn byte_array(heap: &mut Heap<'_>, array: u64) -> Option<Vec<u8>> {
-    let length = small_integer(heap.field(array, 8)?)?;
+    let length = array_length(heap.field(array, 8)?)?;
     bounded(heap, (array & !3) + 16, length)
+}
+
+/// The length of an array: a small integer, in V8 15 a plain number of 32 bits. The former has nothing in its
+/// lower half, the latter nothing in its upper one.
+fn array_length(word: u64) -> Option<i64> {
+    small_integer(word).or_else(|| u32::try_from(word).ok().map(i64::from))
 }
 
 fn bounded(heap: &mut Heap<'_>, address: u64, length: i64) -> Option<Vec<u8>> {
@@ -281,4 +287,17 @@ fn bounded(heap: &mut Heap<'_>, address: u64, length: i64) -> Option<Vec<u8>> {
     }
     let mut bytes = vec![0; length as usize];
     heap.read(address, &mut bytes).then_some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_of_arrays_are_small_integers_or_plain_numbers() {
+        assert_eq!(array_length(27 << 32), Some(27));
+        assert_eq!(array_length(27), Some(27));
+        assert_eq!(array_length(0), Some(0));
+        assert_eq!(array_length(27 << 32 | 1), None);
+    }
 }

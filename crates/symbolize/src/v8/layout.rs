@@ -88,7 +88,7 @@ pub struct Facts {
 }
 
 /// One row per V8 version, checked on node 16.20.2, 18.20.8, 20.20.2, 22.23.3, 24.21.0, 25.9.0
-/// and 26.10.0.
+/// and 26.10.0, and Deno 2.9.6.
 pub(crate) static FACTS: &[Facts] = &[
     Facts {
         version: (9, 4),
@@ -248,6 +248,30 @@ pub(crate) static FACTS: &[Facts] = &[
         bytecode_positions: 24,
         bytecode_data: 64,
         bytecode_loop: 149,
+        deopt_literals: 3,
+        deopt_function: 7,
+        deopt_inlining: 8,
+        positions: PositionEncoding::Flagged,
+        function_types: 16,
+        script_source_url: 112,
+        has_baseline_data: false,
+        scope: ScopeEncoding::Hashed,
+        wasm_kind_bits: 3,
+    },
+    Facts {
+        version: (15, 0),
+        code_start: CodeStart::Pointer { at: 40, header: 32 },
+        code_deopt: 8,
+        code_positions: 16,
+        code_flags: 52,
+        code_size: 56,
+        kind_regexp: 4,
+        kind_baseline: 11,
+        kind_maglev: 12,
+        kind_turbofan: 13,
+        bytecode_positions: 24,
+        bytecode_data: 64,
+        bytecode_loop: 151,
         deopt_literals: 3,
         deopt_function: 7,
         deopt_inlining: 8,

@@ -25,6 +25,7 @@ use wasm::Wasm;
 pub(crate) use wasm_names::parse_any as parse_any_wasm;
 
 mod aging;
+pub(crate) mod bytecode_sizes;
 mod code;
 mod code_tables;
 mod functions;
@@ -44,6 +45,7 @@ mod source_text;
 #[cfg(any(test, feature = "fuzzing"))]
 #[cfg_attr(not(test), allow(dead_code))]
 pub(crate) mod stand_in;
+pub(crate) mod unexported;
 mod varint;
 mod walk;
 #[cfg(test)]

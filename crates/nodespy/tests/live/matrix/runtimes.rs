@@ -90,10 +90,34 @@ fn functions_of_bun_are_named_by_its_jitdump() {
     expect_split(&record(&target, &["-d", "4", "-F", "499"]));
 }
 
+/// Its V8 exports nothing, but is known by its version.
 #[test]
-fn deno_is_said_by_name_and_never_signalled() {
+fn functions_of_deno_are_named_by_its_heap_and_it_is_never_signalled() {
     let Some(_live) = live() else { return };
-    expect_said(start("deno", &["run", "-A"], &[]), "Deno 2.", "v8dbg_");
+    let mut target = start("deno", &["run", "-A"], &[]);
+    let pid = target.pid_text();
+    let check = run_nodespy(&["check", "-p", &pid]);
+    check.expect_code(0);
+    assert!(check.stdout.contains("Deno 2."), "{}", check.stdout);
+    assert!(check.stdout.contains("from V8's heap"), "{}", check.stdout);
+    let recorded = record(&target, &["-d", "4", "-F", "499"]);
+    expect_split(&recorded);
+    let (notes, described) = (&recorded.profile.notes, recorded.describe());
+    let named = share(notes.jit_named[NameSource::HeapWalk.at()], notes.jit_frames);
+    assert!(named > 0.99, "{named} named\n{described}");
+    let profile = &recorded.profile;
+    let seventy = profile
+        .functions
+        .iter()
+        .find(|row| profile.strings.get(row.name) == "seventyPercent");
+    let file = seventy
+        .and_then(|row| row.file)
+        .map_or("", |file| profile.strings.get(file));
+    assert!(file.ends_with("split.cjs"), "{file}\n{described}");
+    let refused = run_nodespy(&["record", "--engine", "inspector", "-d", "1", "-p", &pid]);
+    assert_ne!(refused.status.code(), Some(0));
+    refused.expect_stderr(&["Deno 2.", "is not Node.js"]);
+    assert!(target.is_alive());
 }
 
 #[test]
