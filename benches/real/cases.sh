@@ -35,8 +35,9 @@ says 'page\.js:[0-9]+'
 
 # The bundler is a program in Go, without symbols.
 program esbuild node programs/esbuild.js
-first_says '(without a name|Native code).*esbuild'
+first_says 'Native code of esbuild'
 says 'esbuild · '
+says '(runtime\.|esbuild/internal)[^ ]* +esbuild'
 
 program jest node node_modules/jest/bin/jest.js --rootDir programs
 first_says 'slowSum'

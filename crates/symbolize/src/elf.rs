@@ -193,19 +193,39 @@ impl Elf {
     }
 }
 
+/// A section by its name.
+pub(crate) fn read_section(bytes: &mut ImageBytes, name: &str) -> Option<Section> {
+    match bytes {
+        ImageBytes::File(file) => {
+            let cache = ReadCache::new(rewound(file)?);
+            let file = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
+            section(&file, name)
+        }
+        ImageBytes::Memory(bytes) => {
+            let file = ElfFile64::<Endianness, _>::parse(bytes.as_slice()).ok()?;
+            section(&file, name)
+        }
+    }
+}
+
+/// Where a section is linked to.
+pub(crate) fn section_address(bytes: &mut ImageBytes, name: &str) -> Option<u64> {
+    match bytes {
+        ImageBytes::File(file) => {
+            let cache = ReadCache::new(rewound(file)?);
+            let file = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
+            Some(file.section_by_name(name)?.address())
+        }
+        ImageBytes::Memory(bytes) => {
+            let file = ElfFile64::<Endianness, _>::parse(bytes.as_slice()).ok()?;
+            Some(file.section_by_name(name)?.address())
+        }
+    }
+}
+
 /// The pointers into itself that a file has, by the address they are at: the loader writes them.
 pub(crate) fn relative_pointers(bytes: &mut ImageBytes) -> FastMap<u64, u64> {
-    let table = match bytes {
-        ImageBytes::File(file) => rewound(file).and_then(|file| {
-            let cache = ReadCache::new(file);
-            let file = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
-            section(&file, ".rela.dyn")
-        }),
-        ImageBytes::Memory(bytes) => ElfFile64::<Endianness, _>::parse(bytes.as_slice())
-            .ok()
-            .and_then(|file| section(&file, ".rela.dyn")),
-    };
-    let table = table.unwrap_or_default();
+    let table = read_section(bytes, ".rela.dyn").unwrap_or_default();
     let wide = |row: &[u8], at: usize| {
         u64::from_le_bytes(row[at..at + 8].try_into().expect("eight bytes"))
     };

@@ -7,6 +7,7 @@ use nodespy_model::{FastMap, FileIdentity, ImageBytes, ImageRefused, Mapping, Or
 
 use crate::elf::{Elf, SymbolIndex, Symbols, data_symbols, is_debug_file_of};
 use crate::embedded_builtins::{self, Builtin};
+use crate::go_functions;
 use crate::inlines::Inlines;
 use crate::unwind::cfi::{Cfi, Rule};
 use crate::v8::{Layout, bytecode_sizes, unexported};
@@ -367,6 +368,11 @@ impl Image {
             && let Some(builtins) = self.read_builtins()
         {
             symbols.add_functions(&builtins);
+        }
+        if !symbols.is_whole
+            && let Some(functions) = self.bytes.as_mut().and_then(go_functions::read)
+        {
+            symbols.add_functions(&functions);
         }
         symbols
     }

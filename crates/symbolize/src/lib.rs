@@ -20,6 +20,7 @@ mod embedded_builtins;
 mod frame;
 mod function_offset;
 pub mod fuzzing;
+mod go_functions;
 mod hexadecimal;
 mod image;
 mod inlines;
