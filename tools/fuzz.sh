@@ -44,6 +44,11 @@ seeds() { # TARGET
         stack_text | bpftrace) folder=../fixtures/folded ;;
         # A small file that every Linux has.
         elf) head -c 262144 /bin/true >"$corpus/true" ;;
+        # A module with an import, an export and a section of names: its first bytes are never guessed.
+        wasm_names)
+            printf '\0asm\1\0\0\0\1\4\1\140\0\0\2\7\1\1a\1b\0\0\3\2\1\0\7\5\1\1f\0\1\12\4\1\2\0\13' >"$corpus/seed"
+            printf '\0\15\4name\1\6\1\1\3run' >>"$corpus/seed"
+            ;;
         query) sed -n '/^nodespy query/s/.*'\''\(.*\)'\''.*/\1/p' ../docs/query.md | split -l 1 - "$corpus/seed-" ;;
         http_head) printf 'GET /0123456789abcdef HTTP/1.1\r\nHost: 127.0.0.1:8000\r\nOrigin: null\r\n\r\n' >"$corpus/seed" ;;
         inspector)

@@ -62,6 +62,8 @@ impl Importer for Journal {
 pub struct JournalWriter {
     merged: Merged,
     written: Rows,
+    /// What was written when the tables had their first block.
+    first: Rows,
 }
 
 impl JournalWriter {
@@ -76,7 +78,7 @@ impl JournalWriter {
     /// The next block: everything of a slice that the journal does not have yet. Times count from the
     /// start of the recording in every slice.
     pub fn block(&mut self, slice: &Profile) -> Vec<u8> {
-        let starts_afresh = afresh::is_many(self.written.stacks, self.written.threads);
+        let starts_afresh = afresh::is_due(self.first, self.written);
         if starts_afresh {
             *self = Self::default();
         }
@@ -156,6 +158,9 @@ impl JournalWriter {
             );
         }
         self.written = Rows::of(so_far);
+        if from == Rows::default() {
+            self.first = self.written;
+        }
         pack_block(&sections)
     }
 }

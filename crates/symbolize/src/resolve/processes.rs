@@ -178,9 +178,11 @@ impl Processes {
         {
             numbers.push((!is_dropped).then_some(ProcessIndex(kept.len() as u32)));
             if is_dropped {
+                // Node's own have no source maps.
+                let is_mapped = |script: &LoadedScript| !script.file.starts_with("node:");
                 ended.push(EndedProcess {
                     pid: process.about.pid,
-                    scripts: process.scripts().collect(),
+                    scripts: process.scripts().filter(is_mapped).collect(),
                 });
             } else {
                 process.end_slice();

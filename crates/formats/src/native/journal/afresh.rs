@@ -4,17 +4,24 @@ use nodespy_model::{Profile, Sample};
 
 use super::super::read::Tables;
 use super::super::samples::TOO_HEAVY;
-use super::merged::Merged;
+use super::merged::{Merged, Rows};
 use crate::import::ImportError;
 
-/// How many stacks and threads tables have before they start afresh: what a writer holds, and how
-/// often a reader puts tables together, follows from it.
-const MANY_STACKS: usize = 1 << 16;
-const MANY_THREADS: usize = 1 << 12;
+/// How many stacks and threads tables have at least before they start afresh: how often a reader puts
+/// tables together follows from it.
+const MANY_STACKS: usize = 1 << 14;
+const MANY_THREADS: usize = 1 << 9;
+/// How much larger they are by then than with the first block alone: where that has many rows already,
+/// they would be written again and again.
+const GROWTH: usize = 4;
 
-/// Whether tables of this size start afresh.
-pub(super) fn is_many(stacks: usize, threads: usize) -> bool {
-    stacks >= MANY_STACKS || threads >= MANY_THREADS
+/// Whether a writer whose tables have grown from `first` to `written` starts them afresh.
+pub(super) fn is_due(first: Rows, written: Rows) -> bool {
+    let has_grown = |first: usize, written: usize, many: usize| {
+        written >= many && written >= first.saturating_mul(GROWTH)
+    };
+    has_grown(first.stacks, written.stacks, MANY_STACKS)
+        || has_grown(first.threads, written.threads, MANY_THREADS)
 }
 
 /// What was read of a journal: tables that are whole, and those that grow.
@@ -34,7 +41,8 @@ impl Reading {
     /// From here on the tables are new ones.
     pub(super) fn start_afresh(&mut self, at: u64) -> Result<(), ImportError> {
         let (stacks, threads) = self.tables.size();
-        if !is_many(stacks, threads) || !self.tables.has_processes() {
+        let is_many = stacks >= MANY_STACKS || threads >= MANY_THREADS;
+        if !is_many || !self.tables.has_processes() {
             return Err(ImportError::BadContent {
                 at,
                 what: format!("its tables start afresh after {stacks} stacks"),
@@ -105,7 +113,7 @@ mod tests {
     use super::*;
     use crate::input::Input;
 
-    const STACKS: u32 = 20_000;
+    const STACKS: u32 = 5_000;
     const SLICES: u32 = 12;
 
     /// A slice with stacks that no other has, on the main thread and a worker of its own.
@@ -154,8 +162,9 @@ mod tests {
         for number in 0..SLICES {
             journal.extend(writer.block(&slice(number)));
             let held = writer.merged.so_far().stacks.len();
-            assert!(held < MANY_STACKS + STACKS as usize, "{held}");
+            assert!(held <= (GROWTH + 1) * STACKS as usize, "{held}");
         }
+        assert_ne!(writer.first, writer.written);
         let whole = read_journal(&Input::from(journal)).unwrap();
         let count = (SLICES * STACKS) as usize;
         assert_eq!((whole.samples.len(), whole.stacks.len()), (count, count));
@@ -168,6 +177,24 @@ mod tests {
             .collect();
         let numbers: Vec<String> = (1..=SLICES).map(|n| format!("worker {n}")).collect();
         assert_eq!(names, numbers);
+    }
+
+    #[test]
+    fn tables_that_are_large_from_the_start_are_written_once() {
+        let mut writer = JournalWriter::default();
+        let slices: Vec<Profile> = (0..4).map(slice).collect();
+        let mut large = JournalWriter::default();
+        for slice in &slices {
+            large.merged.add(slice);
+        }
+        let mut whole = large.merged.so_far().clone();
+        whole.samples.push(slices[0].samples[0]);
+        assert!(whole.stacks.len() > MANY_STACKS);
+        let sizes: Vec<usize> = (0..5).map(|_| writer.block(&whole).len()).collect();
+        assert!(
+            sizes[1..].iter().all(|size| size * 4 < sizes[0]),
+            "{sizes:?}"
+        );
     }
 
     #[test]
