@@ -31,7 +31,7 @@ fn expect_cpu(page: &Opened) {
 #[track_caller]
 fn expect_faults(page: &Opened) {
     let how = "200 samples, 500 page faults, perf events page-faults";
-    expect(page, how, "walk", "60.0 %", "300 events");
+    expect(page, how, "walk", "60.0 %", "300 page faults");
 }
 
 #[track_caller]
@@ -49,7 +49,7 @@ fn events_are_switched_by_mouse_key_and_address_and_never_added() {
         page.texts("#event option"),
         [
             "cpu-clock · 10.0 s",
-            "page-faults · 500 events",
+            "page-faults · 500 page faults",
             "alloc_space · 11.0 MB"
         ]
     );
