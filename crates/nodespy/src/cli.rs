@@ -57,6 +57,8 @@ pub(crate) enum Command {
     Dump(DumpArgs),
     /// Watch live where the CPU time goes
     Top(TopArgs),
+    /// List, live, each time an event loop is blocked, and by which function
+    Stalls(StallsArgs),
     /// Write the output of a recording that was killed, from its journal
     Recover(RecoverArgs),
     /// Open a recording in the browser
@@ -274,6 +276,26 @@ pub(crate) struct TopArgs {
     /// Show functions where they run, not where a source map says they were written
     #[arg(long)]
     pub(crate) no_source_maps: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nodespy stalls -p 1234                  a line for each 200 ms or more
+  nodespy stalls -p 1234 --over 50ms -d 60
+
+A line has when it started, from the start of this command, how long it lasted at least, the process, and
+the function that most of it is charged to, with what that waited for where it did not run. A loop is
+known once it was seen in poll: one that never gets there is what `nodespy dump` is for.")]
+pub(crate) struct StallsArgs {
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+    /// What counts: the event loop has not returned to poll for as long
+    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = parse_duration)]
+    pub(crate) over: Duration,
+    /// How long: 30, 30s, 500ms, 2m [default: until Ctrl-C or the end of the target]
+    #[arg(short, long, value_name = "TIME", value_parser = parse_duration)]
+    pub(crate) duration: Option<Duration>,
 }
 
 #[derive(Debug, Args)]

@@ -30,6 +30,7 @@ fn main() -> std::process::ExitCode {
         Some(Command::Record(arguments)) => commands::record::run(&arguments, started),
         Some(Command::Dump(arguments)) => commands::dump::run(&arguments),
         Some(Command::Top(arguments)) => commands::top::run(&arguments),
+        Some(Command::Stalls(arguments)) => commands::stalls::run(&arguments),
         Some(Command::Recover(arguments)) => commands::recover::run(&arguments),
         Some(Command::View(arguments)) => commands::view::run(&arguments),
         Some(Command::Convert(arguments)) => commands::convert::run(&arguments),

@@ -6,7 +6,8 @@ use nodespy_capture::engine::{self, Engine, Losses, NamedEvent, Sink};
 use nodespy_capture::engines::EngineId;
 use nodespy_capture::target::{SchedulingWatch, Target, Wanted, proc};
 use nodespy_capture::{
-    CaptureError, Children, EventLoops, LiveOrigin, NewProcesses, Priority, monotonic_now, unix_now,
+    CaptureError, Children, EventLoops, LiveOrigin, NewProcesses, Priority, Stall, monotonic_now,
+    unix_now,
 };
 use nodespy_model::{About, Event, EventType, Nanoseconds, Notes, Profile};
 use nodespy_symbolize::{Resolver, SourceMapOptions};
@@ -66,6 +67,9 @@ pub struct LiveOptions {
     /// How long samples are left lying before they are read: for tests of what happens when the heap
     /// has changed meanwhile.
     pub delay: Duration,
+    /// From when on a time that an event loop is away from poll is told as a stall; none are when
+    /// absent.
+    pub stalls: Option<Duration>,
 }
 
 /// A recording that goes on.
@@ -135,7 +139,11 @@ impl<'e> Live<'e> {
             remarks: &remarks,
         });
         let scheduling = SchedulingWatch::start(subject.targets.iter().map(Target::pid));
-        let loops = (engine.id() != EngineId::Snapshot).then(EventLoops::new);
+        let loops = match (engine.id(), options.stalls) {
+            (EngineId::Snapshot, _) => None,
+            (_, Some(limit)) => Some(EventLoops::telling_stalls(limit)),
+            (_, None) => Some(EventLoops::new()),
+        };
         let mut pools = Pools::default();
         if engine.id() == EngineId::PerfEvents && subject.launched.is_none() {
             let pids = subject.targets.iter().map(Target::pid);
@@ -234,18 +242,32 @@ impl<'e> Live<'e> {
     pub fn hand_out(&mut self, observer: &mut dyn Observer) -> bool {
         let started = self.slice_started;
         let losses = self.losses;
+        let stalls = self.take_stalls();
         let profile = self.slice();
         let made_from = self.slice_started;
         let wants_more = observer.slice(Slice {
             profile,
             length: self.slice_started.saturating_sub(started),
             losses,
+            stalls,
             targets: &self.subject.targets,
             resolver: &self.resolver,
         });
         let took = Duration::from_nanos(monotonic_now().saturating_sub(made_from));
         self.slicing = Some(self.slicing.map_or(Duration::ZERO, |_| took));
         wants_more
+    }
+
+    /// The stalls since the last slice, counted from the start of the recording.
+    fn take_stalls(&mut self) -> Vec<Stall> {
+        let mut stalls = match &mut self.loops {
+            Some(loops) => loops.take_stalls(),
+            None => Vec::new(),
+        };
+        for stall in &mut stalls {
+            stall.started = stall.started.saturating_sub(self.started);
+        }
+        stalls
     }
 
     /// When the first sample was taken.

@@ -1,9 +1,9 @@
 //! What the caller of the live loop is informed of.
 
-use nodespy_capture::CaptureError;
 use nodespy_capture::engine::{Attached, Losses};
 use nodespy_capture::engines::EngineId;
 use nodespy_capture::target::Target;
+use nodespy_capture::{CaptureError, Stall};
 use nodespy_model::{EventType, Nanoseconds, Profile};
 use nodespy_symbolize::{Resolver, SourceMapOptions};
 
@@ -80,6 +80,8 @@ pub struct Slice<'a> {
     pub length: Nanoseconds,
     /// What was lost in it.
     pub losses: Losses,
+    /// The stalls that ended in it, where they are asked for.
+    pub stalls: Vec<Stall>,
     /// The processes that are recorded.
     pub targets: &'a [Target],
     pub(crate) resolver: &'a Resolver,

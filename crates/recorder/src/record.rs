@@ -291,6 +291,7 @@ fn by_perf_events(
         no_heap_walk: request.no_heap_walk,
         remembered_processes: REMEMBERED_PROCESSES,
         delay: request.delay,
+        ..LiveOptions::default()
     };
     let mut live = Live::attach(&mut *engine, subject, options, observer)?;
     live.twin = twin;

@@ -9,6 +9,8 @@ use crate::target::proc;
 
 /// How often loops are read.
 const LOOP_INTERVAL: Nanoseconds = 50_000_000;
+/// And at most, where short stalls are wanted.
+const SHORTEST_INTERVAL: Nanoseconds = 5_000_000;
 /// How often threads are searched for loops.
 const SEARCH_INTERVAL: Nanoseconds = 500_000_000;
 /// How often a thread is searched.
@@ -17,6 +19,24 @@ const SEARCHES: u32 = 20;
 const MOST_THREADS: usize = 512;
 /// A clock tick of `/proc`.
 const TICK: Nanoseconds = 10_000_000;
+
+/// A stall that goes on for so long is told before it is over.
+const LONG_STALL: Nanoseconds = 2_000_000_000;
+
+/// A time that a loop was away from poll for too long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stall {
+    /// The process.
+    pub pid: u32,
+    /// The thread that runs the loop.
+    pub tid: u32,
+    /// When it started, at the latest.
+    pub started: Nanoseconds,
+    /// How long it lasted, at least.
+    pub lasted: Nanoseconds,
+    /// Whether it is over.
+    pub is_over: bool,
+}
 
 /// The loops that run JavaScript, and what they do from when they are found.
 #[derive(Debug, Default)]
@@ -28,6 +48,9 @@ pub struct EventLoops {
     next_search: Nanoseconds,
     remarks: Vec<String>,
     has_unknown: bool,
+    /// What counts as a stall; nothing does when absent.
+    limit: Option<Nanoseconds>,
+    stalls: Vec<Stall>,
 }
 
 #[derive(Debug)]
@@ -36,6 +59,9 @@ struct Watched {
     first: Reading,
     last: Reading,
     stretches: Stretches,
+    /// The stall that goes on.
+    stall: Option<Stall>,
+    is_long_told: bool,
     is_gone: bool,
 }
 
@@ -43,6 +69,19 @@ impl EventLoops {
     /// Nothing is known yet.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The same, and times away from poll that are at least as long are told.
+    pub fn telling_stalls(limit: std::time::Duration) -> Self {
+        Self {
+            limit: Some(limit.as_nanos() as Nanoseconds),
+            ..Self::default()
+        }
+    }
+
+    /// The stalls that are over since the last call, and those that have gone on for long.
+    pub fn take_stalls(&mut self) -> Vec<Stall> {
+        std::mem::take(&mut self.stalls)
     }
 
     /// How long until loops are to be read again.
@@ -56,9 +95,13 @@ impl EventLoops {
         if now < self.next_read {
             return;
         }
-        self.next_read = now + LOOP_INTERVAL;
-        for watched in self.loops.values_mut() {
-            watched.read();
+        let quarter = self.limit.map_or(LOOP_INTERVAL, |limit| limit / 4);
+        self.next_read = now + LOOP_INTERVAL.min(quarter.max(SHORTEST_INTERVAL));
+        for (id, watched) in &mut self.loops {
+            let age = watched.read();
+            if let Some(limit) = self.limit {
+                self.stalls.extend(watched.stalled(*id, age, limit));
+            }
         }
         if now >= self.next_search {
             self.next_search = now + SEARCH_INTERVAL;
@@ -99,6 +142,8 @@ impl EventLoops {
                 first,
                 last: first,
                 stretches,
+                stall: None,
+                is_long_told: false,
                 is_gone: false,
             };
             self.loops.insert(id, watched);
@@ -138,17 +183,53 @@ impl EventLoops {
 }
 
 impl Watched {
-    fn read(&mut self) {
+    /// Reads the loop; returns how long it has been away from poll.
+    fn read(&mut self) -> Nanoseconds {
         if self.is_gone {
-            return;
+            return 0;
         }
-        match self.at.read(monotonic_now) {
-            Some(reading) => {
-                self.last = reading;
-                self.stretches.take(reading);
-            }
-            None => self.is_gone = true,
+        let Some(reading) = self.at.read(monotonic_now) else {
+            self.is_gone = true;
+            return 0;
+        };
+        self.last = reading;
+        self.stretches.take(reading)
+    }
+
+    /// The stall that is over, or has gone on for long, now that the loop has been away for `age`.
+    fn stalled(
+        &mut self,
+        (pid, tid): (u32, u32),
+        age: Nanoseconds,
+        limit: Nanoseconds,
+    ) -> Option<Stall> {
+        let started = self.last.at.saturating_sub(age);
+        let before = self.stall;
+        // A loop that is away again since later has been in poll in between.
+        let goes_on = before.is_some_and(|stall| age >= stall.lasted);
+        if age < limit {
+            self.stall = None;
+        } else {
+            self.stall = Some(Stall {
+                pid,
+                tid,
+                started: before
+                    .filter(|_| goes_on)
+                    .map_or(started, |it| it.started.min(started)),
+                lasted: age,
+                is_over: false,
+            });
         }
+        if goes_on {
+            let long = self.stall.filter(|stall| stall.lasted >= LONG_STALL);
+            let is_told = std::mem::replace(&mut self.is_long_told, long.is_some());
+            return long.filter(|_| !is_told);
+        }
+        self.is_long_told = false;
+        before.map(|stall| Stall {
+            is_over: true,
+            ..stall
+        })
     }
 
     fn told(&self) -> Option<EventLoop> {

@@ -15,7 +15,7 @@ mod uv_pool;
 mod waiting;
 
 pub(crate) use copies::StackCopies;
-pub use event_loops::EventLoops;
+pub use event_loops::{EventLoops, Stall};
 pub(crate) use looks::{LookedEvent, Looks};
 pub use thread_pools::ThreadPools;
 pub use uv_pool::PoolPlaces;

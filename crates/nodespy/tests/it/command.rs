@@ -22,6 +22,7 @@ fn help_shows_every_command() {
             "record",
             "dump",
             "top",
+            "stalls",
             "recover",
             "view",
             "convert",

@@ -53,6 +53,7 @@ mod shares;
 mod skip;
 mod source_maps;
 mod stacks;
+mod stalls;
 mod targets;
 mod threads;
 mod top;
