@@ -192,7 +192,8 @@ fn builtins_of_debians_node_have_names() {
     }
     let described = recorded.describe();
     assert!(builtins > 0.05, "{builtins}\n{described}");
-    assert!(unnamed < 0.02, "{unnamed}\n{described}");
+    // C++ that the library does not export has no name (1 to 2 %); builtins would be a third of all.
+    assert!(unnamed < 0.05, "{unnamed}\n{described}");
     let complete = profile.notes.confidence().complete;
     assert!(complete > 0.98, "{complete}\n{described}");
 }
