@@ -18,7 +18,8 @@ function waitForLock(ms) { Atomics.wait(cell, 0, 0, ms); }
 function runChild() { execSync('sleep 0.4'); }
 function spin(ms) { const end = Date.now() + ms; while (Date.now() < end); }
 
-// Opening it waits until somebody opens the other end: a child does, after a while.
+// Opening it waits until somebody opens the other end: a child does, after a while, both ends at once,
+// so that it never waits itself.
 function openPipe(name) { fs.closeSync(fs.openSync(name, 'r')); }
 function makePipe() {
   const name = path.join(process.cwd(), `waits-${process.pid}.fifo`);
@@ -32,7 +33,7 @@ const turns = {
   atomics() { waitForLock(300); },
   exec: runChild,
   file() {
-    require('child_process').spawn('sh', ['-c', 'sleep 0.4; : > "$0"', pipe], { stdio: 'ignore' });
+    require('child_process').spawn('sh', ['-c', 'sleep 0.4; : <> "$0"', pipe], { stdio: 'ignore' });
     openPipe(pipe);
   },
   spin() { spin(100); },
