@@ -41,6 +41,7 @@ pub(crate) fn run(arguments: &StallsArgs) -> anyhow::Result<ExitCode> {
         rate_hz: RATE_HZ,
         include_kernel: false,
         follow_children: false,
+        walks_at_sample: false,
         placebo: false,
     });
     let subject = Subject {
