@@ -1,0 +1,79 @@
+//! What was watched beside the samples: how threads shared the CPUs, their event loops, libuv's pools.
+
+use nodespy_model::{EventLoop, Pool, PoolJobs, ProcessIndex, Scheduling, ThreadIndex};
+
+use super::Tables;
+use crate::import::ImportError;
+use crate::native::columns::Columns;
+
+impl Tables {
+    pub(super) fn take_pools(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {
+        let known = self.processes;
+        let rows = self.rows::<Pool>(columns, 9)?;
+        for _ in 0..rows {
+            let process = ProcessIndex(columns.index(known, "processes")?);
+            let mut pool = Pool {
+                threads: columns.small()?,
+                looks: columns.number()?,
+                busy: columns.number()?,
+                full: columns.number()?,
+                waiting: columns.number()?,
+                slow_waiting: columns.number()?,
+                slow_full: columns.number()?,
+                jobs: Vec::new(),
+            };
+            for _ in 0..self.rows::<PoolJobs>(columns, 3)? {
+                pool.jobs.push(PoolJobs {
+                    kind: columns.string()?.to_owned(),
+                    waiting: columns.number()?,
+                    about: columns.string()?.to_owned(),
+                });
+            }
+            self.builder.pool(process, pool);
+        }
+        Ok(())
+    }
+
+    pub(super) fn take_event_loops(
+        &mut self,
+        columns: &mut Columns<'_>,
+    ) -> Result<(), ImportError> {
+        let known = self.threads;
+        let rows = self.rows::<(u32, EventLoop)>(columns, 6)?;
+        let threads = columns.column(rows, |columns| columns.index(known, "threads"))?;
+        let watched = columns.column(rows, Columns::number)?;
+        let idle = columns.column(rows, Columns::number)?;
+        let iterations = columns.column(rows, Columns::number)?;
+        let longest = columns.column(rows, Columns::number)?;
+        for row in 0..rows {
+            let event_loop = EventLoop {
+                watched: watched[row],
+                idle: idle[row],
+                iterations: iterations[row].checked_sub(1),
+                longest: longest[row],
+                p99: columns.number()?,
+            };
+            self.builder
+                .event_loop(ThreadIndex(threads[row]), event_loop);
+        }
+        Ok(())
+    }
+
+    pub(super) fn take_scheduling(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {
+        let known = self.threads;
+        let rows = self.rows::<(u32, Scheduling)>(columns, 4)?;
+        let threads = columns.column(rows, |columns| columns.index(known, "threads"))?;
+        let watched = columns.column(rows, Columns::number)?;
+        let on_cpu = columns.column(rows, Columns::number)?;
+        for row in 0..rows {
+            let scheduling = Scheduling {
+                watched: watched[row],
+                on_cpu: on_cpu[row],
+                run_delay: columns.number()?,
+            };
+            let thread = ThreadIndex(threads[row]);
+            self.builder.scheduling(thread, scheduling);
+        }
+        Ok(())
+    }
+}
