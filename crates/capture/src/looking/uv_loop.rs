@@ -24,8 +24,6 @@ const INTERNAL_BYTES: usize = 152;
 const KEEPS_IDLE_TIME: u32 = 1;
 /// `uv__io_poll` holds 12 KiB of events above the stack pointer; the loop is not far behind.
 const STACK_BYTES: usize = 20 << 10;
-/// The end of the addresses that a program has.
-const HIGHEST_ADDRESS: u64 = 1 << 47;
 
 /// Where libuv keeps the time in poll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,8 +97,7 @@ impl UvLoop {
         let mut tried = FastSet::default();
         for word in stack.get(..length).unwrap_or_default().chunks_exact(8) {
             let address = u64_at(word, 0);
-            let is_address =
-                address.is_multiple_of(8) && (4096..HIGHEST_ADDRESS).contains(&address);
+            let is_address = address.is_multiple_of(8) && address >= 4096;
             if !is_address || !tried.insert(address) {
                 continue;
             }

@@ -16,9 +16,6 @@ use super::Losses;
 use super::records::{RingOf, is_birth, raw_sample, sideband_event, time_of};
 use crate::sys::ring_cursor::RecordRing;
 
-#[cfg(test)]
-mod tests;
-
 /// What copied memory starts with: the thread, by the numbers of the first pid namespace.
 const HEADER_BYTES: usize = 8;
 
@@ -304,3 +301,6 @@ fn lose(count: &mut u64, ring: &str, why: impl fmt::Display) {
 fn add(count: &mut u64, more: u64) {
     *count = count.saturating_add(more);
 }
+
+#[cfg(test)]
+mod tests;

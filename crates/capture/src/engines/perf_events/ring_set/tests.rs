@@ -281,7 +281,7 @@ fn a_new_process_is_noticed_before_its_event_is_settled() {
 fn a_sample_has_its_registers_and_the_filled_part_of_its_stack() {
     let mut rings = rings_of(STACK_FIELDS, 1, 4096);
     let mut values = vec![0x5000, 7 | 8 << 32, 10, 0, 2];
-    values.extend(100..117); // ax bx cx dx si di bp sp ip r8 to r15
+    values.extend(100..117); // the registers that are asked for
     values.extend([16, 0xaa, 0xbb, 8]);
     let ring = &mut rings.samples[0].ring;
     ring.write(record_type::SAMPLE, misc::USER, &words(&values));
