@@ -213,7 +213,32 @@ impl Scheduling {
     }
 
     fn share(&self, part: Nanoseconds) -> f64 {
-        // The kernel's counters and our clock are read one after the other.
-        (part as f64 / self.watched.max(1) as f64).min(1.0)
+        // The kernel counts a wait when it ends, so one that began before is in it whole: nothing adds up to more than
+        // all of the time.
+        let counted = self.on_cpu.saturating_add(self.run_delay);
+        part as f64 / self.watched.max(counted).max(1) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_of_the_time_never_add_up_to_more_than_all_of_it() {
+        // It waited for 200 ms before it was watched.
+        let scheduling = Scheduling {
+            watched: 1_000_000_000,
+            on_cpu: 110_000_000,
+            run_delay: 1_090_000_000,
+        };
+        let sum = scheduling.on_cpu_share() + scheduling.run_delay_share();
+        assert!((sum - 1.0).abs() < 1e-9, "{sum}");
+        let half = Scheduling {
+            on_cpu: 500_000_000,
+            run_delay: 100_000_000,
+            ..scheduling
+        };
+        assert!((half.on_cpu_share() - 0.5).abs() < 1e-9);
     }
 }

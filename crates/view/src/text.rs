@@ -248,12 +248,18 @@ impl Summary<'_> {
                     format!("main thread busy {:.0} % of the time", percent(only))
                 }))
             }
-            [most, .., least] => Some(format!(
-                "main threads busy {:.0} to {:.0} % of the time (most: pid {})",
-                percent(least),
-                percent(most),
-                most.pid
-            )),
+            [most, .., least] => {
+                let [least, highest] =
+                    [least, most].map(|thread| format!("{:.0}", percent(thread)));
+                let range = match least == highest {
+                    true => least,
+                    false => format!("{least} to {highest}"),
+                };
+                Some(format!(
+                    "main threads busy {range} % of the time (most: pid {})",
+                    most.pid
+                ))
+            }
         }
     }
 
