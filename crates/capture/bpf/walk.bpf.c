@@ -44,8 +44,11 @@ typedef __u32 u32;
 #define USER_END 0x800000000000ull
 
 struct scratch {
-    u64 stack_start, stack_end, frame, found;
-    u32 used, searched;
+    u64 stack_start, stack_end;
+    // The frame that was walked last, and what it has for its caller's.
+    u64 frame, next;
+    u64 search_start, found;
+    u32 used, walked;
     u64 words[FRAME_WORDS], pair[2];
     u64 search[SEARCH_WORDS];
     // Objects that were copied, with the number of the sample above their addresses.
@@ -147,6 +150,8 @@ CALLBACK(frame)
 {
     struct scratch *s = scratch();
 
+    // Else the compiler passes nothing, which the verifier minds.
+    asm volatile("" ::"r"(index));
     if (!s)
         return 1;
     u64 start = s->frame - BELOW_FRAME;
@@ -157,15 +162,16 @@ CALLBACK(frame)
     // A context where other frames have a small number, and a function.
     if (is_object(s->words[5]) && is_object(s->words[4]))
         copy_object(s->words[4], FUNCTION_WORDS);
-    u64 caller = s->words[6];
-    if (caller <= s->frame || caller & 7 || caller - s->frame > MAX_FRAME_BYTES)
+    s->walked = 1;
+    s->next = s->words[6];
+    if (s->next <= s->frame || s->next & 7 || s->next - s->frame > MAX_FRAME_BYTES)
         return 1;
-    s->frame = caller;
+    s->frame = s->next;
     return 0;
 }
 
-// Is this word of the stack the frame pointer that a function without a frame of its own has saved? Three frames in a row
-// say so; if they are none, their memory is copied for nothing.
+// Is this word of the stack a frame pointer that was saved? Three frames in a row say so; if they are none, their memory is
+// copied for nothing.
 CALLBACK(search)
 {
     struct scratch *s = scratch();
@@ -173,7 +179,7 @@ CALLBACK(search)
     if (!s)
         return 1;
     u64 word = s->search[index & (SEARCH_WORDS - 1)];
-    u64 at = s->stack_start + 8ull * index;
+    u64 at = s->search_start + 8ull * index;
     for (int step = 0; step < 3; step++) {
         if (word <= at || word & 7 || word - at > MAX_FRAME_BYTES)
             return 0;
@@ -184,8 +190,26 @@ CALLBACK(search)
             return 0;
         word = s->pair[0];
     }
-    s->searched = 1;
+    s->frame = s->found;
+    s->found = 1;
     return 1;
+}
+
+// Finds the frame to go on with where a frame pointer leads nowhere: in a leaf without a frame of its own (libc, OpenSSL's
+// assembly), or beyond a frame that V8 is deoptimizing, which is no more.
+__noinline int resume(void)
+{
+    struct scratch *s = scratch();
+
+    // The outermost frame has 0, or a small number.
+    if (!s || (s->walked && s->next < 4096))
+        return 0;
+    s->search_start = s->walked ? s->frame + 16 : s->stack_start;
+    s->found = 0;
+    if (s->search_start >= USER_END || bpf_probe_read_user(s->search, sizeof(s->search), (void *)s->search_start))
+        return 0;
+    LOOP(SEARCH_WORDS, search);
+    return s->found == 1;
 }
 
 // Copies what lies above the outermost frame. Whole pieces: near the end of the stack there may be less.
@@ -217,21 +241,21 @@ int walk(struct bpf_perf_event_data *context)
     const struct pt_regs *registers = (void *)bpf_task_pt_regs((void *)bpf_get_current_task_btf());
 #endif
     s->used = HEADER_WORDS;
-    s->searched = 0;
+    s->walked = 0;
+    s->next = 0;
     s->stack_start = registers->rsp;
     s->stack_end = registers->rsp + *copied_anyway;
     s->frame = registers->rbp;
     s->sample++;
-    u64 frame_of_leaf = s->frame;
-    LOOP(MAX_FRAMES, frame);
-    if (s->frame == frame_of_leaf && !bpf_probe_read_user(s->search, sizeof(s->search), (void *)s->stack_start)) {
-        LOOP(SEARCH_WORDS, search);
-        if (s->searched) {
-            s->frame = s->found;
-            LOOP(MAX_FRAMES, frame);
-        }
+    // Below the stack pointer there is no frame any more.
+    if (s->frame >= s->stack_start)
+        LOOP(MAX_FRAMES, frame);
+    for (int time = 0; time < 2; time++) {
+        if (!resume())
+            break;
+        LOOP(MAX_FRAMES, frame);
     }
-    if (s->frame != frame_of_leaf)
+    if (s->walked)
         copy_root(s);
     u32 used = s->used;
     if (used <= HEADER_WORDS || used > MAX_WORDS)

@@ -2,6 +2,7 @@
 
 use nodespy_model::{EventLoop, FastMap, Nanoseconds, Profile};
 
+use super::jitter::Jitter;
 use super::stretch::Stretches;
 use super::uv_loop::{Reading, Search, UvLoop};
 use crate::sys::clock::{monotonic_now, since_boot};
@@ -45,6 +46,7 @@ pub struct EventLoops {
     /// How often threads were searched that have none.
     searched: FastMap<(u32, u32), u32>,
     next_read: Nanoseconds,
+    jitter: Jitter,
     next_search: Nanoseconds,
     remarks: Vec<String>,
     has_unknown: bool,
@@ -95,8 +97,10 @@ impl EventLoops {
         if now < self.next_read {
             return;
         }
-        let quarter = self.limit.map_or(LOOP_INTERVAL, |limit| limit / 4);
-        self.next_read = now + LOOP_INTERVAL.min(quarter.max(SHORTEST_INTERVAL));
+        // Four times in what is a stall, at least.
+        let sixth = self.limit.map_or(LOOP_INTERVAL, |limit| limit / 6);
+        let interval = LOOP_INTERVAL.min(sixth.max(SHORTEST_INTERVAL));
+        self.next_read = now + self.jitter.around(interval);
         for (id, watched) in &mut self.loops {
             let age = watched.read();
             if let Some(limit) = self.limit {

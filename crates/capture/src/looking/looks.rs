@@ -9,6 +9,7 @@ use nodespy_model::{
 };
 
 use super::copies::StackCopies;
+use super::jitter::Jitter;
 use super::thread::{Looked, LookedThread, Wait};
 use crate::error::{CaptureError, explain_no_tracing};
 use crate::sys::clock::monotonic_now;
@@ -42,7 +43,7 @@ pub(crate) struct Looks {
     /// What the processes run: a child that runs the same is looked at as well.
     programs: FastSet<PathBuf>,
     next: Nanoseconds,
-    random: u64,
+    jitter: Jitter,
     copies: StackCopies,
     is_full: bool,
 }
@@ -60,7 +61,7 @@ impl Looks {
             pids: FastSet::default(),
             programs: FastSet::default(),
             next: now,
-            random: now | 1,
+            jitter: Jitter::new(now),
             copies: StackCopies::new(),
             is_full: false,
         }
@@ -117,7 +118,7 @@ impl Looks {
         if now < self.next {
             return;
         }
-        self.next = now + self.jittered(self.period);
+        self.next = now + self.jitter.around(self.period);
         let mut due: Vec<(u32, u32)> = Vec::new();
         for (id, thread) in &self.threads {
             if thread.due <= now {
@@ -125,7 +126,7 @@ impl Looks {
             }
         }
         for id in due {
-            let pause = self.jittered(self.period * STILL_FACTOR);
+            let pause = self.jitter.around(self.period * STILL_FACTOR);
             let Some(thread) = self.threads.get_mut(&id) else {
                 continue;
             };
@@ -140,15 +141,6 @@ impl Looks {
                 self.end_thread(id, take);
             }
         }
-    }
-
-    /// From half of a time to one and a half: timers of programs are periodic.
-    fn jittered(&mut self, time: Nanoseconds) -> Nanoseconds {
-        // Marsaglia's xorshift.
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        time / 2 + self.random % time.max(1)
     }
 
     /// Takes an event of the kernel on its way: samples of CPU time get their weights, and threads

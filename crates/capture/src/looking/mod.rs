@@ -6,6 +6,7 @@
 mod account;
 mod copies;
 mod event_loops;
+mod jitter;
 mod looks;
 mod stretch;
 mod thread;

@@ -2,6 +2,7 @@
 
 use nodespy_model::{FastMap, Nanoseconds, Pool, PoolJobs, Profile};
 
+use super::jitter::Jitter;
 use super::uv_pool::{PoolPlaces, PoolReading};
 use crate::sys::clock::monotonic_now;
 
@@ -15,6 +16,7 @@ const MOST_KINDS: usize = 64;
 pub struct ThreadPools {
     pools: FastMap<u32, Watched>,
     next: Nanoseconds,
+    jitter: Jitter,
 }
 
 #[derive(Debug)]
@@ -42,7 +44,7 @@ impl ThreadPools {
         if now < self.next {
             return;
         }
-        self.next = now + POOL_INTERVAL;
+        self.next = now + self.jitter.around(POOL_INTERVAL);
         for (pid, watched) in &mut self.pools {
             if let Some(reading) = watched.places.read(*pid) {
                 watched.take(reading);
