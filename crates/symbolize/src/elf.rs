@@ -3,6 +3,8 @@
 //! Files are read section by section and never mapped: a container that truncates its binary
 //! while we look at it must not end us with SIGBUS.
 
+mod plt;
+mod search;
 mod symbols;
 
 use std::fs::File;
@@ -15,12 +17,17 @@ use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
 use object::{Endianness, Object, ObjectSection, ReadCache, ReadRef};
 
 use crate::x86_64::RELATIVE_RELOCATION;
+pub(crate) use plt::plt_entries;
+pub(crate) use search::search_extents;
 #[cfg(test)]
 pub(crate) use symbols::tests::symbols;
 pub(crate) use symbols::{SymbolIndex, Symbols, data_symbols, function_symbols};
 
 /// No section larger than this is read (node 26's largest that we use has 12 MB).
 const SECTION_LIMIT_BYTES: u64 = 1 << 30;
+
+/// No table with more symbols or relocations than this is used.
+const SYMBOL_LIMIT: usize = 20_000_000;
 
 /// How long an `Elf64_Sym` is, and an `Elf64_Rela` too.
 const SYMBOL_BYTES: usize = 24;

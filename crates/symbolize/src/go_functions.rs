@@ -5,6 +5,7 @@
 use nodespy_model::ImageBytes;
 
 use crate::elf::{read_section, section_address};
+use crate::little_endian::{u32_at, u64_at};
 
 const TABLE: &str = ".gopclntab";
 const CODE: &str = ".text";
@@ -34,23 +35,23 @@ fn functions(table: &[u8], code_section: u64) -> Option<Vec<(String, u64, u64)>>
     if !table.starts_with(&HEAD) {
         return None;
     }
-    let count = wide(table, COUNT)?;
+    let count = u64_at(table, COUNT)?;
     if count > COUNT_LIMIT {
         return None;
     }
-    let code = match wide(table, CODE_START)? {
+    let code = match u64_at(table, CODE_START)? {
         0 => code_section,
         start => start,
     };
-    let names = part(table, wide(table, NAMES)?)?;
-    let rows = part(table, wide(table, FUNCTIONS)?)?;
+    let names = part(table, u64_at(table, NAMES)?)?;
+    let rows = part(table, u64_at(table, FUNCTIONS)?)?;
     let function = |number: usize| {
         let row = number * ROW_BYTES;
-        let start = word(rows, row)?;
+        let start = u32_at(rows, row)?;
         // Behind the last function is a row that says where it ends.
-        let end = word(rows, row + ROW_BYTES)?;
-        let more = usize::try_from(word(rows, row + 4)?).ok()?;
-        let name_at = word(rows, more.checked_add(FUNCTION_NAME)?)?;
+        let end = u32_at(rows, row + ROW_BYTES)?;
+        let more = usize::try_from(u32_at(rows, row + 4)?).ok()?;
+        let name_at = u32_at(rows, more.checked_add(FUNCTION_NAME)?)?;
         let name = part(names, name_at)?;
         let name = &name[..name.len().min(NAME_LIMIT_BYTES)];
         let length = memchr::memchr(0, name)?;
@@ -63,16 +64,6 @@ fn functions(table: &[u8], code_section: u64) -> Option<Vec<(String, u64, u64)>>
 
 fn part(bytes: &[u8], start: u64) -> Option<&[u8]> {
     bytes.get(usize::try_from(start).ok()?..)
-}
-
-fn word(bytes: &[u8], at: usize) -> Option<u64> {
-    let bytes = bytes.get(at..at.checked_add(4)?)?;
-    Some(u32::from_le_bytes(bytes.try_into().ok()?).into())
-}
-
-fn wide(bytes: &[u8], at: usize) -> Option<u64> {
-    let bytes = bytes.get(at..at.checked_add(8)?)?;
-    Some(u64::from_le_bytes(bytes.try_into().ok()?))
 }
 
 #[cfg(test)]

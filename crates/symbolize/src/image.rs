@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use nodespy_model::{FastMap, FileIdentity, ImageBytes, ImageRefused, Mapping, Origin};
 
-use crate::elf::{Elf, SymbolIndex, Symbols, data_symbols, is_debug_file_of};
+use crate::elf::{Elf, SymbolIndex, Symbols, data_symbols, is_debug_file_of, plt_entries};
 use crate::embedded_builtins::{self, Builtin};
 use crate::go_functions;
 use crate::inlines::Inlines;
@@ -364,6 +364,9 @@ impl Image {
         let mut symbols = separate
             .or_else(|| self.bytes.as_mut().map(Symbols::read))
             .unwrap_or_default();
+        if let Some(bytes) = &mut self.bytes {
+            symbols.add_functions(&plt_entries(bytes));
+        }
         if !symbols.is_whole
             && let Some(builtins) = self.read_builtins()
         {

@@ -26,6 +26,7 @@ mod image;
 mod inlines;
 mod jit;
 mod kernel;
+mod little_endian;
 mod pool_symbols;
 mod resolve;
 mod source_map;

@@ -5,6 +5,7 @@
 use std::ops::Range;
 
 pub(crate) mod epilogue;
+pub(crate) mod plt;
 
 /// The registers a function keeps for its caller: rbx rbp r12 r13 r14 r15.
 pub(crate) const SAVED_REGISTERS: [usize; 6] = [3, 6, 12, 13, 14, 15];

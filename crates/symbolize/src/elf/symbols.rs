@@ -8,10 +8,7 @@ use object::elf::{STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT, SymbolType};
 use object::read::elf::ElfFile64;
 use object::{Endianness, ReadCache, ReadRef};
 
-use super::{SYMBOL_BYTES, is_debug_file_of, rewound, section, section_range};
-
-/// No table with more symbols than this is used.
-const SYMBOL_LIMIT: usize = 20_000_000;
+use super::{SYMBOL_BYTES, SYMBOL_LIMIT, is_debug_file_of, rewound, section, section_range};
 
 /// The names of an ELF file's functions.
 #[derive(Debug, Default)]
@@ -110,7 +107,7 @@ fn symbols_of(
 
 /// The bytes of two sections, if a file has both. They are read where they are to be: those of Node's
 /// names have 18 MB.
-fn section_bytes(bytes: &ImageBytes, names: [&str; 2]) -> Option<[Vec<u8>; 2]> {
+pub(super) fn section_bytes(bytes: &ImageBytes, names: [&str; 2]) -> Option<[Vec<u8>; 2]> {
     let read = match bytes {
         ImageBytes::File(file) => {
             let cache = ReadCache::new(rewound(file)?);
@@ -178,11 +175,8 @@ impl Symbols {
         symbols
     }
 
-    /// Adds functions that no table has, where none of them is known.
+    /// Adds functions that no table has; where one starts that is known, the known one stays.
     pub(crate) fn add_functions(&mut self, functions: &[(String, u64, u64)]) {
-        if functions.iter().any(|(_, at, _)| self.at(*at).is_some()) {
-            return;
-        }
         let table = self.names.len() as u8;
         let mut strings = vec![0];
         for (name, address, size) in functions {

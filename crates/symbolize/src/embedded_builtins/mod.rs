@@ -10,6 +10,7 @@
 use nodespy_model::{FastMap, ImageBytes};
 
 use crate::elf::{Elf, Extent, function_symbols, relative_pointers};
+use crate::little_endian::u32_at;
 use crate::x86_64::{Returned, indexed_table, returned};
 
 mod search;
@@ -164,7 +165,7 @@ fn places(rows: &[u8], count: usize) -> Option<Vec<(u64, u64)>> {
     PLACE_ROW_BYTES.step_by(4).find_map(|row_bytes| {
         let place = |number: usize| {
             let row = number * row_bytes;
-            let place = (word(rows, row)?, word(rows, row + 4)?);
+            let place = (u32_at(rows, row)?, u32_at(rows, row + 4)?);
             can_be_place(place).then_some(place)
         };
         let found: Vec<(u64, u64)> = (0..count).map_while(place).collect();
@@ -185,11 +186,6 @@ fn fill(places: &[(u64, u64)]) -> bool {
     let end = sorted.last().map_or(0, |(offset, size)| offset + size);
     let used: u64 = places.iter().map(|(_, size)| size).sum();
     starts && sorted.windows(2).all(is_apart) && used > end / 2
-}
-
-fn word(bytes: &[u8], at: usize) -> Option<u64> {
-    let bytes = bytes.get(at..at.checked_add(4)?)?;
-    Some(u32::from_le_bytes(bytes.try_into().ok()?).into())
 }
 
 #[cfg(test)]

@@ -8,18 +8,16 @@
 use memchr::memmem;
 
 use super::{
-    Builtin, COUNT_LIMIT, Linked, PLACE_ROW_BYTES, at_places, can_be_place, names, places, word,
+    Builtin, COUNT_LIMIT, Linked, PLACE_ROW_BYTES, at_places, can_be_place, names, places,
 };
-use crate::elf::Extent;
+use crate::elf::{Extent, search_extents};
+use crate::little_endian::u32_at;
 use crate::x86_64::PADDING;
 
 /// V8's first builtin since 9.5, between the ends of the strings around it.
 const FIRST_NAME: &[u8] = b"\0DeoptimizationEntry_Eager\0";
 /// Fewer builtins are none of V8's, and too few to tell their tables from other bytes.
 const COUNT_LEAST: usize = 256;
-/// How much is read at a time, and how much of a segment at most: Node 26 has one of 65 MB.
-const CHUNK_BYTES: usize = 1 << 20;
-const SEGMENT_LIMIT_BYTES: u64 = 1 << 29;
 /// The blob's data is aligned to this, and its code.
 const DATA_ALIGNMENT: usize = 8;
 const CODE_ALIGNMENT: usize = 32;
@@ -28,12 +26,7 @@ const FIRST_ROWS: usize = 16;
 const FIRST_GAPS: usize = 16;
 
 pub(super) fn builtins(linked: &dyn Linked) -> Option<Vec<Builtin>> {
-    let name = find(
-        linked,
-        |_| true,
-        FIRST_NAME.len(),
-        |chunk| memmem::find(chunk, FIRST_NAME),
-    )?;
+    let name = address_of(linked, FIRST_NAME)?;
     let table = table_of_names(linked, name.checked_add(1)?)?;
     let names = names(linked, table);
     let places = table_of_places(linked, names.len())?;
@@ -46,43 +39,30 @@ pub(super) fn builtins(linked: &dyn Linked) -> Option<Vec<Builtin>> {
 fn table_of_names(linked: &dyn Linked, name: u64) -> Option<u64> {
     let is_table = |table: &u64| names(linked, *table).len() >= COUNT_LEAST;
     let written = linked.pointers_to(name).into_iter().find(is_table);
-    written.or_else(|| {
-        let pointer = name.to_le_bytes();
-        find(
-            linked,
-            |_| true,
-            pointer.len(),
-            |chunk| memmem::find(chunk, &pointer),
-        )
-        .filter(is_table)
-    })
+    written.or_else(|| address_of(linked, &name.to_le_bytes()).filter(is_table))
 }
 
 /// Offset and length of so many builtins.
 fn table_of_places(linked: &dyn Linked, count: usize) -> Option<Vec<(u64, u64)>> {
     let most = count.min(COUNT_LIMIT) * PLACE_ROW_BYTES.end();
-    let mut found = None;
-    find(
+    search(
         linked,
         |_| true,
         most,
-        |chunk| {
-            (0..chunk.len()).step_by(DATA_ALIGNMENT).find(|&at| {
+        |_, chunk| {
+            (0..chunk.len()).step_by(DATA_ALIGNMENT).find_map(|at| {
                 let rows = &chunk[at..];
-                if starts_like_places(rows) {
-                    found = places(&rows[..rows.len().min(most)], count);
-                }
-                found.is_some()
+                let is_likely = starts_like_places(rows);
+                is_likely.then(|| places(&rows[..rows.len().min(most)], count))?
             })
         },
-    )?;
-    found
+    )
 }
 
 /// Whether the first rows can be places, for some length of a row.
 fn starts_like_places(rows: &[u8]) -> bool {
     let can_be = |at: usize| {
-        let place = (word(rows, at), word(rows, at + 4));
+        let place = (u32_at(rows, at), u32_at(rows, at + 4));
         matches!(place, (Some(offset), Some(size)) if can_be_place((offset, size)) && size > 0)
     };
     can_be(0)
@@ -105,22 +85,15 @@ fn code(linked: &dyn Linked, places: &[(u64, u64)]) -> Option<u64> {
         let code = linked.bytes(address, size);
         code.is_some_and(|code| gaps.iter().all(|gap| is_padding(&code, gap)))
     };
-    let mut base = None;
     let is_code = |extent: &Extent| extent.is_code;
-    find_from(linked, is_code, reach, |start, chunk| {
-        let at_start = start.next_multiple_of(CODE_ALIGNMENT as u64) - start;
-        (at_start as usize..chunk.len())
+    search(linked, is_code, reach, |start, chunk| {
+        let skipped = start.next_multiple_of(CODE_ALIGNMENT as u64) - start;
+        (skipped as usize..chunk.len())
             .step_by(CODE_ALIGNMENT)
-            .find(|&at| {
-                let address = start + at as u64;
-                if first.iter().all(|gap| is_padding(&chunk[at..], gap)) && is_all_padding(address)
-                {
-                    base = Some(address);
-                }
-                base.is_some()
-            })
-    })?;
-    base
+            .filter(|at| first.iter().all(|gap| is_padding(&chunk[*at..], gap)))
+            .map(|at| start + at as u64)
+            .find(|address| is_all_padding(*address))
+    })
 }
 
 /// What is between builtins.
@@ -132,38 +105,25 @@ fn gaps(places: &[(u64, u64)]) -> Vec<(usize, usize)> {
     gaps.filter(|(from, to)| from < to).collect()
 }
 
-/// Where a search in the segments that are wanted finds something: it is handed a chunk at a time, which
-/// has so many bytes of the next one.
-fn find(
+/// Searches all segments, or those with code.
+fn search<T>(
     linked: &dyn Linked,
     is_wanted: impl Fn(&Extent) -> bool,
     overlap: usize,
-    mut search: impl FnMut(&[u8]) -> Option<usize>,
-) -> Option<u64> {
-    find_from(linked, is_wanted, overlap, |_, chunk| search(chunk))
+    find: impl FnMut(u64, &[u8]) -> Option<T>,
+) -> Option<T> {
+    let extents = linked.extents().into_iter().filter(is_wanted);
+    search_extents(extents, |at, size| linked.bytes(at, size), overlap, find)
 }
 
-/// The same for a search that needs the address of a chunk.
-fn find_from(
-    linked: &dyn Linked,
-    is_wanted: impl Fn(&Extent) -> bool,
-    overlap: usize,
-    mut search: impl FnMut(u64, &[u8]) -> Option<usize>,
-) -> Option<u64> {
-    for extent in linked.extents().iter().filter(|extent| is_wanted(extent)) {
-        let end = extent.size.min(SEGMENT_LIMIT_BYTES);
-        for offset in (0..end).step_by(CHUNK_BYTES) {
-            let left = usize::try_from(end - offset).unwrap_or(usize::MAX);
-            let address = extent.address.checked_add(offset)?;
-            let Some(chunk) = linked.bytes(address, (CHUNK_BYTES + overlap).min(left)) else {
-                break;
-            };
-            if let Some(at) = search(address, &chunk) {
-                return address.checked_add(at as u64);
-            }
-        }
-    }
-    None
+/// Where some bytes are.
+fn address_of(linked: &dyn Linked, bytes: &[u8]) -> Option<u64> {
+    search(
+        linked,
+        |_| true,
+        bytes.len(),
+        |address, chunk| address.checked_add(memmem::find(chunk, bytes)? as u64),
+    )
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 use memchr::memmem;
 use nodespy_model::ImageBytes;
 
-use crate::elf::Elf;
+use crate::elf::{Elf, search_extents};
 
 /// How the three rows start, in V8 13 to 15.
 const ROWS: [&[u8]; 3] = [
@@ -17,27 +17,13 @@ const ROWS: [&[u8]; 3] = [
 ];
 /// How many bytecodes there can be: their numbers have a byte. V8 13 has 208.
 const COUNTS: std::ops::RangeInclusive<usize> = 128..=256;
-/// How much is read at a time, and of a segment at most.
-const CHUNK_BYTES: usize = 1 << 20;
-const SEGMENT_LIMIT_BYTES: u64 = 1 << 29;
 
 /// The table; empty when it is not found.
 pub(crate) fn find(elf: &Elf, bytes: &ImageBytes) -> Vec<u8> {
-    let most = ROWS.len() * COUNTS.end();
-    for extent in elf.extents() {
-        let end = extent.size.min(SEGMENT_LIMIT_BYTES);
-        for offset in (0..end).step_by(CHUNK_BYTES) {
-            let address = extent.address.wrapping_add(offset);
-            let left = usize::try_from(end - offset).unwrap_or(usize::MAX);
-            let Some(chunk) = elf.read_at(bytes, address, (CHUNK_BYTES + most).min(left)) else {
-                break;
-            };
-            if let Some(table) = table_in(&chunk) {
-                return table.to_vec();
-            }
-        }
-    }
-    Vec::new()
+    let overlap = ROWS.len() * COUNTS.end();
+    let read = |address, size| elf.read_at(bytes, address, size);
+    let table = |_, chunk: &[u8]| table_in(chunk).map(<[u8]>::to_vec);
+    search_extents(elf.extents(), read, overlap, table).unwrap_or_default()
 }
 
 fn table_in(chunk: &[u8]) -> Option<&[u8]> {

@@ -7,16 +7,15 @@
 use memchr::memmem;
 use nodespy_model::ImageBytes;
 
-use crate::elf::Elf;
+use crate::elf::{Elf, search_extents};
 use crate::image::V8Exports;
 
 /// What the version of this V8 ends with.
 const SUFFIX: &[u8] = b"-rusty";
 /// No V8 is smaller; smaller files need not be read.
-const LEAST_BYTES: u64 = 32 << 20;
-/// How much is read at a time, and of a file at most.
-const CHUNK_BYTES: u64 = 1 << 20;
-const MOST_BYTES: u64 = 1 << 29;
+const MIN_BYTES: u64 = 32 << 20;
+/// And no larger one is searched.
+const MAX_BYTES: u64 = 1 << 29;
 /// The longest version, `15.0.245.2`, and some.
 const VERSION_BYTES: usize = 24;
 
@@ -75,26 +74,16 @@ pub(crate) fn read(elf: &Elf, bytes: &ImageBytes) -> Option<V8Exports> {
 fn version(elf: &Elf, bytes: &ImageBytes) -> Option<(u32, u32)> {
     let extents = elf.extents();
     let size: u64 = extents.iter().map(|extent| extent.size).sum();
-    if !(LEAST_BYTES..MOST_BYTES).contains(&size) {
+    if !(MIN_BYTES..MAX_BYTES).contains(&size) {
         return None;
     }
-    let overlap = VERSION_BYTES + SUFFIX.len();
+    let data = extents.into_iter().filter(|extent| !extent.is_code);
+    let read = |address, size| elf.read_at(bytes, address, size);
     let suffix = memmem::Finder::new(SUFFIX);
-    for extent in extents.iter().filter(|extent| !extent.is_code) {
-        for offset in (0..extent.size).step_by(CHUNK_BYTES as usize) {
-            let address = extent.address.checked_add(offset)?;
-            let size = (CHUNK_BYTES as usize).saturating_add(overlap);
-            let Some(chunk) = elf.read_at(bytes, address, size) else {
-                break;
-            };
-            let found = suffix.find_iter(&chunk);
-            let mut versions = found.filter_map(|at| version_before(&chunk[..at]));
-            if let Some(version) = versions.next() {
-                return Some(version);
-            }
-        }
-    }
-    None
+    search_extents(data, read, VERSION_BYTES + SUFFIX.len(), |_, chunk| {
+        let mut found = suffix.find_iter(chunk);
+        found.find_map(|at| version_before(&chunk[..at]))
+    })
 }
 
 /// Major and minor of a version of four parts at the end of some text.
