@@ -19,9 +19,7 @@
 typedef __u64 u64;
 typedef __u32 u32;
 
-// A record starts with the thread; then come pieces of memory: a word with the address and the number of words, then
-// these.
-#define HEADER_WORDS 1
+// A record is pieces of memory: a word with the address and the number of words, then these.
 #define PIECE_SHIFT 48
 #define MAX_FRAMES 1024
 // A power of two; and what fits into a record, whose length is 16 bits.
@@ -31,7 +29,8 @@ typedef __u32 u32;
 #define MAX_PIECE 15
 // Objects that are copied once a sample.
 #define SEEN 256
-// How much above the stack pointer is searched for a frame, where the leaf has none.
+// How much is searched for a frame: above the stack pointer where the leaf has none, and above the last frame where it
+// leads nowhere.
 #define SEARCH_WORDS 512
 // What is copied above the outermost frame, where libc has its own without frame pointers.
 #define ROOT_WORDS 60
@@ -105,7 +104,7 @@ static __always_inline int is_object(u64 word)
     return (word & 3) == 1 && word > 0x10000 && word < USER_END;
 }
 
-// Appends words of the process; where they are in `out`, or 0. Functions that are not static are verified once.
+// Appends words of the process; where they are in `out`, behind what says so, or 0. Functions that are not static are verified once.
 __noinline int copy(u64 address, u32 words)
 {
     struct scratch *s = scratch();
@@ -240,7 +239,7 @@ int walk(struct bpf_perf_event_data *context)
 #else
     const struct pt_regs *registers = (void *)bpf_task_pt_regs((void *)bpf_get_current_task_btf());
 #endif
-    s->used = HEADER_WORDS;
+    s->used = 0;
     s->walked = 0;
     s->next = 0;
     s->stack_start = registers->rsp;
@@ -258,10 +257,8 @@ int walk(struct bpf_perf_event_data *context)
     if (s->walked)
         copy_root(s);
     u32 used = s->used;
-    if (used <= HEADER_WORDS || used > MAX_WORDS)
+    if (!used || used > MAX_WORDS)
         return 1;
-    u64 thread = bpf_get_current_pid_tgid();
-    s->out[0] = thread;
     bpf_perf_event_output(context, &outputs, BPF_F_CURRENT_CPU, s->out, used * 8);
     return 1;
 }

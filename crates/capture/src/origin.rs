@@ -19,7 +19,7 @@ use nodespy_model::{
     Process, RuntimeAddress, SourceFile, build_id,
 };
 
-use crate::sys::clock::{since_boot, unix_now};
+use crate::sys::clock::{TICK, ticks_after_boot, unix_now};
 use crate::sys::files::{
     FolderIdentity, Links, identity_of, open_below, open_folder, open_folder_below, open_regular,
 };
@@ -28,8 +28,6 @@ use crate::target::{describe, proc};
 
 /// The largest vdso that is read (Linux 6.18 has 16 KiB).
 const VDSO_LIMIT_BYTES: u64 = 1 << 20;
-/// The unit in which `/proc` reports when a process started.
-const TICK: Nanoseconds = 10_000_000;
 /// How many descriptors of a process are looked at for an open perf map.
 const DESCRIPTOR_LIMIT: usize = 100_000;
 
@@ -277,8 +275,7 @@ fn has_our_root(pid: u32) -> bool {
 
 /// When a process started, in nanoseconds since 1970: exact to a tick.
 fn started_unix(pid: u32) -> Option<Nanoseconds> {
-    let started = proc::start_time(pid)?.checked_mul(TICK)?;
-    unix_now().checked_sub(since_boot().checked_sub(started)?)
+    proc::start_time(pid).map(|ticks| ticks_after_boot(ticks, unix_now()))
 }
 
 /// An open descriptor of the process whose file has this name: found in any folder, and also

@@ -67,7 +67,7 @@ pub struct LiveOptions {
     /// How long samples are left lying before they are read: for tests of what happens when the heap
     /// has changed meanwhile.
     pub delay: Duration,
-    /// From when on a time that an event loop is away from poll is told as a stall; none are when
+    /// From when on a time that an event loop is away from poll is reported as a stall; none are when
     /// absent.
     pub stalls: Option<Duration>,
 }
@@ -141,7 +141,7 @@ impl<'e> Live<'e> {
         let scheduling = SchedulingWatch::start(subject.targets.iter().map(Target::pid));
         let loops = match (engine.id(), options.stalls) {
             (EngineId::Snapshot, _) => None,
-            (_, Some(limit)) => Some(EventLoops::telling_stalls(limit)),
+            (_, Some(limit)) => Some(EventLoops::with_stalls(limit)),
             (_, None) => Some(EventLoops::new()),
         };
         let mut pools = Pools::default();
@@ -321,6 +321,7 @@ impl<'e> Live<'e> {
             loops.forget_ended();
         }
         self.pools.pools.note_in(&mut profile);
+        self.pools.pools.forget_ended();
         profile
     }
 

@@ -16,7 +16,7 @@ pub(crate) struct Pools {
 impl Pools {
     /// Reads the pool of a process from now on, if its program has the symbols.
     pub(crate) fn watch(&mut self, pid: u32) {
-        let program = std::fs::read_link(proc::path_of(pid, "exe")).unwrap_or_default();
+        let program = proc::exe(pid).unwrap_or_default();
         let mappings = proc::code_mappings(pid).unwrap_or_default();
         let Some(mapping) = mappings
             .iter()

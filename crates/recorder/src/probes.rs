@@ -34,7 +34,7 @@ pub(crate) fn place(event: &mut EventSpec, subject: &Subject) -> Result<(), Reco
 fn find(probe: &Uprobe, target: &Target) -> Result<ProbePlace, RecordError> {
     let pid = target.pid();
     let mappings = proc::code_mappings(pid).unwrap_or_default();
-    let program = std::fs::read_link(proc::path_of(pid, "exe")).unwrap_or_default();
+    let program = proc::exe(pid).unwrap_or_default();
     let is_meant = |mapping: &&Mapping| is_meant(&probe.binary, mapping, &program);
     let Some(mapping) = mappings.iter().find(is_meant) else {
         return Err(RecordError::Usage(format!(

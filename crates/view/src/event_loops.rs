@@ -3,7 +3,7 @@
 use nodespy_analysis::main_threads;
 use nodespy_model::{EventLoop, Nanoseconds, Profile, Thread, printable};
 
-/// How many loops are told.
+/// How many loops are shown.
 const MAX_LOOPS: usize = 8;
 
 /// The threads with a loop: main ones first, then those that were used most.

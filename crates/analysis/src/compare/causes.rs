@@ -41,7 +41,7 @@ fn likely(verdict: Verdict) -> Verdict {
 }
 
 /// Whether a function of the kernel runs mostly because of an interrupt: going up by the caller that spends most in
-/// it leads to where the kernel is entered by one, or left to whoever has the CPU next.
+/// it leads to where the kernel is entered by one, or left again, where another thread may be scheduled.
 fn is_interrupt(table: &Table, row: usize) -> bool {
     let mut at = Some(row);
     for _ in 0..MAX_CALLERS {

@@ -2,36 +2,16 @@
 
 use nodespy_model::Nanoseconds;
 
-/// What the scheduler has counted for a thread since it was made.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Counters {
-    pub(super) on_cpu: Nanoseconds,
-    pub(super) run_delay: Nanoseconds,
-    /// How often it was put on a CPU: as long as that stands still, so does the thread.
-    pub(super) slices: u64,
-}
-
-impl Counters {
-    /// The text of `schedstat`.
-    pub(super) fn parse(text: &str) -> Option<Self> {
-        let mut numbers = text.split_whitespace().map(str::parse);
-        let mut next = || numbers.next()?.ok();
-        Some(Self {
-            on_cpu: next()?,
-            run_delay: next()?,
-            slices: next()?,
-        })
-    }
-}
+use crate::target::proc::Schedstat;
 
 /// The time of a thread: what it ran, could have run and waited, exactly, and what of that is
 /// yet to be given to samples.
 #[derive(Debug)]
 pub(super) struct Account {
     since: Nanoseconds,
-    before: Counters,
+    before: Schedstat,
     until: Nanoseconds,
-    now: Counters,
+    now: Schedstat,
     given_on_cpu: Nanoseconds,
     given_runnable: Nanoseconds,
     given_waiting: Nanoseconds,
@@ -40,7 +20,7 @@ pub(super) struct Account {
 }
 
 impl Account {
-    pub(super) fn new(since: Nanoseconds, before: Counters) -> Self {
+    pub(super) fn new(since: Nanoseconds, before: Schedstat) -> Self {
         Self {
             since,
             before,
@@ -54,11 +34,11 @@ impl Account {
     }
 
     /// What was counted so far.
-    pub(super) fn counters(&self) -> Counters {
+    pub(super) fn counters(&self) -> Schedstat {
         self.now
     }
 
-    pub(super) fn update(&mut self, until: Nanoseconds, now: Counters) {
+    pub(super) fn update(&mut self, until: Nanoseconds, now: Schedstat) {
         (self.until, self.now) = (until.max(self.until), now);
     }
 
@@ -120,8 +100,8 @@ impl Account {
 mod tests {
     use super::*;
 
-    fn counters(on_cpu: u64, run_delay: u64, slices: u64) -> Counters {
-        Counters {
+    fn counters(on_cpu: u64, run_delay: u64, slices: u64) -> Schedstat {
+        Schedstat {
             on_cpu,
             run_delay,
             slices,
@@ -152,12 +132,5 @@ mod tests {
         let given: u64 = (0..5).map(|_| account.give_on_cpu(10_000)).sum();
         assert_eq!(given, 100_000 - account.give_rest_on_cpu());
         assert!(given >= 90_000, "{given}");
-    }
-
-    #[test]
-    fn schedstat_has_three_numbers() {
-        assert_eq!(Counters::parse("12 34 5\n"), Some(counters(12, 34, 5)));
-        assert_eq!(Counters::parse("12 34\n"), None);
-        assert_eq!(Counters::parse("x 1 2"), None);
     }
 }

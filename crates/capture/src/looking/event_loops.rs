@@ -5,7 +5,7 @@ use nodespy_model::{EventLoop, FastMap, Nanoseconds, Profile};
 use super::jitter::Jitter;
 use super::stretch::Stretches;
 use super::uv_loop::{Reading, Search, UvLoop};
-use crate::sys::clock::{monotonic_now, since_boot};
+use crate::sys::clock::{TICK, monotonic_now, ticks_after_boot};
 use crate::target::proc;
 
 /// How often loops are read.
@@ -17,11 +17,9 @@ const SEARCH_INTERVAL: Nanoseconds = 500_000_000;
 /// How often a thread is searched.
 const SEARCHES: u32 = 20;
 /// More threads than this are not searched.
-const MOST_THREADS: usize = 512;
-/// A clock tick of `/proc`.
-const TICK: Nanoseconds = 10_000_000;
+const MAX_THREADS: usize = 512;
 
-/// A stall that goes on for so long is told before it is over.
+/// A stall that goes on for so long is reported before it is over.
 const LONG_STALL: Nanoseconds = 2_000_000_000;
 
 /// A time that a loop was away from poll for too long.
@@ -63,7 +61,7 @@ struct Watched {
     stretches: Stretches,
     /// The stall that goes on.
     stall: Option<Stall>,
-    is_long_told: bool,
+    is_long_reported: bool,
     is_gone: bool,
 }
 
@@ -73,8 +71,8 @@ impl EventLoops {
         Self::default()
     }
 
-    /// The same, and times away from poll that are at least as long are told.
-    pub fn telling_stalls(limit: std::time::Duration) -> Self {
+    /// The same, and times away from poll that are at least as long are reported as stalls.
+    pub fn with_stalls(limit: std::time::Duration) -> Self {
         Self {
             limit: Some(limit.as_nanos() as Nanoseconds),
             ..Self::default()
@@ -116,7 +114,7 @@ impl EventLoops {
     /// Searches the threads of a process for loops that are not known yet.
     fn search(&mut self, pid: u32) {
         let mut started = None;
-        for tid in proc::threads(pid).into_iter().take(MOST_THREADS) {
+        for tid in proc::threads(pid).into_iter().take(MAX_THREADS) {
             if self.loops.contains_key(&(pid, tid)) {
                 continue;
             }
@@ -147,7 +145,7 @@ impl EventLoops {
                 last: first,
                 stretches,
                 stall: None,
-                is_long_told: false,
+                is_long_reported: false,
                 is_gone: false,
             };
             self.loops.insert(id, watched);
@@ -157,7 +155,7 @@ impl EventLoops {
     fn note_unknown(&mut self, pid: u32) {
         if !std::mem::replace(&mut self.has_unknown, true) {
             self.remarks.push(format!(
-                "the event loop of process {pid} is not told: its libuv is laid out in a way that \
+                "the event loop of process {pid} is left out: its libuv is laid out in a way that \
                  this nodespy does not know (it knows 1.43 to 1.52)"
             ));
         }
@@ -173,7 +171,7 @@ impl EventLoops {
         for thread in &mut profile.threads {
             let pid = profile.processes[thread.process.at()].pid;
             let watched = self.loops.get(&(pid, thread.tid));
-            let known = watched.and_then(Watched::told);
+            let known = watched.and_then(Watched::summary);
             thread.event_loop = known.or(thread.event_loop);
         }
     }
@@ -226,17 +224,17 @@ impl Watched {
         }
         if goes_on {
             let long = self.stall.filter(|stall| stall.lasted >= LONG_STALL);
-            let is_told = std::mem::replace(&mut self.is_long_told, long.is_some());
-            return long.filter(|_| !is_told);
+            let is_reported = std::mem::replace(&mut self.is_long_reported, long.is_some());
+            return long.filter(|_| !is_reported);
         }
-        self.is_long_told = false;
+        self.is_long_reported = false;
         before.map(|stall| Stall {
             is_over: true,
             ..stall
         })
     }
 
-    fn told(&self) -> Option<EventLoop> {
+    fn summary(&self) -> Option<EventLoop> {
         let (first, last) = (&self.first, &self.last);
         let watched = last.at.saturating_sub(first.at);
         (watched > 0).then(|| EventLoop {
@@ -252,9 +250,7 @@ impl Watched {
     }
 }
 
-/// When a process started, on the monotonic clock, to a tick.
+/// When a process started at the earliest, on the monotonic clock.
 fn started_at(pid: u32, now: Nanoseconds) -> Nanoseconds {
-    let after_boot = proc::start_time(pid).unwrap_or(0).saturating_mul(TICK);
-    now.saturating_sub(since_boot().saturating_sub(after_boot))
-        .saturating_sub(TICK)
+    ticks_after_boot(proc::start_time(pid).unwrap_or(0), now).saturating_sub(TICK)
 }

@@ -85,7 +85,7 @@ impl Looks {
             self.add_thread(pid, tid, None);
         }
         self.pids.insert(pid);
-        self.programs.extend(program_of(pid));
+        self.programs.extend(proc::exe(pid));
         Ok(())
     }
 
@@ -171,7 +171,7 @@ impl Looks {
 
     /// Looks at a process that has just started a program, if that is one of ours. The first is.
     fn add_child(&mut self, pid: u32) {
-        let is_ours = program_of(pid).is_some_and(|program| self.programs.contains(&program));
+        let is_ours = proc::exe(pid).is_some_and(|program| self.programs.contains(&program));
         if (is_ours || self.pids.is_empty())
             && let Err(error) = self.add_process(pid)
         {
@@ -281,10 +281,6 @@ fn sample(
         user,
         memory: Default::default(),
     })
-}
-
-fn program_of(pid: u32) -> Option<PathBuf> {
-    std::fs::read_link(proc::path_of(pid, "exe")).ok()
 }
 
 fn explain(pid: u32, error: io::Error) -> CaptureError {

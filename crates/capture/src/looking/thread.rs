@@ -6,11 +6,11 @@ use std::os::unix::fs::FileExt;
 
 use nodespy_model::{Nanoseconds, UserStack, WaitingIn};
 
-use super::account::{Account, Counters};
+use super::account::Account;
 use super::copies::StackCopies;
 use super::waiting::{copy_waiting_stack, waiting_in};
 use crate::sys::clock::monotonic_now;
-use crate::target::proc::{SystemCall, parse_system_call, path_of};
+use crate::target::proc::{Schedstat, SystemCall, parse_system_call, path_of};
 
 /// A wait is handed on so often while it lasts.
 const HANDED_ON_EVERY: Nanoseconds = 100_000_000;
@@ -60,7 +60,7 @@ impl LookedThread {
         let (schedstat, system_call) = (open("schedstat")?, open("syscall")?);
         let counters = read_counters(&schedstat)?;
         let account = match made {
-            Some(made) => Account::new(made, Counters::default()),
+            Some(made) => Account::new(made, Schedstat::default()),
             None => Account::new(monotonic_now(), counters),
         };
         read_system_call(&system_call)?;
@@ -124,7 +124,7 @@ impl LookedThread {
     }
 
     /// What it waits in now, if it does.
-    fn new_wait(&self, counters: Counters, copies: &mut StackCopies) -> io::Result<Option<Wait>> {
+    fn new_wait(&self, counters: Schedstat, copies: &mut StackCopies) -> io::Result<Option<Wait>> {
         let SystemCall::Waiting(call) = read_system_call(&self.system_call)? else {
             return Ok(None);
         };
@@ -192,10 +192,10 @@ fn read_at_start<'a>(file: &File, buffer: &'a mut [u8; 512]) -> io::Result<&'a s
     std::str::from_utf8(text).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-fn read_counters(file: &File) -> io::Result<Counters> {
+fn read_counters(file: &File) -> io::Result<Schedstat> {
     let mut buffer = [0; 512];
     let text = read_at_start(file, &mut buffer)?;
-    Counters::parse(text).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    Schedstat::parse(text).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 fn read_system_call(file: &File) -> io::Result<SystemCall> {

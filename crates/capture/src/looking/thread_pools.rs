@@ -5,11 +5,12 @@ use nodespy_model::{FastMap, Nanoseconds, Pool, PoolJobs, Profile};
 use super::jitter::Jitter;
 use super::uv_pool::{PoolPlaces, PoolReading};
 use crate::sys::clock::monotonic_now;
+use crate::target::proc;
 
 /// How often pools are read.
 const POOL_INTERVAL: Nanoseconds = 50_000_000;
 /// More kinds of jobs than this are not told apart.
-const MOST_KINDS: usize = 64;
+const MAX_KINDS: usize = 64;
 
 /// The pools of some processes, and what they do from when they are known.
 #[derive(Debug, Default)]
@@ -22,6 +23,8 @@ pub struct ThreadPools {
 #[derive(Debug)]
 struct Watched {
     places: PoolPlaces,
+    /// When the process started, by which it is told from another with its pid.
+    started: Option<u64>,
     pool: Pool,
     /// What waited, by kind: how many at all looks together, and what one was about.
     kinds: FastMap<String, (u64, String)>,
@@ -32,6 +35,7 @@ impl ThreadPools {
     pub fn watch(&mut self, pid: u32, places: PoolPlaces) {
         let watched = Watched {
             places,
+            started: proc::start_time(pid),
             pool: Pool::default(),
             kinds: FastMap::default(),
         };
@@ -52,11 +56,17 @@ impl ThreadPools {
         }
     }
 
+    /// Forgets the pools of processes that have ended: another may get the same pid.
+    pub fn forget_ended(&mut self) {
+        let is_same = |pid: u32, watched: &Watched| proc::start_time(pid) == watched.started;
+        self.pools.retain(|pid, watched| is_same(*pid, watched));
+    }
+
     /// Notes in a profile what is known of the pools of its processes.
     pub fn note_in(&self, profile: &mut Profile) {
         for process in &mut profile.processes {
             let watched = self.pools.get(&process.pid);
-            process.pool = watched.and_then(Watched::told).or(process.pool.take());
+            process.pool = watched.and_then(Watched::summary).or(process.pool.take());
         }
     }
 }
@@ -78,14 +88,14 @@ impl Watched {
         for job in reading.fast_jobs.into_iter().chain(reading.slow_jobs) {
             if let Some((waited, _)) = self.kinds.get_mut(&job.kind) {
                 *waited += 1;
-            } else if self.kinds.len() < MOST_KINDS {
+            } else if self.kinds.len() < MAX_KINDS {
                 self.kinds.insert(job.kind, (1, job.about));
             }
         }
     }
 
     /// None where the process has not used its pool.
-    fn told(&self) -> Option<Pool> {
+    fn summary(&self) -> Option<Pool> {
         let mut jobs: Vec<PoolJobs> = self
             .kinds
             .iter()

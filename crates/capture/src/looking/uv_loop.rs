@@ -6,7 +6,7 @@
 
 use nodespy_model::{FastSet, Nanoseconds};
 
-use crate::sys::memory::read_process_memory;
+use super::memory::Memory;
 use crate::target::proc::{self, SystemCall, WaitingAt};
 
 /// `sizeof(uv_loop_t)`.
@@ -92,10 +92,9 @@ impl UvLoop {
     }
 
     fn waited_in(pid: u32, call: &WaitingAt, lived: (Nanoseconds, Nanoseconds)) -> Search {
-        let mut stack = vec![0; STACK_BYTES];
-        let length = read_process_memory(pid, call.stack_pointer, &mut stack);
+        let stack = Memory { pid }.read_up_to(call.stack_pointer, STACK_BYTES);
         let mut tried = FastSet::default();
-        for word in stack.get(..length).unwrap_or_default().chunks_exact(8) {
+        for word in stack.chunks_exact(8) {
             let address = u64_at(word, 0);
             let is_address = address.is_multiple_of(8) && address >= 4096;
             if !is_address || !tried.insert(address) {
@@ -116,19 +115,20 @@ impl UvLoop {
         backend_fd: i32,
         (started, now): (Nanoseconds, Nanoseconds),
     ) -> Search {
-        let Some(bytes) = read::<LOOP_BYTES>(pid, address) else {
+        let memory = Memory { pid };
+        let Some(bytes) = memory.read::<LOOP_BYTES>(address) else {
             return Search::NotThere;
         };
         if u32_at(&bytes, BACKEND_FD) as i32 != backend_fd {
             return Search::NotThere;
         }
         let queue = address + DONE_QUEUE as u64;
-        let first = read::<16>(pid, u64_at(&bytes, DONE_QUEUE));
-        if first.is_none_or(|first| u64_at(&first, 8) != queue) {
+        let back = memory.u64(u64_at(&bytes, DONE_QUEUE).wrapping_add(8));
+        if back != Some(queue) {
             return Search::NotThere;
         }
         let internal_fields = u64_at(&bytes, INTERNAL_FIELDS);
-        let Some(internal) = read::<INTERNAL_BYTES>(pid, internal_fields) else {
+        let Some(internal) = memory.read::<INTERNAL_BYTES>(internal_fields) else {
             return Search::NotThere;
         };
         if u32_at(&internal, 0) & KEEPS_IDLE_TIME == 0 {
@@ -153,13 +153,14 @@ impl UvLoop {
 
     /// Reads it again; none when it is gone.
     pub(super) fn read(&self, now: impl Fn() -> Nanoseconds) -> Option<Reading> {
-        let bytes = read::<LOOP_BYTES>(self.pid, self.address)?;
+        let memory = Memory { pid: self.pid };
+        let bytes = memory.read::<LOOP_BYTES>(self.address)?;
         let is_same = u32_at(&bytes, BACKEND_FD) as i32 == self.backend_fd
             && u64_at(&bytes, INTERNAL_FIELDS) == self.internal_fields;
         if !is_same {
             return None;
         }
-        let internal = read::<INTERNAL_BYTES>(self.pid, self.internal_fields)?;
+        let internal = memory.read::<INTERNAL_BYTES>(self.internal_fields)?;
         let at = now();
         let (entry, idle) = times(&internal, self.layout);
         let in_poll = match entry {
@@ -183,11 +184,6 @@ impl UvLoop {
 fn times(internal: &[u8], layout: Layout) -> (Nanoseconds, Nanoseconds) {
     let entry = layout.entry();
     (u64_at(internal, entry), u64_at(internal, entry + 8))
-}
-
-fn read<const BYTES: usize>(pid: u32, address: u64) -> Option<[u8; BYTES]> {
-    let mut bytes = [0; BYTES];
-    (read_process_memory(pid, address, &mut bytes) == BYTES).then_some(bytes)
 }
 
 /// A number at a place that is inside of `bytes`.

@@ -1,20 +1,16 @@
 //! libuv's thread pool in the memory of a process: two queues of jobs and a few counters. What jobs
 //! look like is part of libuv's interface since 1.0, and was the same in 1.43 to 1.52.
 
-use nodespy_model::printable;
-
-use crate::sys::memory::read_process_memory;
+use super::memory::Memory;
 
 /// Longer queues are not walked to their end.
-const MOST_JOBS: usize = 4096;
+const MAX_JOBS: usize = 4096;
 /// A queue changes while it is walked: how often it is walked again then.
 const ATTEMPTS: u32 = 3;
 /// More jobs than this are not asked what they are: the rest is like them.
-const MOST_KINDS_READ: usize = 64;
+const MAX_KINDS_READ: usize = 64;
 /// A pool has no more threads than this (`MAX_THREADPOOL_SIZE`).
-const MOST_THREADS: u32 = 1024;
-/// How much is read of a path or a name.
-const TEXT_BYTES: usize = 256;
+const MAX_THREADS: u32 = 1024;
 
 /// From a job's place in the queue to its parts.
 const WORK_FUNCTION: i64 = -24;
@@ -116,11 +112,11 @@ impl PoolPlaces {
     pub(super) fn read(&self, pid: u32) -> Option<PoolReading> {
         let memory = Memory { pid };
         let threads = memory.u32(self.threads)?;
-        if threads == 0 || threads > MOST_THREADS {
+        if threads == 0 || threads > MAX_THREADS {
             return None;
         }
         let (fast, slow) = (0..ATTEMPTS)
-            .find_map(|_| Some((memory.walk(self.queue)?, memory.walk(self.slow_queue)?)))?;
+            .find_map(|_| Some((walk(memory, self.queue)?, walk(memory, self.slow_queue)?)))?;
         let is_job = |node: &u64| *node != self.slow_message && *node != self.exit_message;
         let fast: Vec<u64> = fast.into_iter().filter(is_job).collect();
         Some(PoolReading {
@@ -135,7 +131,7 @@ impl PoolPlaces {
     fn jobs(&self, memory: Memory, nodes: &[u64]) -> Vec<Job> {
         let mut jobs: Vec<Job> = nodes
             .iter()
-            .take(MOST_KINDS_READ)
+            .take(MAX_KINDS_READ)
             .map(|node| self.job(memory, *node))
             .collect();
         let unread = nodes.len() - jobs.len();
@@ -179,53 +175,24 @@ impl PoolPlaces {
     }
 }
 
-/// The memory of a process, whose every byte is its own affair.
-#[derive(Debug, Clone, Copy)]
-struct Memory {
-    pid: u32,
-}
-
-impl Memory {
-    fn read<const BYTES: usize>(self, address: u64) -> Option<[u8; BYTES]> {
-        let mut bytes = [0; BYTES];
-        (read_process_memory(self.pid, address, &mut bytes) == BYTES).then_some(bytes)
-    }
-
-    fn u32(self, address: u64) -> Option<u32> {
-        self.read(address).map(u32::from_le_bytes)
-    }
-
-    fn u64(self, address: u64) -> Option<u64> {
-        self.read(address).map(u64::from_le_bytes)
-    }
-
-    /// A text that ends with a zero, or is cut.
-    fn text(self, address: u64) -> Option<String> {
-        let mut bytes = [0; TEXT_BYTES];
-        let length = read_process_memory(self.pid, address, &mut bytes);
-        let text = bytes.get(..length)?.split(|byte| *byte == 0).next()?;
-        Some(printable(&String::from_utf8_lossy(text)).into_owned())
-    }
-
-    /// The members of a list that leads back to its head; none when it did not stand still.
-    fn walk(self, head: u64) -> Option<Vec<u64>> {
-        let mut nodes = Vec::new();
-        let mut node = self.u64(head)?;
-        let mut before = head;
-        while node != head {
-            if nodes.len() >= MOST_JOBS {
-                return Some(nodes);
-            }
-            let next = self.u64(node)?;
-            let previous = self.u64(node.wrapping_add(8))?;
-            if previous != before {
-                return None;
-            }
-            nodes.push(node);
-            (before, node) = (node, next);
+/// The members of a list that leads back to its head; none when it did not stand still.
+fn walk(memory: Memory, head: u64) -> Option<Vec<u64>> {
+    let mut nodes = Vec::new();
+    let mut node = memory.u64(head)?;
+    let mut before = head;
+    while node != head {
+        if nodes.len() >= MAX_JOBS {
+            return Some(nodes);
         }
-        Some(nodes)
+        let next = memory.u64(node)?;
+        let previous = memory.u64(node.wrapping_add(8))?;
+        if previous != before {
+            return None;
+        }
+        nodes.push(node);
+        (before, node) = (node, next);
     }
+    Some(nodes)
 }
 
 #[cfg(test)]
@@ -247,10 +214,10 @@ mod tests {
         let memory = Memory {
             pid: std::process::id(),
         };
-        assert_eq!(memory.walk(head), Some(vec![one, two]));
+        assert_eq!(walk(memory, head), Some(vec![one, two]));
         nodes[2][1] = head;
-        assert_eq!(memory.walk(head), None);
+        assert_eq!(walk(memory, head), None);
         nodes[1] = [8, head];
-        assert_eq!(memory.walk(head), None);
+        assert_eq!(walk(memory, head), None);
     }
 }

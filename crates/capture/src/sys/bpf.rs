@@ -34,17 +34,16 @@ impl WalkProgram {
     }
 
     fn load_object(object: &[u8]) -> Result<Self, String> {
-        let reason = |error: &dyn std::error::Error| deepest(error);
         // No type of the kernel is looked into, so its own BTF is not needed.
         let mut program = EbpfLoader::new()
             .map_max_entries("scratches", possible_cpus())
             .load(object)
-            .map_err(|error| reason(&error))?;
+            .map_err(|error| deepest(&error))?;
         let walk = program
             .program_mut("walk")
             .ok_or("it has no program of that name")?;
-        let walk: &mut PerfEventProgram = walk.try_into().map_err(|error| reason(&error))?;
-        walk.load().map_err(|error| reason(&error))?;
+        let walk: &mut PerfEventProgram = walk.try_into().map_err(|error| deepest(&error))?;
+        walk.load().map_err(|error| deepest(&error))?;
         Ok(Self { program })
     }
 

@@ -13,8 +13,17 @@ pub fn unix_now() -> Nanoseconds {
 }
 
 /// The time since the machine was started, sleep included.
-pub(crate) fn since_boot() -> Nanoseconds {
+fn since_boot() -> Nanoseconds {
     read(libc::CLOCK_BOOTTIME).unwrap_or(0)
+}
+
+/// A clock tick of `/proc`, which is the same on every x86-64 Linux.
+pub(crate) const TICK: Nanoseconds = 10_000_000;
+
+/// So many ticks after the machine was started, on the clock that says `now`.
+pub(crate) fn ticks_after_boot(ticks: u64, now: Nanoseconds) -> Nanoseconds {
+    let after_boot = ticks.saturating_mul(TICK);
+    now.saturating_sub(since_boot().saturating_sub(after_boot))
 }
 
 /// CPU time process `pid` has used; none when it is gone.

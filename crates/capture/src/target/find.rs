@@ -36,15 +36,15 @@ pub fn looks_like_runtime(pid: u32) -> bool {
 
 /// Whether the name of its program is of some kind.
 fn is_called(pid: u32, is_name: impl Fn(&str) -> bool) -> bool {
-    match std::fs::read_link(proc::path_of(pid, "exe")) {
-        Ok(path) => {
+    match proc::exe(pid) {
+        Some(path) => {
             let name = path
                 .file_name()
                 .map(|name| name.to_string_lossy().into_owned())
                 .unwrap_or_default();
             is_name(name.trim_end_matches(" (deleted)"))
         }
-        Err(_) => proc::command_line(pid)
+        None => proc::command_line(pid)
             .first()
             .and_then(|program| program.split(' ').next()?.rsplit('/').next())
             .is_some_and(is_name),

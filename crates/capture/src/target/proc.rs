@@ -57,6 +57,11 @@ impl Status {
     }
 }
 
+/// The program that a process runs, as its mount namespace has it; none when it may not be known.
+pub fn exe(pid: u32) -> Option<PathBuf> {
+    fs::read_link(path_of(pid, "exe")).ok()
+}
+
 /// A path below `/proc/PID`.
 pub fn path_of(pid: u32, name: &str) -> PathBuf {
     PathBuf::from(format!("/proc/{pid}/{name}"))
@@ -287,16 +292,27 @@ pub fn thread_cpu_time(pid: u32, tid: u32) -> Option<Nanoseconds> {
 pub(crate) struct Schedstat {
     pub(crate) on_cpu: Nanoseconds,
     pub(crate) run_delay: Nanoseconds,
+    /// How often it was put on a CPU: as long as that stands still, so does the thread.
+    pub(crate) slices: u64,
+}
+
+impl Schedstat {
+    /// The text of `schedstat`.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let mut numbers = text.split_whitespace().map(str::parse);
+        let mut next = || numbers.next()?.ok();
+        Some(Self {
+            on_cpu: next()?,
+            run_delay: next()?,
+            slices: next()?,
+        })
+    }
 }
 
 /// What the scheduler has counted for a thread; none when it is gone.
 pub(crate) fn thread_schedstat(pid: u32, tid: u32) -> Option<Schedstat> {
     let text = read_text(&path_of(pid, &format!("task/{tid}/schedstat")), 256)?;
-    let mut numbers = text.split_whitespace().map(str::parse);
-    Some(Schedstat {
-        on_cpu: numbers.next()?.ok()?,
-        run_delay: numbers.next()?.ok()?,
-    })
+    Schedstat::parse(&text)
 }
 
 /// What the kernel says of the system call a thread is in.
@@ -532,6 +548,18 @@ mod tests {
         ] {
             assert_eq!(parse_system_call(text), SystemCall::Running, "{text}");
         }
+    }
+
+    #[test]
+    fn schedstat_has_three_numbers() {
+        let expected = Schedstat {
+            on_cpu: 12,
+            run_delay: 34,
+            slices: 5,
+        };
+        assert_eq!(Schedstat::parse("12 34 5\n"), Some(expected));
+        assert_eq!(Schedstat::parse("12 34\n"), None);
+        assert_eq!(Schedstat::parse("x 1 2"), None);
     }
 
     #[test]

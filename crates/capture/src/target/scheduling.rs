@@ -3,15 +3,13 @@
 use nodespy_model::{FastMap, Nanoseconds, Profile, Scheduling};
 
 use super::proc::{self, Schedstat};
-use crate::sys::clock::{monotonic_now, since_boot};
+use crate::sys::clock::{monotonic_now, ticks_after_boot};
 
 /// How often the kernel is asked: what a thread does between the last answer and its end is not
 /// known.
 const POLL_INTERVAL: Nanoseconds = 1_000_000_000;
 /// Asking for a thread takes microseconds: with thousands of them it is done less often.
 const INTERVAL_PER_THREAD: Nanoseconds = 2_000_000;
-/// A clock tick of `/proc`, which is the same on every x86-64 Linux.
-const TICK: Nanoseconds = 10_000_000;
 
 /// Threads, and what the scheduler does with them from the start of the recording on.
 #[derive(Debug)]
@@ -119,8 +117,7 @@ impl WatchedThread {
 
 /// When a thread started, on the monotonic clock, which is `now`.
 fn started(pid: u32, tid: u32, now: Nanoseconds) -> Option<Nanoseconds> {
-    let after_boot = proc::thread_start_time(pid, tid)?.checked_mul(TICK)?;
-    Some(now.saturating_sub(since_boot().saturating_sub(after_boot)))
+    proc::thread_start_time(pid, tid).map(|ticks| ticks_after_boot(ticks, now))
 }
 
 #[cfg(test)]

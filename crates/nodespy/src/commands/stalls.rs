@@ -21,13 +21,13 @@ use crate::output;
 use crate::privileges::{self, Extra};
 use crate::targets;
 
-/// How often stalls are told.
+/// How often stalls are reported.
 const SLICE: Duration = Duration::from_millis(500);
 const RATE_HZ: u32 = 99;
 /// How many slices are kept: of longer stalls the end is looked at.
-const MOST_SLICES: usize = 60;
-/// How many callers of the function are told.
-const MOST_CALLERS: usize = 2;
+const MAX_SLICES: usize = 60;
+/// How many callers of the function are shown.
+const MAX_CALLERS: usize = 2;
 /// A wait is handed on a moment after it was seen.
 const LATE: Nanoseconds = 100_000_000;
 
@@ -109,7 +109,7 @@ impl Observer for StallWatch {
             output::note(&format!("note: {}", printable(remark)));
         }
         self.recent.push_back(without_internals(profile));
-        if self.recent.len() > MOST_SLICES {
+        if self.recent.len() > MAX_SLICES {
             self.recent.pop_front();
         }
         stalls.iter().all(|stall| output::stream(&self.line(stall)))
@@ -218,7 +218,7 @@ fn callers(profile: &Profile, stack: StackIndex) -> String {
         })
         .collect();
     functions.dedup();
-    let shown = functions.iter().take(MOST_CALLERS);
+    let shown = functions.iter().take(MAX_CALLERS);
     shown
         .map(|function| format!(" < {}", named(profile, *function)))
         .collect()

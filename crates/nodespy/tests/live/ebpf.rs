@@ -4,7 +4,7 @@ use std::path::Path;
 
 use nodespy_model::NameSource;
 
-use super::errors::{NOBODY, run_as_nobody};
+use super::errors::{node_as_nobody, run_as_nobody};
 use super::recorded::{Recorded, read, share};
 use super::versions::on_every_node;
 use super::workload::{Running, Workload, node, script};
@@ -110,11 +110,7 @@ fn without_rights_whole_stacks_are_copied() {
         return;
     }
     let scratch = Scratch::for_other_users();
-    let mut command = std::process::Command::new("setpriv");
-    command
-        .args(NOBODY)
-        .args([node("20").unwrap(), script("split.js")]);
-    let target = Running::new(command);
+    let target = Running::new(node_as_nobody("20", "split.js"));
     let pid = target.pid_text();
     let outcome = run_as_nobody(
         &scratch,

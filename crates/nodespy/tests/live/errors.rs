@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use super::workload::{Running, Workload, script};
+use super::workload::{Running, Workload, node, script};
 use super::{is_root, live};
 use crate::run::{Outcome, run, run_nodespy};
 use crate::scratch::Scratch;
@@ -11,6 +11,15 @@ use crate::skip::skip;
 
 /// Debian's user and group with no rights.
 pub(super) const NOBODY: [&str; 3] = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+
+/// A Node of this version with a program of `workloads/`, to be started as nobody.
+pub(super) fn node_as_nobody(major: &str, program: &str) -> Command {
+    let mut command = Command::new("setpriv");
+    command
+        .args(NOBODY)
+        .args([node(major).unwrap(), script(program)]);
+    command
+}
 
 /// A shell that only turns in a circle.
 pub(super) fn busy_shell() -> Running {

@@ -3,10 +3,10 @@
 
 use nodespy_model::{EventType, Sampling, WeightUnit};
 
-use super::errors::{NOBODY, run_as_nobody};
+use super::errors::{node_as_nobody, run_as_nobody};
 use super::recorded::{Recorded, record};
 use super::versions::on_every_node;
-use super::workload::{Running, Workload, node, script};
+use super::workload::{Running, Workload};
 use super::{is_root, live};
 use crate::run::run_nodespy;
 use crate::scratch::Scratch;
@@ -72,11 +72,7 @@ fn what_the_owner_may_not_see_is_refused_and_never_an_empty_profile() {
         skip("only root can become another user");
         return;
     }
-    let mut command = std::process::Command::new("setpriv");
-    command
-        .args(NOBODY)
-        .args([node("20").unwrap(), script("faults.js")]);
-    let target = Running::new(command);
+    let target = Running::new(node_as_nobody("20", "faults.js"));
     let scratch = Scratch::for_other_users();
     let pid = target.pid_text();
     for (event, word) in [

@@ -3,7 +3,7 @@
 use nodespy_analysis::{ThreadTime, thread_times};
 use nodespy_model::{Sample, ThreadRole, WeightUnit, label_key, state};
 
-use super::errors::{NOBODY, run_as_nobody};
+use super::errors::{node_as_nobody, run_as_nobody};
 use super::recorded::{Recorded, read, record, share};
 use super::versions::on_every_node;
 use super::workload::{Running, Workload, node, script};
@@ -157,11 +157,8 @@ fn the_owner_of_a_process_needs_no_right_to_see_it_wait() {
         skip("only root can become another user");
         return;
     }
-    let mut command = std::process::Command::new("setpriv");
-    command
-        .args(NOBODY)
-        .args([node("20").unwrap(), script("waits.js")])
-        .env("WHAT", "atomics");
+    let mut command = node_as_nobody("20", "waits.js");
+    command.env("WHAT", "atomics");
     let target = Running::new(command);
     let scratch = Scratch::for_other_users();
     let pid = target.pid_text();

@@ -16,9 +16,6 @@ use super::Losses;
 use super::records::{RingOf, is_birth, raw_sample, sideband_event, time_of};
 use crate::sys::ring_cursor::RecordRing;
 
-/// What copied memory starts with: the thread, by the numbers of the first pid namespace.
-const HEADER_BYTES: usize = 8;
-
 /// The rings of a session.
 #[derive(Debug)]
 pub(super) struct RingSet<R> {
@@ -68,13 +65,11 @@ impl Copied {
             return false;
         }
         self.memory.clear();
-        if let Ok(sample) = layout.sample(record)
-            && let Some(memory) = sample.raw.get(HEADER_BYTES..)
-        {
+        if let Ok(sample) = layout.sample(record) {
             self.tid = sample.tid;
-            self.memory.extend_from_slice(memory);
+            self.memory.extend_from_slice(sample.raw);
             self.records += 1;
-            self.bytes += memory.len() as u64;
+            self.bytes += sample.raw.len() as u64;
         }
         true
     }

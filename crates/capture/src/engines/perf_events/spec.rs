@@ -8,7 +8,7 @@ use super::names::{self, Class, Named};
 use crate::sys::perf_event::Every;
 
 /// How often threads are looked at unless more is asked for.
-const MOST_LOOKS_HZ: u32 = 99;
+const MAX_LOOKS_HZ: u32 = 99;
 
 /// What is sampled.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,7 +137,7 @@ impl EventSpec {
     pub(super) fn look_rate_hz(&self, rate_hz: u32) -> u32 {
         match self.every {
             Some(Every::Rate(rate_hz)) => rate_hz,
-            _ => rate_hz.min(MOST_LOOKS_HZ),
+            _ => rate_hz.min(MAX_LOOKS_HZ),
         }
     }
 

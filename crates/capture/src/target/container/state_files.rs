@@ -126,7 +126,7 @@ fn from_podman(root: &Path, container: &mut Container) -> Option<()> {
 /// The name on the command line of podman's watcher: `conmon … -c <id> … -n NAME`.
 fn conmon_name(id: &str) -> Option<String> {
     proc::processes().into_iter().find_map(|pid| {
-        let exe = std::fs::read_link(proc::path_of(pid, "exe")).ok()?;
+        let exe = proc::exe(pid)?;
         if exe.file_name()?.to_str()? != "conmon" {
             return None;
         }

@@ -8,8 +8,8 @@ use crate::wording::percent_of;
 
 /// Share of the time, in percent, from which a wait is worth a sentence.
 const WORTH_A_SENTENCE: f64 = 5.0;
-/// How many kinds of waits of a thread are told.
-const MOST_KINDS: usize = 3;
+/// How many kinds of waits of a thread are named.
+const MAX_KINDS: usize = 3;
 
 /// What main threads wait for, and who makes them.
 pub(super) fn of_main_threads(scene: &Scene<'_>) -> Vec<Finding> {
@@ -23,7 +23,7 @@ pub(super) fn of_main_threads(scene: &Scene<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for time in &times {
         let lived = lived(profile, time.thread);
-        for (kind, weight) in time.waits.iter().take(MOST_KINDS) {
+        for (kind, weight) in time.waits.iter().take(MAX_KINDS) {
             let percent = percent_of(*weight, lived);
             if percent >= WORTH_A_SENTENCE {
                 let whose = match times.len() {

@@ -108,8 +108,8 @@ fn what_was_copied_belongs_to_the_next_sample_of_its_thread() {
     let mut copy = |tid: u64, time, memory: u64| {
         // Four bytes say how long it is, four are left over.
         let mut body = words(&[2, 7 | tid << 32, time]);
-        body.extend(20_u32.to_le_bytes());
-        body.extend(words(&[tid, memory]));
+        body.extend(12_u32.to_le_bytes());
+        body.extend(words(&[memory]));
         body.extend([0; 4]);
         ring.write(record_type::SAMPLE, 0, &body);
     };
