@@ -24,7 +24,7 @@ pub mod target;
 
 pub use error::{CaptureError, explain_refusal, with_causes};
 pub use list::{NodeProcess, Way, list_node_processes};
-pub use looking::{EventLoops, PoolPlaces, Stall, ThreadPools};
+pub use looking::{EventLoops, Stall, ThreadPools};
 pub use new_processes::{Children, NewProcesses};
 pub use origin::LiveOrigin;
 pub use sys::allocator::keep_freed_memory;

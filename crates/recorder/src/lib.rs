@@ -15,7 +15,6 @@ mod journal;
 mod live;
 mod named;
 mod observer;
-mod pools;
 mod probes;
 mod record;
 mod snapshot;

@@ -6,8 +6,8 @@ use nodespy_capture::engine::{self, Engine, Losses, NamedEvent, Sink};
 use nodespy_capture::engines::EngineId;
 use nodespy_capture::target::{SchedulingWatch, Target, Wanted, proc};
 use nodespy_capture::{
-    CaptureError, Children, EventLoops, LiveOrigin, NewProcesses, Priority, Stall, monotonic_now,
-    unix_now,
+    CaptureError, Children, EventLoops, LiveOrigin, NewProcesses, Priority, Stall, ThreadPools,
+    monotonic_now, unix_now,
 };
 use nodespy_model::{About, Event, EventType, Nanoseconds, Notes, Profile};
 use nodespy_symbolize::{Resolver, SourceMapOptions};
@@ -15,7 +15,6 @@ use nodespy_symbolize::{Resolver, SourceMapOptions};
 use crate::joining::{Joining, NoneJoins};
 use crate::named::NamedSamples;
 use crate::observer::{Observer, Progress, Slice, Started};
-use crate::pools::Pools;
 use crate::subject::Subject;
 use crate::twin::Twin;
 
@@ -84,7 +83,7 @@ pub struct Live<'e> {
     scheduling: SchedulingWatch,
     /// None where one moment is looked at.
     loops: Option<EventLoops>,
-    pools: Pools,
+    pools: ThreadPools,
     delay: Duration,
     pub(crate) started: Nanoseconds,
     /// What its duration counts from.
@@ -144,11 +143,6 @@ impl<'e> Live<'e> {
             (_, Some(limit)) => Some(EventLoops::with_stalls(limit)),
             (_, None) => Some(EventLoops::new()),
         };
-        let mut pools = Pools::default();
-        if engine.id() == EngineId::PerfEvents && subject.launched.is_none() {
-            let pids = subject.targets.iter().map(Target::pid);
-            pids.for_each(|pid| pools.watch(pid));
-        }
         let resolver = Resolver::new(Box::new(LiveOrigin::new()))
             .with_events(engine.events())
             .remembering_ended(options.remembered_processes);
@@ -167,7 +161,7 @@ impl<'e> Live<'e> {
             twin: None,
             scheduling,
             loops,
-            pools,
+            pools: ThreadPools::default(),
             delay: options.delay,
             started: attached.started,
             sampling_since: attached.sampling_since,
@@ -205,10 +199,7 @@ impl<'e> Live<'e> {
             let now = monotonic_now();
             self.resolver.tick(now);
             self.scheduling.poll(self.subject.pids());
-            if let Some(loops) = &mut self.loops {
-                loops.poll(self.subject.pids());
-            }
-            self.pools.pools.poll();
+            self.watch_libuv();
             if (limits.is_stopped)() {
                 break End::Interrupted;
             }
@@ -226,6 +217,24 @@ impl<'e> Live<'e> {
         self.scheduling.read(self.subject.pids());
         self.finish()?;
         Ok(end)
+    }
+
+    /// Reads event loops and thread pools, those of the processes that have joined too.
+    fn watch_libuv(&mut self) {
+        for pid in self.subject.pids() {
+            if !self.pools.has(pid)
+                && let Some(libuv) = self.resolver.libuv_of(pid)
+            {
+                self.pools.watch(pid, libuv.pool);
+                if let Some(loops) = &mut self.loops {
+                    loops.know_default(pid, libuv.default_loop);
+                }
+            }
+        }
+        if let Some(loops) = &mut self.loops {
+            loops.poll(self.subject.pids());
+        }
+        self.pools.poll();
     }
 
     /// How long the slice that goes on is to be.
@@ -320,8 +329,8 @@ impl<'e> Live<'e> {
             loops.note_in(&mut profile);
             loops.forget_ended();
         }
-        self.pools.pools.note_in(&mut profile);
-        self.pools.pools.forget_ended();
+        self.pools.note_in(&mut profile);
+        self.pools.forget_ended();
         profile
     }
 
@@ -342,7 +351,7 @@ impl<'e> Live<'e> {
         if let Some(loops) = &self.loops {
             loops.note_in(profile);
         }
-        self.pools.pools.note_in(profile);
+        self.pools.note_in(profile);
     }
 
     /// Puts the functions of a profile of this recording where they were written.

@@ -21,7 +21,9 @@ pub(crate) use plt::plt_entries;
 pub(crate) use search::search_extents;
 #[cfg(test)]
 pub(crate) use symbols::tests::symbols;
-pub(crate) use symbols::{SymbolIndex, Symbols, data_symbols, function_symbols};
+pub(crate) use symbols::{
+    SymbolIndex, Symbols, data_and_function_symbols, data_symbols, function_symbols,
+};
 
 /// No section larger than this is read (node 26's largest that we use has 12 MB).
 const SECTION_LIMIT_BYTES: u64 = 1 << 30;

@@ -3,12 +3,17 @@
 use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 
-use nodespy_model::{FastMap, FileIdentity, ImageBytes, ImageRefused, Mapping, Origin};
+use nodespy_model::{
+    FastMap, FileIdentity, ImageBytes, ImageRefused, LibuvAddresses, Mapping, Origin,
+};
 
-use crate::elf::{Elf, SymbolIndex, Symbols, data_symbols, is_debug_file_of, plt_entries};
+use crate::elf::{
+    Elf, SymbolIndex, Symbols, data_and_function_symbols, is_debug_file_of, plt_entries,
+};
 use crate::embedded_builtins::{self, Builtin};
 use crate::go_functions;
 use crate::inlines::Inlines;
+use crate::libuv;
 use crate::unwind::cfi::{Cfi, Rule};
 use crate::v8::{Layout, bytecode_sizes, unexported};
 use crate::x86_64::epilogue::{Epilogue, INSTRUCTION_BYTES, epilogue};
@@ -45,6 +50,8 @@ pub(crate) struct Image {
     epilogues: FastMap<u64, Option<Epilogue>>,
     symbols: Option<Symbols>,
     inlines: Option<Option<Inlines>>,
+    /// Symbols of libuv, known with the layout.
+    libuv: Vec<(String, u64, u64)>,
     /// None in it when there is no V8.
     layout: Option<Option<Result<Rc<Layout>, String>>>,
     /// Whether this is musl's libc, which is its dynamic loader too.
@@ -64,6 +71,8 @@ pub(crate) struct V8Exports {
     pub(crate) bytecode_sizes: Vec<u8>,
     /// Where the virtual table of Node's workers is linked to.
     pub(crate) worker_table: Option<u64>,
+    /// Symbols of libuv, which is linked into most files with a V8.
+    pub(crate) libuv: Vec<(String, u64, u64)>,
 }
 
 /// What makes two mappings the same image.
@@ -126,6 +135,7 @@ impl Image {
             epilogues: FastMap::default(),
             symbols: None,
             inlines: None,
+            libuv: Vec::new(),
             layout: None,
             refused: None,
         }
@@ -166,6 +176,12 @@ impl Image {
             .unwrap_or(file_offset)
     }
 
+    /// How far from where it was linked to a mapping of it lies.
+    pub(crate) fn bias(&self, mapping: &Mapping) -> u64 {
+        let linked = self.address_of_offset(mapping.file_offset);
+        mapping.start.wrapping_sub(linked)
+    }
+
     /// How to find the caller of the code at `address`.
     pub(crate) fn rule_at(&mut self, address: u64) -> Rule {
         if let Some(rule) = self.rules.get(&address) {
@@ -201,6 +217,12 @@ impl Image {
         self.layout.clone().flatten()
     }
 
+    /// Where libuv is in a process that has this image loaded so far from where it was linked to; to
+    /// be asked when the layout of its V8 is known.
+    pub(crate) fn libuv(&self, bias: u64) -> Option<LibuvAddresses> {
+        libuv::addresses(&self.libuv, bias)
+    }
+
     /// Whether a V8 is in this image, one that can be read or not.
     pub(crate) fn has_v8(&mut self) -> bool {
         self.v8_layout().is_some()
@@ -209,6 +231,7 @@ impl Image {
     fn read_layout(&mut self) -> Option<Result<Rc<Layout>, String>> {
         let (elf, bytes) = (self.elf.as_ref()?, self.bytes.as_mut()?);
         let exports = v8_exports(elf, bytes).or_else(|| unexported::read(elf, bytes))?;
+        self.libuv = exports.libuv;
         let constant = |name: &str| exports.constants.get(name).copied();
         let bytecode_sizes = match exports.bytecode_sizes.is_empty() {
             true => bytecode_sizes::find(elf, bytes),
@@ -396,10 +419,11 @@ fn is_musl(name: &str) -> bool {
 
 /// What the V8 in a file exports of itself; none when there is no V8.
 pub(crate) fn v8_exports(elf: &Elf, bytes: &mut ImageBytes) -> Option<V8Exports> {
-    let symbols = data_symbols(bytes, |name| {
+    let mut symbols = data_and_function_symbols(bytes, |name| {
         name.starts_with(V8_CONSTANT)
             || name.starts_with(V8_VERSION)
             || [V8_BYTECODE_SIZES, WORKER_TABLE].contains(&name)
+            || libuv::is_of_libuv(name)
     });
     let ImageBytes::File(file) = bytes else {
         return None;
@@ -435,11 +459,14 @@ pub(crate) fn v8_exports(elf: &Elf, bytes: &mut ImageBytes) -> Option<V8Exports>
             constants.entry(name.to_owned()).or_insert(value);
         }
     }
+    let worker_table = find(WORKER_TABLE).map(|(_, address, _)| *address);
+    symbols.retain(|(name, ..)| libuv::is_of_libuv(name));
     Some(V8Exports {
         version,
         constants,
         bytecode_sizes: sizes.unwrap_or_default(),
-        worker_table: find(WORKER_TABLE).map(|(_, address, _)| *address),
+        worker_table,
+        libuv: symbols,
     })
 }
 

@@ -15,7 +15,7 @@ use nodespy_model::{
 use crate::columns::{keep_last_parts, keep_start, short_name, width_of};
 use crate::text::Paint;
 use crate::wording::{self, count, counted};
-use crate::{DrawError, Terminal};
+use crate::{DrawError, Terminal, pools};
 
 /// Longer stacks lose their middle.
 const MAX_FRAMES: usize = 200;
@@ -278,6 +278,9 @@ impl Dump<'_> {
         };
         let threads = counted(shown.len() as u64, "thread");
         self.lines.push(format!("{threads}, {how}"));
+        if let Some(pool) = &process.pool {
+            self.lines.push(pools::moment(pool));
+        }
     }
 
     /// Threads that all have the same stack.

@@ -2,7 +2,7 @@
 
 use nodespy_model::{Pool, PoolJobs, Process, Profile, printable};
 
-use crate::wording::{percent, percent_of};
+use crate::wording::{counted, percent, percent_of};
 
 /// Jobs that wait on the average, from which a pool is worth a line.
 const WORTH_A_LINE: f64 = 0.05;
@@ -30,6 +30,27 @@ pub(crate) fn lines(profile: &Profile) -> Vec<String> {
         false => format!("libuv pool of process {}: {}", process.pid, words(pool)),
     };
     used.map(line).collect()
+}
+
+/// What a pool does at one moment: `libuv pool: 4 of 4 threads busy, 12 jobs wait: 12 fs.open /tmp/x`.
+pub(crate) fn moment(pool: &Pool) -> String {
+    let mut words = format!("libuv pool: {} of {} threads busy", pool.busy, pool.threads);
+    if pool.waiting > 0 {
+        let kinds: Vec<String> = pool
+            .jobs
+            .iter()
+            .take(3)
+            .map(|jobs| format!("{} {}", jobs.waiting, named(jobs)))
+            .collect();
+        let jobs = counted(pool.waiting, "job");
+        let verb = if pool.waiting == 1 { "waits" } else { "wait" };
+        words.push_str(&format!(", {jobs} {verb}: {}", kinds.join(", ")));
+    }
+    if pool.slow_full > 0 {
+        let limit = pool.threads.div_ceil(2);
+        words.push_str(&format!("; DNS may use {limit} threads, all busy"));
+    }
+    words
 }
 
 /// What a pool that is too small, or too slow, does to its process; with how much of the time.

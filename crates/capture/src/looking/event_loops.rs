@@ -41,6 +41,8 @@ pub struct Stall {
 #[derive(Debug, Default)]
 pub struct EventLoops {
     loops: FastMap<(u32, u32), Watched>,
+    /// Where processes have their default loops, which their main threads run.
+    defaults: FastMap<u32, u64>,
     /// How often threads were searched that have none.
     searched: FastMap<(u32, u32), u32>,
     next_read: Nanoseconds,
@@ -77,6 +79,11 @@ impl EventLoops {
             limit: Some(limit.as_nanos() as Nanoseconds),
             ..Self::default()
         }
+    }
+
+    /// From now on it is known where a process has its default loop.
+    pub fn know_default(&mut self, pid: u32, address: u64) {
+        self.defaults.insert(pid, address);
     }
 
     /// The stalls that are over since the last call, and those that have gone on for long.
@@ -126,7 +133,13 @@ impl EventLoops {
             *searched += 1;
             let now = monotonic_now();
             let started = *started.get_or_insert_with(|| started_at(pid, now));
-            match UvLoop::find(pid, tid, started, now) {
+            let default = self.defaults.get(&pid).filter(|_| tid == pid);
+            let known = default.and_then(|at| UvLoop::default_of(pid, *at, started, now));
+            let found = match known {
+                Some(found) => Search::Found(found),
+                None => UvLoop::find(pid, tid, started, now),
+            };
+            match found {
                 Search::Found(at) => self.watch((pid, tid), at),
                 Search::NotThere => {}
                 Search::Unknown => self.note_unknown(pid),
@@ -179,6 +192,8 @@ impl EventLoops {
     /// Forgets loops that are gone.
     pub fn forget_ended(&mut self) {
         self.loops.retain(|_, watched| !watched.is_gone);
+        self.defaults
+            .retain(|pid, _| proc::path_of(*pid, "stat").exists());
         self.searched
             .retain(|(pid, tid), _| proc::path_of(*pid, &format!("task/{tid}")).exists());
     }

@@ -20,5 +20,4 @@ pub(crate) use copies::StackCopies;
 pub use event_loops::{EventLoops, Stall};
 pub(crate) use looks::{LookedEvent, Looks};
 pub use thread_pools::ThreadPools;
-pub use uv_pool::PoolPlaces;
 pub(crate) use waiting::copy_waiting_stack;

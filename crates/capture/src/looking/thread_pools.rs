@@ -1,9 +1,9 @@
 //! libuv's thread pools, read from outside: who is busy, and which jobs wait.
 
-use nodespy_model::{FastMap, Nanoseconds, Pool, PoolJobs, Profile};
+use nodespy_model::{FastMap, Nanoseconds, Pool, PoolAddresses, PoolJobs, Profile};
 
 use super::jitter::Jitter;
-use super::uv_pool::{PoolPlaces, PoolReading};
+use super::uv_pool::PoolReading;
 use crate::sys::clock::monotonic_now;
 use crate::target::proc;
 
@@ -22,7 +22,7 @@ pub struct ThreadPools {
 
 #[derive(Debug)]
 struct Watched {
-    places: PoolPlaces,
+    addresses: PoolAddresses,
     /// When the process started, by which it is told from another with its pid.
     started: Option<u64>,
     pool: Pool,
@@ -31,15 +31,20 @@ struct Watched {
 }
 
 impl ThreadPools {
-    /// Reads the pool of a process from now on, whose addresses are known.
-    pub fn watch(&mut self, pid: u32, places: PoolPlaces) {
+    /// Reads the pool of a process from now on.
+    pub fn watch(&mut self, pid: u32, addresses: PoolAddresses) {
         let watched = Watched {
-            places,
+            addresses,
             started: proc::start_time(pid),
             pool: Pool::default(),
             kinds: FastMap::default(),
         };
         self.pools.entry(pid).or_insert(watched);
+    }
+
+    /// Whether the pool of a process is read.
+    pub fn has(&self, pid: u32) -> bool {
+        self.pools.contains_key(&pid)
     }
 
     /// Reads the pools if it is time.
@@ -50,7 +55,7 @@ impl ThreadPools {
         }
         self.next = now + self.jitter.around(POOL_INTERVAL);
         for (pid, watched) in &mut self.pools {
-            if let Some(reading) = watched.places.read(*pid) {
+            if let Some(reading) = PoolReading::of(*pid, &watched.addresses) {
                 watched.take(reading);
             }
         }

@@ -2,7 +2,8 @@
 //!
 //! `uv_loop_t` is the same in libuv 1.43 to 1.52 (Node 16 to 26); what it keeps to itself has two
 //! layouts. A loop is found by the thread that waits in it: a pointer to it is on the stack of
-//! `uv__io_poll`, and it holds the descriptor that the thread waits for.
+//! `uv__io_poll`, and it holds the descriptor that the thread waits for. That of the main thread has a
+//! symbol as well, and is found while the thread is busy.
 
 use nodespy_model::{FastSet, Nanoseconds};
 
@@ -19,9 +20,13 @@ const DONE_QUEUE: usize = 120;
 const TIME: usize = 544;
 /// What is read of `uv__loop_internal_fields_t`.
 const INTERNAL_BYTES: usize = 152;
+/// Where iterations are counted.
+const ITERATIONS: usize = 8;
 /// `UV_METRICS_IDLE_TIME`: the time in poll is kept. Node asks for it for the loops that run
 /// JavaScript, and for no others.
 const KEEPS_IDLE_TIME: u32 = 1;
+/// What `/proc/PID/fd` calls an epoll descriptor.
+const EPOLL_FILE: &str = "anon_inode:[eventpoll]";
 /// `uv__io_poll` holds 12 KiB of events above the stack pointer; the loop is not far behind.
 const STACK_BYTES: usize = 20 << 10;
 
@@ -35,6 +40,26 @@ enum Layout {
 }
 
 impl Layout {
+    /// The layout whose times can be those of a process that lived from `started` to `now`.
+    fn of(internal: &[u8], (started, now): (Nanoseconds, Nanoseconds)) -> Option<Self> {
+        let fits = |layout: &Self, is_in_poll: bool| {
+            let (entry, idle) = times(internal, *layout);
+            let is_entry = match is_in_poll {
+                true => (started..=now).contains(&entry),
+                false => entry == 0,
+            };
+            is_entry && idle <= now.saturating_sub(started)
+        };
+        let both = [Self::Old, Self::Counting];
+        let in_poll = both.into_iter().find(|layout| fits(layout, true));
+        // Outside of poll the old layout has a zero where the other one counts iterations.
+        in_poll.or_else(|| match u64_at(internal, ITERATIONS) {
+            0 if u64_at(internal, Self::Old.entry() + 8) == 0 => None,
+            0 => Some(Self::Old).filter(|layout| fits(layout, false)),
+            _ => Some(Self::Counting).filter(|layout| fits(layout, false)),
+        })
+    }
+
     fn entry(self) -> usize {
         match self {
             Self::Old => 8,
@@ -108,13 +133,27 @@ impl UvLoop {
         Search::NotThere
     }
 
-    /// The loop at this address, if there is one that waits for `backend_fd`.
-    fn at(
+    /// The default loop of a process, whether a thread waits in it or not.
+    pub(super) fn default_of(
         pid: u32,
         address: u64,
-        backend_fd: i32,
-        (started, now): (Nanoseconds, Nanoseconds),
-    ) -> Search {
+        started: Nanoseconds,
+        now: Nanoseconds,
+    ) -> Option<Self> {
+        let backend_fd = Memory { pid }.u32(address.wrapping_add(BACKEND_FD as u64))? as i32;
+        let file = std::fs::read_link(proc::path_of(pid, &format!("fd/{backend_fd}"))).ok()?;
+        if file.as_os_str() != EPOLL_FILE {
+            return None;
+        }
+        match Self::at(pid, address, backend_fd, (started, now)) {
+            Search::Found(found) => Some(found),
+            // One that has never been in poll does not tell.
+            Search::NotThere | Search::Unknown => None,
+        }
+    }
+
+    /// The loop at this address, if there is one that waits for `backend_fd`.
+    fn at(pid: u32, address: u64, backend_fd: i32, lived: (Nanoseconds, Nanoseconds)) -> Search {
         let memory = Memory { pid };
         let Some(bytes) = memory.read::<LOOP_BYTES>(address) else {
             return Search::NotThere;
@@ -134,13 +173,7 @@ impl UvLoop {
         if u32_at(&internal, 0) & KEEPS_IDLE_TIME == 0 {
             return Search::NotThere;
         }
-        // It is in poll: where the time since when is has to be one of its process's life.
-        let fits = |layout: &Layout| {
-            let (entry, idle) = times(&internal, *layout);
-            (started..=now).contains(&entry) && idle <= now.saturating_sub(started)
-        };
-        let layout = [Layout::Old, Layout::Counting].into_iter().find(fits);
-        layout.map_or(Search::Unknown, |layout| {
+        Layout::of(&internal, lived).map_or(Search::Unknown, |layout| {
             Search::Found(Self {
                 pid,
                 address,
@@ -173,7 +206,7 @@ impl UvLoop {
             is_in_poll: entry != 0,
             iterations: match self.layout {
                 Layout::Old => None,
-                Layout::Counting => Some(u64_at(&internal, 8)),
+                Layout::Counting => Some(u64_at(&internal, ITERATIONS)),
             },
             time: u64_at(&bytes, TIME).saturating_mul(1_000_000),
         })
@@ -195,4 +228,36 @@ fn u64_at(bytes: &[u8], place: usize) -> u64 {
 fn u32_at(bytes: &[u8], place: usize) -> u32 {
     let bytes = bytes.get(place..).and_then(|rest| rest.first_chunk());
     bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout_of(words: &[(usize, u64)]) -> Option<Layout> {
+        let mut internal = [0; INTERNAL_BYTES];
+        for (at, word) in words {
+            internal[*at..at + 8].copy_from_slice(&word.to_le_bytes());
+        }
+        Layout::of(&internal, (5_000_000, 9_000_000))
+    }
+
+    #[test]
+    fn a_layout_is_known_by_its_times_in_poll_and_outside() {
+        // In poll since 6 ms, idle for 2 ms before.
+        assert_eq!(
+            layout_of(&[(8, 6_000_000), (16, 2_000_000)]),
+            Some(Layout::Old)
+        );
+        let counting = [(8, 77), (136, 6_000_000), (144, 2_000_000)];
+        assert_eq!(layout_of(&counting), Some(Layout::Counting));
+        // Outside of poll.
+        assert_eq!(layout_of(&[(16, 2_000_000)]), Some(Layout::Old));
+        let counting = [(8, 77), (16, 300), (144, 2_000_000)];
+        assert_eq!(layout_of(&counting), Some(Layout::Counting));
+        // Never in poll, and times that are none of this process.
+        assert_eq!(layout_of(&[]), None);
+        assert_eq!(layout_of(&[(8, 77), (136, 4_000_000)]), None);
+        assert_eq!(layout_of(&[(16, 8_000_000)]), None);
+    }
 }

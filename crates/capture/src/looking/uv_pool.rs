@@ -1,6 +1,8 @@
 //! libuv's thread pool in the memory of a process: two queues of jobs and a few counters. What jobs
 //! look like is part of libuv's interface since 1.0, and was the same in 1.43 to 1.52.
 
+use nodespy_model::PoolAddresses;
+
 use super::memory::Memory;
 
 /// Longer queues are not walked to their end.
@@ -61,33 +63,6 @@ const FS_NAMES: [&str; 37] = [
     "lutime",
 ];
 
-/// Where a process has what is read of its pool.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct PoolPlaces {
-    /// The queue of jobs, `wq`.
-    pub queue: u64,
-    /// The queue of slow ones, `slow_io_pending_wq`.
-    pub slow_queue: u64,
-    /// What stands in the first queue for the second, `run_slow_work_message`.
-    pub slow_message: u64,
-    /// What ends the threads, `exit_message`.
-    pub exit_message: u64,
-    /// `nthreads`.
-    pub threads: u64,
-    /// `idle_threads`.
-    pub idle_threads: u64,
-    /// `slow_io_work_running`.
-    pub slow_running: u64,
-    /// `uv__fs_work`.
-    pub fs_work: u64,
-    /// `uv__getaddrinfo_work`.
-    pub getaddrinfo_work: u64,
-    /// `uv__getnameinfo_work`.
-    pub getnameinfo_work: u64,
-    /// `uv__queue_work`.
-    pub queue_work: u64,
-}
-
 /// What was read of a pool.
 #[derive(Debug)]
 pub(super) struct PoolReading {
@@ -107,56 +82,58 @@ pub(super) struct Job {
     pub(super) about: String,
 }
 
-impl PoolPlaces {
-    /// Reads the pool; none when it is not in use, or changed too fast.
-    pub(super) fn read(&self, pid: u32) -> Option<PoolReading> {
+impl PoolReading {
+    /// Reads the pool of a process; none when it is not in use, or changed too fast.
+    pub(super) fn of(pid: u32, at: &PoolAddresses) -> Option<Self> {
         let memory = Memory { pid };
-        let threads = memory.u32(self.threads)?;
+        let threads = memory.u32(at.threads)?;
         if threads == 0 || threads > MAX_THREADS {
             return None;
         }
         let (fast, slow) = (0..ATTEMPTS)
-            .find_map(|_| Some((walk(memory, self.queue)?, walk(memory, self.slow_queue)?)))?;
-        let is_job = |node: &u64| *node != self.slow_message && *node != self.exit_message;
+            .find_map(|_| Some((walk(memory, at.queue)?, walk(memory, at.slow_queue)?)))?;
+        let is_job = |node: &u64| *node != at.slow_message && *node != at.exit_message;
         let fast: Vec<u64> = fast.into_iter().filter(is_job).collect();
-        Some(PoolReading {
+        Some(Self {
             threads,
-            idle: memory.u32(self.idle_threads)?.min(threads),
-            slow_running: memory.u32(self.slow_running)?,
-            fast_jobs: self.jobs(memory, &fast),
-            slow_jobs: self.jobs(memory, &slow),
+            idle: memory.u32(at.idle_threads)?.min(threads),
+            slow_running: memory.u32(at.slow_running)?,
+            fast_jobs: jobs(memory, at, &fast),
+            slow_jobs: jobs(memory, at, &slow),
         })
     }
+}
 
-    fn jobs(&self, memory: Memory, nodes: &[u64]) -> Vec<Job> {
-        let mut jobs: Vec<Job> = nodes
-            .iter()
-            .take(MAX_KINDS_READ)
-            .map(|node| self.job(memory, *node))
-            .collect();
-        let unread = nodes.len() - jobs.len();
-        let like: Vec<Job> = jobs.iter().cycle().take(unread).cloned().collect();
-        jobs.extend(like);
-        jobs
-    }
+fn jobs(memory: Memory, at: &PoolAddresses, nodes: &[u64]) -> Vec<Job> {
+    let mut jobs: Vec<Job> = nodes
+        .iter()
+        .take(MAX_KINDS_READ)
+        .map(|node| Job::read(memory, at, *node))
+        .collect();
+    let unread = nodes.len() - jobs.len();
+    let like: Vec<Job> = jobs.iter().cycle().take(unread).cloned().collect();
+    jobs.extend(like);
+    jobs
+}
 
-    fn job(&self, memory: Memory, node: u64) -> Job {
-        let at = |offset: i64| node.wrapping_add_signed(offset);
+impl Job {
+    fn read(memory: Memory, at: &PoolAddresses, node: u64) -> Self {
+        let place = |offset: i64| node.wrapping_add_signed(offset);
         let text_at = |offset: i64| {
-            let text = memory.u64(at(offset)).filter(|pointer| *pointer != 0);
+            let text = memory.u64(place(offset)).filter(|pointer| *pointer != 0);
             text.and_then(|pointer| memory.text(pointer))
                 .unwrap_or_default()
         };
-        let work = memory.u64(at(WORK_FUNCTION)).unwrap_or(0);
-        let (kind, about) = if work == self.fs_work {
-            let number = memory.u32(at(FS_TYPE)).unwrap_or(u32::MAX) as usize;
+        let work = memory.u64(place(WORK_FUNCTION)).unwrap_or(0);
+        let (kind, about) = if work == at.fs_work {
+            let number = memory.u32(place(FS_TYPE)).unwrap_or(u32::MAX) as usize;
             let name = FS_NAMES.get(number).copied().unwrap_or("other");
             (format!("fs.{name}"), text_at(FS_PATH))
-        } else if work == self.getaddrinfo_work {
+        } else if work == at.getaddrinfo_work {
             ("dns.lookup".to_owned(), text_at(HOST_NAME))
-        } else if work == self.getnameinfo_work {
+        } else if work == at.getnameinfo_work {
             ("dns.lookupService".to_owned(), String::new())
-        } else if work == self.queue_work {
+        } else if work == at.queue_work {
             let name = text_at(NODE_WORK_TYPE);
             let is_name = (2..=16).contains(&name.len())
                 && name
@@ -171,7 +148,7 @@ impl PoolPlaces {
         } else {
             ("other work".to_owned(), String::new())
         };
-        Job { kind, about }
+        Self { kind, about }
     }
 }
 

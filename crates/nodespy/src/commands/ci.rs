@@ -7,10 +7,11 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use nodespy_analysis::{Basis, Work};
-use nodespy_capture::catch_interrupts;
+use nodespy_capture::{Interrupts, catch_interrupts};
 
 use super::diff::{EVERY_REGRESSION, Outputs, options};
 use crate::cli::CiArgs;
@@ -24,6 +25,9 @@ use rounds::{Rounds, runs_in};
 const REQUESTS_FILE: &str = "requests";
 /// More bytes than a number has.
 const MAX_REQUESTS_BYTES: u64 = 64;
+/// How often it is checked whether a comparison is to end, and what nodespy exits with then.
+const INTERRUPT_INTERVAL: Duration = Duration::from_millis(50);
+const INTERRUPTED: i32 = 130;
 
 pub(crate) fn run(arguments: &CiArgs) -> anyhow::Result<ExitCode> {
     let outputs = Outputs::check(&arguments.comparing)?;
@@ -50,7 +54,19 @@ pub(crate) fn run(arguments: &CiArgs) -> anyhow::Result<ExitCode> {
         .writing(outputs.folders())
         .removing_folder(scratch.path())
         .apply();
+    end_when_asked(rounds.interrupts, scratch.path().to_owned());
     outputs.compare([&before, &after], &arguments.comparing, &options, limits)
+}
+
+/// Ends a comparison when the user wants that, which counts and does not wait for anything. The recordings go with it.
+fn end_when_asked(interrupts: Interrupts, recordings: PathBuf) {
+    std::thread::spawn(move || {
+        while !interrupts.is_stop_requested() {
+            std::thread::sleep(INTERRUPT_INTERVAL);
+        }
+        drop(std::fs::remove_dir_all(recordings));
+        std::process::exit(INTERRUPTED);
+    });
 }
 
 /// The work that runs did which were recorded while a server answered requests.

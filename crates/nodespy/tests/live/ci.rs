@@ -67,16 +67,13 @@ fn two_commands_take_turns() {
     assert_eq!(rounds, order);
 }
 
-#[test]
-fn runs_are_compared_by_a_process_that_has_given_up_its_rights() {
-    let Some(_live) = live() else { return };
-    let scratch = Scratch::new();
+/// A comparison that goes on: one recording of the base, `base/slow.nspy`, is a FIFO and comes when it is written.
+fn comparing(scratch: &Scratch) -> Started {
     let (base, page) = (scratch.file("base"), scratch.file("out/diff.html"));
     let temporary = scratch.file("tmp");
     std::fs::create_dir(&temporary).unwrap();
     std::fs::create_dir(scratch.file("out")).unwrap();
     ci(&["--save", &base], "1").expect_code(0);
-    // A recording of the base that comes when it is wanted: until then the comparison waits.
     let slow = scratch.file("base/slow.nspy");
     let made = std::process::Command::new("mkfifo").arg(&slow).status();
     assert!(made.unwrap().success());
@@ -89,17 +86,41 @@ fn runs_are_compared_by_a_process_that_has_given_up_its_rights() {
     wait_for("the comparison", || {
         status_of(started.pid(), "Seccomp") == "2"
     });
+    started
+}
+
+#[test]
+fn runs_are_compared_by_a_process_that_has_given_up_its_rights() {
+    let Some(_live) = live() else { return };
+    let scratch = Scratch::new();
+    let started = comparing(&scratch);
     assert_eq!(status_of(started.pid(), "NoNewPrivs"), "1");
     assert_eq!(capabilities_of(started.pid()) & !FOR_FILES, 0);
     std::fs::write(
-        &slow,
+        scratch.file("base/slow.nspy"),
         std::fs::read(scratch.file("base/run-001.nspy")).unwrap(),
     )
     .unwrap();
     let outcome = started.finish();
     assert!(matches!(outcome.status.code(), Some(0 | 10)), "{outcome}");
-    assert!(std::fs::metadata(&page).unwrap().len() > 0);
-    assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0);
+    let page = std::fs::metadata(scratch.file("out/diff.html"));
+    assert!(page.unwrap().len() > 0);
+    let left = std::fs::read_dir(scratch.file("tmp")).unwrap();
+    assert_eq!(left.count(), 0);
+}
+
+#[test]
+fn an_interrupted_comparison_leaves_nothing_behind() {
+    let Some(_live) = live() else { return };
+    let scratch = Scratch::new();
+    let started = comparing(&scratch);
+    started.signal("INT");
+    let outcome = started.finish();
+    outcome.expect_code(130);
+    for folder in ["tmp", "out"] {
+        let left = std::fs::read_dir(scratch.file(folder)).unwrap();
+        assert_eq!(left.count(), 0, "{folder}");
+    }
 }
 
 #[test]

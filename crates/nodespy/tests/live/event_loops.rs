@@ -60,7 +60,23 @@ fn expect_workers(major: &str) {
     }
 }
 
+/// A loop that is away from poll all the time, and was before it is looked at.
+fn expect_blocked(major: &str) {
+    let Some(_live) = live() else { return };
+    let target = Workload::new("blocked.js")
+        .on(major)
+        .env("HOW", "atomics")
+        .start();
+    let recorded = record(&target, &["-d", "2", "-e", "wall"]);
+    let [main] = loops(&recorded, ThreadRole::Main)[..] else {
+        panic!("{}", recorded.describe());
+    };
+    assert!(main.utilization() > 0.9, "{main:?}");
+    assert!(main.longest > main.watched / 2, "{main:?}");
+}
+
 on_every_node! {{
+    a_loop_that_never_returns_to_poll_is_found(expect_blocked);
     utilization_is_what_node_says(expect_utilization);
     workers_have_loops_of_their_own(expect_workers);
 }}

@@ -80,7 +80,7 @@ pub(crate) fn data_symbols(
     bytes: &mut ImageBytes,
     wanted: impl Fn(&str) -> bool,
 ) -> Vec<(String, u64, u64)> {
-    symbols_of(STT_OBJECT, bytes, wanted)
+    symbols_of(&[STT_OBJECT], bytes, wanted)
 }
 
 /// Functions of a file, by name: address and size.
@@ -88,18 +88,26 @@ pub(crate) fn function_symbols(
     bytes: &mut ImageBytes,
     wanted: impl Fn(&str) -> bool,
 ) -> Vec<(String, u64, u64)> {
-    symbols_of(STT_FUNC, bytes, wanted)
+    symbols_of(&[STT_FUNC], bytes, wanted)
+}
+
+/// Both of these, by name: address and size.
+pub(crate) fn data_and_function_symbols(
+    bytes: &mut ImageBytes,
+    wanted: impl Fn(&str) -> bool,
+) -> Vec<(String, u64, u64)> {
+    symbols_of(&[STT_OBJECT, STT_FUNC], bytes, wanted)
 }
 
 fn symbols_of(
-    kind: SymbolType,
+    kinds: &[SymbolType],
     bytes: &mut ImageBytes,
     wanted: impl Fn(&str) -> bool,
 ) -> Vec<(String, u64, u64)> {
     let mut found = Vec::new();
     for (table, strings) in [(".dynsym", ".dynstr"), (WHOLE_TABLE, ".strtab")] {
         if let Some([table, strings]) = section_bytes(bytes, [table, strings]) {
-            collect_symbols(kind, (&table, &strings), &wanted, &mut found);
+            collect_symbols(kinds, (&table, &strings), &wanted, &mut found);
         }
     }
     found
@@ -129,14 +137,14 @@ pub(super) fn section_bytes(bytes: &ImageBytes, names: [&str; 2]) -> Option<[Vec
 }
 
 fn collect_symbols(
-    kind: SymbolType,
+    kinds: &[SymbolType],
     (table, strings): (&[u8], &[u8]),
     wanted: &impl Fn(&str) -> bool,
     found: &mut Vec<(String, u64, u64)>,
 ) {
     for bytes in table.chunks_exact(SYMBOL_BYTES).take(SYMBOL_LIMIT) {
         let symbol = RawSymbol::read(bytes);
-        if symbol.section == 0 || SymbolType(symbol.info & 0xf) != kind {
+        if symbol.section == 0 || !kinds.contains(&SymbolType(symbol.info & 0xf)) {
             continue;
         }
         let Some(name) = strings.get(symbol.name as usize..) else {

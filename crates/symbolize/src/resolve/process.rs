@@ -1,6 +1,8 @@
 //! A process and its threads while they are recorded.
 
-use nodespy_model::{FastMap, LoadedScript, Mapping, Nanoseconds, Process, ProcessIndex};
+use nodespy_model::{
+    FastMap, LibuvAddresses, LoadedScript, Mapping, Nanoseconds, Process, ProcessIndex,
+};
 
 use super::chain::{KnownAddresses, LastChain};
 use super::jit_watch::JitWatch;
@@ -20,6 +22,7 @@ pub(crate) struct LiveProcess {
     pub(super) dump: Option<Mapping>,
     pub(super) has_jit_frames: bool,
     pub(super) v8: HeapWalk,
+    pub(super) libuv: Option<LibuvAddresses>,
     /// The functions of frames from before it started another program.
     pub(super) before_exec: Option<Functions>,
     /// Its threads, by tid: places in [`Processes::threads`](super::processes::Processes).
@@ -147,6 +150,7 @@ impl LiveProcess {
         if let HeapWalk::On(v8) = std::mem::take(&mut self.v8) {
             self.before_exec = Some(v8.functions);
         }
+        self.libuv = None;
         self.dump = None;
         self.jit = jit.or(self.jit.take());
         self.about = Process {

@@ -1,6 +1,6 @@
 //! Events as they come: sideband events change what is known of processes, samples join the batch.
 
-use nodespy_model::{Event, EventType, Mapping, Nanoseconds, Origin, Profile};
+use nodespy_model::{Event, EventType, LibuvAddresses, Mapping, Nanoseconds, Origin, Profile};
 
 use super::batch::Batch;
 use super::binaries::Binaries;
@@ -133,7 +133,10 @@ impl Resolver {
             && let (Some(image), HeapWalk::NoV8) = (image, &process.v8)
         {
             let found = self.heap_walk(image, &mapping);
-            self.processes.get_mut(index).start_heap_walk(found);
+            let image = self.binaries.image_mut(image);
+            let process = self.processes.get_mut(index);
+            process.libuv = image.libuv(image.bias(&mapping));
+            process.start_heap_walk(found);
         }
     }
 
@@ -142,11 +145,7 @@ impl Resolver {
         let image = self.binaries.image_mut(image);
         match image.v8_layout() {
             None => HeapWalk::NoV8,
-            Some(Ok(layout)) => {
-                let linked = image.address_of_offset(mapping.file_offset);
-                let bias = mapping.start.wrapping_sub(linked);
-                HeapWalk::On(Box::new(V8::new(layout, bias)))
-            }
+            Some(Ok(layout)) => HeapWalk::On(Box::new(V8::new(layout, image.bias(mapping)))),
             Some(Err(why)) => {
                 let name = &image.name;
                 self.batch
@@ -186,6 +185,12 @@ impl Resolver {
         if let Some(name) = parent_name {
             self.processes.threads[thread as usize].name = name;
         }
+    }
+
+    /// Where libuv is in a process, once that is known to have one with symbols.
+    pub fn libuv_of(&self, pid: u32) -> Option<LibuvAddresses> {
+        let process = self.processes.index_of(pid)?;
+        self.processes.get(process).libuv
     }
 
     /// To be called before each batch of events: what was read of live memory is forgotten.

@@ -126,6 +126,12 @@ impl Functions {
         Some(function)
     }
 
+    /// The function whose `SharedFunctionInfo` was at an address when it could be read.
+    pub(super) fn known_at(&mut self, shared: u64) -> Option<FunctionId> {
+        let known = self.by_shared.get(&shared).map(|known| known.function);
+        known.or_else(|| self.unplaced.get(&shared).copied())
+    }
+
     /// A function whose place can't be read now: the one that was at its address with the same name, or
     /// one of its own, which gets its place when that is read.
     fn without_place(&mut self, shared: u64, facts: FunctionFacts) -> FunctionId {

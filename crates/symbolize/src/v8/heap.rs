@@ -123,6 +123,11 @@ impl<'a> Heap<'a> {
         true
     }
 
+    /// Whether the memory of the process at an address can't be read any more, whatever was copied of it.
+    pub(crate) fn is_gone(&mut self, address: u64) -> bool {
+        self.page(address).is_none()
+    }
+
     /// Memory too large to keep pages of.
     pub(crate) fn read_bulk(&mut self, address: u64, length: usize) -> Option<Vec<u8>> {
         let mut bytes = vec![0; length];

@@ -142,16 +142,9 @@ impl RecentCode {
 
     /// Remembers the function of a closure, wherever in it a frame is.
     pub(super) fn insert_closure(&mut self, closure: u64, function: FunctionId) {
-        let frame = JsFrame {
-            function,
-            line: 0,
-            column: 0,
-            tier: Tier::None,
-            is_inlined: false,
-        };
         self.closures
             .current
-            .insert(closure, &[Identified::Js(frame)]);
+            .insert(closure, &[somewhere_in(function)]);
     }
 
     /// The function of a closure when it was last seen.
@@ -163,6 +156,17 @@ impl RecentCode {
     pub(super) fn caller(&self, words: &FrameWords) -> Option<&[Identified]> {
         self.callers.get(words)
     }
+}
+
+/// A frame of which nothing is known but its function.
+pub(super) fn somewhere_in(function: FunctionId) -> Identified {
+    Identified::Js(JsFrame {
+        function,
+        line: 0,
+        column: 0,
+        tier: Tier::None,
+        is_inlined: false,
+    })
 }
 
 /// Whether all frames but the outermost are inlined: a caller that was found on the stack depends on

@@ -68,6 +68,7 @@ pub(crate) fn read(elf: &Elf, bytes: &ImageBytes) -> Option<V8Exports> {
             .collect(),
         bytecode_sizes: Vec::new(),
         worker_table: None,
+        libuv: Vec::new(),
     })
 }
 

@@ -5,10 +5,10 @@ use nodespy_model::Tier;
 use super::aging::Aging;
 use super::code::{CodeKind, Codes};
 use super::code_tables;
-use super::functions::{FunctionKind, Functions};
+use super::functions::{FunctionId, FunctionKind, Functions};
 use super::heap::{Heap, is_pointer, small_integer};
 use super::known_frames::{FrameKey, KnownFrames};
-use super::recent_code::{FrameWords, RecentCode};
+use super::recent_code::{FrameWords, RecentCode, somewhere_in};
 use super::wasm::Wasm;
 use super::{JsFrame, SampleView};
 use crate::frame::{CodeAddress, FrameSlots, Identified, Unwound};
@@ -108,7 +108,7 @@ impl Walk<'_, '_> {
 
     /// Takes what a frame was a moment ago, where nothing of its function can be read any more: its
     /// isolate or its process may have ended. The same words are the same frame; else its closure tells,
-    /// if its memory is gone and so can't be that of another by now.
+    /// if its memory is gone and so can't be that of another by now, or what was copied of it.
     fn recall_lost(&mut self, words: Option<FrameWords>, closure: u64, before: usize) {
         let is_unknown = |frame: &Identified| match frame {
             Identified::UnknownJs | Identified::Jit(_) => true,
@@ -119,7 +119,7 @@ impl Walk<'_, '_> {
         if !self.named[before..].iter().all(is_unknown) {
             return;
         }
-        let is_gone = self.heap.word(closure & !3).is_none();
+        let is_gone = self.heap.is_gone(closure & !3);
         let caller = words.and_then(|words| self.recent_code.caller(&words));
         let known = caller.or_else(|| match is_gone {
             true => self.recent_code.closure(closure),
@@ -128,7 +128,17 @@ impl Walk<'_, '_> {
         if let Some(known) = known {
             self.named.truncate(before);
             self.named.extend_from_slice(known);
+        } else if let Some(function) = is_gone.then(|| self.function_of_copied(closure)).flatten() {
+            self.named.truncate(before);
+            self.named.push(somewhere_in(function));
         }
+    }
+
+    /// The function of a closure that was copied at the sample, by the address of its `SharedFunctionInfo`.
+    fn function_of_copied(&mut self, closure: u64) -> Option<FunctionId> {
+        let shared = self.heap.layout.function_shared;
+        let shared = self.heap.field(closure, shared)?;
+        self.functions.known_at(shared)
     }
 
     /// Takes what the code at `address` stood for a moment ago where it can't be named now, or

@@ -7,6 +7,7 @@ use nodespy_model::{Registers, Tier};
 use super::stand_in::{BASELINE, Closure, ENDED, Program, StandIn, TURBOFAN, node20_layout};
 use super::{SampleView, V8};
 use crate::address_map::ImageId;
+use crate::copied::CopiedMemory;
 use crate::frame::{CodeAddress, FrameSlots, Identified, Unwound};
 use crate::x86_64::{is_data_address, v8 as registers};
 
@@ -78,8 +79,20 @@ fn names_of(
     v8: &mut V8,
     program: &Program,
     stack: &Stack,
-    (pid, copy_of): (u32, Option<u32>),
+    process: (u32, Option<u32>),
 ) -> Vec<String> {
+    names_with(v8, program, stack, process, &[])
+}
+
+/// The same with memory that was copied at the sample.
+fn names_with(
+    v8: &mut V8,
+    program: &Program,
+    stack: &Stack,
+    (pid, copy_of): (u32, Option<u32>),
+    copied: &[u8],
+) -> Vec<String> {
+    let mut pieces = Vec::new();
     let bytes: Vec<u8> = stack.words.iter().flat_map(|it| it.to_ne_bytes()).collect();
     let sample = SampleView {
         pid,
@@ -87,7 +100,7 @@ fn names_of(
         origin: &StandIn(program.memory.clone()),
         registers: &stack.registers,
         stack: &bytes,
-        copied: Default::default(),
+        copied: CopiedMemory::of(copied, &mut pieces),
     };
     let mut found = Vec::new();
     v8.identify(&sample, &stack.frames, &mut found);
@@ -335,6 +348,37 @@ fn frames_of_a_process_that_has_ended_are_what_they_were_a_moment_ago() {
     v8.start_batch();
     program.set(hot.function, 0, 0);
     assert_eq!(names_in(&mut v8, &program, &stack)[3], "?");
+}
+
+#[test]
+fn a_closure_that_was_copied_tells_the_function_of_a_process_that_has_ended() {
+    let (mut program, mut stack, hot) = running();
+    let mut v8 = v8();
+    v8.start_batch();
+    names_in(&mut v8, &program, &stack);
+    v8.start_batch();
+    // Another closure of the same function, as the collector makes one when it moves it.
+    let moved = program.function("moved", 0).function;
+    stack.frame(CodeAddress::Jit(0x12_3456), moved, 0);
+    let shared = v8.layout.function_shared;
+    let mut words = vec![0; shared as usize / 8 + 1];
+    words[shared as usize / 8] = hot.shared;
+    let header = (moved & !3) | (words.len() as u64) << 48;
+    words.insert(0, header);
+    let copied: Vec<u8> = words.iter().flat_map(|it| it.to_ne_bytes()).collect();
+    let ended = (ENDED, None);
+    assert_eq!(names_of(&mut v8, &program, &stack, ended)[3], "?");
+    assert_eq!(
+        names_with(&mut v8, &program, &stack, ended, &copied)[3],
+        "hot"
+    );
+    // While the process is there, it is read.
+    v8.start_batch();
+    let alive = (1, None);
+    assert_eq!(
+        names_with(&mut v8, &program, &stack, alive, &copied)[3],
+        "?"
+    );
 }
 
 #[test]

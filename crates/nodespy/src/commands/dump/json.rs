@@ -1,6 +1,6 @@
 //! The dump as JSON, described in docs/json.md.
 
-use nodespy_model::{FrameIndex, Process, Profile, Sample, Thread};
+use nodespy_model::{FrameIndex, Pool, Process, Profile, Sample, Thread};
 use nodespy_view::dump::{DumpedThread, activity};
 use serde_json::{Value, json};
 
@@ -54,7 +54,22 @@ fn process_of(
         "name": process.name,
         "command": process.command,
         "node_version": process.node_version,
+        "pool": process.pool.as_ref().map(pool_of),
         "threads": rows,
+    })
+}
+
+fn pool_of(pool: &Pool) -> Value {
+    let jobs = pool.jobs.iter();
+    let jobs: Vec<Value> = jobs
+        .map(|jobs| json!({ "kind": jobs.kind, "waiting": jobs.waiting, "about": jobs.about }))
+        .collect();
+    json!({
+        "threads": pool.threads,
+        "busy": pool.busy,
+        "waiting": pool.waiting,
+        "dns_waiting": pool.slow_waiting,
+        "waiting_jobs": jobs,
     })
 }
 
