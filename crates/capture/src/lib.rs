@@ -27,7 +27,7 @@ pub use list::{NodeProcess, Way, list_node_processes};
 pub use looking::{EventLoops, Stall, ThreadPools};
 pub use new_processes::{Children, NewProcesses};
 pub use origin::LiveOrigin;
-pub use sys::allocator::keep_freed_memory;
+pub use sys::allocator::{keep_freed_memory, return_freed_memory};
 pub use sys::clock::{monotonic_now, process_cpu_time, unix_now};
 pub use sys::group::CommandGroup;
 pub use sys::priority::Priority;

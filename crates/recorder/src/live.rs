@@ -7,7 +7,7 @@ use nodespy_capture::engines::EngineId;
 use nodespy_capture::target::{SchedulingWatch, Target, Wanted, proc};
 use nodespy_capture::{
     CaptureError, Children, EventLoops, LiveOrigin, NewProcesses, Priority, Stall, ThreadPools,
-    monotonic_now, unix_now,
+    monotonic_now, return_freed_memory, unix_now,
 };
 use nodespy_model::{About, Event, EventType, Nanoseconds, Notes, Profile};
 use nodespy_symbolize::{Resolver, SourceMapOptions};
@@ -24,6 +24,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 const MIN_WAIT: Duration = Duration::from_millis(1);
 /// A slice that takes long to make is at most so many times as long as asked for.
 const MAX_STRETCH: u32 = 10;
+
+/// How often freed memory is given back to the kernel, which takes a millisecond or two.
+const RETURN_INTERVAL: Nanoseconds = 20_000_000_000;
 
 /// Why a recording ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,6 +95,8 @@ pub struct Live<'e> {
     slice_started: Nanoseconds,
     /// How long it took to make the last slice; none before the first, which reads what all need.
     slicing: Option<Duration>,
+    /// When freed memory is given back next.
+    next_return: Nanoseconds,
     samples_before: usize,
     first_sample: Option<Nanoseconds>,
     /// Of this slice.
@@ -168,6 +173,7 @@ impl<'e> Live<'e> {
             started_unix: unix_now().saturating_sub(monotonic_now() - attached.started),
             slice_started: attached.started,
             slicing: None,
+            next_return: attached.started.saturating_add(RETURN_INTERVAL),
             samples_before: 0,
             first_sample: None,
             losses: Losses::default(),
@@ -262,7 +268,12 @@ impl<'e> Live<'e> {
             targets: &self.subject.targets,
             resolver: &self.resolver,
         });
-        let took = Duration::from_nanos(monotonic_now().saturating_sub(made_from));
+        let now = monotonic_now();
+        if now >= self.next_return {
+            self.next_return = now + RETURN_INTERVAL;
+            return_freed_memory();
+        }
+        let took = Duration::from_nanos(now.saturating_sub(made_from));
         self.slicing = Some(self.slicing.map_or(Duration::ZERO, |_| took));
         wants_more
     }

@@ -6,8 +6,7 @@ const KEPT_BYTES: libc::c_int = 1 << 30;
 const STEP_BYTES: libc::c_int = 16 << 20;
 
 /// Keeps freed memory for the next use instead of giving it back to the kernel, which would have to
-/// clear it again: for commands that take a file in, write another and end. A long recording
-/// should give back what it does not need.
+/// clear it again: for commands that take a file in, write another and end.
 pub fn keep_freed_memory() {
     #[cfg(target_env = "gnu")]
     for (parameter, value) in [
@@ -17,5 +16,15 @@ pub fn keep_freed_memory() {
     ] {
         // SAFETY: it sets a number of the allocator, which may be done at any time.
         unsafe { libc::mallopt(parameter, value) };
+    }
+}
+
+/// Gives freed memory back to the kernel, for what goes on for long: pages between what is in use
+/// would stay with the process, and the largest batch ever would count for good.
+pub fn return_freed_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it may be called at any time, and touches memory that is not in use only.
+    unsafe {
+        libc::malloc_trim(0);
     }
 }

@@ -1,12 +1,16 @@
 //! libuv's thread pool: are busy threads and waiting jobs those that a program is known to have?
 
+use std::process::Command;
+
 use nodespy_model::Pool;
 
-use super::live;
 use super::recorded::{Recorded, record, record_with};
 use super::versions::on_every_node;
-use super::workload::{USUAL_NODE, Workload, node, script};
+use super::workload::{Running, USUAL_NODE, Workload, node, script};
+use super::{is_root, live};
 use crate::run::run_nodespy;
+use crate::scratch::Scratch;
+use crate::skip::skip;
 
 #[track_caller]
 fn pool(recorded: &Recorded) -> &Pool {
@@ -56,6 +60,40 @@ fn expect_hashes(major: &str) {
     assert_eq!(pool.jobs[0].kind, kind, "{pool:?}");
 }
 
+/// Half of the threads look names up, which is all that may; the others are idle although jobs wait.
+fn expect_lookups(major: &str) {
+    let Some(_live) = live() else { return };
+    if !is_root() {
+        skip("only root can have a resolv.conf of its own");
+        return;
+    }
+    let scratch = Scratch::new();
+    let servers = scratch.file("resolv.conf");
+    std::fs::write(
+        &servers,
+        "nameserver 127.7.7.7\noptions timeout:30 attempts:1\n",
+    )
+    .unwrap();
+    let mut command = Command::new("unshare");
+    let in_namespace = "mount --bind \"$0\" /etc/resolv.conf && exec \"$@\"";
+    command
+        .args(["--mount", "sh", "-c", in_namespace, &servers])
+        .args([node(major).unwrap(), script("jobs.js")])
+        .env("WHAT", "dns");
+    let target = Running::new(command);
+    let recorded = record(&target, &["-d", "3", "-e", "wall"]);
+    let pool = pool(&recorded);
+    assert_eq!(pool.threads, 4, "{pool:?}");
+    assert_eq!(pool.busy, 2 * pool.looks, "{pool:?}");
+    assert_eq!(pool.slow_waiting, 14 * pool.looks, "{pool:?}");
+    assert_eq!(pool.slow_full, pool.looks, "{pool:?}");
+    assert_eq!(pool.jobs[0].kind, "dns.lookup", "{pool:?}");
+    assert_eq!(pool.jobs[0].about, "nobody.example", "{pool:?}");
+    let said = &recorded.outcome.stdout;
+    assert!(said.contains("14.0 lookups wait"), "{said}");
+    assert!(said.contains("DNS may use 2 of its 4 threads"), "{said}");
+}
+
 fn expect_moment(major: &str) {
     let Some(_live) = live() else { return };
     let target = Workload::new("jobs.js").on(major).start();
@@ -83,6 +121,7 @@ fn the_pool_of_a_command_that_nodespy_starts_is_read() {
 }
 
 on_every_node! {{
+    lookups_wait_although_threads_are_idle(expect_lookups);
     the_pool_of_a_moment_is_in_a_dump(expect_moment);
     files_that_wait_are_counted_with_their_path(expect_files);
     hashes_that_wait_are_counted(expect_hashes);

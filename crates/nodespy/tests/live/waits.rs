@@ -1,5 +1,7 @@
 //! Time off the CPU: is it told what threads wait for, under which function, and does it add up?
 
+use std::process::Command;
+
 use nodespy_analysis::{ThreadTime, thread_times};
 use nodespy_model::{Sample, ThreadRole, WeightUnit, label_key, state};
 
@@ -103,6 +105,34 @@ on_every_node! {{
     a_wait_for_a_file_is_booked_to_who_opens_it(|major| expect_wait("file", "file", "openPipe", major));
     running_waiting_and_idle_add_up(expect_mix);
 }}
+
+/// Two programs that never wait share one CPU: the time without it is the kernel's own figure, and said.
+#[test]
+fn a_thread_without_a_cpu_is_runnable() {
+    let Some(_live) = live() else { return };
+    let pinned = |command: &[&str]| {
+        let mut pinned = Command::new("taskset");
+        pinned.args(["-c", "0"]).args(command);
+        pinned
+    };
+    let other = pinned(&["sh", "-c", "echo ready; while :; do :; done"]);
+    let _other = Running::new(other);
+    let (node, script) = (node("20").unwrap(), script("waits.js"));
+    let mut command = pinned(&[&node, &script]);
+    command.env("WHAT", "spin");
+    let target = Running::new(command);
+    let recorded = record(&target, &["-d", "4", "-e", "wall"]);
+    expect_whole(&recorded);
+    let main = main_time(&recorded);
+    let part = |time: u64| share(time, main.total());
+    let scheduling = recorded.profile.threads[main.thread.at()].scheduling;
+    let by_kernel = scheduling.unwrap().run_delay_share();
+    assert!((part(main.runnable) - by_kernel).abs() < 0.02, "{main:?}");
+    assert!(part(main.runnable) > 0.25, "{main:?}");
+    assert!(part(main.on_cpu + main.runnable) > 0.9, "{main:?}");
+    let said = &recorded.outcome.stdout;
+    assert!(said.contains("runnable"), "{said}");
+}
 
 #[test]
 fn time_off_the_cpu_stands_beside_cpu_time_and_has_none_of_it() {
