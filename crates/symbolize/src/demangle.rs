@@ -10,6 +10,9 @@ const LONGEST_MANGLED_BYTES: usize = 8192;
 /// shown as it is.
 const LONGEST_NAME_BYTES: usize = 64 << 10;
 
+/// How deep names may nest: those of Turboshaft's reducers, templates of templates, need 100 and more.
+const MAX_DEPTH: u32 = 256;
+
 /// The readable form of a symbol, or the symbol itself.
 pub(crate) fn demangle(symbol: &str) -> String {
     // `@GLIBC_2.34`-like versions and compilers' clone marks are not part of the name.
@@ -23,7 +26,7 @@ pub(crate) fn demangle(symbol: &str) -> String {
         return format!("{name:#}");
     }
     if base.starts_with("_Z") {
-        let parse = ParseOptions::default().recursion_limit(96);
+        let parse = ParseOptions::default().recursion_limit(MAX_DEPTH);
         let print = DemangleOptions::default().no_params().no_return_type();
         let mut name = BoundedName::default();
         if let Ok(parsed) = Symbol::new_with_options(base, &parse)
@@ -65,6 +68,10 @@ mod tests {
             demangle("_ZN4core3fmt5write17h0123456789abcdefE"),
             "core::fmt::write"
         );
+        let nested = "_ZN2v88internal8compiler10turboshaft12GraphVisitorINS2_29StructuralOptimizationReducerINS2_25LateEscapeAnalysisReducerINS2_29PretenuringPropagationReducerINS2_25MemoryOptimizationReducerINS2_26MachineOptimizationReducerINS2_21EmitProjectionReducerINS2_21ValueNumberingReducerINS2_18GenericReducerBaseINS2_13TSReducerBaseINS2_11StackBottomINS_4base3tmp5list1IJS3_S4_S5_S6_S7_S8_SA_SC_EEEEEEEEEEEEEEEEEEEEEEEE14VisitAllBlocksILb0EEEvv";
+        let name = demangle(nested);
+        assert!(name.starts_with("v8::internal::compiler::turboshaft::GraphVisitor<"));
+        assert!(name.ends_with("::VisitAllBlocks<false>"), "{name}");
         assert_eq!(demangle("uv_run"), "uv_run");
         assert_eq!(demangle("_Zgarbage"), "_Zgarbage");
         assert_eq!(demangle("memcpy@@GLIBC_2.14"), "memcpy");

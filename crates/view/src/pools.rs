@@ -48,7 +48,10 @@ pub(crate) fn moment(pool: &Pool) -> String {
     }
     if pool.slow_full > 0 {
         let limit = pool.threads.div_ceil(2);
-        words.push_str(&format!("; DNS may use {limit} threads, all busy"));
+        words.push_str(&format!(
+            "; DNS may use {limit} threads, {} busy",
+            all(limit)
+        ));
     }
     words
 }
@@ -60,10 +63,11 @@ pub(crate) fn finding(pool: &Pool) -> Option<(f64, String)> {
     if full_for_slow >= MUCH_OF_THE_TIME && pool.average(pool.slow_waiting) >= WORTH_A_FINDING {
         let sentence = format!(
             "{} lookups wait for libuv's pool on the average: DNS may use {} of its {} threads, \
-             all busy {} of the time; cache lookups, or use dns.resolve",
+             {} busy {} of the time; cache lookups, or use dns.resolve",
             number(pool.average(pool.slow_waiting)),
             pool.threads.div_ceil(2),
             pool.threads,
+            all(pool.threads.div_ceil(2)),
             percent(full_for_slow)
         );
         return Some((full_for_slow, sentence));
@@ -103,14 +107,23 @@ fn words(pool: &Pool) -> String {
     }
     if pool.slow_full > 0 {
         words.push_str(&format!(
-            "; DNS may use {} of {} threads, all busy {} of the time while {} lookups wait",
+            "; DNS may use {} of {} threads, {} busy {} of the time while {} lookups wait",
             pool.threads.div_ceil(2),
             pool.threads,
+            all(pool.threads.div_ceil(2)),
             percent(percent_of(pool.slow_full, pool.looks)),
             number(pool.average(pool.slow_waiting))
         ));
     }
     words
+}
+
+fn all(threads: u32) -> &'static str {
+    match threads {
+        1 => "which is",
+        2 => "both",
+        _ => "all",
+    }
 }
 
 fn share(pool: &Pool, jobs: &PoolJobs) -> String {

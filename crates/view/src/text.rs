@@ -16,6 +16,9 @@ use crate::report::Report;
 use crate::wording::{self, percent, percent_of, place};
 use crate::{DrawError, DrawOptions, View, scheduling};
 
+/// Names are cut to this.
+const MAX_NAME_COLUMNS: usize = 100;
+
 const MAX_FINDINGS: usize = 6;
 const MAX_CHARGED: usize = 10;
 const MAX_BY_SELF: usize = 6;
@@ -320,7 +323,8 @@ impl Summary<'_> {
     }
 
     /// How wide the column of names is. Names and places share a line after two numbers of eight
-    /// columns: each gets what it needs when there is room for both, else at least half.
+    /// columns: each gets what it needs when there is room for both, else at least half. In a file there is
+    /// always room, but one long name of C++ is no reason to move all places out of sight.
     fn name_width<'b>(&self, entries: impl Iterator<Item = &'b FunctionWeights>) -> usize {
         let room = self.table_room();
         let (mut longest_name, mut longest_place) = (0, 0);
@@ -328,7 +332,8 @@ impl Summary<'_> {
             longest_name = longest_name.max(width_of(&self.name(entry.function)));
             longest_place = longest_place.max(width_of(&self.place(entry.function)));
         }
-        longest_name.min(room - longest_place.min(room / 2))
+        let width = longest_name.min(room - longest_place.min(room / 2));
+        width.min(MAX_NAME_COLUMNS)
     }
 
     fn table_room(&self) -> usize {

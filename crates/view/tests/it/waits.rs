@@ -11,8 +11,36 @@ use crate::sample::drawn;
 
 const SECOND: u64 = 1_000_000_000;
 
+/// Thread, function, state and what is waited for, seconds.
+type Row = (
+    ThreadRole,
+    (&'static str, Category),
+    (&'static str, &'static str),
+    u64,
+);
+
 /// Ten seconds: the main thread runs 3, waits 4 for a lock and idles; a pool thread idles.
 fn recorded() -> Profile {
+    let idle = ("(idle)", Category::Idle);
+    recorded_of(&[
+        (
+            ThreadRole::Main,
+            ("compute", Category::App),
+            (state::ON_CPU, ""),
+            3,
+        ),
+        (
+            ThreadRole::Main,
+            ("takeLock", Category::App),
+            (state::WAITING, "lock"),
+            4,
+        ),
+        (ThreadRole::Main, idle, (state::IDLE, "events"), 3),
+        (ThreadRole::Pool, idle, (state::IDLE, "a job"), 10),
+    ])
+}
+
+fn recorded_of(rows: &[Row]) -> Profile {
     let mut builder = ProfileBuilder::new(EventType::new("wall", WeightUnit::Nanoseconds));
     let process = builder.process(Process {
         pid: 7,
@@ -26,12 +54,11 @@ fn recorded() -> Profile {
             ..Thread::default()
         })
     });
-    for (thread, name, category, (of, wait), seconds) in [
-        (main, "compute", Category::App, (state::ON_CPU, ""), 3),
-        (main, "takeLock", Category::App, (state::WAITING, "lock"), 4),
-        (main, "(idle)", Category::Idle, (state::IDLE, "events"), 3),
-        (pool, "(idle)", Category::Idle, (state::IDLE, "a job"), 10),
-    ] {
+    for &(role, (name, category), (of, wait), seconds) in rows {
+        let thread = match role {
+            ThreadRole::Main => main,
+            _ => pool,
+        };
         let frame = builder.frame(FrameSpec {
             function: FunctionSpec {
                 name,
@@ -84,4 +111,30 @@ fn what_the_main_thread_waits_for_is_told_with_who_makes_it() {
     assert_eq!(main["on_cpu"], 3 * SECOND);
     assert_eq!(main["waits"][0]["for"], "lock");
     assert_eq!(main["idle"], 3 * SECOND);
+}
+
+#[test]
+fn a_function_in_which_threads_wait_is_not_called_hot() {
+    let rows = |of| {
+        [
+            (
+                ThreadRole::Main,
+                ("(idle)", Category::Idle),
+                (state::IDLE, "events"),
+                10,
+            ),
+            (
+                ThreadRole::Pool,
+                ("__poll", Category::Native),
+                (of, "DNS"),
+                10,
+            ),
+        ]
+    };
+    let waiting = recorded_of(&rows(state::WAITING));
+    assert_eq!(findings(&waiting, "__poll"), [""; 0]);
+    assert_eq!(
+        findings(&recorded_of(&rows(state::ON_CPU)), "__poll").len(),
+        1
+    );
 }

@@ -144,7 +144,8 @@ fn hottest_native(scene: &Scene<'_>) -> Option<Finding> {
     };
     let hottest = scene.by_self.iter().find(is_work)?;
     let share = scene.share(hottest.self_weight);
-    if share < HOT_FUNCTION {
+    // What threads wait for has rules of its own: `__poll` is where they do, and nobody's work.
+    if share < HOT_FUNCTION || super::waits::is_mostly_waiting(scene, hottest) {
         return None;
     }
     let callers = scene.callers(|sample, stack| {

@@ -1,6 +1,6 @@
 //! What main threads wait for while there is work, where samples say it.
 
-use nodespy_analysis::{has_states, main_threads, thread_times};
+use nodespy_analysis::{FunctionWeights, has_states, main_threads, thread_times};
 use nodespy_model::{ContextIndex, Process, Profile, Sample, ThreadIndex, label_key, state};
 
 use super::{Finding, Scene, part_of_it, rounded_share};
@@ -40,6 +40,22 @@ pub(super) fn of_main_threads(scene: &Scene<'_>) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Whether threads wait in a function more than they run there, where samples say it.
+pub(super) fn is_mostly_waiting(scene: &Scene<'_>, entry: &FunctionWeights) -> bool {
+    let profile = scene.profile();
+    let is_leaf = |sample: &&Sample| {
+        let leaf = sample.stack.map(|stack| profile.function_of(stack));
+        scene.counts(sample) && leaf == Some(entry.function)
+    };
+    let is_waiting = |sample: &&Sample| {
+        let labels = profile.contexts.get(sample.context);
+        labels.get(label_key::STATE) == Some(state::WAITING)
+    };
+    let waiting = profile.samples.iter().filter(is_leaf).filter(is_waiting);
+    let waiting = waiting.fold(0u64, |sum, sample| sum.saturating_add(sample.weight));
+    percent_of(waiting, entry.self_weight) > 50.0
 }
 
 fn finding(
