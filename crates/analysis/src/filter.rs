@@ -22,7 +22,7 @@ use steps::Step;
 pub(crate) use labels::{has_label, label_of};
 pub(crate) use threads::is_thread;
 pub(crate) use values::is_folded;
-pub use values::{LabelFilter, Pattern, Share, TimeRange, parse_seconds};
+pub use values::{LabelFilter, Pattern, Share, TimeRange, parse_bytes, parse_seconds};
 
 /// What is shown. Nothing is filtered by default.
 #[derive(Debug, Clone, Default)]

@@ -36,7 +36,7 @@ pub use diff::{DiffTree, NodeWeights, ProfilePair};
 pub use expression::{Condition, ExpressionError, Field};
 pub use filter::{
     FilterError, Filters, Holding, LabelFilter, Pattern, Share, TimeRange, filtered, grouped,
-    other_events, parse_seconds, shaped, shown_event,
+    other_events, parse_bytes, parse_seconds, shaped, shown_event,
 };
 pub use outline::{Outline, OutlineNode};
 pub use package::{Package, PackageKind, package_in};

@@ -31,4 +31,4 @@ pub use sys::allocator::{keep_freed_memory, return_freed_memory};
 pub use sys::clock::{monotonic_now, process_cpu_time, unix_now};
 pub use sys::group::CommandGroup;
 pub use sys::priority::Priority;
-pub use sys::signals::{Interrupts, catch_interrupts, catch_interrupts_but_hangup};
+pub use sys::signals::{Interrupts, TriggerSignal, catch_interrupts, catch_interrupts_but_hangup};

@@ -39,5 +39,5 @@ pub use import::{
 };
 pub use input::Input;
 pub use native::VERSION as NATIVE_VERSION;
-pub use native::journal::{JournalWriter, pack_block, read_journal};
+pub use native::journal::{JournalWriter, merge_slices, pack_block, read_journal};
 pub use perf_script::{CollapseOptions, Collapsed, Inlined, OddLine, collapse};

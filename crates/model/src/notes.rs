@@ -70,6 +70,8 @@ pub struct Notes {
     pub filters: Vec<String>,
     /// What other recordings of the same moments say of this one, as clauses.
     pub cross_checks: Vec<String>,
+    /// Why a flight recorder wrote this profile, as sentences.
+    pub triggers: Vec<String>,
     /// What CPU quotas took away, as sentences: time that no sample shows.
     pub quotas: Vec<String>,
     /// Other sentences for the reader, each said once.
@@ -96,6 +98,8 @@ const FILTERED: &str = "filtered: ";
 const CROSS_CHECKED: &str = "cross-check: ";
 /// How a sentence about a CPU quota starts.
 const LIMITED: &str = "the CPU quota of ";
+/// How a sentence about what a flight recorder saw starts.
+const TRIGGERED: &str = "written because ";
 
 impl Notes {
     /// Says which filter made this profile out of a larger one.
@@ -115,6 +119,13 @@ impl Notes {
         add_once(&mut self.quotas, format!("{LIMITED}{of_whom}"));
     }
 
+    /// Says why a flight recorder wrote this profile, as a clause. Names in it may be anything: it is made
+    /// printable.
+    pub fn add_trigger(&mut self, clause: &str) {
+        let sentence = format!("{TRIGGERED}{}", printable(clause));
+        add_once(&mut self.triggers, sentence);
+    }
+
     /// Adds a sentence unless it is there already. Paths in it may be anything: it is made printable.
     pub fn remark(&mut self, sentence: impl Into<String>) {
         let sentence = sentence.into();
@@ -132,6 +143,8 @@ impl Notes {
         self.filters.extend(filters);
         let clauses = other.cross_checks.iter();
         clauses.for_each(|clause| self.add_cross_check(clause));
+        let triggers = other.triggers.iter().cloned();
+        triggers.for_each(|trigger| add_once(&mut self.triggers, trigger));
         let quotas = other.quotas.iter().cloned();
         quotas.for_each(|quota| add_once(&mut self.quotas, quota));
         let remarks = other.remarks.iter();
@@ -144,8 +157,11 @@ impl Notes {
         let clauses = self.cross_checks.iter();
         let clauses = clauses.map(|it| Cow::Owned(format!("{CROSS_CHECKED}{it}")));
         let others = self.quotas.iter().chain(&self.remarks);
-        let filters = self.filters.iter().map(Cow::from);
-        filters.chain(clauses).chain(others.map(Cow::from))
+        let first = self.triggers.iter().chain(&self.filters);
+        first
+            .map(Cow::from)
+            .chain(clauses)
+            .chain(others.map(Cow::from))
     }
 
     /// Takes the next sentence of such a list back.
@@ -156,6 +172,8 @@ impl Notes {
             }
         } else if let Some(clause) = sentence.strip_prefix(CROSS_CHECKED) {
             self.add_cross_check(clause);
+        } else if sentence.starts_with(TRIGGERED) {
+            add_once(&mut self.triggers, sentence.to_owned());
         } else if sentence.starts_with(LIMITED) {
             add_once(&mut self.quotas, sentence.to_owned());
         } else {
@@ -224,6 +242,7 @@ mod tests {
     fn sentences_of_every_kind_go_through_one_list() {
         let mut notes = Notes::default();
         notes.remark("one");
+        notes.add_trigger("SIGUSR2 came");
         notes.add_filter("--focus a");
         notes.add_cross_check("V8 agrees");
         notes.add_filter("--hide b");
@@ -232,6 +251,7 @@ mod tests {
         assert_eq!(
             list,
             [
+                "written because SIGUSR2 came",
                 "filtered: --hide b",
                 "filtered: --focus a",
                 "cross-check: V8 agrees",

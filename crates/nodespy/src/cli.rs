@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 
 mod diff;
 mod flamegraph;
+mod flight;
 mod query;
 mod reading;
 mod showing;
@@ -16,6 +17,7 @@ mod values;
 
 pub(crate) use diff::{CiArgs, ComparingArgs, DiffArgs, DiffFormat, FailOn, with_after};
 pub(crate) use flamegraph::{DifffoldedArgs, End, FlamegraphArgs, StackArgs};
+pub(crate) use flight::FlightArgs;
 pub(crate) use query::QueryArgs;
 pub(crate) use reading::ReadArgs;
 pub(crate) use showing::ShowArgs;
@@ -106,6 +108,7 @@ Examples:
   nodespy record -p 1234,1240 -F 199 -o out.svg
   nodespy record -o 'cpu-{app}-{pid}-{time}.nspy' -- node app.js
   nodespy record -p 1234 -d 10 -o - | less        folded stacks on standard output
+  nodespy record -p 1234 --trigger 'stall>200ms'  the 30 s before each stall, and nothing else
 
 Ctrl-C, SIGTERM or a closed terminal ends the recording and writes it; a second Ctrl-C discards it.
 What is not shown is still in .nspy and .html files.")]
@@ -176,6 +179,8 @@ pub(crate) struct RecordArgs {
     /// Print only errors and results
     #[arg(short, long)]
     pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) flight: FlightArgs,
     #[command(flatten)]
     pub(crate) show: ShowArgs,
     /// The command to start and record, after `--`

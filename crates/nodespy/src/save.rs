@@ -26,6 +26,17 @@ pub(crate) struct FormatChoice<'a> {
     pub(crate) name: Option<&'a str>,
 }
 
+impl FormatChoice<'_> {
+    /// The format of a file.
+    pub(crate) fn format_of(&self, path: &Path) -> anyhow::Result<Output> {
+        match self.name {
+            Some(name) => known_format(name),
+            None if is_standard(path) => Ok(Output::folded()),
+            None => format_for_path(path, self.flag),
+        }
+    }
+}
+
 /// A place to write a profile to, known to be writable.
 #[derive(Debug)]
 pub(crate) struct Destination {
@@ -45,12 +56,7 @@ impl Destination {
         choice: FormatChoice<'_>,
         show: &Filters,
     ) -> anyhow::Result<Self> {
-        let format = match choice.name {
-            Some(name) => known_format(name)?,
-            None if is_standard(path) => Output::folded(),
-            None => format_for_path(path, choice.flag)?,
-        };
-        Self::named(path, format, show)
+        Self::named(path, choice.format_of(path)?, show)
     }
 
     /// The same where the format is known.
@@ -70,6 +76,23 @@ impl Destination {
         show: &Filters,
     ) -> anyhow::Result<Self> {
         let file = OutputFile::new_in(folder, stem, format.name())?;
+        Ok(Self::to(Some(file), format, show))
+    }
+
+    /// A new file called as a path says, with a number where that is taken.
+    pub(crate) fn numbered(path: &Path, format: Output, show: &Filters) -> anyhow::Result<Self> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let known = format.extensions().into_iter();
+        let known = known.filter_map(|extension| {
+            let stem = name.strip_suffix(extension)?.strip_suffix('.')?;
+            Some((stem, extension))
+        });
+        let longest = known.max_by_key(|(_, extension)| extension.len());
+        let (stem, extension) = longest
+            .or_else(|| name.rsplit_once('.'))
+            .unwrap_or((&name, format.name()));
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let file = OutputFile::new_in(folder, stem, extension)?;
         Ok(Self::to(Some(file), format, show))
     }
 

@@ -8,8 +8,10 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod blocker;
 mod ended;
 mod error;
+mod flight;
 mod joining;
 mod journal;
 mod live;
@@ -25,7 +27,9 @@ mod twin;
 #[cfg(test)]
 mod stand_in;
 
+pub use blocker::{Blocker, loop_of};
 pub use error::RecordError;
+pub use flight::{FlightOptions, Flown, Trigger, fly};
 pub use live::{End, Limits, Live, LiveOptions};
 pub use observer::{Observer, Progress, Slice, Started};
 pub use record::{EngineChoice, RecordRequest, Recorded, Sampled, record};

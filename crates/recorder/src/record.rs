@@ -7,6 +7,7 @@ use std::fs::File;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use nodespy_capture::engine::Engine;
 use nodespy_capture::engines::inspector::{CompanionCommand, is_node_command};
 use nodespy_capture::engines::perf_events::EventSpec;
 use nodespy_capture::target::Wanted;
@@ -199,7 +200,7 @@ impl RecordRequest {
     }
 
     /// What processes that appear later have to be to join.
-    fn joining(&self) -> (Wanted, Children) {
+    pub(crate) fn joining(&self) -> (Wanted, Children) {
         let children = match self.follow_children {
             true => Children::Followed,
             false => Children::LeftOut,
@@ -305,6 +306,14 @@ fn by_perf_events(
         started: live.started,
         first_sample,
     })
+}
+
+/// The engine of perf events that a request asks for.
+pub(crate) fn perf_engine(
+    request: &RecordRequest,
+    subject: &Subject,
+) -> Result<Box<dyn Engine>, RecordError> {
+    Ok(RealEngines.perf_events(request, perf_events_of(request, subject)?))
 }
 
 /// What makes samples, with breakpoints where the process has the functions.

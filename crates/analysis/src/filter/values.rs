@@ -209,6 +209,29 @@ pub fn parse_seconds(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Reads a number of bytes: `500KB`, `1GB`, `1.5GiB`, `4096`.
+pub fn parse_bytes(text: &str) -> Result<u64, String> {
+    let unit_at = text
+        .find(|character: char| !character.is_ascii_digit() && character != '.')
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_at);
+    let number: f64 = number
+        .parse()
+        .map_err(|_| format!("{text:?} is not a size; write 500KB, 200MB or 1GB"))?;
+    let factor = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1.0,
+        "k" | "kb" => 1e3,
+        "m" | "mb" => 1e6,
+        "g" | "gb" => 1e9,
+        "kib" => f64::from(1 << 10),
+        "mib" => f64::from(1 << 20),
+        "gib" => f64::from(1 << 30),
+        unit => return Err(format!("{unit:?} is not a unit of size; use KB, MB or GB")),
+    };
+    // A float that is too large becomes the largest number.
+    Ok((number * factor) as u64)
+}
+
 /// Whether a package is one that `--fold` names.
 pub(crate) fn is_folded(package: &Package, name: &str) -> bool {
     match name {

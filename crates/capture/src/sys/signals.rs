@@ -1,9 +1,10 @@
-//! Signals that end a recording, counted rather than obeyed at once.
+//! Signals that end a recording or ask for what it has, counted rather than obeyed at once.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 static INTERRUPTS: AtomicU32 = AtomicU32::new(0);
 static TERMINATIONS: AtomicU32 = AtomicU32::new(0);
+static TRIGGERS: AtomicU32 = AtomicU32::new(0);
 
 /// What the user asked for with signals.
 #[derive(Debug, Clone, Copy)]
@@ -23,10 +24,10 @@ impl Interrupts {
 }
 
 extern "C" fn count(signal: libc::c_int) {
-    let counter = if signal == libc::SIGINT {
-        &INTERRUPTS
-    } else {
-        &TERMINATIONS
+    let counter = match signal {
+        libc::SIGINT => &INTERRUPTS,
+        libc::SIGUSR2 => &TRIGGERS,
+        _ => &TERMINATIONS,
     };
     counter.fetch_add(1, Ordering::Relaxed);
 }
@@ -45,6 +46,23 @@ pub fn catch_interrupts_but_hangup() -> Interrupts {
     catch(libc::SIGINT);
     catch(libc::SIGTERM);
     Interrupts(())
+}
+
+/// SIGUSR2, with which the user asks for what was recorded lately.
+#[derive(Debug, Clone, Copy)]
+pub struct TriggerSignal(());
+
+impl TriggerSignal {
+    /// From now on SIGUSR2 is counted instead of ending nodespy.
+    pub fn catch() -> Self {
+        catch(libc::SIGUSR2);
+        Self(())
+    }
+
+    /// Whether it arrived since the last call.
+    pub fn take(self) -> bool {
+        TRIGGERS.swap(0, Ordering::Relaxed) > 0
+    }
 }
 
 fn is_ignored(signal: libc::c_int) -> bool {

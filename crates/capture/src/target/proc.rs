@@ -287,6 +287,19 @@ pub fn thread_cpu_time(pid: u32, tid: u32) -> Option<Nanoseconds> {
     thread_schedstat(pid, tid).map(|schedstat| schedstat.on_cpu)
 }
 
+/// How long a thread has waited for a CPU since it was made; none when it is gone.
+pub fn thread_run_delay(pid: u32, tid: u32) -> Option<Nanoseconds> {
+    thread_schedstat(pid, tid).map(|schedstat| schedstat.run_delay)
+}
+
+/// How much memory of a process is resident; none when it is gone.
+pub fn resident_bytes(pid: u32) -> Option<u64> {
+    let text = read_text(&path_of(pid, "status"), 64 << 10)?;
+    let value = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kibibytes: u64 = value.split_whitespace().next()?.parse().ok()?;
+    kibibytes.checked_mul(1024)
+}
+
 /// What the scheduler has counted for a thread since it was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Schedstat {

@@ -165,6 +165,18 @@ impl JournalWriter {
     }
 }
 
+/// Several slices of a recording as one profile: each process, thread, function and stack once. Times
+/// count from the start of the recording in every slice.
+pub fn merge_slices<'a>(slices: impl Iterator<Item = &'a Profile>) -> Profile {
+    let mut merged = Merged::default();
+    let mut samples = Vec::new();
+    for slice in slices {
+        samples.extend(merged.add_rows(slice));
+    }
+    samples.sort_by_key(|sample| sample.time);
+    merged.finish(samples)
+}
+
 /// The profile of a journal that this process wrote.
 pub fn read_journal(input: &Input) -> Result<Profile, ImportError> {
     read::read_whole(input, input.budget(&Limits::default()))

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nodespy_analysis::parse_seconds;
+use nodespy_analysis::{parse_bytes, parse_seconds};
 
 /// A time between samples in microseconds: `1000us`, `1ms`.
 pub(super) fn parse_interval(text: &str) -> Result<u32, String> {
@@ -29,9 +29,28 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
+/// `500KB`, `200MB`, `1GB`.
+pub(super) fn parse_size(text: &str) -> Result<u64, String> {
+    match parse_bytes(text)? {
+        0 => Err(format!("{text} is nothing; write 500KB, 200MB or 1GB")),
+        bytes => Ok(bytes),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_are_read() {
+        assert_eq!(parse_size("4096"), Ok(4096));
+        assert_eq!(parse_size("1.5MB"), Ok(1_500_000));
+        assert_eq!(parse_size("1 GiB"), Ok(1 << 30));
+        assert_eq!(parse_size("9999999999999GB"), Ok(u64::MAX));
+        for text in ["", "0", "MB", "-1", "1 mile", "."] {
+            assert!(parse_size(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn durations_are_read() {

@@ -1,5 +1,6 @@
 //! `nodespy record`: samples in, a picture out.
 
+mod flight;
 pub(super) mod journal;
 mod outputs;
 mod reporting;
@@ -37,19 +38,11 @@ pub(crate) fn run(
         )
         .into());
     }
+    if arguments.flight.is_flight()? {
+        return flight::run(arguments);
+    }
     let mut request = request(arguments)?;
-    let launches = !arguments.command.is_empty();
-    if !launches {
-        privileges::keep_for_processes(rights(&request));
-    }
-    let subject = request.prepare()?;
-    if launches {
-        // The command's process was made with all rights.
-        privileges::keep_for_processes(rights(&request));
-    }
-    for remark in &subject.remarks {
-        output::note(&nodespy_model::printable(remark));
-    }
+    let subject = prepare(&request)?;
     let sources = source_roots(arguments, &subject);
     let destinations = outputs::destinations(arguments, &subject)?;
     let interrupts: Interrupts = catch_interrupts();
@@ -89,6 +82,24 @@ pub(crate) fn run(
         Some(status) if arguments.exit_code => exit_like(status),
         _ => ExitCode::SUCCESS,
     })
+}
+
+/// Launches the command or takes hold of the processes, keeps the rights that recording takes, and says
+/// what was left out.
+fn prepare(request: &RecordRequest) -> anyhow::Result<Subject> {
+    let launches = !request.command.is_empty();
+    if !launches {
+        privileges::keep_for_processes(rights(request));
+    }
+    let subject = request.prepare()?;
+    if launches {
+        // The command's process was made with all rights.
+        privileges::keep_for_processes(rights(request));
+    }
+    for remark in &subject.remarks {
+        output::note(&nodespy_model::printable(remark));
+    }
+    Ok(subject)
 }
 
 /// What the arguments ask for, in the recorder's words.

@@ -22,6 +22,7 @@ mod errors;
 mod event_loops;
 mod events;
 mod findings;
+mod flight;
 mod inspector;
 mod inspector_abandoned;
 mod inspector_matrix;

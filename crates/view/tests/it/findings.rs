@@ -587,6 +587,17 @@ fn what_a_cpu_quota_takes_away_is_said_first() {
 }
 
 #[test]
+fn why_a_flight_recorder_wrote_is_said_before_all_else() {
+    let mut profile = on_main(&[(&[MAIN], 900)]);
+    profile.notes.add_quota("container web");
+    profile.notes.add_trigger("the event loop was away");
+    assert_eq!(
+        findings(&profile, "")[0],
+        "Written because the event loop was away"
+    );
+}
+
+#[test]
 fn requests_wait_only_where_there_are_any() {
     let serve = core("parserOnIncoming", "node:_http_server");
     let busy = |rows: &[Row<'_>]| findings(&on_main(&[(rows, 950)]), "requests wait");

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
+use nodespy_analysis::Filters;
 use nodespy_capture::target::Target;
 use nodespy_capture::{Interrupts, unix_now};
 use nodespy_model::{Profile, UtcTime};
@@ -41,6 +42,61 @@ pub(super) fn destinations(
     checked
         .map(|destination| Ok(destination?.keeping_all()))
         .collect()
+}
+
+/// The outputs of a recording that writes several files, each under a name that is free.
+#[derive(Debug)]
+pub(super) struct NumberedOutputs {
+    templates: Vec<(PathBuf, Output)>,
+    show: Filters,
+    pid: u32,
+    app: String,
+}
+
+impl NumberedOutputs {
+    /// Finds out the formats and whether files can be written.
+    pub(super) fn new(arguments: &RecordArgs, subject: &Subject) -> anyhow::Result<Self> {
+        let choice = FormatChoice {
+            flag: "--format",
+            name: arguments.format.as_deref(),
+        };
+        let mut templates = Vec::new();
+        for path in &arguments.output {
+            if path == Path::new("-") {
+                return Err(Failure::Usage(
+                    "several files can't go to standard output: -o stall.nspy".to_owned(),
+                )
+                .into());
+            }
+            templates.push((path.clone(), choice.format_of(path)?));
+        }
+        if templates.is_empty() {
+            let format = match choice.name {
+                Some(name) => save::known_format(name)?,
+                None => Output::page(),
+            };
+            let name = format!("nodespy-{{app}}-{{time}}.{}", format.name());
+            templates.push((PathBuf::from(name), format));
+        }
+        let outputs = Self {
+            templates,
+            show: arguments.show.filters().of_shaped(),
+            pid: subject.targets.first().map_or(0, Target::pid),
+            app: subject.app.clone(),
+        };
+        outputs.next()?;
+        Ok(outputs)
+    }
+
+    /// The next files, known to be writable.
+    pub(super) fn next(&self) -> anyhow::Result<Vec<Destination>> {
+        let now = unix_now() / 1_000_000_000;
+        let destination = |(template, format): &(PathBuf, Output)| {
+            let path = fill_template(template, self.pid, &self.app, now);
+            Ok(Destination::numbered(&path, *format, &self.show)?.keeping_all())
+        };
+        self.templates.iter().map(destination).collect()
+    }
 }
 
 /// Fills in `{pid}`, `{app}` and `{time}`.

@@ -42,6 +42,7 @@ impl Finding {
     /// where to look comes before what leads there.
     fn strength(&self) -> f64 {
         match self.kind {
+            "trigger" => 3.0 * WHOLE,
             "cpu_quota" | "idle_main_thread" => 2.0 * WHOLE,
             "function_total" => self.percent / 2.0,
             "busy_main_thread" => self.percent / 10.0,
@@ -102,10 +103,10 @@ const LIST_RULES: [ListRule; 5] = [
 pub(super) fn of(report: &Report<'_>) -> Vec<Finding> {
     let profile = report.profile;
     let is_time = profile.event().is_time();
-    let mut findings = match is_time {
-        true => threads::limited_by_quota(profile),
-        false => Vec::new(),
-    };
+    let mut findings = threads::triggered(profile);
+    if is_time {
+        findings.extend(threads::limited_by_quota(profile));
+    }
     if report.total == 0 {
         findings.push(Finding {
             kind: "no_samples",

@@ -19,19 +19,29 @@ const MUCH_OF_THE_WORKER: f64 = 10.0;
 /// Share of a thread's time, in percent, from which it is a server's.
 const MUCH_OF_A_SERVER: f64 = 20.0;
 
+/// Why a flight recorder wrote the profile.
+pub(super) fn triggered(profile: &Profile) -> Vec<Finding> {
+    as_noted("trigger", &profile.notes.triggers)
+}
+
 /// What a CPU quota took away: what the samples share out is only the rest.
 pub(super) fn limited_by_quota(profile: &Profile) -> Vec<Finding> {
-    let finding = |remark: &String| {
-        let mut letters = remark.chars();
+    as_noted("cpu_quota", &profile.notes.quotas)
+}
+
+/// Sentences that the recording itself has.
+fn as_noted(kind: &'static str, sentences: &[String]) -> Vec<Finding> {
+    let finding = |sentence: &String| {
+        let mut letters = sentence.chars();
         let first = letters.next().map(|letter| letter.to_ascii_uppercase());
         Finding {
-            kind: "cpu_quota",
+            kind,
             percent: WHOLE,
             sentence: first.into_iter().chain(letters).collect(),
             function: None,
         }
     };
-    profile.notes.quotas.iter().map(finding).collect()
+    sentences.iter().map(finding).collect()
 }
 
 /// Which of several processes of an application does something else than the others.

@@ -1,0 +1,195 @@
+//! A flight recorder: it records all the time and keeps the last seconds, until something happens that
+//! makes them worth a file.
+//!
+//! A slice a second goes into a [`Ring`]; a [`TriggerWatch`] looks at what was seen in it. A file has
+//! what was kept before the trigger fired and what followed until its cause was over.
+
+mod cause;
+mod ring;
+mod trigger;
+mod watch;
+
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use nodespy_capture::target::{Target, proc};
+use nodespy_capture::{CaptureError, Interrupts, TriggerSignal, process_cpu_time};
+use nodespy_model::{Nanoseconds, Profile};
+use nodespy_symbolize::SourceMapOptions;
+
+use crate::ended;
+use crate::error::RecordError;
+use crate::live::{Limits, Live, LiveOptions};
+use crate::observer::{Observer, Progress, Slice, Started};
+use crate::record::{self, RecordRequest};
+use crate::subject::Subject;
+use cause::Cause;
+use ring::Ring;
+pub use trigger::Trigger;
+use watch::{Seen, TriggerWatch};
+
+/// How often triggers are asked, and how much is added to the ring at once.
+const SLICE: Duration = Duration::from_secs(1);
+/// How many processes that have ended are remembered for their source maps.
+const REMEMBERED_PROCESSES: usize = 64;
+
+/// When a flight recorder writes, and how much.
+#[derive(Debug, Clone)]
+pub struct FlightOptions {
+    /// Any one of them fires.
+    pub triggers: Vec<Trigger>,
+    /// How much of what was before is in a file; as long at most is waited for the end of its cause.
+    pub keep: Duration,
+    /// How long nothing is written after a file.
+    pub hold_off: Duration,
+}
+
+/// How a flight ended.
+#[derive(Debug)]
+pub struct Flown {
+    /// How often a trigger fired while nothing was to be written.
+    pub missed: u64,
+    /// How the command ended, if there was one and it did.
+    pub status: Option<ExitStatus>,
+}
+
+/// Records until it is over. `write` is handed what is worth a file, with the reason among its notes;
+/// false ends the recording.
+pub fn fly(
+    request: &RecordRequest,
+    subject: Subject,
+    options: &FlightOptions,
+    observer: &mut dyn Observer,
+    write: &mut dyn FnMut(Profile) -> bool,
+) -> Result<Flown, RecordError> {
+    let mut engine = record::perf_engine(request, &subject)?;
+    let live_options = LiveOptions {
+        joining: Some(request.joining()),
+        no_heap_walk: request.no_heap_walk,
+        remembered_processes: REMEMBERED_PROCESSES,
+        delay: request.delay,
+        stalls: shortest_stall(&options.triggers),
+    };
+    let has_signal = options.triggers.contains(&Trigger::Signal);
+    let mut flight = Flight {
+        ring: Ring::new(options.keep),
+        watch: TriggerWatch::new(&options.triggers, options.keep, options.hold_off),
+        keep: options.keep.as_nanos() as Nanoseconds,
+        kept_from: None,
+        signal: has_signal.then(TriggerSignal::catch),
+        source_maps: request.source_maps.as_ref(),
+        is_over: false,
+        observer,
+        write,
+    };
+    let mut live = Live::attach(&mut *engine, subject, live_options, &mut flight)?;
+    let interrupts = request.interrupts;
+    let limits = Limits {
+        duration: request.duration,
+        slice: Some(SLICE),
+        first_slice: None,
+        slice_stretch: 0,
+        is_stopped: &|| interrupts.is_some_and(Interrupts::is_stop_requested),
+    };
+    let end = live.run(&limits, &mut flight)?;
+    flight.is_over = true;
+    live.hand_out(&mut flight);
+    let missed = flight.watch.missed();
+    let status = ended::end_command(&mut live.subject, end, observer);
+    Ok(Flown { missed, status })
+}
+
+/// What counts as a stall, where one does.
+fn shortest_stall(triggers: &[Trigger]) -> Option<Duration> {
+    let stalls = triggers.iter().filter_map(|trigger| match trigger {
+        Trigger::Stall(time) => Some(*time),
+        _ => None,
+    });
+    stalls.min()
+}
+
+/// Keeps slices and hands out files.
+struct Flight<'a> {
+    ring: Ring,
+    watch: TriggerWatch,
+    keep: Nanoseconds,
+    /// From when on everything is in the file that waits for its end.
+    kept_from: Option<Nanoseconds>,
+    signal: Option<TriggerSignal>,
+    source_maps: Option<&'a SourceMapOptions>,
+    /// Whether no slice follows.
+    is_over: bool,
+    observer: &'a mut dyn Observer,
+    write: &'a mut dyn FnMut(Profile) -> bool,
+}
+
+impl Observer for Flight<'_> {
+    fn started(&mut self, started: &Started<'_>) {
+        self.observer.started(started);
+    }
+
+    fn progress(&mut self, progress: &mut Progress<'_>) {
+        self.observer.progress(progress);
+    }
+
+    fn not_added(&mut self, error: &CaptureError) {
+        self.observer.not_added(error);
+    }
+
+    fn slice(&mut self, mut slice: Slice<'_>) -> bool {
+        let profile = std::mem::take(&mut slice.profile);
+        let now = profile.about.duration;
+        self.ring.add(profile);
+        let running = slice.targets.iter().filter(|target| !target.has_ended());
+        let pids: Vec<u32> = running.map(Target::pid).collect();
+        let cause = self.watch.take(&Seen {
+            now,
+            stalls: &slice.stalls,
+            pids: &pids,
+            measure: &measure,
+            has_signal: self.signal.is_some_and(TriggerSignal::take),
+        });
+        let from = now.saturating_sub(self.keep);
+        if self.watch.has_fired() || cause.is_some() {
+            self.kept_from.get_or_insert(from);
+        }
+        let rest = || self.is_over.then(|| self.watch.take_rest()).flatten();
+        let wants_more = match cause.or_else(rest) {
+            Some(cause) => {
+                let from = self.kept_from.take().unwrap_or(from);
+                self.write_file(&cause, from, &slice)
+            }
+            None => true,
+        };
+        self.ring.forget_old(now, self.kept_from);
+        wants_more
+    }
+
+    fn note(&mut self, line: &str) {
+        self.observer.note(line);
+    }
+}
+
+impl Flight<'_> {
+    /// Hands out what is there from a moment on.
+    fn write_file(&mut self, cause: &Cause, from: Nanoseconds, slice: &Slice<'_>) -> bool {
+        let (profile, start) = self.ring.profile_from(from);
+        let mut profile = match self.source_maps {
+            Some(options) => slice.map_sources(profile, options),
+            None => profile,
+        };
+        let sentence = cause.sentence(&profile, start);
+        profile.notes.add_trigger(&sentence);
+        (self.write)(profile)
+    }
+}
+
+/// What a trigger compares of a process.
+fn measure(trigger: &Trigger, pid: u32) -> Option<u64> {
+    match trigger {
+        Trigger::Cpu { .. } => process_cpu_time(pid),
+        Trigger::Rss(_) => proc::resident_bytes(pid),
+        Trigger::RunDelay { .. } => proc::thread_run_delay(pid, pid),
+        Trigger::Stall(_) | Trigger::Signal => None,
+    }
+}
