@@ -1,6 +1,7 @@
 //! What was recorded: the application, its processes and threads, and how.
 
 use crate::labels::{Labels, label_key};
+use crate::over_time::{LoopTimeline, PoolTimeline};
 use crate::profile::{Nanoseconds, ProcessIndex};
 
 /// What was recorded, how and when.
@@ -56,6 +57,8 @@ pub struct Process {
     pub labels: Labels,
     /// What libuv's thread pool did.
     pub pool: Option<Pool>,
+    /// The same over time.
+    pub pool_timeline: Option<Box<PoolTimeline>>,
 }
 
 /// What a thread pool did, as looks at it saw. Sums are over all looks.
@@ -158,6 +161,8 @@ pub struct Thread {
     pub scheduling: Option<Scheduling>,
     /// What its event loop did, by libuv's own account.
     pub event_loop: Option<EventLoop>,
+    /// The same over time.
+    pub loop_timeline: Option<Box<LoopTimeline>>,
 }
 
 /// What an event loop did while it was watched.

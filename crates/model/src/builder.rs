@@ -7,6 +7,7 @@ use crate::event::{self, EventIndex, EventType};
 use crate::labels::Labels;
 use crate::moved_stacks::StackMoves;
 use crate::notes::Notes;
+use crate::over_time::{LoopTimeline, PoolTimeline};
 use crate::profile::{
     Category, Frame, FrameIndex, Function, FunctionIndex, Nanoseconds, ProcessIndex, Profile,
     Sample, Source, Stack, StackIndex, StringIndex, StringTable, ThreadIndex, Tier,
@@ -208,6 +209,18 @@ impl ProfileBuilder {
         self.profile.threads[thread.at()].event_loop = Some(event_loop);
     }
 
+    /// Adds to what the event loop of a thread that was added before did over time.
+    pub fn loop_timeline(&mut self, thread: ThreadIndex, timeline: &LoopTimeline) {
+        let known = &mut self.profile.threads[thread.at()].loop_timeline;
+        known.get_or_insert_default().merge(timeline);
+    }
+
+    /// Adds to what the thread pool of a process that was added before did over time.
+    pub fn pool_timeline(&mut self, process: ProcessIndex, timeline: &PoolTimeline) {
+        let known = &mut self.profile.processes[process.at()].pool_timeline;
+        known.get_or_insert_default().merge(timeline);
+    }
+
     /// Adds a sample of the first event, of which nothing else is known.
     pub fn sample(
         &mut self,
@@ -273,6 +286,11 @@ impl ProfileBuilder {
     pub fn finish(mut self, about: About, notes: Notes) -> Profile {
         self.profile.drop_empty_events();
         self.profile.samples.sort_by_key(|sample| sample.time);
+        for thread in &mut self.profile.threads {
+            if let Some(timeline) = &mut thread.loop_timeline {
+                timeline.keep_longest();
+            }
+        }
         self.profile.about = about;
         self.profile.notes = notes;
         self.profile

@@ -22,6 +22,7 @@ mod merge;
 mod moved_stacks;
 mod notes;
 mod origin;
+mod over_time;
 mod profile;
 mod raw;
 mod rows;
@@ -48,6 +49,10 @@ pub use merge::{add_samples, add_stacks, add_threads, moved_samples, rewritten};
 pub use moved_stacks::{MovedStacks, StackMoves};
 pub use notes::{Confidence, NameSource, Notes};
 pub use origin::{ImageBytes, ImageRefused, JitFile, JitFileKind, Origin, ReadAt, SourceFile};
+pub use over_time::{
+    Intervals, LoopPart, LoopStall, LoopTimeline, MAX_DOUBLINGS, MAX_INTERVALS, MAX_STALLS,
+    MIN_INTERVAL, MIN_STALL, Part, PoolPart, PoolTimeline,
+};
 pub use profile::{
     Category, Cpu, Frame, FrameIndex, Function, FunctionIndex, Nanoseconds, ProcessIndex, Profile,
     Sample, Source, Stack, StackIndex, StringIndex, StringTable, ThreadIndex, Tier,

@@ -145,8 +145,8 @@ impl<'e> Live<'e> {
         let scheduling = SchedulingWatch::start(subject.targets.iter().map(Target::pid));
         let loops = match (engine.id(), options.stalls) {
             (EngineId::Snapshot, _) => None,
-            (_, Some(limit)) => Some(EventLoops::with_stalls(limit)),
-            (_, None) => Some(EventLoops::new()),
+            (_, Some(limit)) => Some(EventLoops::with_stalls(attached.started, limit)),
+            (_, None) => Some(EventLoops::new(attached.started)),
         };
         let resolver = Resolver::new(Box::new(LiveOrigin::new()))
             .with_events(engine.events())
@@ -166,7 +166,7 @@ impl<'e> Live<'e> {
             twin: None,
             scheduling,
             loops,
-            pools: ThreadPools::default(),
+            pools: ThreadPools::new(attached.started),
             delay: options.delay,
             started: attached.started,
             sampling_since: attached.sampling_since,
@@ -357,9 +357,9 @@ impl<'e> Live<'e> {
 
     /// Notes in a profile of this recording how threads that still run shared the CPUs, and what their
     /// event loops did.
-    pub(crate) fn note_scheduling(&self, profile: &mut Profile) {
+    pub(crate) fn note_scheduling(&mut self, profile: &mut Profile) {
         self.scheduling.note_in(profile);
-        if let Some(loops) = &self.loops {
+        if let Some(loops) = &mut self.loops {
             loops.note_in(profile);
         }
         self.pools.note_in(profile);

@@ -19,6 +19,8 @@ pub fn merge_processes(mut profile: Profile) -> Profile {
         command: String::new(),
         exit: None,
         ended: None,
+        pool: None,
+        pool_timeline: None,
         ..first.clone()
     };
     for process in rest {

@@ -21,6 +21,16 @@ pub fn only_between(mut profile: Profile, start: Nanoseconds, end: Nanoseconds) 
         process.ended = process.ended.map(|ended| ended.saturating_sub(start));
         // The kernel's account is of the whole recording.
         process.cpu_time = None;
+        if let Some(timeline) = &mut process.pool_timeline {
+            **timeline = timeline.between(start, end);
+        }
+    }
+    for timeline in profile
+        .threads
+        .iter_mut()
+        .filter_map(|thread| thread.loop_timeline.as_mut())
+    {
+        **timeline = timeline.between(start, end);
     }
     let about = &mut profile.about;
     about.duration = about.duration.min(end).saturating_sub(start);
@@ -34,7 +44,7 @@ pub fn only_between(mut profile: Profile, start: Nanoseconds, end: Nanoseconds) 
 mod tests {
     use super::*;
     use crate::testing::profile_of;
-    use nodespy_model::ExitReason;
+    use nodespy_model::{ExitReason, LoopStall, LoopTimeline, MIN_STALL};
 
     #[test]
     fn the_part_is_a_recording_of_its_own() {
@@ -42,6 +52,12 @@ mod tests {
         for (position, sample) in profile.samples.iter_mut().enumerate() {
             sample.time = position as u64 * 10;
         }
+        let mut timeline = LoopTimeline::default();
+        timeline.stall(LoopStall {
+            start: 20,
+            lasted: MIN_STALL + 10,
+        });
+        profile.threads[0].loop_timeline = Some(Box::new(timeline));
         profile.about.duration = 100;
         profile.about.started_unix = 1000;
         profile.processes[0].ended = Some(35);
@@ -50,6 +66,17 @@ mod tests {
         let times: Vec<(u64, u64)> = part.samples.iter().map(|s| (s.time, s.weight)).collect();
         assert_eq!(times, [(0, 2), (10, 4)]);
         assert_eq!((part.about.duration, part.about.started_unix), (20, 1010));
+        let stalls = |part: &Profile| {
+            part.threads[0]
+                .loop_timeline
+                .as_ref()
+                .unwrap()
+                .stalls()
+                .len()
+        };
+        // All of the stall is in the rest, too little of it in the part.
+        let after = only_between(profile.clone(), 15, Nanoseconds::MAX);
+        assert_eq!((stalls(&part), stalls(&after)), (0, 1));
         assert_eq!(part.processes[0].ended, None);
         let rest = only_between(profile.clone(), 30, Nanoseconds::MAX);
         assert_eq!(rest.total_weight(), 8);

@@ -3,6 +3,7 @@
 use nodespy_model::{EventLoop, FastMap, Nanoseconds, Profile};
 
 use super::jitter::Jitter;
+use super::loop_times::LoopTimes;
 use super::stretch::Stretches;
 use super::uv_loop::{Reading, Search, UvLoop};
 use crate::sys::clock::{TICK, monotonic_now, ticks_after_boot};
@@ -40,6 +41,8 @@ pub struct Stall {
 /// The loops that run JavaScript, and what they do from when they are found.
 #[derive(Debug, Default)]
 pub struct EventLoops {
+    /// When the recording started.
+    started: Nanoseconds,
     loops: FastMap<(u32, u32), Watched>,
     /// Where processes have their default loops, which their main threads run.
     defaults: FastMap<u32, u64>,
@@ -61,6 +64,7 @@ struct Watched {
     first: Reading,
     last: Reading,
     stretches: Stretches,
+    times: LoopTimes,
     /// The stall that goes on.
     stall: Option<Stall>,
     is_long_reported: bool,
@@ -68,16 +72,19 @@ struct Watched {
 }
 
 impl EventLoops {
-    /// Nothing is known yet.
-    pub fn new() -> Self {
-        Self::default()
+    /// Nothing is known yet. The recording started at `started`.
+    pub fn new(started: Nanoseconds) -> Self {
+        Self {
+            started,
+            ..Self::default()
+        }
     }
 
     /// The same, and times away from poll that are at least as long are reported as stalls.
-    pub fn with_stalls(limit: std::time::Duration) -> Self {
+    pub fn with_stalls(started: Nanoseconds, limit: std::time::Duration) -> Self {
         Self {
             limit: Some(limit.as_nanos() as Nanoseconds),
-            ..Self::default()
+            ..Self::new(started)
         }
     }
 
@@ -157,6 +164,7 @@ impl EventLoops {
                 first,
                 last: first,
                 stretches,
+                times: LoopTimes::new(self.started),
                 stall: None,
                 is_long_reported: false,
                 is_gone: false,
@@ -179,13 +187,20 @@ impl EventLoops {
         std::mem::take(&mut self.remarks)
     }
 
-    /// Notes in a profile what is known of the loops of its threads.
-    pub fn note_in(&self, profile: &mut Profile) {
+    /// Notes in a profile what is known of the loops of its threads: all of it as a summary, and over
+    /// time what no profile has yet.
+    pub fn note_in(&mut self, profile: &mut Profile) {
         for thread in &mut profile.threads {
             let pid = profile.processes[thread.process.at()].pid;
-            let watched = self.loops.get(&(pid, thread.tid));
-            let known = watched.and_then(Watched::summary);
-            thread.event_loop = known.or(thread.event_loop);
+            let Some(watched) = self.loops.get_mut(&(pid, thread.tid)) else {
+                continue;
+            };
+            thread.event_loop = watched.summary().or(thread.event_loop);
+            if let Some(timeline) = watched.times.hand_over() {
+                let known = thread.loop_timeline.get_or_insert_default();
+                known.merge(&timeline);
+                known.keep_longest();
+            }
         }
     }
 
@@ -209,8 +224,10 @@ impl Watched {
             self.is_gone = true;
             return 0;
         };
-        self.last = reading;
-        self.stretches.take(reading)
+        let before = std::mem::replace(&mut self.last, reading);
+        let age = self.stretches.take(reading);
+        self.times.take(&before, &reading, age);
+        age
     }
 
     /// The stall that is over, or has gone on for long, now that the loop has been away for `age`.

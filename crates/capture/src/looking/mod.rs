@@ -8,6 +8,7 @@ mod copies;
 mod event_loops;
 mod jitter;
 mod looks;
+mod loop_times;
 mod memory;
 mod stretch;
 mod thread;

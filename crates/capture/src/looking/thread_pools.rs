@@ -1,6 +1,8 @@
 //! libuv's thread pools, read from outside: who is busy, and which jobs wait.
 
-use nodespy_model::{FastMap, Nanoseconds, Pool, PoolAddresses, PoolJobs, Profile};
+use nodespy_model::{
+    FastMap, Nanoseconds, Pool, PoolAddresses, PoolJobs, PoolPart, PoolTimeline, Profile,
+};
 
 use super::jitter::Jitter;
 use super::uv_pool::PoolReading;
@@ -15,6 +17,8 @@ const MAX_KINDS: usize = 64;
 /// The pools of some processes, and what they do from when they are known.
 #[derive(Debug, Default)]
 pub struct ThreadPools {
+    /// When the recording started.
+    started: Nanoseconds,
     pools: FastMap<u32, Watched>,
     next: Nanoseconds,
     jitter: Jitter,
@@ -26,17 +30,28 @@ struct Watched {
     /// When the process started, by which it is told from another with its pid.
     started: Option<u64>,
     pool: Pool,
+    /// What no profile has yet.
+    timeline: PoolTimeline,
     /// What waited, by kind: how many at all looks together, and what one was about.
     kinds: FastMap<String, (u64, String)>,
 }
 
 impl ThreadPools {
+    /// Nothing is known yet. The recording started at `started`.
+    pub fn new(started: Nanoseconds) -> Self {
+        Self {
+            started,
+            ..Self::default()
+        }
+    }
+
     /// Reads the pool of a process from now on.
     pub fn watch(&mut self, pid: u32, addresses: PoolAddresses) {
         let watched = Watched {
             addresses,
             started: proc::start_time(pid),
             pool: Pool::default(),
+            timeline: PoolTimeline::default(),
             kinds: FastMap::default(),
         };
         self.pools.entry(pid).or_insert(watched);
@@ -56,7 +71,7 @@ impl ThreadPools {
         self.next = now + self.jitter.around(POOL_INTERVAL);
         for (pid, watched) in &mut self.pools {
             if let Some(reading) = PoolReading::of(*pid, &watched.addresses) {
-                watched.take(reading);
+                watched.take(now.saturating_sub(self.started), reading);
             }
         }
     }
@@ -67,17 +82,27 @@ impl ThreadPools {
         self.pools.retain(|pid, watched| is_same(*pid, watched));
     }
 
-    /// Notes in a profile what is known of the pools of its processes.
-    pub fn note_in(&self, profile: &mut Profile) {
+    /// Notes in a profile what is known of the pools of its processes: all of it as a summary, and
+    /// over time what no profile has yet.
+    pub fn note_in(&mut self, profile: &mut Profile) {
         for process in &mut profile.processes {
-            let watched = self.pools.get(&process.pid);
-            process.pool = watched.and_then(Watched::summary).or(process.pool.take());
+            let Some(watched) = self.pools.get_mut(&process.pid) else {
+                continue;
+            };
+            process.pool = watched.summary().or(process.pool.take());
+            let timeline = std::mem::take(&mut watched.timeline);
+            if !timeline.rows().is_empty() {
+                process
+                    .pool_timeline
+                    .get_or_insert_default()
+                    .merge(&timeline);
+            }
         }
     }
 }
 
 impl Watched {
-    fn take(&mut self, reading: PoolReading) {
+    fn take(&mut self, time: Nanoseconds, reading: PoolReading) {
         let pool = &mut self.pool;
         let busy = reading.threads.saturating_sub(reading.idle);
         pool.threads = reading.threads;
@@ -86,6 +111,12 @@ impl Watched {
         pool.full += u64::from(busy == reading.threads);
         let waiting = reading.fast_jobs.len() + reading.slow_jobs.len();
         pool.waiting += waiting as u64;
+        let part = PoolPart {
+            looks: 1,
+            busy: busy.into(),
+            waiting: waiting as u64,
+        };
+        self.timeline.add(time, part);
         pool.slow_waiting += reading.slow_jobs.len() as u64;
         // libuv lets slow jobs take half of the threads.
         let is_full_for_slow = reading.slow_running >= reading.threads.div_ceil(2);

@@ -11,6 +11,7 @@ mod read;
 mod samples;
 mod stack_order;
 mod tags;
+mod timelines;
 mod unpack;
 mod write;
 
@@ -66,6 +67,8 @@ mod section {
     // In files as well.
     pub(super) const EVENT_LOOPS: u64 = 23;
     pub(super) const POOLS: u64 = 24;
+    pub(super) const LOOP_TIMELINES: u64 = 25;
+    pub(super) const POOL_TIMELINES: u64 = 26;
 }
 
 // The codes of the file: a value's position here. They are written out, because the model may

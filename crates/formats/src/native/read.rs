@@ -2,8 +2,8 @@
 
 use nodespy_model::{
     About, Contents, ContextIndex, EventType, ExitReason, FastSet, Frame, FrameIndex, Function,
-    FunctionIndex, Labels, Notes, Process, ProcessIndex, Profile, ProfileBuilder, Recording,
-    Sample, Source, Stack, StackIndex, StringIndex, Thread, ThreadIndex, printable,
+    FunctionIndex, Notes, Process, ProcessIndex, Profile, ProfileBuilder, Recording, Sample,
+    Source, Stack, StackIndex, StringIndex, Thread, ThreadIndex, printable,
 };
 
 use super::columns::Columns;
@@ -70,8 +70,8 @@ pub(super) struct Tables {
     functions: Vec<Function>,
     frames: Vec<Frame>,
     stacks: Vec<Stack>,
-    threads: usize,
-    processes: usize,
+    pub(super) threads: usize,
+    pub(super) processes: usize,
     samples: Vec<Sample>,
     announced_samples: u64,
     before: Before,
@@ -80,8 +80,8 @@ pub(super) struct Tables {
     sources: Vec<Source>,
     source_files: FastSet<StringIndex>,
     source_bytes: usize,
-    builder: ProfileBuilder,
-    budget: Budget,
+    pub(super) builder: ProfileBuilder,
+    pub(super) budget: Budget,
 }
 
 impl Tables {
@@ -113,7 +113,7 @@ impl Tables {
     }
 
     /// How many rows of a table of `T` follow, when each takes at least `bytes_each`.
-    fn rows<T>(
+    pub(super) fn rows<T>(
         &mut self,
         columns: &mut Columns<'_>,
         bytes_each: usize,
@@ -148,6 +148,8 @@ impl Tables {
             section::SCHEDULING => self.take_scheduling(columns),
             section::EVENT_LOOPS => self.take_event_loops(columns),
             section::POOLS => self.take_pools(columns),
+            section::LOOP_TIMELINES => self.take_loop_timelines(columns),
+            section::POOL_TIMELINES => self.take_pool_timelines(columns),
             section::SAMPLES => self.take_samples(columns),
             section::SOURCES => self.take_sources(columns),
             section::EVENTS => self.take_events(columns),
@@ -341,8 +343,7 @@ impl Tables {
                 ended: ended[row],
                 exit: exits[row],
                 cpu_time: columns.option(Columns::number)?,
-                labels: Labels::default(),
-                pool: None,
+                ..Process::default()
             });
         }
         Ok(processes)
@@ -436,8 +437,12 @@ impl Tables {
         let processes = self.processes_in(columns)?;
         for (row, process) in rows.into_iter().zip(processes) {
             let index = ProcessIndex(row);
-            let labels = self.builder.so_far().processes[index.at()].labels.clone();
-            let process = Process { labels, ..process };
+            let known = &self.builder.so_far().processes[index.at()];
+            let process = Process {
+                labels: known.labels.clone(),
+                pool_timeline: known.pool_timeline.clone(),
+                ..process
+            };
             self.builder.set_process(index, process);
         }
         Ok(())
@@ -448,7 +453,13 @@ impl Tables {
         let rows = self.changed_rows(columns, self.threads, "threads")?;
         let threads = self.threads_in(columns)?;
         for (row, thread) in rows.into_iter().zip(threads) {
-            self.builder.set_thread(ThreadIndex(row), thread);
+            let index = ThreadIndex(row);
+            let known = &self.builder.so_far().threads[index.at()];
+            let thread = Thread {
+                loop_timeline: known.loop_timeline.clone(),
+                ..thread
+            };
+            self.builder.set_thread(index, thread);
         }
         Ok(())
     }

@@ -13,6 +13,7 @@ use super::columns::{put, put_option, put_string, zigzag};
 use super::stack_order::StackOrder;
 use super::{
     CATEGORIES, MAGIC, NAME_SOURCES, ROLES, TIERS, UNITS, code_of, samples, section, tags,
+    timelines,
 };
 use crate::export::ExportError;
 
@@ -75,6 +76,12 @@ fn write_sections(
     }
     if let Some(pools) = pools(profile, |_| true) {
         emit(section::POOLS, &pools)?;
+    }
+    if let Some(timelines) = timelines::of_loops(&timelines::loops(profile)) {
+        emit(section::LOOP_TIMELINES, &timelines)?;
+    }
+    if let Some(timelines) = timelines::of_pools(&timelines::pools(profile)) {
+        emit(section::POOL_TIMELINES, &timelines)?;
     }
     if !profile.contexts.is_empty() {
         emit(section::CONTEXTS, &tags::contexts(profile, 0))?;

@@ -2,7 +2,7 @@
 
 use crate::fixture::fixture;
 use crate::mutate::{collapse_survives, shortened_perf_data, survive};
-use crate::sample::{small, written};
+use crate::sample::{small, with_timelines, written};
 
 #[test]
 fn no_packed_bytes_bring_the_nspy_reader_down() {
@@ -14,7 +14,7 @@ fn no_content_brings_the_nspy_reader_down() {
     use flate2::{Compression, read::GzDecoder, write::GzEncoder};
     use std::io::{Read, Write};
 
-    let file = written(&small(), "nspy");
+    let file = written(&with_timelines(), "nspy");
     let (header, stream) = file.split_at(16);
     let mut content = Vec::new();
     GzDecoder::new(stream).read_to_end(&mut content).unwrap();

@@ -3,12 +3,12 @@
 
 use nodespy_formats::{ImportOptions, Input, JournalWriter, import, pack_block, read_journal};
 use nodespy_model::{
-    Contents, EventLoop, Process, Profile, ProfileBuilder, Scheduling, Thread, ThreadRole,
-    WeightUnit,
+    Contents, EventLoop, LoopStall, LoopTimeline, PoolPart, PoolTimeline, Process, Profile,
+    ProfileBuilder, Scheduling, Thread, ThreadRole, WeightUnit,
 };
 
 use crate::mutate::survive;
-use crate::sample::small;
+use crate::sample::{small, written};
 
 /// The samples of a profile as text: time, weight, thread and the names of the stack.
 fn samples(profile: &Profile) -> Vec<String> {
@@ -133,6 +133,7 @@ fn what_becomes_known_later_is_known_of_the_whole() {
                     iterations: Some(0),
                     ..EventLoop::default()
                 }),
+                ..Thread::default()
             });
             builder.sample(1, thread, None, 1);
         }
@@ -157,6 +158,58 @@ fn what_becomes_known_later_is_known_of_the_whole() {
     assert_eq!(read.threads[0].scheduling.unwrap().watched, 70);
     let event_loop = read.threads[0].event_loop.unwrap();
     assert_eq!((event_loop.watched, event_loop.iterations), (70, Some(0)));
+}
+
+#[test]
+fn what_loops_and_pools_did_over_time_adds_up_whatever_else_changes() {
+    const MS: u64 = 1_000_000;
+    let slice = |second: u64| {
+        let mut profile = small();
+        let from = second * 1000 * MS;
+        let mut timeline = LoopTimeline::default();
+        timeline.intervals.spread(from, from + 1000 * MS, 300 * MS);
+        timeline.stall(LoopStall {
+            start: second / 2 * 2000 * MS,
+            lasted: (500 + second) * MS,
+        });
+        profile.threads[0].loop_timeline = Some(Box::new(timeline));
+        profile.threads[0].event_loop = Some(EventLoop {
+            watched: from,
+            ..EventLoop::default()
+        });
+        let mut timeline = PoolTimeline::default();
+        let part = PoolPart {
+            looks: 1,
+            busy: 4,
+            waiting: second,
+        };
+        timeline.add(from, part);
+        profile.processes[0].pool_timeline = Some(Box::new(timeline));
+        profile.processes[0].cpu_time = Some(from);
+        profile
+    };
+    // More than the intervals of the first length hold: they double on the way.
+    let slices: Vec<Profile> = (0..300).map(slice).collect();
+    let (bytes, ends) = journal(&slices);
+    let read = recovered(&bytes);
+    let mut whole = LoopTimeline::default();
+    let mut pool = PoolTimeline::default();
+    for slice in &slices {
+        whole.merge(slice.threads[0].loop_timeline.as_ref().unwrap());
+        pool.merge(slice.processes[0].pool_timeline.as_ref().unwrap());
+    }
+    assert_eq!(read.threads[0].loop_timeline.as_deref(), Some(&whole));
+    assert_eq!(whole.stalls().len(), 150);
+    assert_eq!(read.processes[0].pool_timeline.as_deref(), Some(&pool));
+    assert_eq!(read.processes[0].cpu_time, Some(299_000 * MS));
+    // A block has what is new alone: the last one is not larger than the second.
+    let length = |block: usize| ends[block + 1] - ends[block];
+    assert!(length(298) < 2 * length(1), "{} {}", length(298), length(1));
+    // So it is in the file.
+    let file = written(&read, "nspy");
+    let again = recovered(&file);
+    assert_eq!(again.threads[0].loop_timeline.as_deref(), Some(&whole));
+    assert_eq!(again.processes[0].pool_timeline.as_deref(), Some(&pool));
 }
 
 #[test]

@@ -10,7 +10,9 @@ use nodespy_formats::{ImportError, ImportOptions, Limits, NATIVE_VERSION, import
 use nodespy_model::{EventType, Profile, Sample};
 use proptest::prelude::*;
 
-use crate::sample::{any_profile, as_filed, read, small, small_with_sources, two_events, written};
+use crate::sample::{
+    any_profile, as_filed, read, small, small_with_sources, two_events, with_timelines, written,
+};
 
 const HEADER_BYTES: usize = 16;
 
@@ -77,7 +79,13 @@ fn empty_and_small_profiles_come_back_as_they_were() {
         events: vec![EventType::default()],
         ..Profile::default()
     };
-    for profile in [empty, small(), small_with_sources(), two_events()] {
+    for profile in [
+        empty,
+        small(),
+        small_with_sources(),
+        two_events(),
+        with_timelines(),
+    ] {
         comes_back(&profile);
     }
 }
@@ -99,6 +107,34 @@ fn a_label_of_no_process_is_an_error() {
     let labels = [13, 6, 1, 7, 1, b'a', 1, b'b'];
     let error = read(&packed(2, &labels)).unwrap_err();
     assert!(error.to_string().contains("processes"), "{error}");
+}
+
+#[test]
+fn intervals_that_can_not_be_are_errors() {
+    // A section 8 with a thread, a section 25 with a row for it: so many doublings, intervals before
+    // the first and intervals; in each it was watched for 9 ns, of which 5 busy, and no stalls.
+    let timeline = |doublings: u8, first: &[u8], rows: u8| {
+        let mut content = vec![7, 11, 1, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        content.extend([8, 5, 1, 0, 7, 0, 0]);
+        let mut section = vec![1, 0, doublings];
+        section.extend(first);
+        section.push(rows);
+        section.extend(std::iter::repeat_n(9, rows.into()));
+        section.extend(std::iter::repeat_n(5, rows.into()));
+        section.push(0);
+        content.extend([25, section.len() as u8]);
+        content.extend(section);
+        content.extend([0, 0]);
+        read(&packed(3, &content)).map(|profile| profile.threads[0].loop_timeline.clone())
+    };
+    let known = timeline(3, &[2], 2).unwrap().unwrap();
+    assert_eq!(known.intervals.length(), 400_000_000);
+    assert_eq!(known.intervals.rows().len(), 2);
+    // 2,047 is the last one there is.
+    assert!(timeline(0, &[0xff, 0x0f], 1).is_ok());
+    let error = timeline(0, &[0xff, 0x0f], 2).unwrap_err().to_string();
+    assert!(error.contains("2 intervals from 2047 on"), "{error}");
+    assert!(timeline(31, &[0], 1).is_err());
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Profiles to test with.
 
 use nodespy_model::{
-    About, Category, Cpu, EventLoop, EventType, ExitReason, Frame, FunctionSpec, Labels, Notes,
-    Pool, PoolJobs, Process, Profile, ProfileBuilder, Sample, Sampling, Scheduling, Source, Thread,
-    ThreadRole, Tier, WeightUnit, label_key,
+    About, Category, Cpu, EventLoop, EventType, ExitReason, Frame, FunctionSpec, Labels, LoopStall,
+    LoopTimeline, Notes, Pool, PoolJobs, PoolPart, PoolTimeline, Process, Profile, ProfileBuilder,
+    Sample, Sampling, Scheduling, Source, Thread, ThreadRole, Tier, WeightUnit, label_key,
 };
 use proptest::prelude::*;
 
@@ -29,7 +29,7 @@ pub(crate) fn small() -> Profile {
         exit: Some(ExitReason::Signal(15)),
         cpu_time: Some(5_000_000_000),
         labels: Labels::default(),
-        pool: None,
+        ..Process::default()
     });
     let main = builder.thread(Thread {
         process,
@@ -279,6 +279,7 @@ pub(crate) fn any_profile() -> impl Strategy<Value = Profile> {
                         longest: 9,
                         p99: 4,
                     }),
+                    loop_timeline: tid.is_multiple_of(5).then(|| Box::new(loop_timeline(tid))),
                 })
             })
             .collect();
@@ -304,6 +305,38 @@ pub(crate) fn any_profile() -> impl Strategy<Value = Profile> {
         weigh(&mut profile.samples, weighing);
         profile
     })
+}
+
+/// A loop that was busy for some of some seconds, with stalls.
+pub(crate) fn loop_timeline(seed: u32) -> LoopTimeline {
+    let mut timeline = LoopTimeline::default();
+    let from = u64::from(seed % 7) * 100_000_000;
+    let to = from + 3_000_000_000;
+    timeline.intervals.spread(from, to, u64::from(seed));
+    for at in 0..u64::from(seed % 4) {
+        timeline.stall(LoopStall {
+            start: from + at * 700_000_000,
+            lasted: 150_000_000 + at,
+        });
+    }
+    timeline
+}
+
+/// The small profile with what its loop and its pool did over time.
+pub(crate) fn with_timelines() -> Profile {
+    let mut profile = small();
+    profile.threads[0].loop_timeline = Some(Box::new(loop_timeline(123)));
+    let mut timeline = PoolTimeline::default();
+    for at in 0..40 {
+        let part = PoolPart {
+            looks: 1,
+            busy: at % 5,
+            waiting: at / 3,
+        };
+        timeline.add(at * 50_000_000, part);
+    }
+    profile.processes[0].pool_timeline = Some(Box::new(timeline));
+    profile
 }
 
 /// The small profile with a second event, whose samples have a context.
@@ -429,6 +462,17 @@ fn any_process() -> impl Strategy<Value = Process> {
                         about: "/a b".to_owned(),
                     }],
                     ..Pool::default()
+                }),
+                pool_timeline: pid.is_multiple_of(3).then(|| {
+                    let mut timeline = PoolTimeline::default();
+                    let part = PoolPart {
+                        looks: 1,
+                        busy: pid.into(),
+                        waiting: 3,
+                    };
+                    timeline.add(started, part);
+                    timeline.add(started / 3, part);
+                    Box::new(timeline)
                 }),
             }
         },

@@ -4,12 +4,12 @@
 use std::collections::BTreeSet;
 
 use nodespy_model::{
-    About, FastMap, FastSet, Nanoseconds, Notes, Process, ProcessIndex, Profile, ProfileBuilder,
-    Sample, Thread, ThreadIndex, ThreadRole, moved_samples,
+    About, FastMap, FastSet, LoopTimeline, Nanoseconds, Notes, PoolTimeline, Process, ProcessIndex,
+    Profile, ProfileBuilder, Sample, Thread, ThreadIndex, ThreadRole, moved_samples,
 };
 
 use super::super::columns::put;
-use super::super::{section, write};
+use super::super::{section, timelines, write};
 
 /// How many rows the tables of a journal have.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -79,6 +79,9 @@ pub(super) struct Merged {
     /// Rows that are in the journal and differ now.
     changed_processes: BTreeSet<usize>,
     changed_threads: BTreeSet<usize>,
+    /// What the last slice saw of loops and pools over time, by row: a journal has each part once.
+    new_loops: Vec<(usize, Box<LoopTimeline>)>,
+    new_pools: Vec<(usize, Box<PoolTimeline>)>,
 }
 
 impl Merged {
@@ -86,6 +89,8 @@ impl Merged {
     pub(super) fn add(&mut self, slice: &Profile) -> Vec<Sample> {
         self.changed_processes.clear();
         self.changed_threads.clear();
+        self.new_loops.clear();
+        self.new_pools.clear();
         let samples = self.add_rows(slice);
         self.number_workers();
         debug_assert_eq!(
@@ -147,14 +152,27 @@ impl Merged {
 
     fn process(&mut self, builder: &mut ProfileBuilder, process: &Process) -> ProcessIndex {
         let key = (process.pid, process.started);
-        let Some(&index) = self.processes.get(&key) else {
-            let index = builder.process(process.clone());
-            self.processes.insert(key, index);
-            return index;
+        let mut process = process.clone();
+        let timeline = process.pool_timeline.take();
+        let index = match self.processes.get(&key) {
+            None => {
+                let index = builder.process(process);
+                self.processes.insert(key, index);
+                index
+            }
+            Some(&index) => {
+                let known = &builder.so_far().processes[index.at()];
+                process.pool_timeline.clone_from(&known.pool_timeline);
+                if *known != process {
+                    builder.set_process(index, process);
+                    self.changed_processes.insert(index.at());
+                }
+                index
+            }
         };
-        if builder.so_far().processes[index.at()] != *process {
-            builder.set_process(index, process.clone());
-            self.changed_processes.insert(index.at());
+        if let Some(timeline) = timeline {
+            builder.pool_timeline(index, &timeline);
+            self.new_pools.push((index.at(), timeline));
         }
         index
     }
@@ -165,19 +183,35 @@ impl Merged {
         key: ThreadKey,
         thread: &Thread,
     ) -> ThreadIndex {
-        let thread = Thread {
+        let mut thread = Thread {
             process: key.0,
             ..thread.clone()
         };
-        let Some(&index) = self.threads.get(&key) else {
-            let index = builder.thread(thread);
-            self.threads.insert(key, index);
-            return index;
+        let timeline = thread.loop_timeline.take();
+        let index = match self.threads.get(&key) {
+            None => {
+                let index = builder.thread(thread);
+                self.threads.insert(key, index);
+                index
+            }
+            Some(&index) => {
+                self.change_thread(builder, index, thread);
+                index
+            }
         };
+        if let Some(timeline) = timeline {
+            builder.loop_timeline(index, &timeline);
+            self.new_loops.push((index.at(), timeline));
+        }
+        index
+    }
+
+    fn change_thread(&mut self, builder: &mut ProfileBuilder, index: ThreadIndex, thread: Thread) {
         let known = &builder.so_far().threads[index.at()];
         let mut merged = Thread {
             scheduling: thread.scheduling.or(known.scheduling),
             event_loop: thread.event_loop.or(known.event_loop),
+            loop_timeline: known.loop_timeline.clone(),
             ..thread
         };
         // What a thread is for is not seen in every slice.
@@ -189,7 +223,6 @@ impl Merged {
             builder.set_thread(index, merged);
             self.changed_threads.insert(index.at());
         }
-        index
     }
 
     /// Numbers the workers without a name anew: one with a lower tid may have come to light.
@@ -249,6 +282,16 @@ impl Merged {
         }
         if let Some(event_loops) = write::event_loops(so_far, is_news) {
             emit(section::EVENT_LOOPS, &event_loops);
+        }
+        let loops = self.new_loops.iter();
+        let loops: Vec<_> = loops.map(|(row, timeline)| (*row, &**timeline)).collect();
+        if let Some(timelines) = timelines::of_loops(&loops) {
+            emit(section::LOOP_TIMELINES, &timelines);
+        }
+        let pools = self.new_pools.iter();
+        let pools: Vec<_> = pools.map(|(row, timeline)| (*row, &**timeline)).collect();
+        if let Some(timelines) = timelines::of_pools(&pools) {
+            emit(section::POOL_TIMELINES, &timelines);
         }
     }
 }
