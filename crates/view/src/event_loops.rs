@@ -1,54 +1,90 @@
 //! What event loops did, in words.
 
 use nodespy_analysis::main_threads;
-use nodespy_model::{EventLoop, Nanoseconds, Profile, Thread, printable};
+use nodespy_model::{
+    EventLoop, LoopStall, LoopTimeline, MAX_STALLS, MIN_STALL, Nanoseconds, Profile, Thread,
+    ThreadIndex, printable,
+};
+
+use crate::linked::Line;
+use crate::wording::counted;
 
 /// How many loops are shown.
 const MAX_LOOPS: usize = 8;
 
 /// The threads with a loop: main ones first, then those that were used most.
-pub(crate) fn loops(profile: &Profile) -> Vec<(&Thread, EventLoop)> {
+pub(crate) fn loops(profile: &Profile) -> Vec<(ThreadIndex, &Thread, EventLoop)> {
     let is_main = main_threads(profile);
-    let threads = profile.threads.iter().zip(is_main);
-    let mut loops: Vec<(bool, &Thread, EventLoop)> = threads
-        .filter_map(|(thread, is_main)| Some((is_main, thread, thread.event_loop?)))
+    let threads = profile.threads.iter().zip(is_main).enumerate();
+    let mut loops: Vec<(bool, ThreadIndex, &Thread, EventLoop)> = threads
+        .filter_map(|(row, (thread, is_main))| {
+            Some((is_main, ThreadIndex(row as u32), thread, thread.event_loop?))
+        })
         .collect();
     loops.sort_by(|one, other| {
-        let used = other.2.utilization().total_cmp(&one.2.utilization());
+        let used = other.3.utilization().total_cmp(&one.3.utilization());
         other.0.cmp(&one.0).then(used)
     });
     let loops = loops.into_iter();
-    loops.map(|(_, thread, it)| (thread, it)).collect()
+    loops
+        .map(|(_, row, thread, it)| (row, thread, it))
+        .collect()
 }
 
 /// A line for each: `event loop: used 32 % of the time, …`. What filters left is not what was watched.
-pub(crate) fn lines(profile: &Profile) -> Vec<String> {
+pub(crate) fn lines(profile: &Profile) -> Vec<Line> {
     if !profile.notes.filters.is_empty() {
         return Vec::new();
     }
     let loops = loops(profile);
     let is_one = loops.len() == 1;
-    let line = |(thread, it): &(&Thread, EventLoop)| {
+    let line = |(row, thread, it): &(ThreadIndex, &Thread, EventLoop)| {
         let whose = match is_one {
             true => String::new(),
             false => format!(" of {}, tid {}", printable(&thread.name), thread.tid),
         };
-        format!("event loop{whose}: {}", words(it))
+        let start = Line::default().lead(format!("event loop{whose}"), format!("l{}", row.0));
+        words(start.text(": "), *row, thread, it)
     };
     loops.iter().take(MAX_LOOPS).map(line).collect()
 }
 
-fn words(it: &EventLoop) -> String {
-    let mut words = format!("{:.1} % utilised", it.utilization() * 100.0);
+/// What the loop did. In the page the whole leads to its track, the longest time to when that was.
+fn words(line: Line, row: ThreadIndex, thread: &Thread, it: &EventLoop) -> Line {
+    let (track, stall) = (format!("l{}", row.0), format!("s{}", row.0));
+    let utilized = format!("{:.1} % utilised", it.utilization() * 100.0);
+    let mut line = line.lead(utilized, track);
     if let Some(rate) = it.iterations_per_second() {
-        words.push_str(&format!(", {rate:.0} iterations/s"));
+        line = line.text(format!(", {rate:.0} iterations/s"));
     }
-    words.push_str(&format!(
-        "; away from poll for {} at the longest, {} at 99 of 100 looks",
-        milliseconds(it.longest),
-        milliseconds(it.p99)
-    ));
-    words
+    let stalls = stalls(thread);
+    line = line.text("; away from poll for ");
+    let longest = milliseconds(it.longest);
+    line = match stalls.is_empty() {
+        true => line.text(longest),
+        false => line.lead(longest, stall.clone()),
+    };
+    let p99 = milliseconds(it.p99);
+    line = line.text(format!(" at the longest, {p99} at 99 of 100 looks"));
+    if stalls.is_empty() {
+        return line;
+    }
+    let most = if stalls.len() < MAX_STALLS {
+        ""
+    } else {
+        "at least "
+    };
+    let times = counted(stalls.len() as u64, "time");
+    let least = milliseconds(MIN_STALL);
+    line.text("; ")
+        .lead(format!("{most}{times}"), stall)
+        .text(format!(" for {least} or more"))
+}
+
+/// The stalls of a thread's loop.
+pub(crate) fn stalls(thread: &Thread) -> &[LoopStall] {
+    let timeline = thread.loop_timeline.as_deref();
+    timeline.map_or(&[], LoopTimeline::stalls)
 }
 
 fn milliseconds(time: Nanoseconds) -> String {

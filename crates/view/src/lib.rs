@@ -16,6 +16,7 @@ mod held;
 pub mod labels;
 pub mod layout;
 mod leads;
+mod linked;
 mod page;
 mod pools;
 mod preview;

@@ -2,6 +2,7 @@
 
 use nodespy_model::{Pool, PoolJobs, Process, Profile, printable};
 
+use crate::linked::Line;
 use crate::wording::{counted, percent, percent_of};
 
 /// Jobs that wait on the average, from which a pool is worth a line.
@@ -17,17 +18,24 @@ pub(crate) fn pools(profile: &Profile) -> impl Iterator<Item = (&Process, &Pool)
 }
 
 /// A line for each pool in which jobs wait or threads work. What filters left is not what was watched.
-pub(crate) fn lines(profile: &Profile) -> Vec<String> {
+pub(crate) fn lines(profile: &Profile) -> Vec<Line> {
     if !profile.notes.filters.is_empty() {
         return Vec::new();
     }
     let is_one = profile.processes.len() == 1;
-    let used = pools(profile).filter(|(_, pool)| {
-        pool.average(pool.waiting) >= WORTH_A_LINE || pool.average(pool.busy) >= WORTH_A_LINE
-    });
-    let line = |(process, pool): (&Process, &Pool)| match is_one {
-        true => format!("libuv pool: {}", words(pool)),
-        false => format!("libuv pool of process {}: {}", process.pid, words(pool)),
+    let rows = profile.processes.iter().enumerate();
+    let used = rows
+        .filter_map(|(row, process)| Some((row, process, process.pool.as_ref()?)))
+        .filter(|(_, _, pool)| {
+            pool.average(pool.waiting) >= WORTH_A_LINE || pool.average(pool.busy) >= WORTH_A_LINE
+        });
+    let line = |(row, process, pool): (usize, &Process, &Pool)| {
+        let name = match is_one {
+            true => "libuv pool".to_owned(),
+            false => format!("libuv pool of process {}", process.pid),
+        };
+        let line = Line::default().lead(name, format!("p{row}"));
+        line.text(format!(": {}", words(pool)))
     };
     used.map(line).collect()
 }

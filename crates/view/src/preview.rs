@@ -37,6 +37,7 @@ pub(crate) fn of(whole: &Profile, title: &str) -> String {
     json.key("confidence").texts(&wording::confidence(profile));
     json.key("remarks").texts(&profile.notes.remarks);
     write_findings(profile, &mut json);
+    write_waits(profile, &mut json);
     json.key("facts").open('[');
     for (label, value) in facts(profile) {
         json.texts(&[label, value]);
@@ -78,6 +79,20 @@ fn write_findings(profile: &Profile, json: &mut Json) {
     }
     json.close(']');
     write_subsystems(&answers.subsystems, answers.total, json);
+}
+
+/// What event loops and pools did, in pieces of text, each with where it leads.
+fn write_waits(profile: &Profile, json: &mut Json) {
+    let loops = crate::event_loops::lines(profile).into_iter();
+    json.key("waits").open('[');
+    for line in loops.chain(crate::pools::lines(profile)) {
+        json.open('[');
+        for (text, lead) in line.pieces {
+            json.texts(&[text, lead]);
+        }
+        json.close(']');
+    }
+    json.close(']');
 }
 
 /// The subsystems with their shares in words, each with the search that shows where it is.

@@ -220,7 +220,7 @@ impl Summary<'_> {
     fn event_loops(&mut self) {
         let loops = crate::event_loops::lines(self.profile).into_iter();
         for line in loops.chain(crate::pools::lines(self.profile)) {
-            self.wrapped(&line, "  ");
+            self.wrapped(&line.plain(), "  ");
         }
     }
 

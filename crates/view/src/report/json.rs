@@ -212,7 +212,7 @@ fn event_loops(whole: &mut JsonText, profile: &Profile) {
     if loops.is_empty() {
         return;
     }
-    whole.objects("event_loops", &loops, |object, (thread, it)| {
+    whole.objects("event_loops", &loops, |object, (_, thread, it)| {
         let process = &profile.processes[thread.process.at()];
         object.number("pid", u64::from(process.pid));
         object.number("tid", u64::from(thread.tid));
@@ -225,6 +225,11 @@ fn event_loops(whole: &mut JsonText, profile: &Profile) {
         }
         object.number("longest_ns", it.longest);
         object.number("p99_ns", it.p99);
+        let stalls = crate::event_loops::stalls(thread);
+        object.objects("stalls", stalls, |object, stall| {
+            object.number("start_ns", stall.start);
+            object.number("lasted_ns", stall.lasted);
+        });
     });
 }
 

@@ -15,6 +15,7 @@ use super::{Finding, HotStack, Report};
 use crate::columns::{short_name, width_of};
 use crate::comparison::comparison_markdown;
 use crate::event_words::EventWords;
+use crate::linked::Line;
 use crate::thread_times;
 use crate::wording::{self, percent_of, place};
 use crate::{DrawError, DrawOptions, View};
@@ -61,6 +62,7 @@ impl View for Markdown {
         section(&mut text, "What threads did", &times(&report));
         let mut loops = crate::event_loops::lines(profile);
         loops.extend(crate::pools::lines(profile));
+        let loops: Vec<String> = loops.iter().map(Line::plain).collect();
         section(&mut text, "Event loops and pools", &list(&loops));
         section(&mut text, "Your JavaScript", &charged(&report, &words));
         section(

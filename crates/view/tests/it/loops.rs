@@ -1,6 +1,6 @@
 //! What a recording says of event loops.
 
-use nodespy_model::{EventLoop, Profile, ThreadRole};
+use nodespy_model::{EventLoop, LoopStall, LoopTimeline, Profile, ThreadRole};
 
 use crate::sample::{drawn, shop};
 
@@ -32,6 +32,31 @@ fn the_use_of_a_loop_is_a_line_and_an_object() {
     assert_eq!(main["utilization"], 0.25);
     assert_eq!(main["iterations_per_second"], 80.0);
     assert_eq!(main["longest_ns"], 48 * MS);
+}
+
+#[test]
+fn stalls_are_counted_and_listed_and_lead_to_their_time() {
+    let mut profile = recorded();
+    let mut timeline = LoopTimeline::default();
+    for (start, lasted) in [(500, 150), (2_000, 230)] {
+        timeline.stall(LoopStall {
+            start: start * MS,
+            lasted: lasted * MS,
+        });
+    }
+    profile.threads[0].loop_timeline = Some(Box::new(timeline));
+    let text = drawn(&profile, "text").replace("\n  ", " ");
+    assert!(
+        text.contains("at 99 of 100 looks; 2 times for 100 ms or more"),
+        "{text}"
+    );
+    let report: serde_json::Value = serde_json::from_str(&drawn(&profile, "json")).unwrap();
+    let stalls = &report["event_loops"][0]["stalls"];
+    assert_eq!(stalls[1]["start_ns"], 2_000 * MS);
+    assert_eq!(stalls[1]["lasted_ns"], 230 * MS);
+    let page = drawn(&profile, "html");
+    assert!(page.contains(r#"["25.0 % utilised","l0"]"#));
+    assert!(page.contains(r#"["2 times","s0"]"#));
 }
 
 #[test]

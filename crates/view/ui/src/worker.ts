@@ -1,6 +1,7 @@
 // The worker's side: holds the recording and answers the page. Counting never stops the page
 // from drawing.
 
+import { type Bands, bandsOf, type Culprit, culpritOf, stateMask } from "./model/bands";
 import { combined } from "./model/combine";
 import { calleesOf, callersOf, type FunctionWeights, fromLeaf, functionWeights } from "./model/derived";
 import { type HeatMap, heatMap } from "./model/heat";
@@ -9,6 +10,7 @@ import { filesOf, type LineWeights, lineWeights } from "./model/lines";
 import { functionCount, type Names, nameOf, type Profile, type Recording, selected } from "./model/profile";
 import { findFunctions, matchedWeight, type Query } from "./model/search";
 import { type Shape, shapeOf } from "./model/shape";
+import { STATES, type State, type StateKind } from "./model/states";
 import { Division, subsystemIn } from "./model/subsystems";
 import { rowsOfThread, type Timeline, timeline, usualStep } from "./model/timeline";
 import { type Tracks, tracks } from "./model/tracks";
@@ -16,6 +18,7 @@ import { type Transform, transformed, withoutCategories } from "./model/transfor
 import {
   type Marks,
   marksOf,
+  nodeWeights,
   type Order,
   ownWeights,
   type Range,
@@ -26,11 +29,14 @@ import {
   treeOf,
 } from "./model/tree";
 import { fromBase64, Unpacker } from "./model/unpack";
+import type { Watched } from "./model/watched";
 
 // What the reader chose to see. It is the same for every view.
 export interface Selection {
   event: EventIndex;
   threads: ThreadIndex[] | null;
+  only: State | null; // what threads were doing
+  isByState: boolean; // whether boxes say what it was
   range: Range | null;
   compare: Range | "base" | null;
   hidden: number[]; // categories
@@ -69,6 +75,8 @@ export interface Questions {
     answer: HeatMap;
   };
   tracks: { ask: { event: EventIndex; maxBins: number }; answer: Tracks };
+  bands: { ask: { maxBins: number; maxThreads: number }; answer: Bands }; // of all events
+  culprit: { ask: { event: EventIndex; thread: ThreadIndex } & Range; answer: Culprit };
   timeline: {
     ask: { selection: Selection; thread: ThreadIndex; from: number; to: number; columns: number };
     answer: Timeline;
@@ -86,6 +94,8 @@ export interface Opened {
   // By event: how many samples there are, and whether there is something to compare with.
   samples: number[];
   hasBase: boolean[];
+  states: StateKind[];
+  watched: Watched;
   end: number;
 }
 
@@ -153,11 +163,12 @@ class Counter {
   private weights(selection: Selection): { own: Float64Array; base: Float64Array | null } {
     const { profile } = this;
     const threads = selection.threads && new Set(selection.threads);
-    const own = ownWeights(profile, profile.samples, { threads, range: selection.range });
+    const only = selection.only === null ? null : stateMask(profile, selection.only);
+    const own = ownWeights(profile, profile.samples, { threads, range: selection.range, only });
     const { compare } = selection;
     if (compare === null) return { own, base: null };
     if (compare !== "base")
-      return { own, base: ownWeights(profile, profile.samples, { threads, range: compare }) };
+      return { own, base: ownWeights(profile, profile.samples, { threads, range: compare, only }) };
     if (!profile.base) return { own, base: null };
     return { own, base: ownWeights(profile, profile.base, { threads: null, range: null }) };
   }
@@ -168,10 +179,31 @@ class Counter {
       const { own, base } = this.weights(selection);
       const { shape, marks } = this.shape(selection);
       const { event } = this.profile;
-      const tree = treeOf(shape, marks, own, base, event, selection.order, this.nameRanks(selection.order));
+      const { order } = selection;
+      const state = selection.isByState ? this.states(selection, shape) : null;
+      const tree = treeOf(shape, marks, own, base, event, order, this.nameRanks(order), state);
       this.last = { key, isWhole: true, tree, own, base };
     }
     return this.last;
+  }
+
+  // What threads mostly did in each path.
+  private states(selection: Selection, shape: Shape): Uint8Array {
+    const { profile } = this;
+    const threads = selection.threads && new Set(selection.threads);
+    const of = STATES.filter((state) => selection.only === null || selection.only === state);
+    const totals = of.map((state) => {
+      const only = stateMask(profile, state);
+      const own = ownWeights(profile, profile.samples, { threads, range: selection.range, only });
+      return nodeWeights(shape, own).total;
+    });
+    const state = new Uint8Array(shape.size);
+    for (let node = 0; node < state.length; node++) {
+      let most = 0;
+      for (let at = 1; at < of.length; at++) if (totals[at][node] > totals[most][node]) most = at;
+      state[node] = of[most];
+    }
+    return state;
   }
 
   // The page's own copy of the last tree. Where boxes are is only asked by the page, so those
@@ -195,6 +227,7 @@ class Counter {
       tier: tier.slice(),
       baseSelf: baseSelf?.slice() ?? null,
       baseTotal: baseTotal?.slice() ?? null,
+      state: tree.state?.slice() ?? null,
     };
   }
 
@@ -243,6 +276,8 @@ class Counter {
       heat: ({ threads, maxColumns, maxRows }: Questions["heat"]["ask"]) =>
         heatMap(this.profile, threads && new Set(threads), maxColumns, maxRows),
       tracks: ({ maxBins }: Questions["tracks"]["ask"]) => tracks(this.profile, maxBins),
+      culprit: ({ thread, from, to }: Questions["culprit"]["ask"]) =>
+        culpritOf(this.profile, thread, from, to),
       timeline: ({ selection, thread, from, to, columns }: Questions["timeline"]["ask"]) => {
         const { rows, step } = this.thread(thread);
         return timeline(this.profile, this.shape(selection).shape, rows, step, from, to, columns);
@@ -271,6 +306,8 @@ export function opened(recording: Recording): Opened {
     sources: recording.sources,
     samples: recording.samples.map(({ time }) => time.length),
     hasBase: recording.base.map((samples) => samples !== null),
+    states: recording.states,
+    watched: recording.watched,
     end: recording.end,
   };
 }
@@ -323,6 +360,10 @@ export function serve(): void {
     if (message.kind === "open") {
       division = new Division((message.ask as Questions["open"]["ask"]).subsystemOf);
       return open();
+    }
+    if (message.kind === "bands") {
+      const { maxBins, maxThreads } = message.ask as Questions["bands"]["ask"];
+      return bandsOf(shown!, maxBins, maxThreads);
     }
     const ask = message.ask as { selection?: Selection; event?: EventIndex };
     const event = ask.selection?.event ?? ask.event!;

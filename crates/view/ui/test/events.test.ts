@@ -170,6 +170,8 @@ test("the worker counts the event it is asked for, and switches back", async () 
     const selection: Selection = {
       event: event as EventIndex,
       threads: null,
+      only: null,
+      isByState: false,
       range: null,
       compare: null,
       hidden: [],

@@ -119,6 +119,8 @@ export function randomProfile(seed: number): Profile {
     end: Math.max(1, time * 3 + 1),
     baseThreads: 3,
     sources: [],
+    states: [],
+    watched: { loops: [], pools: [] },
   };
 }
 

@@ -34,6 +34,13 @@ export interface WrittenSample {
   weight: number;
   fn: number;
   event: number;
+  context?: number; // 0: none, else one more than its row
+}
+
+export interface WrittenTimeline {
+  doublings: number;
+  first: number;
+  intervals: number[][]; // the numbers of each
 }
 
 const UNTIL_NEXT = 2;
@@ -63,6 +70,44 @@ export interface Written {
   tags?: Section; // instead of those that the samples have
   eventTable?: Section;
   version?: number;
+  categories?: number[]; // of functions
+  durationNs?: number;
+  contexts?: Record<string, string>[];
+  loops?: (WrittenTimeline & { thread: number; stalls: [step: number, lasted: number][] })[];
+  pools?: (WrittenTimeline & { process: number })[];
+}
+
+function putIntervals(section: Section, { doublings, first, intervals }: WrittenTimeline): void {
+  section.number(doublings, first, intervals.length);
+  for (let column = 0; column < (intervals[0]?.length ?? 0); column++)
+    section.number(...intervals.map((numbers) => numbers[column]));
+}
+
+// Sections that older recordings do not have.
+function laterSections({ contexts, loops, pools }: Written): [number, Section][] {
+  const sections: [number, Section][] = [];
+  if (loops) {
+    const section = new Section().number(loops.length);
+    for (const { thread, stalls, ...timeline } of loops) {
+      putIntervals(section.number(thread), timeline);
+      section.number(stalls.length, ...stalls.flat());
+    }
+    sections.push([25, section]);
+  }
+  if (pools) {
+    const section = new Section().number(pools.length);
+    for (const { process, ...timeline } of pools) putIntervals(section.number(process), timeline);
+    sections.push([26, section]);
+  }
+  if (contexts) {
+    const section = new Section().number(contexts.length);
+    for (const labels of contexts) {
+      section.number(Object.keys(labels).length);
+      for (const [key, value] of Object.entries(labels)) section.text(key).text(value);
+    }
+    sections.push([16, section]);
+  }
+  return sections;
 }
 
 // The sections of a recording of one thread.
@@ -71,23 +116,30 @@ export function sectionsOf(written: Written): [number, Section][] {
   const rows = functions.map((_, at) => at);
   const [first] = events;
   const about = new Section().number(first.unit).text("app").text("host").text("").text(first.name);
-  about.number(first.rateHz, 0, 1000).text("");
+  about.number(first.rateHz, 0, written.durationNs ?? 1000).text("");
   const strings = new Section().number(rows.length, ...functions.map((name) => name.length));
   strings.bytes.push(...new TextEncoder().encode(functions.join("")));
   const none = rows.map(() => 0);
   const table = new Section().number(events.length);
   for (const { name, unit, rateHz } of events) table.text(name).number(unit, rateHz ? 1 : 0, rateHz);
   const each = samples.map(({ event }) => event);
+  const contexts = written.contexts
+    ? [1, each.length, ...samples.map(({ context }) => context ?? 0)]
+    : [0, 0];
   return [
     [1, about],
     [15, written.eventTable ?? table],
     [3, strings],
-    [4, new Section().number(rows.length, ...rows, ...none, ...none, ...none, ...none)],
+    [
+      4,
+      new Section().number(rows.length, ...rows, ...none, ...none, ...none, ...(written.categories ?? none)),
+    ],
     [5, new Section().number(rows.length, ...rows, ...none, ...none, ...none, ...none)],
     [6, new Section().number(rows.length, ...none, ...rows)],
     [7, new Section().number(1, 7, 0).text("node").text("node app.js").number(0, 0, 0)],
     [8, new Section().number(1, 0, 7).text("node").number(0)],
-    [17, written.tags ?? new Section().number(1, each.length, ...each, 0, 0)],
+    ...laterSections(written),
+    [17, written.tags ?? new Section().number(1, each.length, ...each, ...contexts)],
     [9, samplesOf(samples, written.isUntilNext ?? false)],
     [0, new Section()],
   ];

@@ -92,7 +92,7 @@ function start(profile: Profile = randomProfile(7), events: Preview["events"] = 
   };
   const preview = { ...about, how, findings, leads, subsystems, events } as unknown as Preview;
   const app = new App(worker as unknown as Client, preview, profile, treeOf(0, 10));
-  app.open({ names: profile, sources: [], samples: [100], hasBase: [false], end: 1e9 } as Opened);
+  app.open({ names: profile, sources: [], samples: [100], hasBase: [false], end: 1e9 } as unknown as Opened);
   const show = (panel: Panel) => {
     app.panels = [panel];
     return panel.root as unknown as FakeElement;

@@ -11,6 +11,7 @@ mod shop;
 mod start;
 mod steps;
 mod time;
+mod tracks;
 mod views;
 
 use std::fs::File;

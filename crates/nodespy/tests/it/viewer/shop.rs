@@ -6,8 +6,9 @@
 //! 10 % in the recursive `walk`. From second 4 to 5 nothing but `burst` runs. A pool thread hashes.
 
 use nodespy_model::{
-    About, Category, EventIndex, EventType, FrameSpec, FunctionSpec, Notes, Process, Profile,
-    ProfileBuilder, Sample, StackIndex, Thread, ThreadRole, Tier, WeightUnit,
+    About, Category, EventIndex, EventLoop, EventType, FrameSpec, FunctionSpec, Labels, LoopStall,
+    LoopTimeline, Notes, Pool, PoolPart, PoolTimeline, Process, Profile, ProfileBuilder, Sample,
+    StackIndex, Thread, ThreadRole, Tier, WeightUnit, label_key, state,
 };
 
 use Category::{App, Dependency, Gc, Kernel, Native, NodeCore};
@@ -201,6 +202,83 @@ pub(super) fn shop_of_events() -> Profile {
         ..About::default()
     };
     builder.finish(about, Notes::default())
+}
+
+/// The shop as `-e wall` records it, with its loop and its pool over time. The main thread runs, but for
+/// a tenth in which it waits for the network; in second 4 its loop stalls, under `burst`. The pool's
+/// thread waits for files half of the time, and two jobs wait for it.
+pub(super) fn shop_of_states() -> Profile {
+    const TICK: u64 = 10_000_000;
+    let shop = shop(1);
+    let wall = EventType::new("wall", WeightUnit::Nanoseconds).at_rate(99);
+    let mut builder = ProfileBuilder::new(wall);
+    let threads = nodespy_model::add_threads(&mut builder, &shop);
+    let samples = nodespy_model::moved_samples(&mut builder, &shop, |thread| threads[thread.at()]);
+    for sample in samples {
+        let is_main = sample.thread == threads[0];
+        let is_sending =
+            sample.time / TICK % 10 == 7 && !(400..500).contains(&(sample.time / TICK));
+        let (of, wait, weight) = match (is_main, is_sending) {
+            (true, false) => (state::ON_CPU, "", TICK),
+            (true, true) => (state::WAITING, "network", TICK),
+            (false, _) => (state::WAITING, "file", 10 * TICK),
+        };
+        let mut labels = Labels::default();
+        labels.set(label_key::STATE, of);
+        labels.set(label_key::WAIT, wait);
+        let context = builder.context(labels);
+        builder.add_sample(Sample {
+            weight,
+            context,
+            event: EventIndex(0),
+            ..sample
+        });
+    }
+    let mut profile = builder.finish(shop.about, Notes::default());
+    watch(&mut profile);
+    profile
+}
+
+/// Adds what a loop and a pool did.
+fn watch(profile: &mut Profile) {
+    const SECOND: u64 = 1_000_000_000;
+    let mut timeline = LoopTimeline::default();
+    for second in 0..10 {
+        let busy = if second == 4 { SECOND } else { SECOND / 4 };
+        timeline
+            .intervals
+            .spread(second * SECOND, (second + 1) * SECOND, busy);
+    }
+    timeline.stall(LoopStall {
+        start: 4 * SECOND,
+        lasted: SECOND,
+    });
+    profile.threads[0].loop_timeline = Some(Box::new(timeline));
+    profile.threads[0].event_loop = Some(EventLoop {
+        watched: 10 * SECOND,
+        idle: 27 * SECOND / 4,
+        iterations: Some(500),
+        longest: SECOND,
+        p99: SECOND / 10,
+    });
+    let mut timeline = PoolTimeline::default();
+    for look in 0..200u64 {
+        let part = PoolPart {
+            looks: 1,
+            busy: look % 2,
+            waiting: 2,
+        };
+        timeline.add(look * SECOND / 20, part);
+    }
+    profile.processes[0].pool_timeline = Some(Box::new(timeline));
+    profile.processes[0].pool = Some(Pool {
+        threads: 1,
+        looks: 200,
+        busy: 100,
+        full: 100,
+        waiting: 400,
+        ..Pool::default()
+    });
 }
 
 /// A recording whose every name wants to be something else than a name.

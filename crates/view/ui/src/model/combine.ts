@@ -143,5 +143,6 @@ function movedSamples(profile: Recording, samples: SampleColumns): SampleColumns
     ...samples,
     thread: column(Int32Array.from(samples.thread, (thread) => thread + profile.threads.length)),
     stack: column(samples.stack.map((stack) => shifted(stack, rows))),
+    state: null, // its kinds are others
   };
 }

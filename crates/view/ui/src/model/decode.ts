@@ -17,7 +17,9 @@ import {
   type Thread,
   type Unit,
 } from "./profile";
-import { eventsOf, type SampleColumns, SampleTable, timeOf } from "./samples";
+import { NO_TAGS, type SampleColumns, SampleTable, type SampleTags, tagsOf, timeOf } from "./samples";
+import { StateTable } from "./states";
+import { WatchedTables } from "./watched";
 
 const UNITS: Unit[] = ["samples", "nanoseconds", "bytes", "events"];
 const SECTION = {
@@ -32,7 +34,12 @@ const SECTION = {
   counts: 10,
   sources: 12,
   events: 15,
+  contexts: 16,
   tags: 17,
+  eventLoops: 23,
+  pools: 24,
+  loopTimelines: 25,
+  poolTimelines: 26,
 };
 const MAX_EVENTS = 1024;
 // How much room an announcement gets at once; more comes as rows do.
@@ -65,7 +72,9 @@ export class Tables {
   private sources: Source[] = [];
   private samples: SampleTable | null = null;
   private announcedSamples = 0;
-  private tags: number | Uint16Array = 0; // events of the samples in the next section
+  private tags: SampleTags = NO_TAGS; // of the samples in the next section
+  private readonly states = new StateTable();
+  private readonly watched = new WatchedTables();
 
   take(id: number, section: Columns): void {
     switch (id) {
@@ -97,11 +106,26 @@ export class Tables {
         this.takeEvents(section);
         break;
       case SECTION.tags:
-        this.tags = eventsOf(section, this.events.length);
+        this.tags = tagsOf(section, this.events.length, this.states.numbers);
         break;
       case SECTION.samples:
         this.sampleTable().take(section, this.tags);
-        this.tags = 0;
+        this.tags = NO_TAGS;
+        break;
+      case SECTION.contexts:
+        this.states.take(section);
+        break;
+      case SECTION.eventLoops:
+        this.watched.takeLoops(section);
+        break;
+      case SECTION.pools:
+        this.watched.takePools(section);
+        break;
+      case SECTION.loopTimelines:
+        this.watched.takeLoopTimelines(section);
+        break;
+      case SECTION.poolTimelines:
+        this.watched.takePoolTimelines(section);
         break;
       case SECTION.sources:
         this.sources.push(...parseSources(section));
@@ -124,6 +148,8 @@ export class Tables {
       events,
       samples: this.sampleTable().byEvent(all, events.length),
       sources,
+      states: this.states.kinds,
+      watched: this.watched.finish(threads.length, processes.length),
       about,
       ...packagesOf(texts, functions),
       base: events.map(() => null),

@@ -14,7 +14,9 @@ import type {
 } from "./indexes";
 import type { Packages } from "./packages";
 import type { SampleColumns } from "./samples";
-import { Category } from "./tables";
+import type { StateKind } from "./states";
+import { Category, ThreadRole } from "./tables";
+import type { Watched } from "./watched";
 
 export type Unit = "samples" | "nanoseconds" | "bytes" | "events";
 
@@ -121,6 +123,8 @@ interface StackTables extends Names {
   frames: FrameColumns;
   baseThreads: number; // threads from here on are those of the base
   sources: Source[];
+  states: StateKind[]; // which samples have, by their byte less one
+  watched: Watched;
   end: number; // ns; of all events, so that a range of time means the same for each
 }
 
@@ -153,6 +157,12 @@ export const functionCount = (names: Names): number => names.functions.name.leng
 // The box that stands for a package among the functions.
 export const packageBox = (names: Names, packageAt: PackageIndex): FunctionIndex =>
   (functionCount(names) + packageAt) as FunctionIndex;
+
+// The threads of a process that belong to libuv's pool.
+export function poolThreads(names: Names, process: number): ThreadIndex[] {
+  const isOfPool = (thread: Thread) => thread.process === process && thread.role === ThreadRole.Pool;
+  return ([...names.threads.keys()] as ThreadIndex[]).filter((at) => isOfPool(names.threads[at]));
+}
 
 export function nameOf(names: Names, fn: FunctionIndex): string {
   if (fn === ALL) return "all";

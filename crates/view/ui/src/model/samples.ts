@@ -13,6 +13,7 @@ export interface SampleColumns {
   lastWeight: number; // of the last sample, where the others weigh what passes until the next
   thread: Column<number, ThreadIndex, Narrow>;
   stack: Column<number, StackIndex>; // -1 for none
+  state?: Uint8Array | null; // one more than the row of its kind of state; 0 for none
 }
 
 export const timeOf = (samples: SampleColumns, row: number): number => samples.time[row] * samples.tick;
@@ -52,18 +53,54 @@ function grown<T extends Growing>(column: T, rows: number): T {
 
 const TAGS = { same: 0, each: 1 };
 
-// The events of the samples in the next section: one for all of them, or a column.
-export function eventsOf(section: Columns, events: number): number | Uint16Array {
+// What is said of the samples in the next section: one number for all of them, or a column.
+export interface SampleTags {
+  events: number | Uint16Array;
+  states: number | Uint8Array;
+}
+export const NO_TAGS: SampleTags = { events: 0, states: 0 };
+
+// `stateOf` has the state of each context; null where none has one.
+export function tagsOf(section: Columns, events: number, stateOf: Uint8Array | null): SampleTags {
   const event = () => {
     const row = section.number();
     if (row >= events) throw new Error(`event ${row} of ${events} at byte ${section.at}`);
     return row;
   };
+  const ofEvents = tagOf(section, (rows) => new Uint16Array(rows), event);
+  if (!stateOf) return { events: ofEvents, states: 0 };
+  const state = () => stateOf[section.number()] ?? 0;
+  return { events: ofEvents, states: tagOf(section, (rows) => new Uint8Array(rows), state) };
+}
+
+function tagOf<T extends Uint8Array | Uint16Array>(
+  section: Columns,
+  made: (rows: number) => T,
+  next: () => number,
+): number | T {
   const kind = section.number();
-  if (kind === TAGS.same) return event();
+  if (kind === TAGS.same) return next();
   if (kind !== TAGS.each) throw new Error(`unknown kind of tags at byte ${section.at}`);
-  const column = new Uint16Array(section.rows());
-  for (let row = 0; row < column.length; row++) column[row] = event();
+  const column = made(section.rows());
+  for (let row = 0; row < column.length; row++) column[row] = next();
+  return column;
+}
+
+// A column with the tags of the samples of another section; none while all of them are 0.
+function withTags<T extends Uint8Array | Uint16Array>(
+  known: T | null,
+  tags: number | T,
+  from: number,
+  end: number,
+  none: () => T,
+  what: string,
+): T | null {
+  if (typeof tags !== "number" && tags.length < end - from)
+    throw new Error(`${tags.length} of ${end - from} samples have ${what === "event" ? "an" : "a"} ${what}`);
+  if (tags === 0 && !known) return null;
+  const column = grown(known ?? none(), end);
+  if (typeof tags === "number") column.fill(tags, from, end);
+  else column.set(tags.subarray(0, end - from), from);
   return column;
 }
 
@@ -71,6 +108,7 @@ export function eventsOf(section: Columns, events: number): number | Uint16Array
 export class SampleTable {
   private rows = 0;
   private event: Uint16Array | null = null; // null: all samples are of the first event
+  private state: Uint8Array | null = null; // null: none has one
   private ticks = 0; // time of the last sample
   private lastStack = 0; // row + 1
   private readonly samples: SampleColumns;
@@ -87,11 +125,12 @@ export class SampleTable {
     };
   }
 
-  take(section: Columns, events: number | Uint16Array): void {
+  take(section: Columns, tags: SampleTags): void {
     const { samples } = this;
     const from = this.rows;
     const end = from + section.rows();
-    this.takeEvents(events, from, end);
+    this.event = withTags(this.event, tags.events, from, end, () => new Uint16Array(0), "event");
+    this.state = withTags(this.state, tags.states, from, end, () => new Uint8Array(0), "state");
     samples.time = grown(samples.time, end);
     samples.thread = column(grown(plain<Narrow>(samples.thread), end));
     samples.stack = column(grown(plain(samples.stack), end));
@@ -103,16 +142,6 @@ export class SampleTable {
       samples.stack[row] = ((stack += section.signed()) - 1) as StackIndex;
     this.lastStack = stack;
     this.rows = end;
-  }
-
-  private takeEvents(events: number | Uint16Array, from: number, end: number): void {
-    if (typeof events !== "number" && events.length < end - from)
-      throw new Error(`${events.length} of ${end - from} samples have an event`);
-    if (events === 0 && !this.event) return;
-    const column = grown(this.event ?? new Uint16Array(0), end);
-    if (typeof events === "number") column.fill(events, from, end);
-    else column.set(events.subarray(0, end - from), from);
-    this.event = column;
   }
 
   private takeTimes(section: Columns, from: number, end: number): void {
@@ -196,6 +225,7 @@ export class SampleTable {
       time: samples.time.subarray(0, rows),
       thread: samples.thread.subarray(0, rows),
       stack: samples.stack.subarray(0, rows),
+      state: this.state && grown(this.state, rows).subarray(0, rows),
       weight: typeof weight === "string" ? weight : weight.subarray(0, rows),
     };
   }
@@ -232,5 +262,6 @@ function pickedSamples(all: SampleColumns, rows: Int32Array): SampleColumns {
     weight: weight === "one" ? weight : weight === "untilNext" ? written() : picked(weight, rows),
     thread: column(picked(plain<Narrow>(all.thread), rows)),
     stack: column(picked(plain(all.stack), rows)),
+    state: all.state && picked(all.state, rows),
   };
 }

@@ -35,6 +35,8 @@ export interface Tree {
   // What the same node weighs in the profile or range compared with.
   baseSelf: NodeWeight | null;
   baseTotal: NodeWeight | null;
+  // What threads mostly did in it; only where that was asked for.
+  state?: NodeMark | null;
 }
 
 export type Order = "heavy" | "name";
@@ -47,6 +49,7 @@ export interface Range {
 export interface Choice {
   threads: ReadonlySet<ThreadIndex> | null; // null for all
   range: Range | null;
+  only?: StateMask | null; // null for all states
 }
 
 export function threadMask(profile: Profile, threads: ReadonlySet<ThreadIndex> | null): Uint8Array | null {
@@ -64,6 +67,7 @@ export function ownWeights(profile: Profile, samples: SampleColumns, choice: Cho
   const from = choice.range ? rowAt(samples, choice.range.from) : 0;
   const to = choice.range ? rowAt(samples, choice.range.to) : samples.time.length;
   const { stack, thread, time, tick } = samples;
+  if (choice.only) return ownInState(samples, choice.only, mask, own, from, to);
   // The commonest rule goes without a call for each of millions of samples.
   const last = samples.weight === "untilNext" ? Math.min(to, time.length - 1) : from;
   for (let row = from; row < last; row++) {
@@ -73,6 +77,30 @@ export function ownWeights(profile: Profile, samples: SampleColumns, choice: Cho
   for (let row = Math.max(from, last); row < to; row++) {
     if (mask && !mask[thread[row]]) continue;
     own[stack[row] < 0 ? none : stack[row]] += weightOf(samples, row);
+  }
+  return own;
+}
+
+// Which samples are in a state, by their byte and whether they are in the collector.
+export interface StateMask {
+  isGc: Uint8Array; // by stack
+  isWanted: (byte: number, isGc: number) => boolean;
+}
+
+function ownInState(
+  samples: SampleColumns,
+  only: StateMask,
+  mask: Uint8Array | null,
+  own: Float64Array,
+  from: number,
+  to: number,
+): Float64Array {
+  const { stack, thread, state } = samples;
+  for (let row = from; row < to; row++) {
+    if (mask && !mask[thread[row]]) continue;
+    const isGc = stack[row] < 0 ? 0 : only.isGc[stack[row]];
+    if (only.isWanted(state?.[row] ?? 0, isGc))
+      own[stack[row] < 0 ? own.length - 1 : stack[row]] += weightOf(samples, row);
   }
   return own;
 }
@@ -136,6 +164,7 @@ export function treeOf(
   event: EventType,
   order: Order,
   byName: Int32Array,
+  state: Uint8Array | null = null,
 ): Tree {
   const weights = nodeWeights(shape, own);
   const baseWeights = base ? nodeWeights(shape, base) : null;
@@ -149,6 +178,7 @@ export function treeOf(
       ...marks,
       baseSelf: baseWeights?.self ?? null,
       baseTotal: baseWeights?.total ?? null,
+      state,
     },
     order,
     byName,
@@ -168,6 +198,7 @@ export interface Nodes {
   isInlined: Uint8Array | null;
   baseSelf: Float64Array | null;
   baseTotal: Float64Array | null;
+  state?: Uint8Array | null;
 }
 
 const isThere = (nodes: Nodes, node: number): boolean =>
@@ -231,6 +262,7 @@ export function flattened(nodes: Nodes, order: Order, byName: Int32Array): Tree 
     isInlined: nodes.isInlined ? picked(nodes.isInlined, taken) : new Uint8Array(taken.length),
     baseSelf: nodes.baseSelf && picked(nodes.baseSelf, taken),
     baseTotal: nodes.baseTotal && picked(nodes.baseTotal, taken),
+    state: nodes.state && picked(nodes.state, taken),
     depth: new Uint16Array(taken.length),
     end: column(new Int32Array(taken.length)),
     start: new Float64Array(taken.length),

@@ -5,7 +5,7 @@ import { fileOf, functionCount, nameOf, placeOf } from "../model/profile";
 import { Category } from "../model/tables";
 import { WIDTHS } from "../model/widths";
 import type { App, Target } from "./app";
-import { PALETTES } from "./colors";
+import { PALETTES, type Palette } from "./colors";
 import { byId } from "./dom";
 import { saveImage, saveSvg } from "./save";
 import { START, type State } from "./state";
@@ -174,7 +174,8 @@ const BY_ID = {
     keys: ["p"],
     label: "Next palette",
     run: (app) => {
-      const names = PALETTES.map(([name]) => name);
+      const isThere = (name: Palette) => name !== "state" || app.states.length > 0;
+      const names = PALETTES.map(([name]) => name).filter(isThere);
       app.change({ palette: names[(names.indexOf(app.state.palette) + 1) % names.length] }, false);
     },
   },

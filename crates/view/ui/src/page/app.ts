@@ -10,11 +10,13 @@ import {
   type NodeIndex,
   type ThreadIndex,
 } from "../model/indexes";
-import { FIRST_EVENT, type Names, nameOf, shortPlace, type Unit } from "../model/profile";
+import { FIRST_EVENT, type Names, nameOf, poolThreads, shortPlace, type Unit } from "../model/profile";
+import type { StateKind, State as ThreadState } from "../model/states";
 import type { Category } from "../model/tables";
 import type { Transform } from "../model/transforms";
 import { pathTo, type Range, ROOT, type Shares, type Tree } from "../model/tree";
 import { type SentComparison, type Verdict, Verdicts } from "../model/verdicts";
+import { longestOf, rangeOf, type Watched } from "../model/watched";
 import { withWidths } from "../model/widths";
 import type { Opened, Questions, Selection, SourceText } from "../worker";
 import { type Client, Latest } from "./client";
@@ -37,7 +39,8 @@ export interface Panel {
 }
 
 // What stands out, and what the names between backticks in it are: "f12" is function 12, "t3" thread 3,
-// "" something that is not in the picture. One more is the main thread, where a sentence speaks of it.
+// "l3" the event loop of thread 3, "s3" its longest stall, "p0" the pool of process 0, "" something that
+// is not in the picture. One more is the main thread, where a sentence speaks of it.
 export interface Findings {
   findings: string[];
   leads: string[][];
@@ -61,6 +64,7 @@ export interface Preview extends Findings {
   confidence: string[];
   remarks: string[];
   facts: [string, string][];
+  waits?: [text: string, lead: string][][]; // what loops and pools did
   // What differs from event to event, where there are several. `how` and `findings` are those of
   // the first; of very many events only the first have them.
   events?: ({ label: string; total: string } & Partial<{ how: string } & Findings>)[];
@@ -80,7 +84,7 @@ export function selfOf(tree: Tree, node: NodeIndex, bar: Bar | null): [string, n
 }
 
 // Nothing left out.
-const WHOLE = { threads: null, range: null, compare: null, transforms: [], hidden: [], zoom: [] };
+const WHOLE = { threads: null, only: null, range: null, compare: null, transforms: [], hidden: [], zoom: [] };
 
 // A tree beside its base.
 export interface Diff {
@@ -107,6 +111,8 @@ export class App {
   private bases: boolean[] = []; // whether there is something to compare with, by event
   isReady = false;
   sources: SourceText[] = [];
+  states: StateKind[] = [];
+  watched: Watched = { loops: [], pools: [] };
   panels: Panel[] = [];
   readonly answers: { [K in Asked]: Latest<Questions[K]["ask"], Answer<K>> } = {
     tree: new Latest(),
@@ -116,6 +122,8 @@ export class App {
     search: new Latest(),
     heat: new Latest(),
     tracks: new Latest(),
+    bands: new Latest(),
+    culprit: new Latest(),
     timeline: new Latest(),
     lines: new Latest(),
     files: new Latest(),
@@ -125,6 +133,7 @@ export class App {
   readonly systemDark = matchMedia("(prefers-color-scheme: dark)");
   private pageColors: { isDark: boolean; colors: { back: string; rest: string; text: string } } | null = null;
   private readonly diffs = new WeakMap<Tree, Diff & { key: unknown[] }>();
+  track = ""; // to be brought into sight
   revealing = NO_FUNCTION; // to be shown in the picture once that is counted
   private folded: { tree: Tree; folds: Folds | null } | null = null;
   comparison: SentComparison | null;
@@ -151,6 +160,8 @@ export class App {
   open(opened: Opened): void {
     this.names = opened.names;
     this.sources = opened.sources;
+    this.states = opened.states ?? [];
+    this.watched = opened.watched ?? { loops: [], pools: [] };
     this.end = opened.end;
     this.counts = opened.samples;
     this.bases = opened.hasBase;
@@ -197,6 +208,7 @@ export class App {
       ...state,
       event,
       threads: threads?.length ? threads : null,
+      only: this.states.length ? state.only : null,
       thread: state.thread < names.threads.length ? state.thread : NO_THREAD,
       transforms: state.transforms.filter(isKnown),
       fn: isFunction(state.fn) ? state.fn : NO_FUNCTION,
@@ -228,8 +240,10 @@ export class App {
   }
 
   selection(): Selection {
-    const { event, threads, range, compare, hidden, hasInternals, transforms, order } = this.state;
-    return { event, threads, range, compare, hidden, hasInternals, transforms, order };
+    const { event, threads, only, range, compare, hidden, hasInternals, transforms, order, palette } =
+      this.state;
+    const isByState = palette === "state" && this.states.length > 0;
+    return { event, threads, only, isByState, range, compare, hidden, hasInternals, transforms, order };
   }
 
   // The worker's answer to this very question. Null while there is none: what is drawn then stays
@@ -455,10 +469,30 @@ export class App {
   follow(lead: string): void {
     const row = Number(lead.slice(1));
     const part = WHOLE;
-    if (lead.startsWith("t")) return this.change({ ...part, threads: [row as ThreadIndex], view: "flame" });
+    const show = (threads: ThreadIndex[], range: Range | null, track: string) => {
+      this.track = track;
+      const overview = this.state.overview === "none" ? null : this.state.overview;
+      this.change({ ...part, threads: threads.length ? threads : null, range, overview, view: "flame" });
+    };
+    const thread = row as ThreadIndex;
+    if (lead.startsWith("t")) return this.change({ ...part, threads: [thread], view: "flame" });
+    if (lead.startsWith("l")) return show([thread], null, `loop-${row}`);
+    if (lead.startsWith("s")) return show([thread], this.longestStall(thread), `loop-${row}`);
+    if (lead.startsWith("p")) return show(poolThreads(this.names, row), null, `pool-${row}`);
     const fn = row as FunctionIndex;
     this.revealing = fn;
     this.change({ ...part, fn, view: "flame", isFromLeaf: false, query: "" });
+  }
+
+  private longestStall(thread: ThreadIndex): Range | null {
+    const stalls = this.watched.loops.find((loop) => loop.thread === thread)?.stalls ?? [];
+    const longest = longestOf(stalls);
+    return longest && rangeOf(longest, this.end);
+  }
+
+  // Shows what threads did, at a time and in a state where they are given.
+  choose(range: Range | null, threads: ThreadIndex[], only: ThreadState | null = null): void {
+    this.change({ range, threads: threads.length ? threads : null, only, compare: null, zoom: [] });
   }
 
   nameOf(fn: FunctionIndex): string {

@@ -2,6 +2,7 @@
 
 import type { FunctionIndex, PackageIndex } from "../model/indexes";
 import { categoryOf, functionCount, type Names, nameOf } from "../model/profile";
+import { State, type StateKind } from "../model/states";
 import { Category } from "../model/tables";
 
 // By category, in the order of the codes.
@@ -37,14 +38,24 @@ const FILLS: Record<Palette, string[] | null> = {
   ],
   warm: null,
   package: null,
+  state: null,
 };
-export type Palette = "category" | "okabe" | "warm" | "package";
+export type Palette = "category" | "okabe" | "warm" | "package" | "state";
 export const PALETTES: [Palette, string][] = [
   ["category", "by category"],
   ["okabe", "by category, Okabe–Ito"],
   ["package", "by package"],
   ["warm", "warm, by name"],
+  ["state", "by state"],
 ];
+
+// What a thread was doing, in the order of the states; waits by what they are for. Boxes and bands have
+// dark text or none on them, in both themes.
+const STATE_FILLS = ["#5fb98a", "#ef8a62", "#f2cf5b", "#82aee6", "#d6dae0"];
+const WAIT_FILLS = ["#82aee6", "#b79be0", "#e39ac4", "#6cc5d6", "#9aa7c7", "#c9b08a"];
+
+export const stateFill = ({ state }: StateKind, waitPlace = 0): string =>
+  state === State.Waiting ? WAIT_FILLS[waitPlace % WAIT_FILLS.length] : STATE_FILLS[state];
 
 // How much white is mixed in: the better the compiler, the fuller the colour.
 const TIER_WHITE = [0, 0.66, 0.44, 0.22, 0];
@@ -104,7 +115,7 @@ export class Paint {
       Uint32Array.from(TIER_WHITE, (white) => pixel(mix(mix(base, [255, 255, 255], white), behind, fade)));
     for (let fn = 0 as FunctionIndex; fn <= this.count; fn++) {
       let made: Uint32Array | undefined;
-      if (FILLS[palette] || fn === this.count) {
+      if (FILLS[palette] || palette === "state" || fn === this.count) {
         const category = fn === this.count ? Category.Unknown : categoryOf(names, fn);
         made = byCategory.get(category);
         if (!made)

@@ -6,7 +6,7 @@ import { NO_NODE, type NodeIndex } from "../model/indexes";
 import type { Names } from "../model/profile";
 import { ROOT, type Tree } from "../model/tree";
 import { GONE } from "./app";
-import { cssPixel, diffPixel, HIT, type Paint, packed } from "./colors";
+import { cssPixel, diffPixel, HIT, type Paint, packed, stateFill } from "./colors";
 import { eachFrame, element, fit } from "./dom";
 import { Labels } from "./labels";
 import { Raster } from "./raster";
@@ -259,6 +259,7 @@ export class Flame {
     if (barAt(folds, node) && !change) return packed(colors.rest);
     if (hits || isBelowZoom) return faded.pixel(fn, tree.tier[node]);
     if (changed && !changed[node]) return packed(colors.rest);
+    if (tree.state && !change) return packed(stateFill({ state: tree.state[node], wait: "" }));
     return change ? diffPixel(change(node)) : paint.pixel(fn, tree.tier[node]);
   }
 

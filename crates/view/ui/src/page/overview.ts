@@ -1,12 +1,13 @@
 // Above the view: the heat map, in which time is chosen, or the threads, which are chosen there.
 
-import type { HeatMap } from "../model/heat";
+import { columnLength, type HeatMap } from "../model/heat";
 import type { ThreadIndex } from "../model/indexes";
 import { ROLE_LABELS } from "../model/tables";
 import type { Range } from "../model/tree";
 import type { App, Panel } from "./app";
 import { hslPixel } from "./colors";
 import { button, byId, eachFrame, element, fit } from "./dom";
+import { Lanes } from "./lanes";
 import type { Overview as Kind } from "./state";
 import type { Tooltip } from "./tooltip";
 import { count, moment, percent, tickStep, weightText } from "./words";
@@ -21,6 +22,7 @@ export class Overview implements Panel {
   readonly root = byId("overview");
   private readonly heat: HeatCanvas;
   private readonly threads = element("div", { className: "tracks" });
+  readonly lanes: Lanes;
 
   constructor(
     private readonly app: App,
@@ -30,7 +32,8 @@ export class Overview implements Panel {
     for (const kind of ["heat", "threads", "none"] as Kind[]) {
       byId(`overview-${kind}`).addEventListener("click", () => app.change({ overview: kind }));
     }
-    byId("overview-body").append(this.heat.root, this.threads);
+    this.lanes = new Lanes(app, tooltip, (width) => spanOf(app.end, width));
+    byId("overview-body").append(this.heat.root, this.threads, this.lanes.root);
   }
 
   // Time says something once there are some samples at different times.
@@ -41,13 +44,17 @@ export class Overview implements Panel {
 
   update(): void {
     const { app } = this;
-    this.root.hidden = app.samples < 2;
+    this.root.hidden = app.samples < 2 && !this.lanes.isThere;
     for (const kind of ["heat", "threads", "none"] as Kind[])
       byId(`overview-${kind}`).ariaPressed = String(this.kind === kind);
     this.heat.root.hidden = this.kind !== "heat";
     this.threads.hidden = this.kind !== "threads";
     byId("overview-body").hidden = this.kind === "none";
+    const hasLanes = app.isReady && this.lanes.isThere && this.kind !== "none";
+    this.root.classList.toggle("has-lanes", hasLanes);
+    this.lanes.root.hidden = !hasLanes;
     if (this.root.hidden) return;
+    if (hasLanes) this.lanes.update();
     if (this.kind === "heat") this.heat.update();
     if (this.kind === "threads") this.showThreads();
   }
@@ -168,6 +175,14 @@ export function heatRows(durationNs: number): number {
   return Math.round(MIN_ROWS + (MAX_ROWS - MIN_ROWS) * Math.max(0, Math.min(1, length)));
 }
 
+const maxColumnsIn = (width: number): number => Math.max(30, Math.floor(width / 5 / 50) * 50);
+
+// How much time the heat map shows across its width: whole columns.
+function spanOf(end: number, width: number): number {
+  const columnNs = columnLength(end, maxColumnsIn(width));
+  return Math.max(1, Math.ceil(end / columnNs)) * columnNs;
+}
+
 interface Cell {
   column: number;
   row: number;
@@ -204,7 +219,7 @@ class HeatCanvas {
     const width = this.root.clientWidth;
     if (!width) return;
     // Asked in steps, so that dragging a window's edge does not count again for every pixel.
-    const maxColumns = Math.max(30, Math.floor(width / 5 / 50) * 50);
+    const maxColumns = maxColumnsIn(width);
     const { event, threads } = this.app.state;
     const map = this.app.ask("heat", { event, threads, maxColumns, maxRows: heatRows(this.app.end) });
     if (map) this.map = map;

@@ -10,6 +10,7 @@ import {
   type ThreadIndex,
 } from "../model/indexes";
 import { FIRST_EVENT } from "../model/profile";
+import { STATE_LABELS, STATES, type State as ThreadState } from "../model/states";
 import { CATEGORY_LABELS } from "../model/tables";
 import { decodeTransforms, encodeTransforms, type Transform } from "../model/transforms";
 import type { Order, Range } from "../model/tree";
@@ -32,6 +33,7 @@ export interface State {
   isRegExp: boolean;
   isExact: boolean;
   threads: ThreadIndex[] | null;
+  only: ThreadState | null; // what threads were doing; null for all of it
   range: Range | null;
   compare: Range | "base" | null;
   isProportional: boolean; // a diff compares with what a function was, not with the whole
@@ -63,6 +65,7 @@ export const START: State = {
   isRegExp: false,
   isExact: false,
   threads: null,
+  only: null,
   range: null,
   compare: null,
   isProportional: false,
@@ -123,6 +126,11 @@ const PARTS: [string, (state: State) => string, (text: string | null) => Partial
   ["re", (state) => flag(state.isRegExp), (text) => ({ isRegExp: text === "1" })],
   ["case", (state) => flag(state.isExact), (text) => ({ isExact: text === "1" })],
   ["t", (state) => state.threads?.join(".") ?? "", (text) => ({ threads: text ? numbers(text) : null })],
+  [
+    "st",
+    (state) => (state.only === null ? "" : STATE_LABELS[state.only].toLowerCase()),
+    (text) => ({ only: STATES.find((each) => STATE_LABELS[each].toLowerCase() === text) ?? null }),
+  ],
   ["r", (state) => (state.range ? rangeText(state.range) : ""), (text) => ({ range: range(text) })],
   [
     "cmp",

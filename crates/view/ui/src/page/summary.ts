@@ -43,6 +43,7 @@ export class Summary implements Panel {
     this.showEvent(preview);
     byId("confidence").textContent = preview.confidence.join("; ");
     this.list("remark-list", preview.remarks);
+    this.showWaits(preview.waits ?? []);
     byId("remarks").hidden = preview.remarks.length === 0;
     byId("remark-count").textContent =
       preview.remarks.length === 1 ? "1 note" : `${preview.remarks.length} notes`;
@@ -88,6 +89,25 @@ export class Summary implements Panel {
       }),
     );
     byId("subsystems").hidden = subsystems.length === 0;
+  }
+
+  // What loops and pools did, with links to their tracks.
+  private showWaits(lines: [string, string][][]): void {
+    byId("waits").replaceChildren(
+      ...lines.map((pieces) =>
+        element(
+          "li",
+          { dir: "auto" },
+          ...pieces.map(([text, lead]) => {
+            if (!lead) return text;
+            const link = button(text, "Show in the tracks", () => this.app.follow(lead));
+            link.className = "lead";
+            return link;
+          }),
+        ),
+      ),
+    );
+    byId("waits").hidden = lines.length === 0;
   }
 
   private list(id: string, sentences: string[], leads: string[][] = []): void {

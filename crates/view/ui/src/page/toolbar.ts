@@ -2,13 +2,14 @@
 
 import type { EventIndex } from "../model/indexes";
 import { ALL } from "../model/profile";
+import { STATE_LABELS, STATES } from "../model/states";
 import { CATEGORY_LABELS, Category, TIER_LABELS, Tier } from "../model/tables";
 import type { Transform } from "../model/transforms";
 import { ROOT } from "../model/tree";
 import { WIDTHS, type Widths } from "../model/widths";
 import { type Action, type ActionId, action, isOnlyJavaScript, isOnlyMine } from "./actions";
 import type { App, Panel } from "./app";
-import { categoryFill, diffFill, PALETTES, type Palette } from "./colors";
+import { categoryFill, diffFill, PALETTES, type Palette, stateFill } from "./colors";
 import { button, byId, element, swatch } from "./dom";
 import { VIEWS } from "./state";
 import { duration, moment, percent } from "./words";
@@ -43,6 +44,7 @@ const BUTTONS: [string, ActionId][] = [
 export class Toolbar implements Panel {
   readonly root = byId("toolbar");
   private legendKey = "";
+  private palettes = 0; // how many are listed
 
   constructor(private readonly app: App) {
     for (const name of VIEWS) byId(`tab-${name}`).addEventListener("click", () => app.change({ view: name }));
@@ -58,10 +60,19 @@ export class Toolbar implements Panel {
     );
     widths.addEventListener("change", () => app.change({ widths: widths.value as Widths, zoom: [] }));
     const palette = byId<HTMLSelectElement>("colors");
-    palette.replaceChildren(
-      ...PALETTES.map(([value, textContent]) => element("option", { value, textContent })),
-    );
+    this.listPalettes();
     palette.addEventListener("change", () => app.change({ palette: palette.value as Palette }, false));
+  }
+
+  // States are there once the recording is read, if it has any.
+  private listPalettes(): void {
+    const hasStates = this.app.states.length > 0;
+    const shown = PALETTES.filter(([value]) => value !== "state" || hasStates);
+    if (this.palettes === shown.length) return;
+    this.palettes = shown.length;
+    byId("colors").replaceChildren(
+      ...shown.map(([value, textContent]) => element("option", { value, textContent })),
+    );
   }
 
   // The control is there when there is a choice.
@@ -101,6 +112,7 @@ export class Toolbar implements Panel {
     query.ariaInvalid = String(app.badQuery !== "");
     byId<HTMLInputElement>("is-regexp").checked = state.isRegExp;
     byId<HTMLInputElement>("is-exact").checked = state.isExact;
+    this.listPalettes();
     byId<HTMLSelectElement>("colors").value = state.palette;
     byId<HTMLSelectElement>("event").value = String(state.event);
     this.showMatched();
@@ -172,6 +184,10 @@ export class Toolbar implements Panel {
           : `${state.threads.length} threads`;
       chip(text, "Only samples of these threads", () => app.change({ threads: null, zoom: [] }));
     }
+    if (state.only !== null)
+      chip(`only ${STATE_LABELS[state.only]}`, "Only samples of threads in this state", () =>
+        app.change({ only: null, zoom: [] }),
+      );
     state.transforms.forEach((transform, at) =>
       chip(this.nameOf(transform), "A step; later steps stay", () =>
         app.change({ transforms: state.transforms.filter((_, other) => other !== at), zoom: [] }),
@@ -221,10 +237,12 @@ export class Toolbar implements Panel {
       state.compare !== null,
       app.verdicts !== null,
       app.isDark,
+      app.states.length,
       names.functions.name.length,
     ]);
     if (key === this.legendKey) return;
     this.legendKey = key;
+    const isByState = state.palette === "state" && app.states.length > 0;
     const used = new Set(names.functions.category);
     const switches = SWITCHES.filter((at) => used.has(at)).map((at) => {
       const isShown = !state.hidden.includes(at);
@@ -239,7 +257,10 @@ export class Toolbar implements Panel {
       );
       made.className = "category";
       // In a diff, boxes do not have the colours of their categories.
-      made.append(...(state.compare ? [] : [swatch(categoryFill(state.palette, at))]), CATEGORY_LABELS[at]);
+      made.append(
+        ...(state.compare || isByState ? [] : [swatch(categoryFill(state.palette, at))]),
+        CATEGORY_LABELS[at],
+      );
       made.ariaPressed = String(isShown);
       return made;
     });
@@ -260,6 +281,12 @@ export class Toolbar implements Panel {
       "more",
       ...(app.verdicts ? [swatch(app.colors.rest), "may be noise"] : []),
     );
-    byId("legend").replaceChildren(...switches, state.compare ? diff : tiers);
+    const states = element(
+      "span",
+      { className: "tiers dim" },
+      "mostly:",
+      ...STATES.flatMap((each) => [swatch(stateFill({ state: each, wait: "" })), STATE_LABELS[each]]),
+    );
+    byId("legend").replaceChildren(...switches, state.compare ? diff : isByState ? states : tiers);
   }
 }

@@ -1,0 +1,129 @@
+// What event loops and libuv's pools did over time, as it was watched beside the samples.
+
+import type { Columns } from "./columns";
+import type { ThreadIndex } from "./indexes";
+import type { Range } from "./tree";
+
+const MIN_INTERVAL = 50e6;
+const MAX_INTERVALS = 2048;
+const MAX_DOUBLINGS = 30;
+// A stall is seen by looks: it may have gone on until the next one.
+const LOOK = 50e6;
+
+// Intervals of one length; those before the first are not known.
+interface Intervals {
+  lengthNs: number;
+  first: number;
+}
+
+export interface Stall {
+  start: number; // ns
+  lasted: number;
+}
+
+export interface LoopTimeline extends Intervals {
+  thread: ThreadIndex;
+  watched: Float64Array; // ns
+  busy: Float64Array;
+  stalls: Stall[];
+  summary: LoopSummary | null;
+}
+
+export interface LoopSummary {
+  watched: number;
+  idle: number;
+  longest: number;
+}
+
+export interface PoolTimeline extends Intervals {
+  process: number;
+  threads: number; // 0: not known
+  looks: Float64Array;
+  busy: Float64Array; // sums over the looks
+  waiting: Float64Array;
+}
+
+export interface Watched {
+  loops: LoopTimeline[];
+  pools: PoolTimeline[];
+}
+
+// When a stall was, with the samples of what it ended with.
+export const rangeOf = ({ start, lasted }: Stall, end: number): Range => ({
+  from: Math.floor(start),
+  to: Math.max(Math.ceil(Math.min(start + lasted + LOOK, end)), Math.floor(start) + 1),
+});
+
+export const longestOf = (stalls: readonly Stall[]): Stall | null =>
+  stalls.reduce<Stall | null>((most, stall) => (stall.lasted > (most?.lasted ?? 0) ? stall : most), null);
+
+// Takes the sections about loops and pools, and puts together what they say of the same.
+export class WatchedTables {
+  private readonly loops: LoopTimeline[] = [];
+  private readonly pools: PoolTimeline[] = [];
+  private readonly summaries = new Map<number, LoopSummary>();
+  private readonly sizes = new Map<number, number>();
+
+  takeLoops(section: Columns): void {
+    const rows = section.rows();
+    const column = () => section.into(new Float64Array(rows), 0, rows);
+    const [threads, watched, idle, , longest] = [column(), column(), column(), column(), column()];
+    for (let row = 0; row < rows; row++)
+      this.summaries.set(threads[row], { watched: watched[row], idle: idle[row], longest: longest[row] });
+  }
+
+  takePools(section: Columns): void {
+    for (let rows = section.rows(); rows > 0; rows--) {
+      const process = section.number();
+      this.sizes.set(process, section.number());
+      section.skip(6);
+      for (let kinds = section.number(); kinds > 0; kinds--) {
+        section.text(section.number());
+        section.number();
+        section.text(section.number());
+      }
+    }
+  }
+
+  takeLoopTimelines(section: Columns): void {
+    for (let rows = section.rows(); rows > 0; rows--) {
+      const thread = section.number() as ThreadIndex;
+      const { lengthNs, first, columns } = intervalsOf(section, 2);
+      const stalls: Stall[] = [];
+      let start = 0;
+      for (let left = section.rows(); left > 0; left--) {
+        start += section.number();
+        stalls.push({ start, lasted: section.number() });
+      }
+      const [watched, busy] = columns;
+      this.loops.push({ thread, lengthNs, first, watched, busy, stalls, summary: null });
+    }
+  }
+
+  takePoolTimelines(section: Columns): void {
+    for (let rows = section.rows(); rows > 0; rows--) {
+      const process = section.number();
+      const { lengthNs, first, columns } = intervalsOf(section, 3);
+      const [looks, busy, waiting] = columns;
+      this.pools.push({ process, threads: 0, lengthNs, first, looks, busy, waiting });
+    }
+  }
+
+  finish(threads: number, processes: number): Watched {
+    const { summaries, sizes } = this;
+    const loops = this.loops.filter(({ thread }) => thread < threads);
+    const pools = this.pools.filter(({ process }) => process < processes);
+    return {
+      loops: loops.map((loop) => ({ ...loop, summary: summaries.get(loop.thread) ?? null })),
+      pools: pools.map((pool) => ({ ...pool, threads: sizes.get(pool.process) ?? 0 })),
+    };
+  }
+}
+
+function intervalsOf(section: Columns, width: number): Intervals & { columns: Float64Array[] } {
+  const [doublings, first, rows] = [section.number(), section.number(), section.number()];
+  if (doublings > MAX_DOUBLINGS || first + rows > MAX_INTERVALS)
+    throw new Error(`${rows} intervals that can't be, at byte ${section.at}`);
+  const columns = Array.from({ length: width }, () => section.into(new Float64Array(rows), 0, rows));
+  return { lengthNs: MIN_INTERVAL * 2 ** doublings, first, columns };
+}
