@@ -208,6 +208,12 @@ pub struct LoopStall {
     pub lasted: Nanoseconds,
 }
 
+impl LoopStall {
+    fn end(&self) -> Nanoseconds {
+        self.start.saturating_add(self.lasted)
+    }
+}
+
 /// What an event loop did over time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LoopTimeline {
@@ -223,18 +229,34 @@ impl LoopTimeline {
         &self.stalls
     }
 
-    /// Adds a stall. One that starts when another does is the same, seen later.
+    /// Adds a stall. Those that overlap are one: a loop that has been away for long is seen again and
+    /// again.
     pub fn stall(&mut self, stall: LoopStall) {
-        let found = match self.stalls.last() {
-            Some(last) if last.start >= stall.start => self
-                .stalls
-                .binary_search_by_key(&stall.start, |it| it.start),
-            _ => Err(self.stalls.len()),
+        let at = match self.stalls.last() {
+            Some(last) if last.start >= stall.start => {
+                self.stalls.partition_point(|it| it.start < stall.start)
+            }
+            _ => self.stalls.len(),
         };
-        match found {
-            Ok(at) => self.stalls[at].lasted = self.stalls[at].lasted.max(stall.lasted),
-            Err(at) => self.stalls.insert(at, stall),
+        let before = at.checked_sub(1).map(|before| self.stalls[before]);
+        let first = match before.filter(|before| before.end() > stall.start) {
+            Some(_) => at - 1,
+            None => {
+                self.stalls.insert(at, stall);
+                at
+            }
+        };
+        let start = self.stalls[first].start;
+        let mut end = self.stalls[first].end().max(stall.end());
+        let mut next = first + 1;
+        while let Some(after) = self.stalls.get(next)
+            && (after.start < end || after.start == start)
+        {
+            end = end.max(after.end());
+            next += 1;
         }
+        self.stalls[first].lasted = end - start;
+        self.stalls.drain(first + 1..next);
         if self.stalls.len() > 2 * MAX_STALLS {
             self.keep_longest();
         }
@@ -250,7 +272,7 @@ impl LoopTimeline {
     pub fn between(&self, start: Nanoseconds, end: Nanoseconds) -> Self {
         let part = |stall: &LoopStall| {
             let from = stall.start.max(start);
-            let to = stall.start.saturating_add(stall.lasted).min(end);
+            let to = stall.end().min(end);
             let lasted = to.saturating_sub(from);
             (lasted >= MIN_STALL).then(|| LoopStall {
                 start: from - start,
@@ -341,6 +363,28 @@ mod tests {
         assert_eq!(merged.intervals, whole.intervals);
         assert_eq!(merged.stalls(), whole.stalls());
         assert_eq!(whole.stalls().len(), 300);
+    }
+
+    #[test]
+    fn stalls_that_overlap_are_one() {
+        let mut timeline = LoopTimeline::default();
+        // The second was first seen later than when poll had returned; the third joins both others.
+        for (start, lasted) in [
+            (100, 150),
+            (200, 200),
+            (500, 100),
+            (900, 100),
+            (350, 200),
+            (100, 10),
+        ] {
+            timeline.stall(LoopStall {
+                start: start * MS,
+                lasted: lasted * MS,
+            });
+        }
+        let stalls = timeline.stalls().iter();
+        let stalls: Vec<_> = stalls.map(|it| (it.start / MS, it.lasted / MS)).collect();
+        assert_eq!(stalls, [(100, 500), (900, 100)]);
     }
 
     #[test]

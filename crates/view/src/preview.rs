@@ -83,9 +83,12 @@ fn write_findings(profile: &Profile, json: &mut Json) {
 
 /// What event loops and pools did, in pieces of text, each with where it leads.
 fn write_waits(profile: &Profile, json: &mut Json) {
-    let loops = crate::event_loops::lines(profile).into_iter();
+    let mut lines = crate::event_loops::lines(profile);
+    // There is room for two: those of the main thread and its pool.
+    let others = lines.split_off(lines.len().min(1));
+    lines.extend(crate::pools::lines(profile));
     json.key("waits").open('[');
-    for line in loops.chain(crate::pools::lines(profile)) {
+    for line in lines.into_iter().chain(others) {
         json.open('[');
         for (text, lead) in line.pieces {
             json.texts(&[text, lead]);

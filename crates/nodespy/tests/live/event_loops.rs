@@ -75,8 +75,65 @@ fn expect_blocked(major: &str) {
     assert!(main.longest > main.watched / 2, "{main:?}");
 }
 
+fn expect_stalls(major: &str) {
+    let Some(_live) = live() else { return };
+    let target = Workload::new("stalls.js").on(major).start();
+    let recorded = record(&target, &["-d", "7"]);
+    let mut threads = recorded.profile.threads.iter();
+    let main = threads.find(|thread| thread.role == ThreadRole::Main);
+    let main = main.unwrap_or_else(|| panic!("{}", recorded.describe()));
+    let (summary, timeline) = (main.event_loop.unwrap(), main.loop_timeline.as_ref());
+    let timeline = timeline.unwrap();
+    // What is known over time is all that is known, slice after slice.
+    let rows = timeline.intervals.rows();
+    let watched: u64 = rows.iter().map(|part| part.watched).sum();
+    let busy: u64 = rows.iter().map(|part| part.busy).sum();
+    assert_eq!(watched, summary.watched);
+    let found = busy as f64 / watched as f64;
+    assert!(
+        (found - summary.utilization()).abs() < 0.02,
+        "{found} {summary:?}"
+    );
+    // Once a second for 400 ms.
+    let stalls: Vec<_> = timeline
+        .stalls()
+        .iter()
+        .filter(|it| it.lasted > 250_000_000)
+        .collect();
+    assert!((3..=8).contains(&stalls.len()), "{timeline:?}");
+    for pair in stalls.windows(2) {
+        let apart = pair[1].start - pair[0].start;
+        assert!(apart > 500_000_000, "{timeline:?}");
+    }
+    // Meanwhile the main thread was in nothing but blockLoop.
+    let stalled = |time: u64| {
+        let mut stalls = stalls.iter();
+        stalls.any(|it| (it.start + 20_000_000..it.start + it.lasted).contains(&time))
+    };
+    let profile = &recorded.profile;
+    let is_blocked = |stack| {
+        let mut frames = profile.frames_of(stack);
+        frames.any(|frame| profile.name_of(profile.frame(frame).function) == "blockLoop")
+    };
+    let in_stalls: Vec<bool> = profile
+        .samples
+        .iter()
+        .filter(|sample| profile.threads[sample.thread.at()].role == ThreadRole::Main)
+        .filter(|sample| stalled(sample.time))
+        .map(|sample| sample.stack.is_some_and(is_blocked))
+        .collect();
+    let blocked = in_stalls.iter().filter(|is_blocked| **is_blocked).count();
+    assert!(
+        blocked * 10 >= in_stalls.len() * 9,
+        "{blocked} of {}",
+        in_stalls.len()
+    );
+    assert!(blocked > 0, "{timeline:?}");
+}
+
 on_every_node! {{
     a_loop_that_never_returns_to_poll_is_found(expect_blocked);
     utilization_is_what_node_says(expect_utilization);
     workers_have_loops_of_their_own(expect_workers);
+    stalls_have_the_time_at_which_samples_show_them(expect_stalls);
 }}

@@ -30,6 +30,17 @@ fn expect_files(major: &str) {
     assert_eq!(pool.busy, 4 * pool.looks, "{pool:?}");
     assert_eq!(pool.waiting, 12 * pool.looks, "{pool:?}");
     assert_eq!(pool.slow_waiting, 0, "{pool:?}");
+    let mut processes = recorded.profile.processes.iter();
+    let timeline = processes.find_map(|process| process.pool_timeline.as_ref());
+    let rows = timeline.unwrap().rows();
+    let sums = rows.iter().fold([0; 3], |sums, part| {
+        [
+            sums[0] + part.looks,
+            sums[1] + part.busy,
+            sums[2] + part.waiting,
+        ]
+    });
+    assert_eq!(sums, [pool.looks, pool.busy, pool.waiting]);
     let [jobs] = &pool.jobs[..] else {
         panic!("{pool:?}");
     };

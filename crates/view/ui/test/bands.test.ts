@@ -9,6 +9,7 @@ import { kindLabel, State } from "../src/model/states";
 import { ownWeights } from "../src/model/tree";
 import { Unpacker } from "../src/model/unpack";
 import { longestOf, rangeOf } from "../src/model/watched";
+import { decodeState, encodeState, START } from "../src/page/state";
 import { nspy, type Written } from "./nspy";
 
 const MS = 1e6;
@@ -139,4 +140,20 @@ test("what a thread did in a state, and in a stall", async () => {
   assert.deepEqual({ ...culprit, share: culprit.share.toFixed(3) }, { fn: 1, share: "0.625", wait: "file" });
   assert.equal(culpritOf(profile, thread, 210 * MS, 390 * MS).fn, -1);
   assert.equal(plain(profile.samples.stack).length, 5);
+});
+
+test("what had no CPU for long is counted, but nobody knows when", async () => {
+  const late = { time: 390 * MS, weight: 3000 * MS, fn: 0, event: 0, context: 3 };
+  const recording = await opened({ ...WATCHED, samples: [...SAMPLES.slice(0, 4), late] });
+  const { kinds, sums, shares } = bandsOf(recording, 40, 4);
+  const runnable = kinds.findIndex(({ state }) => state === State.Runnable);
+  assert.equal(sums[runnable], 3020 * MS);
+  assert.equal(shares[38 * kinds.length + runnable], 0);
+});
+
+test("a state stands in the address", () => {
+  assert.equal(encodeState({ ...START, only: State.Waiting }), "st=waiting");
+  for (const only of [State.Gc, State.Running, null])
+    assert.equal(decodeState(encodeState({ ...START, only })).only, only);
+  assert.equal(decodeState("st=asleep").only, null);
 });

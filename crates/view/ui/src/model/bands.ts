@@ -125,17 +125,20 @@ export function bandsOf(recording: Recording, maxBins: number, maxThreads: numbe
     table.of(samples.state?.[row] ?? 0, samples.stack[row] >= 0 ? isGc[samples.stack[row]] : 0);
   const lanes = recording.states.length ? lanesOf(recording) : [];
   const all = new Float64Array(recording.threads.length * kinds.length);
-  for (const { samples, nsOf } of lanes)
-    for (let row = 0; row < samples.time.length; row++)
-      all[samples.thread[row] * kinds.length + kindAt(samples, row)] += nsOf(row);
+  for (const { samples, nsOf } of lanes) {
+    const { thread } = samples;
+    for (let row = 0; row < thread.length; row++)
+      all[thread[row] * kinds.length + kindAt(samples, row)] += nsOf(row);
+  }
   const { threads, known } = chosen(recording, kinds, all, maxThreads);
   const placeOf = new Int32Array(recording.threads.length).fill(-1);
   threads.forEach((thread, place) => (placeOf[thread] = place));
   const shares = new Float32Array(threads.length * bins * kinds.length);
   for (const lane of lanes) {
     const { samples } = lane;
-    for (let row = 0; row < samples.time.length; row++) {
-      const place = placeOf[samples.thread[row]];
+    const { thread } = samples;
+    for (let row = 0; row < thread.length; row++) {
+      const place = placeOf[thread[row]];
       if (place < 0) continue;
       const kind = kindAt(samples, row);
       if (kinds[kind].state === State.Runnable && lane.nsOf(row) > MAX_RUNNABLE) continue;
@@ -200,10 +203,11 @@ function gcOfLoops(recording: Recording, isGc: Uint8Array, bins: number, binNs: 
   const placeOf = new Int32Array(recording.threads.length).fill(-1);
   loops.forEach(({ thread }, place) => (placeOf[thread] = place));
   const lane = { samples, nsOf: ns };
-  for (let row = 0; row < samples.time.length; row++) {
-    const place = placeOf[samples.thread[row]];
-    const stack = samples.stack[row];
-    if (place < 0 || stack < 0 || !isGc[stack]) continue;
+  const { thread, stack } = samples;
+  for (let row = 0; row < stack.length; row++) {
+    if (!isGc[stack[row]]) continue; // most samples are not; neither are those without a stack
+    const place = placeOf[thread[row]];
+    if (place < 0) continue;
     eachPart(lane, row, binNs, bins, (bin, time) => (gc[place * bins + bin] += time / binNs));
   }
   return gc;

@@ -18,7 +18,7 @@ export const BAND_BINS = 600;
 const MAX_BANDS = 4; // at first; the others on demand
 const MAX_ALL_BANDS = 64;
 const MAX_FIGURES = 2;
-const MAX_LOOPS = 3; // and as many pools
+const MAX_LOOPS = 2; // and as many pools
 const MAX_ALL_LOOPS = 64;
 
 export class Lanes {
@@ -251,7 +251,9 @@ export class Lanes {
         for (let row = 0; row < looks.length; row++) {
           if (!looks[row]) continue;
           const y = height - 1 - (perLook(waiting, row) / most) * (height - 4);
-          context.lineTo(x((first + row) * lengthNs), y);
+          const from = x((first + row) * lengthNs);
+          if (looks[row - 1]) context.lineTo(from, y);
+          else context.moveTo(from, y);
           context.lineTo(x((first + row + 1) * lengthNs), y);
         }
         context.stroke();

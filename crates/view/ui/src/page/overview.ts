@@ -54,9 +54,9 @@ export class Overview implements Panel {
     this.root.classList.toggle("has-lanes", hasLanes);
     this.lanes.root.hidden = !hasLanes;
     if (this.root.hidden) return;
-    if (hasLanes) this.lanes.update();
     if (this.kind === "heat") this.heat.update();
     if (this.kind === "threads") this.showThreads();
+    if (hasLanes) this.lanes.update();
   }
 
   private threadsKey = "";
