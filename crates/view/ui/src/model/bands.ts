@@ -198,6 +198,7 @@ function gcOfLoops(recording: Recording, isGc: Uint8Array, bins: number, binNs: 
   const { loops } = recording.watched;
   const gc = new Float32Array(loops.length * bins);
   const samples = recording.samples[FIRST_EVENT];
+  if (!isGc.includes(1)) return gc;
   const ns = loops.length && samples ? nsOf(samples, recording.events[FIRST_EVENT]) : null;
   if (!ns) return gc;
   const placeOf = new Int32Array(recording.threads.length).fill(-1);

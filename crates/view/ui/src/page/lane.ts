@@ -48,6 +48,7 @@ export class LaneCanvas {
   private readonly canvas = element("canvas", { tabIndex: 0 });
   private drag: { from: number; x: number; isDrag: boolean } | null = null;
   private pending: Range | null = null;
+  private pixelsANs = 0; // of the last drawing
   private stallAt = -1; // under the pointer, or chosen by keys
 
   constructor(
@@ -88,18 +89,24 @@ export class LaneCanvas {
   }
 
   private x(ns: number): number {
-    return (ns / this.spanOf(this.width)) * this.width;
+    return ns * this.pixelsANs;
   }
 
   draw(): void {
     const { app, content, width } = this;
     const { height } = content;
     if (!width) return;
+    this.pixelsANs = width / this.spanOf(width);
     const ratio = fit(this.canvas, width, height);
     const context = this.canvas.getContext("2d")!;
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     const style = getComputedStyle(document.body);
-    const color = (variable: string) => style.getPropertyValue(variable).trim();
+    const known = new Map<string, string>(); // a question for each of a thousand stalls takes long
+    const color = (variable: string) => {
+      let value = known.get(variable);
+      if (value === undefined) known.set(variable, (value = style.getPropertyValue(variable).trim()));
+      return value;
+    };
     context.fillStyle = color("--panel");
     context.fillRect(0, 0, width, height);
     const x = (ns: number) => this.x(ns);

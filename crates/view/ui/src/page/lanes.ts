@@ -212,7 +212,10 @@ export class Lanes {
     const { looks, busy, waiting, first, lengthNs, process } = pool;
     const sum = (values: Float64Array) => values.reduce((all, value) => all + value, 0);
     const all = sum(looks) || 1;
-    const perLook = (values: Float64Array, row: number) => (looks[row] > 0 ? values[row] / looks[row] : 0);
+    // Looks are a little more than an interval apart: one without any is like the one before.
+    const seenAt = lastSeen(looks);
+    const perLook = (values: Float64Array, row: number) =>
+      seenAt[row] >= 0 ? values[seenAt[row]] / looks[seenAt[row]] : 0;
     let [most, size] = [0, pool.threads];
     for (let row = 0; row < looks.length; row++) {
       most = Math.max(most, perLook(waiting, row));
@@ -249,10 +252,10 @@ export class Lanes {
         context.lineWidth = 1.2;
         context.beginPath();
         for (let row = 0; row < looks.length; row++) {
-          if (!looks[row]) continue;
+          if (!(seenAt[row] >= 0)) continue;
           const y = height - 1 - (perLook(waiting, row) / most) * (height - 4);
           const from = x((first + row) * lengthNs);
-          if (looks[row - 1]) context.lineTo(from, y);
+          if (seenAt[row - 1] >= 0) context.lineTo(from, y);
           else context.moveTo(from, y);
           context.lineTo(x((first + row + 1) * lengthNs), y);
         }
@@ -260,7 +263,7 @@ export class Lanes {
       },
       tip: (ns) => {
         const row = Math.floor(ns / lengthNs) - first;
-        if (!looks[row]) return [["pool", "not in use"]];
+        if (!(seenAt[row] >= 0)) return [["pool", "not in use"]];
         return [
           ["busy threads", `${jobs(perLook(busy, row))} of ${size}`],
           ["waiting jobs", jobs(perLook(waiting, row))],
@@ -371,6 +374,19 @@ export class Lanes {
     lane.root.scrollIntoView({ block: "nearest" });
     lane.flash();
   }
+}
+
+const MAX_HELD = 3; // intervals
+
+// For each interval the last one with a look, if that was a moment ago; -1 where there is none.
+export function lastSeen(looks: Float64Array): Int32Array {
+  const seen = new Int32Array(looks.length).fill(-1);
+  let last = -1;
+  for (let row = 0; row < looks.length; row++) {
+    if (looks[row] > 0) last = row;
+    if (last >= 0 && row - last <= MAX_HELD) seen[row] = last;
+  }
+  return seen;
 }
 
 // Which of the kinds of waits it is: each has a colour of its own.
