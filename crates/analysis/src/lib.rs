@@ -52,8 +52,8 @@ pub use threads::{
 pub use time_order::TimeTree;
 pub use transform::{
     CodeKind, collapse_recursion, condensed, focus, fold, hide, ignore, merge_processes, only,
-    only_between, only_threads, redact, reverse, show_from, split_tiers, with_round_times,
-    without_idle, without_internals, without_small, without_unused,
+    only_between, only_threads, redact, reverse, show_from, split_tiers, starting_at,
+    with_round_times, without_idle, without_internals, without_small, without_unused,
 };
 pub use tree::{CallTree, ChildLists, NodeIndex, TreeNode};
 pub use twin::{Agreement, join_twins};

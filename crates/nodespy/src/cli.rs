@@ -109,6 +109,8 @@ Examples:
   nodespy record -o 'cpu-{app}-{pid}-{time}.nspy' -- node app.js
   nodespy record -p 1234 -d 10 -o - | less        folded stacks on standard output
   nodespy record -p 1234 --trigger 'stall>200ms'  the 30 s before each stall, and nothing else
+  nodespy record -p 1234 --every 60s -o day.nspy  day.nspy, day-2.nspy, …: a minute each
+  nodespy record --on-port 'autocannon -d 10 http://localhost:$PORT' -- node app.js
 
 Ctrl-C, SIGTERM or a closed terminal ends the recording and writes it; a second Ctrl-C discards it.
 What is not shown is still in .nspy and .html files.")]
@@ -118,6 +120,13 @@ pub(crate) struct RecordArgs {
     /// How long: 30, 30s, 500ms, 2m [default: until Ctrl-C or the end of the target]
     #[arg(short, long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) duration: Option<Duration>,
+    /// How long to wait before samples are taken; a command warms up meanwhile
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(crate) delay: Option<Duration>,
+    /// A shell command to start once the recorded one listens on a TCP port, which is in $PORT; the
+    /// recording ends with it, and so does the recorded command
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) on_port: Option<String>,
     /// Samples per second and thread [default: 99, or 999 for a command]
     #[arg(short = 'F', long, visible_short_alias = 'r', value_name = "HZ", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) rate: Option<u32>,

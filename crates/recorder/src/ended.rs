@@ -4,7 +4,7 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use nodespy_capture::monotonic_now;
-use nodespy_capture::target::Launched;
+use nodespy_capture::target::{Launched, Target};
 use nodespy_model::{ExitReason, Nanoseconds, Process, Profile};
 
 use crate::live::End;
@@ -131,6 +131,23 @@ pub(crate) fn end_command(
         ));
     }
     status
+}
+
+/// Ends a command that was there for the load only, and whatever it started. Returns its status.
+pub(crate) fn end_all(subject: &mut Subject) -> Option<ExitStatus> {
+    // Children that the kernel samples with their parents are not held yet.
+    subject.add_children();
+    let running = || subject.targets.iter().filter(|target| !target.has_ended());
+    for end in [Target::terminate, Target::kill] {
+        running().for_each(end);
+        let deadline = monotonic_now() + END_TIMEOUT.as_nanos() as Nanoseconds;
+        while running().next().is_some() && monotonic_now() < deadline {
+            std::thread::sleep(POLL_INTERVAL);
+        }
+    }
+    let launched = subject.launched.as_mut()?;
+    launched.end();
+    launched.try_status()
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ use crate::live::{Limits, Live, LiveOptions};
 use crate::observer::{Observer, Progress, Slice, Started};
 use crate::record::{self, RecordRequest};
 use crate::subject::Subject;
+use crate::warm_up::warm_up;
 use cause::Cause;
 use ring::Ring;
 pub use trigger::Trigger;
@@ -62,6 +63,7 @@ pub fn fly(
     observer: &mut dyn Observer,
     write: &mut dyn FnMut(Profile) -> bool,
 ) -> Result<Flown, RecordError> {
+    let subject = warm_up(request, subject)?;
     let mut engine = record::perf_engine(request, &subject)?;
     let live_options = LiveOptions {
         joining: Some(request.joining()),
@@ -75,6 +77,7 @@ pub fn fly(
         ring: Ring::new(options.keep),
         watch: TriggerWatch::new(&options.triggers, options.keep, options.hold_off),
         keep: options.keep.as_nanos() as Nanoseconds,
+        now: 0,
         kept_from: None,
         signal: has_signal.then(TriggerSignal::catch),
         source_maps: request.source_maps.as_ref(),
@@ -83,6 +86,7 @@ pub fn fly(
         write,
     };
     let mut live = Live::attach(&mut *engine, subject, live_options, &mut flight)?;
+    live.subject.keep_command();
     let interrupts = request.interrupts;
     let limits = Limits {
         duration: request.duration,
@@ -113,6 +117,8 @@ struct Flight<'a> {
     ring: Ring,
     watch: TriggerWatch,
     keep: Nanoseconds,
+    /// When the last slice ended.
+    now: Nanoseconds,
     /// From when on everything is in the file that waits for its end.
     kept_from: Option<Nanoseconds>,
     signal: Option<TriggerSignal>,
@@ -139,6 +145,7 @@ impl Observer for Flight<'_> {
     fn slice(&mut self, mut slice: Slice<'_>) -> bool {
         let profile = std::mem::take(&mut slice.profile);
         let now = profile.about.duration;
+        self.now = now;
         self.ring.add(profile);
         let running = slice.targets.iter().filter(|target| !target.has_ended());
         let pids: Vec<u32> = running.map(Target::pid).collect();
@@ -163,6 +170,10 @@ impl Observer for Flight<'_> {
         };
         self.ring.forget_old(now, self.kept_from);
         wants_more
+    }
+
+    fn counts_since(&mut self) -> Option<Nanoseconds> {
+        Some(self.kept_from.unwrap_or(self.now.saturating_sub(self.keep)))
     }
 
     fn note(&mut self, line: &str) {

@@ -59,6 +59,12 @@ impl Journal {
         written
     }
 
+    /// How many bytes it has.
+    pub(crate) fn byte_count(&self) -> u64 {
+        let in_file = self.file.as_ref().map_or(0, |file| file.length);
+        in_file.saturating_add(self.rest.len() as u64)
+    }
+
     /// How many samples there are.
     pub(crate) fn sample_count(&self) -> usize {
         self.samples
@@ -134,7 +140,17 @@ fn start_syncing(file: File) -> SyncSender<()> {
 /// Keeps the slices and passes on everything else.
 pub(crate) struct Journaling<'a> {
     pub(crate) journal: &'a mut Journal,
+    /// The recording ends when the journal has so many bytes.
+    pub(crate) max_size: Option<u64>,
     pub(crate) observer: &'a mut dyn Observer,
+}
+
+impl Journaling<'_> {
+    /// Whether the journal has as many bytes as it may.
+    pub(crate) fn is_full(&self) -> bool {
+        self.max_size
+            .is_some_and(|max_size| self.journal.byte_count() >= max_size)
+    }
 }
 
 impl Observer for Journaling<'_> {
@@ -156,7 +172,7 @@ impl Observer for Journaling<'_> {
                 "The journal can't be written any more ({error}): what follows is in memory only."
             ));
         }
-        true
+        !self.is_full()
     }
 
     fn note(&mut self, line: &str) {
@@ -170,6 +186,10 @@ mod tests {
     use nodespy_model::{
         About, FrameSpec, FunctionSpec, Notes, Process, ProfileBuilder, Thread, WeightUnit,
     };
+
+    struct Silent;
+
+    impl Observer for Silent {}
 
     /// A slice with a sample of a function, `second` seconds after the start.
     fn slice(function: &str, second: u64) -> Profile {
@@ -209,6 +229,19 @@ mod tests {
         assert_eq!((profile.samples.len(), profile.functions.len()), (3, 1));
         assert_eq!(profile.about.duration, 3_000_000_000);
         assert_eq!(journal.sample_count(), 3);
+        let bytes = journal.byte_count();
+        let mut journaling = |max_size| {
+            let journal = &mut journal;
+            let observer: &mut dyn Observer = &mut Silent;
+            Journaling {
+                journal,
+                max_size,
+                observer,
+            }
+            .is_full()
+        };
+        assert!(journaling(Some(bytes)));
+        assert!(!journaling(Some(bytes + 1)) && !journaling(None));
     }
 
     #[test]

@@ -15,14 +15,17 @@ mod flight;
 mod joining;
 mod journal;
 mod live;
+mod load;
 mod named;
 mod observer;
+mod periods;
 mod probes;
 mod record;
 mod snapshot;
 mod subject;
 mod throttled;
 mod twin;
+mod warm_up;
 
 #[cfg(test)]
 mod stand_in;
@@ -32,6 +35,7 @@ pub use error::RecordError;
 pub use flight::{FlightOptions, Flown, Trigger, fly};
 pub use live::{End, Limits, Live, LiveOptions};
 pub use observer::{Observer, Progress, Slice, Started};
+pub use periods::{PeriodFiles, record_every};
 pub use record::{EngineChoice, RecordRequest, Recorded, Sampled, record};
 pub use snapshot::{Snapshot, snapshot};
 pub use subject::{Subject, hold};

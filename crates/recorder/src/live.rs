@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nodespy_capture::engine::{self, Engine, Losses, NamedEvent, Sink};
 use nodespy_capture::engines::EngineId;
-use nodespy_capture::target::{SchedulingWatch, Target, Wanted, proc};
+use nodespy_capture::target::{Launched, SchedulingWatch, Target, Wanted, proc};
 use nodespy_capture::{
     CaptureError, Children, EventLoops, LiveOrigin, NewProcesses, Priority, Stall, ThreadPools,
     monotonic_now, return_freed_memory, unix_now,
@@ -121,10 +121,13 @@ impl<'e> Live<'e> {
         let mut joining = options
             .joining
             .map(|(wanted, children)| NewProcesses::watch(wanted, &subject.targets, children));
+        // One that runs already is a process like any other.
+        let waiting = |launched: &&mut Launched| !launched.is_started();
+        let waits = subject.launched.as_mut().filter(waiting);
         let attached = engine.attach(engine::Subject {
             targets: &subject.targets,
             group: group.as_ref(),
-            launched: subject.launched.as_mut(),
+            launched: waits,
         })?;
         if let (true, Some(group), Some(joining)) =
             (attached.samples_group, group, joining.as_mut())
@@ -268,6 +271,9 @@ impl<'e> Live<'e> {
             targets: &self.subject.targets,
             resolver: &self.resolver,
         });
+        if let Some(since) = observer.counts_since() {
+            self.start_period(self.started.saturating_add(since));
+        }
         let now = monotonic_now();
         if now >= self.next_return {
             self.next_return = now + RETURN_INTERVAL;
@@ -276,6 +282,15 @@ impl<'e> Live<'e> {
         let took = Duration::from_nanos(now.saturating_sub(made_from));
         self.slicing = Some(self.slicing.map_or(Duration::ZERO, |_| took));
         wants_more
+    }
+
+    /// From now on what threads, loops and pools do is counted from `since` on.
+    fn start_period(&mut self, since: Nanoseconds) {
+        self.scheduling.start_period(since);
+        if let Some(loops) = &mut self.loops {
+            loops.start_period(since);
+        }
+        self.pools.start_period(since);
     }
 
     /// The stalls since the last slice, counted from the start of the recording.

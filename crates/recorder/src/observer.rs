@@ -23,6 +23,12 @@ pub trait Observer {
         true
     }
 
+    /// From when on threads, event loops and pools are counted from now on, on the clock that samples
+    /// carry from the start of the recording; asked after each slice. None changes nothing.
+    fn counts_since(&mut self) -> Option<Nanoseconds> {
+        None
+    }
+
     /// Something worth a line.
     fn note(&mut self, _line: &str) {}
 }

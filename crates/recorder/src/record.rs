@@ -2,6 +2,7 @@
 
 mod engines;
 
+use std::cell::RefCell;
 use std::ffi::OsString;
 use std::fs::File;
 use std::process::ExitStatus;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use nodespy_capture::engine::Engine;
 use nodespy_capture::engines::inspector::{CompanionCommand, is_node_command};
 use nodespy_capture::engines::perf_events::EventSpec;
-use nodespy_capture::target::Wanted;
+use nodespy_capture::target::{Target, Wanted};
 use nodespy_capture::{CaptureError, Children, Interrupts, LiveOrigin, with_causes};
 use nodespy_model::{EventType, Nanoseconds, Origin, Profile};
 use nodespy_symbolize::{SourceMapOptions, map_sources};
@@ -19,11 +20,13 @@ use crate::ended;
 use crate::error::RecordError;
 use crate::journal::{Journal, Journaling};
 use crate::live::{End, Limits, Live, LiveOptions};
+use crate::load::LoadEnd;
 use crate::observer::Observer;
 use crate::probes;
 use crate::subject::Subject;
 use crate::throttled::Throttled;
 use crate::twin::Twin;
+use crate::warm_up::warm_up;
 use engines::{EngineSource, RealEngines};
 
 /// How much is lost when nodespy is killed.
@@ -113,12 +116,21 @@ pub struct RecordRequest {
     pub no_heap_walk: bool,
     /// Whether no eBPF program runs at the samples.
     pub no_ebpf: bool,
+    /// Whether a process that is idle is to cost as little as can be.
+    pub spares_idle: bool,
     /// Attach, but take no samples: for measuring what attaching costs.
     pub placebo: bool,
     /// How long samples are left lying before they are read; for tests.
     pub delay: Duration,
+    /// How long to wait before samples are taken; a command runs meanwhile.
+    pub warm_up: Option<Duration>,
     /// How long to record.
     pub duration: Option<Duration>,
+    /// With how many bytes of its journal the recording ends.
+    pub max_size: Option<u64>,
+    /// A command for the shell that puts load on the recorded one once that listens on a port; the
+    /// recording ends with it.
+    pub load: Option<String>,
     /// Which source maps are used; none when absent.
     pub source_maps: Option<SourceMapOptions>,
     /// Whether the texts of the scripts go into the profile.
@@ -142,6 +154,8 @@ pub struct Recorded {
     pub started: Nanoseconds,
     /// When the first sample was taken.
     pub first_sample: Option<Nanoseconds>,
+    /// Why what was recorded is not what was asked for: there was no load.
+    pub failure: Option<String>,
 }
 
 impl RecordRequest {
@@ -160,7 +174,22 @@ impl RecordRequest {
                 "--engine both attaches to processes that run already: -p PID".to_owned(),
             ));
         }
+        let is_launch_by_inspector = by_inspector && !self.command.is_empty();
+        if let (true, Some(option)) = (is_launch_by_inspector, self.needs_perf_events()) {
+            return Err(RecordError::Usage(format!(
+                "{option} starts the command for perf events: leave out --engine inspector"
+            )));
+        }
         Ok(Subject::of(self, by_inspector)?)
+    }
+
+    /// What the inspector can't do with a command, whose start is its own.
+    fn needs_perf_events(&self) -> Option<&'static str> {
+        match (self.warm_up, &self.load) {
+            (Some(_), _) => Some("--delay"),
+            (_, Some(_)) => Some("--on-port"),
+            (None, None) => None,
+        }
     }
 
     /// Samples per second of perf events.
@@ -194,7 +223,8 @@ impl RecordRequest {
     /// Whether the inspector is tried where perf events are refused.
     fn falls_back(&self, error: &CaptureError) -> bool {
         let is_refused = matches!(error, CaptureError::NotPermitted { .. });
-        let is_possible = self.command.is_empty() || is_node_command(&self.command);
+        let is_plain = is_node_command(&self.command) && self.needs_perf_events().is_none();
+        let is_possible = self.command.is_empty() || is_plain;
         let is_cpu = self.sampled.beyond_cpu().is_none();
         is_refused && is_cpu && self.engine == EngineChoice::Auto && is_possible && !self.wanted.any
     }
@@ -227,10 +257,12 @@ fn record_with(
     journal: Option<File>,
     observer: &mut dyn Observer,
 ) -> Result<Recorded, RecordError> {
+    let subject = warm_up(request, subject)?;
     let throttled = Throttled::watch(&subject.targets);
     let mut journal = Journal::new(journal);
     let observer = &mut Journaling {
         journal: &mut journal,
+        max_size: request.max_size,
         observer,
     };
     let recorded = match request.needs_inspector()? {
@@ -252,23 +284,54 @@ fn record_with(
     Ok(recorded)
 }
 
+/// How a recording ended.
+struct Ran {
+    end: End,
+    load: Option<LoadEnd>,
+    /// What the reader should know of it.
+    remarks: Vec<String>,
+}
+
 /// Records into the journal until it is over.
 fn run(
     live: &mut Live<'_>,
     request: &RecordRequest,
     observer: &mut Journaling<'_>,
-) -> Result<End, CaptureError> {
+) -> Result<Ran, CaptureError> {
+    live.subject.keep_command();
     let interrupts = request.interrupts;
+    let app = live.subject.targets.first().map_or(0, Target::pid);
+    let load = live.subject.load.take().map(RefCell::new);
+    let is_load_over = || {
+        let load = load.as_ref();
+        load.is_some_and(|load| load.borrow_mut().poll(app))
+    };
     let limits = Limits {
         duration: request.duration,
         slice: Some(SLICE),
         first_slice: Some(FIRST_SLICE),
         slice_stretch: SLICE_STRETCH,
-        is_stopped: &|| interrupts.is_some_and(Interrupts::is_stop_requested),
+        is_stopped: &|| interrupts.is_some_and(Interrupts::is_stop_requested) || is_load_over(),
     };
-    let end = live.run(&limits, observer)?;
+    let mut end = live.run(&limits, observer)?;
+    let mut remarks = Vec::new();
+    if end == End::Interrupted && observer.is_full() {
+        end = End::Duration;
+        remarks.push(format!(
+            "the recording ended after {:.1} s, when its journal had {} KB (--max-size)",
+            live.elapsed() as f64 / 1e9,
+            observer.journal.byte_count().div_ceil(1000)
+        ));
+    }
     live.hand_out(observer);
-    Ok(end)
+    let load = load.map(|load| load.into_inner().finish());
+    if let Some(load) = &load {
+        remarks.push(load.sentence.clone());
+        if load.was_over && end == End::Interrupted {
+            end = End::Duration;
+        }
+    }
+    Ok(Ran { end, load, remarks })
 }
 
 /// Records with perf events, and V8's profiler beside them if both are wanted.
@@ -296,15 +359,26 @@ fn by_perf_events(
     };
     let mut live = Live::attach(&mut *engine, subject, options, observer)?;
     live.twin = twin;
-    let end = run(&mut live, request, observer)?;
+    let ran = run(&mut live, request, observer)?;
     let first_sample = live.first_sample();
-    let profile = name_all(&mut live, request, end, observer.journal);
-    let status = ended::end_command(&mut live.subject, end, observer);
+    let profile = name_all(&mut live, request, ran.end, observer.journal);
+    let status = match request.load {
+        Some(_) => ended::end_all(&mut live.subject),
+        None => ended::end_command(&mut live.subject, ran.end, observer),
+    };
+    let mut profile = profile?;
+    for remark in &ran.remarks {
+        profile.notes.remark(remark);
+    }
     Ok(Recorded {
-        profile: profile?,
+        profile,
         status,
         started: live.started,
         first_sample,
+        failure: ran
+            .load
+            .filter(|load| load.is_failure)
+            .map(|load| load.sentence),
     })
 }
 
@@ -389,9 +463,9 @@ fn by_inspector(
     let mut live = Live::attach(&mut *engine, subject, options, observer).map_err(from_start)?;
     let ran = run(&mut live, request, observer);
     // A command that can't be recorded any more is not waited for to end by itself.
-    let end = ran.as_ref().map_or(End::Duration, |end| *end);
+    let end = ran.as_ref().map_or(End::Duration, |ran| ran.end);
     let status = ended::end_command(&mut live.subject, end, observer);
-    ran?;
+    let ran = ran?;
     if live.named.is_empty() {
         let sentence = "no process could be recorded".to_owned();
         return Err(RecordError::NoSamples(sentence));
@@ -404,6 +478,9 @@ fn by_inspector(
     live.note_scheduling(&mut profile);
     if request.inspect_url.is_some() {
         profile.about.host = String::new();
+    }
+    for remark in &ran.remarks {
+        profile.notes.remark(remark);
     }
     let first_sample = profile.samples.first().map(|sample| sample.time);
     let profile = match &request.source_maps {
@@ -418,6 +495,7 @@ fn by_inspector(
         status,
         started: live.started,
         first_sample: first_sample.map(|time| time.saturating_add(live.started)),
+        failure: None,
     })
 }
 

@@ -2,7 +2,7 @@
 
 use nodespy_capture::engine::Engine;
 use nodespy_capture::engines::snapshot::{SnapshotEngine, Stopping, ThreadLook};
-use nodespy_capture::target::{Target, app_name};
+use nodespy_capture::target::Target;
 use nodespy_capture::{CaptureError, monotonic_now};
 use nodespy_model::Profile;
 use nodespy_symbolize::SourceMapOptions;
@@ -35,13 +35,7 @@ fn profile_of(engine: &mut dyn Engine, targets: Vec<Target>) -> Result<Profile, 
     struct Silent;
     impl Observer for Silent {}
 
-    let app = targets.first().map(Target::pid).map(app_name);
-    let subject = Subject {
-        targets,
-        launched: None,
-        app: app.unwrap_or_default(),
-        remarks: Vec::new(),
-    };
+    let subject = Subject::running(targets);
     let mut live = Live::attach(engine, subject, LiveOptions::default(), &mut Silent)?;
     let started = monotonic_now();
     let limits = Limits {

@@ -66,6 +66,7 @@ pub(crate) fn subject() -> Subject {
     Subject {
         targets: vec![Target::hold(std::process::id()).unwrap()],
         launched: None,
+        load: None,
         app: "app".to_owned(),
         remarks: Vec::new(),
     }

@@ -9,6 +9,7 @@ use nodespy_capture::target::{
     LaunchOptions, Launched, Selection, Target, Wanted, app_name, app_of_command, proc,
 };
 
+use crate::load::Load;
 use crate::record::RecordRequest;
 
 /// What is recorded.
@@ -16,6 +17,9 @@ use crate::record::RecordRequest;
 pub struct Subject {
     /// The processes, held.
     pub targets: Vec<Target>,
+    /// What puts load on the command. Dropped first: as long as it waits it holds the pipe that the
+    /// command waits for.
+    pub(crate) load: Option<Load>,
     /// A command that waits to be started.
     pub launched: Option<Launched>,
     /// The application's name.
@@ -49,13 +53,14 @@ impl Subject {
         Ok(Self {
             targets: selection.targets,
             launched: None,
+            load: None,
             app: app.unwrap_or_else(|| "node".to_owned()),
             remarks: selection.remarks,
         })
     }
 
     fn launch(request: &RecordRequest, by_inspector: bool) -> Result<Self, CaptureError> {
-        let launched = Launched::prepare(&LaunchOptions {
+        let mut launched = Launched::prepare(&LaunchOptions {
             command: match by_inspector {
                 true => command_to_launch(&request.command),
                 false => request.command.clone(),
@@ -63,12 +68,53 @@ impl Subject {
             keep_root: request.keep_root,
         })?;
         let target = Target::hold(launched.pid())?;
+        let load = request.load.as_deref();
+        let load = load.map(|load| Load::prepare(load, request.keep_root));
+        let load = load.transpose()?;
+        launched.set_ends_with_us(load.is_some());
         Ok(Self {
             targets: vec![target],
             launched: Some(launched),
+            load,
             app: app_of(&request.command),
             remarks: Vec::new(),
         })
+    }
+
+    /// Processes that run.
+    pub fn running(targets: Vec<Target>) -> Self {
+        let app = targets.first().map(Target::pid).map(app_name);
+        Self {
+            targets,
+            launched: None,
+            load: None,
+            app: app.unwrap_or_default(),
+            remarks: Vec::new(),
+        }
+    }
+
+    /// Lets the command run before it is sampled, if there is one. Until it is sampled it must not be
+    /// left behind.
+    pub(crate) fn start_command(&mut self) -> Result<(), CaptureError> {
+        match &mut self.launched {
+            Some(launched) => {
+                launched.set_ends_with_us(true);
+                launched.start()
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Leaves the command to its own devices when the recording is over, unless it is there for the load.
+    pub(crate) fn keep_command(&mut self) {
+        if let (Some(launched), None) = (&mut self.launched, &self.load) {
+            launched.set_ends_with_us(false);
+        }
+    }
+
+    /// Takes hold of the children that the processes have now.
+    pub(crate) fn add_children(&mut self) {
+        add_children(&mut self.targets);
     }
 
     /// The pids of the processes that run.

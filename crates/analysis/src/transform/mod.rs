@@ -37,5 +37,5 @@ pub use show_from::show_from;
 pub use small::without_small;
 pub use threads::only_threads;
 pub use tiers::split_tiers;
-pub use time_range::only_between;
+pub use time_range::{only_between, starting_at};
 pub use unused::without_unused;

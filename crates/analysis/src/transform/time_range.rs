@@ -9,35 +9,48 @@ pub fn only_between(mut profile: Profile, start: Nanoseconds, end: Nanoseconds) 
     profile
         .samples
         .retain(|sample| (start..end).contains(&sample.time));
-    for sample in &mut profile.samples {
-        sample.time -= start;
-    }
     for process in &mut profile.processes {
-        process.started = process.started.saturating_sub(start);
         if process.ended.is_some_and(|ended| ended >= end) {
             process.ended = None;
             process.exit = None;
         }
+    }
+    profile.about.duration = profile.about.duration.min(end);
+    cut_timelines(&mut profile, 0, end);
+    starting_at(profile, start)
+}
+
+/// The profile as a recording that began at `start`: times count from there. Nothing is left out: what
+/// is earlier is at the start.
+pub fn starting_at(mut profile: Profile, start: Nanoseconds) -> Profile {
+    for sample in &mut profile.samples {
+        sample.time = sample.time.saturating_sub(start);
+    }
+    for process in &mut profile.processes {
+        process.started = process.started.saturating_sub(start);
         process.ended = process.ended.map(|ended| ended.saturating_sub(start));
         // The kernel's account is of the whole recording.
         process.cpu_time = None;
-        if let Some(timeline) = &mut process.pool_timeline {
-            **timeline = timeline.between(start, end);
-        }
     }
-    for timeline in profile
-        .threads
-        .iter_mut()
-        .filter_map(|thread| thread.loop_timeline.as_mut())
-    {
-        **timeline = timeline.between(start, end);
-    }
+    cut_timelines(&mut profile, start, Nanoseconds::MAX);
     let about = &mut profile.about;
-    about.duration = about.duration.min(end).saturating_sub(start);
+    about.duration = about.duration.saturating_sub(start);
     if about.started_unix > 0 {
         about.started_unix = about.started_unix.saturating_add(start);
     }
     profile
+}
+
+/// Leaves what event loops and pools did from `start` to `end`, counted from `start`.
+fn cut_timelines(profile: &mut Profile, start: Nanoseconds, end: Nanoseconds) {
+    let processes = profile.processes.iter_mut();
+    for timeline in processes.filter_map(|process| process.pool_timeline.as_mut()) {
+        **timeline = timeline.between(start, end);
+    }
+    let threads = profile.threads.iter_mut();
+    for timeline in threads.filter_map(|thread| thread.loop_timeline.as_mut()) {
+        **timeline = timeline.between(start, end);
+    }
 }
 
 #[cfg(test)]
@@ -82,6 +95,9 @@ mod tests {
         assert_eq!(rest.total_weight(), 8);
         assert_eq!(rest.about.duration, 70);
         assert_eq!(rest.processes[0].ended, Some(5));
+        let whole = starting_at(profile.clone(), 20);
+        let times: Vec<u64> = whole.samples.iter().map(|sample| sample.time).collect();
+        assert_eq!(times, [0, 0, 0, 10]);
         assert_eq!(only_between(profile.clone(), 0, Nanoseconds::MAX), profile);
         assert_eq!(only_between(profile, 50, 20).total_weight(), 0);
     }

@@ -81,6 +81,9 @@ pub struct PerfOptions {
     pub follow_children: bool,
     /// Whether a program copies what names JavaScript at the sampled instruction, where the kernel allows that.
     pub walks_at_sample: bool,
+    /// Whether main threads that stand still for long are looked at less often too, for recordings that go
+    /// on for days: what one waits for just after that may be seen late.
+    pub spares_idle: bool,
     /// Attach, but take no samples: for measuring what attaching costs.
     pub placebo: bool,
 }

@@ -1,10 +1,12 @@
 //! The event loops of some processes, read many times a second.
 
+use std::collections::VecDeque;
+
 use nodespy_model::{EventLoop, FastMap, Nanoseconds, Profile};
 
 use super::jitter::Jitter;
 use super::loop_times::LoopTimes;
-use super::stretch::Stretches;
+use super::stretch::{Ages, Stretches};
 use super::uv_loop::{Reading, Search, UvLoop};
 use crate::sys::clock::{TICK, monotonic_now, ticks_after_boot};
 use crate::target::proc;
@@ -13,6 +15,9 @@ use crate::target::proc;
 const LOOP_INTERVAL: Nanoseconds = 50_000_000;
 /// And at most, where short stalls are wanted.
 const SHORTEST_INTERVAL: Nanoseconds = 5_000_000;
+/// How much less often while all of them wait for events, where stalls are wanted: when one has begun is
+/// known to the loop itself.
+const IDLE_FACTOR: Nanoseconds = 3;
 /// How often threads are searched for loops.
 const SEARCH_INTERVAL: Nanoseconds = 500_000_000;
 /// How often a thread is searched.
@@ -61,7 +66,8 @@ pub struct EventLoops {
 #[derive(Debug)]
 struct Watched {
     at: UvLoop,
-    first: Reading,
+    /// What is known is from the first of them on.
+    periods: VecDeque<Period>,
     last: Reading,
     stretches: Stretches,
     times: LoopTimes,
@@ -69,6 +75,13 @@ struct Watched {
     stall: Option<Stall>,
     is_long_reported: bool,
     is_gone: bool,
+}
+
+/// A part of the time that a loop is watched.
+#[derive(Debug)]
+struct Period {
+    first: Reading,
+    ages: Ages,
 }
 
 impl EventLoops {
@@ -112,13 +125,16 @@ impl EventLoops {
         // Four times in what is a stall, at least.
         let sixth = self.limit.map_or(LOOP_INTERVAL, |limit| limit / 6);
         let interval = LOOP_INTERVAL.min(sixth.max(SHORTEST_INTERVAL));
-        self.next_read = now + self.jitter.around(interval);
+        let mut is_idle = self.limit.is_some() && !self.loops.is_empty();
         for (id, watched) in &mut self.loops {
             let age = watched.read();
             if let Some(limit) = self.limit {
                 self.stalls.extend(watched.stalled(*id, age, limit));
             }
+            is_idle &= watched.last.is_in_poll;
         }
+        let factor = if is_idle { IDLE_FACTOR } else { 1 };
+        self.next_read = now + self.jitter.around(interval * factor);
         if now >= self.next_search {
             self.next_search = now + SEARCH_INTERVAL;
             pids.for_each(|pid| self.search(pid));
@@ -158,10 +174,11 @@ impl EventLoops {
         self.searched.remove(&id);
         if let Some(first) = at.read(monotonic_now) {
             let mut stretches = Stretches::default();
-            stretches.take(first);
+            let mut ages = Ages::default();
+            ages.take(stretches.take(first), 1);
             let watched = Watched {
                 at,
-                first,
+                periods: VecDeque::from([Period { first, ages }]),
                 last: first,
                 stretches,
                 times: LoopTimes::new(self.started),
@@ -204,6 +221,13 @@ impl EventLoops {
         }
     }
 
+    /// Starts a period, and forgets those that are over at `since`: what is known is from then on.
+    pub fn start_period(&mut self, since: Nanoseconds) {
+        for watched in self.loops.values_mut() {
+            watched.start_period(since);
+        }
+    }
+
     /// Forgets loops that are gone.
     pub fn forget_ended(&mut self) {
         self.loops.retain(|_, watched| !watched.is_gone);
@@ -225,9 +249,27 @@ impl Watched {
             return 0;
         };
         let before = std::mem::replace(&mut self.last, reading);
+        let ms = reading.at.saturating_sub(before.at).div_ceil(1_000_000);
         let age = self.stretches.take(reading);
         self.times.take(&before, &reading, age);
+        if let Some(period) = self.periods.back_mut() {
+            period.ages.take(age, ms);
+        }
         age
+    }
+
+    fn start_period(&mut self, since: Nanoseconds) {
+        self.periods.push_back(Period {
+            first: self.last,
+            ages: Ages::default(),
+        });
+        while self
+            .periods
+            .get(1)
+            .is_some_and(|next| next.first.at <= since)
+        {
+            self.periods.pop_front();
+        }
     }
 
     /// The stall that is over, or has gone on for long, now that the loop has been away for `age`.
@@ -267,7 +309,11 @@ impl Watched {
     }
 
     fn summary(&self) -> Option<EventLoop> {
-        let (first, last) = (&self.first, &self.last);
+        let (first, last) = (&self.periods.front()?.first, &self.last);
+        let mut ages = Ages::default();
+        for period in &self.periods {
+            ages.add(&period.ages);
+        }
         let watched = last.at.saturating_sub(first.at);
         (watched > 0).then(|| EventLoop {
             watched,
@@ -276,8 +322,8 @@ impl Watched {
                 .iterations
                 .zip(first.iterations)
                 .map(|(last, first)| last.saturating_sub(first)),
-            longest: self.stretches.longest(),
-            p99: self.stretches.p99(),
+            longest: ages.longest(),
+            p99: ages.p99(),
         })
     }
 }

@@ -43,6 +43,10 @@ pub(crate) struct Looks {
     /// What the processes run: a child that runs the same is looked at as well.
     programs: FastSet<PathBuf>,
     next: Nanoseconds,
+    /// When threads that stand still are looked at, all together: a process that is idle costs little.
+    next_of_still: Nanoseconds,
+    /// Whether main threads that stand still are among them.
+    spares_idle: bool,
     jitter: Jitter,
     copies: StackCopies,
     is_full: bool,
@@ -61,10 +65,18 @@ impl Looks {
             pids: FastSet::default(),
             programs: FastSet::default(),
             next: now,
+            next_of_still: now,
+            spares_idle: false,
             jitter: Jitter::new(now),
             copies: StackCopies::new(),
             is_full: false,
         }
+    }
+
+    /// Looks less often at main threads too that stand still for long.
+    pub(crate) fn sparing_idle(mut self) -> Self {
+        self.spares_idle = true;
+        self
     }
 
     /// Looks at a process that is recorded from now on, unless it is a shell or the like that one of
@@ -96,6 +108,7 @@ impl Looks {
         match LookedThread::open(pid, tid, made) {
             Ok(thread) => {
                 self.threads.insert((pid, tid), thread);
+                self.next = 0;
             }
             Err(error) if error.raw_os_error() == Some(libc::EMFILE) => self.is_full = true,
             // It has ended meanwhile.
@@ -118,7 +131,11 @@ impl Looks {
         if now < self.next {
             return;
         }
-        self.next = now + self.jitter.around(self.period);
+        let next = now + self.jitter.around(self.period);
+        if now >= self.next_of_still {
+            self.next_of_still = now + self.jitter.around(self.period * STILL_FACTOR);
+        }
+        self.next = self.next_of_still;
         let mut due: Vec<(u32, u32)> = Vec::new();
         for (id, thread) in &self.threads {
             if thread.due <= now {
@@ -126,7 +143,6 @@ impl Looks {
             }
         }
         for id in due {
-            let pause = self.jitter.around(self.period * STILL_FACTOR);
             let Some(thread) = self.threads.get_mut(&id) else {
                 continue;
             };
@@ -134,8 +150,9 @@ impl Looks {
             let looked = thread.look(&mut self.copies, &mut |wait, time| {
                 hand_on_wait(events, id, wait, time, take);
             });
-            if thread.is_still() {
-                thread.due = now + pause;
+            match thread.is_still(self.spares_idle) {
+                true => thread.due = self.next_of_still,
+                false => self.next = self.next.min(next),
             }
             if looked == Looked::Gone {
                 self.end_thread(id, take);

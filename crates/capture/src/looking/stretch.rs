@@ -15,8 +15,13 @@ pub(super) struct Stretches {
     last: Option<Reading>,
     /// When the loop was first seen where it is now.
     since: Nanoseconds,
+}
+
+/// How long a loop was away from poll at each look.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Ages {
     longest: Nanoseconds,
-    /// How many looks found it away from poll for so many milliseconds.
+    /// For how many milliseconds looks stand that found it away from poll for so many milliseconds.
     looks: BTreeMap<u64, u64>,
 }
 
@@ -25,9 +30,6 @@ impl Stretches {
     pub(super) fn take(&mut self, reading: Reading) -> Nanoseconds {
         let age = self.age(reading);
         self.last = Some(reading);
-        self.longest = self.longest.max(age);
-        let ms = (age / 1_000_000).min(LONGEST_MS);
-        *self.looks.entry(ms).or_default() += 1;
         age
     }
 
@@ -49,6 +51,24 @@ impl Stretches {
             self.since = reading.at;
         }
         by_time.max(reading.at.saturating_sub(self.since))
+    }
+}
+
+impl Ages {
+    /// Counts what a look has seen, which stands for the milliseconds since the one before: looks are not
+    /// as frequent all the time.
+    pub(super) fn take(&mut self, age: Nanoseconds, stands_for_ms: u64) {
+        self.longest = self.longest.max(age);
+        let ms = (age / 1_000_000).min(LONGEST_MS);
+        *self.looks.entry(ms).or_default() += stands_for_ms;
+    }
+
+    /// Adds those of another time.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.longest = self.longest.max(other.longest);
+        for (ms, looks) in &other.looks {
+            *self.looks.entry(*ms).or_default() += looks;
+        }
     }
 
     /// The longest that was seen.
@@ -86,24 +106,39 @@ mod tests {
         }
     }
 
+    /// What looks have seen.
+    #[derive(Default)]
+    struct Looked {
+        stretches: Stretches,
+        ages: Ages,
+    }
+
+    impl Looked {
+        fn take(&mut self, reading: Reading) -> Nanoseconds {
+            let age = self.stretches.take(reading);
+            self.ages.take(age, 1);
+            age
+        }
+    }
+
     #[test]
     fn a_stretch_starts_when_poll_returned() {
-        let mut stretches = Stretches::default();
-        assert_eq!(stretches.take(reading(100, true, Some(1), 90)), 0);
-        assert_eq!(stretches.take(reading(150, false, Some(2), 120)), 30 * MS);
-        assert_eq!(stretches.take(reading(200, false, Some(2), 120)), 80 * MS);
-        assert_eq!(stretches.take(reading(250, true, Some(3), 210)), 0);
-        assert_eq!(stretches.longest(), 80 * MS);
+        let mut looked = Looked::default();
+        assert_eq!(looked.take(reading(100, true, Some(1), 90)), 0);
+        assert_eq!(looked.take(reading(150, false, Some(2), 120)), 30 * MS);
+        assert_eq!(looked.take(reading(200, false, Some(2), 120)), 80 * MS);
+        assert_eq!(looked.take(reading(250, true, Some(3), 210)), 0);
+        assert_eq!(looked.ages.longest(), 80 * MS);
     }
 
     #[test]
     fn timers_that_are_set_hide_a_stretch_only_where_nothing_is_counted() {
         let at = |iterations| {
-            let mut stretches = Stretches::default();
+            let mut looked = Looked::default();
             for ms in (1000..1400).step_by(50) {
-                stretches.take(reading(ms, false, iterations, ms - 1));
+                looked.take(reading(ms, false, iterations, ms - 1));
             }
-            stretches.longest()
+            looked.ages.longest()
         };
         assert_eq!(at(Some(7)), 350 * MS);
         assert_eq!(at(None), MS);
@@ -111,23 +146,35 @@ mod tests {
 
     #[test]
     fn a_loop_that_goes_round_without_waiting_stands_nowhere() {
-        let mut stretches = Stretches::default();
+        let mut looked = Looked::default();
         for ms in (1000..2000).step_by(50) {
-            stretches.take(reading(ms, false, Some(ms), ms - 1));
+            looked.take(reading(ms, false, Some(ms), ms - 1));
         }
-        assert_eq!(stretches.longest(), MS);
+        assert_eq!(looked.ages.longest(), MS);
     }
 
     #[test]
     fn one_look_of_a_hundred_is_left_out_of_the_99_of_100() {
-        let mut stretches = Stretches::default();
+        let mut looked = Looked::default();
         for ms in 0..99 {
-            stretches.take(reading(1000 + 50 * ms, false, Some(ms), 1000 + 50 * ms - 3));
+            looked.take(reading(1000 + 50 * ms, false, Some(ms), 1000 + 50 * ms - 3));
         }
-        stretches.take(reading(9000, false, Some(99), 8700));
-        assert_eq!(stretches.p99(), 3 * MS);
-        stretches.take(reading(9050, false, Some(99), 8700));
-        assert_eq!(stretches.p99(), 300 * MS);
-        assert_eq!(stretches.longest(), 350 * MS);
+        looked.take(reading(9000, false, Some(99), 8700));
+        assert_eq!(looked.ages.p99(), 3 * MS);
+        looked.take(reading(9050, false, Some(99), 8700));
+        assert_eq!(looked.ages.p99(), 300 * MS);
+        assert_eq!(looked.ages.longest(), 350 * MS);
+    }
+
+    #[test]
+    fn ages_of_two_times_add_up() {
+        let mut one = Ages::default();
+        one.take(2 * MS, 99);
+        let mut other = Ages::default();
+        other.take(400 * MS, 1);
+        one.add(&other);
+        assert_eq!((one.longest(), one.p99()), (400 * MS, 2 * MS));
+        one.add(&other);
+        assert_eq!(one.p99(), 400 * MS);
     }
 }

@@ -19,6 +19,8 @@ const HANDED_ON_EVERY: Nanoseconds = 100_000_000;
 const LAG: Nanoseconds = 1_000_000;
 /// A thread that stood still for so many looks is looked at less often.
 const STILL_LOOKS: u32 = 10;
+/// The same for a main thread.
+const STILL_LOOKS_OF_MAIN: u32 = 100;
 
 /// A thread, its descriptors and its time.
 #[derive(Debug)]
@@ -82,9 +84,13 @@ impl LookedThread {
     }
 
     /// Whether it stood still for a while, and may be looked at less often. A main thread that waits
-    /// for requests is back in a moment.
-    pub(super) fn is_still(&self) -> bool {
-        self.still >= STILL_LOOKS && !self.is_main()
+    /// for requests is back in a moment, unless idle processes are to be spared.
+    pub(super) fn is_still(&self, spares_idle: bool) -> bool {
+        match (self.is_main(), spares_idle) {
+            (false, _) => self.still >= STILL_LOOKS,
+            (true, true) => self.still >= STILL_LOOKS_OF_MAIN,
+            (true, false) => false,
+        }
     }
 
     /// Looks at it; waits that are over, or go on for long, are handed on.

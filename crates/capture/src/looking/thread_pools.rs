@@ -1,5 +1,7 @@
 //! libuv's thread pools, read from outside: who is busy, and which jobs wait.
 
+use std::collections::VecDeque;
+
 use nodespy_model::{
     FastMap, Nanoseconds, Pool, PoolAddresses, PoolJobs, PoolPart, PoolTimeline, Profile,
 };
@@ -29,9 +31,17 @@ struct Watched {
     addresses: PoolAddresses,
     /// When the process started, by which it is told from another with its pid.
     started: Option<u64>,
-    pool: Pool,
     /// What no profile has yet.
     timeline: PoolTimeline,
+    /// What is known is from the first of them on.
+    periods: VecDeque<Period>,
+}
+
+/// What looks saw in a part of the time.
+#[derive(Debug, Default)]
+struct Period {
+    since: Nanoseconds,
+    pool: Pool,
     /// What waited, by kind: how many at all looks together, and what one was about.
     kinds: FastMap<String, (u64, String)>,
 }
@@ -50,9 +60,8 @@ impl ThreadPools {
         let watched = Watched {
             addresses,
             started: proc::start_time(pid),
-            pool: Pool::default(),
             timeline: PoolTimeline::default(),
-            kinds: FastMap::default(),
+            periods: VecDeque::from([Period::default()]),
         };
         self.pools.entry(pid).or_insert(watched);
     }
@@ -82,6 +91,24 @@ impl ThreadPools {
         self.pools.retain(|pid, watched| is_same(*pid, watched));
     }
 
+    /// Starts a period, and forgets those that are over at `since`: what is known is from then on.
+    pub fn start_period(&mut self, since: Nanoseconds) {
+        let now = monotonic_now();
+        for watched in self.pools.values_mut() {
+            watched.periods.push_back(Period {
+                since: now,
+                ..Period::default()
+            });
+            while watched
+                .periods
+                .get(1)
+                .is_some_and(|next| next.since <= since)
+            {
+                watched.periods.pop_front();
+            }
+        }
+    }
+
     /// Notes in a profile what is known of the pools of its processes: all of it as a summary, and
     /// over time what no profile has yet.
     pub fn note_in(&mut self, profile: &mut Profile) {
@@ -103,30 +130,63 @@ impl ThreadPools {
 
 impl Watched {
     fn take(&mut self, time: Nanoseconds, reading: PoolReading) {
-        let pool = &mut self.pool;
-        let busy = reading.threads.saturating_sub(reading.idle);
-        pool.threads = reading.threads;
-        pool.looks += 1;
-        pool.busy += u64::from(busy);
-        pool.full += u64::from(busy == reading.threads);
-        let waiting = reading.fast_jobs.len() + reading.slow_jobs.len();
-        pool.waiting += waiting as u64;
         let part = PoolPart {
             looks: 1,
-            busy: busy.into(),
-            waiting: waiting as u64,
+            busy: reading.busy().into(),
+            waiting: reading.waiting() as u64,
         };
         self.timeline.add(time, part);
+        if let Some(period) = self.periods.back_mut() {
+            period.take(reading);
+        }
+    }
+
+    fn summary(&self) -> Option<Pool> {
+        let mut whole = Period::default();
+        for period in &self.periods {
+            whole.add(period);
+        }
+        whole.summary()
+    }
+}
+
+impl Period {
+    /// Adds what was seen at another time.
+    fn add(&mut self, other: &Self) {
+        let (sum, more) = (&mut self.pool, &other.pool);
+        sum.threads = sum.threads.max(more.threads);
+        sum.looks += more.looks;
+        sum.busy += more.busy;
+        sum.full += more.full;
+        sum.waiting += more.waiting;
+        sum.slow_waiting += more.slow_waiting;
+        sum.slow_full += more.slow_full;
+        for (kind, (waited, about)) in &other.kinds {
+            self.add_jobs(kind, *waited, about);
+        }
+    }
+
+    fn add_jobs(&mut self, kind: &str, jobs: u64, about: &str) {
+        if let Some((waited, _)) = self.kinds.get_mut(kind) {
+            *waited += jobs;
+        } else if self.kinds.len() < MAX_KINDS {
+            self.kinds.insert(kind.to_owned(), (jobs, about.to_owned()));
+        }
+    }
+
+    fn take(&mut self, reading: PoolReading) {
+        let pool = &mut self.pool;
+        pool.threads = reading.threads;
+        pool.looks += 1;
+        pool.busy += u64::from(reading.busy());
+        pool.full += u64::from(reading.busy() == reading.threads);
+        pool.waiting += reading.waiting() as u64;
         pool.slow_waiting += reading.slow_jobs.len() as u64;
         // libuv lets slow jobs take half of the threads.
         let is_full_for_slow = reading.slow_running >= reading.threads.div_ceil(2);
         pool.slow_full += u64::from(is_full_for_slow && !reading.slow_jobs.is_empty());
         for job in reading.fast_jobs.into_iter().chain(reading.slow_jobs) {
-            if let Some((waited, _)) = self.kinds.get_mut(&job.kind) {
-                *waited += 1;
-            } else if self.kinds.len() < MAX_KINDS {
-                self.kinds.insert(job.kind, (1, job.about));
-            }
+            self.add_jobs(&job.kind, 1, &job.about);
         }
     }
 

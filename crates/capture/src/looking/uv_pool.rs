@@ -102,6 +102,16 @@ impl PoolReading {
             slow_jobs: jobs(memory, at, &slow),
         })
     }
+
+    /// How many threads run a job.
+    pub(super) fn busy(&self) -> u32 {
+        self.threads.saturating_sub(self.idle)
+    }
+
+    /// How many jobs wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.fast_jobs.len() + self.slow_jobs.len()
+    }
 }
 
 fn jobs(memory: Memory, at: &PoolAddresses, nodes: &[u64]) -> Vec<Job> {

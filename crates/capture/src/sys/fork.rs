@@ -19,10 +19,24 @@ pub(crate) struct RunAs {
     pub(crate) home: OsString,
 }
 
+/// How long the value of a variable is that is known late.
+const LATE_BYTES: usize = 15;
+
+/// How a child is made.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ChildOptions<'a> {
+    pub(crate) run_as: Option<&'a RunAs>,
+    /// A variable of its environment whose value is known when it starts.
+    pub(crate) late_variable: Option<&'a str>,
+    /// Whether it has a process group of its own, which signals are sent to.
+    pub(crate) own_group: bool,
+}
+
 /// A child that has not started its command yet, or is running it.
 #[derive(Debug)]
 pub(crate) struct Child {
     pid: u32,
+    own_group: bool,
     go: Option<File>,
     failure: File,
     status: Option<ExitStatus>,
@@ -30,31 +44,58 @@ pub(crate) struct Child {
 
 impl Child {
     /// Forks. The child waits for [`Self::start`] before it becomes `command`.
-    pub(crate) fn prepare(command: &[OsString], run_as: Option<&RunAs>) -> io::Result<Self> {
+    pub(crate) fn prepare(command: &[OsString], options: ChildOptions<'_>) -> io::Result<Self> {
+        let ChildOptions {
+            run_as,
+            late_variable,
+            own_group,
+        } = options;
         let program = find_program(&command[0])?;
         let program = CString::new(program.as_bytes())?;
         let arguments = c_strings(command.iter().map(OsString::as_os_str))?;
-        let environment = environment(run_as)?;
+        let environment = environment(run_as, late_variable)?;
+        let mut late = late_variable.map(|name| {
+            let mut entry = format!("{name}=").into_bytes();
+            let value_at = entry.len();
+            // One more, so that it ends with a zero in any case.
+            entry.resize(value_at + LATE_BYTES + 1, 0);
+            (entry, value_at)
+        });
         let user = run_as
             .map(|run_as| CString::new(run_as.user.as_bytes()))
             .transpose()?;
         let argument_pointers = pointers(&arguments);
-        let environment_pointers = pointers(&environment);
+        let mut environment_pointers = pointers(&environment);
+        if let Some((entry, _)) = &mut late {
+            environment_pointers.insert(0, entry.as_mut_ptr().cast::<libc::c_char>().cast_const());
+        }
         let (go_read, go_write) = pipe()?;
         let (failure_read, failure_write) = pipe()?;
 
         // SAFETY: between fork and exec the child only makes async-signal-safe calls on memory
-        // prepared above (read, write, setgid, setuid, sigaction, execve, _exit); `initgroups`
+        // prepared above (read, write, setpgid, setgid, setuid, sigaction, execve, _exit); `initgroups`
         // may allocate, which is safe because nodespy has one thread at this point.
         let pid = checked(unsafe { libc::fork() }.into())?;
         if pid == 0 {
             // SAFETY: as above; the descriptors are open and the arrays end with a null pointer.
             unsafe {
-                let mut byte = 0u8;
+                let mut message = [0u8; 1 + LATE_BYTES];
                 libc::close(go_write.as_raw_fd());
-                let got = libc::read(go_read.as_raw_fd(), (&raw mut byte).cast(), 1);
-                if got != 1 {
+                if own_group {
+                    libc::setpgid(0, 0);
+                }
+                // It is written at once and small, so it is read at once.
+                let got = libc::read(
+                    go_read.as_raw_fd(),
+                    message.as_mut_ptr().cast(),
+                    message.len(),
+                );
+                if got < 1 {
                     libc::_exit(125);
+                }
+                if let Some((entry, value_at)) = &mut late {
+                    let value = entry.as_mut_ptr().add(*value_at);
+                    std::ptr::copy_nonoverlapping(message[1..].as_ptr(), value, LATE_BYTES);
                 }
                 // Rust ignores it; what nodespy catches is reset by exec, and what was ignored
                 // before nodespy (`nohup`) stays so.
@@ -84,6 +125,7 @@ impl Child {
         }
         Ok(Self {
             pid: pid as u32,
+            own_group,
             go: Some(File::from(go_write)),
             failure: File::from(failure_read),
             status: None,
@@ -94,12 +136,23 @@ impl Child {
         self.pid
     }
 
-    /// Lets the child become its command; an error says why it could not.
-    pub(crate) fn start(&mut self) -> io::Result<()> {
+    /// Whether it was let to become its command.
+    pub(crate) fn is_started(&self) -> bool {
+        self.go.is_none()
+    }
+
+    /// Lets the child become its command; an error says why it could not. `late` is the value of the
+    /// variable that is known now.
+    pub(crate) fn start(&mut self, late: &str) -> io::Result<()> {
         let Some(mut go) = self.go.take() else {
             return Ok(());
         };
-        go.write_all(b"g")?;
+        if late.len() > LATE_BYTES {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let mut message = vec![b'g'];
+        message.extend(late.bytes());
+        go.write_all(&message)?;
         drop(go);
         let mut code = [0u8; 4];
         match self.failure.read_exact(&mut code) {
@@ -132,8 +185,9 @@ impl Child {
     /// Sends a signal to the command, unless it has been reaped.
     pub(crate) fn signal(&mut self, signal: i32) {
         if matches!(self.wait(false), Ok(None)) {
-            // SAFETY: the child is not reaped, so its pid is not reused.
-            unsafe { libc::kill(self.pid as libc::pid_t, signal) };
+            let sign = if self.own_group { -1 } else { 1 };
+            // SAFETY: the child is not reaped, so its pid is not reused, nor is its group's.
+            unsafe { libc::kill(sign * self.pid as libc::pid_t, signal) };
         }
     }
 }
@@ -147,8 +201,9 @@ impl Drop for Child {
     }
 }
 
-fn environment(run_as: Option<&RunAs>) -> io::Result<Vec<CString>> {
+fn environment(run_as: Option<&RunAs>, late: Option<&str>) -> io::Result<Vec<CString>> {
     let mut variables: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+    variables.retain(|(name, _)| late.is_none_or(|late| name != late));
     if let Some(run_as) = run_as {
         for (name, value) in [
             ("USER", OsStr::new(&run_as.user)),

@@ -2,9 +2,15 @@
 
 use std::ffi::OsString;
 use std::process::ExitStatus;
+use std::time::{Duration, Instant};
 
 use crate::error::CaptureError;
-use crate::sys::fork::{Child, RunAs};
+use crate::sys::fork::{Child, ChildOptions, RunAs};
+
+/// How long a command is given to end after it was asked to.
+const END_TIMEOUT: Duration = Duration::from_secs(2);
+/// How often its end is polled for.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// How a command is started.
 #[derive(Debug, Clone, Default)]
@@ -21,11 +27,30 @@ pub struct Launched {
     child: Child,
     program: String,
     run_as: Option<String>,
+    /// Whether it must not outlast this.
+    ends_with_us: bool,
 }
 
 impl Launched {
     /// Makes the process; it runs nothing of the command before [`Self::start`].
     pub fn prepare(options: &LaunchOptions) -> Result<Self, CaptureError> {
+        Self::prepare_as(options, ChildOptions::default())
+    }
+
+    /// The same for a command that has `PORT` in its environment, known when it starts, and ends with
+    /// everything it started when this is dropped.
+    pub fn prepare_with_port(options: &LaunchOptions) -> Result<Self, CaptureError> {
+        let child = ChildOptions {
+            late_variable: Some("PORT"),
+            own_group: true,
+            ..ChildOptions::default()
+        };
+        let mut launched = Self::prepare_as(options, child)?;
+        launched.ends_with_us = true;
+        Ok(launched)
+    }
+
+    fn prepare_as(options: &LaunchOptions, child: ChildOptions<'_>) -> Result<Self, CaptureError> {
         let program = options
             .command
             .first()
@@ -35,13 +60,23 @@ impl Launched {
             true => None,
             false => sudo_caller()?,
         };
-        let child = Child::prepare(&options.command, caller.as_ref())
+        let child = ChildOptions {
+            run_as: caller.as_ref(),
+            ..child
+        };
+        let child = Child::prepare(&options.command, child)
             .map_err(|source| launch_error(&program, source))?;
         Ok(Self {
             child,
             program,
             run_as: caller.map(|caller| caller.user),
+            ends_with_us: false,
         })
+    }
+
+    /// Whether it must not outlast this, whatever happens.
+    pub fn set_ends_with_us(&mut self, ends_with_us: bool) {
+        self.ends_with_us = ends_with_us;
     }
 
     /// Its number.
@@ -54,10 +89,24 @@ impl Launched {
         self.run_as.as_deref()
     }
 
+    /// Whether it was let to run.
+    pub fn is_started(&self) -> bool {
+        self.child.is_started()
+    }
+
     /// Lets it run.
     pub fn start(&mut self) -> Result<(), CaptureError> {
+        self.start_late("")
+    }
+
+    /// Lets it run with this `PORT`.
+    pub fn start_with_port(&mut self, port: u16) -> Result<(), CaptureError> {
+        self.start_late(&port.to_string())
+    }
+
+    fn start_late(&mut self, late: &str) -> Result<(), CaptureError> {
         self.child
-            .start()
+            .start(late)
             .map_err(|source| launch_error(&self.program, source))
     }
 
@@ -80,6 +129,31 @@ impl Launched {
     /// Asks it to end (SIGTERM).
     pub fn terminate(&mut self) {
         self.child.signal(libc::SIGTERM);
+    }
+
+    /// Ends it: SIGTERM, and SIGKILL where that does not help.
+    pub fn end(&mut self) {
+        if !self.is_started() {
+            return;
+        }
+        self.terminate();
+        let deadline = Instant::now() + END_TIMEOUT;
+        while self.try_status().is_none() {
+            if Instant::now() >= deadline {
+                self.child.signal(libc::SIGKILL);
+                self.wait();
+                return;
+            }
+            std::thread::sleep(POLL_INTERVAL);
+        }
+    }
+}
+
+impl Drop for Launched {
+    fn drop(&mut self) {
+        if self.ends_with_us {
+            self.end();
+        }
     }
 }
 
@@ -146,6 +220,38 @@ fn sudo_caller() -> Result<Option<RunAs>, CaptureError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_port_that_is_known_late_is_in_the_environment_and_nothing_outlasts_it() {
+        let file = std::env::temp_dir().join(format!("nodespy-port-{}", std::process::id()));
+        let _ = std::fs::remove_file(&file);
+        let command = format!(
+            "echo \"$PORT\" > {0}.new; mv {0}.new {0}; sleep 600 & wait",
+            file.display()
+        );
+        let options = LaunchOptions {
+            command: ["sh", "-c", &command].map(OsString::from).to_vec(),
+            keep_root: true,
+        };
+        let mut launched = Launched::prepare_with_port(&options).unwrap();
+        assert!(!launched.is_started());
+        launched.start_with_port(65_535).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !file.exists() && Instant::now() < deadline {
+            std::thread::sleep(POLL_INTERVAL);
+        }
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "65535\n");
+        std::fs::remove_file(&file).unwrap();
+        let children = crate::target::proc::children(launched.pid());
+        drop(launched);
+        for child in children {
+            let is_gone = || crate::target::proc::live_run_state(child, child).is_none();
+            while !is_gone() && Instant::now() < deadline {
+                std::thread::sleep(POLL_INTERVAL);
+            }
+            assert!(is_gone());
+        }
+    }
 
     #[test]
     fn the_caller_of_sudo_is_never_taken_for_root_by_mistake() {

@@ -27,6 +27,11 @@ pub(crate) fn listeners(pid: u32) -> Vec<SocketAddr> {
         .collect()
 }
 
+/// The TCP ports process `pid` listens on.
+pub fn listening_ports(pid: u32) -> Vec<u16> {
+    listeners(pid).iter().map(SocketAddr::port).collect()
+}
+
 /// Whether process `pid` listens on `port`, at whichever address.
 pub(crate) fn is_listening(pid: u32, port: u16) -> bool {
     listeners(pid)

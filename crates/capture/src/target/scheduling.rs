@@ -1,5 +1,7 @@
 //! How threads share the CPUs: on one, waiting for one, or asleep, by the kernel's own account.
 
+use std::collections::VecDeque;
+
 use nodespy_model::{FastMap, Nanoseconds, Profile, Scheduling};
 
 use super::proc::{self, Schedstat};
@@ -21,10 +23,10 @@ pub struct SchedulingWatch {
     threads: FastMap<(u32, u32), WatchedThread>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct WatchedThread {
-    since: Nanoseconds,
-    before: Schedstat,
+    /// Where periods start; what is known is from the first of them on.
+    periods: VecDeque<(Nanoseconds, Schedstat)>,
     until: Nanoseconds,
     now: Schedstat,
 }
@@ -78,8 +80,7 @@ impl SchedulingWatch {
             _ => (until, now),
         };
         let thread = WatchedThread {
-            since,
-            before,
+            periods: VecDeque::from([(since, before)]),
             until,
             now,
         };
@@ -96,6 +97,20 @@ impl SchedulingWatch {
         }
     }
 
+    /// Starts a period, and forgets those that are over at `since`: what is known is from then on.
+    pub fn start_period(&mut self, since: Nanoseconds) {
+        for thread in self.threads.values_mut() {
+            thread.periods.push_back((thread.until, thread.now));
+            while thread
+                .periods
+                .get(1)
+                .is_some_and(|(start, _)| *start <= since)
+            {
+                thread.periods.pop_front();
+            }
+        }
+    }
+
     /// Forgets the threads that were not there when the kernel was last asked.
     pub fn forget_ended(&mut self) {
         let read_at = self.read_at;
@@ -106,11 +121,12 @@ impl SchedulingWatch {
 impl WatchedThread {
     /// None where the kernel does not count, and for a thread that was seen once.
     fn scheduling(&self) -> Option<Scheduling> {
-        let counts = self.now != Schedstat::default() && self.until > self.since;
+        let (since, before) = *self.periods.front()?;
+        let counts = self.now != Schedstat::default() && self.until > since;
         counts.then(|| Scheduling {
-            watched: self.until - self.since,
-            on_cpu: self.now.on_cpu.saturating_sub(self.before.on_cpu),
-            run_delay: self.now.run_delay.saturating_sub(self.before.run_delay),
+            watched: self.until - since,
+            on_cpu: self.now.on_cpu.saturating_sub(before.on_cpu),
+            run_delay: self.now.run_delay.saturating_sub(before.run_delay),
         })
     }
 }
@@ -167,6 +183,24 @@ mod tests {
         assert!(found.on_cpu > 0 && found.on_cpu <= after.on_cpu - before.on_cpu);
         assert!(found.run_delay <= after.run_delay - before.run_delay);
         assert!(found.watched >= 100_000_000);
+    }
+
+    #[test]
+    fn what_is_known_is_of_the_periods_that_are_not_forgotten() {
+        let tid = own_tid();
+        let mut watch = SchedulingWatch::start(own_pid());
+        let pause = || std::thread::sleep(std::time::Duration::from_millis(60));
+        pause();
+        watch.read(own_pid());
+        watch.start_period(0);
+        let first = monotonic_now();
+        pause();
+        watch.read(own_pid());
+        assert!(scheduling_of(&watch, tid).unwrap().watched >= 120_000_000);
+        watch.start_period(first);
+        assert!(scheduling_of(&watch, tid).unwrap().watched < 120_000_000);
+        watch.start_period(monotonic_now());
+        assert_eq!(scheduling_of(&watch, tid), None);
     }
 
     #[test]

@@ -87,6 +87,16 @@ impl Target {
         })
     }
 
+    /// Asks it to end (SIGTERM), if it has not.
+    pub fn terminate(&self) {
+        let _ = self.send_signal(libc::SIGTERM);
+    }
+
+    /// Ends it (SIGKILL), if it has not ended.
+    pub fn kill(&self) {
+        let _ = self.send_signal(libc::SIGKILL);
+    }
+
     /// What ends a wait when it ends.
     pub(crate) fn waker(&self) -> Option<Waker> {
         self.pidfd.as_ref().map(PidFd::waker)

@@ -8,6 +8,9 @@ use nodespy_recorder::Trigger;
 use super::values::{parse_duration, parse_size};
 use crate::failure::Failure;
 
+/// Slices are a second.
+const MIN_EVERY: Duration = Duration::from_secs(1);
+
 #[derive(Debug, Args)]
 pub(crate) struct FlightArgs {
     /// Write nothing but what was recorded around the moment that this happens: stall>200ms,
@@ -20,10 +23,14 @@ pub(crate) struct FlightArgs {
     /// With --trigger: how long nothing is written after a file [default: 60s]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) hold_off: Option<Duration>,
-    /// With --trigger: end after so many files [default: 10]
+    /// Write a file for each such time, numbered, and go on recording: nothing is lost between them
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(crate) every: Option<Duration>,
+    /// With --trigger or --every: end after so many files [default with --trigger: 10]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_files: Option<u32>,
-    /// End when the files have so many bytes together [default: 100MB]
+    /// End when as many bytes are recorded, or written by --trigger and --every: 200MB
+    /// [default with --trigger: 100MB]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) max_size: Option<u64>,
 }
@@ -31,13 +38,27 @@ pub(crate) struct FlightArgs {
 impl FlightArgs {
     /// Whether a flight recorder is asked for; an error where only a part of one is.
     pub(crate) fn is_flight(&self) -> Result<bool, Failure> {
-        if !self.trigger.is_empty() {
-            return Ok(true);
+        match (self.trigger.is_empty(), self.every) {
+            (false, Some(_)) => {
+                return Err(Failure::Usage(
+                    "--every writes everything and --trigger only what led to something: record \
+                     twice, or leave out one: nodespy record --trigger 'stall>200ms' -p PID"
+                        .to_owned(),
+                ));
+            }
+            (false, None) => return Ok(true),
+            (true, Some(every)) if every < MIN_EVERY => {
+                return Err(Failure::Usage(
+                    "--every takes a second at least: nodespy record --every 60s -p PID".to_owned(),
+                ));
+            }
+            (true, _) => {}
         }
+        let has_many = self.every.is_some();
         let alone = [
             ("--keep", self.keep.is_some()),
             ("--hold-off", self.hold_off.is_some()),
-            ("--max-files", self.max_files.is_some()),
+            ("--max-files", self.max_files.is_some() && !has_many),
         ];
         match alone.iter().find(|(_, is_given)| *is_given) {
             Some((option, _)) => Err(Failure::Usage(format!(

@@ -1,5 +1,7 @@
 //! `nodespy record`: samples in, a picture out.
 
+mod every;
+mod files;
 mod flight;
 pub(super) mod journal;
 mod outputs;
@@ -41,8 +43,11 @@ pub(crate) fn run(
     if arguments.flight.is_flight()? {
         return flight::run(arguments);
     }
+    if let Some(every) = arguments.flight.every {
+        return every::run(arguments, every);
+    }
     let mut request = request(arguments)?;
-    let subject = prepare(&request)?;
+    let subject = prepare(arguments, &request)?;
     let sources = source_roots(arguments, &subject);
     let destinations = outputs::destinations(arguments, &subject)?;
     let interrupts: Interrupts = catch_interrupts();
@@ -78,6 +83,9 @@ pub(crate) fn run(
         kept.into_iter().for_each(Journal::keep);
         return Err(error);
     }
+    if let Some(failure) = recorded.failure {
+        return Err(anyhow::anyhow!(failure));
+    }
     Ok(match recorded.status {
         Some(status) if arguments.exit_code => exit_like(status),
         _ => ExitCode::SUCCESS,
@@ -86,7 +94,7 @@ pub(crate) fn run(
 
 /// Launches the command or takes hold of the processes, keeps the rights that recording takes, and says
 /// what was left out.
-fn prepare(request: &RecordRequest) -> anyhow::Result<Subject> {
+fn prepare(arguments: &RecordArgs, request: &RecordRequest) -> anyhow::Result<Subject> {
     let launches = !request.command.is_empty();
     if !launches {
         privileges::keep_for_processes(rights(request));
@@ -99,17 +107,26 @@ fn prepare(request: &RecordRequest) -> anyhow::Result<Subject> {
     for remark in &subject.remarks {
         output::note(&nodespy_model::printable(remark));
     }
+    if let Some(time) = request.warm_up.filter(|_| !arguments.quiet) {
+        output::note(&format!(
+            "Samples are taken from {} s on (--delay).",
+            time.as_secs_f64()
+        ));
+    }
     Ok(subject)
 }
 
 /// What the arguments ask for, in the recorder's words.
 fn request(arguments: &RecordArgs) -> anyhow::Result<RecordRequest> {
+    check_load(arguments)?;
     Ok(RecordRequest {
         wanted: arguments.target.wanted(),
         command: arguments.command.clone(),
         keep_root: arguments.keep_root,
         inspect_url: arguments.inspect_url.clone(),
         engine: match arguments.engine {
+            // The inspector's own port would be taken for the application's.
+            Engine::Auto if arguments.on_port.is_some() => EngineChoice::Perf,
             Engine::Auto => EngineChoice::Auto,
             Engine::Perf => EngineChoice::Perf,
             Engine::Inspector => EngineChoice::Inspector,
@@ -124,9 +141,13 @@ fn request(arguments: &RecordArgs) -> anyhow::Result<RecordRequest> {
         follow_children: !arguments.no_subprocesses,
         no_heap_walk: arguments.names == Names::Map,
         no_ebpf: arguments.no_ebpf,
+        spares_idle: false,
         placebo: std::env::var_os("NODESPY_PLACEBO").is_some(),
         delay: artificial_delay(),
+        warm_up: arguments.delay,
         duration: arguments.duration,
+        max_size: arguments.flight.max_size,
+        load: arguments.on_port.clone(),
         source_maps: (!arguments.no_source_maps).then(|| SourceMapOptions {
             given: arguments.source_maps.clone(),
             embeds_sources: arguments.embed_source,
@@ -136,6 +157,35 @@ fn request(arguments: &RecordArgs) -> anyhow::Result<RecordRequest> {
         companion: Some(close_abandoned::command),
         report: Some(output::note),
     })
+}
+
+/// A load needs the command that it is put on, and ends its recording.
+fn check_load(arguments: &RecordArgs) -> Result<(), Failure> {
+    let is_divided = !arguments.flight.trigger.is_empty() || arguments.flight.every.is_some();
+    let what = match (&arguments.on_port, arguments.command.is_empty(), is_divided) {
+        (None, _, _) | (Some(_), false, false) => return Ok(()),
+        (Some(_), true, _) => "--on-port needs the command that is recorded",
+        (Some(_), false, true) => "--on-port is for one recording, without --trigger and --every",
+    };
+    Err(Failure::Usage(format!(
+        "{what}: nodespy record --on-port 'autocannon -d 10 http://localhost:$PORT' -- node app.js"
+    )))
+}
+
+/// What a recording in several files takes: perf events, which have no start and no end.
+fn perf_request(arguments: &RecordArgs, option: &str) -> anyhow::Result<RecordRequest> {
+    let mut request = request(arguments)?;
+    let is_perf = matches!(request.engine, EngineChoice::Auto | EngineChoice::Perf);
+    let is_allocations = request.sampled == Sampled::Allocations;
+    if !is_perf || is_allocations || request.inspect_url.is_some() {
+        return Err(Failure::Usage(format!(
+            "{option} needs perf events: leave out --engine, --inspect-url and -e alloc: nodespy record \
+             {option} -p PID"
+        ))
+        .into());
+    }
+    request.engine = EngineChoice::Perf;
+    Ok(request)
 }
 
 /// What makes samples: events of the kernel, or allocations alone.

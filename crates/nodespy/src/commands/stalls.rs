@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use nodespy_analysis::without_internals;
 use nodespy_capture::engines::perf_events::{EventSpec, PerfEvents, PerfOptions};
-use nodespy_capture::target::{Target, app_name};
 use nodespy_capture::{Children, Stall, catch_interrupts};
 use nodespy_model::{Profile, printable};
 use nodespy_recorder::{
@@ -37,17 +36,10 @@ pub(crate) fn run(arguments: &StallsArgs) -> anyhow::Result<ExitCode> {
         include_kernel: false,
         follow_children: false,
         walks_at_sample: false,
+        spares_idle: false,
         placebo: false,
     });
-    let subject = Subject {
-        app: targets
-            .first()
-            .map(Target::pid)
-            .map_or_else(String::new, app_name),
-        targets,
-        launched: None,
-        remarks: Vec::new(),
-    };
+    let subject = Subject::running(targets);
     let options = LiveOptions {
         joining: Some((arguments.target.wanted(), Children::LeftOut)),
         stalls: Some(arguments.over),

@@ -30,12 +30,14 @@ mod inspector_ways;
 mod joining;
 mod journal;
 mod json;
+mod lasting;
 mod launch;
 mod lines;
 mod manners;
 mod matrix;
 mod names;
 mod odd_targets;
+mod on_port;
 mod outputs;
 #[path = "../support/own_status.rs"]
 mod own_status;

@@ -80,7 +80,11 @@ fn looks_of(options: &PerfOptions) -> Option<Looks> {
         .clone()
         .map(|spec| spec.look_rate_hz(options.rate_hz));
     let cpu_rate = looked.map(|spec| spec.every(options.rate_hz).expected_rate_hz());
-    Some(Looks::new(events, rate.max()?, cpu_rate.max()?))
+    let looks = Looks::new(events, rate.max()?, cpu_rate.max()?);
+    Some(match options.spares_idle {
+        true => looks.sparing_idle(),
+        false => looks,
+    })
 }
 
 impl Engine for PerfEvents {

@@ -64,7 +64,7 @@ impl NumberedOutputs {
         for path in &arguments.output {
             if path == Path::new("-") {
                 return Err(Failure::Usage(
-                    "several files can't go to standard output: -o stall.nspy".to_owned(),
+                    "several files can't go to standard output: -o out.nspy".to_owned(),
                 )
                 .into());
             }

@@ -44,6 +44,7 @@ impl<'a> Reporting<'a> {
     fn until(&self) -> String {
         match self.arguments.duration {
             Some(duration) => format!("for {} s", duration.as_secs_f64()),
+            None if self.arguments.on_port.is_some() => "until its load ends or Ctrl-C".to_owned(),
             None if !self.arguments.command.is_empty() => "until it ends or Ctrl-C".to_owned(),
             None => "until Ctrl-C".to_owned(),
         }

@@ -104,14 +104,10 @@ fn capture(request: Request, sender: &Sender<Update>) -> Result<(), CaptureError
         include_kernel: true,
         follow_children: matches!(request.children, Children::Followed),
         walks_at_sample: true,
+        spares_idle: false,
         placebo: false,
     });
-    let subject = Subject {
-        targets: request.targets,
-        launched: None,
-        app: String::new(),
-        remarks: Vec::new(),
-    };
+    let subject = Subject::running(request.targets);
     let options = LiveOptions {
         joining: Some((request.wanted, request.children)),
         ..LiveOptions::default()

@@ -1,0 +1,201 @@
+//! A recording that goes on and on, in files of one period each. Nothing is lost between them.
+
+use std::fs::File;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use nodespy_analysis::starting_at;
+use nodespy_capture::{CaptureError, Interrupts};
+use nodespy_formats::ImportError;
+use nodespy_model::{FastMap, Nanoseconds, Profile};
+use nodespy_symbolize::SourceMapOptions;
+
+use crate::ended;
+use crate::error::RecordError;
+use crate::journal::Journal;
+use crate::live::{Limits, Live, LiveOptions};
+use crate::observer::{Observer, Progress, Slice, Started};
+use crate::record::{self, RecordRequest};
+use crate::subject::Subject;
+use crate::warm_up::warm_up;
+
+/// How much is lost when nodespy is killed, and how exactly a period ends.
+const SLICE: Duration = Duration::from_secs(1);
+/// How many processes that have ended are remembered for their source maps.
+const REMEMBERED_PROCESSES: usize = 256;
+
+/// Where the periods of a recording go.
+pub trait PeriodFiles {
+    /// An empty file for what is seen of the period that starts; without one that is kept in memory.
+    fn journal(&mut self) -> Option<File>;
+
+    /// Takes what was recorded in a period. False ends the recording.
+    fn write(&mut self, profile: Profile) -> bool;
+}
+
+/// Records until it is over, and hands out a profile a period: those that have no sample are left out.
+/// Returns how the command ended, if there was one and it did.
+pub fn record_every(
+    every: Duration,
+    request: &RecordRequest,
+    subject: Subject,
+    observer: &mut dyn Observer,
+    files: &mut dyn PeriodFiles,
+) -> Result<Option<ExitStatus>, RecordError> {
+    let subject = warm_up(request, subject)?;
+    let mut engine = record::perf_engine(request, &subject)?;
+    let options = LiveOptions {
+        joining: Some(request.joining()),
+        no_heap_walk: request.no_heap_walk,
+        remembered_processes: REMEMBERED_PROCESSES,
+        delay: request.delay,
+        stalls: None,
+    };
+    let every = every.as_nanos() as Nanoseconds;
+    let mut periods = Periods {
+        journal: Journal::new(files.journal()),
+        every,
+        started: 0,
+        due: every,
+        has_ended: false,
+        is_over: false,
+        cpu_before: FastMap::default(),
+        source_maps: request.source_maps.as_ref(),
+        failure: None,
+        observer,
+        files,
+    };
+    let mut live = Live::attach(&mut *engine, subject, options, &mut periods)?;
+    live.subject.keep_command();
+    let interrupts = request.interrupts;
+    let limits = Limits {
+        duration: request.duration,
+        slice: Some(SLICE),
+        first_slice: None,
+        slice_stretch: 0,
+        is_stopped: &|| interrupts.is_some_and(Interrupts::is_stop_requested),
+    };
+    let end = live.run(&limits, &mut periods)?;
+    periods.is_over = true;
+    live.hand_out(&mut periods);
+    let failure = periods.failure.take();
+    let status = ended::end_command(&mut live.subject, end, observer);
+    match failure {
+        Some(error) => Err(error.into()),
+        None => Ok(status),
+    }
+}
+
+/// Keeps the slices of a period and hands it out when it is over.
+struct Periods<'a> {
+    /// Of the period that goes on.
+    journal: Journal,
+    every: Nanoseconds,
+    /// When it started.
+    started: Nanoseconds,
+    /// When it is to end: a multiple of its length, so that none drifts.
+    due: Nanoseconds,
+    /// Whether one has ended with the last slice.
+    has_ended: bool,
+    /// Whether no slice follows.
+    is_over: bool,
+    /// The CPU time of processes when the period started.
+    cpu_before: FastMap<u32, Nanoseconds>,
+    source_maps: Option<&'a SourceMapOptions>,
+    failure: Option<ImportError>,
+    observer: &'a mut dyn Observer,
+    files: &'a mut dyn PeriodFiles,
+}
+
+impl Observer for Periods<'_> {
+    fn started(&mut self, started: &Started<'_>) {
+        self.observer.started(started);
+    }
+
+    fn progress(&mut self, progress: &mut Progress<'_>) {
+        self.observer.progress(progress);
+    }
+
+    fn not_added(&mut self, error: &CaptureError) {
+        self.observer.not_added(error);
+    }
+
+    fn slice(&mut self, mut slice: Slice<'_>) -> bool {
+        let profile = std::mem::take(&mut slice.profile);
+        let now = profile.about.duration;
+        if let Err(error) = self.journal.add(&profile) {
+            self.observer.note(&format!(
+                "The journal can't be written any more ({error}): what follows is in memory only."
+            ));
+        }
+        if now < self.due && !self.is_over {
+            return true;
+        }
+        match self.end_period(now, &slice) {
+            Ok(wants_more) => wants_more,
+            Err(error) => {
+                self.failure = Some(error);
+                false
+            }
+        }
+    }
+
+    fn counts_since(&mut self) -> Option<Nanoseconds> {
+        std::mem::take(&mut self.has_ended).then_some(self.started)
+    }
+
+    fn note(&mut self, line: &str) {
+        self.observer.note(line);
+    }
+}
+
+impl Periods<'_> {
+    /// Hands out the period that ends now, and starts the next.
+    fn end_period(&mut self, now: Nanoseconds, slice: &Slice<'_>) -> Result<bool, ImportError> {
+        let samples = self.journal.sample_count();
+        let profile = match samples {
+            0 => None,
+            _ => Some(starting_at(self.journal.profile()?, self.started)),
+        };
+        let cpu_times = self.cpu_times(slice);
+        let from = std::mem::replace(&mut self.started, now);
+        self.has_ended = true;
+        while self.due <= now {
+            self.due = self.due.saturating_add(self.every);
+        }
+        let Some(mut profile) = profile else {
+            self.observer.note(&format!(
+                "No samples from {:.0} s to {:.0} s: no file.",
+                from as f64 / 1e9,
+                now as f64 / 1e9
+            ));
+            return Ok(true);
+        };
+        for process in &mut profile.processes {
+            process.cpu_time = cpu_times.get(&process.pid).copied();
+        }
+        let profile = match self.source_maps {
+            Some(options) => slice.map_sources(profile, options),
+            None => profile,
+        };
+        let wants_more = self.files.write(profile);
+        if wants_more && !self.is_over {
+            self.journal = Journal::new(self.files.journal());
+        }
+        Ok(wants_more)
+    }
+
+    /// The CPU time that processes used in this period.
+    fn cpu_times(&mut self, slice: &Slice<'_>) -> FastMap<u32, Nanoseconds> {
+        let mut used = FastMap::default();
+        for target in slice.targets {
+            let Some(time) = target.cpu_time() else {
+                continue;
+            };
+            let before = self.cpu_before.insert(target.pid(), time).unwrap_or(0);
+            used.insert(target.pid(), time.saturating_sub(before));
+        }
+        self.cpu_before.retain(|pid, _| used.contains_key(pid));
+        used
+    }
+}
