@@ -36,6 +36,9 @@ pub trait Engine {
     /// what was lost since the last [`Self::drain`].
     fn finish(&mut self, sink: &mut dyn Sink) -> Result<Losses, CaptureError>;
 
+    /// A process that was idle has work: threads that stood still may not any more.
+    fn look_soon(&mut self) {}
+
     /// What the reader of the profile should know of how it was captured, since the last call.
     fn take_remarks(&mut self) -> Vec<String>;
 }

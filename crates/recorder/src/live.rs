@@ -242,6 +242,9 @@ impl<'e> Live<'e> {
         }
         if let Some(loops) = &mut self.loops {
             loops.poll(self.subject.pids());
+            if loops.take_has_left_poll() {
+                self.engine.look_soon();
+            }
         }
         self.pools.poll();
     }

@@ -17,7 +17,7 @@ const LOOP_INTERVAL: Nanoseconds = 50_000_000;
 const SHORTEST_INTERVAL: Nanoseconds = 5_000_000;
 /// How much less often while all of them wait for events, where stalls are wanted: when one has begun is
 /// known to the loop itself.
-const IDLE_FACTOR: Nanoseconds = 3;
+const IDLE_FACTOR: Nanoseconds = 4;
 /// How often threads are searched for loops.
 const SEARCH_INTERVAL: Nanoseconds = 500_000_000;
 /// How often a thread is searched.
@@ -61,6 +61,9 @@ pub struct EventLoops {
     /// What counts as a stall; nothing does when absent.
     limit: Option<Nanoseconds>,
     stalls: Vec<Stall>,
+    /// Whether all loops waited for events when they were last read.
+    was_idle: bool,
+    has_left_poll: bool,
 }
 
 #[derive(Debug)]
@@ -111,6 +114,11 @@ impl EventLoops {
         std::mem::take(&mut self.stalls)
     }
 
+    /// Whether a loop has work after all waited for events, since the last call.
+    pub fn take_has_left_poll(&mut self) -> bool {
+        std::mem::take(&mut self.has_left_poll)
+    }
+
     /// How long until loops are to be read again.
     pub fn until_next(&self) -> std::time::Duration {
         std::time::Duration::from_nanos(self.next_read.saturating_sub(monotonic_now()))
@@ -133,6 +141,8 @@ impl EventLoops {
             }
             is_idle &= watched.last.is_in_poll;
         }
+        self.has_left_poll |= self.was_idle && !is_idle;
+        self.was_idle = is_idle;
         let factor = if is_idle { IDLE_FACTOR } else { 1 };
         self.next_read = now + self.jitter.around(interval * factor);
         if now >= self.next_search {

@@ -18,6 +18,8 @@ use crate::target::{proc, program};
 
 /// How much less often threads are looked at that stand still.
 const STILL_FACTOR: u64 = 10;
+/// The same where idle processes are to be spared: who has work is found out otherwise.
+const SPARING_FACTOR: u64 = 50;
 /// The time a thread had no CPU is handed on with a sample of its CPU time once it is so much.
 const LEAST_RUNNABLE: Nanoseconds = 1_000_000;
 /// More threads than this are not looked at.
@@ -116,6 +118,15 @@ impl Looks {
         }
     }
 
+    /// Looks at every thread next time, also at those that stood still.
+    pub(crate) fn look_soon(&mut self) {
+        self.next = 0;
+        self.next_of_still = 0;
+        for thread in self.threads.values_mut() {
+            thread.due = 0;
+        }
+    }
+
     /// When the next look is due.
     pub(crate) fn next(&self) -> Nanoseconds {
         self.next
@@ -133,7 +144,11 @@ impl Looks {
         }
         let next = now + self.jitter.around(self.period);
         if now >= self.next_of_still {
-            self.next_of_still = now + self.jitter.around(self.period * STILL_FACTOR);
+            let factor = match self.spares_idle {
+                true => SPARING_FACTOR,
+                false => STILL_FACTOR,
+            };
+            self.next_of_still = now + self.jitter.around(self.period * factor);
         }
         self.next = self.next_of_still;
         let mut due: Vec<(u32, u32)> = Vec::new();

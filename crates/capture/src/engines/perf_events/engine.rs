@@ -175,6 +175,12 @@ impl Engine for PerfEvents {
         Ok(session.take_losses())
     }
 
+    fn look_soon(&mut self) {
+        if let Some(looks) = &mut self.looks {
+            looks.look_soon();
+        }
+    }
+
     fn take_remarks(&mut self) -> Vec<String> {
         let mut remarks = std::mem::take(&mut self.remarks);
         if let Some(session) = &mut self.session {
