@@ -25,7 +25,7 @@ const ask = (kind, ask) => new Promise((resolve, reject) => {
   waiting.set(++id, (reply) => (reply.error ? reject(new Error(reply.error)) : resolve(reply.answer)));
   onmessage({ data: { id, kind, ask } });
 });
-const selection = { event: 0, threads: null, range: null, compare: null, hidden: [], hasInternals: true, transforms: [], order: "heavy" };
+const selection = { event: 0, threads: null, only: null, isByState: false, range: null, compare: null, hidden: [], hasInternals: true, transforms: [], order: "heavy" };
 (async () => {
   for (const line of require("fs").readFileSync(0, "utf8").split("\n").filter(Boolean)) {
     // In two chunks, as a long recording comes; three bytes make four letters.
