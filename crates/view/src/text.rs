@@ -16,7 +16,7 @@ use crate::report::Report;
 use crate::wording::{self, percent, percent_of, place};
 use crate::{DrawError, DrawOptions, View, scheduling};
 
-/// Names are cut to this.
+/// Names that are wider do not move the places of the others.
 const MAX_NAME_COLUMNS: usize = 100;
 
 const MAX_FINDINGS: usize = 6;
@@ -345,10 +345,17 @@ impl Summary<'_> {
         let heading = keep_start(&heading, self.width);
         self.lines.push(self.paint.dim(&heading));
         for entry in entries {
-            let name = keep_last_parts(&self.name(entry.function), "::", name_width);
             let place = self.place(entry.function);
-            let place = keep_last_parts(&place, "/", self.table_room() - name_width);
-            let filling = " ".repeat(name_width - width_of(&name));
+            // A name that is wider than the widest column has what its place leaves of the line.
+            let room = match name_width {
+                MAX_NAME_COLUMNS.. => self.table_room().saturating_sub(width_of(&place)),
+                _ => 0,
+            };
+            let name = self.name(entry.function);
+            let name = keep_last_parts(&name, "::", name_width.max(room));
+            let taken = name_width.max(width_of(&name));
+            let place = keep_last_parts(&place, "/", self.table_room() - taken);
+            let filling = " ".repeat(taken - width_of(&name));
             let category = self.profile.function(entry.function).category;
             self.lines.push(format!(
                 "{:>5.1}%{:>7.1}%  {}{filling}  {}",
