@@ -147,7 +147,8 @@ impl<'e> Live<'e> {
         });
         let scheduling = SchedulingWatch::start(subject.targets.iter().map(Target::pid));
         let loops = match (engine.id(), options.stalls) {
-            (EngineId::Snapshot, _) => None,
+            // V8's profiler interrupts poll with its signals, so that loops say of themselves what is not so.
+            (EngineId::Snapshot | EngineId::Inspector, _) => None,
             (_, Some(limit)) => Some(EventLoops::with_stalls(attached.started, limit)),
             (_, None) => Some(EventLoops::new(attached.started)),
         };

@@ -25,6 +25,9 @@ const SEARCHES: u32 = 20;
 /// More threads than this are not searched.
 const MAX_THREADS: usize = 512;
 
+/// SIGPROF among the signals of `/proc`: V8 catches it while its CPU profiler runs, and only then.
+const PROFILER_SIGNAL: u64 = 1 << (libc::SIGPROF - 1);
+
 /// A stall that goes on for so long is reported before it is over.
 const LONG_STALL: Nanoseconds = 2_000_000_000;
 
@@ -58,6 +61,7 @@ pub struct EventLoops {
     next_search: Nanoseconds,
     remarks: Vec<String>,
     has_unknown: bool,
+    has_interrupted: bool,
     /// What counts as a stall; nothing does when absent.
     limit: Option<Nanoseconds>,
     stalls: Vec<Stall>,
@@ -78,6 +82,8 @@ struct Watched {
     stall: Option<Stall>,
     is_long_reported: bool,
     is_gone: bool,
+    /// Whether signals interrupt poll.
+    is_interrupted: bool,
 }
 
 /// A part of the time that a loop is watched.
@@ -147,7 +153,27 @@ impl EventLoops {
         self.next_read = now + self.jitter.around(interval * factor);
         if now >= self.next_search {
             self.next_search = now + SEARCH_INTERVAL;
-            pids.for_each(|pid| self.search(pid));
+            for pid in pids {
+                self.search(pid);
+                self.look_for_profiler(pid);
+            }
+        }
+    }
+
+    /// Finds out whether V8's CPU profiler runs in a process. Each of its signals interrupts poll, and libuv forgets
+    /// how long it had been there: an idle loop seems busy.
+    fn look_for_profiler(&mut self, pid: u32) {
+        let status = proc::read_status(pid).unwrap_or_default();
+        if status.caught_signals & PROFILER_SIGNAL == 0 {
+            return;
+        }
+        let of_process = self.loops.iter_mut().filter(|((of, _), _)| *of == pid);
+        of_process.for_each(|(_, watched)| watched.is_interrupted = true);
+        if !std::mem::replace(&mut self.has_interrupted, true) {
+            self.remarks.push(format!(
+                "the event loop of process {pid} is left out: V8's CPU profiler runs, whose signals interrupt its poll, so \
+                 that libuv's account of it, and Node's own, is wrong"
+            ));
         }
     }
 
@@ -195,6 +221,7 @@ impl EventLoops {
                 stall: None,
                 is_long_reported: false,
                 is_gone: false,
+                is_interrupted: false,
             };
             self.loops.insert(id, watched);
         }
@@ -222,6 +249,10 @@ impl EventLoops {
             let Some(watched) = self.loops.get_mut(&(pid, thread.tid)) else {
                 continue;
             };
+            if watched.is_interrupted {
+                (thread.event_loop, thread.loop_timeline) = (None, None);
+                continue;
+            }
             thread.event_loop = watched.summary().or(thread.event_loop);
             if let Some(timeline) = watched.times.hand_over() {
                 let known = thread.loop_timeline.get_or_insert_default();

@@ -109,8 +109,7 @@ impl UvLoop {
         let Ok(SystemCall::Waiting(call)) = proc::system_call(pid, tid) else {
             return Search::NotThere;
         };
-        let is_epoll = [libc::SYS_epoll_pwait, libc::SYS_epoll_wait].map(Some);
-        if !is_epoll.contains(&call.number) {
+        if !is_epoll(call.number) {
             return Search::NotThere;
         }
         Self::waited_in(pid, &call, (started, now))
@@ -173,6 +172,13 @@ impl UvLoop {
         if u32_at(&internal, 0) & KEEPS_IDLE_TIME == 0 {
             return Search::NotThere;
         }
+        // Before its first iteration is over it does not tell.
+        let is_new = [Layout::Old, Layout::Counting]
+            .iter()
+            .all(|layout| times(&internal, *layout) == (0, 0));
+        if is_new {
+            return Search::NotThere;
+        }
         Layout::of(&internal, lived).map_or(Search::Unknown, |layout| {
             Search::Found(Self {
                 pid,
@@ -211,6 +217,12 @@ impl UvLoop {
             time: u64_at(&bytes, TIME).saturating_mul(1_000_000),
         })
     }
+}
+
+fn is_epoll(call: Option<i64>) -> bool {
+    [libc::SYS_epoll_pwait, libc::SYS_epoll_wait]
+        .map(Some)
+        .contains(&call)
 }
 
 /// When poll was entered, 0 outside of it, and how long it lasted before.

@@ -131,7 +131,22 @@ fn expect_stalls(major: &str) {
     assert!(blocked > 0, "{timeline:?}");
 }
 
+/// V8's profiler sends signals that interrupt poll: what libuv counts then is wrong, and is not shown.
+fn expect_none_beside_the_profiler(major: &str) {
+    let Some(_live) = live() else { return };
+    let target = Workload::new("loop.js").on(major).start();
+    let recorded = record(&target, &["-d", "4", "--engine", "both"]);
+    let found = loops(&recorded, ThreadRole::Main);
+    assert!(found.is_empty(), "{found:?}");
+    let said = &recorded.outcome.stdout;
+    assert!(said.contains("V8's CPU profiler runs"), "{said}");
+    let recorded = record(&target, &["-d", "2", "--engine", "inspector"]);
+    let said = &recorded.outcome.stdout;
+    assert!(!said.contains("event loop"), "{said}");
+}
+
 on_every_node! {{
+    nothing_is_said_of_loops_beside_v8s_profiler(expect_none_beside_the_profiler);
     a_loop_that_never_returns_to_poll_is_found(expect_blocked);
     utilization_is_what_node_says(expect_utilization);
     workers_have_loops_of_their_own(expect_workers);
