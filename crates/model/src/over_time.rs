@@ -150,7 +150,7 @@ impl Part for LoopPart {
 }
 
 impl Intervals<LoopPart> {
-    /// From `from` to `to` a loop was away from poll for `busy` in all, nobody knows when.
+    /// From `from` to `to` a loop was away from poll for `busy` in all; when is not known.
     pub fn spread(&mut self, from: Nanoseconds, to: Nanoseconds, busy: Nanoseconds) {
         let whole = to.saturating_sub(from);
         if whole == 0 {

@@ -13,26 +13,18 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use nodespy_capture::target::{Target, proc};
-use nodespy_capture::{CaptureError, Interrupts, TriggerSignal, process_cpu_time};
+use nodespy_capture::{TriggerSignal, process_cpu_time};
 use nodespy_model::{Nanoseconds, Profile};
 use nodespy_symbolize::SourceMapOptions;
 
-use crate::ended;
 use crate::error::RecordError;
-use crate::live::{Limits, Live, LiveOptions};
-use crate::observer::{Observer, Progress, Slice, Started};
-use crate::record::{self, RecordRequest};
+use crate::observer::{Observer, Slice};
+use crate::record::{RecordRequest, record_slices};
 use crate::subject::Subject;
-use crate::warm_up::warm_up;
 use cause::Cause;
 use ring::Ring;
 pub use trigger::Trigger;
 use watch::{Seen, TriggerWatch};
-
-/// How often triggers are asked, and how much is added to the ring at once.
-const SLICE: Duration = Duration::from_secs(1);
-/// How many processes that have ended are remembered for their source maps.
-const REMEMBERED_PROCESSES: usize = 64;
 
 /// When a flight recorder writes, and how much.
 #[derive(Debug, Clone)]
@@ -63,15 +55,6 @@ pub fn fly(
     observer: &mut dyn Observer,
     write: &mut dyn FnMut(Profile) -> bool,
 ) -> Result<Flown, RecordError> {
-    let subject = warm_up(request, subject)?;
-    let mut engine = record::perf_engine(request, &subject)?;
-    let live_options = LiveOptions {
-        joining: Some(request.joining()),
-        no_heap_walk: request.no_heap_walk,
-        remembered_processes: REMEMBERED_PROCESSES,
-        delay: request.delay,
-        stalls: shortest_stall(&options.triggers),
-    };
     let has_signal = options.triggers.contains(&Trigger::Signal);
     let mut flight = Flight {
         ring: Ring::new(options.keep),
@@ -81,35 +64,15 @@ pub fn fly(
         kept_from: None,
         signal: has_signal.then(TriggerSignal::catch),
         source_maps: request.source_maps.as_ref(),
-        is_over: false,
         observer,
         write,
     };
-    let mut live = Live::attach(&mut *engine, subject, live_options, &mut flight)?;
-    live.subject.keep_command();
-    let interrupts = request.interrupts;
-    let limits = Limits {
-        duration: request.duration,
-        slice: Some(SLICE),
-        first_slice: None,
-        slice_stretch: 0,
-        is_stopped: &|| interrupts.is_some_and(Interrupts::is_stop_requested),
-    };
-    let end = live.run(&limits, &mut flight)?;
-    flight.is_over = true;
-    live.hand_out(&mut flight);
-    let missed = flight.watch.missed();
-    let status = ended::end_command(&mut live.subject, end, observer);
-    Ok(Flown { missed, status })
-}
-
-/// What counts as a stall, where one does.
-fn shortest_stall(triggers: &[Trigger]) -> Option<Duration> {
-    let stalls = triggers.iter().filter_map(|trigger| match trigger {
-        Trigger::Stall(time) => Some(*time),
-        _ => None,
-    });
-    stalls.min()
+    let stalls = flight.watch.shortest_stall();
+    let status = record_slices(request, subject, stalls, &mut flight)?;
+    Ok(Flown {
+        missed: flight.watch.missed(),
+        status,
+    })
 }
 
 /// Keeps slices and hands out files.
@@ -123,23 +86,13 @@ struct Flight<'a> {
     kept_from: Option<Nanoseconds>,
     signal: Option<TriggerSignal>,
     source_maps: Option<&'a SourceMapOptions>,
-    /// Whether no slice follows.
-    is_over: bool,
     observer: &'a mut dyn Observer,
     write: &'a mut dyn FnMut(Profile) -> bool,
 }
 
 impl Observer for Flight<'_> {
-    fn started(&mut self, started: &Started<'_>) {
-        self.observer.started(started);
-    }
-
-    fn progress(&mut self, progress: &mut Progress<'_>) {
-        self.observer.progress(progress);
-    }
-
-    fn not_added(&mut self, error: &CaptureError) {
-        self.observer.not_added(error);
+    fn inner(&mut self) -> Option<&mut dyn Observer> {
+        Some(&mut *self.observer)
     }
 
     fn slice(&mut self, mut slice: Slice<'_>) -> bool {
@@ -160,7 +113,7 @@ impl Observer for Flight<'_> {
         if self.watch.has_fired() || cause.is_some() {
             self.kept_from.get_or_insert(from);
         }
-        let rest = || self.is_over.then(|| self.watch.take_rest()).flatten();
+        let rest = || slice.is_last.then(|| self.watch.take_rest()).flatten();
         let wants_more = match cause.or_else(rest) {
             Some(cause) => {
                 let from = self.kept_from.take().unwrap_or(from);
@@ -174,10 +127,6 @@ impl Observer for Flight<'_> {
 
     fn counts_since(&mut self) -> Option<Nanoseconds> {
         Some(self.kept_from.unwrap_or(self.now.saturating_sub(self.keep)))
-    }
-
-    fn note(&mut self, line: &str) {
-        self.observer.note(line);
     }
 }
 

@@ -8,11 +8,10 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::sync::mpsc::{SyncSender, sync_channel};
 
-use nodespy_capture::CaptureError;
 use nodespy_formats::{ImportError, Input, JournalWriter, Limits, read_journal};
 use nodespy_model::Profile;
 
-use crate::observer::{Observer, Progress, Slice, Started};
+use crate::observer::{Observer, Slice};
 
 /// The slices of a recording.
 #[derive(Debug, Default)]
@@ -31,6 +30,15 @@ impl Journal {
         Self {
             file: file.map(JournalFile::new),
             ..Self::default()
+        }
+    }
+
+    /// Adds a slice, and notes when the file takes no more.
+    pub(crate) fn add_or_note(&mut self, slice: &Profile, observer: &mut dyn Observer) {
+        if let Err(error) = self.add(slice) {
+            observer.note(&format!(
+                "The journal can't be written any more ({error}): what follows is in memory only."
+            ));
         }
     }
 
@@ -154,29 +162,13 @@ impl Journaling<'_> {
 }
 
 impl Observer for Journaling<'_> {
-    fn started(&mut self, started: &Started<'_>) {
-        self.observer.started(started);
-    }
-
-    fn progress(&mut self, progress: &mut Progress<'_>) {
-        self.observer.progress(progress);
-    }
-
-    fn not_added(&mut self, error: &CaptureError) {
-        self.observer.not_added(error);
+    fn inner(&mut self) -> Option<&mut dyn Observer> {
+        Some(&mut *self.observer)
     }
 
     fn slice(&mut self, slice: Slice<'_>) -> bool {
-        if let Err(error) = self.journal.add(&slice.profile) {
-            self.observer.note(&format!(
-                "The journal can't be written any more ({error}): what follows is in memory only."
-            ));
-        }
+        self.journal.add_or_note(&slice.profile, self.observer);
         !self.is_full()
-    }
-
-    fn note(&mut self, line: &str) {
-        self.observer.note(line);
     }
 }
 

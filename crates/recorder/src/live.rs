@@ -97,6 +97,7 @@ pub struct Live<'e> {
     slicing: Option<Duration>,
     /// When freed memory is given back next.
     next_return: Nanoseconds,
+    is_finished: bool,
     samples_before: usize,
     first_sample: Option<Nanoseconds>,
     /// Of this slice.
@@ -178,6 +179,7 @@ impl<'e> Live<'e> {
             slice_started: attached.started,
             slicing: None,
             next_return: attached.started.saturating_add(RETURN_INTERVAL),
+            is_finished: false,
             samples_before: 0,
             first_sample: None,
             losses: Losses::default(),
@@ -270,6 +272,7 @@ impl<'e> Live<'e> {
         let wants_more = observer.slice(Slice {
             profile,
             length: self.slice_started.saturating_sub(started),
+            is_last: self.is_finished,
             losses,
             stalls,
             targets: &self.subject.targets,
@@ -421,6 +424,7 @@ impl<'e> Live<'e> {
             named: &mut self.named,
         };
         let losses = self.engine.finish(&mut sink)?;
+        self.is_finished = true;
         self.count(losses);
         Ok(())
     }

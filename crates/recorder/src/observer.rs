@@ -9,14 +9,31 @@ use nodespy_symbolize::{Resolver, SourceMapOptions};
 
 /// The caller's view of a recording that goes on.
 pub trait Observer {
+    /// Who is informed of what this one does not handle itself.
+    fn inner(&mut self) -> Option<&mut dyn Observer> {
+        None
+    }
+
     /// An engine is attached.
-    fn started(&mut self, _started: &Started<'_>) {}
+    fn started(&mut self, started: &Started<'_>) {
+        if let Some(inner) = self.inner() {
+            inner.started(started);
+        }
+    }
 
     /// Rings were read.
-    fn progress(&mut self, _progress: &mut Progress<'_>) {}
+    fn progress(&mut self, progress: &mut Progress<'_>) {
+        if let Some(inner) = self.inner() {
+            inner.progress(progress);
+        }
+    }
 
     /// A process that joined is not recorded.
-    fn not_added(&mut self, _error: &CaptureError) {}
+    fn not_added(&mut self, error: &CaptureError) {
+        if let Some(inner) = self.inner() {
+            inner.not_added(error);
+        }
+    }
 
     /// A slice is complete. False ends the recording.
     fn slice(&mut self, _slice: Slice<'_>) -> bool {
@@ -30,7 +47,11 @@ pub trait Observer {
     }
 
     /// Something worth a line.
-    fn note(&mut self, _line: &str) {}
+    fn note(&mut self, line: &str) {
+        if let Some(inner) = self.inner() {
+            inner.note(line);
+        }
+    }
 }
 
 /// An engine that was attached.
@@ -84,6 +105,8 @@ pub struct Slice<'a> {
     pub profile: Profile,
     /// How long it is.
     pub length: Nanoseconds,
+    /// Whether no other follows.
+    pub is_last: bool,
     /// What was lost in it.
     pub losses: Losses,
     /// The stalls that ended in it, where they are asked for.

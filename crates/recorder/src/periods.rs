@@ -5,24 +5,15 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use nodespy_analysis::starting_at;
-use nodespy_capture::{CaptureError, Interrupts};
 use nodespy_formats::ImportError;
 use nodespy_model::{FastMap, Nanoseconds, Profile};
 use nodespy_symbolize::SourceMapOptions;
 
-use crate::ended;
 use crate::error::RecordError;
 use crate::journal::Journal;
-use crate::live::{Limits, Live, LiveOptions};
-use crate::observer::{Observer, Progress, Slice, Started};
-use crate::record::{self, RecordRequest};
+use crate::observer::{Observer, Slice};
+use crate::record::{RecordRequest, record_slices};
 use crate::subject::Subject;
-use crate::warm_up::warm_up;
-
-/// How much is lost when nodespy is killed, and how exactly a period ends.
-const SLICE: Duration = Duration::from_secs(1);
-/// How many processes that have ended are remembered for their source maps.
-const REMEMBERED_PROCESSES: usize = 256;
 
 /// Where the periods of a recording go.
 pub trait PeriodFiles {
@@ -42,15 +33,6 @@ pub fn record_every(
     observer: &mut dyn Observer,
     files: &mut dyn PeriodFiles,
 ) -> Result<Option<ExitStatus>, RecordError> {
-    let subject = warm_up(request, subject)?;
-    let mut engine = record::perf_engine(request, &subject)?;
-    let options = LiveOptions {
-        joining: Some(request.joining()),
-        no_heap_walk: request.no_heap_walk,
-        remembered_processes: REMEMBERED_PROCESSES,
-        delay: request.delay,
-        stalls: None,
-    };
     let every = every.as_nanos() as Nanoseconds;
     let mut periods = Periods {
         journal: Journal::new(files.journal()),
@@ -58,29 +40,14 @@ pub fn record_every(
         started: 0,
         due: every,
         has_ended: false,
-        is_over: false,
         cpu_before: FastMap::default(),
         source_maps: request.source_maps.as_ref(),
         failure: None,
         observer,
         files,
     };
-    let mut live = Live::attach(&mut *engine, subject, options, &mut periods)?;
-    live.subject.keep_command();
-    let interrupts = request.interrupts;
-    let limits = Limits {
-        duration: request.duration,
-        slice: Some(SLICE),
-        first_slice: None,
-        slice_stretch: 0,
-        is_stopped: &|| interrupts.is_some_and(Interrupts::is_stop_requested),
-    };
-    let end = live.run(&limits, &mut periods)?;
-    periods.is_over = true;
-    live.hand_out(&mut periods);
-    let failure = periods.failure.take();
-    let status = ended::end_command(&mut live.subject, end, observer);
-    match failure {
+    let status = record_slices(request, subject, None, &mut periods)?;
+    match periods.failure {
         Some(error) => Err(error.into()),
         None => Ok(status),
     }
@@ -97,8 +64,6 @@ struct Periods<'a> {
     due: Nanoseconds,
     /// Whether one has ended with the last slice.
     has_ended: bool,
-    /// Whether no slice follows.
-    is_over: bool,
     /// The CPU time of processes when the period started.
     cpu_before: FastMap<u32, Nanoseconds>,
     source_maps: Option<&'a SourceMapOptions>,
@@ -108,27 +73,15 @@ struct Periods<'a> {
 }
 
 impl Observer for Periods<'_> {
-    fn started(&mut self, started: &Started<'_>) {
-        self.observer.started(started);
-    }
-
-    fn progress(&mut self, progress: &mut Progress<'_>) {
-        self.observer.progress(progress);
-    }
-
-    fn not_added(&mut self, error: &CaptureError) {
-        self.observer.not_added(error);
+    fn inner(&mut self) -> Option<&mut dyn Observer> {
+        Some(&mut *self.observer)
     }
 
     fn slice(&mut self, mut slice: Slice<'_>) -> bool {
         let profile = std::mem::take(&mut slice.profile);
         let now = profile.about.duration;
-        if let Err(error) = self.journal.add(&profile) {
-            self.observer.note(&format!(
-                "The journal can't be written any more ({error}): what follows is in memory only."
-            ));
-        }
-        if now < self.due && !self.is_over {
+        self.journal.add_or_note(&profile, self.observer);
+        if now < self.due && !slice.is_last {
             return true;
         }
         match self.end_period(now, &slice) {
@@ -142,10 +95,6 @@ impl Observer for Periods<'_> {
 
     fn counts_since(&mut self) -> Option<Nanoseconds> {
         std::mem::take(&mut self.has_ended).then_some(self.started)
-    }
-
-    fn note(&mut self, line: &str) {
-        self.observer.note(line);
     }
 }
 
@@ -179,7 +128,7 @@ impl Periods<'_> {
             None => profile,
         };
         let wants_more = self.files.write(profile);
-        if wants_more && !self.is_over {
+        if wants_more && !slice.is_last {
             self.journal = Journal::new(self.files.journal());
         }
         Ok(wants_more)

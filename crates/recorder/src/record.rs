@@ -8,7 +8,6 @@ use std::fs::File;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use nodespy_capture::engine::Engine;
 use nodespy_capture::engines::inspector::{CompanionCommand, is_node_command};
 use nodespy_capture::engines::perf_events::EventSpec;
 use nodespy_capture::target::{Target, Wanted};
@@ -382,12 +381,36 @@ fn by_perf_events(
     })
 }
 
-/// The engine of perf events that a request asks for.
-pub(crate) fn perf_engine(
+/// Records with perf events until it is over, for an observer that keeps the slices itself, one a second. Returns how the
+/// command ended, if there was one and it did.
+pub(crate) fn record_slices(
     request: &RecordRequest,
-    subject: &Subject,
-) -> Result<Box<dyn Engine>, RecordError> {
-    Ok(RealEngines.perf_events(request, perf_events_of(request, subject)?))
+    subject: Subject,
+    stalls: Option<Duration>,
+    observer: &mut dyn Observer,
+) -> Result<Option<ExitStatus>, RecordError> {
+    let subject = warm_up(request, subject)?;
+    let mut engine = RealEngines.perf_events(request, perf_events_of(request, &subject)?);
+    let options = LiveOptions {
+        joining: Some(request.joining()),
+        no_heap_walk: request.no_heap_walk,
+        remembered_processes: REMEMBERED_PROCESSES,
+        delay: request.delay,
+        stalls,
+    };
+    let mut live = Live::attach(&mut *engine, subject, options, observer)?;
+    live.subject.keep_command();
+    let interrupts = request.interrupts;
+    let limits = Limits {
+        duration: request.duration,
+        slice: Some(SLICE),
+        first_slice: None,
+        slice_stretch: 0,
+        is_stopped: &|| interrupts.is_some_and(Interrupts::is_stop_requested),
+    };
+    let end = live.run(&limits, observer)?;
+    live.hand_out(observer);
+    Ok(ended::end_command(&mut live.subject, end, observer))
 }
 
 /// What makes samples, with breakpoints where the process has the functions.

@@ -191,16 +191,20 @@ impl fmt::Display for LabelFilter {
     }
 }
 
-/// A length of time in seconds, written with a unit or without.
-pub fn parse_seconds(text: &str) -> Result<f64, String> {
+/// A number and what stands behind it.
+fn number_and_unit(text: &str) -> Option<(f64, &str)> {
     let unit_at = text
         .find(|character: char| !character.is_ascii_digit() && character != '.')
         .unwrap_or(text.len());
     let (number, unit) = text.split_at(unit_at);
-    let number: f64 = number
-        .parse()
-        .map_err(|_| format!("{text:?} is not a time; write 30, 30s, 500ms or 2m"))?;
-    match unit.trim() {
+    Some((number.parse().ok()?, unit.trim()))
+}
+
+/// A length of time in seconds, written with a unit or without.
+pub fn parse_seconds(text: &str) -> Result<f64, String> {
+    let (number, unit) = number_and_unit(text)
+        .ok_or_else(|| format!("{text:?} is not a time; write 30, 30s, 500ms or 2m"))?;
+    match unit {
         "" | "s" => Ok(number),
         "ms" => Ok(number / 1e3),
         "m" | "min" => Ok(number * 60.0),
@@ -211,14 +215,9 @@ pub fn parse_seconds(text: &str) -> Result<f64, String> {
 
 /// Reads a number of bytes: `500KB`, `1GB`, `1.5GiB`, `4096`.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
-    let unit_at = text
-        .find(|character: char| !character.is_ascii_digit() && character != '.')
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(unit_at);
-    let number: f64 = number
-        .parse()
-        .map_err(|_| format!("{text:?} is not a size; write 500KB, 200MB or 1GB"))?;
-    let factor = match unit.trim().to_ascii_lowercase().as_str() {
+    let (number, unit) = number_and_unit(text)
+        .ok_or_else(|| format!("{text:?} is not a size; write 500KB, 200MB or 1GB"))?;
+    let factor = match unit.to_ascii_lowercase().as_str() {
         "" | "b" => 1.0,
         "k" | "kb" => 1e3,
         "m" | "mb" => 1e6,

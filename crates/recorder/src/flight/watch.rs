@@ -83,6 +83,11 @@ impl TriggerWatch {
         matches!(self.state, State::Fired(_))
     }
 
+    /// What counts as a stall, where one does.
+    pub(super) fn shortest_stall(&self) -> Option<Duration> {
+        self.stall.map(Duration::from_nanos)
+    }
+
     /// How often something fired that got no file.
     pub(super) fn missed(&self) -> u64 {
         self.missed

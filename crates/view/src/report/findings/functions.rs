@@ -144,7 +144,7 @@ fn hottest_native(scene: &Scene<'_>) -> Option<Finding> {
     };
     let hottest = scene.by_self.iter().find(is_work)?;
     let share = scene.share(hottest.self_weight);
-    // What threads wait for has rules of its own: `__poll` is where they do, and nobody's work.
+    // What threads wait for has rules of its own: `__poll` is where they do, and no work.
     if share < HOT_FUNCTION || super::waits::is_mostly_waiting(scene, hottest) {
         return None;
     }
