@@ -30,8 +30,10 @@ typedef __u32 u32;
 // Objects that are copied once a sample.
 #define SEEN 256
 // How much is searched for a frame: above the stack pointer where the leaf has none, and above the last frame where it
-// leads nowhere.
-#define SEARCH_WORDS 512
+// leads nowhere. In windows, as less may be left of the stack; all of them together are larger than what vfprintf holds,
+// which V8's collector calls to note each collection.
+#define SEARCH_WORDS 128
+#define SEARCH_WINDOWS 16
 // What is copied above the outermost frame, where libc has its own without frame pointers.
 #define ROOT_WORDS 60
 // A JSFunction up to its context, on every V8 from 9.4 to 14.6.
@@ -40,6 +42,7 @@ typedef __u32 u32;
 #define FRAME_WORDS 8
 #define BELOW_FRAME 48
 #define MAX_FRAME_BYTES (1 << 20)
+#define MAX_STACK_BYTES (8 << 20)
 #define USER_END 0x800000000000ull
 
 struct scratch {
@@ -169,8 +172,27 @@ CALLBACK(frame)
     return 0;
 }
 
-// Is this word of the stack a frame pointer that was saved? Three frames in a row say so; if they are none, their memory is
-// copied for nothing.
+// Is this a frame pointer, met at this place of the stack? Three frames in a row say so; if they are none, their memory is
+// copied for nothing. Code is not in the stack.
+__noinline int is_frame(u64 at, u64 word)
+{
+    struct scratch *s = scratch();
+
+    if (!s)
+        return 0;
+    for (int step = 0; step < 3; step++) {
+        if (word <= at || word & 7 || word - at > MAX_FRAME_BYTES)
+            return 0;
+        at = word;
+        if (bpf_probe_read_user(s->pair, sizeof(s->pair), (void *)word) || s->pair[1] < 0x10000 || s->pair[1] >= USER_END ||
+            s->pair[1] - s->stack_start < MAX_STACK_BYTES)
+            return 0;
+        word = s->pair[0];
+    }
+    return 1;
+}
+
+// Is this word of the stack a frame pointer that was saved?
 CALLBACK(search)
 {
     struct scratch *s = scratch();
@@ -178,18 +200,9 @@ CALLBACK(search)
     if (!s)
         return 1;
     u64 word = s->search[index & (SEARCH_WORDS - 1)];
-    u64 at = s->search_start + 8ull * index;
-    for (int step = 0; step < 3; step++) {
-        if (word <= at || word & 7 || word - at > MAX_FRAME_BYTES)
-            return 0;
-        if (step == 0)
-            s->found = word;
-        at = word;
-        if (bpf_probe_read_user(s->pair, sizeof(s->pair), (void *)word) || s->pair[1] < 0x10000 || s->pair[1] >= USER_END)
-            return 0;
-        word = s->pair[0];
-    }
-    s->frame = s->found;
+    if (!is_frame(s->search_start + 8ull * index, word))
+        return 0;
+    s->frame = word;
     s->found = 1;
     return 1;
 }
@@ -204,11 +217,16 @@ __noinline int resume(void)
     if (!s || (s->walked && s->next < 4096))
         return 0;
     s->search_start = s->walked ? s->frame + 16 : s->stack_start;
-    s->found = 0;
-    if (s->search_start >= USER_END || bpf_probe_read_user(s->search, sizeof(s->search), (void *)s->search_start))
-        return 0;
-    LOOP(SEARCH_WORDS, search);
-    return s->found == 1;
+    for (u32 window = 0; window < SEARCH_WINDOWS; window++) {
+        s->found = 0;
+        if (s->search_start >= USER_END || bpf_probe_read_user(s->search, sizeof(s->search), (void *)s->search_start))
+            return 0;
+        LOOP(SEARCH_WORDS, search);
+        if (s->found == 1)
+            return 1;
+        s->search_start += sizeof(s->search);
+    }
+    return 0;
 }
 
 // Copies what lies above the outermost frame. Whole pieces: near the end of the stack there may be less.
@@ -246,8 +264,8 @@ int walk(struct bpf_perf_event_data *context)
     s->stack_end = registers->rsp + *copied_anyway;
     s->frame = registers->rbp;
     s->sample++;
-    // Below the stack pointer there is no frame any more.
-    if (s->frame >= s->stack_start)
+    // Where the leaf keeps something else in the register there is no frame.
+    if (is_frame(s->stack_start - 8, s->frame))
         LOOP(MAX_FRAMES, frame);
     for (int time = 0; time < 2; time++) {
         if (!resume())
