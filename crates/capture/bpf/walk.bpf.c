@@ -34,6 +34,12 @@ typedef __u32 u32;
 // which V8's collector calls to note each collection.
 #define SEARCH_WORDS 128
 #define SEARCH_WINDOWS 16
+// Where something was found, all frames of a leaf without frame pointers are in this.
+#define SURE_BYTES 4096
+// How many of the frames that are found are followed.
+#define MAX_WAYS 12
+// A way to the outermost frame has at least so many; a shorter one is in the copied stack anyway.
+#define FEWEST_FRAMES 6
 // What is copied above the outermost frame, where libc has its own without frame pointers.
 #define ROOT_WORDS 60
 // A JSFunction up to its context, on every V8 from 9.4 to 14.6.
@@ -47,9 +53,9 @@ typedef __u32 u32;
 
 struct scratch {
     u64 stack_start, stack_end;
-    // The frame that was walked last, and what it has for its caller's.
-    u64 frame, next;
-    u64 search_start, found;
+    // The frame that was walked last, what it has for its caller's, and the outermost one.
+    u64 frame, next, outermost;
+    u64 search_start, search_end, found;
     u32 used, walked;
     u64 words[FRAME_WORDS], pair[2];
     u64 search[SEARCH_WORDS];
@@ -125,18 +131,25 @@ __noinline int copy(u64 address, u32 words)
     return at + 1;
 }
 
+// Whether an object or a frame was not met before in this sample.
+static __always_inline int is_new(struct scratch *s, u64 address)
+{
+    return s->seen[address >> 3 & (SEEN - 1)] != (address | s->sample << 48);
+}
+
+static __always_inline void meet(struct scratch *s, u64 address)
+{
+    s->seen[address >> 3 & (SEEN - 1)] = address | s->sample << 48;
+}
+
 // Copies an object once.
 __noinline int copy_object(u64 object, u32 words)
 {
     struct scratch *s = scratch();
 
-    if (!s || !is_object(object))
+    if (!s || !is_object(object) || !is_new(s, object))
         return 0;
-    u64 *seen = &s->seen[object >> 3 & (SEEN - 1)];
-    u64 mark = object | s->sample << 48;
-    if (*seen == mark)
-        return 0;
-    *seen = mark;
+    meet(s, object);
     int at = copy(object - 1, words);
     if (at <= 0)
         return 0;
@@ -156,6 +169,10 @@ CALLBACK(frame)
     asm volatile("" ::"r"(index));
     if (!s)
         return 1;
+    // Met before, on another way.
+    if (!is_new(s, s->frame))
+        return 1;
+    meet(s, s->frame);
     u64 start = s->frame - BELOW_FRAME;
     if (start >= USER_END || bpf_probe_read_user(s->words, sizeof(s->words), (void *)start))
         return 1;
@@ -164,7 +181,9 @@ CALLBACK(frame)
     // A context where other frames have a small number, and a function.
     if (is_object(s->words[5]) && is_object(s->words[4]))
         copy_object(s->words[4], FUNCTION_WORDS);
-    s->walked = 1;
+    s->walked++;
+    if (s->frame > s->outermost)
+        s->outermost = s->frame;
     s->next = s->words[6];
     if (s->next <= s->frame || s->next & 7 || s->next - s->frame > MAX_FRAME_BYTES)
         return 1;
@@ -200,39 +219,57 @@ CALLBACK(search)
     if (!s)
         return 1;
     u64 word = s->search[index & (SEARCH_WORDS - 1)];
-    if (!is_frame(s->search_start + 8ull * index, word))
+    u64 at = s->search_start + 8ull * index;
+    if (!is_new(s, word) || !is_frame(at, word))
         return 0;
     s->frame = word;
-    s->found = 1;
+    s->found = at;
     return 1;
 }
 
-// Finds the frame to go on with where a frame pointer leads nowhere: in a leaf without a frame of its own (libc, OpenSSL's
-// assembly), or beyond a frame that V8 is deoptimizing, which is no more.
+// Finds a frame to go on with, and after it the next. What functions have left in a buffer that is not filled looks like a
+// frame too, and may lead around those that are: so the search goes on where it has found one.
 __noinline int resume(void)
 {
     struct scratch *s = scratch();
 
-    // The outermost frame has 0, or a small number.
-    if (!s || (s->walked && s->next < 4096))
+    if (!s)
         return 0;
-    s->search_start = s->walked ? s->frame + 16 : s->stack_start;
     for (u32 window = 0; window < SEARCH_WINDOWS; window++) {
         s->found = 0;
-        if (s->search_start >= USER_END || bpf_probe_read_user(s->search, sizeof(s->search), (void *)s->search_start))
+        if (s->search_start >= s->search_end || s->search_start >= USER_END ||
+            bpf_probe_read_user(s->search, sizeof(s->search), (void *)s->search_start))
             return 0;
         LOOP(SEARCH_WORDS, search);
-        if (s->found == 1)
+        if (s->found) {
+            s->search_start = s->found + 8;
             return 1;
+        }
         s->search_start += sizeof(s->search);
     }
     return 0;
 }
 
+// Goes on where a frame pointer leads nowhere: in a leaf without a frame of its own (libc, OpenSSL's assembly), or beyond a
+// frame that V8 is deoptimizing, which is no more.
+static __always_inline void search_frames(struct scratch *s)
+{
+    u64 start = s->walked ? s->frame + 16 : s->stack_start;
+
+    s->search_start = start;
+    s->search_end = start + sizeof(s->search) * SEARCH_WINDOWS;
+    for (int way = 0; way < MAX_WAYS; way++) {
+        if (!resume())
+            break;
+        s->search_end = start + SURE_BYTES;
+        LOOP(MAX_FRAMES, frame);
+    }
+}
+
 // Copies what lies above the outermost frame. Whole pieces: near the end of the stack there may be less.
 static __always_inline void copy_root(struct scratch *s)
 {
-    u64 start = s->frame + 16;
+    u64 start = s->outermost + 16;
 
     if (start + 8 * ROOT_WORDS <= s->stack_end)
         return;
@@ -260,6 +297,7 @@ int walk(struct bpf_perf_event_data *context)
     s->used = 0;
     s->walked = 0;
     s->next = 0;
+    s->outermost = 0;
     s->stack_start = registers->rsp;
     s->stack_end = registers->rsp + *copied_anyway;
     s->frame = registers->rbp;
@@ -267,11 +305,9 @@ int walk(struct bpf_perf_event_data *context)
     // Where the leaf keeps something else in the register there is no frame.
     if (is_frame(s->stack_start - 8, s->frame))
         LOOP(MAX_FRAMES, frame);
-    for (int time = 0; time < 2; time++) {
-        if (!resume())
-            break;
-        LOOP(MAX_FRAMES, frame);
-    }
+    // The outermost frame has 0, or a small number, for its caller's.
+    if (s->walked < FEWEST_FRAMES || s->next >= 4096)
+        search_frames(s);
     if (s->walked)
         copy_root(s);
     u32 used = s->used;
