@@ -104,7 +104,7 @@ fn grown_from(profile: &Profile, nodes: usize, samples: usize, apart: Option<u64
                 line: frame.line,
                 column: frame.column,
                 tier: frame.tier,
-                is_inlined: frame.is_inlined,
+                kind: frame.kind,
             });
             let parent = stack.parent.map_or(root, |parent| moved[parent.at()]);
             moved.push(builder.stack(Some(parent), frame));

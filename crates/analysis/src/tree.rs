@@ -2,7 +2,7 @@
 
 use nodespy_model::Branches;
 use nodespy_model::FastMap;
-use nodespy_model::{Frame, FunctionIndex, Profile, Sample, StackIndex, Tier};
+use nodespy_model::{Frame, FrameKind, FunctionIndex, Profile, Sample, StackIndex, Tier};
 
 /// A node of a [`CallTree`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -22,8 +22,8 @@ pub struct TreeNode {
     pub total_weight: u64,
     /// The tier most of its weight was in.
     pub tier: Tier,
-    /// Whether every frame merged here was inlined.
-    pub is_inlined: bool,
+    /// What every frame merged here was.
+    pub kind: FrameKind,
 }
 
 /// A call tree, parents before children.
@@ -44,7 +44,7 @@ impl TreeNode {
             self_weight: 0,
             total_weight: 0,
             tier: frame.tier,
-            is_inlined: frame.is_inlined,
+            kind: frame.kind,
         }
     }
 
@@ -210,7 +210,7 @@ struct FrameRow {
     /// What its function goes by.
     function: FunctionIndex,
     tier: Tier,
-    is_inlined: bool,
+    kind: FrameKind,
 }
 
 /// A stack of a tree that is being made.
@@ -230,7 +230,7 @@ impl<'a> TreeBuilder<'a> {
         let row = |frame: &Frame| FrameRow {
             function: alias_of.map_or(frame.function, |alias_of| alias_of[frame.function.at()]),
             tier: frame.tier,
-            is_inlined: frame.is_inlined,
+            kind: frame.kind,
         };
         let frames: Vec<FrameRow> = profile.frames.iter().map(row).collect();
         Self {
@@ -340,7 +340,7 @@ impl<'a> TreeBuilder<'a> {
             tiers.add(NodeIndex(index), node, part.tier, part.total_weight);
             node.self_weight = node.self_weight.saturating_add(part.self_weight);
             node.total_weight = node.total_weight.saturating_add(part.total_weight);
-            node.is_inlined &= part.is_inlined;
+            node.kind = node.kind.merged(part.kind);
         }
         tiers.decide(&mut nodes);
         nodes
@@ -356,7 +356,7 @@ impl<'a> TreeBuilder<'a> {
             self_weight: seen.self_weight,
             total_weight: seen.total_weight,
             tier: frame.tier,
-            is_inlined: frame.is_inlined,
+            kind: frame.kind,
         }
     }
 }

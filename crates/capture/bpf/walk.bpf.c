@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
 // Copies, at the sampled instruction, the memory that unwinding and naming a stack of V8 needs: the words of each frame that
-// lie beyond the copied stack, and the function of each JavaScript frame. A moment later the garbage collector may have
-// moved closures.
+// lie beyond the copied stack, the function of each JavaScript frame, and the promises and suspended functions that lead to
+// those who await what runs. A moment later the garbage collector may have moved closures, and the promises are settled.
 //
 // The program decides what is worth copying and nothing else. What is copied goes into the ring right before its sample,
 // as pieces of memory with their addresses; user space reads them as it reads the memory of the process. So frames that are
@@ -47,6 +47,20 @@ typedef __u32 u32;
 // The words of a frame: six below the frame pointer, the caller's frame pointer, the return address.
 #define FRAME_WORDS 8
 #define BELOW_FRAME 48
+// Objects that lead to those who await what runs. No type is known here: shapes tell what is worth following.
+#define QUEUE 512
+#define MAX_ASYNC_WORDS 4096
+#define MAX_STARTS 4
+#define ENTRY_MARKER 2
+// A suspended function up to its promise.
+#define GENERATOR_WORDS 12
+#define CONTEXT_WORDS 15
+#define REACTION_WORDS 6
+// What an object in the queue is taken for, above its address.
+#define KIND_SHIFT 56
+#define ANY 0
+#define REACTION 1
+#define CONTEXT 2
 #define MAX_FRAME_BYTES (1 << 20)
 #define MAX_STACK_BYTES (8 << 20)
 #define USER_END 0x800000000000ull
@@ -57,8 +71,13 @@ struct scratch {
     u64 frame, next, outermost;
     u64 search_start, search_end, found;
     u32 used, walked;
+    // Objects to be followed, those that were, and how many of them frames had.
+    u32 queued, followed, starts, async_end;
+    // The three frames before.
+    u64 markers[3], functions[3];
     u64 words[FRAME_WORDS], pair[2];
     u64 search[SEARCH_WORDS];
+    u64 queue[QUEUE];
     // Objects that were copied, with the number of the sample above their addresses.
     u64 seen[SEEN];
     u64 sample;
@@ -160,6 +179,155 @@ __noinline int copy_object(u64 object, u32 words)
     return 0;
 }
 
+// A small integer.
+static __always_inline int is_small(u64 word)
+{
+    return !(word & 0xffffffff);
+}
+
+// Remembers an object to be followed.
+__noinline int follow_later(u64 object, u32 kind)
+{
+    struct scratch *s = scratch();
+
+    if (!s || !is_object(object) || s->queued >= QUEUE)
+        return 0;
+    s->queue[s->queued & (QUEUE - 1)] = object | (u64)kind << KIND_SHIFT;
+    s->queued++;
+    return 0;
+}
+
+// The frames of V8's stubs have a small number where others have a context.
+static __always_inline int is_marker(u64 word)
+{
+    return word < 256 && !(word & 1);
+}
+
+// What a microtask continues. Outermost is the frame by which C++ enters V8, then the loop that runs microtasks, then the
+// job, which has a promise, then the closure of an await, which has its context. They are met in the other order.
+static __always_inline void note_microtask(struct scratch *s)
+{
+    u64 marker = s->words[5];
+
+    if (marker == ENTRY_MARKER && is_marker(s->markers[0]) && s->starts < MAX_STARTS) {
+        s->starts++;
+        for (int before = 1; before < 3; before++) {
+            if (is_marker(s->markers[before])) {
+                follow_later(s->functions[before], ANY);
+            } else {
+                follow_later(s->markers[before], CONTEXT);
+                follow_later(s->functions[before], ANY);
+            }
+        }
+    }
+    s->markers[2] = s->markers[1];
+    s->functions[2] = s->functions[1];
+    s->markers[1] = s->markers[0];
+    s->functions[1] = s->functions[0];
+    s->markers[0] = marker;
+    s->functions[0] = s->words[4];
+}
+
+// Copies an object of the queue; where its words are in `out`, or 0.
+__noinline int copy_next(u64 object, u32 words)
+{
+    struct scratch *s = scratch();
+
+    if (!s || !is_object(object) || !is_new(s, object))
+        return 0;
+    meet(s, object);
+    int at = copy(object - 1, words);
+    if (at <= 0)
+        return 0;
+    u64 map = s->out[at & (OUT_WORDS - 1)];
+    if (map & 1)
+        return at;
+    // The collector has moved it.
+    return is_object(map | 1) ? copy(map, words) : 0;
+}
+
+// A promise, a suspended function, what holds one of them, or anything else.
+__noinline int follow_any(u64 object)
+{
+    struct scratch *s = scratch();
+    int at = copy_next(object, GENERATOR_WORDS);
+
+    if (!s || at <= 0)
+        return 0;
+    u64 *word = &s->out[at & (OUT_WORDS - 1)];
+    if (is_small(word[4]) && is_object(word[1]) && is_object(word[2])) {
+        // A promise, pending and awaited.
+        if (!(word[4] >> 32 & 3))
+            follow_later(word[3], REACTION);
+    } else if (is_small(word[7]) && is_small(word[8]) && is_object(word[3]) && is_object(word[10])) {
+        // A suspended function: its promise, or who calls it.
+        follow_later(word[10], ANY);
+        copy_object(word[3], FUNCTION_WORDS);
+    } else if (is_small(word[2])) {
+        // A call of an async generator.
+        follow_later(word[4], ANY);
+    } else if (is_object(word[1])) {
+        // The promise of a capability; the context of a closure.
+        follow_later(word[1], ANY);
+        follow_later(word[4], CONTEXT);
+        follow_later(word[5], CONTEXT);
+    }
+    return 0;
+}
+
+// The handlers of a reaction, and the promise of their call.
+__noinline int follow_reaction(u64 object)
+{
+    struct scratch *s = scratch();
+    int at = copy_next(object, REACTION_WORDS);
+
+    if (!s || at <= 0)
+        return 0;
+    u64 *word = &s->out[at & (OUT_WORDS - 1)];
+    for (int slot = 2; slot < REACTION_WORDS; slot++)
+        follow_later(word[slot], ANY);
+    return 0;
+}
+
+// What a small context holds.
+__noinline int follow_context(u64 object)
+{
+    struct scratch *s = scratch();
+    u64 length = 0;
+
+    if (!s || !is_object(object) || bpf_probe_read_user(&length, sizeof(length), (void *)(object + 7)))
+        return 0;
+    if (!is_small(length) || length >> 32 < 3 || length >> 32 > 16)
+        return 0;
+    int at = copy_next(object, CONTEXT_WORDS);
+    if (at <= 0)
+        return 0;
+    u64 *word = &s->out[at & (OUT_WORDS - 1)];
+    for (u32 slot = 4; slot < 10; slot++)
+        if (slot < 2 + (u32)(length >> 32))
+            follow_later(word[slot], ANY);
+    return 0;
+}
+
+CALLBACK(follow)
+{
+    struct scratch *s = scratch();
+
+    asm volatile("" ::"r"(index));
+    if (!s || s->followed >= s->queued || s->used > s->async_end)
+        return 1;
+    u64 next = s->queue[s->followed & (QUEUE - 1)];
+    u64 object = next & ((1ull << KIND_SHIFT) - 1);
+    s->followed++;
+    if (next >> KIND_SHIFT == REACTION)
+        follow_reaction(object);
+    else if (next >> KIND_SHIFT == CONTEXT)
+        follow_context(object);
+    else
+        follow_any(object);
+    return 0;
+}
+
 // One frame: its words, and the function in it.
 CALLBACK(frame)
 {
@@ -181,6 +349,7 @@ CALLBACK(frame)
     // A context where other frames have a small number, and a function.
     if (is_object(s->words[5]) && is_object(s->words[4]))
         copy_object(s->words[4], FUNCTION_WORDS);
+    note_microtask(s);
     s->walked++;
     if (s->frame > s->outermost)
         s->outermost = s->frame;
@@ -227,6 +396,25 @@ CALLBACK(search)
     return 1;
 }
 
+// Functions of their own, so that the verifier looks at each loop once.
+__noinline int search_window(void)
+{
+    LOOP(SEARCH_WORDS, search);
+    return 0;
+}
+
+__noinline int walk_frames(void)
+{
+    LOOP(MAX_FRAMES, frame);
+    return 0;
+}
+
+__noinline int follow_all(void)
+{
+    LOOP(QUEUE, follow);
+    return 0;
+}
+
 // Finds a frame to go on with, and after it the next. What functions have left in a buffer that is not filled looks like a
 // frame too, and may lead around those that are: so the search goes on where it has found one.
 __noinline int resume(void)
@@ -240,7 +428,7 @@ __noinline int resume(void)
         if (s->search_start >= s->search_end || s->search_start >= USER_END ||
             bpf_probe_read_user(s->search, sizeof(s->search), (void *)s->search_start))
             return 0;
-        LOOP(SEARCH_WORDS, search);
+        search_window();
         if (s->found) {
             s->search_start = s->found + 8;
             return 1;
@@ -262,7 +450,7 @@ static __always_inline void search_frames(struct scratch *s)
         if (!resume())
             break;
         s->search_end = start + SURE_BYTES;
-        LOOP(MAX_FRAMES, frame);
+        walk_frames();
     }
 }
 
@@ -298,18 +486,24 @@ int walk(struct bpf_perf_event_data *context)
     s->walked = 0;
     s->next = 0;
     s->outermost = 0;
+    s->queued = 0;
+    s->followed = 0;
+    s->starts = 0;
+    __builtin_memset(s->markers, 0xff, sizeof(s->markers));
     s->stack_start = registers->rsp;
     s->stack_end = registers->rsp + *copied_anyway;
     s->frame = registers->rbp;
     s->sample++;
     // Where the leaf keeps something else in the register there is no frame.
     if (is_frame(s->stack_start - 8, s->frame))
-        LOOP(MAX_FRAMES, frame);
+        walk_frames();
     // The outermost frame has 0, or a small number, for its caller's.
     if (s->walked < FEWEST_FRAMES || s->next >= 4096)
         search_frames(s);
     if (s->walked)
         copy_root(s);
+    s->async_end = s->used + MAX_ASYNC_WORDS;
+    follow_all();
     u32 used = s->used;
     if (!used || used > MAX_WORDS)
         return 1;

@@ -5,7 +5,7 @@
 //! of them.
 
 use nodespy_model::classify::category_of_file;
-use nodespy_model::{Category, FrameSpec, FunctionSpec, Tier};
+use nodespy_model::{Category, FrameKind, FrameSpec, FunctionSpec, Tier};
 
 /// How V8 and perf start the names of code that V8 made.
 const CODE_KINDS: &[(&str, Category)] = &[
@@ -61,7 +61,7 @@ pub(crate) fn parse_frame(text: &str) -> FrameSpec<'_> {
                 category: place.category,
             },
             tier,
-            is_inlined: ending == "_[i]",
+            kind: FrameKind::inlined_if(ending == "_[i]"),
             ..FrameSpec::default()
         };
     }
@@ -74,7 +74,7 @@ pub(crate) fn parse_frame(text: &str) -> FrameSpec<'_> {
     };
     FrameSpec {
         tier,
-        is_inlined: ending == "_[i]",
+        kind: FrameKind::inlined_if(ending == "_[i]"),
         ..named(name, category)
     }
 }

@@ -9,8 +9,8 @@ use crate::moved_stacks::StackMoves;
 use crate::notes::Notes;
 use crate::over_time::{LoopTimeline, PoolTimeline};
 use crate::profile::{
-    Category, Frame, FrameIndex, Function, FunctionIndex, Nanoseconds, ProcessIndex, Profile,
-    Sample, Source, Stack, StackIndex, StringIndex, StringTable, ThreadIndex, Tier,
+    Category, Frame, FrameIndex, FrameKind, Function, FunctionIndex, Nanoseconds, ProcessIndex,
+    Profile, Sample, Source, Stack, StackIndex, StringIndex, StringTable, ThreadIndex, Tier,
 };
 use crate::rows::RowIndex;
 use crate::stack_index::StackIndexer;
@@ -42,8 +42,8 @@ pub struct FrameSpec<'a> {
     pub column: u32,
     /// Which compiler made the code.
     pub tier: Tier,
-    /// Whether it was inlined.
-    pub is_inlined: bool,
+    /// How it came to be on the stack.
+    pub kind: FrameKind,
 }
 
 /// Builds a [`Profile`]. Equal strings, functions, frames and stacks are held once; names are
@@ -122,7 +122,7 @@ impl ProfileBuilder {
             line: spec.line,
             column: spec.column,
             tier: spec.tier,
-            is_inlined: spec.is_inlined,
+            kind: spec.kind,
         })
     }
 

@@ -47,15 +47,16 @@ pub use labels::{Labels, label_key};
 pub use libuv::{LibuvAddresses, PoolAddresses};
 pub use merge::{add_samples, add_stacks, add_threads, moved_samples, rewritten};
 pub use moved_stacks::{MovedStacks, StackMoves};
-pub use notes::{Confidence, NameSource, Notes};
+pub use notes::{AsyncCallers, Confidence, NameSource, Notes};
 pub use origin::{ImageBytes, ImageRefused, JitFile, JitFileKind, Origin, ReadAt, SourceFile};
 pub use over_time::{
     Intervals, LoopPart, LoopStall, LoopTimeline, MAX_DOUBLINGS, MAX_INTERVALS, MAX_STALLS,
     MIN_INTERVAL, MIN_STALL, Part, PoolPart, PoolTimeline,
 };
 pub use profile::{
-    Category, Cpu, Frame, FrameIndex, Function, FunctionIndex, Nanoseconds, ProcessIndex, Profile,
-    Sample, Source, Stack, StackIndex, StringIndex, StringTable, ThreadIndex, Tier,
+    Category, Cpu, Frame, FrameIndex, FrameKind, Function, FunctionIndex, Nanoseconds,
+    ProcessIndex, Profile, Sample, Source, Stack, StackIndex, StringIndex, StringTable,
+    ThreadIndex, Tier,
 };
 pub use raw::{
     Contents, Event, EventSource, FileIdentity, MappedLibrary, Mapping, RawSample, Recording,

@@ -46,6 +46,43 @@ impl NameSource {
     }
 }
 
+/// How far the suspended functions behind continuations could be followed: samples by how that ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct AsyncCallers {
+    /// To the outermost function, for which nobody waits.
+    pub whole: u64,
+    /// To a promise that was settled already: the continuation was about to end.
+    pub settled: u64,
+    /// Not at all: between two continuations.
+    pub lost: u64,
+    /// To memory that is no promise, or could not be read.
+    pub broken: u64,
+    /// Those of all of them where several functions await one promise, and the last of them is shown.
+    pub siblings: u64,
+}
+
+impl AsyncCallers {
+    /// How many samples were in a continuation.
+    pub fn continuations(&self) -> u64 {
+        [self.settled, self.lost, self.broken]
+            .into_iter()
+            .fold(self.whole, u64::saturating_add)
+    }
+
+    /// Adds those of other samples.
+    pub fn add(&mut self, other: &Self) {
+        for (count, more) in [
+            (&mut self.whole, other.whole),
+            (&mut self.settled, other.settled),
+            (&mut self.lost, other.lost),
+            (&mut self.broken, other.broken),
+            (&mut self.siblings, other.siblings),
+        ] {
+            *count = count.saturating_add(more);
+        }
+    }
+}
+
 /// What the reader of a profile should know about its quality.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Notes {
@@ -65,6 +102,8 @@ pub struct Notes {
     pub jit_frames: u64,
     /// JIT frames named, by [`NameSource::ALL`] order.
     pub jit_named: [u64; 5],
+    /// How far the callers of continuations were followed across their `await`s.
+    pub async_callers: AsyncCallers,
     /// Sentences about the filters that made this profile out of a larger one, the last first: with
     /// any, the profile is a part of what was recorded.
     pub filters: Vec<String>,

@@ -248,6 +248,57 @@ pub struct Function {
     pub category: Category,
 }
 
+/// How a frame came to be on a stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub enum FrameKind {
+    /// It was called.
+    #[default]
+    Physical,
+    /// The compiler put the function's code into its caller's.
+    Inlined,
+    /// It is suspended and awaits what its callee computes. It has no CPU time of its own.
+    Async,
+}
+
+impl FrameKind {
+    /// Every kind, in the order they are stored.
+    pub const ALL: [Self; 3] = [Self::Physical, Self::Inlined, Self::Async];
+
+    /// Inlined, or called.
+    pub fn inlined_if(is_inlined: bool) -> Self {
+        match is_inlined {
+            true => Self::Inlined,
+            false => Self::Physical,
+        }
+    }
+
+    /// Whether the compiler put the function's code into its caller's.
+    pub fn is_inlined(self) -> bool {
+        self == Self::Inlined
+    }
+
+    /// Whether it is suspended and awaits what its callee computes.
+    pub fn is_async(self) -> bool {
+        self == Self::Async
+    }
+
+    /// What is shown before the name of its function.
+    pub fn mark(self) -> &'static str {
+        match self {
+            Self::Async => "await ",
+            Self::Physical | Self::Inlined => "",
+        }
+    }
+
+    /// What frames of two kinds are that are shown as one.
+    pub fn merged(self, other: Self) -> Self {
+        match self == other {
+            true => self,
+            false => Self::Physical,
+        }
+    }
+}
+
 /// A place in a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Frame {
@@ -259,8 +310,8 @@ pub struct Frame {
     pub column: u32,
     /// Which compiler made the code.
     pub tier: Tier,
-    /// Whether the compiler put this function's code into its caller's.
-    pub is_inlined: bool,
+    /// How it came to be on the stack.
+    pub kind: FrameKind,
 }
 
 /// A path of frames: a parent path plus one frame. Parents come before children.

@@ -152,6 +152,8 @@ pub struct RawSample<'a> {
     /// Memory that was copied at the sampled instruction, in pieces: a word with an address in its lower 48 bits and a
     /// number of words above them, then these words. Empty where nothing copies memory.
     pub memory: Cow<'a, [u8]>,
+    /// Whether the thread was seen not to run, so that its memory stays as it was for a moment.
+    pub stands_still: bool,
 }
 
 /// What a thread was doing when a sample was taken.

@@ -176,6 +176,9 @@ pub(crate) struct RecordArgs {
     /// Copy whole stacks with each sample instead of running an eBPF program that copies what is needed
     #[arg(long)]
     pub(crate) no_ebpf: bool,
+    /// Leave out the async functions that await what runs: stacks start at the microtask
+    #[arg(long)]
+    pub(crate) no_async: bool,
     /// Leave out child processes
     #[arg(long)]
     pub(crate) no_subprocesses: bool,

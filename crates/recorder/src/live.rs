@@ -63,6 +63,8 @@ pub struct LiveOptions {
     pub joining: Option<(Wanted, Children)>,
     /// Whether V8's heap is left alone.
     pub no_heap_walk: bool,
+    /// Whether those are left out who await what runs.
+    pub no_async: bool,
     /// How many processes that have ended are remembered for their source maps, beyond the slice they
     /// ended in.
     pub remembered_processes: usize,
@@ -163,9 +165,10 @@ impl<'e> Live<'e> {
             },
             engine,
             subject,
-            resolver: match options.no_heap_walk {
-                true => resolver.without_heap_walk(),
-                false => resolver,
+            resolver: match (options.no_heap_walk, options.no_async) {
+                (true, _) => resolver.without_heap_walk(),
+                (_, true) => resolver.without_async_callers(),
+                _ => resolver,
             },
             named: NamedSamples::default(),
             twin: None,

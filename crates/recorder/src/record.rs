@@ -113,6 +113,8 @@ pub struct RecordRequest {
     pub follow_children: bool,
     /// Whether V8's heap is left alone.
     pub no_heap_walk: bool,
+    /// Whether those are left out who await what runs.
+    pub no_async: bool,
     /// Whether no eBPF program runs at the samples.
     pub no_ebpf: bool,
     /// Whether a process that is idle is to cost as little as can be.
@@ -352,6 +354,7 @@ fn by_perf_events(
     let options = LiveOptions {
         joining: Some(request.joining()),
         no_heap_walk: request.no_heap_walk,
+        no_async: request.no_async,
         remembered_processes: REMEMBERED_PROCESSES,
         delay: request.delay,
         ..LiveOptions::default()
@@ -394,6 +397,7 @@ pub(crate) fn record_slices(
     let options = LiveOptions {
         joining: Some(request.joining()),
         no_heap_walk: request.no_heap_walk,
+        no_async: request.no_async,
         remembered_processes: REMEMBERED_PROCESSES,
         delay: request.delay,
         stalls,

@@ -84,6 +84,7 @@ fn sample() -> Event<'static> {
         kernel: Vec::new().into(),
         user: UserStack::Absent,
         memory: Default::default(),
+        stands_still: false,
     })
 }
 

@@ -43,6 +43,11 @@ impl<'a> CopiedMemory<'a> {
         Self { bytes, pieces }
     }
 
+    /// Whether nothing was copied.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
     /// The memory at an address; none where not all of it was copied in one piece.
     fn get(&self, address: u64, length: usize) -> Option<&'a [u8]> {
         let after = self.pieces.partition_point(|piece| piece.start <= address);

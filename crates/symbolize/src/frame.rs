@@ -50,6 +50,8 @@ pub(crate) enum Identified {
     Js(JsFrame),
     /// JavaScript that could not be identified.
     UnknownJs,
+    /// Whoever awaits what runs, where that is not known.
+    LostCaller,
 }
 
 impl Identified {

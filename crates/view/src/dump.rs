@@ -8,8 +8,8 @@ use std::borrow::Cow;
 use std::io::Write;
 
 use nodespy_model::{
-    Category, FastMap, FrameIndex, Nanoseconds, Profile, Sample, StackIndex, Thread, ThreadRole,
-    printable,
+    Category, FastMap, FrameIndex, FrameKind, Nanoseconds, Profile, Sample, StackIndex, Thread,
+    ThreadRole, printable,
 };
 
 use crate::columns::{keep_last_parts, keep_start, short_name, width_of};
@@ -452,9 +452,10 @@ impl Row {
         Self {
             name: short_name(&printable(profile.name_of(frame.function))),
             place: place_of(profile, index),
-            tier: match frame.is_inlined {
-                true => "inlined",
-                false => frame.tier.label(),
+            tier: match frame.kind {
+                FrameKind::Inlined => "inlined",
+                FrameKind::Async => "await",
+                FrameKind::Physical => frame.tier.label(),
             },
             category: Some(category),
         }

@@ -110,7 +110,9 @@ impl Counts {
     fn label_frames(&mut self, profile: &Profile) -> Vec<Option<usize>> {
         let mut known: FastMap<String, usize> = FastMap::default();
         let mut labelled = |frame: &Frame| {
-            if frame.is_inlined || profile.function(frame.function).category == Category::Idle {
+            if frame.kind.is_inlined()
+                || profile.function(frame.function).category == Category::Idle
+            {
                 return None;
             }
             let (kind, text) = label(profile, frame);

@@ -402,6 +402,14 @@ pub(crate) fn confidence(profile: &Profile) -> Vec<String> {
         };
         clauses.push(format!("{} cut{share}", counted(notes.cut_stacks, "stack")));
     }
+    let continuations = notes.async_callers.continuations();
+    if continuations > 0 {
+        clauses.push(format!(
+            "async callers whole for {} of {}",
+            percent(percent_of(notes.async_callers.whole, continuations)),
+            counted(continuations, "continuation")
+        ));
+    }
     if notes.lost_samples > 0 {
         let taken = (profile.samples.len() as u64).saturating_add(notes.lost_samples);
         clauses.push(format!(

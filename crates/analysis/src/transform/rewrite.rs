@@ -2,7 +2,8 @@
 
 use nodespy_model::FastMap;
 use nodespy_model::{
-    Category, Frame, FrameIndex, Function, FunctionIndex, Profile, Stack, StackIndex, Tier,
+    Category, Frame, FrameIndex, FrameKind, Function, FunctionIndex, Profile, Stack, StackIndex,
+    Tier,
 };
 use nodespy_model::{MovedStacks, StackMoves};
 
@@ -114,7 +115,7 @@ pub(super) fn frame_called(profile: &mut Profile, name: &str, category: Category
         line: 0,
         column: 0,
         tier: Tier::None,
-        is_inlined: false,
+        kind: FrameKind::Physical,
     };
     if let Some(function) = known {
         let is_its = |frame: &Frame| *frame == frame_of(function);

@@ -54,7 +54,7 @@ pub enum LookOutcome {
     },
 }
 
-fn sample(pid: u32, tid: u32, user: UserStack<'static>) -> Event<'static> {
+fn sample(pid: u32, tid: u32, user: UserStack<'static>, state: RunState) -> Event<'static> {
     Event::Sample(RawSample {
         time: crate::monotonic_now(),
         pid,
@@ -66,5 +66,6 @@ fn sample(pid: u32, tid: u32, user: UserStack<'static>) -> Event<'static> {
         kernel: Vec::new().into(),
         user,
         memory: Default::default(),
+        stands_still: state != RunState::Running,
     })
 }

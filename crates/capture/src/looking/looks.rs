@@ -312,6 +312,7 @@ fn sample(
         kernel: Vec::new().into(),
         user,
         memory: Default::default(),
+        stands_still: matches!(state, ThreadState::Waiting(_)),
     })
 }
 

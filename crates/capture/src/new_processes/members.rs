@@ -178,6 +178,7 @@ mod tests {
             kernel: Vec::new().into(),
             user: UserStack::Absent,
             memory: Default::default(),
+            stands_still: false,
         })
     }
 

@@ -25,8 +25,12 @@ impl WalkProgram {
     /// Loads the program, for samples that copy so much of the stack themselves; an error says why the kernel does not
     /// take it.
     pub(crate) fn load(stack_bytes: u32) -> Result<Self, String> {
-        let mut program = Self::load_object(OBJECT).or_else(|newer| {
-            log::debug!("the program for Linux 5.17 is refused: {newer}");
+        let newer = match std::env::var_os("NODESPY_OLD_EBPF") {
+            Some(_) => Err("NODESPY_OLD_EBPF is set".to_owned()),
+            None => Self::load_object(OBJECT),
+        };
+        let mut program = newer.or_else(|why| {
+            log::debug!("the program for Linux 5.17 is not used: {why}");
             Self::load_object(OBJECT_5_8)
         })?;
         program.set_stack_bytes(stack_bytes)?;
@@ -43,7 +47,10 @@ impl WalkProgram {
             .program_mut("walk")
             .ok_or("it has no program of that name")?;
         let walk: &mut PerfEventProgram = walk.try_into().map_err(|error| deepest(&error))?;
-        walk.load().map_err(|error| deepest(&error))?;
+        walk.load().map_err(|error| {
+            log::debug!("{error}");
+            deepest(&error)
+        })?;
         Ok(Self { program })
     }
 

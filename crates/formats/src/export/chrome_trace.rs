@@ -45,6 +45,7 @@ impl Exporter for ChromeTrace {
             Detail::Processors,
             Detail::Tiers,
             Detail::Inlining,
+            Detail::AsyncFrames,
             Detail::ThreadRoles,
             Detail::ProcessDetails,
             Detail::DeoptReasons,

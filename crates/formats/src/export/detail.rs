@@ -22,6 +22,8 @@ pub enum Detail {
     Tiers,
     /// Which frames were inlined into their callers.
     Inlining,
+    /// Which frames are suspended and await what is above them.
+    AsyncFrames,
     /// More than one thread, each with its samples.
     Threads,
     /// What threads are for.
@@ -58,6 +60,7 @@ impl Detail {
             Self::Categories => "kinds of code",
             Self::Tiers => "tiers",
             Self::Inlining => "inlining",
+            Self::AsyncFrames => "which frames are async",
             Self::Threads => "threads",
             Self::ThreadRoles => "thread roles",
             Self::ProcessDetails => "process details",
@@ -89,7 +92,8 @@ impl Detail {
             Self::SourcePositions => profile.functions.iter().any(|function| function.line > 0),
             Self::Categories => !profile.functions.is_empty(),
             Self::Tiers => profile.frames.iter().any(|frame| frame.tier != Tier::None),
-            Self::Inlining => profile.frames.iter().any(|frame| frame.is_inlined),
+            Self::Inlining => profile.frames.iter().any(|frame| frame.kind.is_inlined()),
+            Self::AsyncFrames => profile.frames.iter().any(|frame| frame.kind.is_async()),
             Self::Threads => profile.threads.len() > 1,
             Self::ThreadRoles => profile
                 .threads

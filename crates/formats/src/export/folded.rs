@@ -34,6 +34,7 @@ impl Exporter for Folded {
             Detail::CurrentLines,
             Detail::Tiers,
             Detail::Inlining,
+            Detail::AsyncFrames,
             Detail::ThreadRoles,
             Detail::ProcessDetails,
             Detail::Labels,

@@ -28,6 +28,7 @@ impl Exporter for HeapProfile {
             Detail::Processors,
             Detail::Tiers,
             Detail::Inlining,
+            Detail::AsyncFrames,
             Detail::ThreadRoles,
             Detail::ProcessDetails,
             Detail::Labels,

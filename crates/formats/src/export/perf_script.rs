@@ -31,6 +31,7 @@ impl Exporter for PerfScript {
         &[
             Detail::CurrentLines,
             Detail::Inlining,
+            Detail::AsyncFrames,
             Detail::DeoptReasons,
             Detail::ProcessDetails,
             Detail::Sources,

@@ -262,7 +262,7 @@ impl<'p> File<'p> {
         let mut group = Vec::new();
         for frame in profile.frames_of(stack) {
             group.push(frame);
-            if !profile.frame(frame).is_inlined {
+            if !profile.frame(frame).kind.is_inlined() {
                 ids.push(self.location(&group));
                 group.clear();
             }

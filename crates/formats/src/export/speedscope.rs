@@ -38,6 +38,7 @@ impl Exporter for Speedscope {
             Detail::CurrentLines,
             Detail::Tiers,
             Detail::Inlining,
+            Detail::AsyncFrames,
             Detail::ProcessDetails,
             Detail::DeoptReasons,
             Detail::Sources,

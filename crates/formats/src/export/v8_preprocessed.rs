@@ -43,6 +43,7 @@ impl Exporter for V8Preprocessed {
             Detail::CurrentLines,
             Detail::CallerLines,
             Detail::Inlining,
+            Detail::AsyncFrames,
             Detail::Threads,
             Detail::ThreadRoles,
             Detail::ProcessDetails,
@@ -192,7 +193,7 @@ fn place_of(profile: &Profile, frame: &Frame) -> Place {
     let name = profile.name_of(frame.function);
     let file = profile.file_of(frame.function);
     match profile.function(frame.function).category {
-        _ if frame.is_inlined => Place::Inlined,
+        _ if frame.kind.is_inlined() => Place::Inlined,
         Category::Gc if file.is_empty() => Place::State(STATE_GC),
         Category::Idle => Place::State(STATE_IDLE),
         Category::Unknown => Place::Unknown,

@@ -7,9 +7,9 @@ use std::borrow::Cow;
 
 use nodespy_model::classify::{category_of_native, role_of_name};
 use nodespy_model::{
-    About, Category, Contents, Cpu, EventIndex, EventType, FastMap, FrameIndex, FrameSpec,
-    FunctionSpec, Notes, Process, ProcessIndex, ProfileBuilder, Recording, Sample, StackIndex,
-    Thread, ThreadIndex, ThreadRole, WeightUnit,
+    About, Category, Contents, Cpu, EventIndex, EventType, FastMap, FrameIndex, FrameKind,
+    FrameSpec, FunctionSpec, Notes, Process, ProcessIndex, ProfileBuilder, Recording, Sample,
+    StackIndex, Thread, ThreadIndex, ThreadRole, WeightUnit,
 };
 
 use super::{ImportError, ImportOptions, Importer, TextFormat};
@@ -334,7 +334,7 @@ impl<'a> Reader<'a> for Script<'a> {
             for (position, part) in name.split("->").enumerate() {
                 let spec = spec_of(&frame, part, &module, None);
                 frames.push(self.intern(FrameSpec {
-                    is_inlined: position > 0,
+                    kind: FrameKind::inlined_if(position > 0),
                     ..spec
                 }));
             }
@@ -435,7 +435,7 @@ fn spec_of<'n>(
             ..FunctionSpec::default()
         },
         line,
-        is_inlined: module == "inlined",
+        kind: FrameKind::inlined_if(module == "inlined"),
         ..FrameSpec::default()
     }
 }

@@ -6,9 +6,9 @@
 
 use nodespy_model::classify::category_of_native;
 use nodespy_model::{
-    About, Category, Contents, EventType, Frame, FrameIndex, FrameSpec, FunctionSpec, NameSource,
-    Notes, Process, ProfileBuilder, Recording, StackIndex, Thread, ThreadIndex, ThreadRole, Tier,
-    WeightUnit,
+    About, Category, Contents, EventType, Frame, FrameIndex, FrameKind, FrameSpec, FunctionSpec,
+    NameSource, Notes, Process, ProfileBuilder, Recording, StackIndex, Thread, ThreadIndex,
+    ThreadRole, Tier, WeightUnit,
 };
 
 use super::v8_log::{CodeKind, ENGINE, collector_frame, function_of_code, idle_frame};
@@ -171,7 +171,7 @@ impl File {
             line: 0,
             column: 0,
             tier,
-            is_inlined: false,
+            kind: FrameKind::Physical,
         }))
     }
 

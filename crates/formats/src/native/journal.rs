@@ -106,6 +106,9 @@ impl JournalWriter {
             emit(section::CONTEXTS, &tags::contexts(so_far, from.contexts));
         }
         emit(section::NOTES, &write::notes(&self.merged.notes));
+        if let Some(async_callers) = write::async_callers(&self.merged.notes) {
+            emit(section::ASYNC_CALLERS, &async_callers);
+        }
         emit(
             section::STRINGS,
             &write::strings(&so_far.strings, from.strings),

@@ -18,7 +18,9 @@ mod write;
 use std::io::Write;
 
 use nodespy_analysis::Holding;
-use nodespy_model::{Category, NameSource, Profile, Recording, ThreadRole, Tier, WeightUnit};
+use nodespy_model::{
+    Category, FrameKind, NameSource, Profile, Recording, ThreadRole, Tier, WeightUnit,
+};
 
 use crate::detect::Confidence;
 use crate::export::{Detail, ExportError, Exporter};
@@ -26,10 +28,12 @@ use crate::import::{ImportError, ImportOptions, Importer};
 use crate::input::Input;
 
 /// The newest version of the format.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// The version of a profile with one event, which nodespys before version 4 read too. They would add up the weights of several events, so they must not open those.
 const VERSION_OF_ONE_EVENT: u32 = 3;
+/// The version of a profile with several events and no async frames, which nodespys before version 5 don't know.
+const VERSION_WITHOUT_ASYNC: u32 = 4;
 
 /// How a file starts. The line endings and the DOS end-of-file mark show when a transfer in text
 /// mode has spoilt the file, as PNG's magic does.
@@ -69,6 +73,7 @@ mod section {
     pub(super) const POOLS: u64 = 24;
     pub(super) const LOOP_TIMELINES: u64 = 25;
     pub(super) const POOL_TIMELINES: u64 = 26;
+    pub(super) const ASYNC_CALLERS: u64 = 30;
 }
 
 // The codes of the file: a value's position here. They are written out, because the model may
@@ -103,6 +108,8 @@ const TIERS: [Tier; 5] = [
     Tier::Maglev,
     Tier::Optimized,
 ];
+
+const FRAME_KINDS: [FrameKind; 3] = [FrameKind::Physical, FrameKind::Inlined, FrameKind::Async];
 
 const ROLES: [ThreadRole; 5] = [
     ThreadRole::Main,

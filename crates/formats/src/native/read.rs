@@ -1,16 +1,16 @@
 //! Reads a file of any version up to the newest. The bytes may come from anybody.
 
 use nodespy_model::{
-    About, Contents, ContextIndex, EventType, ExitReason, FastSet, Frame, FrameIndex, Function,
-    FunctionIndex, Notes, Process, ProcessIndex, Profile, ProfileBuilder, Recording, Sample,
-    Source, Stack, StackIndex, StringIndex, Thread, ThreadIndex, printable,
+    About, AsyncCallers, Contents, ContextIndex, EventType, ExitReason, FastSet, Frame, FrameIndex,
+    Function, FunctionIndex, Notes, Process, ProcessIndex, Profile, ProfileBuilder, Recording,
+    Sample, Source, Stack, StackIndex, StringIndex, Thread, ThreadIndex, printable,
 };
 
 use super::columns::Columns;
 use super::samples::{self, Before, Known};
 use super::tags::{self, Tags};
 use super::unpack::{Unpacker, read_header};
-use super::{CATEGORIES, NAME_SOURCES, ROLES, TIERS, UNITS, section};
+use super::{CATEGORIES, FRAME_KINDS, NAME_SOURCES, ROLES, TIERS, UNITS, section};
 use crate::budget::Budget;
 use crate::import::ImportError;
 
@@ -127,6 +127,7 @@ impl Tables {
         match id {
             section::ABOUT => self.take_about(columns),
             section::NOTES => self.take_notes(columns),
+            section::ASYNC_CALLERS => self.take_async_callers(columns),
             section::COUNTS => self.take_counts(columns),
             section::STRINGS => self.take_strings(columns),
             section::FUNCTIONS => self.take_functions(columns),
@@ -206,6 +207,17 @@ impl Tables {
         Ok(())
     }
 
+    fn take_async_callers(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {
+        self.notes.async_callers = AsyncCallers {
+            whole: columns.number()?,
+            settled: columns.number()?,
+            lost: columns.number()?,
+            broken: columns.number()?,
+            siblings: columns.number()?,
+        };
+        Ok(())
+    }
+
     fn take_counts(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {
         for _ in 0..6 {
             columns.number()?;
@@ -278,7 +290,7 @@ impl Tables {
                 line: lines[row],
                 column: starts[row],
                 tier: tiers[row],
-                is_inlined: columns.code(&[false, true], "truth value")?,
+                kind: columns.code(&FRAME_KINDS, "kind of frame")?,
             });
         }
         Ok(())

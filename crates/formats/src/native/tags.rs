@@ -7,7 +7,7 @@ use nodespy_model::{
 };
 
 use super::columns::{Columns, put, put_string};
-use super::{UNITS, VERSION, VERSION_OF_ONE_EVENT, code_of};
+use super::{UNITS, VERSION, VERSION_OF_ONE_EVENT, VERSION_WITHOUT_ASYNC, code_of};
 use crate::budget::Budget;
 use crate::import::ImportError;
 
@@ -16,10 +16,12 @@ const ALL_EQUAL: u64 = 0;
 const EACH: u64 = 1;
 
 /// The version that a profile is written as. Readers of the older one pass these sections over,
-/// which is right only where there is one event.
+/// which is right only where there is one event; and they know no async frames.
 pub(super) fn version_of(profile: &Profile) -> u32 {
+    let has_async = profile.frames.iter().any(|frame| frame.kind.is_async());
     match profile.events.len() > 1 {
-        true => VERSION,
+        _ if has_async => VERSION,
+        true => VERSION_WITHOUT_ASYNC,
         false => VERSION_OF_ONE_EVENT,
     }
 }

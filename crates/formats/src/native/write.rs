@@ -5,15 +5,16 @@ use std::io::Write;
 use flate2::write::GzEncoder;
 use flate2::{Compression, GzBuilder};
 use nodespy_model::{
-    About, EventLoop, EventType, ExitReason, Frame, Function, FunctionIndex, NameSource, Notes,
-    Pool, Process, Profile, Scheduling, Source, Stack, StringIndex, StringTable, Thread,
+    About, AsyncCallers, EventLoop, EventType, ExitReason, Frame, Function, FunctionIndex,
+    NameSource, Notes, Pool, Process, Profile, Scheduling, Source, Stack, StringIndex, StringTable,
+    Thread,
 };
 
 use super::columns::{put, put_option, put_string, zigzag};
 use super::stack_order::StackOrder;
 use super::{
-    CATEGORIES, MAGIC, NAME_SOURCES, ROLES, TIERS, UNITS, code_of, samples, section, tags,
-    timelines,
+    CATEGORIES, FRAME_KINDS, MAGIC, NAME_SOURCES, ROLES, TIERS, UNITS, code_of, samples, section,
+    tags, timelines,
 };
 use crate::export::ExportError;
 
@@ -51,6 +52,9 @@ fn write_sections(
         emit(section::EVENTS, &tags::events(profile))?;
     }
     emit(section::NOTES, &notes(&profile.notes))?;
+    if let Some(async_callers) = async_callers(&profile.notes) {
+        emit(section::ASYNC_CALLERS, &async_callers)?;
+    }
     emit(section::COUNTS, &counts(profile))?;
     emit(section::STRINGS, &strings(&profile.strings, 0))?;
     emit(section::FUNCTIONS, &functions(&profile.functions))?;
@@ -156,6 +160,22 @@ pub(super) fn notes(notes: &Notes) -> Vec<u8> {
     content
 }
 
+/// How far callers were followed; none where no sample was in a continuation.
+pub(super) fn async_callers(notes: &Notes) -> Option<Vec<u8>> {
+    let callers = &notes.async_callers;
+    let mut content = Vec::new();
+    for count in [
+        callers.whole,
+        callers.settled,
+        callers.lost,
+        callers.broken,
+        callers.siblings,
+    ] {
+        put(&mut content, count);
+    }
+    (*callers != AsyncCallers::default()).then_some(content)
+}
+
 fn counts(profile: &Profile) -> Vec<u8> {
     let mut content = Vec::new();
     for rows in [
@@ -219,7 +239,7 @@ pub(super) fn frames(rows: &[Frame]) -> Vec<u8> {
             &|frame| u64::from(frame.line),
             &|frame| u64::from(frame.column),
             &|frame| code_of(&TIERS, &frame.tier),
-            &|frame| u64::from(frame.is_inlined),
+            &|frame| code_of(&FRAME_KINDS, &frame.kind),
         ],
     )
 }

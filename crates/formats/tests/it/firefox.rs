@@ -51,7 +51,7 @@ fn held(profile: &Profile) -> BTreeMap<String, Vec<(u64, String, u64)>> {
                 frame.line,
                 frame.column,
                 frame.tier,
-                frame.is_inlined
+                frame.kind.is_inlined()
             );
         }
         let row = (sample.time, path, sample.weight);
@@ -186,7 +186,7 @@ fn a_profile_of_samply_is_read() {
                 profile.file_of(frame.function),
                 profile.function(frame.function).category,
                 frame.tier,
-                frame.is_inlined,
+                frame.kind.is_inlined(),
             )
         });
         rows.collect()

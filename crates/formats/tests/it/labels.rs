@@ -2,8 +2,8 @@
 
 use nodespy_formats::{Detail, EXPORTERS};
 use nodespy_model::{
-    About, Category, EventType, Frame, FunctionSpec, Labels, Process, Profile, ProfileBuilder,
-    Thread, Tier, WeightUnit, label_key,
+    About, Category, EventType, Frame, FrameKind, FunctionSpec, Labels, Process, Profile,
+    ProfileBuilder, Thread, Tier, WeightUnit, label_key,
 };
 
 use crate::sample::{read, written};
@@ -46,7 +46,7 @@ fn profile_of(workers: &[&str]) -> Profile {
         line: 18,
         column: 2,
         tier: Tier::Optimized,
-        is_inlined: false,
+        kind: FrameKind::Physical,
     });
     let stack = builder.stack(None, frame);
     for (position, worker) in workers.iter().enumerate() {

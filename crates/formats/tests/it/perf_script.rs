@@ -128,7 +128,7 @@ fn source_lines_and_deleted_files_and_inlined_frames_are_understood() {
             let frame = profile.frame(frame);
             let name = profile.name_of(frame.function);
             let file = profile.file_of(frame.function);
-            (name, file, frame.line, frame.is_inlined)
+            (name, file, frame.line, frame.kind.is_inlined())
         })
         .collect();
     assert_eq!(

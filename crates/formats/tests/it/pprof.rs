@@ -33,7 +33,7 @@ fn held(profile: &Profile) -> BTreeMap<String, u64> {
                 name => name,
             };
             // The outermost frame has nothing it could be inlined into.
-            let is_inlined = frame.is_inlined && frames.peek().is_some();
+            let is_inlined = frame.kind.is_inlined() && frames.peek().is_some();
             line += &format!(
                 "|{name} {} {} @{}:{} {is_inlined}",
                 profile.file_of(frame.function),

@@ -1,9 +1,10 @@
 //! Profiles to test with.
 
 use nodespy_model::{
-    About, Category, Cpu, EventLoop, EventType, ExitReason, Frame, FunctionSpec, Labels, LoopStall,
-    LoopTimeline, Notes, Pool, PoolJobs, PoolPart, PoolTimeline, Process, Profile, ProfileBuilder,
-    Sample, Sampling, Scheduling, Source, Thread, ThreadRole, Tier, WeightUnit, label_key,
+    About, Category, Cpu, EventLoop, EventType, ExitReason, Frame, FrameKind, FunctionSpec, Labels,
+    LoopStall, LoopTimeline, Notes, Pool, PoolJobs, PoolPart, PoolTimeline, Process, Profile,
+    ProfileBuilder, Sample, Sampling, Scheduling, Source, Thread, ThreadRole, Tier, WeightUnit,
+    label_key,
 };
 use proptest::prelude::*;
 
@@ -101,7 +102,7 @@ pub(crate) fn small() -> Profile {
                 } else {
                     Tier::None
                 },
-                is_inlined: *position == 3,
+                kind: FrameKind::inlined_if(*position == 3),
             });
             stack = Some(builder.stack(stack, frame));
         }
@@ -181,7 +182,7 @@ pub(crate) fn any_profile() -> impl Strategy<Value = Profile> {
             any::<u32>(),
             any::<u32>(),
             0..5usize,
-            any::<bool>(),
+            0..FrameKind::ALL.len(),
         ),
         1..20,
     );
@@ -238,13 +239,13 @@ pub(crate) fn any_profile() -> impl Strategy<Value = Profile> {
             .collect();
         let frames: Vec<_> = frames
             .into_iter()
-            .map(|(function, line, column, tier, is_inlined)| {
+            .map(|(function, line, column, tier, kind)| {
                 builder.frame_of(Frame {
                     function: *function.get(&functions),
                     line,
                     column,
                     tier: Tier::ALL[tier],
-                    is_inlined,
+                    kind: FrameKind::ALL[kind],
                 })
             })
             .collect();

@@ -50,7 +50,11 @@ fn told(profile: &Profile, sample: &Sample) -> Vec<String> {
     let told = frames.map(|frame| {
         let frame = profile.frame(frame);
         let mark = ["", "~", "^", "+", "*"][frame.tier as usize];
-        let inlined = if frame.is_inlined { " inlined" } else { "" };
+        let inlined = if frame.kind.is_inlined() {
+            " inlined"
+        } else {
+            ""
+        };
         let line = match frame.line {
             0 => String::new(),
             line => format!(":{line}:{}", frame.column),

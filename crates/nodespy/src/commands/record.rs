@@ -141,6 +141,7 @@ fn request(arguments: &RecordArgs) -> anyhow::Result<RecordRequest> {
         follow_children: !arguments.no_subprocesses,
         no_heap_walk: arguments.names == Names::Map,
         no_ebpf: arguments.no_ebpf,
+        no_async: arguments.no_async,
         spares_idle: false,
         placebo: std::env::var_os("NODESPY_PLACEBO").is_some(),
         delay: artificial_delay(),

@@ -118,7 +118,7 @@ fn expect_inlined(version: &str) {
         let frames = source_frames(&recorded, sample);
         let here: Vec<(&str, bool)> = frames
             .iter()
-            .map(|frame| (name_of(&recorded, frame), frame.is_inlined))
+            .map(|frame| (name_of(&recorded, frame), frame.kind.is_inlined()))
             .collect();
         if !here.iter().any(|(name, _)| *name == "hotCaller") {
             continue;

@@ -330,14 +330,14 @@ pub(crate) fn own_samples(recorded: &Recorded, pid: u32, inlined: Inlined) -> Se
             let category = profile.function(frame.function).category;
             let is_hidden = match inlined {
                 Inlined::Shown => false,
-                Inlined::HiddenOnTop => is_top && frame.is_inlined,
-                Inlined::Hidden => frame.is_inlined,
+                Inlined::HiddenOnTop => is_top && frame.kind.is_inlined(),
+                Inlined::Hidden => frame.kind.is_inlined(),
                 Inlined::HiddenAnonymous => label.as_ref().is_some_and(Label::is_anonymous),
             };
             if is_hidden {
                 *label = None;
             }
-            is_top &= category == Category::Kernel || frame.is_inlined;
+            is_top &= category == Category::Kernel || frame.kind.is_inlined();
         }
         let nearest = labels.iter().position(Option::is_some);
         samples.seen.extend(labels.iter().flatten().cloned());

@@ -33,7 +33,10 @@ impl FrameOf {
     pub(super) fn new(process: ProcessIndex, frame: Identified) -> Self {
         let process = match frame {
             Identified::Jit(_) | Identified::Js(_) => process,
-            Identified::Kernel(_) | Identified::Image(..) | Identified::UnknownJs => ANY_PROCESS,
+            Identified::Kernel(_)
+            | Identified::Image(..)
+            | Identified::UnknownJs
+            | Identified::LostCaller => ANY_PROCESS,
         };
         Self { process, frame }
     }

@@ -79,7 +79,7 @@ impl Resolver {
                 let watch = self.processes.get(of.process).jit.as_ref()?;
                 Leaf::Jit(of.process.0, watch.function_at(address)?)
             }
-            Identified::UnknownJs => return None,
+            Identified::UnknownJs | Identified::LostCaller => return None,
         })
     }
 

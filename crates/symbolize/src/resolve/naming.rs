@@ -3,7 +3,7 @@
 
 use nodespy_model::classify::{category_of_file, category_of_native};
 use nodespy_model::{
-    Category, FastMap, FastSet, Frame, FrameIndex, FrameSpec, FunctionSpec, Nanoseconds,
+    Category, FastMap, FastSet, Frame, FrameIndex, FrameKind, FrameSpec, FunctionSpec, Nanoseconds,
     ProcessIndex, ProfileBuilder, Tier,
 };
 
@@ -130,7 +130,7 @@ impl<'a> Naming<'a> {
                     category: category_of_native(name),
                     ..Default::default()
                 },
-                is_inlined: true,
+                kind: FrameKind::Inlined,
                 ..Default::default()
             })
         });
@@ -146,6 +146,7 @@ impl<'a> Naming<'a> {
             Identified::Jit(address) => self.jit_frame(of.process, address, time, builder),
             Identified::Js(frame) => Named::timeless(self.js_frame(of.process, frame, builder)),
             Identified::UnknownJs => Named::timeless(unknown_frame(builder)),
+            Identified::LostCaller => Named::timeless(lost_caller(builder)),
         }
     }
 
@@ -247,7 +248,7 @@ impl<'a> Naming<'a> {
             line: frame.line,
             column: frame.column,
             tier: frame.tier,
-            is_inlined: frame.is_inlined,
+            kind: frame.kind,
         })
     }
 }
@@ -264,6 +265,19 @@ fn unknown_frame(builder: &mut ProfileBuilder) -> FrameIndex {
         ..Default::default()
     };
     plain_frame(builder, unknown)
+}
+
+/// Whoever awaits what runs, where that is not known.
+fn lost_caller(builder: &mut ProfileBuilder) -> FrameIndex {
+    builder.frame(FrameSpec {
+        function: FunctionSpec {
+            name: "[caller not known]",
+            category: Category::Unknown,
+            ..Default::default()
+        },
+        kind: FrameKind::Async,
+        ..Default::default()
+    })
 }
 
 fn native_frame(
@@ -302,6 +316,6 @@ fn frame_at(
         line,
         column: 0,
         tier,
-        is_inlined: false,
+        kind: FrameKind::Physical,
     })
 }

@@ -25,6 +25,7 @@ pub struct Resolver {
     pub(super) ended: Vec<EndedProcess>,
     pub(super) remembered: usize,
     has_heap_walk: bool,
+    pub(super) has_async_callers: bool,
     pub(super) has_inlines: bool,
     /// Reused from sample to sample.
     pub(super) unwound: Vec<Unwound>,
@@ -54,6 +55,7 @@ impl Resolver {
             ended: Vec::new(),
             remembered: 0,
             has_heap_walk: true,
+            has_async_callers: true,
             has_inlines: false,
             unwound: Vec::new(),
             identified: Vec::new(),
@@ -64,6 +66,12 @@ impl Resolver {
     /// From now on V8's heap is not read: JIT code has names only where a file has them.
     pub fn without_heap_walk(mut self) -> Self {
         self.has_heap_walk = false;
+        self
+    }
+
+    /// From now on stacks end where V8 started a continuation: those who await it are not looked for.
+    pub fn without_async_callers(mut self) -> Self {
+        self.has_async_callers = false;
         self
     }
 

@@ -131,8 +131,12 @@ impl Resolver {
                 registers,
                 stack,
                 copied,
+                // A chain is gone when its innermost function ends.
+                has_async_callers: self.has_async_callers
+                    && (sample.stands_still || !copied.is_empty()),
             };
-            v8.identify(&view, unwound, identified);
+            let followed = v8.identify(&view, unwound, identified);
+            self.batch.notes.async_callers.add(&followed);
             return;
         }
         identified.extend(unwound.iter().map(|frame| Identified::from(frame.code)));
@@ -142,7 +146,8 @@ impl Resolver {
     fn count(&mut self, process: ProcessIndex, frame: Identified) {
         let notes = &mut self.batch.notes;
         match frame {
-            Identified::Kernel(_) | Identified::Image(..) => {}
+            Identified::Kernel(_) | Identified::Image(..) | Identified::LostCaller => {}
+            Identified::Js(frame) if frame.kind.is_async() => {}
             Identified::Jit(_) => {
                 notes.jit_frames += 1;
                 self.processes.get_mut(process).has_jit_frames = true;

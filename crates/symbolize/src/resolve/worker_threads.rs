@@ -49,6 +49,7 @@ impl Resolver {
                 registers,
                 stack,
                 copied: Default::default(),
+                has_async_callers: false,
             });
         }
     }

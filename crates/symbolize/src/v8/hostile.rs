@@ -45,6 +45,7 @@ pub(crate) fn walk_damaged(changes: &[u8]) {
             stack: &stack,
             // What is copied lies as well.
             copied: CopiedMemory::of(&stack, &mut pieces),
+            has_async_callers: true,
         };
         v8.worker_name(&sample);
         v8.identify(&sample, &world.frames, &mut Vec::new());

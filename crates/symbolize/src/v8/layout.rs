@@ -5,6 +5,8 @@
 //! `cargo run -p xtask -- v8-probe` and checked against every Node major in CI. All offsets are from
 //! the untagged address of an object.
 
+use super::async_layout::AsyncLayout;
+
 /// How code offsets are written in source position tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PositionEncoding {
@@ -338,6 +340,8 @@ pub(crate) struct Layout {
     pub(crate) frame_wasm: u64,
     /// How many bytes each bytecode takes, by operand scale and bytecode; empty when not found.
     pub(crate) bytecode_sizes: Vec<u8>,
+    /// What awaits and is awaited; none where V8 does not export it.
+    pub(crate) async_objects: Option<AsyncLayout>,
     /// Where the virtual table of Node's workers is linked to.
     pub(crate) worker_table: Option<u64>,
 }
@@ -472,6 +476,7 @@ impl Layout {
             wasm_kind_bits: facts.wasm_kind_bits,
             frame_wasm: need(&["frametype_WasmFrame"])?,
             bytecode_sizes,
+            async_objects: AsyncLayout::new(version, get),
             worker_table: None,
         })
     }

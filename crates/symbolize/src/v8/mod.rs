@@ -7,11 +7,13 @@
 
 use std::rc::Rc;
 
-use nodespy_model::{Origin, Registers, Tier};
+use nodespy_model::{AsyncCallers, FrameKind, Origin, Registers, Tier};
 
 use crate::copied::CopiedMemory;
 use crate::frame::{Identified, Unwound};
 use aging::Aging;
+use async_callers::Callers;
+use async_chain::Chain;
 use code::Codes;
 pub(crate) use functions::{FunctionFacts, FunctionId, FunctionKind, Functions};
 use heap::{Heap, HeapCache};
@@ -25,6 +27,9 @@ use wasm::Wasm;
 pub(crate) use wasm_names::parse_any as parse_any_wasm;
 
 mod aging;
+mod async_callers;
+mod async_chain;
+mod async_layout;
 pub(crate) mod bytecode_sizes;
 mod code;
 mod code_tables;
@@ -71,7 +76,7 @@ pub(crate) struct JsFrame {
     pub(crate) line: u32,
     pub(crate) column: u32,
     pub(crate) tier: Tier,
-    pub(crate) is_inlined: bool,
+    pub(crate) kind: FrameKind,
 }
 
 /// What is known of the V8 in one process.
@@ -86,6 +91,7 @@ pub(crate) struct V8 {
     by_bytecode: Aging<u64, u64>,
     known_frames: KnownFrames,
     recent_code: RecentCode,
+    async_callers: Callers,
     /// Frames of JavaScript seen, and those of them that could be named.
     seen: u64,
     known: u64,
@@ -106,6 +112,8 @@ pub(crate) struct SampleView<'a> {
     pub(crate) stack: &'a [u8],
     /// Other memory that was copied.
     pub(crate) copied: CopiedMemory<'a>,
+    /// Whether those are looked for who await what runs.
+    pub(crate) has_async_callers: bool,
 }
 
 impl SampleView<'_> {
@@ -132,6 +140,7 @@ impl V8 {
             by_bytecode: Aging::default(),
             known_frames: KnownFrames::default(),
             recent_code: RecentCode::default(),
+            async_callers: Callers::default(),
             seen: 0,
             known: 0,
             unswept_slices: 0,
@@ -211,6 +220,7 @@ impl V8 {
         self.wasm.start_batch();
         self.known_frames.start_batch();
         self.recent_code.start_batch();
+        self.async_callers.start_batch();
     }
 
     /// To be called when the frames of all samples so far have their names.
@@ -219,6 +229,7 @@ impl V8 {
         if self.functions.is_large() {
             self.functions = Functions::default();
             self.recent_code = RecentCode::default();
+            self.async_callers = Callers::default();
             self.wasm.forget_functions();
         }
         self.unswept_slices += 1;
@@ -236,29 +247,30 @@ impl V8 {
         self.functions.sweep();
     }
 
-    /// Finds out what the frames of a sample are, leaf first.
+    /// Finds out what the frames of a sample are, leaf first, and how far those were followed who await what runs.
     pub(crate) fn identify(
         &mut self,
         sample: &SampleView<'_>,
         walked: &[Unwound],
         named: &mut Vec<Identified>,
-    ) {
+    ) -> AsyncCallers {
         if self.is_misfit() {
             named.extend(walked.iter().map(|walked| Identified::from(walked.code)));
-            return;
+            return AsyncCallers::default();
         }
         let before = self.functions.script_count();
-        self.walk(sample, walked, named);
+        let mut followed = self.walk(sample, walked, named);
         // A script seen further down may tell whose bytecode it was.
         let is_unknown = |frame: &Identified| self.is_unknown(*frame);
         if self.functions.script_count() > before && named.iter().any(is_unknown) {
             named.clear();
-            self.walk(sample, walked, named);
+            followed = self.walk(sample, walked, named);
         }
         for frame in named.iter() {
             self.seen += u64::from(frame.is_js());
             self.known += u64::from(matches!(frame, Identified::Js(_)) && !self.is_unknown(*frame));
         }
+        followed
     }
 }
 
@@ -280,7 +292,12 @@ impl V8 {
         }
     }
 
-    fn walk(&mut self, sample: &SampleView<'_>, walked: &[Unwound], named: &mut Vec<Identified>) {
+    fn walk(
+        &mut self,
+        sample: &SampleView<'_>,
+        walked: &[Unwound],
+        named: &mut Vec<Identified>,
+    ) -> AsyncCallers {
         let mut walk = Walk {
             heap: Heap {
                 pid: sample.pid,
@@ -299,9 +316,19 @@ impl V8 {
             sample,
             named,
         };
+        let chain = match sample.has_async_callers {
+            true => async_chain::find(&mut walk.heap, walked),
+            false => None,
+        };
         for (position, frame) in walked.iter().enumerate() {
             walk.frame(frame, position == 0);
+            if let Some(chain) = chain.as_ref().filter(|chain| chain.after == position) {
+                walk.push_async_callers(&mut self.async_callers, chain);
+            }
         }
+        chain
+            .as_ref()
+            .map_or_else(AsyncCallers::default, Chain::counted)
     }
 }
 
@@ -396,6 +423,7 @@ mod tests {
                     registers: &registers,
                     stack: &stack,
                     copied: CopiedMemory::default(),
+                    has_async_callers: true,
                 };
                 let mut named = Vec::new();
                 v8.identify(&sample, &walked, &mut named);

@@ -1,7 +1,7 @@
 //! What a frame is found to be, added to the frames of a sample: a function at a place, or several
 //! where some are inlined.
 
-use nodespy_model::Tier;
+use nodespy_model::{FrameKind, Tier};
 
 use super::JsFrame;
 use super::code::{Code, CodeKind};
@@ -29,7 +29,7 @@ impl Walk<'_, '_> {
             line,
             column,
             tier,
-            is_inlined,
+            kind: FrameKind::inlined_if(is_inlined),
         }));
     }
 
@@ -46,7 +46,7 @@ impl Walk<'_, '_> {
                         line: 0,
                         column: 0,
                         tier: Tier::Interpreted,
-                        is_inlined: false,
+                        kind: FrameKind::Physical,
                     })
                 }));
             return;

@@ -8,7 +8,7 @@
 use std::hash::Hash;
 use std::ops::Range;
 
-use nodespy_model::{FastMap, Tier};
+use nodespy_model::{FastMap, FrameKind, Tier};
 
 use super::JsFrame;
 use super::functions::FunctionId;
@@ -165,15 +165,17 @@ pub(super) fn somewhere_in(function: FunctionId) -> Identified {
         line: 0,
         column: 0,
         tier: Tier::None,
-        is_inlined: false,
+        kind: FrameKind::Physical,
     })
 }
 
 /// Whether all frames but the outermost are inlined: a caller that was found on the stack depends on
 /// more than the address.
 fn is_one_function(frames: &[Identified]) -> bool {
-    let is_inlined = |frame: &Identified| matches!(frame, Identified::Js(js) if js.is_inlined);
-    let is_function = |frame: &Identified| matches!(frame, Identified::Js(js) if !js.is_inlined);
+    let is_inlined =
+        |frame: &Identified| matches!(frame, Identified::Js(js) if js.kind.is_inlined());
+    let is_function =
+        |frame: &Identified| matches!(frame, Identified::Js(js) if !js.kind.is_inlined());
     frames.split_last().is_some_and(|(outermost, inlined)| {
         is_function(outermost) && inlined.iter().all(is_inlined)
     })
@@ -189,7 +191,7 @@ mod tests {
             line: 1,
             column: 1,
             tier: Tier::Optimized,
-            is_inlined,
+            kind: FrameKind::inlined_if(is_inlined),
         })
     }
 

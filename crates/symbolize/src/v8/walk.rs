@@ -1,6 +1,6 @@
 //! One pass over the frames of a sample: which of them are JavaScript, and whose code they are in.
 
-use nodespy_model::Tier;
+use nodespy_model::{FrameKind, Tier};
 
 use super::aging::Aging;
 use super::code::{CodeKind, Codes};
@@ -312,7 +312,7 @@ impl Walk<'_, '_> {
             line: 0,
             column: 0,
             tier: Tier::None,
-            is_inlined: false,
+            kind: FrameKind::Physical,
         }));
     }
 

@@ -101,6 +101,7 @@ fn names_with(
         registers: &stack.registers,
         stack: &bytes,
         copied: CopiedMemory::of(copied, &mut pieces),
+        has_async_callers: true,
     };
     let mut found = Vec::new();
     v8.identify(&sample, &stack.frames, &mut found);

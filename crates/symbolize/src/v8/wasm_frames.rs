@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use nodespy_model::Tier;
+use nodespy_model::{FrameKind, Tier};
 
 use super::JsFrame;
 use super::functions::FunctionId;
@@ -23,7 +23,7 @@ impl Walk<'_, '_> {
             line: 0,
             column: 0,
             tier,
-            is_inlined: false,
+            kind: FrameKind::Physical,
         }));
     }
 

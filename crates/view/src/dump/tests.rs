@@ -1,5 +1,6 @@
 use nodespy_model::{
-    About, Frame, FrameSpec, FunctionSpec, Notes, Process, ProfileBuilder, Tier, WeightUnit,
+    About, Frame, FrameKind, FrameSpec, FunctionSpec, Notes, Process, ProfileBuilder, Tier,
+    WeightUnit,
 };
 
 use super::*;
@@ -34,7 +35,7 @@ fn profile_of(frames: &[(&str, &str, u32, Category)]) -> Profile {
             line,
             column: 0,
             tier: Tier::None,
-            is_inlined: false,
+            kind: FrameKind::Physical,
         });
         stack = Some(builder.stack(stack, frame));
     }

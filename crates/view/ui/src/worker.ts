@@ -215,7 +215,7 @@ class Counter {
     this.last = {
       ...this.last!,
       isWhole: false,
-      tree: { ...tree, start: new Float64Array(0), depth: new Uint16Array(0), isInlined: none },
+      tree: { ...tree, start: new Float64Array(0), depth: new Uint16Array(0), kind: none },
     };
     return {
       ...tree,

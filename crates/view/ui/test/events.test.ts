@@ -117,7 +117,7 @@ test("hostile events are refused with a reason", async () => {
     [{ eventTable: new Section().number(2n ** 50n) }, /too many rows/],
     [{ eventTable: new Section().number(1).number(2n ** 40n) }, /do not fit/],
     [{ eventTable: new Section().number(2).text("cycles").number(3, 0) }, /ends early/],
-    [{ version: 5 }, /cannot read version 5/],
+    [{ version: 6 }, /cannot read version 6/],
   ];
   for (const [part, reason] of cases) await assert.rejects(read({ ...THREE, ...part }), reason);
   const many = new Section().number(1025);

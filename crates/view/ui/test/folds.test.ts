@@ -55,7 +55,7 @@ function made(stacks: [Row[], number][], order: Order = "heavy"): { names: Names
     self: Float64Array.from(self),
     total: Float64Array.from(total),
     tier: null,
-    isInlined: null,
+    kind: null,
     baseSelf: null,
     baseTotal: null,
   };

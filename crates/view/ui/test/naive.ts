@@ -96,7 +96,7 @@ export function randomProfile(seed: number): Profile {
       fn: column(Int32Array.from({ length: frames }, () => next(functions))),
       line: Uint32Array.from({ length: frames }, () => next(6)),
       tier: Uint8Array.from({ length: frames }, () => next(5)),
-      isInlined: Uint8Array.from({ length: frames }, () => next(2)),
+      kind: Uint8Array.from({ length: frames }, () => next(3)),
     },
     stacks: {
       parent: column(Int32Array.from({ length: stacks }, (_, row) => (row === 0 ? -1 : next(row + 1) - 1))),
@@ -142,7 +142,7 @@ export function profileOf(path: number[]): Profile {
     column: new Uint32Array(path.length),
     category: Uint8Array.from(path),
   };
-  const marks = { tier: new Uint8Array(path.length), isInlined: new Uint8Array(path.length) };
+  const marks = { tier: new Uint8Array(path.length), kind: new Uint8Array(path.length) };
   return {
     ...randomProfile(1),
     texts,

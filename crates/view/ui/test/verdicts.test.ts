@@ -22,7 +22,7 @@ function tree(): Tree {
     self: Float64Array.of(0, 10, 30, 60, 0),
     total: Float64Array.of(100, 100, 30, 60, 0),
     tier: new Uint8Array(5),
-    isInlined: new Uint8Array(5),
+    kind: new Uint8Array(5),
     baseSelf: Float64Array.of(0, 5, 15, 20, 10),
     baseTotal: Float64Array.of(50, 50, 15, 20, 10),
   };

@@ -68,7 +68,7 @@ function treeOf(fn: number, total: number): Tree {
     self: Float64Array.of(0, total),
     total: Float64Array.of(total, total),
     tier: new Uint8Array(2),
-    isInlined: new Uint8Array(2),
+    kind: new Uint8Array(2),
     baseSelf: null,
     baseTotal: null,
   };
@@ -334,7 +334,7 @@ function chainOf(categories: number[], total: number): { profile: Profile; tree:
     self: Float64Array.from(rows, (_, at) => (at === size - 1 ? total : 0)),
     total: new Float64Array(size).fill(total),
     tier: new Uint8Array(size),
-    isInlined: new Uint8Array(size),
+    kind: new Uint8Array(size),
   };
   return { profile: profileOf(categories), tree };
 }

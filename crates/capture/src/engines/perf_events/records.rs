@@ -42,6 +42,7 @@ pub(super) fn raw_sample<'a>(
             None => UserStack::Absent,
         },
         memory: Cow::Borrowed(memory),
+        stands_still: false,
     }
 }
 

@@ -98,7 +98,7 @@ impl SnapshotEngine {
             let is_left = thread.outcome == LookOutcome::Sampled;
             if !is_left {
                 sink.batch();
-                sink.event(sample(thread.pid, thread.tid, user));
+                sink.event(sample(thread.pid, thread.tid, user, thread.state));
             }
             self.threads.push(thread);
         }
@@ -122,7 +122,8 @@ impl SnapshotEngine {
                     why: why_not.clone(),
                 };
                 // It is still one of the threads.
-                let event: Event<'_> = sample(thread.pid, thread.tid, UserStack::Absent);
+                let event: Event<'_> =
+                    sample(thread.pid, thread.tid, UserStack::Absent, thread.state);
                 sink.event(event);
             }
         }

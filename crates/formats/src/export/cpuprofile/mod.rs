@@ -41,6 +41,7 @@ impl Exporter for CpuProfile {
             Detail::Processors,
             Detail::Tiers,
             Detail::Inlining,
+            Detail::AsyncFrames,
             Detail::ThreadRoles,
             Detail::ProcessDetails,
             Detail::Notes,

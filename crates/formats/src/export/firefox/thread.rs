@@ -267,7 +267,7 @@ impl<'p> ThreadTables<'p> {
             json.optional(known(frame.column));
         });
         column(json, "inlineDepth", rows(), |json, frame| {
-            json.number(frame.is_inlined.into());
+            json.number(frame.kind.is_inlined().into());
         });
         column(json, "address", rows(), |json, _| json.number(-1));
         column(json, "nativeSymbol", rows(), |json, _| json.word("null"));

@@ -7,7 +7,8 @@
 use std::borrow::Cow;
 
 use nodespy_model::{
-    Category, FastMap, Frame, FrameIndex, FunctionIndex, Notes, ProfileBuilder, StackIndex, Tier,
+    Category, FastMap, Frame, FrameIndex, FrameKind, FunctionIndex, Notes, ProfileBuilder,
+    StackIndex, Tier,
 };
 
 use crate::call_frame::CallFrame;
@@ -503,7 +504,7 @@ pub(crate) fn frame_at(function: FunctionIndex, line: u32) -> Frame {
         line,
         column: 0,
         tier: Tier::None,
-        is_inlined: false,
+        kind: FrameKind::Physical,
     }
 }
 

@@ -1,8 +1,8 @@
 //! From the file's tables to functions, frames and stacks of the model.
 
 use nodespy_model::{
-    Category, FastMap, Frame, FrameIndex, FunctionIndex, FunctionSpec, ProfileBuilder, StackIndex,
-    Tier,
+    Category, FastMap, Frame, FrameIndex, FrameKind, FunctionIndex, FunctionSpec, ProfileBuilder,
+    StackIndex, Tier,
 };
 
 use super::meta::{Meta, tier_called};
@@ -82,7 +82,7 @@ impl Names<'_, '_> {
             line: number("line"),
             column: number("column"),
             tier,
-            is_inlined: number("inlineDepth") > 0,
+            kind: FrameKind::inlined_if(number("inlineDepth") > 0),
         });
         met.frames.insert(row, frame);
         frame

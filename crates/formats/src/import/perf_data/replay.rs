@@ -300,6 +300,7 @@ impl Replay<'_> {
             kernel: Cow::Borrowed(&self.addresses.kernel),
             user,
             memory: Default::default(),
+            stands_still: false,
         }
     }
 

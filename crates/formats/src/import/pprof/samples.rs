@@ -1,9 +1,9 @@
 //! The samples of a pprof file, put into a profile one by one.
 
 use nodespy_model::{
-    About, ContextIndex, EventIndex, FastMap, Frame, FrameIndex, FunctionIndex, FunctionSpec,
-    Labels, Notes, Process, ProcessIndex, Profile, ProfileBuilder, Sample, StackIndex, Thread,
-    ThreadIndex, ThreadRole, classify,
+    About, ContextIndex, EventIndex, FastMap, Frame, FrameIndex, FrameKind, FunctionIndex,
+    FunctionSpec, Labels, Notes, Process, ProcessIndex, Profile, ProfileBuilder, Sample,
+    StackIndex, Thread, ThreadIndex, ThreadRole, classify,
 };
 
 use super::{Problems, Tables, Values, field};
@@ -290,7 +290,7 @@ impl<'t, 'a> Samples<'t, 'a> {
             line: small(line),
             column: small(column),
             tier: Default::default(),
-            is_inlined,
+            kind: FrameKind::inlined_if(is_inlined),
         })
     }
 

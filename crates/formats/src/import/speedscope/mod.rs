@@ -10,9 +10,9 @@ mod thread;
 use std::borrow::Cow;
 
 use nodespy_model::{
-    About, Category, Contents, EventIndex, EventType, FastMap, Frame, FrameIndex, FunctionSpec,
-    Labels, Notes, Process, ProcessIndex, ProfileBuilder, Recording, Thread, ThreadIndex,
-    ThreadRole, Tier, WeightUnit, classify, printable,
+    About, Category, Contents, EventIndex, EventType, FastMap, Frame, FrameIndex, FrameKind,
+    FunctionSpec, Labels, Notes, Process, ProcessIndex, ProfileBuilder, Recording, Thread,
+    ThreadIndex, ThreadRole, Tier, WeightUnit, classify, printable,
 };
 
 use super::{ImportError, ImportOptions, Importer};
@@ -247,7 +247,7 @@ impl<'a> File<'a> {
                 line: 0,
                 column: 0,
                 tier: Tier::None,
-                is_inlined: false,
+                kind: FrameKind::Physical,
             }));
         }
         frames

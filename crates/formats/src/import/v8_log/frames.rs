@@ -2,8 +2,8 @@
 
 use nodespy_model::classify::{category_of_builtin, category_of_file};
 use nodespy_model::{
-    Category, FastMap, Frame, FrameIndex, FrameSpec, FunctionIndex, FunctionSpec, ProfileBuilder,
-    Tier, UnnamedFunction,
+    Category, FastMap, Frame, FrameIndex, FrameKind, FrameSpec, FunctionIndex, FunctionSpec,
+    ProfileBuilder, Tier, UnnamedFunction,
 };
 
 use super::fields::unescape;
@@ -123,7 +123,7 @@ impl Frames {
             line: 0,
             column: 0,
             tier: codes[code as usize].tier,
-            is_inlined: false,
+            kind: FrameKind::Physical,
         }));
         let list = FrameList::of_one(frame, PlaceKind::Code);
         self.plain.insert(code, list);
@@ -225,7 +225,7 @@ impl Frames {
                 line,
                 column,
                 tier,
-                is_inlined: spot.inlined.is_some(),
+                kind: FrameKind::inlined_if(spot.inlined.is_some()),
             })));
         }
         self.spots = spots;
@@ -247,7 +247,7 @@ impl Frames {
                 line: 0,
                 column: 0,
                 tier: Tier::None,
-                is_inlined: false,
+                kind: FrameKind::Physical,
                 ..frame
             },
             false => frame,

@@ -347,6 +347,7 @@ fn add_notes(notes: &mut Notes, slice: &Notes) {
     for (count, more) in counts {
         *count = count.saturating_add(more);
     }
+    notes.async_callers.add(&slice.async_callers);
     for (count, more) in notes.jit_named.iter_mut().zip(slice.jit_named) {
         *count = count.saturating_add(more);
     }

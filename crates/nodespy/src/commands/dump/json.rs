@@ -111,6 +111,7 @@ fn frame_of(profile: &Profile, index: FrameIndex) -> Value {
         "function_column": known(function.column),
         "category": function.category.label(),
         "tier": word(frame.tier.label()),
-        "inlined": frame.is_inlined,
+        "inlined": frame.kind.is_inlined(),
+        "async": frame.kind.is_async(),
     })
 }

@@ -68,7 +68,7 @@ fn tiers_by_function(scene: &Scene<'_>) -> FastMap<FunctionIndex, Tiers> {
     for sample in &profile.samples {
         let Some(stack) = sample.stack else { continue };
         let frame = profile.frame(profile.stacks[stack.at()].frame);
-        if frame.tier == Tier::None || frame.is_inlined {
+        if frame.tier == Tier::None || frame.kind.is_inlined() {
             continue;
         }
         let tiers = functions.entry(frame.function).or_default();

@@ -113,7 +113,7 @@ function joinedFrames(
     fn: joined(profile.frames.fn, column(base.frames.fn.map((fn) => fnOf[fn as FunctionIndex]))),
     line: joined(profile.frames.line, base.frames.line),
     tier: joined(profile.frames.tier, base.frames.tier),
-    isInlined: joined(profile.frames.isInlined, base.frames.isInlined),
+    kind: joined(profile.frames.kind, base.frames.kind),
   };
 }
 

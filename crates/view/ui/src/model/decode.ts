@@ -1,4 +1,4 @@
-// Decodes the sections of a recording in nodespy's own format, versions 3 and 4, into columns of numbers.
+// Decodes the sections of a recording in nodespy's own format, versions 3 to 5, into columns of numbers.
 // Sections and columns that the page has no use for are skipped.
 
 import { type Columns, joined } from "./columns";
@@ -64,7 +64,7 @@ export class Tables {
     fn: column(new Int32Array(0)),
     line: new Uint32Array(0),
     tier: new Uint8Array(0),
-    isInlined: new Uint8Array(0),
+    kind: new Uint8Array(0),
   };
   private stacks: StackColumns = { parent: column(new Int32Array(0)), frame: column(new Int32Array(0)) };
   private processes: Process[] = [];
@@ -232,7 +232,7 @@ function parseFrames(section: Columns): FrameColumns {
     fn: column(fn),
     line,
     tier: section.into(new Uint8Array(rows), 0, rows),
-    isInlined: section.into(new Uint8Array(rows), 0, rows),
+    kind: section.into(new Uint8Array(rows), 0, rows),
   };
 }
 

@@ -91,7 +91,7 @@ function climbed(tree: Tree, climbers: Climbers, order: Order, byName: Int32Arra
     self: Float64Array.from(ended),
     total: Float64Array.from(total),
     tier: null,
-    isInlined: null,
+    kind: null,
     baseSelf: climbers.base && new Float64Array(paths.size),
     baseTotal: climbers.base && Float64Array.from(baseTotal),
   };
@@ -131,7 +131,7 @@ export function calleesOf(tree: Tree, fn: FunctionIndex, order: Order, byName: I
       self: sumsOf(tree.self),
       total: rooted(sumsOf(tree.total)),
       tier,
-      isInlined: null,
+      kind: null,
       baseSelf: tree.baseSelf && sumsOf(tree.baseSelf),
       baseTotal: tree.baseTotal && rooted(sumsOf(tree.baseTotal)),
     },

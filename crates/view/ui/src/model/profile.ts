@@ -114,7 +114,7 @@ export interface FrameColumns {
   fn: Column<FrameIndex, FunctionIndex>;
   line: Column<FrameIndex, number, Uint32Array>;
   tier: Column<FrameIndex, number, Uint8Array>;
-  isInlined: Column<FrameIndex, number, Uint8Array>;
+  kind: Column<FrameIndex, number, Uint8Array>;
 }
 
 interface StackTables extends Names {

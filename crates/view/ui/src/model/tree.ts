@@ -31,7 +31,7 @@ export interface Tree {
   self: NodeWeight;
   total: NodeWeight;
   tier: NodeMark;
-  isInlined: NodeMark;
+  kind: NodeMark; // INLINED, ASYNC
   // What the same node weighs in the profile or range compared with.
   baseSelf: NodeWeight | null;
   baseTotal: NodeWeight | null;
@@ -126,11 +126,11 @@ export function nodeWeights(shape: Shape, own: Float64Array): NodeWeights {
 
 export interface Marks {
   tier: Uint8Array;
-  isInlined: Uint8Array;
+  kind: Uint8Array;
 }
 
 // The tier of a node is that of the heaviest stack that became it in the whole recording; it
-// counts as inlined when every one of them is.
+// is inlined or async when every one of them is.
 export function marksOf(profile: Profile, shape: Shape, own: Float64Array): Marks {
   const { stacks, frames } = profile;
   const totals = own.slice(0, stacks.parent.length);
@@ -138,22 +138,23 @@ export function marksOf(profile: Profile, shape: Shape, own: Float64Array): Mark
     if (stacks.parent[row] >= 0) totals[stacks.parent[row]] += totals[row];
   }
   const tier = new Uint8Array(shape.size);
-  const isInlined = new Uint8Array(shape.size);
-  const isCompiled = new Uint8Array(shape.size); // on its own, somewhere
+  const kind = new Uint8Array(shape.size);
+  const isMet = new Uint8Array(shape.size);
   const heaviest = new Float64Array(shape.size);
   for (let row = 0 as StackIndex; row < totals.length; row++) {
     const node = shape.nodeOf[row];
     const frame = stacks.frame[row];
     // A hidden frame shares its node with its caller, whose marks count.
     if (node < 0 || totals[row] === 0 || shape.fn[node] !== frames.fn[frame]) continue;
-    if (!frames.isInlined[frame]) isCompiled[node] = 1;
-    isInlined[node] = isCompiled[node] ? 0 : 1;
+    if (!isMet[node]) kind[node] = frames.kind[frame];
+    else if (kind[node] !== frames.kind[frame]) kind[node] = 0;
+    isMet[node] = 1;
     if (totals[row] > heaviest[node]) {
       heaviest[node] = totals[row];
       tier[node] = frames.tier[frame];
     }
   }
-  return { tier, isInlined };
+  return { tier, kind };
 }
 
 export function treeOf(
@@ -195,7 +196,7 @@ export interface Nodes {
   self: Float64Array;
   total: Float64Array;
   tier: Uint8Array | null;
-  isInlined: Uint8Array | null;
+  kind: Uint8Array | null;
   baseSelf: Float64Array | null;
   baseTotal: Float64Array | null;
   state?: Uint8Array | null;
@@ -259,7 +260,7 @@ export function flattened(nodes: Nodes, order: Order, byName: Int32Array): Tree 
     self: picked(nodes.self, taken),
     total: picked(nodes.total, taken),
     tier: nodes.tier ? picked(nodes.tier, taken) : new Uint8Array(taken.length),
-    isInlined: nodes.isInlined ? picked(nodes.isInlined, taken) : new Uint8Array(taken.length),
+    kind: nodes.kind ? picked(nodes.kind, taken) : new Uint8Array(taken.length),
     baseSelf: nodes.baseSelf && picked(nodes.baseSelf, taken),
     baseTotal: nodes.baseTotal && picked(nodes.baseTotal, taken),
     state: nodes.state && picked(nodes.state, taken),

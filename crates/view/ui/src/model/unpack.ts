@@ -8,7 +8,7 @@ import type { Recording } from "./profile";
 const MAGIC = [0x4e, 0x53, 0x50, 0x59, 0x0d, 0x0a, 0x1a, 0x0a];
 const HEADER_BYTES = 16;
 const CHUNK_SIZE = 1 << 20;
-const VERSIONS = [3, 4];
+const VERSIONS = [3, 4, 5];
 const END = 0;
 
 export function fromBase64(text: string): Uint8Array {

@@ -2,6 +2,7 @@
 // changes, and one above it for the marks that follow the pointer.
 
 import { type Bar, barAt, drawnAs, type Folds, isWithin } from "../model/folds";
+import { ASYNC, KIND_SIGNS } from "../model/frames";
 import { NO_NODE, type NodeIndex } from "../model/indexes";
 import type { Names } from "../model/profile";
 import { ROOT, type Tree } from "../model/tree";
@@ -284,7 +285,8 @@ export class Flame {
       for (let at = 0; at < boxes.length; at += 3) {
         const [from, to, node] = [boxes[at], boxes[at + 1], boxes[at + 2] as NodeIndex];
         const sign = scene!.sign?.(node) ?? "";
-        if (sign === GONE) this.hatch(from, to, y);
+        if (sign === GONE) this.hatch(from, to, y, "#0005");
+        else if (tree.kind[node] === ASYNC) this.hatch(from, to, y, "#0002");
         if (to - from < LABEL_FROM) continue;
         const bar = barAt(folds, node);
         const isBelowZoom = focus > 0 && tree.depth[node] < tree.depth[focus];
@@ -298,7 +300,7 @@ export class Flame {
             from + 4,
             y,
             to - from - 7,
-            sign + (tree.isInlined[node] ? "‹" : ""),
+            sign + (KIND_SIGNS[tree.kind[node]] ?? ""),
             scene!.hasPlaces,
           );
       }
@@ -307,15 +309,15 @@ export class Flame {
     context.setTransform(1, 0, 0, 1, 0, 0);
   }
 
-  // Strikes a box out that the later side has not.
-  private hatch(from: number, to: number, middle: number): void {
+  // Strikes a box out that the later side has not, or that waits for what is above it.
+  private hatch(from: number, to: number, middle: number, color: string): void {
     const { context } = this;
     const [top, bottom] = [middle - (ROW - 1) / 2, middle + (ROW - 1) / 2];
     context.save();
     context.beginPath();
     context.rect(from, top, to - from, bottom - top);
     context.clip();
-    context.strokeStyle = "#0005";
+    context.strokeStyle = color;
     context.beginPath();
     for (let x = from - ROW; x < to; x += 6) {
       context.moveTo(x, bottom);

@@ -77,7 +77,7 @@ function previewTree(preview: PreviewTree): Tree {
     self: new Float64Array(size),
     total: Float64Array.from(sent.total, (parts) => (parts * whole) / SCALE),
     tier: Uint8Array.from(sent.tier),
-    isInlined: new Uint8Array(size),
+    kind: new Uint8Array(size),
     baseSelf: null,
     baseTotal: null,
   };

@@ -1,6 +1,7 @@
 // What the box under the pointer is.
 
 import type { Bar } from "../model/folds";
+import { KIND_LABELS } from "../model/frames";
 import type { FunctionIndex, NodeIndex } from "../model/indexes";
 import { categoryOf, nameOf, placeOf } from "../model/profile";
 import { CATEGORY_LABELS, Category, TIER_LABELS } from "../model/tables";
@@ -40,7 +41,7 @@ export class Tooltip {
       const verdict = this.app.verdictOf(fn);
       if (verdict) rows.push(["self change", verdict.words]);
     }
-    const marks = [TIER_LABELS[tree.tier[node]], tree.isInlined[node] ? "inlined" : ""];
+    const marks = [TIER_LABELS[tree.tier[node]], KIND_LABELS[tree.kind[node]] ?? ""];
     if (bar) return this.showBar(tree, bar, rows, x, y);
     this.fill(fn, marks, rows);
     this.place(x, y);

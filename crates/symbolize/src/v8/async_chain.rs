@@ -1,0 +1,457 @@
+//! Who awaits what runs: the suspended async functions behind the microtask that a thread is in.
+//!
+//! A microtask leaves what it continues in its frame: the context of an `await`, or the promise that a `then` has made.
+//! From there on the heap says who waits: a promise has reactions, a reaction has a handler, and the handler of an `await` has
+//! the suspended function, which has a promise of its own. The chain exists only until the inner function ends. So it is read
+//! of memory that was copied at the sampled instruction, and of nothing else where there is any; or of a thread that
+//! stands still.
+
+use nodespy_model::AsyncCallers;
+
+use super::async_layout::AsyncLayout;
+use super::code_tables;
+use super::heap::{Heap, is_pointer, small_integer};
+use crate::frame::Unwound;
+
+/// How many links are followed.
+const MAX_LINKS: usize = 64;
+/// How many slots of the context of a builtin's closure are looked at.
+const MAX_SLOTS: u64 = 16;
+/// How many contexts around a function are looked at.
+const MAX_CONTEXTS: usize = 3;
+/// The marker of the frame by which C++ enters JavaScript, on every version.
+const ENTRY_MARKER: u64 = 2;
+/// How many frames above the loop that runs microtasks the closure of an `await` is.
+const CLOSURE_DISTANCE: usize = 2;
+
+/// Why a chain goes no further.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ChainEnd {
+    /// Nobody waits for the outermost function.
+    Whole,
+    /// The promise is settled already: the microtask is about to end.
+    Settled,
+    /// A microtask, of which nothing says what it continues.
+    Lost,
+    /// Memory that is no chain, or was not copied.
+    Broken,
+}
+
+/// A suspended function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct AsyncCaller {
+    /// Its `SharedFunctionInfo`.
+    pub(crate) shared: u64,
+    /// The offset of the bytecode it is suspended at; none for a callback of `then`, which has not started.
+    pub(crate) bytecode_offset: Option<u64>,
+}
+
+/// The suspended functions behind a microtask.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Chain {
+    /// The position of the frame that they wait for.
+    pub(crate) after: usize,
+    /// Innermost first.
+    pub(crate) callers: Vec<AsyncCaller>,
+    pub(crate) end: ChainEnd,
+    /// Whether several functions wait for the same promise somewhere: the one that came last is followed.
+    pub(crate) has_siblings: bool,
+}
+
+impl Chain {
+    /// How far it was followed, as one sample.
+    pub(super) fn counted(&self) -> AsyncCallers {
+        let mut counts = AsyncCallers {
+            siblings: self.has_siblings.into(),
+            ..AsyncCallers::default()
+        };
+        *match self.end {
+            ChainEnd::Whole => &mut counts.whole,
+            ChainEnd::Settled => &mut counts.settled,
+            ChainEnd::Lost => &mut counts.lost,
+            ChainEnd::Broken => &mut counts.broken,
+        } = 1;
+        counts
+    }
+}
+
+/// Whom a promise is for.
+enum Waiter {
+    /// A suspended async function or generator.
+    Generator(u64),
+    /// Another promise, as with `Promise.all`.
+    Promise(u64),
+}
+
+/// What a microtask continues.
+enum Start {
+    Generator(u64),
+    Promise(u64),
+    Lost,
+}
+
+/// The chain behind the frames of a stack; none where no microtask runs.
+pub(super) fn find(heap: &mut Heap<'_>, frames: &[Unwound]) -> Option<Chain> {
+    let layout = heap.layout.async_objects.clone()?;
+    let mut search = Search {
+        heap,
+        layout: &layout,
+    };
+    let (after, start) = search.start(frames)?;
+    let mut chain = Chain {
+        after,
+        callers: Vec::new(),
+        end: ChainEnd::Lost,
+        has_siblings: false,
+    };
+    let promise = match start {
+        Start::Lost => return Some(chain),
+        Start::Generator(generator) => search.promise_of_generator(generator),
+        Start::Promise(promise) => Some(promise),
+    };
+    chain.end = search.follow(promise, &mut chain);
+    Some(chain)
+}
+
+struct Search<'a, 'heap> {
+    heap: &'a mut Heap<'heap>,
+    layout: &'a AsyncLayout,
+}
+
+impl Search<'_, '_> {
+    /// A field of an object that may be gone a moment later.
+    fn field(&mut self, object: u64, offset: u64) -> Option<u64> {
+        match self.heap.copied.is_empty() {
+            true => self.heap.field(object, offset),
+            false if is_pointer(object) => {
+                self.heap.copied.word((object & !3).checked_add(offset)?)
+            }
+            false => None,
+        }
+    }
+
+    /// The object a pointer leads to, where the collector may just have moved it.
+    fn current(&mut self, object: u64) -> Option<u64> {
+        let map = self.field(object, 0)?;
+        if is_pointer(map) {
+            return Some(object);
+        }
+        let moved = map | 1;
+        (map & 1 == 0 && is_pointer(moved)).then_some(moved)
+    }
+
+    fn type_of(&mut self, object: u64) -> Option<u16> {
+        let map = self.field(object, 0)?;
+        self.heap.type_of_map(map)
+    }
+
+    fn is(&mut self, object: u64, kind: u16) -> bool {
+        self.type_of(object) == Some(kind)
+    }
+
+    /// What the innermost microtask of a stack continues, and the position of its frame. Outermost is what C++ enters V8 by,
+    /// then the loop that runs microtasks, then the job, then the closure of an `await`.
+    fn start(&mut self, frames: &[Unwound]) -> Option<(usize, Start)> {
+        let markers = |position: usize| frames[position].v8.as_ref().map(|slots| slots.marker);
+        let is_stub = |position: usize| markers(position) == Some(self.layout.stub_marker);
+        let is_loop =
+            |&position: &usize| is_stub(position) && markers(position + 1) == Some(ENTRY_MARKER);
+        let innermost = (0..frames.len().saturating_sub(1)).find(is_loop)?;
+        let job = innermost.checked_sub(1).filter(|&job| is_stub(job));
+        let closure = innermost.saturating_sub(CLOSURE_DISTANCE)..innermost;
+        for position in closure.rev() {
+            let slots = frames[position].v8.as_ref()?;
+            if !is_pointer(slots.marker) {
+                continue;
+            }
+            if let Some(generator) = self.awaiting(slots.marker) {
+                return Some((position, Start::Generator(generator)));
+            }
+            // `Promise.all` and its like: the closure of an element has the promise of the whole.
+            if let Some(Waiter::Promise(promise)) = self.waiter(slots.function) {
+                return Some((position, Start::Promise(promise)));
+            }
+        }
+        let promise = job.and_then(|job| {
+            let slots = frames[job].v8.as_ref()?;
+            Some((job, self.promise_of_job(slots.function)?))
+        });
+        Some(match promise {
+            Some((job, promise)) => (job, Start::Promise(promise)),
+            None => (innermost, Start::Lost),
+        })
+    }
+
+    /// The function that the context of an `await` resumes.
+    fn awaiting(&mut self, context: u64) -> Option<u64> {
+        let context = self.current(context)?;
+        if !self.is(context, *self.layout.contexts.start()) {
+            return None;
+        }
+        let generator = self.field(context, AsyncLayout::slot(2))?;
+        let generator = self.current(generator)?;
+        self.is_async(generator).then_some(generator)
+    }
+
+    /// The promise that a job of the microtask queue has in its frame.
+    fn promise_of_job(&mut self, word: u64) -> Option<u64> {
+        if let Some(promise) = self.promise(word) {
+            return Some(promise);
+        }
+        // A thenable's job has a function there that resolves it.
+        match self.waiter(word)? {
+            Waiter::Promise(promise) => Some(promise),
+            Waiter::Generator(_) => None,
+        }
+    }
+
+    fn is_async(&mut self, object: u64) -> bool {
+        let kind = self.type_of(object);
+        kind == Some(self.layout.async_function) || kind == Some(self.layout.async_generator)
+    }
+
+    /// A promise, or that of a capability.
+    fn promise(&mut self, object: u64) -> Option<u64> {
+        let object = self.current(object)?;
+        let kind = self.type_of(object)?;
+        if kind == self.layout.promise {
+            return Some(object);
+        }
+        if kind != self.layout.capability {
+            return None;
+        }
+        let promise = self.field(object, AsyncLayout::CAPABILITY_PROMISE)?;
+        self.is(promise, self.layout.promise).then_some(promise)
+    }
+
+    fn promise_of_generator(&mut self, generator: u64) -> Option<u64> {
+        let next = self.field(generator, AsyncLayout::GENERATOR_PROMISE)?;
+        if self.is(generator, self.layout.async_function) {
+            return self.promise(next);
+        }
+        // An async generator has a queue of those who have called `next`.
+        if !self.is(next, self.layout.request) {
+            return None;
+        }
+        let promise = self.field(next, AsyncLayout::REQUEST_PROMISE)?;
+        self.promise(promise)
+    }
+
+    /// The `SharedFunctionInfo` of a closure.
+    fn shared(&mut self, closure: u64) -> Option<u64> {
+        let closure = self.current(closure)?;
+        let kind = self.type_of(closure)?;
+        if !self.heap.layout.function_types.contains(&kind) {
+            return None;
+        }
+        let shared = self.field(closure, self.heap.layout.function_shared)?;
+        // It is old, and stays where it is.
+        self.heap
+            .is(shared, self.heap.layout.type_shared)
+            .then_some(shared)
+    }
+
+    fn is_builtin(&mut self, shared: u64) -> bool {
+        let data = self.heap.field(shared, self.heap.layout.shared_data);
+        data.is_some_and(|data| small_integer(data).is_some())
+    }
+
+    /// Whom a handler of a reaction continues, where it is one of V8's own.
+    fn waiter(&mut self, handler: u64) -> Option<Waiter> {
+        if !is_pointer(handler) {
+            return None;
+        }
+        if self.is_async(handler) {
+            return Some(Waiter::Generator(handler));
+        }
+        let shared = self.shared(handler)?;
+        if !self.is_builtin(shared) {
+            return None;
+        }
+        let context = self.field(handler, self.layout.function_context)?;
+        // One with more is the context of a realm: the closure was called already.
+        let slots = self.slots(context)?;
+        for slot in 2..slots {
+            let Some(word) = self.field(context, AsyncLayout::slot(slot)) else {
+                break;
+            };
+            if !is_pointer(word) {
+                continue;
+            }
+            if self.is_async(word) {
+                return Some(Waiter::Generator(word));
+            }
+            if let Some(promise) = self.promise(word) {
+                return Some(Waiter::Promise(promise));
+            }
+        }
+        None
+    }
+
+    /// How many slots a context has; none where that is no context, or a large one.
+    fn slots(&mut self, context: u64) -> Option<u64> {
+        let kind = self.type_of(context)?;
+        if !self.layout.contexts.contains(&kind) {
+            return None;
+        }
+        let length = self.field(context, AsyncLayout::CONTEXT_LENGTH)?;
+        let slots = u64::try_from(small_integer(length)?).ok()?;
+        (2..=MAX_SLOTS).contains(&slots).then_some(slots)
+    }
+
+    /// Follows those who wait for a promise to the outermost one.
+    fn follow(&mut self, promise: Option<u64>, chain: &mut Chain) -> ChainEnd {
+        let mut next = promise;
+        let mut seen = Vec::new();
+        for _ in 0..MAX_LINKS {
+            let Some(promise) = next else {
+                return ChainEnd::Broken;
+            };
+            if seen.contains(&promise) {
+                return ChainEnd::Broken;
+            }
+            seen.push(promise);
+            match self.link(promise, chain) {
+                Ok(promise) => next = promise,
+                Err(end) => return end,
+            }
+        }
+        ChainEnd::Broken
+    }
+
+    /// The promise of whoever waits for a promise, who is added to the chain.
+    fn link(&mut self, promise: u64, chain: &mut Chain) -> Result<Option<u64>, ChainEnd> {
+        let flags = self.field(promise, AsyncLayout::PROMISE_FLAGS);
+        let flags = flags.and_then(small_integer).ok_or(ChainEnd::Broken)?;
+        if flags & AsyncLayout::PROMISE_STATUS != 0 {
+            return Err(ChainEnd::Settled);
+        }
+        let reaction = self.field(promise, AsyncLayout::PROMISE_REACTIONS);
+        let reaction = reaction.ok_or(ChainEnd::Broken)?;
+        match small_integer(reaction) {
+            Some(0) => return Err(ChainEnd::Whole),
+            // Its result, a moment before the flags say so.
+            Some(_) => return Err(ChainEnd::Settled),
+            None => {}
+        }
+        if !self.is(reaction, self.layout.reaction) {
+            return Err(ChainEnd::Broken);
+        }
+        let [sibling, rejected, fulfilled, derived] = self.reaction(reaction)?;
+        chain.has_siblings |= is_pointer(sibling);
+        let waiter = self.waiter(fulfilled).or_else(|| self.waiter(rejected));
+        match waiter {
+            Some(Waiter::Generator(generator)) => {
+                let caller = self.caller(generator).ok_or(ChainEnd::Broken)?;
+                chain.callers.push(caller);
+                Ok(self.promise_of_generator(generator))
+            }
+            Some(Waiter::Promise(promise)) => Ok(Some(promise)),
+            None => Ok(self.callback(fulfilled, derived, chain)),
+        }
+    }
+
+    /// The words of a reaction: the next one, what to call when it is rejected and fulfilled, and the promise of that call.
+    fn reaction(&mut self, reaction: u64) -> Result<[u64; 4], ChainEnd> {
+        let mut words = [0; 4];
+        for (position, word) in words.iter_mut().enumerate() {
+            let offset = self.layout.reaction_next + 8 * position as u64;
+            *word = self.field(reaction, offset).ok_or(ChainEnd::Broken)?;
+        }
+        let [next, ..] = words;
+        // Another V8 has them elsewhere: nothing is better than a wrong caller.
+        let is_next = small_integer(next) == Some(0) || self.is(next, self.layout.reaction);
+        is_next.then_some(words).ok_or(ChainEnd::Broken)
+    }
+
+    /// Adds the callback of a `then`, and goes on with the promise that the `then` has made.
+    fn callback(&mut self, callback: u64, derived: u64, chain: &mut Chain) -> Option<u64> {
+        let derived = self.promise(derived);
+        let shared = match self.shared(callback) {
+            Some(shared) if !self.is_builtin(shared) => shared,
+            _ => return derived,
+        };
+        let context = self.field(callback, self.layout.function_context);
+        let generator = context.and_then(|context| self.driven_generator(context));
+        let caller = generator.and_then(|generator| self.caller(generator));
+        chain.callers.push(caller.unwrap_or(AsyncCaller {
+            shared,
+            bytecode_offset: None,
+        }));
+        let is_awaited = derived.is_some_and(|promise| self.is_awaited(promise));
+        let held = match is_awaited {
+            true => None,
+            false => context.and_then(|context| self.held_promise(context)),
+        };
+        held.or(derived)
+    }
+
+    /// A function that is suspended in an `await` or a `yield`.
+    fn caller(&mut self, generator: u64) -> Option<AsyncCaller> {
+        let function = self.field(generator, AsyncLayout::GENERATOR_FUNCTION)?;
+        let shared = self.shared(function)?;
+        let position = self.field(generator, AsyncLayout::GENERATOR_POSITION);
+        let data = self.heap.layout.bytecode_data;
+        let offset = position
+            .and_then(small_integer)
+            .and_then(|position| u64::try_from(position).ok()?.checked_sub(data - 1));
+        Some(AsyncCaller {
+            shared,
+            bytecode_offset: offset,
+        })
+    }
+
+    /// Whether somebody waits for a promise.
+    fn is_awaited(&mut self, promise: u64) -> bool {
+        let flags = self.field(promise, AsyncLayout::PROMISE_FLAGS);
+        let is_pending = flags
+            .and_then(small_integer)
+            .is_some_and(|flags| flags & AsyncLayout::PROMISE_STATUS == 0);
+        let reactions = self.field(promise, AsyncLayout::PROMISE_REACTIONS);
+        is_pending && reactions.is_some_and(is_pointer)
+    }
+
+    /// A generator in the contexts of a function: async functions compiled for older engines are generators that a helper
+    /// drives.
+    fn driven_generator(&mut self, context: u64) -> Option<u64> {
+        self.find_in_contexts(context, |search, word| {
+            search.is(word, search.layout.generator).then_some(word)
+        })
+    }
+
+    /// The promise that a function settles: one somebody waits for, whose `resolve` or `reject` is in its contexts.
+    fn held_promise(&mut self, context: u64) -> Option<u64> {
+        self.find_in_contexts(context, |search, word| match search.waiter(word)? {
+            Waiter::Promise(promise) if search.is_awaited(promise) => Some(promise),
+            _ => None,
+        })
+    }
+
+    fn find_in_contexts(
+        &mut self,
+        context: u64,
+        find: impl Fn(&mut Self, u64) -> Option<u64>,
+    ) -> Option<u64> {
+        let mut context = context;
+        for _ in 0..MAX_CONTEXTS {
+            context = self.current(context)?;
+            for slot in 2..self.slots(context)? {
+                let word = self.field(context, AsyncLayout::slot(slot))?;
+                if is_pointer(word)
+                    && let Some(found) = find(self, word)
+                {
+                    return Some(found);
+                }
+            }
+            context = self.field(context, AsyncLayout::slot(1))?;
+        }
+        None
+    }
+}
+
+/// The offset in its script of the `await` that a function is suspended at.
+pub(super) fn place(heap: &mut Heap<'_>, caller: &AsyncCaller) -> Option<u32> {
+    let data = heap.field(caller.shared, heap.layout.shared_data)?;
+    let bytecode = code_tables::bytecode_of(heap, data)?;
+    code_tables::bytecode_place(heap, bytecode, caller.bytecode_offset?)
+}
