@@ -7,7 +7,7 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use nodespy_formats::{ImportError, ImportOptions, Limits, NATIVE_VERSION, import, import_file};
-use nodespy_model::{EventType, Profile, Sample};
+use nodespy_model::{EventType, FrameKind, Profile, Sample};
 use proptest::prelude::*;
 
 use crate::sample::{
@@ -210,10 +210,14 @@ fn equal_profiles_give_equal_bytes() {
 #[test]
 fn the_version_is_readable_without_unpacking_and_a_newer_one_is_refused() {
     let mut bytes = written(&small(), "nspy");
-    // Nodespys before version 4 read a file with one event.
-    assert_eq!(bytes[8..12], (NATIVE_VERSION - 1).to_le_bytes());
+    // Nodespys before version 4 read a file with one event, and those before version 5 one without async frames.
+    assert_eq!(bytes[8..12], (NATIVE_VERSION - 2).to_le_bytes());
     let of_two = written(&two_events(), "nspy");
-    assert_eq!(of_two[8..12], NATIVE_VERSION.to_le_bytes());
+    assert_eq!(of_two[8..12], (NATIVE_VERSION - 1).to_le_bytes());
+    let mut with_async = small();
+    with_async.frames[0].kind = FrameKind::Async;
+    let with_async = written(&with_async, "nspy");
+    assert_eq!(with_async[8..12], NATIVE_VERSION.to_le_bytes());
     bytes[8] = 9;
     let error = read(&bytes).unwrap_err();
     assert!(matches!(

@@ -365,8 +365,9 @@ mod tests {
 
         fn type_at(&self, state: u64) -> u16 {
             [
-                262, 261, 167, 245, 252, 191, 2066, 0, 1, 3, 5, 249, 2131, 159, 2156,
-            ][(state >> 16) as usize % 15]
+                262, 261, 167, 245, 252, 191, 2066, 0, 1, 3, 5, 249, 2131, 159, 2156, 2063, 161,
+                163, 2106, 2107, 2105, 148, 205, 206,
+            ][(state >> 16) as usize % 24]
         }
     }
 
@@ -402,8 +403,13 @@ mod tests {
                         code: CodeAddress::Jit(BASE + frame * 1021 % SIZE),
                         v8: Some(FrameSlots {
                             frame_pointer: 0x7000_0000 + frame * 64,
-                            // Every fourth claims to be WebAssembly.
-                            marker: if frame % 4 == 0 { 8 } else { at(frame) },
+                            // Some claim to be WebAssembly, some a stub, some the entry to V8.
+                            marker: match frame % 8 {
+                                0 => 8,
+                                3 | 4 => 36,
+                                5 => 2,
+                                _ => at(frame),
+                            },
                             function: at(frame * 3),
                             bytecode_array: at(frame * 5),
                             bytecode_offset: at(frame * 7),

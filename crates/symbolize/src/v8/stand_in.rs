@@ -137,6 +137,16 @@ fn node20(name: &str) -> Option<i32> {
         "scopeinfo_idx_first_vars" => 3,
         "frametype_WasmFrame" => 4,
         "type_WasmModuleObject__WASM_MODULE_OBJECT_TYPE" => 2156,
+        "type_JSPromise__JS_PROMISE_TYPE" => 2063,
+        "type_PromiseCapability__PROMISE_CAPABILITY_TYPE" => 161,
+        "type_PromiseReaction__PROMISE_REACTION_TYPE" => 163,
+        "type_JSAsyncFunctionObject__JS_ASYNC_FUNCTION_OBJECT_TYPE" => 2106,
+        "type_JSAsyncGeneratorObject__JS_ASYNC_GENERATOR_OBJECT_TYPE" => 2107,
+        "type_AsyncGeneratorRequest__ASYNC_GENERATOR_REQUEST_TYPE" => 148,
+        "FirstContextType" => 205,
+        "LastContextType" => 216,
+        "class_JSFunction__context__Context" => 32,
+        "frametype_StubFrame" => 18,
         _ => return None,
     })
 }

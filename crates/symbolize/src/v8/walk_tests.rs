@@ -118,7 +118,7 @@ fn names_with(
         Identified::Image(ImageId(0), _) => "builtin".to_owned(),
         Identified::Image(..) => "native".to_owned(),
         Identified::Jit(_) => "jit".to_owned(),
-        Identified::UnknownJs => "?".to_owned(),
+        Identified::UnknownJs | Identified::LostCaller => "?".to_owned(),
         Identified::Kernel(_) => unreachable!("no such frame is made"),
     };
     found.iter().map(name).collect()
