@@ -16,6 +16,7 @@ mod package;
 mod query;
 mod siblings;
 mod states;
+mod submitters;
 mod subsystem;
 #[cfg(test)]
 mod testing;
@@ -43,6 +44,7 @@ pub use package::{Package, PackageKind, package_in};
 pub use query::{Aggregate, Answer, AnswerRow, Query, RowKey};
 pub use siblings::{OddProcess, odd_process};
 pub use states::{ThreadTime, has_states, thread_times, without_idle_states};
+pub use submitters::pool_submitters;
 pub use subsystem::{
     Division, Subsystem, SubsystemWeights, is_evaluated, subsystem_of, subsystem_weights,
 };

@@ -80,6 +80,19 @@ pub struct Pool {
     pub slow_full: u64,
     /// The jobs that waited, by kind, most first.
     pub jobs: Vec<PoolJobs>,
+    /// Who submitted jobs, most first, where that was asked for.
+    pub submitters: Vec<PoolSubmitter>,
+}
+
+/// A line that submits jobs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PoolSubmitter {
+    /// The function: of the application or a package where one led to it, else of Node.
+    pub function: String,
+    /// Its file and the line that was run: `/app/lib/auth.js:41`.
+    pub place: String,
+    /// How many jobs it submitted.
+    pub jobs: u64,
 }
 
 /// Jobs of a kind.

@@ -201,6 +201,10 @@ impl ProfileBuilder {
             jobs.kind = printable(&jobs.kind).into_owned();
             jobs.about = printable(&jobs.about).into_owned();
         }
+        for submitter in &mut pool.submitters {
+            submitter.function = printable(&submitter.function).into_owned();
+            submitter.place = printable(&submitter.place).into_owned();
+        }
         self.profile.processes[process.at()].pool = Some(pool);
     }
 

@@ -179,6 +179,10 @@ pub(crate) struct RecordArgs {
     /// Leave out the async functions that await what runs: stacks start at the microtask
     #[arg(long)]
     pub(crate) no_async: bool,
+    /// Say which lines of JavaScript submit the jobs of libuv's pool. Sets breakpoints in the program while it records, two
+    /// in libuv, which take 5 µs a job; needs root and a running process
+    #[arg(long)]
+    pub(crate) pool_submitters: bool,
     /// Leave out child processes
     #[arg(long)]
     pub(crate) no_subprocesses: bool,

@@ -21,6 +21,7 @@ use crate::error::RecordError;
 use crate::observer::{Observer, Slice};
 use crate::record::{RecordRequest, record_slices};
 use crate::subject::Subject;
+use crate::submitters::with_submitters;
 use cause::Cause;
 use ring::Ring;
 pub use trigger::Trigger;
@@ -138,6 +139,7 @@ impl Flight<'_> {
             Some(options) => slice.map_sources(profile, options),
             None => profile,
         };
+        profile = with_submitters(profile);
         let sentence = cause.sentence(&profile, start);
         profile.notes.add_trigger(&sentence);
         (self.write)(profile)

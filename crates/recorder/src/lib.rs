@@ -23,6 +23,7 @@ mod probes;
 mod record;
 mod snapshot;
 mod subject;
+mod submitters;
 mod throttled;
 mod twin;
 mod warm_up;

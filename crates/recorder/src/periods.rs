@@ -14,6 +14,7 @@ use crate::journal::Journal;
 use crate::observer::{Observer, Slice};
 use crate::record::{RecordRequest, record_slices};
 use crate::subject::Subject;
+use crate::submitters::with_submitters;
 
 /// Where the periods of a recording go.
 pub trait PeriodFiles {
@@ -127,7 +128,7 @@ impl Periods<'_> {
             Some(options) => slice.map_sources(profile, options),
             None => profile,
         };
-        let wants_more = self.files.write(profile);
+        let wants_more = self.files.write(with_submitters(profile));
         if wants_more && !slice.is_last {
             self.journal = Journal::new(self.files.journal());
         }

@@ -1,5 +1,7 @@
 //! Where a breakpoint goes: the file that a process has mapped, and the function in it.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use nodespy_capture::LiveOrigin;
@@ -13,6 +15,8 @@ use crate::subject::Subject;
 
 /// How users call the program itself.
 const PROGRAM: &str = "node";
+/// Where distributions have libuv.
+const SHARED_LIBUV: &str = "libuv";
 
 /// Finds the place of an event that is a probe.
 pub(crate) fn place(event: &mut EventSpec, subject: &Subject) -> Result<(), RecordError> {
@@ -27,8 +31,41 @@ pub(crate) fn place(event: &mut EventSpec, subject: &Subject) -> Result<(), Reco
             ));
         }
     };
-    probe.place = Some(find(probe, target)?);
+    let mut place = find(probe, target);
+    if let (Err(_), true) = (&place, probe.is_of_javascript) {
+        let shared = Uprobe {
+            binary: SHARED_LIBUV.to_owned(),
+            ..probe.clone()
+        };
+        place = find(&shared, target).or(place);
+    }
+    let mut place = place?;
+    if probe.is_of_javascript {
+        place.offset += check_length(&first_bytes(&place));
+    }
+    probe.place = Some(place);
     Ok(())
+}
+
+/// The first bytes of the code at a place; none where they can't be read, so that the breakpoint goes there.
+fn first_bytes(place: &ProbePlace) -> [u8; 10] {
+    let mut bytes = [0; 10];
+    if let Ok(file) = File::open(&place.file) {
+        let _ = file.read_exact_at(&mut bytes, place.offset);
+    }
+    bytes
+}
+
+/// How long the check of an argument is that a function starts with, as `uv_queue_work` of Node 16, 18, 24 and 26 does:
+/// `test %rdx,%rdx; je`. Behind it is a `push`, which the kernel emulates in 2 µs, where stepping through another
+/// instruction takes 11.
+fn check_length(code: &[u8; 10]) -> u64 {
+    let is_push = |at: usize| matches!(code[at], 0x50..=0x57) || code[at] == 0x41;
+    match code {
+        [0x48, 0x85, 0xd2, 0x0f, 0x84, ..] if is_push(9) => 9,
+        [0x48, 0x85, 0xd2, 0x74, ..] if is_push(5) => 5,
+        _ => 0,
+    }
 }
 
 fn find(probe: &Uprobe, target: &Target) -> Result<ProbePlace, RecordError> {
@@ -95,6 +132,21 @@ fn path_to(pid: u32, mapping: &Mapping, program: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_breakpoint_goes_behind_the_check_of_an_argument() {
+        let far = [0x48, 0x85, 0xd2, 0x0f, 0x84, 1, 0, 0, 0, 0x55];
+        assert_eq!(check_length(&far), 9);
+        assert_eq!(
+            check_length(&[0x48, 0x85, 0xd2, 0x74, 9, 0x41, 0, 0, 0, 0]),
+            5
+        );
+        assert_eq!(check_length(&[0x55, 0x48, 0x89, 0xe5, 0, 0, 0, 0, 0, 0]), 0);
+        assert_eq!(
+            check_length(&[0x48, 0x85, 0xd2, 0x74, 9, 0xc3, 0, 0, 0, 0]),
+            0
+        );
+    }
 
     #[test]
     fn a_binary_is_meant_by_name_or_path() {

@@ -9,7 +9,7 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use nodespy_capture::engines::inspector::{CompanionCommand, is_node_command};
-use nodespy_capture::engines::perf_events::EventSpec;
+use nodespy_capture::engines::perf_events::{EventSpec, thin_out};
 use nodespy_capture::target::{Target, Wanted};
 use nodespy_capture::{CaptureError, Children, Interrupts, LiveOrigin, with_causes};
 use nodespy_model::{EventType, Nanoseconds, Origin, Profile};
@@ -23,6 +23,7 @@ use crate::load::LoadEnd;
 use crate::observer::Observer;
 use crate::probes;
 use crate::subject::Subject;
+use crate::submitters::with_submitters;
 use crate::throttled::Throttled;
 use crate::twin::Twin;
 use crate::warm_up::warm_up;
@@ -117,6 +118,8 @@ pub struct RecordRequest {
     pub no_async: bool,
     /// Whether no eBPF program runs at the samples.
     pub no_ebpf: bool,
+    /// Whether breakpoints say who submits jobs to libuv's pool.
+    pub pool_submitters: bool,
     /// Whether a process that is idle is to cost as little as can be.
     pub spares_idle: bool,
     /// Attach, but take no samples: for measuring what attaching costs.
@@ -208,6 +211,13 @@ impl RecordRequest {
                 event.name()
             )));
         }
+        let is_allocations = self.sampled == Sampled::Allocations;
+        if self.pool_submitters && (is_inspector || is_allocations) {
+            return Err(RecordError::Usage(
+                "--pool-submitters needs perf events: leave out --engine inspector, --inspect-url and -e alloc"
+                    .to_owned(),
+            ));
+        }
         let reason = match (&self.sampled, &self.inspect_url) {
             (_, Some(_)) => "--inspect-url",
             (Sampled::Allocations, None) => "-e alloc",
@@ -227,7 +237,8 @@ impl RecordRequest {
         let is_plain = is_node_command(&self.command) && self.needs_perf_events().is_none();
         let is_possible = self.command.is_empty() || is_plain;
         let is_cpu = self.sampled.beyond_cpu().is_none();
-        is_refused && is_cpu && self.engine == EngineChoice::Auto && is_possible && !self.wanted.any
+        let is_auto = self.engine == EngineChoice::Auto && !self.pool_submitters;
+        is_refused && is_cpu && is_auto && is_possible && !self.wanted.any
     }
 
     /// What processes that appear later have to be to join.
@@ -422,12 +433,18 @@ fn perf_events_of(
     request: &RecordRequest,
     subject: &Subject,
 ) -> Result<Vec<EventSpec>, RecordError> {
-    let Sampled::Perf(events) = &request.sampled else {
-        return Ok(vec![EventSpec::cpu()]);
+    let mut events = match &request.sampled {
+        Sampled::Perf(events) => events.clone(),
+        Sampled::Allocations => vec![EventSpec::cpu()],
     };
-    let mut events = events.clone();
+    if request.pool_submitters {
+        events.extend(EventSpec::pool_jobs());
+    }
     for event in &mut events {
         probes::place(event, subject)?;
+    }
+    if let (true, Some(target)) = (request.pool_submitters, subject.targets.first()) {
+        thin_out(&mut events, target.pid())?;
     }
     Ok(events)
 }
@@ -466,10 +483,10 @@ fn name_all(
         Some(twin) => twin.join(profile, live.started),
         None => profile,
     };
-    Ok(match &request.source_maps {
+    Ok(with_submitters(match &request.source_maps {
         Some(options) => live.map_sources(profile, options),
         None => profile,
-    })
+    }))
 }
 
 /// Records with V8's own profiler.

@@ -1,6 +1,6 @@
 //! What libuv's thread pools did, in words.
 
-use nodespy_model::{Pool, PoolJobs, Process, Profile, printable};
+use nodespy_model::{Pool, PoolJobs, PoolSubmitter, Process, Profile, printable};
 
 use crate::linked::Line;
 use crate::wording::{counted, percent, percent_of};
@@ -10,6 +10,8 @@ const WORTH_A_LINE: f64 = 0.05;
 /// The same for a sentence, and how much of the time it has to be full, in percent.
 const WORTH_A_FINDING: f64 = 1.0;
 const MUCH_OF_THE_TIME: f64 = 50.0;
+/// How many lines that submit jobs are told.
+const MAX_SUBMITTERS: usize = 5;
 
 /// The processes whose pools are known.
 pub(crate) fn pools(profile: &Profile) -> impl Iterator<Item = (&Process, &Pool)> {
@@ -27,7 +29,9 @@ pub(crate) fn lines(profile: &Profile) -> Vec<Line> {
     let used = rows
         .filter_map(|(row, process)| Some((row, process, process.pool.as_ref()?)))
         .filter(|(_, _, pool)| {
-            pool.average(pool.waiting) >= WORTH_A_LINE || pool.average(pool.busy) >= WORTH_A_LINE
+            pool.average(pool.waiting) >= WORTH_A_LINE
+                || pool.average(pool.busy) >= WORTH_A_LINE
+                || !pool.submitters.is_empty()
         });
     let line = |(row, process, pool): (usize, &Process, &Pool)| {
         let name = match is_one {
@@ -87,13 +91,45 @@ pub(crate) fn finding(pool: &Pool) -> Option<(f64, String)> {
         });
         let sentence = format!(
             "{} jobs wait for libuv's pool on the average{kind}: its {} threads are all busy {} of \
-             the time; raise UV_THREADPOOL_SIZE, or ask for less",
+             the time; raise UV_THREADPOOL_SIZE, or {}",
             number(pool.average(pool.waiting)),
             pool.threads,
-            percent(full)
+            percent(full),
+            ask_for_less(pool)
         );
         (full, sentence)
     })
+}
+
+/// Where to ask for less, if that is known: a line of the application or a package.
+fn ask_for_less(pool: &Pool) -> String {
+    let mut submitters = pool.submitters.iter();
+    let written = submitters.find(|it| !it.place.is_empty() && !it.place.starts_with("node:"));
+    match written {
+        Some(submitter) => format!("call it less ({})", spelled(&submitter.place)),
+        None => "ask for less".to_owned(),
+    }
+}
+
+/// Who submitted jobs: `login /app/auth.js:41 75.0 %`.
+fn submitters(pool: &Pool) -> Vec<String> {
+    let all = pool.submitters.iter();
+    let total = all
+        .clone()
+        .fold(0, |sum: u64, it| sum.saturating_add(it.jobs));
+    let told = |it: &PoolSubmitter| {
+        let share = percent(percent_of(it.jobs, total));
+        match (&*it.function, &*it.place) {
+            ("", "") => format!("native code {share}"),
+            ("", place) => format!("{} {share}", spelled(place)),
+            (function, place) => format!("{} {} {share}", spelled(function), spelled(place)),
+        }
+    };
+    all.take(MAX_SUBMITTERS).map(told).collect()
+}
+
+fn spelled(text: &str) -> String {
+    printable(text).replace('`', "'")
 }
 
 fn words(pool: &Pool) -> String {
@@ -112,6 +148,10 @@ fn words(pool: &Pool) -> String {
         .collect();
     if !kinds.is_empty() {
         words.push_str(&format!(" ({})", kinds.join(", ")));
+    }
+    let submitters = submitters(pool);
+    if !submitters.is_empty() {
+        words.push_str(&format!("; submitted by {}", submitters.join(", ")));
     }
     if pool.slow_full > 0 {
         words.push_str(&format!(

@@ -17,6 +17,13 @@ pub fn redact(mut profile: Profile) -> Profile {
     for process in &mut profile.processes {
         process.command.clear();
         process.labels.remove(label_key::FOLDER);
+        // What jobs are about and who submits them are paths too; host names are of the machine's surroundings.
+        if let Some(pool) = &mut process.pool {
+            pool.jobs.iter_mut().for_each(|jobs| jobs.about.clear());
+            for submitter in &mut pool.submitters {
+                submitter.place = redact_text(&submitter.place, &folders);
+            }
+        }
     }
     profile.sources.clear();
     redact_strings(&mut profile, &folders);

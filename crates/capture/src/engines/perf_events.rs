@@ -10,7 +10,7 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use nodespy_model::{Event, EventIndex, Nanoseconds};
+use nodespy_model::{Event, Nanoseconds};
 
 use crate::engine::Losses;
 use crate::error::CaptureError;
@@ -22,6 +22,8 @@ use crate::target::{Group, Target, no_mappings, proc, synthesize_initial_events}
 
 mod available;
 mod engine;
+mod javascript_threads;
+mod job_rate;
 mod names;
 mod opening;
 mod probing;
@@ -35,11 +37,13 @@ mod walking;
 
 pub use available::{Availability, AvailableEvent, available_events};
 pub use engine::PerfEvents;
-use opening::{CpuEvents, check_descriptors, choose_events, open_group, open_on_cpu};
+use javascript_threads::may_run_javascript;
+pub use job_rate::thin_out;
+use opening::{CpuEvents, OpenedThread, check_descriptors, choose_events, open_group, open_on_cpu};
 pub use probing::{probe, probe_group, probe_quickly};
 use records::RingOf;
 use ring_set::RingSet;
-pub use spec::{EventSpec, ProbePlace, Uprobe};
+pub use spec::{EventSpec, POOL_JOBS, ProbePlace, Uprobe};
 use walking::Walking;
 
 /// Stack copied with each sample: all that fits into a record, whose length is 16 bits, beside a
@@ -58,6 +62,8 @@ const ROOMY_RING_BYTES: usize = 1 << 20;
 const ALL_RINGS_BYTES: usize = 256 << 20;
 const LARGEST_RING_BYTES: usize = 32 << 20;
 const SIDEBAND_RING_BYTES: usize = 256 << 10;
+/// Room for a quarter of a second of the jobs that are sampled.
+const JOBS_RING_BYTES: usize = 8 << 20;
 const SMALLEST_RING_BYTES: usize = 64 << 10;
 /// An event is in its ring at the latest this long after its time stamp.
 const SETTLING: Nanoseconds = 2_000_000;
@@ -183,14 +189,20 @@ impl PerfSession {
     ) -> Result<Self, CaptureError> {
         let cpus = proc::online_cpus();
         // Of several, those that ended meanwhile are left out: an app may lose a worker now and then.
-        let threads = threads_of(targets.iter().filter(|target| !target.has_ended()));
-        let Some(&(first, _)) = threads.first() else {
+        let needs_kind = options.events.iter().any(EventSpec::is_of_javascript);
+        let running = targets.iter().filter(|target| !target.has_ended());
+        let threads = threads_of(running, needs_kind);
+        let Some(first) = threads.first().map(|thread| thread.pid) else {
             let pid = targets.first().map_or(0, Target::pid);
             return Err(CaptureError::Gone { pid });
         };
         let (samplings, remarks) =
             choose_events(first, &cpus, options, (stack_bytes, start_on_exec))?;
-        let of_group = group.and_then(|group| open_group(group, &cpus, &samplings));
+        // A breakpoint that is not of a thread is set in every process that has the file mapped.
+        let has_probe = options.events.iter().any(EventSpec::is_uprobe);
+        let of_group = group
+            .filter(|_| !has_probe)
+            .and_then(|group| open_group(group, &cpus, &samplings));
         let has_group = of_group.is_some();
         let events = match of_group {
             Some(events) => events,
@@ -200,7 +212,7 @@ impl PerfSession {
                 cpus.iter().map(on_cpu).collect::<Result<Vec<_>, _>>()?
             }
         };
-        let mut rings = map_rings(&events, &samplings, ring_bytes(&samplings, cpus.len()))?;
+        let mut rings = map_rings(&events, &samplings)?;
         let walking = program
             .map(|program| Walking::start(program, &events, &samplings[0], &mut rings))
             .transpose()
@@ -253,14 +265,15 @@ impl PerfSession {
     /// Watches further processes, through the rings there are.
     pub(crate) fn add(&mut self, targets: &[Target]) -> Result<(), CaptureError> {
         if !self.has_group {
-            self.add_threads(&threads_of(targets.iter()))?;
+            let needs_kind = self.samplings.iter().any(|one| one.is_of_javascript);
+            self.add_threads(&threads_of(targets.iter(), needs_kind))?;
             self.queue_initial_events(targets);
         }
         self.wakers.extend(targets.iter().filter_map(Target::waker));
         Ok(())
     }
 
-    fn add_threads(&mut self, threads: &[(u32, u32)]) -> Result<(), CaptureError> {
+    fn add_threads(&mut self, threads: &[OpenedThread]) -> Result<(), CaptureError> {
         let mut added = Vec::new();
         for owners in &self.ring_owners {
             let events = open_on_cpu(threads, owners.cpu, &self.samplings)?;
@@ -378,12 +391,8 @@ impl PerfSession {
 
 /// Maps a ring per CPU and event and one for the sideband, all as large as the first wish allows:
 /// what may be locked is shared by all of them, so when one is refused they all become smaller.
-fn map_rings(
-    events: &[CpuEvents],
-    samplings: &[Sampling],
-    wish: usize,
-) -> Result<RingSet<Ring>, CaptureError> {
-    let mut size = wish;
+fn map_rings(events: &[CpuEvents], samplings: &[Sampling]) -> Result<RingSet<Ring>, CaptureError> {
+    let mut size = ring_bytes(samplings, events.len());
     loop {
         match try_map_rings(events, samplings, size) {
             Ok(rings) => return Ok(rings),
@@ -401,11 +410,16 @@ fn try_map_rings(
 ) -> io::Result<RingSet<Ring>> {
     let mut rings = RingSet::new(samplings[0].sideband_layout());
     for of_cpu in events {
-        for (position, (events, sampling)) in of_cpu.samples.iter().zip(samplings).enumerate() {
+        for (events, sampling) in of_cpu.samples.iter().zip(samplings) {
+            let size = match sampling.is_of_javascript {
+                // Who may set breakpoints may lock memory too.
+                true => JOBS_RING_BYTES,
+                false => size,
+            };
             if let Some(ring) = share_ring(events, size)? {
                 let of = RingOf {
                     cpu: of_cpu.cpu,
-                    event: EventIndex(position as u16),
+                    event: sampling.event,
                     weight: match sampling.every {
                         Every::Rate(_) => 1,
                         Every::Period(period) => period,
@@ -421,11 +435,18 @@ fn try_map_rings(
     Ok(rings)
 }
 
-/// Every thread of these processes, with its process.
-fn threads_of<'a>(targets: impl Iterator<Item = &'a Target>) -> Vec<(u32, u32)> {
+/// Every thread of these processes. Which run JavaScript is asked where some event is of those alone.
+fn threads_of<'a>(
+    targets: impl Iterator<Item = &'a Target>,
+    needs_kind: bool,
+) -> Vec<OpenedThread> {
     let of_target = |target: &Target| {
         let pid = target.pid();
-        proc::threads(pid).into_iter().map(move |tid| (pid, tid))
+        proc::threads(pid).into_iter().map(move |tid| OpenedThread {
+            pid,
+            tid,
+            is_of_javascript: !needs_kind || may_run_javascript(pid, tid),
+        })
     };
     targets.flat_map(of_target).collect()
 }
@@ -437,8 +458,9 @@ fn ring_bytes(samplings: &[Sampling], cpus: usize) -> usize {
         let sample_bytes = sampling.stack_bytes as usize + 1024;
         (sampling.every.expected_rate_hz() as usize * sample_bytes).next_power_of_two()
     };
-    let wish = samplings.iter().map(wish).max().unwrap_or(0);
-    let allowed = (ALL_RINGS_BYTES / (cpus * samplings.len()) + 1).next_power_of_two() / 2;
+    let large = samplings.iter().filter(|it| !it.is_of_javascript);
+    let wish = large.map(wish).max().unwrap_or(0);
+    let allowed = (ALL_RINGS_BYTES / (cpus.max(1) * samplings.len()) + 1).next_power_of_two() / 2;
     wish.min(allowed)
         .clamp(SMALLEST_RING_BYTES, LARGEST_RING_BYTES)
 }

@@ -4,6 +4,7 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use nodespy_model::EventIndex;
 use nodespy_perf_abi::{EventAttributes, RecordLayout, x86_64};
 use perf_event_open_sys as sys;
 use sys::bindings;
@@ -66,6 +67,10 @@ impl Every {
 #[derive(Debug, Clone)]
 pub(crate) struct Sampling {
     pub(crate) counted: Counted,
+    /// Which event of the recording its samples are.
+    pub(crate) event: EventIndex,
+    /// Whether only threads that run JavaScript make it happen.
+    pub(crate) is_of_javascript: bool,
     pub(crate) every: Every,
     /// Whether each sample says how much it stands for.
     pub(crate) has_period: bool,
@@ -125,6 +130,19 @@ impl PerfEvent {
     /// An event that never samples: what an eBPF program writes on this CPU becomes its records.
     pub(crate) fn output(cpu: u32, what: &Sampling) -> io::Result<Self> {
         open(&mut output_attributes(what), Subject::Cpu, cpu)
+    }
+
+    /// For a thread wherever it runs. Such an event has no ring.
+    pub(crate) const ANY_CPU: u32 = u32::MAX;
+
+    /// How often it has happened.
+    pub(crate) fn count(&self) -> io::Result<u64> {
+        let mut bytes = [0; 8];
+        // SAFETY: the descriptor is an open perf event, and `bytes` takes eight bytes.
+        let read =
+            unsafe { libc::read(self.0.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len()) };
+        checked(read as i64)?;
+        Ok(u64::from_ne_bytes(bytes))
     }
 
     /// The number that its records carry.

@@ -73,6 +73,7 @@ mod section {
     pub(super) const POOLS: u64 = 24;
     pub(super) const LOOP_TIMELINES: u64 = 25;
     pub(super) const POOL_TIMELINES: u64 = 26;
+    pub(super) const POOL_SUBMITTERS: u64 = 27;
     pub(super) const ASYNC_CALLERS: u64 = 30;
 }
 

@@ -6,8 +6,8 @@ use flate2::write::GzEncoder;
 use flate2::{Compression, GzBuilder};
 use nodespy_model::{
     About, AsyncCallers, EventLoop, EventType, ExitReason, Frame, Function, FunctionIndex,
-    NameSource, Notes, Pool, Process, Profile, Scheduling, Source, Stack, StringIndex, StringTable,
-    Thread,
+    NameSource, Notes, Pool, PoolSubmitter, Process, Profile, Scheduling, Source, Stack,
+    StringIndex, StringTable, Thread,
 };
 
 use super::columns::{put, put_option, put_string, zigzag};
@@ -80,6 +80,9 @@ fn write_sections(
     }
     if let Some(pools) = pools(profile, |_| true) {
         emit(section::POOLS, &pools)?;
+    }
+    if let Some(submitters) = pool_submitters(profile, |_| true) {
+        emit(section::POOL_SUBMITTERS, &submitters)?;
     }
     if let Some(timelines) = timelines::of_loops(&timelines::loops(profile)) {
         emit(section::LOOP_TIMELINES, &timelines)?;
@@ -404,6 +407,33 @@ pub(super) fn pools(profile: &Profile, is_wanted: impl Fn(usize) -> bool) -> Opt
                 put_string(&mut content, &jobs.kind);
                 put(&mut content, jobs.waiting);
                 put_string(&mut content, &jobs.about);
+            }
+        }
+        content
+    })
+}
+
+/// Who submitted jobs to these pools; nothing where that is known of none.
+pub(super) fn pool_submitters(
+    profile: &Profile,
+    is_wanted: impl Fn(usize) -> bool,
+) -> Option<Vec<u8>> {
+    let processes = profile.processes.iter().enumerate();
+    let rows: Vec<(usize, &[PoolSubmitter])> = processes
+        .filter(|(row, _)| is_wanted(*row))
+        .filter_map(|(row, process)| Some((row, &process.pool.as_ref()?.submitters[..])))
+        .filter(|(_, submitters)| !submitters.is_empty())
+        .collect();
+    (!rows.is_empty()).then(|| {
+        let mut content = Vec::new();
+        put(&mut content, rows.len() as u64);
+        for (row, submitters) in rows {
+            put(&mut content, row as u64);
+            put(&mut content, submitters.len() as u64);
+            for submitter in submitters {
+                put_string(&mut content, &submitter.function);
+                put_string(&mut content, &submitter.place);
+                put(&mut content, submitter.jobs);
             }
         }
         content

@@ -2,9 +2,9 @@
 
 use nodespy_model::{
     About, Category, Cpu, EventLoop, EventType, ExitReason, Frame, FrameKind, FunctionSpec, Labels,
-    LoopStall, LoopTimeline, Notes, Pool, PoolJobs, PoolPart, PoolTimeline, Process, Profile,
-    ProfileBuilder, Sample, Sampling, Scheduling, Source, Thread, ThreadRole, Tier, WeightUnit,
-    label_key,
+    LoopStall, LoopTimeline, Notes, Pool, PoolJobs, PoolPart, PoolSubmitter, PoolTimeline, Process,
+    Profile, ProfileBuilder, Sample, Sampling, Scheduling, Source, Thread, ThreadRole, Tier,
+    WeightUnit, label_key,
 };
 use proptest::prelude::*;
 
@@ -461,6 +461,11 @@ fn any_process() -> impl Strategy<Value = Process> {
                         kind: "fs.open".to_owned(),
                         waiting: 7,
                         about: "/a b".to_owned(),
+                    }],
+                    submitters: vec![PoolSubmitter {
+                        function: "login".to_owned(),
+                        place: "/a b.js:41".to_owned(),
+                        jobs: started,
                     }],
                     ..Pool::default()
                 }),

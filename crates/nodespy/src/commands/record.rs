@@ -107,6 +107,12 @@ fn prepare(arguments: &RecordArgs, request: &RecordRequest) -> anyhow::Result<Su
     for remark in &subject.remarks {
         output::note(&nodespy_model::printable(remark));
     }
+    if arguments.pool_submitters && !arguments.quiet {
+        output::note(
+            "Breakpoints are set in the program while it is recorded, at uv__work_submit and uv_queue_work \
+             (--pool-submitters).",
+        );
+    }
     if let Some(time) = request.warm_up.filter(|_| !arguments.quiet) {
         output::note(&format!(
             "Samples are taken from {} s on (--delay).",
@@ -142,6 +148,7 @@ fn request(arguments: &RecordArgs) -> anyhow::Result<RecordRequest> {
         no_heap_walk: arguments.names == Names::Map,
         no_ebpf: arguments.no_ebpf,
         no_async: arguments.no_async,
+        pool_submitters: arguments.pool_submitters,
         spares_idle: false,
         placebo: std::env::var_os("NODESPY_PLACEBO").is_some(),
         delay: artificial_delay(),

@@ -121,6 +121,41 @@ fn expect_moment(major: &str) {
     assert!(outcome.stdout.contains(line), "{outcome}");
 }
 
+/// Three lines submit jobs, 1 : 3 : 2, through both of libuv's ways in.
+fn expect_submitters(major: &str) {
+    let Some(_live) = live() else { return };
+    if !is_root() {
+        skip("only root may set breakpoints");
+        return;
+    }
+    let target = Workload::new("submit.js").on(major).start();
+    let recorded = record(&target, &["-d", "4", "--pool-submitters"]);
+    let pool = pool(&recorded);
+    let jobs_of = |function: &str, line: u32| {
+        let place = format!("/submit.js:{line}");
+        let mut submitters = pool.submitters.iter();
+        let found = submitters.find(|it| it.function == function && it.place.ends_with(&place));
+        let found = found.unwrap_or_else(|| panic!("no {function} at {line}: {pool:?}"));
+        found.jobs as f64
+    };
+    let stats = jobs_of("statIt", 12);
+    assert!(stats > 20.0, "{pool:?}");
+    for (function, line, ratio) in [("hashPassword", 16, 3.0), ("pack", 20, 2.0)] {
+        let found = jobs_of(function, line) / stats;
+        assert!(
+            (found / ratio - 1.0).abs() < 0.1,
+            "{function} {found} {pool:?}"
+        );
+    }
+    let said = &recorded.outcome.stdout;
+    assert!(said.contains("submitted by"), "{said}");
+    assert!(
+        recorded.outcome.stderr.contains("Breakpoints are set"),
+        "{}",
+        recorded.outcome
+    );
+}
+
 #[test]
 fn the_pool_of_a_command_that_nodespy_starts_is_read() {
     let Some(_live) = live() else { return };
@@ -136,4 +171,5 @@ on_every_node! {{
     the_pool_of_a_moment_is_in_a_dump(expect_moment);
     files_that_wait_are_counted_with_their_path(expect_files);
     hashes_that_wait_are_counted(expect_hashes);
+    lines_that_submit_jobs_are_counted(expect_submitters);
 }}

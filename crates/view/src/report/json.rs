@@ -203,6 +203,11 @@ fn pools(whole: &mut JsonText, profile: &Profile) {
             object.decimal("waiting", pool.average(jobs.waiting), 2);
             object.string_if_any("about", &jobs.about);
         });
+        object.objects("submitters", &pool.submitters, |object, submitter| {
+            object.string_if_any("function", &submitter.function);
+            object.string_if_any("place", &submitter.place);
+            object.number("jobs", submitter.jobs);
+        });
     });
 }
 

@@ -1,6 +1,6 @@
 //! What a recording says of libuv's thread pool.
 
-use nodespy_model::{Pool, PoolJobs, Profile};
+use nodespy_model::{Pool, PoolJobs, PoolSubmitter, Profile};
 
 use crate::findings::findings;
 use crate::sample::{drawn, shop};
@@ -40,6 +40,43 @@ fn a_full_pool_is_told_with_what_waits() {
     let text = drawn(&recorded(pool), "text").replace("\n  ", " ");
     assert!(text.contains("libuv pool: 4.0 of 4 threads busy"), "{text}");
     assert!(text.contains("fs.open /a 10.0 %"), "{text}");
+}
+
+#[test]
+fn a_line_that_submits_jobs_is_where_to_ask_for_less() {
+    let submitter = |function: &str, place: &str, jobs: u64| PoolSubmitter {
+        function: function.to_owned(),
+        place: place.to_owned(),
+        jobs,
+    };
+    let pool = Pool {
+        threads: 4,
+        looks: 100,
+        busy: 400,
+        full: 100,
+        waiting: 1_200,
+        jobs: vec![jobs("crypto", 1_200, "")],
+        submitters: vec![
+            submitter("step", "node:internal/fs:9", 30),
+            submitter("login", "/app/lib/auth.js:41", 10),
+        ],
+        ..Pool::default()
+    };
+    let found = findings(&recorded(pool.clone()), "pool");
+    let less = "raise UV_THREADPOOL_SIZE, or call it less (/app/lib/auth.js:41)";
+    assert!(found[0].ends_with(less), "{found:?}");
+    let json = drawn(&recorded(pool.clone()), "json");
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let submitter = &json["pools"][0]["submitters"][1];
+    assert_eq!(submitter["place"], "/app/lib/auth.js:41");
+    assert_eq!(
+        (&submitter["function"], &submitter["jobs"]),
+        (&"login".into(), &10.into())
+    );
+    let text = drawn(&recorded(pool), "text");
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = "submitted by step node:internal/fs:9 75.0 %, login /app/lib/auth.js:41 25.0 %";
+    assert!(text.contains(line), "{text}");
 }
 
 #[test]

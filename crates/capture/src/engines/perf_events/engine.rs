@@ -63,18 +63,14 @@ impl PerfEvents {
 
 /// What threads are looked at for.
 fn looks_of(options: &PerfOptions) -> Option<Looks> {
-    let looked = |(position, spec): (usize, &EventSpec)| {
+    let looked = |(event, spec): (EventIndex, &EventSpec)| {
         spec.is_looked().then(|| LookedEvent {
-            event: EventIndex(position as u16),
+            event,
             has_cpu: spec.samples_cpu(),
         })
     };
-    let events: Vec<LookedEvent> = options
-        .events
-        .iter()
-        .enumerate()
-        .filter_map(looked)
-        .collect();
+    let indexes = EventSpec::event_indexes(&options.events).into_iter();
+    let events: Vec<LookedEvent> = indexes.zip(&options.events).filter_map(looked).collect();
     let looked = options.events.iter().filter(|spec| spec.is_looked());
     let rate = looked
         .clone()
@@ -95,8 +91,14 @@ impl Engine for PerfEvents {
     /// CPU time is `cycles` or `cpu-clock`; which of them is known once it is attached.
     fn events(&self) -> Vec<EventType> {
         let clock = self.session.as_ref().map_or("", PerfSession::clock);
-        let event_type = |spec: &EventSpec| spec.event_type(self.options.rate_hz, clock);
-        self.options.events.iter().map(event_type).collect()
+        let specs = &self.options.events;
+        let mut types = Vec::new();
+        for (spec, index) in specs.iter().zip(EventSpec::event_indexes(specs)) {
+            if index.0 as usize == types.len() {
+                types.push(spec.event_type(self.options.rate_hz, clock));
+            }
+        }
+        types
     }
 
     fn probe(&self, pid: u32) -> Vec<Finding> {

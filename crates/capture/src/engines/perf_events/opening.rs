@@ -5,11 +5,14 @@ use std::io;
 use super::refusals::{explain_event, paranoid};
 use super::sources::counted;
 use super::spec::EventSpec;
-use super::{PerfOptions, proc};
+use super::{PerfOptions, SMALL_STACK_BYTES, STACK_BYTES, WALKED_STACK_BYTES, proc};
 use crate::error::{CaptureError, explain_refusal};
 use crate::sys::files::raise_descriptor_limit;
 use crate::sys::perf_event::{Counted, Every, PerfEvent, Sampling, Subject};
 use crate::target::Group;
+
+/// What is copied where a job is submitted: libuv's poll, below the JavaScript, has 12 KiB.
+const SUBMITTER_STACK_BYTES: u32 = 32 << 10;
 
 /// The sampling and the sideband events of one CPU.
 pub(super) struct CpuEvents {
@@ -58,26 +61,51 @@ fn open_all(
     Ok((samples, PerfEvent::sideband(subject, cpu, &samplings[0])?))
 }
 
-/// Opens the events of these threads (each with its process) on one CPU.
+/// The events of one thread: none of a sampling that is for threads of another kind.
+fn open_on_thread(
+    thread: &OpenedThread,
+    cpu: u32,
+    samplings: &[Sampling],
+) -> io::Result<(Vec<Option<PerfEvent>>, PerfEvent)> {
+    let subject = Subject::Thread(thread.tid);
+    let open = |sampling: &Sampling| match sampling.is_of_javascript && !thread.is_of_javascript {
+        true => Ok(None),
+        false => PerfEvent::sampling(subject, cpu, sampling).map(Some),
+    };
+    let samples = samplings.iter().map(open).collect::<io::Result<Vec<_>>>()?;
+    Ok((samples, PerfEvent::sideband(subject, cpu, &samplings[0])?))
+}
+
+/// A thread that events are opened on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OpenedThread {
+    pub(super) pid: u32,
+    pub(super) tid: u32,
+    /// Whether it may run JavaScript.
+    pub(super) is_of_javascript: bool,
+}
+
+/// Opens the events of these threads on one CPU.
 pub(super) fn open_on_cpu(
-    threads: &[(u32, u32)],
+    threads: &[OpenedThread],
     cpu: u32,
     samplings: &[Sampling],
 ) -> Result<CpuEvents, CaptureError> {
     let mut samples: Vec<Vec<PerfEvent>> = samplings.iter().map(|_| Vec::new()).collect();
     let mut sideband = Vec::new();
-    for &(pid, tid) in threads {
-        match open_all(Subject::Thread(tid), cpu, samplings) {
+    for thread in threads {
+        let (pid, tid) = (thread.pid, thread.tid);
+        match open_on_thread(thread, cpu, samplings) {
             Ok((opened, of_sideband)) => {
                 for (events, event) in samples.iter_mut().zip(opened) {
-                    events.push(event);
+                    events.extend(event);
                 }
                 sideband.push(of_sideband);
             }
             // A thread may end while we go through the list, and so may one process of several.
             Err(error)
                 if error.raw_os_error() == Some(libc::ESRCH)
-                    && (tid != pid || threads.iter().any(|(other, _)| *other != pid)) => {}
+                    && (tid != pid || threads.iter().any(|other| other.pid != pid)) => {}
             Err(error) => return Err(explain_refusal(pid, error)),
         }
     }
@@ -117,10 +145,20 @@ pub(super) fn choose_events(
 ) -> Result<(Vec<Sampling>, Vec<String>), CaptureError> {
     let mut remarks = Vec::new();
     let mut samplings = Vec::new();
-    for spec in &options.events {
+    let indexes = EventSpec::event_indexes(&options.events);
+    for (spec, event) in options.events.iter().zip(indexes) {
         let every = spec.every(options.rate_hz);
+        // A program copies the rest of the stack at the samples of CPU time alone.
+        let stack_bytes = match stack_bytes {
+            SMALL_STACK_BYTES => SMALL_STACK_BYTES,
+            _ if spec.is_of_javascript() => SUBMITTER_STACK_BYTES,
+            WALKED_STACK_BYTES if !spec.is_cpu() => STACK_BYTES,
+            bytes => bytes,
+        };
         let wanted = Sampling {
             counted: counted(spec)?,
+            event,
+            is_of_javascript: spec.is_of_javascript(),
             every,
             has_period: matches!(every, Every::Rate(_)) && !spec.is_clock(),
             include_kernel: options.include_kernel,

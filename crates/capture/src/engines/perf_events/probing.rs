@@ -2,6 +2,8 @@
 
 use std::io;
 
+use nodespy_model::EventIndex;
+
 use super::{
     EventSpec, LARGEST_RING_BYTES, ROOMY_RING_BYTES, SMALL_STACK_BYTES, STACK_BYTES,
     WALKED_STACK_BYTES, share_ring,
@@ -27,7 +29,9 @@ fn largest_ring(event: PerfEvent) -> usize {
 }
 
 /// The least that can be asked for.
-const PROBE: Sampling = Sampling {
+pub(super) const PROBE: Sampling = Sampling {
+    event: EventIndex(0),
+    is_of_javascript: false,
     counted: Counted::CPU_CLOCK,
     every: Every::Rate(99),
     has_period: false,

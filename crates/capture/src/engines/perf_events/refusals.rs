@@ -41,6 +41,10 @@ pub(super) fn explain_event(pid: u32, spec: &EventSpec, source: io::Error) -> Ca
         EventSource::Tracepoint(_) if source.raw_os_error() == Some(libc::EINVAL) => {
             return CaptureError::not_found(format!("this kernel has no tracepoint {name}"));
         }
+        EventSource::Uprobe(probe) if is_refused && probe.is_of_javascript => {
+            "--pool-submitters sets breakpoints in the program, which needs CAP_PERFMON: run as root"
+                .to_owned()
+        }
         EventSource::Uprobe(_) if is_refused => {
             format!("{name} sets a breakpoint in the program, which needs CAP_PERFMON: run as root")
         }

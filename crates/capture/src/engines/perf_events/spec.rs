@@ -2,13 +2,18 @@
 
 use std::path::PathBuf;
 
-use nodespy_model::{EventType, Sampling as HowOften, WeightUnit};
+use nodespy_model::{EventIndex, EventType, Sampling as HowOften, WeightUnit};
 
 use super::names::{self, Class, Named};
 use crate::sys::perf_event::Every;
 
 /// How often threads are looked at unless more is asked for.
 const MAX_LOOKS_HZ: u32 = 99;
+
+/// Jobs of libuv's pool, where they are submitted.
+pub const POOL_JOBS: &str = "pool-jobs";
+/// `uv_queue_work` has `uv__work_submit` inlined: one alone misses crypto and zlib, or files and names.
+const POOL_SUBMITTING: [&str; 2] = ["uv__work_submit", "uv_queue_work"];
 
 /// What is sampled.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +58,8 @@ pub struct Uprobe {
     pub offset: u64,
     /// Whether it fires when the function returns.
     pub is_return: bool,
+    /// Whether only threads call it that run JavaScript.
+    pub is_of_javascript: bool,
     /// The file and the place in it, once found.
     pub place: Option<ProbePlace>,
 }
@@ -75,6 +82,24 @@ impl EventSpec {
             every: None,
             is_user_only: false,
         }
+    }
+
+    /// The jobs that are submitted to libuv's pool: one event, made in two places.
+    pub fn pool_jobs() -> Vec<Self> {
+        let at = |symbol: &&str| Self {
+            name: POOL_JOBS.to_owned(),
+            source: EventSource::Uprobe(Uprobe {
+                binary: "node".to_owned(),
+                symbol: (*symbol).to_owned(),
+                offset: 0,
+                is_return: false,
+                is_of_javascript: true,
+                place: None,
+            }),
+            every: None,
+            is_user_only: false,
+        };
+        POOL_SUBMITTING.iter().map(at).collect()
     }
 
     /// Reads one event: a name of perf's, `SYSTEM:TRACEPOINT`, `tracepoint:ID`,
@@ -146,12 +171,41 @@ impl EventSpec {
         matches!(self.source, EventSource::Tracepoint(_))
     }
 
+    /// Whether it is a breakpoint.
+    pub(super) fn is_uprobe(&self) -> bool {
+        matches!(self.source, EventSource::Uprobe(_))
+    }
+
     /// The probe, which needs a place before it can be opened.
     pub fn uprobe_mut(&mut self) -> Option<&mut Uprobe> {
         match &mut self.source {
             EventSource::Uprobe(probe) => Some(probe),
             _ => None,
         }
+    }
+
+    /// Of so many occurrences one is sampled.
+    pub(super) fn set_period(&mut self, period: u64) {
+        self.every = Some(Every::Period(period));
+    }
+
+    /// Whether only threads that run JavaScript make it happen.
+    pub(super) fn is_of_javascript(&self) -> bool {
+        matches!(&self.source, EventSource::Uprobe(probe) if probe.is_of_javascript)
+    }
+
+    /// The event that each of these makes: those with one name are one.
+    pub(super) fn event_indexes(specs: &[Self]) -> Vec<EventIndex> {
+        let mut names: Vec<&str> = Vec::new();
+        let mut indexes = Vec::new();
+        for spec in specs {
+            let known = names.iter().position(|name| *name == spec.name);
+            indexes.push(EventIndex(known.unwrap_or(names.len()) as u16));
+            if known.is_none() {
+                names.push(&spec.name);
+            }
+        }
+        indexes
     }
 
     /// When a sample is taken where the user wants `rate_hz` for what has a rate.
@@ -280,6 +334,7 @@ fn parse_uprobe(text: &str, is_return: bool) -> Result<EventSource, String> {
         symbol: symbol.to_owned(),
         offset,
         is_return,
+        is_of_javascript: false,
         place: None,
     }))
 }
@@ -366,6 +421,20 @@ mod tests {
         );
         let mut probe = spec("uretprobe:node:uv_fs_open");
         assert!(probe.uprobe_mut().unwrap().is_return);
+    }
+
+    #[test]
+    fn places_with_one_name_make_one_event() {
+        let mut specs = vec![spec("cpu")];
+        specs.extend(EventSpec::pool_jobs());
+        specs.push(spec("page-faults"));
+        let indexes = EventSpec::event_indexes(&specs);
+        let indexes: Vec<u16> = indexes.into_iter().map(|index| index.0).collect();
+        assert_eq!(indexes, [0, 1, 1, 2]);
+        assert!(specs[1].is_of_javascript() && !specs[0].is_of_javascript());
+        assert_eq!(specs[2].every(99), Every::Period(1));
+        specs[2].set_period(7);
+        assert_eq!(specs[2].every(99), Every::Period(7));
     }
 
     #[test]

@@ -276,6 +276,9 @@ impl Merged {
         if let Some(pools) = write::pools(so_far, is_news) {
             emit(section::POOLS, &pools);
         }
+        if let Some(submitters) = write::pool_submitters(so_far, is_news) {
+            emit(section::POOL_SUBMITTERS, &submitters);
+        }
         let is_news = |row: usize| row >= from.threads || self.changed_threads.contains(&row);
         if let Some(scheduling) = write::scheduling(so_far, is_news) {
             emit(section::SCHEDULING, &scheduling);

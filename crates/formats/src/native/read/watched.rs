@@ -1,6 +1,8 @@
 //! What was watched beside the samples: how threads shared the CPUs, their event loops, libuv's pools.
 
-use nodespy_model::{EventLoop, Pool, PoolJobs, ProcessIndex, Scheduling, ThreadIndex};
+use nodespy_model::{
+    EventLoop, Pool, PoolJobs, PoolSubmitter, ProcessIndex, Scheduling, ThreadIndex,
+};
 
 use super::Tables;
 use crate::import::ImportError;
@@ -20,7 +22,7 @@ impl Tables {
                 waiting: columns.number()?,
                 slow_waiting: columns.number()?,
                 slow_full: columns.number()?,
-                jobs: Vec::new(),
+                ..Pool::default()
             };
             for _ in 0..self.rows::<PoolJobs>(columns, 3)? {
                 pool.jobs.push(PoolJobs {
@@ -30,6 +32,28 @@ impl Tables {
                 });
             }
             self.builder.pool(process, pool);
+        }
+        Ok(())
+    }
+
+    pub(super) fn take_pool_submitters(
+        &mut self,
+        columns: &mut Columns<'_>,
+    ) -> Result<(), ImportError> {
+        let known = self.processes;
+        for _ in 0..self.rows::<Pool>(columns, 2)? {
+            let process = ProcessIndex(columns.index(known, "processes")?);
+            let mut pool = self.builder.so_far().processes[process.at()].pool.clone();
+            let of_pool = pool.get_or_insert_default();
+            of_pool.submitters.clear();
+            for _ in 0..self.rows::<PoolSubmitter>(columns, 3)? {
+                of_pool.submitters.push(PoolSubmitter {
+                    function: columns.string()?.to_owned(),
+                    place: columns.string()?.to_owned(),
+                    jobs: columns.number()?,
+                });
+            }
+            self.builder.pool(process, pool.unwrap_or_default());
         }
         Ok(())
     }
