@@ -15,6 +15,7 @@ compile_error!(
 pub mod engine;
 pub mod engines;
 mod error;
+mod gc_pauses;
 mod list;
 mod looking;
 mod new_processes;
@@ -23,6 +24,7 @@ mod sys;
 pub mod target;
 
 pub use error::{CaptureError, explain_refusal, with_causes};
+pub use gc_pauses::{GcPlaces, GcWatch};
 pub use list::{NodeProcess, Way, list_node_processes};
 pub use looking::{EventLoops, Stall, ThreadPools};
 pub use new_processes::{Children, NewProcesses};

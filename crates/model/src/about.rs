@@ -176,6 +176,48 @@ pub struct Thread {
     pub event_loop: Option<EventLoop>,
     /// The same over time.
     pub loop_timeline: Option<Box<LoopTimeline>>,
+    /// The pauses of V8's garbage collector, by kind, where they were measured.
+    pub gc_pauses: Vec<GcPauses>,
+}
+
+/// What a garbage collection is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum GcKind {
+    /// Of the young generation.
+    Scavenge,
+    /// Of the whole heap.
+    MarkCompact,
+    /// Another one.
+    Other,
+}
+
+impl GcKind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Scavenge, Self::MarkCompact, Self::Other];
+
+    /// As V8 calls it.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Scavenge => "scavenge",
+            Self::MarkCompact => "mark-compact",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// The pauses of a kind of garbage collection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GcPauses {
+    /// Which collections.
+    pub kind: GcKind,
+    /// How many.
+    pub count: u64,
+    /// How long together.
+    pub total: Nanoseconds,
+    /// The longest.
+    pub longest: Nanoseconds,
+    /// What 99 of 100 are not longer than.
+    pub p99: Nanoseconds,
 }
 
 /// What an event loop did while it was watched.

@@ -1,7 +1,7 @@
 //! The only way to make a profile: it interns and keeps the invariants.
 
 use crate::FastSet;
-use crate::about::{About, EventLoop, Pool, Process, Scheduling, Thread};
+use crate::about::{About, EventLoop, GcPauses, Pool, Process, Scheduling, Thread};
 use crate::context::{ContextIndex, ContextIndexer};
 use crate::event::{self, EventIndex, EventType};
 use crate::labels::Labels;
@@ -211,6 +211,11 @@ impl ProfileBuilder {
     /// Says what the event loop of a thread that was added before did.
     pub fn event_loop(&mut self, thread: ThreadIndex, event_loop: EventLoop) {
         self.profile.threads[thread.at()].event_loop = Some(event_loop);
+    }
+
+    /// Says how the garbage collector paused a thread that was added before.
+    pub fn gc_pauses(&mut self, thread: ThreadIndex, pauses: Vec<GcPauses>) {
+        self.profile.threads[thread.at()].gc_pauses = pauses;
     }
 
     /// Adds to what the event loop of a thread that was added before did over time.

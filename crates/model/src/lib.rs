@@ -36,8 +36,8 @@ mod waits;
 mod x86_64;
 
 pub use about::{
-    About, EventLoop, ExitReason, Pool, PoolJobs, PoolSubmitter, Process, Scheduling, Thread,
-    ThreadRole,
+    About, EventLoop, ExitReason, GcKind, GcPauses, Pool, PoolJobs, PoolSubmitter, Process,
+    Scheduling, Thread, ThreadRole,
 };
 pub use branches::Branches;
 pub use builder::{FrameSpec, FunctionSpec, ProfileBuilder};

@@ -183,6 +183,10 @@ pub(crate) struct RecordArgs {
     /// in libuv, which take 5 µs a job; needs root and a running process
     #[arg(long)]
     pub(crate) pool_submitters: bool,
+    /// Measure each pause of V8's garbage collector: how many, how long together, the longest. Sets four breakpoints in the
+    /// program while it records, which take 8 µs a pause; needs root and a running process
+    #[arg(long)]
+    pub(crate) gc_pauses: bool,
     /// Leave out child processes
     #[arg(long)]
     pub(crate) no_subprocesses: bool,

@@ -6,8 +6,8 @@ use nodespy_capture::engine::{self, Engine, Losses, NamedEvent, Sink};
 use nodespy_capture::engines::EngineId;
 use nodespy_capture::target::{Launched, SchedulingWatch, Target, Wanted, proc};
 use nodespy_capture::{
-    CaptureError, Children, EventLoops, LiveOrigin, NewProcesses, Priority, Stall, ThreadPools,
-    monotonic_now, return_freed_memory, unix_now,
+    CaptureError, Children, EventLoops, GcPlaces, GcWatch, LiveOrigin, NewProcesses, Priority,
+    Stall, ThreadPools, monotonic_now, return_freed_memory, unix_now,
 };
 use nodespy_model::{About, Event, EventType, Nanoseconds, Notes, Profile};
 use nodespy_symbolize::{Resolver, SourceMapOptions};
@@ -74,6 +74,8 @@ pub struct LiveOptions {
     /// From when on a time that an event loop is away from poll is reported as a stall; none are when
     /// absent.
     pub stalls: Option<Duration>,
+    /// Where the pauses of V8's garbage collector are measured; they are not when absent.
+    pub gc_places: Option<GcPlaces>,
 }
 
 /// A recording that goes on.
@@ -89,6 +91,7 @@ pub struct Live<'e> {
     /// None where one moment is looked at.
     loops: Option<EventLoops>,
     pools: ThreadPools,
+    gc: Option<GcWatch>,
     delay: Duration,
     pub(crate) started: Nanoseconds,
     /// What its duration counts from.
@@ -116,6 +119,10 @@ impl<'e> Live<'e> {
         options: LiveOptions,
         observer: &mut dyn Observer,
     ) -> Result<Self, CaptureError> {
+        let mut gc = options.gc_places.map(GcWatch::new);
+        if let Some(gc) = &mut gc {
+            subject.pids().try_for_each(|pid| gc.watch(pid))?;
+        }
         let group = options
             .joining
             .as_ref()
@@ -175,6 +182,7 @@ impl<'e> Live<'e> {
             scheduling,
             loops,
             pools: ThreadPools::new(attached.started),
+            gc,
             delay: options.delay,
             started: attached.started,
             sampling_since: attached.sampling_since,
@@ -253,6 +261,9 @@ impl<'e> Live<'e> {
             }
         }
         self.pools.poll();
+        if let Some(gc) = &mut self.gc {
+            gc.poll(self.subject.pids());
+        }
     }
 
     /// How long the slice that goes on is to be.
@@ -301,6 +312,9 @@ impl<'e> Live<'e> {
             loops.start_period(since);
         }
         self.pools.start_period(since);
+        if let Some(gc) = &mut self.gc {
+            gc.start_period(since);
+        }
     }
 
     /// The stalls since the last slice, counted from the start of the recording.
@@ -367,6 +381,10 @@ impl<'e> Live<'e> {
         }
         self.pools.note_in(&mut profile);
         self.pools.forget_ended();
+        if let Some(gc) = &mut self.gc {
+            gc.note_in(&mut profile);
+            gc.forget_ended();
+        }
         profile
     }
 
@@ -388,6 +406,9 @@ impl<'e> Live<'e> {
             loops.note_in(profile);
         }
         self.pools.note_in(profile);
+        if let Some(gc) = &mut self.gc {
+            gc.note_in(profile);
+        }
     }
 
     /// Puts the functions of a profile of this recording where they were written.

@@ -4,11 +4,11 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use nodespy_capture::LiveOrigin;
 use nodespy_capture::engines::perf_events::{EventSpec, ProbePlace, Uprobe};
 use nodespy_capture::target::{Target, proc};
+use nodespy_capture::{GcPlaces, LiveOrigin};
 use nodespy_model::{Mapping, Origin, printable};
-use nodespy_symbolize::function_offset;
+use nodespy_symbolize::{function_offset, function_offsets};
 
 use crate::error::RecordError;
 use crate::subject::Subject;
@@ -23,14 +23,7 @@ pub(crate) fn place(event: &mut EventSpec, subject: &Subject) -> Result<(), Reco
     let Some(probe) = event.uprobe_mut() else {
         return Ok(());
     };
-    let target = match (&subject.launched, subject.targets.first()) {
-        (None, Some(target)) => target,
-        _ => {
-            return Err(RecordError::Usage(
-                "a uprobe is set in a process that runs already: -p PID".to_owned(),
-            ));
-        }
-    };
+    let target = running(subject)?;
     let mut place = find(probe, target);
     if let (Err(_), true) = (&place, probe.is_of_javascript) {
         let shared = Uprobe {
@@ -45,6 +38,24 @@ pub(crate) fn place(event: &mut EventSpec, subject: &Subject) -> Result<(), Reco
     }
     probe.place = Some(place);
     Ok(())
+}
+
+/// Where the pauses of V8's garbage collector can be measured in the program of the first process.
+pub(crate) fn gc_places(subject: &Subject) -> Result<GcPlaces, RecordError> {
+    let pid = running(subject)?.pid();
+    let program = proc::exe(pid).unwrap_or_default();
+    let mappings = proc::code_mappings(pid).unwrap_or_default();
+    let mut of_program = mappings.iter();
+    let mapping = of_program.find(|mapping| is_meant(PROGRAM, mapping, &program));
+    let image = mapping.and_then(|mapping| LiveOrigin::new().open_image(mapping).ok());
+    let offsets = image.and_then(|image| function_offsets(image, &GcPlaces::FUNCTIONS));
+    match offsets {
+        Some(offsets) => Ok(GcPlaces { program, offsets }),
+        None => Err(RecordError::Usage(format!(
+            "--gc-pauses: {} has no symbols of V8's garbage collector (Node 16 to 26 have, unless they were stripped)",
+            printable(&program.to_string_lossy())
+        ))),
+    }
 }
 
 /// The first bytes of the code at a place; none where they can't be read, so that the breakpoint goes there.
@@ -65,6 +76,16 @@ fn check_length(code: &[u8; 10]) -> u64 {
         [0x48, 0x85, 0xd2, 0x0f, 0x84, ..] if is_push(9) => 9,
         [0x48, 0x85, 0xd2, 0x74, ..] if is_push(5) => 5,
         _ => 0,
+    }
+}
+
+/// The first process, which has to run already.
+fn running(subject: &Subject) -> Result<&Target, RecordError> {
+    match (&subject.launched, subject.targets.first()) {
+        (None, Some(target)) => Ok(target),
+        _ => Err(RecordError::Usage(
+            "a uprobe is set in a process that runs already: -p PID".to_owned(),
+        )),
     }
 }
 

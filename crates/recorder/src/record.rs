@@ -11,7 +11,7 @@ use std::time::Duration;
 use nodespy_capture::engines::inspector::{CompanionCommand, is_node_command};
 use nodespy_capture::engines::perf_events::{EventSpec, thin_out};
 use nodespy_capture::target::{Target, Wanted};
-use nodespy_capture::{CaptureError, Children, Interrupts, LiveOrigin, with_causes};
+use nodespy_capture::{CaptureError, Children, GcPlaces, Interrupts, LiveOrigin, with_causes};
 use nodespy_model::{EventType, Nanoseconds, Origin, Profile};
 use nodespy_symbolize::{SourceMapOptions, map_sources};
 
@@ -120,6 +120,8 @@ pub struct RecordRequest {
     pub no_ebpf: bool,
     /// Whether breakpoints say who submits jobs to libuv's pool.
     pub pool_submitters: bool,
+    /// Whether breakpoints measure the pauses of V8's garbage collector.
+    pub gc_pauses: bool,
     /// Whether a process that is idle is to cost as little as can be.
     pub spares_idle: bool,
     /// Attach, but take no samples: for measuring what attaching costs.
@@ -196,6 +198,15 @@ impl RecordRequest {
         }
     }
 
+    /// The option that sets breakpoints, which the inspector can't.
+    fn breaking_option(&self) -> Option<&'static str> {
+        match (self.pool_submitters, self.gc_pauses) {
+            (true, _) => Some("--pool-submitters"),
+            (_, true) => Some("--gc-pauses"),
+            (false, false) => None,
+        }
+    }
+
     /// Samples per second of perf events.
     pub fn perf_rate_hz(&self) -> u32 {
         let is_seldom = self.command.is_empty() && self.engine != EngineChoice::Both;
@@ -212,11 +223,10 @@ impl RecordRequest {
             )));
         }
         let is_allocations = self.sampled == Sampled::Allocations;
-        if self.pool_submitters && (is_inspector || is_allocations) {
-            return Err(RecordError::Usage(
-                "--pool-submitters needs perf events: leave out --engine inspector, --inspect-url and -e alloc"
-                    .to_owned(),
-            ));
+        if let (Some(option), true) = (self.breaking_option(), is_inspector || is_allocations) {
+            return Err(RecordError::Usage(format!(
+                "{option} needs perf events: leave out --engine inspector, --inspect-url and -e alloc"
+            )));
         }
         let reason = match (&self.sampled, &self.inspect_url) {
             (_, Some(_)) => "--inspect-url",
@@ -237,7 +247,7 @@ impl RecordRequest {
         let is_plain = is_node_command(&self.command) && self.needs_perf_events().is_none();
         let is_possible = self.command.is_empty() || is_plain;
         let is_cpu = self.sampled.beyond_cpu().is_none();
-        let is_auto = self.engine == EngineChoice::Auto && !self.pool_submitters;
+        let is_auto = self.engine == EngineChoice::Auto && self.breaking_option().is_none();
         is_refused && is_cpu && is_auto && is_possible && !self.wanted.any
     }
 
@@ -368,6 +378,7 @@ fn by_perf_events(
         no_async: request.no_async,
         remembered_processes: REMEMBERED_PROCESSES,
         delay: request.delay,
+        gc_places: gc_places(request, &subject)?,
         ..LiveOptions::default()
     };
     let mut live = Live::attach(&mut *engine, subject, options, observer)?;
@@ -412,6 +423,7 @@ pub(crate) fn record_slices(
         remembered_processes: REMEMBERED_PROCESSES,
         delay: request.delay,
         stalls,
+        gc_places: gc_places(request, &subject)?,
     };
     let mut live = Live::attach(&mut *engine, subject, options, observer)?;
     live.subject.keep_command();
@@ -447,6 +459,12 @@ fn perf_events_of(
         thin_out(&mut events, target.pid())?;
     }
     Ok(events)
+}
+
+/// Where the pauses of the garbage collector are measured, if they are to be.
+fn gc_places(request: &RecordRequest, subject: &Subject) -> Result<Option<GcPlaces>, RecordError> {
+    let places = request.gc_pauses.then(|| probes::gc_places(subject));
+    places.transpose()
 }
 
 /// Reads the journal and adds what only the capturing side knows.

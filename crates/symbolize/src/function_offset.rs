@@ -21,6 +21,23 @@ pub fn function_offset(mut image: ImageBytes, name: &str) -> Option<u64> {
     is_one.then(|| elf.offset_of_address(*address))?
 }
 
+/// The same for several functions, each by any of its symbols; none where one is not there.
+pub fn function_offsets<const COUNT: usize>(
+    mut image: ImageBytes,
+    functions: &[&[&str]; COUNT],
+) -> Option<[u64; COUNT]> {
+    let elf = Elf::read(&mut image)?;
+    let is_wanted = |symbol: &str| functions.iter().any(|names| names.contains(&symbol));
+    let found = function_symbols(&mut image, is_wanted);
+    let mut offsets = [0; COUNT];
+    for (offset, names) in offsets.iter_mut().zip(functions) {
+        let is_named = |(symbol, ..): &&(String, u64, u64)| names.contains(&&**symbol);
+        let (_, address, _) = found.iter().find(is_named)?;
+        *offset = elf.offset_of_address(*address)?;
+    }
+    Some(offsets)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -31,6 +48,13 @@ mod tests {
         let own = || ImageBytes::File(File::open("/proc/self/exe").unwrap());
         assert!(function_offset(own(), "main").is_some_and(|offset| offset > 0));
         assert_eq!(function_offset(own(), "no_such_function"), None);
+        let main = function_offset(own(), "main");
+        let found = function_offsets(own(), &[&["no_such_function", "main"]]);
+        assert_eq!(found, main.map(|offset| [offset]));
+        assert_eq!(
+            function_offsets(own(), &[&["main"], &["no_such_function"]]),
+            None
+        );
         assert_eq!(
             function_offset(ImageBytes::Memory(b"text".to_vec()), "main"),
             None

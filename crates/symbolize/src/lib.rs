@@ -39,7 +39,7 @@ mod x86_64;
 pub use addr2line::Addr2line;
 pub use disk::{DiskOptions, DiskOrigin, SourceRoot, perf_cache};
 pub use embed::SourceRoots;
-pub use function_offset::function_offset;
+pub use function_offset::{function_offset, function_offsets};
 pub use jit::name::{JitKind, JitName};
 pub use resolve::{HeapSupport, ResolveOptions, Resolver, heap_support, resolve};
 pub use source_map::{SourceMapOptions, map_sources};

@@ -87,6 +87,7 @@ fn write_waits(profile: &Profile, json: &mut Json) {
     // There is room for two: those of the main thread and its pool.
     let others = lines.split_off(lines.len().min(1));
     lines.extend(crate::pools::lines(profile));
+    lines.extend(crate::gc_pauses::lines(profile));
     json.key("waits").open('[');
     for line in lines.into_iter().chain(others) {
         json.open('[');

@@ -216,10 +216,11 @@ impl Summary<'_> {
         self.lines.push(line);
     }
 
-    /// What event loops and pools did, as libuv says.
+    /// What event loops and pools did, as libuv says, and how long collections paused threads.
     fn event_loops(&mut self) {
         let loops = crate::event_loops::lines(self.profile).into_iter();
-        for line in loops.chain(crate::pools::lines(self.profile)) {
+        let pauses = crate::gc_pauses::lines(self.profile);
+        for line in loops.chain(crate::pools::lines(self.profile)).chain(pauses) {
             self.wrapped(&line.plain(), "  ");
         }
     }

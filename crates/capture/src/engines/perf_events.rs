@@ -37,12 +37,13 @@ mod walking;
 
 pub use available::{Availability, AvailableEvent, available_events};
 pub use engine::PerfEvents;
-use javascript_threads::may_run_javascript;
+pub(crate) use javascript_threads::may_run_javascript;
 pub use job_rate::thin_out;
 use opening::{CpuEvents, OpenedThread, check_descriptors, choose_events, open_group, open_on_cpu};
 pub use probing::{probe, probe_group, probe_quickly};
 use records::RingOf;
 use ring_set::RingSet;
+pub(crate) use sources::uprobe_pmu;
 pub use spec::{EventSpec, POOL_JOBS, ProbePlace, Uprobe};
 use walking::Walking;
 

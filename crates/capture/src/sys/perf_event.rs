@@ -132,6 +132,18 @@ impl PerfEvent {
         open(&mut output_attributes(what), Subject::Cpu, cpu)
     }
 
+    /// An event of one thread, wherever it runs, and of none that it makes: a record says when, and nothing else.
+    pub(crate) fn of_thread(tid: u32, counted: &Counted) -> io::Result<Self> {
+        let mut attributes = of_thread_attributes();
+        count(&mut attributes, counted);
+        open(&mut attributes, Subject::Thread(tid), Self::ANY_CPU)
+    }
+
+    /// How the records of [`Self::of_thread`] are laid out.
+    pub(crate) fn of_thread_layout() -> RecordLayout {
+        layout_of(&of_thread_attributes())
+    }
+
     /// For a thread wherever it runs. Such an event has no ring.
     pub(crate) const ANY_CPU: u32 = u32::MAX;
 
@@ -190,14 +202,32 @@ impl PerfEvent {
     }
 }
 
-fn sampling_attributes(subject: Subject<'_>, what: &Sampling) -> bindings::perf_event_attr {
-    let mut attributes = common(subject, what);
-    attributes.type_ = what.counted.kind;
-    attributes.config = what.counted.config;
-    if let Some((file, offset)) = &what.counted.place {
+fn count(attributes: &mut bindings::perf_event_attr, counted: &Counted) {
+    attributes.type_ = counted.kind;
+    attributes.config = counted.config;
+    if let Some((file, offset)) = &counted.place {
         attributes.__bindgen_anon_3.config1 = file.as_ptr() as u64;
         attributes.__bindgen_anon_4.config2 = *offset;
     }
+}
+
+fn of_thread_attributes() -> bindings::perf_event_attr {
+    let mut attributes = bindings::perf_event_attr::default();
+    attributes.size = std::mem::size_of::<bindings::perf_event_attr>() as u32;
+    attributes.set_disabled(1);
+    attributes.set_exclude_hv(1);
+    attributes.set_use_clockid(1);
+    attributes.clockid = libc::CLOCK_MONOTONIC;
+    attributes.sample_type = u64::from(
+        bindings::PERF_SAMPLE_IDENTIFIER | bindings::PERF_SAMPLE_TID | bindings::PERF_SAMPLE_TIME,
+    );
+    attributes.__bindgen_anon_1.sample_period = 1;
+    attributes
+}
+
+fn sampling_attributes(subject: Subject<'_>, what: &Sampling) -> bindings::perf_event_attr {
+    let mut attributes = common(subject, what);
+    count(&mut attributes, &what.counted);
     attributes.sample_type = u64::from(
         bindings::PERF_SAMPLE_IDENTIFIER
             | bindings::PERF_SAMPLE_IP

@@ -19,7 +19,7 @@ use std::io::Write;
 
 use nodespy_analysis::Holding;
 use nodespy_model::{
-    Category, FrameKind, NameSource, Profile, Recording, ThreadRole, Tier, WeightUnit,
+    Category, FrameKind, GcKind, NameSource, Profile, Recording, ThreadRole, Tier, WeightUnit,
 };
 
 use crate::detect::Confidence;
@@ -74,6 +74,7 @@ mod section {
     pub(super) const LOOP_TIMELINES: u64 = 25;
     pub(super) const POOL_TIMELINES: u64 = 26;
     pub(super) const POOL_SUBMITTERS: u64 = 27;
+    pub(super) const GC_PAUSES: u64 = 28;
     pub(super) const ASYNC_CALLERS: u64 = 30;
 }
 
@@ -111,6 +112,8 @@ const TIERS: [Tier; 5] = [
 ];
 
 const FRAME_KINDS: [FrameKind; 3] = [FrameKind::Physical, FrameKind::Inlined, FrameKind::Async];
+
+const GC_KINDS: [GcKind; 3] = [GcKind::Scavenge, GcKind::MarkCompact, GcKind::Other];
 
 const ROLES: [ThreadRole; 5] = [
     ThreadRole::Main,

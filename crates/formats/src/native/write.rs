@@ -6,15 +6,15 @@ use flate2::write::GzEncoder;
 use flate2::{Compression, GzBuilder};
 use nodespy_model::{
     About, AsyncCallers, EventLoop, EventType, ExitReason, Frame, Function, FunctionIndex,
-    NameSource, Notes, Pool, PoolSubmitter, Process, Profile, Scheduling, Source, Stack,
+    GcPauses, NameSource, Notes, Pool, PoolSubmitter, Process, Profile, Scheduling, Source, Stack,
     StringIndex, StringTable, Thread,
 };
 
 use super::columns::{put, put_option, put_string, zigzag};
 use super::stack_order::StackOrder;
 use super::{
-    CATEGORIES, FRAME_KINDS, MAGIC, NAME_SOURCES, ROLES, TIERS, UNITS, code_of, samples, section,
-    tags, timelines,
+    CATEGORIES, FRAME_KINDS, GC_KINDS, MAGIC, NAME_SOURCES, ROLES, TIERS, UNITS, code_of, samples,
+    section, tags, timelines,
 };
 use crate::export::ExportError;
 
@@ -83,6 +83,9 @@ fn write_sections(
     }
     if let Some(submitters) = pool_submitters(profile, |_| true) {
         emit(section::POOL_SUBMITTERS, &submitters)?;
+    }
+    if let Some(pauses) = gc_pauses(profile, |_| true) {
+        emit(section::GC_PAUSES, &pauses)?;
     }
     if let Some(timelines) = timelines::of_loops(&timelines::loops(profile)) {
         emit(section::LOOP_TIMELINES, &timelines)?;
@@ -437,6 +440,28 @@ pub(super) fn pool_submitters(
             }
         }
         content
+    })
+}
+
+/// The pauses of the garbage collector in the threads of the rows that are wanted; nothing where they are known of none.
+pub(super) fn gc_pauses(profile: &Profile, is_wanted: impl Fn(usize) -> bool) -> Option<Vec<u8>> {
+    let threads = profile.threads.iter().enumerate();
+    let rows: Vec<(usize, GcPauses)> = threads
+        .filter(|(row, _)| is_wanted(*row))
+        .flat_map(|(row, thread)| thread.gc_pauses.iter().map(move |pauses| (row, *pauses)))
+        .collect();
+    (!rows.is_empty()).then(|| {
+        table(
+            &rows,
+            &[
+                &|(row, _)| *row as u64,
+                &|(_, pauses)| code_of(&GC_KINDS, &pauses.kind),
+                &|(_, pauses)| pauses.count,
+                &|(_, pauses)| pauses.total,
+                &|(_, pauses)| pauses.longest,
+                &|(_, pauses)| pauses.p99,
+            ],
+        )
     })
 }
 

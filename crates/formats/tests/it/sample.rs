@@ -1,10 +1,10 @@
 //! Profiles to test with.
 
 use nodespy_model::{
-    About, Category, Cpu, EventLoop, EventType, ExitReason, Frame, FrameKind, FunctionSpec, Labels,
-    LoopStall, LoopTimeline, Notes, Pool, PoolJobs, PoolPart, PoolSubmitter, PoolTimeline, Process,
-    Profile, ProfileBuilder, Sample, Sampling, Scheduling, Source, Thread, ThreadRole, Tier,
-    WeightUnit, label_key,
+    About, Category, Cpu, EventLoop, EventType, ExitReason, Frame, FrameKind, FunctionSpec, GcKind,
+    GcPauses, Labels, LoopStall, LoopTimeline, Notes, Pool, PoolJobs, PoolPart, PoolSubmitter,
+    PoolTimeline, Process, Profile, ProfileBuilder, Sample, Sampling, Scheduling, Source, Thread,
+    ThreadRole, Tier, WeightUnit, label_key,
 };
 use proptest::prelude::*;
 
@@ -281,6 +281,16 @@ pub(crate) fn any_profile() -> impl Strategy<Value = Profile> {
                         p99: 4,
                     }),
                     loop_timeline: tid.is_multiple_of(5).then(|| Box::new(loop_timeline(tid))),
+                    gc_pauses: GcKind::ALL[..(tid % 3) as usize]
+                        .iter()
+                        .map(|kind| GcPauses {
+                            kind: *kind,
+                            count: u64::from(tid),
+                            total: u64::MAX,
+                            longest: 7,
+                            p99: 5,
+                        })
+                        .collect(),
                 })
             })
             .collect();

@@ -113,6 +113,11 @@ fn prepare(arguments: &RecordArgs, request: &RecordRequest) -> anyhow::Result<Su
              (--pool-submitters).",
         );
     }
+    if arguments.gc_pauses && !arguments.quiet {
+        output::note(
+            "Breakpoints are set in the program while it is recorded, where V8 collects garbage (--gc-pauses).",
+        );
+    }
     if let Some(time) = request.warm_up.filter(|_| !arguments.quiet) {
         output::note(&format!(
             "Samples are taken from {} s on (--delay).",
@@ -149,6 +154,7 @@ fn request(arguments: &RecordArgs) -> anyhow::Result<RecordRequest> {
         no_ebpf: arguments.no_ebpf,
         no_async: arguments.no_async,
         pool_submitters: arguments.pool_submitters,
+        gc_pauses: arguments.gc_pauses,
         spares_idle: false,
         placebo: std::env::var_os("NODESPY_PLACEBO").is_some(),
         delay: artificial_delay(),

@@ -84,14 +84,13 @@ fn what_the_owner_may_not_see_is_refused_and_never_an_empty_profile() {
         outcome.expect_code(3);
         assert!(outcome.stderr.contains(word), "{outcome}");
     }
-    let outcome = run_as_nobody(
-        &scratch,
-        &["record", "-d", "1", "--pool-submitters", "-p", &pid],
-    );
-    outcome.expect_code(3);
-    let refusal =
-        "--pool-submitters sets breakpoints in the program, which needs CAP_PERFMON: run as root";
-    assert!(outcome.stderr.contains(refusal), "{outcome}");
+    for option in ["--pool-submitters", "--gc-pauses"] {
+        let outcome = run_as_nobody(&scratch, &["record", "-d", "1", option, "-p", &pid]);
+        outcome.expect_code(3);
+        let refusal = "sets breakpoints in the program, which needs CAP_PERFMON: run as root";
+        let refusal = format!("{option} {refusal}");
+        assert!(outcome.stderr.contains(&refusal), "{outcome}");
+    }
     let outcome = run_as_nobody(
         &scratch,
         &[

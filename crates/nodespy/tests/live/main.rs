@@ -24,6 +24,7 @@ mod event_loops;
 mod events;
 mod findings;
 mod flight;
+mod gc_pauses;
 mod inspector;
 mod inspector_abandoned;
 mod inspector_matrix;

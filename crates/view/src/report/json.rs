@@ -54,6 +54,7 @@ impl View for Json {
             states(whole, &report);
             event_loops(whole, profile);
             pools(whole, profile);
+            gc_pauses(whole, profile);
             charged(whole, &report);
             functions(whole, "functions_by_self", &report, &report.by_self);
             functions(whole, "functions_by_total", &report, &report.by_total);
@@ -208,6 +209,28 @@ fn pools(whole: &mut JsonText, profile: &Profile) {
             object.string_if_any("place", &submitter.place);
             object.number("jobs", submitter.jobs);
         });
+    });
+}
+
+/// How long garbage collections paused threads, where that was measured.
+fn gc_pauses(whole: &mut JsonText, profile: &Profile) {
+    let pauses: Vec<_> = crate::gc_pauses::threads(profile)
+        .into_iter()
+        .flat_map(|thread| thread.gc_pauses.iter().map(move |pauses| (thread, pauses)))
+        .collect();
+    if pauses.is_empty() {
+        return;
+    }
+    whole.objects("gc_pauses", &pauses, |object, (thread, pauses)| {
+        let process = &profile.processes[thread.process.at()];
+        object.number("pid", u64::from(process.pid));
+        object.number("tid", u64::from(thread.tid));
+        object.string_if_any("name", &thread.name);
+        object.string("kind", pauses.kind.label());
+        object.number("count", pauses.count);
+        object.number("total_ns", pauses.total);
+        object.number("longest_ns", pauses.longest);
+        object.number("p99_ns", pauses.p99);
     });
 }
 

@@ -2,6 +2,7 @@
 
 mod events;
 mod findings;
+mod gc_pauses;
 mod golden;
 mod loops;
 mod odd;

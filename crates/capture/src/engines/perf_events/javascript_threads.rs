@@ -16,7 +16,7 @@ const OTHERS: [&str; 5] = [
 
 /// Whether a thread may run JavaScript. Up to Node 20 threads have no names of their own: one that waits for a lock has
 /// nothing to do, as those of V8 and of libuv's pool. A worker that does so in `Atomics.wait` is taken for one of them.
-pub(super) fn may_run_javascript(pid: u32, tid: u32) -> bool {
+pub(crate) fn may_run_javascript(pid: u32, tid: u32) -> bool {
     if tid == pid {
         return true;
     }

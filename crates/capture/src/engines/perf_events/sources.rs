@@ -2,6 +2,7 @@
 
 use std::ffi::CString;
 use std::fs;
+use std::io;
 
 use super::spec::{EventSource, EventSpec, Tracepoint, Uprobe};
 use super::tracefs;
@@ -33,11 +34,15 @@ pub(super) fn counted(spec: &EventSpec) -> Result<Counted, CaptureError> {
     })
 }
 
+/// The number of the PMU of uprobes.
+pub(crate) fn uprobe_pmu() -> io::Result<u32> {
+    let text = fs::read_to_string(UPROBE_PMU)?;
+    text.trim().parse().map_err(io::Error::other)
+}
+
 fn of_uprobe(probe: &Uprobe) -> Result<Counted, CaptureError> {
-    let kind = fs::read_to_string(UPROBE_PMU)
-        .ok()
-        .and_then(|text| text.trim().parse().ok())
-        .ok_or_else(|| CaptureError::refused("this kernel has no uprobes".to_owned()))?;
+    let no_uprobes = |_| CaptureError::refused("this kernel has no uprobes".to_owned());
+    let kind = uprobe_pmu().map_err(no_uprobes)?;
     let missing = || {
         CaptureError::refused(format!(
             "{}:{} was not looked for",

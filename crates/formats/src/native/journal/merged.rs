@@ -212,6 +212,10 @@ impl Merged {
             scheduling: thread.scheduling.or(known.scheduling),
             event_loop: thread.event_loop.or(known.event_loop),
             loop_timeline: known.loop_timeline.clone(),
+            gc_pauses: match thread.gc_pauses.is_empty() {
+                true => known.gc_pauses.clone(),
+                false => thread.gc_pauses,
+            },
             ..thread
         };
         // What a thread is for is not seen in every slice.
@@ -285,6 +289,9 @@ impl Merged {
         }
         if let Some(event_loops) = write::event_loops(so_far, is_news) {
             emit(section::EVENT_LOOPS, &event_loops);
+        }
+        if let Some(pauses) = write::gc_pauses(so_far, is_news) {
+            emit(section::GC_PAUSES, &pauses);
         }
         let loops = self.new_loops.iter();
         let loops: Vec<_> = loops.map(|(row, timeline)| (*row, &**timeline)).collect();

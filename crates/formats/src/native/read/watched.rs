@@ -1,11 +1,12 @@
 //! What was watched beside the samples: how threads shared the CPUs, their event loops, libuv's pools.
 
 use nodespy_model::{
-    EventLoop, Pool, PoolJobs, PoolSubmitter, ProcessIndex, Scheduling, ThreadIndex,
+    EventLoop, GcPauses, Pool, PoolJobs, PoolSubmitter, ProcessIndex, Scheduling, ThreadIndex,
 };
 
 use super::Tables;
 use crate::import::ImportError;
+use crate::native::GC_KINDS;
 use crate::native::columns::Columns;
 
 impl Tables {
@@ -54,6 +55,32 @@ impl Tables {
                 });
             }
             self.builder.pool(process, pool.unwrap_or_default());
+        }
+        Ok(())
+    }
+
+    /// A later section replaces what an earlier one of a journal said of a thread.
+    pub(super) fn take_gc_pauses(&mut self, columns: &mut Columns<'_>) -> Result<(), ImportError> {
+        let known = self.threads;
+        let rows = self.rows::<(u32, GcPauses)>(columns, 6)?;
+        let threads = columns.column(rows, |columns| columns.index(known, "threads"))?;
+        let kinds = columns.column(rows, |columns| columns.code(&GC_KINDS, "collection"))?;
+        let counts = columns.column(rows, Columns::number)?;
+        let totals = columns.column(rows, Columns::number)?;
+        let longest = columns.column(rows, Columns::number)?;
+        let mut of_thread: Vec<GcPauses> = Vec::new();
+        for row in 0..rows {
+            of_thread.push(GcPauses {
+                kind: kinds[row],
+                count: counts[row],
+                total: totals[row],
+                longest: longest[row],
+                p99: columns.number()?,
+            });
+            if threads.get(row + 1) != Some(&threads[row]) {
+                let pauses = std::mem::take(&mut of_thread);
+                self.builder.gc_pauses(ThreadIndex(threads[row]), pauses);
+            }
         }
         Ok(())
     }
