@@ -1,0 +1,190 @@
+//! From a profile to windows, and from merged stacks back to a profile.
+
+use std::collections::BTreeMap;
+
+use nodespy_model::{
+    About, EventType, FastMap, FrameSpec, FunctionSpec, Labels, Notes, Process, Profile,
+    ProfileBuilder, Sample, Thread, ThreadRole, WeightUnit, label_key,
+};
+
+use crate::selection::StackWeight;
+use crate::symbols::{StackHash, StoredFrame, StoredFunction, SymbolBuilder, Symbols};
+use crate::window::{Batch, Count, Series, UnixSeconds, WINDOW_SECONDS, Window, role_number};
+
+/// The label of the machine that a process runs on.
+pub const HOST: &str = "host";
+/// The label of the process's number there.
+pub const PID: &str = "pid";
+
+const NANOSECONDS: u64 = 1_000_000_000;
+
+/// The counts of a window, by stack of the profile and role.
+type Counts = BTreeMap<(usize, u8), u64>;
+
+/// The samples of a profile as windows: one series for each process and event. All of its stacks are named.
+pub fn batch_of(profile: &Profile) -> Batch {
+    let mut batch = Batch {
+        symbols: symbols_of(profile),
+        ..Batch::default()
+    };
+    let hashes = batch.symbols.hashes();
+    let no_stack = hashes.len();
+    let mut series: FastMap<(u32, u16), usize> = FastMap::default();
+    let mut windows: BTreeMap<(usize, UnixSeconds), Counts> = BTreeMap::new();
+    for sample in &profile.samples {
+        let thread = &profile.threads[sample.thread.at()];
+        let key = (thread.process.0, sample.event.0);
+        let index = *series.entry(key).or_insert_with(|| {
+            let process = &profile.processes[thread.process.at()];
+            let event = &profile.events[sample.event.at()];
+            batch.series.push(series_of(&profile.about, process, event));
+            batch.series.len() - 1
+        });
+        let seconds = profile.about.started_unix.saturating_add(sample.time) / NANOSECONDS;
+        let start = seconds / WINDOW_SECONDS * WINDOW_SECONDS;
+        let stack = sample.stack.map_or(no_stack, |stack| stack.at());
+        let counts = windows.entry((index, start)).or_default();
+        let count = counts.entry((stack, role_number(thread.role))).or_default();
+        *count = count.saturating_add(sample.weight);
+    }
+    batch.windows = windows
+        .into_iter()
+        .map(|((series, start), counts)| Window {
+            series,
+            start,
+            counts: counts
+                .into_iter()
+                .map(|((stack, role), count)| {
+                    let hash = hashes.get(stack).copied().unwrap_or_default();
+                    Count::new(hash, ThreadRole::ALL[usize::from(role)], count)
+                })
+                .collect(),
+        })
+        .collect();
+    // What stands for samples without a stack: a stack without frames.
+    batch.symbols.stacks.push(Vec::new());
+    batch
+}
+
+impl Batch {
+    /// Leaves out the names of stacks that are not among these, which the store asked for.
+    pub fn keep_names_of(&mut self, unknown: &[StackHash]) {
+        let hashes = self.symbols.hashes();
+        let mut hashes = hashes.iter();
+        self.symbols
+            .stacks
+            .retain(|_| hashes.next().is_some_and(|hash| unknown.contains(hash)));
+    }
+}
+
+fn series_of(about: &About, process: &Process, event: &EventType) -> Series {
+    let mut labels = process.labels.clone();
+    labels.set(HOST, &about.host);
+    labels.set(PID, process.pid.to_string());
+    let app = labels.get(label_key::APP).unwrap_or(&process.name);
+    let service = match app {
+        "" => "unknown",
+        app => app,
+    };
+    // Samples of time weigh what lies between two of them, so that other rates can be added.
+    let (unit, period) = match (event.unit, event.interval()) {
+        (WeightUnit::Samples, Some(interval)) => (WeightUnit::Nanoseconds, interval),
+        (unit, _) => (unit, 1),
+    };
+    Series {
+        service: service.to_owned(),
+        event: event.label().to_owned(),
+        unit,
+        period,
+        labels,
+    }
+}
+
+/// Every stack of a profile, in its order.
+fn symbols_of(profile: &Profile) -> Symbols {
+    let mut builder = SymbolBuilder::default();
+    let frames: Vec<u32> = profile
+        .frames
+        .iter()
+        .map(|frame| {
+            let spec = profile.spec_of(frame.function);
+            let function = builder.function(StoredFunction {
+                name: spec.name.to_owned(),
+                file: spec.file.to_owned(),
+                line: spec.line,
+                column: spec.column,
+                category: spec.category,
+            });
+            builder.frame(StoredFrame {
+                function,
+                line: frame.line,
+                column: frame.column,
+                tier: frame.tier,
+                is_inlined: frame.is_inlined,
+            })
+        })
+        .collect();
+    for stack in 0..profile.stacks.len() {
+        let stack = nodespy_model::StackIndex::new(stack as u32);
+        let mut path: Vec<u32> = profile
+            .frames_of(stack)
+            .map(|frame| frames[frame.at()])
+            .collect();
+        path.reverse();
+        builder.symbols.stacks.push(path);
+    }
+    builder.symbols
+}
+
+/// Merged stacks as a profile, one sample a stack; `symbols` names them in their order.
+pub fn profile_of(
+    about: About,
+    event: EventType,
+    symbols: &Symbols,
+    stacks: &[StackWeight],
+) -> Profile {
+    let mut builder = ProfileBuilder::new(event);
+    let process = builder.process(Process {
+        name: about.app.clone(),
+        labels: Labels::default(),
+        ..Process::default()
+    });
+    let thread = builder.thread(Thread {
+        process,
+        role: ThreadRole::Main,
+        ..Thread::default()
+    });
+    let frames: Vec<_> = symbols
+        .frames
+        .iter()
+        .map(|frame| {
+            let function = &symbols.functions[frame.function as usize];
+            builder.frame(FrameSpec {
+                function: FunctionSpec {
+                    name: &function.name,
+                    file: &function.file,
+                    line: function.line,
+                    column: function.column,
+                    category: function.category,
+                },
+                line: frame.line,
+                column: frame.column,
+                tier: frame.tier,
+                is_inlined: frame.is_inlined,
+            })
+        })
+        .collect();
+    for (path, merged) in symbols.stacks.iter().zip(stacks) {
+        let mut stack = None;
+        for frame in path {
+            stack = Some(builder.stack(stack, frames[*frame as usize]));
+        }
+        builder.add_sample(Sample {
+            weight: merged.weight,
+            thread,
+            stack,
+            ..Sample::default()
+        });
+    }
+    builder.finish(about, Notes::default())
+}

@@ -1,0 +1,65 @@
+//! What every engine of a store does.
+
+use std::ops::Range;
+
+use crate::error::StoreError;
+use crate::selection::{Merged, Selection, SeriesSpan, StackId, TimeSeriesSet};
+use crate::symbols::{StackHash, Symbols};
+use crate::window::{Batch, UnixSeconds};
+
+/// What became of a batch.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Appended {
+    /// Windows that are in the store now and were not before.
+    pub windows: u64,
+    /// Windows that were there already.
+    pub repeated: u64,
+    /// Windows from before what was dropped.
+    pub too_old: u64,
+}
+
+/// How finely something is known. Each is kept longer than the one before, and dropped by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Detail {
+    /// Windows of ten seconds.
+    Windows,
+    /// Hours of each series.
+    Hours,
+    /// Hours of each version of a service.
+    Rollups,
+}
+
+/// A store of windows. Reading answers from one moment, whatever is written meanwhile.
+pub trait Store {
+    /// Which of these stacks have to be named when they are first counted.
+    fn unknown_stacks(&self, stacks: &[StackHash]) -> Result<Vec<StackHash>, StoreError>;
+
+    /// Appends a batch; when this returns, it survives a crash. Windows that are there already change nothing.
+    fn append(&mut self, batch: &Batch) -> Result<Appended, StoreError>;
+
+    /// Adds up by stack, for each set of values of the labels in `by`; without any, all in one group.
+    fn merge(&self, selection: &Selection, by: &[&str]) -> Result<Merged, StoreError>;
+
+    /// Adds up over time, in steps of whole windows.
+    fn series(
+        &self,
+        selection: &Selection,
+        step: u64,
+        by: &[&str],
+    ) -> Result<TimeSeriesSet, StoreError>;
+
+    /// The series that have windows or hours in a range of time, with their labels.
+    fn labels(&self, time: Range<UnixSeconds>) -> Result<Vec<SeriesSpan>, StoreError>;
+
+    /// The names of stacks, in the order of their ids.
+    fn stacks(&self, stacks: &[StackId]) -> Result<Symbols, StoreError>;
+
+    /// Makes hours and rollups of windows whose hour ended before `time`. Answers stay the same.
+    fn compact(&mut self, time: UnixSeconds) -> Result<(), StoreError>;
+
+    /// Drops a detail of all hours that ended before `time`, and gives the space back.
+    fn drop_before(&mut self, detail: Detail, time: UnixSeconds) -> Result<(), StoreError>;
+
+    /// How many bytes it takes.
+    fn bytes(&self) -> Result<u64, StoreError>;
+}

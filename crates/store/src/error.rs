@@ -1,0 +1,65 @@
+//! Why a store can't answer.
+
+use std::path::PathBuf;
+
+/// Why a store could not be opened, written or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The file is something else.
+    #[error("{0} is not a store of nodespy")]
+    NotAStore(PathBuf),
+    /// The file was written by a later nodespy.
+    #[error("{path} has format {found}; this nodespy knows up to {known}: use a newer one")]
+    TooNew {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        found: i64,
+        /// The latest known one.
+        known: i64,
+    },
+    /// The store was opened for reading.
+    #[error("the store is open for reading only")]
+    ReadOnly,
+    /// A window counts stacks that neither the store nor the batch names.
+    #[error("{0} stacks are not known and not named; ask for unknown stacks and send them along")]
+    UnknownStacks(usize),
+    /// A batch breaks a rule.
+    #[error("refused: {0}")]
+    Refused(&'static str),
+    /// An event of a service is known by another unit.
+    #[error("{event} of {service} is measured in {known}, not in {sent}")]
+    OtherUnit {
+        /// The service.
+        service: String,
+        /// The event.
+        event: String,
+        /// The unit it is known by.
+        known: &'static str,
+        /// The unit that was sent.
+        sent: &'static str,
+    },
+    /// The file is damaged.
+    #[error(
+        "the store is damaged: {0}; restore the file from a copy, or move it away to begin a new one"
+    )]
+    Damaged(&'static str),
+    /// SQLite could not read or write.
+    #[error("SQLite can't read or write the store")]
+    Sqlite(#[from] rusqlite::Error),
+    /// The file could not be made.
+    #[error("cannot create {path}")]
+    Create {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+impl From<rusqlite::types::FromSqlError> for StoreError {
+    fn from(error: rusqlite::types::FromSqlError) -> Self {
+        Self::Sqlite(error.into())
+    }
+}

@@ -1,0 +1,32 @@
+//! Where windows of samples are kept for weeks: many processes in, merged stacks out.
+//!
+//! A [`Window`] is what one [`Series`] (an event of one process of a service) saw in ten seconds, by stack.
+//! [`Store`] is deliberately thin: append windows, merge them by stack, sum them over time, list labels, name stacks,
+//! drop what is old. Trees, comparisons and statistics are made of its answers elsewhere, so that every engine gives
+//! the same. The one here is [`SqliteStore`], a single file.
+//!
+//! Not here: sampling, sending, tenants (a tenant is a file of its own), drawing.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod block;
+mod convert;
+mod engine;
+mod error;
+mod retention;
+mod selection;
+mod sqlite;
+mod symbols;
+mod window;
+
+pub use convert::{HOST, PID, batch_of, profile_of};
+pub use engine::{Appended, Detail, Store};
+pub use error::StoreError;
+pub use retention::{Kept, Retention};
+pub use selection::{
+    Group, Matcher, Merged, Selection, SeriesSpan, StackId, StackWeight, TimeSeries, TimeSeriesSet,
+};
+pub use sqlite::{OpenMode, SqliteStore};
+pub use symbols::{StackHash, StoredFrame, StoredFunction, Symbols};
+pub use window::{Batch, Count, HOUR_SECONDS, Series, UnixSeconds, WINDOW_SECONDS, Window};

@@ -1,0 +1,179 @@
+//! What is asked of a store, and its answers.
+
+use std::ops::Range;
+
+use nodespy_model::{Labels, ThreadRole, WeightUnit};
+
+use crate::window::{HOUR_SECONDS, UnixSeconds, WINDOW_SECONDS, role_number};
+
+/// A stack of one store; another store has other ids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct StackId(pub u64);
+
+/// A label that has one of these values; without the label, its value is empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Matcher {
+    /// The label.
+    pub key: String,
+    /// The values.
+    pub values: Vec<String>,
+}
+
+impl Matcher {
+    /// A label with one value.
+    pub fn new(key: &str, value: &str) -> Self {
+        Self {
+            key: key.to_owned(),
+            values: vec![value.to_owned()],
+        }
+    }
+
+    pub(crate) fn accepts(&self, labels: &Labels) -> bool {
+        let value = labels.get(&self.key).unwrap_or_default();
+        self.values.iter().any(|accepted| accepted == value)
+    }
+}
+
+/// Which counts are meant: one event of one service, in a range of time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Selection {
+    /// The service.
+    pub service: String,
+    /// The event.
+    pub event: String,
+    /// From when until when; windows that reach into it belong to it.
+    pub time: Range<UnixSeconds>,
+    /// What labels have to be, all of them.
+    pub matchers: Vec<Matcher>,
+    /// The roles of threads; none for all.
+    pub roles: Vec<ThreadRole>,
+}
+
+impl Selection {
+    /// Everything of an event of a service in a range of time.
+    pub fn new(service: &str, event: &str, time: Range<UnixSeconds>) -> Self {
+        Self {
+            service: service.to_owned(),
+            event: event.to_owned(),
+            time,
+            matchers: Vec::new(),
+            roles: Vec::new(),
+        }
+    }
+
+    /// The same where a label has a value.
+    pub fn with(mut self, key: &str, value: &str) -> Self {
+        self.matchers.push(Matcher::new(key, value));
+        self
+    }
+
+    /// The same of threads of a role.
+    pub fn on(mut self, role: ThreadRole) -> Self {
+        self.roles.push(role);
+        self
+    }
+
+    pub(crate) fn accepts(&self, labels: &Labels) -> bool {
+        self.matchers.iter().all(|matcher| matcher.accepts(labels))
+    }
+
+    /// The time, widened to whole windows.
+    pub(crate) fn windows(&self) -> Range<UnixSeconds> {
+        widened(&self.time, WINDOW_SECONDS)
+    }
+
+    /// A bit for each role that is meant.
+    pub(crate) fn role_mask(&self) -> u8 {
+        match self.roles.is_empty() {
+            true => u8::MAX,
+            false => self
+                .roles
+                .iter()
+                .fold(0, |mask, role| mask | 1 << role_number(*role)),
+        }
+    }
+}
+
+/// A range widened to multiples of `step`; an empty one stays empty.
+pub(crate) fn widened(range: &Range<UnixSeconds>, step: u64) -> Range<UnixSeconds> {
+    // Windows start before 2106, so nothing is beyond.
+    let end = range.end.min(u64::from(u32::MAX) + HOUR_SECONDS);
+    if range.start >= end {
+        return 0..0;
+    }
+    range.start / step * step..end.div_ceil(step) * step
+}
+
+/// What a stack weighs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StackWeight {
+    /// The stack.
+    pub stack: StackId,
+    /// How often it was counted, whatever the period.
+    pub count: u64,
+    /// What that weighs, in the event's unit.
+    pub weight: u64,
+}
+
+/// The stacks of one set of values of the labels that were asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Group {
+    /// The values, in the order of the labels; empty for a label that is missing.
+    pub values: Vec<String>,
+    /// Its stacks, by id.
+    pub stacks: Vec<StackWeight>,
+}
+
+/// Windows merged by stack.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Merged {
+    /// What the weights are in; none when nothing was ever stored for that service and event.
+    pub unit: Option<WeightUnit>,
+    /// One group, or one for each set of values that occurs, by value.
+    pub groups: Vec<Group>,
+    /// Whether hours are in it as a whole of which only a part was asked for: their windows have been dropped.
+    pub is_widened: bool,
+    /// Hours that can't be told apart by the labels that were asked for any more, and are left out.
+    pub missing_hours: u64,
+}
+
+/// Weight over time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TimeSeries {
+    /// The values of the labels that were asked for.
+    pub values: Vec<String>,
+    /// The weight of each step, from the start of the range.
+    pub weights: Vec<u64>,
+}
+
+/// Several of them over the same steps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TimeSeriesSet {
+    /// When the first step starts.
+    pub start: UnixSeconds,
+    /// How long a step is.
+    pub step: u64,
+    /// One for each set of values that occurs, by value.
+    pub series: Vec<TimeSeries>,
+    /// Hours that can't be divided by these labels or steps any more, and are left out.
+    pub missing_hours: u64,
+}
+
+/// A series and when it was seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeriesSpan {
+    /// The service.
+    pub service: String,
+    /// The event.
+    pub event: String,
+    /// What its weights are in.
+    pub unit: WeightUnit,
+    /// What one count weighs.
+    pub period: u64,
+    /// Its labels.
+    pub labels: Labels,
+    /// When its first window started, though that may have been dropped since.
+    pub first: UnixSeconds,
+    /// When its last window starts.
+    pub last: UnixSeconds,
+}

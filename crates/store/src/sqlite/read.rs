@@ -1,0 +1,409 @@
+//! Merging by stack: whole hours by their sums, their ends by windows, what is not compacted by window rows.
+
+use std::ops::Range;
+
+use nodespy_model::{FastMap, WeightUnit, label_key};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::append::unit_of;
+use super::{dropped_before, labels_of};
+use crate::block::{self, Key};
+use crate::engine::Detail;
+use crate::error::StoreError;
+use crate::selection::{Group, Merged, Selection, StackId, StackWeight};
+use crate::window::{HOUR_SECONDS, UnixSeconds, WINDOW_SECONDS};
+
+/// Where counts go: which group, and what one of them weighs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Member {
+    pub(super) group: usize,
+    pub(super) period: u64,
+}
+
+/// What a selection means in this file.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) scope: i64,
+    unit: WeightUnit,
+    pub(super) windows: Range<UnixSeconds>,
+    /// The values of each group.
+    pub(super) groups: Vec<Vec<String>>,
+    pub(super) series: FastMap<i64, Member>,
+    /// Whether rollups can tell what is asked for apart: they know versions only.
+    pub(super) is_of_versions: bool,
+    /// Hours before this one are in rollups only.
+    pub(super) hours_from: UnixSeconds,
+    group_of: FastMap<Vec<String>, usize>,
+}
+
+impl Plan {
+    /// None where the service and event have never been seen.
+    pub(super) fn new(
+        connection: &Connection,
+        selection: &Selection,
+        by: &[&str],
+    ) -> Result<Option<Self>, StoreError> {
+        let scope: Option<(i64, u8)> = connection
+            .prepare_cached("SELECT id, unit FROM scope WHERE service = ? AND event = ?")?
+            .query_row([&selection.service, &selection.event], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })
+            .optional()?;
+        let Some((scope, unit)) = scope else {
+            return Ok(None);
+        };
+        let keys = selection.matchers.iter().map(|matcher| &*matcher.key);
+        let mut keys = keys.chain(by.iter().copied());
+        let mut plan = Self {
+            scope,
+            unit: unit_of(unit)?,
+            windows: selection.windows(),
+            groups: Vec::new(),
+            series: FastMap::default(),
+            is_of_versions: keys.all(|key| key == label_key::VERSION),
+            hours_from: dropped_before(connection, Detail::Hours)?,
+            group_of: FastMap::default(),
+        };
+        let mut statement =
+            connection.prepare_cached("SELECT id, period, labels FROM series WHERE scope = ?")?;
+        let mut rows = statement.query([scope])?;
+        while let Some(row) = rows.next()? {
+            let labels = labels_of(row.get_ref(2)?.as_str()?);
+            if selection.accepts(&labels) {
+                let value = |key: &&str| labels.get(key).unwrap_or_default().to_owned();
+                let group = plan.group(by.iter().map(value).collect());
+                let period = u64::try_from(row.get::<_, i64>(1)?).unwrap_or(1);
+                plan.series.insert(row.get(0)?, Member { group, period });
+            }
+        }
+        Ok(Some(plan))
+    }
+
+    fn group(&mut self, values: Vec<String>) -> usize {
+        let next = self.groups.len();
+        *self.group_of.entry(values).or_insert_with_key(|values| {
+            self.groups.push(values.clone());
+            next
+        })
+    }
+
+    /// The group of a rollup, where its version is accepted.
+    pub(super) fn rollup(
+        &mut self,
+        selection: &Selection,
+        by: &[&str],
+        version: &str,
+        period: i64,
+    ) -> Option<Member> {
+        let mut labels = nodespy_model::Labels::default();
+        labels.set(label_key::VERSION, version);
+        selection.accepts(&labels).then(|| Member {
+            group: self.group(by.iter().map(|_| version.to_owned()).collect()),
+            period: u64::try_from(period).unwrap_or(1),
+        })
+    }
+
+    /// Hours of which every window is asked for.
+    pub(super) fn whole_hours(&self) -> Range<UnixSeconds> {
+        let start = self.windows.start.next_multiple_of(HOUR_SECONDS);
+        let end = self.windows.end / HOUR_SECONDS * HOUR_SECONDS;
+        start..end.max(start)
+    }
+
+    /// Hours of which some windows are asked for: none, one or two.
+    pub(super) fn partial_hours(&self) -> Vec<UnixSeconds> {
+        let whole = self.whole_hours();
+        let ends = [
+            self.windows.start,
+            self.windows.end.saturating_sub(WINDOW_SECONDS),
+        ];
+        let mut hours: Vec<UnixSeconds> = ends
+            .map(|time| time / HOUR_SECONDS * HOUR_SECONDS)
+            .into_iter()
+            .filter(|hour| !self.windows.is_empty() && !whole.contains(hour))
+            .collect();
+        hours.dedup();
+        hours
+    }
+}
+
+/// Counts by stack.
+#[derive(Debug)]
+enum Totals {
+    /// Of one group: a place for each stack of the file.
+    All(Vec<(u64, u64)>),
+    /// Of each group, in maps.
+    Groups(Vec<FastMap<u32, (u64, u64)>>),
+}
+
+struct Merging<'a> {
+    connection: &'a Connection,
+    selection: &'a Selection,
+    by: &'a [&'a str],
+    plan: Plan,
+    totals: Totals,
+    roles: u8,
+    newest_stack: u64,
+    is_widened: bool,
+    missing_hours: u64,
+}
+
+pub(super) fn merge(
+    connection: &Connection,
+    selection: &Selection,
+    by: &[&str],
+) -> Result<Merged, StoreError> {
+    let transaction = connection.unchecked_transaction()?;
+    let Some(plan) = Plan::new(&transaction, selection, by)? else {
+        return Ok(Merged {
+            unit: None,
+            groups: Vec::new(),
+            is_widened: false,
+            missing_hours: 0,
+        });
+    };
+    let newest: i64 =
+        transaction.query_row("SELECT ifnull(max(id), 0) FROM stack", [], |row| row.get(0))?;
+    let newest_stack = u64::try_from(newest).unwrap_or(0);
+    let mut merging = Merging {
+        connection: &transaction,
+        selection,
+        by,
+        totals: match by.is_empty() {
+            true => Totals::All(vec![(0, 0); newest_stack as usize + 1]),
+            false => Totals::Groups(Vec::new()),
+        },
+        plan,
+        roles: selection.role_mask(),
+        newest_stack,
+        is_widened: false,
+        missing_hours: 0,
+    };
+    merging.windows()?;
+    merging.whole_hours()?;
+    merging.partial_hours()?;
+    Ok(merging.finish())
+}
+
+impl Merging<'_> {
+    /// Windows that are not part of a block yet.
+    fn windows(&mut self) -> Result<(), StoreError> {
+        let sql = "SELECT series, block FROM recent WHERE scope = ? AND start >= ? AND start < ?";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let range = &self.plan.windows;
+        let mut rows = statement.query([self.plan.scope, range.start as i64, range.end as i64])?;
+        while let Some(row) = rows.next()? {
+            if let Some(member) = self.plan.series.get(&row.get(0)?).copied() {
+                let mut adding = self.adding(member);
+                let bytes = row.get_ref(1)?.as_blob()?;
+                block::decode_window(bytes, |key, count| adding.add(key, count))?;
+                adding.check()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn whole_hours(&mut self) -> Result<(), StoreError> {
+        let hours = self.plan.whole_hours();
+        if self.plan.is_of_versions {
+            self.rollups(&hours)?;
+            return Ok(());
+        }
+        self.count_missing(&(hours.start..hours.end.min(self.plan.hours_from)))?;
+        let sql = "SELECT series, sums FROM hour WHERE scope = ? AND hour >= ? AND hour < ?";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        // Of a drop that was interrupted, hours may be left that rollups stand for.
+        let start = hours.start.max(self.plan.hours_from);
+        let mut rows = statement.query([self.plan.scope, start as i64, hours.end as i64])?;
+        while let Some(row) = rows.next()? {
+            if let Some(member) = self.plan.series.get(&row.get(0)?).copied() {
+                self.add_sums(member, row.get_ref(1)?.as_blob()?)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn partial_hours(&mut self) -> Result<(), StoreError> {
+        for hour in self.plan.partial_hours() {
+            let range = hour..hour + HOUR_SECONDS;
+            if hour < self.plan.hours_from {
+                match self.plan.is_of_versions {
+                    true => self.is_widened |= self.rollups(&range)?,
+                    false => self.count_missing(&range)?,
+                }
+                continue;
+            }
+            let sql = "SELECT series, sums, times FROM hour WHERE scope = ? AND hour = ?";
+            let mut statement = self.connection.prepare_cached(sql)?;
+            let mut rows = statement.query([self.plan.scope, hour as i64])?;
+            while let Some(row) = rows.next()? {
+                let Some(member) = self.plan.series.get(&row.get(0)?).copied() else {
+                    continue;
+                };
+                let sums = row.get_ref(1)?.as_blob()?;
+                let times = row.get_ref(2)?.as_blob_or_null()?;
+                let Some(times) = times else {
+                    self.is_widened = true;
+                    self.add_sums(member, sums)?;
+                    continue;
+                };
+                let windows = self.plan.windows.clone();
+                let mut adding = self.adding(member);
+                block::decode_hour(sums, times, |key, window, count| {
+                    if windows.contains(&(hour + u64::from(window) * WINDOW_SECONDS)) {
+                        adding.add(key, count);
+                    }
+                })?;
+                adding.check()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds what versions did in whole hours, and returns whether there was anything.
+    fn rollups(&mut self, hours: &Range<UnixSeconds>) -> Result<bool, StoreError> {
+        let mut is_any = false;
+        let sql =
+            "SELECT version, period, sums FROM rollup WHERE scope = ? AND hour >= ? AND hour < ?";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let range = [self.plan.scope, hours.start as i64, hours.end as i64];
+        let mut rows = statement.query(range)?;
+        while let Some(row) = rows.next()? {
+            let version = row.get_ref(0)?.as_str()?;
+            let period = row.get(1)?;
+            if let Some(member) = self.plan.rollup(self.selection, self.by, version, period) {
+                is_any = true;
+                self.add_sums(member, row.get_ref(2)?.as_blob()?)?;
+            }
+        }
+        Ok(is_any)
+    }
+
+    /// Hours that only rollups know, of which the labels that are asked for are not known any more.
+    fn count_missing(&mut self, hours: &Range<UnixSeconds>) -> Result<(), StoreError> {
+        self.missing_hours += rollup_hours(self.connection, self.plan.scope, hours)?;
+        Ok(())
+    }
+
+    fn add_sums(&mut self, member: Member, sums: &[u8]) -> Result<(), StoreError> {
+        let mut adding = self.adding(member);
+        block::decode_sums(sums, |key, count| adding.add(key, count))?;
+        adding.check()
+    }
+
+    fn adding(&mut self, member: Member) -> Adding<'_> {
+        if let Totals::Groups(groups) = &mut self.totals
+            && groups.len() <= member.group
+        {
+            groups.resize_with(member.group + 1, FastMap::default);
+        }
+        Adding {
+            totals: match &mut self.totals {
+                Totals::All(all) => GroupTotals::All(all),
+                Totals::Groups(groups) => GroupTotals::Group(&mut groups[member.group]),
+            },
+            period: member.period,
+            roles: self.roles,
+            newest_stack: self.newest_stack,
+            has_unknown: false,
+        }
+    }
+
+    fn finish(self) -> Merged {
+        let weight = |(stack, (count, weight)): (u64, (u64, u64))| StackWeight {
+            stack: StackId(stack),
+            count,
+            weight,
+        };
+        let mut groups: Vec<Group> = match self.totals {
+            Totals::All(all) => vec![Group {
+                values: Vec::new(),
+                stacks: (0..)
+                    .zip(all)
+                    .filter(|(_, (count, _))| *count > 0)
+                    .map(weight)
+                    .collect(),
+            }],
+            Totals::Groups(groups) => groups
+                .into_iter()
+                .zip(self.plan.groups)
+                .map(|(stacks, values)| {
+                    let stacks = stacks.into_iter();
+                    let stacks = stacks.map(|(stack, sums)| weight((u64::from(stack), sums)));
+                    let mut stacks: Vec<StackWeight> = stacks.collect();
+                    stacks.sort_unstable();
+                    Group { values, stacks }
+                })
+                .collect(),
+        };
+        groups.retain(|group| !group.stacks.is_empty());
+        groups.sort_by(|left, right| left.values.cmp(&right.values));
+        Merged {
+            unit: Some(self.plan.unit),
+            groups,
+            is_widened: self.is_widened,
+            missing_hours: self.missing_hours,
+        }
+    }
+}
+
+/// How many hours of a range rollups know.
+pub(super) fn rollup_hours(
+    connection: &Connection,
+    scope: i64,
+    hours: &Range<UnixSeconds>,
+) -> Result<u64, StoreError> {
+    if hours.is_empty() {
+        return Ok(0);
+    }
+    let sql = "SELECT count(DISTINCT hour) FROM rollup WHERE scope = ? AND hour >= ? AND hour < ?";
+    let count: i64 = connection.prepare_cached(sql)?.query_row(
+        params![scope, hours.start as i64, hours.end as i64],
+        |row| row.get(0),
+    )?;
+    Ok(u64::try_from(count).unwrap_or(0))
+}
+
+/// The totals of the group that a block belongs to.
+enum GroupTotals<'a> {
+    All(&'a mut Vec<(u64, u64)>),
+    Group(&'a mut FastMap<u32, (u64, u64)>),
+}
+
+/// Where the counts of one block go.
+struct Adding<'a> {
+    totals: GroupTotals<'a>,
+    period: u64,
+    roles: u8,
+    newest_stack: u64,
+    has_unknown: bool,
+}
+
+impl Adding<'_> {
+    #[inline]
+    fn add(&mut self, key: Key, count: u64) {
+        if key.role_bit() & self.roles == 0 {
+            return;
+        }
+        let stack = key.stack();
+        if stack > self.newest_stack {
+            self.has_unknown = true;
+            return;
+        }
+        let sums = match &mut self.totals {
+            GroupTotals::All(all) => &mut all[stack as usize],
+            GroupTotals::Group(group) => group.entry(stack as u32).or_default(),
+        };
+        sums.0 = sums.0.saturating_add(count);
+        sums.1 = sums.1.saturating_add(count.saturating_mul(self.period));
+    }
+
+    fn check(&self) -> Result<(), StoreError> {
+        match self.has_unknown {
+            true => Err(StoreError::Damaged(
+                "a block counts a stack that is not there",
+            )),
+            false => Ok(()),
+        }
+    }
+}

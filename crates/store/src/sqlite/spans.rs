@@ -1,0 +1,82 @@
+//! Which series there are, with their labels.
+
+use std::ops::Range;
+
+use nodespy_model::{FastMap, Labels, label_key};
+use rusqlite::{Connection, params};
+
+use super::append::unit_of;
+use super::{dropped_before, labels_of};
+use crate::engine::Detail;
+use crate::error::StoreError;
+use crate::selection::SeriesSpan;
+use crate::window::{HOUR_SECONDS, UnixSeconds, WINDOW_SECONDS};
+
+pub(super) fn labels(
+    connection: &Connection,
+    time: &Range<UnixSeconds>,
+) -> Result<Vec<SeriesSpan>, StoreError> {
+    let transaction = connection.unchecked_transaction()?;
+    let recent = recent_spans(&transaction)?;
+    let mut spans = Vec::new();
+    let sql = "SELECT series.id, service, event, unit, period, labels, first, last
+        FROM series JOIN scope ON scope.id = series.scope";
+    let mut statement = transaction.prepare_cached(sql)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let (mut first, mut last): (i64, i64) = (row.get(6)?, row.get(7)?);
+        if let Some((recent_first, recent_last)) = recent.get(&row.get(0)?) {
+            first = first.min(*recent_first);
+            last = last.max(*recent_last);
+        }
+        spans.push(SeriesSpan {
+            service: row.get(1)?,
+            event: row.get(2)?,
+            unit: unit_of(row.get(3)?)?,
+            period: u64::try_from(row.get::<_, i64>(4)?).unwrap_or(1),
+            labels: labels_of(row.get_ref(5)?.as_str()?),
+            first: u64::try_from(first).unwrap_or(0),
+            last: u64::try_from(last).unwrap_or(0),
+        });
+    }
+    spans.extend(rolled_up(&transaction)?);
+    spans.retain(|span| span.first < time.end && span.last + WINDOW_SECONDS > time.start);
+    spans.sort_by(|left, right| {
+        let key = |span: &SeriesSpan| (span.service.clone(), span.event.clone(), span.first);
+        key(left).cmp(&key(right))
+    });
+    Ok(spans)
+}
+
+/// First and last window of the series that have some which are not compacted.
+fn recent_spans(connection: &Connection) -> Result<FastMap<i64, (i64, i64)>, StoreError> {
+    let mut statement = connection
+        .prepare_cached("SELECT series, min(start), max(start) FROM recent GROUP BY series")?;
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Versions of which nothing but rollups is left.
+fn rolled_up(connection: &Connection) -> Result<Vec<SeriesSpan>, StoreError> {
+    let before = dropped_before(connection, Detail::Hours)?;
+    let sql = "SELECT service, event, unit, period, version, min(hour), max(hour)
+        FROM rollup JOIN scope ON scope.id = rollup.scope WHERE hour < ? GROUP BY scope.id, version, period";
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query(params![before as i64])?;
+    let mut spans = Vec::new();
+    while let Some(row) = rows.next()? {
+        let mut labels = Labels::default();
+        labels.set(label_key::VERSION, row.get::<_, String>(4)?);
+        let time = |value: i64| u64::try_from(value).unwrap_or(0);
+        spans.push(SeriesSpan {
+            service: row.get(0)?,
+            event: row.get(1)?,
+            unit: unit_of(row.get(2)?)?,
+            period: u64::try_from(row.get::<_, i64>(3)?).unwrap_or(1),
+            labels,
+            first: time(row.get(5)?),
+            last: time(row.get(6)?) + HOUR_SECONDS - WINDOW_SECONDS,
+        });
+    }
+    Ok(spans)
+}

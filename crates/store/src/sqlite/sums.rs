@@ -1,0 +1,222 @@
+//! Weight over time, from the totals of windows.
+
+use rusqlite::Connection;
+
+use super::read::{Member, Plan, rollup_hours};
+use crate::block;
+use crate::error::StoreError;
+use crate::selection::{Selection, TimeSeries, TimeSeriesSet, widened};
+use crate::window::{HOUR_SECONDS, UnixSeconds, WINDOW_SECONDS};
+
+/// How many steps a range is divided into at most.
+const MAX_STEPS: u64 = 100_000;
+
+struct Summing<'a> {
+    connection: &'a Connection,
+    selection: &'a Selection,
+    by: &'a [&'a str],
+    plan: Plan,
+    start: UnixSeconds,
+    step: u64,
+    steps: usize,
+    sums: Vec<Vec<u64>>,
+    missing_hours: u64,
+}
+
+pub(super) fn series(
+    connection: &Connection,
+    selection: &Selection,
+    step: u64,
+    by: &[&str],
+) -> Result<TimeSeriesSet, StoreError> {
+    if step == 0 || !step.is_multiple_of(WINDOW_SECONDS) {
+        return Err(StoreError::Refused("a step is a multiple of 10 seconds"));
+    }
+    let range = widened(&selection.time, step);
+    let steps = (range.end - range.start) / step;
+    if steps > MAX_STEPS {
+        return Err(StoreError::Refused(
+            "a range has at most 100,000 steps; take longer ones",
+        ));
+    }
+    let mut set = TimeSeriesSet {
+        start: range.start,
+        step,
+        series: Vec::new(),
+        missing_hours: 0,
+    };
+    let transaction = connection.unchecked_transaction()?;
+    let Some(plan) = Plan::new(&transaction, selection, by)? else {
+        return Ok(set);
+    };
+    let mut summing = Summing {
+        connection: &transaction,
+        selection,
+        by,
+        plan,
+        start: range.start,
+        step,
+        steps: steps as usize,
+        sums: Vec::new(),
+        missing_hours: 0,
+    };
+    summing.windows()?;
+    summing.hours()?;
+    summing.rollups()?;
+    let sums = summing.plan.groups.into_iter().zip(summing.sums);
+    set.series = sums
+        .map(|(values, weights)| TimeSeries { values, weights })
+        .filter(|series| series.weights.iter().any(|weight| *weight > 0))
+        .collect();
+    set.series
+        .sort_by(|left, right| left.values.cmp(&right.values));
+    set.missing_hours = summing.missing_hours;
+    Ok(set)
+}
+
+impl Summing<'_> {
+    fn windows(&mut self) -> Result<(), StoreError> {
+        let sql = "SELECT series, start, n, block FROM recent WHERE scope = ? AND start >= ? AND start < ?";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let range = &self.plan.windows;
+        let mut rows = statement.query([self.plan.scope, range.start as i64, range.end as i64])?;
+        let roles = self.selection.role_mask();
+        while let Some(row) = rows.next()? {
+            let Some(member) = self.plan.series.get(&row.get(0)?).copied() else {
+                continue;
+            };
+            let start = u64::try_from(row.get::<_, i64>(1)?).unwrap_or(0);
+            let mut total = u64::try_from(row.get::<_, i64>(2)?).unwrap_or(0);
+            if self.selection.roles.is_empty() {
+                self.add(member, start, total);
+                continue;
+            }
+            total = 0;
+            let bytes = row.get_ref(3)?.as_blob()?;
+            block::decode_window(bytes, |key, count| {
+                if key.role_bit() & roles != 0 {
+                    total = total.saturating_add(count);
+                }
+            })?;
+            self.add(member, start, total);
+        }
+        Ok(())
+    }
+
+    fn hours(&mut self) -> Result<(), StoreError> {
+        let hours = widened(&self.plan.windows, HOUR_SECONDS);
+        let is_all = self.selection.roles.is_empty();
+        let sql = match is_all {
+            true => {
+                "SELECT series, hour, counts FROM hour WHERE scope = ? AND hour >= ? AND hour < ?"
+            }
+            false => {
+                "SELECT series, hour, sums, times FROM hour WHERE scope = ? AND hour >= ? AND hour < ?"
+            }
+        };
+        let mut statement = self.connection.prepare_cached(sql)?;
+        // Of a drop that was interrupted, hours may be left that rollups stand for.
+        let start = hours.start.max(self.plan.hours_from);
+        let mut rows = statement.query([self.plan.scope, start as i64, hours.end as i64])?;
+        while let Some(row) = rows.next()? {
+            let Some(member) = self.plan.series.get(&row.get(0)?).copied() else {
+                continue;
+            };
+            let hour = u64::try_from(row.get::<_, i64>(1)?).unwrap_or(0);
+            let bytes = row.get_ref(2)?.as_blob()?;
+            if is_all {
+                block::decode_counts(bytes, |window, count| {
+                    self.add(member, hour + window * WINDOW_SECONDS, count);
+                })?;
+                continue;
+            }
+            let times = row.get_ref(3)?.as_blob_or_null()?;
+            self.hour_of_roles(member, hour, bytes, times)?;
+        }
+        Ok(())
+    }
+
+    /// An hour of some roles of threads, which the totals of windows don't tell apart.
+    fn hour_of_roles(
+        &mut self,
+        member: Member,
+        hour: UnixSeconds,
+        sums: &[u8],
+        times: Option<&[u8]>,
+    ) -> Result<(), StoreError> {
+        let roles = self.selection.role_mask();
+        match times {
+            Some(times) => block::decode_hour(sums, times, |key, window, count| {
+                if key.role_bit() & roles != 0 {
+                    self.add(member, hour + u64::from(window) * WINDOW_SECONDS, count);
+                }
+            }),
+            None if self.is_whole(hour) => block::decode_sums(sums, |key, count| {
+                if key.role_bit() & roles != 0 {
+                    self.add(member, hour, count);
+                }
+            }),
+            None => {
+                self.missing_hours += 1;
+                Ok(())
+            }
+        }
+    }
+
+    /// Hours that nothing else knows any more.
+    fn rollups(&mut self) -> Result<(), StoreError> {
+        let hours = widened(&self.plan.windows, HOUR_SECONDS);
+        let hours = hours.start..hours.end.min(self.plan.hours_from);
+        if !self.plan.is_of_versions {
+            self.missing_hours += rollup_hours(self.connection, self.plan.scope, &hours)?;
+            return Ok(());
+        }
+        let sql = "SELECT version, period, hour, sums FROM rollup
+            WHERE scope = ? AND hour >= ? AND hour < ?";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let mut rows = statement.query([self.plan.scope, hours.start as i64, hours.end as i64])?;
+        let roles = self.selection.role_mask();
+        let mut missing = std::collections::BTreeSet::new();
+        while let Some(row) = rows.next()? {
+            let version = row.get_ref(0)?.as_str()?;
+            let period = row.get(1)?;
+            let hour = u64::try_from(row.get::<_, i64>(2)?).unwrap_or(0);
+            let Some(member) = self.plan.rollup(self.selection, self.by, version, period) else {
+                continue;
+            };
+            if !self.is_whole(hour) {
+                missing.insert(hour);
+                continue;
+            }
+            let sums = row.get_ref(3)?.as_blob()?;
+            block::decode_sums(sums, |key, count| {
+                if key.role_bit() & roles != 0 {
+                    self.add(member, hour, count);
+                }
+            })?;
+        }
+        self.missing_hours += missing.len() as u64;
+        Ok(())
+    }
+
+    /// Whether all windows of an hour are in one step, and asked for.
+    fn is_whole(&self, hour: UnixSeconds) -> bool {
+        let last = hour + HOUR_SECONDS - WINDOW_SECONDS;
+        hour / self.step == last / self.step
+            && self.plan.windows.contains(&hour)
+            && self.plan.windows.contains(&last)
+    }
+
+    fn add(&mut self, member: Member, start: UnixSeconds, count: u64) {
+        if count == 0 || !self.plan.windows.contains(&start) {
+            return;
+        }
+        if self.sums.len() <= member.group {
+            self.sums.resize_with(member.group + 1, Vec::new);
+        }
+        let sums = &mut self.sums[member.group];
+        sums.resize(self.steps, 0);
+        let sum = &mut sums[((start - self.start) / self.step) as usize];
+        *sum = sum.saturating_add(count.saturating_mul(member.period));
+    }
+}

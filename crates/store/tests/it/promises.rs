@@ -1,0 +1,263 @@
+//! What every engine promises. A new engine is one more line at the end.
+
+use std::collections::BTreeMap;
+
+use nodespy_model::{ThreadRole, WeightUnit};
+use nodespy_store::{
+    Batch, Count, HOUR_SECONDS, Selection, StackHash, StackId, Store, StoreError, UnixSeconds,
+    WINDOW_SECONDS, Window,
+};
+
+use crate::fleet::{START, batch, series, stacks, window};
+
+/// An engine to test, empty.
+pub(crate) type Make = fn(&std::path::Path) -> Box<dyn Store>;
+
+/// Counts and weights of each group by the text of stacks: what has to be the same on every engine.
+pub(crate) type Answer = BTreeMap<Vec<String>, BTreeMap<String, (u64, u64)>>;
+
+pub(crate) fn answer(store: &dyn Store, selection: &Selection, by: &[&str]) -> Answer {
+    let merged = store.merge(selection, by).unwrap();
+    let groups = merged.groups.into_iter();
+    groups
+        .map(|group| {
+            let ids: Vec<StackId> = group.stacks.iter().map(|stack| stack.stack).collect();
+            let texts = texts(store, &ids);
+            let sums = group.stacks.iter().map(|stack| (stack.count, stack.weight));
+            (group.values, texts.into_iter().zip(sums).collect())
+        })
+        .collect()
+}
+
+fn texts(store: &dyn Store, ids: &[StackId]) -> Vec<String> {
+    let symbols = store.stacks(ids).unwrap();
+    assert_eq!(symbols.stacks.len(), ids.len());
+    let text = |frame: &u32| {
+        let frame = &symbols.frames[*frame as usize];
+        let function = &symbols.functions[frame.function as usize];
+        format!(
+            "{function:?} {} {} {:?} {}",
+            frame.line, frame.column, frame.tier, frame.is_inlined
+        )
+    };
+    let stacks = symbols.stacks.iter();
+    stacks
+        .map(|stack| stack.iter().map(text).collect::<Vec<_>>().join(";"))
+        .collect()
+}
+
+fn all(service: &str) -> Selection {
+    Selection::new(service, "cpu-clock", 0..UnixSeconds::MAX)
+}
+
+fn total(store: &dyn Store, selection: &Selection) -> u64 {
+    let groups = answer(store, selection, &[]);
+    groups.values().flatten().map(|(_, sums)| sums.0).sum()
+}
+
+fn counted(batch: &Batch, is_meant: impl Fn(&Window) -> bool) -> u64 {
+    let windows = batch.windows.iter().filter(|window| is_meant(window));
+    windows
+        .flat_map(|window| &window.counts)
+        .map(|count| count.count)
+        .sum()
+}
+
+fn what_is_appended_is_merged_by_stack(store: &mut dyn Store) {
+    let symbols = stacks(50, 1);
+    let sent = batch(&symbols, 0..30);
+    assert_eq!(store.append(&sent).unwrap().windows, 150);
+    let in_shop = |window: &Window| window.series < 4;
+    assert_eq!(total(store, &all("shop")), counted(&sent, in_shop));
+    let of_13 = all("shop").with("pid", "13");
+    assert_eq!(
+        total(store, &of_13),
+        counted(&sent, |window| window.series == 2)
+    );
+    let early = Selection::new("shop", "cpu-clock", START..START + 100);
+    let is_early = |window: &Window| in_shop(window) && window.start < START + 100;
+    assert_eq!(total(store, &early), counted(&sent, is_early));
+    assert_eq!(total(store, &all("nothing")), 0);
+    let merged = store.merge(&all("shop"), &[]).unwrap();
+    assert_eq!(merged.unit, Some(WeightUnit::Nanoseconds));
+}
+
+fn weights_of_other_rates_are_comparable(store: &mut dyn Store) {
+    let symbols = stacks(2, 1);
+    let hash = symbols.hashes()[1];
+    let counts = vec![Count::new(hash, ThreadRole::Main, 5)];
+    let window = |series| Window {
+        series,
+        start: START,
+        counts: counts.clone(),
+    };
+    let sent = Batch {
+        series: vec![series("shop", "1", 1, 10), series("shop", "1", 2, 1000)],
+        windows: vec![window(0), window(1)],
+        symbols,
+    };
+    store.append(&sent).unwrap();
+    let merged = store.merge(&all("shop"), &["pid"]).unwrap();
+    let weights: Vec<(u64, u64)> = merged
+        .groups
+        .iter()
+        .map(|group| (group.stacks[0].count, group.stacks[0].weight))
+        .collect();
+    assert_eq!(weights, [(5, 50), (5, 5000)]);
+}
+
+fn windows_that_are_sent_again_change_nothing(store: &mut dyn Store) {
+    let symbols = stacks(50, 1);
+    let sent = batch(&symbols, 0..400);
+    store.append(&sent).unwrap();
+    let before = answer(store, &all("shop"), &["pid"]);
+    let again = store.append(&sent).unwrap();
+    assert_eq!((again.windows, again.repeated), (0, 2000));
+    assert_eq!(answer(store, &all("shop"), &["pid"]), before);
+    // Also when their hour has become a block; a window without counts leaves no trace there.
+    store.compact(START + HOUR_SECONDS).unwrap();
+    let again = store.append(&sent).unwrap();
+    let empty = sent
+        .windows
+        .iter()
+        .filter(|window| window.counts.is_empty());
+    assert!(again.windows <= empty.count() as u64, "{again:?}");
+    assert_eq!(answer(store, &all("shop"), &["pid"]), before);
+    store.compact(START + 2 * HOUR_SECONDS).unwrap();
+    assert_eq!(answer(store, &all("shop"), &["pid"]), before);
+}
+
+fn late_windows_join_their_hour(store: &mut dyn Store) {
+    let symbols = stacks(50, 1);
+    let mut early = batch(&symbols, 0..360);
+    let late = early.windows.split_off(900);
+    store.append(&early).unwrap();
+    store.compact(START + HOUR_SECONDS).unwrap();
+    let late = Batch {
+        windows: late,
+        ..early.clone()
+    };
+    assert_eq!(store.append(&late).unwrap().windows, 900);
+    let in_shop = |window: &Window| window.series < 4;
+    let expected = counted(&early, in_shop) + counted(&late, in_shop);
+    for _ in 0..2 {
+        assert_eq!(total(store, &all("shop")), expected);
+        assert_eq!(total(store, &all("shop").with("host", "host-0")), {
+            let is_there = |window: &Window| window.series == 1;
+            counted(&early, is_there) + counted(&late, is_there)
+        });
+        store.compact(START + HOUR_SECONDS).unwrap();
+    }
+}
+
+fn stacks_are_named_once(store: &mut dyn Store) {
+    let symbols = stacks(50, 1);
+    let hashes = symbols.hashes();
+    assert_eq!(store.unknown_stacks(&hashes).unwrap(), hashes);
+    let series = vec![series("shop", "1", 1, 1)];
+    let sent = |symbols| Batch {
+        series: series.clone(),
+        windows: vec![window(0, 1, START, &hashes[..10])],
+        symbols,
+    };
+    let refused = store.append(&sent(nodespy_store::Symbols::default()));
+    assert!(
+        matches!(refused, Err(StoreError::UnknownStacks(_))),
+        "{refused:?}"
+    );
+    store.append(&sent(symbols.clone())).unwrap();
+    // What no window counts is not stored, whoever names it.
+    assert!(store.unknown_stacks(&hashes).unwrap().len() >= 40);
+    let later = Batch {
+        windows: vec![window(0, 1, START + WINDOW_SECONDS, &hashes[..1])],
+        ..sent(nodespy_store::Symbols::default())
+    };
+    let is_known = store.unknown_stacks(&hashes[..1]).unwrap().is_empty();
+    assert_eq!(
+        store.append(&later).is_ok(),
+        is_known || later.windows[0].counts.is_empty()
+    );
+}
+
+fn a_batch_is_appended_whole_or_not_at_all(store: &mut dyn Store) {
+    let symbols = stacks(50, 1);
+    let mut sent = batch(&symbols, 0..5);
+    let unknown = Count::new(StackHash([7; 16]), ThreadRole::Main, 1);
+    sent.windows.last_mut().unwrap().counts.push(unknown);
+    assert!(store.append(&sent).is_err());
+    assert_eq!(total(store, &all("shop")), 0);
+    sent.windows.last_mut().unwrap().counts.pop();
+    assert_eq!(store.append(&sent).unwrap().windows, 25);
+    assert_eq!(
+        total(store, &all("shop")),
+        counted(&sent, |window| window.series < 4)
+    );
+}
+
+fn time_and_labels_are_listed(store: &mut dyn Store) {
+    let symbols = stacks(50, 1);
+    let sent = batch(&symbols, 0..720);
+    store.append(&sent).unwrap();
+    let selection = Selection::new("shop", "cpu-clock", START..START + 2 * HOUR_SECONDS);
+    let before = store.series(&selection, 600, &["version"]).unwrap();
+    let spans = store.labels(0..UnixSeconds::MAX).unwrap();
+    store.compact(START + HOUR_SECONDS).unwrap();
+    assert_eq!(store.series(&selection, 600, &["version"]).unwrap(), before);
+    assert_eq!(
+        store.labels(0..UnixSeconds::MAX).unwrap().len(),
+        spans.len()
+    );
+    let values: Vec<&str> = before
+        .series
+        .iter()
+        .map(|series| &*series.values[0])
+        .collect();
+    assert_eq!(values, ["1.0", "1.1"]);
+    assert_eq!(before.series[0].weights.len(), 12);
+    let weight: u64 = before.series[0].weights.iter().sum();
+    assert_eq!(
+        weight,
+        counted(&sent, |window| window.series < 2) * 10_000_000
+    );
+    let shop = spans.iter().filter(|span| span.service == "shop");
+    assert_eq!(shop.count(), 4);
+    assert!(spans.iter().all(|span| span.first == START));
+    assert!(
+        spans
+            .iter()
+            .all(|span| span.last == START + 719 * WINDOW_SECONDS)
+    );
+    assert!(store.labels(0..START).unwrap().is_empty());
+}
+
+/// One module for each engine, one test for each promise.
+macro_rules! engines {
+    ($($engine:ident: $make:expr),+; $($promise:ident),+ $(,)?) => {
+        engines!(@ [$($engine: $make),+] [$($promise),+]);
+    };
+    (@ [$($engine:ident: $make:expr),+] $promises:tt) => {
+        $(engines!(@ $engine, $make, $promises);)+
+    };
+    (@ $engine:ident, $make:expr, [$($promise:ident),+]) => {
+        mod $engine {
+            $(#[test]
+            fn $promise() {
+                let folder = tempfile::tempdir().unwrap();
+                let make: super::Make = $make;
+                super::$promise(&mut *make(&folder.path().join("store")));
+            })+
+        }
+    };
+}
+
+engines! {
+    sqlite: |path| Box::new(nodespy_store::SqliteStore::open(path, nodespy_store::OpenMode::Write).unwrap()),
+    plain: |_| Box::<crate::plain::PlainStore>::default();
+    what_is_appended_is_merged_by_stack,
+    weights_of_other_rates_are_comparable,
+    windows_that_are_sent_again_change_nothing,
+    late_windows_join_their_hour,
+    stacks_are_named_once,
+    a_batch_is_appended_whole_or_not_at_all,
+    time_and_labels_are_listed,
+}
