@@ -1,5 +1,7 @@
 //! Stacks by content: each stored once, as what it adds to an older one that begins alike.
 
+use std::collections::hash_map::Entry;
+
 use nodespy_model::{Category, FastMap};
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -173,9 +175,10 @@ impl StackCache {
             return Ok((None, 0));
         };
         // A hash of 64 bits may lie, and a long chain is slow to read.
-        let links = links_of(base, |id| link(connection, id))?;
-        let is_alike = frames_of(&links)?.starts_with(&frames[..keep]);
-        match is_alike && links.len() < MAX_LINKS {
+        let mut known = FastMap::default();
+        let is_alike = frames_in(connection, &mut known, base)?.starts_with(&frames[..keep]);
+        // It read what leads to the base, and nothing else.
+        match is_alike && known.len() < MAX_LINKS {
             true => Ok((Some(base), keep)),
             false => Ok((None, 0)),
         }
@@ -250,35 +253,43 @@ fn link(connection: &Connection, id: u32) -> Result<Link, StoreError> {
     Ok((base, usize::try_from(keep).unwrap_or(usize::MAX), tail))
 }
 
-/// The stacks that lead to one, itself first. Each base is older, so that this ends.
-fn links_of(
+/// The stacks that lead to one, itself first. Each base is older, so that this ends. Rows that are read are kept in
+/// `known` for the next.
+fn chain_of(
+    connection: &Connection,
+    known: &mut FastMap<u32, Link>,
     stack: u32,
-    mut link: impl FnMut(u32) -> Result<Link, StoreError>,
-) -> Result<Vec<Link>, StoreError> {
-    let mut links: Vec<Link> = Vec::new();
+) -> Result<Vec<u32>, StoreError> {
+    let mut chain: Vec<u32> = Vec::new();
     let mut next = Some(stack);
-    let mut previous = u32::MAX;
     while let Some(id) = next {
-        if id >= previous && !links.is_empty() {
+        if chain.last().is_some_and(|later| id >= *later) {
             return Err(StoreError::Damaged("a stack begins like a later one"));
         }
-        previous = id;
-        let found = link(id)?;
-        next = found.0;
-        links.push(found);
-        if links.len() > MAX_LINKS {
+        chain.push(id);
+        if chain.len() > MAX_LINKS {
             return Err(StoreError::Damaged(
                 "too many stacks begin like one another",
             ));
         }
+        let found = match known.entry(id) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(vacant) => vacant.insert(link(connection, id)?),
+        };
+        next = found.0;
     }
-    Ok(links)
+    Ok(chain)
 }
 
-/// Frames of a stack, root first, by the stacks that lead to it.
-fn frames_of(links: &[Link]) -> Result<Vec<u32>, StoreError> {
+/// Frames of a stack, root first.
+fn frames_in(
+    connection: &Connection,
+    known: &mut FastMap<u32, Link>,
+    stack: u32,
+) -> Result<Vec<u32>, StoreError> {
     let mut frames = Vec::new();
-    for (_, keep, tail) in links.iter().rev() {
+    for id in chain_of(connection, known, stack)?.iter().rev() {
+        let (_, keep, tail) = &known[id];
         if *keep > frames.len() {
             return Err(StoreError::Damaged(
                 "a stack begins with more than there is",
@@ -295,23 +306,6 @@ fn frames_of(links: &[Link]) -> Result<Vec<u32>, StoreError> {
         }
     }
     Ok(frames)
-}
-
-/// Frames of a stack; rows that are read are kept in `known` for the next.
-fn frames_in(
-    connection: &Connection,
-    known: &mut FastMap<u32, Link>,
-    stack: u32,
-) -> Result<Vec<u32>, StoreError> {
-    let links = links_of(stack, |id| match known.get(&id) {
-        Some(link) => Ok(link.clone()),
-        None => {
-            let found = link(connection, id)?;
-            known.insert(id, found.clone());
-            Ok(found)
-        }
-    })?;
-    frames_of(&links)
 }
 
 /// Which of these stacks are not in the file.

@@ -36,7 +36,7 @@ fn selection(random: &mut Random) -> Selection {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(12))]
 
     #[test]
     fn both_engines_answer_alike(seed in any::<u64>()) {
