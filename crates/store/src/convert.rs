@@ -120,7 +120,7 @@ fn symbols_of(profile: &Profile) -> Symbols {
                 line: frame.line,
                 column: frame.column,
                 tier: frame.tier,
-                is_inlined: frame.is_inlined,
+                kind: frame.kind,
             })
         })
         .collect();
@@ -170,7 +170,7 @@ pub fn profile_of(
                 line: frame.line,
                 column: frame.column,
                 tier: frame.tier,
-                is_inlined: frame.is_inlined,
+                kind: frame.kind,
             })
         })
         .collect();

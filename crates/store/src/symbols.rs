@@ -1,6 +1,6 @@
 //! Names of stacks, and the hashes that they are known by whichever process or host they come from.
 
-use nodespy_model::{Category, FastMap, Tier};
+use nodespy_model::{Category, FastMap, FrameKind, Tier};
 use sha2::{Digest, Sha256};
 
 use crate::error::StoreError;
@@ -41,21 +41,24 @@ pub struct StoredFrame {
     pub column: u32,
     /// Which compiler made the code.
     pub tier: Tier,
-    /// Whether it was inlined.
-    pub is_inlined: bool,
+    /// How it came to be on the stack.
+    pub kind: FrameKind,
 }
 
 impl StoredFrame {
-    /// Tier and inlining as one number.
+    /// Tier and kind as one number.
     pub(crate) fn flags(&self) -> u8 {
         let tier = Tier::ALL.iter().position(|tier| *tier == self.tier);
-        (tier.expect("every tier is listed") as u8) << 1 | u8::from(self.is_inlined)
+        let kind = FrameKind::ALL.iter().position(|kind| *kind == self.kind);
+        let tier = tier.expect("every tier is listed") as u8;
+        tier << 2 | kind.expect("every kind is listed") as u8
     }
 
     /// What [`Self::flags`] made of them.
-    pub(crate) fn from_flags(flags: u8) -> Option<(Tier, bool)> {
-        let tier = *Tier::ALL.get(usize::from(flags >> 1))?;
-        Some((tier, flags & 1 == 1))
+    pub(crate) fn from_flags(flags: u8) -> Option<(Tier, FrameKind)> {
+        let tier = *Tier::ALL.get(usize::from(flags >> 2))?;
+        let kind = *FrameKind::ALL.get(usize::from(flags & 3))?;
+        Some((tier, kind))
     }
 }
 

@@ -382,8 +382,9 @@ impl Names<'_> {
             .optional()?;
         let (function, line, column, flags) =
             row.ok_or(StoreError::Damaged("a frame is missing"))?;
-        let (tier, is_inlined) = StoredFrame::from_flags(flags)
-            .ok_or(StoreError::Damaged("a tier that is not known"))?;
+        let (tier, kind) = StoredFrame::from_flags(flags).ok_or(StoreError::Damaged(
+            "a tier or a kind of frame that is not known",
+        ))?;
         let function = self.function(function)?;
         let position = self.symbols.frames.len() as u32;
         self.symbols.frames.push(StoredFrame {
@@ -391,7 +392,7 @@ impl Names<'_> {
             line,
             column,
             tier,
-            is_inlined,
+            kind,
         });
         self.frames.insert(id, position);
         Ok(position)

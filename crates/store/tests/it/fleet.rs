@@ -1,6 +1,6 @@
 //! Made-up services whose every count is known: a window follows from its place alone.
 
-use nodespy_model::{Category, Labels, ThreadRole, Tier, WeightUnit, label_key};
+use nodespy_model::{Category, FrameKind, Labels, ThreadRole, Tier, WeightUnit, label_key};
 use nodespy_store::{
     Batch, Count, HOST, PID, Series, StackHash, StoredFrame, StoredFunction, Symbols, UnixSeconds,
     WINDOW_SECONDS, Window,
@@ -43,7 +43,7 @@ pub(crate) fn stacks(count: u64, seed: u64) -> Symbols {
             line: number + 3,
             column: number % 80,
             tier: Tier::ALL[number as usize % Tier::ALL.len()],
-            is_inlined: number % 5 == 0,
+            kind: FrameKind::ALL[number as usize % FrameKind::ALL.len()],
         })
         .collect();
     let mut stacks: Vec<Vec<u32>> = vec![Vec::new()];

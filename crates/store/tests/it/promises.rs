@@ -36,8 +36,8 @@ fn texts(store: &dyn Store, ids: &[StackId]) -> Vec<String> {
         let frame = &symbols.frames[*frame as usize];
         let function = &symbols.functions[frame.function as usize];
         format!(
-            "{function:?} {} {} {:?} {}",
-            frame.line, frame.column, frame.tier, frame.is_inlined
+            "{function:?} {} {} {:?} {:?}",
+            frame.line, frame.column, frame.tier, frame.kind
         )
     };
     let stacks = symbols.stacks.iter();
