@@ -8,7 +8,7 @@ use nodespy_capture::engines::perf_events::{EventSpec, ProbePlace, Uprobe};
 use nodespy_capture::target::{Target, proc};
 use nodespy_capture::{GcPlaces, LiveOrigin};
 use nodespy_model::{Mapping, Origin, printable};
-use nodespy_symbolize::{function_offset, function_offsets};
+use nodespy_symbolize::{argument_check_length, function_offset, function_offsets};
 
 use crate::error::RecordError;
 use crate::subject::Subject;
@@ -34,7 +34,7 @@ pub(crate) fn place(event: &mut EventSpec, subject: &Subject) -> Result<(), Reco
     }
     let mut place = place?;
     if probe.is_of_javascript {
-        place.offset += check_length(&first_bytes(&place));
+        place.offset += argument_check_length(&first_bytes(&place));
     }
     probe.place = Some(place);
     Ok(())
@@ -65,18 +65,6 @@ fn first_bytes(place: &ProbePlace) -> [u8; 10] {
         let _ = file.read_exact_at(&mut bytes, place.offset);
     }
     bytes
-}
-
-/// How long the check of an argument is that a function starts with, as `uv_queue_work` of Node 16, 18, 24 and 26 does:
-/// `test %rdx,%rdx; je`. Behind it is a `push`, which the kernel emulates in 2 µs, where stepping through another
-/// instruction takes 11.
-fn check_length(code: &[u8; 10]) -> u64 {
-    let is_push = |at: usize| matches!(code[at], 0x50..=0x57) || code[at] == 0x41;
-    match code {
-        [0x48, 0x85, 0xd2, 0x0f, 0x84, ..] if is_push(9) => 9,
-        [0x48, 0x85, 0xd2, 0x74, ..] if is_push(5) => 5,
-        _ => 0,
-    }
 }
 
 /// The first process, which has to run already.
@@ -153,21 +141,6 @@ fn path_to(pid: u32, mapping: &Mapping, program: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_breakpoint_goes_behind_the_check_of_an_argument() {
-        let far = [0x48, 0x85, 0xd2, 0x0f, 0x84, 1, 0, 0, 0, 0x55];
-        assert_eq!(check_length(&far), 9);
-        assert_eq!(
-            check_length(&[0x48, 0x85, 0xd2, 0x74, 9, 0x41, 0, 0, 0, 0]),
-            5
-        );
-        assert_eq!(check_length(&[0x55, 0x48, 0x89, 0xe5, 0, 0, 0, 0, 0, 0]), 0);
-        assert_eq!(
-            check_length(&[0x48, 0x85, 0xd2, 0x74, 9, 0xc3, 0, 0, 0, 0]),
-            0
-        );
-    }
 
     #[test]
     fn a_binary_is_meant_by_name_or_path() {

@@ -43,3 +43,4 @@ pub use function_offset::{function_offset, function_offsets};
 pub use jit::name::{JitKind, JitName};
 pub use resolve::{HeapSupport, ResolveOptions, Resolver, heap_support, resolve};
 pub use source_map::{SourceMapOptions, map_sources};
+pub use x86_64::argument_check_length;
