@@ -281,7 +281,7 @@ pub(crate) enum Names {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  nodespy top -p 1234                  s, t, n sort; w window; / filter; ? help; q quit
+  nodespy top -p 1234                  s, t, n sort; w window; / filter; r record; ? help; q quit
   nodespy top -p 1234 -d 10 --lines    a table every two seconds, for ten seconds")]
 pub(crate) struct TopArgs {
     #[command(flatten)]

@@ -23,7 +23,7 @@ use crate::record::{RecordRequest, record_slices};
 use crate::subject::Subject;
 use crate::submitters::with_submitters;
 use cause::Cause;
-use ring::Ring;
+pub use ring::Ring;
 pub use trigger::Trigger;
 use watch::{Seen, TriggerWatch};
 

@@ -289,6 +289,7 @@ impl<'e> Live<'e> {
             is_last: self.is_finished,
             losses,
             stalls,
+            pools: self.pools.latest(),
             targets: &self.subject.targets,
             resolver: &self.resolver,
         });

@@ -4,7 +4,7 @@ use nodespy_capture::engine::{Attached, Losses};
 use nodespy_capture::engines::EngineId;
 use nodespy_capture::target::Target;
 use nodespy_capture::{CaptureError, Stall};
-use nodespy_model::{EventType, Nanoseconds, Profile};
+use nodespy_model::{EventType, Nanoseconds, Pool, Profile};
 use nodespy_symbolize::{Resolver, SourceMapOptions};
 
 /// The caller's view of a recording that goes on.
@@ -111,6 +111,8 @@ pub struct Slice<'a> {
     pub losses: Losses,
     /// The stalls that ended in it, where they are asked for.
     pub stalls: Vec<Stall>,
+    /// What libuv's thread pools did when they were read last, each with its process.
+    pub pools: Vec<(u32, Pool)>,
     /// The processes that are recorded.
     pub targets: &'a [Target],
     pub(crate) resolver: &'a Resolver,

@@ -38,6 +38,7 @@ use nodespy_model::Profile;
 
 pub use comparison::{comparison_json, comparison_markdown, comparison_text};
 pub use held::for_page;
+pub use pools::moment as pool_moment;
 pub use query::{query_json, query_text};
 
 /// What the caller wants of a drawing.

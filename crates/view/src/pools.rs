@@ -45,7 +45,7 @@ pub(crate) fn lines(profile: &Profile) -> Vec<Line> {
 }
 
 /// What a pool does at one moment: `libuv pool: 4 of 4 threads busy, 12 jobs wait: 12 fs.open /tmp/x`.
-pub(crate) fn moment(pool: &Pool) -> String {
+pub fn moment(pool: &Pool) -> String {
     let mut words = format!("libuv pool: {} of {} threads busy", pool.busy, pool.threads);
     if pool.waiting > 0 {
         let kinds: Vec<String> = pool

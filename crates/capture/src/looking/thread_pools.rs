@@ -31,6 +31,8 @@ struct Watched {
     addresses: PoolAddresses,
     /// When the process started, by which it is told from another with its pid.
     started: Option<u64>,
+    /// What was read last.
+    latest: Option<PoolReading>,
     /// What no profile has yet.
     timeline: PoolTimeline,
     /// What is known is from the first of them on.
@@ -60,6 +62,7 @@ impl ThreadPools {
         let watched = Watched {
             addresses,
             started: proc::start_time(pid),
+            latest: None,
             timeline: PoolTimeline::default(),
             periods: VecDeque::from([Period::default()]),
         };
@@ -83,6 +86,18 @@ impl ThreadPools {
                 watched.take(now.saturating_sub(self.started), reading);
             }
         }
+    }
+
+    /// What the pools did when they were read last, each with its process: as if they had been looked at once.
+    pub fn latest(&self) -> Vec<(u32, Pool)> {
+        let latest = |(pid, watched): (&u32, &Watched)| {
+            let mut moment = Period::default();
+            moment.take(watched.latest.as_ref()?);
+            Some((*pid, moment.summary()?))
+        };
+        let mut pools: Vec<(u32, Pool)> = self.pools.iter().filter_map(latest).collect();
+        pools.sort_by_key(|(pid, _)| *pid);
+        pools
     }
 
     /// Forgets the pools of processes that have ended: another may get the same pid.
@@ -137,8 +152,9 @@ impl Watched {
         };
         self.timeline.add(time, part);
         if let Some(period) = self.periods.back_mut() {
-            period.take(reading);
+            period.take(&reading);
         }
+        self.latest = Some(reading);
     }
 
     fn summary(&self) -> Option<Pool> {
@@ -174,7 +190,7 @@ impl Period {
         }
     }
 
-    fn take(&mut self, reading: PoolReading) {
+    fn take(&mut self, reading: &PoolReading) {
         let pool = &mut self.pool;
         pool.threads = reading.threads;
         pool.looks += 1;
@@ -185,7 +201,7 @@ impl Period {
         // libuv lets slow jobs take half of the threads.
         let is_full_for_slow = reading.slow_running >= reading.threads.div_ceil(2);
         pool.slow_full += u64::from(is_full_for_slow && !reading.slow_jobs.is_empty());
-        for job in reading.fast_jobs.into_iter().chain(reading.slow_jobs) {
+        for job in reading.fast_jobs.iter().chain(&reading.slow_jobs) {
             self.add_jobs(&job.kind, 1, &job.about);
         }
     }

@@ -5,7 +5,6 @@
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
-use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use nodespy_capture::target::{Program, Target, app_name, program};
@@ -15,10 +14,11 @@ use nodespy_model::{JsRuntime, printable};
 use crate::cli::TopArgs;
 use crate::privileges::{self, Extra};
 use crate::targets;
-use capture::{Request, Update};
+use capture::{Capture, Request, Update};
 
 mod capture;
 mod lines;
+mod recent;
 mod screen;
 mod sources;
 mod state;
@@ -41,7 +41,8 @@ pub(crate) fn run(arguments: &TopArgs) -> anyhow::Result<ExitCode> {
     let title = title_of(&targets);
     // Without its terminal there is nothing to draw on.
     let interrupts = catch_interrupts_but_hangup();
-    let updates = capture::start(Request {
+    let file_stem = file_stem(&targets);
+    let capture = capture::start(Request {
         wanted: arguments.target.wanted(),
         targets,
         rate_hz: arguments.rate,
@@ -50,12 +51,13 @@ pub(crate) fn run(arguments: &TopArgs) -> anyhow::Result<ExitCode> {
             false => Children::Followed,
         },
         maps_sources: !arguments.no_source_maps,
+        file_stem,
     });
     // Whether attaching works is reported before the screen is taken.
-    let remarks = match updates.recv()? {
+    let remarks = match capture.updates.recv()? {
         Update::Started { remarks } => remarks,
         Update::Failed(error) => return Err(error),
-        Update::Slice(_) | Update::Ended => Vec::new(),
+        Update::Slice(_) | Update::Recorded(_) | Update::Ended => Vec::new(),
     };
     let subject = Subject {
         title,
@@ -63,22 +65,37 @@ pub(crate) fn run(arguments: &TopArgs) -> anyhow::Result<ExitCode> {
         duration: arguments.duration,
         remarks,
     };
-    show(arguments.lines, &subject, &updates, interrupts)?;
+    show(arguments.lines, &subject, &capture, interrupts)?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn show(
     wants_lines: bool,
     subject: &Subject,
-    updates: &Receiver<Update>,
+    capture: &Capture,
     interrupts: Interrupts,
 ) -> anyhow::Result<()> {
     let has_screen = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
     if wants_lines || !has_screen {
-        lines::run(subject, updates, interrupts)
+        lines::run(subject, &capture.updates, interrupts)
     } else {
-        terminal::run(subject, updates, interrupts)
+        terminal::run(subject, capture, interrupts)
     }
+}
+
+/// What a file of the first process is called: `top-app.js-1234`.
+fn file_stem(targets: &[Target]) -> String {
+    let Some(first) = targets.first() else {
+        return "top".to_owned();
+    };
+    let is_plain = |letter: char| letter.is_alphanumeric() || "._-".contains(letter);
+    let app = app_name(first.pid());
+    let app: String = app
+        .chars()
+        .take(64)
+        .map(|it| if is_plain(it) { it } else { '-' })
+        .collect();
+    format!("top-{app}-{}", first.pid())
 }
 
 /// `app.js, node v20.20.2, pid 1234`.

@@ -4,8 +4,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::live;
+use super::recorded::read;
 use super::workload::{Running, Workload, children_of};
 use crate::run::{DEADLINE, run_nodespy, signal};
+use crate::scratch::Scratch;
 use crate::skip::skip;
 
 /// What the shell prints when nodespy has ended and the terminal is as it was.
@@ -19,6 +21,11 @@ struct Terminal {
 impl Terminal {
     /// Watches a process; none where there is no tmux.
     fn watching(target: &Running) -> Option<Self> {
+        Self::watching_in(".", target)
+    }
+
+    /// The same, in a folder.
+    fn watching_in(folder: &str, target: &Running) -> Option<Self> {
         if Command::new("tmux").arg("-V").output().is_err() {
             skip("there is no tmux");
             return None;
@@ -32,7 +39,17 @@ impl Terminal {
             env!("CARGO_BIN_EXE_nodespy"),
             target.pid()
         );
-        terminal.tmux(&["new-session", "-d", "-x", "80", "-y", "24", &command]);
+        terminal.tmux(&[
+            "new-session",
+            "-d",
+            "-c",
+            folder,
+            "-x",
+            "80",
+            "-y",
+            "24",
+            &command,
+        ]);
         Some(terminal)
     }
 
@@ -135,6 +152,49 @@ fn the_hot_function_is_the_first_row_and_keys_work() {
     terminal.press(&["q"]);
     let screen = terminal.expect("restored", |screen| screen.contains(RESTORED));
     assert!(!screen.contains("nodespy top"), "{screen}");
+}
+
+#[test]
+fn the_pool_is_in_the_head_of_the_screen() {
+    let Some(_live) = live() else { return };
+    let target = Workload::new("jobs.js").start();
+    let Some(terminal) = Terminal::watching(&target) else {
+        return;
+    };
+    terminal.expect("the pool", |screen| {
+        let mut head = screen.lines().take(4);
+        head.any(|line| {
+            line.starts_with("libuv pool: 4 of 4 threads busy, 12 jobs wait: 12 fs.open")
+        })
+    });
+    terminal.press(&["q"]);
+    let outcome = run_nodespy(&["top", "-p", &target.pid_text(), "-d", "2", "--lines"]);
+    let line = "libuv pool: 4 of 4 threads busy, 12 jobs wait";
+    assert!(outcome.stdout.contains(line), "{outcome}");
+}
+
+#[test]
+fn a_key_writes_what_was_seen_lately() {
+    let Some(_live) = live() else { return };
+    let target = Workload::new("split.js").start();
+    let scratch = Scratch::new();
+    let folder = scratch.path().to_str().unwrap().to_owned();
+    let Some(terminal) = Terminal::watching_in(&folder, &target) else {
+        return;
+    };
+    terminal.expect("hot on top", first_is("seventyPercent"));
+    terminal.press(&["r"]);
+    terminal.expect("written", |screen| screen.contains("Wrote top-split.js-"));
+    let name = format!("top-split.js-{}.nspy", target.pid());
+    let recorded = read(&scratch.path().join(name));
+    assert!(recorded.samples.len() > 50, "{}", recorded.samples.len());
+    let hot = recorded
+        .functions
+        .iter()
+        .any(|function| recorded.strings.get(function.name) == "seventyPercent");
+    assert!(hot, "seventyPercent is not in the file");
+    terminal.press(&["q"]);
+    terminal.expect("restored", |screen| screen.contains(RESTORED));
 }
 
 #[test]

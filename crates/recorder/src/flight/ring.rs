@@ -19,7 +19,7 @@ const MAX_SAMPLES: usize = 4_000_000;
 
 /// The last slices of a recording.
 #[derive(Debug)]
-pub(super) struct Ring {
+pub struct Ring {
     keep: Nanoseconds,
     /// The oldest first.
     chunks: VecDeque<Chunk>,
@@ -39,7 +39,8 @@ struct Chunk {
 }
 
 impl Ring {
-    pub(super) fn new(keep: Duration) -> Self {
+    /// Keeps what is no older than `keep`.
+    pub fn new(keep: Duration) -> Self {
         Self {
             keep: keep.as_nanos() as Nanoseconds,
             chunks: VecDeque::new(),
@@ -50,7 +51,7 @@ impl Ring {
     }
 
     /// Adds a slice, whose times and duration count from the start of the recording.
-    pub(super) fn add(&mut self, slice: Profile) {
+    pub fn add(&mut self, slice: Profile) {
         let now = slice.about.duration;
         let remarks = &slice.notes.remarks;
         self.remarks.get_or_insert_with(|| remarks.clone());
@@ -76,7 +77,7 @@ impl Ring {
     }
 
     /// Forgets what is older than is to be kept; with `from` what ended before that instead.
-    pub(super) fn forget_old(&mut self, now: Nanoseconds, from: Option<Nanoseconds>) {
+    pub fn forget_old(&mut self, now: Nanoseconds, from: Option<Nanoseconds>) {
         let from = from.unwrap_or_else(|| now.saturating_sub(self.keep));
         while let Some(oldest) = self.chunks.front()
             && (oldest.until <= from || self.sample_count() > MAX_SAMPLES)
@@ -94,7 +95,7 @@ impl Ring {
     }
 
     /// What is there from a moment on, as a recording of its own, and when it starts.
-    pub(super) fn profile_from(&self, from: Nanoseconds) -> (Profile, Nanoseconds) {
+    pub fn profile_from(&self, from: Nanoseconds) -> (Profile, Nanoseconds) {
         let oldest = self.chunks.front().map_or(self.fresh_since, |it| it.since);
         let start = from.max(oldest);
         let chunks = self.chunks.iter().map(|chunk| &chunk.profile);

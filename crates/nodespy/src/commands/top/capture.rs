@@ -1,6 +1,8 @@
 //! The thread that takes samples and names them, a slice every second.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
@@ -9,10 +11,14 @@ use nodespy_analysis::{Shares, function_weights, shares, without_internals};
 use nodespy_capture::engines::perf_events::{EventSpec, PerfEvents, PerfOptions};
 use nodespy_capture::target::{Target, Wanted, proc};
 use nodespy_capture::{CaptureError, Children};
-use nodespy_model::{Category, Nanoseconds, Profile, ThreadRole};
+use nodespy_model::{Category, Nanoseconds, Pool, Profile, ThreadRole};
 use nodespy_recorder::{
     self as recorder, End, Limits, Live, LiveOptions, Observer, Started, Subject,
 };
+
+use nodespy_view::pool_moment;
+
+use super::recent::Recent;
 
 /// How long a slice is.
 const SLICE: Duration = Duration::from_secs(1);
@@ -23,6 +29,8 @@ pub(super) enum Update {
     Started { remarks: Vec<String> },
     /// Another second went by.
     Slice(Slice),
+    /// What was asked to be recorded is in a file, or why it is not.
+    Recorded(String),
     /// Every target has ended.
     Ended,
     /// It can't start or go on.
@@ -36,6 +44,8 @@ pub(super) struct Slice {
     pub(super) shares: Shares,
     pub(super) functions: Vec<FunctionCount>,
     pub(super) threads: Vec<ThreadUse>,
+    /// What libuv's pool does at its end; that of the process with most to do.
+    pub(super) pool: Option<String>,
     /// Samples lost in it.
     pub(super) lost: u64,
     pub(super) js_frames: u64,
@@ -81,23 +91,47 @@ pub(super) struct Request {
     pub(super) children: Children,
     /// Whether functions are shown where they were written.
     pub(super) maps_sources: bool,
+    /// What a file is called that has what was seen lately.
+    pub(super) file_stem: String,
+}
+
+/// A capture that goes on.
+pub(super) struct Capture {
+    pub(super) updates: Receiver<Update>,
+    is_recording_wanted: Arc<AtomicBool>,
+}
+
+impl Capture {
+    /// Has what was seen lately written to a file, with the next slice.
+    pub(super) fn record(&self) {
+        self.is_recording_wanted.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Starts to capture the targets and processes that join them. The thread ends when the receiver is
 /// dropped.
-pub(super) fn start(request: Request) -> Receiver<Update> {
+pub(super) fn start(request: Request) -> Capture {
     let (sender, updates) = channel();
+    let is_recording_wanted = Arc::new(AtomicBool::new(false));
+    let is_wanted = is_recording_wanted.clone();
     std::thread::spawn(move || {
-        let last = match capture(request, &sender) {
+        let last = match capture(request, &sender, &is_wanted) {
             Ok(()) => Update::Ended,
             Err(error) => Update::Failed(error.into()),
         };
         let _ = sender.send(last);
     });
-    updates
+    Capture {
+        updates,
+        is_recording_wanted,
+    }
 }
 
-fn capture(request: Request, sender: &Sender<Update>) -> Result<(), CaptureError> {
+fn capture(
+    request: Request,
+    sender: &Sender<Update>,
+    is_recording_wanted: &AtomicBool,
+) -> Result<(), CaptureError> {
     let mut engine = PerfEvents::new(PerfOptions {
         events: vec![EventSpec::cpu()],
         rate_hz: request.rate_hz,
@@ -117,6 +151,8 @@ fn capture(request: Request, sender: &Sender<Update>) -> Result<(), CaptureError
         is_heard: true,
         threads: ThreadWatch::default(),
         sources: request.maps_sources.then(MappedFunctions::default),
+        recent: Recent::new(request.maps_sources, request.file_stem),
+        is_recording_wanted,
     };
     let mut live = Live::attach(&mut engine, subject, options, &mut slices)?;
     let limits = Limits {
@@ -139,6 +175,8 @@ struct Slices<'a> {
     threads: ThreadWatch,
     /// Where functions were written, if that is to be shown.
     sources: Option<MappedFunctions>,
+    recent: Recent,
+    is_recording_wanted: &'a AtomicBool,
 }
 
 impl Observer for Slices<'_> {
@@ -153,14 +191,32 @@ impl Observer for Slices<'_> {
             length: slice.length,
             lost: slice.losses.samples,
             threads: self.threads.measure(slice.targets, &slice.profile),
+            pool: busiest(&slice.pools),
             ..count(&slice.profile)
         };
         if let Some(sources) = &mut self.sources {
             sources.apply(&slice, &mut counted.functions);
         }
         self.is_heard &= self.sender.send(Update::Slice(counted)).is_ok();
+        self.recent.add(slice.profile.clone());
+        if self.is_recording_wanted.swap(false, Ordering::Relaxed) {
+            let told = self.recent.write(&slice);
+            self.is_heard &= self.sender.send(Update::Recorded(told)).is_ok();
+        }
         self.is_heard
     }
+
+    fn counts_since(&mut self) -> Option<Nanoseconds> {
+        Some(self.recent.since())
+    }
+}
+
+/// The pool that has most to do, in words.
+fn busiest(pools: &[(u32, Pool)]) -> Option<String> {
+    let (_, pool) = pools
+        .iter()
+        .max_by_key(|(_, pool)| (pool.waiting, pool.busy))?;
+    Some(pool_moment(pool))
 }
 
 fn count(profile: &Profile) -> Slice {

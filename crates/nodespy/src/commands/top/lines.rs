@@ -44,7 +44,9 @@ pub(super) fn run(
                 output::note(&format!("{} ended", subject.title));
                 break;
             }
-            Ok(Update::Started { .. }) | Err(RecvTimeoutError::Timeout) => continue,
+            Ok(Update::Started { .. } | Update::Recorded(_)) | Err(RecvTimeoutError::Timeout) => {
+                continue;
+            }
             Err(RecvTimeoutError::Disconnected) => break,
         }
         if slices % SLICES_A_TABLE == 0 && !output::stream(&draw(subject, &totals)) {
@@ -75,6 +77,9 @@ fn draw(subject: &Subject, totals: &Totals) -> String {
         .collect();
     if !threads.is_empty() {
         text.push_str(&format!("threads: {}\n", threads.join(", ")));
+    }
+    if let Some(pool) = &totals.pool {
+        text.push_str(&format!("{pool}\n"));
     }
     text.push_str("   self   total  function\n");
     let mut rows = totals.rows(window, Sort::Own, "");

@@ -19,7 +19,8 @@ const MAX_THREADS: usize = 4;
 const LEAST_CPU_PERCENT: f64 = 0.05;
 /// With fewer lines than this there is no room for threads.
 const LINES_WITH_THREADS: usize = 16;
-const KEYS: &str = "q quit  s self  t total  n name  w window  / filter  space pause  ? help";
+const KEYS: &str =
+    "q quit  s self  t total  n name  w window  / find  r record  space pause  ? help";
 
 /// Draws everything.
 pub(super) fn draw(frame: &mut Frame<'_>, subject: &Subject, state: &mut State, has_color: bool) {
@@ -79,6 +80,9 @@ impl Screen {
             .push(Line::raw(keep_start(&table::load(sums), self.width)));
         let quality = table::quality(sums, subject.rate_hz, state.totals().lost, state.window);
         self.lines.push(Line::raw(keep_start(&quality, self.width)));
+        if let Some(pool) = &state.totals().pool {
+            self.lines.push(Line::raw(keep_start(pool, self.width)));
+        }
     }
 
     fn threads(&mut self, sums: &Sums) {
@@ -152,6 +156,10 @@ impl Screen {
                 "show functions with a text in their name or file; Esc: all",
             ),
             ("space", "hold the picture; sampling goes on"),
+            (
+                "r",
+                "write the last 30 seconds to a .nspy file in this folder",
+            ),
             ("↑ ↓ PgUp PgDn", "scroll"),
             ("q, Ctrl-C", "quit"),
         ];
@@ -207,6 +215,9 @@ fn heading(sort: Sort) -> Line<'static> {
 }
 
 fn foot_of(state: &State) -> Line<'static> {
+    if let Some(told) = &state.told {
+        return Line::styled(printable(told).into_owned(), bold());
+    }
     match (state.is_typing, state.filter.as_str()) {
         (true, filter) => Line::raw(format!("/{}█", printable(filter))),
         (false, "") => Line::styled(KEYS, dim()),

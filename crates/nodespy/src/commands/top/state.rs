@@ -18,6 +18,8 @@ pub(super) struct State {
     pub(super) is_typing: bool,
     pub(super) shows_help: bool,
     pub(super) has_ended: bool,
+    /// What became of the last recording, until another key is pressed.
+    pub(super) told: Option<String>,
     /// How many functions are above the first one shown.
     pub(super) scroll: usize,
 }
@@ -26,6 +28,8 @@ pub(super) struct State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     GoOn,
+    /// What was seen lately goes into a file.
+    Record,
     Quit,
 }
 
@@ -50,6 +54,7 @@ impl State {
         if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) {
             return Next::Quit;
         }
+        self.told = None;
         if self.is_typing {
             self.type_filter(key.code);
             return Next::GoOn;
@@ -64,6 +69,14 @@ impl State {
     fn command(&mut self, key: KeyCode) -> Next {
         match key {
             KeyCode::Char('q') => return Next::Quit,
+            KeyCode::Char('r') => {
+                // A process that has ended makes no slice any more.
+                self.told = Some(match self.has_ended {
+                    true => "Nothing is written: the process has ended".to_owned(),
+                    false => "Writing what was seen lately …".to_owned(),
+                });
+                return Next::Record;
+            }
             KeyCode::Char('s') => self.sort = Sort::Own,
             KeyCode::Char('t') => self.sort = Sort::Total,
             KeyCode::Char('n') => self.sort = Sort::Name,
@@ -124,6 +137,19 @@ mod tests {
                 state.press(KeyEvent::from(code))
             })
             .collect()
+    }
+
+    #[test]
+    fn a_key_asks_for_a_file_and_what_became_of_it_goes_with_the_next() {
+        let mut state = State::default();
+        assert_eq!(press(&mut state, "r"), [Next::Record]);
+        assert!(state.told.is_some());
+        press(&mut state, "s");
+        assert_eq!(state.told, None);
+        state.has_ended = true;
+        press(&mut state, "r");
+        let told = state.told.unwrap_or_default();
+        assert!(told.contains("has ended"), "{told}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use nodespy_capture::Interrupts;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
 
-use super::capture::Update;
+use super::capture::{Capture, Update};
 use super::state::{Next, State};
 use super::{Subject, screen};
 use crate::output::{self, Stream};
@@ -38,7 +38,7 @@ impl Drop for Taken {
 
 pub(super) fn run(
     subject: &Subject,
-    updates: &Receiver<Update>,
+    capture: &Capture,
     interrupts: Interrupts,
 ) -> anyhow::Result<()> {
     let has_color = output::has_color(Stream::Standard);
@@ -49,7 +49,7 @@ pub(super) fn run(
     while !interrupts.is_stop_requested()
         && subject.duration.is_none_or(|most| started.elapsed() < most)
     {
-        is_stale |= take_updates(updates, &mut state)?;
+        is_stale |= take_updates(&capture.updates, &mut state)?;
         if is_stale {
             terminal
                 .0
@@ -57,7 +57,14 @@ pub(super) fn run(
             is_stale = false;
         }
         match wait_for_event()? {
-            Some(Event::Key(key)) if state.press(key) == Next::Quit => break,
+            Some(Event::Key(key)) => {
+                match state.press(key) {
+                    Next::Quit => break,
+                    Next::Record => capture.record(),
+                    Next::GoOn => {}
+                }
+                is_stale = true;
+            }
             Some(_) => is_stale = true,
             None => {}
         }
@@ -74,6 +81,7 @@ fn take_updates(updates: &Receiver<Update>, state: &mut State) -> anyhow::Result
             Ok(Update::Failed(error)) => return Err(error),
             // What was seen stays on the screen until the user quits.
             Ok(Update::Ended) => state.has_ended = true,
+            Ok(Update::Recorded(told)) => state.told = Some(told),
             Ok(Update::Started { .. }) => {}
             Err(TryRecvError::Empty) => return Ok(is_new),
             Err(TryRecvError::Disconnected) if state.has_ended => return Ok(is_new),

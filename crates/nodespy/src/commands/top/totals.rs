@@ -76,6 +76,8 @@ pub(super) struct Totals {
     last: VecDeque<Counted>,
     since_start: Sums,
     pub(super) lost: u64,
+    /// What libuv's pool did at the end of the last slice.
+    pub(super) pool: Option<String>,
 }
 
 /// A function to show.
@@ -108,6 +110,7 @@ impl Totals {
         let sums = Sums::of(&slice);
         self.since_start.add(&sums);
         self.lost += slice.lost;
+        self.pool = slice.pool;
         self.last.push_back(Counted { functions, sums });
         if self.last.len() > WINDOW_SLICES {
             self.last.pop_front();
