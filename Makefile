@@ -8,6 +8,7 @@
 #   make bench-overhead  what a recording costs the watched program, against perf
 #   make bench-peers     how fast files are read and drawn, against the tools that made them
 #   make bench-viewer    what the page costs in a browser, against other viewers
+#   make bench-store     what the store of windows costs, beside its goals
 #   make bench           all of these
 #   make bench-honesty   how often `nodespy diff` is wrong on this machine, and what it finds
 #   make bench-real      record two dozen real programs and check what is said about each
@@ -25,7 +26,7 @@
 SHELL := /bin/bash
 CARGO ?= cargo
 
-.PHONY: demo test test-corpus test-all lint bench bench-overhead bench-peers bench-viewer bench-real bench-honesty chaos soak openers golden viewer fuzz dist dist-check setup
+.PHONY: demo test test-corpus test-all lint bench bench-overhead bench-peers bench-viewer bench-store bench-real bench-honesty chaos soak openers golden viewer fuzz dist dist-check setup
 
 setup:
 	@tools/setup.sh
@@ -56,7 +57,7 @@ lint:
 	$(CARGO) run --quiet -p xtask -- viewer-tables --check
 	tools/viewer.sh
 
-bench: bench-overhead bench-peers bench-viewer
+bench: bench-overhead bench-peers bench-viewer bench-store
 
 bench-overhead:
 	@tools/setup.sh
@@ -76,6 +77,10 @@ bench-viewer:
 	@benches/viewer/inputs.sh target/peers/inputs
 	$(CARGO) build --release --bin nodespy
 	$(CARGO) run --release -p nodespy-benches --bin viewer -- target/peers/inputs $(VIEWER_ARGS)
+
+# Less than a day: make bench-store HOURS=6
+bench-store:
+	$(CARGO) run --release -p nodespy-benches --bin store -- $(or $(HOURS),24)
 
 # One of them: make bench-real REAL=tsc
 bench-real:
