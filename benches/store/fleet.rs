@@ -145,29 +145,27 @@ impl Fleet {
             return batch;
         }
         let unknown: std::collections::HashSet<&StackHash> = unknown.iter().collect();
+        let named = &mut batch.symbols;
         for (symbols, hashes) in self.symbols.iter().zip(&self.hashes) {
-            let functions = batch.symbols.functions.len() as u32;
-            let frames = batch.symbols.frames.len() as u32;
-            let named = symbols.stacks.iter().zip(hashes);
-            let named = named.filter(|(_, hash)| unknown.contains(hash));
-            let stacks: Vec<Vec<u32>> = named
-                .map(|(stack, _)| stack.iter().map(|frame| frame + frames).collect())
-                .collect();
-            if stacks.is_empty() {
-                continue;
+            // As an agent does, only functions of these stacks are sent. Each function has one frame here.
+            let mut sent: std::collections::HashMap<u32, u32> = std::collections::HashMap::new();
+            for (stack, hash) in symbols.stacks.iter().zip(hashes) {
+                if !unknown.contains(hash) {
+                    continue;
+                }
+                let frames = stack.iter().map(|frame| {
+                    *sent.entry(*frame).or_insert_with(|| {
+                        let function = named.functions.len() as u32;
+                        let known = &symbols.functions[*frame as usize];
+                        named.functions.push(known.clone());
+                        let frame = symbols.frames[*frame as usize];
+                        named.frames.push(StoredFrame { function, ..frame });
+                        function
+                    })
+                });
+                let frames = frames.collect();
+                named.stacks.push(frames);
             }
-            batch
-                .symbols
-                .functions
-                .extend_from_slice(&symbols.functions);
-            batch
-                .symbols
-                .frames
-                .extend(symbols.frames.iter().map(|frame| StoredFrame {
-                    function: frame.function + functions,
-                    ..*frame
-                }));
-            batch.symbols.stacks.extend(stacks);
         }
         batch
     }

@@ -128,7 +128,7 @@ impl SymbolHasher {
         Self { functions, frames }
     }
 
-    fn stack(&self, stack: &[u32]) -> StackHash {
+    pub(crate) fn stack(&self, stack: &[u32]) -> StackHash {
         let root = StackHash::default();
         stack.iter().fold(root, |caller, frame| {
             called(caller, &self.frames[*frame as usize])

@@ -59,12 +59,14 @@ pub(super) fn append(
             ..Cache::default()
         };
     }
-    let named = batch.symbols.hashes().into_iter().zip(0..).collect();
+    let hasher = SymbolHasher::new(&batch.symbols);
+    let stacks = batch.symbols.stacks.iter();
+    let named = stacks.map(|stack| hasher.stack(stack)).zip(0..).collect();
     let mut appending = Appending {
         transaction: &transaction,
         cache,
         symbols: &batch.symbols,
-        hasher: SymbolHasher::new(&batch.symbols),
+        hasher,
         named,
         unknown: 0,
         appended: Appended::default(),
