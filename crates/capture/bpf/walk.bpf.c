@@ -161,7 +161,8 @@ static __always_inline void meet(struct scratch *s, u64 address)
     s->seen[address >> 3 & (SEEN - 1)] = address | s->sample << 48;
 }
 
-// Copies an object once.
+// Copies an object once; where its words are in `out`, or 0. Where the collector has moved it the word of its map says where
+// to.
 __noinline int copy_object(u64 object, u32 words)
 {
     struct scratch *s = scratch();
@@ -173,10 +174,9 @@ __noinline int copy_object(u64 object, u32 words)
     if (at <= 0)
         return 0;
     u64 map = s->out[at & (OUT_WORDS - 1)];
-    // Where the collector has moved it the word says where to.
-    if (!(map & 1) && is_object(map | 1))
-        copy(map, words);
-    return 0;
+    if (map & 1)
+        return at;
+    return is_object(map | 1) ? copy(map, words) : 0;
 }
 
 // A small integer.
@@ -212,12 +212,8 @@ static __always_inline void note_microtask(struct scratch *s)
     if (marker == ENTRY_MARKER && is_marker(s->markers[0]) && s->starts < MAX_STARTS) {
         s->starts++;
         for (int before = 1; before < 3; before++) {
-            if (is_marker(s->markers[before])) {
-                follow_later(s->functions[before], ANY);
-            } else {
-                follow_later(s->markers[before], CONTEXT);
-                follow_later(s->functions[before], ANY);
-            }
+            follow_later(s->markers[before], CONTEXT);
+            follow_later(s->functions[before], ANY);
         }
     }
     s->markers[2] = s->markers[1];
@@ -228,29 +224,11 @@ static __always_inline void note_microtask(struct scratch *s)
     s->functions[0] = s->words[4];
 }
 
-// Copies an object of the queue; where its words are in `out`, or 0.
-__noinline int copy_next(u64 object, u32 words)
-{
-    struct scratch *s = scratch();
-
-    if (!s || !is_object(object) || !is_new(s, object))
-        return 0;
-    meet(s, object);
-    int at = copy(object - 1, words);
-    if (at <= 0)
-        return 0;
-    u64 map = s->out[at & (OUT_WORDS - 1)];
-    if (map & 1)
-        return at;
-    // The collector has moved it.
-    return is_object(map | 1) ? copy(map, words) : 0;
-}
-
 // A promise, a suspended function, what holds one of them, or anything else.
 __noinline int follow_any(u64 object)
 {
     struct scratch *s = scratch();
-    int at = copy_next(object, GENERATOR_WORDS);
+    int at = copy_object(object, GENERATOR_WORDS);
 
     if (!s || at <= 0)
         return 0;
@@ -279,7 +257,7 @@ __noinline int follow_any(u64 object)
 __noinline int follow_reaction(u64 object)
 {
     struct scratch *s = scratch();
-    int at = copy_next(object, REACTION_WORDS);
+    int at = copy_object(object, REACTION_WORDS);
 
     if (!s || at <= 0)
         return 0;
@@ -299,7 +277,7 @@ __noinline int follow_context(u64 object)
         return 0;
     if (!is_small(length) || length >> 32 < 3 || length >> 32 > 16)
         return 0;
-    int at = copy_next(object, CONTEXT_WORDS);
+    int at = copy_object(object, CONTEXT_WORDS);
     if (at <= 0)
         return 0;
     u64 *word = &s->out[at & (OUT_WORDS - 1)];

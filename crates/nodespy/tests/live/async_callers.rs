@@ -1,15 +1,16 @@
 //! Those who await what runs: are they found, and nobody else?
 
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use nodespy_model::{FrameKind, Sample};
 use serde_json::Value;
 
 use super::recorded::{Recorded, record, record_with, share};
 use super::versions::on_every_node;
-use super::workload::{Workload, node, script};
+use super::workload::{Running, Workload, node, script};
 use super::{is_root, live};
-use crate::run::{Started, nodespy, run_nodespy};
+use crate::run::{DEADLINE, Started, nodespy, run_nodespy};
 use crate::scratch::Scratch;
 use crate::skip::skip;
 
@@ -23,6 +24,19 @@ fn kinds(major: &str) -> Vec<String> {
     let output = command.arg(script("await_kinds.js")).arg("list").output();
     let text = String::from_utf8(output.unwrap().stdout).unwrap();
     text.split_whitespace().map(str::to_owned).collect()
+}
+
+/// Waits until a program that has said it will block does: what runs is not looked at.
+#[track_caller]
+fn wait_until_blocked(target: &Running) {
+    let until = Instant::now() + DEADLINE;
+    // In `futex`, as the system call of the main thread says.
+    let call = format!("/proc/{0}/task/{0}/syscall", target.pid());
+    let is_blocked = || std::fs::read_to_string(&call).is_ok_and(|text| text.starts_with("202 "));
+    while !is_blocked() {
+        assert!(Instant::now() < until, "{} does not block", target.pid());
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// The suspended functions of the main thread of a process, innermost first.
@@ -47,6 +61,7 @@ fn expect_every_kind(major: &str) {
             .on(major)
             .argument(kind)
             .start();
+        wait_until_blocked(&target);
         let outcome = run_nodespy(&["dump", "--json", "-p", &target.pid_text()]);
         outcome.expect_code(0);
         let dump: Value = serde_json::from_str(&outcome.stdout).unwrap();
