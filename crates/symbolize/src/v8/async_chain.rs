@@ -160,7 +160,9 @@ impl Search<'_, '_> {
         let job = innermost.checked_sub(1).filter(|&job| is_stub(job));
         let closure = innermost.saturating_sub(CLOSURE_DISTANCE)..innermost;
         for position in closure.rev() {
-            let slots = frames[position].v8.as_ref()?;
+            let Some(slots) = &frames[position].v8 else {
+                continue;
+            };
             if !is_pointer(slots.marker) {
                 continue;
             }
