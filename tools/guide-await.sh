@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The worked example of docs/guide/await.md: an async server whose stacks start at microtasks, and the same with those who await.
+# The worked example of docs/guide/await.md: an async server whose stacks start at microtasks, and the same with async callers.
 # Prints both summaries; writes target/guide/await-before.html and await.html and their pictures.
 #
 #   tools/guide-await.sh     as root (async callers are read by an eBPF program), after `cargo build --release`

@@ -49,7 +49,7 @@ impl NameSource {
 /// How far the suspended functions behind continuations could be followed: samples by how that ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AsyncCallers {
-    /// To the outermost function, for which nobody waits.
+    /// To the outermost function, whose promise has no reactions.
     pub whole: u64,
     /// To a promise that was settled already: the continuation was about to end.
     pub settled: u64,

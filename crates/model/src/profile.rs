@@ -282,14 +282,6 @@ impl FrameKind {
         self == Self::Async
     }
 
-    /// What is shown before the name of its function.
-    pub fn mark(self) -> &'static str {
-        match self {
-            Self::Async => "await ",
-            Self::Physical | Self::Inlined => "",
-        }
-    }
-
     /// What frames of two kinds are that are shown as one.
     pub fn merged(self, other: Self) -> Self {
         match self == other {

@@ -50,7 +50,7 @@ pub(crate) enum Identified {
     Js(JsFrame),
     /// JavaScript that could not be identified.
     UnknownJs,
-    /// Whoever awaits what runs, where that is not known.
+    /// An async caller that is not known.
     LostCaller,
 }
 

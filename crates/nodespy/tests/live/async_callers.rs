@@ -1,4 +1,4 @@
-//! Those who await what runs: are they found, and nobody else?
+//! Async callers: are they found, and only the right ones?
 
 use std::process::Command;
 use std::time::{Duration, Instant};

@@ -267,7 +267,7 @@ fn unknown_frame(builder: &mut ProfileBuilder) -> FrameIndex {
     plain_frame(builder, unknown)
 }
 
-/// Whoever awaits what runs, where that is not known.
+/// An async caller that is not known.
 fn lost_caller(builder: &mut ProfileBuilder) -> FrameIndex {
     builder.frame(FrameSpec {
         function: FunctionSpec {

@@ -69,7 +69,7 @@ impl Resolver {
         self
     }
 
-    /// From now on stacks end where V8 started a continuation: those who await it are not looked for.
+    /// From now on stacks start at the microtask: async callers are not looked for.
     pub fn without_async_callers(mut self) -> Self {
         self.has_async_callers = false;
         self

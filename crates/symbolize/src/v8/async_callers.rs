@@ -1,4 +1,4 @@
-//! Those who await what runs, as frames.
+//! Async callers as frames.
 
 use nodespy_model::{FastMap, FrameKind, Tier};
 
@@ -21,7 +21,7 @@ impl Callers {
 }
 
 impl Walk<'_, '_> {
-    /// Pushes those who await what the frame before computes.
+    /// Pushes the async callers of the frame before.
     pub(super) fn push_async_callers(&mut self, known: &mut Callers, chain: &Chain) {
         for caller in &chain.callers {
             let frame = match known.frames.get(caller) {

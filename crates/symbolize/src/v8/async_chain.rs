@@ -27,7 +27,7 @@ const CLOSURE_DISTANCE: usize = 2;
 /// Why a chain goes no further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChainEnd {
-    /// Nobody waits for the outermost function.
+    /// The promise of the outermost function has no reactions.
     Whole,
     /// The promise is settled already: the microtask is about to end.
     Settled,
@@ -231,7 +231,7 @@ impl Search<'_, '_> {
         if self.is(generator, self.layout.async_function) {
             return self.promise(next);
         }
-        // An async generator has a queue of those who have called `next`.
+        // An async generator has a queue of calls of `next`.
         if !self.is(next, self.layout.request) {
             return None;
         }
@@ -301,7 +301,7 @@ impl Search<'_, '_> {
         (2..=MAX_SLOTS).contains(&slots).then_some(slots)
     }
 
-    /// Follows those who wait for a promise to the outermost one.
+    /// Follows the reactions of a promise to the outermost async caller.
     fn follow(&mut self, promise: Option<u64>, chain: &mut Chain) -> ChainEnd {
         let mut next = promise;
         let mut seen = Vec::new();
@@ -321,7 +321,7 @@ impl Search<'_, '_> {
         ChainEnd::Broken
     }
 
-    /// The promise of whoever waits for a promise, who is added to the chain.
+    /// Adds the async caller that awaits a promise to the chain, and returns its own promise.
     fn link(&mut self, promise: u64, chain: &mut Chain) -> Result<Option<u64>, ChainEnd> {
         let flags = self.field(promise, AsyncLayout::PROMISE_FLAGS);
         let flags = flags.and_then(small_integer).ok_or(ChainEnd::Broken)?;
