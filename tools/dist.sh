@@ -19,6 +19,8 @@ build() {
     export RUSTFLAGS="--remap-path-prefix=$root=/nodespy --remap-path-prefix=$registry=/cargo --remap-path-prefix=$toolchain=/rust"
     export CFLAGS="-ffile-prefix-map=$root=/nodespy -ffile-prefix-map=$registry=/cargo"
     export CARGO_INCREMENTAL=0 CARGO_PROFILE_DIST_STRIP=symbols
+    NODESPY_COMMIT=$(git rev-parse --short=12 HEAD)
+    export NODESPY_COMMIT
     # A folder of its own: other flags would throw away what everyday builds keep.
     cargo build --quiet --locked --profile dist --bin nodespy --target-dir target/shipped
 
@@ -31,6 +33,12 @@ build() {
     mkdir -p "$folder"
     install -m 755 target/shipped/dist/nodespy "$folder/nodespy"
     install -m 644 README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT "$folder"
+    "$folder/nodespy" man "$folder/man/man1"
+    mkdir "$folder/completions"
+    local shell
+    for shell in bash zsh fish; do
+        "$folder/nodespy" completions "$shell" >"$folder/completions/nodespy.$shell"
+    done
     tar --create --directory target/dist --format=ustar --sort=name --owner=0 --group=0 --numeric-owner \
         --mode=u=rwX,go=rX --mtime="@$SOURCE_DATE_EPOCH" "$name" | gzip -9 --no-name >"$archive"
     rm -rf "$folder"

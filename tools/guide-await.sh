@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The worked example of docs/guide/await.md: an async server whose stacks start at microtasks, and the same with async callers.
-# Prints both summaries; writes target/guide/await-before.html and await.html and their pictures.
+# Prints both summaries; writes target/guide/await-before.html and await.html, their pictures and one by route.
 #
 #   tools/guide-await.sh     as root (async callers are read by an eBPF program), after `cargo build --release`
 set -euo pipefail
@@ -32,8 +32,12 @@ wait "$load"
 
 for browser in chromium chromium-browser google-chrome; do
     command -v "$browser" >/dev/null || continue
-    for picture in await-before await; do
-        "$node" "$root/tools/screenshot.mjs" "$browser" "file://$folder/$picture.html" "$folder/$picture.png" 1100 620
+    for picture in await-before await await-routes; do
+        case $picture in
+        await-routes) page=await.html#by=route ;;
+        *) page=$picture.html ;;
+        esac
+        "$node" "$root/tools/screenshot.mjs" "$browser" "file://$folder/$page" "$folder/$picture.png" 1100 620
         printf 'wrote %s\n' "$folder/$picture.png"
     done
     break

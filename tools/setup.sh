@@ -58,6 +58,7 @@ if ! command -v cargo >/dev/null; then
 fi
 
 "$root/tools/packages.sh" express
+"$root/tools/packages.sh" routes
 "$root/tools/packages.sh" typescript
 if [[ $purpose != demo ]]; then
     # axe, which the tests of the viewer ask about accessibility.

@@ -1,5 +1,5 @@
 'use strict';
-// Blocks its thread inside a continuation, in the way that the first argument names, so that who awaits whom is known:
+// Blocks its thread inside a continuation, or a callback that is to resolve what is awaited, in the way that the first argument names, so that who awaits whom is known:
 // `node await_kinds.js all`. Prints "ready" and those who await the blocked function, innermost first.
 
 const gate = new Int32Array(new SharedArrayBuffer(4));
@@ -84,6 +84,20 @@ const kinds = {
     async outer() { const promise = inner(); this.first(promise); await this.other(promise); },
     async first(promise) { await promise; },
     async other(promise) { await promise; },
+  },
+  timer: { callers: ['outer'], async outer() { await new Promise((resolve) => setTimeout(function timed() { block(); resolve(); }, 5)); } },
+  immediate: { callers: ['outer'], async outer() { await new Promise((resolve) => setImmediate(function soon() { block(); resolve(); })); } },
+  nextTick: { callers: ['outer'], async outer() { await new Promise((resolve) => process.nextTick(function next() { block(); resolve(); })); } },
+  queueMicrotask: { callers: ['outer'], async outer() { await new Promise((resolve) => queueMicrotask(function task() { block(); resolve(); })); } },
+  socket: {
+    callers: ['ask', 'outer'],
+    async outer() { await this.ask(); },
+    async ask() {
+      const { createServer, connect } = require('net');
+      const server = createServer((socket) => socket.end('answer')).listen(0, '127.0.0.1');
+      await new Promise((resolve) => server.on('listening', resolve));
+      await new Promise((resolve) => connect(server.address().port, '127.0.0.1').on('data', function answered(text) { block(); resolve(text); }));
+    },
   },
   driven: {
     callers: ['driven', 'outer'],

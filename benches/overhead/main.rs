@@ -8,8 +8,11 @@
 )]
 
 mod inspector;
+mod load;
 mod options;
 mod profiler;
+mod program_statistics;
+mod server;
 mod statistics;
 mod target;
 
@@ -33,6 +36,9 @@ fn main() -> Result<(), Failure> {
     };
     if options.inspector {
         return inspector::measure(&options);
+    }
+    if let Some(program) = &options.server {
+        return server::measure(&options, program);
     }
     let mut target = Target::start(&options)?;
     println!(

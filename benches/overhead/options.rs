@@ -15,6 +15,7 @@ Measure what a recording costs the watched program.
   --node PATH        the Node to watch (node)
   --nodespy PATH     the nodespy to measure (the one built beside this program)
   --inspector yes    instead: the inspector engine against node --cpu-prof
+  --server PROGRAM   instead: a server of workloads/ under load, or a program, by events of threads and of CPUs
   --memory SECONDS   instead: one long recording at the first rate, and its memory along the way
 ";
 
@@ -28,6 +29,7 @@ pub(crate) struct Options {
     pub(crate) nodespy: PathBuf,
     pub(crate) inspector: bool,
     pub(crate) memory: Option<Duration>,
+    pub(crate) server: Option<PathBuf>,
 }
 
 impl Options {
@@ -43,6 +45,7 @@ impl Options {
             nodespy: std::env::current_exe()?.with_file_name("nodespy"),
             inspector: false,
             memory: None,
+            server: None,
         };
         while let Some(flag) = arguments.next() {
             if flag == "--help" || flag == "-h" {
@@ -61,6 +64,7 @@ impl Options {
                 "--node" => options.node = value,
                 "--nodespy" => options.nodespy = value.into(),
                 "--inspector" => options.inspector = value == "yes",
+                "--server" => options.server = Some(value.into()),
                 "--memory" => options.memory = Some(Duration::from_secs(value.parse()?)),
                 _ => return Err(format!("unknown option {flag}; try --help").into()),
             }

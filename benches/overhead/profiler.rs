@@ -294,7 +294,7 @@ pub(crate) fn first_samples(options: &Options, target_pid: u32) -> Result<FirstS
     })
 }
 
-fn read_profile(path: &Path, said: &str) -> Result<Profile, Failure> {
+pub(crate) fn read_profile(path: &Path, said: &str) -> Result<Profile, Failure> {
     let recording = nodespy_formats::import_file(path, &Default::default())
         .map_err(|error| format!("nodespy wrote no profile: {error}\n{said}"))?;
     match recording.contents {
@@ -303,7 +303,7 @@ fn read_profile(path: &Path, said: &str) -> Result<Profile, Failure> {
     }
 }
 
-fn samples_of(profile: &Profile, pid: u32) -> u64 {
+pub(crate) fn samples_of(profile: &Profile, pid: u32) -> u64 {
     let of_target = profile.samples.iter().filter(|sample| {
         let thread = &profile.threads[sample.thread.at()];
         profile.processes[thread.process.at()].pid == pid
@@ -319,7 +319,7 @@ fn perf_samples(said: &str) -> Option<u64> {
 
 /// Sends an interrupt, waits for the end, and returns the raw status, the CPU time and the most
 /// memory in MiB, as the kernel accounts for them.
-fn interrupt_and_wait(child: &Child) -> (i32, Duration, f64) {
+pub(crate) fn interrupt_and_wait(child: &Child) -> (i32, Duration, f64) {
     let pid = child.id() as libc::pid_t;
     let mut status = 0;
     // SAFETY: all-zero bytes are a valid rusage, which is made of plain integers.

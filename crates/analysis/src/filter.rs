@@ -1,12 +1,13 @@
 //! What of a profile is shown: filters, applied in a fixed order.
 //!
-//! First the samples are chosen (`--pid`, `--label`, `--thread`, `--time`, `--no-idle`, `--focus`,
+//! First the samples are chosen (`--pid`, `--label`, `--thread`, `--time`, `--route`, `--no-idle`, `--focus`,
 //! `--ignore`, `--where`), by whole stacks; then frames go (V8's and libc's plumbing, `--show-from`, `--hide`,
 //! `--only`); then frames become one (`--fold`, `--collapse-recursion`); `--no-merge-tiers` parts
 //! them; and `--min-share` measures what is left. `--merge` makes one of the processes that were
 //! chosen, `--redact` comes last. The order in which they are given does not matter.
 
 mod labels;
+mod routes;
 mod steps;
 mod threads;
 mod values;
@@ -20,6 +21,7 @@ use crate::transform::{self, CodeKind};
 use steps::Step;
 
 pub(crate) use labels::{has_label, label_of};
+pub use routes::only_routes;
 pub(crate) use threads::is_thread;
 pub(crate) use values::is_folded;
 pub use values::{LabelFilter, Pattern, Share, TimeRange, parse_bytes, parse_seconds};
@@ -43,6 +45,8 @@ pub struct Filters {
     pub thread: Vec<String>,
     /// Only a part of the time.
     pub time: Option<TimeRange>,
+    /// Only samples of requests whose route matches; several: any of them.
+    pub route: Vec<Pattern>,
     /// Make one frame of consecutive frames of a package.
     pub fold: Vec<String>,
     /// Show direct recursion as one frame.
@@ -178,6 +182,7 @@ impl Work<'_> {
                 let (start, end) = range.in_profile(&profile);
                 transform::only_between(profile, start, end)
             }),
+            Step::Route => routes::only_routed(profile, &show.route)?,
             Step::NoIdle => transform::without_idle(profile),
             Step::Focus => show.focus.iter().fold(profile, |profile, pattern| {
                 transform::focus(profile, matches_any(std::slice::from_ref(pattern)))

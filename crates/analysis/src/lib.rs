@@ -14,6 +14,7 @@ mod filter;
 mod outline;
 mod package;
 mod query;
+mod routes;
 mod siblings;
 mod states;
 mod submitters;
@@ -30,18 +31,21 @@ mod weights;
 pub use charged::{ChargedWeights, charged_stacks, charged_weights, passing_on};
 pub use compare::{
     Basis, Change, CompareError, CompareOptions, Comparison, CostUnit, FamilyChange,
-    FunctionChange, FunctionId, Location, MIN_RUNS, RunCosts, SelfCheck, SideSummary, Verdict,
-    Work, compare, self_check,
+    FunctionChange, FunctionId, Location, MIN_RUNS, Rows, RunCosts, SelfCheck, SideSummary,
+    Verdict, Work, compare, self_check,
 };
 pub use diff::{DiffTree, NodeWeights, ProfilePair};
 pub use expression::{Condition, ExpressionError, Field};
 pub use filter::{
     FilterError, Filters, Holding, LabelFilter, Pattern, Share, TimeRange, filtered, grouped,
-    other_events, parse_bytes, parse_seconds, shaped, shown_event,
+    only_routes, other_events, parse_bytes, parse_seconds, shaped, shown_event,
 };
 pub use outline::{Outline, OutlineNode};
 pub use package::{Package, PackageKind, package_in};
 pub use query::{Aggregate, Answer, AnswerRow, Query, RowKey};
+pub use routes::{
+    NO_REQUEST, RouteWeights, Routes, as_routes, functions_by_route, has_routes, route_weights,
+};
 pub use siblings::{OddProcess, odd_process};
 pub use states::{ThreadTime, has_states, thread_times, without_idle_states};
 pub use submitters::pool_submitters;

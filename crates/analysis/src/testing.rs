@@ -7,27 +7,46 @@
 use proptest::prelude::*;
 
 use crate::tree::CallTree;
-use nodespy_model::Notes;
 use nodespy_model::{About, Process, Thread};
-use nodespy_model::{Category, FunctionIndex, Profile, ThreadIndex, Tier, WeightUnit};
+use nodespy_model::{Category, FunctionIndex, Profile, Tier, WeightUnit};
+use nodespy_model::{EventType, Labels, Notes, Sample};
 use nodespy_model::{FrameSpec, FunctionSpec, ProfileBuilder};
 
 /// The profile of some folded stacks.
 pub(crate) fn profile_of(lines: &str) -> Profile {
-    let mut builder = ProfileBuilder::new(WeightUnit::Samples);
+    let rows: Vec<_> = lines.lines().map(|line| (line, [].as_slice())).collect();
+    labelled(ProfileBuilder::new(WeightUnit::Samples), &rows)
+}
+
+/// The profile of folded stacks whose samples have labels.
+pub(crate) fn routed(event: &str, rows: &[(&str, &[(&str, &str)])]) -> Profile {
+    let event = EventType::new(event, WeightUnit::Nanoseconds);
+    labelled(ProfileBuilder::new(event), rows)
+}
+
+fn labelled(mut builder: ProfileBuilder, rows: &[(&str, &[(&str, &str)])]) -> Profile {
     let process = builder.process(Process::default());
-    builder.thread(Thread {
+    let thread = builder.thread(Thread {
         process,
         ..Thread::default()
     });
-    for line in lines.lines() {
+    for (line, labels) in rows {
         let (path, weight) = line.rsplit_once(' ').unwrap();
         let mut stack = None;
         for frame in path.split(';').filter(|frame| !frame.is_empty()) {
             let frame = builder.frame(frame_of(frame));
             stack = Some(builder.stack(stack, frame));
         }
-        builder.sample(0, ThreadIndex(0), stack, weight.parse().unwrap());
+        let mut set = Labels::default();
+        labels.iter().for_each(|(key, value)| set.set(key, value));
+        let context = builder.context(set);
+        builder.add_sample(Sample {
+            thread,
+            stack,
+            weight: weight.parse().unwrap(),
+            context,
+            ..Sample::default()
+        });
     }
     builder.finish(About::default(), Notes::default())
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
 // Copies, at the sampled instruction, the memory that unwinding and naming a stack of V8 needs: the words of each frame that
-// lie beyond the copied stack, the function of each JavaScript frame, and the promises and suspended functions that lead to
-// those who await what runs. A moment later the garbage collector may have moved closures, and the promises are settled.
+// lie beyond the copied stack, the function of each JavaScript frame, the promises and suspended functions that lead to the
+// async callers of what runs, and the fields of the request it runs for. A moment later the garbage collector may have moved
+// closures and requests, and the promises are settled.
 //
 // The program decides what is worth copying and nothing else. What is copied goes into the ring right before its sample,
 // as pieces of memory with their addresses; user space reads them as it reads the memory of the process. So frames that are
@@ -18,6 +19,7 @@
 
 typedef __u64 u64;
 typedef __u32 u32;
+typedef __u8 u8;
 
 // A record is pieces of memory: a word with the address and the number of words, then these.
 #define PIECE_SHIFT 48
@@ -47,7 +49,7 @@ typedef __u32 u32;
 // The words of a frame: six below the frame pointer, the caller's frame pointer, the return address.
 #define FRAME_WORDS 8
 #define BELOW_FRAME 48
-// Objects that lead to those who await what runs. No type is known here: shapes tell what is worth following.
+// Objects that lead to the async callers of what runs. No type is known here: shapes tell what is worth following.
 #define QUEUE 512
 #define MAX_ASYNC_WORDS 4096
 #define MAX_STARTS 4
@@ -61,6 +63,39 @@ typedef __u32 u32;
 #define ANY 0
 #define REACTION 1
 #define CONTEXT 2
+#define TEXT 3
+#define REQUEST 4
+// How many frames of a callback are looked at for the promise it resolves, how many contexts of each, and of which slots.
+#define MAX_HELD 4
+#define MAX_CONTEXTS 3
+// Where a callback was inlined its context is in a spill slot of the function it is in: below the words of a frame.
+#define SPILLING_FRAMES 2
+#define SPILL_SLOTS 16
+#define ABOVE_SPILLS 24
+#define FIRST_SLOT 4
+#define LAST_SLOT 10
+// What may be a request: the receiver and the first arguments of a function, of which a suspended one keeps fewer here.
+#define ARGUMENTS 6
+#define KEPT_ARGUMENTS 3
+// How many of them are looked at, and how many maps away its constructor is at most.
+#define MAX_LOOKS 64
+#define MAX_HOPS 8
+// The instance types of objects without a type of their own (JS_OBJECT_TYPE and its like), on every V8 from 9.4 to 14.6.
+#define FIRST_OBJECT_TYPE 1057
+#define LAST_OBJECT_TYPE 1060
+// The words of a map up to its descriptors; those that matter here, and how many descriptors are its own.
+#define MAP_WORDS 6
+#define MAP_FLAGS 2
+#define MAP_CONSTRUCTOR 4
+#define MAP_DESCRIPTORS 5
+#define OWN_DESCRIPTORS 0xffc00
+// A field that is copied: a word of the object, or of the array that has the rest of its properties; an object or a text.
+#define FIELD_WORD 63
+#define FIELD_OF_PROPERTIES 64
+#define FIELD_IS_TEXT 128
+#define MAX_FIELDS 7
+// What refers to another string has as many words as this.
+#define SHORTEST_TEXT 4
 #define MAX_FRAME_BYTES (1 << 20)
 #define MAX_STACK_BYTES (8 << 20)
 #define USER_END 0x800000000000ull
@@ -76,6 +111,12 @@ struct scratch {
     // The three frames before.
     u64 markers[3], functions[3];
     u64 words[FRAME_WORDS], pair[2];
+    // What may be a request, the map of one, and how many were looked at.
+    u64 arguments[ARGUMENTS], map[MAP_WORDS];
+    u32 looks, has_request, wants_requests;
+    // The contexts of the functions nearest to the leaf, and a closure of one.
+    u64 contexts[MAX_HELD], frames[MAX_HELD], closure[FUNCTION_WORDS], spills[SPILL_SLOTS];
+    u32 held, jobs;
     u64 search[SEARCH_WORDS];
     u64 queue[QUEUE];
     // Objects that were copied, with the number of the sample above their addresses.
@@ -92,13 +133,32 @@ struct {
     __type(value, struct scratch);
 } scratches SEC(".maps");
 
-// How much of the stack each sample copies anyway.
+// How much of the stack each sample copies anyway, and whether requests are wanted.
+struct options {
+    u32 stack_bytes, wants_requests;
+};
+
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
     __uint(max_entries, 1);
     __type(key, u32);
-    __type(value, u32);
-} stack_bytes SEC(".maps");
+    __type(value, struct options);
+} options SEC(".maps");
+
+// What is copied of objects with a map, or a constructor: user space knows their classes. Where nothing is, they are no
+// requests. What was not met for long makes room.
+struct fields {
+    u8 leads_to_request;
+    u8 fields[MAX_FIELDS];
+    u64 fingerprint;
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, 4096);
+    __type(key, u64);
+    __type(value, struct fields);
+} classes SEC(".maps");
 
 // An event of each CPU whose records go into the ring of samples.
 struct {
@@ -106,6 +166,49 @@ struct {
     __uint(key_size, sizeof(u32));
     __uint(value_size, sizeof(u32));
 } outputs SEC(".maps");
+
+// Processes whose samples are dropped, where events are of whole CPUs: a bit for each pid. Too short for any where events are
+// of threads. A process that is not judged yet is let through: user space judges it, in the order of forks.
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(map_flags, BPF_F_MMAPABLE);
+    __uint(max_entries, 1);
+    __type(key, u32);
+    __type(value, u64);
+} others SEC(".maps");
+
+// The pid namespace that pids are of; an inode of 0 for the initial one, and where no process is dropped.
+struct pid_namespace {
+    u64 device, inode;
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, u32);
+    __type(value, struct pid_namespace);
+} pid_namespaces SEC(".maps");
+
+// Whether the sample is of a process that is recorded, or may be. What idles, and what has no number in the namespace, is not.
+static __always_inline int is_wanted(void)
+{
+    u32 first = 0;
+    u32 pid = bpf_get_current_pid_tgid() >> 32;
+    struct pid_namespace *namespace = bpf_map_lookup_elem(&pid_namespaces, &first);
+
+    if (namespace && namespace->inode) {
+        struct bpf_pidns_info inner = {};
+
+        if (bpf_get_ns_current_pid_tgid(namespace->device, namespace->inode, &inner, sizeof(inner)))
+            return 0;
+        pid = inner.tgid;
+    }
+    if (!pid)
+        return 0;
+    u32 at = pid / 64;
+    u64 *word = bpf_map_lookup_elem(&others, &at);
+    return !word || !(*word >> pid % 64 & 1);
+}
 
 #ifdef NO_BPF_LOOP
 // Before Linux 5.17.
@@ -204,13 +307,16 @@ static __always_inline int is_marker(u64 word)
 }
 
 // What a microtask continues. Outermost is the frame by which C++ enters V8, then the loop that runs microtasks, then the
-// job, which has a promise, then the closure of an await, which has its context. They are met in the other order.
+// job, which has a promise, then the closure of an await, which has its context. They are met in the other order. Where
+// other functions are entered there is one in place of the loop's queue, which is no object.
 static __always_inline void note_microtask(struct scratch *s)
 {
     u64 marker = s->words[5];
 
-    if (marker == ENTRY_MARKER && is_marker(s->markers[0]) && s->starts < MAX_STARTS) {
+    if (marker == ENTRY_MARKER && is_marker(s->markers[0]) && !(s->functions[0] & 1) && s->starts < MAX_STARTS) {
         s->starts++;
+        // A microtask that is no job of a promise is a callback.
+        s->jobs |= is_marker(s->markers[1]);
         for (int before = 1; before < 3; before++) {
             follow_later(s->markers[before], CONTEXT);
             follow_later(s->functions[before], ANY);
@@ -222,6 +328,244 @@ static __always_inline void note_microtask(struct scratch *s)
     s->functions[1] = s->functions[0];
     s->markers[0] = marker;
     s->functions[0] = s->words[4];
+}
+
+// Tells a map from another that V8 puts in its place once it has died. User space computes the same.
+static __always_inline u64 fingerprint(struct scratch *s)
+{
+    return 3 * s->map[MAP_CONSTRUCTOR] + s->map[MAP_DESCRIPTORS] + (s->map[MAP_FLAGS] & OWN_DESCRIPTORS);
+}
+
+// What is copied of objects with this map: its own fields, else those of the map it came from, up to its constructor. What
+// comes from a map of no interest may be of some.
+static __always_inline struct fields *fields_of(struct scratch *s, u64 map)
+{
+    // All maps have the same.
+    u64 map_of_maps = s->map[0];
+
+    for (int hop = 0; hop < MAX_HOPS; hop++) {
+        struct fields *fields = bpf_map_lookup_elem(&classes, &map);
+        if (fields && (!hop || fields->leads_to_request) &&
+            (!fields->fingerprint || fields->fingerprint == fingerprint(s)))
+            return fields;
+        if (s->map[0] != map_of_maps)
+            return 0;
+        map = s->map[MAP_CONSTRUCTOR];
+        if (!is_object(map) || bpf_probe_read_user(s->map, sizeof(s->map), (void *)(map - 1)))
+            return 0;
+    }
+    return 0;
+}
+
+// Copies what says that an object is a request, and which. Of one whose class is not known its map is copied, so that user
+// space learns it. The first request is the one; what a field leads to belongs to it.
+__noinline int look_at(u64 object, u32 is_field)
+{
+    struct scratch *s = scratch();
+    u64 map = 0;
+
+    if (!s || !is_object(object) || (s->has_request && !is_field) || s->looks >= MAX_LOOKS ||
+        !is_new(s, object | 2))
+        return 0;
+    meet(s, object | 2);
+    s->looks++;
+    if (bpf_probe_read_user(&map, sizeof(map), (void *)(object - 1)) || !is_object(map) ||
+        bpf_probe_read_user(s->map, sizeof(s->map), (void *)(map - 1)))
+        return 0;
+    u32 type = s->map[1] >> 32 & 0xffff;
+    if (type < FIRST_OBJECT_TYPE || type > LAST_OBJECT_TYPE)
+        return 0;
+    struct fields *fields = fields_of(s, map);
+    if (fields && !fields->fields[0])
+        return 0;
+    copy(map - 1, MAP_WORDS);
+    int at = copy(object - 1, 2);
+    if (!fields || at <= 0)
+        return 0;
+    u64 properties = s->out[(at + 1) & (OUT_WORDS - 1)];
+    for (int i = 0; i < MAX_FIELDS; i++) {
+        u32 field = fields->fields[i];
+        u64 of = field & FIELD_OF_PROPERTIES ? properties : object;
+        if (!field)
+            break;
+        at = copy(of - 1 + 8 * (field & FIELD_WORD), 1);
+        if (at > 0)
+            follow_later(s->out[at & (OUT_WORDS - 1)], field & FIELD_IS_TEXT ? TEXT : REQUEST);
+    }
+    if (!is_field)
+        s->has_request |= fields->leads_to_request;
+    return 0;
+}
+
+// The receiver and the first arguments of a suspended function.
+__noinline int look_at_kept(u64 receiver, u64 registers)
+{
+    struct scratch *s = scratch();
+
+    if (!s || !s->wants_requests || s->has_request || !is_object(registers))
+        return 0;
+    look_at(receiver, 0);
+    int at = copy(registers - 1 + 16, KEPT_ARGUMENTS);
+    if (at <= 0)
+        return 0;
+    for (u32 i = 0; i < KEPT_ARGUMENTS; i++)
+        look_at(s->out[(at + i) & (OUT_WORDS - 1)], 0);
+    return 0;
+}
+
+// How many words of a small context are worth copying.
+static __always_inline u32 context_words(u64 object)
+{
+    u64 length = 0;
+
+    if (!is_object(object) || bpf_probe_read_user(&length, sizeof(length), (void *)(object + 7)) || !is_small(length))
+        return 0;
+    length >>= 32;
+    return length < 3 || length > 16 ? 0 : 2 + length;
+}
+
+// What the functions around one have in their variables. Returns the context around this one.
+__noinline u64 look_at_context(u64 object)
+{
+    struct scratch *s = scratch();
+    u32 words = context_words(object);
+
+    // Not the mark of an object that was looked at: a context may have been taken for one.
+    if (!s || !words || !is_new(s, object - 1))
+        return 0;
+    meet(s, object - 1);
+    int at = copy(object - 1, CONTEXT_WORDS);
+    if (at <= 0)
+        return 0;
+    for (u32 slot = FIRST_SLOT; slot < LAST_SLOT; slot++)
+        if (slot < words)
+            look_at(s->out[(at + slot) & (OUT_WORDS - 1)], 0);
+    return s->out[(at + 3) & (OUT_WORDS - 1)];
+}
+
+__noinline int look_at_contexts(u64 context)
+{
+    struct scratch *s = scratch();
+
+    if (!s)
+        return 0;
+    for (int level = 0; level < MAX_CONTEXTS; level++)
+        if (context && s->wants_requests && !s->has_request)
+            context = look_at_context(context);
+    return 0;
+}
+
+// The receiver and the first arguments of a function in a frame.
+__noinline int look_at_arguments(void)
+{
+    struct scratch *s = scratch();
+
+    if (!s)
+        return 0;
+    u64 start = s->frame + 16;
+    // Versions differ in whether the receiver is counted.
+    u64 count = s->words[3] + 1;
+    if (bpf_probe_read_user(s->arguments, sizeof(s->arguments), (void *)start))
+        return 0;
+    if (start + sizeof(s->arguments) > s->stack_end || start < s->stack_start)
+        copy(start, ARGUMENTS);
+    for (u32 i = 0; i < ARGUMENTS; i++)
+        if (i < count)
+            look_at(s->arguments[i], 0);
+    if (s->held < MAX_HELD)
+        look_at_contexts(s->words[5]);
+    return 0;
+}
+
+// A closure of a builtin, such as the functions that resolve a promise: its SharedFunctionInfo has a number for its code.
+__noinline int is_builtin(u64 object)
+{
+    struct scratch *s = scratch();
+    u64 code = 1;
+
+    if (!s || !is_object(object) || bpf_probe_read_user(s->closure, sizeof(s->closure), (void *)(object - 1)))
+        return 0;
+    // Versions differ in where it is.
+    for (int at = 3; at < 5; at++)
+        if (is_object(s->closure[at]) &&
+            !bpf_probe_read_user(&code, sizeof(code), (void *)(s->closure[at] + 7)) && is_small(code))
+            return 1;
+    return 0;
+}
+
+// Functions that resolve a promise, in the variables of a callback. Returns the context around this one.
+__noinline u64 follow_held(u64 object)
+{
+    struct scratch *s = scratch();
+    u32 words = context_words(object);
+
+    if (!s || !words)
+        return 0;
+    int at = copy_object(object, CONTEXT_WORDS);
+    if (at <= 0)
+        return 0;
+    for (u32 slot = FIRST_SLOT; slot < LAST_SLOT; slot++) {
+        u64 closure = s->out[(at + slot) & (OUT_WORDS - 1)];
+        if (slot < words && is_builtin(closure))
+            follow_later(closure, ANY);
+    }
+    return s->out[(at + 3) & (OUT_WORDS - 1)];
+}
+
+CALLBACK(follow_spill)
+{
+    struct scratch *s = scratch();
+
+    if (!s)
+        return 1;
+    follow_held(s->spills[index & (SPILL_SLOTS - 1)]);
+    return 0;
+}
+
+__noinline int follow_spills(u64 frame)
+{
+    struct scratch *s = scratch();
+
+    if (!s || bpf_probe_read_user(s->spills, sizeof(s->spills), (void *)(frame - ABOVE_SPILLS - sizeof(s->spills))))
+        return 0;
+    LOOP(SPILL_SLOTS, follow_spill);
+    return 0;
+}
+
+// Where no promise's job runs, a callback may be about to resolve a promise that somebody awaits.
+__noinline int follow_callback(void)
+{
+    struct scratch *s = scratch();
+
+    if (!s || s->jobs)
+        return 0;
+    for (u32 i = 0; i < MAX_HELD; i++) {
+        u64 context = i < s->held ? s->contexts[i] : 0;
+        for (int level = 0; level < MAX_CONTEXTS; level++)
+            if (context)
+                context = follow_held(context);
+        if (i < SPILLING_FRAMES && i < s->held)
+            follow_spills(s->frames[i]);
+    }
+    return 0;
+}
+
+// The characters of a string, or the string that has them. No more than there are: what follows may not be mapped.
+__noinline int copy_text(u64 object)
+{
+    struct scratch *s = scratch();
+    u64 header = 0;
+
+    if (!s || !is_object(object) || !is_new(s, object) ||
+        bpf_probe_read_user(&header, sizeof(header), (void *)(object + 7)))
+        return 0;
+    meet(s, object);
+    u64 words = 2 + ((header >> 32) + 7) / 8;
+    words = words < SHORTEST_TEXT ? SHORTEST_TEXT : words > MAX_PIECE ? MAX_PIECE : words;
+    int at = copy(object - 1, words);
+    if (at > 0)
+        follow_later(s->out[(at + 2) & (OUT_WORDS - 1)], TEXT);
+    return 0;
 }
 
 // A promise, a suspended function, what holds one of them, or anything else.
@@ -241,6 +585,8 @@ __noinline int follow_any(u64 object)
         // A suspended function: its promise, or who calls it.
         follow_later(word[10], ANY);
         copy_object(word[3], FUNCTION_WORDS);
+        look_at_kept(word[5], word[9]);
+        look_at_contexts(word[4]);
     } else if (is_small(word[2])) {
         // A call of an async generator.
         follow_later(word[4], ANY);
@@ -271,18 +617,16 @@ __noinline int follow_reaction(u64 object)
 __noinline int follow_context(u64 object)
 {
     struct scratch *s = scratch();
-    u64 length = 0;
+    u32 words = context_words(object);
 
-    if (!s || !is_object(object) || bpf_probe_read_user(&length, sizeof(length), (void *)(object + 7)))
-        return 0;
-    if (!is_small(length) || length >> 32 < 3 || length >> 32 > 16)
+    if (!s || !words)
         return 0;
     int at = copy_object(object, CONTEXT_WORDS);
     if (at <= 0)
         return 0;
     u64 *word = &s->out[at & (OUT_WORDS - 1)];
-    for (u32 slot = 4; slot < 10; slot++)
-        if (slot < 2 + (u32)(length >> 32))
+    for (u32 slot = FIRST_SLOT; slot < LAST_SLOT; slot++)
+        if (slot < words)
             follow_later(word[slot], ANY);
     return 0;
 }
@@ -301,6 +645,10 @@ CALLBACK(follow)
         follow_reaction(object);
     else if (next >> KIND_SHIFT == CONTEXT)
         follow_context(object);
+    else if (next >> KIND_SHIFT == TEXT)
+        copy_text(object);
+    else if (next >> KIND_SHIFT == REQUEST)
+        look_at(object, 1);
     else
         follow_any(object);
     return 0;
@@ -325,8 +673,16 @@ CALLBACK(frame)
     if (start < s->stack_start || start + sizeof(s->words) > s->stack_end)
         copy(start, FRAME_WORDS);
     // A context where other frames have a small number, and a function.
-    if (is_object(s->words[5]) && is_object(s->words[4]))
+    if (is_object(s->words[5]) && is_object(s->words[4])) {
         copy_object(s->words[4], FUNCTION_WORDS);
+        if (s->wants_requests && !s->has_request)
+            look_at_arguments();
+        if (s->held < MAX_HELD) {
+            s->contexts[s->held & (MAX_HELD - 1)] = s->words[5];
+            s->frames[s->held & (MAX_HELD - 1)] = s->frame;
+            s->held++;
+        }
+    }
     note_microtask(s);
     s->walked++;
     if (s->frame > s->outermost)
@@ -447,10 +803,12 @@ SEC("perf_event")
 int walk(struct bpf_perf_event_data *context)
 {
     u32 first = 0;
-    u32 *copied_anyway = bpf_map_lookup_elem(&stack_bytes, &first);
+    struct options *wanted = bpf_map_lookup_elem(&options, &first);
     struct scratch *s = scratch();
 
-    if (!s || !copied_anyway)
+    if (!is_wanted())
+        return 0;
+    if (!s || !wanted)
         return 1;
 #ifdef NO_BPF_LOOP
     // Before Linux 5.15 the registers of user space are not to be had while the kernel runs.
@@ -467,9 +825,14 @@ int walk(struct bpf_perf_event_data *context)
     s->queued = 0;
     s->followed = 0;
     s->starts = 0;
+    s->looks = 0;
+    s->held = 0;
+    s->jobs = 0;
+    s->has_request = 0;
+    s->wants_requests = wanted->wants_requests;
     __builtin_memset(s->markers, 0xff, sizeof(s->markers));
     s->stack_start = registers->rsp;
-    s->stack_end = registers->rsp + *copied_anyway;
+    s->stack_end = registers->rsp + wanted->stack_bytes;
     s->frame = registers->rbp;
     s->sample++;
     // Where the leaf keeps something else in the register there is no frame.
@@ -481,6 +844,9 @@ int walk(struct bpf_perf_event_data *context)
     if (s->walked)
         copy_root(s);
     s->async_end = s->used + MAX_ASYNC_WORDS;
+    // A request in a frame may be that of another microtask: the one that awaits what runs is looked for too.
+    s->has_request = 0;
+    follow_callback();
     follow_all();
     u32 used = s->used;
     if (!used || used > MAX_WORDS)

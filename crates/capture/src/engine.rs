@@ -6,7 +6,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use nodespy_model::{Event, EventType, LoadedScript, Nanoseconds, Process, Profile, ThreadRole};
+use nodespy_model::{
+    CopyRule, Event, EventType, LoadedScript, Nanoseconds, Process, Profile, ThreadRole,
+};
 
 use crate::engines::{EngineId, Finding};
 use crate::error::CaptureError;
@@ -54,6 +56,11 @@ pub trait Sink {
     /// The next event of an engine that gets its frames with names. `session` distinguishes the
     /// processes of one engine.
     fn named(&mut self, session: usize, event: NamedEvent);
+
+    /// What is to be copied of objects at samples from now on, beside what was asked for before.
+    fn take_copy_rules(&mut self) -> Vec<CopyRule> {
+        Vec::new()
+    }
 }
 
 /// What an engine reports whose samples come with names: V8's own profiler.
@@ -114,6 +121,8 @@ pub struct Attached {
     pub samples_group: bool,
     /// Whether an eBPF program runs at each sample.
     pub has_ebpf: bool,
+    /// Whether events are of whole CPUs, and the program drops samples of other processes.
+    pub is_cpu_wide: bool,
     /// The inspectors that are used.
     pub inspectors: Vec<OpenInspector>,
 }

@@ -22,6 +22,8 @@ mod new_processes;
 mod origin;
 mod sys;
 pub mod target;
+#[cfg(test)]
+mod testing;
 
 pub use error::{CaptureError, explain_refusal, with_causes};
 pub use gc_pauses::{GcPlaces, GcWatch};

@@ -11,6 +11,7 @@ use nodespy_model::Event;
 
 use crate::target::{Group, Resident, Target, Wanted, looks_like_node};
 use members::Members;
+pub(crate) use members::pid_of;
 use polling::Polling;
 
 /// What becomes of the children of watched processes.

@@ -8,6 +8,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -203,6 +204,17 @@ impl Origin for LiveOrigin {
 
     fn mappings(&self, pid: u32) -> Vec<Mapping> {
         proc::code_mappings(pid).unwrap_or_default()
+    }
+
+    fn data_ranges(&self, pid: u32) -> Vec<Range<RuntimeAddress>> {
+        // Not malloc's heap and the main stack, which have names, as V8's memory may too.
+        let is_data = |mapping: &Mapping, permissions: &str| {
+            let is_anonymous = mapping.path.is_empty() || mapping.path.starts_with("[anon:");
+            permissions == "rw-p" && mapping.file.inode == 0 && is_anonymous
+        };
+        let mappings = proc::mappings_where(pid, is_data).unwrap_or_default();
+        let ranges = mappings.iter().map(|mapping| mapping.start..mapping.end);
+        ranges.collect()
     }
 
     fn describe(&self, pid: u32) -> Option<Process> {

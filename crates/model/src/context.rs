@@ -44,6 +44,15 @@ impl Contexts {
         self.sets.is_empty()
     }
 
+    /// Changes the value of a label wherever it is.
+    pub fn change(&mut self, key: &str, mut new: impl FnMut(&str) -> String) {
+        for labels in &mut self.sets {
+            if let Some(value) = labels.get(key).map(&mut new) {
+                labels.set(key, value);
+            }
+        }
+    }
+
     /// Every set but the empty one, from context 1.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Labels> {
         self.sets.iter()

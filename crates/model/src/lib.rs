@@ -14,6 +14,7 @@ pub mod build_id;
 mod builder;
 pub mod classify;
 mod context;
+mod copy_rule;
 mod event;
 mod label;
 mod labels;
@@ -42,6 +43,7 @@ pub use about::{
 pub use branches::Branches;
 pub use builder::{FrameSpec, FunctionSpec, ProfileBuilder};
 pub use context::{ContextIndex, Contexts, OTHER as OTHER_CONTEXT};
+pub use copy_rule::{CopiedField, CopyRule, MAX_COPIED_FIELDS};
 pub use event::{EventIndex, EventType, MAX_EVENTS, Measure, Sampling, WeightUnit};
 pub use label::{NO_STACK, folded_label, folded_name, folded_thread};
 pub use labels::{Labels, label_key};

@@ -59,6 +59,8 @@ pub struct AsyncCallers {
     pub broken: u64,
     /// Those of all of them where several functions await one promise, and the last of them is shown.
     pub siblings: u64,
+    /// Samples in no continuation but in a callback that resolves what they await.
+    pub callbacks: u64,
 }
 
 impl AsyncCallers {
@@ -77,6 +79,7 @@ impl AsyncCallers {
             (&mut self.lost, other.lost),
             (&mut self.broken, other.broken),
             (&mut self.siblings, other.siblings),
+            (&mut self.callbacks, other.callbacks),
         ] {
             *count = count.saturating_add(more);
         }

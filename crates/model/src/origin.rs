@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -135,6 +136,11 @@ pub trait Origin {
     /// The code mappings of process `pid` as they are now, asked when samples of a process come
     /// that was not reported before.
     fn mappings(&self, _pid: u32) -> Vec<Mapping> {
+        Vec::new()
+    }
+
+    /// The writable memory of process `pid` that no file is behind, as it is mapped now.
+    fn data_ranges(&self, _pid: u32) -> Vec<Range<RuntimeAddress>> {
         Vec::new()
     }
 

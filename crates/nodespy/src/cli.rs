@@ -1,16 +1,17 @@
 //! Every argument, declared in one place.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use nodespy_analysis::Pattern;
 
 mod diff;
 mod flamegraph;
 mod flight;
 mod query;
 mod reading;
+mod record;
 mod showing;
 mod target;
 mod values;
@@ -20,14 +21,17 @@ pub(crate) use flamegraph::{DifffoldedArgs, End, FlamegraphArgs, StackArgs};
 pub(crate) use flight::FlightArgs;
 pub(crate) use query::QueryArgs;
 pub(crate) use reading::ReadArgs;
+pub(crate) use record::{Engine, Names, RecordArgs};
 pub(crate) use showing::ShowArgs;
 pub(crate) use target::TargetArgs;
-use values::{parse_duration, parse_interval};
+pub(crate) use values::By;
+use values::parse_duration;
 
 /// A CPU profiler for Node.js on Linux: one command, one picture.
 #[derive(Debug, Parser)]
 #[command(
     version,
+    long_version = crate::version::long(),
     about,
     after_help = "\
 Examples:
@@ -88,6 +92,10 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// List the events that can be recorded here, and why the others can't
     Events(EventsArgs),
+    /// Print what completes commands and options in a shell
+    Completions(CompletionsArgs),
+    /// Write the man pages into a folder
+    Man(ManArgs),
 }
 
 #[derive(Debug, Clone, Args)]
@@ -103,116 +111,9 @@ pub(crate) struct ListArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  nodespy record -p 1234 -d 30
-  nodespy record -c web -d 30                     every Node.js process of a container
-  nodespy record -p 1234,1240 -F 199 -o out.svg
-  nodespy record -o 'cpu-{app}-{pid}-{time}.nspy' -- node app.js
-  nodespy record -p 1234 -d 10 -o - | less        folded stacks on standard output
-  nodespy record -p 1234 --trigger 'stall>200ms'  the 30 s before each stall, and nothing else
-  nodespy record -p 1234 --every 60s -o day.nspy  day.nspy, day-2.nspy, …: a minute each
-  nodespy record --on-port 'autocannon -d 10 http://localhost:$PORT' -- node app.js
-
-Ctrl-C, SIGTERM or a closed terminal ends the recording and writes it; a second Ctrl-C discards it.
-What is not shown is still in .nspy and .html files.")]
-pub(crate) struct RecordArgs {
-    #[command(flatten)]
-    pub(crate) target: TargetArgs,
-    /// How long: 30, 30s, 500ms, 2m [default: until Ctrl-C or the end of the target]
-    #[arg(short, long, value_name = "TIME", value_parser = parse_duration)]
-    pub(crate) duration: Option<Duration>,
-    /// How long to wait before samples are taken; a command warms up meanwhile
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-    pub(crate) delay: Option<Duration>,
-    /// A shell command to start once the recorded one listens on a TCP port, which is in $PORT; the
-    /// recording ends with it, and so does the recorded command
-    #[arg(long, value_name = "COMMAND")]
-    pub(crate) on_port: Option<String>,
-    /// Samples per second and thread [default: 99, or 999 for a command]
-    #[arg(short = 'F', long, visible_short_alias = 'r', value_name = "HZ", value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub(crate) rate: Option<u32>,
-    /// Where to write: .html, .svg, .folded, .nspy by extension, `-` for standard output;
-    /// {pid}, {app} and {time} are filled in; may be repeated
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) output: Vec<PathBuf>,
-    /// The format, if the extension doesn't say (`nodespy convert --help` lists them)
-    #[arg(short, long, value_name = "FORMAT")]
-    pub(crate) format: Option<String>,
-    /// How samples are taken
-    #[arg(long, value_enum, default_value_t = Engine::Auto)]
-    pub(crate) engine: Engine,
-    /// Time between samples of the inspector engine: 1000us, 5ms [default: 1000us]
-    #[arg(long, value_name = "TIME", value_parser = parse_interval)]
-    pub(crate) interval: Option<u32>,
-    /// What makes samples: cpu, wall (all time, waiting included), off-cpu (waiting alone), alloc
-    /// (bytes, by the inspector), or any perf event, several with commas: page-faults,
-    /// sched:sched_switch, uprobe:node:uv_fs_open (`nodespy events` lists them)
-    /// [default: cpu]
-    #[arg(short, long, value_name = "EVENT[,…]")]
-    pub(crate) event: Vec<String>,
-    /// Record through this inspector instead: one on another machine, or forwarded from there
-    #[arg(long, value_name = "ws://HOST:PORT", conflicts_with_all = ["target", "command"])]
-    pub(crate) inspect_url: Option<String>,
-    /// How often V8's profile is collected during a long recording [default: 10s to 60s]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-    pub(crate) slice: Option<Duration>,
-    /// Open the inspector even if other machines can reach it
-    #[arg(long)]
-    pub(crate) force: bool,
-    /// What names JavaScript: V8's heap, then perf maps and jitdumps; or only these
-    #[arg(long, value_enum, default_value_t = Names::Heap)]
-    pub(crate) names: Names,
-    /// Embed the JavaScript source, for the page to show; off by default, as code is private
-    #[arg(long)]
-    pub(crate) embed_source: bool,
-    /// A source map that is not beside its script, or a folder of source maps; may be repeated
-    #[arg(long, value_name = "FILE|FOLDER")]
-    pub(crate) source_maps: Vec<PathBuf>,
-    /// Show JavaScript where it runs, not where source maps say that it was written
-    #[arg(long, conflicts_with = "source_maps")]
-    pub(crate) no_source_maps: bool,
-    /// Leave out kernel frames
-    #[arg(long)]
-    pub(crate) no_kernel: bool,
-    /// Copy whole stacks with each sample instead of running an eBPF program that copies what is needed
-    #[arg(long)]
-    pub(crate) no_ebpf: bool,
-    /// Leave out the async functions that await what runs: stacks start at the microtask
-    #[arg(long)]
-    pub(crate) no_async: bool,
-    /// Say which lines of JavaScript submit the jobs of libuv's pool. Sets breakpoints in the program while it records, two
-    /// in libuv, which take 5 µs a job; needs root and a running process
-    #[arg(long)]
-    pub(crate) pool_submitters: bool,
-    /// Measure each pause of V8's garbage collector: how many, how long together, the longest. Sets four breakpoints in the
-    /// program while it records, which take 8 µs a pause; needs root and a running process
-    #[arg(long)]
-    pub(crate) gc_pauses: bool,
-    /// Leave out child processes
-    #[arg(long)]
-    pub(crate) no_subprocesses: bool,
-    /// End with the command's own exit status
-    #[arg(long, requires = "command")]
-    pub(crate) exit_code: bool,
-    /// Under sudo: run the command as root instead of as the calling user
-    #[arg(long, requires = "command")]
-    pub(crate) keep_root: bool,
-    /// Print only errors and results
-    #[arg(short, long)]
-    pub(crate) quiet: bool,
-    #[command(flatten)]
-    pub(crate) flight: FlightArgs,
-    #[command(flatten)]
-    pub(crate) show: ShowArgs,
-    /// The command to start and record, after `--`
-    #[arg(last = true, value_name = "COMMAND", conflicts_with = "target")]
-    pub(crate) command: Vec<OsString>,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
   nodespy dump -p 1234                 what is it doing, and why is it stuck?
   nodespy dump -p 1234 --nonblocking   the same without stopping any thread
+  nodespy dump -p 1234 --pending       what does each pending async function await?
   nodespy dump -p 1234 --json | jq '.processes[].threads[0].frames[0]'
 
 Each thread is stopped for some 50 µs, one after the other; how long is printed.")]
@@ -228,19 +129,15 @@ pub(crate) struct DumpArgs {
     /// Leave out child processes
     #[arg(long)]
     pub(crate) no_subprocesses: bool,
-}
-
-/// How samples are taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Engine {
-    /// Perf events where permitted, else the inspector
-    Auto,
-    /// Perf events: JavaScript, C++, libuv and the kernel in one stack
-    Perf,
-    /// V8's own profiler, attached through the inspector: JavaScript only, no rights needed
-    Inspector,
-    /// Perf events and V8's profiler at once: each checks the other
-    Both,
+    /// Leave out the async functions that await what runs, or what a thread waits for
+    #[arg(long)]
+    pub(crate) no_async: bool,
+    /// Also list what every pending async function awaits, with its async callers, by searching V8's heap
+    ///
+    /// Up to 1 GiB of memory is read, while the process runs. Functions that will never be resumed, but that V8 has not
+    /// collected yet, are listed too.
+    #[arg(long)]
+    pub(crate) pending: bool,
 }
 
 #[derive(Debug, Args)]
@@ -269,20 +166,33 @@ pub(crate) struct EventsArgs {
     pub(crate) json: bool,
 }
 
-/// Who names JavaScript.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Names {
-    /// V8's heap, then perf map or jitdump where the process has one
-    Heap,
-    /// Perf map or jitdump only
-    Map,
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nodespy completions bash > /etc/bash_completion.d/nodespy
+  nodespy completions zsh > ~/.zfunc/_nodespy
+  nodespy completions fish > ~/.config/fish/completions/nodespy.fish")]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nodespy man /usr/local/share/man/man1")]
+pub(crate) struct ManArgs {
+    /// The folder, which is made where it is missing
+    pub(crate) folder: PathBuf,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   nodespy top -p 1234                  s, t, n sort; w window; / filter; r record; ? help; q quit
-  nodespy top -p 1234 -d 10 --lines    a table every two seconds, for ten seconds")]
+  nodespy top -p 1234 -d 10 --lines    a table every two seconds, for ten seconds
+  nodespy top -p 1234 --by route       which requests the CPU time is for
+  nodespy top -p 1234 --route ^POST    the functions of these requests alone")]
 pub(crate) struct TopArgs {
     #[command(flatten)]
     pub(crate) target: TargetArgs,
@@ -301,6 +211,15 @@ pub(crate) struct TopArgs {
     /// Show functions where they run, not where a source map says they were written
     #[arg(long)]
     pub(crate) no_source_maps: bool,
+    /// What rows are
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = By::Function)]
+    pub(crate) by: By,
+    /// Count samples of requests whose route matches, such as 'GET /users' or '^POST'; may be repeated: any of them
+    #[arg(long, value_name = "RE", value_parser = Pattern::parse)]
+    pub(crate) route: Vec<Pattern>,
+    /// Leave out the async functions that await what runs: stacks start at the microtask
+    #[arg(long)]
+    pub(crate) no_async: bool,
 }
 
 #[derive(Debug, Args)]
@@ -422,6 +341,7 @@ Examples:
   nodespy report out.nspy
   nodespy report out.nspy --format md --only js > report.md
   nodespy report after.nspy --base before.nspy
+  nodespy report out.nspy --by route   which requests the CPU time was for, and their functions
   nodespy report isolate-0x…-v8.log    what `node --prof-process` prints
   nodespy convert in.html - --to nspy | nodespy report -")]
 pub(crate) struct ReportArgs {
@@ -430,6 +350,9 @@ pub(crate) struct ReportArgs {
     /// How to print it [default: prof for a V8 log, else text]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) format: Option<ReportFormat>,
+    /// Print every route with its heaviest functions, instead of the functions of the whole recording
+    #[arg(long, value_enum, value_name = "WHAT", conflicts_with = "base")]
+    pub(crate) by: Option<By>,
     /// What to compare with: another recording, of any format. `nodespy diff` compares several
     #[arg(long, value_name = "FILE")]
     pub(crate) base: Option<PathBuf>,

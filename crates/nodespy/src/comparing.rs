@@ -3,13 +3,14 @@
 use std::borrow::Cow;
 use std::path::Path;
 
+use anyhow::bail;
 use nodespy_analysis::{
-    CompareOptions, Comparison, Filters, Holding, RunCosts, compare, filtered, shown_event,
-    without_idle,
+    CompareOptions, Comparison, Filters, Holding, RunCosts, as_routes, compare, filtered,
+    has_routes, shown_event, without_idle,
 };
 use nodespy_model::Profile;
 
-use crate::cli::ReadArgs;
+use crate::cli::{By, ReadArgs};
 use crate::output;
 use crate::save;
 
@@ -18,6 +19,20 @@ pub(crate) fn shown(profile: Cow<'_, Profile>, show: &Filters) -> anyhow::Result
     let profile = shown_event(profile);
     let profile = filtered(profile, show, Holding::WhatIsShown)?;
     Ok(without_idle(profile.into_owned()))
+}
+
+/// The same where routes may be compared in place of functions.
+pub(crate) fn shown_by(
+    profile: Cow<'_, Profile>,
+    show: &Filters,
+    by: By,
+) -> anyhow::Result<Profile> {
+    let profile = shown(profile, show)?;
+    match by {
+        By::Function => Ok(profile),
+        By::Route if !has_routes(&profile) => bail!("no sample says which route it is of"),
+        By::Route => Ok(as_routes(profile)),
+    }
 }
 
 /// What a profile is compared with, and what that says.

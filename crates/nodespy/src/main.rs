@@ -15,6 +15,7 @@ mod output_file;
 mod privileges;
 mod save;
 mod targets;
+mod version;
 
 use clap::Parser;
 
@@ -44,6 +45,8 @@ fn main() -> std::process::ExitCode {
         Some(Command::CloseAbandoned(arguments)) => commands::close_abandoned::run(&arguments),
         Some(Command::Check(arguments)) => commands::check::run(&arguments),
         Some(Command::Events(arguments)) => commands::events::run(&arguments),
+        Some(Command::Completions(arguments)) => commands::completions::run(&arguments),
+        Some(Command::Man(arguments)) => commands::man::run(&arguments),
     };
     match done {
         Ok(code) => code,

@@ -236,18 +236,41 @@ pub(crate) fn print_compared(
     stream: Stream,
     comparison: Option<&Comparison>,
 ) -> anyhow::Result<()> {
+    let options = DrawOptions {
+        comparison,
+        ..DrawOptions::default()
+    };
+    print_drawn(profile, Output::text(), show, options, stream)
+}
+
+/// Prints every route with its functions.
+pub(crate) fn print_by_route(
+    profile: &Profile,
+    view: Output,
+    show: &Filters,
+) -> anyhow::Result<()> {
+    let options = DrawOptions {
+        by_route: true,
+        ..DrawOptions::default()
+    };
+    print_drawn(profile, view, show, options, Stream::Standard)
+}
+
+fn print_drawn(
+    profile: &Profile,
+    view: Output,
+    show: &Filters,
+    mut options: DrawOptions<'_>,
+    stream: Stream,
+) -> anyhow::Result<()> {
     let shown = shown_event(Cow::Borrowed(profile));
     let shown = filtered(shown, show, Holding::WhatIsShown)?;
-    let mut text = Vec::new();
-    let options = DrawOptions {
-        terminal: Terminal {
-            has_color: output::has_color(stream),
-            width_columns: output::width_of_result(stream),
-        },
-        comparison,
-        ..Default::default()
+    options.terminal = Terminal {
+        has_color: output::has_color(stream),
+        width_columns: output::width_of_result(stream),
     };
-    Output::text().draw(&shown, &options, &mut text)?;
+    let mut text = Vec::new();
+    view.draw(&shown, &options, &mut text)?;
     output::result(&String::from_utf8_lossy(&text), stream);
     Ok(())
 }

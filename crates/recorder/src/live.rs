@@ -9,7 +9,7 @@ use nodespy_capture::{
     CaptureError, Children, EventLoops, GcPlaces, GcWatch, LiveOrigin, NewProcesses, Priority,
     Stall, ThreadPools, monotonic_now, return_freed_memory, unix_now,
 };
-use nodespy_model::{About, Event, EventType, Nanoseconds, Notes, Profile};
+use nodespy_model::{About, CopyRule, Event, EventType, Nanoseconds, Notes, Profile};
 use nodespy_symbolize::{Resolver, SourceMapOptions};
 
 use crate::joining::{Joining, NoneJoins};
@@ -63,8 +63,10 @@ pub struct LiveOptions {
     pub joining: Option<(Wanted, Children)>,
     /// Whether V8's heap is left alone.
     pub no_heap_walk: bool,
-    /// Whether those are left out who await what runs.
+    /// Whether async callers are left out.
     pub no_async: bool,
+    /// Whether the routes of requests are left out.
+    pub no_routes: bool,
     /// How many processes that have ended are remembered for their source maps, beyond the slice they
     /// ended in.
     pub remembered_processes: usize,
@@ -119,6 +121,7 @@ impl<'e> Live<'e> {
         options: LiveOptions,
         observer: &mut dyn Observer,
     ) -> Result<Self, CaptureError> {
+        let resolver = resolver_for(&options);
         let mut gc = options.gc_places.map(GcWatch::new);
         if let Some(gc) = &mut gc {
             subject.pids().try_for_each(|pid| gc.watch(pid))?;
@@ -162,9 +165,7 @@ impl<'e> Live<'e> {
             (_, Some(limit)) => Some(EventLoops::with_stalls(attached.started, limit)),
             (_, None) => Some(EventLoops::new(attached.started)),
         };
-        let resolver = Resolver::new(Box::new(LiveOrigin::new()))
-            .with_events(engine.events())
-            .remembering_ended(options.remembered_processes);
+        let resolver = resolver.with_events(engine.events());
         Ok(Self {
             joining: match joining {
                 Some(joining) => Box::new(joining),
@@ -172,11 +173,7 @@ impl<'e> Live<'e> {
             },
             engine,
             subject,
-            resolver: match (options.no_heap_walk, options.no_async) {
-                (true, _) => resolver.without_heap_walk(),
-                (_, true) => resolver.without_async_callers(),
-                _ => resolver,
-            },
+            resolver,
             named: NamedSamples::default(),
             twin: None,
             scheduling,
@@ -389,6 +386,11 @@ impl<'e> Live<'e> {
         profile
     }
 
+    /// The suspended async functions of the processes, as they are now.
+    pub fn pending(&mut self) -> Profile {
+        self.resolver.pending()
+    }
+
     /// What makes samples.
     pub(crate) fn events(&self) -> Vec<EventType> {
         self.engine.events()
@@ -492,6 +494,22 @@ impl<'e> Live<'e> {
     }
 }
 
+/// A resolver that leaves out what is not wanted.
+fn resolver_for(options: &LiveOptions) -> Resolver {
+    let mut resolver =
+        Resolver::new(Box::new(LiveOrigin::new())).remembering_ended(options.remembered_processes);
+    if options.no_heap_walk {
+        resolver = resolver.without_heap_walk();
+    }
+    if options.no_async {
+        resolver = resolver.without_async_callers();
+    }
+    if options.no_routes {
+        resolver = resolver.without_routes();
+    }
+    resolver
+}
+
 /// Where the events of an engine go.
 struct Collector<'a> {
     joining: &'a mut dyn Joining,
@@ -511,6 +529,10 @@ impl Sink for Collector<'_> {
 
     fn named(&mut self, session: usize, event: NamedEvent) {
         self.named.take(session, event);
+    }
+
+    fn take_copy_rules(&mut self) -> Vec<CopyRule> {
+        self.resolver.take_copy_rules()
     }
 }
 

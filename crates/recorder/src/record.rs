@@ -114,8 +114,10 @@ pub struct RecordRequest {
     pub follow_children: bool,
     /// Whether V8's heap is left alone.
     pub no_heap_walk: bool,
-    /// Whether those are left out who await what runs.
+    /// Whether async callers are left out.
     pub no_async: bool,
+    /// Whether the routes of requests are left out.
+    pub no_routes: bool,
     /// Whether no eBPF program runs at the samples.
     pub no_ebpf: bool,
     /// Whether breakpoints say who submits jobs to libuv's pool.
@@ -376,6 +378,7 @@ fn by_perf_events(
         joining: Some(request.joining()),
         no_heap_walk: request.no_heap_walk,
         no_async: request.no_async,
+        no_routes: request.no_routes,
         remembered_processes: REMEMBERED_PROCESSES,
         delay: request.delay,
         gc_places: gc_places(request, &subject)?,
@@ -420,6 +423,7 @@ pub(crate) fn record_slices(
         joining: Some(request.joining()),
         no_heap_walk: request.no_heap_walk,
         no_async: request.no_async,
+        no_routes: request.no_routes,
         remembered_processes: REMEMBERED_PROCESSES,
         delay: request.delay,
         stalls,

@@ -18,25 +18,47 @@ pub struct Snapshot {
     pub profile: Profile,
     /// How it went with each thread.
     pub threads: Vec<ThreadLook>,
+    /// The suspended async functions, where they were asked for, as [`Resolver::pending`] has them.
+    ///
+    /// [`Resolver::pending`]: nodespy_symbolize::Resolver::pending
+    pub pending: Option<Profile>,
 }
 
 /// Takes every thread's stack. Naming follows when all threads run again, so what is not in the
 /// copies of their stacks may be a moment younger than those.
-pub fn snapshot(targets: Vec<Target>, stopping: Stopping) -> Result<Snapshot, CaptureError> {
+///
+/// With `no_async` those are left out who await what a thread runs or waits for. With `has_pending` V8's heap is searched
+/// for every suspended async function, while the process runs.
+pub fn snapshot(
+    targets: Vec<Target>,
+    stopping: Stopping,
+    no_async: bool,
+    has_pending: bool,
+) -> Result<Snapshot, CaptureError> {
     let mut engine = SnapshotEngine::new(stopping);
-    let profile = profile_of(&mut engine, targets)?;
+    let options = LiveOptions {
+        no_async,
+        ..LiveOptions::default()
+    };
+    let (profile, pending) = profiles_of(&mut engine, targets, options, has_pending)?;
     Ok(Snapshot {
         profile,
         threads: engine.into_threads(),
+        pending,
     })
 }
 
-fn profile_of(engine: &mut dyn Engine, targets: Vec<Target>) -> Result<Profile, CaptureError> {
+fn profiles_of(
+    engine: &mut dyn Engine,
+    targets: Vec<Target>,
+    options: LiveOptions,
+    has_pending: bool,
+) -> Result<(Profile, Option<Profile>), CaptureError> {
     struct Silent;
     impl Observer for Silent {}
 
     let subject = Subject::running(targets);
-    let mut live = Live::attach(engine, subject, LiveOptions::default(), &mut Silent)?;
+    let mut live = Live::attach(engine, subject, options, &mut Silent)?;
     let started = monotonic_now();
     let limits = Limits {
         duration: None,
@@ -46,12 +68,17 @@ fn profile_of(engine: &mut dyn Engine, targets: Vec<Target>) -> Result<Profile, 
         is_stopped: &|| false,
     };
     live.run(&limits, &mut Silent)?;
-    let profile = live.slice();
-    let profile = live.map_sources(profile, &SourceMapOptions::default());
+    let mut profile = live.slice();
+    let pending = has_pending.then(|| live.pending());
+    if let Some(pending) = &pending {
+        profile.notes.add_sentences(&pending.notes);
+    }
+    let map_sources = |profile| live.map_sources(profile, &SourceMapOptions::default());
+    let (profile, pending) = (map_sources(profile), pending.map(map_sources));
     log::info!(
         "named {} stacks in {:.1} ms",
         profile.samples.len(),
         monotonic_now().saturating_sub(started) as f64 / 1e6
     );
-    Ok(profile)
+    Ok((profile, pending))
 }

@@ -29,6 +29,7 @@ mod kernel;
 mod libuv;
 mod little_endian;
 mod resolve;
+mod route;
 mod source_map;
 mod unnamed;
 mod unwind;

@@ -1,7 +1,7 @@
 //! What is known of V8's objects beyond what it exports, for the chore that finds it out.
 //!
 //! `cargo run -p xtask -- v8-probe` derives the facts of a Node binary and compares them with the
-//! table. Nothing else should need this.
+//! table, and `nodespy --version` lists it. Nothing else should need this.
 
 use std::fs::File;
 

@@ -17,6 +17,10 @@ use crate::text::Paint;
 use crate::wording::{self, count, counted};
 use crate::{DrawError, Terminal, pools};
 
+mod pending;
+
+pub use pending::{PendingStack, pending_stacks};
+
 /// Longer stacks lose their middle.
 const MAX_FRAMES: usize = 200;
 /// How many frames of a longer stack are shown at its root.
@@ -151,10 +155,11 @@ pub fn place_of(profile: &Profile, frame: FrameIndex) -> String {
     }
 }
 
-/// Writes every thread's stack.
+/// Writes every thread's stack and, where they were searched for, the pending async functions of each process.
 pub fn draw_dump(
     profile: &Profile,
     threads: &[DumpedThread],
+    pending: Option<&Profile>,
     terminal: Terminal,
     output: &mut dyn Write,
 ) -> Result<(), DrawError> {
@@ -189,6 +194,9 @@ pub fn draw_dump(
         dump.process(position, &shown);
         for group in groups(shown) {
             dump.threads(&group);
+        }
+        if let Some(pending) = pending {
+            dump.pending(pending, process.pid);
         }
     }
     dump.notes();

@@ -24,6 +24,7 @@ mod preview;
 mod prof;
 mod query;
 mod report;
+mod routes;
 mod scheduling;
 pub mod svg;
 mod text;
@@ -52,6 +53,8 @@ pub struct DrawOptions<'a> {
     pub terminal: Terminal,
     /// What a comparison with other runs says, for views that have room for it.
     pub comparison: Option<&'a Comparison>,
+    /// Whether a report is about routes instead of functions.
+    pub by_route: bool,
     /// Whether a flame graph hangs from the top instead of growing from the bottom.
     pub is_icicle: bool,
 }

@@ -4,8 +4,8 @@
 use std::io::Write;
 
 use nodespy_analysis::{
-    BusyThread, FunctionWeights, SubsystemWeights, busy_main_threads, package_in, thread_times,
-    thread_weights, without_idle_states,
+    BusyThread, FunctionWeights, SubsystemWeights, busy_main_threads, functions_by_route,
+    package_in, thread_times, thread_weights, without_idle_states,
 };
 use nodespy_model::{Category, FunctionIndex, Profile, ThreadIndex, printable};
 
@@ -13,6 +13,7 @@ use crate::columns::{keep_end, keep_last_parts, keep_start, short_name, width_of
 use crate::comparison::comparison_text;
 use crate::event_words::EventWords;
 use crate::report::Report;
+use crate::routes::{self, RouteRow};
 use crate::wording::{self, percent, percent_of, place};
 use crate::{DrawError, DrawOptions, View, scheduling};
 
@@ -61,16 +62,13 @@ impl View for Text {
             lines: Vec::new(),
         };
         summary.headline(profile, options);
-        summary.findings();
-        summary.thread_times();
-        if summary.total > 0 {
-            summary.where_time_went();
-            summary.event_loops();
-            summary.functions();
-            summary.processes();
-            summary.threads();
+        if options.by_route {
+            summary.routes_with_functions();
+            summary.confidence();
+        } else {
+            summary.all_but_routes();
+            summary.routes();
         }
-        summary.confidence();
         for line in &summary.lines {
             writeln!(output, "{}", line.trim_end())?;
         }
@@ -135,6 +133,19 @@ struct Summary<'a> {
 }
 
 impl Summary<'_> {
+    fn all_but_routes(&mut self) {
+        self.findings();
+        self.thread_times();
+        if self.total > 0 {
+            self.where_time_went();
+            self.event_loops();
+            self.functions();
+            self.processes();
+            self.threads();
+        }
+        self.confidence();
+    }
+
     fn headline(&mut self, profile: &Profile, options: &DrawOptions<'_>) {
         let title = options.title.map_or_else(
             || wording::title(profile),
@@ -454,6 +465,33 @@ impl Summary<'_> {
                 percent_of(weight, self.total),
                 wording::counted(rest.len() as u64, "more thread")
             ));
+        }
+    }
+
+    /// What requests the CPU time was for, where samples say it.
+    fn routes(&mut self) {
+        self.route_table(&routes::rows(&self.report.routes, routes::MAX_ROUTES));
+    }
+
+    fn routes_with_functions(&mut self) {
+        let routes = &self.report.routes;
+        let functions = functions_by_route(self.profile, routes);
+        self.route_table(&routes::rows_with_functions(
+            self.profile,
+            routes,
+            &functions,
+        ));
+    }
+
+    fn route_table(&mut self, rows: &[RouteRow]) {
+        if rows.is_empty() {
+            return;
+        }
+        self.lines.push(String::new());
+        self.lines.push(routes::heading(self.profile));
+        self.lines.push(self.paint.dim(&routes::columns()));
+        for row in rows {
+            self.lines.push(routes::line(row, self.width));
         }
     }
 

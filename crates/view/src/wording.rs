@@ -410,6 +410,12 @@ pub(crate) fn confidence(profile: &Profile) -> Vec<String> {
             counted(continuations, "continuation")
         ));
     }
+    if notes.async_callers.callbacks > 0 {
+        clauses.push(format!(
+            "found for {} in callbacks that resolve what is awaited",
+            counted(notes.async_callers.callbacks, "sample")
+        ));
+    }
     if notes.lost_samples > 0 {
         let taken = (profile.samples.len() as u64).saturating_add(notes.lost_samples);
         clauses.push(format!(

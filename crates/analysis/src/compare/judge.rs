@@ -106,6 +106,7 @@ pub(super) fn judge(
     let smallest_seen = (!smallest.is_empty()).then(|| median(smallest));
     let [before, after] = table.runs.each_ref().map(|runs| side_summary(runs));
     Comparison {
+        rows: super::Rows::default(),
         unit: terms.unit,
         basis: terms.basis,
         work: terms

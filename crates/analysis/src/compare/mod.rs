@@ -41,6 +41,8 @@ pub struct CompareOptions {
     pub basis: Option<Basis>,
     /// The work done in each run of the two sides, such as requests.
     pub work: Option<Work>,
+    /// What rows are.
+    pub rows: Rows,
 }
 
 impl Default for CompareOptions {
@@ -49,6 +51,28 @@ impl Default for CompareOptions {
             min_change: 0.02,
             basis: None,
             work: None,
+            rows: Rows::Functions,
+        }
+    }
+}
+
+/// What is compared, one row each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Rows {
+    /// Functions.
+    #[default]
+    Functions,
+    /// Routes of requests, which runs of [`crate::as_routes`] have in place of functions. Nothing tells a renamed one
+    /// from another.
+    Routes,
+}
+
+impl Rows {
+    /// The word for one.
+    pub fn noun(self) -> &'static str {
+        match self {
+            Self::Functions => "function",
+            Self::Routes => "route",
         }
     }
 }
@@ -250,6 +274,8 @@ pub struct SideSummary {
 /// Everything that can be said of two sets of runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
+    /// What rows are.
+    pub rows: Rows,
     /// What costs are counted in.
     pub unit: CostUnit,
     /// What they are taken of.
@@ -289,7 +315,14 @@ pub fn compare(
     let terms = judge::Terms::of(sides, options)?;
     quality::compare_sides(sides, &mut remarks);
     let mut table = table::Table::of(sides);
-    let renamed = renames::pair(&mut table);
+    let renamed = match options.rows {
+        Rows::Functions => renames::pair(&mut table),
+        Rows::Routes => Vec::new(),
+    };
     quality::check_program(&table)?;
-    Ok(judge::judge(&table, &renamed, &terms, remarks))
+    let comparison = judge::judge(&table, &renamed, &terms, remarks);
+    Ok(Comparison {
+        rows: options.rows,
+        ..comparison
+    })
 }

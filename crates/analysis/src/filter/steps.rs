@@ -10,6 +10,7 @@ pub(super) enum Step {
     Thread,
     Merge,
     Time,
+    Route,
     NoIdle,
     Focus,
     Ignore,
@@ -33,6 +34,7 @@ impl Step {
         Self::Thread,
         Self::Merge,
         Self::Time,
+        Self::Route,
         Self::NoIdle,
         Self::Focus,
         Self::Ignore,
@@ -79,6 +81,7 @@ impl Filters {
             add(Step::Time, "time", time.to_string());
         }
         for (step, name, patterns) in [
+            (Step::Route, "route", &self.route),
             (Step::Focus, "focus", &self.focus),
             (Step::Ignore, "ignore", &self.ignore),
             (Step::ShowFrom, "show-from", &self.show_from),
@@ -128,6 +131,7 @@ impl Filters {
             Step::Redact,
             Step::Thread,
             Step::Time,
+            Step::Route,
             Step::NoIdle,
             Step::Focus,
             Step::Ignore,
@@ -159,6 +163,7 @@ mod tests {
             only: vec![CodeKind::JavaScript],
             thread: vec!["main".to_owned()],
             time: Some(TimeRange::parse("1s..2s").unwrap()),
+            route: patterns(&["GET /a"]),
             fold: vec!["deps".to_owned()],
             collapse_recursion: true,
             no_idle: true,
@@ -177,6 +182,7 @@ mod tests {
             "--thread main",
             "--merge",
             "--time 1s..2s",
+            "--route \"GET /a\"",
             "--no-idle",
             "--focus a",
             "--focus b",

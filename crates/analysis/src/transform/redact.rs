@@ -4,7 +4,7 @@ use nodespy_model::FastMap;
 use nodespy_model::label_key;
 use nodespy_model::{Category, Profile, StringIndex, StringTable};
 
-/// The profile without command lines, without source text and without paths outside of the
+/// The profile without command lines, without source text, without the words of routes and without paths outside of the
 /// application. Files of the application stay with their path in it, dependencies with their path
 /// in `node_modules`, all others with their name alone.
 pub fn redact(mut profile: Profile) -> Profile {
@@ -26,6 +26,7 @@ pub fn redact(mut profile: Profile) -> Profile {
         }
     }
     profile.sources.clear();
+    redact_routes(&mut profile);
     redact_strings(&mut profile, &folders);
     let notes = &mut profile.notes;
     for list in [
@@ -38,6 +39,17 @@ pub fn redact(mut profile: Profile) -> Profile {
         }
     }
     profile
+}
+
+/// Routes are told apart by numbers: their words are the application's own.
+fn redact_routes(profile: &mut Profile) {
+    let mut numbers: FastMap<String, usize> = FastMap::default();
+    profile.contexts.change(label_key::ROUTE, |route| {
+        let next = numbers.len() + 1;
+        let number = *numbers.entry(route.to_owned()).or_insert(next);
+        let method = route.split(' ').next().unwrap_or_default();
+        format!("{method} (route {number})")
+    });
 }
 
 /// Redacts files and names, which hold paths too. Regular expressions only look like paths.
@@ -136,6 +148,8 @@ fn redact_path<'a>(path: &'a str, folders: &[String]) -> &'a str {
 
 #[cfg(test)]
 mod tests {
+    use nodespy_model::{About, Labels, Notes, ProfileBuilder};
+
     use super::*;
     use crate::testing::profile_of;
 
@@ -177,6 +191,18 @@ mod tests {
             .set(label_key::FOLDER, "/srv/shop");
         profile.processes[0].labels.set(label_key::CONTAINER, "web");
         profile.notes.remark("/var/cache/x.so can't be opened");
+        let mut builder = ProfileBuilder::default();
+        let routes = ["GET /users/:id", "POST /users", "GET /users/:id"];
+        let route = |route: &str| {
+            let mut labels = Labels::default();
+            labels.set(label_key::ROUTE, route);
+            labels.set(label_key::STATE, "on CPU");
+            labels
+        };
+        for name in routes {
+            builder.context(route(name));
+        }
+        profile.contexts = builder.finish(About::default(), Notes::default()).contexts;
         let clean = redact(profile.clone());
         assert_eq!(clean.total_weight(), profile.total_weight());
         assert_eq!(clean.processes[0].command, "");
@@ -186,5 +212,11 @@ mod tests {
             Some("web")
         );
         assert_eq!(clean.notes.remarks, ["x.so can't be opened"]);
+        let routes: Vec<_> = clean
+            .contexts
+            .iter()
+            .map(|it| it.get(label_key::ROUTE))
+            .collect();
+        assert_eq!(routes, [Some("GET (route 1)"), Some("POST (route 2)")]);
     }
 }

@@ -10,18 +10,20 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use nodespy_model::{Event, Nanoseconds};
+use nodespy_model::{CopyRule, Event, Nanoseconds};
 
 use crate::engine::Losses;
 use crate::error::CaptureError;
-use crate::sys::bpf::WalkProgram;
+use crate::sys::bpf::{ProgramOptions, WalkProgram};
 use crate::sys::perf_event::{Counted, Every, PerfEvent, Sampling};
 use crate::sys::pidfd::{Waker, wait_for};
 use crate::sys::ring::{Ring, page_size};
 use crate::target::{Group, Target, no_mappings, proc, synthesize_initial_events};
 
 mod available;
+mod cpu_wide;
 mod engine;
+mod followed;
 mod javascript_threads;
 mod job_rate;
 mod names;
@@ -39,7 +41,9 @@ pub use available::{Availability, AvailableEvent, available_events};
 pub use engine::PerfEvents;
 pub(crate) use javascript_threads::may_run_javascript;
 pub use job_rate::thin_out;
-use opening::{CpuEvents, OpenedThread, check_descriptors, choose_events, open_group, open_on_cpu};
+use opening::{
+    CpuEvents, OpenedThread, attach_program, choose_events, open_group, open_on_threads,
+};
 pub use probing::{probe, probe_group, probe_quickly};
 use records::RingOf;
 use ring_set::RingSet;
@@ -55,6 +59,8 @@ const STACK_BYTES: u32 = 62 << 10;
 /// What is copied where a program copies the frames beyond it: enough to unwind code without frame pointers, which is at
 /// the leaf.
 const WALKED_STACK_BYTES: u32 = 4 << 10;
+/// What a program copies for a sample, of a stack with many async callers.
+const COPIED_BYTES: usize = 8 << 10;
 /// What is copied where the ring has to be small; the rest is then read live.
 const SMALL_STACK_BYTES: u32 = 8 << 10;
 /// A ring below this holds too few full samples.
@@ -88,6 +94,8 @@ pub struct PerfOptions {
     pub follow_children: bool,
     /// Whether a program copies what names JavaScript at the sampled instruction, where the kernel allows that.
     pub walks_at_sample: bool,
+    /// Whether it copies what tells the request that a sample runs for.
+    pub finds_requests: bool,
     /// Whether main threads that stand still for long are looked at less often too, for recordings that go
     /// on for days: what one waits for just after that may be seen late.
     pub spares_idle: bool,
@@ -160,8 +168,15 @@ impl PerfSession {
         if !options.walks_at_sample || !options.events[0].is_cpu() {
             return None;
         }
+        if cpu_wide::is_better(targets, group, options, start_on_exec) {
+            match Self::open_cpu_wide(targets, options, start_on_exec) {
+                Ok(session) => return Some(session),
+                Err(why) => log::info!("no events of whole CPUs: {why}"),
+            }
+        }
         let not_walking = |why: &dyn fmt::Display| log::info!("no program runs at samples: {why}");
-        let program = WalkProgram::load(WALKED_STACK_BYTES);
+        let copied = ProgramOptions::new(WALKED_STACK_BYTES, options.finds_requests);
+        let program = WalkProgram::load(copied);
         let program = program.inspect_err(|why| not_walking(why)).ok()?;
         let opening = (WALKED_STACK_BYTES, start_on_exec);
         let session = Self::open(targets, group, options, opening, Some(program));
@@ -171,10 +186,11 @@ impl PerfSession {
     /// Starts to sample.
     fn started(mut self, targets: &[Target], options: &PerfOptions, start_on_exec: bool) -> Self {
         self.wakers.extend(targets.iter().filter_map(Target::waker));
+        // Events of a thread start with its program by themselves.
+        if !options.placebo && (!start_on_exec || self.is_cpu_wide()) {
+            self.events.iter().for_each(PerfEvent::enable);
+        }
         if !start_on_exec {
-            if !options.placebo {
-                self.events.iter().for_each(PerfEvent::enable);
-            }
             // After enabling, so that nothing falls between this look and the first record.
             self.queue_initial_events(targets);
         }
@@ -191,9 +207,8 @@ impl PerfSession {
         let cpus = proc::online_cpus();
         // Of several, those that ended meanwhile are left out: an app may lose a worker now and then.
         let needs_kind = options.events.iter().any(EventSpec::is_of_javascript);
-        let running = targets.iter().filter(|target| !target.has_ended());
-        let threads = threads_of(running, needs_kind);
-        let Some(first) = threads.first().map(|thread| thread.pid) else {
+        let threads = || threads_of(targets.iter().filter(|it| !it.has_ended()), needs_kind);
+        let Some(first) = threads().first().map(|thread| thread.pid) else {
             let pid = targets.first().map_or(0, Target::pid);
             return Err(CaptureError::Gone { pid });
         };
@@ -206,18 +221,31 @@ impl PerfSession {
             .and_then(|group| open_group(group, &cpus, &samplings));
         let has_group = of_group.is_some();
         let events = match of_group {
-            Some(events) => events,
-            None => {
-                check_descriptors(threads.len(), cpus.len(), samplings.len())?;
-                let on_cpu = |&cpu: &u32| open_on_cpu(&threads, cpu, &samplings);
-                cpus.iter().map(on_cpu).collect::<Result<Vec<_>, _>>()?
+            Some(events) => {
+                attach_program(program.as_ref(), &events)?;
+                events
             }
+            None => open_on_threads(&threads, &cpus, &samplings, program.as_ref())?,
         };
         let mut rings = map_rings(&events, &samplings)?;
         let walking = program
             .map(|program| Walking::start(program, &events, &samplings[0], &mut rings))
             .transpose()
             .map_err(|error| CaptureError::call("running a program at samples", error))?;
+        let session = Self::new(events, rings, (samplings, remarks), walking);
+        Ok(Self {
+            has_group,
+            ..session
+        })
+    }
+
+    /// A session of open events that does not sample yet.
+    fn new(
+        events: Vec<CpuEvents>,
+        rings: RingSet<Ring>,
+        (samplings, remarks): (Vec<Sampling>, Vec<String>),
+        walking: Option<Walking>,
+    ) -> Self {
         let mut session = Self {
             events: Vec::new(),
             rings,
@@ -225,11 +253,11 @@ impl PerfSession {
             remarks,
             samplings,
             ring_owners: Vec::new(),
-            has_group,
+            has_group: false,
             walking,
         };
         events.into_iter().for_each(|of_cpu| session.keep(of_cpu));
-        Ok(session)
+        session
     }
 
     /// Keeps the open events of a CPU, whose first ones own its rings.
@@ -263,26 +291,33 @@ impl PerfSession {
         self.has_group
     }
 
+    /// Whether events are of whole CPUs, and a program drops samples of other processes.
+    fn is_cpu_wide(&self) -> bool {
+        self.rings.has_others()
+    }
+
     /// Watches further processes, through the rings there are.
     pub(crate) fn add(&mut self, targets: &[Target]) -> Result<(), CaptureError> {
-        if !self.has_group {
+        if let Some(followed) = self.rings.followed() {
+            for target in targets {
+                followed.record(target.pid(), false);
+            }
+            self.queue_initial_events(targets);
+        } else if !self.has_group {
             let needs_kind = self.samplings.iter().any(|one| one.is_of_javascript);
-            self.add_threads(&threads_of(targets.iter(), needs_kind))?;
+            self.add_threads(&|| threads_of(targets.iter(), needs_kind))?;
             self.queue_initial_events(targets);
         }
         self.wakers.extend(targets.iter().filter_map(Target::waker));
         Ok(())
     }
 
-    fn add_threads(&mut self, threads: &[OpenedThread]) -> Result<(), CaptureError> {
+    fn add_threads(&mut self, threads: &dyn Fn() -> Vec<OpenedThread>) -> Result<(), CaptureError> {
+        let cpus: Vec<u32> = self.ring_owners.iter().map(|owners| owners.cpu).collect();
+        let program = self.walking.as_ref().map(Walking::program);
+        let opened = open_on_threads(threads, &cpus, &self.samplings, program)?;
         let mut added = Vec::new();
-        for owners in &self.ring_owners {
-            let events = open_on_cpu(threads, owners.cpu, &self.samplings)?;
-            if let Some(walking) = &self.walking
-                && let Err(error) = walking.attach(&events.samples)
-            {
-                log::info!("no program runs at the samples of a new process: {error}");
-            }
+        for (owners, events) in self.ring_owners.iter().zip(opened) {
             let samples = owners.samples.iter().copied().zip(events.samples);
             for (owner, events) in [(owners.sideband, events.sideband)]
                 .into_iter()
@@ -349,6 +384,15 @@ impl PerfSession {
     fn read(&mut self, take: &mut dyn FnMut(Event<'_>)) {
         let settled = crate::monotonic_now().saturating_sub(SETTLING);
         self.rings.drain(settled, take);
+    }
+
+    /// Copies more of objects from now on, where a program copies anything.
+    fn copy_also(&mut self, rules: &[CopyRule]) {
+        if let Some(walking) = &mut self.walking
+            && !rules.is_empty()
+        {
+            walking.copy_also(rules);
+        }
     }
 
     /// How long to wait at most when nothing is in a hurry for `timeout`.
@@ -456,7 +500,11 @@ fn threads_of<'a>(
 /// would only make attaching slower: the kernel clears every page first.
 fn ring_bytes(samplings: &[Sampling], cpus: usize) -> usize {
     let wish = |sampling: &Sampling| {
-        let sample_bytes = sampling.stack_bytes as usize + 1024;
+        let copied_bytes = match sampling.stack_bytes {
+            WALKED_STACK_BYTES => COPIED_BYTES,
+            _ => 0,
+        };
+        let sample_bytes = sampling.stack_bytes as usize + copied_bytes + 1024;
         (sampling.every.expected_rate_hz() as usize * sample_bytes).next_power_of_two()
     };
     let large = samplings.iter().filter(|it| !it.is_of_javascript);

@@ -122,7 +122,7 @@ impl Members {
 }
 
 /// The process an event is about.
-fn pid_of(event: &Event<'_>) -> u32 {
+pub(crate) fn pid_of(event: &Event<'_>) -> u32 {
     match event {
         Event::Sample(sample) => sample.pid,
         Event::Mapping(mapping) => mapping.pid,
@@ -133,38 +133,12 @@ fn pid_of(event: &Event<'_>) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{exit, fork, name};
     use nodespy_model::{EventIndex, RawSample, ThreadState, UserStack};
 
     const SERVER: u32 = 4_000_001;
     const SHELL: u32 = 4_000_002;
     const CHILD: u32 = 4_000_003;
-
-    fn fork(pid: u32, parent_pid: u32) -> Event<'static> {
-        Event::Fork {
-            pid,
-            tid: pid,
-            parent_pid,
-            time: 1,
-        }
-    }
-
-    fn exec(pid: u32) -> Event<'static> {
-        Event::ThreadName {
-            pid,
-            tid: pid,
-            name: "node".to_owned(),
-            is_exec: true,
-            time: 2,
-        }
-    }
-
-    fn exit(pid: u32) -> Event<'static> {
-        Event::Exit {
-            pid,
-            tid: pid,
-            time: 3,
-        }
-    }
 
     fn sample(pid: u32) -> Event<'static> {
         Event::Sample(RawSample {
@@ -214,7 +188,7 @@ mod tests {
             (asked.get() == 2).then(|| Target::hold(std::process::id()).unwrap())
         };
         let mut through = 0;
-        for event in [seen, sample(SHELL), exec(SHELL), sample(SHELL)] {
+        for event in [seen, sample(SHELL), name(SHELL, true), sample(SHELL)] {
             members.pass(event, Children::Followed, &judge, &mut |_| through += 1);
         }
         assert_eq!((through, asked.get()), (2, 2));
@@ -224,14 +198,14 @@ mod tests {
 
     #[test]
     fn children_are_followed_or_left_out_as_asked() {
-        let events = || vec![fork(CHILD, SERVER), sample(CHILD), exec(CHILD)];
+        let events = || vec![fork(CHILD, SERVER), sample(CHILD), name(CHILD, true)];
         assert_eq!(passed(Children::Followed, &[], events()), [CHILD; 3]);
         assert!(passed(Children::LeftOut, &[CHILD], events()).is_empty());
     }
 
     #[test]
     fn a_number_that_comes_back_is_another_process() {
-        let events = vec![exit(SERVER), sample(SERVER), exec(SERVER)];
+        let events = vec![exit(SERVER), sample(SERVER), name(SERVER, true)];
         assert_eq!(passed(Children::Followed, &[], events), [SERVER]);
     }
 }

@@ -2,13 +2,16 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
 
-use aya::maps::{Array, Map, MapData};
+use aya::maps::{Array, HashMap, Map, MapData};
 use aya::programs::PerfEvent as PerfEventProgram;
-use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
+use aya::{Ebpf, EbpfLoader, Pod, include_bytes_aligned};
+use nodespy_model::CopyRule;
 
 use super::checked;
 use super::perf_event::PerfEvent;
+use super::pid_bits::PidBits;
 
 /// For Linux 5.17 and later.
 static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/walk.bpf.o");
@@ -22,25 +25,48 @@ pub(crate) struct WalkProgram {
 }
 
 impl WalkProgram {
-    /// Loads the program, for samples that copy so much of the stack themselves; an error says why the kernel does not
-    /// take it.
-    pub(crate) fn load(stack_bytes: u32) -> Result<Self, String> {
+    /// Loads the program; an error says why the kernel does not take it.
+    pub(crate) fn load(options: ProgramOptions) -> Result<Self, String> {
+        Self::load_for(options, 1)
+    }
+
+    /// Loads the program for events of whole CPUs. It drops samples of processes whose bits are set, and of those
+    /// that are not in the namespace; without one pids are those of the initial namespace. All are below `pids`.
+    pub(crate) fn load_for_cpus(
+        options: ProgramOptions,
+        pids: u32,
+        namespace: Option<PidNamespace>,
+    ) -> Result<(Self, PidBits), String> {
+        let words = PidBits::words_for(pids);
+        let mut program = Self::load_for(options, words)?;
+        if let Some(namespace) = namespace {
+            program.set("pid_namespaces", namespace)?;
+        }
+        let Some(Map::Array(others)) = program.program.map("others") else {
+            return Err("it has no map of that name".to_owned());
+        };
+        let bits = PidBits::map(others.fd().as_fd(), words).map_err(|error| error.to_string())?;
+        Ok((program, bits))
+    }
+
+    fn load_for(options: ProgramOptions, words: u32) -> Result<Self, String> {
         let newer = match std::env::var_os("NODESPY_OLD_EBPF") {
             Some(_) => Err("NODESPY_OLD_EBPF is set".to_owned()),
-            None => Self::load_object(OBJECT),
+            None => Self::load_object(OBJECT, words),
         };
         let mut program = newer.or_else(|why| {
             log::debug!("the program for Linux 5.17 is not used: {why}");
-            Self::load_object(OBJECT_5_8)
+            Self::load_object(OBJECT_5_8, words)
         })?;
-        program.set_stack_bytes(stack_bytes)?;
+        program.set("options", options)?;
         Ok(program)
     }
 
-    fn load_object(object: &[u8]) -> Result<Self, String> {
+    fn load_object(object: &[u8], words: u32) -> Result<Self, String> {
         // No type of the kernel is looked into, so its own BTF is not needed.
         let mut program = EbpfLoader::new()
             .map_max_entries("scratches", possible_cpus())
+            .map_max_entries("others", words)
             .load(object)
             .map_err(|error| deepest(&error))?;
         let walk = program
@@ -74,13 +100,84 @@ impl WalkProgram {
         update(outputs, cpu, output.as_raw_fd() as u32)
     }
 
-    fn set_stack_bytes(&mut self, stack_bytes: u32) -> Result<(), String> {
-        let map = self.program.map_mut("stack_bytes");
+    /// Sets the only value of an array.
+    fn set<V: Pod>(&mut self, name: &str, value: V) -> Result<(), String> {
+        let map = self.program.map_mut(name);
         let map = map.ok_or("it has no map of that name")?;
-        let mut map: Array<&mut MapData, u32> = map.try_into().map_err(|error| deepest(&error))?;
-        map.set(0, stack_bytes, 0).map_err(|error| deepest(&error))
+        let mut map: Array<&mut MapData, V> = map.try_into().map_err(|error| deepest(&error))?;
+        map.set(0, value, 0).map_err(|error| deepest(&error))
+    }
+
+    /// From now on copies these fields of objects with these maps or constructors; others have the rules they had.
+    pub(crate) fn set_copy_rules(&mut self, rules: &[CopyRule]) -> Result<(), String> {
+        let map = self.program.map_mut("classes");
+        let map = map.ok_or("it has no map of that name")?;
+        let mut map: HashMap<&mut MapData, u64, [u8; 16]> =
+            map.try_into().map_err(|error| deepest(&error))?;
+        for rule in rules {
+            // Its `struct fields`.
+            let mut value = [0; 16];
+            value[0] = rule.leads_to_request.into();
+            value[8..].copy_from_slice(&rule.fingerprint.to_ne_bytes());
+            for (byte, field) in value[1..8].iter_mut().zip(&rule.fields) {
+                *byte = field.encoded();
+            }
+            map.insert(rule.key, value, 0)
+                .map_err(|error| deepest(&error))?;
+        }
+        Ok(())
     }
 }
+
+/// A pid namespace, as the kernel tells them apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct PidNamespace {
+    device: u64,
+    inode: u64,
+}
+
+// SAFETY: two plain numbers without padding.
+unsafe impl Pod for PidNamespace {}
+
+impl PidNamespace {
+    /// The namespace that a file of `/proc/PID/ns` is.
+    pub(crate) fn of(file: &std::fs::Metadata) -> Self {
+        // The kernel's own order of the two numbers is not that of user space.
+        let (major, minor) = (libc::major(file.dev()), libc::minor(file.dev()));
+        Self {
+            device: u64::from(major) << 20 | u64::from(minor),
+            inode: file.ino(),
+        }
+    }
+
+    /// Whether it is the initial one, in which every process has a number.
+    pub(crate) fn is_initial(self) -> bool {
+        const INITIAL_INODE: u64 = 0xEFFF_FFFC;
+        self.inode == INITIAL_INODE
+    }
+}
+
+/// What the program copies: its `struct options`.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(crate) struct ProgramOptions {
+    stack_bytes: u32,
+    wants_requests: u32,
+}
+
+impl ProgramOptions {
+    /// For samples that copy so much of the stack themselves.
+    pub(crate) fn new(stack_bytes: u32, wants_requests: bool) -> Self {
+        Self {
+            stack_bytes,
+            wants_requests: wants_requests.into(),
+        }
+    }
+}
+
+// SAFETY: two numbers without padding, of which any value is one.
+unsafe impl Pod for ProgramOptions {}
 
 /// How many CPUs there may be.
 fn possible_cpus() -> u32 {

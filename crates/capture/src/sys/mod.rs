@@ -9,6 +9,7 @@ pub(crate) mod group;
 pub(crate) mod memory;
 pub(crate) mod namespaces;
 pub(crate) mod perf_event;
+pub(crate) mod pid_bits;
 pub(crate) mod pidfd;
 pub(crate) mod priority;
 pub(crate) mod ptrace;

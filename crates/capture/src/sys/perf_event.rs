@@ -246,6 +246,10 @@ fn sampling_attributes(subject: Subject<'_>, what: &Sampling) -> bindings::perf_
         attributes.sample_type |= u64::from(bindings::PERF_SAMPLE_PERIOD);
     }
     attributes.set_exclude_kernel(what.exclude_kernel.into());
+    if let Subject::Cpu = subject {
+        // Cycles stand still where a CPU idles; its clock does not.
+        attributes.set_exclude_idle((what.counted == Counted::CPU_CLOCK).into());
+    }
     match what.every {
         Every::Rate(rate_hz) => {
             attributes.set_freq(1);

@@ -199,11 +199,21 @@ pub fn children(pid: u32) -> Vec<u32> {
 
 /// The code mappings of a process.
 pub fn code_mappings(pid: u32) -> std::io::Result<Vec<Mapping>> {
+    mappings_where(pid, |_, permissions| {
+        permissions.as_bytes().get(2) == Some(&b'x')
+    })
+}
+
+/// Some of the mappings of a process, chosen by themselves and their permissions.
+pub(crate) fn mappings_where(
+    pid: u32,
+    is_wanted: impl Fn(&Mapping, &str) -> bool,
+) -> std::io::Result<Vec<Mapping>> {
     let text = fs::read(path_of(pid, "maps"))?;
     Ok(String::from_utf8_lossy(&text)
         .lines()
         .filter_map(|line| parse_mapping(pid, line))
-        .filter(|(_, permissions)| permissions.as_bytes().get(2) == Some(&b'x'))
+        .filter(|(mapping, permissions)| is_wanted(mapping, permissions))
         .map(|(mapping, _)| mapping)
         .collect())
 }
@@ -217,15 +227,12 @@ pub(crate) struct MappedRange {
 
 /// Everything that is mapped in a process; empty when it can't be read.
 pub(crate) fn mapped_ranges(pid: u32) -> Vec<MappedRange> {
-    let text = fs::read(path_of(pid, "maps")).unwrap_or_default();
-    String::from_utf8_lossy(&text)
-        .lines()
-        .filter_map(|line| parse_mapping(pid, line))
-        .map(|(mapping, _)| MappedRange {
-            start: mapping.start,
-            end: mapping.end,
-        })
-        .collect()
+    let mappings = mappings_where(pid, |_, _| true).unwrap_or_default();
+    let ranges = mappings.iter().map(|mapping| MappedRange {
+        start: mapping.start,
+        end: mapping.end,
+    });
+    ranges.collect()
 }
 
 /// What a thread is doing, by the kernel's account.
@@ -397,17 +404,13 @@ pub(crate) fn tracer_of(pid: u32) -> Option<u32> {
 
 /// Where the file with this identity is mapped from its first byte.
 pub(crate) fn first_byte_of(pid: u32, file: &FileIdentity) -> Option<u64> {
-    let text = fs::read(path_of(pid, "maps")).ok()?;
-    String::from_utf8_lossy(&text)
-        .lines()
-        .filter_map(|line| parse_mapping(pid, line))
-        .map(|(mapping, _)| mapping)
-        .find(|mapping| {
-            mapping.file_offset == 0
-                && mapping.file.inode == file.inode
-                && mapping.file.device == file.device
-        })
-        .map(|mapping| mapping.start)
+    let is_it = |mapping: &Mapping, _: &str| {
+        mapping.file_offset == 0
+            && mapping.file.inode == file.inode
+            && mapping.file.device == file.device
+    };
+    let found = mappings_where(pid, is_it).ok()?;
+    found.first().map(|mapping| mapping.start)
 }
 
 /// A line of `/proc/PID/maps` and its permissions.

@@ -39,6 +39,7 @@ impl Exporter for Pprof {
             Detail::Processors,
             Detail::Categories,
             Detail::Tiers,
+            Detail::AsyncFrames,
             Detail::ThreadRoles,
             Detail::ProcessDetails,
             Detail::DeoptReasons,

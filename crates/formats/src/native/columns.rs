@@ -82,6 +82,14 @@ impl<'a> Columns<'a> {
         Err(self.error("a number has more than 64 bits"))
     }
 
+    /// The next number, or 0 where an older writer has ended the section.
+    pub(super) fn number_if_any(&mut self) -> Result<u64, ImportError> {
+        match self.is_at_end() {
+            true => Ok(0),
+            false => self.number(),
+        }
+    }
+
     /// An unsigned integer of at most 32 bits.
     pub(super) fn small(&mut self) -> Result<u32, ImportError> {
         let value = self.number()?;

@@ -216,6 +216,7 @@ impl Tables {
             lost: columns.number()?,
             broken: columns.number()?,
             siblings: columns.number()?,
+            callbacks: columns.number_if_any()?,
         };
         Ok(())
     }

@@ -176,6 +176,7 @@ pub(super) fn async_callers(notes: &Notes) -> Option<Vec<u8>> {
         callers.lost,
         callers.broken,
         callers.siblings,
+        callers.callbacks,
     ] {
         put(&mut content, count);
     }

@@ -6,7 +6,9 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
-use nodespy_formats::{ImportError, ImportOptions, Limits, NATIVE_VERSION, import, import_file};
+use nodespy_formats::{
+    Detail, EXPORTERS, ImportError, ImportOptions, Limits, NATIVE_VERSION, import, import_file,
+};
 use nodespy_model::{EventType, FrameKind, Profile, Sample};
 use proptest::prelude::*;
 
@@ -224,6 +226,14 @@ fn the_version_is_readable_without_unpacking_and_a_newer_one_is_refused() {
         error,
         ImportError::NewerVersion { version: 9, .. }
     ));
+}
+
+#[test]
+fn formats_without_a_mark_for_async_frames_say_so() {
+    for exporter in EXPORTERS {
+        let says_so = exporter.leaves_out().contains(&Detail::AsyncFrames);
+        assert_eq!(says_so, exporter.name() != "nspy", "{}", exporter.name());
+    }
 }
 
 #[test]

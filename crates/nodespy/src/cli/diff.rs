@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use nodespy_analysis::Work;
 
-use super::{ReadArgs, ShowArgs};
+use super::{By, ReadArgs, ShowArgs};
 use crate::commands::ci::{Address, parse_address};
 
 #[derive(Debug, Args)]
@@ -15,6 +15,7 @@ Examples:
   nodespy diff before.nspy after.nspy
   nodespy diff base/*.nspy -- new/*.nspy -o diff.html -o diff.md
   nodespy diff base/*.nspy -- new/*.nspy --fail-on 'total +5%' --fail-on 'function +3%'
+  nodespy diff base/*.nspy -- new/*.nspy --by route   which requests cost more than before
   nodespy diff --self-check base/*.nspy           how often equal runs would be called different
 
 A verdict takes at least 3 runs a side, better 5, taken in turns on one machine.
@@ -57,6 +58,9 @@ pub(crate) struct ComparingArgs {
     /// Take each value of this label of the samples as a unit of work, counted in each run: --per-label request
     #[arg(long, value_name = "LABEL", conflicts_with = "per")]
     pub(crate) per_label: Option<String>,
+    /// What is compared: functions, or the routes of requests (no .html or .svg then; a page groups by route itself)
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = By::Function)]
+    pub(crate) by: By,
     /// Compare shares of all CPU time: for runs that did not do the same work [default: for recordings
     /// of processes that went on]
     #[arg(long, conflicts_with_all = ["per", "per_label"])]

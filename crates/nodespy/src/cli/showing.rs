@@ -34,6 +34,10 @@ pub(crate) struct ShowArgs {
     /// Only a part of the time: 3s..10s, 500ms.., ..2m, 25%..75%
     #[arg(long, value_name = "RANGE", value_parser = TimeRange::parse)]
     pub(crate) time: Option<TimeRange>,
+    /// Keep samples of requests whose route matches, such as 'GET /users' or '^POST'; '(no request)' for the
+    /// others; may be repeated: any of them
+    #[arg(long, value_name = "RE", value_parser = Pattern::parse)]
+    pub(crate) route: Vec<Pattern>,
     /// Make one frame of consecutive frames of a package: deps (each by its name), node, v8, or
     /// the name of one; may be repeated
     #[arg(long, value_name = "PACKAGE", value_delimiter = ',')]
@@ -60,7 +64,7 @@ pub(crate) struct ShowArgs {
     /// Show all processes as one
     #[arg(long)]
     pub(crate) merge: bool,
-    /// Leave out command lines, source text and paths outside of the application
+    /// Leave out command lines, source text, the words of HTTP routes and paths outside of the application
     #[arg(long)]
     pub(crate) redact: bool,
     /// Show V8's stubs, bytecode handlers and libc's start too
@@ -80,6 +84,7 @@ impl ShowArgs {
             only: self.only.iter().map(|only| only.kind()).collect(),
             thread: self.thread.clone(),
             time: self.time.clone(),
+            route: self.route.clone(),
             fold: self.fold.clone(),
             collapse_recursion: self.collapse_recursion,
             no_idle: self.no_idle,
@@ -153,7 +158,7 @@ mod tests {
     fn every_filter_arrives() {
         let line = "--redact --merge --label container=web --min-share 1% --focus a --no-merge-tiers \
             --hide e --fold deps --no-idle --only js --collapse-recursion --show-from d --ignore c \
-            --time 1s..2s --thread main --raw --where line=3";
+            --time 1s..2s --route POST --thread main --raw --where line=3";
         let filters = filters_of(&line.split_whitespace().collect::<Vec<_>>().join(" "));
         assert!(filters.redact && filters.merge && filters.no_idle && filters.raw);
         assert!(filters.collapse_recursion && filters.no_merge_tiers);
@@ -167,6 +172,7 @@ mod tests {
         assert_eq!(filters.thread, ["main"]);
         assert_eq!(filters.conditions[0].to_string(), "line=3");
         let patterns = [
+            filters.route,
             filters.focus,
             filters.hide,
             filters.show_from,
@@ -174,6 +180,6 @@ mod tests {
         ]
         .concat();
         let patterns: Vec<String> = patterns.iter().map(Pattern::to_string).collect();
-        assert_eq!(patterns, ["a", "e", "d", "c"]);
+        assert_eq!(patterns, ["POST", "a", "e", "d", "c"]);
     }
 }

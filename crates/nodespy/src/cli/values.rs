@@ -4,6 +4,15 @@ use std::time::Duration;
 
 use nodespy_analysis::{parse_bytes, parse_seconds};
 
+/// What rows are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum By {
+    /// The functions that ran
+    Function,
+    /// The routes of the requests that they ran for
+    Route,
+}
+
 /// A time between samples in microseconds: `1000us`, `1ms`.
 pub(super) fn parse_interval(text: &str) -> Result<u32, String> {
     let (number, factor) = match (text.strip_suffix("us"), text.strip_suffix("ms")) {

@@ -7,14 +7,15 @@ use std::process::ExitCode;
 
 use anyhow::{anyhow, bail};
 use nodespy_analysis::{
-    Basis, CompareOptions, Comparison, ProfilePair, RunCosts, Verdict, Work, compare, self_check,
+    Basis, CompareOptions, Comparison, ProfilePair, Rows, RunCosts, Verdict, Work, compare,
+    self_check,
 };
 use nodespy_model::Profile;
 use nodespy_view::svg::draw_svg_comparison;
 use nodespy_view::{Terminal, comparison_json, comparison_markdown, comparison_text};
 
-use crate::cli::{ComparingArgs, DiffArgs, DiffFormat, FailOn};
-use crate::comparing::{Base, shown};
+use crate::cli::{By, ComparingArgs, DiffArgs, DiffFormat, FailOn};
+use crate::comparing::{Base, shown, shown_by};
 use crate::confine::Confinement;
 use crate::failure::Failure;
 use crate::output::{self, Stream};
@@ -70,6 +71,10 @@ pub(crate) fn options(comparing: &ComparingArgs) -> CompareOptions {
         min_change: comparing.min_change,
         basis: comparing.share.then_some(Basis::Share),
         work: comparing.work(),
+        rows: match comparing.by {
+            By::Function => Rows::Functions,
+            By::Route => Rows::Routes,
+        },
     }
 }
 
@@ -78,7 +83,16 @@ pub(crate) struct Outputs(Vec<(FileFormat, OutputFile)>);
 
 impl Outputs {
     pub(crate) fn check(comparing: &ComparingArgs) -> anyhow::Result<Self> {
-        let checked = |path: &PathBuf| Ok((FileFormat::of(path)?, OutputFile::named(path)?));
+        let checked = |path: &PathBuf| {
+            let format = FileFormat::of(path)?;
+            if comparing.by == By::Route && format.is_picture() {
+                bail!(Failure::Usage(format!(
+                    "{}: --by route is written as .md, .json or .txt; a page groups by route itself",
+                    path.display()
+                )));
+            }
+            Ok((format, OutputFile::named(path)?))
+        };
         let files: anyhow::Result<_> = comparing.output.iter().map(checked).collect();
         Ok(Self(files?))
     }
@@ -208,7 +222,10 @@ fn read_side(
         let name = path.display().to_string();
         let costs = |profile: &Profile| RunCosts::of(&name, profile, label.as_deref());
         match keeps {
-            Keeps::Costs => runs.push(costs(&shown(Cow::Owned(profile), &show)?)),
+            Keeps::Costs => {
+                let shown = shown_by(Cow::Owned(profile), &show, comparing.by)?;
+                runs.push(costs(&shown));
+            }
             Keeps::CostsAndMiddle => {
                 let run = costs(&shown(Cow::Borrowed(&profile), &show)?);
                 middle.add(run.weight(), profile);

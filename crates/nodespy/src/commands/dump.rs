@@ -22,12 +22,17 @@ pub(crate) fn run(arguments: &DumpArgs) -> anyhow::Result<ExitCode> {
         true => Stopping::Nothing,
         false => Stopping::EachThread,
     };
-    let Snapshot { profile, threads } = snapshot(targets, stopping)?;
+    let Snapshot {
+        profile,
+        threads,
+        pending,
+    } = snapshot(targets, stopping, arguments.no_async, arguments.pending)?;
+    let pending = pending.as_ref();
     let threads: Vec<DumpedThread> = threads.iter().map(dumped).collect();
     let text = if arguments.json {
         format!(
             "{:#}\n",
-            json::of(&profile, &threads, arguments.nonblocking)
+            json::of(&profile, &threads, pending, arguments.nonblocking)
         )
     } else {
         let mut text = Vec::new();
@@ -35,7 +40,7 @@ pub(crate) fn run(arguments: &DumpArgs) -> anyhow::Result<ExitCode> {
             has_color: output::has_color(Stream::Standard),
             width_columns: output::width_if_terminal().unwrap_or(usize::MAX),
         };
-        draw_dump(&profile, &threads, terminal, &mut text)?;
+        draw_dump(&profile, &threads, pending, terminal, &mut text)?;
         String::from_utf8_lossy(&text).into_owned()
     };
     output::result(&text, Stream::Standard);

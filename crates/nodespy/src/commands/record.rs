@@ -153,6 +153,7 @@ fn request(arguments: &RecordArgs) -> anyhow::Result<RecordRequest> {
         no_heap_walk: arguments.names == Names::Map,
         no_ebpf: arguments.no_ebpf,
         no_async: arguments.no_async,
+        no_routes: arguments.no_routes,
         pool_submitters: arguments.pool_submitters,
         gc_pauses: arguments.gc_pauses,
         spares_idle: false,

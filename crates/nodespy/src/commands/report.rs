@@ -3,11 +3,12 @@
 use std::process::ExitCode;
 
 use anyhow::bail;
+use nodespy_analysis::{Filters, has_routes};
 use nodespy_formats::V8_LOG_ENGINE;
 use nodespy_model::Profile;
 use nodespy_outputs::Output;
 
-use crate::cli::{ReportArgs, ReportFormat};
+use crate::cli::{By, ReportArgs, ReportFormat};
 use crate::comparing::Base;
 use crate::confine::Confinement;
 use crate::failure::Failure;
@@ -33,6 +34,9 @@ pub(crate) fn run(arguments: &ReportArgs) -> anyhow::Result<ExitCode> {
         (None, Some(_)) => ReportFormat::Text,
         (None, None) => usual_format(&profile),
     };
+    if arguments.by == Some(By::Route) {
+        return by_route(profile, format, &show);
+    }
     match format {
         ReportFormat::Text => {
             let comparison = base.comparison.as_ref();
@@ -41,6 +45,22 @@ pub(crate) fn run(arguments: &ReportArgs) -> anyhow::Result<ExitCode> {
         ReportFormat::Md => save::print_view(profile, Output::markdown(), &show, base)?,
         ReportFormat::Json => save::print_view(profile, Output::json(), &show, base)?,
         ReportFormat::Prof => save::print_prof(&profile, &show, &arguments.file.to_string_lossy())?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The routes instead of the functions. The JSON has both in any case.
+fn by_route(profile: Profile, format: ReportFormat, show: &Filters) -> anyhow::Result<ExitCode> {
+    if !has_routes(&profile) {
+        bail!("no sample of this recording says which route it is of");
+    }
+    match format {
+        ReportFormat::Text => save::print_by_route(&profile, Output::text(), show)?,
+        ReportFormat::Md => save::print_by_route(&profile, Output::markdown(), show)?,
+        ReportFormat::Json => save::print_view(profile, Output::json(), show, Base::default())?,
+        ReportFormat::Prof => bail!(Failure::Usage(
+            "--format prof has no routes; text, md and json have".to_owned()
+        )),
     }
     Ok(ExitCode::SUCCESS)
 }

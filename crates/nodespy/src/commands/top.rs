@@ -11,7 +11,7 @@ use nodespy_capture::target::{Program, Target, app_name, program};
 use nodespy_capture::{Children, Interrupts, catch_interrupts_but_hangup};
 use nodespy_model::{JsRuntime, printable};
 
-use crate::cli::TopArgs;
+use crate::cli::{By, TopArgs};
 use crate::privileges::{self, Extra};
 use crate::targets;
 use capture::{Capture, Request, Update};
@@ -32,6 +32,8 @@ struct Subject {
     rate_hz: u32,
     /// How long to go on; until the user quits when absent.
     duration: Option<Duration>,
+    /// What rows are.
+    by: By,
     remarks: Vec<String>,
 }
 
@@ -51,6 +53,9 @@ pub(crate) fn run(arguments: &TopArgs) -> anyhow::Result<ExitCode> {
             false => Children::Followed,
         },
         maps_sources: !arguments.no_source_maps,
+        by: arguments.by,
+        route: arguments.route.clone(),
+        no_async: arguments.no_async,
         file_stem,
     });
     // Whether attaching works is reported before the screen is taken.
@@ -63,6 +68,7 @@ pub(crate) fn run(arguments: &TopArgs) -> anyhow::Result<ExitCode> {
         title,
         rate_hz: arguments.rate,
         duration: arguments.duration,
+        by: arguments.by,
         remarks,
     };
     show(arguments.lines, &subject, &capture, interrupts)?;

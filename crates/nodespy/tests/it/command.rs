@@ -3,6 +3,9 @@
 use crate::run::run_nodespy;
 use crate::scratch::Scratch;
 
+/// What `nodespy` completes and has pages for, among others.
+const SOME_COMMANDS: [&str; 3] = ["record", "dump", "diff"];
+
 /// A pid that no process of this machine can have.
 const NO_SUCH_PID: &str = "4194305";
 
@@ -35,6 +38,8 @@ fn help_shows_every_command() {
             "difffolded",
             "check",
             "events",
+            "completions",
+            "man",
             "help"
         ]
     );
@@ -121,4 +126,39 @@ fn a_command_that_cannot_be_started_is_named() {
     ]);
     assert_eq!(outcome.status.code(), Some(1), "{outcome}");
     outcome.expect_stderr(&["no-such-command-here"]);
+}
+
+#[test]
+fn shells_complete_every_command() {
+    for shell in ["bash", "zsh", "fish"] {
+        let outcome = run_nodespy(&["completions", shell]);
+        outcome.expect_code(0);
+        let is_there = |name: &&str| outcome.stdout.contains(*name);
+        assert!(SOME_COMMANDS.iter().all(is_there), "{shell}");
+    }
+    run_nodespy(&["completions", "none"]).expect_code(2);
+}
+
+#[test]
+fn every_command_has_a_man_page() {
+    let scratch = Scratch::new();
+    let folder = scratch.file("share/man1");
+    run_nodespy(&["man", &folder]).expect_code(0);
+    for name in SOME_COMMANDS {
+        let page = std::fs::read_to_string(format!("{folder}/nodespy-{name}.1")).unwrap();
+        assert!(page.contains(".SH OPTIONS"), "{name}");
+    }
+    let file = scratch.file("file");
+    std::fs::write(&file, "").unwrap();
+    run_nodespy(&["man", &file]).expect_code(1);
+}
+
+#[test]
+fn the_long_version_says_what_is_known_of_v8() {
+    let outcome = run_nodespy(&["--version"]);
+    outcome.expect_code(0);
+    for part in ["commit: ", "target: ", "V8: 9.4, "] {
+        assert!(outcome.stdout.contains(part), "{}", outcome.stdout);
+    }
+    assert_eq!(run_nodespy(&["-V"]).stdout.lines().count(), 1);
 }

@@ -31,6 +31,7 @@ mod perf_text;
 mod prof_report;
 mod query;
 mod reports;
+mod routes;
 #[allow(dead_code, reason = "`tests/live` uses the rest")]
 #[path = "../support/run.rs"]
 mod run;
@@ -40,6 +41,7 @@ mod scratch;
 #[path = "../support/skip.rs"]
 mod skip;
 mod sources;
+mod troubleshooting;
 mod v8_log_report;
 mod viewer;
 mod webdriver;

@@ -174,3 +174,20 @@ fn they_can_be_left_out() {
     let is_async = |sample: &Sample| !callers(&recorded, sample).is_empty();
     assert!(!recorded.profile.samples.iter().any(is_async));
 }
+
+#[test]
+fn a_dump_leaves_them_out_when_asked_to() {
+    let Some(_live) = live() else { return };
+    let kinds = kinds("24");
+    let target = Workload::new("await_kinds.js")
+        .on("24")
+        .argument(&kinds[0])
+        .start();
+    wait_until_blocked(&target);
+    for (option, expected) in [("--no-subprocesses", true), ("--no-async", false)] {
+        let outcome = run_nodespy(&["dump", "--json", "-p", &target.pid_text(), option]);
+        outcome.expect_code(0);
+        let dump: Value = serde_json::from_str(&outcome.stdout).unwrap();
+        assert_eq!(!suspended(&dump).is_empty(), expected, "{option}");
+    }
+}

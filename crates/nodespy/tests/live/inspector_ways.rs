@@ -140,7 +140,8 @@ fn allocations_are_counted_in_bytes_where_they_happen() {
     let Some(_live) = live() else { return };
     let code = "let kept = [];
         function litter() { for (let i = 0; i < 2000; i++) kept.push(new Array(50).fill(i)); }
-        function tidy() { kept = []; }
+        // Node 12 counts what is alive at the end: some always is.
+        function tidy() { kept = kept.slice(20000); }
         setInterval(() => { litter(); if (kept.length > 40000) tidy(); }, 5);
         console.log('ready')";
     for version in ["12", "20", "26"] {

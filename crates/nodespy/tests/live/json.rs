@@ -62,4 +62,8 @@ fn every_field_is_documented() {
     expect_documented(&["--json"], "nodespy.list");
     expect_documented(&["check", "--json", "-p", &pid], "nodespy.check");
     expect_documented(&["dump", "--json", "-p", &pid], "nodespy.dump");
+    let target = Workload::new("pending.js").start();
+    let pid = target.pid_text();
+    let arguments = ["dump", "--pending", "--json", "-p", &pid];
+    expect_documented(&arguments, "nodespy.dump");
 }

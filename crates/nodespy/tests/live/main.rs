@@ -17,6 +17,7 @@ mod bad_days;
 mod ci;
 mod control_group;
 mod coverage;
+mod cpu_wide;
 mod dump;
 mod ebpf;
 mod errors;
@@ -43,11 +44,13 @@ mod on_port;
 mod outputs;
 #[path = "../support/own_status.rs"]
 mod own_status;
+mod pending;
 mod perf_agrees;
 mod pools;
 mod privileges;
 mod processes;
 mod recorded;
+mod routes;
 #[path = "../support/run.rs"]
 mod run;
 mod scheduling;

@@ -255,6 +255,27 @@ fn without_a_terminal_tables_are_printed() {
 }
 
 #[test]
+fn by_route_a_program_without_requests_is_in_none() {
+    let Some(_live) = live() else { return };
+    let target = Workload::new("split.js").start();
+    let pid = target.pid_text();
+    let outcome = run_nodespy(&["top", "-p", &pid, "-d", "2", "--by", "route", "--no-async"]);
+    outcome.expect_code(0);
+    let mut lines = outcome.stdout.lines();
+    assert!(
+        lines.any(|line| line == "  share samples  route"),
+        "{outcome}"
+    );
+    let row = lines.next().unwrap_or_default();
+    assert!(row.starts_with(" 100.0%"), "{outcome}");
+    assert!(row.ends_with("  (no request)"), "{outcome}");
+    let outcome = run_nodespy(&["top", "-p", &pid, "-d", "2", "--route", "GET"]);
+    outcome.expect_code(0);
+    assert!(outcome.stdout.contains("0 samples at 99 Hz"), "{outcome}");
+    assert!(!outcome.stdout.contains("seventyPercent"), "{outcome}");
+}
+
+#[test]
 fn what_cannot_be_watched_is_said_before_the_screen_is_taken() {
     let Some(_live) = live() else { return };
     run_nodespy(&["top", "-p", "999999999"]).expect_code(4);

@@ -73,6 +73,20 @@ impl Workload {
         self
     }
 
+    /// With a flag of Node.
+    pub(crate) fn flag(mut self, flag: &'static str) -> Self {
+        self.flags.push(flag);
+        self
+    }
+
+    /// With the packages of its folder, which are installed when they are missing.
+    #[track_caller]
+    pub(crate) fn with_packages(self, folder: &str) -> Self {
+        let mut installer = Command::new(root().join("tools/packages.sh"));
+        assert!(installer.arg(folder).status().unwrap().success());
+        self
+    }
+
     /// With the flags that make Node write its perf map.
     pub(crate) fn with_perf_map(mut self) -> Self {
         self.flags.extend(PERF_MAP_FLAGS);

@@ -3,6 +3,7 @@
 use nodespy_model::{EventIndex, FastMap, FastSet, Nanoseconds, Notes, ProcessIndex, ThreadState};
 
 use super::paths::{NO_PATH, Paths};
+use super::routes::Routes;
 use crate::address_map::ImageId;
 use crate::frame::Identified;
 
@@ -20,6 +21,8 @@ pub(super) struct SampleRow {
     pub(super) event: EventIndex,
     pub(super) weight: u64,
     pub(super) state: ThreadState,
+    /// One of the routes of the batch, or [`NO_ROUTE`](super::routes::NO_ROUTE).
+    pub(super) route: u32,
 }
 
 /// An identified frame and the process whose memory gives it a meaning.
@@ -50,6 +53,7 @@ pub(super) struct Batch {
     pub(super) paths: Paths,
     pub(super) samples: Vec<SampleRow>,
     pub(super) notes: Notes,
+    pub(super) routes: Routes,
     /// Leaf frames and how often each was seen since this was last asked for.
     recent: FastMap<u32, u32>,
 }

@@ -144,7 +144,10 @@ impl<'a> Naming<'a> {
                 Named::timeless(self.image_frame(image, address, builder))
             }
             Identified::Jit(address) => self.jit_frame(of.process, address, time, builder),
-            Identified::Js(frame) => Named::timeless(self.js_frame(of.process, frame, builder)),
+            Identified::Js(frame) => {
+                let process = &self.processes[of.process.at()];
+                Named::timeless(js_frame(process, frame, builder))
+            }
             Identified::UnknownJs => Named::timeless(unknown_frame(builder)),
             Identified::LostCaller => Named::timeless(lost_caller(builder)),
         }
@@ -219,38 +222,37 @@ impl<'a> Naming<'a> {
             is_timeless: !names.is_reused(address),
         }
     }
+}
 
-    /// The frame of a function that was found in V8's heap.
-    fn js_frame(
-        &self,
-        process: ProcessIndex,
-        frame: JsFrame,
-        builder: &mut ProfileBuilder,
-    ) -> FrameIndex {
-        let Some(facts) = self.processes[process.at()].facts(frame.function) else {
-            return unknown_frame(builder);
-        };
-        let category = match facts.kind {
-            FunctionKind::JavaScript => category_of_file(&facts.url),
-            FunctionKind::Builtin => Category::Builtin,
-            FunctionKind::RegExp => Category::RegExp,
-            FunctionKind::Wasm => Category::Wasm,
-            FunctionKind::Placeholder => Category::Unknown,
-        };
-        builder.frame(FrameSpec {
-            function: FunctionSpec {
-                name: &facts.name,
-                file: &facts.url,
-                line: facts.line,
-                column: facts.column,
-                category,
-            },
-            line: frame.line,
-            column: frame.column,
-            tier: frame.tier,
-            kind: frame.kind,
-        })
-    }
+/// The frame of a function that was found in V8's heap.
+pub(super) fn js_frame(
+    process: &LiveProcess,
+    frame: JsFrame,
+    builder: &mut ProfileBuilder,
+) -> FrameIndex {
+    let Some(facts) = process.facts(frame.function) else {
+        return unknown_frame(builder);
+    };
+    let category = match facts.kind {
+        FunctionKind::JavaScript => category_of_file(&facts.url),
+        FunctionKind::Builtin => Category::Builtin,
+        FunctionKind::RegExp => Category::RegExp,
+        FunctionKind::Wasm => Category::Wasm,
+        FunctionKind::Placeholder => Category::Unknown,
+    };
+    builder.frame(FrameSpec {
+        function: FunctionSpec {
+            name: &facts.name,
+            file: &facts.url,
+            line: facts.line,
+            column: facts.column,
+            category,
+        },
+        line: frame.line,
+        column: frame.column,
+        tier: frame.tier,
+        kind: frame.kind,
+    })
 }
 
 /// What a function without a symbol is called, by where it starts, or an address of no known function.
@@ -268,7 +270,7 @@ fn unknown_frame(builder: &mut ProfileBuilder) -> FrameIndex {
 }
 
 /// An async caller that is not known.
-fn lost_caller(builder: &mut ProfileBuilder) -> FrameIndex {
+pub(super) fn lost_caller(builder: &mut ProfileBuilder) -> FrameIndex {
     builder.frame(FrameSpec {
         function: FunctionSpec {
             name: "[caller not known]",

@@ -1,12 +1,15 @@
 //! Events as they come: sideband events change what is known of processes, samples join the batch.
 
-use nodespy_model::{Event, EventType, LibuvAddresses, Mapping, Nanoseconds, Origin, Profile};
+use nodespy_model::{
+    CopyRule, Event, EventType, LibuvAddresses, Mapping, Nanoseconds, Origin, Profile,
+};
 
 use super::batch::Batch;
 use super::binaries::Binaries;
 use super::jit_watch::{is_jitdump, watch_jit_file};
 use super::process::HeapWalk;
 use super::processes::{EndedProcess, Processes};
+use super::routes::KnownRoutes;
 use crate::address_map::ImageId;
 use crate::copied::Piece;
 use crate::frame::{Identified, Unwound};
@@ -26,6 +29,9 @@ pub struct Resolver {
     pub(super) remembered: usize,
     has_heap_walk: bool,
     pub(super) has_async_callers: bool,
+    pub(super) has_routes: bool,
+    /// The routes that samples were labelled with so far.
+    pub(super) known_routes: KnownRoutes,
     pub(super) has_inlines: bool,
     /// Reused from sample to sample.
     pub(super) unwound: Vec<Unwound>,
@@ -56,6 +62,8 @@ impl Resolver {
             remembered: 0,
             has_heap_walk: true,
             has_async_callers: true,
+            has_routes: true,
+            known_routes: KnownRoutes::default(),
             has_inlines: false,
             unwound: Vec::new(),
             identified: Vec::new(),
@@ -73,6 +81,19 @@ impl Resolver {
     pub fn without_async_callers(mut self) -> Self {
         self.has_async_callers = false;
         self
+    }
+
+    /// From now on no request is looked for.
+    pub fn without_routes(mut self) -> Self {
+        self.has_routes = false;
+        self
+    }
+
+    /// What is to be copied of objects at samples from now on, beside what was asked for before.
+    pub fn take_copy_rules(&mut self) -> Vec<CopyRule> {
+        let processes = self.processes.list.iter_mut();
+        let v8s = processes.filter_map(|process| process.v8_mut());
+        v8s.flat_map(V8::take_copy_rules).collect()
     }
 
     /// How many processes are remembered for [`Self::map_sources`] beyond the slice they ended in.

@@ -6,8 +6,10 @@ use nodespy_model::{NameSource, ProcessIndex, RawSample, UserStack};
 use super::Resolver;
 use super::batch::SampleRow;
 use super::paths::NO_PATH;
+use super::routes::NO_ROUTE;
 use crate::copied::CopiedMemory;
 use crate::frame::{Identified, Unwound};
+use crate::route::Route;
 use crate::unwind;
 use crate::v8::SampleView;
 
@@ -18,10 +20,11 @@ impl Resolver {
         let state = &mut self.processes.threads[thread as usize];
         let process = state.process;
         state.samples += 1;
-        let mut stack = match &sample.user {
-            UserStack::Chain(addresses) => self.chain_path(thread, addresses),
+        let (mut stack, route) = match &sample.user {
+            UserStack::Chain(addresses) => (self.chain_path(thread, addresses), None),
             _ => self.unwound_path(sample, thread, process),
         };
+        let route = route.map_or(NO_ROUTE, |route| self.batch.routes.id(route));
         for (position, &address) in sample.kernel.iter().enumerate().rev() {
             let back = u64::from(position != 0);
             let frame = Identified::Kernel(address.saturating_sub(back));
@@ -36,6 +39,7 @@ impl Resolver {
             event: sample.event,
             weight: sample.weight,
             state: sample.state,
+            route,
         });
     }
 
@@ -50,8 +54,13 @@ impl Resolver {
         self.processes.thread(id, sample.time, &*self.origin)
     }
 
-    /// The path of a stack that is unwound here.
-    fn unwound_path(&mut self, sample: &RawSample<'_>, thread: u32, process: ProcessIndex) -> u32 {
+    /// The path of a stack that is unwound here, and the route of the request it runs for.
+    fn unwound_path(
+        &mut self,
+        sample: &RawSample<'_>,
+        thread: u32,
+        process: ProcessIndex,
+    ) -> (u32, Option<Route>) {
         let mut unwound = std::mem::take(&mut self.unwound);
         let mut identified = std::mem::take(&mut self.identified);
         unwound.clear();
@@ -59,7 +68,7 @@ impl Resolver {
         let mut pieces = std::mem::take(&mut self.pieces);
         let copied = CopiedMemory::of(&sample.memory, &mut pieces);
         self.unwind(sample, copied, thread, &mut unwound);
-        self.identify(sample, copied, process, &unwound, &mut identified);
+        let route = self.identify(sample, copied, process, &unwound, &mut identified);
         self.pieces = pieces;
         self.look_for_worker(sample, thread, &identified);
         let mut path = NO_PATH;
@@ -70,7 +79,7 @@ impl Resolver {
         }
         self.unwound = unwound;
         self.identified = identified;
-        path
+        (path, route)
     }
 
     fn unwind(
@@ -106,7 +115,7 @@ impl Resolver {
         notes.cut_stacks += u64::from(outcome.is_cut);
     }
 
-    /// Asks V8's heap what the frames of a stack are, where there is one.
+    /// Asks V8's heap what the frames of a stack are, where there is one; the route of the request they run for.
     fn identify(
         &mut self,
         sample: &RawSample<'_>,
@@ -114,7 +123,9 @@ impl Resolver {
         process: ProcessIndex,
         unwound: &[Unwound],
         identified: &mut Vec<Identified>,
-    ) {
+    ) -> Option<Route> {
+        // Async callers are gone when the function they wait for ends, and requests soon after.
+        let is_sure = sample.stands_still || !copied.is_empty();
         let process = self.processes.get_mut(process);
         let copy_of = process.copy_of;
         if let (
@@ -131,15 +142,15 @@ impl Resolver {
                 registers,
                 stack,
                 copied,
-                // A chain is gone when its innermost function ends.
-                has_async_callers: self.has_async_callers
-                    && (sample.stands_still || !copied.is_empty()),
+                has_async_callers: self.has_async_callers && is_sure,
+                has_routes: self.has_routes && is_sure,
             };
-            let followed = v8.identify(&view, unwound, identified);
-            self.batch.notes.async_callers.add(&followed);
-            return;
+            let asked = v8.identify(&view, unwound, identified);
+            self.batch.notes.async_callers.add(&asked.callers);
+            return asked.route;
         }
         identified.extend(unwound.iter().map(|frame| Identified::from(frame.code)));
+        None
     }
 
     /// Counts a frame of JIT code.

@@ -12,6 +12,7 @@ use super::jit_watch::{JitWatch, watch_jit_file};
 use super::naming::{JitNamesOf, Naming};
 use super::paths::NO_PATH;
 use super::report::report;
+use super::routes::KnownRoutes;
 use super::states::States;
 use super::threads::name_threads;
 use crate::address_map::ImageId;
@@ -60,7 +61,8 @@ impl Resolver {
             &jit,
             self.has_inlines,
         );
-        let refused = add_samples(naming, &threads, started, &mut builder);
+        let routes = &mut self.known_routes;
+        let refused = add_samples(naming, &threads, started, routes, &mut builder);
         report(
             &self.binaries,
             &self.processes.list,
@@ -147,16 +149,19 @@ fn add_samples(
     mut naming: Naming<'_>,
     threads: &[ThreadIndex],
     started: Nanoseconds,
+    routes: &mut KnownRoutes,
     builder: &mut ProfileBuilder,
 ) -> Vec<ImageId> {
     let named = name_paths(&mut naming, builder);
     let mut states = States::default();
+    let labels = naming.batch.routes.labels(routes);
     for &sample in &naming.batch.samples {
         let stack = (sample.stack != NO_PATH).then(|| match named[sample.stack as usize] {
             NO_PATH => name_stack(sample, &named, &mut naming, builder),
             stack => StackIndex::new(stack),
         });
-        let (stack, context) = states.tag(sample.state, stack, builder);
+        let route = labels.get(sample.route as usize);
+        let (stack, context) = states.tag((sample.state, sample.route), stack, route, builder);
         builder.add_sample(Sample {
             time: sample.time.saturating_sub(started),
             weight: sample.weight,

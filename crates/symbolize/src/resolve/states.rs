@@ -20,26 +20,28 @@ type Tagged = (Option<StackIndex>, ContextIndex);
 /// The stacks and labels of one profile.
 #[derive(Debug, Default)]
 pub(super) struct States {
-    known: FastMap<(ThreadState, Option<StackIndex>), Tagged>,
+    known: FastMap<(ThreadState, u32, Option<StackIndex>), Tagged>,
     idle: Option<FrameIndex>,
 }
 
 impl States {
-    /// The stack and labels of a sample of a thread that was doing this.
+    /// The stack and labels of a sample of a thread that was doing this, for the request with this number and route.
     pub(super) fn tag(
         &mut self,
-        of: ThreadState,
+        (of, number): (ThreadState, u32),
         stack: Option<StackIndex>,
+        route: Option<&String>,
         builder: &mut ProfileBuilder,
     ) -> Tagged {
-        if of == ThreadState::Unknown {
+        if of == ThreadState::Unknown && route.is_none() {
             return (stack, ContextIndex::NONE);
         }
-        if let Some(known) = self.known.get(&(of, stack)) {
+        let key = (of, number, stack);
+        if let Some(known) = self.known.get(&key) {
             return *known;
         }
-        let tagged = self.tagged(of, stack, builder);
-        self.known.insert((of, stack), tagged);
+        let tagged = self.tagged(of, stack, route, builder);
+        self.known.insert(key, tagged);
         tagged
     }
 
@@ -47,9 +49,13 @@ impl States {
         &mut self,
         of: ThreadState,
         stack: Option<StackIndex>,
+        route: Option<&String>,
         builder: &mut ProfileBuilder,
     ) -> Tagged {
         let mut labels = Labels::default();
+        if let Some(route) = route {
+            labels.set(label_key::ROUTE, route);
+        }
         let mut tagged = stack;
         match of {
             ThreadState::Unknown => {}

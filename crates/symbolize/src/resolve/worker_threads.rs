@@ -50,6 +50,7 @@ impl Resolver {
                 stack,
                 copied: Default::default(),
                 has_async_callers: false,
+                has_routes: false,
             });
         }
     }

@@ -4,6 +4,8 @@ use nodespy_model::{FastMap, FrameKind, Tier};
 
 use super::JsFrame;
 use super::async_chain::{self, AsyncCaller, Chain, ChainEnd};
+use super::functions::Functions;
+use super::heap::Heap;
 use super::walk::Walk;
 use crate::frame::Identified;
 
@@ -27,7 +29,7 @@ impl Walk<'_, '_> {
             let frame = match known.frames.get(caller) {
                 Some(&frame) => frame,
                 None => {
-                    let frame = self.async_frame(caller);
+                    let frame = async_frame(&mut self.heap, self.functions, caller);
                     known.frames.insert(*caller, frame);
                     frame
                 }
@@ -38,20 +40,25 @@ impl Walk<'_, '_> {
             self.named.push(Identified::LostCaller);
         }
     }
+}
 
-    fn async_frame(&mut self, caller: &AsyncCaller) -> Identified {
-        let Some(function) = self.functions.of_shared(&mut self.heap, caller.shared) else {
-            return Identified::LostCaller;
-        };
-        let place = async_chain::place(&mut self.heap, caller)
-            .and_then(|offset| self.functions.place_in(&mut self.heap, function, offset));
-        let (line, column) = place.unwrap_or((0, 0));
-        Identified::Js(JsFrame {
-            function,
-            line,
-            column,
-            tier: Tier::None,
-            kind: FrameKind::Async,
-        })
-    }
+/// The frame of a suspended function, at the line of its `await`.
+pub(super) fn async_frame(
+    heap: &mut Heap<'_>,
+    functions: &mut Functions,
+    caller: &AsyncCaller,
+) -> Identified {
+    let Some(function) = functions.of_shared(heap, caller.shared) else {
+        return Identified::LostCaller;
+    };
+    let place = async_chain::place(heap, caller)
+        .and_then(|offset| functions.place_in(heap, function, offset));
+    let (line, column) = place.unwrap_or((0, 0));
+    Identified::Js(JsFrame {
+        function,
+        line,
+        column,
+        tier: Tier::None,
+        kind: FrameKind::Async,
+    })
 }

@@ -11,18 +11,26 @@ use nodespy_model::AsyncCallers;
 use super::async_layout::AsyncLayout;
 use super::code_tables;
 use super::heap::{Heap, is_pointer, small_integer};
+use super::sampled::Sampled;
 use crate::frame::Unwound;
 
 /// How many links are followed.
 const MAX_LINKS: usize = 64;
-/// How many slots of the context of a builtin's closure are looked at.
-const MAX_SLOTS: u64 = 16;
 /// How many contexts around a function are looked at.
 const MAX_CONTEXTS: usize = 3;
+/// How many functions of a callback are looked at for a promise that it resolves.
+const CALLBACK_FRAMES: usize = 4;
+/// Of how many of them the spill slots too, how many, and how far from the frame pointer the first is.
+const SPILLING_FRAMES: usize = 2;
+const SPILL_SLOTS: u64 = 16;
+const ABOVE_SPILLS: u64 = 24;
 /// The marker of the frame by which C++ enters JavaScript, on every version.
-const ENTRY_MARKER: u64 = 2;
+pub(super) const ENTRY_MARKER: u64 = 2;
 /// How many frames above the loop that runs microtasks the closure of an `await` is.
 const CLOSURE_DISTANCE: usize = 2;
+
+/// Reads a word of the stack.
+type StackWord<'a> = &'a dyn Fn(u64) -> Option<u64>;
 
 /// Why a chain goes no further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,11 +64,33 @@ pub(crate) struct Chain {
     pub(crate) end: ChainEnd,
     /// Whether several functions wait for the same promise somewhere: the one that came last is followed.
     pub(crate) has_siblings: bool,
+    /// Whether no microtask runs but a callback, which has a function that resolves what they await.
+    pub(crate) is_of_callback: bool,
+    /// The function that runs, where it is async, and its async callers: what keeps their arguments.
+    pub(crate) generators: Vec<u64>,
 }
 
 impl Chain {
+    /// One that nothing is known of yet.
+    pub(super) fn new(after: usize) -> Self {
+        Self {
+            after,
+            callers: Vec::new(),
+            end: ChainEnd::Lost,
+            has_siblings: false,
+            is_of_callback: false,
+            generators: Vec::new(),
+        }
+    }
+
     /// How far it was followed, as one sample.
     pub(super) fn counted(&self) -> AsyncCallers {
+        if self.is_of_callback {
+            return AsyncCallers {
+                callbacks: 1,
+                ..AsyncCallers::default()
+            };
+        }
         let mut counts = AsyncCallers {
             siblings: self.has_siblings.into(),
             ..AsyncCallers::default()
@@ -87,68 +117,50 @@ enum Waiter {
 enum Start {
     Generator(u64),
     Promise(u64),
+    /// A promise that a callback resolves.
+    Resolves(u64),
     Lost,
 }
 
 /// The chain behind the frames of a stack; none where no microtask runs.
-pub(super) fn find(heap: &mut Heap<'_>, frames: &[Unwound]) -> Option<Chain> {
+pub(super) fn find(heap: &mut Heap<'_>, frames: &[Unwound], stack: StackWord<'_>) -> Option<Chain> {
     let layout = heap.layout.async_objects.clone()?;
     let mut search = Search {
-        heap,
+        objects: Sampled { heap },
         layout: &layout,
     };
-    let (after, start) = search.start(frames)?;
-    let mut chain = Chain {
-        after,
-        callers: Vec::new(),
-        end: ChainEnd::Lost,
-        has_siblings: false,
+    let (after, start) = match search.start(frames) {
+        // A microtask that is no continuation: what was queued may resolve a promise all the same.
+        Some((after, Start::Lost)) => search
+            .callback_start(&frames[..after], stack)
+            .unwrap_or((after, Start::Lost)),
+        Some(start) => start,
+        None => search.callback_start(frames, stack)?,
     };
+    let mut chain = Chain::new(after);
     let promise = match start {
         Start::Lost => return Some(chain),
-        Start::Generator(generator) => search.promise_of_generator(generator),
+        Start::Generator(generator) => {
+            chain.generators.push(generator);
+            search.promise_of_generator(generator)
+        }
         Start::Promise(promise) => Some(promise),
+        Start::Resolves(promise) => {
+            chain.is_of_callback = true;
+            Some(promise)
+        }
     };
     chain.end = search.follow(promise, &mut chain);
     Some(chain)
 }
 
-struct Search<'a, 'heap> {
-    heap: &'a mut Heap<'heap>,
-    layout: &'a AsyncLayout,
+/// Follows promises to those who wait for them.
+pub(super) struct Search<'a, 'heap> {
+    pub(super) objects: Sampled<'a, 'heap>,
+    pub(super) layout: &'a AsyncLayout,
 }
 
 impl Search<'_, '_> {
-    /// A field of an object that may be gone a moment later.
-    fn field(&mut self, object: u64, offset: u64) -> Option<u64> {
-        match self.heap.copied.is_empty() {
-            true => self.heap.field(object, offset),
-            false if is_pointer(object) => {
-                self.heap.copied.word((object & !3).checked_add(offset)?)
-            }
-            false => None,
-        }
-    }
-
-    /// The object a pointer leads to, where the collector may just have moved it.
-    fn current(&mut self, object: u64) -> Option<u64> {
-        let map = self.field(object, 0)?;
-        if is_pointer(map) {
-            return Some(object);
-        }
-        let moved = map | 1;
-        (map & 1 == 0 && is_pointer(moved)).then_some(moved)
-    }
-
-    fn type_of(&mut self, object: u64) -> Option<u16> {
-        let map = self.field(object, 0)?;
-        self.heap.type_of_map(map)
-    }
-
-    fn is(&mut self, object: u64, kind: u16) -> bool {
-        self.type_of(object) == Some(kind)
-    }
-
     /// What the innermost microtask of a stack continues, and the position of its frame. Outermost is what C++ enters V8 by,
     /// then the loop that runs microtasks, then the job, then the closure of an `await`.
     fn start(&mut self, frames: &[Unwound]) -> Option<(usize, Start)> {
@@ -184,14 +196,46 @@ impl Search<'_, '_> {
         })
     }
 
+    /// The promise that a callback is to resolve, and the position of the frame whose variables have what resolves it:
+    /// of a timer, a socket, `nextTick`.
+    fn callback_start(
+        &mut self,
+        frames: &[Unwound],
+        stack: StackWord<'_>,
+    ) -> Option<(usize, Start)> {
+        let functions = frames.iter().enumerate().filter_map(|(position, frame)| {
+            let slots = frame.v8.as_ref()?;
+            let is_js = is_pointer(slots.marker) && is_pointer(slots.function);
+            is_js.then_some((position, slots))
+        });
+        let mut functions = functions.take(CALLBACK_FRAMES).enumerate();
+        functions.find_map(|(number, (position, slots))| {
+            let own = self.held_promise(slots.marker);
+            let promise = own.or_else(|| match number < SPILLING_FRAMES {
+                true => self.spilled_promise(slots.frame_pointer, stack),
+                false => None,
+            })?;
+            Some((position, Start::Resolves(promise)))
+        })
+    }
+
+    /// The same where the callback was inlined, and its context is in a spill slot.
+    fn spilled_promise(&mut self, frame_pointer: u64, stack: StackWord<'_>) -> Option<u64> {
+        (1..=SPILL_SLOTS).find_map(|slot| {
+            let at = frame_pointer.checked_sub(ABOVE_SPILLS + 8 * slot)?;
+            let word = stack(at).filter(|&word| is_pointer(word))?;
+            self.held_promise(word)
+        })
+    }
+
     /// The function that the context of an `await` resumes.
     fn awaiting(&mut self, context: u64) -> Option<u64> {
-        let context = self.current(context)?;
-        if !self.is(context, *self.layout.contexts.start()) {
+        let context = self.objects.current(context)?;
+        if !self.objects.is(context, *self.layout.contexts.start()) {
             return None;
         }
-        let generator = self.field(context, AsyncLayout::slot(2))?;
-        let generator = self.current(generator)?;
+        let generator = self.objects.field(context, AsyncLayout::slot(2))?;
+        let generator = self.objects.current(generator)?;
         self.is_async(generator).then_some(generator)
     }
 
@@ -207,54 +251,66 @@ impl Search<'_, '_> {
         }
     }
 
-    fn is_async(&mut self, object: u64) -> bool {
-        let kind = self.type_of(object);
+    pub(super) fn is_async(&mut self, object: u64) -> bool {
+        let kind = self.objects.type_of(object);
         kind == Some(self.layout.async_function) || kind == Some(self.layout.async_generator)
     }
 
     /// A promise, or that of a capability.
     fn promise(&mut self, object: u64) -> Option<u64> {
-        let object = self.current(object)?;
-        let kind = self.type_of(object)?;
+        let object = self.objects.current(object)?;
+        let kind = self.objects.type_of(object)?;
         if kind == self.layout.promise {
             return Some(object);
         }
         if kind != self.layout.capability {
             return None;
         }
-        let promise = self.field(object, AsyncLayout::CAPABILITY_PROMISE)?;
-        self.is(promise, self.layout.promise).then_some(promise)
+        let promise = self
+            .objects
+            .field(object, AsyncLayout::CAPABILITY_PROMISE)?;
+        self.objects
+            .is(promise, self.layout.promise)
+            .then_some(promise)
     }
 
-    fn promise_of_generator(&mut self, generator: u64) -> Option<u64> {
-        let next = self.field(generator, AsyncLayout::GENERATOR_PROMISE)?;
-        if self.is(generator, self.layout.async_function) {
+    pub(super) fn promise_of_generator(&mut self, generator: u64) -> Option<u64> {
+        let next = self
+            .objects
+            .field(generator, AsyncLayout::GENERATOR_PROMISE)?;
+        if self.objects.is(generator, self.layout.async_function) {
             return self.promise(next);
         }
         // An async generator has a queue of calls of `next`.
-        if !self.is(next, self.layout.request) {
+        if !self.objects.is(next, self.layout.request) {
             return None;
         }
-        let promise = self.field(next, AsyncLayout::REQUEST_PROMISE)?;
+        let promise = self.objects.field(next, AsyncLayout::REQUEST_PROMISE)?;
         self.promise(promise)
     }
 
     /// The `SharedFunctionInfo` of a closure.
     fn shared(&mut self, closure: u64) -> Option<u64> {
-        let closure = self.current(closure)?;
-        let kind = self.type_of(closure)?;
-        if !self.heap.layout.function_types.contains(&kind) {
+        let closure = self.objects.current(closure)?;
+        let kind = self.objects.type_of(closure)?;
+        if !self.objects.heap.layout.function_types.contains(&kind) {
             return None;
         }
-        let shared = self.field(closure, self.heap.layout.function_shared)?;
+        let shared = self
+            .objects
+            .field(closure, self.objects.heap.layout.function_shared)?;
         // It is old, and stays where it is.
-        self.heap
-            .is(shared, self.heap.layout.type_shared)
+        self.objects
+            .heap
+            .is(shared, self.objects.heap.layout.type_shared)
             .then_some(shared)
     }
 
     fn is_builtin(&mut self, shared: u64) -> bool {
-        let data = self.heap.field(shared, self.heap.layout.shared_data);
+        let data = self
+            .objects
+            .heap
+            .field(shared, self.objects.heap.layout.shared_data);
         data.is_some_and(|data| small_integer(data).is_some())
     }
 
@@ -270,11 +326,11 @@ impl Search<'_, '_> {
         if !self.is_builtin(shared) {
             return None;
         }
-        let context = self.field(handler, self.layout.function_context)?;
+        let context = self.objects.field(handler, self.layout.function_context)?;
         // One with more is the context of a realm: the closure was called already.
-        let slots = self.slots(context)?;
+        let slots = self.objects.slots(self.layout, context)?;
         for slot in 2..slots {
-            let Some(word) = self.field(context, AsyncLayout::slot(slot)) else {
+            let Some(word) = self.objects.field(context, AsyncLayout::slot(slot)) else {
                 break;
             };
             if !is_pointer(word) {
@@ -290,19 +346,8 @@ impl Search<'_, '_> {
         None
     }
 
-    /// How many slots a context has; none where that is no context, or a large one.
-    fn slots(&mut self, context: u64) -> Option<u64> {
-        let kind = self.type_of(context)?;
-        if !self.layout.contexts.contains(&kind) {
-            return None;
-        }
-        let length = self.field(context, AsyncLayout::CONTEXT_LENGTH)?;
-        let slots = u64::try_from(small_integer(length)?).ok()?;
-        (2..=MAX_SLOTS).contains(&slots).then_some(slots)
-    }
-
     /// Follows the reactions of a promise to the outermost async caller.
-    fn follow(&mut self, promise: Option<u64>, chain: &mut Chain) -> ChainEnd {
+    pub(super) fn follow(&mut self, promise: Option<u64>, chain: &mut Chain) -> ChainEnd {
         let mut next = promise;
         let mut seen = Vec::new();
         for _ in 0..MAX_LINKS {
@@ -323,12 +368,12 @@ impl Search<'_, '_> {
 
     /// Adds the async caller that awaits a promise to the chain, and returns its own promise.
     fn link(&mut self, promise: u64, chain: &mut Chain) -> Result<Option<u64>, ChainEnd> {
-        let flags = self.field(promise, AsyncLayout::PROMISE_FLAGS);
+        let flags = self.objects.field(promise, AsyncLayout::PROMISE_FLAGS);
         let flags = flags.and_then(small_integer).ok_or(ChainEnd::Broken)?;
         if flags & AsyncLayout::PROMISE_STATUS != 0 {
             return Err(ChainEnd::Settled);
         }
-        let reaction = self.field(promise, AsyncLayout::PROMISE_REACTIONS);
+        let reaction = self.objects.field(promise, AsyncLayout::PROMISE_REACTIONS);
         let reaction = reaction.ok_or(ChainEnd::Broken)?;
         match small_integer(reaction) {
             Some(0) => return Err(ChainEnd::Whole),
@@ -336,7 +381,7 @@ impl Search<'_, '_> {
             Some(_) => return Err(ChainEnd::Settled),
             None => {}
         }
-        if !self.is(reaction, self.layout.reaction) {
+        if !self.objects.is(reaction, self.layout.reaction) {
             return Err(ChainEnd::Broken);
         }
         let [sibling, rejected, fulfilled, derived] = self.reaction(reaction)?;
@@ -346,6 +391,7 @@ impl Search<'_, '_> {
             Some(Waiter::Generator(generator)) => {
                 let caller = self.caller(generator).ok_or(ChainEnd::Broken)?;
                 chain.callers.push(caller);
+                chain.generators.push(generator);
                 Ok(self.promise_of_generator(generator))
             }
             Some(Waiter::Promise(promise)) => Ok(Some(promise)),
@@ -358,11 +404,14 @@ impl Search<'_, '_> {
         let mut words = [0; 4];
         for (position, word) in words.iter_mut().enumerate() {
             let offset = self.layout.reaction_next + 8 * position as u64;
-            *word = self.field(reaction, offset).ok_or(ChainEnd::Broken)?;
+            *word = self
+                .objects
+                .field(reaction, offset)
+                .ok_or(ChainEnd::Broken)?;
         }
         let [next, ..] = words;
         // Another V8 has them elsewhere: nothing is better than a wrong caller.
-        let is_next = small_integer(next) == Some(0) || self.is(next, self.layout.reaction);
+        let is_next = small_integer(next) == Some(0) || self.objects.is(next, self.layout.reaction);
         is_next.then_some(words).ok_or(ChainEnd::Broken)
     }
 
@@ -373,9 +422,10 @@ impl Search<'_, '_> {
             Some(shared) if !self.is_builtin(shared) => shared,
             _ => return derived,
         };
-        let context = self.field(callback, self.layout.function_context);
+        let context = self.objects.field(callback, self.layout.function_context);
         let generator = context.and_then(|context| self.driven_generator(context));
         let caller = generator.and_then(|generator| self.caller(generator));
+        chain.generators.extend(generator);
         chain.callers.push(caller.unwrap_or(AsyncCaller {
             shared,
             bytecode_offset: None,
@@ -389,11 +439,15 @@ impl Search<'_, '_> {
     }
 
     /// A function that is suspended in an `await` or a `yield`.
-    fn caller(&mut self, generator: u64) -> Option<AsyncCaller> {
-        let function = self.field(generator, AsyncLayout::GENERATOR_FUNCTION)?;
+    pub(super) fn caller(&mut self, generator: u64) -> Option<AsyncCaller> {
+        let function = self
+            .objects
+            .field(generator, AsyncLayout::GENERATOR_FUNCTION)?;
         let shared = self.shared(function)?;
-        let position = self.field(generator, AsyncLayout::GENERATOR_POSITION);
-        let data = self.heap.layout.bytecode_data;
+        let position = self
+            .objects
+            .field(generator, AsyncLayout::GENERATOR_POSITION);
+        let data = self.objects.heap.layout.bytecode_data;
         let offset = position
             .and_then(small_integer)
             .and_then(|position| u64::try_from(position).ok()?.checked_sub(data - 1));
@@ -403,13 +457,13 @@ impl Search<'_, '_> {
         })
     }
 
-    /// Whether somebody waits for a promise.
+    /// Whether a promise is pending and awaited.
     fn is_awaited(&mut self, promise: u64) -> bool {
-        let flags = self.field(promise, AsyncLayout::PROMISE_FLAGS);
+        let flags = self.objects.field(promise, AsyncLayout::PROMISE_FLAGS);
         let is_pending = flags
             .and_then(small_integer)
             .is_some_and(|flags| flags & AsyncLayout::PROMISE_STATUS == 0);
-        let reactions = self.field(promise, AsyncLayout::PROMISE_REACTIONS);
+        let reactions = self.objects.field(promise, AsyncLayout::PROMISE_REACTIONS);
         is_pending && reactions.is_some_and(is_pointer)
     }
 
@@ -417,11 +471,14 @@ impl Search<'_, '_> {
     /// drives.
     fn driven_generator(&mut self, context: u64) -> Option<u64> {
         self.find_in_contexts(context, |search, word| {
-            search.is(word, search.layout.generator).then_some(word)
+            search
+                .objects
+                .is(word, search.layout.generator)
+                .then_some(word)
         })
     }
 
-    /// The promise that a function settles: one somebody waits for, whose `resolve` or `reject` is in its contexts.
+    /// The promise that a function settles: an awaited one, whose `resolve` or `reject` is in its contexts.
     fn held_promise(&mut self, context: u64) -> Option<u64> {
         self.find_in_contexts(context, |search, word| match search.waiter(word)? {
             Waiter::Promise(promise) if search.is_awaited(promise) => Some(promise),
@@ -436,16 +493,16 @@ impl Search<'_, '_> {
     ) -> Option<u64> {
         let mut context = context;
         for _ in 0..MAX_CONTEXTS {
-            context = self.current(context)?;
-            for slot in 2..self.slots(context)? {
-                let word = self.field(context, AsyncLayout::slot(slot))?;
+            context = self.objects.current(context)?;
+            for slot in 2..self.objects.slots(self.layout, context)? {
+                let word = self.objects.field(context, AsyncLayout::slot(slot))?;
                 if is_pointer(word)
                     && let Some(found) = find(self, word)
                 {
                     return Some(found);
                 }
             }
-            context = self.field(context, AsyncLayout::slot(1))?;
+            context = self.objects.field(context, AsyncLayout::slot(1))?;
         }
         None
     }
@@ -456,120 +513,4 @@ pub(super) fn place(heap: &mut Heap<'_>, caller: &AsyncCaller) -> Option<u32> {
     let data = heap.field(caller.shared, heap.layout.shared_data)?;
     let bytecode = code_tables::bytecode_of(heap, data)?;
     code_tables::bytecode_place(heap, bytecode, caller.bytecode_offset?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::frame::{CodeAddress, FrameSlots};
-    use crate::v8::stand_in::{Program, with_heap};
-
-    const PROMISE: u16 = 2063;
-    const REACTION: u16 = 163;
-    const ASYNC_FUNCTION: u16 = 2106;
-    const AWAIT_CONTEXT: u16 = 205;
-    const STUB: u64 = 36;
-
-    /// A promise with this for its reactions.
-    fn promise(program: &mut Program, reactions: u64) -> u64 {
-        let promise = program.object(PROMISE, 5);
-        program.set(promise, AsyncLayout::PROMISE_REACTIONS, reactions);
-        promise
-    }
-
-    /// A suspended function of this name, which gives back this promise.
-    fn suspended(program: &mut Program, name: &str, promise: u64) -> (u64, u64) {
-        let closure = program.function(name, Program::BASE | 1);
-        let generator = program.object(ASYNC_FUNCTION, 12);
-        program.set(generator, AsyncLayout::GENERATOR_FUNCTION, closure.function);
-        program.set(generator, AsyncLayout::GENERATOR_POSITION, 60 << 32);
-        program.set(generator, AsyncLayout::GENERATOR_PROMISE, promise);
-        (generator, closure.shared)
-    }
-
-    /// The context of an `await` of a function.
-    fn await_context(program: &mut Program, generator: u64) -> u64 {
-        let context = program.object(AWAIT_CONTEXT, 6);
-        program.set(context, AsyncLayout::CONTEXT_LENGTH, 3 << 32);
-        program.set(context, AsyncLayout::slot(2), generator);
-        context
-    }
-
-    /// A promise that a function awaits.
-    fn awaited(program: &mut Program, generator: u64) -> u64 {
-        let context = await_context(program, generator);
-        let closure = program.function("", 7 << 32).function;
-        program.set(closure, 32, context);
-        let reaction = program.object(REACTION, 6);
-        program.set(reaction, 24, closure);
-        promise(program, reaction)
-    }
-
-    fn frame(marker: u64, function: u64) -> Unwound {
-        Unwound {
-            code: CodeAddress::Unknown,
-            v8: Some(FrameSlots {
-                frame_pointer: 0x7000_0000,
-                marker,
-                function,
-                bytecode_array: 0,
-                bytecode_offset: 0,
-                feedback: 0,
-            }),
-        }
-    }
-
-    /// The stack of a microtask that resumes a function, from the closure outwards.
-    fn microtask(program: &mut Program, generator: u64) -> Vec<Unwound> {
-        let context = await_context(program, generator);
-        let closure = program.function("", 7 << 32).function;
-        let marked = [(context, closure), (STUB, 0), (STUB, 0), (ENTRY_MARKER, 0)];
-        marked.map(|(marker, word)| frame(marker, word)).to_vec()
-    }
-
-    fn found(program: &Program, frames: &[Unwound]) -> Chain {
-        with_heap(&program.memory, |heap| find(heap, frames)).unwrap()
-    }
-
-    #[test]
-    fn those_who_await_are_found_up_to_the_outermost() {
-        let mut program = Program::new();
-        let own = promise(&mut program, 0);
-        let (outer, outer_shared) = suspended(&mut program, "outer", own);
-        let own = awaited(&mut program, outer);
-        let (middle, middle_shared) = suspended(&mut program, "middle", own);
-        let own = awaited(&mut program, middle);
-        let (inner, _) = suspended(&mut program, "inner", own);
-        let frames = microtask(&mut program, inner);
-        let chain = found(&program, &frames);
-        let shared: Vec<u64> = chain.callers.iter().map(|caller| caller.shared).collect();
-        assert_eq!(shared, [middle_shared, outer_shared]);
-        assert_eq!(chain.callers[0].bytecode_offset, Some(60 - 53));
-        assert_eq!((chain.after, chain.end), (0, ChainEnd::Whole));
-    }
-
-    #[test]
-    fn a_settled_promise_ends_the_chain_and_a_circle_breaks_it() {
-        let mut program = Program::new();
-        let own = promise(&mut program, 0);
-        program.set(own, AsyncLayout::PROMISE_FLAGS, 1 << 32);
-        let (inner, _) = suspended(&mut program, "inner", own);
-        let frames = microtask(&mut program, inner);
-        assert_eq!(found(&program, &frames).end, ChainEnd::Settled);
-        let own = awaited(&mut program, inner);
-        program.set(inner, AsyncLayout::GENERATOR_PROMISE, own);
-        assert_eq!(found(&program, &frames).end, ChainEnd::Broken);
-    }
-
-    #[test]
-    fn only_a_microtask_has_a_chain() {
-        let mut program = Program::new();
-        let own = promise(&mut program, 0);
-        let (inner, _) = suspended(&mut program, "inner", own);
-        let mut frames = microtask(&mut program, inner);
-        frames.pop();
-        assert_eq!(with_heap(&program.memory, |heap| find(heap, &frames)), None);
-        let frames = [frame(STUB, 0), frame(ENTRY_MARKER, 0)];
-        assert_eq!(found(&program, &frames).end, ChainEnd::Lost);
-    }
 }

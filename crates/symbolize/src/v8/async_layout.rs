@@ -36,6 +36,12 @@ impl AsyncLayout {
     pub(crate) const PROMISE_STATUS: i64 = 3;
     pub(crate) const CAPABILITY_PROMISE: u64 = 8;
     pub(crate) const GENERATOR_FUNCTION: u64 = 24;
+    pub(crate) const GENERATOR_CONTEXT: u64 = 32;
+    pub(crate) const GENERATOR_RECEIVER: u64 = 40;
+    /// Its arguments and local variables, while it is suspended.
+    pub(crate) const GENERATOR_REGISTERS: u64 = 72;
+    /// Negative while it runs, and once it has ended.
+    pub(crate) const GENERATOR_CONTINUATION: u64 = 64;
     /// The bytecode offset while it is suspended.
     pub(crate) const GENERATOR_POSITION: u64 = 48;
     /// The promise of an async function, or the queue of an async generator.

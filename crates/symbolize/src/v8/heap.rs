@@ -41,10 +41,14 @@ impl HeapCache {
     /// Forgets the memory: from now on it is read anew.
     pub(crate) fn start_batch(&mut self) {
         self.pages.clear();
-        // Maps rarely move, but they can; types are cheap to learn again.
         if self.types.len() > 1 << 16 {
             self.types.clear();
         }
+    }
+
+    /// Forgets the types of maps: another map may be in the place of one that died.
+    pub(crate) fn end_slice(&mut self) {
+        self.types.clear();
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) fn walk_damaged(changes: &[u8]) {
         }
     }
     let mut v8 = V8::new(Rc::new(node20_layout(vec![1; 3 * 180])), 0);
-    for _ in 0..2 {
+    for turn in 0..2 {
         v8.start_batch();
         let stack: Vec<u8> = world.stack.iter().flat_map(|it| it.to_ne_bytes()).collect();
         let mut pieces = Vec::new();
@@ -43,9 +43,13 @@ pub(crate) fn walk_damaged(changes: &[u8]) {
             origin: &StandIn(world.program.memory.clone()),
             registers: &world.registers,
             stack: &stack,
-            // What is copied lies as well.
-            copied: CopiedMemory::of(&stack, &mut pieces),
+            // What is copied lies as well; the second time nothing was.
+            copied: match turn {
+                0 => CopiedMemory::of(&stack, &mut pieces),
+                _ => CopiedMemory::default(),
+            },
             has_async_callers: true,
+            has_routes: true,
         };
         v8.worker_name(&sample);
         v8.identify(&sample, &world.frames, &mut Vec::new());
@@ -74,6 +78,13 @@ impl World {
         let context = program.object(200, 4);
         let script = program.object(167, 16);
         program.set(cold.shared, 32, script);
+        let class = program.function_of("IncomingMessage", "node:_http_incoming");
+        let (method, url) = (program.string("GET"), program.string("/users/7?x"));
+        let request = program.constructed(class, &[("url", url), ("method", method)]);
+        let mut stack = vec![context; STACK_WORDS];
+        // The innermost function has it for an argument.
+        stack[(0x40 - 24) / 8] = 2;
+        stack[(0x40 + 24) / 8] = request;
         let mut registers = Registers::default();
         registers.0[Registers::STACK_POINTER] = STACK;
         registers.0[Registers::FRAME_POINTER] = STACK + 0x40;
@@ -96,7 +107,7 @@ impl World {
         };
         Self {
             program,
-            stack: vec![context; STACK_WORDS],
+            stack,
             registers,
             frames: calls.into_iter().enumerate().map(frame).collect(),
         }

@@ -6,6 +6,7 @@
 //! the untagged address of an object.
 
 use super::async_layout::AsyncLayout;
+use super::properties::PropertyLayout;
 
 /// How code offsets are written in source position tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -342,6 +343,8 @@ pub(crate) struct Layout {
     pub(crate) bytecode_sizes: Vec<u8>,
     /// What awaits and is awaited; none where V8 does not export it.
     pub(crate) async_objects: Option<AsyncLayout>,
+    /// None where the V8 does not say how properties are listed.
+    pub(crate) properties: Option<PropertyLayout>,
     /// Where the virtual table of Node's workers is linked to.
     pub(crate) worker_table: Option<u64>,
 }
@@ -477,6 +480,7 @@ impl Layout {
             frame_wasm: need(&["frametype_WasmFrame"])?,
             bytecode_sizes,
             async_objects: AsyncLayout::new(version, get),
+            properties: PropertyLayout::new(get),
             worker_table: None,
         })
     }

@@ -7,10 +7,11 @@
 
 use std::rc::Rc;
 
-use nodespy_model::{AsyncCallers, FrameKind, Origin, Registers, Tier};
+use nodespy_model::{AsyncCallers, CopyRule, FrameKind, Origin, Registers, Tier};
 
 use crate::copied::CopiedMemory;
 use crate::frame::{Identified, Unwound};
+use crate::route::Route;
 use aging::Aging;
 use async_callers::Callers;
 use async_chain::Chain;
@@ -20,8 +21,10 @@ use heap::{Heap, HeapCache};
 use known_frames::KnownFrames;
 pub use layout::{CodeStart, Facts, PositionEncoding, ScopeEncoding};
 pub(crate) use layout::{FACTS, Layout};
+pub(crate) use pending::Pending;
 pub(crate) use positions::all_positions;
 use recent_code::RecentCode;
+use requests::Requests;
 use walk::Walk;
 use wasm::Wasm;
 pub(crate) use wasm_names::parse_any as parse_any_wasm;
@@ -29,6 +32,8 @@ pub(crate) use wasm_names::parse_any as parse_any_wasm;
 mod aging;
 mod async_callers;
 mod async_chain;
+#[cfg(test)]
+mod async_chain_tests;
 mod async_layout;
 pub(crate) mod bytecode_sizes;
 mod code;
@@ -40,9 +45,16 @@ pub(crate) mod hostile;
 mod known_frames;
 mod layout;
 mod maglev;
+mod pending;
 mod positions;
+mod properties;
 mod push;
 mod recent_code;
+mod request_classes;
+mod requests;
+#[cfg(test)]
+mod requests_tests;
+mod sampled;
 mod scope;
 mod scripts;
 mod shared;
@@ -92,6 +104,7 @@ pub(crate) struct V8 {
     known_frames: KnownFrames,
     recent_code: RecentCode,
     async_callers: Callers,
+    requests: Requests,
     /// Frames of JavaScript seen, and those of them that could be named.
     seen: u64,
     known: u64,
@@ -99,6 +112,14 @@ pub(crate) struct V8 {
     worker_table: Option<u64>,
     /// How many slices have ended since the last sweep.
     unswept_slices: u32,
+}
+
+/// Who has asked for what runs.
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
+    /// How far its async callers were followed.
+    pub(crate) callers: AsyncCallers,
+    pub(crate) route: Option<Route>,
 }
 
 /// The sample that is being looked at.
@@ -112,8 +133,10 @@ pub(crate) struct SampleView<'a> {
     pub(crate) stack: &'a [u8],
     /// Other memory that was copied.
     pub(crate) copied: CopiedMemory<'a>,
-    /// Whether those are looked for who await what runs.
+    /// Whether async callers are looked for.
     pub(crate) has_async_callers: bool,
+    /// Whether the request is looked for that it runs for.
+    pub(crate) has_routes: bool,
 }
 
 impl SampleView<'_> {
@@ -141,6 +164,7 @@ impl V8 {
             known_frames: KnownFrames::default(),
             recent_code: RecentCode::default(),
             async_callers: Callers::default(),
+            requests: Requests::default(),
             seen: 0,
             known: 0,
             unswept_slices: 0,
@@ -221,10 +245,12 @@ impl V8 {
         self.known_frames.start_batch();
         self.recent_code.start_batch();
         self.async_callers.start_batch();
+        self.requests.start_batch();
     }
 
     /// To be called when the frames of all samples so far have their names.
     pub(crate) fn end_slice(&mut self) {
+        self.heap.end_slice();
         self.known_frames.start_batch();
         if self.functions.is_large() {
             self.functions = Functions::default();
@@ -243,20 +269,26 @@ impl V8 {
     /// have ended. What is still there is read again when it is next seen.
     fn sweep(&mut self) {
         self.by_bytecode.sweep();
+        self.requests.sweep();
         self.codes.sweep();
         self.functions.sweep();
     }
 
-    /// Finds out what the frames of a sample are, leaf first, and how far those were followed who await what runs.
+    /// What is to be copied of objects at samples from now on.
+    pub(crate) fn take_copy_rules(&mut self) -> Vec<CopyRule> {
+        self.requests.take_rules()
+    }
+
+    /// Finds out what the frames of a sample are, leaf first, and what they run for.
     pub(crate) fn identify(
         &mut self,
         sample: &SampleView<'_>,
         walked: &[Unwound],
         named: &mut Vec<Identified>,
-    ) -> AsyncCallers {
+    ) -> Asked {
         if self.is_misfit() {
             named.extend(walked.iter().map(|walked| Identified::from(walked.code)));
-            return AsyncCallers::default();
+            return Asked::default();
         }
         let before = self.functions.script_count();
         let mut followed = self.walk(sample, walked, named);
@@ -271,6 +303,29 @@ impl V8 {
             self.known += u64::from(matches!(frame, Identified::Js(_)) && !self.is_unknown(*frame));
         }
         followed
+    }
+}
+
+impl V8 {
+    /// The suspended async functions of a process; none where they can't be told from other objects.
+    pub(crate) fn pending(
+        &mut self,
+        (pid, copy_of): (u32, Option<u32>),
+        origin: &dyn Origin,
+    ) -> Option<Pending> {
+        if self.is_misfit() {
+            return None;
+        }
+        self.start_batch();
+        let mut heap = Heap {
+            pid,
+            copy_of,
+            origin,
+            layout: &self.layout,
+            cache: &mut self.heap,
+            copied: CopiedMemory::default(),
+        };
+        pending::find(&mut heap, &mut self.functions, &origin.data_ranges(pid))
     }
 }
 
@@ -297,7 +352,7 @@ impl V8 {
         sample: &SampleView<'_>,
         walked: &[Unwound],
         named: &mut Vec<Identified>,
-    ) -> AsyncCallers {
+    ) -> Asked {
         let mut walk = Walk {
             heap: Heap {
                 pid: sample.pid,
@@ -316,19 +371,33 @@ impl V8 {
             sample,
             named,
         };
-        let chain = match sample.has_async_callers {
-            true => async_chain::find(&mut walk.heap, walked),
+        let chain = match sample.has_async_callers || sample.has_routes {
+            true => async_chain::find(&mut walk.heap, walked, &|address| {
+                sample.stack_word(address)
+            }),
             false => None,
         };
+        let route = match sample.has_routes {
+            true => requests::Search {
+                heap: &mut walk.heap,
+                functions: walk.functions,
+                sample,
+                known: &mut self.requests,
+            }
+            .route(walked, chain.as_ref()),
+            false => None,
+        };
+        let chain = chain.filter(|_| sample.has_async_callers);
         for (position, frame) in walked.iter().enumerate() {
             walk.frame(frame, position == 0);
             if let Some(chain) = chain.as_ref().filter(|chain| chain.after == position) {
                 walk.push_async_callers(&mut self.async_callers, chain);
             }
         }
-        chain
-            .as_ref()
-            .map_or_else(AsyncCallers::default, Chain::counted)
+        Asked {
+            callers: chain.as_ref().map(Chain::counted).unwrap_or_default(),
+            route,
+        }
     }
 }
 
@@ -430,6 +499,7 @@ mod tests {
                     stack: &stack,
                     copied: CopiedMemory::default(),
                     has_async_callers: true,
+                    has_routes: true,
                 };
                 let mut named = Vec::new();
                 v8.identify(&sample, &walked, &mut named);

@@ -95,7 +95,10 @@ impl Memory for Words {
 }
 
 /// Looks at memory as at the heap of node 20.
-pub(crate) fn with_heap<T>(memory: &Words, look: impl FnOnce(&mut Heap<'_>) -> T) -> T {
+pub(crate) fn with_heap<M: Memory + Clone, T>(
+    memory: &M,
+    look: impl FnOnce(&mut Heap<'_>) -> T,
+) -> T {
     let layout = node20_layout(Vec::new());
     let origin = StandIn(memory.clone());
     let mut cache = HeapCache::default();
@@ -147,6 +150,15 @@ fn node20(name: &str) -> Option<i32> {
         "LastContextType" => 216,
         "class_JSFunction__context__Context" => 32,
         "frametype_StubFrame" => 18,
+        "type_JSObject__JS_OBJECT_TYPE" => 1057,
+        "type_Symbol__SYMBOL_TYPE" => 128,
+        "class_DescriptorArray__header_size__uintptr_t" => 24,
+        "prop_location_mask" => 32,
+        "prop_index_mask" => 536_346_624,
+        "prop_index_shift" => 19,
+        "bit_field3_number_of_own_descriptors_mask" => 1_047_552,
+        "bit_field3_number_of_own_descriptors_shift" => 10,
+        "bit_field3_is_dictionary_map_shift" => 21,
         _ => return None,
     })
 }
@@ -199,11 +211,58 @@ impl Program {
         bytecode
     }
 
+    /// A string of Latin letters.
+    pub(crate) fn string(&mut self, text: &str) -> u64 {
+        let string = self.object(8, 4 + text.len() as u64 / 8);
+        self.set(string, 8, (text.len() as u64) << 32);
+        self.memory.put_bytes((string & !3) + 16, text.as_bytes());
+        string
+    }
+
+    /// A function of a file, which has no bytecode.
+    pub(crate) fn function_of(&mut self, name: &str, url: &str) -> u64 {
+        let function = self.function(name, Self::BASE | 1);
+        let script = self.object(167, 16);
+        let url = self.string(url);
+        self.set(script, 16, url);
+        self.set(function.shared, 32, script);
+        function.function
+    }
+
+    /// An object that a function constructs, with these properties in it.
+    pub(crate) fn constructed(&mut self, constructor: u64, properties: &[(&str, u64)]) -> u64 {
+        let map = self.object(0, 8);
+        self.constructed_with(map, constructor, properties)
+    }
+
+    /// The same with this for its map, whatever it was before.
+    pub(crate) fn constructed_with(
+        &mut self,
+        map: u64,
+        constructor: u64,
+        properties: &[(&str, u64)],
+    ) -> u64 {
+        let count = properties.len() as u64;
+        let object = self.object(1057, 3 + count);
+        let descriptors = self.object(241, 3 + 3 * count);
+        self.set(map, 0, Self::BASE | 1);
+        self.set(map, 8, (3 + count) | 3 << 8 | 1057 << 32);
+        self.set(map, 16, count << 10);
+        self.set(map, 32, constructor);
+        self.set(map, 40, descriptors);
+        self.set(object, 0, map);
+        for (position, (name, value)) in (0..).zip(properties) {
+            let key = self.string(name);
+            self.set(descriptors, 24 + 24 * position, key);
+            self.set(descriptors, 32 + 24 * position, position << (32 + 19));
+            self.set(object, 8 * (3 + position), *value);
+        }
+        object
+    }
+
     /// A function whose data is bytecode, code, or the number of a builtin.
     pub(crate) fn function(&mut self, name: &str, data: u64) -> Closure {
-        let text = self.object(8, 4);
-        self.set(text, 8, (name.len() as u64) << 32);
-        self.memory.put_bytes((text & !3) + 16, name.as_bytes());
+        let text = self.string(name);
         let shared = self.object(262, 8);
         self.set(shared, 8, data);
         self.set(shared, 16, text);

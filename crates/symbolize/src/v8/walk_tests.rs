@@ -102,6 +102,7 @@ fn names_with(
         stack: &bytes,
         copied: CopiedMemory::of(copied, &mut pieces),
         has_async_callers: true,
+        has_routes: true,
     };
     let mut found = Vec::new();
     v8.identify(&sample, &stack.frames, &mut found);

@@ -34,6 +34,7 @@ pub(crate) fn comparison_value(comparison: &Comparison) -> Value {
             Basis::Share => "share",
         },
         "work": comparison.work,
+        "by": comparison.rows.noun(),
         "before": { "runs": comparison.before.runs, "samples": comparison.before.samples },
         "after": { "runs": comparison.after.runs, "samples": comparison.after.samples },
         "total": change(&comparison.total),

@@ -83,8 +83,10 @@ fn verdict_of_all(comparison: &Comparison) -> String {
 }
 
 fn table(comparison: &Comparison, functions: &[&FunctionChange]) -> String {
-    let mut text =
-        "\n| change | 95 % interval | self | function | |\n|--:|--:|--:|---|---|\n".to_owned();
+    let mut text = format!(
+        "\n| change | 95 % interval | self | {} | |\n|--:|--:|--:|---|---|\n",
+        comparison.rows.noun()
+    );
     for function in functions {
         let own = &function.own;
         let change = match (own.before == 0.0, own.after == 0.0) {

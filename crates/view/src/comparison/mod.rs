@@ -107,8 +107,9 @@ const MAX_FAMILIES: usize = 5;
 fn sentence_of(family: &FamilyChange, comparison: &Comparison) -> String {
     let own = &family.own;
     format!(
-        "{} functions of {} too small to judge alone, together: {} → {}, {} {}   {}",
+        "{} {}s of {} too small to judge alone, together: {} → {}, {} {}   {}",
         family.functions,
+        comparison.rows.noun(),
         family.package.name,
         cost(own.before, comparison),
         cost(own.after, comparison),
@@ -134,7 +135,8 @@ fn closing(comparison: &Comparison) -> Vec<String> {
         .count();
     if let Some(seen) = comparison.smallest_seen {
         lines.push(format!(
-            "No change seen in {unchanged} functions; the smallest that could have been seen is {} (median).",
+            "No change seen in {unchanged} {}s; the smallest that could have been seen is {} (median).",
+            comparison.rows.noun(),
             percent_change(seen)
         ));
     }

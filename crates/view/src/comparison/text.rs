@@ -21,7 +21,8 @@ pub fn comparison_text(comparison: &Comparison, terminal: Terminal) -> String {
     let functions = shown(comparison, MAX_FUNCTIONS);
     if functions.is_empty() {
         lines.push(String::new());
-        lines.push("No function changed that could be told from noise.".to_owned());
+        let noun = comparison.rows.noun();
+        lines.push(format!("No {noun} changed that could be told from noise."));
     } else {
         lines.push(String::new());
         lines.extend(table(comparison, &functions, terminal.width_columns, paint));
@@ -58,7 +59,7 @@ fn table(
         "change",
         "95 % interval",
         "self, before → after",
-        "function",
+        comparison.rows.noun(),
         "",
     ]
     .map(str::to_owned);

@@ -107,7 +107,7 @@ fn threads_with_equal_stacks_are_shown_as_one() {
     }
     let profile = builder.finish(About::default(), Notes::default());
     let mut output = Vec::new();
-    draw_dump(&profile, &threads, Terminal::default(), &mut output).unwrap();
+    draw_dump(&profile, &threads, None, Terminal::default(), &mut output).unwrap();
     let text = String::from_utf8(output).unwrap();
     assert!(
         text.contains("200 threads idle in uv__io_poll  worker, tids 1 2 3 "),
@@ -134,7 +134,7 @@ fn recursion_is_shown_once() {
         remark: None,
     };
     let mut output = Vec::new();
-    draw_dump(&profile, &[thread], Terminal::default(), &mut output).unwrap();
+    draw_dump(&profile, &[thread], None, Terminal::default(), &mut output).unwrap();
     let text = String::from_utf8(output).unwrap();
     assert!(text.contains("the same 49 times more"), "{text}");
     assert_eq!(text.matches("/app/a.js:3").count(), 2, "{text}");
@@ -142,4 +142,52 @@ fn recursion_is_shown_once() {
         text.contains("MainThread  main, tid 7, running, held 38 µs"),
         "{text}"
     );
+}
+
+#[test]
+fn pending_functions_come_after_the_threads_the_most_frequent_first() {
+    let mut builder = ProfileBuilder::new(WeightUnit::Samples);
+    let process = builder.process(Process {
+        pid: 7,
+        ..Process::default()
+    });
+    let thread = builder.thread(Thread {
+        process,
+        tid: 7,
+        ..Thread::default()
+    });
+    for number in 1..=120 {
+        let frame = builder.frame(FrameSpec {
+            function: FunctionSpec {
+                name: &format!("wait{number}"),
+                file: "/app/a.js",
+                category: Category::App,
+                ..FunctionSpec::default()
+            },
+            line: number,
+            kind: FrameKind::Async,
+            ..FrameSpec::default()
+        });
+        let stack = builder.stack(None, frame);
+        builder.sample(0, thread, Some(stack), u64::from(number));
+    }
+    let pending = builder.finish(About::default(), Notes::default());
+    let mut output = Vec::new();
+    draw_dump(
+        &pending,
+        &[],
+        Some(&pending),
+        Terminal::default(),
+        &mut output,
+    )
+    .unwrap();
+    let text = String::from_utf8(output).unwrap();
+    let first = "pending async functions  7,260, each followed by those that await it\n  120 ×\n    wait120  /app/a.js:120  await\n  119 ×\n";
+    assert!(text.contains(first), "{text}");
+    assert!(
+        text.contains("  … 20 more stacks (--json has them)"),
+        "{text}"
+    );
+    assert_eq!(text.matches(" ×\n").count(), 100, "{text}");
+    assert_eq!(pending_stacks(&pending, 8), None);
 }

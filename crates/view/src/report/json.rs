@@ -3,7 +3,8 @@
 use std::io::Write;
 
 use nodespy_analysis::{
-    FunctionWeights, Package, process_weights, thread_times, tier_weights, without_idle_states,
+    FunctionWeights, Package, RouteWeights, functions_by_route, process_weights, thread_times,
+    tier_weights, without_idle_states,
 };
 use nodespy_model::{FunctionIndex, Profile, Tier};
 
@@ -15,6 +16,9 @@ use crate::{DrawError, DrawOptions, View};
 
 /// Goes up when a field changes its meaning or goes; new fields may come without.
 const VERSION: u64 = 1;
+
+/// How many routes are listed.
+const MAX_ROUTES: usize = 100;
 
 /// How many packages or modules of a subsystem are listed.
 const MAX_MEMBERS: usize = 20;
@@ -59,6 +63,7 @@ impl View for Json {
             functions(whole, "functions_by_self", &report, &report.by_self);
             functions(whole, "functions_by_total", &report, &report.by_total);
             packages(whole, &report);
+            routes(whole, &report);
             whole.objects("hottest_stacks", &report.stacks, |object, stack| {
                 hot_stack(object, &report, stack);
             });
@@ -232,6 +237,38 @@ fn gc_pauses(whole: &mut JsonText, profile: &Profile) {
         object.number("longest_ns", pauses.longest);
         object.number("p99_ns", pauses.p99);
     });
+}
+
+/// CPU time by route, where samples have one; what was in no request comes last.
+fn routes(whole: &mut JsonText, report: &Report<'_>) {
+    let routes = &report.routes;
+    if routes.rows.is_empty() {
+        return;
+    }
+    let functions = functions_by_route(report.profile, routes);
+    let none = std::iter::once(&routes.no_request).filter(|row| row.samples > 0);
+    let rows: Vec<(usize, &RouteWeights)> = (routes.rows.iter().take(MAX_ROUTES))
+        .chain(none)
+        .enumerate()
+        .collect();
+    whole.objects("routes", &rows, |object, (position, row)| {
+        let is_none = std::ptr::eq(*row, &routes.no_request);
+        if !is_none {
+            object.string("route", &row.route);
+        }
+        object.number("weight", row.weight);
+        object.decimal("percent", percent_of(row.weight, routes.whole), 2);
+        object.number("samples", row.samples);
+        let heaviest = functions.get(*position).filter(|_| !is_none);
+        let heaviest = heaviest.into_iter().flatten();
+        object.objects("functions", heaviest, |object, (index, weight)| {
+            function(object, report.profile, *index);
+            object.number("charged", *weight);
+            object.decimal("charged_percent", percent_of(*weight, routes.whole), 2);
+        });
+    });
+    let left_out = routes.rows.len().saturating_sub(MAX_ROUTES);
+    whole.number("routes_left_out", left_out as u64);
 }
 
 /// What event loops did, where that is known.

@@ -6,8 +6,8 @@
 use std::io::Write;
 
 use nodespy_analysis::{
-    ChargedWeights, FunctionWeights, Package, SubsystemWeights, thread_times as times_of,
-    without_idle_states,
+    ChargedWeights, FunctionWeights, Package, SubsystemWeights, functions_by_route,
+    thread_times as times_of, without_idle_states,
 };
 use nodespy_model::{Profile, printable};
 
@@ -16,6 +16,7 @@ use crate::columns::{short_name, width_of};
 use crate::comparison::comparison_markdown;
 use crate::event_words::EventWords;
 use crate::linked::Line;
+use crate::routes::{self, RouteName, RouteRow};
 use crate::thread_times;
 use crate::wording::{self, percent_of, place};
 use crate::{DrawError, DrawOptions, View};
@@ -56,6 +57,12 @@ impl View for Markdown {
         let parts = [wording::who(profile), wording::how(profile)];
         let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         text.push_str(&format!("{}\n", escaped(&parts.join(", "))));
+        if options.by_route {
+            section(&mut text, &routes::heading(&busy), &routes_in_full(&report));
+            section(&mut text, "How sure this is", &list(&quality(profile)));
+            output.write_all(text.as_bytes())?;
+            return Ok(());
+        }
         section(&mut text, "What stands out", &findings(&report.findings));
         let words = EventWords::of(profile);
         section(&mut text, &words.where_it_went(), &subsystems(&report));
@@ -79,6 +86,8 @@ impl View for Markdown {
         section(&mut text, "Packages", &packages(&report));
         section(&mut text, "Processes", &processes(&report));
         section(&mut text, "Threads", &threads(&report));
+        let by_route = routes::rows(&report.routes, routes::MAX_ROUTES);
+        section(&mut text, &routes::heading(&busy), &route_table(&by_route));
         section(&mut text, "Hottest stacks", &stacks(&report));
         section(&mut text, "Where it ran", &labels(profile));
         section(&mut text, "How sure this is", &list(&quality(profile)));
@@ -261,6 +270,36 @@ fn labels(profile: &Profile) -> String {
         })
         .collect();
     table(&["pid", "label", "value"], 1, &rows)
+}
+
+/// Every route, below each its heaviest functions.
+fn routes_in_full(report: &Report<'_>) -> String {
+    let functions = functions_by_route(report.profile, &report.routes);
+    let rows = routes::rows_with_functions(report.profile, &report.routes, &functions);
+    route_table(&rows)
+}
+
+fn route_table(rows: &[RouteRow]) -> String {
+    let has_functions = rows
+        .iter()
+        .any(|row| matches!(row.name, RouteName::Function(..)));
+    let cells = |row: &RouteRow| {
+        let mut cells = vec![format!("{:.1} %", row.percent), row.samples.clone()];
+        let (route, function, place) = match &row.name {
+            RouteName::Route(route) => (code(route), String::new(), String::new()),
+            RouteName::Other(words) => (escaped(words), String::new(), String::new()),
+            RouteName::Function(name, place) => (String::new(), code(name), code(place)),
+        };
+        cells.push(route);
+        if has_functions {
+            cells.extend([function, place]);
+        }
+        cells
+    };
+    let rows: Vec<Vec<String>> = rows.iter().map(cells).collect();
+    let headings = ["share", "samples", "route", "function", "where"];
+    let shown = if has_functions { 5 } else { 3 };
+    table(&headings[..shown], 2, &rows)
 }
 
 /// Each stack as a block, the root first, with its share above.

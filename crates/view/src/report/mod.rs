@@ -9,9 +9,9 @@ mod json_text;
 mod markdown;
 
 use nodespy_analysis::{
-    CallTree, ChargedWeights, FunctionWeights, NodeIndex, PackageWeights, Shares, SubsystemWeights,
-    ThreadTime, charged_weights, condensed, function_weights, package_weights, passing_on, shares,
-    subsystem_weights, thread_weights, without_internals,
+    CallTree, ChargedWeights, FunctionWeights, NodeIndex, PackageWeights, Routes, Shares,
+    SubsystemWeights, ThreadTime, charged_weights, condensed, function_weights, package_weights,
+    passing_on, route_weights, shares, subsystem_weights, thread_weights, without_internals,
 };
 use nodespy_model::{Category, FunctionIndex, Profile, ThreadIndex};
 
@@ -48,6 +48,8 @@ pub(crate) struct Report<'a> {
     pub(crate) findings: Vec<Finding>,
     /// What threads did with their time, idle time included, where samples say it.
     pub(crate) times: Vec<ThreadTime>,
+    /// CPU time by route, where samples have one.
+    pub(crate) routes: Routes,
 }
 
 /// A call path that many samples end at.
@@ -117,6 +119,7 @@ impl<'a> Report<'a> {
             stacks: Vec::new(),
             findings: Vec::new(),
             times: Vec::new(),
+            routes: route_weights(profile),
         }
     }
 

@@ -7,5 +7,6 @@ mod golden;
 mod loops;
 mod odd;
 mod pools;
+mod routes;
 mod sample;
 mod waits;

@@ -4,10 +4,18 @@
 import { type Bands, bandsOf, type Culprit, culpritOf, stateMask } from "./model/bands";
 import { combined } from "./model/combine";
 import { calleesOf, callersOf, type FunctionWeights, fromLeaf, functionWeights } from "./model/derived";
+import { ASYNC } from "./model/frames";
 import { type HeatMap, heatMap } from "./model/heat";
-import type { EventIndex, FunctionIndex, TextIndex, ThreadIndex } from "./model/indexes";
+import {
+  type EventIndex,
+  type FunctionIndex,
+  plain,
+  type TextIndex,
+  type ThreadIndex,
+} from "./model/indexes";
 import { filesOf, type LineWeights, lineWeights } from "./model/lines";
 import { functionCount, type Names, nameOf, type Profile, type Recording, selected } from "./model/profile";
+import { hungByRoute, routeWeights } from "./model/routes";
 import { findFunctions, matchedWeight, type Query } from "./model/search";
 import { type Shape, shapeOf } from "./model/shape";
 import { STATES, type State, type StateKind } from "./model/states";
@@ -37,10 +45,13 @@ export interface Selection {
   threads: ThreadIndex[] | null;
   only: State | null; // what threads were doing
   isByState: boolean; // whether boxes say what it was
+  route: number | null; // a row of `Names.routes`
+  isByRoute: boolean; // whether stacks hang under their routes
   range: Range | null;
   compare: Range | "base" | null;
   hidden: number[]; // categories
   hasInternals: boolean;
+  hasAsync: boolean;
   transforms: Transform[];
   order: Order;
 }
@@ -95,6 +106,8 @@ export interface Opened {
   samples: number[];
   hasBase: boolean[];
   states: StateKind[];
+  routeWeights: number[][]; // by event and route
+  hasAsync: boolean; // whether any frame is async
   watched: Watched;
   end: number;
 }
@@ -121,6 +134,7 @@ class Counter {
   constructor(
     readonly profile: Profile,
     readonly event: EventIndex,
+    readonly isByRoute: boolean,
     private readonly division: Division,
   ) {
     this.byName = new Int32Array(0);
@@ -145,11 +159,12 @@ class Counter {
   }
 
   shape(selection: Selection): { shape: Shape; marks: Marks } {
-    const { hasInternals, hidden, transforms } = selection;
-    const key = JSON.stringify([hasInternals, hidden, transforms]);
+    const { hasInternals, hasAsync, hidden, transforms } = selection;
+    const key = JSON.stringify([hasInternals, hasAsync, hidden, transforms]);
     let known = this.shapes.get(key);
     if (!known) {
-      let shape = withoutCategories(this.profile, shapeOf(this.profile, hasInternals), new Set(hidden));
+      const whole = shapeOf(this.profile, hasInternals, hasAsync);
+      let shape = withoutCategories(this.profile, whole, new Set(hidden));
       for (const transform of transforms) shape = transformed(this.profile, shape, transform);
       // Going back one step is what readers do next, so the last few are kept.
       if (this.shapes.size >= 3) this.shapes.delete(this.shapes.keys().next().value!);
@@ -164,13 +179,13 @@ class Counter {
     const { profile } = this;
     const threads = selection.threads && new Set(selection.threads);
     const only = selection.only === null ? null : stateMask(profile, selection.only);
-    const own = ownWeights(profile, profile.samples, { threads, range: selection.range, only });
-    const { compare } = selection;
+    const { compare, range, route } = selection;
+    const own = ownWeights(profile, profile.samples, { threads, range, only, route });
     if (compare === null) return { own, base: null };
     if (compare !== "base")
-      return { own, base: ownWeights(profile, profile.samples, { threads, range: compare, only }) };
+      return { own, base: ownWeights(profile, profile.samples, { threads, range: compare, only, route }) };
     if (!profile.base) return { own, base: null };
-    return { own, base: ownWeights(profile, profile.base, { threads: null, range: null }) };
+    return { own, base: ownWeights(profile, profile.base, { threads: null, range: null, route }) };
   }
 
   private counted(selection: Selection, isWhole = false): Counted {
@@ -194,7 +209,8 @@ class Counter {
     const of = STATES.filter((state) => selection.only === null || selection.only === state);
     const totals = of.map((state) => {
       const only = stateMask(profile, state);
-      const own = ownWeights(profile, profile.samples, { threads, range: selection.range, only });
+      const { range, route } = selection;
+      const own = ownWeights(profile, profile.samples, { threads, range, only, route });
       return nodeWeights(shape, own).total;
     });
     const state = new Uint8Array(shape.size);
@@ -300,13 +316,26 @@ function sumOf(weights: Float64Array): number {
 
 export function opened(recording: Recording): Opened {
   const { texts, functions, packageOf, packages, packageCategory } = recording;
-  const { processes, threads, events, about } = recording;
+  const { processes, threads, events, about, routes } = recording;
   return {
-    names: { texts, functions, packageOf, packages, packageCategory, processes, threads, events, about },
+    names: {
+      texts,
+      functions,
+      packageOf,
+      packages,
+      packageCategory,
+      processes,
+      threads,
+      events,
+      about,
+      routes,
+    },
     sources: recording.sources,
     samples: recording.samples.map(({ time }) => time.length),
     hasBase: recording.base.map((samples) => samples !== null),
     states: recording.states,
+    routeWeights: recording.samples.map((samples) => routeWeights(samples, routes.length)),
+    hasAsync: plain<Uint8Array>(recording.frames.kind).includes(ASYNC),
     watched: recording.watched,
     end: recording.end,
   };
@@ -351,8 +380,11 @@ export function serve(): void {
     return opened(shown);
   };
   // What was counted for another event is let go: readers stay with one for a while.
-  const counterOf = (event: EventIndex): Counter => {
-    if (counter?.event !== event) counter = new Counter(selected(shown!, event), event, division);
+  const counterOf = (event: EventIndex, isByRoute: boolean): Counter => {
+    if (counter?.event !== event || counter.isByRoute !== isByRoute) {
+      const profile = selected(shown!, event);
+      counter = new Counter(isByRoute ? hungByRoute(profile) : profile, event, isByRoute, division);
+    }
     return counter;
   };
   const answer = (message: Message): unknown => {
@@ -367,7 +399,9 @@ export function serve(): void {
     }
     const ask = message.ask as { selection?: Selection; event?: EventIndex };
     const event = ask.selection?.event ?? ask.event!;
-    return counterOf(event).answer(message.kind, message.ask as never);
+    // What is not about stacks is the same either way.
+    const isByRoute = ask.selection?.isByRoute ?? counter?.isByRoute ?? false;
+    return counterOf(event, isByRoute).answer(message.kind, message.ask as never);
   };
   // One after the other: a chunk that is still being unpacked is waited for.
   let last: Promise<void> = Promise.resolve();

@@ -172,10 +172,13 @@ test("the worker counts the event it is asked for, and switches back", async () 
       threads: null,
       only: null,
       isByState: false,
+      route: null,
+      isByRoute: false,
       range: null,
       compare: null,
       hidden: [],
       hasInternals: false,
+      hasAsync: true,
       transforms: [],
       order: "heavy",
     };

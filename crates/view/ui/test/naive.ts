@@ -120,6 +120,7 @@ export function randomProfile(seed: number): Profile {
     baseThreads: 3,
     sources: [],
     states: [],
+    routes: [],
     watched: { loops: [], pools: [] },
   };
 }

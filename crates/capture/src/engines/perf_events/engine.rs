@@ -115,6 +115,7 @@ impl Engine for PerfEvents {
             sampling_since: started,
             samples_group: session.samples_group(),
             has_ebpf: session.walking.is_some(),
+            is_cpu_wide: session.is_cpu_wide(),
             ..Attached::default()
         };
         self.session = Some(session);
@@ -153,6 +154,7 @@ impl Engine for PerfEvents {
             }
             None => session.read(&mut |event| sink.event(event)),
         }
+        session.copy_also(&sink.take_copy_rules());
         if self.looks.as_mut().is_some_and(Looks::take_is_full) {
             self.remarks.push(TOO_MANY_FILES.to_owned());
         }

@@ -5,14 +5,19 @@ use std::io;
 use super::refusals::{explain_event, paranoid};
 use super::sources::counted;
 use super::spec::EventSpec;
+use super::walking::SAMPLED;
 use super::{PerfOptions, SMALL_STACK_BYTES, STACK_BYTES, WALKED_STACK_BYTES, proc};
 use crate::error::{CaptureError, explain_refusal};
+use crate::sys::bpf::WalkProgram;
 use crate::sys::files::raise_descriptor_limit;
 use crate::sys::perf_event::{Counted, Every, PerfEvent, Sampling, Subject};
 use crate::target::Group;
 
 /// What is copied where a job is submitted: libuv's poll, below the JavaScript, has 12 KiB.
 const SUBMITTER_STACK_BYTES: u32 = 32 << 10;
+
+/// How often the events of threads are opened, where a thread is born each time.
+const MAX_OPENINGS: usize = 8;
 
 /// The sampling and the sideband events of one CPU.
 pub(super) struct CpuEvents {
@@ -49,7 +54,7 @@ pub(super) fn open_group(
 }
 
 /// One event of each sampling, and what reports mappings and threads.
-fn open_all(
+pub(super) fn open_all(
     subject: Subject<'_>,
     cpu: u32,
     samplings: &[Sampling],
@@ -85,8 +90,51 @@ pub(super) struct OpenedThread {
     pub(super) is_of_javascript: bool,
 }
 
+/// Opens the events of threads on every CPU, and has them run a program. What a thread is sampled by is inherited by those
+/// it starts, but a program is not attached to what was inherited before: where a thread was born meanwhile (libuv starts its
+/// pool with the first job), all is opened again.
+pub(super) fn open_on_threads(
+    threads: &dyn Fn() -> Vec<OpenedThread>,
+    cpus: &[u32],
+    samplings: &[Sampling],
+    program: Option<&WalkProgram>,
+) -> Result<Vec<CpuEvents>, CaptureError> {
+    let mut attempts = 0;
+    loop {
+        let listed = threads();
+        check_descriptors(listed.len(), cpus.len(), samplings.len())?;
+        let on_cpu = |&cpu: &u32| open_on_cpu(&listed, cpu, samplings);
+        let events = cpus.iter().map(on_cpu).collect::<Result<Vec<_>, _>>()?;
+        attach_program(program, &events)?;
+        attempts += 1;
+        if program.is_none() || attempts == MAX_OPENINGS || !has_newcomer(&listed, &threads()) {
+            return Ok(events);
+        }
+    }
+}
+
+fn has_newcomer(before: &[OpenedThread], now: &[OpenedThread]) -> bool {
+    now.iter()
+        .any(|thread| before.iter().all(|other| other.tid != thread.tid))
+}
+
+/// Has the events that sample the CPU run a program.
+pub(super) fn attach_program(
+    program: Option<&WalkProgram>,
+    events: &[CpuEvents],
+) -> Result<(), CaptureError> {
+    let Some(program) = program else {
+        return Ok(());
+    };
+    events
+        .iter()
+        .flat_map(|of_cpu| &of_cpu.samples[SAMPLED])
+        .try_for_each(|event| program.attach(event))
+        .map_err(|error| CaptureError::call("running a program at samples", error))
+}
+
 /// Opens the events of these threads on one CPU.
-pub(super) fn open_on_cpu(
+fn open_on_cpu(
     threads: &[OpenedThread],
     cpu: u32,
     samplings: &[Sampling],
@@ -118,11 +166,7 @@ pub(super) fn open_on_cpu(
 }
 
 /// Makes sure that so many events can be open.
-pub(super) fn check_descriptors(
-    threads: usize,
-    cpus: usize,
-    events: usize,
-) -> Result<(), CaptureError> {
+fn check_descriptors(threads: usize, cpus: usize, events: usize) -> Result<(), CaptureError> {
     let needed = (threads * cpus * (events + 1) + 256) as u64;
     let limit = raise_descriptor_limit();
     if needed > limit {

@@ -6,11 +6,11 @@ use nodespy_model::EventIndex;
 
 use super::{
     EventSpec, LARGEST_RING_BYTES, ROOMY_RING_BYTES, SMALL_STACK_BYTES, STACK_BYTES,
-    WALKED_STACK_BYTES, share_ring,
+    WALKED_STACK_BYTES, cpu_wide, share_ring,
 };
 use crate::engines::{Finding, Verdict};
 use crate::error::{CaptureError, explain_refusal};
-use crate::sys::bpf::WalkProgram;
+use crate::sys::bpf::{ProgramOptions, WalkProgram};
 use crate::sys::perf_event::{Counted, Every, PerfEvent, Sampling, Subject};
 use crate::sys::ring::page_size;
 use crate::target::{Group, proc};
@@ -71,7 +71,7 @@ pub fn probe(pid: u32) -> Vec<Finding> {
         probe_kernel(try_open(Counted::CPU_CLOCK, true)),
         probe_hardware(try_open(Counted::CYCLES, false)),
         probe_ring(try_open(Counted::CPU_CLOCK, false)),
-        probe_ebpf(),
+        probe_ebpf(pid),
     ]
 }
 
@@ -173,9 +173,9 @@ fn probe_ring(opened: io::Result<PerfEvent>) -> Finding {
 }
 
 /// Whether a program can be run at each sample. Without it whole stacks are copied, and JavaScript is named a moment later.
-fn probe_ebpf() -> Finding {
+fn probe_ebpf(pid: u32) -> Finding {
     let subject = "eBPF";
-    let loaded = WalkProgram::load(WALKED_STACK_BYTES).and_then(|_| {
+    let loaded = WalkProgram::load(ProgramOptions::new(WALKED_STACK_BYTES, false)).and_then(|_| {
         let output = PerfEvent::output(proc::online_cpus()[0], &PROBE);
         output.map_err(|error| error.to_string())
     });
@@ -183,8 +183,13 @@ fn probe_ebpf() -> Finding {
         Ok(_) => Finding {
             subject,
             verdict: Verdict::Good,
-            detail: "a program can read what names JavaScript at the sampled instruction"
-                .to_owned(),
+            detail: format!(
+                "a program can read what names JavaScript at the sampled instruction; events are of {}",
+                match cpu_wide::is_better_for(&[pid]) {
+                    true => "whole CPUs, as the process is switched often",
+                    false => "threads",
+                }
+            ),
             remedy: None,
         },
         Err(why) => Finding {

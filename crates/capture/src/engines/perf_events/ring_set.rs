@@ -13,6 +13,7 @@ use nodespy_model::{Event, EventIndex, Nanoseconds};
 use nodespy_perf_abi::{Addresses, RawRecord, RecordLayout, Sideband, record_type};
 
 use super::Losses;
+use super::followed::Followed;
 use super::records::{RingOf, is_birth, raw_sample, sideband_event, time_of};
 use crate::sys::ring_cursor::RecordRing;
 
@@ -30,6 +31,8 @@ pub(super) struct RingSet<R> {
     addresses: Addresses,
     losses: Losses,
     newest_birth: Nanoseconds,
+    /// Whose events are handed on, where there are others too.
+    followed: Option<Followed>,
 }
 
 /// A ring of samples of one event on one CPU.
@@ -94,7 +97,23 @@ impl<R: RecordRing> RingSet<R> {
             addresses: Addresses::default(),
             losses: Losses::default(),
             newest_birth: 0,
+            followed: None,
         }
+    }
+
+    /// Hands on events of these processes alone.
+    pub(super) fn keep_only(&mut self, followed: Followed) {
+        self.followed = Some(followed);
+    }
+
+    /// Whether there are events of other processes too, which are not handed on.
+    pub(super) fn has_others(&self) -> bool {
+        self.followed.is_some()
+    }
+
+    /// The processes whose events are handed on, where there are others too.
+    pub(super) fn followed(&mut self) -> Option<&mut Followed> {
+        self.followed.as_mut()
     }
 
     pub(super) fn add_samples(&mut self, of: RingOf, layout: RecordLayout, ring: R) {
@@ -218,7 +237,7 @@ impl<R: RecordRing> RingSet<R> {
                     self.addresses.split(sample.callchain, sample.mode);
                     let memory = copied.of(sample.tid);
                     let raw = raw_sample(&sample, &self.addresses.kernel, memory, *of);
-                    take(Event::Sample(raw));
+                    pass(&mut self.followed, Event::Sample(raw), take);
                 }
                 Err(error) => lose(&mut self.losses.samples, "sample", error),
             }
@@ -230,7 +249,8 @@ impl<R: RecordRing> RingSet<R> {
     fn hand_on_pending(&mut self, until: Nanoseconds, take: &mut dyn FnMut(Event<'_>)) {
         let is_due = |event: &Event<'_>| time_of(event) <= until;
         while self.pending.front().is_some_and(is_due) {
-            take(self.pending.pop_front().expect("just seen"));
+            let event = self.pending.pop_front().expect("just seen");
+            pass(&mut self.followed, event, take);
         }
     }
 
@@ -259,12 +279,15 @@ impl<R: RecordRing> RingSet<R> {
         };
         match self.sideband_layout.sideband(&record) {
             Ok(Sideband::Lost { count }) => add(&mut self.losses.records, count),
+            Ok(decoded) if is_of_others(&self.followed, &decoded) => {}
             Ok(decoded) => {
                 // A record without a time is as old as can be.
                 let time = self.sideband_layout.trailer_time(record.body).unwrap_or(0);
                 match sideband_event(&decoded, time) {
                     Some(event) => {
-                        if is_birth(&event) {
+                        let followed = self.followed.as_ref();
+                        let is_elsewhere = followed.is_some_and(|it| it.is_birth_elsewhere(&event));
+                        if is_birth(&event) && !is_elsewhere {
                             self.newest_birth = self.newest_birth.max(time);
                         }
                         self.pending.push_back(event);
@@ -276,6 +299,19 @@ impl<R: RecordRing> RingSet<R> {
         }
         true
     }
+}
+
+/// Hands an event on, if it is about a process that is recorded.
+fn pass(followed: &mut Option<Followed>, event: Event<'_>, take: &mut dyn FnMut(Event<'_>)) {
+    match followed {
+        Some(followed) => followed.pass(event, take),
+        None => take(event),
+    }
+}
+
+fn is_of_others(followed: &Option<Followed>, record: &Sideband<'_>) -> bool {
+    let followed = followed.as_ref();
+    followed.is_some_and(|followed| followed.is_of_others(record))
 }
 
 /// Counts what a record says was lost or throttled.

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use nodespy_model::EventIndex;
+use nodespy_model::{CopyRule, EventIndex};
 
 use super::opening::CpuEvents;
 use super::ring_set::RingSet;
@@ -12,7 +12,7 @@ use crate::sys::perf_event::{PerfEvent, Sampling};
 use crate::sys::ring::Ring;
 
 /// The event whose samples have memory copied: the first, CPU time.
-const SAMPLED: usize = 0;
+pub(super) const SAMPLED: usize = 0;
 
 /// A program that runs.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(super) struct Walking {
 }
 
 impl Walking {
-    /// Has every event run the program.
+    /// Has what the program copies written into the rings of the events that run it.
     pub(super) fn start(
         program: WalkProgram,
         events: &[CpuEvents],
@@ -57,13 +57,17 @@ impl Walking {
         rings.expect_copies(cpu, EventIndex(SAMPLED as u16), from);
         output.enable();
         self.outputs.push(output);
-        self.attach(&of_cpu.samples)
+        Ok(())
     }
 
-    /// Has events run the program; those of each sampling, as they were opened.
-    pub(super) fn attach(&self, samples: &[Vec<PerfEvent>]) -> io::Result<()> {
-        samples[SAMPLED]
-            .iter()
-            .try_for_each(|event| self.program.attach(event))
+    /// Copies more of objects from now on.
+    pub(super) fn copy_also(&mut self, rules: &[CopyRule]) {
+        if let Err(why) = self.program.set_copy_rules(rules) {
+            log::debug!("requests are not copied: {why}");
+        }
+    }
+
+    pub(super) fn program(&self) -> &WalkProgram {
+        &self.program
     }
 }

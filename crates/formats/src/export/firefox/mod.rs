@@ -46,6 +46,7 @@ impl Exporter for Firefox {
     fn leaves_out(&self) -> &'static [Detail] {
         &[
             Detail::Processors,
+            Detail::AsyncFrames,
             Detail::ThreadRoles,
             Detail::ProcessDetails,
             Detail::DeoptReasons,

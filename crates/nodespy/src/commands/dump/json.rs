@@ -1,17 +1,25 @@
 //! The dump as JSON, described in docs/json.md.
 
 use nodespy_model::{FrameIndex, Pool, Process, Profile, Sample, Thread};
-use nodespy_view::dump::{DumpedThread, activity};
+use nodespy_view::dump::{DumpedThread, activity, pending_stacks};
 use serde_json::{Value, json};
 
 const VERSION: u32 = 1;
 
-pub(super) fn of(profile: &Profile, threads: &[DumpedThread], is_nonblocking: bool) -> Value {
+pub(super) fn of(
+    profile: &Profile,
+    threads: &[DumpedThread],
+    pending: Option<&Profile>,
+    is_nonblocking: bool,
+) -> Value {
     let processes: Vec<Value> = profile
         .processes
         .iter()
         .enumerate()
-        .map(|(position, process)| process_of(profile, threads, position, process))
+        .map(|(position, process)| {
+            let pending = pending.and_then(|pending| pending_of(pending, process.pid));
+            process_of(profile, threads, pending, (position, process))
+        })
         .collect();
     let held: u64 = threads.iter().filter_map(|thread| thread.held).sum();
     json!({
@@ -34,8 +42,8 @@ pub(super) fn of(profile: &Profile, threads: &[DumpedThread], is_nonblocking: bo
 fn process_of(
     profile: &Profile,
     threads: &[DumpedThread],
-    position: usize,
-    process: &Process,
+    pending: Option<Value>,
+    (position, process): (usize, &Process),
 ) -> Value {
     let rows: Vec<Value> = threads
         .iter()
@@ -56,7 +64,19 @@ fn process_of(
         "node_version": process.node_version,
         "pool": process.pool.as_ref().map(pool_of),
         "threads": rows,
+        "pending": pending,
     })
+}
+
+/// The suspended async functions of a process; none where its heap was not searched.
+fn pending_of(pending: &Profile, pid: u32) -> Option<Value> {
+    let stacks = pending_stacks(pending, pid)?;
+    let stacks = stacks.iter().map(|stack| {
+        let frames = pending.frames_of(stack.stack);
+        let frames: Vec<Value> = frames.map(|frame| frame_of(pending, frame)).collect();
+        json!({ "count": stack.count, "frames": frames })
+    });
+    Some(stacks.collect())
 }
 
 fn pool_of(pool: &Pool) -> Value {

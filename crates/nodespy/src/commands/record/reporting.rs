@@ -81,13 +81,18 @@ impl<'a> Reporting<'a> {
             printable(started.app),
             pids.join(", "),
             how_often(started.events),
-            if started.attached.has_ebpf {
-                " with eBPF"
-            } else {
-                ""
-            },
+            with_ebpf(started),
             self.until()
         ));
+    }
+}
+
+/// Whether an eBPF program runs, and at whose samples.
+fn with_ebpf(started: &Started<'_>) -> &'static str {
+    match (started.attached.has_ebpf, started.attached.is_cpu_wide) {
+        (true, true) => " CPU-wide with eBPF",
+        (true, false) => " with eBPF",
+        (false, _) => "",
     }
 }
 

@@ -7,7 +7,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use super::sources::MappedFunctions;
-use nodespy_analysis::{Shares, function_weights, shares, without_internals};
+use nodespy_analysis::{
+    NO_REQUEST, Pattern, Shares, function_weights, only_routes, route_weights, shares,
+    without_internals,
+};
 use nodespy_capture::engines::perf_events::{EventSpec, PerfEvents, PerfOptions};
 use nodespy_capture::target::{Target, Wanted, proc};
 use nodespy_capture::{CaptureError, Children};
@@ -19,6 +22,7 @@ use nodespy_recorder::{
 use nodespy_view::pool_moment;
 
 use super::recent::Recent;
+use crate::cli::By;
 
 /// How long a slice is.
 const SLICE: Duration = Duration::from_secs(1);
@@ -91,6 +95,12 @@ pub(super) struct Request {
     pub(super) children: Children,
     /// Whether functions are shown where they were written.
     pub(super) maps_sources: bool,
+    /// What is counted.
+    pub(super) by: By,
+    /// Of requests of which routes; of all samples when empty.
+    pub(super) route: Vec<Pattern>,
+    /// Whether async callers are left out.
+    pub(super) no_async: bool,
     /// What a file is called that has what was seen lately.
     pub(super) file_stem: String,
 }
@@ -138,19 +148,24 @@ fn capture(
         include_kernel: true,
         follow_children: matches!(request.children, Children::Followed),
         walks_at_sample: true,
+        finds_requests: true,
         spares_idle: false,
         placebo: false,
     });
     let subject = Subject::running(request.targets);
     let options = LiveOptions {
         joining: Some((request.wanted, request.children)),
+        no_async: request.no_async,
         ..LiveOptions::default()
     };
     let mut slices = Slices {
         sender,
         is_heard: true,
         threads: ThreadWatch::default(),
-        sources: request.maps_sources.then(MappedFunctions::default),
+        sources: (request.maps_sources && request.by == By::Function)
+            .then(MappedFunctions::default),
+        by: request.by,
+        route: request.route,
         recent: Recent::new(request.maps_sources, request.file_stem),
         is_recording_wanted,
     };
@@ -175,6 +190,8 @@ struct Slices<'a> {
     threads: ThreadWatch,
     /// Where functions were written, if that is to be shown.
     sources: Option<MappedFunctions>,
+    by: By,
+    route: Vec<Pattern>,
     recent: Recent,
     is_recording_wanted: &'a AtomicBool,
 }
@@ -192,7 +209,7 @@ impl Observer for Slices<'_> {
             lost: slice.losses.samples,
             threads: self.threads.measure(slice.targets, &slice.profile),
             pool: busiest(&slice.pools),
-            ..count(&slice.profile)
+            ..self.count(&slice.profile)
         };
         if let Some(sources) = &mut self.sources {
             sources.apply(&slice, &mut counted.functions);
@@ -211,6 +228,15 @@ impl Observer for Slices<'_> {
     }
 }
 
+impl Slices<'_> {
+    fn count(&self, profile: &Profile) -> Slice {
+        match self.route.as_slice() {
+            [] => count(profile, self.by),
+            route => count(&only_routes(profile.clone(), route), self.by),
+        }
+    }
+}
+
 /// The pool that has most to do, in words.
 fn busiest(pools: &[(u32, Pool)]) -> Option<String> {
     let (_, pool) = pools
@@ -219,9 +245,46 @@ fn busiest(pools: &[(u32, Pool)]) -> Option<String> {
     Some(pool_moment(pool))
 }
 
-fn count(profile: &Profile) -> Slice {
+fn count(profile: &Profile, by: By) -> Slice {
+    Slice {
+        shares: shares(profile, |_| true),
+        functions: match by {
+            By::Function => functions_of(profile),
+            By::Route => routes_of(profile),
+        },
+        js_frames: profile.notes.jit_frames,
+        js_frames_named: profile.notes.jit_named.iter().sum(),
+        ..Default::default()
+    }
+}
+
+/// Routes are counted as functions are, by their names.
+fn routes_of(profile: &Profile) -> Vec<FunctionCount> {
+    let row = |route: &str, weight: u64, category: Category| FunctionCount {
+        function: FunctionKey {
+            name: route.to_owned(),
+            ..FunctionKey::default()
+        },
+        category,
+        own: weight,
+        total: weight,
+    };
+    let routes = route_weights(profile);
+    let in_requests = routes.whole - routes.no_request.weight;
+    let in_none = profile.total_weight().saturating_sub(in_requests);
+    let rows = routes.rows.iter();
+    let mut rows: Vec<FunctionCount> = rows
+        .map(|each| row(&each.route, each.weight, Category::App))
+        .collect();
+    if in_none > 0 {
+        rows.push(row(NO_REQUEST, in_none, Category::Unknown));
+    }
+    rows
+}
+
+fn functions_of(profile: &Profile) -> Vec<FunctionCount> {
     let shown = without_internals(profile.clone());
-    let functions = function_weights(&shown, |_| true)
+    function_weights(&shown, |_| true)
         .into_iter()
         .map(|weights| {
             let function = shown.function(weights.function);
@@ -237,14 +300,7 @@ fn count(profile: &Profile) -> Slice {
                 total: weights.total_weight,
             }
         })
-        .collect();
-    Slice {
-        shares: shares(profile, |_| true),
-        functions,
-        js_frames: profile.notes.jit_frames,
-        js_frames_named: profile.notes.jit_named.iter().sum(),
-        ..Default::default()
-    }
+        .collect()
 }
 
 /// The CPU time of every thread, by the kernel's own account.
@@ -311,5 +367,51 @@ impl ThreadWatch {
                 })
             })
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodespy_model::{
+        About, Labels, Notes, Process, ProfileBuilder, Sample, Thread, WeightUnit, label_key,
+    };
+
+    /// Samples by route; those of none have none.
+    fn profile(rows: &[(&str, u64)]) -> Profile {
+        let mut builder = ProfileBuilder::new(WeightUnit::Samples);
+        let process = builder.process(Process::default());
+        let thread = builder.thread(Thread {
+            process,
+            ..Thread::default()
+        });
+        for (route, weight) in rows {
+            let mut labels = Labels::default();
+            labels.set(label_key::ROUTE, route);
+            let context = builder.context(labels);
+            builder.add_sample(Sample {
+                thread,
+                weight: *weight,
+                context,
+                ..Sample::default()
+            });
+        }
+        builder.finish(About::default(), Notes::default())
+    }
+
+    fn counted(profile: &Profile) -> Vec<(String, u64)> {
+        let rows = count(profile, By::Route).functions.into_iter();
+        rows.map(|row| (row.function.name, row.own)).collect()
+    }
+
+    #[test]
+    fn routes_are_counted_in_place_of_functions_and_nothing_is_left_out() {
+        let row = |name: &str, own| (name.to_owned(), own);
+        assert_eq!(
+            counted(&profile(&[("GET /a", 3), ("", 2), ("POST /b", 9)])),
+            [row("POST /b", 9), row("GET /a", 3), row(NO_REQUEST, 2)]
+        );
+        assert_eq!(counted(&profile(&[("", 2)])), [row(NO_REQUEST, 2)]);
+        assert!(counted(&profile(&[])).is_empty());
     }
 }

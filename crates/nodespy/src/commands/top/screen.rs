@@ -13,6 +13,7 @@ use super::Subject;
 use super::state::State;
 use super::table::{self, NUMBERS_COLUMNS, cells};
 use super::totals::{Sort, Sums};
+use crate::cli::By;
 
 const MAX_THREADS: usize = 4;
 /// Threads that use less are only counted.
@@ -39,7 +40,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, subject: &Subject, state: &mut State, 
         if screen.height >= LINES_WITH_THREADS {
             screen.threads(&sums);
         }
-        screen.functions(state, &sums);
+        screen.functions(subject, state, &sums);
     }
     let height = area.height.saturating_sub(1);
     frame.render_widget(Paragraph::new(screen.lines), Rect { height, ..area });
@@ -120,15 +121,16 @@ impl Screen {
         }
     }
 
-    fn functions(&mut self, state: &mut State, sums: &Sums) {
+    fn functions(&mut self, subject: &Subject, state: &mut State, sums: &Sums) {
         self.lines.push(Line::default());
-        self.lines.push(heading(state.sort));
+        self.lines.push(heading(subject.by, state.sort));
         let room = self.height.saturating_sub(self.lines.len() + 1);
         let rows = state.totals().rows(state.window, state.sort, &state.filter);
         let count = rows.len();
         let scroll = state.scroll.min(count.saturating_sub(room));
         let end = count.min(scroll + room);
-        let cells = cells(&rows[scroll..end], sums.shares.total(), self.width);
+        let shown = &rows[scroll..end];
+        let cells = cells(shown, subject.by, sums.shares.total(), self.width);
         for cells in cells {
             let name = Span::styled(cells.name, self.style_of(cells.category));
             let place = Span::styled(format!("  {}", cells.place), dim());
@@ -138,7 +140,10 @@ impl Screen {
         if count == 0 {
             let why = match (sums.shares.total(), state.filter.as_str()) {
                 (0, _) => "no samples yet: the process is idle".to_owned(),
-                (_, filter) => format!("no function has {filter:?} in its name or file"),
+                (_, filter) => {
+                    let [_, _, what] = table::headings(subject.by);
+                    format!("no {what} has {filter:?} in its name or file")
+                }
             };
             let indent = " ".repeat(NUMBERS_COLUMNS);
             self.lines
@@ -171,12 +176,19 @@ impl Screen {
             ]));
         }
         self.lines.push(Line::default());
-        let words = [
-            "  self    share of the samples in the function itself",
-            "  total   share of the samples in it or in what it calls",
-            "  CPU     by the kernel's account: 100 % is one core",
-        ];
-        self.lines.extend(words.map(Line::raw));
+        let columns = match subject.by {
+            By::Function => [
+                "  self    share of the samples in the function itself",
+                "  total   share of the samples in it or in what it calls",
+            ],
+            By::Route => [
+                "  share   share of the samples in requests of the route",
+                "  samples how many they are",
+            ],
+        };
+        self.lines.extend(columns.map(Line::raw));
+        let cpu = "  CPU     by the kernel's account: 100 % is one core";
+        self.lines.push(Line::raw(cpu));
         for remark in &subject.remarks {
             self.lines.push(Line::raw(format!("  note: {remark}")));
         }
@@ -199,18 +211,19 @@ impl Screen {
 }
 
 /// The heading of the functions, the column they are sorted by marked.
-fn heading(sort: Sort) -> Line<'static> {
+fn heading(by: By, sort: Sort) -> Line<'static> {
+    let [own, total, name] = table::headings(by);
     let marked = |text: &'static str, is_sorted: bool| match is_sorted {
         true => Span::styled(text, bold().add_modifier(Modifier::UNDERLINED)),
         false => Span::styled(text, dim()),
     };
     Line::from(vec![
-        Span::raw("   "),
-        marked("self", sort == Sort::Own),
-        Span::raw("   "),
-        marked("total", sort == Sort::Total),
+        Span::raw(" ".repeat(7 - own.len())),
+        marked(own, sort == Sort::Own),
+        Span::raw(" ".repeat(8 - total.len())),
+        marked(total, sort == Sort::Total),
         Span::raw("  "),
-        marked("function", sort == Sort::Name),
+        marked(name, sort == Sort::Name),
     ])
 }
 
@@ -223,7 +236,7 @@ fn foot_of(state: &State) -> Line<'static> {
         (false, "") => Line::styled(KEYS, dim()),
         (false, filter) => Line::from(vec![
             Span::styled(format!("/{}", printable(filter)), bold()),
-            Span::styled("  (Esc: all functions)", dim()),
+            Span::styled("  (Esc: all)", dim()),
         ]),
     }
 }

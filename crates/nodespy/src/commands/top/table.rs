@@ -4,6 +4,7 @@ use nodespy_model::{Category, printable};
 use nodespy_view::columns::{keep_last_parts, keep_start, short_name, width_of};
 
 use super::totals::{FunctionRow, Sums, Window};
+use crate::cli::By;
 use crate::output::grouped;
 
 /// What two numbers and the gaps take before the name of a function.
@@ -21,13 +22,16 @@ pub(super) struct Cells {
 }
 
 /// The cells of some functions, for lines of `width` columns.
-pub(super) fn cells(rows: &[FunctionRow<'_>], samples: u64, width: usize) -> Vec<Cells> {
+pub(super) fn cells(rows: &[FunctionRow<'_>], by: By, samples: u64, width: usize) -> Vec<Cells> {
     let room = width.saturating_sub(NUMBERS_COLUMNS + 2);
     let names: Vec<String> = rows
         .iter()
         .map(|row| short_name(&printable(&row.key.name)))
         .collect();
-    let places: Vec<String> = rows.iter().map(place_of).collect();
+    let places: Vec<String> = match by {
+        By::Function => rows.iter().map(place_of).collect(),
+        By::Route => vec![String::new(); rows.len()],
+    };
     let longest = |texts: &[String]| texts.iter().map(|text| width_of(text)).max().unwrap_or(0);
     // Each gets what it needs when there is room for both, else at least half.
     let name_width = longest(&names)
@@ -43,17 +47,30 @@ pub(super) fn cells(rows: &[FunctionRow<'_>], samples: u64, width: usize) -> Vec
             };
             let filling = " ".repeat(name_width.saturating_sub(width_of(&name)));
             Cells {
-                numbers: format!(
-                    "{:>6.1}%{:>7.1}%  ",
-                    percent(row.own, samples),
-                    percent(row.total, samples)
-                ),
+                numbers: numbers(row, by, samples),
                 name: format!("{name}{filling}"),
                 place: keep_last_parts(place, "/", room.saturating_sub(name_width).max(1)),
                 category: row.category,
             }
         })
         .collect()
+}
+
+/// Self and total of a function; a route has no self, but how many samples there are says how sure its share is.
+fn numbers(row: &FunctionRow<'_>, by: By, samples: u64) -> String {
+    let own = percent(row.own, samples);
+    match by {
+        By::Function => format!("{own:>6.1}%{:>7.1}%  ", percent(row.total, samples)),
+        By::Route => format!("{own:>6.1}%{:>8}  ", grouped(row.own)),
+    }
+}
+
+/// The three columns: two of numbers, one of names.
+pub(super) fn headings(by: By) -> [&'static str; 3] {
+    match by {
+        By::Function => ["self", "total", "function"],
+        By::Route => ["share", "samples", "route"],
+    }
 }
 
 /// File and line of JavaScript, the module of native code.
@@ -137,7 +154,7 @@ mod tests {
             total: 3,
         };
         for width in [40, 60, 80, 200] {
-            let cells = cells(std::slice::from_ref(&row), 4, width);
+            let cells = cells(std::slice::from_ref(&row), By::Function, 4, width);
             let line = format!("{}{}  {}", cells[0].numbers, cells[0].name, cells[0].place);
             assert!(width_of(&line) <= width, "{width}: {line}");
             assert!(line.ends_with(":1234"), "{line}");

@@ -7,6 +7,7 @@ mod events;
 mod findings;
 mod hands;
 mod looks;
+mod routes;
 mod shop;
 mod start;
 mod steps;

@@ -38,6 +38,13 @@ export function combined(profile: Recording, base: Recording): Recording {
     }
     fnOf[fn] = same;
   }
+  const routes = [...profile.routes];
+  const routeOf = base.routes.map((fn) => {
+    const at = routes.indexOf(fnOf[fn]);
+    return at < 0 ? routes.push(fnOf[fn]) - 1 : at;
+  });
+  // Without routes of its own the recording has none for no request either.
+  const hasRoutes = profile.routes.length > 0;
   const texts = joinedTexts(profile.texts, base.texts);
   const functions = joinedFunctions(profile, base, added);
   return {
@@ -53,9 +60,10 @@ export function combined(profile: Recording, base: Recording): Recording {
     ],
     processes: [...profile.processes, ...base.processes],
     baseThreads: profile.threads.length,
+    routes: hasRoutes ? routes : [],
     base: profile.events.map((_, event) => {
       const same = sameEvent(profile, base, event as EventIndex);
-      return same === null ? null : movedSamples(profile, base.samples[same]);
+      return same === null ? null : movedSamples(profile, base.samples[same], hasRoutes ? routeOf : []);
     }),
   };
 }
@@ -137,12 +145,13 @@ function sameEvent(profile: Recording, base: Recording, event: EventIndex): Even
   return event === FIRST_EVENT ? FIRST_EVENT : null;
 }
 
-function movedSamples(profile: Recording, samples: SampleColumns): SampleColumns {
+function movedSamples(profile: Recording, samples: SampleColumns, routeOf: number[]): SampleColumns {
   const rows = profile.stacks.parent.length;
   return {
     ...samples,
     thread: column(Int32Array.from(samples.thread, (thread) => thread + profile.threads.length)),
     stack: column(samples.stack.map((stack) => shifted(stack, rows))),
     state: null, // its kinds are others
+    route: samples.route?.map((route) => routeOf[route] ?? 0) ?? null,
   };
 }

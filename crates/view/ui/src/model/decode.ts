@@ -17,6 +17,7 @@ import {
   type Thread,
   type Unit,
 } from "./profile";
+import { RouteTable, withRoutes } from "./routes";
 import { NO_TAGS, type SampleColumns, SampleTable, type SampleTags, tagsOf, timeOf } from "./samples";
 import { StateTable } from "./states";
 import { WatchedTables } from "./watched";
@@ -74,6 +75,7 @@ export class Tables {
   private announcedSamples = 0;
   private tags: SampleTags = NO_TAGS; // of the samples in the next section
   private readonly states = new StateTable();
+  private readonly routes = new RouteTable();
   private readonly watched = new WatchedTables();
 
   take(id: number, section: Columns): void {
@@ -106,14 +108,14 @@ export class Tables {
         this.takeEvents(section);
         break;
       case SECTION.tags:
-        this.tags = tagsOf(section, this.events.length, this.states.numbers);
+        this.tags = tagsOf(section, this.events.length, this.states.numbers, this.routes.numbers);
         break;
       case SECTION.samples:
         this.sampleTable().take(section, this.tags);
         this.tags = NO_TAGS;
         break;
       case SECTION.contexts:
-        this.states.take(section);
+        this.takeContexts(section);
         break;
       case SECTION.eventLoops:
         this.watched.takeLoops(section);
@@ -134,13 +136,15 @@ export class Tables {
   }
 
   finish(): Recording {
-    const { functions, frames, stacks, processes, threads, sources, about, events } = this;
-    const texts = new Texts(this.texts.bytes, this.texts.ends);
+    const { frames, stacks, processes, threads, sources, about, events } = this;
+    const recorded = new Texts(this.texts.bytes, this.texts.ends);
     const all = this.sampleTable().finish();
-    checkRows(texts, functions, frames, stacks, all, threads);
+    checkRows(recorded, this.functions, frames, stacks, all, threads);
+    const { texts, functions, routes } = withRoutes(recorded, this.functions, this.routes.names);
     return {
       texts,
       functions,
+      routes,
       frames,
       stacks,
       processes,
@@ -178,6 +182,18 @@ export class Tables {
     const rows = section.rows();
     if (rows > MAX_EVENTS) throw new Error(`${rows} events, of which ${MAX_EVENTS} are read`);
     if (rows > 0) this.events = Array.from({ length: rows }, () => parseEvent(section));
+  }
+
+  private takeContexts(section: Columns): void {
+    for (let rows = section.rows(); rows > 0; rows--) {
+      const labels = new Map<string, string>();
+      for (let left = section.number(); left > 0; left--) {
+        const [key, value] = section.texts(2);
+        labels.set(key, value);
+      }
+      this.states.add(labels);
+      this.routes.add(labels.get("route"));
+    }
   }
 
   private takeCounts(section: Columns): void {

@@ -45,9 +45,13 @@ export function foldsOf(names: Names, tree: Tree): Folds | null {
   const barOf: Folds["barOf"] = new Map();
   const javaScript = javaScriptWeights(names, tree);
   const least = MIN_SHARE * tree.total[ROOT];
+  const isRoute = new Set(names.routes);
   const starts = childrenOf(tree, ROOT);
   for (let first = starts.pop(); first !== undefined; first = starts.pop()) {
-    if (tree.total[first] < least || !isPlumbing(names, tree, first)) continue;
+    if (tree.total[first] < least) continue;
+    // Routes stand below what is the same for all of them.
+    if (tree.parent[first] === ROOT && isRoute.has(tree.fn[first])) starts.push(...childrenOf(tree, first));
+    if (!isPlumbing(names, tree, first)) continue;
     const passing = passingFrom(names, tree, first);
     if (passing.length >= MIN_FRAMES && javaScript[first] >= HALF * tree.total[first]) {
       bars.set(first, {

@@ -104,6 +104,7 @@ export interface Names extends Packages {
   threads: Rows<ThreadIndex, Thread>;
   events: Rows<EventIndex, EventType>;
   about: About;
+  routes: FunctionIndex[]; // those of requests, the first of none; empty where samples do not say it
 }
 
 export interface StackColumns {

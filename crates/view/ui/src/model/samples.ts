@@ -14,6 +14,7 @@ export interface SampleColumns {
   thread: Column<number, ThreadIndex, Narrow>;
   stack: Column<number, StackIndex>; // -1 for none
   state?: Uint8Array | null; // one more than the row of its kind of state; 0 for none
+  route?: Uint16Array | null; // the row of its route; 0 for no request
 }
 
 export const timeOf = (samples: SampleColumns, row: number): number => samples.time[row] * samples.tick;
@@ -57,23 +58,44 @@ const TAGS = { same: 0, each: 1 };
 export interface SampleTags {
   events: number | Uint16Array;
   states: number | Uint8Array;
+  routes: number | Uint16Array;
 }
-export const NO_TAGS: SampleTags = { events: 0, states: 0 };
+export const NO_TAGS: SampleTags = { events: 0, states: 0, routes: 0 };
 
-// `stateOf` has the state of each context; null where none has one.
-export function tagsOf(section: Columns, events: number, stateOf: Uint8Array | null): SampleTags {
+// `stateOf` has the state of each context, `routeOf` its route; null where none has one.
+export function tagsOf(
+  section: Columns,
+  events: number,
+  stateOf: Uint8Array | null,
+  routeOf: Uint16Array | null,
+): SampleTags {
   const event = () => {
     const row = section.number();
     if (row >= events) throw new Error(`event ${row} of ${events} at byte ${section.at}`);
     return row;
   };
   const ofEvents = tagOf(section, (rows) => new Uint16Array(rows), event);
-  if (!stateOf) return { events: ofEvents, states: 0 };
-  const state = () => stateOf[section.number()] ?? 0;
-  return { events: ofEvents, states: tagOf(section, (rows) => new Uint8Array(rows), state) };
+  if (!stateOf && !routeOf) return { ...NO_TAGS, events: ofEvents };
+  const contexts = tagOf(
+    section,
+    (rows) => new Uint32Array(rows),
+    () => section.number(),
+  );
+  return {
+    events: ofEvents,
+    states: stateOf ? ofContexts(contexts, stateOf) : 0,
+    routes: routeOf ? ofContexts(contexts, routeOf) : 0,
+  };
 }
 
-function tagOf<T extends Uint8Array | Uint16Array>(
+function ofContexts<T extends Uint8Array | Uint16Array>(contexts: number | Uint32Array, of: T): number | T {
+  if (typeof contexts === "number") return of[contexts] ?? 0;
+  const tags = new (of.constructor as new (length: number) => T)(contexts.length);
+  for (let row = 0; row < tags.length; row++) tags[row] = of[contexts[row]] ?? 0;
+  return tags;
+}
+
+function tagOf<T extends Uint16Array | Uint32Array>(
   section: Columns,
   made: (rows: number) => T,
   next: () => number,
@@ -109,6 +131,7 @@ export class SampleTable {
   private rows = 0;
   private event: Uint16Array | null = null; // null: all samples are of the first event
   private state: Uint8Array | null = null; // null: none has one
+  private route: Uint16Array | null = null; // null: none is in a request
   private ticks = 0; // time of the last sample
   private lastStack = 0; // row + 1
   private readonly samples: SampleColumns;
@@ -131,6 +154,7 @@ export class SampleTable {
     const end = from + section.rows();
     this.event = withTags(this.event, tags.events, from, end, () => new Uint16Array(0), "event");
     this.state = withTags(this.state, tags.states, from, end, () => new Uint8Array(0), "state");
+    this.route = withTags(this.route, tags.routes, from, end, () => new Uint16Array(0), "route");
     samples.time = grown(samples.time, end);
     samples.thread = column(grown(plain<Narrow>(samples.thread), end));
     samples.stack = column(grown(plain(samples.stack), end));
@@ -226,6 +250,7 @@ export class SampleTable {
       thread: samples.thread.subarray(0, rows),
       stack: samples.stack.subarray(0, rows),
       state: this.state && grown(this.state, rows).subarray(0, rows),
+      route: this.route && grown(this.route, rows).subarray(0, rows),
       weight: typeof weight === "string" ? weight : weight.subarray(0, rows),
     };
   }
@@ -263,5 +288,6 @@ function pickedSamples(all: SampleColumns, rows: Int32Array): SampleColumns {
     thread: column(picked(plain<Narrow>(all.thread), rows)),
     stack: column(picked(plain(all.stack), rows)),
     state: all.state && picked(all.state, rows),
+    route: all.route && picked(all.route, rows),
   };
 }

@@ -2,6 +2,7 @@
 // depends on what is hidden and transformed but not on time or threads, so it is built seldom.
 // Nothing here recurses: stacks can be deeper than the browser's own.
 
+import { ASYNC } from "./frames";
 import { type Column, column, type FunctionIndex, type PathIndex, type StackIndex } from "./indexes";
 import { ALL, NO_STACK, type Profile } from "./profile";
 import { Category } from "./tables";
@@ -79,8 +80,8 @@ function hash(parent: number, fn: number): number {
 }
 
 // Stacks of the same functions become one node, whatever their lines and tiers. Internal frames
-// are left out unless asked for; their time goes to their callers.
-export function shapeOf(profile: Profile, hasInternals: boolean): Shape {
+// are left out unless asked for, async ones if asked for; their time goes to their callers.
+export function shapeOf(profile: Profile, hasInternals: boolean, hasAsync = true): Shape {
   const { stacks, frames, functions } = profile;
   const rows = stacks.parent.length;
   const paths = new Paths(rows);
@@ -88,7 +89,9 @@ export function shapeOf(profile: Profile, hasInternals: boolean): Shape {
   for (let row = 0 as StackIndex; row < rows; row++) {
     const below = stacks.parent[row] < 0 ? ROOT_PATH : nodeOf[stacks.parent[row]];
     const fn = frames.fn[stacks.frame[row]];
-    const isHidden = !hasInternals && functions.category[fn] === Category.Internal;
+    const isHidden =
+      (!hasInternals && functions.category[fn] === Category.Internal) ||
+      (!hasAsync && frames.kind[stacks.frame[row]] === ASYNC);
     nodeOf[row] = isHidden ? below : paths.child(below, fn);
   }
   const noStack = paths.child(ROOT_PATH, NO_STACK);

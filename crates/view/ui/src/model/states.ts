@@ -1,7 +1,5 @@
 // What threads were doing when samples were taken, where that was recorded.
 
-import type { Columns } from "./columns";
-
 export enum State {
   Running,
   Gc,
@@ -38,15 +36,8 @@ export class StateTable {
   private readonly known = new Map<string, number>();
   private ofContext: number[] = [0]; // the first context is the empty one
 
-  take(section: Columns): void {
-    for (let rows = section.rows(); rows > 0; rows--) {
-      const labels = new Map<string, string>();
-      for (let left = section.number(); left > 0; left--) {
-        const [key, value] = section.texts(2);
-        labels.set(key, value);
-      }
-      this.ofContext.push(this.kindOf(labels.get("state"), labels.get("wait") ?? ""));
-    }
+  add(labels: ReadonlyMap<string, string>): void {
+    this.ofContext.push(this.kindOf(labels.get("state"), labels.get("wait") ?? ""));
   }
 
   private kindOf(word: string | undefined, wait: string): number {

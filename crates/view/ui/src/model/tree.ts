@@ -50,6 +50,7 @@ export interface Choice {
   threads: ReadonlySet<ThreadIndex> | null; // null for all
   range: Range | null;
   only?: StateMask | null; // null for all states
+  route?: number | null; // null for all routes
 }
 
 export function threadMask(profile: Profile, threads: ReadonlySet<ThreadIndex> | null): Uint8Array | null {
@@ -67,7 +68,7 @@ export function ownWeights(profile: Profile, samples: SampleColumns, choice: Cho
   const from = choice.range ? rowAt(samples, choice.range.from) : 0;
   const to = choice.range ? rowAt(samples, choice.range.to) : samples.time.length;
   const { stack, thread, time, tick } = samples;
-  if (choice.only) return ownInState(samples, choice.only, mask, own, from, to);
+  if (choice.only || typeof choice.route === "number") return ownChosen(samples, choice, mask, own, from, to);
   // The commonest rule goes without a call for each of millions of samples.
   const last = samples.weight === "untilNext" ? Math.min(to, time.length - 1) : from;
   for (let row = from; row < last; row++) {
@@ -87,19 +88,21 @@ export interface StateMask {
   isWanted: (byte: number, isGc: number) => boolean;
 }
 
-function ownInState(
+// Of samples in one state or of one route.
+function ownChosen(
   samples: SampleColumns,
-  only: StateMask,
+  { only, route: wanted }: Choice,
   mask: Uint8Array | null,
   own: Float64Array,
   from: number,
   to: number,
 ): Float64Array {
-  const { stack, thread, state } = samples;
+  const { stack, thread, state, route } = samples;
   for (let row = from; row < to; row++) {
     if (mask && !mask[thread[row]]) continue;
-    const isGc = stack[row] < 0 ? 0 : only.isGc[stack[row]];
-    if (only.isWanted(state?.[row] ?? 0, isGc))
+    if (typeof wanted === "number" && (route?.[row] ?? 0) !== wanted) continue;
+    const isGc = stack[row] < 0 ? 0 : (only?.isGc[stack[row]] ?? 0);
+    if (!only || only.isWanted(state?.[row] ?? 0, isGc))
       own[stack[row] < 0 ? own.length - 1 : stack[row]] += weightOf(samples, row);
   }
   return own;

@@ -151,6 +151,22 @@ const BY_ID = {
     label: "Internal frames (stubs, trampolines), shown or not",
     run: toggle("hasInternals"),
   },
+  async: {
+    group: "Picture",
+    keys: ["A"],
+    label: "Async callers (await), shown or not",
+    run: (app) =>
+      app.hasAsync ? app.change({ hasAsync: !app.state.hasAsync, zoom: [] }) : app.say("No frame is async."),
+  },
+  byRoute: {
+    group: "Picture",
+    keys: ["G"],
+    label: "Group by route, or not",
+    run: (app) =>
+      app.hasRoutes
+        ? app.change({ isByRoute: !app.state.isByRoute, zoom: [] })
+        : app.say("No sample says which route it is of."),
+  },
   onlyMine: {
     group: "Picture",
     keys: ["o"],
@@ -309,7 +325,15 @@ const BY_ID = {
     keys: ["U"],
     label: "Undo all steps",
     run: (app) =>
-      app.change({ transforms: [], range: null, compare: null, hidden: [], threads: null, zoom: [] }),
+      app.change({
+        transforms: [],
+        range: null,
+        compare: null,
+        hidden: [],
+        threads: null,
+        route: null,
+        zoom: [],
+      }),
   },
   nextEvent: {
     group: "Selection",

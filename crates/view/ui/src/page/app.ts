@@ -84,7 +84,16 @@ export function selfOf(tree: Tree, node: NodeIndex, bar: Bar | null): [string, n
 }
 
 // Nothing left out.
-const WHOLE = { threads: null, only: null, range: null, compare: null, transforms: [], hidden: [], zoom: [] };
+const WHOLE = {
+  threads: null,
+  only: null,
+  route: null,
+  range: null,
+  compare: null,
+  transforms: [],
+  hidden: [],
+  zoom: [],
+};
 
 // A tree beside its base.
 export interface Diff {
@@ -112,6 +121,8 @@ export class App {
   isReady = false;
   sources: SourceText[] = [];
   states: StateKind[] = [];
+  private routeWeights: number[][] = []; // by event and route
+  hasAsync = false; // whether any frame is
   watched: Watched = { loops: [], pools: [] };
   panels: Panel[] = [];
   readonly answers: { [K in Asked]: Latest<Questions[K]["ask"], Answer<K>> } = {
@@ -161,6 +172,8 @@ export class App {
     this.names = opened.names;
     this.sources = opened.sources;
     this.states = opened.states ?? [];
+    this.routeWeights = opened.routeWeights ?? [];
+    this.hasAsync = opened.hasAsync ?? false;
     this.watched = opened.watched ?? { loops: [], pools: [] };
     this.end = opened.end;
     this.counts = opened.samples;
@@ -179,6 +192,23 @@ export class App {
 
   get hasSamples(): boolean {
     return this.counts.some((count) => count > 0);
+  }
+
+  // The routes that samples of the chosen event have, heaviest first, with their shares.
+  get routes(): { name: string; share: string }[] {
+    const weights = this.routeWeights[this.state.event] ?? [];
+    const whole = weights.reduce((sum, weight) => sum + weight, 0);
+    const rows = weights.map((weight, at) => ({ weight, at })).filter(({ weight }) => weight > 0);
+    if (!rows.some(({ at }) => at > 0)) return [];
+    rows.sort((left, right) => right.weight - left.weight || left.at - right.at);
+    return rows.map(({ weight, at }) => ({
+      name: nameOf(this.names, this.names.routes[at]),
+      share: percent(weight, whole),
+    }));
+  }
+
+  get hasRoutes(): boolean {
+    return this.names.routes.length > 0;
   }
 
   get hasBase(): boolean {
@@ -209,6 +239,8 @@ export class App {
       event,
       threads: threads?.length ? threads : null,
       only: this.states.length ? state.only : null,
+      route: this.routeRow(state.route) === null ? null : state.route,
+      isByRoute: state.isByRoute && this.hasRoutes,
       thread: state.thread < names.threads.length ? state.thread : NO_THREAD,
       transforms: state.transforms.filter(isKnown),
       fn: isFunction(state.fn) ? state.fn : NO_FUNCTION,
@@ -239,11 +271,19 @@ export class App {
     this.update();
   }
 
+  private routeRow(name: string | null): number | null {
+    if (name === null) return null;
+    const row = this.names.routes.findIndex((fn) => nameOf(this.names, fn) === name);
+    return row < 0 ? null : row;
+  }
+
   selection(): Selection {
-    const { event, threads, only, range, compare, hidden, hasInternals, transforms, order, palette } =
-      this.state;
+    const { event, threads, only, isByRoute, range, compare, order, palette } = this.state;
+    const { hidden, hasInternals, hasAsync, transforms } = this.state;
     const isByState = palette === "state" && this.states.length > 0;
-    return { event, threads, only, isByState, range, compare, hidden, hasInternals, transforms, order };
+    const route = this.routeRow(this.state.route);
+    const chosen = { event, threads, only, isByState, route, isByRoute, range, compare };
+    return { ...chosen, hidden, hasInternals, hasAsync, transforms, order };
   }
 
   // The worker's answer to this very question. Null while there is none: what is drawn then stays

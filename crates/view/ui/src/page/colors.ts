@@ -96,6 +96,9 @@ function diffColor(change: number): Rgb {
 export const diffFill = (change: number): string => css(diffColor(change));
 export const diffPixel = (change: number): number => pixel(diffColor(change));
 
+// Routes are no code, so they have the colour of none.
+const ROUTE_FILL = "#b8c6dc";
+
 // Colours of all functions by tier, made once for a palette.
 export class Paint {
   private readonly pixels: Uint32Array;
@@ -126,6 +129,8 @@ export class Paint {
       } else made = shades(this.hashed(fn));
       this.pixels.set(made, fn * TIER_WHITE.length);
     }
+    for (const route of names.routes)
+      this.pixels.set(shades(channels(ROUTE_FILL)), route * TIER_WHITE.length);
   }
 
   private hashed(fn: FunctionIndex): Rgb {

@@ -53,6 +53,7 @@ function previewNames(preview: PreviewTree): Names {
     ...packagesOf(texts, columns),
     processes: [],
     threads: [],
+    routes: [],
     events: [eventOf(preview)],
     about: { app, host: "", started: 0, durationNs },
   };

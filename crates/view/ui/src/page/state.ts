@@ -34,6 +34,8 @@ export interface State {
   isExact: boolean;
   threads: ThreadIndex[] | null;
   only: ThreadState | null; // what threads were doing; null for all of it
+  route: string | null; // of requests; null for all samples
+  isByRoute: boolean; // stacks hang under their routes
   range: Range | null;
   compare: Range | "base" | null;
   isProportional: boolean; // a diff compares with what a function was, not with the whole
@@ -43,6 +45,7 @@ export interface State {
   zoom: FunctionIndex[]; // the path of functions zoomed into
   hidden: number[];
   hasInternals: boolean;
+  hasAsync: boolean;
   isStartOpen: boolean; // frames below the place where the graph branches, one by one
   fn: FunctionIndex; // the function of the sandwich and the source, -1 for none
   file: TextIndex; // the text of the source's file, -1 for that of the function
@@ -66,6 +69,8 @@ export const START: State = {
   isExact: false,
   threads: null,
   only: null,
+  route: null,
+  isByRoute: false,
   range: null,
   compare: null,
   isProportional: false,
@@ -75,6 +80,7 @@ export const START: State = {
   zoom: [],
   hidden: [],
   hasInternals: false,
+  hasAsync: true,
   isStartOpen: false,
   fn: NO_FUNCTION,
   file: NO_TEXT,
@@ -131,6 +137,8 @@ const PARTS: [string, (state: State) => string, (text: string | null) => Partial
     (state) => (state.only === null ? "" : STATE_LABELS[state.only].toLowerCase()),
     (text) => ({ only: STATES.find((each) => STATE_LABELS[each].toLowerCase() === text) ?? null }),
   ],
+  ["route", (state) => state.route ?? "", (text) => ({ route: text ? text.slice(0, 1000) : null })],
+  ["by", (state) => (state.isByRoute ? "route" : ""), (text) => ({ isByRoute: text === "route" })],
   ["r", (state) => (state.range ? rangeText(state.range) : ""), (text) => ({ range: range(text) })],
   [
     "cmp",
@@ -152,6 +160,7 @@ const PARTS: [string, (state: State) => string, (text: string | null) => Partial
     (text) => ({ hidden: text ? numbers(text).filter((at) => at < CATEGORY_LABELS.length) : [] }),
   ],
   ["raw", (state) => flag(state.hasInternals), (text) => ({ hasInternals: text === "1" })],
+  ["async", (state) => (state.hasAsync ? "" : "0"), (text) => ({ hasAsync: text !== "0" })],
   ["start", (state) => flag(state.isStartOpen), (text) => ({ isStartOpen: text === "1" })],
   ["fn", (state) => (state.fn < 0 ? "" : String(state.fn)), (text) => ({ fn: index<FunctionIndex>(text) })],
   [

@@ -34,6 +34,8 @@ const BUTTONS: [string, ActionId][] = [
   ["only-mine", "onlyMine"],
   ["only-javascript", "onlyJavaScript"],
   ["internals", "internals"],
+  ["async", "async"],
+  ["by-route", "byRoute"],
   ["proportional", "proportional"],
   ["only-changed", "onlyChanged"],
   ["theme", "theme"],
@@ -45,6 +47,7 @@ export class Toolbar implements Panel {
   readonly root = byId("toolbar");
   private legendKey = "";
   private palettes = 0; // how many are listed
+  private routes = ""; // the routes that are listed, with their shares
 
   constructor(private readonly app: App) {
     for (const name of VIEWS) byId(`tab-${name}`).addEventListener("click", () => app.change({ view: name }));
@@ -59,6 +62,8 @@ export class Toolbar implements Panel {
       ...WIDTHS.map((value) => element("option", { value, textContent: WIDTH_LABELS[value] })),
     );
     widths.addEventListener("change", () => app.change({ widths: widths.value as Widths, zoom: [] }));
+    const route = byId<HTMLSelectElement>("route");
+    route.addEventListener("change", () => app.change({ route: route.value || null, zoom: [] }));
     const palette = byId<HTMLSelectElement>("colors");
     this.listPalettes();
     palette.addEventListener("change", () => app.change({ palette: palette.value as Palette }, false));
@@ -73,6 +78,22 @@ export class Toolbar implements Panel {
     byId("colors").replaceChildren(
       ...shown.map(([value, textContent]) => element("option", { value, textContent })),
     );
+  }
+
+  // Routes are there once the recording is read, if samples have any; their shares are those of the event.
+  private listRoutes(): void {
+    const { app } = this;
+    const { routes } = app;
+    const key = JSON.stringify(routes);
+    if (key !== this.routes) {
+      this.routes = key;
+      const options = routes.map(({ name, share }) =>
+        element("option", { value: name, textContent: `${share}  ${name}` }),
+      );
+      byId("route").replaceChildren(element("option", { value: "", textContent: "All routes" }), ...options);
+    }
+    byId("route").hidden = routes.length === 0;
+    byId<HTMLSelectElement>("route").value = app.state.route ?? "";
   }
 
   // The control is there when there is a choice.
@@ -113,6 +134,7 @@ export class Toolbar implements Panel {
     byId<HTMLInputElement>("is-regexp").checked = state.isRegExp;
     byId<HTMLInputElement>("is-exact").checked = state.isExact;
     this.listPalettes();
+    this.listRoutes();
     byId<HTMLSelectElement>("colors").value = state.palette;
     byId<HTMLSelectElement>("event").value = String(state.event);
     this.showMatched();
@@ -123,6 +145,8 @@ export class Toolbar implements Panel {
       ["only-mine", isOnlyMine(state)],
       ["only-javascript", isOnlyJavaScript(state)],
       ["internals", state.hasInternals],
+      ["async", state.hasAsync],
+      ["by-route", state.isByRoute],
       ["proportional", state.isProportional],
       ["only-changed", state.isOnlyChanged],
     ];
@@ -131,6 +155,8 @@ export class Toolbar implements Panel {
     const isGraph = state.view === "flame" || state.view === "sandwich";
     byId("icicle").hidden = byId("from-leaf").hidden = state.view !== "flame" && state.view !== "tree";
     if (state.view === "tree") byId("icicle").hidden = true;
+    byId("async").hidden = !app.hasAsync;
+    byId("by-route").hidden = !app.hasRoutes;
     byId("by-name").hidden = !isGraph && state.view !== "tree";
     byId("proportional").hidden = state.compare === null;
     byId("widths").hidden = state.compare === null || !isGraph;
@@ -184,6 +210,10 @@ export class Toolbar implements Panel {
           : `${state.threads.length} threads`;
       chip(text, "Only samples of these threads", () => app.change({ threads: null, zoom: [] }));
     }
+    if (state.route !== null)
+      chip(`route ${state.route}`, "Only samples of requests of this route", () =>
+        app.change({ route: null, zoom: [] }),
+      );
     if (state.only !== null)
       chip(`only ${STATE_LABELS[state.only]}`, "Only samples of threads in this state", () =>
         app.change({ only: null, zoom: [] }),

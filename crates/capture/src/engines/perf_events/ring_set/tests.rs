@@ -277,6 +277,29 @@ fn a_new_process_or_thread_is_noticed_before_its_event_is_settled() {
     assert_eq!(rings.newest_birth(), 60);
 }
 
+/// Forks on one CPU, of which the later is read first: a child of a child of what is recorded.
+#[test]
+fn processes_are_judged_in_the_order_of_their_forks() {
+    let [recorded, other, child, grandchild] = [7, 5_000_001, 5_000_002, 5_000_003];
+    let mut rings = rings(2);
+    let mut followed = Followed::new(true, None);
+    followed.record(recorded as u32, false);
+    followed.leave_out(other as u32);
+    rings.keep_only(followed);
+    let mut fork = |position: usize, pid: u64, parent: u64, time: u64| {
+        let both = |pid: u64| pid | pid << 32;
+        let ids = pid | parent << 32;
+        let body = words(&[ids, ids, time, both(parent), time]);
+        rings.sideband[position].write(record_type::FORK, 0, &body);
+    };
+    fork(0, grandchild, child, 20);
+    fork(1, child, recorded, 10);
+    fork(0, 5_000_004, other, 30);
+    rings.sample(0, 40);
+    assert_eq!(rings.drained(Nanoseconds::MAX), ["n10", "n20", "s40 0"]);
+    assert_eq!(rings.newest_birth(), 20, "of what may be recorded");
+}
+
 #[test]
 fn a_sample_has_its_registers_and_the_filled_part_of_its_stack() {
     let mut rings = rings_of(STACK_FIELDS, 1, 4096);

@@ -1,0 +1,163 @@
+//! A program of `workloads/`, and requests to it if it is a server: as many as it answers, over a few connections that stay open.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::Failure;
+
+const CONNECTIONS: usize = 8;
+const PATHS: [&str; 6] = ["/json", "/page", "/login", "/json", "/page", "/missing"];
+
+/// A program that is busy by itself, or a server that listens; ended when dropped.
+pub(crate) struct Server {
+    child: Child,
+    /// Where it listens.
+    pub(crate) port: Option<u16>,
+}
+
+impl Server {
+    /// Starts a program of `workloads/` that prints `ready`, and its port if it has one.
+    pub(crate) fn start(node: &str, program: &Path) -> Result<Self, Failure> {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../workloads")
+            .join(program);
+        let mut child = Command::new(node)
+            .arg(script.canonicalize()?)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("cannot start {node}: {error}"))?;
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("its output is a pipe")).read_line(&mut line)?;
+        let server = Self {
+            child,
+            port: line
+                .trim()
+                .split(' ')
+                .nth(1)
+                .and_then(|port| port.parse().ok()),
+        };
+        match line.starts_with("ready") {
+            true => Ok(server),
+            false => Err(format!("the program said {line:?}").into()),
+        }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Requests that are sent until this is dropped.
+pub(crate) struct Load {
+    answered: Arc<AtomicU64>,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Load {
+    pub(crate) fn start(port: u16) -> Self {
+        let load = Self {
+            answered: Arc::default(),
+            is_over: Arc::default(),
+        };
+        for first in 0..CONNECTIONS {
+            let (answered, is_over) = (load.answered.clone(), load.is_over.clone());
+            std::thread::spawn(move || {
+                // A connection that breaks ends with the server.
+                let _ = send(port, first, &answered, &is_over);
+            });
+        }
+        load
+    }
+
+    /// How many requests were answered so far.
+    pub(crate) fn answered(&self) -> u64 {
+        self.answered.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+}
+
+fn send(port: u16, first: usize, answered: &AtomicU64, is_over: &AtomicBool) -> io::Result<()> {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+    stream.set_nodelay(true)?;
+    let mut answers = BufReader::new(stream.try_clone()?);
+    for path in PATHS.iter().cycle().skip(first) {
+        if is_over.load(Ordering::Relaxed) {
+            break;
+        }
+        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes())?;
+        read_answer(&mut answers)?;
+        answered.fetch_add(1, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// Reads an answer to its end, by its length or by its chunks.
+fn read_answer(answers: &mut impl BufRead) -> io::Result<()> {
+    let (mut length, mut line) = (None, String::new());
+    loop {
+        line.clear();
+        if answers.read_line(&mut line)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if line == "\r\n" {
+            break;
+        }
+        if let Some((name, value)) = line.split_once(':')
+            && name.eq_ignore_ascii_case("content-length")
+        {
+            length = value.trim().parse().ok();
+        }
+    }
+    match length {
+        Some(length) => skip(answers, length),
+        None => skip_chunks(answers),
+    }
+}
+
+fn skip_chunks(answers: &mut impl BufRead) -> io::Result<()> {
+    loop {
+        let mut line = String::new();
+        answers.read_line(&mut line)?;
+        let length = u64::from_str_radix(line.trim(), 16).map_err(io::Error::other)?;
+        skip(answers, length + 2)?;
+        if length == 0 {
+            return Ok(());
+        }
+    }
+}
+
+fn skip(answers: &mut impl BufRead, length: u64) -> io::Result<()> {
+    io::copy(&mut answers.take(length), &mut io::sink()).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_read_to_their_ends() {
+        let both = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc\
+                    HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\nrest";
+        let mut bytes = both.as_bytes();
+        read_answer(&mut bytes).unwrap();
+        read_answer(&mut bytes).unwrap();
+        assert_eq!(bytes, b"rest");
+    }
+}

@@ -1,0 +1,25 @@
+//! What `nodespy --version` says.
+
+use std::sync::LazyLock;
+
+use nodespy_symbolize::v8_facts;
+
+/// The version, the commit it was built from where that is known, for which machine, and what it knows of V8.
+pub(crate) fn long() -> &'static str {
+    static TEXT: LazyLock<String> = LazyLock::new(text);
+    &TEXT
+}
+
+fn text() -> String {
+    let commit = option_env!("NODESPY_COMMIT").unwrap_or("development build");
+    let versions = v8_facts::table().iter().map(|row| row.version);
+    let known: Vec<String> = versions
+        .map(|(major, minor)| format!("{major}.{minor}"))
+        .collect();
+    format!(
+        "{}\ncommit: {commit}\ntarget: {}-linux\nV8: {} (Node.js 16 to 26, Deno 2)",
+        env!("CARGO_PKG_VERSION"),
+        std::env::consts::ARCH,
+        known.join(", ")
+    )
+}

@@ -1,0 +1,157 @@
+//! The HTTP routes of samples: are they found, and only the right ones?
+
+use std::collections::BTreeMap;
+
+use nodespy_model::{Nanoseconds, Sample, label_key};
+
+use super::recorded::{Recorded, record, share};
+use super::versions::on_every_node;
+use super::workload::{Running, Workload};
+use super::{is_root, live};
+use crate::skip::skip;
+
+/// So many samples of functions that are named after a route have the right one, and so many a wrong one.
+const RIGHT: f64 = 0.97;
+const WRONG: f64 = 0.001;
+/// Which objects are requests is learned from the first samples, on a busy machine with some delay.
+const LEARNED_AFTER: Nanoseconds = 500_000_000;
+
+/// What the names of the functions of a route start with, and its route as a framework says it, or as its path does.
+const ROUTES: [(&str, &str, &str); 6] = [
+    ("items_", "GET /shop/items/:id", "GET /shop/items/*"),
+    ("report_", "GET /shop/report/:year", "GET /shop/report/*"),
+    ("orders_", "POST /shop/orders/:id", "POST /shop/orders/*"),
+    (
+        "search_",
+        "GET /shop/search/:text",
+        "GET /shop/search/shoes",
+    ),
+    (
+        "files_",
+        "GET /shop/files/:name",
+        "GET /shop/files/price-list",
+    ),
+    ("health_", "GET /shop/health", "GET /shop/health"),
+];
+
+/// workloads/routes/server.js on a framework, and what keeps it busy.
+fn start_server(major: &str, framework: &str, flag: Option<&'static str>) -> (Running, Running) {
+    let mut server = Workload::new("routes/server.js").on(major);
+    if let Some(flag) = flag {
+        server = server.flag(flag);
+    }
+    let server = server.with_packages("routes").argument(framework).start();
+    let load = Workload::new("routes/load.js")
+        .argument(&server.ready)
+        .argument(60)
+        .start();
+    (server, load)
+}
+
+fn route_of<'a>(recorded: &'a Recorded, sample: &Sample) -> Option<&'a str> {
+    let labels = recorded.profile.contexts.get(sample.context);
+    labels.get(label_key::ROUTE)
+}
+
+/// The route that the functions of a sample are named after.
+fn true_route(recorded: &Recorded, sample: &Sample) -> Option<(&'static str, &'static str)> {
+    let profile = &recorded.profile;
+    let frames = sample
+        .stack
+        .into_iter()
+        .flat_map(|stack| profile.frames_of(stack));
+    let mut names = frames.map(|frame| profile.name_of(profile.frame(frame).function));
+    names.find_map(|name| {
+        let route = ROUTES.iter().find(|(start, ..)| name.starts_with(start))?;
+        Some((route.1, route.2))
+    })
+}
+
+/// Samples by their right route and the one they have.
+fn judged(recorded: &Recorded, has_patterns: bool) -> BTreeMap<(&str, Option<&str>), u64> {
+    let mut counts = BTreeMap::new();
+    let learned = |sample: &&Sample| sample.time >= LEARNED_AFTER;
+    for sample in recorded.profile.samples.iter().filter(learned) {
+        if let Some((pattern, path)) = true_route(recorded, sample) {
+            let right = if has_patterns { pattern } else { path };
+            *counts
+                .entry((right, route_of(recorded, sample)))
+                .or_default() += 1;
+        }
+    }
+    counts
+}
+
+#[track_caller]
+fn expect_right_routes(recorded: &Recorded, has_patterns: bool) {
+    let counts = judged(recorded, has_patterns);
+    let all: u64 = counts.values().sum();
+    let of = |wanted: fn(&str, Option<&str>) -> bool| {
+        let wanted = counts
+            .iter()
+            .filter(|((right, found), _)| wanted(right, *found));
+        wanted.map(|(_, count)| count).sum::<u64>()
+    };
+    let right = of(|right, found| found == Some(right));
+    let wrong = of(|right, found| found.is_some_and(|found| found != right));
+    assert!(all > 300, "{counts:#?}\n{}", recorded.describe());
+    assert!(share(right, all) >= RIGHT, "{counts:#?}");
+    assert!(share(wrong, all) <= WRONG, "{counts:#?}");
+    for labels in recorded.profile.contexts.iter() {
+        let route = labels.get(label_key::ROUTE).unwrap_or_default();
+        assert!(!route.contains("secret") && !route.contains('?'), "{route}");
+    }
+}
+
+fn expect_routes(major: &str, framework: &str, flag: Option<&'static str>) {
+    let Some(_live) = live() else { return };
+    if !is_root() {
+        return skip("requests are read by an eBPF program, which needs root");
+    }
+    let (server, _load) = start_server(major, framework, flag);
+    let recorded = record(&server, &["-d", "5", "-F", "499"]);
+    expect_right_routes(&recorded, framework != "http");
+}
+
+on_every_node! {{
+    express_has_its_patterns(|major| expect_routes(major, "express", None));
+    a_server_without_a_framework_has_its_paths(|major| expect_routes(major, "http", None));
+}}
+
+mod frameworks {
+    mod matrix {
+        use super::super::*;
+
+        #[test]
+        fn fastify_has_its_patterns() {
+            for major in ["16", "22", "26"] {
+                expect_routes(major, "fastify", None);
+            }
+        }
+
+        #[test]
+        fn koa_has_its_patterns() {
+            for major in ["16", "22", "26"] {
+                expect_routes(major, "koa", None);
+            }
+        }
+
+        #[test]
+        fn requests_that_move_often_are_found() {
+            for major in ["18", "24"] {
+                expect_routes(major, "express", Some("--max-semi-space-size=1"));
+            }
+        }
+    }
+}
+
+#[test]
+fn they_can_be_left_out() {
+    let Some(_live) = live() else { return };
+    let (server, _load) = start_server("24", "http", None);
+    for option in ["--no-routes", "--no-ebpf"] {
+        let recorded = record(&server, &["-d", "1", "-F", "199", option]);
+        let has_route = |sample: &Sample| route_of(&recorded, sample).is_some();
+        assert!(!recorded.profile.samples.iter().any(has_route), "{option}");
+    }
+}

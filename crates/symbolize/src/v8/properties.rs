@@ -1,0 +1,162 @@
+//! Where objects have their properties: what the maps of V8 say.
+//!
+//! A map lists the names of the properties of its objects, and where each of them is: in the object, or in an array beside it.
+//! Where it is in neither, as in the dictionary of an object with very many, it is not found.
+
+use super::heap::{Heap, is_pointer, small_integer};
+
+/// How many maps there may be between that of an object and its constructor's.
+const MAX_BACK_POINTERS: usize = 1024;
+/// How many properties are looked at: a request has some sixty.
+const MAX_PROPERTIES: u32 = 256;
+/// A longer name is none of those that matter.
+const LONGEST_NAME: usize = 32;
+/// Where a map has the size of its objects and where their properties start, in words.
+const MAP_SIZE: u64 = 8;
+/// Where it has its flags, its constructor or the map it came from, and its list of properties.
+const MAP_FLAGS: u64 = 16;
+const MAP_CONSTRUCTOR: u64 = 32;
+const MAP_DESCRIPTORS: u64 = 40;
+/// Where the elements of an array start, in words.
+const ARRAY_START: u64 = 2;
+const SYMBOL_DESCRIPTION: u64 = 16;
+
+/// What V8 exports of how properties are listed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PropertyLayout {
+    /// The type of objects that have none of their own, and the types after it that are like it.
+    pub(crate) object_type: u16,
+    symbol: u16,
+    descriptors_start: u64,
+    location_mask: i64,
+    index_mask: i64,
+    index_shift: u32,
+    count_mask: u32,
+    count_shift: u32,
+    dictionary_shift: u32,
+}
+
+/// How many types after that of an object are objects too: those that C++ made.
+const MORE_OBJECT_TYPES: u16 = 3;
+
+impl PropertyLayout {
+    /// The layout of the V8 whose constants `get` returns; none where it lacks one.
+    pub(crate) fn new(get: &dyn Fn(&str) -> Option<i32>) -> Option<Self> {
+        let number = |name: &str| get(name).and_then(|value| u32::try_from(value).ok());
+        let kind = |name: &str| get(name).and_then(|value| u16::try_from(value).ok());
+        Some(Self {
+            object_type: kind("type_JSObject__JS_OBJECT_TYPE")?,
+            symbol: kind("type_Symbol__SYMBOL_TYPE")?,
+            descriptors_start: number("class_DescriptorArray__header_size__uintptr_t")?.into(),
+            location_mask: number("prop_location_mask")?.into(),
+            index_mask: number("prop_index_mask")?.into(),
+            index_shift: number("prop_index_shift")?,
+            count_mask: number("bit_field3_number_of_own_descriptors_mask")?,
+            count_shift: number("bit_field3_number_of_own_descriptors_shift")?,
+            dictionary_shift: number("bit_field3_is_dictionary_map_shift")?,
+        })
+    }
+}
+
+/// Where a property is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Place {
+    /// Its position in words, from the start of what it is in.
+    pub(super) word: u64,
+    /// Whether it is in the array beside the object.
+    pub(super) is_in_array: bool,
+}
+
+/// A property of the objects of a map.
+pub(super) struct Property {
+    /// The string or the symbol that it is called.
+    pub(super) key: u64,
+    pub(super) place: Place,
+}
+
+/// Whether this is the map of ordinary objects.
+pub(super) fn is_object_map(heap: &mut Heap<'_>, layout: &PropertyLayout, map: u64) -> bool {
+    let types = layout.object_type..=layout.object_type + MORE_OBJECT_TYPES;
+    heap.type_of_map(map)
+        .is_some_and(|kind| types.contains(&kind))
+}
+
+/// Tells a map from another that V8 puts in its place once it has died, as it does with those of requests where each has its
+/// own. The eBPF program computes the same.
+pub(super) fn fingerprint(heap: &mut Heap<'_>, layout: &PropertyLayout, map: u64) -> Option<u64> {
+    let flags = heap.half((map & !3).checked_add(MAP_FLAGS)?)?;
+    let constructor = heap.field(map, MAP_CONSTRUCTOR)?;
+    let descriptors = heap.field(map, MAP_DESCRIPTORS)?;
+    let sum = constructor.wrapping_mul(3).wrapping_add(descriptors);
+    Some(sum.wrapping_add(u64::from(flags & layout.count_mask)))
+}
+
+/// The properties of the objects of a map; none where its objects have a dictionary.
+pub(super) fn of_map(
+    heap: &mut Heap<'_>,
+    layout: &PropertyLayout,
+    map: u64,
+) -> Option<Vec<Property>> {
+    let flags = heap.half((map & !3).checked_add(MAP_FLAGS)?)?;
+    if flags >> layout.dictionary_shift & 1 != 0 {
+        return None;
+    }
+    let count = (flags & layout.count_mask) >> layout.count_shift;
+    let count = u64::from(count.min(MAX_PROPERTIES));
+    let sizes = heap.half((map & !3).checked_add(MAP_SIZE)?)?;
+    let (size, start) = (u64::from(sizes & 0xff), u64::from(sizes >> 8 & 0xff));
+    let inside = size.checked_sub(start)?;
+    let descriptors = heap.field(map, MAP_DESCRIPTORS)?;
+    let mut properties = Vec::new();
+    for position in 0..count {
+        let at = layout.descriptors_start + 24 * position;
+        let details = heap.field(descriptors, at + 8).and_then(small_integer)?;
+        // A constant, or an accessor.
+        if details & layout.location_mask != 0 || details & 1 != 0 {
+            continue;
+        }
+        let index = ((details & layout.index_mask) >> layout.index_shift) as u64;
+        let place = match index.checked_sub(inside) {
+            None => Place {
+                word: start + index,
+                is_in_array: false,
+            },
+            Some(beyond) => Place {
+                word: ARRAY_START + beyond,
+                is_in_array: true,
+            },
+        };
+        let key = heap.field(descriptors, at)?;
+        properties.push(Property { key, place });
+    }
+    Some(properties)
+}
+
+/// The function that makes the objects of a map.
+pub(super) fn constructor(heap: &mut Heap<'_>, map: u64) -> Option<u64> {
+    let meta = heap.field(map, 0)?;
+    let mut next = map;
+    for _ in 0..MAX_BACK_POINTERS {
+        next = heap.field(next, MAP_CONSTRUCTOR)?;
+        if !is_pointer(next) {
+            return None;
+        }
+        if heap.field(next, 0)? != meta {
+            let kind = heap.type_of(next)?;
+            return heap.layout.function_types.contains(&kind).then_some(next);
+        }
+    }
+    None
+}
+
+/// What a property is called: its name, or the description of its symbol; empty where it is long.
+pub(super) fn name(heap: &mut Heap<'_>, layout: &PropertyLayout, key: u64) -> Option<String> {
+    let name = match heap.is(key, layout.symbol) {
+        true => heap.field(key, SYMBOL_DESCRIPTION)?,
+        false => key,
+    };
+    match heap.string_length(name)? > LONGEST_NAME {
+        true => Some(String::new()),
+        false => heap.string(name),
+    }
+}

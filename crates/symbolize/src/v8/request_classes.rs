@@ -1,0 +1,217 @@
+//! Which objects are requests: those of Node's own class, and what frameworks wrap around them.
+
+use nodespy_model::{CopiedField, MAX_COPIED_FIELDS};
+
+use super::properties::Place;
+
+/// The properties that matter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Name {
+    Method,
+    Url,
+    /// What `url` was before express' routers cut their own path off it.
+    OriginalUrl,
+    /// What they have cut off.
+    BaseUrl,
+    /// What express has matched.
+    Route,
+    Path,
+    Req,
+    Res,
+    /// Node's request in that of Next.
+    InnerReq,
+    /// Node's request in that of fastify.
+    Raw,
+    Request,
+    /// What fastify has matched.
+    FastifyContext,
+    Config,
+    /// What the router of koa has matched.
+    MatchedRoute,
+}
+
+const NAMES: &[(&str, Name)] = &[
+    ("method", Name::Method),
+    ("url", Name::Url),
+    ("originalUrl", Name::OriginalUrl),
+    ("baseUrl", Name::BaseUrl),
+    ("route", Name::Route),
+    ("path", Name::Path),
+    ("req", Name::Req),
+    ("res", Name::Res),
+    ("_req", Name::InnerReq),
+    ("raw", Name::Raw),
+    ("request", Name::Request),
+    ("fastify.context", Name::FastifyContext),
+    ("config", Name::Config),
+    ("_matchedRoute", Name::MatchedRoute),
+];
+
+impl Name {
+    pub(super) fn of(name: &str) -> Option<Self> {
+        let found = NAMES.iter().find(|(known, _)| *known == name);
+        found.map(|(_, name)| *name)
+    }
+
+    fn is_text(self) -> bool {
+        use Name::*;
+        matches!(
+            self,
+            Method | Url | OriginalUrl | BaseUrl | Path | MatchedRoute
+        )
+    }
+
+    /// Whether its value is the request that an object is about.
+    pub(super) fn leads_to_request(self) -> bool {
+        matches!(self, Self::Req | Self::InnerReq | Self::Raw | Self::Request)
+    }
+}
+
+/// What objects are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ClassKind {
+    /// Node's `IncomingMessage`.
+    Request,
+    /// What has a request: Node's response, and what frameworks hand to handlers.
+    Wrapper,
+    /// What a request or a wrapper has.
+    Part,
+    Other,
+}
+
+impl ClassKind {
+    pub(super) fn leads_to_request(self) -> bool {
+        matches!(self, Self::Request | Self::Wrapper)
+    }
+}
+
+/// The objects of a map.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Class {
+    pub(super) kind: ClassKind,
+    /// The constructor, where it stands for all its maps: one of Node's own.
+    pub(super) family: Option<u64>,
+    places: Vec<(Name, Place)>,
+}
+
+impl Class {
+    pub(super) const OTHER: Self = Self {
+        kind: ClassKind::Other,
+        family: None,
+        places: Vec::new(),
+    };
+
+    /// The class of objects with these properties, which the function of this name and file constructs. Frameworks may be
+    /// bundled under any name, so of theirs the properties decide too.
+    pub(super) fn new(
+        (constructor, url): (&str, &str),
+        address: u64,
+        places: &[(Name, Place)],
+    ) -> Self {
+        use Name::*;
+        let has = |wanted: Name| places.iter().any(|(name, _)| *name == wanted);
+        let (kind, wanted): (ClassKind, &[Name]) = match constructor {
+            "IncomingMessage" if url == "node:_http_incoming" => (
+                ClassKind::Request,
+                &[Method, Url, OriginalUrl, BaseUrl, Route],
+            ),
+            "ServerResponse" if url == "node:_http_server" => (ClassKind::Wrapper, &[Req]),
+            "Request" | "_Request" if has(Raw) => (ClassKind::Wrapper, &[Raw, FastifyContext]),
+            "Reply" | "_Reply" if has(Request) => (ClassKind::Wrapper, &[Request]),
+            "NodeNextRequest" if has(InnerReq) => (ClassKind::Wrapper, &[InnerReq]),
+            "Object" if has(Req) && has(Res) => (ClassKind::Wrapper, &[Req, MatchedRoute]),
+            "Route" if has(Path) => (ClassKind::Part, &[Path]),
+            "Context" if has(Config) => (ClassKind::Part, &[Config]),
+            "Object" if has(Url) && has(Method) => (ClassKind::Part, &[Url]),
+            _ => return Self::OTHER,
+        };
+        let is_nodes = url.starts_with("node:");
+        let mut places = places.to_vec();
+        places.retain(|(name, place)| {
+            wanted.contains(name) && place.word <= CopiedField::LAST_WORD.into()
+        });
+        Self {
+            kind,
+            family: is_nodes.then_some(address),
+            places,
+        }
+    }
+
+    pub(super) fn place(&self, name: Name) -> Option<Place> {
+        let found = self.places.iter().find(|(known, _)| *known == name);
+        found.map(|(_, place)| *place)
+    }
+
+    pub(super) fn names(&self) -> impl Iterator<Item = Name> + '_ {
+        self.places.iter().map(|(name, _)| *name)
+    }
+
+    /// What is copied of its objects.
+    pub(super) fn copied_fields(&self) -> Vec<CopiedField> {
+        let field = |(name, place): &(Name, Place)| CopiedField {
+            word: place.word as u8,
+            is_in_properties: place.is_in_array,
+            is_text: name.is_text(),
+        };
+        let fields = self.places.iter().map(field);
+        fields.take(MAX_COPIED_FIELDS).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn class(constructor: &str, url: &str, names: &[Name]) -> Class {
+        let place = |(position, name): (usize, &Name)| {
+            let word = 3 + position as u64;
+            let is_in_array = false;
+            (*name, Place { word, is_in_array })
+        };
+        let places: Vec<_> = names.iter().enumerate().map(place).collect();
+        Class::new((constructor, url), 0x77, &places)
+    }
+
+    #[test]
+    fn a_request_is_one_of_nodes_own_class() {
+        let names = [Name::Url, Name::Method, Name::Res];
+        let request = class("IncomingMessage", "node:_http_incoming", &names);
+        assert_eq!(
+            (request.kind, request.family),
+            (ClassKind::Request, Some(0x77))
+        );
+        assert_eq!(request.place(Name::Method).unwrap().word, 4);
+        assert_eq!(request.place(Name::Res), None);
+        let fields = request.copied_fields();
+        assert!(fields.len() == 2 && fields.iter().all(|field| field.is_text));
+        let other = class("IncomingMessage", "/app/fake.js", &names);
+        assert_eq!(other, Class::OTHER);
+    }
+
+    #[test]
+    fn what_a_framework_wraps_around_a_request_leads_to_it() {
+        let fastify = class(
+            "Request",
+            "/app/bundle.js",
+            &[Name::Raw, Name::FastifyContext],
+        );
+        let koa = class("Object", "", &[Name::Req, Name::Res]);
+        for wrapper in [&fastify, &koa] {
+            assert_eq!((wrapper.kind, wrapper.family), (ClassKind::Wrapper, None));
+            assert!(wrapper.names().any(Name::leads_to_request));
+        }
+        assert_eq!(class("Request", "/app/a.js", &[Name::Url]), Class::OTHER);
+        assert_eq!(class("Object", "", &[Name::Req]), Class::OTHER);
+    }
+
+    #[test]
+    fn a_field_that_is_too_far_is_not_copied() {
+        let far = Place {
+            word: u64::from(CopiedField::LAST_WORD) + 1,
+            is_in_array: true,
+        };
+        let places = [(Name::Url, far), (Name::Method, far)];
+        let class = Class::new(("IncomingMessage", "node:_http_incoming"), 7, &places);
+        assert!(class.copied_fields().is_empty());
+    }
+}

@@ -1,0 +1,361 @@
+//! The HTTP request that a sample runs for.
+//!
+//! It is an argument of some function that runs, or of one that awaits what runs: the nearest to the leaf is the one. Requests
+//! move within milliseconds, so what tells them is copied at the sampled instruction. Which objects are requests, and where
+//! they have what, is learned here from the maps of objects, and handed to what copies.
+
+use std::rc::Rc;
+
+use nodespy_model::{CopiedField, CopyRule, FastMap, FastSet, MAX_COPIED_FIELDS};
+
+use super::SampleView;
+use super::async_chain::Chain;
+use super::async_layout::AsyncLayout;
+use super::functions::Functions;
+use super::heap::{Heap, is_pointer};
+use super::properties::{self, Place, PropertyLayout};
+use super::request_classes::{Class, ClassKind, Name};
+use super::sampled::{Sampled, SampledText};
+use crate::frame::{FrameSlots, Unwound};
+use crate::route::Route;
+
+/// How many of the receiver and the arguments of a function are looked at, and of those that a suspended one keeps.
+const ARGUMENTS: u64 = 6;
+const KEPT_ARGUMENTS: u64 = 3;
+/// A frame has the number of its arguments below its function; more than this is no number.
+const MOST_ARGUMENTS: u64 = 1 << 16;
+/// How far a request is from an argument: that of a reply's request's response.
+const MAX_DEPTH: usize = 4;
+/// How many maps are read in a batch: a process may make as many as it likes.
+const LEARNED_MAPS: usize = 256;
+/// How many maps are remembered, and how many of one class are handed on: where each request has its own, the constructor
+/// stands for them.
+const MAX_MAPS: usize = 3000;
+const MAX_MAPS_OF_CLASS: usize = 64;
+/// How many contexts around a function are looked at, and how many slots of each.
+const MAX_CONTEXTS: usize = 3;
+const LOOKED_SLOTS: u64 = 8;
+/// Where the elements of an array start.
+const ARRAY_START: u64 = 16;
+const PROPERTIES: u64 = 8;
+
+/// What is known of the objects of a process.
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    /// By map, with what the map said of itself: V8 puts other maps in the places of those that died.
+    classes: FastMap<u64, (u64, Rc<Class>)>,
+    /// What properties are called, where that is one of the wanted names.
+    names: FastMap<u64, Option<Name>>,
+    /// By constructor.
+    families: FastMap<u64, Family>,
+    /// Maps that were handed on, with what they said of themselves.
+    handed_on: FastSet<(u64, u64)>,
+    rules: Vec<CopyRule>,
+    /// How many maps were read in this batch.
+    learned: usize,
+}
+
+/// The objects of one constructor, whose maps differ in what was added to them.
+#[derive(Debug, Default)]
+struct Family {
+    /// Maps, with what they say of themselves.
+    maps: Vec<(u64, u64)>,
+    fields: Vec<CopiedField>,
+}
+
+/// What the search of one sample reads.
+pub(super) struct Search<'a, 'heap> {
+    pub(super) heap: &'a mut Heap<'heap>,
+    pub(super) functions: &'a mut Functions,
+    pub(super) sample: &'a SampleView<'a>,
+    pub(super) known: &'a mut Requests,
+}
+
+impl Requests {
+    /// Forgets what addresses stood for: the collector may have moved maps.
+    pub(super) fn sweep(&mut self) {
+        *self = Self {
+            rules: std::mem::take(&mut self.rules),
+            ..Self::default()
+        };
+    }
+
+    /// To be called before each batch of samples.
+    pub(super) fn start_batch(&mut self) {
+        self.learned = 0;
+    }
+
+    /// What is to be copied from now on.
+    pub(super) fn take_rules(&mut self) -> Vec<CopyRule> {
+        std::mem::take(&mut self.rules)
+    }
+
+    /// Hands on what is copied of the objects of a map.
+    fn hand_on(&mut self, map: u64, fingerprint: u64, class: &Class) {
+        if self.handed_on.len() >= MAX_MAPS {
+            self.handed_on.clear();
+            self.families.clear();
+        }
+        if !self.handed_on.insert((map, fingerprint)) {
+            return;
+        }
+        let fields = class.copied_fields();
+        let Some(constructor) = class.family else {
+            self.rules.push(CopyRule {
+                key: map,
+                fingerprint,
+                leads_to_request: class.kind.leads_to_request(),
+                fields,
+            });
+            return;
+        };
+        let family = self.families.entry(constructor).or_default();
+        let before = family.fields.len();
+        for field in fields {
+            if !family.fields.contains(&field) && family.fields.len() < MAX_COPIED_FIELDS {
+                family.fields.push(field);
+            }
+        }
+        let mut keys = Vec::new();
+        if family.maps.len() < MAX_MAPS_OF_CLASS {
+            family.maps.push((map, fingerprint));
+            keys.push((map, fingerprint));
+        }
+        if family.fields.len() > before {
+            keys.clone_from(&family.maps);
+            keys.push((constructor, CopyRule::ANY));
+        }
+        self.rules
+            .extend(keys.into_iter().map(|(key, fingerprint)| CopyRule {
+                key,
+                fingerprint,
+                leads_to_request: true,
+                fields: family.fields.clone(),
+            }));
+    }
+}
+
+impl Search<'_, '_> {
+    /// The route of the request that runs; none where there is none, or it is not known yet what is a request.
+    pub(super) fn route(&mut self, frames: &[Unwound], chain: Option<&Chain>) -> Option<Route> {
+        let layout = self.heap.layout.properties.clone()?;
+        // Below the loop that runs microtasks is what it happened to run after.
+        let end = chain.map_or(frames.len(), |chain| (chain.after + 1).min(frames.len()));
+        let in_frames = frames[..end]
+            .iter()
+            .filter_map(|frame| frame.v8.as_ref())
+            .find_map(|slots| self.of_frame(&layout, slots));
+        in_frames.or_else(|| {
+            let mut generators = chain.into_iter().flat_map(|chain| &chain.generators);
+            generators.find_map(|&generator| self.of_generator(&layout, generator))
+        })
+    }
+
+    fn of_frame(&mut self, layout: &PropertyLayout, slots: &FrameSlots) -> Option<Route> {
+        if !is_pointer(slots.marker) || !is_pointer(slots.function) {
+            return None;
+        }
+        let start = slots.frame_pointer.checked_add(16)?;
+        let count = self
+            .sample
+            .stack_word(slots.frame_pointer.checked_sub(24)?)?;
+        if count > MOST_ARGUMENTS {
+            return None;
+        }
+        // Versions differ in whether the receiver is counted.
+        let argument = (0..ARGUMENTS.min(count + 1)).find_map(|position| {
+            let word = self.sample.stack_word(start.checked_add(8 * position)?)?;
+            self.request(layout, word, 0)
+        });
+        argument.or_else(|| self.of_contexts(layout, slots.marker))
+    }
+
+    fn of_generator(&mut self, layout: &PropertyLayout, generator: u64) -> Option<Route> {
+        let receiver = self.field(generator, AsyncLayout::GENERATOR_RECEIVER)?;
+        if let Some(route) = self.request(layout, receiver, 0) {
+            return Some(route);
+        }
+        let registers = self.field(generator, AsyncLayout::GENERATOR_REGISTERS)?;
+        let argument = (0..KEPT_ARGUMENTS).find_map(|position| {
+            let word = self.field(registers, ARRAY_START + 8 * position)?;
+            self.request(layout, word, 0)
+        });
+        argument.or_else(|| {
+            let context = self.field(generator, AsyncLayout::GENERATOR_CONTEXT)?;
+            self.of_contexts(layout, context)
+        })
+    }
+
+    /// A request in the variables of the functions around one.
+    fn of_contexts(&mut self, layout: &PropertyLayout, context: u64) -> Option<Route> {
+        let objects = self.heap.layout.async_objects.as_ref()?;
+        let mut context = context;
+        for _ in 0..MAX_CONTEXTS {
+            let slots = Sampled { heap: self.heap }.slots(objects, context)?;
+            let found = (2..slots.min(LOOKED_SLOTS)).find_map(|slot| {
+                let word = self.field(context, AsyncLayout::slot(slot))?;
+                self.request(layout, word, 0)
+            });
+            if found.is_some() {
+                return found;
+            }
+            context = self.field(context, AsyncLayout::slot(1))?;
+        }
+        None
+    }
+
+    fn field(&mut self, object: u64, offset: u64) -> Option<u64> {
+        Sampled { heap: self.heap }.field(object, offset)
+    }
+
+    fn text(&mut self, object: u64) -> Option<SampledText> {
+        Sampled { heap: self.heap }.text(object)
+    }
+
+    /// The route of an object that is a request, or leads to one.
+    fn request(&mut self, layout: &PropertyLayout, object: u64, depth: usize) -> Option<Route> {
+        if depth > MAX_DEPTH {
+            return None;
+        }
+        let class = self.class_of(layout, object)?;
+        match class.kind {
+            ClassKind::Request => self.own_route(layout, object, &class),
+            ClassKind::Wrapper => {
+                let inner = class.names().filter(|name| name.leads_to_request());
+                let mut inner = inner.filter_map(|name| self.property(object, &class, name));
+                let inner = inner.next()?;
+                let route = self.request(layout, inner, depth + 1)?;
+                Some(match self.pattern_of_wrapper(layout, object, &class) {
+                    Some(pattern) => route.with_pattern("", &pattern),
+                    None => route,
+                })
+            }
+            ClassKind::Part | ClassKind::Other => None,
+        }
+    }
+
+    /// What Node's own request says, and what a framework has added to it.
+    fn own_route(&mut self, layout: &PropertyLayout, object: u64, class: &Class) -> Option<Route> {
+        let method = self.text_property(object, class, Name::Method)?;
+        let whole = self.text_property(object, class, Name::OriginalUrl);
+        let url = match whole {
+            Some(url) => url,
+            None => self.text_property(object, class, Name::Url)?,
+        };
+        let route = Route::new(&method.text, &url.text, url.is_cut)?;
+        let matched = self
+            .property(object, class, Name::Route)
+            .and_then(|matched| {
+                let class = self.class_of(layout, matched)?;
+                self.text_property(matched, &class, Name::Path)
+            });
+        let Some(pattern) = matched else {
+            return Some(route);
+        };
+        if class.place(Name::BaseUrl).is_none() {
+            return Some(route.with_pattern("", &pattern.text));
+        }
+        // Half a pattern would be another route.
+        Some(match self.text_property(object, class, Name::BaseUrl) {
+            Some(mount) if !mount.is_cut => route.with_pattern(&mount.text, &pattern.text),
+            _ => route,
+        })
+    }
+
+    /// The pattern that a framework keeps beside the request.
+    fn pattern_of_wrapper(
+        &mut self,
+        layout: &PropertyLayout,
+        object: u64,
+        class: &Class,
+    ) -> Option<String> {
+        if let Some(pattern) = self.text_property(object, class, Name::MatchedRoute) {
+            return Some(pattern.text);
+        }
+        let context = self.property(object, class, Name::FastifyContext)?;
+        let class = self.class_of(layout, context)?;
+        let config = self.property(context, &class, Name::Config)?;
+        let class = self.class_of(layout, config)?;
+        let url = self.text_property(config, &class, Name::Url)?;
+        Some(url.text)
+    }
+
+    fn property(&mut self, object: u64, class: &Class, name: Name) -> Option<u64> {
+        let place = class.place(name)?;
+        let of = match place.is_in_array {
+            true => self.field(object, PROPERTIES)?,
+            false => object,
+        };
+        self.field(of, 8 * place.word)
+    }
+
+    fn text_property(&mut self, object: u64, class: &Class, name: Name) -> Option<SampledText> {
+        let text = self.property(object, class, name)?;
+        self.text(text)
+    }
+
+    /// The class of an object, which is handed on.
+    fn class_of(&mut self, layout: &PropertyLayout, object: u64) -> Option<Rc<Class>> {
+        let map = self.field(object, 0)?;
+        if !is_pointer(map) {
+            return None;
+        }
+        let fingerprint = properties::fingerprint(self.heap, layout, map)?;
+        if let Some((of, class)) = self.known.classes.get(&map)
+            && *of == fingerprint
+        {
+            return Some(Rc::clone(class));
+        }
+        if self.known.classes.len() >= MAX_MAPS {
+            self.known.classes.clear();
+        }
+        if self.known.learned >= LEARNED_MAPS {
+            return None;
+        }
+        self.known.learned += 1;
+        let class = Rc::new(self.class_of_map(layout, map)?);
+        let known = (fingerprint, Rc::clone(&class));
+        self.known.classes.insert(map, known);
+        self.known.hand_on(map, fingerprint, &class);
+        Some(class)
+    }
+
+    fn class_of_map(&mut self, layout: &PropertyLayout, map: u64) -> Option<Class> {
+        if !properties::is_object_map(self.heap, layout, map) {
+            return None;
+        }
+        let Some(properties) = properties::of_map(self.heap, layout, map) else {
+            return Some(Class::OTHER);
+        };
+        let mut places: Vec<(Name, Place)> = Vec::new();
+        for property in properties {
+            if let Some(name) = self.name(layout, property.key) {
+                places.push((name, property.place));
+            }
+        }
+        if places.is_empty() {
+            return Some(Class::OTHER);
+        }
+        let constructor = properties::constructor(self.heap, map)?;
+        let shared = self
+            .heap
+            .field(constructor, self.heap.layout.function_shared)?;
+        let function = self.functions.of_shared(self.heap, shared)?;
+        let facts = self.functions.get(function);
+        Some(Class::new((&facts.name, &facts.url), constructor, &places))
+    }
+
+    /// The wanted name that a property is called.
+    fn name(&mut self, layout: &PropertyLayout, key: u64) -> Option<Name> {
+        if let Some(&known) = self.known.names.get(&key) {
+            return known;
+        }
+        if self.known.names.len() >= MAX_MAPS {
+            self.known.names.clear();
+        }
+        let name = properties::name(self.heap, layout, key)?;
+        let name = Name::of(&name);
+        self.known.names.insert(key, name);
+        name
+    }
+}

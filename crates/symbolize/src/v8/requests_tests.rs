@@ -1,0 +1,133 @@
+//! Tests of the search for requests, on a heap made by hand.
+
+use super::SampleView;
+use super::functions::Functions;
+use super::requests::{Requests, Search};
+use super::stand_in::{Program, StandIn, with_heap};
+use crate::copied::CopiedMemory;
+use crate::frame::{CodeAddress, FrameSlots, Unwound};
+use nodespy_model::{CopyRule, Registers};
+
+const STACK: u64 = 0x7fff_0000;
+const FRAME: u64 = 0x40;
+
+/// What is found where a function has this for its argument, and what is to be copied from now on.
+fn found(program: &Program, argument: u64) -> (Option<String>, Vec<CopyRule>) {
+    found_by(&mut Requests::default(), program, argument)
+}
+
+fn found_by(
+    known: &mut Requests,
+    program: &Program,
+    argument: u64,
+) -> (Option<String>, Vec<CopyRule>) {
+    let mut stack = vec![0_u64; 32];
+    stack[(FRAME as usize - 24) / 8] = 2;
+    stack[(FRAME as usize + 24) / 8] = argument;
+    let bytes: Vec<u8> = stack.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let mut registers = Registers::default();
+    registers.0[Registers::STACK_POINTER] = STACK;
+    let sample = SampleView {
+        pid: 1,
+        copy_of: None,
+        origin: &StandIn(program.memory.clone()),
+        registers: &registers,
+        stack: &bytes,
+        copied: CopiedMemory::default(),
+        has_async_callers: true,
+        has_routes: true,
+    };
+    let frame = Unwound {
+        code: CodeAddress::Unknown,
+        v8: Some(FrameSlots {
+            frame_pointer: STACK + FRAME,
+            marker: Program::BASE | 1,
+            function: Program::BASE | 1,
+            bytecode_array: 0,
+            bytecode_offset: 0,
+            feedback: 0,
+        }),
+    };
+    let route = with_heap(&program.memory, |heap| {
+        Search {
+            heap,
+            functions: &mut Functions::default(),
+            sample: &sample,
+            known,
+        }
+        .route(&[frame], None)
+    });
+    (route.map(|route| route.label()), known.take_rules())
+}
+
+fn request(program: &mut Program, more: &[(&str, u64)]) -> u64 {
+    let class = program.function_of("IncomingMessage", "node:_http_incoming");
+    let (method, url) = (program.string("GET"), program.string("/users/7?secret=1"));
+    let own = [("url", url), ("method", method)];
+    program.constructed(class, &[&own[..], more].concat())
+}
+
+#[test]
+fn a_request_has_its_path_and_what_express_has_matched() {
+    let mut program = Program::new();
+    let plain = request(&mut program, &[]);
+    assert_eq!(found(&program, plain).0.as_deref(), Some("GET /users/*"));
+    let class = program.function_of("Route", "/app/route.js");
+    let path = program.string("/:id");
+    let route = program.constructed(class, &[("path", path)]);
+    let mount = program.string("/users");
+    let matched = request(&mut program, &[("route", route), ("baseUrl", mount)]);
+    let (label, rules) = found(&program, matched);
+    assert_eq!(label.as_deref(), Some("GET /users/:id"));
+    // Of the request by its map and its constructor, and of the route by its map.
+    let fields: Vec<usize> = rules.iter().map(|rule| rule.fields.len()).collect();
+    assert_eq!(fields, [4, 4, 1]);
+    assert!(rules[0].leads_to_request && !rules[2].leads_to_request);
+}
+
+#[test]
+fn a_response_leads_to_its_request() {
+    let mut program = Program::new();
+    let request = request(&mut program, &[]);
+    let class = program.function_of("ServerResponse", "node:_http_server");
+    let response = program.constructed(class, &[("req", request)]);
+    let label = found(&program, response).0;
+    assert_eq!(label.as_deref(), Some("GET /users/*"));
+}
+
+#[test]
+fn what_only_looks_like_a_request_is_none() {
+    let mut program = Program::new();
+    let (method, url) = (program.string("GET"), program.string("/users"));
+    let class = program.function_of("IncomingMessage", "/app/fake.js");
+    let fake = program.constructed(class, &[("url", url), ("method", method)]);
+    let (label, rules) = found(&program, fake);
+    assert_eq!(label, None);
+    assert!(rules.len() == 1 && rules[0].fields.is_empty(), "{rules:?}");
+    // A response that leads to itself.
+    let class = program.function_of("ServerResponse", "node:_http_server");
+    let response = program.constructed(class, &[("req", 0)]);
+    program.set(response, 24, response);
+    assert_eq!(found(&program, response).0, None);
+}
+
+#[test]
+fn a_map_in_the_place_of_one_that_died_is_another_class() {
+    let mut program = Program::new();
+    let map = program.object(0, 8);
+    let class = program.function_of("IncomingMessage", "node:_http_incoming");
+    let (method, url) = (program.string("GET"), program.string("/users"));
+    let request = program.constructed_with(map, class, &[("url", url), ("method", method)]);
+    let mut known = Requests::default();
+    let (label, first) = found_by(&mut known, &program, request);
+    assert_eq!(label.as_deref(), Some("GET /users"));
+    // As V8 9.4 does it with the maps of express' requests, of which each has its own.
+    let class = program.function_of("Object", "");
+    let parameters = program.constructed_with(map, class, &[("text", url), ("more", method)]);
+    let (label, second) = found_by(&mut known, &program, parameters);
+    assert_eq!(label, None);
+    let of_map = |rules: &[CopyRule]| rules.iter().find(|rule| rule.key == map).cloned();
+    let (first, second) = (of_map(&first).unwrap(), of_map(&second).unwrap());
+    assert!(first.leads_to_request && !second.leads_to_request);
+    assert_ne!(first.fingerprint, second.fingerprint);
+}

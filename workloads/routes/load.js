@@ -1,0 +1,28 @@
+'use strict';
+// Asks server.js for its six routes again and again: node load.js PORT [SECONDS 30]
+const http = require('http');
+
+const port = Number(process.argv[2]);
+const stop = Date.now() + Number(process.argv[3] || 30) * 1000;
+const agent = new http.Agent({ keepAlive: true });
+const asked = [
+  ['GET', (turn) => `/shop/items/${turn}?token=secret`],
+  ['GET', (turn) => `/shop/report/${2000 + turn % 20}`],
+  ['POST', (turn) => `/shop/orders/${turn}`],
+  ['GET', () => '/shop/search/shoes?token=secret'],
+  ['GET', () => '/shop/files/price-list'],
+  ['GET', () => '/shop/health'],
+];
+
+function next(turn) {
+  if (Date.now() >= stop) return agent.destroy();
+  const [method, path] = asked[turn % asked.length];
+  const request = http.request({ port, agent, method, host: '127.0.0.1', path: path(turn) }, (response) => {
+    response.resume().on('end', () => next(turn + 1));
+  });
+  request.on('error', () => {});
+  request.end();
+}
+
+for (let connection = 0; connection < 6; connection++) next(connection);
+console.log('ready');

@@ -1,0 +1,130 @@
+'use strict';
+// Right answer: each function that computes is named after the only route it works for: items_map works for /items, and so on.
+// The same six routes on every framework: node server.js express|fastify|koa|http. Listens on the loopback only; prints
+// `ready PORT`.
+
+const fs = require('fs');
+const framework = process.argv[2] || 'express';
+
+// Computes for a fraction of a millisecond.
+function compute(seed) {
+  let hash = seed | 0;
+  for (let turn = 0; turn < 60_000; turn++) hash = Math.imul(hash ^ (hash >>> 15), 0x2c1b3c6d) + turn | 0;
+  return hash;
+}
+
+// A driver with callbacks inside and promises outside, which answers several queries at once.
+let waiting = [];
+function query(name) {
+  return new Promise((resolve) => {
+    waiting.push(() => resolve([{ id: 1, name }]));
+    if (waiting.length > 1) return;
+    setTimeout(() => {
+      const answers = waiting;
+      waiting = [];
+      for (const answer of answers) answer();
+    }, 1);
+  });
+}
+
+async function items_load(id) { const rows = await query(`item ${id}`); items_map(rows); return rows; }
+function items_map(rows) { return compute(rows.length); }
+function items_render(rows) { return { rows, sum: compute(rows.length) }; }
+async function items(id) {
+  const [first] = await Promise.all([items_load(id), items_load(id + 1)]);
+  return items_render(first);
+}
+
+async function* report_rows() {
+  for (let row = 0; row < 3; row++) {
+    await query(`row ${row}`);
+    report_row(row);
+    yield row;
+  }
+}
+function report_row(row) { return compute(row); }
+async function report() {
+  let sum = 0;
+  for await (const row of report_rows()) sum += row;
+  return sum;
+}
+
+function orders_store() { return compute(3); }
+async function orders() {
+  await query('order');
+  return new Promise((resolve) => setImmediate(function stored() { orders_store(); resolve('stored'); }));
+}
+
+function search_all(text) { return compute(text.length); }
+function search(text) { return search_all(text); }
+
+function files_parse(text) { return compute(text.length); }
+function files() {
+  return fs.promises.readFile(__filename, 'utf8').then((text) => text.trim()).then(function parse(text) { return files_parse(text); });
+}
+
+function health_check() { return compute(7); }
+async function health() {
+  await null;
+  health_check();
+  return 'well';
+}
+
+const routes = [
+  ['get', '/items/:id', ({ id }) => items(Number(id))],
+  ['get', '/report/:year', () => report()],
+  ['post', '/orders/:id', () => orders()],
+  ['get', '/search/:text', ({ text }) => search(text)],
+  ['get', '/files/:name', () => files()],
+  ['get', '/health', () => health()],
+];
+
+function listening(server) {
+  console.log(`ready ${server.address().port}`);
+}
+
+// What each framework makes of the routes.
+const start = {
+  express() {
+    const express = require('express');
+    const router = express.Router();
+    for (const [method, path, work] of routes) {
+      router[method](path, async function handler(request, response, next) {
+        try { response.json({ out: await work(request.params) }); } catch (error) { next(error); }
+      });
+    }
+    const app = express();
+    app.use('/shop', router);
+    const server = app.listen(0, '127.0.0.1', () => listening(server));
+  },
+  fastify() {
+    const app = require('fastify')();
+    for (const [method, path, work] of routes) {
+      app[method](`/shop${path}`, async function handler(request) { return { out: await work(request.params) }; });
+    }
+    app.listen({ port: 0, host: '127.0.0.1' }).then(() => listening(app.server));
+  },
+  koa() {
+    const Koa = require('koa');
+    const Router = require('@koa/router');
+    const router = new Router({ prefix: '/shop' });
+    for (const [method, path, work] of routes) {
+      router[method](path, async function handler(context) { context.body = { out: await work(context.params) }; });
+    }
+    const app = new Koa();
+    app.use(async function timed(context, next) { await next(); context.set('x-served', 'yes'); });
+    app.use(router.routes());
+    const server = app.listen(0, '127.0.0.1', () => listening(server));
+  },
+  http() {
+    const server = require('http').createServer((request, response) => {
+      const [, , first, rest] = request.url.split('?')[0].split('/');
+      const [, , work] = routes.find(([, path]) => path.split('/')[1] === first);
+      (async function handle() {
+        response.end(JSON.stringify({ out: await work({ id: rest, text: rest }) }));
+      })();
+    });
+    server.listen(0, '127.0.0.1', () => listening(server));
+  },
+};
+start[framework]();
