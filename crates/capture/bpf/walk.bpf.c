@@ -9,13 +9,18 @@
 // as pieces of memory with their addresses; user space reads them as it reads the memory of the process. So frames that are
 // none, or memory that lies, cost copies of little use and never a wrong word.
 //
-// Built by tools/bpf.sh into walk.bpf.o, which is committed.
+// Built by tools/bpf.sh into walk.bpf.o, which is committed; and by build.rs for user space (reader.c), where threads of nodespy
+// read the memory of processes that no eBPF program may look at.
 
+#ifdef USER_SPACE
+#include "user_space.h"
+#else
 #include <linux/bpf.h>
 #include <linux/ptrace.h>
 
 #include <linux/bpf_perf_event.h>
 #include <bpf/bpf_helpers.h>
+#endif
 
 typedef __u64 u64;
 typedef __u32 u32;
@@ -125,25 +130,10 @@ struct scratch {
     u64 out[OUT_WORDS + 1 + MAX_PIECE];
 };
 
-// One for each CPU, as many as user space says there are: maps that are the kernel's own per CPU end at 32 KiB.
-struct {
-    __uint(type, BPF_MAP_TYPE_ARRAY);
-    __uint(max_entries, 1);
-    __type(key, u32);
-    __type(value, struct scratch);
-} scratches SEC(".maps");
-
 // How much of the stack each sample copies anyway, and whether requests are wanted.
 struct options {
     u32 stack_bytes, wants_requests;
 };
-
-struct {
-    __uint(type, BPF_MAP_TYPE_ARRAY);
-    __uint(max_entries, 1);
-    __type(key, u32);
-    __type(value, struct options);
-} options SEC(".maps");
 
 // What is copied of objects with a map, or a constructor: user space knows their classes. Where nothing is, they are no
 // requests. What was not met for long makes room.
@@ -152,6 +142,22 @@ struct fields {
     u8 fields[MAX_FIELDS];
     u64 fingerprint;
 };
+
+#ifndef USER_SPACE
+// One for each CPU, as many as user space says there are: maps that are the kernel's own per CPU end at 32 KiB.
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, u32);
+    __type(value, struct scratch);
+} scratches SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, u32);
+    __type(value, struct options);
+} options SEC(".maps");
 
 struct {
     __uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -210,6 +216,19 @@ static __always_inline int is_wanted(void)
     return !word || !(*word >> pid % 64 & 1);
 }
 
+static __always_inline struct scratch *scratch(void)
+{
+    u32 cpu = bpf_get_smp_processor_id();
+
+    return bpf_map_lookup_elem(&scratches, &cpu);
+}
+
+static __always_inline struct fields *known_fields(u64 key)
+{
+    return bpf_map_lookup_elem(&classes, &key);
+}
+#endif
+
 #ifdef NO_BPF_LOOP
 // Before Linux 5.17.
 #define CALLBACK(name) __noinline int name(u32 index)
@@ -221,13 +240,6 @@ static __always_inline int is_wanted(void)
 #define CALLBACK(name) static long name(u32 index, void *unused)
 #define LOOP(count, callback) bpf_loop(count, callback, 0, 0)
 #endif
-
-static __always_inline struct scratch *scratch(void)
-{
-    u32 cpu = bpf_get_smp_processor_id();
-
-    return bpf_map_lookup_elem(&scratches, &cpu);
-}
 
 // A tagged pointer to an object.
 static __always_inline int is_object(u64 word)
@@ -344,7 +356,7 @@ static __always_inline struct fields *fields_of(struct scratch *s, u64 map)
     u64 map_of_maps = s->map[0];
 
     for (int hop = 0; hop < MAX_HOPS; hop++) {
-        struct fields *fields = bpf_map_lookup_elem(&classes, &map);
+        struct fields *fields = known_fields(map);
         if (fields && (!hop || fields->leads_to_request) &&
             (!fields->fingerprint || fields->fingerprint == fingerprint(s)))
             return fields;
@@ -799,6 +811,43 @@ static __always_inline void copy_root(struct scratch *s)
         copy(start + 8 * word, MAX_PIECE);
 }
 
+// Copies what a sample needs, which starts with these registers; returns how many words that is.
+static __always_inline u32 walk_stack(struct scratch *s, struct options *wanted, u64 stack_pointer, u64 frame_pointer)
+{
+    s->used = 0;
+    s->walked = 0;
+    s->next = 0;
+    s->outermost = 0;
+    s->queued = 0;
+    s->followed = 0;
+    s->starts = 0;
+    s->looks = 0;
+    s->held = 0;
+    s->jobs = 0;
+    s->has_request = 0;
+    s->wants_requests = wanted->wants_requests;
+    __builtin_memset(s->markers, 0xff, sizeof(s->markers));
+    s->stack_start = stack_pointer;
+    s->stack_end = stack_pointer + wanted->stack_bytes;
+    s->frame = frame_pointer;
+    s->sample++;
+    // Where the leaf keeps something else in the register there is no frame.
+    if (is_frame(s->stack_start - 8, s->frame))
+        walk_frames();
+    // The outermost frame has 0, or a small number, for its caller's.
+    if (s->walked < FEWEST_FRAMES || s->next >= 4096)
+        search_frames(s);
+    if (s->walked)
+        copy_root(s);
+    s->async_end = s->used + MAX_ASYNC_WORDS;
+    // A request in a frame may be that of another microtask: the one that awaits what runs is looked for too.
+    s->has_request = 0;
+    follow_callback();
+    follow_all();
+    return s->used;
+}
+
+#ifndef USER_SPACE
 SEC("perf_event")
 int walk(struct bpf_perf_event_data *context)
 {
@@ -818,37 +867,7 @@ int walk(struct bpf_perf_event_data *context)
 #else
     const struct pt_regs *registers = (void *)bpf_task_pt_regs((void *)bpf_get_current_task_btf());
 #endif
-    s->used = 0;
-    s->walked = 0;
-    s->next = 0;
-    s->outermost = 0;
-    s->queued = 0;
-    s->followed = 0;
-    s->starts = 0;
-    s->looks = 0;
-    s->held = 0;
-    s->jobs = 0;
-    s->has_request = 0;
-    s->wants_requests = wanted->wants_requests;
-    __builtin_memset(s->markers, 0xff, sizeof(s->markers));
-    s->stack_start = registers->rsp;
-    s->stack_end = registers->rsp + wanted->stack_bytes;
-    s->frame = registers->rbp;
-    s->sample++;
-    // Where the leaf keeps something else in the register there is no frame.
-    if (is_frame(s->stack_start - 8, s->frame))
-        walk_frames();
-    // The outermost frame has 0, or a small number, for its caller's.
-    if (s->walked < FEWEST_FRAMES || s->next >= 4096)
-        search_frames(s);
-    if (s->walked)
-        copy_root(s);
-    s->async_end = s->used + MAX_ASYNC_WORDS;
-    // A request in a frame may be that of another microtask: the one that awaits what runs is looked for too.
-    s->has_request = 0;
-    follow_callback();
-    follow_all();
-    u32 used = s->used;
+    u32 used = walk_stack(s, wanted, registers->rsp, registers->rbp);
     if (!used || used > MAX_WORDS)
         return 1;
     bpf_perf_event_output(context, &outputs, BPF_F_CURRENT_CPU, s->out, used * 8);
@@ -856,3 +875,4 @@ int walk(struct bpf_perf_event_data *context)
 }
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
+#endif

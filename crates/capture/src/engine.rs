@@ -121,6 +121,8 @@ pub struct Attached {
     pub samples_group: bool,
     /// Whether an eBPF program runs at each sample.
     pub has_ebpf: bool,
+    /// Whether threads read memory at samples instead.
+    pub has_readers: bool,
     /// Whether events are of whole CPUs, and the program drops samples of other processes.
     pub is_cpu_wide: bool,
     /// The inspectors that are used.

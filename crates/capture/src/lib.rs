@@ -15,6 +15,8 @@ compile_error!(
 pub mod engine;
 pub mod engines;
 mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod gc_pauses;
 mod list;
 mod looking;

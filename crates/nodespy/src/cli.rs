@@ -217,6 +217,10 @@ pub(crate) struct TopArgs {
     /// Count samples of requests whose route matches, such as 'GET /users' or '^POST'; may be repeated: any of them
     #[arg(long, value_name = "RE", value_parser = Pattern::parse)]
     pub(crate) route: Vec<Pattern>,
+    /// Find async callers and HTTP routes where no eBPF program may run, too: a thread on each CPU reads them at every
+    /// sample, and holds the sampled one for some 100 µs
+    #[arg(long = "async", conflicts_with = "no_async")]
+    pub(crate) reads_async: bool,
     /// Leave out the async functions that await what runs: stacks start at the microtask
     #[arg(long)]
     pub(crate) no_async: bool,

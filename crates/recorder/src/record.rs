@@ -120,6 +120,8 @@ pub struct RecordRequest {
     pub no_routes: bool,
     /// Whether no eBPF program runs at the samples.
     pub no_ebpf: bool,
+    /// Whether threads read async callers and routes where no eBPF program runs.
+    pub reads_async: bool,
     /// Whether breakpoints say who submits jobs to libuv's pool.
     pub pool_submitters: bool,
     /// Whether breakpoints measure the pauses of V8's garbage collector.

@@ -29,6 +29,8 @@ mod job_rate;
 mod names;
 mod opening;
 mod probing;
+mod reader;
+mod reading;
 mod records;
 mod refusals;
 mod ring_set;
@@ -45,11 +47,12 @@ use opening::{
     CpuEvents, OpenedThread, attach_program, choose_events, open_group, open_on_threads,
 };
 pub use probing::{probe, probe_group, probe_quickly};
+use reading::Reading;
 use records::RingOf;
 use ring_set::RingSet;
 pub(crate) use sources::uprobe_pmu;
 pub use spec::{EventSpec, POOL_JOBS, ProbePlace, Uprobe};
-use walking::Walking;
+use walking::{SAMPLED, Walking};
 
 /// Stack copied with each sample: all that fits into a record, whose length is 16 bits, beside a
 /// full kernel call chain. The kernel copies only what there is of a stack, so this costs a target
@@ -78,6 +81,8 @@ const SETTLING: Nanoseconds = 2_000_000;
 /// How long a process or thread counts as new: it may be gone when the ring calls, and with it what
 /// names its JavaScript. A worker that starts runs each of its functions once, and forgets them.
 const NEW_AGE: Nanoseconds = 500_000_000;
+/// How often rings are polled where samples wake their readers instead.
+const READ_POLL_INTERVAL: Duration = Duration::from_millis(40);
 /// How often rings are polled while a process or thread is new.
 const NEW_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -94,7 +99,9 @@ pub struct PerfOptions {
     pub follow_children: bool,
     /// Whether a program copies what names JavaScript at the sampled instruction, where the kernel allows that.
     pub walks_at_sample: bool,
-    /// Whether it copies what tells the request that a sample runs for.
+    /// Whether threads of nodespy read it where no program may run, which hold a CPU for some 100 us a sample.
+    pub reads_at_sample: bool,
+    /// Whether that includes what tells the request that a sample runs for.
     pub finds_requests: bool,
     /// Whether main threads that stand still for long are looked at less often too, for recordings that go
     /// on for days: what one waits for just after that may be seen late.
@@ -118,6 +125,8 @@ pub(crate) struct PerfSession {
     has_group: bool,
     /// What copies memory at the sampled instruction.
     walking: Option<Walking>,
+    /// What reads it where no program runs.
+    reading: Option<Reading>,
 }
 
 /// The events of a CPU that the rings belong to, by their position.
@@ -142,7 +151,8 @@ impl PerfSession {
         if let Some(session) = Self::open_walking(targets, group, options, start_on_exec) {
             return Ok(session.started(targets, options, start_on_exec));
         }
-        let mut session = Self::open(targets, group, options, (STACK_BYTES, start_on_exec), None)?;
+        let whole = (STACK_BYTES, start_on_exec);
+        let mut session = Self::open(targets, group, options, whole, None)?;
         if session.smallest_ring() < ROOMY_RING_BYTES {
             let small = (SMALL_STACK_BYTES, start_on_exec);
             session = Self::open(targets, group, options, small, None)?;
@@ -153,6 +163,9 @@ impl PerfSession {
                 session.smallest_ring() >> 10,
                 SMALL_STACK_BYTES >> 10
             ));
+        }
+        if options.reads_at_sample && options.events[0].is_cpu() {
+            session.reading = Some(Reading::new(options.finds_requests));
         }
         Ok(session.started(targets, options, start_on_exec))
     }
@@ -255,6 +268,7 @@ impl PerfSession {
             ring_owners: Vec::new(),
             has_group: false,
             walking,
+            reading: None,
         };
         events.into_iter().for_each(|of_cpu| session.keep(of_cpu));
         session
@@ -368,8 +382,28 @@ impl PerfSession {
         Ok(())
     }
 
+    /// Starts to read at samples, where no program does: from now on the readers are woken by them.
+    fn start_readers(&mut self) {
+        let Some(reading) = &mut self.reading else {
+            return;
+        };
+        if reading.has_started() {
+            return;
+        }
+        let layout = self.samplings[SAMPLED].sample_layout();
+        let owners = self.ring_owners.iter().map(|owners| {
+            let event = &self.events[owners.samples[SAMPLED]];
+            (owners.cpu, event.as_raw_fd())
+        });
+        let owners: Vec<(u32, i32)> = owners.collect();
+        let woken = reading.start(&owners, &layout, &mut self.rings);
+        self.wakers
+            .retain(|waker| !woken.iter().any(|&fd| *waker == Waker::Ring(fd)));
+    }
+
     /// Waits up to `timeout` for samples; whether there are any, or something is in a hurry.
     fn wait(&mut self, timeout: Duration) -> Result<bool, CaptureError> {
+        self.start_readers();
         let interval = self.poll_interval(timeout);
         if interval.is_zero() {
             return Ok(true);
@@ -393,11 +427,19 @@ impl PerfSession {
         {
             walking.copy_also(rules);
         }
+        if let Some(reading) = &self.reading
+            && !rules.is_empty()
+        {
+            reading.copy_also(rules);
+        }
     }
 
     /// How long to wait at most when nothing is in a hurry for `timeout`.
     fn poll_interval(&self, timeout: Duration) -> Duration {
         let mut interval = timeout;
+        if self.reading.is_some() {
+            interval = interval.min(READ_POLL_INTERVAL);
+        }
         let new_until = self.rings.newest_birth().saturating_add(NEW_AGE);
         if crate::monotonic_now() < new_until {
             interval = interval.min(NEW_POLL_INTERVAL);
@@ -412,8 +454,11 @@ impl PerfSession {
     /// Stops sampling and hands on what is left.
     pub(crate) fn finish(&mut self, take: &mut dyn FnMut(Event<'_>)) {
         self.events.iter().for_each(PerfEvent::disable);
+        if let Some(reading) = &mut self.reading {
+            self.remarks.extend(reading.finish());
+        }
         self.rings.drain(Nanoseconds::MAX, take);
-        if self.walking.is_some() {
+        if self.walking.is_some() || self.reading.is_some() {
             let (records, bytes) = self.rings.copied();
             log::info!("memory was copied for {records} samples, {bytes} bytes");
         }

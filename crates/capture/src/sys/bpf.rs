@@ -112,21 +112,28 @@ impl WalkProgram {
     pub(crate) fn set_copy_rules(&mut self, rules: &[CopyRule]) -> Result<(), String> {
         let map = self.program.map_mut("classes");
         let map = map.ok_or("it has no map of that name")?;
-        let mut map: HashMap<&mut MapData, u64, [u8; 16]> =
+        let mut map: HashMap<&mut MapData, u64, FieldsValue> =
             map.try_into().map_err(|error| deepest(&error))?;
         for rule in rules {
-            // Its `struct fields`.
-            let mut value = [0; 16];
-            value[0] = rule.leads_to_request.into();
-            value[8..].copy_from_slice(&rule.fingerprint.to_ne_bytes());
-            for (byte, field) in value[1..8].iter_mut().zip(&rule.fields) {
-                *byte = field.encoded();
-            }
-            map.insert(rule.key, value, 0)
+            map.insert(rule.key, fields_value(rule), 0)
                 .map_err(|error| deepest(&error))?;
         }
         Ok(())
     }
+}
+
+/// The program's `struct fields`.
+pub(crate) type FieldsValue = [u8; 16];
+
+/// What the program knows of a rule.
+pub(crate) fn fields_value(rule: &CopyRule) -> FieldsValue {
+    let mut value = [0; 16];
+    value[0] = rule.leads_to_request.into();
+    value[8..].copy_from_slice(&rule.fingerprint.to_ne_bytes());
+    for (byte, field) in value[1..8].iter_mut().zip(&rule.fields) {
+        *byte = field.encoded();
+    }
+    value
 }
 
 /// A pid namespace, as the kernel tells them apart.
@@ -162,8 +169,8 @@ impl PidNamespace {
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub(crate) struct ProgramOptions {
-    stack_bytes: u32,
-    wants_requests: u32,
+    pub(super) stack_bytes: u32,
+    pub(super) wants_requests: u32,
 }
 
 impl ProgramOptions {
@@ -172,6 +179,14 @@ impl ProgramOptions {
         Self {
             stack_bytes,
             wants_requests: wants_requests.into(),
+        }
+    }
+
+    /// The same for a sample that has this much of its stack.
+    pub(crate) fn with_stack(self, bytes: usize) -> Self {
+        Self {
+            stack_bytes: u32::try_from(bytes).unwrap_or(0),
+            ..self
         }
     }
 }

@@ -16,6 +16,7 @@ pub(crate) mod ptrace;
 pub(crate) mod ring;
 pub(crate) mod ring_cursor;
 pub(crate) mod signals;
+pub(crate) mod walk;
 
 use std::io;
 

@@ -81,6 +81,12 @@ pub(crate) fn wait_for(wakers: &mut Vec<Waker>, timeout: Duration) -> io::Result
     Ok(is_any_ready)
 }
 
+/// Waits until one of these descriptors is ready, which are two: whether each of them is.
+pub(crate) fn wait_for_either(fds: [i32; 2]) -> io::Result<[bool; 2]> {
+    let ready = poll(fds.into_iter(), Duration::MAX)?;
+    Ok([0, 1].map(|at| ready.get(at).is_some_and(|ready| *ready != 0)))
+}
+
 /// What each descriptor is ready for.
 fn poll(fds: impl Iterator<Item = i32>, timeout: Duration) -> io::Result<Vec<libc::c_short>> {
     let mut polled: Vec<libc::pollfd> = fds

@@ -38,6 +38,31 @@ fn set_nice(value: libc::c_int) -> bool {
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, value) == 0 }
 }
 
+/// Has the calling thread run on this CPU only.
+pub(crate) fn pin_to(cpu: u32) -> bool {
+    // SAFETY: a set of CPUs is plain bits, of which all may be zero.
+    let mut cpus: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    if cpu as usize >= 8 * size_of::<libc::cpu_set_t>() {
+        return false;
+    }
+    // SAFETY: the set is valid and the CPU inside it; zero is the calling thread.
+    unsafe {
+        libc::CPU_SET(cpu as usize, &mut cpus);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const cpus) == 0
+    }
+}
+
+/// Whether the calling thread goes before all that are not of a real-time class (the lowest of them), or as others do.
+pub(crate) fn set_real_time(is_real_time: bool) -> bool {
+    let (policy, sched_priority) = match is_real_time {
+        true => (libc::SCHED_FIFO, 1),
+        false => (libc::SCHED_OTHER, 0),
+    };
+    let parameters = libc::sched_param { sched_priority };
+    // SAFETY: the parameters live through the call; zero is the calling thread. Refusal changes nothing.
+    unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) == 0 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,6 +8,10 @@ pub(crate) trait RecordRing {
     /// Fixes how far is read until the next call: up to what is written now.
     fn load_head(&mut self);
 
+    /// Ends before this position until the next call of [`Self::load_head`], if it is not too far behind: the ring must
+    /// not run full.
+    fn limit_head(&mut self, position: u64);
+
     /// The next record before the head. It stays in the ring until [`Self::consume`].
     fn peek(&mut self) -> Result<Option<RawRecord<'_>>, RingError>;
 
@@ -63,6 +67,16 @@ impl RingCursor {
 
     pub(crate) fn set_head(&mut self, head: u64) {
         self.head = head;
+    }
+
+    pub(crate) fn limit_head(&mut self, position: u64) {
+        let (seen, written) = (
+            position.wrapping_sub(self.tail),
+            self.head.wrapping_sub(self.tail),
+        );
+        if seen < written && written - seen <= self.data_len as u64 / 2 {
+            self.head = position;
+        }
     }
 
     /// The next record. `data(start, len)` are bytes of the ring that lie between tail and head.
@@ -164,6 +178,10 @@ pub(crate) mod stand_in {
             self.cursor.set_head(self.written);
         }
 
+        fn limit_head(&mut self, position: u64) {
+            self.cursor.limit_head(position);
+        }
+
         fn peek(&mut self) -> Result<Option<RawRecord<'_>>, RingError> {
             let data = &self.data;
             self.cursor.peek(|start, len| &data[start..start + len])
@@ -195,6 +213,28 @@ mod tests {
         assert_eq!(ring.peek(), Ok(None));
         ring.consume();
         assert_eq!(ring.peek(), Ok(None));
+    }
+
+    #[test]
+    fn records_are_held_back_unless_the_ring_would_run_full() {
+        let mut ring = VecRing::new(64);
+        ring.write(1, 0, &[0; 8]);
+        ring.write(2, 0, &[0; 8]);
+        ring.load_head();
+        ring.limit_head(16);
+        assert_eq!(ring.peek().unwrap().unwrap().kind, 1);
+        ring.consume();
+        assert_eq!(ring.peek(), Ok(None));
+        // What is beyond the head, or behind what was consumed, holds nothing back.
+        for position in [u64::MAX, 0] {
+            ring.load_head();
+            ring.limit_head(position);
+            assert_eq!(ring.peek().unwrap().unwrap().kind, 2);
+        }
+        ring.write(3, 0, &[0; 24]);
+        ring.load_head();
+        ring.limit_head(16);
+        assert_eq!(ring.peek().unwrap().unwrap().kind, 2);
     }
 
     #[test]

@@ -85,6 +85,10 @@ pub(crate) struct RecordArgs {
     /// Copy whole stacks with each sample instead of running an eBPF program that copies what is needed
     #[arg(long)]
     pub(crate) no_ebpf: bool,
+    /// Find async callers and HTTP routes where no eBPF program may run, too: a thread on each CPU reads them at every
+    /// sample, and holds the sampled one for some 100 µs
+    #[arg(long = "async", conflicts_with = "no_async")]
+    pub(crate) reads_async: bool,
     /// Leave out the async functions that await what runs: stacks start at the microtask
     #[arg(long)]
     pub(crate) no_async: bool,

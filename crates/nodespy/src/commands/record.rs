@@ -152,6 +152,7 @@ fn request(arguments: &RecordArgs) -> anyhow::Result<RecordRequest> {
         follow_children: !arguments.no_subprocesses,
         no_heap_walk: arguments.names == Names::Map,
         no_ebpf: arguments.no_ebpf,
+        reads_async: arguments.reads_async,
         no_async: arguments.no_async,
         no_routes: arguments.no_routes,
         pool_submitters: arguments.pool_submitters,

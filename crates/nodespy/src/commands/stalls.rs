@@ -36,6 +36,7 @@ pub(crate) fn run(arguments: &StallsArgs) -> anyhow::Result<ExitCode> {
         include_kernel: false,
         follow_children: false,
         walks_at_sample: false,
+        reads_at_sample: false,
         finds_requests: false,
         spares_idle: false,
         placebo: false,

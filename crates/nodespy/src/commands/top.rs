@@ -55,6 +55,7 @@ pub(crate) fn run(arguments: &TopArgs) -> anyhow::Result<ExitCode> {
         maps_sources: !arguments.no_source_maps,
         by: arguments.by,
         route: arguments.route.clone(),
+        reads_async: arguments.reads_async,
         no_async: arguments.no_async,
         file_stem,
     });

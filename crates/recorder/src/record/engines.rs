@@ -34,6 +34,7 @@ impl EngineSource for RealEngines {
             include_kernel: request.include_kernel,
             follow_children: request.follow_children,
             walks_at_sample: !request.no_ebpf,
+            reads_at_sample: request.reads_async,
             finds_requests: !request.no_routes,
             spares_idle: request.spares_idle,
             placebo: request.placebo,

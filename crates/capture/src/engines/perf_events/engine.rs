@@ -115,6 +115,7 @@ impl Engine for PerfEvents {
             sampling_since: started,
             samples_group: session.samples_group(),
             has_ebpf: session.walking.is_some(),
+            has_readers: session.reading.is_some(),
             is_cpu_wide: session.is_cpu_wide(),
             ..Attached::default()
         };

@@ -192,6 +192,7 @@ pub(super) fn choose_events(
     let indexes = EventSpec::event_indexes(&options.events);
     for (spec, event) in options.events.iter().zip(indexes) {
         let every = spec.every(options.rate_hz);
+        let is_walked = stack_bytes == WALKED_STACK_BYTES;
         // A program copies the rest of the stack at the samples of CPU time alone.
         let stack_bytes = match stack_bytes {
             SMALL_STACK_BYTES => SMALL_STACK_BYTES,
@@ -210,7 +211,10 @@ pub(super) fn choose_events(
             stack_bytes,
             follow_children: options.follow_children,
             start_on_exec: start_on_exec && !options.placebo,
-            wakeup_bytes: wakeup_bytes(every.expected_rate_hz(), stack_bytes),
+            wakeup_bytes: match options.reads_at_sample && spec.is_cpu() && !is_walked {
+                true => 1,
+                false => wakeup_bytes(every.expected_rate_hz(), stack_bytes),
+            },
         };
         samplings.push(choose_event(pid, cpus[0], spec, wanted, &mut remarks)?);
     }

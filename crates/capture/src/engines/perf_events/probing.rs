@@ -197,7 +197,7 @@ fn probe_ebpf(pid: u32) -> Finding {
             verdict: Verdict::Limited,
             detail: format!(
                 "no program can run at samples ({why}): whole stacks are copied, and JavaScript is named a moment later; \
-                 needs CAP_BPF and CAP_PERFMON, Linux 5.8"
+                 needs CAP_BPF and CAP_PERFMON, Linux 5.8; threads find async callers and routes instead with --async"
             ),
             remedy: Some("run nodespy as root".to_owned()),
         },

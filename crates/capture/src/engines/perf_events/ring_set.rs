@@ -8,12 +8,14 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::fmt;
+use std::sync::atomic::Ordering;
 
 use nodespy_model::{Event, EventIndex, Nanoseconds};
 use nodespy_perf_abi::{Addresses, RawRecord, RecordLayout, Sideband, record_type};
 
 use super::Losses;
 use super::followed::Followed;
+use super::reader::{ReadMemory, ReaderOutput};
 use super::records::{RingOf, is_birth, raw_sample, sideband_event, time_of};
 use crate::sys::ring_cursor::RecordRing;
 
@@ -45,11 +47,14 @@ struct SampleRing<R> {
     copied: Copied,
 }
 
-/// Memory that a program copies for a sample: the record right before it.
+/// Memory that was copied for a sample: by a program, which makes it the record right before, or by a reader.
 #[derive(Debug, Default)]
 struct Copied {
     /// How such records are laid out, and the number they carry; none where no program runs.
     from: Option<(u64, RecordLayout)>,
+    /// Where a reader looks at samples; and what it has said of one that is yet to come.
+    reader: Option<ReaderOutput>,
+    next: Option<ReadMemory>,
     tid: u32,
     /// Kept for its room.
     memory: Vec<u8>,
@@ -75,6 +80,26 @@ impl Copied {
             self.bytes += sample.raw.len() as u64;
         }
         true
+    }
+
+    /// Takes what a reader has said of a sample.
+    fn take_read(&mut self, tid: u32, time: Nanoseconds) {
+        let Some(reader) = &self.reader else {
+            return;
+        };
+        while self.next.as_ref().is_none_or(|next| next.time < time) {
+            match reader.memory.try_recv() {
+                Ok(next) => self.next = Some(next),
+                Err(_) => return,
+            }
+        }
+        let is_of_it = |next: &mut ReadMemory| (next.tid, next.time) == (tid, time);
+        if let Some(next) = self.next.take_if(is_of_it) {
+            self.tid = tid;
+            self.memory = next.memory;
+            self.records += 1;
+            self.bytes += self.memory.len() as u64;
+        }
     }
 
     /// What was copied for a sample of this thread.
@@ -134,6 +159,16 @@ impl<R: RecordRing> RingSet<R> {
         }
     }
 
+    /// A reader looks at the samples of the ring of an event on a CPU.
+    pub(super) fn expect_reader(&mut self, cpu: u32, event: EventIndex, reader: ReaderOutput) {
+        let mut rings = self.samples.iter_mut();
+        if let Some(ring) =
+            rings.find(|ring| (u32::from(ring.of.cpu), ring.of.event) == (cpu, event))
+        {
+            ring.copied.reader = Some(reader);
+        }
+    }
+
     pub(super) fn add_sideband(&mut self, ring: R) {
         self.sideband.push(ring);
     }
@@ -172,6 +207,12 @@ impl<R: RecordRing> RingSet<R> {
         self.samples.iter().map(|samples| &samples.ring)
     }
 
+    /// The rings of an event, by CPU.
+    pub(super) fn rings_of(&self, event: EventIndex) -> impl Iterator<Item = (u32, &R)> {
+        let of_event = self.samples.iter().filter(move |it| it.of.event == event);
+        of_event.map(|samples| (u32::from(samples.of.cpu), &samples.ring))
+    }
+
     /// Hands on all samples, and what happened before them. Sideband events later than `settled`
     /// wait for the next round: a sample that was taken before them may still be on its way.
     pub(super) fn drain(&mut self, settled: Nanoseconds, take: &mut dyn FnMut(Event<'_>)) {
@@ -179,6 +220,10 @@ impl<R: RecordRing> RingSet<R> {
         // these samples depend on has been read when they are handed on.
         for samples in &mut self.samples {
             samples.ring.load_head();
+            if let Some(reader) = &samples.copied.reader {
+                let position = reader.position.load(Ordering::Acquire);
+                samples.ring.limit_head(position);
+            }
         }
         self.collect_sideband();
         for position in 0..self.samples.len() {
@@ -235,6 +280,7 @@ impl<R: RecordRing> RingSet<R> {
             match layout.sample(&record) {
                 Ok(sample) => {
                     self.addresses.split(sample.callchain, sample.mode);
+                    copied.take_read(sample.tid, sample.time.unwrap_or(0));
                     let memory = copied.of(sample.tid);
                     let raw = raw_sample(&sample, &self.addresses.kernel, memory, *of);
                     pass(&mut self.followed, Event::Sample(raw), take);

@@ -88,6 +88,7 @@ pub(super) fn sample_running(
         include_kernel: false,
         follow_children: false,
         walks_at_sample: false,
+        reads_at_sample: false,
         finds_requests: false,
         spares_idle: false,
         placebo: false,

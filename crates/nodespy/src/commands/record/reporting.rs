@@ -87,11 +87,12 @@ impl<'a> Reporting<'a> {
     }
 }
 
-/// Whether an eBPF program runs, and at whose samples.
+/// What reads memory at samples, and at whose.
 fn with_ebpf(started: &Started<'_>) -> &'static str {
     match (started.attached.has_ebpf, started.attached.is_cpu_wide) {
         (true, true) => " CPU-wide with eBPF",
         (true, false) => " with eBPF",
+        (false, _) if started.attached.has_readers => " with reader threads",
         (false, _) => "",
     }
 }

@@ -99,6 +99,8 @@ pub(super) struct Request {
     pub(super) by: By,
     /// Of requests of which routes; of all samples when empty.
     pub(super) route: Vec<Pattern>,
+    /// Whether threads read async callers and routes where no eBPF program runs.
+    pub(super) reads_async: bool,
     /// Whether async callers are left out.
     pub(super) no_async: bool,
     /// What a file is called that has what was seen lately.
@@ -148,6 +150,7 @@ fn capture(
         include_kernel: true,
         follow_children: matches!(request.children, Children::Followed),
         walks_at_sample: true,
+        reads_at_sample: request.reads_async,
         finds_requests: true,
         spares_idle: false,
         placebo: false,

@@ -1,0 +1,188 @@
+//! The eBPF program's walk in user space: `bpf/reader.c`, over memory that its caller can read.
+
+use std::ffi::{c_int, c_void};
+
+use nodespy_model::Registers;
+
+use super::bpf::{FieldsValue, ProgramOptions};
+
+/// What the walk asks for.
+pub(crate) trait WalkedMemory {
+    /// Reads memory of the process; false where not all of it could be.
+    fn read(&mut self, address: u64, buffer: &mut [u8]) -> bool;
+    /// What is copied of objects with a map or a constructor.
+    fn fields(&mut self, key: u64) -> Option<FieldsValue>;
+}
+
+/// The room that a walk takes.
+#[derive(Debug)]
+pub(crate) struct Walk {
+    scratch: Vec<u64>,
+}
+
+/// `struct callbacks` of reader.c.
+#[repr(C)]
+struct Callbacks {
+    context: *mut c_void,
+    read: unsafe extern "C" fn(*mut c_void, *mut u8, u32, u64) -> c_int,
+    fields: unsafe extern "C" fn(*mut c_void, u64, *mut FieldsValue) -> c_int,
+}
+
+unsafe extern "C" {
+    safe fn nodespy_scratch_bytes() -> u64;
+    fn nodespy_walked_words(scratch: *const u64) -> *const u64;
+    fn nodespy_walk(
+        scratch: *mut u64,
+        callbacks: *const Callbacks,
+        stack_pointer: u64,
+        frame_pointer: u64,
+        stack_bytes: u32,
+        wants_requests: u32,
+    ) -> u32;
+}
+
+impl Walk {
+    pub(crate) fn new() -> Self {
+        let bytes = usize::try_from(nodespy_scratch_bytes()).expect("some hundred KiB");
+        Self {
+            scratch: vec![0; bytes.div_ceil(8)],
+        }
+    }
+
+    /// Copies what a sample with these registers needs, as pieces of memory.
+    pub(crate) fn copy<M: WalkedMemory>(
+        &mut self,
+        memory: &mut M,
+        registers: &Registers,
+        options: ProgramOptions,
+    ) -> &[u64] {
+        let callbacks = Callbacks {
+            context: (&raw mut *memory).cast(),
+            read: read::<M>,
+            fields: fields::<M>,
+        };
+        let scratch = self.scratch.as_mut_ptr();
+        // SAFETY: `scratch` has the size that the walk asked for and zeroes are a valid one; the callbacks are called
+        // during this call only, with the context that they are made for. The words it returns are in `scratch`, and as
+        // many as it says were written: the kernel's verifier has proven the same of the same source.
+        unsafe {
+            let words = nodespy_walk(
+                scratch,
+                &raw const callbacks,
+                registers.0[Registers::STACK_POINTER],
+                registers.0[Registers::FRAME_POINTER],
+                options.stack_bytes,
+                options.wants_requests,
+            );
+            std::slice::from_raw_parts(nodespy_walked_words(scratch), words as usize)
+        }
+    }
+}
+
+/// # Safety
+/// `context` is a `M` that nothing else refers to, and `to` has room for so many bytes.
+unsafe extern "C" fn read<M: WalkedMemory>(
+    context: *mut c_void,
+    to: *mut u8,
+    bytes: u32,
+    from: u64,
+) -> c_int {
+    // SAFETY: as promised by the caller; the bytes are those of the walk's scratch, which were initialized.
+    let (memory, buffer) = unsafe {
+        let buffer = std::slice::from_raw_parts_mut(to, bytes as usize);
+        (&mut *context.cast::<M>(), buffer)
+    };
+    match memory.read(from, buffer) {
+        true => 0,
+        false => -libc::EFAULT,
+    }
+}
+
+/// # Safety
+/// `context` is a `M` that nothing else refers to, and `found` has room for what is found.
+unsafe extern "C" fn fields<M: WalkedMemory>(
+    context: *mut c_void,
+    key: u64,
+    found: *mut FieldsValue,
+) -> c_int {
+    // SAFETY: as promised by the caller.
+    let memory = unsafe { &mut *context.cast::<M>() };
+    let Some(fields) = memory.fields(key) else {
+        return 0;
+    };
+    // SAFETY: as promised by the caller.
+    unsafe { found.write(fields) };
+    1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fuzzing::Lies;
+
+    /// Words at addresses that are written; nothing elsewhere.
+    struct Words(std::collections::BTreeMap<u64, u64>);
+
+    impl WalkedMemory for Words {
+        fn read(&mut self, address: u64, buffer: &mut [u8]) -> bool {
+            let words = (address..).step_by(8).zip(buffer.chunks_mut(8));
+            words.into_iter().all(|(address, word)| {
+                let known = self.0.get(&address);
+                known.is_some_and(|known| {
+                    word.copy_from_slice(&known.to_ne_bytes()[..word.len()]);
+                    true
+                })
+            })
+        }
+
+        fn fields(&mut self, _: u64) -> Option<FieldsValue> {
+            None
+        }
+    }
+
+    #[test]
+    fn the_functions_of_frames_are_copied() {
+        const STACK: u64 = 0x7fff_0000;
+        const FUNCTION: u64 = 0x20_0001;
+        let mut memory: std::collections::BTreeMap<u64, u64> =
+            (0..1024).map(|word| (STACK - 64 + 8 * word, 0)).collect();
+        // Eight frames of 64 bytes, each with a context and a function of its own.
+        for frame in 0..8 {
+            let at = STACK + 128 + 64 * frame;
+            let next = if frame == 7 { 0 } else { at + 64 };
+            let function = FUNCTION + 0x100 * frame;
+            let words = [
+                (at, next),
+                (at + 8, 0x40_0000),
+                (at - 8, 0x30_0001),
+                (at - 16, function),
+            ];
+            memory.extend(words);
+            memory.extend((0..6).map(|word| (function - 1 + 8 * word, 0x50_0001 + word)));
+        }
+        let mut registers = Registers::default();
+        registers.0[Registers::STACK_POINTER] = STACK;
+        registers.0[Registers::FRAME_POINTER] = STACK + 128;
+        let mut walk = Walk::new();
+        let options = ProgramOptions::new(4096, false);
+        for _ in 0..2 {
+            let copied = walk.copy(&mut Words(memory.clone()), &registers, options);
+            for frame in 0..8 {
+                let start = FUNCTION - 1 + 0x100 * frame;
+                let piece = copied.iter().position(|&word| word == start | 6 << 48);
+                assert_eq!(copied[piece.unwrap() + 2], 0x50_0002, "{frame}");
+            }
+        }
+    }
+
+    #[test]
+    fn memory_that_lies_ends_the_walk() {
+        let mut walk = Walk::new();
+        for seed in 0..300 {
+            let mut memory = Lies::new(seed);
+            let registers = memory.registers();
+            let words = walk.copy(&mut memory, &registers, ProgramOptions::new(512, true));
+            assert!(words.len() <= 7168 && memory.reads < 200_000, "{seed}");
+        }
+    }
+}
