@@ -19,12 +19,42 @@ pub(crate) struct CopiedMemory<'a> {
     bytes: &'a [u8],
     /// In order of their addresses.
     pieces: &'a [Piece],
+    /// A bit for the pages that pieces are in: most memory that is asked for was not copied.
+    pages: PageBits,
+}
+
+/// A set of pages that may say yes to others too.
+#[derive(Debug, Clone, Copy, Default)]
+struct PageBits([u64; 8]);
+
+impl PageBits {
+    const PAGE_SHIFT: u32 = 12;
+
+    fn place(address: u64) -> (usize, u64) {
+        // Neighbours are apart, and pages of one size of heap pages (256 KiB) too.
+        let hash = (address >> Self::PAGE_SHIFT).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 55;
+        (hash as usize / 64, 1 << (hash % 64))
+    }
+
+    fn add(&mut self, start: u64, length: usize) {
+        let end = start.saturating_add(length as u64 - 1);
+        for page in start >> Self::PAGE_SHIFT..=end >> Self::PAGE_SHIFT {
+            let (word, bit) = Self::place(page << Self::PAGE_SHIFT);
+            self.0[word] |= bit;
+        }
+    }
+
+    fn may_have(&self, address: u64) -> bool {
+        let (word, bit) = Self::place(address);
+        self.0[word] & bit != 0
+    }
 }
 
 impl<'a> CopiedMemory<'a> {
     /// Finds the pieces in the bytes of a sample; `pieces` is kept for its room.
     pub(crate) fn of(bytes: &'a [u8], pieces: &'a mut Vec<Piece>) -> Self {
         pieces.clear();
+        let mut pages = PageBits::default();
         let mut at = 0;
         while let Some(header) = word_at(bytes, at) {
             let length = (header >> ADDRESS_BITS) as usize * WORD;
@@ -32,15 +62,17 @@ impl<'a> CopiedMemory<'a> {
             if length == 0 || bytes.len() - at < length {
                 break;
             }
-            pieces.push(Piece {
-                start: header & ((1 << ADDRESS_BITS) - 1),
-                at,
-                length,
-            });
+            let start = header & ((1 << ADDRESS_BITS) - 1);
+            pages.add(start, length);
+            pieces.push(Piece { start, at, length });
             at += length;
         }
-        pieces.sort_by_key(|piece| piece.start);
-        Self { bytes, pieces }
+        pieces.sort_unstable_by_key(|piece| piece.start);
+        Self {
+            bytes,
+            pieces,
+            pages,
+        }
     }
 
     /// Whether nothing was copied.
@@ -50,6 +82,9 @@ impl<'a> CopiedMemory<'a> {
 
     /// The memory at an address; none where not all of it was copied in one piece.
     fn get(&self, address: u64, length: usize) -> Option<&'a [u8]> {
+        if !self.pages.may_have(address) {
+            return None;
+        }
         let after = self.pieces.partition_point(|piece| piece.start <= address);
         // Pieces may overlap, but no more than a few do.
         self.pieces[..after].iter().rev().take(4).find_map(|piece| {

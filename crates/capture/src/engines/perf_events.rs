@@ -78,12 +78,17 @@ const SMALLEST_RING_BYTES: usize = 64 << 10;
 /// An event is in its ring at the latest this long after its time stamp.
 const SETTLING: Nanoseconds = 2_000_000;
 
+/// How long samples may wait for others to be named with.
+const MAX_UNREAD: Nanoseconds = 180_000_000;
+
 /// How long a process or thread counts as new: it may be gone when the ring calls, and with it what
 /// names its JavaScript. A worker that starts runs each of its functions once, and forgets them.
 const NEW_AGE: Nanoseconds = 500_000_000;
 /// How often rings are polled where samples wake their readers instead.
 const READ_POLL_INTERVAL: Duration = Duration::from_millis(40);
-/// How often rings are polled while a process or thread is new.
+/// How long after something was learned of what to copy more is likely to be.
+const LEARNING: Nanoseconds = 100_000_000;
+/// How often rings are polled while a process or thread is new, or something is learned.
 const NEW_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// What to sample.
@@ -127,6 +132,10 @@ pub(crate) struct PerfSession {
     walking: Option<Walking>,
     /// What reads it where no program runs.
     reading: Option<Reading>,
+    /// When rings were read last.
+    last_read: Nanoseconds,
+    /// Until when more is likely to be learned of what to copy.
+    learning_until: Nanoseconds,
 }
 
 /// The events of a CPU that the rings belong to, by their position.
@@ -269,6 +278,8 @@ impl PerfSession {
             has_group: false,
             walking,
             reading: None,
+            last_read: 0,
+            learning_until: 0,
         };
         events.into_iter().for_each(|of_cpu| session.keep(of_cpu));
         session
@@ -414,22 +425,33 @@ impl PerfSession {
         Ok(is_ready || interval < timeout)
     }
 
+    /// Whether rings are to be read though none of them asks for it. Memory that is read for a sample serves its whole
+    /// batch, so the smaller ones are left to grow where a program has copied what moves.
+    fn is_read_due(&self) -> bool {
+        let age = crate::monotonic_now().saturating_sub(self.last_read);
+        self.walking.is_none() || age >= MAX_UNREAD
+    }
+
     /// Hands on everything there is in order of time.
     fn read(&mut self, take: &mut dyn FnMut(Event<'_>)) {
+        self.last_read = crate::monotonic_now();
         let settled = crate::monotonic_now().saturating_sub(SETTLING);
         self.rings.drain(settled, take);
     }
 
     /// Copies more of objects from now on, where a program copies anything.
     fn copy_also(&mut self, rules: &[CopyRule]) {
-        if let Some(walking) = &mut self.walking
-            && !rules.is_empty()
-        {
+        if rules.is_empty() {
+            return;
+        }
+        // That there is nothing to copy of an object leads no further.
+        if rules.iter().any(|rule| !rule.fields.is_empty()) {
+            self.learning_until = crate::monotonic_now().saturating_add(LEARNING);
+        }
+        if let Some(walking) = &mut self.walking {
             walking.copy_also(rules);
         }
-        if let Some(reading) = &self.reading
-            && !rules.is_empty()
-        {
+        if let Some(reading) = &self.reading {
             reading.copy_also(rules);
         }
     }
@@ -442,6 +464,10 @@ impl PerfSession {
         }
         let new_until = self.rings.newest_birth().saturating_add(NEW_AGE);
         if crate::monotonic_now() < new_until {
+            interval = interval.min(NEW_POLL_INTERVAL);
+        }
+        // A request is found step by step, each of which takes a sample that was copied with what the last has told.
+        if crate::monotonic_now() < self.learning_until {
             interval = interval.min(NEW_POLL_INTERVAL);
         }
         // What waits until it is settled may be the fork of a short-lived process.

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use nodespy_model::{Nanoseconds, Sample, label_key};
 
-use super::errors::{node_as_nobody, run_as_nobody};
-use super::recorded::{Recorded, read, record, share};
+use super::errors::{busy_shell, node_as_nobody, run_as_nobody};
+use super::recorded::{Recorded, read, record};
 use super::versions::on_every_node;
 use super::workload::{Running, Workload};
 use super::{is_root, live};
@@ -112,9 +112,13 @@ fn expect_right_routes(recorded: &Recorded, has_patterns: bool, goal: Goal) {
     };
     let right = of(|right, found| found == Some(right));
     let wrong = of(|right, found| found.is_some_and(|found| found != right));
-    assert!(all > 300, "{counts:#?}\n{}", recorded.describe());
-    assert!(share(right, all) >= goal.right, "{counts:#?}");
-    assert!(share(wrong, all) <= goal.wrong, "{counts:#?}");
+    // On a busy machine the server gets little of a CPU.
+    assert!(all > 100, "{counts:#?}\n{}", recorded.describe());
+    let all = all as f64;
+    // What so many samples can't tell, and a single one.
+    let margin = 2.0 * (goal.right * (1.0 - goal.right) / all).sqrt();
+    assert!(right as f64 / all >= goal.right - margin, "{counts:#?}");
+    assert!(wrong as f64 <= (goal.wrong * all).max(1.0), "{counts:#?}");
     for labels in recorded.profile.contexts.iter() {
         let route = labels.get(label_key::ROUTE).unwrap_or_default();
         assert!(!route.contains("secret") && !route.contains('?'), "{route}");
@@ -174,6 +178,34 @@ mod frameworks {
         fn koa_has_its_patterns() {
             for major in ["16", "22", "26"] {
                 expect_routes(major, "koa", None);
+            }
+        }
+
+        /// Samples are read late then, and their memory has long moved on.
+        #[test]
+        fn they_are_found_beside_loops_that_take_all_cpus() {
+            let Some(_live) = live() else { return };
+            if !is_root() {
+                return skip("requests are read by an eBPF program, which needs root");
+            }
+            let (server, _load) = start_server("24", "express", None);
+            let _busy = [busy_shell(), busy_shell(), busy_shell()];
+            let recorded = record(&server, &["-d", "8", "-F", "499"]);
+            expect_right_routes(&recorded, true, BY_PROGRAM);
+        }
+
+        #[test]
+        fn requests_of_a_worker_are_found() {
+            let Some(_live) = live() else { return };
+            if !is_root() {
+                return skip("requests are read by an eBPF program, which needs root");
+            }
+            for major in ["18", "24"] {
+                let server = Workload::new("routes/worker.js").on(major);
+                let server = server.argument("http").start();
+                let _load = start_load(&server);
+                let recorded = record(&server, &["-d", "5", "-F", "499"]);
+                expect_right_routes(&recorded, false, BY_PROGRAM);
             }
         }
 

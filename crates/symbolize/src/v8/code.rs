@@ -22,6 +22,8 @@ const CHUNK_BYTES: u64 = 64 << 10;
 const PAGE: u64 = 4096;
 /// How far back a header is looked for.
 const SEARCH_LIMIT_BYTES: u64 = 8 << 20;
+/// The code of an isolate is in a range of at most this (V8 14.6, x86-64).
+const CODE_RANGE_BYTES: u64 = 512 << 20;
 /// How much is searched in one batch of samples, so that memory made to mislead us costs little.
 const BATCH_SEARCH_BYTES: u64 = 64 << 20;
 const BATCH_HEADERS: u32 = 20_000;
@@ -143,6 +145,21 @@ impl Codes {
             }
         }
         self.find_anew(heap, address)
+    }
+
+    /// The code a word of the stack may point into. Most point elsewhere, and a search in vain takes long: V8 reserves one range
+    /// for the code of an isolate, so what is far from all that is known is none.
+    pub(super) fn find_near(&mut self, heap: &mut Heap<'_>, address: u64) -> Option<Code> {
+        let before = self.known.range(..=address).next_back();
+        let after = self.known.range(address..).next();
+        let is_near = [before, after]
+            .into_iter()
+            .flatten()
+            .any(|(&start, _)| start.abs_diff(address) < CODE_RANGE_BYTES);
+        match is_near || self.known.is_empty() {
+            true => self.find(heap, address),
+            false => None,
+        }
     }
 
     /// The code an instruction belongs to, whatever was thought of it before: dead code can look

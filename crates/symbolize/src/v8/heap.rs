@@ -13,6 +13,8 @@ use crate::x86_64::is_data_address;
 const PAGE: u64 = 4096;
 /// A batch that needs more pages than this starts afresh.
 const PAGE_LIMIT: usize = 4096;
+/// How many pages keep their room from batch to batch.
+const SPARE_PAGES: usize = 256;
 /// Longer strings are cut.
 const NAME_LIMIT: usize = 1024;
 /// How many parts of a string are put together.
@@ -34,16 +36,24 @@ pub(crate) fn small_integer(word: u64) -> Option<i64> {
 #[derive(Debug, Default)]
 pub(crate) struct HeapCache {
     pages: FastMap<u64, Option<Box<[u8]>>>,
+    /// The room of pages that were forgotten.
+    spare: Vec<Box<[u8]>>,
     types: FastMap<u64, u16>,
 }
 
 impl HeapCache {
     /// Forgets the memory: from now on it is read anew.
     pub(crate) fn start_batch(&mut self) {
-        self.pages.clear();
+        self.forget_pages();
         if self.types.len() > 1 << 16 {
             self.types.clear();
         }
+    }
+
+    fn forget_pages(&mut self) {
+        let pages = self.pages.drain().filter_map(|(_, page)| page);
+        self.spare.extend(pages);
+        self.spare.truncate(SPARE_PAGES);
     }
 
     /// Forgets the types of maps: another map may be in the place of one that died.
@@ -85,14 +95,16 @@ impl<'a> Heap<'a> {
     fn page(&mut self, address: u64) -> Option<&[u8]> {
         let start = address & !(PAGE - 1);
         if self.cache.pages.len() > PAGE_LIMIT {
-            self.cache.pages.clear();
+            self.cache.forget_pages();
         }
         let memory = self.memory();
-        self.cache
-            .pages
+        let HeapCache { pages, spare, .. } = &mut *self.cache;
+        pages
             .entry(start)
             .or_insert_with(|| {
-                let mut bytes = vec![0; PAGE as usize].into_boxed_slice();
+                let mut bytes = spare
+                    .pop()
+                    .unwrap_or_else(|| vec![0; PAGE as usize].into_boxed_slice());
                 memory.read(start, &mut bytes).then_some(bytes)
             })
             .as_deref()

@@ -28,8 +28,8 @@ const MOST_ARGUMENTS: u64 = 1 << 16;
 const MAX_DEPTH: usize = 4;
 /// How many maps are read in a batch: a process may make as many as it likes.
 const LEARNED_MAPS: usize = 256;
-/// How many maps are remembered, and how many of one class are handed on: where each request has its own, the constructor
-/// stands for them.
+/// How many maps are remembered, and how many of one class are handed on again when more is known of it: where each request
+/// has its own, the constructor stands for them.
 const MAX_MAPS: usize = 3000;
 const MAX_MAPS_OF_CLASS: usize = 64;
 /// How many contexts around a function are looked at, and how many slots of each.
@@ -116,13 +116,14 @@ impl Requests {
                 family.fields.push(field);
             }
         }
-        let mut keys = Vec::new();
+        // Each is handed on, also where the constructor stands for all: as long as there are new ones rings are read often,
+        // while what the maps lead to is still there.
+        let mut keys = vec![(map, fingerprint)];
         if family.maps.len() < MAX_MAPS_OF_CLASS {
             family.maps.push((map, fingerprint));
-            keys.push((map, fingerprint));
         }
         if family.fields.len() > before {
-            keys.clone_from(&family.maps);
+            keys.extend(family.maps.iter().filter(|known| known.0 != map));
             keys.push((constructor, CopyRule::ANY));
         }
         self.rules

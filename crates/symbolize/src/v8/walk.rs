@@ -379,7 +379,7 @@ impl Walk<'_, '_> {
                 if !is_data_address(address) {
                     return None;
                 }
-                let code = self.codes.find(&mut self.heap, address)?;
+                let code = self.codes.find_near(&mut self.heap, address)?;
                 let own = match self.shared_of_code(&code) {
                     // Baseline code may lead to no function, but its frame has bytecode.
                     None if code.kind == CodeKind::Baseline => js.bytecode.and(js.shared)?,

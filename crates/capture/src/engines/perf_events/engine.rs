@@ -37,13 +37,13 @@ impl PerfEvents {
         }
     }
 
-    /// Waits up to `timeout` for samples, and looks at threads meanwhile.
-    fn wait(&mut self, timeout: Duration, sink: &mut dyn Sink) -> Result<(), CaptureError> {
+    /// Waits up to `timeout` for samples, and looks at threads meanwhile. Whether rings are to be read.
+    fn wait(&mut self, timeout: Duration, sink: &mut dyn Sink) -> Result<bool, CaptureError> {
         let Some(session) = &mut self.session else {
-            return Ok(());
+            return Ok(false);
         };
         let Some(looks) = &mut self.looks else {
-            return session.wait(timeout).map(|_| ());
+            return Ok(session.wait(timeout)? || session.is_read_due());
         };
         let end = monotonic_now().saturating_add(timeout.as_nanos() as Nanoseconds);
         loop {
@@ -55,7 +55,7 @@ impl PerfEvents {
                 looks.look(now, &mut |event| sink.event(event));
             }
             if is_ready || now >= end {
-                return Ok(());
+                return Ok(true);
             }
         }
     }
@@ -144,8 +144,8 @@ impl Engine for PerfEvents {
     }
 
     fn drain(&mut self, timeout: Duration, sink: &mut dyn Sink) -> Result<Drained, CaptureError> {
-        self.wait(timeout, sink)?;
-        let Some(session) = &mut self.session else {
+        let is_ready = self.wait(timeout, sink)?;
+        let Some(session) = self.session.as_mut().filter(|_| is_ready) else {
             return Ok(Drained::default());
         };
         sink.batch();
