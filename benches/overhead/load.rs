@@ -4,13 +4,38 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use crate::Failure;
 
 const CONNECTIONS: usize = 8;
-const PATHS: [&str; 6] = ["/json", "/page", "/login", "/json", "/page", "/missing"];
+/// What `server.js` and `express/app.js` are asked for.
+const PAGES: [&str; 6] = [
+    "GET /json",
+    "GET /page",
+    "GET /login",
+    "GET /json",
+    "GET /page",
+    "GET /missing",
+];
+/// What `routes/server.js` is asked for.
+const ROUTES: [&str; 6] = [
+    "GET /shop/items/7",
+    "GET /shop/report/2026",
+    "POST /shop/orders/7",
+    "GET /shop/search/shoes",
+    "GET /shop/files/price-list",
+    "GET /shop/health",
+];
+
+fn requests_to(program: &Path) -> &'static [&'static str] {
+    match program.starts_with("routes") {
+        true => &ROUTES,
+        false => &PAGES,
+    }
+}
 
 /// A program that is busy by itself, or a server that listens; ended when dropped.
 pub(crate) struct Server {
@@ -61,29 +86,36 @@ impl Drop for Server {
 
 /// Requests that are sent until this is dropped.
 pub(crate) struct Load {
-    answered: Arc<AtomicU64>,
+    /// How long each request took since they were asked for last.
+    latencies: Arc<Mutex<Vec<Duration>>>,
     is_over: Arc<AtomicBool>,
 }
 
 impl Load {
-    pub(crate) fn start(port: u16) -> Self {
+    pub(crate) fn start(port: u16, program: &Path) -> Self {
         let load = Self {
-            answered: Arc::default(),
+            latencies: Arc::default(),
             is_over: Arc::default(),
         };
+        let requests = requests_to(program);
         for first in 0..CONNECTIONS {
-            let (answered, is_over) = (load.answered.clone(), load.is_over.clone());
+            let (latencies, is_over) = (load.latencies.clone(), load.is_over.clone());
             std::thread::spawn(move || {
                 // A connection that breaks ends with the server.
-                let _ = send(port, first, &answered, &is_over);
+                let _ = send(
+                    port,
+                    requests.iter().cycle().skip(first),
+                    &latencies,
+                    &is_over,
+                );
             });
         }
         load
     }
 
-    /// How many requests were answered so far.
-    pub(crate) fn answered(&self) -> u64 {
-        self.answered.load(Ordering::Relaxed)
+    /// How long the requests took that were answered since the last call.
+    pub(crate) fn take_latencies(&self) -> Vec<Duration> {
+        std::mem::take(&mut self.latencies.lock().expect("no thread panics with it"))
     }
 }
 
@@ -93,17 +125,25 @@ impl Drop for Load {
     }
 }
 
-fn send(port: u16, first: usize, answered: &AtomicU64, is_over: &AtomicBool) -> io::Result<()> {
+fn send<'a>(
+    port: u16,
+    requests: impl Iterator<Item = &'a &'a str>,
+    latencies: &Mutex<Vec<Duration>>,
+    is_over: &AtomicBool,
+) -> io::Result<()> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
     stream.set_nodelay(true)?;
     let mut answers = BufReader::new(stream.try_clone()?);
-    for path in PATHS.iter().cycle().skip(first) {
+    for request in requests {
         if is_over.load(Ordering::Relaxed) {
             break;
         }
-        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes())?;
+        let start = Instant::now();
+        let head = format!("{request} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n");
+        stream.write_all(head.as_bytes())?;
         read_answer(&mut answers)?;
-        answered.fetch_add(1, Ordering::Relaxed);
+        let mut latencies = latencies.lock().expect("no thread panics with it");
+        latencies.push(start.elapsed());
     }
     Ok(())
 }

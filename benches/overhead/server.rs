@@ -32,10 +32,21 @@ enum Watcher {
     Threads,
     /// Events of CPUs, with the program.
     Cpus,
+    /// The same without async callers and routes: they are what the program does most of the time for.
+    CpusWithoutRoutes,
+    /// Events of threads, with threads that read async callers and routes.
+    Readers,
 }
 
 impl Watcher {
-    const ALL: [Self; 4] = [Self::None, Self::WholeStacks, Self::Threads, Self::Cpus];
+    const ALL: [Self; 6] = [
+        Self::None,
+        Self::WholeStacks,
+        Self::Threads,
+        Self::Cpus,
+        Self::CpusWithoutRoutes,
+        Self::Readers,
+    ];
 
     fn label(self) -> &'static str {
         match self {
@@ -43,6 +54,17 @@ impl Watcher {
             Self::WholeStacks => "threads, no eBPF",
             Self::Threads => "threads, eBPF",
             Self::Cpus => "CPU-wide, eBPF",
+            Self::CpusWithoutRoutes => "… no routes",
+            Self::Readers => "threads, --async",
+        }
+    }
+
+    fn arguments(self) -> &'static [&'static str] {
+        match self {
+            Self::None | Self::Threads | Self::Cpus => &[],
+            Self::WholeStacks => &["--no-ebpf"],
+            Self::CpusWithoutRoutes => &["--no-routes", "--no-async"],
+            Self::Readers => &["--no-ebpf", "--async"],
         }
     }
 
@@ -69,12 +91,10 @@ impl Watcher {
         ]);
         command.arg(output);
         match self {
-            Self::Cpus => command.env("NODESPY_EVENTS", "cpus"),
+            Self::Cpus | Self::CpusWithoutRoutes => command.env("NODESPY_EVENTS", "cpus"),
             _ => command.env("NODESPY_EVENTS", "threads"),
         };
-        if self == Self::WholeStacks {
-            command.arg("--no-ebpf");
-        }
+        command.args(self.arguments());
         let silent = command.stdin(Stdio::null()).stdout(Stdio::null());
         Ok(Some(silent.stderr(Stdio::piped()).spawn()?))
     }
@@ -85,6 +105,8 @@ struct Slice {
     cpu_us_per_unit: f64,
     units_per_second: f64,
     switches_per_unit: f64,
+    /// The median and the 99th percentile of requests, in milliseconds.
+    latency_ms: (f64, f64),
     recording: Option<Recording>,
 }
 
@@ -92,13 +114,15 @@ struct Slice {
 struct Recording {
     samples: u64,
     runs: ProgramRuns,
-    own_cpu_share: f64,
+    /// In the measured time, and how many samples were taken in it.
+    own_cpu_us: f64,
+    measured_samples: f64,
 }
 
 /// Measures every watcher at every rate and prints a table for each.
 pub(crate) fn measure(options: &Options, server: &Path) -> Result<(), Failure> {
-    let server = Server::start(&options.node, server)?;
-    let load = server.port.map(Load::start);
+    let (program, server) = (server, Server::start(&options.node, server)?);
+    let load = server.port.map(|port| Load::start(port, program));
     let unit = if load.is_some() { "request" } else { "slice" };
     println!(
         "program: pid {}, {} rounds of {} ms slices, load {}",
@@ -147,20 +171,18 @@ fn measure_slice(
     let output = output();
     let watching = watcher.start(options, server.pid(), rate_hz, &output)?;
     std::thread::sleep(ATTACHING);
-    let (start, before, answered_before) = (
-        Instant::now(),
-        scheduled(server.pid()),
-        load.map_or(0, Load::answered),
-    );
+    load.map(Load::take_latencies);
+    let (start, before) = (Instant::now(), scheduled(server.pid()));
     let own_before = watching.as_ref().map(|child| scheduled(child.id()));
     std::thread::sleep(SLICE);
     let (after, took) = (scheduled(server.pid()), start.elapsed().as_secs_f64());
     let switches = after.slices - before.slices;
-    let units = load.map_or(switches, |load| (load.answered() - answered_before) as f64);
+    let latencies = load.map(Load::take_latencies);
+    let units = latencies.as_ref().map_or(switches, |it| it.len() as f64);
     let recording = match (watching, own_before) {
         (Some(child), Some(own_before)) => {
             let own = scheduled(child.id()).cpu_us - own_before.cpu_us;
-            Some(finish(child, &output, server.pid(), own / 1e6 / took)?)
+            Some(finish(child, &output, server.pid(), own)?)
         }
         _ => None,
     };
@@ -168,8 +190,18 @@ fn measure_slice(
         cpu_us_per_unit: (after.cpu_us - before.cpu_us) / units,
         units_per_second: units / took,
         switches_per_unit: switches / units,
+        latency_ms: percentiles(latencies.unwrap_or_default()),
         recording,
     })
+}
+
+fn percentiles(mut latencies: Vec<Duration>) -> (f64, f64) {
+    latencies.sort_unstable();
+    let at = |part: usize| {
+        let latency = latencies.get(latencies.len() * part / 100);
+        latency.map_or(0.0, |latency| 1000.0 * latency.as_secs_f64())
+    };
+    (at(50), at(99))
 }
 
 fn output() -> PathBuf {
@@ -181,7 +213,7 @@ fn finish(
     mut child: Child,
     output: &Path,
     pid: u32,
-    own_cpu_share: f64,
+    own_cpu_us: f64,
 ) -> Result<Recording, Failure> {
     let runs = ProgramRuns::of_process(child.id());
     interrupt_and_wait(&child);
@@ -191,10 +223,13 @@ fn finish(
     }
     let profile = read_profile(output, &said)?;
     let _ = fs::remove_file(output);
+    let samples = samples_of(&profile, pid);
+    let measured = SLICE.as_nanos() as f64 / profile.about.duration.max(1) as f64;
     Ok(Recording {
-        samples: samples_of(&profile, pid),
+        samples,
         runs,
-        own_cpu_share,
+        own_cpu_us,
+        measured_samples: samples as f64 * measured,
     })
 }
 
@@ -226,17 +261,20 @@ fn scheduled(pid: u32) -> Scheduled {
 fn print_table(rate_hz: u32, unit: &str, slices: &[Vec<Slice>]) {
     println!("\n{rate_hz} Hz, load {}", load_average());
     println!(
-        "  {:<17} {:>22} {:>7} {:>12} {:>10} {:>8} {:>8} {:>13} {:>13} {:>8}",
+        "  {:<17} {:>22} {:>7} {:>12} {:>7} {:>7} {:>9} {:>8} {:>8} {:>9} {:>12} {:>8} {:>14}",
         "",
         format!("CPU us a {unit}"),
         "",
         format!("{unit}s/s"),
+        "p50 ms",
+        "p99 ms",
         "switches",
         "samples",
         "runs",
         "us a run",
         "us a sample",
-        "own CPU"
+        "own CPU",
+        "own us/sample"
     );
     let cpu_of = |slices: &[Slice]| median(slices.iter().map(|slice| slice.cpu_us_per_unit));
     let without = cpu_of(&slices[0]);
@@ -244,11 +282,13 @@ fn print_table(rate_hz: u32, unit: &str, slices: &[Vec<Slice>]) {
         let of = |value: fn(&Slice) -> f64| median(slices.iter().map(value));
         let cpu = Spread::of(slices.iter().map(|slice| slice.cpu_us_per_unit));
         let mut line = format!(
-            "  {:<17} {:>22} {:>+5.1} % {:>12.0} {:>10.1}",
+            "  {:<17} {:>22} {:>+5.1} % {:>12.0} {:>7.2} {:>7.2} {:>9.1}",
             watcher.label(),
             cpu.to_string(),
             100.0 * (cpu.median / without - 1.0),
             of(|slice| slice.units_per_second),
+            of(|slice| slice.latency_ms.0),
+            of(|slice| slice.latency_ms.1),
             of(|slice| slice.switches_per_unit),
         );
         let recordings: Vec<&Recording> = slices
@@ -269,16 +309,23 @@ fn of_recordings(recordings: &[&Recording]) -> String {
         .iter()
         .map(|it| it.runs.nanoseconds as f64 / 1000.0)
         .sum();
-    let own = median(recordings.iter().map(|it| it.own_cpu_share));
+    let own = median(
+        recordings
+            .iter()
+            .map(|it| it.own_cpu_us / SLICE.as_micros() as f64),
+    );
+    let own_us: f64 = recordings.iter().map(|it| it.own_cpu_us).sum();
+    let measured: f64 = recordings.iter().map(|it| it.measured_samples).sum();
     let each = |us: f64, count: u64| match count > 0 && us > 0.0 {
         true => format!("{:.1}", us / count as f64),
         false => "–".to_owned(),
     };
     format!(
-        " {samples:>8} {runs:>8} {:>13} {:>13} {:>6.1} %",
+        " {samples:>8} {runs:>8} {:>9} {:>12} {:>6.1} % {:>14}",
         each(us, runs),
         each(us, samples),
-        100.0 * own
+        100.0 * own,
+        each(own_us, measured as u64)
     )
 }
 
@@ -297,7 +344,7 @@ mod tests {
         for seed in 0..100 {
             let mut order = shuffled(seed);
             order.sort_unstable();
-            assert_eq!(order, [0, 1, 2, 3]);
+            assert_eq!(order, [0, 1, 2, 3, 4, 5]);
         }
         assert_ne!(shuffled(1), shuffled(2));
     }
