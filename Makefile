@@ -19,7 +19,7 @@
 #   make viewer          build the page's script from its TypeScript
 #   make golden          rewrite the golden files (look at the diff before you commit it)
 #   make fuzz            every fuzz target, one after the other: SECONDS=600 each, FUZZ='nspy heap' for some
-#   make dist            the archive that is shipped, and its checksum
+#   make dist            what is shipped: an archive, a .deb and npm packages, with checksums
 #   make dist-check      that twice, in two folders, and whether the bytes are the same
 #   make setup           only the set-up
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds what is shipped: the stripped binary in an archive whose bytes depend on the commit and the
-# compiler only, not on the folder, the time or the user.
+# Builds what is shipped: the stripped binary in an archive, a Debian package and npm packages, whose bytes depend on the commit
+# and the compiler only, not on the folder, the time or the user.
 #
-#   tools/dist.sh          target/dist/nodespy-VERSION-x86_64-linux.tar.gz and its checksum
+#   tools/dist.sh          into target/dist, with their checksums; prints the sizes
 #   tools/dist.sh check    the same twice, from clones of HEAD in two folders, and compares the bytes
 set -euo pipefail
 
@@ -41,8 +41,20 @@ build() {
     done
     tar --create --directory target/dist --format=ustar --sort=name --owner=0 --group=0 --numeric-owner \
         --mode=u=rwX,go=rX --mtime="@$SOURCE_DATE_EPOCH" "$name" | gzip -9 --no-name >"$archive"
+    local binary_bytes packages=("$name.tar.gz")
+    binary_bytes=$(stat -c %s "$folder/nodespy")
+    if command -v dpkg-deb >/dev/null; then
+        packages+=("nodespy_${version}_amd64.deb")
+        tools/deb.sh "$folder" "target/dist/nodespy_${version}_amd64.deb"
+    fi
+    if command -v npm >/dev/null; then
+        packages+=("nodespy-$version.tgz" "nodespy-linux-x64-$version.tgz")
+        tools/npm.sh "$folder/nodespy" target/dist
+    fi
+    printf 'binary: %s bytes, linked against %s\n' "$binary_bytes" \
+        "$(objdump -T "$folder/nodespy" | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -1)"
     rm -rf "$folder"
-    (cd target/dist && sha256sum "$name.tar.gz" | tee "$name.tar.gz.sha256")
+    (cd target/dist && stat -c '%s bytes  %n' "${packages[@]}" && sha256sum "${packages[@]}" | tee SHA256SUMS)
 }
 
 check() {
@@ -56,7 +68,7 @@ check() {
     git clone --quiet "$root" "$second"
     (umask 022 && "$first/tools/dist.sh")
     (umask 077 && "$second/tools/dist.sh")
-    if cmp "$first"/target/dist/*.tar.gz "$second"/target/dist/*.tar.gz; then
+    if cmp "$first"/target/dist/SHA256SUMS "$second"/target/dist/SHA256SUMS; then
         printf 'tools/dist.sh: two builds, the same bytes\n'
     else
         cmp -l "$first"/target/shipped/dist/nodespy "$second"/target/shipped/dist/nodespy | wc -l |

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# A Debian package of what tools/dist.sh has put into a folder: the binary, man pages and completions.
+#
+#   tools/deb.sh FOLDER PACKAGE.deb
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+if (($# != 2)); then
+    sed -n '2,4s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+    exit 2
+fi
+from=$1 package=$2
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$root/Cargo.toml" | head -1)
+# The newest symbols that the binary asks the C library for.
+glibc=$(objdump -T "$from/nodespy" | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -1)
+
+tree=$(mktemp -d)
+trap 'rm -rf "$tree"' EXIT
+chmod 755 "$tree"
+share=$tree/usr/share
+install -D -m 755 "$from/nodespy" "$tree/usr/bin/nodespy"
+for page in "$from"/man/man1/*; do
+    install -D -m 644 "$page" "$share/man/man1/${page##*/}"
+    gzip -9n "$share/man/man1/${page##*/}"
+done
+install -D -m 644 "$from/completions/nodespy.bash" "$share/bash-completion/completions/nodespy"
+install -D -m 644 "$from/completions/nodespy.zsh" "$share/zsh/vendor-completions/_nodespy"
+install -D -m 644 "$from/completions/nodespy.fish" "$share/fish/vendor_completions.d/nodespy.fish"
+install -D -m 644 "$root/CHANGELOG.md" "$share/doc/nodespy/changelog"
+gzip -9n "$share/doc/nodespy/changelog"
+install -m 644 "$root/LICENSE-MIT" "$share/doc/nodespy/copyright"
+mkdir "$tree/DEBIAN"
+cat >"$tree/DEBIAN/control" <<END
+Package: nodespy
+Version: $version
+Architecture: amd64
+Maintainer: The nodespy authors <nodespy@localhost>
+Section: devel
+Priority: optional
+Depends: libc6 (>= ${glibc#GLIBC_}), libgcc-s1
+Installed-Size: $(du -sk "$tree/usr" | cut -f 1)
+Description: profiler for Node.js on Linux
+ Records any running Node.js process, without a flag or a restart: JavaScript,
+ C++, libuv and kernel frames in one stack, async callers and HTTP routes.
+END
+# The same bytes wherever and whenever it is packed.
+find "$tree" -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH:-0}" {} +
+dpkg-deb --root-owner-group -Zxz --build "$tree" "$package" >/dev/null
