@@ -96,6 +96,19 @@ pub(crate) enum Command {
     Completions(CompletionsArgs),
     /// Write the man pages into a folder
     Man(ManArgs),
+    /// Let a coding assistant profile processes: the Model Context Protocol on standard input and output
+    Mcp(McpArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  npx @modelcontextprotocol/inspector sudo nodespy mcp
+  nodespy mcp --no-redact")]
+pub(crate) struct McpArgs {
+    /// Show command lines, paths and the words of HTTP routes too
+    #[arg(long)]
+    pub(crate) no_redact: bool,
 }
 
 #[derive(Debug, Clone, Args)]

@@ -47,6 +47,7 @@ fn main() -> std::process::ExitCode {
         Some(Command::Events(arguments)) => commands::events::run(&arguments),
         Some(Command::Completions(arguments)) => commands::completions::run(&arguments),
         Some(Command::Man(arguments)) => commands::man::run(&arguments),
+        Some(Command::Mcp(arguments)) => commands::mcp::run(&arguments),
     };
     match done {
         Ok(code) => code,

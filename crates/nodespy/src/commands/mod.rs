@@ -13,6 +13,7 @@ pub(crate) mod events;
 pub(crate) mod flamegraph;
 pub(crate) mod list;
 pub(crate) mod man;
+pub(crate) mod mcp;
 pub(crate) mod query;
 pub(crate) mod record;
 pub(crate) mod recover;
