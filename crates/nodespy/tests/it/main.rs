@@ -21,6 +21,7 @@ mod fixture;
 mod flamegraph;
 #[path = "../support/installed_node.rs"]
 mod installed_node;
+mod mcp;
 mod npm;
 mod outputs;
 #[path = "../support/own_status.rs"]
