@@ -9,6 +9,7 @@
 #   make bench-peers     how fast files are read and drawn, against the tools that made them
 #   make bench-viewer    what the page costs in a browser, against other viewers
 #   make bench-store     what the store of windows costs, beside its goals
+#   make bench-agent     what `nodespy agent` costs beside ten busy processes
 #   make bench           all of these
 #   make bench-honesty   how often `nodespy diff` is wrong on this machine, and what it finds
 #   make bench-real      record two dozen real programs and check what is said about each
@@ -26,7 +27,7 @@
 SHELL := /bin/bash
 CARGO ?= cargo
 
-.PHONY: demo test test-corpus test-all lint bench bench-overhead bench-peers bench-viewer bench-store bench-real bench-honesty chaos soak openers golden viewer fuzz dist dist-check setup
+.PHONY: demo test test-corpus test-all lint bench bench-overhead bench-peers bench-viewer bench-store bench-agent bench-real bench-honesty chaos soak openers golden viewer fuzz dist dist-check setup
 
 setup:
 	@tools/setup.sh
@@ -81,6 +82,11 @@ bench-viewer:
 # Less than a day: make bench-store HOURS=6
 bench-store:
 	$(CARGO) run --release -p nodespy-benches --bin store -- $(or $(HOURS),24)
+
+# Longer, or beside more: make bench-agent SECONDS=600 COUNT=30
+bench-agent:
+	$(CARGO) build --release -p nodespy
+	@benches/agent/run.sh $(or $(SECONDS),60) $(or $(COUNT),10)
 
 # One of them: make bench-real REAL=tsc
 bench-real:

@@ -2,14 +2,17 @@
 //!
 //! Where the kernel samples a whole control group, every process in it comes with its events, and those
 //! that are not wanted are kept back ([`members`]). Elsewhere children of watched processes are
-//! followed by the kernel, and others are searched for among the processes that are new ([`polling`]).
+//! followed by the kernel, and others are searched for among the processes that are new ([`polling`]). Where every Node
+//! process of the machine is wanted for as long as it is up, all processes are searched again and again ([`machine`]).
 
+mod machine;
 mod members;
 mod polling;
 
 use nodespy_model::Event;
 
 use crate::target::{Group, Resident, Target, Wanted, looks_like_node};
+use machine::Machine;
 use members::Members;
 pub(crate) use members::pid_of;
 use polling::Polling;
@@ -21,6 +24,8 @@ pub enum Children {
     Followed,
     /// They are left out.
     LeftOut,
+    /// Each is watched if it is wanted itself.
+    Judged,
 }
 
 /// The watch for processes that join.
@@ -36,15 +41,17 @@ enum Search {
     /// Only certain processes are wanted.
     None,
     Polling(Polling),
+    Machine(Machine),
     Members(Members, Group),
 }
 
 impl NewProcesses {
     /// Starts the watch. To be called before sampling starts, so that none is missed.
     pub fn watch(wanted: Wanted, targets: &[Target], children: Children) -> Self {
-        let search = match wanted.can_grow() {
-            true => Search::Polling(Polling::start(targets)),
-            false => Search::None,
+        let search = match (wanted.can_grow(), children) {
+            (true, Children::Judged) => Search::Machine(Machine::start(targets)),
+            (true, _) => Search::Polling(Polling::start(targets)),
+            (false, _) => Search::None,
         };
         Self {
             wanted: wanted.settled_on(targets),
@@ -67,6 +74,11 @@ impl NewProcesses {
                 polling.see(&event);
                 take(event);
             }
+            Search::Machine(machine) => {
+                if machine.see(&event) {
+                    take(event);
+                }
+            }
             Search::Members(members, group) => {
                 let judge = |pid| member(pid, &self.wanted, group);
                 members.pass(event, self.children, &judge, take);
@@ -79,6 +91,9 @@ impl NewProcesses {
         match &mut self.search {
             Search::None => Vec::new(),
             Search::Polling(polling) => polling.poll(&|pid| admitted(pid, &self.wanted)),
+            Search::Machine(machine) => {
+                machine.poll(crate::monotonic_now(), &|pid| admitted(pid, &self.wanted))
+            }
             Search::Members(members, _) => members.joined(),
         }
     }

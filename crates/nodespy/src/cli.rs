@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use nodespy_analysis::Pattern;
 
+mod agent;
 mod diff;
 mod flamegraph;
 mod flight;
@@ -16,6 +17,7 @@ mod showing;
 mod target;
 mod values;
 
+pub(crate) use agent::AgentArgs;
 pub(crate) use diff::{CiArgs, ComparingArgs, DiffArgs, DiffFormat, FailOn, with_after};
 pub(crate) use flamegraph::{DifffoldedArgs, End, FlamegraphArgs, StackArgs};
 pub(crate) use flight::FlightArgs;
@@ -65,6 +67,8 @@ pub(crate) enum Command {
     Top(TopArgs),
     /// List, live, each time an event loop is blocked, and by which function
     Stalls(StallsArgs),
+    /// Sample every Node process of this machine all the time, into a store
+    Agent(AgentArgs),
     /// Write the output of a recording that was killed, from its journal
     Recover(RecoverArgs),
     /// Open a recording in the browser

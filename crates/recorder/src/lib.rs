@@ -34,7 +34,7 @@ mod stand_in;
 pub use blocker::{Blocker, loop_of};
 pub use error::RecordError;
 pub use flight::{FlightOptions, Flown, Ring, Trigger, fly};
-pub use live::{End, Limits, Live, LiveOptions};
+pub use live::{Continuous, End, Limits, Live, LiveOptions};
 pub use observer::{Observer, Progress, Slice, Started};
 pub use periods::{PeriodFiles, record_every};
 pub use record::{EngineChoice, RecordRequest, Recorded, Sampled, record};

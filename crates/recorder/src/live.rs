@@ -78,6 +78,17 @@ pub struct LiveOptions {
     pub stalls: Option<Duration>,
     /// Where the pauses of V8's garbage collector are measured; they are not when absent.
     pub gc_places: Option<GcPlaces>,
+    /// Whether it goes on for as long as the machine is up; none when it is a recording.
+    pub continuous: Option<Continuous>,
+}
+
+/// A recording without an end: it outlives its processes, keeps nothing of those that have ended, and reads nothing
+/// beside their samples, neither event loops nor pools nor the scheduler's accounts.
+#[derive(Debug, Clone, Copy)]
+pub struct Continuous {
+    /// A slice ends at this time plus a multiple of its length, by the monotonic clock: none drifts away from the windows
+    /// that it fills.
+    pub aligned_to: Nanoseconds,
 }
 
 /// A recording that goes on.
@@ -94,6 +105,7 @@ pub struct Live<'e> {
     loops: Option<EventLoops>,
     pools: ThreadPools,
     gc: Option<GcWatch>,
+    continuous: Option<Continuous>,
     delay: Duration,
     pub(crate) started: Nanoseconds,
     /// What its duration counts from.
@@ -158,8 +170,13 @@ impl<'e> Live<'e> {
             attached: &attached,
             remarks: &remarks,
         });
-        let scheduling = SchedulingWatch::start(subject.targets.iter().map(Target::pid));
+        let measured = match options.continuous {
+            Some(_) => &[][..],
+            None => &subject.targets,
+        };
+        let scheduling = SchedulingWatch::start(measured.iter().map(Target::pid));
         let loops = match (engine.id(), options.stalls) {
+            _ if options.continuous.is_some() => None,
             // V8's profiler interrupts poll with its signals, so that loops say of themselves what is not so.
             (EngineId::Snapshot | EngineId::Inspector, _) => None,
             (_, Some(limit)) => Some(EventLoops::with_stalls(attached.started, limit)),
@@ -180,6 +197,7 @@ impl<'e> Live<'e> {
             loops,
             pools: ThreadPools::new(attached.started),
             gc,
+            continuous: options.continuous,
             delay: options.delay,
             started: attached.started,
             sampling_since: attached.sampling_since,
@@ -212,18 +230,25 @@ impl<'e> Live<'e> {
             EngineId::Inspector | EngineId::Snapshot => None,
         };
         let end = loop {
-            let slice_end = after(self.slice_started, self.slice_length(limits));
+            let slice_end = match self.continuous {
+                Some(continuous) => limits
+                    .slice
+                    .map(|slice| self.aligned_end(continuous, slice)),
+                None => after(self.slice_started, self.slice_length(limits)),
+            };
             let next = [deadline, slice_end].into_iter().flatten().min();
             let is_over = self.drain(next)?;
             self.admit(observer);
             let now = monotonic_now();
             self.resolver.tick(now);
-            self.scheduling.poll(self.subject.pids());
-            self.watch_libuv();
+            if self.continuous.is_none() {
+                self.scheduling.poll(self.subject.pids());
+                self.watch_libuv();
+            }
             if (limits.is_stopped)() {
                 break End::Interrupted;
             }
-            if is_over || self.subject.has_ended() {
+            if is_over || self.continuous.is_none() && self.subject.has_ended() {
                 break End::TargetsGone;
             }
             if deadline.is_some_and(|deadline| now >= deadline) {
@@ -234,7 +259,9 @@ impl<'e> Live<'e> {
                 break End::Interrupted;
             }
         };
-        self.scheduling.read(self.subject.pids());
+        if self.continuous.is_none() {
+            self.scheduling.read(self.subject.pids());
+        }
         self.finish()?;
         Ok(end)
     }
@@ -261,6 +288,15 @@ impl<'e> Live<'e> {
         if let Some(gc) = &mut self.gc {
             gc.poll(self.subject.pids());
         }
+    }
+
+    /// When the slice that goes on ends: at least half a slice after it started.
+    fn aligned_end(&self, continuous: Continuous, slice: Duration) -> Nanoseconds {
+        let slice = (slice.as_nanos() as Nanoseconds).max(1);
+        let phase = continuous.aligned_to % slice;
+        let after = self.slice_started.saturating_add(slice / 2);
+        let slices = after.saturating_sub(phase).div_ceil(slice);
+        slices.saturating_mul(slice).saturating_add(phase)
     }
 
     /// How long the slice that goes on is to be.
@@ -290,6 +326,9 @@ impl<'e> Live<'e> {
             targets: &self.subject.targets,
             resolver: &self.resolver,
         });
+        if self.continuous.is_some() {
+            self.subject.targets.retain(|target| !target.has_ended());
+        }
         if let Some(since) = observer.counts_since() {
             self.start_period(self.started.saturating_add(since));
         }
@@ -463,16 +502,18 @@ impl<'e> Live<'e> {
 
     /// Takes in the processes that joined what is recorded.
     fn admit(&mut self, observer: &mut dyn Observer) {
-        let joined = self.joining.joined();
-        if joined.is_empty() {
-            return;
-        }
-        match self.engine.add(&joined) {
-            Ok(()) => self.subject.targets.extend(joined),
-            // It came and went, or is another user's: what is recorded goes on.
-            Err(error) => {
-                log::warn!("a process that joined is not recorded: {error}");
-                observer.not_added(&error);
+        // One at a time: one that is refused keeps no other out.
+        for target in self.joining.joined() {
+            match self.engine.add(std::slice::from_ref(&target)) {
+                Ok(()) => {
+                    observer.added(&target);
+                    self.subject.targets.push(target);
+                }
+                // It came and went, or is another user's: what is recorded goes on.
+                Err(error) => {
+                    log::warn!("a process that joined is not recorded: {error}");
+                    observer.not_added(&error);
+                }
             }
         }
     }

@@ -28,6 +28,13 @@ pub trait Observer {
         }
     }
 
+    /// A process that joined is recorded.
+    fn added(&mut self, target: &Target) {
+        if let Some(inner) = self.inner() {
+            inner.added(target);
+        }
+    }
+
     /// A process that joined is not recorded.
     fn not_added(&mut self, error: &CaptureError) {
         if let Some(inner) = self.inner() {

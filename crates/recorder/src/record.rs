@@ -430,6 +430,7 @@ pub(crate) fn record_slices(
         delay: request.delay,
         stalls,
         gc_places: gc_places(request, &subject)?,
+        ..LiveOptions::default()
     };
     let mut live = Live::attach(&mut *engine, subject, options, observer)?;
     live.subject.keep_command();

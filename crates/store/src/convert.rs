@@ -4,31 +4,45 @@ use std::collections::BTreeMap;
 
 use nodespy_model::{
     About, EventType, FastMap, FrameSpec, FunctionSpec, Labels, Notes, Process, Profile,
-    ProfileBuilder, Sample, Thread, ThreadRole, WeightUnit, label_key,
+    ProfileBuilder, Sample, StackIndex, Thread, ThreadRole, WeightUnit, label_key,
 };
 
 use crate::selection::StackWeight;
-use crate::symbols::{StackHash, StoredFrame, StoredFunction, SymbolBuilder, Symbols};
+use crate::symbols::{
+    MAX_DEPTH, MAX_TEXT_BYTES, StackHash, StoredFrame, StoredFunction, SymbolBuilder, Symbols,
+};
 use crate::window::{Batch, Count, Series, UnixSeconds, WINDOW_SECONDS, Window, role_number};
 
 /// The label of the machine that a process runs on.
 pub const HOST: &str = "host";
 /// The label of the process's number there.
 pub const PID: &str = "pid";
+/// The event of samples of CPU time.
+pub const CPU_EVENT: &str = "cpu";
 
 const NANOSECONDS: u64 = 1_000_000_000;
 
-/// The counts of a window, by stack of the profile and role.
+/// What stands for the callers that are left out of a stack that is too deep.
+const TRUNCATED: &str = "[truncated]";
+
+/// The counts of a window, by stack of the batch and role.
 type Counts = BTreeMap<(usize, u8), u64>;
 
-/// The samples of a profile as windows: one series for each process and event. All of its stacks are named.
+/// The samples of a profile as windows: one series for each process and event. Every stack that is counted is named.
 pub fn batch_of(profile: &Profile) -> Batch {
+    let mut used: Vec<StackIndex> = profile.samples.iter().filter_map(|it| it.stack).collect();
+    used.sort_unstable_by_key(|stack| stack.at());
+    used.dedup();
     let mut batch = Batch {
-        symbols: symbols_of(profile),
+        symbols: symbols_of(profile, &used),
         ..Batch::default()
     };
     let hashes = batch.symbols.hashes();
     let no_stack = hashes.len();
+    let position_of = |stack: StackIndex| {
+        let position = used.binary_search_by_key(&stack.at(), |used| used.at());
+        position.expect("it is a sample's stack")
+    };
     let mut series: FastMap<(u32, u16), usize> = FastMap::default();
     let mut windows: BTreeMap<(usize, UnixSeconds), Counts> = BTreeMap::new();
     for sample in &profile.samples {
@@ -42,7 +56,7 @@ pub fn batch_of(profile: &Profile) -> Batch {
         });
         let seconds = profile.about.started_unix.saturating_add(sample.time) / NANOSECONDS;
         let start = seconds / WINDOW_SECONDS * WINDOW_SECONDS;
-        let stack = sample.stack.map_or(no_stack, |stack| stack.at());
+        let stack = sample.stack.map_or(no_stack, position_of);
         let counts = windows.entry((index, start)).or_default();
         let count = counts.entry((stack, role_number(thread.role))).or_default();
         *count = count.saturating_add(sample.weight);
@@ -91,17 +105,22 @@ fn series_of(about: &About, process: &Process, event: &EventType) -> Series {
         (WeightUnit::Samples, Some(interval)) => (WeightUnit::Nanoseconds, interval),
         (unit, _) => (unit, 1),
     };
+    // Whether a host counts cycles or has only a clock, it samples the same.
+    let event = match event.is_cpu() && unit == WeightUnit::Nanoseconds {
+        true => CPU_EVENT,
+        false => event.label(),
+    };
     Series {
         service: service.to_owned(),
-        event: event.label().to_owned(),
+        event: event.to_owned(),
         unit,
         period,
         labels,
     }
 }
 
-/// Every stack of a profile, in its order.
-fn symbols_of(profile: &Profile) -> Symbols {
+/// These stacks of a profile, in their order, cut to what a store takes.
+fn symbols_of(profile: &Profile, stacks: &[StackIndex]) -> Symbols {
     let mut builder = SymbolBuilder::default();
     let frames: Vec<u32> = profile
         .frames
@@ -109,8 +128,8 @@ fn symbols_of(profile: &Profile) -> Symbols {
         .map(|frame| {
             let spec = profile.spec_of(frame.function);
             let function = builder.function(StoredFunction {
-                name: spec.name.to_owned(),
-                file: spec.file.to_owned(),
+                name: cut(spec.name).to_owned(),
+                file: cut(spec.file).to_owned(),
                 line: spec.line,
                 column: spec.column,
                 category: spec.category,
@@ -124,16 +143,33 @@ fn symbols_of(profile: &Profile) -> Symbols {
             })
         })
         .collect();
-    for stack in 0..profile.stacks.len() {
-        let stack = nodespy_model::StackIndex::new(stack as u32);
-        let mut path: Vec<u32> = profile
-            .frames_of(stack)
-            .map(|frame| frames[frame.at()])
-            .collect();
+    for &stack in stacks {
+        let all = profile.frames_of(stack);
+        let mut path: Vec<u32> = all.take(MAX_DEPTH + 1).map(|it| frames[it.at()]).collect();
+        if path.len() > MAX_DEPTH {
+            path.truncate(MAX_DEPTH - 1);
+            let function = builder.function(StoredFunction {
+                name: TRUNCATED.to_owned(),
+                ..StoredFunction::default()
+            });
+            path.push(builder.frame(StoredFrame {
+                function,
+                ..StoredFrame::default()
+            }));
+        }
         path.reverse();
         builder.symbols.stacks.push(path);
     }
     builder.symbols
+}
+
+/// The beginning of a text that is too long.
+fn cut(text: &str) -> &str {
+    let mut end = text.len().min(MAX_TEXT_BYTES);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
 }
 
 /// Merged stacks as a profile, one sample a stack; `symbols` names them in their order.

@@ -14,15 +14,17 @@ mod block;
 mod convert;
 mod engine;
 mod error;
+mod open_windows;
 mod retention;
 mod selection;
 mod sqlite;
 mod symbols;
 mod window;
 
-pub use convert::{HOST, PID, batch_of, profile_of};
+pub use convert::{CPU_EVENT, HOST, PID, batch_of, profile_of};
 pub use engine::{Appended, Detail, Store};
 pub use error::StoreError;
+pub use open_windows::OpenWindows;
 pub use retention::{Kept, Retention};
 pub use selection::{
     Group, Matcher, Merged, Selection, SeriesSpan, StackId, StackWeight, TimeSeries, TimeSeriesSet,

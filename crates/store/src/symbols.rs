@@ -6,9 +6,9 @@ use sha2::{Digest, Sha256};
 use crate::error::StoreError;
 
 /// The deepest stack.
-const MAX_DEPTH: usize = 1024;
+pub(crate) const MAX_DEPTH: usize = 1024;
 /// The longest name or file of a function, in bytes.
-const MAX_TEXT_BYTES: usize = 8192;
+pub(crate) const MAX_TEXT_BYTES: usize = 8192;
 
 /// The content of a stack: 128 bits of SHA-256 over its frames, root first. Hosts that run the same code make the
 /// same hashes, and no sender can make a stack that passes for another.
@@ -205,5 +205,17 @@ impl SymbolBuilder {
             self.symbols.frames.push(frame);
             next
         })
+    }
+
+    /// Takes over a stack of other symbols.
+    pub(crate) fn stack_of(&mut self, other: &Symbols, stack: usize) {
+        let path = other.stacks[stack].iter();
+        let path = path.map(|frame| {
+            let frame = other.frames[*frame as usize];
+            let function = self.function(other.functions[frame.function as usize].clone());
+            self.frame(StoredFrame { function, ..frame })
+        });
+        let path = path.collect();
+        self.symbols.stacks.push(path);
     }
 }

@@ -111,6 +111,9 @@ pub struct PerfOptions {
     /// Whether main threads that stand still for long are looked at less often too, for recordings that go
     /// on for days: what one waits for just after that may be seen late.
     pub spares_idle: bool,
+    /// Whether events of whole CPUs are preferred to those of threads, whatever the targets do: for a recording of
+    /// every process of the machine, where targets come and go.
+    pub prefers_cpus: bool,
     /// Attach, but take no samples: for measuring what attaching costs.
     pub placebo: bool,
 }

@@ -38,6 +38,31 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
+/// The longest age.
+const MAX_AGE_DAYS: f64 = 3660.0;
+
+/// `7d`, `36h`: how long something is kept.
+pub(super) fn parse_age(text: &str) -> Result<Duration, String> {
+    let days = |days: &str| days.trim().parse::<f64>().ok().map(|days| days * 86_400.0);
+    let seconds = match text.strip_suffix('d') {
+        Some(number) => days(number).ok_or_else(|| format!("{text:?} is not a number of days"))?,
+        None => parse_seconds(text)?,
+    };
+    if !(3600.0..=MAX_AGE_DAYS * 86_400.0).contains(&seconds) {
+        return Err(format!("{text} is not between an hour and ten years"));
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+/// `key=value`.
+pub(super) fn parse_label(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').unwrap_or((text, ""));
+    match key.trim().is_empty() || value.trim().is_empty() {
+        true => Err(format!("{text:?} is not KEY=VALUE")),
+        false => Ok((key.trim().to_owned(), value.trim().to_owned())),
+    }
+}
+
 /// `500KB`, `200MB`, `1GB`.
 pub(super) fn parse_size(text: &str) -> Result<u64, String> {
     match parse_bytes(text)? {
@@ -59,6 +84,18 @@ mod tests {
         for text in ["", "0", "MB", "-1", "1 mile", "."] {
             assert!(parse_size(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn ages_and_labels_are_read() {
+        assert_eq!(parse_age("7d"), Ok(Duration::from_secs(604_800)));
+        assert_eq!(parse_age("36h"), Ok(Duration::from_secs(129_600)));
+        for text in ["", "d", "5m", "-1d", "9999d", "NaNd"] {
+            assert!(parse_age(text).is_err(), "{text}");
+        }
+        let label = ("env".to_owned(), "a=b".to_owned());
+        assert_eq!(parse_label("env=a=b"), Ok(label));
+        assert!(parse_label("env").is_err() && parse_label("=x").is_err());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! One file per command.
 
+pub(crate) mod agent;
 pub(crate) mod check;
 pub(crate) mod ci;
 pub(crate) mod close_abandoned;

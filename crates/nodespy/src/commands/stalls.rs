@@ -39,6 +39,7 @@ pub(crate) fn run(arguments: &StallsArgs) -> anyhow::Result<ExitCode> {
         reads_at_sample: false,
         finds_requests: false,
         spares_idle: false,
+        prefers_cpus: false,
         placebo: false,
     });
     let subject = Subject::running(targets);

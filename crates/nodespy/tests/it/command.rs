@@ -26,6 +26,7 @@ fn help_shows_every_command() {
             "dump",
             "top",
             "stalls",
+            "agent",
             "recover",
             "view",
             "convert",

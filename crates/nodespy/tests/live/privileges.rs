@@ -10,7 +10,7 @@ use crate::run::{DEADLINE, Started, nodespy, run};
 use crate::scratch::Scratch;
 
 /// CAP_KILL, CAP_IPC_LOCK, CAP_SYS_PTRACE, CAP_SYS_NICE, CAP_PERFMON and CAP_CHECKPOINT_RESTORE.
-const FOR_PROCESSES: u64 = 1 << 5 | 1 << 14 | 1 << 19 | 1 << 23 | 1 << 38 | 1 << 40;
+pub(crate) const FOR_PROCESSES: u64 = 1 << 5 | 1 << 14 | 1 << 19 | 1 << 23 | 1 << 38 | 1 << 40;
 const PERFMON: u64 = 1 << 38;
 
 #[test]

@@ -37,6 +37,7 @@ impl EngineSource for RealEngines {
             reads_at_sample: request.reads_async,
             finds_requests: !request.no_routes,
             spares_idle: request.spares_idle,
+            prefers_cpus: false,
             placebo: request.placebo,
         }))
     }

@@ -7,7 +7,7 @@ use nodespy_model::{
     Thread, ThreadRole, WeightUnit, label_key,
 };
 use nodespy_store::{
-    OpenMode, Selection, SqliteStore, Store, WINDOW_SECONDS, batch_of, profile_of,
+    CPU_EVENT, OpenMode, Selection, SqliteStore, Store, WINDOW_SECONDS, batch_of, profile_of,
 };
 
 use crate::fleet::START;
@@ -106,7 +106,7 @@ fn a_profile_comes_out_as_it_went_in() {
     assert!(later.symbols.stacks.is_empty());
     store.append(&later).unwrap();
 
-    let asked = Selection::new("shop", "cpu-clock", START..START + 30).with("host", "web-1");
+    let asked = Selection::new("shop", CPU_EVENT, START..START + 30).with("host", "web-1");
     let merged = store
         .merge(
             &asked.clone().with("version", "1.2.3").with("pid", "77"),

@@ -39,6 +39,7 @@ pub(super) fn is_better(
     match std::env::var(CHOICE).as_deref() {
         Ok("threads") => false,
         Ok("cpus") => has_own_pids(&pids),
+        _ if options.prefers_cpus => has_own_pids(&pids),
         // What a command will do is not known before it runs.
         _ => !start_on_exec && is_better_for(&pids),
     }

@@ -91,6 +91,7 @@ pub(super) fn sample_running(
         reads_at_sample: false,
         finds_requests: false,
         spares_idle: false,
+        prefers_cpus: false,
         placebo: false,
     };
     let mut session = match PerfSession::attach(targets, None, &options, false) {

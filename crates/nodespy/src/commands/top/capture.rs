@@ -153,6 +153,7 @@ fn capture(
         reads_at_sample: request.reads_async,
         finds_requests: true,
         spares_idle: false,
+        prefers_cpus: false,
         placebo: false,
     });
     let subject = Subject::running(request.targets);

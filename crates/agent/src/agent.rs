@@ -1,0 +1,228 @@
+//! An agent from its start to its end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nodespy_capture::engines::perf_events::{EventSpec, PerfEvents, PerfOptions};
+use nodespy_capture::target::{Target, Wanted};
+use nodespy_capture::{CaptureError, Children, Interrupts, monotonic_now, unix_now, with_causes};
+use nodespy_model::{FastMap, FastSet, Labels, Nanoseconds};
+use nodespy_recorder::{Continuous, End, Limits, Live, LiveOptions, Subject, hold};
+use nodespy_store::{OpenWindows, Retention, Store, WINDOW_SECONDS};
+use nodespy_symbolize::SourceMapOptions;
+
+use crate::error::AgentError;
+use crate::following::Following;
+use crate::log_line::{Level, Log, LogLine};
+use crate::wall_clock::WallClock;
+use crate::writer::{Writer, Written};
+
+const SECOND: Nanoseconds = 1_000_000_000;
+/// How long after the end of a window it is cut: until then its last samples have been read.
+const CUT_AFTER: Nanoseconds = 250_000_000;
+/// How often Node processes are looked for while there is none.
+const WAIT: Duration = Duration::from_millis(500);
+/// Events of threads stay open when their process ends: after so many processes all are opened anew.
+const MAX_ENDED: usize = 200;
+
+/// What an agent does.
+#[derive(Debug, Clone)]
+pub struct AgentOptions {
+    /// Samples a second of CPU time.
+    pub rate_hz: u32,
+    /// Whether kernel frames are wanted.
+    pub include_kernel: bool,
+    /// Whether no eBPF program runs at the samples.
+    pub no_ebpf: bool,
+    /// Which source maps are used; none when absent.
+    pub source_maps: Option<SourceMapOptions>,
+    /// Labels of every process, which win over those that are found.
+    pub labels: Labels,
+    /// How long what is kept.
+    pub retention: Retention,
+    /// How long it runs; until it is told to end when absent.
+    pub duration: Option<Duration>,
+    /// Ctrl-C and SIGTERM.
+    pub interrupts: Option<Interrupts>,
+    /// Called when it is attached: gives up the rights that only attaching takes.
+    pub attached: fn(),
+}
+
+/// Samples every Node process of the machine into a store, until it is told to end. What was seen is written before this
+/// returns.
+pub fn run(
+    options: &AgentOptions,
+    store: Box<dyn Store + Send>,
+    log: Log,
+) -> Result<Written, AgentError> {
+    let mut agent = Agent {
+        options,
+        deadline: options
+            .duration
+            .map(|duration| monotonic_now().saturating_add(duration.as_nanos() as Nanoseconds)),
+        log,
+        store: Some(store),
+        writer: None,
+        open: OpenWindows::default(),
+    };
+    let ran = agent.follow_until_the_end();
+    let written = agent.finish();
+    ran.map(|()| written)
+}
+
+struct Agent<'a> {
+    options: &'a AgentOptions,
+    deadline: Option<Nanoseconds>,
+    log: Log,
+    /// Until there is a writer: a thread has the rights of the one that starts it, so it waits for those to be given up.
+    store: Option<Box<dyn Store + Send>>,
+    writer: Option<Writer>,
+    open: OpenWindows,
+}
+
+impl Agent<'_> {
+    fn is_stopped(&self) -> bool {
+        let interrupts = self.options.interrupts;
+        interrupts.is_some_and(Interrupts::is_stop_requested)
+            || self.deadline.is_some_and(|it| monotonic_now() >= it)
+    }
+
+    fn follow_until_the_end(&mut self) -> Result<(), AgentError> {
+        while let Some(targets) = self.wait_for_processes()? {
+            match self.follow(targets) {
+                Ok(End::Duration) => return Ok(()),
+                // It is to end, or to attach anew.
+                Ok(_) => {}
+                // They ended before they were attached to.
+                Err(CaptureError::Gone { .. }) => std::thread::sleep(WAIT),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// The Node processes there are, once there are any; none when the agent is to end.
+    fn wait_for_processes(&mut self) -> Result<Option<Vec<Target>>, CaptureError> {
+        let mut has_said = false;
+        while !self.is_stopped() {
+            match hold(&wanted(), false) {
+                Ok(found) => {
+                    for remark in &found.remarks {
+                        let line = LogLine::new(Level::Warn, "process not sampled");
+                        (self.log)(&line.with("why", remark));
+                    }
+                    return Ok(Some(found.targets));
+                }
+                Err(CaptureError::NotFound { .. }) if has_said => {}
+                Err(error @ CaptureError::NotFound { .. }) => {
+                    has_said = true;
+                    let line = LogLine::info("waiting for a process");
+                    (self.log)(&line.with("why", with_causes(&error)));
+                }
+                Err(error) => return Err(error),
+            }
+            std::thread::sleep(WAIT);
+        }
+        Ok(None)
+    }
+
+    /// Samples these processes and those that join them, until the end or until it is better to attach anew.
+    fn follow(&mut self, targets: Vec<Target>) -> Result<End, CaptureError> {
+        let options = self.options;
+        let deadline = self.deadline;
+        let mut engine = PerfEvents::new(PerfOptions {
+            events: vec![EventSpec::cpu()],
+            rate_hz: options.rate_hz,
+            include_kernel: options.include_kernel,
+            follow_children: false,
+            walks_at_sample: !options.no_ebpf,
+            reads_at_sample: false,
+            finds_requests: false,
+            spares_idle: true,
+            prefers_cpus: true,
+            placebo: false,
+        });
+        let mut following = Following {
+            given: &options.labels,
+            source_maps: options.source_maps.as_ref(),
+            attached: options.attached,
+            open: &mut self.open,
+            writer: None,
+            log: &self.log,
+            clock: WallClock::default(),
+            engine: "",
+            is_cpu_wide: false,
+            sampled: FastMap::default(),
+            ended: 0,
+            max_ended: MAX_ENDED,
+            remarks: FastSet::default(),
+        };
+        let live_options = LiveOptions {
+            joining: Some((wanted(), Children::Judged)),
+            no_routes: true,
+            continuous: Some(Continuous {
+                aligned_to: end_of_window(monotonic_now(), unix_now()).saturating_add(CUT_AFTER),
+            }),
+            ..LiveOptions::default()
+        };
+        let subject = Subject::running(targets);
+        let mut live = Live::attach(&mut engine, subject, live_options, &mut following)?;
+        if let Some(store) = self.store.take() {
+            let log = Arc::clone(&self.log);
+            self.writer = Some(Writer::start(store, options.retention, log));
+        }
+        following.writer = self.writer.as_ref();
+        let left = deadline.map(|it| Duration::from_nanos(it.saturating_sub(monotonic_now())));
+        let limits = Limits {
+            duration: left,
+            slice: Some(Duration::from_secs(WINDOW_SECONDS)),
+            first_slice: None,
+            slice_stretch: 0,
+            is_stopped: &|| {
+                options
+                    .interrupts
+                    .is_some_and(Interrupts::is_stop_requested)
+            },
+        };
+        let end = live.run(&limits, &mut following)?;
+        live.hand_out(&mut following);
+        Ok(end)
+    }
+
+    /// Writes what is left.
+    fn finish(mut self) -> Written {
+        let rest = self.open.take_all();
+        match self.writer.take() {
+            Some(writer) => {
+                writer.write(rest);
+                writer.finish()
+            }
+            None => Written::default(),
+        }
+    }
+}
+
+/// Every Node process.
+fn wanted() -> Wanted {
+    Wanted {
+        all: true,
+        ..Wanted::default()
+    }
+}
+
+/// When the window that goes on ends, by the monotonic clock.
+fn end_of_window(now: Nanoseconds, unix: Nanoseconds) -> Nanoseconds {
+    let window = WINDOW_SECONDS * SECOND;
+    now.saturating_add(window - unix % window)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_end_at_multiples_of_ten_seconds() {
+        assert_eq!(end_of_window(5 * SECOND, 1_003 * SECOND), 12 * SECOND);
+        assert_eq!(end_of_window(5 * SECOND, 1_000 * SECOND), 15 * SECOND);
+    }
+}

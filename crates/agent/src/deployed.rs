@@ -1,0 +1,105 @@
+//! What is deployed: the labels of a process as a store keeps them.
+
+use nodespy_model::{Labels, label_key};
+
+/// The label that tells the processes of a service apart for people: where it runs, and its pid there.
+pub const INSTANCE: &str = "instance";
+
+/// How much of a commit is part of a version.
+const COMMIT_LETTERS: usize = 7;
+
+/// The labels of a process: those that `record` takes, the version that is deployed, its instance, and what the user gave.
+pub(crate) fn labels_of(found: &Labels, host: &str, pid: u32, given: &Labels) -> Labels {
+    let mut labels = found.clone();
+    labels.set_if_any(label_key::VERSION, deployed_version(found));
+    let pod = found.get(label_key::POD);
+    let container = found.get(label_key::CONTAINER);
+    let inner_pid = found.get(label_key::INNER_PID);
+    let pid = pid.to_string();
+    let instance = match (pod, container) {
+        (Some(pod), _) => format!("{pod}/{}", inner_pid.unwrap_or(&pid)),
+        (None, Some(container)) => format!("{host}/{container}/{}", inner_pid.unwrap_or(&pid)),
+        (None, None) => format!("{host}/{pid}"),
+    };
+    labels.set(INSTANCE, instance);
+    for (key, value) in given.iter() {
+        labels.set(key, value);
+    }
+    labels
+}
+
+/// The version that is deployed, as far as labels tell it: `1.2.3+4f1c2ab`. A package's version is often left as it was, so the
+/// commit, or else the tag of the image, is part of it.
+pub fn deployed_version(labels: &Labels) -> Option<String> {
+    let version = labels.get(label_key::VERSION).unwrap_or_default();
+    let commit = labels.get(label_key::COMMIT);
+    let commit = commit.map(|commit| commit.chars().take(COMMIT_LETTERS).collect::<String>());
+    let tag = labels.get(label_key::IMAGE).and_then(tag_of);
+    let build = commit.or_else(|| tag.map(str::to_owned));
+    let build = build.filter(|build| build.strip_prefix('v').unwrap_or(build) != version);
+    match (version, build) {
+        ("", None) => None,
+        ("", Some(build)) => Some(build),
+        (version, None) => Some(version.to_owned()),
+        (version, Some(build)) => Some(format!("{version}+{build}")),
+    }
+}
+
+/// The tag of an image that was built for the application: neither `latest` nor a version of Node.
+fn tag_of(image: &str) -> Option<&str> {
+    let (image, _) = image.split_once('@').unwrap_or((image, ""));
+    let file = image.rsplit('/').next()?;
+    let (name, tag) = file.split_once(':')?;
+    let says_something = tag != "latest" && !name.starts_with("node");
+    says_something.then_some(tag)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(rows: &[(&str, &str)]) -> Labels {
+        let mut labels = Labels::default();
+        rows.iter().for_each(|(key, value)| labels.set(key, value));
+        labels
+    }
+
+    #[test]
+    fn a_version_says_what_is_deployed() {
+        let version = |rows: &[(&str, &str)]| deployed_version(&labels(rows));
+        let commit = "4f1c2ab9d0e1f2a3b4c5d6e7f8091a2b3c4d5e6f";
+        assert_eq!(version(&[]), None);
+        assert_eq!(version(&[("version", "1.2.3")]).unwrap(), "1.2.3");
+        let both = [("version", "1.2.3"), ("commit", commit)];
+        assert_eq!(version(&both).unwrap(), "1.2.3+4f1c2ab");
+        let image = |image| version(&[("version", "1.2.3"), ("image", image)]).unwrap();
+        assert_eq!(image("registry:5000/shop/web:build-7"), "1.2.3+build-7");
+        assert_eq!(image("shop:v1.2.3"), "1.2.3");
+        assert_eq!(image("shop:latest"), "1.2.3");
+        assert_eq!(image("node:20-slim"), "1.2.3");
+        assert_eq!(image("registry:5000/shop"), "1.2.3");
+        assert_eq!(version(&[("image", "shop:b7@sha256:00")]).unwrap(), "b7");
+    }
+
+    #[test]
+    fn an_instance_is_named_by_where_it_runs() {
+        let instance = |rows: &[(&str, &str)]| {
+            let labels = labels_of(&labels(rows), "web-1", 77, &Labels::default());
+            labels.get(INSTANCE).unwrap().to_owned()
+        };
+        assert_eq!(instance(&[]), "web-1/77");
+        assert_eq!(instance(&[("container", "shop")]), "web-1/shop/77");
+        assert_eq!(
+            instance(&[("pod", "shop-0"), ("inner-pid", "1")]),
+            "shop-0/1"
+        );
+    }
+
+    #[test]
+    fn what_the_user_gives_wins() {
+        let given = labels(&[("version", "9"), ("env", "prod")]);
+        let labels = labels_of(&labels(&[("version", "1")]), "web-1", 77, &given);
+        assert_eq!(labels.get("version"), Some("9"));
+        assert_eq!(labels.get("env"), Some("prod"));
+    }
+}

@@ -1,0 +1,153 @@
+//! What the live loop reports, turned into windows and log lines.
+
+use nodespy_capture::target::{Target, describe};
+use nodespy_capture::{CaptureError, unix_now, with_causes};
+use nodespy_model::{FastMap, FastSet, Labels, Nanoseconds, Process, Profile, label_key};
+use nodespy_recorder::{Observer, Slice, Started};
+use nodespy_store::{OpenWindows, batch_of};
+use nodespy_symbolize::SourceMapOptions;
+
+use crate::deployed;
+use crate::log_line::{Level, Log, LogLine};
+use crate::wall_clock::WallClock;
+use crate::writer::Writer;
+
+const SECOND: Nanoseconds = 1_000_000_000;
+/// How many remarks of recordings are remembered, so that each is logged once.
+const MAX_REMARKS: usize = 256;
+
+/// The observer of an agent's live loop.
+pub(crate) struct Following<'a> {
+    pub(crate) given: &'a Labels,
+    pub(crate) source_maps: Option<&'a SourceMapOptions>,
+    /// What gives up the rights that only attaching takes.
+    pub(crate) attached: fn(),
+    pub(crate) open: &'a mut OpenWindows,
+    /// None until it is attached.
+    pub(crate) writer: Option<&'a Writer>,
+    pub(crate) log: &'a Log,
+    pub(crate) clock: WallClock,
+    /// How processes are sampled.
+    pub(crate) engine: &'static str,
+    pub(crate) is_cpu_wide: bool,
+    /// The processes that are sampled, by pid, with their services.
+    pub(crate) sampled: FastMap<u32, String>,
+    /// How many have ended since it was attached.
+    pub(crate) ended: usize,
+    /// After how many of them it attaches anew; never where nothing is left of them.
+    pub(crate) max_ended: usize,
+    pub(crate) remarks: FastSet<String>,
+}
+
+impl Following<'_> {
+    fn say_joined(&mut self, pid: u32) {
+        let process = describe(pid).unwrap_or_default();
+        let service = service_of(&process).to_owned();
+        let label = |key| process.labels.get(key).unwrap_or_default().to_owned();
+        let version = deployed::deployed_version(&process.labels).unwrap_or_default();
+        let line = LogLine::info("process joined")
+            .with("pid", pid)
+            .with("service", &service)
+            .with("version", version)
+            .with("container", label(label_key::CONTAINER))
+            .with("pod", label(label_key::POD))
+            .with("node", label(label_key::NODE))
+            .with("engine", self.engine);
+        (self.log)(&line);
+        self.sampled.insert(pid, service);
+    }
+
+    fn say_ended(&mut self, targets: &[Target]) {
+        let running = targets.iter().filter(|target| !target.has_ended());
+        let running: FastSet<u32> = running.map(Target::pid).collect();
+        let is_ended = |pid: &u32| !running.contains(pid);
+        let ended: Vec<u32> = self.sampled.keys().copied().filter(is_ended).collect();
+        for pid in ended {
+            let service = self.sampled.remove(&pid).unwrap_or_default();
+            let line = LogLine::info("process ended").with("pid", pid);
+            (self.log)(&line.with("service", service));
+            self.ended += 1;
+        }
+    }
+
+    /// Sets the times of a slice and logs what is worth a line.
+    fn settle_times(&mut self, profile: &mut Profile) -> Nanoseconds {
+        let now = unix_now();
+        let start = self.clock.start(now, profile.about.duration);
+        profile.about.started_unix = start.unix;
+        if let Some(seconds) = start.step {
+            (self.log)(&LogLine::new(Level::Warn, "clock was set").with("by_s", seconds));
+            let before = self.open.take_all();
+            if let Some(writer) = self.writer {
+                writer.write(before);
+            }
+        }
+        start.unix.saturating_add(profile.about.duration)
+    }
+
+    fn say_losses(&mut self, slice: &Slice<'_>) {
+        if slice.losses.samples > 0 || slice.losses.throttled > 0 {
+            let line = LogLine::new(Level::Warn, "samples lost")
+                .with("samples", slice.losses.samples)
+                .with("throttled", slice.losses.throttled);
+            (self.log)(&line);
+        }
+        for remark in &slice.profile.notes.remarks {
+            if self.remarks.len() < MAX_REMARKS && self.remarks.insert(remark.clone()) {
+                (self.log)(&LogLine::new(Level::Warn, "remark").with("text", remark));
+            }
+        }
+    }
+}
+
+impl Observer for Following<'_> {
+    fn started(&mut self, started: &Started<'_>) {
+        (self.attached)();
+        self.is_cpu_wide = started.attached.is_cpu_wide;
+        self.engine = match (started.attached.has_ebpf, started.attached.is_cpu_wide) {
+            (true, true) => "ebpf, cpu-wide",
+            (true, false) => "ebpf",
+            (false, _) => "perf events",
+        };
+        for target in started.targets {
+            self.say_joined(target.pid());
+        }
+    }
+
+    fn added(&mut self, target: &Target) {
+        self.say_joined(target.pid());
+    }
+
+    fn not_added(&mut self, error: &CaptureError) {
+        let line = LogLine::new(Level::Warn, "process not sampled");
+        (self.log)(&line.with("why", with_causes(error)));
+    }
+
+    fn slice(&mut self, mut slice: Slice<'_>) -> bool {
+        self.say_losses(&slice);
+        let mut profile = std::mem::take(&mut slice.profile);
+        let until = self.settle_times(&mut profile);
+        if let Some(options) = self.source_maps {
+            profile = slice.map_sources(profile, options);
+        }
+        let host = profile.about.host.clone();
+        for process in &mut profile.processes {
+            process.labels = deployed::labels_of(&process.labels, &host, process.pid, self.given);
+        }
+        self.open.add(batch_of(&profile));
+        if let Some(writer) = self.writer {
+            writer.write(self.open.take_ended(until / SECOND));
+        }
+        self.say_ended(slice.targets);
+        self.is_cpu_wide || self.ended < self.max_ended
+    }
+
+    fn note(&mut self, line: &str) {
+        (self.log)(&LogLine::info("note").with("text", line));
+    }
+}
+
+fn service_of(process: &Process) -> &str {
+    let app = process.labels.get(label_key::APP);
+    app.unwrap_or(&process.name)
+}

@@ -1,0 +1,201 @@
+//! `nodespy agent`: what ran is in the store, by service and version, once, whoever was killed meanwhile.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use nodespy_model::ThreadRole;
+use nodespy_store::{
+    CPU_EVENT, OpenMode, Selection, SeriesSpan, SqliteStore, Store, WINDOW_SECONDS,
+};
+
+use super::live;
+use super::privileges::FOR_PROCESSES;
+use super::workload::{Running, USUAL_NODE, node};
+use crate::own_status::{FOR_FILES, capabilities_of};
+use crate::run::{DEADLINE, Started, nodespy};
+use crate::scratch::Scratch;
+
+/// How much of a program's time its busy function has, at least.
+const HOT: f64 = 0.8;
+const FOREVER: std::ops::Range<u64> = 0..u32::MAX as u64;
+
+/// A service whose time is in one function.
+fn start(service: &str, version: &str, function: &str) -> Running {
+    let folder = Scratch::new();
+    let package = format!("{{\"name\":\"{service}\",\"version\":\"{version}\"}}");
+    fs::write(folder.path().join("package.json"), package).unwrap();
+    let script = format!(
+        "function {function}() {{ const end = Date.now() + 50; let sum = 0;\n\
+         while (Date.now() < end) for (let i = 0; i < 1e4; i++) sum += Math.sqrt(i); return sum; }}\n\
+         function turn() {{ {function}(); setImmediate(turn); }}\n\
+         turn(); console.log('ready');\n\
+         setTimeout(() => process.exit(), 300000);"
+    );
+    let path = folder.path().join("app.js");
+    fs::write(&path, script).unwrap();
+    let mut command = Command::new(node(USUAL_NODE).unwrap());
+    command.arg(path);
+    Running::in_folder(command, folder)
+}
+
+fn agent(store: &Path) -> Started {
+    let store = store.to_str().unwrap();
+    Started::new(nodespy(&["agent", "--store", store]), "")
+}
+
+fn file(store: &Path) -> PathBuf {
+    store.join("profiles.sqlite")
+}
+
+/// The version of a service, once a window of it is stored.
+#[track_caller]
+fn wait_for(store: &Path, service: &str, version: &str) -> SeriesSpan {
+    let since = Instant::now();
+    loop {
+        let opened = SqliteStore::open(&file(store), OpenMode::Read);
+        let spans = opened.and_then(|store| store.labels(FOREVER));
+        let found = spans
+            .unwrap_or_default()
+            .into_iter()
+            .find(|span| span.service == service && span.labels.get("version") == Some(version));
+        if let Some(found) = found {
+            return found;
+        }
+        assert!(
+            since.elapsed() < DEADLINE,
+            "no {service} {version} in the store"
+        );
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// How much of the main thread's time of a version is under a function.
+fn share(store: &SqliteStore, service: &str, version: &str, function: &str) -> f64 {
+    let selection = Selection::new(service, CPU_EVENT, FOREVER)
+        .with("version", version)
+        .on(ThreadRole::Main);
+    let merged = store.merge(&selection, &[]).unwrap();
+    let stacks = &merged.groups[0].stacks;
+    let ids: Vec<_> = stacks.iter().map(|stack| stack.stack).collect();
+    let symbols = store.stacks(&ids).unwrap();
+    let is_under = |path: &[u32]| {
+        path.iter().any(|frame| {
+            let frame = symbols.frames[*frame as usize];
+            symbols.functions[frame.function as usize].name == function
+        })
+    };
+    let all: u64 = stacks.iter().map(|stack| stack.weight).sum();
+    let under = stacks.iter().zip(&symbols.stacks);
+    let under: u64 = under
+        .filter(|(_, path)| is_under(path))
+        .map(|(stack, _)| stack.weight)
+        .sum();
+    under as f64 / all.max(1) as f64
+}
+
+fn unix_seconds() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap().as_secs()
+}
+
+/// An agent is killed, a service deployed anew, and the agent started again.
+#[test]
+fn versions_have_their_functions_and_no_window_is_there_twice() {
+    let Some(_live) = live() else { return };
+    let scratch = Scratch::new();
+    let store = scratch.path().join("store");
+    // Other tests may run on this machine, and their processes are seen too.
+    let number = std::process::id();
+    let (shop, mail) = (format!("shop-{number}"), format!("mail-{number}"));
+    let letters = start(&mail, "3.1.0", "writeLetters");
+    let orders = start(&shop, "1.0.0", "parseOrders");
+
+    let first = agent(&store);
+    let span = wait_for(&store, &shop, "1.0.0");
+    wait_for(&store, &mail, "3.1.0");
+    assert_eq!(span.labels.get("pid"), Some(&*orders.pid_text()));
+    for key in ["host", "instance", "node", "started", "folder"] {
+        assert!(
+            span.labels.get(key).is_some(),
+            "no {key} in {:?}",
+            span.labels
+        );
+    }
+    let kept = capabilities_of(first.pid());
+    assert_eq!(kept & !(FOR_FILES | FOR_PROCESSES), 0, "{kept:#x}");
+    let killed = unix_seconds();
+    first.signal("KILL");
+    drop(first);
+    drop(orders);
+
+    // It joins while the agent runs.
+    let second = agent(&store);
+    std::thread::sleep(Duration::from_secs(1));
+    let _orders = start(&shop, "2.0.0", "packOrders");
+    wait_for(&store, &shop, "2.0.0");
+    let restarted = unix_seconds();
+    second.signal("TERM");
+    let outcome = second.finish();
+    outcome.expect_code(0);
+    outcome.expect_stderr(&[
+        "msg=\"process joined\"",
+        "version=2.0.0",
+        "engine=",
+        "msg=ended",
+    ]);
+
+    let store = SqliteStore::open(&file(&store), OpenMode::Read).unwrap();
+    store.check().unwrap();
+    for (service, version, function) in [
+        (&shop, "1.0.0", "parseOrders"),
+        (&shop, "2.0.0", "packOrders"),
+        (&mail, "3.1.0", "writeLetters"),
+    ] {
+        let share = share(&store, service, version, function);
+        assert!(
+            share > HOT,
+            "{function} has {share} of {service} {version}\n{outcome}"
+        );
+    }
+    assert_eq!(share(&store, &shop, "2.0.0", "parseOrders"), 0.0);
+    expect_windows(&store, &mail, killed, restarted);
+    drop(letters);
+}
+
+/// The windows of a service that was busy all the time are there, but for those around the kill, and none counts more
+/// than it is long.
+#[track_caller]
+fn expect_windows(store: &SqliteStore, service: &str, killed: u64, restarted: u64) {
+    let span = store.labels(FOREVER).unwrap();
+    let span = span.iter().find(|span| span.service == service).unwrap();
+    let time = span.first..span.last + WINDOW_SECONDS;
+    let selection = Selection::new(service, CPU_EVENT, time).on(ThreadRole::Main);
+    let series = store.series(&selection, WINDOW_SECONDS, &[]).unwrap();
+    let missing = killed - killed % WINDOW_SECONDS - WINDOW_SECONDS..restarted;
+    let starts = (series.start..).step_by(WINDOW_SECONDS as usize);
+    for (start, weight) in starts.zip(&series.series[0].weights) {
+        let seconds = *weight as f64 / 1e9;
+        assert!(
+            seconds < 1.1 * WINDOW_SECONDS as f64,
+            "{seconds} s at {start}"
+        );
+        let is_there = *weight > 0 || missing.contains(&start);
+        assert!(
+            is_there,
+            "nothing at {start}, though it was killed at {killed}"
+        );
+    }
+}
+
+#[test]
+fn an_agent_without_processes_waits_and_ends_when_told() {
+    let Some(_live) = live() else { return };
+    let scratch = Scratch::new();
+    let store = scratch.file("store");
+    let started = Started::new(nodespy(&["agent", "--store", &store, "--for", "1s"]), "");
+    let outcome = started.finish();
+    outcome.expect_code(0);
+    outcome.expect_stderr(&["msg=started", "msg=ended", "dropped=0"]);
+}
