@@ -10,7 +10,7 @@ set -euo pipefail
 readonly LINE_WIDTH=110
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-bundle=$root/crates/view/assets/viewer.js
+bundles=("$root/crates/view/assets/viewer.js" "$root/crates/server/assets/fleet.js")
 cd "$root/crates/view/ui"
 
 if [[ ! -f node_modules/.package-lock.json || package-lock.json -nt node_modules/.package-lock.json ]]; then
@@ -37,9 +37,9 @@ if LC_ALL=C.UTF-8 grep -rnE --include='*.ts' ".{$((LINE_WIDTH + 1)),}" src test 
 fi
 npm run --silent check >&2
 npm test --silent >&2
-before=$(sha256sum <"$bundle")
+before=$(cat "${bundles[@]}" | sha256sum)
 node build.mjs
-if [[ $before != "$(sha256sum <"$bundle")" ]]; then
-    printf 'tools/viewer.sh: crates/view/assets/viewer.js is not what crates/view/ui gives; it was built anew, commit it\n' >&2
+if [[ $before != "$(cat "${bundles[@]}" | sha256sum)" ]]; then
+    printf 'tools/viewer.sh: viewer.js or fleet.js is not what crates/view/ui gives; it was built anew, commit it\n' >&2
     exit 1
 fi

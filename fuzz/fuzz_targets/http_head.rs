@@ -1,9 +1,9 @@
-//! No bytes may crash, hang or exhaust the reader of the heads of requests to `nodespy view`.
+//! No bytes may crash, hang or exhaust the reader of the heads of requests to `nodespy view` and `nodespy serve`.
 #![no_main]
 
-// The command is a binary, which nothing can depend on.
+// By its path: the crate would bring SQLite along.
 #[allow(dead_code)]
-#[path = "../../crates/nodespy/src/commands/view/head.rs"]
+#[path = "../../crates/server/src/http/head.rs"]
 mod head;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

@@ -13,6 +13,7 @@ mod flight;
 mod query;
 mod reading;
 mod record;
+mod serve;
 mod showing;
 mod target;
 mod values;
@@ -24,6 +25,7 @@ pub(crate) use flight::FlightArgs;
 pub(crate) use query::QueryArgs;
 pub(crate) use reading::ReadArgs;
 pub(crate) use record::{Engine, Names, RecordArgs};
+pub(crate) use serve::ServeArgs;
 pub(crate) use showing::ShowArgs;
 pub(crate) use target::TargetArgs;
 pub(crate) use values::By;
@@ -69,6 +71,8 @@ pub(crate) enum Command {
     Stalls(StallsArgs),
     /// Sample every Node process of this machine all the time, into a store
     Agent(AgentArgs),
+    /// Show what an agent has kept: a page of services over time, and an API
+    Serve(ServeArgs),
     /// Write the output of a recording that was killed, from its journal
     Recover(RecoverArgs),
     /// Open a recording in the browser

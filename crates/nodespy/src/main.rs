@@ -33,6 +33,7 @@ fn main() -> std::process::ExitCode {
         Some(Command::Top(arguments)) => commands::top::run(&arguments),
         Some(Command::Stalls(arguments)) => commands::stalls::run(&arguments),
         Some(Command::Agent(arguments)) => commands::agent::run(&arguments),
+        Some(Command::Serve(arguments)) => commands::serve::run(&arguments),
         Some(Command::Recover(arguments)) => commands::recover::run(&arguments),
         Some(Command::View(arguments)) => commands::view::run(&arguments),
         Some(Command::Convert(arguments)) => commands::convert::run(&arguments),

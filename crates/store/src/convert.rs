@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use nodespy_model::{
     About, EventType, FastMap, FrameSpec, FunctionSpec, Labels, Notes, Process, Profile,
-    ProfileBuilder, Sample, StackIndex, Thread, ThreadRole, WeightUnit, label_key,
+    ProfileBuilder, Sample, StackIndex, Thread, ThreadIndex, ThreadRole, WeightUnit, label_key,
 };
 
 use crate::selection::StackWeight;
@@ -172,6 +172,17 @@ fn cut(text: &str) -> &str {
     &text[..end]
 }
 
+/// Merged stacks of threads of one role.
+#[derive(Debug, Clone)]
+pub struct StoredThread {
+    /// Their role.
+    pub role: ThreadRole,
+    /// The names of the stacks, in their order.
+    pub symbols: Symbols,
+    /// The stacks.
+    pub stacks: Vec<StackWeight>,
+}
+
 /// Merged stacks as a profile, one sample a stack; `symbols` names them in their order.
 pub fn profile_of(
     about: About,
@@ -179,17 +190,43 @@ pub fn profile_of(
     symbols: &Symbols,
     stacks: &[StackWeight],
 ) -> Profile {
+    let thread = StoredThread {
+        role: ThreadRole::Main,
+        symbols: symbols.clone(),
+        stacks: stacks.to_vec(),
+    };
+    profile_of_threads(about, Notes::default(), event, &[thread])
+}
+
+/// The same with a thread for each role.
+pub fn profile_of_threads(
+    about: About,
+    notes: Notes,
+    event: EventType,
+    threads: &[StoredThread],
+) -> Profile {
     let mut builder = ProfileBuilder::new(event);
     let process = builder.process(Process {
         name: about.app.clone(),
         labels: Labels::default(),
         ..Process::default()
     });
-    let thread = builder.thread(Thread {
-        process,
-        role: ThreadRole::Main,
-        ..Thread::default()
-    });
+    for (number, merged) in threads.iter().enumerate() {
+        let thread = builder.thread(Thread {
+            process,
+            // Each its own; the first is the process's.
+            tid: number as u32,
+            name: merged.role.label().to_owned(),
+            role: merged.role,
+            ..Thread::default()
+        });
+        add_stacks(&mut builder, thread, merged);
+    }
+    builder.finish(about, notes)
+}
+
+fn add_stacks(builder: &mut ProfileBuilder, thread: ThreadIndex, merged: &StoredThread) {
+    let symbols = &merged.symbols;
     let frames: Vec<_> = symbols
         .frames
         .iter()
@@ -210,7 +247,7 @@ pub fn profile_of(
             })
         })
         .collect();
-    for (path, merged) in symbols.stacks.iter().zip(stacks) {
+    for (path, merged) in symbols.stacks.iter().zip(&merged.stacks) {
         let mut stack = None;
         for frame in path {
             stack = Some(builder.stack(stack, frames[*frame as usize]));
@@ -222,5 +259,4 @@ pub fn profile_of(
             ..Sample::default()
         });
     }
-    builder.finish(about, Notes::default())
 }

@@ -21,7 +21,7 @@ mod sqlite;
 mod symbols;
 mod window;
 
-pub use convert::{CPU_EVENT, HOST, PID, batch_of, profile_of};
+pub use convert::{CPU_EVENT, HOST, PID, StoredThread, batch_of, profile_of, profile_of_threads};
 pub use engine::{Appended, Detail, Store};
 pub use error::StoreError;
 pub use open_windows::OpenWindows;

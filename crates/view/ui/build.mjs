@@ -1,4 +1,5 @@
-// Builds the viewer into ../assets/viewer.js, one script without any other file. With --tests,
+// Builds the viewer into ../assets/viewer.js and the page of `nodespy serve` into ../../server/assets/fleet.js,
+// each one script without any other file. With --tests,
 // builds the tests into build/ instead. The same sources give the same bytes on every machine.
 
 import { readdirSync } from "node:fs";
@@ -20,13 +21,18 @@ if (process.argv.includes("--tests")) {
     format: "esm",
   });
 } else {
-  await build({
-    ...shared,
-    entryPoints: ["src/index.ts"],
-    outfile: "../assets/viewer.js",
-    format: "iife",
-    minify: true,
-    charset: "ascii",
-    legalComments: "none",
-  });
+  for (const [entry, outfile] of [
+    ["src/index.ts", "../assets/viewer.js"],
+    ["src/fleet/index.ts", "../../server/assets/fleet.js"],
+  ]) {
+    await build({
+      ...shared,
+      entryPoints: [entry],
+      outfile,
+      format: "iife",
+      minify: true,
+      charset: "ascii",
+      legalComments: "none",
+    });
+  }
 }

@@ -19,6 +19,7 @@ pub(crate) mod query;
 pub(crate) mod record;
 pub(crate) mod recover;
 pub(crate) mod report;
+pub(crate) mod serve;
 pub(crate) mod stalls;
 pub(crate) mod top;
 pub(crate) mod view;

@@ -1,8 +1,6 @@
 //! `nodespy view`: a recording in the browser, served on this machine only.
 
 mod browser;
-mod gate;
-mod head;
 mod redirect;
 mod server;
 
@@ -14,6 +12,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use nodespy_capture::{Interrupts, catch_interrupts};
+use nodespy_server::http::Answer;
 use nodespy_symbolize::SourceRoots;
 
 use crate::cli::{ReadArgs, ViewArgs};
@@ -55,7 +54,7 @@ pub(crate) fn run(arguments: &ViewArgs) -> anyhow::Result<ExitCode> {
     let server = Server {
         port,
         token,
-        page,
+        page: Answer::ok("text/html; charset=utf-8", page),
         convert: &|bytes| {
             let converted = save::dropped_base(bytes, &arguments.show.filters());
             converted.map_err(|error| output::in_one_line(&error))

@@ -27,6 +27,7 @@ fn help_shows_every_command() {
             "top",
             "stalls",
             "agent",
+            "serve",
             "recover",
             "view",
             "convert",

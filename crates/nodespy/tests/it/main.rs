@@ -40,6 +40,7 @@ mod run;
 #[allow(dead_code, reason = "`tests/live` uses the rest")]
 #[path = "../support/scratch.rs"]
 mod scratch;
+mod serve;
 #[path = "../support/skip.rs"]
 mod skip;
 mod sources;

@@ -7,18 +7,15 @@
 use std::io::{self, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use super::gate::Gate;
-use super::head::{Head, TimedReader, read_head};
+use nodespy_server::http::{
+    Answer, Gate, HEAD_TIMEOUT, Head, TRANSFER_TIMEOUT, TimedReader, read_head,
+};
+
 use super::redirect::Redirect;
 
 const UPLOAD_BYTES: u64 = 2 << 30;
-/// For the whole head of a request, however it arrives.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-/// For each read or write of a page or a recording.
-const TRANSFER_TIMEOUT: Duration = Duration::from_secs(60);
-
 /// Turns the bytes of a recording into those of a `.nspy` file, or says why not.
 pub(super) type Convert<'a> = dyn Fn(&mut dyn Read) -> Result<Vec<u8>, String> + Sync + 'a;
 
@@ -26,34 +23,12 @@ pub(super) type Convert<'a> = dyn Fn(&mut dyn Read) -> Result<Vec<u8>, String> +
 pub(super) struct Server<'a> {
     pub(super) port: u16,
     pub(super) token: String,
-    pub(super) page: Vec<u8>,
+    pub(super) page: Answer,
     pub(super) convert: &'a Convert<'a>,
     /// One upload at a time: each may be large.
     pub(super) uploads: Mutex<()>,
     /// What the browser was opened with, until it has asked for the page.
     pub(super) redirect: Arc<Mutex<Option<Redirect>>>,
-}
-
-/// An answer.
-struct Answer {
-    status: &'static str,
-    kind: &'static str,
-    body: Vec<u8>,
-}
-
-impl Answer {
-    fn text(status: &'static str, text: &str) -> Self {
-        Self {
-            status,
-            kind: "text/plain; charset=utf-8",
-            body: format!("{text}\n").into_bytes(),
-        }
-    }
-
-    fn write(&self, connection: &mut TcpStream) -> io::Result<()> {
-        write_head(connection, self.status, self.kind, self.body.len())?;
-        connection.write_all(&self.body)
-    }
 }
 
 impl Server<'_> {
@@ -94,14 +69,7 @@ impl Server<'_> {
         match (head.method.as_str(), within) {
             ("GET", Some("/")) => {
                 drop(lock(&self.redirect).take());
-                let length = self.page.len();
-                write_head(
-                    &mut connection,
-                    "200 OK",
-                    "text/html; charset=utf-8",
-                    length,
-                )?;
-                connection.write_all(&self.page)
+                self.page.write(&mut connection)
             }
             ("POST", Some("/base")) => {
                 let answer = self.take_base(&head, &mut reader, &mut connection)?;
@@ -146,11 +114,7 @@ impl Server<'_> {
             connection.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
         }
         Ok(match (self.convert)(&mut reader.take(length)) {
-            Ok(body) => Answer {
-                status: "200 OK",
-                kind: "application/octet-stream",
-                body,
-            },
+            Ok(body) => Answer::ok("application/octet-stream", body),
             Err(why) => Answer::text("400 Bad Request", &why),
         })
     }
@@ -162,25 +126,11 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
         .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-fn write_head(
-    connection: &mut TcpStream,
-    status: &str,
-    kind: &str,
-    length: usize,
-) -> io::Result<()> {
-    write!(
-        connection,
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\
-         Cache-Control: no-store\r\nReferrer-Policy: no-referrer\r\n\
-         X-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\n\
-         Cross-Origin-Resource-Policy: same-origin\r\nConnection: close\r\n\r\n"
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::net::Ipv4Addr;
+    use std::time::Duration;
 
     /// What a server answers to some requests, each on its own connection.
     fn answers(requests: &[&str]) -> Vec<String> {
@@ -197,7 +147,7 @@ mod tests {
         let server = Server {
             port,
             token: "t0ken".to_owned(),
-            page: b"<html>".to_vec(),
+            page: Answer::ok("text/html; charset=utf-8", b"<html>".to_vec()),
             convert: &convert,
             uploads: Mutex::new(()),
             redirect: Arc::default(),
@@ -265,7 +215,7 @@ mod tests {
             let server = Server {
                 port,
                 token: "t0ken".to_owned(),
-                page: b"<html>".to_vec(),
+                page: Answer::ok("text/html; charset=utf-8", b"<html>".to_vec()),
                 convert: &|_| Err(String::new()),
                 uploads: Mutex::new(()),
                 redirect: Arc::default(),

@@ -9,17 +9,27 @@ const HEAD_BYTES: u64 = 16 << 10;
 
 /// What a request asks for, as far as it matters here.
 #[derive(Debug, Default)]
-pub(crate) struct Head {
-    pub(crate) method: String,
-    pub(crate) target: String,
-    pub(crate) host: Option<String>,
-    pub(crate) origin: Option<String>,
-    pub(crate) length: Option<u64>,
-    pub(crate) waits_for_go: bool,
+pub struct Head {
+    /// `GET`.
+    pub method: String,
+    /// Path and query.
+    pub target: String,
+    /// The name that it was sent to.
+    pub host: Option<String>,
+    /// The site whose page sent it.
+    pub origin: Option<String>,
+    /// What proves who sent it.
+    pub authorization: Option<String>,
+    /// What a browser kept for this server.
+    pub cookie: Option<String>,
+    /// How long its body is.
+    pub length: Option<u64>,
+    /// Whether the body is sent when it is asked for.
+    pub waits_for_go: bool,
 }
 
 /// Reads the head of a request, however odd it is: what is not understood asks for nothing.
-pub(crate) fn read_head(reader: &mut impl BufRead) -> io::Result<Head> {
+pub fn read_head(reader: &mut impl BufRead) -> io::Result<Head> {
     let mut reader = reader.take(HEAD_BYTES);
     let mut line = String::new();
     reader.read_line(&mut line)?;
@@ -39,6 +49,8 @@ pub(crate) fn read_head(reader: &mut impl BufRead) -> io::Result<Head> {
         match name.to_ascii_lowercase().as_str() {
             "host" => head.host = Some(value.to_owned()),
             "origin" => head.origin = Some(value.to_owned()),
+            "authorization" => head.authorization = Some(value.to_owned()),
+            "cookie" => head.cookie = Some(value.to_owned()),
             "content-length" => head.length = value.parse().ok(),
             "expect" => head.waits_for_go = value.eq_ignore_ascii_case("100-continue"),
             _ => {}
@@ -47,11 +59,13 @@ pub(crate) fn read_head(reader: &mut impl BufRead) -> io::Result<Head> {
 }
 
 /// A connection whose reads end together at a deadline, or each after a timeout.
-pub(crate) struct TimedReader {
+#[derive(Debug)]
+pub struct TimedReader {
     connection: TcpStream,
     limit: Limit,
 }
 
+#[derive(Debug)]
 enum Limit {
     Deadline(Instant),
     EachRead(Duration),
@@ -59,7 +73,7 @@ enum Limit {
 
 impl TimedReader {
     /// All reads together may take until `deadline`.
-    pub(crate) fn until(connection: TcpStream, deadline: Instant) -> Self {
+    pub fn until(connection: TcpStream, deadline: Instant) -> Self {
         Self {
             connection,
             limit: Limit::Deadline(deadline),
@@ -67,7 +81,7 @@ impl TimedReader {
     }
 
     /// From now on each read may take as long as `timeout`.
-    pub(crate) fn allow_each_read(&mut self, timeout: Duration) {
+    pub fn allow_each_read(&mut self, timeout: Duration) {
         self.limit = Limit::EachRead(timeout);
     }
 }

@@ -9,10 +9,10 @@ use std::sync::{Mutex, MutexGuard};
 const MAX_CONNECTIONS: usize = 64;
 
 /// Counts connections.
-#[derive(Default)]
-pub(super) struct Gate(Mutex<Open>);
+#[derive(Debug, Default)]
+pub struct Gate(Mutex<Open>);
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Open {
     count: usize,
     next: u64,
@@ -22,7 +22,7 @@ struct Open {
 
 impl Gate {
     /// Lets a connection in and numbers it; none where all others are being answered.
-    pub(super) fn enter(&self, connection: &TcpStream) -> Option<u64> {
+    pub fn enter(&self, connection: &TcpStream) -> Option<u64> {
         let mut open = self.open();
         if open.count >= MAX_CONNECTIONS {
             // Its thread wakes, and leaves.
@@ -41,12 +41,12 @@ impl Gate {
     }
 
     /// The head of a connection is read: it is not ended in favour of others any more.
-    pub(super) fn keep(&self, number: u64) {
+    pub fn keep(&self, number: u64) {
         self.open().heads.retain(|(other, _)| *other != number);
     }
 
     /// A connection has ended.
-    pub(super) fn leave(&self, number: u64) {
+    pub fn leave(&self, number: u64) {
         self.keep(number);
         self.open().count -= 1;
     }

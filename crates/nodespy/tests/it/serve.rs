@@ -1,0 +1,282 @@
+//! `nodespy serve`: a store over HTTP, in every way it is asked.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use nodespy_model::{
+    About, Category, EventType, FrameSpec, FunctionSpec, Notes, Process, ProfileBuilder, Thread,
+    ThreadRole, WeightUnit, label_key,
+};
+use nodespy_store::{OpenMode, SqliteStore, Store, batch_of};
+use serde_json::Value;
+
+use crate::own_status::status_of;
+use crate::run::nodespy;
+use crate::scratch::Scratch;
+
+/// A minute of a version whose time is in one function, `samples` of them, until now.
+fn fill(store: &mut SqliteStore, version: &str, function: &str, samples: u64) {
+    let event = EventType::new("cpu-clock", WeightUnit::Samples).at_rate(19);
+    let mut builder = ProfileBuilder::new(event);
+    let process = builder.process(Process {
+        pid: 7,
+        ..Process::default()
+    });
+    for (key, value) in [
+        (label_key::APP, "shop"),
+        (label_key::VERSION, version),
+        ("instance", "web-1/7"),
+    ] {
+        builder.label(process, key, value);
+    }
+    let thread = builder.thread(Thread {
+        process,
+        tid: 7,
+        role: ThreadRole::Main,
+        ..Thread::default()
+    });
+    let frame = builder.frame(FrameSpec {
+        function: FunctionSpec {
+            name: function,
+            file: "/app/shop.js",
+            line: 3,
+            column: 1,
+            category: Category::App,
+        },
+        line: 4,
+        ..FrameSpec::default()
+    });
+    let stack = builder.stack(None, frame);
+    for number in 0..samples {
+        builder.sample(number * 60_000_000_000 / samples, thread, Some(stack), 1);
+    }
+    let about = About {
+        started_unix: (unix_seconds() - 120) * 1_000_000_000,
+        ..About::default()
+    };
+    let profile = builder.finish(about, Notes::default());
+    store.append(&batch_of(&profile)).unwrap();
+}
+
+fn unix_seconds() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap().as_secs()
+}
+
+/// A server of a store; ended, by its own pid, when dropped.
+struct Serving {
+    child: Child,
+    address: String,
+    _folder: Scratch,
+}
+
+impl Serving {
+    fn start(arguments: &[&str]) -> Self {
+        let folder = Scratch::new();
+        let path = folder.path().join("profiles.sqlite");
+        let mut store = SqliteStore::open(&path, OpenMode::Write).unwrap();
+        fill(&mut store, "1.0.0", "parseOrders", 100);
+        fill(&mut store, "2.0.0", "packOrders", 50);
+        drop(store);
+        let mut command = nodespy(&["serve", "--store", folder.path().to_str().unwrap()]);
+        command.args(["--listen", "127.0.0.1:0"]).args(arguments);
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let stdout = child.stdout.take().unwrap();
+        BufReader::new(stdout).read_line(&mut line).unwrap();
+        let address = line.trim().trim_start_matches("http://");
+        Self {
+            child,
+            address: address.trim_end_matches('/').to_owned(),
+            _folder: folder,
+        }
+    }
+
+    /// The answer to a request with these headers, head and body.
+    fn ask(&self, target: &str, headers: &str) -> (String, Vec<u8>) {
+        let mut connection = TcpStream::connect(&self.address).unwrap();
+        let host = &self.address;
+        let head = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n{headers}\r\n");
+        connection.write_all(head.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        connection.read_to_end(&mut answer).unwrap();
+        let end = answer.windows(4).position(|it| it == b"\r\n\r\n").unwrap();
+        let body = answer.split_off(end + 4);
+        (String::from_utf8(answer).unwrap(), body)
+    }
+
+    fn code(&self, target: &str) -> String {
+        self.ask(target, "").0[9..12].to_owned()
+    }
+
+    #[track_caller]
+    fn json(&self, target: &str) -> Value {
+        let (head, body) = self.ask(target, "");
+        assert!(head.starts_with("HTTP/1.1 200"), "{target}: {head}");
+        serde_json::from_slice(&body).unwrap()
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn services_series_and_profiles_are_answered() {
+    let serving = Serving::start(&[]);
+    let found = serving.json("/api/v1/services");
+    let shop = &found["services"][0];
+    assert_eq!(shop["service"], "shop");
+    let versions = shop["versions"].as_array().unwrap();
+    let names: Vec<&str> = versions
+        .iter()
+        .map(|it| it["version"].as_str().unwrap())
+        .collect();
+    assert_eq!(names.len(), 2);
+    assert!(names.contains(&"1.0.0") && names.contains(&"2.0.0"));
+
+    let series = serving.json("/api/v1/series?service=shop&by=version&step=60");
+    let weight = |version: &str| -> u64 {
+        let all = series["series"].as_array().unwrap();
+        let one = all
+            .iter()
+            .find(|it| it["labels"]["version"] == version)
+            .unwrap();
+        one["weights"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|it| it.as_u64().unwrap())
+            .sum()
+    };
+    // A sample at 19 Hz is a nineteenth of a second.
+    assert_eq!(weight("1.0.0"), 100 * (1_000_000_000 / 19));
+    assert_eq!(weight("2.0.0"), 50 * (1_000_000_000 / 19));
+
+    let folded = |query: &str| {
+        let (head, body) = serving.ask(&format!("/api/v1/profile?format=folded&{query}"), "");
+        assert!(head.contains("attachment"), "{head}");
+        String::from_utf8(body).unwrap()
+    };
+    let both = folded("service=shop");
+    assert!(
+        both.contains("parseOrders") && both.contains("packOrders"),
+        "{both}"
+    );
+    let one = folded("service=shop&version=2.0.0&role=main&instance=web-1/7");
+    assert!(
+        one.contains("packOrders") && one.trim_end().ends_with(" 50"),
+        "{one}"
+    );
+    assert!(!one.contains("parseOrders"), "{one}");
+    assert_eq!(
+        serving.json("/api/v1/regressions")["regressions"],
+        serde_json::json!([])
+    );
+}
+
+#[test]
+fn a_selection_is_shown_by_the_viewer_and_in_every_format() {
+    let serving = Serving::start(&[]);
+    let (head, page) = serving.ask("/api/v1/profile?service=shop&format=html", "");
+    assert!(head.contains("X-Frame-Options: SAMEORIGIN"), "{head}");
+    assert!(page.starts_with(b"<!doctype html>"));
+    let (_, compared) = serving.ask(
+        "/api/v1/profile?service=shop&format=html&version=2.0.0&base.version=1.0.0",
+        "",
+    );
+    let compared = String::from_utf8(compared).unwrap();
+    assert!(compared.contains("<template class=\"base\">"));
+    for format in [
+        "nspy",
+        "pprof",
+        "speedscope",
+        "cpuprofile",
+        "svg",
+        "md",
+        "json",
+        "firefox",
+    ] {
+        let target = format!("/api/v1/profile?service=shop&format={format}");
+        let (head, body) = serving.ask(&target, "");
+        assert!(head.starts_with("HTTP/1.1 200"), "{format}: {head}");
+        assert!(!body.is_empty());
+    }
+}
+
+#[test]
+fn what_is_wrong_has_its_code() {
+    let serving = Serving::start(&[]);
+    for (target, code) in [
+        ("/", "200"),
+        ("/healthz", "200"),
+        ("/api/v1/profile", "400"),
+        ("/api/v1/profile?service=shop&format=tea", "400"),
+        ("/api/v1/profile?service=shop&from=tomorrow", "400"),
+        ("/api/v1/series?service=shop&step=7", "400"),
+        ("/api/v1/profile?service=other", "404"),
+        ("/api/v1/profile?service=shop&from=5&until=9", "404"),
+        ("/../../etc/passwd", "404"),
+        ("/api/v1", "404"),
+    ] {
+        assert_eq!(serving.code(target), code, "{target}");
+    }
+    let (head, _) = serving.ask("/", "Origin: http://evil.example\r\n");
+    assert!(head.starts_with("HTTP/1.1 403"), "{head}");
+    let (_, metrics) = serving.ask("/metrics", "");
+    let metrics = String::from_utf8(metrics).unwrap();
+    assert!(metrics.contains("nodespy_services 1"), "{metrics}");
+    assert!(
+        metrics.contains("nodespy_http_requests_total{outcome=\"refused\"} 9"),
+        "{metrics}"
+    );
+}
+
+#[test]
+fn a_token_is_asked_for_and_kept_as_a_cookie() {
+    let scratch = Scratch::new();
+    let file = scratch.file("token");
+    std::fs::write(&file, "0123456789abcdef0123\n").unwrap();
+    let serving = Serving::start(&["--token-file", &file]);
+    assert_eq!(serving.code("/healthz"), "403");
+    assert_eq!(serving.code("/?token=0123"), "403");
+    let (head, _) = serving.ask("/?token=0123456789abcdef0123", "");
+    assert!(head.starts_with("HTTP/1.1 303"), "{head}");
+    assert!(head.contains("HttpOnly; SameSite=Strict"), "{head}");
+    for header in [
+        "Cookie: nodespy-token=0123456789abcdef0123\r\n",
+        "Authorization: Bearer 0123456789abcdef0123\r\n",
+    ] {
+        let (head, _) = serving.ask("/api/v1/services", header);
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    }
+}
+
+#[test]
+fn other_machines_are_not_served_without_a_token() {
+    let scratch = Scratch::new();
+    let store = scratch.path().to_str().unwrap();
+    let outcome = crate::run::run_nodespy(&["serve", "--store", store, "--listen", "0.0.0.0:0"]);
+    outcome.expect_code(2);
+    outcome.expect_stderr(&["--token-file"]);
+    let outcome = crate::run::run_nodespy(&["serve", "--store", store, "--listen", "127.0.0.1:0"]);
+    outcome.expect_code(1);
+    outcome.expect_stderr(&["nodespy agent --store"]);
+}
+
+#[test]
+fn a_server_is_confined() {
+    let serving = Serving::start(&[]);
+    let pid = serving.child.id();
+    assert_eq!(status_of(pid, "NoNewPrivs"), "1");
+    assert_eq!(status_of(pid, "Seccomp"), "2");
+}

@@ -1,0 +1,167 @@
+//! Who may ask: pages of this machine, or whoever has the token.
+
+use std::net::SocketAddr;
+
+use sha2::{Digest, Sha256};
+
+use crate::http::Head;
+
+/// The cookie that holds the token in a browser.
+const COOKIE: &str = "nodespy-token";
+/// The shortest token that is taken: one that can be guessed is none.
+const MIN_TOKEN_BYTES: usize = 16;
+
+/// A secret that a request has to have.
+#[derive(Clone)]
+pub struct Token(String);
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Token")
+    }
+}
+
+impl Token {
+    /// The token of a file: its first line.
+    pub fn of_text(text: &str) -> Result<Self, &'static str> {
+        let token = text.lines().next().unwrap_or_default().trim();
+        let is_plain = token
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte));
+        match (token.len() >= MIN_TOKEN_BYTES, is_plain) {
+            (false, _) => Err("a token has at least 16 letters or digits: openssl rand -hex 16"),
+            (_, false) => Err("a token has letters, digits and -_.~ only: openssl rand -hex 16"),
+            (true, true) => Ok(Self(token.to_owned())),
+        }
+    }
+
+    /// Compared by hash, so that the time it takes says nothing of the token.
+    fn is(&self, given: &str) -> bool {
+        Sha256::digest(&self.0) == Sha256::digest(given)
+    }
+}
+
+/// Which requests are answered.
+#[derive(Debug, Clone)]
+pub struct Access {
+    address: SocketAddr,
+    token: Option<Token>,
+}
+
+/// What is to become of a request.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    Granted,
+    /// The token came in the address: the browser is to keep it and ask again without.
+    GrantedByAddress,
+    Refused(&'static str),
+}
+
+impl Access {
+    /// For a server at an address. Without a token that has to be one of this machine.
+    pub fn new(address: SocketAddr, token: Option<Token>) -> Result<Self, String> {
+        if token.is_none() && !address.ip().is_loopback() {
+            return Err(format!(
+                "{address} can be reached from other machines: give a --token-file, or listen on 127.0.0.1"
+            ));
+        }
+        Ok(Self { address, token })
+    }
+
+    /// Judges a request; `given` is the token in its address.
+    pub(crate) fn judge(&self, head: &Head, given: Option<&str>) -> Admission {
+        let Some(token) = &self.token else {
+            return match self.is_of_this_machine(head) {
+                true => Admission::Granted,
+                false => Admission::Refused("not for this host"),
+            };
+        };
+        let bearer = head.authorization.as_deref();
+        let bearer = bearer.and_then(|text| text.strip_prefix("Bearer "));
+        let cookies = head.cookie.as_deref().unwrap_or_default().split(';');
+        let mut cookies = cookies.filter_map(|cookie| cookie.trim().split_once('='));
+        let cookie = cookies.find(|(name, _)| *name == COOKIE);
+        if bearer.is_some_and(|given| token.is(given))
+            || cookie.is_some_and(|(_, given)| token.is(given))
+        {
+            return Admission::Granted;
+        }
+        match given.is_some_and(|given| token.is(given)) {
+            true => Admission::GrantedByAddress,
+            false => Admission::Refused(
+                "the token is missing or wrong: /?token=… or Authorization: Bearer …",
+            ),
+        }
+    }
+
+    /// The header with which a browser keeps the token.
+    pub(crate) fn cookie(&self) -> Option<String> {
+        let token = self.token.as_ref()?;
+        Some(format!(
+            "Set-Cookie: {COOKIE}={}; HttpOnly; SameSite=Strict; Path=/",
+            token.0
+        ))
+    }
+
+    /// Whether a browser that sends this means us, and not a name that was made to point here.
+    fn is_of_this_machine(&self, head: &Head) -> bool {
+        let port = self.address.port();
+        let names = ["127.0.0.1", "localhost", "[::1]"].map(|name| format!("{name}:{port}"));
+        let is_ours = |host: &str| names.iter().any(|name| host.eq_ignore_ascii_case(name));
+        let origin = head.origin.as_deref();
+        head.host.as_deref().is_some_and(is_ours)
+            && origin.is_none_or(|origin| origin.strip_prefix("http://").is_some_and(is_ours))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn local() -> SocketAddr {
+        "127.0.0.1:4600".parse().unwrap()
+    }
+
+    #[test]
+    fn without_a_token_only_this_machine_is_answered() {
+        assert!(Access::new("0.0.0.0:4600".parse().unwrap(), None).is_err());
+        let access = Access::new(local(), None).unwrap();
+        let asked = |host: &str, origin: Option<&str>| {
+            let head = Head {
+                host: Some(host.to_owned()),
+                origin: origin.map(str::to_owned),
+                ..Head::default()
+            };
+            access.judge(&head, None) == Admission::Granted
+        };
+        assert!(asked("localhost:4600", None));
+        assert!(asked("127.0.0.1:4600", Some("http://127.0.0.1:4600")));
+        assert!(!asked("evil.example:4600", None));
+        assert!(!asked("127.0.0.1:4600", Some("http://evil.example")));
+        assert_ne!(access.judge(&Head::default(), None), Admission::Granted);
+    }
+
+    #[test]
+    fn with_a_token_it_has_to_be_there() {
+        let secret = "0123456789abcdef";
+        let token = Token::of_text(&format!("{secret}\n")).unwrap();
+        let access = Access::new("0.0.0.0:4600".parse().unwrap(), Some(token)).unwrap();
+        let with = |authorization: Option<&str>, cookie: Option<&str>| {
+            let head = Head {
+                authorization: authorization.map(str::to_owned),
+                cookie: cookie.map(str::to_owned),
+                ..Head::default()
+            };
+            access.judge(&head, None) == Admission::Granted
+        };
+        assert!(with(Some("Bearer 0123456789abcdef"), None));
+        assert!(with(None, Some("a=b; nodespy-token=0123456789abcdef")));
+        assert!(!with(Some("Bearer 0123456789abcdeF"), None));
+        assert!(!with(None, Some("nodespy-token=")));
+        assert!(!with(None, None));
+        let by_address = access.judge(&Head::default(), Some(secret));
+        assert_eq!(by_address, Admission::GrantedByAddress);
+        assert!(Token::of_text("short").is_err());
+        assert!(Token::of_text("0123456789abcdef;x").is_err());
+    }
+}

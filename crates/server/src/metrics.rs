@@ -1,0 +1,76 @@
+//! What a monitoring system scrapes, in Prometheus' text format.
+
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use nodespy_store::{Store, StoreError, UnixSeconds, WINDOW_SECONDS};
+
+/// Counts requests.
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    answered: AtomicU64,
+    refused: AtomicU64,
+    failed: AtomicU64,
+}
+
+impl Requests {
+    /// Counts an answer by its status.
+    pub(crate) fn count(&self, status: &str) {
+        let counter = match status.as_bytes().first() {
+            Some(b'4') => &self.refused,
+            Some(b'5') => &self.failed,
+            _ => &self.answered,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The text.
+pub(crate) fn text(
+    store: &dyn Store,
+    requests: &Requests,
+    now: UnixSeconds,
+) -> Result<String, StoreError> {
+    let spans = store.labels(now.saturating_sub(3600)..now)?;
+    let newest = spans.iter().map(|span| span.last + WINDOW_SECONDS).max();
+    let mut services: Vec<&str> = spans.iter().map(|span| span.service.as_str()).collect();
+    services.sort_unstable();
+    services.dedup();
+    let mut text = String::new();
+    let mut gauge = |name: &str, help: &str, value: u64| {
+        let _ = writeln!(
+            text,
+            "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}"
+        );
+    };
+    gauge("nodespy_store_bytes", "Size of the store.", store.bytes()?);
+    gauge(
+        "nodespy_services",
+        "Services seen in the last hour.",
+        services.len() as u64,
+    );
+    gauge(
+        "nodespy_series",
+        "Series (processes and events) seen in the last hour.",
+        spans.len() as u64,
+    );
+    gauge(
+        "nodespy_newest_window_timestamp_seconds",
+        "When the newest window ended; 0 if there is none of the last hour.",
+        newest.unwrap_or(0),
+    );
+    let name = "nodespy_http_requests_total";
+    let _ = writeln!(
+        text,
+        "# HELP {name} Requests by what became of them.\n# TYPE {name} counter"
+    );
+    for (outcome, counter) in [
+        ("answered", &requests.answered),
+        ("refused", &requests.refused),
+        ("failed", &requests.failed),
+    ] {
+        let count = counter.load(Ordering::Relaxed);
+        let _ = writeln!(text, "{name}{{outcome=\"{outcome}\"}} {count}");
+    }
+    Ok(text)
+}

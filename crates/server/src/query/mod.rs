@@ -1,0 +1,42 @@
+//! Questions to a store and their answers, whoever asks: the page, a program, a command.
+
+mod profile;
+mod regressions;
+mod selected;
+mod series;
+mod services;
+mod size_factors;
+
+use nodespy_analysis::CompareError;
+use nodespy_store::StoreError;
+
+pub use profile::profile_of_selection;
+pub use regressions::{Deployment, RegressionOptions, regressions, regressions_json};
+pub use selected::Selected;
+pub(crate) use selected::range;
+pub use series::{SeriesQuery, series_json};
+pub use services::{Instance, Service, Version, services, services_json};
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum QueryError {
+    /// The question makes no sense.
+    #[error("{0}")]
+    Bad(String),
+    /// There is nothing of what was asked for.
+    #[error("{0}")]
+    NotFound(String),
+    /// The store could not answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Versions can't be compared.
+    #[error(transparent)]
+    Compare(#[from] CompareError),
+    /// Nothing is left of what is shown.
+    #[error(transparent)]
+    Filter(#[from] nodespy_analysis::FilterError),
+    /// The answer could not be written.
+    #[error(transparent)]
+    Write(#[from] nodespy_outputs::WriteError),
+}

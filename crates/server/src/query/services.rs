@@ -1,0 +1,131 @@
+//! Which services there are, in which versions, on which instances.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use nodespy_model::{Labels, label_key};
+use nodespy_store::{Store, UnixSeconds, WINDOW_SECONDS};
+use serde_json::{Value, json};
+
+use super::QueryError;
+
+/// The label that names an instance.
+const INSTANCE: &str = "instance";
+/// How many instances of a service are listed, the latest first.
+const MAX_INSTANCES: usize = 500;
+
+/// A service and what is known of it in a range of time.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Service {
+    /// Its name.
+    pub name: String,
+    /// What made its samples.
+    pub events: Vec<String>,
+    /// Its versions, in the order they were first seen.
+    pub versions: Vec<Version>,
+    /// Its instances, the latest first.
+    pub instances: Vec<Instance>,
+}
+
+/// A version of a service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Version {
+    /// Its name; empty where none is known.
+    pub name: String,
+    /// When it was first seen: when it was deployed.
+    pub first: UnixSeconds,
+    /// When its last window ended.
+    pub last: UnixSeconds,
+    /// How many instances it had.
+    pub instances: usize,
+}
+
+/// One process of a service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Instance {
+    /// Its name, for people.
+    pub name: String,
+    /// Its labels.
+    pub labels: Labels,
+    /// When it was first seen.
+    pub first: UnixSeconds,
+    /// When its last window ended.
+    pub last: UnixSeconds,
+}
+
+/// The services that were seen in a range of time.
+pub fn services(store: &dyn Store, time: Range<UnixSeconds>) -> Result<Vec<Service>, QueryError> {
+    let mut found: BTreeMap<String, Service> = BTreeMap::new();
+    for span in store.labels(time)? {
+        let service = found.entry(span.service.clone()).or_default();
+        service.name = span.service;
+        if !service.events.contains(&span.event) {
+            service.events.push(span.event);
+        }
+        let label = |key: &str| span.labels.get(key).unwrap_or_default().to_owned();
+        let last = span.last + WINDOW_SECONDS;
+        let name = label(label_key::VERSION);
+        match service.versions.iter_mut().find(|known| known.name == name) {
+            Some(version) => {
+                version.first = version.first.min(span.first);
+                version.last = version.last.max(last);
+                version.instances += 1;
+            }
+            None => service.versions.push(Version {
+                name,
+                first: span.first,
+                last,
+                instances: 1,
+            }),
+        }
+        service.instances.push(Instance {
+            name: label(INSTANCE),
+            labels: span.labels,
+            first: span.first,
+            last,
+        });
+    }
+    let mut services: Vec<Service> = found.into_values().collect();
+    for service in &mut services {
+        service
+            .versions
+            .sort_by_key(|version| (version.first, version.last));
+        service
+            .instances
+            .sort_by_key(|instance| std::cmp::Reverse((instance.last, instance.first)));
+        service.instances.truncate(MAX_INSTANCES);
+    }
+    Ok(services)
+}
+
+/// The same as JSON.
+pub fn services_json(store: &dyn Store, time: Range<UnixSeconds>) -> Result<Value, QueryError> {
+    let version = |version: &Version| {
+        json!({
+            "version": version.name, "first": version.first, "last": version.last, "instances": version.instances,
+        })
+    };
+    let instance = |instance: &Instance| {
+        let labels: serde_json::Map<String, Value> = instance
+            .labels
+            .iter()
+            .map(|(key, value)| (key.to_owned(), json!(value)))
+            .collect();
+        json!({
+            "instance": instance.name, "first": instance.first, "last": instance.last, "labels": labels,
+        })
+    };
+    let found = services(store, time.clone())?;
+    let found: Vec<Value> = found
+        .iter()
+        .map(|service| {
+            json!({
+                "service": service.name,
+                "events": service.events,
+                "versions": service.versions.iter().map(version).collect::<Vec<_>>(),
+                "instances": service.instances.iter().map(instance).collect::<Vec<_>>(),
+            })
+        })
+        .collect();
+    Ok(json!({ "from": time.start, "until": time.end, "services": found }))
+}
