@@ -13,6 +13,7 @@ mod flight;
 mod query;
 mod reading;
 mod record;
+mod regressions;
 mod serve;
 mod showing;
 mod target;
@@ -25,6 +26,7 @@ pub(crate) use flight::FlightArgs;
 pub(crate) use query::QueryArgs;
 pub(crate) use reading::ReadArgs;
 pub(crate) use record::{Engine, Names, RecordArgs};
+pub(crate) use regressions::{DeployArgs, DeployCommand, MarkArgs, RegressionsArgs};
 pub(crate) use serve::ServeArgs;
 pub(crate) use showing::ShowArgs;
 pub(crate) use target::TargetArgs;
@@ -73,6 +75,10 @@ pub(crate) enum Command {
     Agent(AgentArgs),
     /// Show what an agent has kept: a page of services over time, and an API
     Serve(ServeArgs),
+    /// List what got slower since a deployment, from what agents have kept
+    Regressions(RegressionsArgs),
+    /// Tell the store of deployments
+    Deploy(DeployArgs),
     /// Write the output of a recording that was killed, from its journal
     Recover(RecoverArgs),
     /// Open a recording in the browser

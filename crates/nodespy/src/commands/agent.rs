@@ -82,7 +82,7 @@ fn say(line: &str) {
 }
 
 /// `2026-11-17T09:31:00Z`.
-fn utc(unix_seconds: u64) -> String {
+pub(crate) fn utc(unix_seconds: u64) -> String {
     let time = UtcTime::of(unix_seconds);
     format!(
         "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z",

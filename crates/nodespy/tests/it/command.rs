@@ -28,6 +28,8 @@ fn help_shows_every_command() {
             "stalls",
             "agent",
             "serve",
+            "regressions",
+            "deploy",
             "recover",
             "view",
             "convert",

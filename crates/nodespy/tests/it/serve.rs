@@ -69,7 +69,7 @@ fn unix_seconds() -> u64 {
 struct Serving {
     child: Child,
     address: String,
-    _folder: Scratch,
+    folder: Scratch,
 }
 
 impl Serving {
@@ -94,7 +94,7 @@ impl Serving {
         Self {
             child,
             address: address.trim_end_matches('/').to_owned(),
-            _folder: folder,
+            folder,
         }
     }
 
@@ -279,4 +279,29 @@ fn a_server_is_confined() {
     let pid = serving.child.id();
     assert_eq!(status_of(pid, "NoNewPrivs"), "1");
     assert_eq!(status_of(pid, "Seccomp"), "2");
+}
+
+#[test]
+fn deployments_are_listed_and_marked() {
+    let serving = Serving::start(&[]);
+    let store = serving.folder.path().to_str().unwrap();
+    let listed = crate::run::run_nodespy(&["regressions", "--store", store]);
+    listed.expect_code(0);
+    assert!(
+        listed.stdout.contains("shop 1.0.0 → 2.0.0")
+            || listed.stdout.contains("shop 2.0.0 → 1.0.0")
+    );
+    assert!(listed.stdout.contains("no verdict"), "{listed}");
+    let json = crate::run::run_nodespy(&["regressions", "--store", store, "--json"]);
+    let json: Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(json["comparisons"][0]["service"], "shop");
+    let marked = crate::run::run_nodespy(&["deploy", "mark", "shop", "hotfix", "--store", store]);
+    marked.expect_code(0);
+    let until = unix_seconds() + 60;
+    let found = serving.json(&format!("/api/v1/services?from=-1h&until={until}"));
+    assert_eq!(found["services"][0]["marks"][0]["version"], "hotfix");
+    assert_eq!(
+        found["services"][0]["versions"].as_array().unwrap().len(),
+        2
+    );
 }

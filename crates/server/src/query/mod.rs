@@ -1,5 +1,6 @@
 //! Questions to a store and their answers, whoever asks: the page, a program, a command.
 
+mod marks;
 mod profile;
 mod regressions;
 mod selected;
@@ -10,6 +11,7 @@ mod size_factors;
 use nodespy_analysis::CompareError;
 use nodespy_store::StoreError;
 
+pub use marks::{DEPLOYMENT_EVENT, Mark, mark_deployment};
 pub use profile::profile_of_selection;
 pub use regressions::{Deployment, RegressionOptions, regressions, regressions_json};
 pub use selected::Selected;

@@ -1,6 +1,6 @@
 //! What got slower between versions of a service: the test of `nodespy diff`, with instances as runs.
 //!
-//! A deployment is a version that was not there before. Its instances are compared with those of the version before it,
+//! A deployment is a version that was not there before, by its label or by a mark. Its instances are compared with those of the version before it,
 //! while both ran where that is long enough, else before and after. Samples are never pooled: only the spread over instances
 //! tells whether a difference is one. What an instance does more or less of everything (requests, another host) is taken out by the
 //! median over its functions.
@@ -15,6 +15,7 @@ use nodespy_store::{
 use serde_json::{Value, json};
 
 use super::QueryError;
+use super::marks::{marks_of, version_of};
 use super::size_factors::level_out;
 
 const INSTANCE: &str = "instance";
@@ -79,15 +80,20 @@ pub fn regressions(
 ) -> Result<Vec<Deployment>, QueryError> {
     let reach = time.start.saturating_sub(options.horizon)..time.end;
     let mut spans = store.labels(reach)?;
-    spans.retain(|span| span.event == CPU_EVENT && service.is_none_or(|it| it == span.service));
+    spans.retain(|span| service.is_none_or(|it| it == span.service));
     let mut services: Vec<String> = spans.iter().map(|span| span.service.clone()).collect();
     services.sort_unstable();
     services.dedup();
     let mut found = Vec::new();
     for service in services {
-        let spans: Vec<&SeriesSpan> = spans.iter().filter(|it| it.service == service).collect();
-        for pair in deployments(&spans, &time) {
-            found.push(judge(store, &service, &spans, &pair, options)?);
+        let of_service = || spans.iter().filter(|span| span.service == service);
+        let marks = marks_of(of_service());
+        let sampled = of_service().filter(|span| span.event == CPU_EVENT);
+        let instances: Vec<(String, &SeriesSpan)> = sampled
+            .map(|span| (version_of(span, &marks), span))
+            .collect();
+        for pair in deployments(&instances, &time) {
+            found.push(judge(store, &service, &instances, &pair, options)?);
         }
     }
     found.sort_by_key(|deployment| std::cmp::Reverse(deployment.first));
@@ -106,16 +112,15 @@ struct Pair {
 }
 
 /// The deployments of a service that began in a range of time.
-fn deployments(spans: &[&SeriesSpan], time: &Range<UnixSeconds>) -> Vec<Pair> {
+fn deployments(instances: &[(String, &SeriesSpan)], time: &Range<UnixSeconds>) -> Vec<Pair> {
     let mut versions: Vec<(String, UnixSeconds, UnixSeconds)> = Vec::new();
-    for span in spans {
-        let name = version_of(span);
-        match versions.iter_mut().find(|(known, _, _)| *known == name) {
+    for (name, span) in instances {
+        match versions.iter_mut().find(|(known, _, _)| known == name) {
             Some((_, first, last)) => {
                 *first = (*first).min(span.first);
                 *last = (*last).max(span.last + WINDOW_SECONDS);
             }
-            None => versions.push((name.to_owned(), span.first, span.last + WINDOW_SECONDS)),
+            None => versions.push((name.clone(), span.first, span.last + WINDOW_SECONDS)),
         }
     }
     versions.sort_by_key(|(_, first, last)| (*first, *last));
@@ -134,10 +139,6 @@ fn deployments(spans: &[&SeriesSpan], time: &Range<UnixSeconds>) -> Vec<Pair> {
     pairs.into_iter().rev().take(MAX_DEPLOYMENTS).collect()
 }
 
-fn version_of(span: &SeriesSpan) -> &str {
-    span.labels.get(label_key::VERSION).unwrap_or_default()
-}
-
 /// One instance, as a run.
 struct Run {
     name: String,
@@ -148,13 +149,13 @@ struct Run {
 fn judge(
     store: &dyn Store,
     service: &str,
-    spans: &[&SeriesSpan],
+    instances: &[(String, &SeriesSpan)],
     pair: &Pair,
     options: &RegressionOptions,
 ) -> Result<Deployment, QueryError> {
     let both = pair.first + options.warm_up..pair.before_ended;
     let of = |version: &str, time: &Range<UnixSeconds>| {
-        runs(store, (service, version), spans, time, options)
+        runs(store, (service, version), instances, time, options)
     };
     let mut sides = [of(&pair.before, &both)?, of(&pair.after, &both)?];
     let is_enough = |side: &Vec<Run>| side.len() >= nodespy_analysis::MIN_RUNS;
@@ -222,12 +223,12 @@ fn judge(
 fn runs(
     store: &dyn Store,
     (service, version): (&str, &str),
-    spans: &[&SeriesSpan],
+    instances: &[(String, &SeriesSpan)],
     time: &Range<UnixSeconds>,
     options: &RegressionOptions,
 ) -> Result<Vec<Run>, QueryError> {
     let mut runs = Vec::new();
-    for span in spans.iter().filter(|span| version_of(span) == version) {
+    for (_, span) in instances.iter().filter(|(name, _)| name == version) {
         let start = time.start.max(span.first + options.warm_up);
         let end = time.end.min(span.last + WINDOW_SECONDS);
         if runs.len() >= MAX_INSTANCES || end.saturating_sub(start) < options.min_length {

@@ -8,6 +8,7 @@ use nodespy_store::{Store, UnixSeconds, WINDOW_SECONDS};
 use serde_json::{Value, json};
 
 use super::QueryError;
+use super::marks::{DEPLOYMENT_EVENT, Mark, marks_of};
 
 /// The label that names an instance.
 const INSTANCE: &str = "instance";
@@ -25,6 +26,8 @@ pub struct Service {
     pub versions: Vec<Version>,
     /// Its instances, the latest first.
     pub instances: Vec<Instance>,
+    /// Deployments that were marked.
+    pub marks: Vec<Mark>,
 }
 
 /// A version of a service.
@@ -58,7 +61,11 @@ pub fn services(store: &dyn Store, time: Range<UnixSeconds>) -> Result<Vec<Servi
     let mut found: BTreeMap<String, Service> = BTreeMap::new();
     for span in store.labels(time)? {
         let service = found.entry(span.service.clone()).or_default();
-        service.name = span.service;
+        service.name = span.service.clone();
+        if span.event == DEPLOYMENT_EVENT {
+            service.marks.extend(marks_of(std::iter::once(&span)));
+            continue;
+        }
         if !service.events.contains(&span.event) {
             service.events.push(span.event);
         }
@@ -115,6 +122,7 @@ pub fn services_json(store: &dyn Store, time: Range<UnixSeconds>) -> Result<Valu
             "instance": instance.name, "first": instance.first, "last": instance.last, "labels": labels,
         })
     };
+    let mark = |mark: &Mark| json!({ "version": mark.version, "time": mark.time });
     let found = services(store, time.clone())?;
     let found: Vec<Value> = found
         .iter()
@@ -124,6 +132,7 @@ pub fn services_json(store: &dyn Store, time: Range<UnixSeconds>) -> Result<Valu
                 "events": service.events,
                 "versions": service.versions.iter().map(version).collect::<Vec<_>>(),
                 "instances": service.instances.iter().map(instance).collect::<Vec<_>>(),
+                "marks": service.marks.iter().map(mark).collect::<Vec<_>>(),
             })
         })
         .collect();

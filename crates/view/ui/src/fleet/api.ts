@@ -19,6 +19,7 @@ export interface Service {
   events: string[];
   versions: Version[];
   instances: Instance[];
+  marks: { version: string; time: number }[];
 }
 
 export interface Series {

@@ -58,6 +58,8 @@ export interface Drawn {
   series: Series;
   // In the order they were deployed; a version's place is its colour.
   versions: Version[];
+  // Deployments that somebody marked.
+  marks: { version: string; time: number }[];
   selected: Range | undefined;
   onSelect(range: Range | undefined): void;
 }
@@ -125,11 +127,12 @@ function drawTimes(picture: SVGElement, [from, until]: Range, x: (time: number) 
 // A line where a version was first seen, with its name where there is room for it.
 function drawMarks(picture: SVGElement, drawn: Drawn, x: (time: number) => number, width: number): void {
   let free = 0;
-  for (const version of drawn.versions) {
-    if (version.first <= drawn.range[0] || version.first >= drawn.range[1]) continue;
-    const at = x(version.first);
+  const seen = drawn.versions.map((one) => ({ version: one.version, time: one.first }));
+  for (const { version, time } of [...seen, ...drawn.marks].sort((one, other) => one.time - other.time)) {
+    if (time <= drawn.range[0] || time >= drawn.range[1]) continue;
+    const at = x(time);
     picture.append(svg("line", { class: "mark", x1: at, x2: at, y1: TOP - 8, y2: HEIGHT - BOTTOM }));
-    const name = version.version || "no version";
+    const name = version || "no version";
     const room = name.length * 6.5;
     if (at < free || at + room > width) continue;
     free = at + room + 10;

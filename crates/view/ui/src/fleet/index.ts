@@ -185,6 +185,7 @@ function drawChart(service: Service): void {
     range,
     series,
     versions: service.versions,
+    marks: service.marks,
     selected: state.selected,
     onSelect: (selected) => {
       state.selected = selected;

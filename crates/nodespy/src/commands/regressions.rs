@@ -1,0 +1,116 @@
+//! `nodespy regressions`: what got slower since a deployment.
+
+use std::fmt::Write;
+use std::process::ExitCode;
+
+use anyhow::{Context, anyhow};
+use nodespy_analysis::{FunctionChange, Verdict};
+use nodespy_capture::unix_now;
+use nodespy_model::printable;
+use nodespy_server::query::{Deployment, RegressionOptions, regressions, regressions_json};
+use nodespy_store::{OpenMode, SqliteStore};
+
+use super::agent::{store_file, utc};
+use crate::cli::RegressionsArgs;
+use crate::confine::Confinement;
+use crate::output::{self, Stream};
+
+const REGRESSION: u8 = 10;
+const SUSPECTED: u8 = 11;
+
+pub(crate) fn run(arguments: &RegressionsArgs) -> anyhow::Result<ExitCode> {
+    let file = store_file(&arguments.store);
+    if !file.exists() {
+        let folder = arguments.store.display();
+        return Err(anyhow!(
+            "there is no store in {folder}: nodespy agent --store {folder} makes one"
+        ));
+    }
+    // Readers of a store share memory with its writer, in a file beside it.
+    Confinement::default()
+        .writing([arguments.store.clone()])
+        .apply();
+    let store = SqliteStore::open(&file, OpenMode::Read)
+        .with_context(|| format!("opening the store {}", file.display()))?;
+    let now = unix_now() / 1_000_000_000;
+    let time = now.saturating_sub(arguments.since.as_secs())..now;
+    let options = RegressionOptions {
+        warm_up: arguments.warm_up.as_secs(),
+        min_length: arguments.min_length.as_secs(),
+        ..RegressionOptions::default()
+    };
+    let found = regressions(&store, arguments.service.as_deref(), time, &options)?;
+    let text = match arguments.json {
+        true => format!("{:#}\n", regressions_json(&found)),
+        false => text(&found),
+    };
+    output::result(&text, Stream::Standard);
+    let changes = found.iter().flat_map(|deployment| &deployment.slower);
+    let verdicts: Vec<Verdict> = changes.map(|change| change.own.verdict).collect();
+    Ok(match verdicts.iter().min() {
+        Some(Verdict::Regression) => ExitCode::from(REGRESSION),
+        Some(_) => ExitCode::from(SUSPECTED),
+        None => ExitCode::SUCCESS,
+    })
+}
+
+fn text(deployments: &[Deployment]) -> String {
+    if deployments.is_empty() {
+        return "No deployment: no service has a new version in that time.\n".to_owned();
+    }
+    let mut text = String::new();
+    for deployment in deployments {
+        let [before, after] = deployment.instances;
+        let together = match deployment.is_concurrent {
+            true => "at the same time",
+            false => "one after the other",
+        };
+        let _ = writeln!(
+            text,
+            "{} {} → {}, deployed {}: {before} and {after} instances, {together}",
+            printable(&deployment.service),
+            version(&deployment.before_version),
+            version(&deployment.version),
+            utc(deployment.first)
+        );
+        for change in &deployment.slower {
+            let _ = writeln!(text, "  {}", line(change));
+        }
+        if let (true, Some(least)) = (deployment.slower.is_empty(), deployment.smallest_seen) {
+            let _ = writeln!(
+                text,
+                "  no function is slower; seen would be changes from {} on (median)",
+                percent(least)
+            );
+        }
+        for remark in &deployment.remarks {
+            let _ = writeln!(text, "  {}", printable(remark));
+        }
+    }
+    text
+}
+
+fn line(change: &FunctionChange) -> String {
+    let interval = change.own.interval.map_or_else(String::new, |(low, high)| {
+        format!(" [{}, {}]", percent(low), percent(high))
+    });
+    format!(
+        "{}{interval}  {}  {}:{}  {}",
+        percent(change.own.ratio),
+        printable(&change.id.name),
+        printable(&change.location.file),
+        change.location.line,
+        change.own.verdict.label()
+    )
+}
+
+fn percent(ratio: f64) -> String {
+    format!("{:+.1} %", 100.0 * (ratio - 1.0))
+}
+
+fn version(name: &str) -> String {
+    match name {
+        "" => "(no version)".to_owned(),
+        name => printable(name).into_owned(),
+    }
+}
