@@ -22,8 +22,9 @@ const SECOND: Nanoseconds = 1_000_000_000;
 const CUT_AFTER: Nanoseconds = 250_000_000;
 /// How often Node processes are looked for while there is none.
 const WAIT: Duration = Duration::from_millis(500);
-/// Events of threads stay open when their process ends: after so many processes all are opened anew.
-const MAX_ENDED: usize = 200;
+/// Events of threads stay open when their process ends, two of each thread on each CPU: after so many processes all are
+/// opened anew.
+const MAX_ENDED: usize = 8;
 
 /// What an agent does.
 #[derive(Debug, Clone)]
@@ -64,6 +65,8 @@ pub fn run(
         store: Some(store),
         writer: None,
         open: OpenWindows::default(),
+        sampled: FastMap::default(),
+        remarks: FastSet::default(),
     };
     let ran = agent.follow_until_the_end();
     let written = agent.finish();
@@ -78,6 +81,10 @@ struct Agent<'a> {
     store: Option<Box<dyn Store + Send>>,
     writer: Option<Writer>,
     open: OpenWindows,
+    /// The processes that are sampled, by pid, with their services.
+    sampled: FastMap<u32, String>,
+    /// What was remarked already.
+    remarks: FastSet<String>,
 }
 
 impl Agent<'_> {
@@ -152,10 +159,10 @@ impl Agent<'_> {
             clock: WallClock::default(),
             engine: "",
             is_cpu_wide: false,
-            sampled: FastMap::default(),
+            sampled: &mut self.sampled,
             ended: 0,
             max_ended: MAX_ENDED,
-            remarks: FastSet::default(),
+            remarks: &mut self.remarks,
         };
         let live_options = LiveOptions {
             joining: Some((wanted(), Children::Judged)),

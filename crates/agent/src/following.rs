@@ -31,16 +31,20 @@ pub(crate) struct Following<'a> {
     pub(crate) engine: &'static str,
     pub(crate) is_cpu_wide: bool,
     /// The processes that are sampled, by pid, with their services.
-    pub(crate) sampled: FastMap<u32, String>,
+    pub(crate) sampled: &'a mut FastMap<u32, String>,
     /// How many have ended since it was attached.
     pub(crate) ended: usize,
     /// After how many of them it attaches anew; never where nothing is left of them.
     pub(crate) max_ended: usize,
-    pub(crate) remarks: FastSet<String>,
+    pub(crate) remarks: &'a mut FastSet<String>,
 }
 
 impl Following<'_> {
     fn say_joined(&mut self, pid: u32) {
+        // Attached anew, it has them already.
+        if self.sampled.contains_key(&pid) {
+            return;
+        }
         let process = describe(pid).unwrap_or_default();
         let service = service_of(&process).to_owned();
         let label = |key| process.labels.get(key).unwrap_or_default().to_owned();

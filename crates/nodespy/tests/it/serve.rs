@@ -15,6 +15,7 @@ use serde_json::Value;
 use crate::own_status::status_of;
 use crate::run::nodespy;
 use crate::scratch::Scratch;
+use crate::webdriver::Browser;
 
 /// A minute of a version whose time is in one function, `samples` of them, until now.
 fn fill(store: &mut SqliteStore, version: &str, function: &str, samples: u64) {
@@ -304,4 +305,57 @@ fn deployments_are_listed_and_marked() {
         found["services"][0]["versions"].as_array().unwrap().len(),
         2
     );
+}
+
+#[test]
+fn a_person_chooses_a_version_and_a_range_in_the_page() {
+    let Some(browser) = Browser::start() else {
+        return;
+    };
+    let serving = Serving::start(&[]);
+    browser.resize(1300, 900);
+    browser.open(&format!("http://{}/", serving.address));
+    browser.wait_for("document.getElementById('name').textContent === 'shop'");
+    let in_viewer = |expression: &str| {
+        format!("document.getElementById('viewer').contentDocument?.{expression}")
+    };
+    browser.wait_for(&in_viewer(
+        "getElementById('title')?.textContent === 'shop'",
+    ));
+    browser.wait_for("document.querySelectorAll('#legend li').length === 2");
+    browser.wait_for("document.querySelectorAll('#chart path').length === 2");
+    browser.screenshot("serve-light");
+    browser.script(
+        "const select = document.getElementById('version');
+         select.value = '2.0.0'; select.dispatchEvent(new Event('change'));",
+    );
+    browser.wait_for("new URLSearchParams(location.search).get('version') === '2.0.0'");
+    browser.wait_for("document.querySelectorAll('#chart path').length === 1");
+    let edge = |side: &str| -> i64 {
+        let found = format!(
+            "return Math.round(document.getElementById('chart').getBoundingClientRect().{side})"
+        );
+        browser.script(&found).as_i64().unwrap()
+    };
+    let (right, middle) = (edge("right"), (edge("top") + edge("bottom")) / 2);
+    browser.drag(&[
+        (right - 300, middle),
+        (right - 100, middle),
+        (right - 12, middle),
+    ]);
+    browser.wait_for("Number(new URLSearchParams(location.search).get('from')) > 0");
+    browser.wait_for("!document.getElementById('whole').hidden");
+    browser.wait_for(&in_viewer(
+        "getElementById('how')?.textContent.includes('50 samples')",
+    ));
+    browser.prefer("prefers-color-scheme", "dark");
+    browser.next_frames();
+    browser.screenshot("serve-dark");
+    // A link shows the same.
+    let address = browser.text("location.href");
+    browser.open(&address);
+    browser.wait_for("document.getElementById('version').value === '2.0.0'");
+    browser.wait_for("!document.getElementById('whole').hidden");
+    browser.prefer("prefers-color-scheme", "light");
+    browser.expect_quiet_console();
 }

@@ -1,5 +1,5 @@
-// The page of `nodespy serve`: services over time, and the viewer of what is selected. What is chosen is in the
-// address, so that a link shows the same.
+// The page of `nodespy serve`: services over time, and the viewer of what is selected. What is chosen is in
+// the address, so that a link shows the same.
 
 import { byId, element } from "../page/dom";
 import {
@@ -244,7 +244,8 @@ function regression(one: Regression): HTMLElement {
   const percent = (ratio: number) => `${ratio >= 1 ? "+" : ""}${Math.round((ratio - 1) * 100)} %`;
   const interval = one.interval ? ` [${one.interval.map(percent).join(", ")}]` : "";
   const place = one.file ? ` ${one.file}:${one.line}` : "";
-  const since = ` since ${one.version || "no version"} (before: ${one.before_version || "no version"}), ${one.verdict}`;
+  const [version, before] = [one.version, one.before_version].map((name) => name || "no version");
+  const since = ` since ${version} (before: ${before}), ${one.verdict}`;
   return element(
     "li",
     {},
