@@ -110,7 +110,7 @@ pub(crate) enum Command {
     Completions(CompletionsArgs),
     /// Write the man pages into a folder
     Man(ManArgs),
-    /// Let a coding assistant profile processes: the Model Context Protocol on standard input and output
+    /// Let a coding assistant profile processes, by the Model Context Protocol
     Mcp(McpArgs),
 }
 

@@ -44,6 +44,7 @@ fn help_shows_every_command() {
             "events",
             "completions",
             "man",
+            "mcp",
             "help"
         ]
     );
