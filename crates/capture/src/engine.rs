@@ -41,8 +41,37 @@ pub trait Engine {
     /// A process that was idle has work: threads that stood still may not any more.
     fn look_soon(&mut self) {}
 
+    /// Takes samples one step less often from now on, or more often again, each with the weight of those that are not
+    /// taken. Returns how often that is, in words; none where there is no such step.
+    fn change_pace(&mut self, _change: Pace) -> Result<Option<String>, CaptureError> {
+        Ok(None)
+    }
+
+    /// What it costs the processes to be sampled.
+    fn prices(&self) -> Prices {
+        Prices::default()
+    }
+
     /// What the reader of the profile should know of how it was captured, since the last call.
     fn take_remarks(&mut self) -> Vec<String>;
+}
+
+/// How often samples are to be taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// One step less often.
+    Slower,
+    /// One step more often.
+    Faster,
+}
+
+/// What it costs processes to be sampled.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Prices {
+    /// For each sample.
+    pub sample: Nanoseconds,
+    /// Whenever a thread of them is put on a CPU.
+    pub switch: Nanoseconds,
 }
 
 /// What takes the events of an engine.

@@ -64,7 +64,7 @@ pub(crate) enum Command {
     /// List the Node processes of this machine (what bare `nodespy` does)
     List(ListArgs),
     /// Record a running process, or start one and record it
-    Record(RecordArgs),
+    Record(Box<RecordArgs>),
     /// Print every thread's stack right now
     Dump(DumpArgs),
     /// Watch live where the CPU time goes

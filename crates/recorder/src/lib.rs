@@ -9,6 +9,7 @@
 #![warn(missing_docs)]
 
 mod blocker;
+mod budget;
 mod ended;
 mod error;
 mod flight;

@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
-use nodespy_capture::engine::{self, Engine, Losses, NamedEvent, Sink};
+use nodespy_capture::engine::{self, Engine, Losses, NamedEvent, Pace, Sink};
 use nodespy_capture::engines::EngineId;
 use nodespy_capture::target::{Launched, SchedulingWatch, Target, Wanted, proc};
 use nodespy_capture::{
     CaptureError, Children, EventLoops, GcPlaces, GcWatch, LiveOrigin, NewProcesses, Priority,
-    Stall, ThreadPools, monotonic_now, return_freed_memory, unix_now,
+    Stall, ThreadPools, monotonic_now, process_cpu_time, return_freed_memory, unix_now,
 };
 use nodespy_model::{About, CopyRule, Event, EventType, Nanoseconds, Notes, Profile};
 use nodespy_symbolize::{Resolver, SourceMapOptions};
 
+use crate::budget::{Budget, Spent};
 use crate::joining::{Joining, NoneJoins};
 use crate::named::NamedSamples;
 use crate::observer::{Observer, Progress, Slice, Started};
@@ -78,6 +79,8 @@ pub struct LiveOptions {
     pub stalls: Option<Duration>,
     /// Where the pauses of V8's garbage collector are measured; they are not when absent.
     pub gc_places: Option<GcPlaces>,
+    /// What the recording may cost, of one CPU; samples get fewer where it costs more.
+    pub max_overhead: Option<f64>,
     /// Whether it goes on for as long as the machine is up; none when it is a recording.
     pub continuous: Option<Continuous>,
 }
@@ -106,6 +109,9 @@ pub struct Live<'e> {
     pools: ThreadPools,
     gc: Option<GcWatch>,
     continuous: Option<Continuous>,
+    budget: Option<Budget>,
+    /// Samples that were taken in the processes.
+    taken_samples: u64,
     delay: Duration,
     pub(crate) started: Nanoseconds,
     /// What its duration counts from.
@@ -198,6 +204,8 @@ impl<'e> Live<'e> {
             pools: ThreadPools::new(attached.started),
             gc,
             continuous: options.continuous,
+            budget: options.max_overhead.map(Budget::new),
+            taken_samples: 0,
             delay: options.delay,
             started: attached.started,
             sampling_since: attached.sampling_since,
@@ -245,6 +253,7 @@ impl<'e> Live<'e> {
                 self.scheduling.poll(self.subject.pids());
                 self.watch_libuv();
             }
+            self.keep_budget(observer)?;
             if (limits.is_stopped)() {
                 break End::Interrupted;
             }
@@ -299,6 +308,43 @@ impl<'e> Live<'e> {
         slices.saturating_mul(slice).saturating_add(phase)
     }
 
+    /// Takes samples less often where the recording costs more than it may.
+    fn keep_budget(&mut self, observer: &mut dyn Observer) -> Result<(), CaptureError> {
+        let elapsed = self.elapsed();
+        let Some(budget) = &mut self.budget else {
+            return Ok(());
+        };
+        if !budget.is_due(elapsed) {
+            return Ok(());
+        }
+        let spent = Spent {
+            at: elapsed,
+            own: own_cpu_time(),
+            samples: self.taken_samples,
+            switches: self.scheduling.slices(),
+        };
+        let Some(pace) = budget.judge(spent, self.engine.prices()) else {
+            return Ok(());
+        };
+        let before = own_cpu_time();
+        let said = match (self.engine.change_pace(pace)?, pace) {
+            (Some(rates), _) => Some(budget.stepped(pace, elapsed, &rates)),
+            (None, Pace::Slower) => budget.exhausted(elapsed),
+            (None, Pace::Faster) => None,
+        };
+        budget.forgive(own_cpu_time().saturating_sub(before));
+        if let Some(said) = said {
+            observer.note(&format!("{}.", upper_first(&said)));
+            self.remarks.push(said);
+        }
+        Ok(())
+    }
+
+    /// What the recording has cost, where that was limited.
+    pub(crate) fn overhead(&self) -> Option<String> {
+        self.budget.as_ref()?.sentence()
+    }
+
     /// How long the slice that goes on is to be.
     fn slice_length(&self, limits: &Limits<'_>) -> Option<Duration> {
         let slice = limits.slice?;
@@ -314,7 +360,12 @@ impl<'e> Live<'e> {
         let started = self.slice_started;
         let losses = self.losses;
         let stalls = self.take_stalls();
+        let before = own_cpu_time();
         let profile = self.slice();
+        if let (Some(budget), None) = (&mut self.budget, self.slicing) {
+            // The first reads the symbols that all need.
+            budget.forgive(own_cpu_time().saturating_sub(before));
+        }
         let made_from = self.slice_started;
         let wants_more = observer.slice(Slice {
             profile,
@@ -468,6 +519,7 @@ impl<'e> Live<'e> {
             joining: &mut *self.joining,
             resolver: &mut self.resolver,
             named: &mut self.named,
+            taken: &mut self.taken_samples,
         };
         let until_next = self
             .loops
@@ -488,6 +540,7 @@ impl<'e> Live<'e> {
             joining: &mut *self.joining,
             resolver: &mut self.resolver,
             named: &mut self.named,
+            taken: &mut self.taken_samples,
         };
         let losses = self.engine.finish(&mut sink)?;
         self.is_finished = true;
@@ -535,6 +588,17 @@ impl<'e> Live<'e> {
     }
 }
 
+/// CPU time that nodespy has used.
+fn own_cpu_time() -> Nanoseconds {
+    process_cpu_time(std::process::id()).unwrap_or(0)
+}
+
+fn upper_first(sentence: &str) -> String {
+    let mut letters = sentence.chars();
+    let first = letters.next().map(|first| first.to_ascii_uppercase());
+    first.into_iter().chain(letters).collect()
+}
+
 /// A resolver that leaves out what is not wanted.
 fn resolver_for(options: &LiveOptions) -> Resolver {
     let mut resolver =
@@ -556,6 +620,8 @@ struct Collector<'a> {
     joining: &'a mut dyn Joining,
     resolver: &'a mut Resolver,
     named: &'a mut NamedSamples,
+    /// How many samples were taken in the processes.
+    taken: &'a mut u64,
 }
 
 impl Sink for Collector<'_> {
@@ -564,6 +630,10 @@ impl Sink for Collector<'_> {
     }
 
     fn event(&mut self, event: Event<'_>) {
+        // What is seen from outside has no CPU.
+        if matches!(&event, Event::Sample(sample) if sample.cpu.is_some()) {
+            *self.taken += 1;
+        }
         let resolver = &mut *self.resolver;
         self.joining.pass(event, &mut |event| resolver.take(event));
     }

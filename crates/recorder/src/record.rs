@@ -126,6 +126,8 @@ pub struct RecordRequest {
     pub pool_submitters: bool,
     /// Whether breakpoints measure the pauses of V8's garbage collector.
     pub gc_pauses: bool,
+    /// What the recording may cost, of one CPU.
+    pub max_overhead: Option<f64>,
     /// Whether a process that is idle is to cost as little as can be.
     pub spares_idle: bool,
     /// Attach, but take no samples: for measuring what attaching costs.
@@ -202,13 +204,17 @@ impl RecordRequest {
         }
     }
 
-    /// The option that sets breakpoints, which the inspector can't.
-    fn breaking_option(&self) -> Option<&'static str> {
-        match (self.pool_submitters, self.gc_pauses) {
-            (true, _) => Some("--pool-submitters"),
-            (_, true) => Some("--gc-pauses"),
-            (false, false) => None,
-        }
+    /// The option that V8's profiler knows nothing of: it sets no breakpoints, and has one rate.
+    fn perf_option(&self) -> Option<&'static str> {
+        let options = [
+            (self.pool_submitters, "--pool-submitters"),
+            (self.gc_pauses, "--gc-pauses"),
+            (self.max_overhead.is_some(), "--max-overhead"),
+        ];
+        options
+            .iter()
+            .find(|(is_set, _)| *is_set)
+            .map(|(_, name)| *name)
     }
 
     /// Samples per second of perf events.
@@ -227,7 +233,7 @@ impl RecordRequest {
             )));
         }
         let is_allocations = self.sampled == Sampled::Allocations;
-        if let (Some(option), true) = (self.breaking_option(), is_inspector || is_allocations) {
+        if let (Some(option), true) = (self.perf_option(), is_inspector || is_allocations) {
             return Err(RecordError::Usage(format!(
                 "{option} needs perf events: leave out --engine inspector, --inspect-url and -e alloc"
             )));
@@ -251,7 +257,7 @@ impl RecordRequest {
         let is_plain = is_node_command(&self.command) && self.needs_perf_events().is_none();
         let is_possible = self.command.is_empty() || is_plain;
         let is_cpu = self.sampled.beyond_cpu().is_none();
-        let is_auto = self.engine == EngineChoice::Auto && self.breaking_option().is_none();
+        let is_auto = self.engine == EngineChoice::Auto && self.perf_option().is_none();
         is_refused && is_cpu && is_auto && is_possible && !self.wanted.any
     }
 
@@ -384,6 +390,7 @@ fn by_perf_events(
         remembered_processes: REMEMBERED_PROCESSES,
         delay: request.delay,
         gc_places: gc_places(request, &subject)?,
+        max_overhead: request.max_overhead,
         ..LiveOptions::default()
     };
     let mut live = Live::attach(&mut *engine, subject, options, observer)?;
@@ -396,7 +403,7 @@ fn by_perf_events(
         None => ended::end_command(&mut live.subject, ran.end, observer),
     };
     let mut profile = profile?;
-    for remark in &ran.remarks {
+    for remark in ran.remarks.iter().chain(&live.overhead()) {
         profile.notes.remark(remark);
     }
     Ok(Recorded {
@@ -430,6 +437,7 @@ pub(crate) fn record_slices(
         delay: request.delay,
         stalls,
         gc_places: gc_places(request, &subject)?,
+        max_overhead: request.max_overhead,
         ..LiveOptions::default()
     };
     let mut live = Live::attach(&mut *engine, subject, options, observer)?;

@@ -8,6 +8,7 @@
 
 use std::fmt;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use nodespy_model::{CopyRule, Event, Nanoseconds};
@@ -15,7 +16,7 @@ use nodespy_model::{CopyRule, Event, Nanoseconds};
 use crate::engine::Losses;
 use crate::error::CaptureError;
 use crate::sys::bpf::{ProgramOptions, WalkProgram};
-use crate::sys::perf_event::{Counted, Every, PerfEvent, Sampling};
+use crate::sys::perf_event::{Counted, PerfEvent, Sampling};
 use crate::sys::pidfd::{Waker, wait_for};
 use crate::sys::ring::{Ring, page_size};
 use crate::target::{Group, Target, no_mappings, proc, synthesize_initial_events};
@@ -28,7 +29,9 @@ mod javascript_threads;
 mod job_rate;
 mod names;
 mod opening;
+mod pace;
 mod probing;
+mod rates;
 mod reader;
 mod reading;
 mod records;
@@ -121,16 +124,18 @@ pub struct PerfOptions {
 /// A running capture.
 #[derive(Debug)]
 pub(crate) struct PerfSession {
-    events: Vec<PerfEvent>,
+    events: Vec<OpenEvent>,
     rings: RingSet<Ring>,
     wakers: Vec<Waker>,
     remarks: Vec<String>,
     /// One for each event.
     samplings: Vec<Sampling>,
+    /// The same as they were asked for, before they got fewer.
+    asked: Vec<Sampling>,
     /// For each CPU the positions in `events` of those whose rings all others write to.
     ring_owners: Vec<RingOwners>,
-    /// Whether events are open on a control group, so that what joins it is sampled already.
-    has_group: bool,
+    /// The control group that events are open on, if so: what joins it is sampled already.
+    group: Option<OwnedFd>,
     /// What copies memory at the sampled instruction.
     walking: Option<Walking>,
     /// What reads it where no program runs.
@@ -139,6 +144,13 @@ pub(crate) struct PerfSession {
     last_read: Nanoseconds,
     /// Until when more is likely to be learned of what to copy.
     learning_until: Nanoseconds,
+}
+
+/// An event, and which of the samplings it is of; none for the sideband, and for one that is kept for its ring alone.
+#[derive(Debug)]
+struct OpenEvent {
+    event: PerfEvent,
+    sampling: Option<usize>,
 }
 
 /// The events of a CPU that the rings belong to, by their position.
@@ -213,7 +225,7 @@ impl PerfSession {
         self.wakers.extend(targets.iter().filter_map(Target::waker));
         // Events of a thread start with its program by themselves.
         if !options.placebo && (!start_on_exec || self.is_cpu_wide()) {
-            self.events.iter().for_each(PerfEvent::enable);
+            self.events.iter().for_each(|open| open.event.enable());
         }
         if !start_on_exec {
             // After enabling, so that nothing falls between this look and the first record.
@@ -244,7 +256,12 @@ impl PerfSession {
         let of_group = group
             .filter(|_| !has_probe)
             .and_then(|group| open_group(group, &cpus, &samplings));
-        let has_group = of_group.is_some();
+        let group = match (&of_group, group) {
+            (Some(_), Some(group)) => Some(group.as_fd().try_clone_to_owned())
+                .transpose()
+                .map_err(|error| CaptureError::call("holding a control group", error))?,
+            _ => None,
+        };
         let events = match of_group {
             Some(events) => {
                 attach_program(program.as_ref(), &events)?;
@@ -258,10 +275,7 @@ impl PerfSession {
             .transpose()
             .map_err(|error| CaptureError::call("running a program at samples", error))?;
         let session = Self::new(events, rings, (samplings, remarks), walking);
-        Ok(Self {
-            has_group,
-            ..session
-        })
+        Ok(Self { group, ..session })
     }
 
     /// A session of open events that does not sample yet.
@@ -276,9 +290,10 @@ impl PerfSession {
             rings,
             wakers: Vec::new(),
             remarks,
+            asked: samplings.clone(),
             samplings,
             ring_owners: Vec::new(),
-            has_group: false,
+            group: None,
             walking,
             reading: None,
             last_read: 0,
@@ -299,11 +314,16 @@ impl PerfSession {
         let has_all = |events: &Vec<PerfEvent>| !events.is_empty();
         let is_whole = has_all(&of_cpu.sideband) && of_cpu.samples.iter().all(has_all);
         let sideband = self.events.len();
-        self.events.extend(of_cpu.sideband);
+        let open = |event, sampling| OpenEvent { event, sampling };
+        let of_sideband = of_cpu.sideband.into_iter();
+        self.events
+            .extend(of_sideband.map(|event| open(event, None)));
         let mut samples = Vec::new();
-        for events in of_cpu.samples {
+        for (sampling, events) in of_cpu.samples.into_iter().enumerate() {
             samples.push(self.events.len());
-            self.events.extend(events);
+            let events = events.into_iter();
+            self.events
+                .extend(events.map(|event| open(event, Some(sampling))));
         }
         if is_whole {
             self.ring_owners.push(RingOwners {
@@ -316,7 +336,7 @@ impl PerfSession {
 
     /// Whether every process of the group is sampled, those that join it later included.
     fn samples_group(&self) -> bool {
-        self.has_group
+        self.group.is_some()
     }
 
     /// Whether events are of whole CPUs, and a program drops samples of other processes.
@@ -331,7 +351,7 @@ impl PerfSession {
                 followed.record(target.pid(), false);
             }
             self.queue_initial_events(targets);
-        } else if !self.has_group {
+        } else if self.group.is_none() {
             let needs_kind = self.samplings.iter().any(|one| one.is_of_javascript);
             self.add_threads(&|| threads_of(targets.iter(), needs_kind))?;
             self.queue_initial_events(targets);
@@ -346,21 +366,26 @@ impl PerfSession {
         let opened = open_on_threads(threads, &cpus, &self.samplings, program)?;
         let mut added = Vec::new();
         for (owners, events) in self.ring_owners.iter().zip(opened) {
-            let samples = owners.samples.iter().copied().zip(events.samples);
-            for (owner, events) in [(owners.sideband, events.sideband)]
+            let owned = owners.samples.iter().copied().zip(events.samples);
+            let samples = owned
+                .enumerate()
+                .map(|(sampling, (owner, events))| (Some(sampling), owner, events));
+            for (sampling, owner, events) in [(None, owners.sideband, events.sideband)]
                 .into_iter()
                 .chain(samples)
             {
                 for event in events {
                     event
-                        .write_to_ring_of(&self.events[owner])
+                        .write_to_ring_of(&self.events[owner].event)
                         .map_err(|error| CaptureError::call("sharing a ring buffer", error))?;
-                    added.push(event);
+                    added.push(OpenEvent { event, sampling });
                 }
             }
         }
-        added.iter().for_each(PerfEvent::enable);
-        self.wakers.extend(added.iter().map(PerfEvent::waker));
+        self.weigh(&added)?;
+        added.iter().for_each(|open| open.event.enable());
+        self.wakers
+            .extend(added.iter().map(|open| open.event.waker()));
         self.events.extend(added);
         Ok(())
     }
@@ -406,8 +431,8 @@ impl PerfSession {
         }
         let layout = self.samplings[SAMPLED].sample_layout();
         let owners = self.ring_owners.iter().map(|owners| {
-            let event = &self.events[owners.samples[SAMPLED]];
-            (owners.cpu, event.as_raw_fd())
+            let open = &self.events[owners.samples[SAMPLED]];
+            (owners.cpu, open.event.as_raw_fd())
         });
         let owners: Vec<(u32, i32)> = owners.collect();
         let woken = reading.start(&owners, &layout, &mut self.rings);
@@ -482,7 +507,7 @@ impl PerfSession {
 
     /// Stops sampling and hands on what is left.
     pub(crate) fn finish(&mut self, take: &mut dyn FnMut(Event<'_>)) {
-        self.events.iter().for_each(PerfEvent::disable);
+        self.events.iter().for_each(|open| open.event.disable());
         if let Some(reading) = &mut self.reading {
             self.remarks.extend(reading.finish());
         }
@@ -539,10 +564,7 @@ fn try_map_rings(
                 let of = RingOf {
                     cpu: of_cpu.cpu,
                     event: sampling.event,
-                    weight: match sampling.every {
-                        Every::Rate(_) => 1,
-                        Every::Period(period) => period,
-                    },
+                    weight: sampling.weight,
                 };
                 rings.add_samples(of, sampling.sample_layout(), ring);
             }

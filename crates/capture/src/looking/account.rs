@@ -69,11 +69,12 @@ impl Account {
     }
 
     /// What a sample of its CPU time stands for: what one did on the average so far, as far as it
-    /// ran so long. `usual` is the time from sample to sample.
-    pub(super) fn give_on_cpu(&mut self, usual: Nanoseconds) -> Nanoseconds {
-        self.cpu_samples += 1;
-        let average = self.on_cpu() / self.cpu_samples;
+    /// ran so long. `usual` is the time from sample to sample, of which it is the only one of `count` that was taken.
+    pub(super) fn give_on_cpu(&mut self, usual: Nanoseconds, count: u64) -> Nanoseconds {
+        self.cpu_samples += count;
+        let average = self.on_cpu() / self.cpu_samples.max(1);
         let time = average.clamp(usual / 2, usual.saturating_mul(2));
+        let time = time.saturating_mul(count);
         let time = time.min(self.on_cpu_left());
         self.given_on_cpu += time;
         time
@@ -113,11 +114,11 @@ mod tests {
         let mut account = Account::new(1_000, counters(500, 50, 7));
         account.update(2_000, counters(800, 150, 9));
         let mut given = account.give_waiting(200);
-        given += account.give_on_cpu(100);
+        given += account.give_on_cpu(100, 1);
         given += account.give_runnable(1).unwrap();
         // What ran is counted late: then less is left to wait.
         account.update(3_000, counters(1_700, 150, 9));
-        given += account.give_on_cpu(100);
+        given += account.give_on_cpu(100, 1);
         given += account.give_rest_on_cpu();
         given += account.give_waiting(u64::MAX);
         assert_eq!(account.give_runnable(1), None);
@@ -129,7 +130,7 @@ mod tests {
         let mut account = Account::new(0, counters(0, 0, 0));
         account.update(100_000, counters(100_000, 0, 1));
         // Half as many samples as there should be.
-        let given: u64 = (0..5).map(|_| account.give_on_cpu(10_000)).sum();
+        let given: u64 = (0..5).map(|_| account.give_on_cpu(10_000, 1)).sum();
         assert_eq!(given, 100_000 - account.give_rest_on_cpu());
         assert!(given >= 90_000, "{given}");
     }

@@ -75,6 +75,11 @@ impl Looks {
         }
     }
 
+    /// Looks so many times a second from now on.
+    pub(crate) fn set_rate(&mut self, rate_hz: f64) {
+        self.period = (1e9 / rate_hz.max(1.0)) as Nanoseconds;
+    }
+
     /// Looks less often at main threads too that stand still for long.
     pub(crate) fn sparing_idle(mut self) -> Self {
         self.spares_idle = true;
@@ -219,11 +224,11 @@ impl Looks {
         }
         // What else a thread does that is not looked at is not known.
         let Some(thread) = self.threads.get_mut(&(sample.pid, sample.tid)) else {
-            sample.weight = self.cpu_period;
+            sample.weight = self.cpu_period.saturating_mul(sample.weight);
             return;
         };
         sample.state = ThreadState::OnCpu;
-        sample.weight = thread.account.give_on_cpu(self.cpu_period);
+        sample.weight = thread.account.give_on_cpu(self.cpu_period, sample.weight);
         if let Some(time) = thread.account.give_runnable(LEAST_RUNNABLE) {
             for of in &self.events {
                 let mut runnable = sample.clone();

@@ -61,6 +61,14 @@ impl Every {
             Self::Period(_) => 999,
         }
     }
+
+    /// What a sample stands for that does not say so itself.
+    pub(crate) fn weight(self) -> u64 {
+        match self {
+            Self::Rate(_) => 1,
+            Self::Period(period) => period,
+        }
+    }
 }
 
 /// What a sampling event should do.
@@ -72,6 +80,8 @@ pub(crate) struct Sampling {
     /// Whether only threads that run JavaScript make it happen.
     pub(crate) is_of_javascript: bool,
     pub(crate) every: Every,
+    /// What a sample stands for that does not say so itself.
+    pub(crate) weight: u64,
     /// Whether each sample says how much it stands for.
     pub(crate) has_period: bool,
     /// Whether kernel frames are wanted.

@@ -21,6 +21,8 @@ pub struct SchedulingWatch {
     /// When the kernel was last asked.
     read_at: Nanoseconds,
     threads: FastMap<(u32, u32), WatchedThread>,
+    /// How often threads were put on a CPU since the start.
+    slices: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -39,6 +41,7 @@ impl SchedulingWatch {
             next_poll: 0,
             read_at: 0,
             threads: FastMap::default(),
+            slices: 0,
         };
         watch.read(pids);
         watch
@@ -72,6 +75,8 @@ impl SchedulingWatch {
         let known = self.threads.get_mut(&(pid, tid));
         // Counters that went back are those of another thread with the same tid.
         if let Some(thread) = known.filter(|thread| thread.now.on_cpu <= now.on_cpu) {
+            let more = now.slices.saturating_sub(thread.now.slices);
+            self.slices = self.slices.saturating_add(more);
             (thread.until, thread.now) = (until, now);
             return;
         }
@@ -85,6 +90,11 @@ impl SchedulingWatch {
             now,
         };
         self.threads.insert((pid, tid), thread);
+    }
+
+    /// How often threads were put on a CPU since the start, when the kernel was asked last.
+    pub fn slices(&self) -> u64 {
+        self.slices
     }
 
     /// Notes in a profile what is known of its threads.

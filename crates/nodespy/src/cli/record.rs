@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::values::{parse_duration, parse_interval};
+use super::values::{parse_duration, parse_interval, parse_overhead};
 use super::{FlightArgs, ShowArgs, TargetArgs};
 
 #[derive(Debug, Args)]
@@ -103,6 +103,10 @@ pub(crate) struct RecordArgs {
     /// program while it records, which take 8 µs a pause; needs root and a running process
     #[arg(long)]
     pub(crate) gc_pauses: bool,
+    /// What the recording may cost, of one CPU: nodespy and, by estimate, the recorded processes together. Where it costs more,
+    /// samples are taken less often and count for more, which is said: 2%
+    #[arg(long, value_name = "PERCENT", value_parser = parse_overhead)]
+    pub(crate) max_overhead: Option<f64>,
     /// Leave out child processes
     #[arg(long)]
     pub(crate) no_subprocesses: bool,

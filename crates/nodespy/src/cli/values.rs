@@ -63,6 +63,16 @@ pub(super) fn parse_label(text: &str) -> Result<(String, String), String> {
     }
 }
 
+/// A share of one CPU: `2%`, `0.5%`.
+pub(super) fn parse_overhead(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim();
+    let percent: Option<f64> = number.parse().ok();
+    percent
+        .filter(|percent| (0.1..=100.0).contains(percent))
+        .map(|percent| percent / 100.0)
+        .ok_or_else(|| format!("{text} is not between 0.1% and 100% of a CPU"))
+}
+
 /// `500KB`, `200MB`, `1GB`.
 pub(super) fn parse_size(text: &str) -> Result<u64, String> {
     match parse_bytes(text)? {
@@ -74,6 +84,15 @@ pub(super) fn parse_size(text: &str) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn overheads_are_percentages() {
+        assert_eq!(parse_overhead("2%"), Ok(0.02));
+        assert_eq!(parse_overhead("0.5 %"), Ok(0.005));
+        for text in ["", "%", "0", "101%", "NaN", "-1%", "2x"] {
+            assert!(parse_overhead(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn sizes_are_read() {

@@ -157,6 +157,7 @@ fn request(arguments: &RecordArgs) -> anyhow::Result<RecordRequest> {
         no_routes: arguments.no_routes,
         pool_submitters: arguments.pool_submitters,
         gc_pauses: arguments.gc_pauses,
+        max_overhead: arguments.max_overhead,
         spares_idle: false,
         placebo: std::env::var_os("NODESPY_PLACEBO").is_some(),
         delay: artificial_delay(),

@@ -39,6 +39,7 @@ mod launch;
 mod lines;
 mod manners;
 mod matrix;
+mod max_overhead;
 mod names;
 mod odd_targets;
 mod on_port;

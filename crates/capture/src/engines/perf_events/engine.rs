@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use nodespy_model::{EventIndex, EventType, Nanoseconds};
+use nodespy_model::{Event, EventIndex, EventType, FastSet, Nanoseconds};
 
+use super::pace::Pace;
 use super::{EventSpec, PerfOptions, PerfSession, probe};
-use crate::engine::{Attached, Drained, Engine, Losses, Sink, Subject};
+use crate::engine::{self, Attached, Drained, Engine, Losses, Prices, Sink, Subject};
 use crate::engines::{EngineId, Finding};
 use crate::error::CaptureError;
 use crate::looking::{LookedEvent, Looks};
@@ -15,6 +16,16 @@ use crate::target::Target;
 const TOO_MANY_FILES: &str = "some threads were not looked at: two files are open for each, and \
      there may be no more (ulimit -n)";
 
+/// What a sample costs its thread: the timer's interrupt, and what is copied. With a program: what that takes on an express
+/// server (docs/decisions/0018), and 4 KiB of stack; without, the whole stack (62 KiB take 4.8 µs on Linux 6.18).
+const WALKED_SAMPLE: Nanoseconds = 20_000;
+const COPIED_SAMPLE: Nanoseconds = 6_000;
+/// With `--async` and no program: a reader holds the CPU meanwhile (docs/decisions/0020).
+const READ_SAMPLE: Nanoseconds = 100_000;
+/// What an event of a thread costs whenever that goes on a CPU: 2.6 µs at 99 Hz and 8.7 at 999 (docs/decisions/0018).
+const SWITCH: Nanoseconds = 1_900;
+const SWITCH_PER_HZ: Nanoseconds = 7;
+
 /// The engine that samples by the kernel's perf events.
 #[derive(Debug)]
 pub struct PerfEvents {
@@ -23,6 +34,9 @@ pub struct PerfEvents {
     session: Option<PerfSession>,
     /// What threads are looked at for, if anything.
     looks: Option<Looks>,
+    pace: Pace,
+    /// The processes that have events, born ones included.
+    pids: FastSet<u32>,
     remarks: Vec<String>,
 }
 
@@ -31,8 +45,10 @@ impl PerfEvents {
     pub fn new(options: PerfOptions) -> Self {
         Self {
             looks: looks_of(&options),
+            pace: pace_of(&options),
             options,
             session: None,
+            pids: FastSet::default(),
             remarks: Vec::new(),
         }
     }
@@ -83,6 +99,30 @@ fn looks_of(options: &PerfOptions) -> Option<Looks> {
     })
 }
 
+/// As often as asked for.
+fn pace_of(options: &PerfOptions) -> Pace {
+    let rates = options.events.iter().filter(|spec| spec.samples_cpu());
+    let rate_hz = rates.map(|spec| spec.every(options.rate_hz).expected_rate_hz());
+    let looked = options.events.iter().filter(|spec| spec.is_looked());
+    let looks_hz = looked.map(|spec| spec.look_rate_hz(options.rate_hz)).max();
+    Pace::new(rate_hz.max().unwrap_or(options.rate_hz), looks_hz)
+}
+
+/// Keeps account of the processes that have inherited events.
+fn note_birth(pids: &mut FastSet<u32>, follows: bool, event: &Event<'_>) {
+    match *event {
+        Event::Fork {
+            pid, parent_pid, ..
+        } if follows && pid != parent_pid && pids.contains(&parent_pid) => {
+            pids.insert(pid);
+        }
+        Event::Exit { pid, tid, .. } if pid == tid => {
+            pids.remove(&pid);
+        }
+        _ => {}
+    }
+}
+
 impl Engine for PerfEvents {
     fn id(&self) -> EngineId {
         EngineId::PerfEvents
@@ -120,6 +160,7 @@ impl Engine for PerfEvents {
             ..Attached::default()
         };
         self.session = Some(session);
+        self.pids.extend(subject.targets.iter().map(Target::pid));
         if let (Some(looks), false) = (&mut self.looks, start_on_exec) {
             for target in subject.targets {
                 looks.add_target(target.pid())?;
@@ -134,6 +175,7 @@ impl Engine for PerfEvents {
     fn add(&mut self, targets: &[Target]) -> Result<(), CaptureError> {
         if let Some(session) = &mut self.session {
             session.add(targets)?;
+            self.pids.extend(targets.iter().map(Target::pid));
         }
         if let Some(looks) = &mut self.looks {
             for target in targets {
@@ -149,11 +191,14 @@ impl Engine for PerfEvents {
             return Ok(Drained::default());
         };
         sink.batch();
+        let (pids, follows) = (&mut self.pids, self.options.follow_children);
+        let mut seen = |event: Event<'_>| {
+            note_birth(pids, follows, &event);
+            sink.event(event);
+        };
         match &mut self.looks {
-            Some(looks) => {
-                session.read(&mut |event| looks.pass(event, &mut |event| sink.event(event)))
-            }
-            None => session.read(&mut |event| sink.event(event)),
+            Some(looks) => session.read(&mut |event| looks.pass(event, &mut seen)),
+            None => session.read(&mut seen),
         }
         session.copy_also(&sink.take_copy_rules());
         if self.looks.as_mut().is_some_and(Looks::take_is_full) {
@@ -183,6 +228,43 @@ impl Engine for PerfEvents {
     fn look_soon(&mut self) {
         if let Some(looks) = &mut self.looks {
             looks.look_soon();
+        }
+    }
+
+    fn change_pace(&mut self, change: engine::Pace) -> Result<Option<String>, CaptureError> {
+        let next = match change {
+            engine::Pace::Slower => self.pace.slower(),
+            engine::Pace::Faster => self.pace.faster(),
+        };
+        let (Some(next), Some(session)) = (next, &mut self.session) else {
+            return Ok(None);
+        };
+        if next.divisor() != self.pace.divisor() {
+            let pids: Vec<u32> = self.pids.iter().copied().collect();
+            session.set_divisor(next.divisor(), &pids)?;
+        }
+        if let (Some(looks), Some(rate_hz)) = (&mut self.looks, next.looks_hz()) {
+            looks.set_rate(rate_hz);
+        }
+        self.pace = next;
+        Ok(Some(next.to_string()))
+    }
+
+    fn prices(&self) -> Prices {
+        let session = self.session.as_ref();
+        Prices {
+            sample: match session {
+                Some(session) if session.walking.is_some() => WALKED_SAMPLE,
+                Some(session) if session.reading.is_some() => READ_SAMPLE,
+                _ => COPIED_SAMPLE,
+            },
+            switch: match session.is_some_and(PerfSession::is_cpu_wide) {
+                true => 0,
+                false => {
+                    let rate_hz = self.options.rate_hz / self.pace.divisor();
+                    SWITCH + SWITCH_PER_HZ * Nanoseconds::from(rate_hz)
+                }
+            },
         }
     }
 

@@ -20,7 +20,7 @@ const SUBMITTER_STACK_BYTES: u32 = 32 << 10;
 const USUALLY_COPIED_BYTES: u32 = 4 << 10;
 
 /// How often the events of threads are opened, where a thread is born each time.
-const MAX_OPENINGS: usize = 8;
+pub(super) const MAX_OPENINGS: usize = 8;
 
 /// The sampling and the sideband events of one CPU.
 pub(super) struct CpuEvents {
@@ -169,7 +169,11 @@ fn open_on_cpu(
 }
 
 /// Makes sure that so many events can be open.
-fn check_descriptors(threads: usize, cpus: usize, events: usize) -> Result<(), CaptureError> {
+pub(super) fn check_descriptors(
+    threads: usize,
+    cpus: usize,
+    events: usize,
+) -> Result<(), CaptureError> {
     let needed = (threads * cpus * (events + 1) + 256) as u64;
     let limit = raise_descriptor_limit();
     if needed > limit {
@@ -208,6 +212,7 @@ pub(super) fn choose_events(
             event,
             is_of_javascript: spec.is_of_javascript(),
             every,
+            weight: every.weight(),
             has_period: matches!(every, Every::Rate(_)) && !spec.is_clock(),
             include_kernel: options.include_kernel,
             exclude_kernel: spec.is_user_only || !options.include_kernel && !spec.is_kernel_only(),

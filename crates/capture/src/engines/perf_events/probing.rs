@@ -33,6 +33,7 @@ pub(super) const PROBE: Sampling = Sampling {
     event: EventIndex(0),
     is_of_javascript: false,
     counted: Counted::CPU_CLOCK,
+    weight: 1,
     every: Every::Rate(99),
     has_period: false,
     include_kernel: false,

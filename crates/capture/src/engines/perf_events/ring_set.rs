@@ -10,7 +10,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::fmt;
 use std::sync::atomic::Ordering;
 
-use nodespy_model::{Event, EventIndex, Nanoseconds};
+use nodespy_model::{Event, EventIndex, FastMap, Nanoseconds};
 use nodespy_perf_abi::{Addresses, RawRecord, RecordLayout, Sideband, record_type};
 
 use super::Losses;
@@ -35,6 +35,9 @@ pub(super) struct RingSet<R> {
     newest_birth: Nanoseconds,
     /// Whose events are handed on, where there are others too.
     followed: Option<Followed>,
+    /// What samples of some events stand for, by the number they carry: of those that are not taken as often as the others
+    /// of their ring.
+    weights: FastMap<u64, u64>,
 }
 
 /// A ring of samples of one event on one CPU.
@@ -123,7 +126,13 @@ impl<R: RecordRing> RingSet<R> {
             losses: Losses::default(),
             newest_birth: 0,
             followed: None,
+            weights: FastMap::default(),
         }
+    }
+
+    /// Samples with this number stand for so much.
+    pub(super) fn weigh(&mut self, id: u64, weight: u64) {
+        self.weights.insert(id, weight);
     }
 
     /// Hands on events of these processes alone.
@@ -282,7 +291,10 @@ impl<R: RecordRing> RingSet<R> {
                     self.addresses.split(sample.callchain, sample.mode);
                     copied.take_read(sample.tid, sample.time.unwrap_or(0));
                     let memory = copied.of(sample.tid);
-                    let raw = raw_sample(&sample, &self.addresses.kernel, memory, *of);
+                    let mut of = *of;
+                    let weight = sample.id.and_then(|id| self.weights.get(&id));
+                    of.weight = weight.copied().unwrap_or(of.weight);
+                    let raw = raw_sample(&sample, &self.addresses.kernel, memory, of);
                     pass(&mut self.followed, Event::Sample(raw), take);
                 }
                 Err(error) => lose(&mut self.losses.samples, "sample", error),

@@ -1,0 +1,142 @@
+//! How much less often than asked for samples are taken, where they would cost too much.
+
+use std::fmt;
+
+/// One of so many samples is taken.
+const DIVISORS: [u32; 7] = [1, 2, 5, 10, 20, 50, 100];
+/// Samples are not taken less often than this, however much they cost.
+const MIN_RATE_HZ: f64 = 19.0;
+
+/// What was asked for, and what is done of it. A look at every thread costs more than a sample of one that runs, so that looks
+/// get fewer first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Pace {
+    /// None where threads are not looked at.
+    looks: Option<Ladder>,
+    samples: Ladder,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Ladder {
+    rate_hz: u32,
+    step: usize,
+}
+
+impl Ladder {
+    fn divisor(self) -> u32 {
+        DIVISORS[self.step]
+    }
+
+    fn rate_hz(self) -> f64 {
+        f64::from(self.rate_hz) / f64::from(self.divisor())
+    }
+
+    fn slower(self) -> Option<Self> {
+        let step = self.step + 1;
+        let next = Self { step, ..self };
+        (step < DIVISORS.len() && next.rate_hz() >= MIN_RATE_HZ).then_some(next)
+    }
+
+    fn faster(self) -> Option<Self> {
+        let step = self.step.checked_sub(1)?;
+        Some(Self { step, ..self })
+    }
+}
+
+impl Pace {
+    /// As often as asked for.
+    pub(super) fn new(rate_hz: u32, looks_hz: Option<u32>) -> Self {
+        let ladder = |rate_hz| Ladder { rate_hz, step: 0 };
+        Self {
+            looks: looks_hz.map(ladder),
+            samples: ladder(rate_hz),
+        }
+    }
+
+    /// One of so many samples is taken.
+    pub(super) fn divisor(self) -> u32 {
+        self.samples.divisor()
+    }
+
+    /// How often threads are looked at.
+    pub(super) fn looks_hz(self) -> Option<f64> {
+        self.looks.map(Ladder::rate_hz)
+    }
+
+    /// One step less often; none where that would be too seldom to say anything.
+    pub(super) fn slower(self) -> Option<Self> {
+        if let Some(looks) = self.looks.and_then(Ladder::slower) {
+            return Some(Self {
+                looks: Some(looks),
+                ..self
+            });
+        }
+        let samples = self.samples.slower()?;
+        Some(Self { samples, ..self })
+    }
+
+    /// One step back.
+    pub(super) fn faster(self) -> Option<Self> {
+        if let Some(samples) = self.samples.faster() {
+            return Some(Self { samples, ..self });
+        }
+        let looks = self.looks?.faster()?;
+        Some(Self {
+            looks: Some(looks),
+            ..self
+        })
+    }
+}
+
+impl fmt::Display for Pace {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(looks) = self.looks {
+            write!(out, "threads looked at {:.0}/s, ", looks.rate_hz())?;
+        }
+        write!(out, "CPU time sampled {:.0}/s", self.samples.rate_hz())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All steps down from here, as divisors of the samples and rates of the looks.
+    fn down(pace: Pace) -> Vec<(u32, Option<f64>)> {
+        let steps = std::iter::successors(Some(pace), |pace| pace.slower());
+        steps
+            .map(|pace| (pace.divisor(), pace.looks_hz()))
+            .collect()
+    }
+
+    #[test]
+    fn looks_get_fewer_before_samples_do() {
+        let steps = down(Pace::new(99, Some(99)));
+        let looks: Vec<f64> = steps.iter().map(|step| step.1.unwrap()).collect();
+        assert_eq!(looks, [99.0, 49.5, 19.8, 19.8, 19.8]);
+        let divisors: Vec<u32> = steps.iter().map(|step| step.0).collect();
+        assert_eq!(divisors, [1, 1, 1, 2, 5]);
+    }
+
+    #[test]
+    fn every_step_leads_back() {
+        let mut pace = Pace::new(999, None);
+        let down = std::iter::from_fn(|| {
+            let before = pace;
+            pace = pace.slower()?;
+            Some(before)
+        });
+        let mut before: Vec<Pace> = down.collect();
+        assert_eq!(before.len(), 5, "1, 2, 5, 10, 20, then 50");
+        while let Some(expected) = before.pop() {
+            pace = pace.faster().unwrap();
+            assert_eq!(pace, expected);
+        }
+        assert_eq!(pace.faster(), None);
+    }
+
+    #[test]
+    fn what_is_seldom_already_stays_as_it_is() {
+        assert_eq!(Pace::new(10, None).slower(), None);
+    }
+}
