@@ -53,6 +53,21 @@ impl Contexts {
         }
     }
 
+    /// Changes the values of all labels but these.
+    pub fn change_others(&mut self, but: &[&str], new: impl Fn(&str) -> String) {
+        for labels in &mut self.sets {
+            let is_meant = |(key, _): &(&str, &str)| !but.contains(key);
+            let changed: Vec<(String, String)> = labels
+                .iter()
+                .filter(is_meant)
+                .map(|(key, value)| (key.to_owned(), new(value)))
+                .collect();
+            for (key, value) in changed {
+                labels.set(&key, value);
+            }
+        }
+    }
+
     /// Every set but the empty one, from context 1.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Labels> {
         self.sets.iter()

@@ -5,6 +5,7 @@ use std::fmt;
 
 use crate::about::About;
 use crate::event::{EventIndex, EventType};
+use crate::labels::Labels;
 use crate::notes::Notes;
 use crate::profile::{FunctionIndex, Nanoseconds, Profile};
 use crate::x86_64::Registers;
@@ -152,6 +153,8 @@ pub struct RawSample<'a> {
     /// Memory that was copied at the sampled instruction, in pieces: a word with an address in its lower 48 bits and a
     /// number of words above them, then these words. Empty where nothing copies memory.
     pub memory: Cow<'a, [u8]>,
+    /// What else is known of it, such as the arguments of a tracepoint.
+    pub labels: Labels,
     /// Whether the thread was seen not to run, so that its memory stays as it was for a moment.
     pub stands_still: bool,
 }

@@ -19,6 +19,7 @@ mod sample;
 mod sideband;
 #[cfg(test)]
 mod testing;
+mod tracepoint;
 pub mod x86_64;
 
 pub use attributes::{EventAttributes, branch_sample_type, read_format, sample_type};
@@ -29,3 +30,4 @@ pub use layout::{RecordLayout, SampleId};
 pub use record::{CpuMode, RawRecord, RecordHeader, misc, record_type};
 pub use sample::{Branch, Sample, SampledRegisters, Words};
 pub use sideband::{Comm, DeferredCallchain, FileId, Mmap, Sideband, Task};
+pub use tracepoint::{FieldValue, TracepointField, TracepointFormat};

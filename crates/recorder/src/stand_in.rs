@@ -74,6 +74,7 @@ pub(crate) fn subject() -> Subject {
 
 fn sample() -> Event<'static> {
     Event::Sample(RawSample {
+        labels: Default::default(),
         event: EventIndex::default(),
         weight: 1,
         time: monotonic_now(),

@@ -20,6 +20,7 @@ mod binaries;
 mod chain;
 mod hottest;
 mod jit_watch;
+mod labels;
 mod naming;
 mod paths;
 mod pending;

@@ -27,6 +27,10 @@ pub fn redact(mut profile: Profile) -> Profile {
     }
     profile.sources.clear();
     redact_routes(&mut profile);
+    // What tracepoints were called with may be paths.
+    let known = [label_key::ROUTE, label_key::STATE, label_key::WAIT];
+    let redacted = |value: &str| redact_text(value, &folders);
+    profile.contexts.change_others(&known, redacted);
     redact_strings(&mut profile, &folders);
     let notes = &mut profile.notes;
     for list in [

@@ -21,6 +21,7 @@ use crate::sys::pidfd::{Waker, wait_for};
 use crate::sys::ring::{Ring, page_size};
 use crate::target::{Group, Target, no_mappings, proc, synthesize_initial_events};
 
+mod arguments;
 mod available;
 mod cpu_wide;
 mod engine;
@@ -567,6 +568,9 @@ fn try_map_rings(
                     weight: sampling.weight,
                 };
                 rings.add_samples(of, sampling.sample_layout(), ring);
+                if let Some(format) = &sampling.format {
+                    rings.label(sampling.event, format.clone());
+                }
             }
         }
         if let Some(ring) = share_ring(&of_cpu.sideband, SIDEBAND_RING_BYTES.min(size))? {

@@ -56,6 +56,7 @@ pub enum LookOutcome {
 
 fn sample(pid: u32, tid: u32, user: UserStack<'static>, state: RunState) -> Event<'static> {
     Event::Sample(RawSample {
+        labels: Default::default(),
         time: crate::monotonic_now(),
         pid,
         tid,

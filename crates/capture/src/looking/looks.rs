@@ -307,6 +307,7 @@ fn sample(
     user: UserStack<'_>,
 ) -> Event<'_> {
     Event::Sample(RawSample {
+        labels: Default::default(),
         time,
         pid,
         tid,

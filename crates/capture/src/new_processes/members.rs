@@ -142,6 +142,7 @@ mod tests {
 
     fn sample(pid: u32) -> Event<'static> {
         Event::Sample(RawSample {
+            labels: Default::default(),
             time: 2,
             pid,
             tid: pid,

@@ -3,9 +3,10 @@
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
 
 use nodespy_model::EventIndex;
-use nodespy_perf_abi::{EventAttributes, RecordLayout, x86_64};
+use nodespy_perf_abi::{EventAttributes, RecordLayout, TracepointFormat, x86_64};
 use perf_event_open_sys as sys;
 use sys::bindings;
 
@@ -82,6 +83,8 @@ pub(crate) struct Sampling {
     pub(crate) every: Every,
     /// What a sample stands for that does not say so itself.
     pub(crate) weight: u64,
+    /// What a sample carries of a tracepoint, where that is known.
+    pub(crate) format: Option<Arc<TracepointFormat>>,
     /// Whether each sample says how much it stands for.
     pub(crate) has_period: bool,
     /// Whether kernel frames are wanted.
@@ -254,6 +257,9 @@ fn sampling_attributes(subject: Subject<'_>, what: &Sampling) -> bindings::perf_
     }
     if what.has_period {
         attributes.sample_type |= u64::from(bindings::PERF_SAMPLE_PERIOD);
+    }
+    if what.format.is_some() {
+        attributes.sample_type |= u64::from(bindings::PERF_SAMPLE_RAW);
     }
     attributes.set_exclude_kernel(what.exclude_kernel.into());
     if let Subject::Cpu = subject {

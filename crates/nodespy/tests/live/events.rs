@@ -1,10 +1,12 @@
 //! Events beside the CPU clock: is each booked to the function that made it happen, and is what
 //! can't be had refused?
 
-use nodespy_model::{EventType, Sampling, WeightUnit};
+use std::path::Path;
+
+use nodespy_model::{EventType, Sample, Sampling, WeightUnit};
 
 use super::errors::{node_as_nobody, run_as_nobody};
-use super::recorded::{Recorded, record};
+use super::recorded::{Recorded, read, record};
 use super::versions::on_every_node;
 use super::workload::{Running, Workload};
 use super::{is_root, live};
@@ -42,6 +44,7 @@ fn expect_faults(major: &str) {
 
 on_every_node! {{
     page_faults_are_booked_to_who_touches_memory(expect_faults);
+    a_tracepoint_keeps_its_arguments(expect_arguments);
 }}
 
 #[test]
@@ -63,6 +66,55 @@ fn a_breakpoint_and_a_tracepoint_are_booked_to_who_calls() {
         assert!(share > 0.95, "{event}: {share}\n{}", of_event.describe());
         assert_eq!(of_event.profile.event().sampling, Sampling::Period(1));
     }
+}
+
+/// What a system call was called with: numbers, and text where it is on the stack.
+fn expect_arguments(major: &str) {
+    let Some(_live) = live() else { return };
+    if !is_root() {
+        skip("tracepoints need root");
+        return;
+    }
+    let target = Workload::new("calls.js").on(major).start();
+    let scratch = Scratch::new();
+    let output = scratch.file("calls.nspy");
+    let pid = target.pid_text();
+    let event = "syscalls:sys_enter_openat";
+    run_nodespy(&["record", "-d", "3", "-e", event, "-p", &pid, "-o", &output]).expect_code(0);
+    let profile = read(Path::new(&output));
+    let labels = |sample: &Sample, key: &str| {
+        let labels = profile.contexts.get(sample.context);
+        labels.get(key).map(str::to_owned)
+    };
+    let under = |name: &str| {
+        let name = name.to_owned();
+        let profile = &profile;
+        move |sample: &&Sample| {
+            let frames = sample
+                .stack
+                .into_iter()
+                .flat_map(|it| profile.frames_of(it));
+            let mut functions = frames.map(|frame| profile.frame(frame).function);
+            functions.any(|function| profile.name_of(function) == name)
+        }
+    };
+    let opened: Vec<&Sample> = profile.samples.iter().filter(under("openIt")).collect();
+    assert!(opened.len() > 20, "{} samples", opened.len());
+    for sample in opened {
+        let file = labels(sample, "filename").unwrap_or_default();
+        assert!(file.ends_with("calls.js"), "{file:?}");
+        // AT_FDCWD, and O_CLOEXEC | O_RDONLY.
+        assert_eq!(labels(sample, "dfd").as_deref(), Some("-100"));
+        assert_eq!(labels(sample, "flags").as_deref(), Some("0x80000"));
+    }
+    let asked = run_nodespy(&["query", &output, "top 1 total by label.filename"]);
+    asked.expect_code(0);
+    assert!(asked.stdout.contains("calls.js"), "{asked}");
+    let redacted = run_nodespy(&["convert", &output, "--redact", "--to", "perf-script"]);
+    assert!(
+        !redacted.stdout.contains("/workloads/calls.js"),
+        "{redacted}"
+    );
 }
 
 #[test]

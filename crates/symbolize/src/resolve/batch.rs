@@ -2,6 +2,7 @@
 
 use nodespy_model::{EventIndex, FastMap, FastSet, Nanoseconds, Notes, ProcessIndex, ThreadState};
 
+use super::labels::LabelSets;
 use super::paths::{NO_PATH, Paths};
 use super::routes::Routes;
 use crate::address_map::ImageId;
@@ -23,6 +24,8 @@ pub(super) struct SampleRow {
     pub(super) state: ThreadState,
     /// One of the routes of the batch, or [`NO_ROUTE`](super::routes::NO_ROUTE).
     pub(super) route: u32,
+    /// One of the sets of labels of the batch, or [`NO_LABELS`](super::labels::NO_LABELS).
+    pub(super) labels: u32,
 }
 
 /// An identified frame and the process whose memory gives it a meaning.
@@ -54,6 +57,7 @@ pub(super) struct Batch {
     pub(super) samples: Vec<SampleRow>,
     pub(super) notes: Notes,
     pub(super) routes: Routes,
+    pub(super) labels: LabelSets,
     /// Leaf frames and how often each was seen since this was last asked for.
     recent: FastMap<u32, u32>,
 }

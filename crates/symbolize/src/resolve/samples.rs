@@ -31,6 +31,7 @@ impl Resolver {
             let frame = self.batch.frame_id(process, frame);
             stack = self.batch.paths.child(stack, frame);
         }
+        let labels = self.batch.labels.id(&sample.labels);
         self.batch.add(SampleRow {
             time: sample.time,
             thread,
@@ -40,6 +41,7 @@ impl Resolver {
             weight: sample.weight,
             state: sample.state,
             route,
+            labels,
         });
     }
 

@@ -161,7 +161,9 @@ fn add_samples(
             stack => StackIndex::new(stack),
         });
         let route = labels.get(sample.route as usize);
-        let (stack, context) = states.tag((sample.state, sample.route), stack, route, builder);
+        let of = (sample.state, sample.route, sample.labels);
+        let given = naming.batch.labels.get(sample.labels);
+        let (stack, context) = states.tag(of, stack, (route, given), builder);
         builder.add_sample(Sample {
             time: sample.time.saturating_sub(started),
             weight: sample.weight,

@@ -14,33 +14,37 @@ const IDLE: FunctionSpec<'static> = FunctionSpec {
     category: Category::Idle,
 };
 
+/// What a thread was doing, for the request with this number, with the labels of this number.
+type Of = (ThreadState, u32, u32);
+/// A route, and other labels that samples come with.
+type Given<'a> = (Option<&'a String>, Option<&'a Labels>);
 /// A stack and its labels.
 type Tagged = (Option<StackIndex>, ContextIndex);
 
 /// The stacks and labels of one profile.
 #[derive(Debug, Default)]
 pub(super) struct States {
-    known: FastMap<(ThreadState, u32, Option<StackIndex>), Tagged>,
+    known: FastMap<(Of, Option<StackIndex>), Tagged>,
     idle: Option<FrameIndex>,
 }
 
 impl States {
-    /// The stack and labels of a sample of a thread that was doing this, for the request with this number and route.
+    /// The stack and labels of a sample of a thread that was doing this.
     pub(super) fn tag(
         &mut self,
-        (of, number): (ThreadState, u32),
+        of: Of,
         stack: Option<StackIndex>,
-        route: Option<&String>,
+        given: Given<'_>,
         builder: &mut ProfileBuilder,
     ) -> Tagged {
-        if of == ThreadState::Unknown && route.is_none() {
+        if of.0 == ThreadState::Unknown && given == (None, None) {
             return (stack, ContextIndex::NONE);
         }
-        let key = (of, number, stack);
+        let key = (of, stack);
         if let Some(known) = self.known.get(&key) {
             return *known;
         }
-        let tagged = self.tagged(of, stack, route, builder);
+        let tagged = self.tagged(of.0, stack, given, builder);
         self.known.insert(key, tagged);
         tagged
     }
@@ -49,10 +53,10 @@ impl States {
         &mut self,
         of: ThreadState,
         stack: Option<StackIndex>,
-        route: Option<&String>,
+        (route, labels): Given<'_>,
         builder: &mut ProfileBuilder,
     ) -> Tagged {
-        let mut labels = Labels::default();
+        let mut labels = labels.cloned().unwrap_or_default();
         if let Some(route) = route {
             labels.set(label_key::ROUTE, route);
         }

@@ -84,6 +84,7 @@ fn slice(resolver: &mut Resolver) -> Profile {
 
 fn sample(pid: u32, tid: u32, time: Nanoseconds, chain: &[u64]) -> Event<'static> {
     Event::Sample(RawSample {
+        labels: Default::default(),
         event: EventIndex::default(),
         weight: 1,
         time,
@@ -352,6 +353,7 @@ fn each_kind_of_frame_has_its_name() {
     asked.borrow_mut().map = Some(map);
     resolver.take(mapping(1, 0x1000, "/bin/one"));
     resolver.take(Event::Sample(RawSample {
+        labels: Default::default(),
         event: EventIndex::default(),
         weight: 1,
         time: 1,
@@ -501,6 +503,7 @@ fn a_function_found_in_the_heap_has_its_name_and_tier_in_the_slice() {
     let stack: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
     for time in 0..3 {
         resolver.take(Event::Sample(RawSample {
+            labels: Default::default(),
             event: EventIndex::default(),
             weight: 1,
             time,

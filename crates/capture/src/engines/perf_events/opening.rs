@@ -3,7 +3,7 @@
 use std::io;
 
 use super::refusals::{explain_event, paranoid};
-use super::sources::counted;
+use super::sources::{counted, format_of};
 use super::spec::EventSpec;
 use super::walking::SAMPLED;
 use super::{PerfOptions, SMALL_STACK_BYTES, STACK_BYTES, WALKED_STACK_BYTES, proc};
@@ -213,6 +213,7 @@ pub(super) fn choose_events(
             is_of_javascript: spec.is_of_javascript(),
             every,
             weight: every.weight(),
+            format: format_of(spec),
             has_period: matches!(every, Every::Rate(_)) && !spec.is_clock(),
             include_kernel: options.include_kernel,
             exclude_kernel: spec.is_user_only || !options.include_kernel && !spec.is_kernel_only(),

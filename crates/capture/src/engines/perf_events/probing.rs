@@ -34,6 +34,7 @@ pub(super) const PROBE: Sampling = Sampling {
     is_of_javascript: false,
     counted: Counted::CPU_CLOCK,
     weight: 1,
+    format: None,
     every: Every::Rate(99),
     has_period: false,
     include_kernel: false,

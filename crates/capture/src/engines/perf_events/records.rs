@@ -26,6 +26,7 @@ pub(super) fn raw_sample<'a>(
 ) -> RawSample<'a> {
     let registers = sample.regs_user.and_then(|registers| registers.x86_64());
     RawSample {
+        labels: Default::default(),
         time: sample.time.unwrap_or(0),
         pid: sample.pid,
         tid: sample.tid,

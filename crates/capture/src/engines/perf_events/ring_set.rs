@@ -8,12 +8,16 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use nodespy_model::{Event, EventIndex, FastMap, Nanoseconds};
-use nodespy_perf_abi::{Addresses, RawRecord, RecordLayout, Sideband, record_type};
+use nodespy_perf_abi::{
+    Addresses, RawRecord, RecordLayout, Sideband, TracepointFormat, record_type,
+};
 
 use super::Losses;
+use super::arguments::Arguments;
 use super::followed::Followed;
 use super::reader::{ReadMemory, ReaderOutput};
 use super::records::{RingOf, is_birth, raw_sample, sideband_event, time_of};
@@ -38,6 +42,8 @@ pub(super) struct RingSet<R> {
     /// What samples of some events stand for, by the number they carry: of those that are not taken as often as the others
     /// of their ring.
     weights: FastMap<u64, u64>,
+    /// The arguments of events that are tracepoints.
+    arguments: FastMap<EventIndex, Arguments>,
 }
 
 /// A ring of samples of one event on one CPU.
@@ -127,7 +133,14 @@ impl<R: RecordRing> RingSet<R> {
             newest_birth: 0,
             followed: None,
             weights: FastMap::default(),
+            arguments: FastMap::default(),
         }
+    }
+
+    /// Samples of this event have arguments.
+    pub(super) fn label(&mut self, event: EventIndex, format: Arc<TracepointFormat>) {
+        let arguments = self.arguments.entry(event);
+        arguments.or_insert_with(|| Arguments::new(format));
     }
 
     /// Samples with this number stand for so much.
@@ -294,7 +307,10 @@ impl<R: RecordRing> RingSet<R> {
                     let mut of = *of;
                     let weight = sample.id.and_then(|id| self.weights.get(&id));
                     of.weight = weight.copied().unwrap_or(of.weight);
-                    let raw = raw_sample(&sample, &self.addresses.kernel, memory, of);
+                    let mut raw = raw_sample(&sample, &self.addresses.kernel, memory, of);
+                    if let Some(arguments) = self.arguments.get_mut(&of.event) {
+                        raw.labels = arguments.labels(&sample);
+                    }
                     pass(&mut self.followed, Event::Sample(raw), take);
                 }
                 Err(error) => lose(&mut self.losses.samples, "sample", error),

@@ -3,6 +3,9 @@
 use std::ffi::CString;
 use std::fs;
 use std::io;
+use std::sync::Arc;
+
+use nodespy_perf_abi::TracepointFormat;
 
 use super::spec::{EventSource, EventSpec, Tracepoint, Uprobe};
 use super::tracefs;
@@ -32,6 +35,18 @@ pub(super) fn counted(spec: &EventSpec) -> Result<Counted, CaptureError> {
         config,
         place: None,
     })
+}
+
+/// The arguments of a tracepoint that is known by name.
+pub(super) fn format_of(spec: &EventSpec) -> Option<Arc<TracepointFormat>> {
+    let EventSource::Tracepoint(Tracepoint::Name { system, name }) = &spec.source else {
+        return None;
+    };
+    let text = tracefs::format_of(system, name)
+        .inspect_err(|why| log::info!("{system}:{name} has no arguments: {why}"))
+        .ok()?;
+    let format = TracepointFormat::parse(&text);
+    (!format.fields().is_empty()).then(|| Arc::new(format))
 }
 
 /// The number of the PMU of uprobes.

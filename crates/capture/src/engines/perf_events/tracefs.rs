@@ -1,7 +1,7 @@
 //! The numbers of tracepoints, which tracefs has.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use crate::error::CaptureError;
@@ -9,6 +9,8 @@ use crate::sys::namespaces::with_private_mount;
 
 /// Where tracefs is mounted, if it is.
 const MOUNTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+/// A page is what the kernel gives at once; few formats have more.
+const MAX_FORMAT_BYTES: u64 = 64 << 10;
 /// More tracepoints than any kernel has.
 const MOST: usize = 20_000;
 
@@ -28,6 +30,17 @@ pub(super) fn id_of(system: &str, name: &str) -> Result<u64, CaptureError> {
         }
         Err(error) => Err(no_tracefs(&format!("{system}:{name}"), error)),
     }
+}
+
+/// What describes the arguments of a tracepoint.
+pub(super) fn format_of(system: &str, name: &str) -> io::Result<String> {
+    let below = format!("events/{system}/{name}/format");
+    in_tracefs(|root| {
+        let mut text = String::new();
+        let file = fs::File::open(root.join(&below))?;
+        file.take(MAX_FORMAT_BYTES).read_to_string(&mut text)?;
+        Ok(text)
+    })
 }
 
 fn no_tracefs(name: &str, source: io::Error) -> CaptureError {

@@ -287,6 +287,7 @@ impl Replay<'_> {
             _ => UserStack::Chain(Cow::Borrowed(&self.addresses.user)),
         };
         RawSample {
+            labels: Default::default(),
             time: sample.time.unwrap_or(0),
             pid: sample.pid,
             tid: sample.tid,
