@@ -15,6 +15,7 @@ compile_error!(
 pub mod engine;
 pub mod engines;
 mod error;
+mod exact_waits;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod gc_pauses;
@@ -28,6 +29,7 @@ pub mod target;
 mod testing;
 
 pub use error::{CaptureError, explain_refusal, with_causes};
+pub use exact_waits::WaitWatch;
 pub use gc_pauses::{GcPlaces, GcWatch};
 pub use list::{NodeProcess, Way, list_node_processes};
 pub use looking::{EventLoops, Stall, ThreadPools};

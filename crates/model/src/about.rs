@@ -178,6 +178,54 @@ pub struct Thread {
     pub loop_timeline: Option<Box<LoopTimeline>>,
     /// The pauses of V8's garbage collector, by kind, where they were measured.
     pub gc_pauses: Vec<GcPauses>,
+    /// Every time it was off the CPU, by what for, where that was watched; most time first.
+    pub exact_waits: Vec<ExactWaits>,
+}
+
+/// The times that a thread was off the CPU for one reason.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ExactWaits {
+    /// The system call it was in, or another reason in parentheses.
+    pub what: String,
+    /// How many.
+    pub count: u64,
+    /// How long together.
+    pub total: Nanoseconds,
+    /// The longest.
+    pub longest: Nanoseconds,
+    /// How many took less than 2 µs, less than 4, 8, 16 and so on, none counted twice. At most [`Self::BUCKETS`].
+    pub histogram: Vec<u64>,
+}
+
+impl ExactWaits {
+    /// The last is for all that took longer than half an hour.
+    pub const BUCKETS: usize = 32;
+
+    /// Counts one more.
+    pub fn add(&mut self, length: Nanoseconds) {
+        self.count = self.count.saturating_add(1);
+        self.total = self.total.saturating_add(length);
+        self.longest = self.longest.max(length);
+        let bucket = (length / 1000).max(1).ilog2() as usize;
+        let bucket = bucket.min(Self::BUCKETS - 1);
+        if self.histogram.len() <= bucket {
+            self.histogram.resize(bucket + 1, 0);
+        }
+        self.histogram[bucket] += 1;
+    }
+
+    /// What `share` of them are not longer than, as far as the histogram can say: up to twice as long as they are.
+    pub fn percentile(&self, share: f64) -> Nanoseconds {
+        let wanted = (self.count as f64 * share).ceil() as u64;
+        let mut seen = 0u64;
+        for (bucket, count) in self.histogram.iter().enumerate() {
+            seen = seen.saturating_add(*count);
+            if seen >= wanted {
+                return (2000u64 << bucket.min(Self::BUCKETS)).min(self.longest);
+            }
+        }
+        self.longest
+    }
 }
 
 /// What a garbage collection is.

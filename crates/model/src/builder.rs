@@ -1,7 +1,7 @@
 //! The only way to make a profile: it interns and keeps the invariants.
 
 use crate::FastSet;
-use crate::about::{About, EventLoop, GcPauses, Pool, Process, Scheduling, Thread};
+use crate::about::{About, EventLoop, ExactWaits, GcPauses, Pool, Process, Scheduling, Thread};
 use crate::context::{ContextIndex, ContextIndexer};
 use crate::event::{self, EventIndex, EventType};
 use crate::labels::Labels;
@@ -216,6 +216,15 @@ impl ProfileBuilder {
     /// Says how the garbage collector paused a thread that was added before.
     pub fn gc_pauses(&mut self, thread: ThreadIndex, pauses: Vec<GcPauses>) {
         self.profile.threads[thread.at()].gc_pauses = pauses;
+    }
+
+    /// Says what a thread that was added before waited for.
+    pub fn exact_waits(&mut self, thread: ThreadIndex, mut waits: Vec<ExactWaits>) {
+        for of_kind in &mut waits {
+            of_kind.what = printable(&of_kind.what).into_owned();
+            of_kind.histogram.truncate(ExactWaits::BUCKETS);
+        }
+        self.profile.threads[thread.at()].exact_waits = waits;
     }
 
     /// Adds to what the event loop of a thread that was added before did over time.

@@ -37,8 +37,8 @@ mod waits;
 mod x86_64;
 
 pub use about::{
-    About, EventLoop, ExitReason, GcKind, GcPauses, Pool, PoolJobs, PoolSubmitter, Process,
-    Scheduling, Thread, ThreadRole,
+    About, EventLoop, ExactWaits, ExitReason, GcKind, GcPauses, Pool, PoolJobs, PoolSubmitter,
+    Process, Scheduling, Thread, ThreadRole,
 };
 pub use branches::Branches;
 pub use builder::{FrameSpec, FunctionSpec, ProfileBuilder};

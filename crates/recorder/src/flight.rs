@@ -27,6 +27,9 @@ pub use ring::Ring;
 pub use trigger::Trigger;
 use watch::{Seen, TriggerWatch};
 
+/// How long a slice is while nothing happens: making one takes longer than all else that is done then.
+const IDLE_SLICE: Duration = Duration::from_secs(4);
+
 /// When a flight recorder writes, and how much.
 #[derive(Debug, Clone)]
 pub struct FlightOptions {
@@ -69,7 +72,10 @@ pub fn fly(
         write,
     };
     let stalls = flight.watch.shortest_stall();
-    let status = record_slices(request, subject, stalls, &mut flight)?;
+    // Other triggers are judged once a second, whatever loops do.
+    let is_stall = |trigger: &Trigger| matches!(trigger, Trigger::Stall(_));
+    let idle_slice = (options.triggers.iter().all(is_stall)).then_some(IDLE_SLICE);
+    let status = record_slices(request, subject, (stalls, idle_slice), &mut flight)?;
     Ok(Flown {
         missed: flight.watch.missed(),
         status,

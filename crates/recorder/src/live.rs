@@ -7,7 +7,7 @@ use nodespy_capture::engines::EngineId;
 use nodespy_capture::target::{Launched, SchedulingWatch, Target, Wanted, proc};
 use nodespy_capture::{
     CaptureError, Children, EventLoops, GcPlaces, GcWatch, LiveOrigin, NewProcesses, Priority,
-    Stall, ThreadPools, monotonic_now, process_cpu_time, return_freed_memory, unix_now,
+    Stall, ThreadPools, WaitWatch, monotonic_now, process_cpu_time, return_freed_memory, unix_now,
 };
 use nodespy_model::{About, CopyRule, Event, EventType, Nanoseconds, Notes, Profile};
 use nodespy_symbolize::{Resolver, SourceMapOptions};
@@ -26,8 +26,13 @@ const MIN_WAIT: Duration = Duration::from_millis(1);
 /// A slice that takes long to make is at most so many times as long as asked for.
 const MAX_STRETCH: u32 = 10;
 
+/// How often threads are asked what they did while all loops are idle, in recordings that watch for stalls.
+const IDLE_ASK_INTERVAL: Nanoseconds = 10_000_000_000;
+
 /// How often freed memory is given back to the kernel, which takes a millisecond or two.
 const RETURN_INTERVAL: Nanoseconds = 20_000_000_000;
+
+const IDLE_RETURN_FACTOR: Nanoseconds = 10;
 
 /// Why a recording ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +57,9 @@ pub struct Limits<'a> {
     /// A slice is at least so many times as long as it took to make the one before, up to ten times
     /// its length.
     pub slice_stretch: u32,
+    /// How long slices are while all event loops wait for events, in recordings that watch for stalls: nothing happens that
+    /// would have to be known soon.
+    pub idle_slice: Option<Duration>,
     /// Whether the user wants it to end.
     pub is_stopped: &'a dyn Fn() -> bool,
 }
@@ -81,6 +89,8 @@ pub struct LiveOptions {
     pub gc_places: Option<GcPlaces>,
     /// What the recording may cost, of one CPU; samples get fewer where it costs more.
     pub max_overhead: Option<f64>,
+    /// Whether every context switch is watched.
+    pub off_cpu_exact: bool,
     /// Whether it goes on for as long as the machine is up; none when it is a recording.
     pub continuous: Option<Continuous>,
 }
@@ -109,6 +119,7 @@ pub struct Live<'e> {
     pools: ThreadPools,
     gc: Option<GcWatch>,
     continuous: Option<Continuous>,
+    waits: Option<WaitWatch>,
     budget: Option<Budget>,
     /// Samples that were taken in the processes.
     taken_samples: u64,
@@ -122,6 +133,8 @@ pub struct Live<'e> {
     slicing: Option<Duration>,
     /// When freed memory is given back next.
     next_return: Nanoseconds,
+    /// When idle threads are asked next.
+    next_asked: Nanoseconds,
     is_finished: bool,
     samples_before: usize,
     first_sample: Option<Nanoseconds>,
@@ -160,6 +173,11 @@ impl<'e> Live<'e> {
             group: group.as_ref(),
             launched: waits,
         })?;
+        // Once attached: that takes a while, in which no sample is taken.
+        let exact_waits = options
+            .off_cpu_exact
+            .then(|| WaitWatch::start(subject.pids()));
+        let exact_waits = exact_waits.transpose()?;
         if let (true, Some(group), Some(joining)) =
             (attached.samples_group, group, joining.as_mut())
         {
@@ -204,6 +222,7 @@ impl<'e> Live<'e> {
             pools: ThreadPools::new(attached.started),
             gc,
             continuous: options.continuous,
+            waits: exact_waits,
             budget: options.max_overhead.map(Budget::new),
             taken_samples: 0,
             delay: options.delay,
@@ -213,6 +232,7 @@ impl<'e> Live<'e> {
             slice_started: attached.started,
             slicing: None,
             next_return: attached.started.saturating_add(RETURN_INTERVAL),
+            next_asked: 0,
             is_finished: false,
             samples_before: 0,
             first_sample: None,
@@ -250,7 +270,9 @@ impl<'e> Live<'e> {
             let now = monotonic_now();
             self.resolver.tick(now);
             if self.continuous.is_none() {
-                self.scheduling.poll(self.subject.pids());
+                if self.has_work(now) {
+                    self.scheduling.poll(self.subject.pids());
+                }
                 self.watch_libuv();
             }
             self.keep_budget(observer)?;
@@ -275,6 +297,16 @@ impl<'e> Live<'e> {
         Ok(end)
     }
 
+    /// Whether threads may have done something since they were asked last: while every loop waits for events, one in ten
+    /// seconds is enough.
+    fn has_work(&mut self, now: Nanoseconds) -> bool {
+        if self.is_idle() && now < self.next_asked {
+            return false;
+        }
+        self.next_asked = now + IDLE_ASK_INTERVAL;
+        true
+    }
+
     /// Reads event loops and thread pools, those of the processes that have joined too.
     fn watch_libuv(&mut self) {
         for pid in self.subject.pids() {
@@ -293,9 +325,13 @@ impl<'e> Live<'e> {
                 self.engine.look_soon();
             }
         }
-        self.pools.poll();
+        let is_idle = self.is_idle();
+        self.pools.poll(is_idle);
         if let Some(gc) = &mut self.gc {
             gc.poll(self.subject.pids());
+        }
+        if let Some(waits) = &mut self.waits {
+            waits.poll(self.subject.pids());
         }
     }
 
@@ -348,11 +384,19 @@ impl<'e> Live<'e> {
     /// How long the slice that goes on is to be.
     fn slice_length(&self, limits: &Limits<'_>) -> Option<Duration> {
         let slice = limits.slice?;
+        if let (Some(idle), true) = (limits.idle_slice, self.is_idle()) {
+            return Some(idle.max(slice));
+        }
         let Some(slicing) = self.slicing else {
             return limits.first_slice.or(limits.slice);
         };
         let stretched = slicing * limits.slice_stretch;
         Some(stretched.clamp(slice, slice * MAX_STRETCH))
+    }
+
+    /// Whether all event loops wait for events, in recordings that watch for stalls.
+    fn is_idle(&self) -> bool {
+        self.loops.as_ref().is_some_and(EventLoops::are_idle)
     }
 
     /// Hands what was seen since the last slice to the observer; whether it wants more.
@@ -385,7 +429,13 @@ impl<'e> Live<'e> {
         }
         let now = monotonic_now();
         if now >= self.next_return {
-            self.next_return = now + RETURN_INTERVAL;
+            // What is idle frees little.
+            let factor = if self.is_idle() {
+                IDLE_RETURN_FACTOR
+            } else {
+                1
+            };
+            self.next_return = now + RETURN_INTERVAL * factor;
             return_freed_memory();
         }
         let took = Duration::from_nanos(now.saturating_sub(made_from));
@@ -431,6 +481,9 @@ impl<'e> Live<'e> {
         if let Some(loops) = &mut self.loops {
             self.remarks.extend(loops.take_remarks());
         }
+        if let Some(waits) = &mut self.waits {
+            self.remarks.extend(waits.take_remarks());
+        }
         let losses = std::mem::take(&mut self.losses);
         let mut notes = Notes {
             lost_samples: losses.samples,
@@ -473,6 +526,9 @@ impl<'e> Live<'e> {
             gc.note_in(&mut profile);
             gc.forget_ended();
         }
+        if let Some(waits) = &mut self.waits {
+            waits.note_in(&mut profile);
+        }
         profile
     }
 
@@ -501,6 +557,9 @@ impl<'e> Live<'e> {
         self.pools.note_in(profile);
         if let Some(gc) = &mut self.gc {
             gc.note_in(profile);
+        }
+        if let Some(waits) = &mut self.waits {
+            waits.note_in(profile);
         }
     }
 

@@ -47,7 +47,7 @@ pub fn record_every(
         observer,
         files,
     };
-    let status = record_slices(request, subject, None, &mut periods)?;
+    let status = record_slices(request, subject, (None, None), &mut periods)?;
     match periods.failure {
         Some(error) => Err(error.into()),
         None => Ok(status),

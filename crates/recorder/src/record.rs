@@ -126,6 +126,8 @@ pub struct RecordRequest {
     pub pool_submitters: bool,
     /// Whether breakpoints measure the pauses of V8's garbage collector.
     pub gc_pauses: bool,
+    /// Whether every context switch is watched.
+    pub off_cpu_exact: bool,
     /// What the recording may cost, of one CPU.
     pub max_overhead: Option<f64>,
     /// Whether a process that is idle is to cost as little as can be.
@@ -210,6 +212,7 @@ impl RecordRequest {
             (self.pool_submitters, "--pool-submitters"),
             (self.gc_pauses, "--gc-pauses"),
             (self.max_overhead.is_some(), "--max-overhead"),
+            (self.off_cpu_exact, "--off-cpu-exact"),
         ];
         options
             .iter()
@@ -343,6 +346,7 @@ fn run(
         slice: Some(SLICE),
         first_slice: Some(FIRST_SLICE),
         slice_stretch: SLICE_STRETCH,
+        idle_slice: None,
         is_stopped: &|| interrupts.is_some_and(Interrupts::is_stop_requested) || is_load_over(),
     };
     let mut end = live.run(&limits, observer)?;
@@ -391,6 +395,7 @@ fn by_perf_events(
         delay: request.delay,
         gc_places: gc_places(request, &subject)?,
         max_overhead: request.max_overhead,
+        off_cpu_exact: request.off_cpu_exact,
         ..LiveOptions::default()
     };
     let mut live = Live::attach(&mut *engine, subject, options, observer)?;
@@ -423,7 +428,7 @@ fn by_perf_events(
 pub(crate) fn record_slices(
     request: &RecordRequest,
     subject: Subject,
-    stalls: Option<Duration>,
+    (stalls, idle_slice): (Option<Duration>, Option<Duration>),
     observer: &mut dyn Observer,
 ) -> Result<Option<ExitStatus>, RecordError> {
     let subject = warm_up(request, subject)?;
@@ -448,6 +453,7 @@ pub(crate) fn record_slices(
         slice: Some(SLICE),
         first_slice: None,
         slice_stretch: 0,
+        idle_slice,
         is_stopped: &|| interrupts.is_some_and(Interrupts::is_stop_requested),
     };
     let end = live.run(&limits, observer)?;

@@ -65,6 +65,7 @@ fn profiles_of(
         slice: None,
         first_slice: None,
         slice_stretch: 0,
+        idle_slice: None,
         is_stopped: &|| false,
     };
     live.run(&limits, &mut Silent)?;

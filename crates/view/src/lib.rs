@@ -12,6 +12,7 @@ mod comparison;
 pub mod dump;
 mod event_loops;
 mod event_words;
+mod exact_waits;
 mod gc_pauses;
 mod held;
 pub mod labels;

@@ -88,6 +88,7 @@ fn write_waits(profile: &Profile, json: &mut Json) {
     let others = lines.split_off(lines.len().min(1));
     lines.extend(crate::pools::lines(profile));
     lines.extend(crate::gc_pauses::lines(profile));
+    lines.extend(crate::exact_waits::lines(profile));
     json.key("waits").open('[');
     for line in lines.into_iter().chain(others) {
         json.open('[');

@@ -231,6 +231,8 @@ impl Summary<'_> {
     fn event_loops(&mut self) {
         let loops = crate::event_loops::lines(self.profile).into_iter();
         let pauses = crate::gc_pauses::lines(self.profile);
+        let waits = crate::exact_waits::lines(self.profile);
+        let pauses = pauses.into_iter().chain(waits);
         for line in loops.chain(crate::pools::lines(self.profile)).chain(pauses) {
             self.wrapped(&line.plain(), "  ");
         }

@@ -56,6 +56,7 @@ use records::RingOf;
 use ring_set::RingSet;
 pub(crate) use sources::uprobe_pmu;
 pub use spec::{EventSpec, POOL_JOBS, ProbePlace, Uprobe};
+pub(crate) use tracefs::id_of as tracepoint_id;
 use walking::{SAMPLED, Walking};
 
 /// Stack copied with each sample: all that fits into a record, whose length is 16 bits, beside a

@@ -20,6 +20,8 @@ const SHORTEST_INTERVAL: Nanoseconds = 5_000_000;
 const IDLE_FACTOR: Nanoseconds = 4;
 /// How often threads are searched for loops.
 const SEARCH_INTERVAL: Nanoseconds = 500_000_000;
+/// How much less often while all loops wait for events: what has no loop yet is hardly made then.
+const IDLE_SEARCH_FACTOR: Nanoseconds = 8;
 /// How often a thread is searched.
 const SEARCHES: u32 = 20;
 /// More threads than this are not searched.
@@ -55,7 +57,7 @@ pub struct EventLoops {
     /// Where processes have their default loops, which their main threads run.
     defaults: FastMap<u32, u64>,
     /// How often threads were searched that have none.
-    searched: FastMap<(u32, u32), u32>,
+    searched: FastMap<(u32, u32), Searched>,
     next_read: Nanoseconds,
     jitter: Jitter,
     next_search: Nanoseconds,
@@ -68,6 +70,14 @@ pub struct EventLoops {
     /// Whether all loops waited for events when they were last read.
     was_idle: bool,
     has_left_poll: bool,
+}
+
+/// A thread without a loop that is known.
+#[derive(Debug, Default)]
+struct Searched {
+    times: u32,
+    /// How often it had been put on a CPU then: one that stood still since has no more to show.
+    slices: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -125,6 +135,11 @@ impl EventLoops {
         std::mem::take(&mut self.has_left_poll)
     }
 
+    /// Whether all loops wait for events, where stalls are wanted.
+    pub fn are_idle(&self) -> bool {
+        self.was_idle
+    }
+
     /// How long until loops are to be read again.
     pub fn until_next(&self) -> std::time::Duration {
         std::time::Duration::from_nanos(self.next_read.saturating_sub(monotonic_now()))
@@ -147,12 +162,16 @@ impl EventLoops {
             }
             is_idle &= watched.last.is_in_poll;
         }
-        self.has_left_poll |= self.was_idle && !is_idle;
+        if self.was_idle && !is_idle {
+            self.has_left_poll = true;
+            self.next_search = self.next_search.min(now + SEARCH_INTERVAL);
+        }
         self.was_idle = is_idle;
         let factor = if is_idle { IDLE_FACTOR } else { 1 };
         self.next_read = now + self.jitter.around(interval * factor);
         if now >= self.next_search {
-            self.next_search = now + SEARCH_INTERVAL;
+            let factor = if is_idle { IDLE_SEARCH_FACTOR } else { 1 };
+            self.next_search = now + SEARCH_INTERVAL * factor;
             for pid in pids {
                 self.search(pid);
                 self.look_for_profiler(pid);
@@ -186,10 +205,15 @@ impl EventLoops {
             }
             let searched = self.searched.entry((pid, tid)).or_default();
             // A main thread may be busy for long; others that have a loop mostly wait in it.
-            if *searched >= SEARCHES && tid != pid {
+            if searched.times >= SEARCHES && tid != pid {
                 continue;
             }
-            *searched += 1;
+            let slices = proc::thread_schedstat(pid, tid).map(|counters| counters.slices);
+            if slices.is_some() && slices == searched.slices && tid != pid {
+                continue;
+            }
+            searched.slices = slices;
+            searched.times += 1;
             let now = monotonic_now();
             let started = *started.get_or_insert_with(|| started_at(pid, now));
             let default = self.defaults.get(&pid).filter(|_| tid == pid);

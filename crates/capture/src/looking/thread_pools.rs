@@ -13,6 +13,8 @@ use crate::target::proc;
 
 /// How often pools are read.
 const POOL_INTERVAL: Nanoseconds = 50_000_000;
+/// How often while there are no jobs and no loop runs that could submit one: what was read is true meanwhile.
+const IDLE_INTERVAL: Nanoseconds = 1_000_000_000;
 /// More kinds of jobs than this are not told apart.
 const MAX_KINDS: usize = 64;
 
@@ -33,6 +35,8 @@ struct Watched {
     started: Option<u64>,
     /// What was read last.
     latest: Option<PoolReading>,
+    /// Until when that is what there is, if no loop runs.
+    known_until: Nanoseconds,
     /// What no profile has yet.
     timeline: PoolTimeline,
     /// What is known is from the first of them on.
@@ -63,6 +67,7 @@ impl ThreadPools {
             addresses,
             started: proc::start_time(pid),
             latest: None,
+            known_until: 0,
             timeline: PoolTimeline::default(),
             periods: VecDeque::from([Period::default()]),
         };
@@ -74,15 +79,23 @@ impl ThreadPools {
         self.pools.contains_key(&pid)
     }
 
-    /// Reads the pools if it is time.
-    pub fn poll(&mut self) {
+    /// Reads the pools if it is time. Where `is_idle`, no loop runs that could submit jobs.
+    pub fn poll(&mut self, is_idle: bool) {
         let now = monotonic_now();
         if now < self.next {
             return;
         }
         self.next = now + self.jitter.around(POOL_INTERVAL);
         for (pid, watched) in &mut self.pools {
-            if let Some(reading) = PoolReading::of(*pid, &watched.addresses) {
+            let is_known = is_idle && now < watched.known_until && !watched.has_jobs();
+            let reading = match is_known {
+                true => watched.latest.clone(),
+                false => {
+                    watched.known_until = now + IDLE_INTERVAL;
+                    PoolReading::of(*pid, &watched.addresses)
+                }
+            };
+            if let Some(reading) = reading {
                 watched.take(now.saturating_sub(self.started), reading);
             }
         }
@@ -144,6 +157,12 @@ impl ThreadPools {
 }
 
 impl Watched {
+    /// Whether jobs run or wait, as far as is known.
+    fn has_jobs(&self) -> bool {
+        let latest = self.latest.as_ref();
+        latest.is_some_and(|latest| latest.busy() > 0 || latest.waiting() > 0)
+    }
+
     fn take(&mut self, time: Nanoseconds, reading: PoolReading) {
         let part = PoolPart {
             looks: 1,

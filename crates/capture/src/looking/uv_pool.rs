@@ -64,7 +64,7 @@ const FS_NAMES: [&str; 37] = [
 ];
 
 /// What was read of a pool.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct PoolReading {
     pub(super) threads: u32,
     pub(super) idle: u32,

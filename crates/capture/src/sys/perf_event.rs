@@ -42,6 +42,15 @@ impl Counted {
         config: bindings::PERF_COUNT_SW_CPU_CLOCK as u64,
         place: None,
     };
+
+    /// A tracepoint with this number.
+    pub(crate) fn tracepoint(id: u64) -> Self {
+        Self {
+            kind: bindings::PERF_TYPE_TRACEPOINT,
+            config: id,
+            place: None,
+        }
+    }
 }
 
 /// When a sample is taken.
@@ -157,6 +166,32 @@ impl PerfEvent {
         layout_of(&of_thread_attributes())
     }
 
+    /// An event of one thread that says when it goes off a CPU and on one.
+    pub(crate) fn switches(tid: u32) -> io::Result<Self> {
+        open(
+            &mut switches_attributes(),
+            Subject::Thread(tid),
+            Self::ANY_CPU,
+        )
+    }
+
+    /// How the records of [`Self::switches`] are laid out.
+    pub(crate) fn switches_layout() -> RecordLayout {
+        layout_of(&switches_attributes())
+    }
+
+    /// As [`Self::of_thread`], and a record says what a tracepoint says.
+    pub(crate) fn raw_of_thread(tid: u32, counted: &Counted) -> io::Result<Self> {
+        let mut attributes = raw_of_thread_attributes();
+        count(&mut attributes, counted);
+        open(&mut attributes, Subject::Thread(tid), Self::ANY_CPU)
+    }
+
+    /// How the records of [`Self::raw_of_thread`] are laid out.
+    pub(crate) fn raw_of_thread_layout() -> RecordLayout {
+        layout_of(&raw_of_thread_attributes())
+    }
+
     /// For a thread wherever it runs. Such an event has no ring.
     pub(crate) const ANY_CPU: u32 = u32::MAX;
 
@@ -235,6 +270,23 @@ fn of_thread_attributes() -> bindings::perf_event_attr {
         bindings::PERF_SAMPLE_IDENTIFIER | bindings::PERF_SAMPLE_TID | bindings::PERF_SAMPLE_TIME,
     );
     attributes.__bindgen_anon_1.sample_period = 1;
+    attributes
+}
+
+fn raw_of_thread_attributes() -> bindings::perf_event_attr {
+    let mut attributes = of_thread_attributes();
+    attributes.sample_type |= u64::from(bindings::PERF_SAMPLE_RAW);
+    attributes
+}
+
+fn switches_attributes() -> bindings::perf_event_attr {
+    let mut attributes = of_thread_attributes();
+    attributes.type_ = bindings::PERF_TYPE_SOFTWARE;
+    attributes.config = bindings::PERF_COUNT_SW_DUMMY.into();
+    attributes.sample_type = u64::from(bindings::PERF_SAMPLE_TID | bindings::PERF_SAMPLE_TIME);
+    attributes.set_exclude_kernel(1);
+    attributes.set_context_switch(1);
+    attributes.set_sample_id_all(1);
     attributes
 }
 

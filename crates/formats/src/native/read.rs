@@ -149,6 +149,7 @@ impl Tables {
             section::SCHEDULING => self.take_scheduling(columns),
             section::EVENT_LOOPS => self.take_event_loops(columns),
             section::POOLS => self.take_pools(columns),
+            section::EXACT_WAITS => self.take_exact_waits(columns),
             section::GC_PAUSES => self.take_gc_pauses(columns),
             section::POOL_SUBMITTERS => self.take_pool_submitters(columns),
             section::LOOP_TIMELINES => self.take_loop_timelines(columns),

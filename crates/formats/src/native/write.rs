@@ -5,9 +5,9 @@ use std::io::Write;
 use flate2::write::GzEncoder;
 use flate2::{Compression, GzBuilder};
 use nodespy_model::{
-    About, AsyncCallers, EventLoop, EventType, ExitReason, Frame, Function, FunctionIndex,
-    GcPauses, NameSource, Notes, Pool, PoolSubmitter, Process, Profile, Scheduling, Source, Stack,
-    StringIndex, StringTable, Thread,
+    About, AsyncCallers, EventLoop, EventType, ExactWaits, ExitReason, Frame, Function,
+    FunctionIndex, GcPauses, NameSource, Notes, Pool, PoolSubmitter, Process, Profile, Scheduling,
+    Source, Stack, StringIndex, StringTable, Thread,
 };
 
 use super::columns::{put, put_option, put_string, zigzag};
@@ -86,6 +86,9 @@ fn write_sections(
     }
     if let Some(pauses) = gc_pauses(profile, |_| true) {
         emit(section::GC_PAUSES, &pauses)?;
+    }
+    if let Some(waits) = exact_waits(profile, |_| true) {
+        emit(section::EXACT_WAITS, &waits)?;
     }
     if let Some(timelines) = timelines::of_loops(&timelines::loops(profile)) {
         emit(section::LOOP_TIMELINES, &timelines)?;
@@ -463,6 +466,35 @@ pub(super) fn gc_pauses(profile: &Profile, is_wanted: impl Fn(usize) -> bool) ->
                 &|(_, pauses)| pauses.p99,
             ],
         )
+    })
+}
+
+/// What the threads of the rows that are wanted waited for; nothing where that was watched of none.
+pub(super) fn exact_waits(profile: &Profile, is_wanted: impl Fn(usize) -> bool) -> Option<Vec<u8>> {
+    let threads = profile.threads.iter().enumerate();
+    let rows: Vec<(usize, &[ExactWaits])> = threads
+        .filter(|(row, thread)| is_wanted(*row) && !thread.exact_waits.is_empty())
+        .map(|(row, thread)| (row, &thread.exact_waits[..]))
+        .collect();
+    (!rows.is_empty()).then(|| {
+        let mut content = Vec::new();
+        put(&mut content, rows.len() as u64);
+        for (row, waits) in rows {
+            put(&mut content, row as u64);
+            put(&mut content, waits.len() as u64);
+            for of_kind in waits {
+                put_string(&mut content, &of_kind.what);
+                put(&mut content, of_kind.count);
+                put(&mut content, of_kind.total);
+                put(&mut content, of_kind.longest);
+                put(&mut content, of_kind.histogram.len() as u64);
+                of_kind
+                    .histogram
+                    .iter()
+                    .for_each(|count| put(&mut content, *count));
+            }
+        }
+        content
     })
 }
 

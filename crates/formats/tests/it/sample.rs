@@ -1,10 +1,10 @@
 //! Profiles to test with.
 
 use nodespy_model::{
-    About, Category, Cpu, EventLoop, EventType, ExitReason, Frame, FrameKind, FunctionSpec, GcKind,
-    GcPauses, Labels, LoopStall, LoopTimeline, Notes, Pool, PoolJobs, PoolPart, PoolSubmitter,
-    PoolTimeline, Process, Profile, ProfileBuilder, Sample, Sampling, Scheduling, Source, Thread,
-    ThreadRole, Tier, WeightUnit, label_key,
+    About, Category, Cpu, EventLoop, EventType, ExactWaits, ExitReason, Frame, FrameKind,
+    FunctionSpec, GcKind, GcPauses, Labels, LoopStall, LoopTimeline, Notes, Pool, PoolJobs,
+    PoolPart, PoolSubmitter, PoolTimeline, Process, Profile, ProfileBuilder, Sample, Sampling,
+    Scheduling, Source, Thread, ThreadRole, Tier, WeightUnit, label_key,
 };
 use proptest::prelude::*;
 
@@ -289,6 +289,15 @@ pub(crate) fn any_profile() -> impl Strategy<Value = Profile> {
                             total: u64::MAX,
                             longest: 7,
                             p99: 5,
+                        })
+                        .collect(),
+                    exact_waits: (0..u64::from(tid % 4))
+                        .map(|number| ExactWaits {
+                            what: format!("futex {number}"),
+                            count: number,
+                            total: u64::MAX,
+                            longest: 9,
+                            histogram: (0..number).collect(),
                         })
                         .collect(),
                 })

@@ -157,6 +157,7 @@ fn request(arguments: &RecordArgs) -> anyhow::Result<RecordRequest> {
         no_routes: arguments.no_routes,
         pool_submitters: arguments.pool_submitters,
         gc_pauses: arguments.gc_pauses,
+        off_cpu_exact: arguments.off_cpu_exact,
         max_overhead: arguments.max_overhead,
         spares_idle: false,
         placebo: std::env::var_os("NODESPY_PLACEBO").is_some(),
@@ -232,7 +233,9 @@ fn sampled(arguments: &RecordArgs) -> Result<Sampled, Failure> {
 /// What a recording may need beside the rights to look at processes.
 fn rights(request: &RecordRequest) -> Extra {
     Extra {
-        enters_namespaces: request.engine != EngineChoice::Perf || request.sampled.has_tracepoint(),
+        enters_namespaces: request.engine != EngineChoice::Perf
+            || request.sampled.has_tracepoint()
+            || request.off_cpu_exact,
         launches: !request.command.is_empty(),
     }
 }

@@ -58,6 +58,7 @@ pub(crate) fn run(arguments: &StallsArgs) -> anyhow::Result<ExitCode> {
         slice: Some(SLICE),
         first_slice: None,
         slice_stretch: 0,
+        idle_slice: None,
         is_stopped: &|| interrupts.is_stop_requested(),
     };
     live.run(&limits, &mut watch)?;

@@ -42,6 +42,7 @@ mod matrix;
 mod max_overhead;
 mod names;
 mod odd_targets;
+mod off_cpu_exact;
 mod on_port;
 mod outputs;
 #[path = "../support/own_status.rs"]

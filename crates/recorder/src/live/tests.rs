@@ -41,6 +41,7 @@ fn limits(duration_ms: Option<u64>, slice_ms: Option<u64>) -> Limits<'static> {
         slice: slice_ms.map(Duration::from_millis),
         first_slice: None,
         slice_stretch: 0,
+        idle_slice: None,
         is_stopped: &|| false,
     }
 }

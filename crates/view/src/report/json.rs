@@ -59,6 +59,7 @@ impl View for Json {
             event_loops(whole, profile);
             pools(whole, profile);
             gc_pauses(whole, profile);
+            exact_waits(whole, profile);
             charged(whole, &report);
             functions(whole, "functions_by_self", &report, &report.by_self);
             functions(whole, "functions_by_total", &report, &report.by_total);
@@ -236,6 +237,30 @@ fn gc_pauses(whole: &mut JsonText, profile: &Profile) {
         object.number("total_ns", pauses.total);
         object.number("longest_ns", pauses.longest);
         object.number("p99_ns", pauses.p99);
+    });
+}
+
+/// What threads waited for, where every context switch was watched.
+fn exact_waits(whole: &mut JsonText, profile: &Profile) {
+    let waits: Vec<_> = crate::exact_waits::threads(profile)
+        .into_iter()
+        .flat_map(|thread| thread.exact_waits.iter().map(move |waits| (thread, waits)))
+        .collect();
+    if waits.is_empty() {
+        return;
+    }
+    whole.objects("exact_waits", &waits, |object, (thread, waits)| {
+        let process = &profile.processes[thread.process.at()];
+        object.number("pid", u64::from(process.pid));
+        object.number("tid", u64::from(thread.tid));
+        object.string_if_any("name", &thread.name);
+        object.string("what", &waits.what);
+        object.number("count", waits.count);
+        object.number("total_ns", waits.total);
+        object.number("longest_ns", waits.longest);
+        object.number("p50_ns", waits.percentile(0.5));
+        object.number("p99_ns", waits.percentile(0.99));
+        object.value("histogram", &waits.histogram[..].into());
     });
 }
 

@@ -70,6 +70,7 @@ impl View for Markdown {
         let mut loops = crate::event_loops::lines(profile);
         loops.extend(crate::pools::lines(profile));
         loops.extend(crate::gc_pauses::lines(profile));
+        loops.extend(crate::exact_waits::lines(profile));
         let loops: Vec<String> = loops.iter().map(Line::plain).collect();
         section(&mut text, "Event loops and pools", &list(&loops));
         section(&mut text, "Your JavaScript", &charged(&report, &words));

@@ -1,6 +1,7 @@
 //! What the views promise, checked from outside.
 
 mod events;
+mod exact_waits;
 mod findings;
 mod gc_pauses;
 mod golden;

@@ -12,8 +12,6 @@ use super::tracefs;
 use crate::error::CaptureError;
 use crate::sys::perf_event::Counted;
 
-/// `PERF_TYPE_TRACEPOINT`.
-const TRACEPOINT: u32 = 2;
 /// The PMU of uprobes: its number differs from machine to machine.
 const UPROBE_PMU: &str = "/sys/bus/event_source/devices/uprobe/type";
 
@@ -24,9 +22,9 @@ pub(super) fn counted(spec: &EventSpec) -> Result<Counted, CaptureError> {
         // What is looked at from outside, the kernel does not sample.
         EventSource::OffCpu => return Ok(Counted::NOTHING),
         EventSource::Named(named) => (named.kind, named.config),
-        EventSource::Tracepoint(Tracepoint::Id(id)) => (TRACEPOINT, *id),
+        EventSource::Tracepoint(Tracepoint::Id(id)) => return Ok(Counted::tracepoint(*id)),
         EventSource::Tracepoint(Tracepoint::Name { system, name }) => {
-            (TRACEPOINT, tracefs::id_of(system, name)?)
+            return Ok(Counted::tracepoint(tracefs::id_of(system, name)?));
         }
         EventSource::Uprobe(probe) => return of_uprobe(probe),
     };

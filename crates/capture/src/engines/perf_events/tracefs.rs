@@ -15,7 +15,7 @@ const MAX_FORMAT_BYTES: u64 = 64 << 10;
 const MOST: usize = 20_000;
 
 /// The number of a tracepoint.
-pub(super) fn id_of(system: &str, name: &str) -> Result<u64, CaptureError> {
+pub(crate) fn id_of(system: &str, name: &str) -> Result<u64, CaptureError> {
     let below = format!("events/{system}/{name}/id");
     let found = in_tracefs(|root| fs::read_to_string(root.join(&below)));
     match found {

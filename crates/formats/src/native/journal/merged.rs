@@ -216,6 +216,10 @@ impl Merged {
                 true => known.gc_pauses.clone(),
                 false => thread.gc_pauses,
             },
+            exact_waits: match thread.exact_waits.is_empty() {
+                true => known.exact_waits.clone(),
+                false => thread.exact_waits,
+            },
             ..thread
         };
         // What a thread is for is not seen in every slice.
@@ -292,6 +296,9 @@ impl Merged {
         }
         if let Some(pauses) = write::gc_pauses(so_far, is_news) {
             emit(section::GC_PAUSES, &pauses);
+        }
+        if let Some(waits) = write::exact_waits(so_far, is_news) {
+            emit(section::EXACT_WAITS, &waits);
         }
         let loops = self.new_loops.iter();
         let loops: Vec<_> = loops.map(|(row, timeline)| (*row, &**timeline)).collect();

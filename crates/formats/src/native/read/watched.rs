@@ -1,7 +1,8 @@
 //! What was watched beside the samples: how threads shared the CPUs, their event loops, libuv's pools.
 
 use nodespy_model::{
-    EventLoop, GcPauses, Pool, PoolJobs, PoolSubmitter, ProcessIndex, Scheduling, ThreadIndex,
+    EventLoop, ExactWaits, GcPauses, Pool, PoolJobs, PoolSubmitter, ProcessIndex, Scheduling,
+    ThreadIndex,
 };
 
 use super::Tables;
@@ -81,6 +82,33 @@ impl Tables {
                 let pauses = std::mem::take(&mut of_thread);
                 self.builder.gc_pauses(ThreadIndex(threads[row]), pauses);
             }
+        }
+        Ok(())
+    }
+
+    /// A later section replaces what an earlier one of a journal said of a thread.
+    pub(super) fn take_exact_waits(
+        &mut self,
+        columns: &mut Columns<'_>,
+    ) -> Result<(), ImportError> {
+        let known = self.threads;
+        for _ in 0..self.rows::<(u32, Vec<ExactWaits>)>(columns, 2)? {
+            let thread = ThreadIndex(columns.index(known, "threads")?);
+            let mut waits = Vec::new();
+            for _ in 0..self.rows::<ExactWaits>(columns, 5)? {
+                let mut of_kind = ExactWaits {
+                    what: columns.string()?.to_owned(),
+                    count: columns.number()?,
+                    total: columns.number()?,
+                    longest: columns.number()?,
+                    histogram: Vec::new(),
+                };
+                for _ in 0..self.rows::<u64>(columns, 1)? {
+                    of_kind.histogram.push(columns.number()?);
+                }
+                waits.push(of_kind);
+            }
+            self.builder.exact_waits(thread, waits);
         }
         Ok(())
     }

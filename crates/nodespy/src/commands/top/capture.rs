@@ -179,6 +179,7 @@ fn capture(
         slice: Some(SLICE),
         first_slice: None,
         slice_stretch: 0,
+        idle_slice: None,
         is_stopped: &|| false,
     };
     if live.run(&limits, &mut slices)? == End::TargetsGone {
