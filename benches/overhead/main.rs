@@ -15,6 +15,7 @@ mod program_statistics;
 mod server;
 mod statistics;
 mod target;
+mod waiting;
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -39,6 +40,9 @@ fn main() -> Result<(), Failure> {
     }
     if let Some(program) = &options.server {
         return server::measure(&options, program);
+    }
+    if let Some(program) = &options.waiting {
+        return waiting::measure(&options, program);
     }
     let mut target = Target::start(&options)?;
     println!(

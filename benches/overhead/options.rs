@@ -16,6 +16,7 @@ Measure what a recording costs the watched program.
   --nodespy PATH     the nodespy to measure (the one built beside this program)
   --inspector yes    instead: the inspector engine against node --cpu-prof
   --server PROGRAM   instead: a server of workloads/ under load, or a program, by events of threads and of CPUs
+  --waiting PROGRAM  instead: what looks and the stall recorder cost beside an idle server of workloads/
   --memory SECONDS   instead: one long recording at the first rate, and its memory along the way
 ";
 
@@ -30,6 +31,7 @@ pub(crate) struct Options {
     pub(crate) inspector: bool,
     pub(crate) memory: Option<Duration>,
     pub(crate) server: Option<PathBuf>,
+    pub(crate) waiting: Option<PathBuf>,
 }
 
 impl Options {
@@ -46,6 +48,7 @@ impl Options {
             inspector: false,
             memory: None,
             server: None,
+            waiting: None,
         };
         while let Some(flag) = arguments.next() {
             if flag == "--help" || flag == "-h" {
@@ -65,6 +68,7 @@ impl Options {
                 "--nodespy" => options.nodespy = value.into(),
                 "--inspector" => options.inspector = value == "yes",
                 "--server" => options.server = Some(value.into()),
+                "--waiting" => options.waiting = Some(value.into()),
                 "--memory" => options.memory = Some(Duration::from_secs(value.parse()?)),
                 _ => return Err(format!("unknown option {flag}; try --help").into()),
             }

@@ -204,7 +204,7 @@ fn percentiles(mut latencies: Vec<Duration>) -> (f64, f64) {
     (at(50), at(99))
 }
 
-fn output() -> PathBuf {
+pub(crate) fn output() -> PathBuf {
     let name = format!("nodespy-overhead-{}.nspy", std::process::id());
     std::env::temp_dir().join(name)
 }
@@ -234,12 +234,12 @@ fn finish(
 }
 
 /// What the scheduler has counted for all threads of a process.
-struct Scheduled {
-    cpu_us: f64,
+pub(crate) struct Scheduled {
+    pub(crate) cpu_us: f64,
     slices: f64,
 }
 
-fn scheduled(pid: u32) -> Scheduled {
+pub(crate) fn scheduled(pid: u32) -> Scheduled {
     let mut all = Scheduled {
         cpu_us: 0.0,
         slices: 0.0,
@@ -330,7 +330,7 @@ fn of_recordings(recordings: &[&Recording]) -> String {
 }
 
 /// The first of the kernel's load averages.
-fn load_average() -> String {
+pub(crate) fn load_average() -> String {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split_whitespace().next().unwrap_or("?").to_owned()
 }
