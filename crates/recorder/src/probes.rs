@@ -8,22 +8,40 @@ use nodespy_capture::engines::perf_events::{EventSpec, ProbePlace, Uprobe};
 use nodespy_capture::target::{Target, proc};
 use nodespy_capture::{GcPlaces, LiveOrigin};
 use nodespy_model::{Mapping, Origin, printable};
-use nodespy_symbolize::{argument_check_length, function_offset, function_offsets};
+use nodespy_symbolize::{argument_check_length, function_offset, function_offsets, usdt_probes};
 
 use crate::error::RecordError;
 use crate::subject::Subject;
 
 /// How users call the program itself.
 const PROGRAM: &str = "node";
+/// A probe that is in more places is watched in these.
+const MAX_USDT_PLACES: usize = 16;
+/// How many probes are listed where another was asked for.
+const MAX_USDT_LISTED: usize = 10;
 /// Where distributions have libuv.
 const SHARED_LIBUV: &str = "libuv";
 
-/// Finds the place of an event that is a probe.
-pub(crate) fn place(event: &mut EventSpec, subject: &Subject) -> Result<(), RecordError> {
+/// Finds the place of an event that is a probe; the places, each an event of the same name, where there may be several.
+pub(crate) fn place(
+    mut event: EventSpec,
+    subject: &Subject,
+) -> Result<Vec<EventSpec>, RecordError> {
     let Some(probe) = event.uprobe_mut() else {
-        return Ok(());
+        return Ok(vec![event]);
     };
     let target = running(subject)?;
+    if probe.is_usdt {
+        let places = usdt_places(probe, target.pid())?;
+        let at = |place: ProbePlace| {
+            let mut placed = event.clone();
+            if let Some(probe) = placed.uprobe_mut() {
+                probe.place = Some(place);
+            }
+            placed
+        };
+        return Ok(places.into_iter().map(at).collect());
+    }
     let mut place = find(probe, target);
     if let (Err(_), true) = (&place, probe.is_of_javascript) {
         let shared = Uprobe {
@@ -37,7 +55,53 @@ pub(crate) fn place(event: &mut EventSpec, subject: &Subject) -> Result<(), Reco
         place.offset += argument_check_length(&first_bytes(&place));
     }
     probe.place = Some(place);
-    Ok(())
+    Ok(vec![event])
+}
+
+/// Where the files of a process have a probe that their authors have put there.
+fn usdt_places(probe: &Uprobe, pid: u32) -> Result<Vec<ProbePlace>, RecordError> {
+    let mappings = proc::code_mappings(pid).unwrap_or_default();
+    let program = proc::exe(pid).unwrap_or_default();
+    let mut places: Vec<ProbePlace> = Vec::new();
+    let mut seen: Vec<&str> = Vec::new();
+    let mut known = Vec::new();
+    for mapping in mappings.iter().filter(|mapping| !mapping.is_anonymous()) {
+        if seen.contains(&&*mapping.path) {
+            continue;
+        }
+        seen.push(&mapping.path);
+        let Ok(image) = LiveOrigin::new().open_image(mapping) else {
+            continue;
+        };
+        for found in usdt_probes(image) {
+            let is_meant = (&*found.provider, &*found.name) == (&*probe.binary, &*probe.symbol);
+            if is_meant && places.len() < MAX_USDT_PLACES {
+                places.push(ProbePlace {
+                    file: path_to(pid, mapping, &program),
+                    offset: found.offset,
+                    semaphore: found.semaphore,
+                });
+            }
+            known.push(format!("usdt:{}:{}", found.provider, found.name));
+        }
+    }
+    if !places.is_empty() {
+        return Ok(places);
+    }
+    known.sort();
+    known.dedup();
+    let others = match known.is_empty() {
+        true => "it has none at all; Node from nodejs.org has none".to_owned(),
+        false => {
+            known.truncate(MAX_USDT_LISTED);
+            format!("it has {}", printable(&known.join(", ")))
+        }
+    };
+    Err(RecordError::Usage(format!(
+        "process {pid} has no probe usdt:{}:{}: {others}",
+        printable(&probe.binary),
+        printable(&probe.symbol)
+    )))
 }
 
 /// Where the pauses of V8's garbage collector can be measured in the program of the first process.
@@ -107,6 +171,7 @@ fn find(probe: &Uprobe, target: &Target) -> Result<ProbePlace, RecordError> {
     Ok(ProbePlace {
         file: path_to(pid, mapping, &program),
         offset: offset.saturating_add(probe.offset),
+        semaphore: 0,
     })
 }
 

@@ -473,9 +473,11 @@ fn perf_events_of(
     if request.pool_submitters {
         events.extend(EventSpec::pool_jobs());
     }
-    for event in &mut events {
-        probes::place(event, subject)?;
+    let mut placed = Vec::new();
+    for event in events {
+        placed.extend(probes::place(event, subject)?);
     }
+    let mut events = placed;
     if let (true, Some(target)) = (request.pool_submitters, subject.targets.first()) {
         thin_out(&mut events, target.pid())?;
     }

@@ -55,6 +55,11 @@ pub fn source_map(bytes: &[u8]) {
     crate::source_map::read_any(&String::from_utf8_lossy(bytes));
 }
 
+/// Reads the notes of probes.
+pub fn usdt_notes(bytes: &[u8]) {
+    crate::usdt::read_any(bytes);
+}
+
 /// Reads the kernel's symbol table.
 pub fn kallsyms(bytes: &[u8]) {
     let symbols = KernelSymbols::read(Box::new(std::io::Cursor::new(bytes.to_vec())));

@@ -54,7 +54,7 @@ pub(crate) struct RecordArgs {
     pub(crate) interval: Option<u32>,
     /// What makes samples: cpu, wall (all time, waiting included), off-cpu (waiting alone), alloc
     /// (bytes, by the inspector), or any perf event, several with commas: page-faults,
-    /// sched:sched_switch, uprobe:node:uv_fs_open (`nodespy events` lists them)
+    /// sched:sched_switch, uprobe:node:uv_fs_open, usdt:PROVIDER:NAME (`nodespy events` lists them)
     /// [default: cpu]
     #[arg(short, long, value_name = "EVENT[,…]")]
     pub(crate) event: Vec<String>,

@@ -69,6 +69,7 @@ mod targets;
 mod threads;
 mod top;
 mod truth;
+mod usdt;
 mod versions;
 mod waits;
 mod walk_and_map;

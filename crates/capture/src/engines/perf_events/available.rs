@@ -45,6 +45,10 @@ pub fn available_events(pattern: Option<&str>) -> Vec<AvailableEvent> {
     // for.
     events.push(availability(&format!("{}-load-misses", CACHES[0]), "cache"));
     events.push(uprobes());
+    events.push(AvailableEvent {
+        name: "usdt:PROVIDER:NAME".to_owned(),
+        ..uprobes()
+    });
     let is_wanted = |name: &str| pattern.is_none_or(|pattern| name.contains(pattern));
     events.retain(|event| is_wanted(&event.name));
     events.extend(tracepoints(pattern));

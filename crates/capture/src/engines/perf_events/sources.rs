@@ -66,7 +66,8 @@ fn of_uprobe(probe: &Uprobe) -> Result<Counted, CaptureError> {
     let file = CString::new(place.file.as_os_str().as_encoded_bytes()).map_err(|_| missing())?;
     Ok(Counted {
         kind,
-        config: probe.is_return.into(),
+        // The kernel raises the counter at this place (`ref_ctr_offset`).
+        config: u64::from(probe.is_return) | place.semaphore << 32,
         place: Some((file, place.offset)),
     })
 }

@@ -60,6 +60,8 @@ pub struct Uprobe {
     pub is_return: bool,
     /// Whether only threads call it that run JavaScript.
     pub is_of_javascript: bool,
+    /// Whether it is one that the authors have put there: `binary` is its provider then, and `symbol` its name.
+    pub is_usdt: bool,
     /// The file and the place in it, once found.
     pub place: Option<ProbePlace>,
 }
@@ -71,6 +73,8 @@ pub struct ProbePlace {
     pub file: PathBuf,
     /// Bytes from its start.
     pub offset: u64,
+    /// The same to the counter of those that watch the place; 0 where there is none.
+    pub semaphore: u64,
 }
 
 impl EventSpec {
@@ -94,6 +98,7 @@ impl EventSpec {
                 offset: 0,
                 is_return: false,
                 is_of_javascript: true,
+                is_usdt: false,
                 place: None,
             }),
             every: None,
@@ -103,7 +108,7 @@ impl EventSpec {
     }
 
     /// Reads one event: a name of perf's, `SYSTEM:TRACEPOINT`, `tracepoint:ID`,
-    /// `uprobe:BINARY:FUNCTION` or `uretprobe:BINARY:FUNCTION`, with `/period=N/` or `/freq=N/`
+    /// `uprobe:BINARY:FUNCTION`, `uretprobe:BINARY:FUNCTION` or `usdt:PROVIDER:NAME`, with `/period=N/` or `/freq=N/`
     /// behind it and `:u` behind that.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (text, every) = split_every(text.trim())?;
@@ -279,6 +284,9 @@ fn parse_source(text: &str) -> Result<EventSource, String> {
     if let Some(probe) = text.strip_prefix("uretprobe:") {
         return parse_uprobe(probe, true);
     }
+    if let Some(probe) = text.strip_prefix("usdt:") {
+        return parse_usdt(probe);
+    }
     match text.split_once(':') {
         Some(("tracepoint", id)) => id
             .parse()
@@ -335,8 +343,30 @@ fn parse_uprobe(text: &str, is_return: bool) -> Result<EventSource, String> {
         offset,
         is_return,
         is_of_javascript: false,
+        is_usdt: false,
         place: None,
     }))
+}
+
+/// `libc:setjmp`.
+fn parse_usdt(text: &str) -> Result<EventSource, String> {
+    let is_named = |name: &str| !name.is_empty() && !name.contains(':');
+    match text.split_once(':') {
+        Some((provider, name)) if is_named(provider) && is_named(name) => {
+            Ok(EventSource::Uprobe(Uprobe {
+                binary: provider.to_owned(),
+                symbol: name.to_owned(),
+                offset: 0,
+                is_return: false,
+                is_of_javascript: false,
+                is_usdt: true,
+                place: None,
+            }))
+        }
+        _ => Err(format!(
+            "`usdt:{text}` names no probe: usdt:PROVIDER:NAME, as `readelf -n FILE` lists them"
+        )),
+    }
 }
 
 /// Takes `/period=100/` or `/freq=99/` off the end.
@@ -404,6 +434,18 @@ mod tests {
             ("page-faults", WeightUnit::Events)
         );
         assert_eq!(event.sampling, HowOften::Period(100));
+    }
+
+    #[test]
+    fn probes_of_the_authors_have_a_provider_and_a_name() {
+        let mut probe = spec("usdt:libc:setjmp/period=3/");
+        let found = probe.uprobe_mut().unwrap();
+        assert!(found.is_usdt);
+        assert_eq!((&*found.binary, &*found.symbol), ("libc", "setjmp"));
+        assert_eq!(probe.every(99), Every::Period(3));
+        for text in ["usdt:", "usdt:libc", "usdt:libc:", "usdt:a:b:c"] {
+            assert!(EventSpec::parse(text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -1,0 +1,82 @@
+//! Probes that a program's authors have put there: are they found, watched, and booked to who reaches them?
+
+use std::process::Command;
+
+use super::is_root;
+use super::live;
+use super::recorded::record;
+use super::workload::{Running, Workload};
+use crate::run::run_nodespy;
+use crate::scratch::Scratch;
+use crate::skip::skip;
+
+/// The program of `programs/usdt.c`, compiled; none where there is no compiler.
+fn program(scratch: &Scratch) -> Option<String> {
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/live/programs/usdt.c");
+    let program = scratch.file("usdt");
+    let mut compile = Command::new("cc");
+    compile.args(["-O1", "-g", "-o", &program, source]);
+    match compile.status() {
+        Ok(status) => {
+            assert!(status.success(), "cc: {status}");
+            Some(program)
+        }
+        Err(_) => {
+            skip("there is no C compiler");
+            None
+        }
+    }
+}
+
+#[test]
+fn a_probe_of_the_authors_is_watched() {
+    let Some(_live) = live() else { return };
+    if !is_root() {
+        skip("breakpoints need root");
+        return;
+    }
+    let scratch = Scratch::new();
+    let Some(program) = program(&scratch) else {
+        return;
+    };
+    let target = Running::new(Command::new(program));
+    let recorded = record(&target, &["-d", "2", "--any", "-e", "usdt:shop:order"]);
+    let samples = recorded.profile.samples.len();
+    assert!(samples > 100, "{samples}\n{}", recorded.describe());
+    let share = recorded.total_share("placeOrder");
+    assert!(share > 0.95, "{share}\n{}", recorded.describe());
+    let event = recorded.profile.event();
+    assert_eq!(event.name, "usdt:shop:order");
+    let pid = target.pid_text();
+    let other = [
+        "record",
+        "-d",
+        "1",
+        "--any",
+        "-e",
+        "usdt:shop:pay",
+        "-p",
+        &pid,
+    ];
+    let outcome = run_nodespy(&other);
+    outcome.expect_code(2).expect_stderr(&["usdt:shop:order"]);
+}
+
+#[test]
+fn a_probe_that_node_does_not_have_is_said_so() {
+    let Some(_live) = live() else { return };
+    let target = Workload::new("calls.js").start();
+    let pid = target.pid_text();
+    let outcome = run_nodespy(&[
+        "record",
+        "-d",
+        "1",
+        "-e",
+        "usdt:node:http__server",
+        "-p",
+        &pid,
+    ]);
+    outcome
+        .expect_code(2)
+        .expect_stderr(&["has no probe usdt:node:http__server"]);
+}
