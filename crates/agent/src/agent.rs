@@ -185,6 +185,7 @@ impl Agent<'_> {
             slice: Some(Duration::from_secs(WINDOW_SECONDS)),
             first_slice: None,
             slice_stretch: 0,
+            idle_slice: None,
             is_stopped: &|| {
                 options
                     .interrupts
