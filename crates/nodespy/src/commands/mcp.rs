@@ -1,6 +1,6 @@
 //! `nodespy mcp`: the Model Context Protocol on standard input and output, so that a coding assistant can profile a process.
 //!
-//! Messages are JSON-RPC 2.0, one a line (https://modelcontextprotocol.io, revision 2025-06-18). Every tool is a command of nodespy,
+//! Messages are JSON-RPC 2.0, one a line (<https://modelcontextprotocol.io>, revision 2025-06-18). Every tool is a command of nodespy,
 //! started as a process of its own with a deadline; what it prints is the answer, cut where it is long.
 
 use std::io::{BufRead, Read};
