@@ -386,8 +386,11 @@ impl PerfSession {
         }
         self.weigh(&added)?;
         added.iter().for_each(|open| open.event.enable());
-        self.wakers
-            .extend(added.iter().map(|open| open.event.waker()));
+        // A ring tells one of those who wait for it: its reader, where there is one.
+        if self.reading.is_none() {
+            self.wakers
+                .extend(added.iter().map(|open| open.event.waker()));
+        }
         self.events.extend(added);
         Ok(())
     }

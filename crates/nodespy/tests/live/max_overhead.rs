@@ -59,7 +59,7 @@ fn expect_fewer_and_true(recorded: &Recorded) {
     );
     let counted = counted(recorded);
     assert!(
-        (0.95..1.05).contains(&counted),
+        (0.9..1.1).contains(&counted),
         "{counted}\n{}",
         recorded.describe()
     );
