@@ -1,7 +1,7 @@
 //! What watching a program costs that mostly waits: nodespy's own CPU time, and whether the program has more of it.
 //!
-//! Looks from outside for `-e wall`, and the flight recorder that waits for a stall, take turns on one process that nobody asks
-//! for anything. Each is measured once it has settled: what attaching takes is measured elsewhere.
+//! Looks from outside for `-e wall`, and the flight recorder that waits for a stall, take turns on one process that gets
+//! no requests. Each is measured once it has settled: what attaching takes is measured elsewhere.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

@@ -26,7 +26,7 @@ impl Lies {
         lies
     }
 
-    /// From bytes of somebody else.
+    /// With these bytes for its first words.
     #[cfg(feature = "fuzzing")]
     fn of(bytes: &[u8]) -> Self {
         let mut lies = Self::new(bytes.len() as u64);

@@ -1,6 +1,6 @@
 //! What a tracepoint's samples carry: the fields of its `format` file in tracefs, read from a sample's raw bytes.
 //!
-//! The file is text of the kernel, of a module or of whoever defined a dynamic event: lines that are not understood are left
+//! The file is text of the kernel, of a module or of a dynamic event's author: lines that are not understood are left
 //! out, and so are fields that lie outside of the bytes there are. Documentation/trace/events.rst of Linux describes it.
 
 use crate::field_reader::until_nul;
@@ -142,7 +142,7 @@ fn parse_field(line: &str) -> Option<TracepointField> {
     })
 }
 
-/// How a field of this type is read; none where nobody could read it: structures, and addresses of anything but text.
+/// How a field of this type is read; none where it can't be read: structures, and addresses of anything but text.
 fn kind_of(
     type_name: &str,
     (is_pointer, is_array, is_signed): (bool, bool, bool),

@@ -6,7 +6,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::access::{Access, Admission};
 use crate::http::{
-    Answer, Gate, HEAD_TIMEOUT, Head, Parameters, TRANSFER_TIMEOUT, TimedReader, read_head,
+    Answer, HEAD_TIMEOUT, Head, Parameters, TRANSFER_TIMEOUT, TimedReader, accept, read_head,
 };
 use crate::metrics::Requests;
 use crate::page;
@@ -34,24 +34,11 @@ impl Server {
 
     /// Answers for as long as the process lives, a thread for each connection.
     pub fn run(&self, listener: &TcpListener) {
-        let gate = &Gate::default();
-        std::thread::scope(|scope| {
-            for connection in listener.incoming() {
-                let Ok(connection) = connection else { continue };
-                let Some(number) = gate.enter(&connection) else {
-                    continue;
-                };
-                scope.spawn(move || {
-                    // A reader that goes away is its own affair.
-                    let _ = self.serve(connection, || gate.keep(number));
-                    gate.leave(number);
-                });
-            }
-        });
+        accept(listener, |connection, known| self.serve(connection, known));
     }
 
     /// Answers one request. `known` is called when it has turned out to be allowed to ask.
-    fn serve(&self, mut connection: TcpStream, known: impl FnOnce()) -> io::Result<()> {
+    fn serve(&self, mut connection: TcpStream, known: &dyn Fn()) -> io::Result<()> {
         connection.set_write_timeout(Some(TRANSFER_TIMEOUT))?;
         let deadline = Instant::now() + HEAD_TIMEOUT;
         let mut reader = BufReader::new(TimedReader::until(connection.try_clone()?, deadline));

@@ -39,8 +39,8 @@ impl Machine {
         }
     }
 
-    /// Takes note of an event; whether it is about what is watched. Children are judged by themselves, so that nobody
-    /// wants to know of their births.
+    /// Takes note of an event; whether it is about what is watched. Children are judged by themselves, so their
+    /// births do not matter.
     pub(super) fn see(&mut self, event: &Event<'_>) -> bool {
         match event {
             Event::Fork {

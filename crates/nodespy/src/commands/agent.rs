@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use nodespy_agent::{AgentOptions, LogLine};
 use nodespy_capture::{catch_interrupts, unix_now};
 use nodespy_model::{Labels, UtcTime};
@@ -13,6 +13,7 @@ use nodespy_store::{OpenMode, Retention, SqliteStore};
 use nodespy_symbolize::SourceMapOptions;
 
 use crate::cli::AgentArgs;
+use crate::confine::Confinement;
 use crate::output;
 use crate::privileges::{self, Extra};
 
@@ -58,8 +59,22 @@ pub(crate) fn run(arguments: &AgentArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// The file of the store in this folder.
-pub(crate) fn store_file(folder: &Path) -> PathBuf {
+fn store_file(folder: &Path) -> PathBuf {
     folder.join(STORE_FILE)
+}
+
+/// The file of a store that is there already. From now on the process can open nothing but that folder, which readers write
+/// to as well: they share memory with the writer, in a file beside the store.
+pub(super) fn enter_store(folder: &Path) -> anyhow::Result<PathBuf> {
+    let file = store_file(folder);
+    if !file.exists() {
+        let folder = folder.display();
+        return Err(anyhow!(
+            "there is no store in {folder}: nodespy agent --store {folder} makes one"
+        ));
+    }
+    Confinement::default().writing([folder.to_owned()]).apply();
+    Ok(file)
 }
 
 /// Makes the folder of a store, for its owner only, if there is none.

@@ -2,14 +2,13 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use nodespy_capture::unix_now;
 use nodespy_server::query::mark_deployment;
 use nodespy_store::{OpenMode, SqliteStore};
 
-use super::agent::store_file;
+use super::agent::enter_store;
 use crate::cli::{DeployArgs, DeployCommand, MarkArgs};
-use crate::confine::Confinement;
 
 pub(crate) fn run(arguments: &DeployArgs) -> anyhow::Result<ExitCode> {
     match &arguments.command {
@@ -18,16 +17,7 @@ pub(crate) fn run(arguments: &DeployArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn mark(arguments: &MarkArgs) -> anyhow::Result<ExitCode> {
-    let file = store_file(&arguments.store);
-    if !file.exists() {
-        let folder = arguments.store.display();
-        return Err(anyhow!(
-            "there is no store in {folder}: nodespy agent --store {folder} makes one"
-        ));
-    }
-    Confinement::default()
-        .writing([arguments.store.clone()])
-        .apply();
+    let file = enter_store(&arguments.store)?;
     let mut store = SqliteStore::open(&file, OpenMode::Write)
         .with_context(|| format!("opening the store {}", file.display()))?;
     let time = arguments.at.unwrap_or(unix_now() / 1_000_000_000);

@@ -3,33 +3,22 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use nodespy_analysis::{FunctionChange, Verdict};
 use nodespy_capture::unix_now;
 use nodespy_model::printable;
 use nodespy_server::query::{Deployment, RegressionOptions, regressions, regressions_json};
 use nodespy_store::{OpenMode, SqliteStore};
 
-use super::agent::{store_file, utc};
+use super::agent::{enter_store, utc};
 use crate::cli::RegressionsArgs;
-use crate::confine::Confinement;
 use crate::output::{self, Stream};
 
 const REGRESSION: u8 = 10;
 const SUSPECTED: u8 = 11;
 
 pub(crate) fn run(arguments: &RegressionsArgs) -> anyhow::Result<ExitCode> {
-    let file = store_file(&arguments.store);
-    if !file.exists() {
-        let folder = arguments.store.display();
-        return Err(anyhow!(
-            "there is no store in {folder}: nodespy agent --store {folder} makes one"
-        ));
-    }
-    // Readers of a store share memory with its writer, in a file beside it.
-    Confinement::default()
-        .writing([arguments.store.clone()])
-        .apply();
+    let file = enter_store(&arguments.store)?;
     let store = SqliteStore::open(&file, OpenMode::Read)
         .with_context(|| format!("opening the store {}", file.display()))?;
     let now = unix_now() / 1_000_000_000;

@@ -7,9 +7,8 @@ use std::process::ExitCode;
 use anyhow::{Context, anyhow};
 use nodespy_server::{Access, Server, Stores, Token};
 
-use super::agent::store_file;
+use super::agent::enter_store;
 use crate::cli::ServeArgs;
-use crate::confine::Confinement;
 use crate::failure::Failure;
 use crate::output::{self, Stream};
 
@@ -27,17 +26,7 @@ pub(crate) fn run(arguments: &ServeArgs) -> anyhow::Result<ExitCode> {
         .with_context(|| format!("listening on {}", arguments.listen))?;
     let address = listener.local_addr()?;
     let access = Access::new(address, token).map_err(Failure::Usage)?;
-    let file = store_file(&arguments.store);
-    if !file.exists() {
-        let folder = arguments.store.display();
-        return Err(anyhow!(
-            "there is no store in {folder}: nodespy agent --store {folder} makes one"
-        ));
-    }
-    // Readers of a store share memory with its writer, in a file beside it.
-    Confinement::default()
-        .writing([arguments.store.clone()])
-        .apply();
+    let file = enter_store(&arguments.store)?;
     let stores =
         Stores::open(&file).with_context(|| format!("opening the store {}", file.display()))?;
     output::result(&format!("http://{address}/\n"), Stream::Standard);

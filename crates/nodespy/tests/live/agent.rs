@@ -79,7 +79,7 @@ fn wait_for(store: &Path, service: &str, version: &str) -> SeriesSpan {
 /// How much of the main thread's time of a version is under a function.
 fn share(store: &SqliteStore, span: &SeriesSpan, function: &str) -> f64 {
     let version = span.labels.get("version").unwrap();
-    let selection = Selection::new(&*span.service, CPU_EVENT, FOREVER)
+    let selection = Selection::new(&span.service, CPU_EVENT, FOREVER)
         .with("version", version)
         .on(ThreadRole::Main);
     let merged = store.merge(&selection, &[]).unwrap();

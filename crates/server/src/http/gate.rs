@@ -2,15 +2,39 @@
 //! been sending its head for longest. Those that are being answered know the token, and stay.
 
 use std::collections::VecDeque;
-use std::net::{Shutdown, TcpStream};
+use std::io;
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Mutex, MutexGuard};
 
 /// Browsers use six connections to a server.
 const MAX_CONNECTIONS: usize = 64;
 
+/// Serves connections until the listener fails, a thread for each. `serve` calls the function it is given once the request
+/// has turned out to be allowed.
+pub fn accept<F>(listener: &TcpListener, serve: F)
+where
+    F: Fn(TcpStream, &dyn Fn()) -> io::Result<()> + Sync,
+{
+    let serve = &serve;
+    let gate = &Gate::default();
+    std::thread::scope(|scope| {
+        for connection in listener.incoming() {
+            let Ok(connection) = connection else { continue };
+            let Some(number) = gate.enter(&connection) else {
+                continue;
+            };
+            scope.spawn(move || {
+                // A reader that goes away is its own affair.
+                let _ = serve(connection, &|| gate.keep(number));
+                gate.leave(number);
+            });
+        }
+    });
+}
+
 /// Counts connections.
 #[derive(Debug, Default)]
-pub struct Gate(Mutex<Open>);
+struct Gate(Mutex<Open>);
 
 #[derive(Debug, Default)]
 struct Open {
@@ -22,7 +46,7 @@ struct Open {
 
 impl Gate {
     /// Lets a connection in and numbers it; none where all others are being answered.
-    pub fn enter(&self, connection: &TcpStream) -> Option<u64> {
+    fn enter(&self, connection: &TcpStream) -> Option<u64> {
         let mut open = self.open();
         if open.count >= MAX_CONNECTIONS {
             // Its thread wakes, and leaves.
@@ -41,12 +65,12 @@ impl Gate {
     }
 
     /// The head of a connection is read: it is not ended in favour of others any more.
-    pub fn keep(&self, number: u64) {
+    fn keep(&self, number: u64) {
         self.open().heads.retain(|(other, _)| *other != number);
     }
 
     /// A connection has ended.
-    pub fn leave(&self, number: u64) {
+    fn leave(&self, number: u64) {
         self.keep(number);
         self.open().count -= 1;
     }

@@ -8,7 +8,7 @@ mod parameters;
 use std::time::Duration;
 
 pub use answer::{Answer, Framing, write_head};
-pub use gate::Gate;
+pub use gate::accept;
 pub use head::{Head, TimedReader, read_head};
 pub use parameters::Parameters;
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use nodespy_server::http::{
-    Answer, Gate, HEAD_TIMEOUT, Head, TRANSFER_TIMEOUT, TimedReader, read_head,
+    Answer, HEAD_TIMEOUT, Head, TRANSFER_TIMEOUT, TimedReader, accept, read_head,
 };
 
 use super::redirect::Redirect;
@@ -34,24 +34,11 @@ pub(super) struct Server<'a> {
 impl Server<'_> {
     /// Answers until the listener fails, a thread for each connection.
     pub(super) fn run(&self, listener: &TcpListener) {
-        let gate = &Gate::default();
-        std::thread::scope(|scope| {
-            for connection in listener.incoming() {
-                let Ok(connection) = connection else { continue };
-                let Some(number) = gate.enter(&connection) else {
-                    continue;
-                };
-                scope.spawn(move || {
-                    // A reader that goes away is its own affair.
-                    let _ = self.answer(connection, || gate.keep(number));
-                    gate.leave(number);
-                });
-            }
-        });
+        accept(listener, |connection, known| self.answer(connection, known));
     }
 
     /// Answers one request. `known` is called when it has turned out to know the token.
-    fn answer(&self, mut connection: TcpStream, known: impl FnOnce()) -> io::Result<()> {
+    fn answer(&self, mut connection: TcpStream, known: &dyn Fn()) -> io::Result<()> {
         connection.set_write_timeout(Some(TRANSFER_TIMEOUT))?;
         let deadline = Instant::now() + HEAD_TIMEOUT;
         let mut reader = BufReader::new(TimedReader::until(connection.try_clone()?, deadline));
@@ -166,7 +153,7 @@ mod tests {
             });
             for _ in requests {
                 let (connection, _) = listener.accept().unwrap();
-                let _ = server.answer(connection, || {});
+                let _ = server.answer(connection, &|| {});
             }
             asking.join().unwrap()
         })
