@@ -299,7 +299,8 @@ impl PerfSession {
             walking,
             reading: None,
             last_read: 0,
-            learning_until: 0,
+            // All there is to copy has to be learned first.
+            learning_until: crate::monotonic_now().saturating_add(NEW_AGE),
         };
         events.into_iter().for_each(|of_cpu| session.keep(of_cpu));
         session

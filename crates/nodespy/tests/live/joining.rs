@@ -52,7 +52,6 @@ fn run_briefly_in(group: &ControlGroup, times: usize) -> Vec<u32> {
 fn finished(started: Started, output: &str) -> Recorded {
     let outcome = started.finish();
     outcome.expect_code(0);
-    eprintln!("{}", outcome.stdout);
     let profile = read(Path::new(output));
     Recorded { profile, outcome }
 }

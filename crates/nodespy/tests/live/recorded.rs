@@ -42,7 +42,6 @@ pub(crate) fn record_with(arguments: &[&str]) -> Recorded {
     let outcome = run(command);
     outcome.expect_code(0);
     let profile = read(Path::new(&output));
-    eprintln!("{}", outcome.stdout);
     Recorded { profile, outcome }
 }
 
@@ -178,6 +177,10 @@ impl Recorded {
 
 impl Drop for Recorded {
     fn drop(&mut self) {
+        // After the message of the test that fails: a log that is cut then still has the message.
+        if std::thread::panicking() {
+            eprintln!("{}", self.outcome.stdout);
+        }
         for process in &self.profile.processes {
             if !Path::new(&format!("/proc/{}", process.pid)).exists() {
                 forget_perf_map(process.pid);

@@ -29,7 +29,7 @@ const BY_READERS: Goal = Goal {
     right: 0.6,
     wrong: 0.005,
 };
-/// Which objects are requests is learned from the first samples, on a busy machine with some delay.
+/// Which objects are requests is learned from the first samples.
 const LEARNED_AFTER: Nanoseconds = 500_000_000;
 
 /// What the names of the functions of a route start with, and its route as a framework says it, or as its path does.
@@ -85,11 +85,24 @@ fn true_route(recorded: &Recorded, sample: &Sample) -> Option<(&'static str, &'s
     })
 }
 
+/// From when on routes are to be known. Where nodespy had to wait for a CPU its first steps took longer, and so do the others;
+/// after half of the recording there is no excuse.
+fn learned_after(recorded: &Recorded) -> Nanoseconds {
+    let samples = &recorded.profile.samples;
+    let mut with_route = samples
+        .iter()
+        .filter(|one| route_of(recorded, one).is_some());
+    let first = with_route.next().map_or(0, |sample| sample.time);
+    let end = samples.last().map_or(0, |sample| sample.time);
+    (2 * first).min(end / 2).max(LEARNED_AFTER)
+}
+
 /// Samples by their right route and the one they have.
 fn judged(recorded: &Recorded, has_patterns: bool) -> BTreeMap<(&str, Option<&str>), u64> {
     let mut counts = BTreeMap::new();
-    let learned = |sample: &&Sample| sample.time >= LEARNED_AFTER;
-    for sample in recorded.profile.samples.iter().filter(learned) {
+    let learned = learned_after(recorded);
+    let is_judged = |sample: &&Sample| sample.time >= learned;
+    for sample in recorded.profile.samples.iter().filter(is_judged) {
         if let Some((pattern, path)) = true_route(recorded, sample) {
             let right = if has_patterns { pattern } else { path };
             *counts
