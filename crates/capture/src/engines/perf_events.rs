@@ -19,7 +19,7 @@ use crate::sys::bpf::{ProgramOptions, WalkProgram};
 use crate::sys::perf_event::{Counted, PerfEvent, Sampling};
 use crate::sys::pidfd::{Waker, wait_for};
 use crate::sys::ring::{Ring, page_size};
-use crate::target::{Group, Target, no_mappings, proc, synthesize_initial_events};
+use crate::target::{Group, Target, no_mappings, proc, program, synthesize_initial_events};
 
 mod arguments;
 mod available;
@@ -207,18 +207,24 @@ impl PerfSession {
         if !options.walks_at_sample || !options.events[0].is_cpu() {
             return None;
         }
+        let not_walking = |why: &dyn fmt::Display| log::info!("no program runs at samples: {why}");
+        // Most other programs have no frame pointers, which the program follows: theirs are unwound from whole copies.
+        let runs_javascript = |target: &Target| program(target.pid()).is_some();
+        if group.is_none() && !start_on_exec && !targets.iter().any(runs_javascript) {
+            not_walking(&"no target runs JavaScript");
+            return None;
+        }
         if cpu_wide::is_better(targets, group, options, start_on_exec) {
             match Self::open_cpu_wide(targets, options, start_on_exec) {
                 Ok(session) => return Some(session),
                 Err(why) => log::info!("no events of whole CPUs: {why}"),
             }
         }
-        let not_walking = |why: &dyn fmt::Display| log::info!("no program runs at samples: {why}");
         let copied = ProgramOptions::new(WALKED_STACK_BYTES, options.finds_requests);
-        let program = WalkProgram::load(copied);
-        let program = program.inspect_err(|why| not_walking(why)).ok()?;
+        let walk = WalkProgram::load(copied);
+        let walk = walk.inspect_err(|why| not_walking(why)).ok()?;
         let opening = (WALKED_STACK_BYTES, start_on_exec);
-        let session = Self::open(targets, group, options, opening, Some(program));
+        let session = Self::open(targets, group, options, opening, Some(walk));
         session.inspect_err(|why| not_walking(why)).ok()
     }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use super::workload::{Running, Workload, node, script};
+use super::workload::{Running, Workload, compiled, node, script};
 use super::{is_root, live};
 use crate::run::{Outcome, run, run_nodespy};
 use crate::scratch::Scratch;
@@ -59,6 +59,25 @@ fn any_process_can_be_recorded_when_asked() {
         recorded.describe()
     );
     assert_eq!(recorded.profile.notes.jit_frames, 0);
+}
+
+#[test]
+fn deep_stacks_of_another_program_are_whole() {
+    let Some(_live) = live() else { return };
+    let scratch = Scratch::new();
+    let Some(program) = compiled(&scratch, "deep") else {
+        return;
+    };
+    let target = Running::new(Command::new(program));
+    let recorded = super::recorded::record(&target, &["-d", "2", "-F", "199", "--any"]);
+    let notes = &recorded.profile.notes;
+    assert!(notes.unwound_stacks > 20, "{}", recorded.describe());
+    assert!(
+        notes.incomplete_stacks * 50 <= notes.unwound_stacks,
+        "{notes:?}"
+    );
+    let share = recorded.total_share("main");
+    assert!(share > 0.98, "{share}\n{}", recorded.describe());
 }
 
 #[test]

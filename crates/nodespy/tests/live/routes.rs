@@ -29,8 +29,6 @@ const BY_READERS: Goal = Goal {
     right: 0.6,
     wrong: 0.005,
 };
-/// Which objects are requests is learned from the first samples.
-const LEARNED_AFTER: Nanoseconds = 500_000_000;
 
 /// What the names of the functions of a route start with, and its route as a framework says it, or as its path does.
 const ROUTES: [(&str, &str, &str); 6] = [
@@ -85,16 +83,11 @@ fn true_route(recorded: &Recorded, sample: &Sample) -> Option<(&'static str, &'s
     })
 }
 
-/// From when on routes are to be known. Where nodespy had to wait for a CPU its first steps took longer, and so do the others;
-/// after half of the recording there is no excuse.
+/// From when on routes are to be known: which objects are requests is learned step by step from the first samples. That takes
+/// a few tenths of a second, and longer where nodespy has to wait for a CPU while it reads symbols for the first time.
 fn learned_after(recorded: &Recorded) -> Nanoseconds {
-    let samples = &recorded.profile.samples;
-    let mut with_route = samples
-        .iter()
-        .filter(|one| route_of(recorded, one).is_some());
-    let first = with_route.next().map_or(0, |sample| sample.time);
-    let end = samples.last().map_or(0, |sample| sample.time);
-    (2 * first).min(end / 2).max(LEARNED_AFTER)
+    let end = recorded.profile.samples.last().map_or(0, |last| last.time);
+    end / 3
 }
 
 /// Samples by their right route and the one they have.

@@ -5,28 +5,10 @@ use std::process::Command;
 use super::is_root;
 use super::live;
 use super::recorded::record;
-use super::workload::{Running, Workload};
+use super::workload::{Running, Workload, compiled};
 use crate::run::run_nodespy;
 use crate::scratch::Scratch;
 use crate::skip::skip;
-
-/// The program of `programs/usdt.c`, compiled; none where there is no compiler.
-fn program(scratch: &Scratch) -> Option<String> {
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/live/programs/usdt.c");
-    let program = scratch.file("usdt");
-    let mut compile = Command::new("cc");
-    compile.args(["-O1", "-g", "-o", &program, source]);
-    match compile.status() {
-        Ok(status) => {
-            assert!(status.success(), "cc: {status}");
-            Some(program)
-        }
-        Err(_) => {
-            skip("there is no C compiler");
-            None
-        }
-    }
-}
 
 #[test]
 fn a_probe_of_the_authors_is_watched() {
@@ -36,7 +18,7 @@ fn a_probe_of_the_authors_is_watched() {
         return;
     }
     let scratch = Scratch::new();
-    let Some(program) = program(&scratch) else {
+    let Some(program) = compiled(&scratch, "usdt") else {
         return;
     };
     let target = Running::new(Command::new(program));

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::run::DEADLINE;
 use crate::scratch::Scratch;
+use crate::skip::skip;
 
 /// The version most tests run on: what Debian's users most often have.
 pub(crate) const USUAL_NODE: &str = "20";
@@ -253,4 +254,23 @@ pub(crate) fn children_of(pid: u32) -> Vec<u32> {
     text.split_whitespace()
         .filter_map(|child| child.parse().ok())
         .collect()
+}
+
+/// A program of `programs/`, compiled; none where there is no compiler.
+pub(crate) fn compiled(scratch: &Scratch, name: &str) -> Option<String> {
+    let programs = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/live/programs");
+    let program = scratch.file(name);
+    let mut compile = Command::new("cc");
+    let source = format!("{programs}/{name}.c");
+    compile.args(["-O1", "-g", "-fomit-frame-pointer", "-o", &program, &source]);
+    match compile.status() {
+        Ok(status) => {
+            assert!(status.success(), "cc: {status}");
+            Some(program)
+        }
+        Err(_) => {
+            skip("there is no C compiler");
+            None
+        }
+    }
 }
