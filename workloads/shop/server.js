@@ -1,6 +1,7 @@
 'use strict';
 // Right answer: nearly all time is in priceCart, called by sellCarts. The instance that ODD names
 // (NODE_APP_INSTANCE, from 0) spends it in recountStock instead. With IDLE=1 it only listens.
+// With EASE=20 the others rest for 20 ms after each sale, so that the odd one is the busy one.
 //
 // Listens on the loopback at PORT, any free one unless told; prints `ready PORT`.
 
@@ -21,6 +22,8 @@ function recountStock(seed) {
 const isOdd = process.env.ODD !== undefined && process.env.ODD === process.env.NODE_APP_INSTANCE;
 const work = isOdd ? recountStock : priceCart;
 const stop = Date.now() + Number(process.env.MS || 300000);
+const ease = isOdd ? 0 : Number(process.env.EASE || 0);
+const rest = ease ? (next) => setTimeout(next, ease) : setImmediate;
 let sold = 0;
 
 function sellCarts() {
@@ -29,7 +32,7 @@ function sellCarts() {
 
 function keepSelling() {
   sellCarts();
-  if (Date.now() < stop) setImmediate(keepSelling);
+  if (Date.now() < stop) rest(keepSelling);
   else process.exit();
 }
 

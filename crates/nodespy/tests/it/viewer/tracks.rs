@@ -131,3 +131,20 @@ fn tracks_are_there_only_where_something_is_known() {
     );
     page.browser.expect_quiet_console();
 }
+
+#[test]
+fn the_base_of_the_flame_graph_stays_in_sight_beside_tracks() {
+    let Some(page) = super::convert(&shop_of_states()) else {
+        return;
+    };
+    // So low that not every row has room once tracks have taken theirs.
+    page.browser.resize(1100, 640);
+    page.go("");
+    page.browser.screenshot("flame-beside-tracks");
+    let sizes = page.browser.script(
+        "const { clientHeight, scrollTop, firstChild } = document.querySelector('#flame .flame-scroller');
+         return [firstChild.offsetHeight - clientHeight, scrollTop];",
+    );
+    let [room, top] = [0, 1].map(|at| sizes[at].as_f64().unwrap());
+    assert!(room > 0.0 && room - top < 1.0, "{sizes}");
+}

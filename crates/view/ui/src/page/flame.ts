@@ -128,7 +128,14 @@ export class Flame {
     }
     if (isNew) this.showRow(this.rowOf(focus));
     else if (!scene.isIcicle) this.root.scrollTop = height - fromBottom - this.root.clientHeight;
+    // Remembered before it is drawn: the window may change again until then.
+    this.see();
     this.schedule();
+  }
+
+  private see(): void {
+    const { clientWidth: width, clientHeight: height, scrollTop: top } = this.root;
+    this.sight = { width, height, top };
   }
 
   private rowOf(node: NodeIndex): number {
@@ -152,11 +159,13 @@ export class Flame {
   }
 
   draw(): void {
-    this.isStale = false;
     const { scene, root } = this;
+    // A frame is drawn before the observer tells that there is more or less room.
+    if (root.clientHeight !== this.sight.height) this.layout();
+    this.isStale = false;
     const [width, height] = [root.clientWidth, root.clientHeight];
     if (!scene || !width || !height) return;
-    this.sight = { width, height, top: root.scrollTop };
+    this.see();
     const ratio = fit(this.canvas, width, height);
     this.boxes = [];
     this.raster.start(this.canvas.width, this.canvas.height, packed(scene.colors.back));

@@ -435,13 +435,14 @@ class HeatCanvas {
   }
 }
 
-// From the page's own colour to a strong red; few samples are already told apart from none.
+// From the page's own colour to a quiet clay, by lightness above all: a process that is always busy fills the
+// whole map. Few samples are already told apart from none.
 const SHADES = 48;
 const RAMPS = [false, true].map((isDark) =>
   Array.from({ length: SHADES }, (_, at) => {
     const value = 0.12 + (0.88 * at) / (SHADES - 1);
     return isDark
-      ? hslPixel(20 + value * 25, 0.7 + value * 0.25, 0.14 + value * 0.52)
-      : hslPixel(38 - value * 36, 0.8 + value * 0.1, 0.94 - value * 0.52);
+      ? hslPixel(22 + value * 10, 0.3 + value * 0.15, 0.15 + value * 0.47)
+      : hslPixel(32 - value * 14, 0.55, 0.95 - value * 0.39);
   }),
 );
