@@ -83,7 +83,7 @@ impl ComparingArgs {
 #[command(after_help = "\
 Examples:
   nodespy ci --save .nodespy/main -- npm run bench     keep the runs of the main branch
-  nodespy ci --base .nodespy/main -- npm run bench     compare with them; exit code 10 on a regression
+  nodespy ci --base .nodespy/main -- npm run bench     compare with them; exit code 10: slower
   nodespy ci --base-cmd 'node ../main/bench.js' -o diff.md -- node bench.js
   nodespy ci --base .nodespy/main --url http://localhost:3000/x --requests 5000 -- node server.js
 

@@ -16,6 +16,7 @@ mod collapsed;
 mod command;
 mod confined;
 mod diff;
+mod examples;
 mod filters;
 mod fixture;
 mod flamegraph;
