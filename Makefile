@@ -10,7 +10,7 @@
 #   make bench-viewer    what the page costs in a browser, against other viewers
 #   make bench-store     what the store of windows costs, beside its goals
 #   make bench-agent     what `nodespy agent` costs beside ten busy processes
-#   make bench           all of these
+#   make bench           all of these, into docs/benchmarks.md: BENCH='peers store' for some
 #   make bench-honesty   how often `nodespy diff` is wrong on this machine, and what it finds
 #   make bench-real      record two dozen real programs and check what is said about each
 #   make chaos           random trouble at random moments: SEED=7 ROUNDS=1 plays one round again; CYCLES=200 attaches
@@ -58,7 +58,9 @@ lint:
 	$(CARGO) run --quiet -p xtask -- viewer-tables --check
 	tools/viewer.sh
 
-bench: bench-overhead bench-peers bench-viewer bench-store
+# Some of them: make bench BENCH='peers store'
+bench:
+	@tools/bench.sh $(BENCH)
 
 bench-overhead:
 	@tools/setup.sh
