@@ -10,6 +10,7 @@
     reason = "a test that skips says so, and a recording that surprises is shown"
 )]
 
+mod action;
 mod agent;
 mod async_callers;
 #[path = "../support/at_exit.rs"]
