@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# A Debian package of what tools/dist.sh has put into a folder: the binary, man pages and completions.
+# A Debian package of what tools/dist.sh has put into a folder: the binary, man pages and completions; with the agent's unit, which is
+# not started, and nodespy-setcap.
 #
 #   tools/deb.sh FOLDER PACKAGE.deb
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 if (($# != 2)); then
-    sed -n '2,4s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+    sed -n '2,5s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
     exit 2
 fi
 from=$1 package=$2
@@ -29,7 +30,10 @@ install -D -m 644 "$from/completions/nodespy.fish" "$share/fish/vendor_completio
 install -D -m 644 "$root/CHANGELOG.md" "$share/doc/nodespy/changelog"
 gzip -9n "$share/doc/nodespy/changelog"
 install -m 644 "$root/LICENSE-MIT" "$share/doc/nodespy/copyright"
+install -D -m 644 "$root/deploy/nodespy-agent.service" "$tree/usr/lib/systemd/system/nodespy-agent.service"
+install -D -m 755 "$root/deploy/debian/nodespy-setcap" "$tree/usr/sbin/nodespy-setcap"
 mkdir "$tree/DEBIAN"
+install -m 755 "$root/deploy/debian/postinst" "$root/deploy/debian/prerm" "$tree/DEBIAN"
 cat >"$tree/DEBIAN/control" <<END
 Package: nodespy
 Version: $version
@@ -37,7 +41,7 @@ Architecture: amd64
 Maintainer: The nodespy authors <nodespy@localhost>
 Section: devel
 Priority: optional
-Depends: libc6 (>= ${glibc#GLIBC_}), libgcc-s1
+Depends: libc6 (>= ${glibc#GLIBC_}), libgcc-s1, libcap2-bin, passwd
 Installed-Size: $(du -sk "$tree/usr" | cut -f 1)
 Description: profiler for Node.js on Linux
  Records any running Node.js process, without a flag or a restart: JavaScript,

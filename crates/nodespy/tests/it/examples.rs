@@ -214,3 +214,26 @@ fn lines_of_help_are_not_wrapped_in_examples() {
     assert_eq!(examples(help), ["nodespy report 'a", "curl x"]);
     assert_eq!(words("query x 'top 5 self'"), ["query", "x", "top 5 self"]);
 }
+
+#[test]
+fn the_arguments_of_manifests_are_understood() {
+    let mut found = 0;
+    for name in ["daemonset", "sidecar"] {
+        let path = format!("{}/../../deploy/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
+        let text = fs::read_to_string(path).unwrap();
+        for line in text.lines() {
+            let Some(list) = line.trim().strip_prefix("args: ") else {
+                continue;
+            };
+            // A list of YAML in brackets, with every word quoted, is one of JSON.
+            let mut words: Vec<String> = serde_json::from_str(list).unwrap();
+            words.push(NO_OPTION.to_owned());
+            let arguments: Vec<&str> = words.iter().map(String::as_str).collect();
+            let outcome = run_nodespy(&arguments);
+            assert_eq!(outcome.status.code(), Some(MISUSED), "{list}: {outcome}");
+            assert!(outcome.stderr.contains(NO_OPTION), "{list}: {outcome}");
+            found += 1;
+        }
+    }
+    assert_eq!(found, 3);
+}

@@ -9,5 +9,6 @@ mod docker;
 mod engine;
 mod from_inside;
 mod hostile;
+mod image;
 mod pm2;
 mod podman;
