@@ -259,9 +259,10 @@ Examples:
   nodespy stalls -p 1234                  a line for each 200 ms or more
   nodespy stalls -p 1234 --over 50ms -d 60
 
-A line has when it started, from the start of this command, how long it lasted at least, the process, and
-the function that most of it is charged to, with what that waited for where it did not run. A loop is
-known once it was seen in poll: one that never gets there is what `nodespy dump` is for.")]
+A line has when it started, from the start of this command, how long it lasted at least, the
+process, and the function that most of it is charged to, with what that waited for where it did
+not run. A loop is known once it was seen in poll: one that never gets there is what `nodespy
+dump` is for.")]
 pub(crate) struct StallsArgs {
     #[command(flatten)]
     pub(crate) target: TargetArgs,

@@ -17,9 +17,10 @@ Examples:
   nodespy agent --store ./profiles --for 5m       for five minutes
   nodespy agent --label env=production --keep 3d  a label on everything; windows of three days
 
-It samples every Node process of this machine, those that start later too: 19 times a second of CPU time, in windows of
-10 s, each kept with the labels of its process (service, version, instance, container, pod, …). What it does is logged on
-standard error, a line of key=value each. `nodespy serve` shows what was kept.")]
+It samples every Node process of this machine, those that start later too: 19 times a second of
+CPU time, in windows of 10 s, each kept with the labels of its process (service, version,
+instance, container, pod, …). What it does is logged on standard error, a line of key=value
+each. `nodespy serve` shows what was kept.")]
 pub(crate) struct AgentArgs {
     /// The folder of the store; made if it is missing
     #[arg(long, value_name = "FOLDER", default_value = DEFAULT_STORE)]

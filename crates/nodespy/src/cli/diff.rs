@@ -87,9 +87,10 @@ Examples:
   nodespy ci --base-cmd 'node ../main/bench.js' -o diff.md -- node bench.js
   nodespy ci --base .nodespy/main --url http://localhost:3000/x --requests 5000 -- node server.js
 
-The first round warms up and is left out. With --url the command is a server: once it listens, a fifth as many
-requests warm it up, then it is recorded while it answers --requests of them, and costs are those of a request. With --base-cmd the two commands take turns (ABBA), so that a machine
-that gets slower or faster meanwhile is in both; only that compares runs of one machine.
+The first round warms up and is left out. With --url the command is a server: once it listens, a
+fifth as many requests warm it up, then it is recorded while it answers --requests of them, and
+costs are those of a request. With --base-cmd the two commands take turns (ABBA), so that a
+machine that gets slower or faster meanwhile is in both; only that compares runs of one machine.
 Without --fail-on every regression fails.")]
 pub(crate) struct CiArgs {
     /// A folder that --save filled: what is compared with

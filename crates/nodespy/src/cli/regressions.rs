@@ -14,8 +14,9 @@ Examples:
   nodespy regressions                             every deployment of the last week
   nodespy regressions --service shop --since 1d --json
 
-Instances are compared, not samples: each version needs three that ran for --min-length and longer after --warm-up. Exit
-code 10 is a regression, 11 a suspected one: the versions did not run at the same time.")]
+Instances are compared, not samples: each version needs three that ran for --min-length and
+longer after --warm-up. Exit code 10 is a regression, 11 a suspected one: the versions did not
+run at the same time.")]
 pub(crate) struct RegressionsArgs {
     /// The folder of the store that `nodespy agent` writes
     #[arg(long, value_name = "FOLDER", default_value = DEFAULT_STORE)]

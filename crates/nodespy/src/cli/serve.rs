@@ -18,7 +18,8 @@ Examples:
   curl 'http://127.0.0.1:4600/api/v1/series?service=shop&from=-1h&by=version'
   curl -OJ 'http://127.0.0.1:4600/api/v1/profile?service=shop&version=1.2.3&from=-1h&format=pprof'
 
-Routes and parameters: docs/continuous.md. It speaks plain HTTP: put a proxy with TLS before it where others can listen in.")]
+Routes and parameters: docs/continuous.md. It speaks plain HTTP: put a proxy with TLS before it
+where others can listen in.")]
 pub(crate) struct ServeArgs {
     /// The folder of the store that `nodespy agent` writes
     #[arg(long, value_name = "FOLDER", default_value = DEFAULT_STORE)]

@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { CATEGORY_LABELS, Category } from "../src/model/tables";
-import { categoryFill } from "../src/page/colors";
+import { categoryFill, type Palette } from "../src/page/colors";
 
 type Triple = [number, number, number];
 
@@ -63,32 +63,35 @@ const distance = (left: Triple, right: Triple): number =>
 
 // Stubs and trampolines are shown only where they are asked for.
 const SHOWN = CATEGORY_LABELS.map((_, at) => at).filter((at) => at !== Category.Internal);
-const fillOf = (category: Category) => categoryFill("category", category);
+const BY_CATEGORY: Palette[] = ["category", "okabe"];
+for (const palette of BY_CATEGORY) {
+  const fillOf = (category: Category) => categoryFill(palette, category);
 
-test("categories are told apart with every kind of colour vision", () => {
-  for (const vision of Object.keys(VISIONS)) {
-    for (const left of SHOWN) {
-      for (const right of SHOWN.filter((other) => other > left)) {
-        const apart = distance(seen(fillOf(left), vision), seen(fillOf(right), vision));
-        assert.ok(apart > 12, `${vision}: ${CATEGORY_LABELS[left]}, ${CATEGORY_LABELS[right]}: ${apart}`);
+  test(`categories are told apart with every kind of colour vision: ${palette}`, () => {
+    for (const vision of Object.keys(VISIONS)) {
+      for (const left of SHOWN) {
+        for (const right of SHOWN.filter((other) => other > left)) {
+          const apart = distance(seen(fillOf(left), vision), seen(fillOf(right), vision));
+          assert.ok(apart > 12, `${vision}: ${CATEGORY_LABELS[left]}, ${CATEGORY_LABELS[right]}: ${apart}`);
+        }
       }
     }
-  }
-});
+  });
 
-test("names can be read on every category", () => {
-  const text = dot(LUMINANCE, linear("rgb(17 17 17)")) + 0.05;
-  for (const category of SHOWN) {
-    const contrast = (dot(LUMINANCE, linear(fillOf(category))) + 0.05) / text;
-    assert.ok(contrast > 4.5, `${CATEGORY_LABELS[category]}: ${contrast}`);
-  }
-});
+  test(`names can be read on every category: ${palette}`, () => {
+    const text = dot(LUMINANCE, linear("rgb(17 17 17)")) + 0.05;
+    for (const category of SHOWN) {
+      const contrast = (dot(LUMINANCE, linear(fillOf(category))) + 0.05) / text;
+      assert.ok(contrast > 4.5, `${CATEGORY_LABELS[category]}: ${contrast}`);
+    }
+  });
 
-test("native code does not shout", () => {
-  const colorfulness = (category: Category) => {
-    const [, a, b] = seen(fillOf(category), "normal");
-    return Math.hypot(a, b);
-  };
-  const ofJavaScript = [Category.App, Category.Dependency, Category.NodeCore].map(colorfulness);
-  assert.ok(colorfulness(Category.Native) < 0.7 * Math.min(...ofJavaScript));
-});
+  test(`native code does not shout: ${palette}`, () => {
+    const colorfulness = (category: Category) => {
+      const [, a, b] = seen(fillOf(category), "normal");
+      return Math.hypot(a, b);
+    };
+    const ofJavaScript = [Category.App, Category.Dependency, Category.NodeCore].map(colorfulness);
+    assert.ok(colorfulness(Category.Native) < 0.7 * Math.min(...ofJavaScript));
+  });
+}
