@@ -30,15 +30,6 @@ printf '\n== after\n'
 "$nodespy" record -d 8 -F 199 -p "$app" -o "$folder/await.html"
 wait "$load"
 
-for browser in chromium chromium-browser google-chrome; do
-    command -v "$browser" >/dev/null || continue
-    for picture in await-before await await-routes; do
-        case $picture in
-        await-routes) page=await.html#by=route ;;
-        *) page=$picture.html ;;
-        esac
-        "$node" "$root/tools/screenshot.mjs" "$browser" "file://$folder/$page" "$folder/$picture.png" 1100 620
-        printf 'wrote %s\n' "$folder/$picture.png"
-    done
-    break
-done
+"$root/tools/picture.sh" "$folder/await-before.html" "$folder/await-before.png" 1100 620
+"$root/tools/picture.sh" "$folder/await.html" "$folder/await.png" 1100 620
+"$root/tools/picture.sh" "$folder/await.html#by=route" "$folder/await-routes.png" 1100 620

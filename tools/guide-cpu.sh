@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The worked example of docs/guide/cpu.md: an express server that is busy, and what nodespy says of it. Prints what each command
-# prints; writes target/guide/cpu.html and its picture.
+# prints; writes target/guide/cpu.html, its picture, and flame.png, the one of the README.
 #
 #   tools/guide-cpu.sh     as root, after `cargo build --release`
 set -euo pipefail
@@ -34,3 +34,4 @@ run record -p "$app" -d 10 -o target/guide/cpu.html
 run report target/guide/cpu.html --by route
 run query target/guide/cpu.html 'top 5 total where package = app by line'
 "$root/tools/picture.sh" "$folder/cpu.html" "$folder/cpu.png" 1100 820
+"$root/tools/picture.sh" "$folder/cpu.html" "$folder/flame.png" 1320 860

@@ -46,9 +46,4 @@ look latency
 printf '\n== after: names are looked up once\n'
 CACHED=1 look latency-fixed
 
-for browser in chromium chromium-browser google-chrome; do
-    command -v "$browser" >/dev/null || continue
-    "$node" "$root/tools/screenshot.mjs" "$browser" "file://$folder/latency.html" "$folder/latency.png" 1100 620
-    printf 'wrote %s\n' "$folder/latency.png"
-    break
-done
+"$root/tools/picture.sh" "$folder/latency.html" "$folder/latency.png" 1100 620

@@ -30,10 +30,4 @@ code=0
 printf 'exit code %s\n' "$code"
 [[ $code == 10 ]] || { printf 'the regression was not found\n' >&2; exit 1; }
 
-for browser in chromium chromium-browser google-chrome; do
-    command -v "$browser" >/dev/null || continue
-    "$node" "$root/tools/screenshot.mjs" "$browser" "file://$folder/diff.html#v=top&cmp=base&chg=1" \
-        "$folder/regression.png" 1100 560
-    printf 'wrote %s\n' "$folder/regression.png"
-    break
-done
+"$root/tools/picture.sh" "$folder/diff.html#v=top&cmp=base&chg=1" "$folder/regression.png" 1100 560
