@@ -52,11 +52,11 @@ impl<'a> Reporting<'a> {
 
     fn announce_inspector(&self, inspector: &OpenInspector, app: &str) {
         let process = match inspector.pid {
-            Some(pid) => format!("{} (pid {pid}", printable(app)),
+            Some(pid) => format!("{} (pid {pid}, ", printable(app)),
             None => format!("the process behind {} (", inspector.address),
         };
         output::note(&format!(
-            "Recording {process}, Node {}) with V8's profiler {}.",
+            "Recording {process}Node {}) with V8's profiler {}.",
             printable(&inspector.node_version),
             self.until()
         ));
