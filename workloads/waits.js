@@ -3,6 +3,7 @@
 // `mix`, and never idles meanwhile:
 // `atomics`: waits in Atomics.wait, under waitForLock; `exec`: waits for a child, under runChild;
 // `file`: waits for a file that nobody writes, under openPipe; `spin`: runs, or has no CPU, under spin;
+// `page`: waits for memory that the addon ADDON provides late, under readMapped;
 // `mix`: of every 100 ms it runs 30 under spin, waits 40 in Atomics.wait under waitForLock, and idles.
 // The process sleeps between its turns in a timer, so that signals and timers are served.
 
@@ -16,6 +17,7 @@ const cell = new Int32Array(new SharedArrayBuffer(4));
 
 function waitForLock(ms) { Atomics.wait(cell, 0, 0, ms); }
 function runChild() { execSync('sleep 0.4'); }
+function readMapped() { require(process.env.ADDON).touchSlowPage(); }
 function spin(ms) { const end = Date.now() + ms; while (Date.now() < end); }
 
 // Opening it waits until somebody opens the other end: a child does, after a while, both ends at once,
@@ -32,6 +34,7 @@ const pipe = what === 'file' ? makePipe() : '';
 const turns = {
   atomics() { waitForLock(300); },
   exec: runChild,
+  page: readMapped,
   file() {
     require('child_process').spawn('sh', ['-c', 'sleep 0.4; : <> "$0"', pipe], { stdio: 'ignore' });
     openPipe(pipe);

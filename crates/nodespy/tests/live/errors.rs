@@ -1,8 +1,10 @@
 //! What is said, and with which exit code, when a recording is not possible.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
+use super::recorded::{Recorded, read};
 use super::workload::{Running, Workload, compiled, node, script};
 use super::{is_root, live};
 use crate::run::{Outcome, run, run_nodespy};
@@ -117,6 +119,22 @@ fn an_output_of_unknown_kind_is_found_before_recording() {
 /// Runs nodespy without any right, from a place where that user can reach it.
 pub(super) fn run_as_nobody(scratch: &Scratch, arguments: &[&str]) -> Outcome {
     run(as_nobody(scratch, arguments))
+}
+
+/// Records a process of nobody's without any right, and reads the profile back.
+#[track_caller]
+pub(super) fn record_as_nobody(
+    scratch: &Scratch,
+    target: &Running,
+    arguments: &[&str],
+) -> Recorded {
+    let (pid, output) = (target.pid_text(), scratch.file("out.nspy"));
+    let mut all = vec!["record", "-p", &pid, "-o", &output];
+    all.extend(arguments);
+    let outcome = run_as_nobody(scratch, &all);
+    outcome.expect_code(0);
+    let profile = read(Path::new(&output));
+    Recorded { profile, outcome }
 }
 
 /// nodespy without any right.

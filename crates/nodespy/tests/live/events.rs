@@ -8,9 +8,9 @@ use nodespy_model::{EventType, Sample, Sampling, WeightUnit};
 use super::errors::{node_as_nobody, run_as_nobody};
 use super::recorded::{Recorded, read, record};
 use super::versions::on_every_node;
-use super::workload::{Running, Workload};
+use super::workload::{Running, Workload, node, script};
 use super::{is_root, live};
-use crate::run::run_nodespy;
+use crate::run::{nodespy, run, run_nodespy};
 use crate::scratch::Scratch;
 use crate::skip::skip;
 
@@ -42,7 +42,33 @@ fn expect_faults(major: &str) {
     assert!(share > 0.01, "{share}\n{}", cpu.describe());
 }
 
+/// As many faults are counted under the function as the kernel has counted around its calls.
+fn expect_count_of_faults(major: &str) {
+    let Some(_live) = live() else { return };
+    let scratch = Scratch::new();
+    let (output, seen) = (scratch.file("out.nspy"), scratch.file("seen.json"));
+    let (node, script) = (node(major).unwrap(), script("faults.js"));
+    let mut command = nodespy(&["record", "-e", "page-faults", "-o", &output, "--"]);
+    command.args([&node, &script]);
+    command.env("CALLS", "60").env("OUT", &seen);
+    let outcome = run(command);
+    outcome.expect_code(0);
+    let seen = std::fs::read_to_string(&seen).unwrap();
+    let seen: serde_json::Value = serde_json::from_str(&seen).unwrap();
+    let profile = read(Path::new(&output));
+    let recorded = Recorded { profile, outcome };
+    let share = recorded.total_share("growBuffers");
+    let found = share * recorded.profile.total_weight() as f64;
+    let ratio = found / seen["faults"].as_f64().unwrap();
+    assert!(
+        (0.9..1.1).contains(&ratio),
+        "{ratio} {seen}\n{}",
+        recorded.describe()
+    );
+}
+
 on_every_node! {{
+    page_faults_are_as_many_as_the_kernel_counts(expect_count_of_faults);
     page_faults_are_booked_to_who_touches_memory(expect_faults);
     a_tracepoint_keeps_its_arguments(expect_arguments);
 }}

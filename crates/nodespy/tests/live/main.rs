@@ -48,6 +48,7 @@ mod on_port;
 mod outputs;
 #[path = "../support/own_status.rs"]
 mod own_status;
+mod owner;
 mod pending;
 mod perf_agrees;
 mod pools;

@@ -38,7 +38,41 @@ fn expect_waits(major: &str) {
     assert!(lines.iter().filter(is_told).count() >= 2, "{lines:#?}");
 }
 
+/// Timers that are armed move the time of the loop, which stands all the same. Before Node 20 libuv does not count how
+/// often a loop goes round, so that one that arms timers looks like one that does.
+fn expect_armed_timers(major: &str) {
+    let Some(_live) = live() else { return };
+    let target = Workload::new("stalls.js")
+        .on(major)
+        .env("WHAT", "timers")
+        .start();
+    let lines = told(&target, &["-d", "5"]);
+    let named = lines.iter().filter(|line| line.contains("armTimers"));
+    let named = named.count();
+    match major {
+        "16" | "18" => assert!(lines.len() <= 2, "{lines:#?}"),
+        _ => assert!((3..=6).contains(&named), "{lines:#?}"),
+    }
+}
+
+/// A loop that is used for 30 of 100 ms, and one that goes round without a pause: neither stalls. A second is more than
+/// other programs on the machine keep a thread from its CPU.
+fn expect_none(major: &str) {
+    let Some(_live) = live() else { return };
+    let used = Workload::new("loop.js").on(major).start();
+    let lines = told(&used, &["-d", "3", "--over", "1s"]);
+    assert!(lines.is_empty(), "{lines:#?}");
+    let round = Workload::new("stalls.js")
+        .on(major)
+        .env("WHAT", "immediates")
+        .start();
+    let lines = told(&round, &["-d", "3", "--over", "1s"]);
+    assert!(lines.is_empty(), "{lines:#?}");
+}
+
 on_every_node! {{
+    timers_that_are_armed_hide_no_stall(expect_armed_timers);
+    a_loop_that_is_only_used_does_not_stall(expect_none);
     a_blocked_loop_is_told_with_who_blocks_it(expect_stalls);
     a_loop_that_waits_for_a_child_is_told(expect_waits);
 }}

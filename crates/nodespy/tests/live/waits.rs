@@ -5,10 +5,10 @@ use std::process::Command;
 use nodespy_analysis::{ThreadTime, thread_times};
 use nodespy_model::{Sample, ThreadRole, WeightUnit, label_key, state};
 
-use super::errors::{node_as_nobody, run_as_nobody};
+use super::errors::{node_as_nobody, record_as_nobody};
 use super::recorded::{Recorded, read, record, share};
 use super::versions::on_every_node;
-use super::workload::{Running, Workload, node, script};
+use super::workload::{Running, Workload, compiled_addon, node, script};
 use super::{is_root, live};
 use crate::run::nodespy;
 use crate::scratch::Scratch;
@@ -28,16 +28,20 @@ fn waits_for(recorded: &Recorded, sample: &Sample, kind: &str) -> bool {
         && labels.get(label_key::WAIT) == Some(kind)
 }
 
-/// Every thread that was there all the time has all of the time, give or take 2 %.
+/// Every thread of the program, all of which are there all the time, has all of the time, give or take 2 %; those
+/// of its children have no more.
 #[track_caller]
 fn expect_whole(recorded: &Recorded) {
-    let elapsed = recorded.profile.about.duration as f64;
-    let main = main_time(recorded);
-    let sum = main.total() as f64 / elapsed;
-    assert!((0.98..1.02).contains(&sum), "{sum}\n{main:?}");
-    for time in thread_times(&recorded.profile) {
+    let profile = &recorded.profile;
+    let elapsed = profile.about.duration as f64;
+    let program = profile.threads[main_time(recorded).thread.at()].process;
+    let times = thread_times(profile);
+    assert!(times.len() > 5, "{times:?}");
+    for time in times {
         let sum = time.total() as f64 / elapsed;
-        assert!(sum < 1.02, "{sum}\n{time:?}");
+        let is_of_program = profile.threads[time.thread.at()].process == program;
+        let least = if is_of_program { 0.98 } else { 0.0 };
+        assert!((least..1.02).contains(&sum), "{sum}\n{time:?}");
     }
 }
 
@@ -48,20 +52,30 @@ fn expect_wait(what: &str, kind: &str, function: &str, major: &str) {
         .on(major)
         .env("WHAT", what)
         .start();
-    let recorded = record(&target, &["-d", "4", "-e", "wall"]);
-    expect_whole(&recorded);
+    expect_wait_of(&target, kind, function);
+}
+
+#[track_caller]
+fn expect_wait_of(target: &Running, kind: &str, function: &str) {
+    let recorded = record(target, &["-d", "4", "-e", "wall"]);
+    expect_waits_in(&recorded, kind, function);
+}
+
+#[track_caller]
+fn expect_waits_in(recorded: &Recorded, kind: &str, function: &str) {
+    expect_whole(recorded);
     let event = recorded.profile.event();
     assert_eq!(
         (&*event.name, event.unit),
         ("wall", WeightUnit::Nanoseconds)
     );
-    let main = main_time(&recorded);
+    let main = main_time(recorded);
     let of_kind = main.waits.iter().find(|(name, _)| name == kind);
     let waited = share(of_kind.map_or(0, |(_, time)| *time), main.total());
     assert!(waited > 0.85, "{waited}\n{main:?}\n{}", recorded.describe());
     assert!(share(main.idle, main.total()) < 0.1, "{main:?}");
     let under = recorded.total_share_in(function, |sample| {
-        waits_for(&recorded, sample, kind) && recorded.thread_of(sample).role == ThreadRole::Main
+        waits_for(recorded, sample, kind) && recorded.thread_of(sample).role == ThreadRole::Main
     });
     assert!(under > 0.95, "{under}\n{}", recorded.describe());
     let said = &recorded.outcome.stdout;
@@ -70,6 +84,21 @@ fn expect_wait(what: &str, kind: &str, function: &str, major: &str) {
         said.contains("The main thread waits") && said.contains(function),
         "{said}"
     );
+}
+
+/// Memory that comes from a slow store is waited for in no system call.
+fn expect_page_faults(major: &str) {
+    let Some(_live) = live() else { return };
+    let scratch = Scratch::new();
+    let Some(addon) = compiled_addon(&scratch, "slow_page") else {
+        return;
+    };
+    let target = Workload::new("waits.js")
+        .on(major)
+        .env("WHAT", "page")
+        .env("ADDON", addon)
+        .start();
+    expect_wait_of(&target, "page fault", "readMapped");
 }
 
 /// Of every 100 ms the main thread runs 30, waits 40 and idles; on a machine with other work it may
@@ -103,12 +132,14 @@ on_every_node! {{
     a_wait_in_atomics_is_booked_to_who_waits(|major| expect_wait("atomics", "Atomics.wait", "waitForLock", major));
     a_wait_for_a_child_is_not_idle(|major| expect_wait("exec", "child process", "runChild", major));
     a_wait_for_a_file_is_booked_to_who_opens_it(|major| expect_wait("file", "file", "openPipe", major));
+    a_wait_for_a_slow_page_is_booked_to_who_reads_it(expect_page_faults);
     running_waiting_and_idle_add_up(expect_mix);
+    a_thread_without_a_cpu_is_runnable(expect_runnable);
+    the_owner_of_a_process_needs_no_right_to_see_it_wait(expect_owner_sees);
 }}
 
 /// Two programs that never wait share one CPU: the time without it is the kernel's own figure, and said.
-#[test]
-fn a_thread_without_a_cpu_is_runnable() {
+fn expect_runnable(major: &str) {
     let Some(_live) = live() else { return };
     let pinned = |command: &[&str]| {
         let mut pinned = Command::new("taskset");
@@ -117,7 +148,7 @@ fn a_thread_without_a_cpu_is_runnable() {
     };
     let other = pinned(&["sh", "-c", "echo ready; while :; do :; done"]);
     let _other = Running::new(other);
-    let (node, script) = (node("20").unwrap(), script("waits.js"));
+    let (node, script) = (node(major).unwrap(), script("waits.js"));
     let mut command = pinned(&[&node, &script]);
     command.env("WHAT", "spin");
     let target = Running::new(command);
@@ -180,35 +211,30 @@ fn time_off_the_cpu_is_recorded_alone_and_of_a_command_from_its_start() {
     assert_eq!(main.waits[0].0, "Atomics.wait", "{main:?}");
 }
 
-#[test]
-fn the_owner_of_a_process_needs_no_right_to_see_it_wait() {
+/// The owner, without any right, is told the same of every kind of wait.
+fn expect_owner_sees(major: &str) {
     let Some(_live) = live() else { return };
     if !is_root() {
         skip("only root can become another user");
         return;
     }
-    let mut command = node_as_nobody("20", "waits.js");
-    command.env("WHAT", "atomics");
-    let target = Running::new(command);
     let scratch = Scratch::for_other_users();
-    let pid = target.pid_text();
-    let outcome = run_as_nobody(
-        &scratch,
-        &[
-            "record",
-            "-d",
-            "3",
-            "-e",
-            "wall",
-            "-p",
-            &pid,
-            "-o",
-            "wall.nspy",
-        ],
-    );
-    outcome.expect_code(0);
-    assert!(
-        outcome.stdout.contains("in Atomics.wait") && outcome.stdout.contains("waitForLock"),
-        "{outcome}"
-    );
+    let addon = compiled_addon(&scratch, "slow_page");
+    for (what, kind, function) in [
+        ("atomics", "Atomics.wait", "waitForLock"),
+        ("exec", "child process", "runChild"),
+        ("file", "file", "openPipe"),
+        ("page", "page fault", "readMapped"),
+    ] {
+        let mut command = node_as_nobody(major, "waits.js");
+        command.env("WHAT", what);
+        match &addon {
+            Some(addon) => command.env("ADDON", addon),
+            None if what == "page" => continue,
+            None => &mut command,
+        };
+        let target = Running::in_folder(command, Scratch::for_other_users());
+        let recorded = record_as_nobody(&scratch, &target, &["-d", "3", "-e", "wall"]);
+        expect_waits_in(&recorded, kind, function);
+    }
 }

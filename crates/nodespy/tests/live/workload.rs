@@ -258,11 +258,24 @@ pub(crate) fn children_of(pid: u32) -> Vec<u32> {
 
 /// A program of `programs/`, compiled; none where there is no compiler.
 pub(crate) fn compiled(scratch: &Scratch, name: &str) -> Option<String> {
+    compiled_as(scratch, name, name, &["-g", "-fomit-frame-pointer"])
+}
+
+/// An addon of `programs/`, compiled; none where there is no compiler.
+pub(crate) fn compiled_addon(scratch: &Scratch, name: &str) -> Option<String> {
+    let addon = format!("{name}.node");
+    compiled_as(scratch, name, &addon, &["-shared", "-fPIC"])
+}
+
+fn compiled_as(scratch: &Scratch, name: &str, output: &str, flags: &[&str]) -> Option<String> {
     let programs = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/live/programs");
-    let program = scratch.file(name);
+    let program = scratch.file(output);
     let mut compile = Command::new("cc");
     let source = format!("{programs}/{name}.c");
-    compile.args(["-O1", "-g", "-fomit-frame-pointer", "-o", &program, &source]);
+    compile
+        .arg("-O1")
+        .args(flags)
+        .args(["-o", &program, &source]);
     match compile.status() {
         Ok(status) => {
             assert!(status.success(), "cc: {status}");

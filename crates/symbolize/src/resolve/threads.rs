@@ -42,12 +42,21 @@ impl Processes {
                     } else if given.is_some() {
                         ThreadRole::Worker
                     } else {
-                        classify::role_of_name(&thread.name)
+                        role_beside_main(&thread.name)
                     },
                     ..Thread::default()
                 })
             })
             .collect()
+    }
+}
+
+/// What a thread is for that is not the main one, by its name. A thread that an addon starts has the name of
+/// the thread that started it.
+fn role_beside_main(name: &str) -> ThreadRole {
+    match classify::role_of_name(name) {
+        ThreadRole::Main => ThreadRole::Other,
+        role => role,
     }
 }
 
@@ -100,4 +109,15 @@ pub(super) fn name_threads(profile: &mut Profile) {
         }
     }
     number_workers(profile, |thread| nameless.contains(&thread));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_borrows_the_main_threads_name_is_not_main() {
+        assert_eq!(role_beside_main("node-MainThread"), ThreadRole::Other);
+        assert_eq!(role_beside_main("libuv-worker"), ThreadRole::Pool);
+    }
 }
