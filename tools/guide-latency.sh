@@ -17,6 +17,7 @@ trap 'kill "${pids[@]}" 2>/dev/null || true' EXIT
 
 # Starts a program in a mount namespace with our resolv.conf and waits for `ready PORT`.
 start() { # NAME PROGRAM
+    : >"$folder/$1.txt"
     unshare --mount sh -c 'mount --bind "$0" /etc/resolv.conf && exec "$@"' "$folder/resolv.conf" \
         "$node" "$2" >"$folder/$1.txt" 2>&1 &
     pids+=($!)
