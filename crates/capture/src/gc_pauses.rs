@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::ffi::CString;
 use std::path::PathBuf;
 
-use nodespy_model::{FastMap, GcKind, GcPauses, Nanoseconds, Profile};
+use nodespy_model::{FastMap, GcKind, GcPause, GcPauses, GcTimeline, Nanoseconds, Profile};
 use nodespy_perf_abi::{RecordLayout, record_type};
 
 use crate::engines::perf_events::{may_run_javascript, uprobe_pmu};
@@ -166,14 +166,19 @@ impl GcWatch {
         }
     }
 
-    /// Notes in a profile what is known of the pauses of its threads.
-    pub fn note_in(&mut self, profile: &mut Profile) {
+    /// Notes in a profile what is known of the pauses of its threads: all of it as sums, and over time, from `started` on,
+    /// what no profile has yet.
+    pub fn note_in(&mut self, profile: &mut Profile, started: Nanoseconds) {
         self.read();
         for thread in &mut profile.threads {
             let pid = profile.processes[thread.process.at()].pid;
-            let watched = self.processes.get(&pid);
-            if let Some(known) = watched.and_then(|watched| watched.threads.get(&thread.tid)) {
+            let watched = self.processes.get_mut(&pid);
+            if let Some(known) = watched.and_then(|watched| watched.threads.get_mut(&thread.tid)) {
                 thread.gc_pauses = known.pauses.summary();
+                let new = std::mem::take(&mut known.pauses.new);
+                thread
+                    .gc_timeline
+                    .merge(&new.between(started, Nanoseconds::MAX));
             }
         }
     }
@@ -309,6 +314,8 @@ struct Pauses {
     kept: VecDeque<(Nanoseconds, GcKind, Nanoseconds)>,
     /// Those that are not kept any more: how many, how long together, the longest.
     older: FastMap<GcKind, [u64; 3]>,
+    /// Those that no profile has yet.
+    new: GcTimeline,
 }
 
 impl Pauses {
@@ -322,6 +329,11 @@ impl Pauses {
             *longest = length.max(*longest);
         }
         self.kept.push_back((end, kind, length));
+        self.new.add(GcPause {
+            start: end.saturating_sub(length),
+            lasted: length,
+            kind,
+        });
     }
 
     fn forget_before(&mut self, since: Nanoseconds) {

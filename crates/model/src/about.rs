@@ -1,5 +1,6 @@
 //! What was recorded: the application, its processes and threads, and how.
 
+use crate::gc_timeline::GcTimeline;
 use crate::labels::{Labels, label_key};
 use crate::over_time::{LoopTimeline, PoolTimeline};
 use crate::profile::{Nanoseconds, ProcessIndex};
@@ -178,6 +179,8 @@ pub struct Thread {
     pub loop_timeline: Option<Box<LoopTimeline>>,
     /// The pauses of V8's garbage collector, by kind, where they were measured.
     pub gc_pauses: Vec<GcPauses>,
+    /// The longest of them over time.
+    pub gc_timeline: GcTimeline,
     /// Every time it was off the CPU, by what for, where that was watched; most time first.
     pub exact_waits: Vec<ExactWaits>,
 }

@@ -4,6 +4,7 @@ use crate::FastSet;
 use crate::about::{About, EventLoop, ExactWaits, GcPauses, Pool, Process, Scheduling, Thread};
 use crate::context::{ContextIndex, ContextIndexer};
 use crate::event::{self, EventIndex, EventType};
+use crate::gc_timeline::GcTimeline;
 use crate::labels::Labels;
 use crate::moved_stacks::StackMoves;
 use crate::notes::Notes;
@@ -218,6 +219,13 @@ impl ProfileBuilder {
         self.profile.threads[thread.at()].gc_pauses = pauses;
     }
 
+    /// Adds to the pauses over time of a thread that was added before.
+    pub fn gc_timeline(&mut self, thread: ThreadIndex, timeline: &GcTimeline) {
+        self.profile.threads[thread.at()]
+            .gc_timeline
+            .merge(timeline);
+    }
+
     /// Says what a thread that was added before waited for.
     pub fn exact_waits(&mut self, thread: ThreadIndex, mut waits: Vec<ExactWaits>) {
         for of_kind in &mut waits {
@@ -308,6 +316,7 @@ impl ProfileBuilder {
             if let Some(timeline) = &mut thread.loop_timeline {
                 timeline.keep_longest();
             }
+            thread.gc_timeline.keep_longest();
         }
         self.profile.about = about;
         self.profile.notes = notes;

@@ -523,7 +523,7 @@ impl<'e> Live<'e> {
         self.pools.note_in(&mut profile);
         self.pools.forget_ended();
         if let Some(gc) = &mut self.gc {
-            gc.note_in(&mut profile);
+            gc.note_in(&mut profile, self.started);
             gc.forget_ended();
         }
         if let Some(waits) = &mut self.waits {
@@ -556,7 +556,7 @@ impl<'e> Live<'e> {
         }
         self.pools.note_in(profile);
         if let Some(gc) = &mut self.gc {
-            gc.note_in(profile);
+            gc.note_in(profile, self.started);
         }
         if let Some(waits) = &mut self.waits {
             waits.note_in(profile);

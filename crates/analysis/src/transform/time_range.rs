@@ -41,15 +41,17 @@ pub fn starting_at(mut profile: Profile, start: Nanoseconds) -> Profile {
     profile
 }
 
-/// Leaves what event loops and pools did from `start` to `end`, counted from `start`.
+/// Leaves what event loops, pools and the garbage collector did from `start` to `end`, counted from `start`.
 fn cut_timelines(profile: &mut Profile, start: Nanoseconds, end: Nanoseconds) {
     let processes = profile.processes.iter_mut();
     for timeline in processes.filter_map(|process| process.pool_timeline.as_mut()) {
         **timeline = timeline.between(start, end);
     }
-    let threads = profile.threads.iter_mut();
-    for timeline in threads.filter_map(|thread| thread.loop_timeline.as_mut()) {
-        **timeline = timeline.between(start, end);
+    for thread in &mut profile.threads {
+        if let Some(timeline) = &mut thread.loop_timeline {
+            **timeline = timeline.between(start, end);
+        }
+        thread.gc_timeline = thread.gc_timeline.between(start, end);
     }
 }
 

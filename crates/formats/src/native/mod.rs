@@ -77,6 +77,7 @@ mod section {
     pub(super) const GC_PAUSES: u64 = 28;
     pub(super) const ASYNC_CALLERS: u64 = 30;
     pub(super) const EXACT_WAITS: u64 = 32;
+    pub(super) const GC_TIMELINES: u64 = 33;
 }
 
 // The codes of the file: a value's position here. They are written out, because the model may

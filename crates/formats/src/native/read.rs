@@ -152,6 +152,7 @@ impl Tables {
             section::EXACT_WAITS => self.take_exact_waits(columns),
             section::GC_PAUSES => self.take_gc_pauses(columns),
             section::POOL_SUBMITTERS => self.take_pool_submitters(columns),
+            section::GC_TIMELINES => self.take_gc_timelines(columns),
             section::LOOP_TIMELINES => self.take_loop_timelines(columns),
             section::POOL_TIMELINES => self.take_pool_timelines(columns),
             section::SAMPLES => self.take_samples(columns),
@@ -473,6 +474,7 @@ impl Tables {
             let known = &self.builder.so_far().threads[index.at()];
             let thread = Thread {
                 loop_timeline: known.loop_timeline.clone(),
+                gc_timeline: known.gc_timeline.clone(),
                 ..thread
             };
             self.builder.set_thread(index, thread);

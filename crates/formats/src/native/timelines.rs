@@ -1,12 +1,13 @@
-//! What loops and pools did over time, section 25 and 26. In a journal each block has what is new: readers add.
+//! What loops, pools and the garbage collector did over time, sections 25, 26 and 33. In a journal each block has what is new: readers add.
 
 use nodespy_model::{
-    Intervals, LoopPart, LoopStall, LoopTimeline, MAX_INTERVALS, Part, PoolPart, PoolTimeline,
-    ProcessIndex, Profile, ProfileBuilder, ThreadIndex,
+    GcPause, GcTimeline, Intervals, LoopPart, LoopStall, LoopTimeline, MAX_INTERVALS, Part,
+    PoolPart, PoolTimeline, ProcessIndex, Profile, ProfileBuilder, ThreadIndex,
 };
 
 use super::columns::{Columns, put};
 use super::read::Tables;
+use super::{GC_KINDS, code_of};
 use crate::import::ImportError;
 
 /// The loops of a profile's threads, by row.
@@ -14,6 +15,15 @@ pub(super) fn loops(profile: &Profile) -> Vec<(usize, &LoopTimeline)> {
     let threads = profile.threads.iter().enumerate();
     threads
         .filter_map(|(row, thread)| Some((row, thread.loop_timeline.as_deref()?)))
+        .collect()
+}
+
+/// The garbage collections of its threads, by row.
+pub(super) fn collections(profile: &Profile) -> Vec<(usize, &GcTimeline)> {
+    let threads = profile.threads.iter().enumerate();
+    let timelines = threads.map(|(row, thread)| (row, &thread.gc_timeline));
+    timelines
+        .filter(|(_, timeline)| !timeline.pauses().is_empty())
         .collect()
 }
 
@@ -36,6 +46,20 @@ pub(super) fn of_loops(rows: &[(usize, &LoopTimeline)]) -> Option<Vec<u8>> {
             put(content, stall.start - before);
             put(content, stall.lasted);
             before = stall.start;
+        }
+    })
+}
+
+/// Nothing where there are none.
+pub(super) fn of_collections(rows: &[(usize, &GcTimeline)]) -> Option<Vec<u8>> {
+    of_rows(rows, |content, timeline| {
+        put(content, timeline.pauses().len() as u64);
+        let mut before = 0;
+        for pause in timeline.pauses() {
+            put(content, pause.start - before);
+            put(content, pause.lasted);
+            put(content, code_of(&GC_KINDS, &pause.kind));
+            before = pause.start;
         }
     })
 }
@@ -100,6 +124,27 @@ impl Tables {
             self.add_timeline::<LoopPart>(rows, |builder| {
                 builder.loop_timeline(thread, &timeline)
             })?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn take_gc_timelines(
+        &mut self,
+        columns: &mut Columns<'_>,
+    ) -> Result<(), ImportError> {
+        for _ in 0..columns.count(2)? {
+            let thread = ThreadIndex(columns.index(self.threads, "threads")?);
+            let mut timeline = GcTimeline::default();
+            let mut start = 0u64;
+            for _ in 0..self.rows::<GcPause>(columns, 3)? {
+                start = start.saturating_add(columns.number()?);
+                timeline.add(GcPause {
+                    start,
+                    lasted: columns.number()?,
+                    kind: columns.code(&GC_KINDS, "collection")?,
+                });
+            }
+            self.builder.gc_timeline(thread, &timeline);
         }
         Ok(())
     }

@@ -93,6 +93,9 @@ fn write_sections(
     if let Some(timelines) = timelines::of_loops(&timelines::loops(profile)) {
         emit(section::LOOP_TIMELINES, &timelines)?;
     }
+    if let Some(timelines) = timelines::of_collections(&timelines::collections(profile)) {
+        emit(section::GC_TIMELINES, &timelines)?;
+    }
     if let Some(timelines) = timelines::of_pools(&timelines::pools(profile)) {
         emit(section::POOL_TIMELINES, &timelines)?;
     }

@@ -2,9 +2,9 @@
 
 use nodespy_model::{
     About, Category, Cpu, EventLoop, EventType, ExactWaits, ExitReason, Frame, FrameKind,
-    FunctionSpec, GcKind, GcPauses, Labels, LoopStall, LoopTimeline, Notes, Pool, PoolJobs,
-    PoolPart, PoolSubmitter, PoolTimeline, Process, Profile, ProfileBuilder, Sample, Sampling,
-    Scheduling, Source, Thread, ThreadRole, Tier, WeightUnit, label_key,
+    FunctionSpec, GcKind, GcPause, GcPauses, GcTimeline, Labels, LoopStall, LoopTimeline, Notes,
+    Pool, PoolJobs, PoolPart, PoolSubmitter, PoolTimeline, Process, Profile, ProfileBuilder,
+    Sample, Sampling, Scheduling, Source, Thread, ThreadRole, Tier, WeightUnit, label_key,
 };
 use proptest::prelude::*;
 
@@ -291,6 +291,7 @@ pub(crate) fn any_profile() -> impl Strategy<Value = Profile> {
                             p99: 5,
                         })
                         .collect(),
+                    gc_timeline: gc_timeline(tid),
                     exact_waits: (0..u64::from(tid % 4))
                         .map(|number| ExactWaits {
                             what: format!("futex {number}"),
@@ -325,6 +326,19 @@ pub(crate) fn any_profile() -> impl Strategy<Value = Profile> {
         weigh(&mut profile.samples, weighing);
         profile
     })
+}
+
+/// Pauses, some of them at once.
+fn gc_timeline(tid: u32) -> GcTimeline {
+    let mut timeline = GcTimeline::default();
+    for number in 0..u64::from(tid % 4) {
+        timeline.add(GcPause {
+            start: number / 2 * 1_000_000,
+            lasted: u64::MAX >> number,
+            kind: GcKind::ALL[number as usize % 3],
+        });
+    }
+    timeline
 }
 
 /// A loop that was busy for some of some seconds, with stalls.

@@ -4,12 +4,34 @@ use std::path::Path;
 
 use nodespy_model::{GcKind, GcPauses};
 
-use super::recorded::record;
+use super::recorded::{Recorded, record};
 use super::versions::on_every_node;
 use super::workload::Workload;
 use super::{is_root, live};
 use crate::scratch::Scratch;
 use crate::skip::skip;
+
+/// Each pause has its moment: as many and as long as the sums say, one after the other, within the recording.
+#[track_caller]
+fn expect_timeline(recorded: &Recorded, tid: u32, sums: &[&GcPauses]) {
+    let mut threads = recorded.profile.threads.iter();
+    let main = threads.find(|thread| thread.tid == tid).unwrap();
+    let pauses = main.gc_timeline.pauses();
+    for pair in pauses.windows(2) {
+        assert!(
+            pair[0].start + pair[0].lasted <= pair[1].start,
+            "{pauses:?}"
+        );
+    }
+    let last = pauses.last().unwrap();
+    assert!(last.start + last.lasted <= recorded.profile.about.duration);
+    // More than are kept are not among so few rounds.
+    for of_kind in sums {
+        let kept = pauses.iter().filter(|it| it.kind == of_kind.kind);
+        let (count, total) = kept.fold((0, 0), |(count, total), it| (count + 1, total + it.lasted));
+        assert_eq!((count, total), (of_kind.count, of_kind.total), "{pauses:?}");
+    }
+}
 
 fn expect_pauses(major: &str) {
     let Some(_live) = live() else { return };
@@ -51,6 +73,7 @@ fn expect_pauses(major: &str) {
         );
         assert!(found.p99 <= found.longest && found.longest <= found.total);
     }
+    expect_timeline(&recorded, target.pid(), &main);
     let said = &recorded.outcome.stdout;
     assert!(said.contains("GC pauses: "), "{said}");
     let note = "where V8 collects garbage (--gc-pauses)";

@@ -8,7 +8,7 @@ import { type Recording, selected } from "../src/model/profile";
 import { kindLabel, State } from "../src/model/states";
 import { ownWeights } from "../src/model/tree";
 import { Unpacker } from "../src/model/unpack";
-import { longestOf, rangeOf } from "../src/model/watched";
+import { longestOf, rangeOf, rangeOfPause } from "../src/model/watched";
 import { decodeState, encodeState, START } from "../src/page/state";
 import { nspy, type Written } from "./nspy";
 
@@ -60,6 +60,23 @@ async function opened(written: Written): Promise<Recording> {
   await unpacker.add(nspy(written));
   return unpacker.finish();
 }
+
+test("the pauses of the collector belong to the loop of their thread", async () => {
+  const pauses: Written["pauses"] = [
+    [100 * MS, 5 * MS, 0],
+    [20 * MS, 9 * MS, 1],
+    [10 * MS, MS, 7],
+  ];
+  const { watched } = await opened({ ...WATCHED, pauses });
+  const found = watched.loops[0].pauses;
+  assert.deepEqual(found, [
+    { start: 100 * MS, lasted: 5 * MS, kind: "scavenge" },
+    { start: 120 * MS, lasted: 9 * MS, kind: "mark-compact" },
+    { start: 130 * MS, lasted: MS, kind: "other" },
+  ]);
+  assert.equal(longestOf(found), found[1]);
+  assert.deepEqual(rangeOfPause(found[1]), { from: 120 * MS, to: 129 * MS });
+});
 
 test("loops and pools over time are read", async () => {
   const { watched, states } = await opened(WATCHED);

@@ -75,6 +75,7 @@ export interface Written {
   contexts?: Record<string, string>[];
   loops?: (WrittenTimeline & { thread: number; stalls: [step: number, lasted: number][] })[];
   pools?: (WrittenTimeline & { process: number })[];
+  pauses?: [step: number, lasted: number, kind: number][]; // of the first thread
 }
 
 function putIntervals(section: Section, { doublings, first, intervals }: WrittenTimeline): void {
@@ -84,7 +85,7 @@ function putIntervals(section: Section, { doublings, first, intervals }: Written
 }
 
 // Sections that older recordings do not have.
-function laterSections({ contexts, loops, pools }: Written): [number, Section][] {
+function laterSections({ contexts, loops, pools, pauses }: Written): [number, Section][] {
   const sections: [number, Section][] = [];
   if (loops) {
     const section = new Section().number(loops.length);
@@ -99,6 +100,7 @@ function laterSections({ contexts, loops, pools }: Written): [number, Section][]
     for (const { process, ...timeline } of pools) putIntervals(section.number(process), timeline);
     sections.push([26, section]);
   }
+  if (pauses) sections.push([33, new Section().number(1, 0, pauses.length, ...pauses.flat())]);
   if (contexts) {
     const section = new Section().number(contexts.length);
     for (const labels of contexts) {

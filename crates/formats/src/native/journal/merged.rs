@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use nodespy_model::{
-    About, FastMap, FastSet, LoopTimeline, Nanoseconds, Notes, PoolTimeline, Process, ProcessIndex,
-    Profile, ProfileBuilder, Sample, Thread, ThreadIndex, ThreadRole, moved_samples,
+    About, FastMap, FastSet, GcTimeline, LoopTimeline, Nanoseconds, Notes, PoolTimeline, Process,
+    ProcessIndex, Profile, ProfileBuilder, Sample, Thread, ThreadIndex, ThreadRole, moved_samples,
 };
 
 use super::super::columns::put;
@@ -81,6 +81,7 @@ pub(super) struct Merged {
     changed_threads: BTreeSet<usize>,
     /// What the last slice saw of loops and pools over time, by row: a journal has each part once.
     new_loops: Vec<(usize, Box<LoopTimeline>)>,
+    new_collections: Vec<(usize, GcTimeline)>,
     new_pools: Vec<(usize, Box<PoolTimeline>)>,
 }
 
@@ -90,6 +91,7 @@ impl Merged {
         self.changed_processes.clear();
         self.changed_threads.clear();
         self.new_loops.clear();
+        self.new_collections.clear();
         self.new_pools.clear();
         let samples = self.add_rows(slice);
         self.number_workers();
@@ -188,6 +190,7 @@ impl Merged {
             ..thread.clone()
         };
         let timeline = thread.loop_timeline.take();
+        let collections = std::mem::take(&mut thread.gc_timeline);
         let index = match self.threads.get(&key) {
             None => {
                 let index = builder.thread(thread);
@@ -203,6 +206,10 @@ impl Merged {
             builder.loop_timeline(index, &timeline);
             self.new_loops.push((index.at(), timeline));
         }
+        if !collections.pauses().is_empty() {
+            builder.gc_timeline(index, &collections);
+            self.new_collections.push((index.at(), collections));
+        }
         index
     }
 
@@ -212,6 +219,7 @@ impl Merged {
             scheduling: thread.scheduling.or(known.scheduling),
             event_loop: thread.event_loop.or(known.event_loop),
             loop_timeline: known.loop_timeline.clone(),
+            gc_timeline: known.gc_timeline.clone(),
             gc_pauses: match thread.gc_pauses.is_empty() {
                 true => known.gc_pauses.clone(),
                 false => thread.gc_pauses,
@@ -304,6 +312,11 @@ impl Merged {
         let loops: Vec<_> = loops.map(|(row, timeline)| (*row, &**timeline)).collect();
         if let Some(timelines) = timelines::of_loops(&loops) {
             emit(section::LOOP_TIMELINES, &timelines);
+        }
+        let collections = self.new_collections.iter();
+        let collections: Vec<_> = collections.map(|(row, it)| (*row, it)).collect();
+        if let Some(timelines) = timelines::of_collections(&collections) {
+            emit(section::GC_TIMELINES, &timelines);
         }
         let pools = self.new_pools.iter();
         let pools: Vec<_> = pools.map(|(row, timeline)| (*row, &**timeline)).collect();

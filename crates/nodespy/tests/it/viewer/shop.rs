@@ -6,9 +6,9 @@
 //! 10 % in the recursive `walk`. From second 4 to 5 nothing but `burst` runs. A pool thread hashes.
 
 use nodespy_model::{
-    About, Category, EventIndex, EventLoop, EventType, FrameSpec, FunctionSpec, Labels, LoopStall,
-    LoopTimeline, Notes, Pool, PoolPart, PoolTimeline, Process, Profile, ProfileBuilder, Sample,
-    StackIndex, Thread, ThreadRole, Tier, WeightUnit, label_key, state,
+    About, Category, EventIndex, EventLoop, EventType, FrameSpec, FunctionSpec, GcKind, GcPause,
+    Labels, LoopStall, LoopTimeline, Notes, Pool, PoolPart, PoolTimeline, Process, Profile,
+    ProfileBuilder, Sample, StackIndex, Thread, ThreadRole, Tier, WeightUnit, label_key, state,
 };
 
 use Category::{App, Dependency, Gc, Kernel, Native, NodeCore};
@@ -254,6 +254,16 @@ fn watch(profile: &mut Profile) {
         lasted: SECOND,
     });
     profile.threads[0].loop_timeline = Some(Box::new(timeline));
+    for (start, lasted, kind) in [
+        (SECOND, SECOND / 100, GcKind::Scavenge),
+        (7 * SECOND, SECOND / 4, GcKind::MarkCompact),
+    ] {
+        profile.threads[0].gc_timeline.add(GcPause {
+            start,
+            lasted,
+            kind,
+        });
+    }
     profile.threads[0].event_loop = Some(EventLoop {
         watched: 10 * SECOND,
         idle: 27 * SECOND / 4,

@@ -37,6 +37,29 @@ fn a_click_on_a_stall_shows_what_its_thread_did_meanwhile() {
 }
 
 #[test]
+fn a_click_on_the_mark_of_a_gc_pause_shows_what_was_sampled_meanwhile() {
+    let Some(page) = open_file(&shop_of_states(), "v=top") else {
+        return;
+    };
+    let [left, top, width, height] = page.place("#lane-loop-0 canvas");
+    let mark = (left + width * 71 / 100, top + height - 3);
+    page.browser.hover(mark);
+    let said = page.text("#tooltip");
+    assert!(
+        said.starts_with("GC pause of 250 ms at 7.00") && said.contains("mark-compact"),
+        "{said}"
+    );
+    page.browser.screenshot("gc-pause");
+    page.browser.drag(&[mark]);
+    page.settle();
+    assert_eq!(page.part("r"), "7000000000-7250000000");
+    assert_eq!(page.part("t"), "0");
+    let figures = page.texts("#lane-loop-0 .figure");
+    assert!(figures.contains(&"2 GC pauses".to_owned()), "{figures:?}");
+    page.browser.expect_quiet_console();
+}
+
+#[test]
 fn time_is_chosen_in_a_track_as_in_the_heat_map() {
     let Some(page) = open_file(&shop_of_states(), "v=top") else {
         return;

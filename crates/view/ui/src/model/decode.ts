@@ -41,6 +41,7 @@ const SECTION = {
   pools: 24,
   loopTimelines: 25,
   poolTimelines: 26,
+  gcTimelines: 33,
 };
 const MAX_EVENTS = 1024;
 // How much room an announcement gets at once; more comes as rows do.
@@ -128,6 +129,9 @@ export class Tables {
         break;
       case SECTION.poolTimelines:
         this.watched.takePoolTimelines(section);
+        break;
+      case SECTION.gcTimelines:
+        this.watched.takeGcTimelines(section);
         break;
       case SECTION.sources:
         this.sources.push(...parseSources(section));

@@ -1,4 +1,4 @@
-// What event loops and libuv's pools did over time, as it was watched beside the samples.
+// What event loops, libuv's pools and the garbage collector did over time, watched beside the samples.
 
 import type { Columns } from "./columns";
 import type { ThreadIndex } from "./indexes";
@@ -21,11 +21,18 @@ export interface Stall {
   lasted: number;
 }
 
+export const GC_KINDS = ["scavenge", "mark-compact", "other"] as const;
+
+export interface GcPause extends Stall {
+  kind: (typeof GC_KINDS)[number];
+}
+
 export interface LoopTimeline extends Intervals {
   thread: ThreadIndex;
   watched: Float64Array; // ns
   busy: Float64Array;
   stalls: Stall[];
+  pauses: GcPause[]; // of the garbage collector, where they were measured; the longest
   summary: LoopSummary | null;
 }
 
@@ -54,8 +61,14 @@ export const rangeOf = ({ start, lasted }: Stall, end: number): Range => ({
   to: Math.max(Math.ceil(Math.min(start + lasted + LOOK, end)), Math.floor(start) + 1),
 });
 
-export const longestOf = (stalls: readonly Stall[]): Stall | null =>
-  stalls.reduce<Stall | null>((most, stall) => (stall.lasted > (most?.lasted ?? 0) ? stall : most), null);
+// When a pause was: its start and end were measured.
+export const rangeOfPause = ({ start, lasted }: GcPause): Range => ({
+  from: Math.floor(start),
+  to: Math.floor(start) + Math.max(1, Math.ceil(lasted)),
+});
+
+export const longestOf = <T extends Stall>(stalls: readonly T[]): T | null =>
+  stalls.reduce<T | null>((most, stall) => (stall.lasted > (most?.lasted ?? 0) ? stall : most), null);
 
 // Takes the sections about loops and pools, and puts together what they say of the same.
 export class WatchedTables {
@@ -63,6 +76,7 @@ export class WatchedTables {
   private readonly pools: PoolTimeline[] = [];
   private readonly summaries = new Map<number, LoopSummary>();
   private readonly sizes = new Map<number, number>();
+  private readonly pauses = new Map<number, GcPause[]>();
 
   takeLoops(section: Columns): void {
     const rows = section.rows();
@@ -96,7 +110,21 @@ export class WatchedTables {
         stalls.push({ start, lasted: section.number() });
       }
       const [watched, busy] = columns;
-      this.loops.push({ thread, lengthNs, first, watched, busy, stalls, summary: null });
+      this.loops.push({ thread, lengthNs, first, watched, busy, stalls, pauses: [], summary: null });
+    }
+  }
+
+  takeGcTimelines(section: Columns): void {
+    for (let rows = section.rows(); rows > 0; rows--) {
+      const thread = section.number();
+      const pauses: GcPause[] = [];
+      let start = 0;
+      for (let left = section.rows(); left > 0; left--) {
+        start += section.number();
+        const lasted = section.number();
+        pauses.push({ start, lasted, kind: GC_KINDS[section.number()] ?? "other" });
+      }
+      this.pauses.set(thread, pauses);
     }
   }
 
@@ -110,11 +138,15 @@ export class WatchedTables {
   }
 
   finish(threads: number, processes: number): Watched {
-    const { summaries, sizes } = this;
+    const { summaries, sizes, pauses } = this;
     const loops = this.loops.filter(({ thread }) => thread < threads);
     const pools = this.pools.filter(({ process }) => process < processes);
     return {
-      loops: loops.map((loop) => ({ ...loop, summary: summaries.get(loop.thread) ?? null })),
+      loops: loops.map((loop) => ({
+        ...loop,
+        summary: summaries.get(loop.thread) ?? null,
+        pauses: pauses.get(loop.thread) ?? [],
+      })),
       pools: pools.map((pool) => ({ ...pool, threads: sizes.get(pool.process) ?? 0 })),
     };
   }

@@ -3,7 +3,7 @@
 import type { ThreadIndex } from "../model/indexes";
 import { State, type StateKind } from "../model/states";
 import type { Range } from "../model/tree";
-import type { Stall } from "../model/watched";
+import { type GcPause, rangeOfPause, type Stall } from "../model/watched";
 import type { App } from "./app";
 import { stateFill } from "./colors";
 import { button, element, fit } from "./dom";
@@ -34,6 +34,7 @@ export interface LaneContent {
   thread: ThreadIndex;
   onName: (() => void) | null;
   stalls: (Stall & { range: Range })[];
+  pauses: GcPause[]; // marks along the lower edge
   paint: (brush: Brush) => void;
   tip: (ns: number) => [string, string][];
   stallTip?: (stall: Stall) => Promise<[string, string][]>;
@@ -42,6 +43,7 @@ export interface LaneContent {
 const MIN_STALL_PIXELS = 3;
 const NEAR_PIXELS = 4;
 const DRAG_PIXELS = 3;
+const PAUSE_PIXELS = 6; // high; a mark is found a little above it, too
 
 export class LaneCanvas {
   readonly root: HTMLElement;
@@ -50,6 +52,7 @@ export class LaneCanvas {
   private pending: Range | null = null;
   private pixelsANs = 0; // of the last drawing
   private stallAt = -1; // under the pointer, or chosen by keys
+  private pauseAt = -1; // under the pointer
 
   constructor(
     private readonly app: App,
@@ -113,6 +116,7 @@ export class LaneCanvas {
     const pattern = (kind: StateKind, waitPlace: number) =>
       patternOf(context, kind, stateFill(kind, waitPlace));
     content.paint({ context, x, height, color, pattern });
+    content.pauses.forEach((pause, at) => this.drawPause(context, pause, at === this.pauseAt));
     content.stalls.forEach((stall, at) => this.drawStall(context, stall, at === this.stallAt, color));
     const range = this.pending ?? app.state.range;
     if (!range) return;
@@ -146,6 +150,27 @@ export class LaneCanvas {
     context.fill();
   }
 
+  private drawPause(context: CanvasRenderingContext2D, pause: GcPause, isChosen: boolean): void {
+    const { height } = this.content;
+    const from = this.x(pause.start);
+    const tall = isChosen ? PAUSE_PIXELS + 3 : PAUSE_PIXELS;
+    context.fillStyle = stateFill({ state: State.Gc, wait: "" }, 0);
+    context.fillRect(from, height - tall, Math.max(1, this.x(pause.lasted)), tall);
+  }
+
+  // The pause whose mark is at or near a place; of several the nearest, of equally near ones the longest.
+  private pauseNear(x: number, y: number): number {
+    const { pauses, height } = this.content;
+    if (y < height - PAUSE_PIXELS - 3) return -1;
+    let [found, best] = [-1, NEAR_PIXELS];
+    pauses.forEach((pause, at) => {
+      const away = Math.max(0, this.x(pause.start) - x, x - this.x(pause.start + pause.lasted));
+      const isLonger = away === best && found >= 0 && pause.lasted > pauses[found].lasted;
+      if (away < best || isLonger) [found, best] = [at, away];
+    });
+    return found;
+  }
+
   private placeOf({ start, lasted }: Stall): [number, number] {
     const from = this.x(start);
     return [from, Math.max(from + MIN_STALL_PIXELS, this.x(start + lasted))];
@@ -170,6 +195,7 @@ export class LaneCanvas {
   private listen(): void {
     const { canvas, app } = this;
     const xOf = (event: PointerEvent) => event.clientX - canvas.getBoundingClientRect().left;
+    const yOf = (event: PointerEvent) => event.clientY - canvas.getBoundingClientRect().top;
     canvas.addEventListener("pointerdown", (event) => {
       if (event.button !== 0) return;
       canvas.setPointerCapture(event.pointerId);
@@ -181,8 +207,9 @@ export class LaneCanvas {
         this.drag.isDrag ||= Math.abs(x - this.drag.x) > DRAG_PIXELS;
         if (this.drag.isDrag) this.pending = this.rangeTo(this.timeAt(x));
       }
-      this.stallAt = this.drag?.isDrag ? -1 : this.stallNear(x);
-      canvas.classList.toggle("on-stall", this.stallAt >= 0);
+      this.pauseAt = this.drag?.isDrag ? -1 : this.pauseNear(x, yOf(event));
+      this.stallAt = this.drag?.isDrag || this.pauseAt >= 0 ? -1 : this.stallNear(x);
+      canvas.classList.toggle("on-stall", this.stallAt >= 0 || this.pauseAt >= 0);
       this.draw();
       this.tip(x, event.clientX, event.clientY);
     });
@@ -191,13 +218,15 @@ export class LaneCanvas {
       this.drag = this.pending = null;
       if (!drag) return;
       if (pending) return this.choose(pending, event.ctrlKey || event.metaKey);
+      const pause = this.content.pauses[this.pauseNear(xOf(event), yOf(event))];
+      if (pause) return app.choose(rangeOfPause(pause), [this.content.thread]);
       const stall = this.content.stalls[this.stallNear(xOf(event))];
       if (stall) app.choose(stall.range, [this.content.thread]);
     });
     canvas.addEventListener("pointerleave", () => {
       this.tooltip.hide();
       if (this.drag) return;
-      this.stallAt = -1;
+      this.stallAt = this.pauseAt = -1;
       this.draw();
     });
     canvas.addEventListener("keydown", (event) => this.onKey(event));
@@ -214,7 +243,17 @@ export class LaneCanvas {
   }
 
   private tip(x: number, clientX: number, clientY: number): void {
-    const { content, stallAt } = this;
+    const { content, stallAt, pauseAt } = this;
+    const pause = content.pauses[pauseAt];
+    if (pause) {
+      const title = `GC pause of ${duration(pause.lasted)} at ${moment(pause.start, 1e6)}`;
+      const rows: [string, string][] = [
+        ["collection", pause.kind],
+        ["click", "shows what was sampled meanwhile"],
+      ];
+      this.tooltip.showText(title, rows, clientX, clientY);
+      return;
+    }
     const stall = content.stalls[stallAt];
     if (!stall) {
       const step = this.spanOf(this.width) / this.width;

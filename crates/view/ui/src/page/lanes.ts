@@ -6,7 +6,15 @@ import { NO_THREAD, type ThreadIndex } from "../model/indexes";
 import { poolThreads } from "../model/profile";
 import { kindLabel, STATE_LABELS, STATES, State, type StateKind } from "../model/states";
 import { ROLE_LABELS, ThreadRole } from "../model/tables";
-import { type LoopTimeline, longestOf, type PoolTimeline, rangeOf, type Stall } from "../model/watched";
+import {
+  type GcPause,
+  type LoopTimeline,
+  longestOf,
+  type PoolTimeline,
+  rangeOf,
+  rangeOfPause,
+  type Stall,
+} from "../model/watched";
 import type { App } from "./app";
 import { stateFill } from "./colors";
 import { button, eachFrame, element, swatch } from "./dom";
@@ -124,7 +132,7 @@ export class Lanes {
 
   private loop(loop: LoopTimeline, at: number, bands: Bands): LaneContent {
     const { app } = this;
-    const { watched, busy, first, lengthNs, stalls, summary, thread } = loop;
+    const { watched, busy, first, lengthNs, stalls, pauses, summary, thread } = loop;
     const isOne = app.watched.loops.length === 1;
     const shareAt = (ns: number) => {
       const row = Math.floor(ns / lengthNs) - first;
@@ -144,6 +152,7 @@ export class Lanes {
         title: `The longest: ${duration(longest.lasted)}. Click to see it`,
         onClick: () => app.choose(rangeOf(longest, app.end), [thread]),
       });
+    if (pauses.length) figures.push(this.pauseFigure(thread, pauses));
     return {
       id: `loop-${thread}`,
       kind: "loop",
@@ -154,6 +163,7 @@ export class Lanes {
       thread,
       onName: () => app.choose(null, [thread]),
       stalls: stalls.map((stall) => ({ ...stall, range: rangeOf(stall, app.end) })),
+      pauses,
       paint: ({ context, x, height, color }) => {
         const unknown = first * lengthNs;
         context.fillStyle = color("--line");
@@ -168,7 +178,8 @@ export class Lanes {
           context.fillRect(from, height - tall, Math.max(0.6, to - from), tall);
         }
         context.fillStyle = stateFill({ state: State.Gc, wait: "" }, 0);
-        for (let bin = 0; bin < bands.bins; bin++) {
+        // Where pauses were measured they are marked instead.
+        for (let bin = 0; bin < bands.bins && !pauses.length; bin++) {
           const share = bands.gc[at * bands.bins + bin];
           if (share < 0.01) continue;
           context.globalAlpha = 0.4 + 0.6 * Math.min(1, share);
@@ -182,10 +193,19 @@ export class Lanes {
         const rows: [string, string][] = [
           ["utilisation", share === null ? "not watched" : percent(share, 1)],
         ];
-        if (gcAt(ns) > 0) rows.push(["GC", percent(Math.min(1, gcAt(ns)), 1)]);
+        if (gcAt(ns) > 0 && !pauses.length) rows.push(["GC", percent(Math.min(1, gcAt(ns)), 1)]);
         return rows;
       },
       stallTip: (stall) => this.stallTip(thread, stall),
+    };
+  }
+
+  private pauseFigure(thread: ThreadIndex, pauses: GcPause[]): Figure {
+    const longest = longestOf(pauses) ?? pauses[0];
+    return {
+      text: counted(pauses.length, "GC pause"),
+      title: `The longest: ${longest.kind}, ${duration(longest.lasted)}. Click to see it`,
+      onClick: () => this.app.choose(rangeOfPause(longest), [thread]),
     };
   }
 
@@ -238,6 +258,7 @@ export class Lanes {
       thread: NO_THREAD,
       onName: threads.length ? choose : null,
       stalls: [],
+      pauses: [],
       paint: ({ context, x, height, color }) => {
         context.fillStyle = color("--accent");
         context.globalAlpha = 0.45;
@@ -305,6 +326,7 @@ export class Lanes {
       thread,
       onName: () => app.choose(null, [thread]),
       stalls: [],
+      pauses: [],
       paint: ({ context, x, height, pattern }) => {
         const fills = kinds.map((kind, place) => pattern(kind, waitPlace(kinds, place)));
         for (let bin = 0; bin < bins; bin++) {
