@@ -31,7 +31,7 @@ pub(crate) use serve::ServeArgs;
 pub(crate) use showing::ShowArgs;
 pub(crate) use target::TargetArgs;
 pub(crate) use values::By;
-use values::parse_duration;
+use values::{parse_duration, parse_overhead};
 
 /// A CPU profiler for Node.js on Linux: one command, one picture.
 #[derive(Debug, Parser)]
@@ -229,6 +229,10 @@ pub(crate) struct TopArgs {
     /// How long: 30, 30s, 500ms, 2m [default: until q, Ctrl-C or the end of the target]
     #[arg(short, long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) duration: Option<Duration>,
+    /// What watching may cost, of one CPU: nodespy and, by estimate, the watched processes together. Where it costs more,
+    /// samples are taken less often and count for more, which is said: 2%
+    #[arg(long, value_name = "PERCENT", value_parser = parse_overhead)]
+    pub(crate) max_overhead: Option<f64>,
     /// Print tables instead of using the whole terminal (what happens anyway when there is none)
     #[arg(long)]
     pub(crate) lines: bool,

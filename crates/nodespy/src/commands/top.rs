@@ -57,13 +57,14 @@ pub(crate) fn run(arguments: &TopArgs) -> anyhow::Result<ExitCode> {
         route: arguments.route.clone(),
         reads_async: arguments.reads_async,
         no_async: arguments.no_async,
+        max_overhead: arguments.max_overhead,
         file_stem,
     });
     // Whether attaching works is reported before the screen is taken.
     let remarks = match capture.updates.recv()? {
         Update::Started { remarks } => remarks,
         Update::Failed(error) => return Err(error),
-        Update::Slice(_) | Update::Recorded(_) | Update::Ended => Vec::new(),
+        Update::Slice(_) | Update::Noted(_) | Update::Recorded(_) | Update::Ended => Vec::new(),
     };
     let subject = Subject {
         title,

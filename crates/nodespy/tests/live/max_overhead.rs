@@ -122,6 +122,31 @@ fn wall_time_adds_up_at_any_rate() {
     );
 }
 
+/// `top` says that it takes fewer samples, and shares stay what they are.
+#[test]
+fn top_takes_fewer_samples_and_says_so() {
+    let Some(_live) = live() else { return };
+    let target = Workload::new("split.js").start();
+    let pid = target.pid_text();
+    let arguments = ["top", "-p", &pid, "-F", "999", "-d", "12", "--lines"];
+    let mut command = nodespy(&arguments);
+    command.args(["--max-overhead", TINY]);
+    let outcome = run(command);
+    outcome.expect_code(0);
+    outcome.expect_stderr(&["From ", "(--max-overhead)"]);
+    let last = outcome.stdout.rsplit("split.js, node").next().unwrap();
+    assert!(last.contains(" samples, which count for "), "{outcome}");
+    let share = |name: &str| -> f64 {
+        let mut rows = last.lines().filter(|row| row.contains(name));
+        let row = rows.next().unwrap_or_else(|| panic!("{outcome}"));
+        let own = row.split_whitespace().next().unwrap();
+        own.trim_end_matches('%').parse().unwrap()
+    };
+    let (seventy, thirty) = (share("seventyPercent"), share("thirtyPercent"));
+    let share = seventy / (seventy + thirty);
+    assert!((0.6..0.8).contains(&share), "{share} {outcome}");
+}
+
 #[test]
 fn a_recording_within_its_budget_goes_on_as_it_is() {
     let Some(_live) = live() else { return };

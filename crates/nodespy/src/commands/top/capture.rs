@@ -33,6 +33,8 @@ pub(super) enum Update {
     Started { remarks: Vec<String> },
     /// Another second went by.
     Slice(Slice),
+    /// Something worth a line.
+    Noted(String),
     /// What was asked to be recorded is in a file, or why it is not.
     Recorded(String),
     /// Every target has ended.
@@ -50,6 +52,8 @@ pub(super) struct Slice {
     pub(super) threads: Vec<ThreadUse>,
     /// What libuv's pool does at its end; that of the process with most to do.
     pub(super) pool: Option<String>,
+    /// Samples taken in it, however many each counts for.
+    pub(super) samples: u64,
     /// Samples lost in it.
     pub(super) lost: u64,
     pub(super) js_frames: u64,
@@ -103,6 +107,8 @@ pub(super) struct Request {
     pub(super) reads_async: bool,
     /// Whether async callers are left out.
     pub(super) no_async: bool,
+    /// What it may cost, of one CPU.
+    pub(super) max_overhead: Option<f64>,
     /// What a file is called that has what was seen lately.
     pub(super) file_stem: String,
 }
@@ -160,6 +166,7 @@ fn capture(
     let options = LiveOptions {
         joining: Some((request.wanted, request.children)),
         no_async: request.no_async,
+        max_overhead: request.max_overhead,
         ..LiveOptions::default()
     };
     let mut slices = Slices {
@@ -228,6 +235,10 @@ impl Observer for Slices<'_> {
         self.is_heard
     }
 
+    fn note(&mut self, line: &str) {
+        self.is_heard &= self.sender.send(Update::Noted(line.to_owned())).is_ok();
+    }
+
     fn counts_since(&mut self) -> Option<Nanoseconds> {
         Some(self.recent.since())
     }
@@ -257,6 +268,7 @@ fn count(profile: &Profile, by: By) -> Slice {
             By::Function => functions_of(profile),
             By::Route => routes_of(profile),
         },
+        samples: profile.samples.len() as u64,
         js_frames: profile.notes.jit_frames,
         js_frames_named: profile.notes.jit_named.iter().sum(),
         ..Default::default()

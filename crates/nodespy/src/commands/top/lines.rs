@@ -39,6 +39,10 @@ pub(super) fn run(
                 totals.add(slice);
                 slices += 1;
             }
+            Ok(Update::Noted(line)) => {
+                output::note(&line);
+                continue;
+            }
             Ok(Update::Failed(error)) => return Err(error),
             Ok(Update::Ended) => {
                 output::note(&format!("{} ended", subject.title));

@@ -18,7 +18,7 @@ pub(super) struct State {
     pub(super) is_typing: bool,
     pub(super) shows_help: bool,
     pub(super) has_ended: bool,
-    /// What became of the last recording, until another key is pressed.
+    /// What became of the last recording, or at what rate samples are taken from now on, until another key is pressed.
     pub(super) told: Option<String>,
     /// How many functions are above the first one shown.
     pub(super) scroll: usize,

@@ -116,11 +116,16 @@ pub(super) fn load(sums: &Sums) -> String {
     text
 }
 
-/// `990 samples at 99 Hz, 0 lost, last 10 s`.
+/// `990 samples at 99 Hz, 0 lost, last 10 s`; `210 samples, which count for 990 at 99 Hz` where fewer are taken.
 pub(super) fn quality(sums: &Sums, rate_hz: u32, lost: u64, window: Window) -> String {
+    let counted = sums.shares.total();
+    let stands_for = match sums.samples < counted {
+        true => format!(", which count for {}", grouped(counted)),
+        false => String::new(),
+    };
     let mut text = format!(
-        "{} samples at {rate_hz} Hz, {} lost",
-        grouped(sums.shares.total()),
+        "{} samples{stands_for} at {rate_hz} Hz, {} lost",
+        grouped(sums.samples.min(counted)),
         grouped(lost)
     );
     if sums.unnamed_percent() >= 0.05 {

@@ -81,7 +81,7 @@ fn take_updates(updates: &Receiver<Update>, state: &mut State) -> anyhow::Result
             Ok(Update::Failed(error)) => return Err(error),
             // What was seen stays on the screen until the user quits.
             Ok(Update::Ended) => state.has_ended = true,
-            Ok(Update::Recorded(told)) => state.told = Some(told),
+            Ok(Update::Recorded(told) | Update::Noted(told)) => state.told = Some(told),
             Ok(Update::Started { .. }) => {}
             Err(TryRecvError::Empty) => return Ok(is_new),
             Err(TryRecvError::Disconnected) if state.has_ended => return Ok(is_new),

@@ -49,6 +49,8 @@ struct Function {
 pub(super) struct Sums {
     pub(super) length: Nanoseconds,
     pub(super) shares: Shares,
+    /// How many were taken, however many each counts for.
+    pub(super) samples: u64,
     threads: HashMap<(u32, u32), ThreadSum>,
     js_frames: u64,
     js_frames_named: u64,
@@ -230,6 +232,7 @@ impl Sums {
         Self {
             length: slice.length,
             shares: slice.shares,
+            samples: slice.samples,
             threads: threads.collect(),
             js_frames: slice.js_frames,
             js_frames_named: slice.js_frames_named,
@@ -238,6 +241,7 @@ impl Sums {
 
     fn add(&mut self, other: &Self) {
         self.length += other.length;
+        self.samples += other.samples;
         self.shares.javascript += other.shares.javascript;
         self.shares.native += other.shares.native;
         self.shares.kernel += other.shares.kernel;
