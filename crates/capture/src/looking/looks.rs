@@ -19,7 +19,7 @@ use crate::target::{proc, program};
 /// How much less often threads are looked at that stand still.
 const STILL_FACTOR: u64 = 10;
 /// The same where idle processes are to be spared: who has work is found out otherwise.
-const SPARING_FACTOR: u64 = 50;
+const SPARING_FACTOR: u64 = 100;
 /// The time a thread had no CPU is handed on with a sample of its CPU time once it is so much.
 const LEAST_RUNNABLE: Nanoseconds = 1_000_000;
 /// More threads than this are not looked at.

@@ -19,8 +19,8 @@ const HANDED_ON_EVERY: Nanoseconds = 100_000_000;
 const LAG: Nanoseconds = 1_000_000;
 /// A thread that stood still for so many looks is looked at less often.
 const STILL_LOOKS: u32 = 10;
-/// The same for a main thread.
-const STILL_LOOKS_OF_MAIN: u32 = 100;
+/// The same for a main thread, a fifth of a second: one that only serves a timer now and then is idle as well.
+const STILL_LOOKS_OF_MAIN: u32 = 20;
 
 /// A thread, its descriptors and its time.
 #[derive(Debug)]
