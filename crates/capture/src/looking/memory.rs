@@ -2,7 +2,7 @@
 
 use nodespy_model::printable;
 
-use crate::sys::memory::read_process_memory;
+use crate::sys::memory::{read_process_memories, read_process_memory};
 
 /// How much is read of a path or a name.
 const TEXT_BYTES: usize = 256;
@@ -17,6 +17,18 @@ impl Memory {
     pub(super) fn read<const BYTES: usize>(self, address: u64) -> Option<[u8; BYTES]> {
         let mut bytes = [0; BYTES];
         (read_process_memory(self.pid, address, &mut bytes) == BYTES).then_some(bytes)
+    }
+
+    /// What is in two places, of one moment.
+    pub(super) fn read_both<const FIRST: usize, const SECOND: usize>(
+        self,
+        first_at: u64,
+        second_at: u64,
+    ) -> Option<([u8; FIRST], [u8; SECOND])> {
+        let (mut first, mut second) = ([0; FIRST], [0; SECOND]);
+        let places = [(first_at, &mut first[..]), (second_at, &mut second[..])];
+        let read = read_process_memories(self.pid, places);
+        (read == FIRST + SECOND).then_some((first, second))
     }
 
     /// At most so many bytes, or as many as are mapped.
@@ -40,5 +52,22 @@ impl Memory {
         let bytes = self.read_up_to(address, TEXT_BYTES);
         let text = bytes.split(|byte| *byte == 0).next()?;
         Some(printable(&String::from_utf8_lossy(text)).into_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_places_are_read_at_once_or_not_at_all() {
+        let (one, other) = ([1u8, 2, 3], [4u8; 5]);
+        let own = Memory {
+            pid: std::process::id(),
+        };
+        let [at, also_at] = [one.as_ptr() as u64, other.as_ptr() as u64];
+        assert_eq!(own.read_both(at, also_at), Some((one, other)));
+        assert_eq!(own.read_both::<3, 5>(at, 0), None);
+        assert_eq!(own.read_both::<3, 5>(0, at), None);
     }
 }

@@ -193,13 +193,13 @@ impl UvLoop {
     /// Reads it again; none when it is gone.
     pub(super) fn read(&self, now: impl Fn() -> Nanoseconds) -> Option<Reading> {
         let memory = Memory { pid: self.pid };
-        let bytes = memory.read::<LOOP_BYTES>(self.address)?;
+        let (bytes, internal) =
+            memory.read_both::<LOOP_BYTES, INTERNAL_BYTES>(self.address, self.internal_fields)?;
         let is_same = u32_at(&bytes, BACKEND_FD) as i32 == self.backend_fd
             && u64_at(&bytes, INTERNAL_FIELDS) == self.internal_fields;
         if !is_same {
             return None;
         }
-        let internal = memory.read::<INTERNAL_BYTES>(self.internal_fields)?;
         let at = now();
         let (entry, idle) = times(&internal, self.layout);
         let in_poll = match entry {
