@@ -50,8 +50,11 @@ impl Server {
         let script = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../workloads")
             .join(program);
+        let script = script
+            .canonicalize()
+            .map_err(|error| format!("no program {} of workloads/: {error}", program.display()))?;
         let mut child = Command::new(node)
-            .arg(script.canonicalize()?)
+            .arg(script)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
