@@ -1,6 +1,7 @@
 # Everything works from a bare clone: each target installs what it misses, by name, and says so.
 #
 #   make demo            record a busy server for five seconds and write its flame graph
+#   make demo-continuous an agent, a server and a slower version of a service, found within five minutes (root)
 #   make test            what to run before sending a change; live tests on three Node versions
 #   make test-all        that, and every version, engine, container and delay
 #   make test-corpus     foreign files: NODESPY_CORPUS=FOLDER
@@ -27,7 +28,7 @@
 SHELL := /bin/bash
 CARGO ?= cargo
 
-.PHONY: demo test test-corpus test-all lint bench bench-overhead bench-peers bench-viewer bench-store bench-agent bench-real bench-honesty chaos soak openers golden viewer fuzz dist dist-check setup
+.PHONY: demo demo-continuous test test-corpus test-all lint bench bench-overhead bench-peers bench-viewer bench-store bench-agent bench-real bench-honesty chaos soak openers golden viewer fuzz dist dist-check setup
 
 setup:
 	@tools/setup.sh
@@ -36,6 +37,11 @@ demo:
 	@tools/setup.sh demo
 	@$(CARGO) build --release --bin nodespy
 	@tools/demo.sh
+
+demo-continuous:
+	@tools/setup.sh demo
+	@$(CARGO) build --release --bin nodespy
+	@tools/demo-continuous.sh $(SECONDS_AT_MOST)
 
 test: setup
 	@tools/test.sh quick

@@ -50,6 +50,12 @@ seeds() { # TARGET
             printf '\0\15\4name\1\6\1\1\3run' >>"$corpus/seed"
             ;;
         query) sed -n '/^nodespy query/s/.*'\''\(.*\)'\''.*/\1/p' ../docs/query.md | split -l 1 - "$corpus/seed-" ;;
+        http_body) printf '4\r\nwiki\r\n5;x=y\r\npedia\r\n0\r\n\r\n' >"$corpus/seed" ;;
+        # Unpacked: one series without labels, one function, frame, stack and window.
+        windows)
+            printf '\1nspw\1\1\4shop\3cpu\2ns\1\0\1\1f\0\1\1\0\1\0\1\1\0\1\1\0\1' >"$corpus/seed"
+            printf '0123456789abcdef\1\0\12\1\0\0\1' >>"$corpus/seed"
+            ;;
         http_head) printf 'GET /0123456789abcdef HTTP/1.1\r\nHost: 127.0.0.1:8000\r\nOrigin: null\r\n\r\n' >"$corpus/seed" ;;
         inspector)
             printf '\0HTTP/1.1 200 OK\r\nContent-Length: 21\r\n\r\n{"Browser": "node.js"}' >"$corpus/version"

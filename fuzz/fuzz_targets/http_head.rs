@@ -1,9 +1,9 @@
 //! No bytes may crash, hang or exhaust the reader of the heads of requests to `nodespy view` and `nodespy serve`.
 #![no_main]
 
-// By its path: the crate would bring SQLite along.
+// By its path: the crate would bring TLS along.
 #[allow(dead_code)]
-#[path = "../../crates/server/src/http/head.rs"]
+#[path = "../../crates/http/src/head.rs"]
 mod head;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

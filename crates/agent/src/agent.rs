@@ -1,6 +1,7 @@
 //! An agent from its start to its end.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use nodespy_capture::engines::perf_events::{EventSpec, PerfEvents, PerfOptions};
@@ -8,14 +9,17 @@ use nodespy_capture::target::{Target, Wanted};
 use nodespy_capture::{CaptureError, Children, Interrupts, monotonic_now, unix_now, with_causes};
 use nodespy_model::{FastMap, FastSet, Labels, Nanoseconds};
 use nodespy_recorder::{Continuous, End, Limits, Live, LiveOptions, Subject, hold};
-use nodespy_store::{OpenWindows, Retention, Store, WINDOW_SECONDS};
+use nodespy_store::{OpenWindows, WINDOW_SECONDS};
 use nodespy_symbolize::SourceMapOptions;
 
+use crate::counters::{Counters, Written};
+use crate::destination::Destination;
 use crate::error::AgentError;
 use crate::following::Following;
 use crate::log_line::{Level, Log, LogLine};
+use crate::status::Status;
 use crate::wall_clock::WallClock;
-use crate::writer::{Writer, Written};
+use crate::writer::{Writers, written};
 
 const SECOND: Nanoseconds = 1_000_000_000;
 /// How long after the end of a window it is cut: until then its last samples have been read.
@@ -39,47 +43,60 @@ pub struct AgentOptions {
     pub source_maps: Option<SourceMapOptions>,
     /// Labels of every process, which win over those that are found.
     pub labels: Labels,
-    /// How long what is kept.
-    pub retention: Retention,
     /// How long it runs; until it is told to end when absent.
     pub duration: Option<Duration>,
     /// Ctrl-C and SIGTERM.
     pub interrupts: Option<Interrupts>,
+    /// What it counts, for whoever watches it.
+    pub status: Arc<Status>,
     /// Called when it is attached: gives up the rights that only attaching takes.
     pub attached: fn(),
 }
 
-/// Samples every Node process of the machine into a store, until it is told to end. What was seen is written before this
-/// returns.
+/// Samples every Node process of the machine, until it is told to end. What was seen is written to every destination before
+/// this returns, or waits on disk for the next agent to send it. The answer is what became of the windows of each.
 pub fn run(
     options: &AgentOptions,
-    store: Box<dyn Store + Send>,
+    destinations: Vec<Destination>,
     log: Log,
-) -> Result<Written, AgentError> {
+) -> Result<Vec<(String, Written)>, AgentError> {
+    let destinations = destinations
+        .into_iter()
+        .map(|destination| (destination, Arc::new(Counters::default())));
+    let destinations: Vec<_> = destinations.collect();
+    let counters = destinations.iter();
+    let counters: Vec<_> = counters
+        .map(|(destination, counters)| (destination.name().to_owned(), Arc::clone(counters)))
+        .collect();
+    let status = &options.status;
+    status.watch(counters.clone());
+    status
+        .rate_hz
+        .store(options.rate_hz.into(), Ordering::Relaxed);
     let mut agent = Agent {
         options,
         deadline: options
             .duration
             .map(|duration| monotonic_now().saturating_add(duration.as_nanos() as Nanoseconds)),
         log,
-        store: Some(store),
-        writer: None,
+        destinations,
+        writers: None,
         open: OpenWindows::default(),
         sampled: FastMap::default(),
         remarks: FastSet::default(),
     };
     let ran = agent.follow_until_the_end();
-    let written = agent.finish();
-    ran.map(|()| written)
+    agent.finish();
+    ran.map(|()| written(&counters))
 }
 
 struct Agent<'a> {
     options: &'a AgentOptions,
     deadline: Option<Nanoseconds>,
     log: Log,
-    /// Until there is a writer: a thread has the rights of the one that starts it, so it waits for those to be given up.
-    store: Option<Box<dyn Store + Send>>,
-    writer: Option<Writer>,
+    /// Until there are writers: a thread has the rights of the one that starts it, so they wait for those to be given up.
+    destinations: Vec<(Destination, Arc<Counters>)>,
+    writers: Option<Writers>,
     open: OpenWindows,
     /// The processes that are sampled, by pid, with their services.
     sampled: FastMap<u32, String>,
@@ -112,6 +129,7 @@ impl Agent<'_> {
     fn wait_for_processes(&mut self) -> Result<Option<Vec<Target>>, CaptureError> {
         let mut has_said = false;
         while !self.is_stopped() {
+            self.options.status.beat();
             match hold(&wanted(), false) {
                 Ok(found) => {
                     for remark in &found.remarks {
@@ -151,10 +169,11 @@ impl Agent<'_> {
         });
         let mut following = Following {
             given: &options.labels,
+            status: &options.status,
             source_maps: options.source_maps.as_ref(),
             attached: options.attached,
             open: &mut self.open,
-            writer: None,
+            writers: None,
             log: &self.log,
             clock: WallClock::default(),
             engine: "",
@@ -174,11 +193,9 @@ impl Agent<'_> {
         };
         let subject = Subject::running(targets);
         let mut live = Live::attach(&mut engine, subject, live_options, &mut following)?;
-        if let Some(store) = self.store.take() {
-            let log = Arc::clone(&self.log);
-            self.writer = Some(Writer::start(store, options.retention, log));
-        }
-        following.writer = self.writer.as_ref();
+        let destinations = std::mem::take(&mut self.destinations);
+        let start = || Writers::start(destinations, &self.log);
+        following.writers = Some(self.writers.get_or_insert_with(start));
         let left = deadline.map(|it| Duration::from_nanos(it.saturating_sub(monotonic_now())));
         let limits = Limits {
             duration: left,
@@ -198,14 +215,11 @@ impl Agent<'_> {
     }
 
     /// Writes what is left.
-    fn finish(mut self) -> Written {
+    fn finish(mut self) {
         let rest = self.open.take_all();
-        match self.writer.take() {
-            Some(writer) => {
-                writer.write(rest);
-                writer.finish()
-            }
-            None => Written::default(),
+        if let Some(writers) = self.writers.take() {
+            writers.write(rest);
+            writers.finish();
         }
     }
 }

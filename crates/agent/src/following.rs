@@ -1,5 +1,7 @@
 //! What the live loop reports, turned into windows and log lines.
 
+use std::sync::atomic::Ordering;
+
 use nodespy_capture::target::{Target, describe};
 use nodespy_capture::{CaptureError, unix_now, with_causes};
 use nodespy_model::{FastMap, FastSet, Labels, Nanoseconds, Process, Profile, label_key};
@@ -9,8 +11,9 @@ use nodespy_symbolize::SourceMapOptions;
 
 use crate::deployed;
 use crate::log_line::{Level, Log, LogLine};
+use crate::status::Status;
 use crate::wall_clock::WallClock;
-use crate::writer::Writer;
+use crate::writer::Writers;
 
 const SECOND: Nanoseconds = 1_000_000_000;
 /// How many remarks of recordings are remembered, so that each is logged once.
@@ -19,12 +22,13 @@ const MAX_REMARKS: usize = 256;
 /// The observer of an agent's live loop.
 pub(crate) struct Following<'a> {
     pub(crate) given: &'a Labels,
+    pub(crate) status: &'a Status,
     pub(crate) source_maps: Option<&'a SourceMapOptions>,
     /// What gives up the rights that only attaching takes.
     pub(crate) attached: fn(),
     pub(crate) open: &'a mut OpenWindows,
     /// None until it is attached.
-    pub(crate) writer: Option<&'a Writer>,
+    pub(crate) writers: Option<&'a Writers>,
     pub(crate) log: &'a Log,
     pub(crate) clock: WallClock,
     /// How processes are sampled.
@@ -58,6 +62,7 @@ impl Following<'_> {
             .with("node", label(label_key::NODE))
             .with("engine", self.engine);
         (self.log)(&line);
+        self.status.joined.fetch_add(1, Ordering::Relaxed);
         self.sampled.insert(pid, service);
     }
 
@@ -82,8 +87,8 @@ impl Following<'_> {
         if let Some(seconds) = start.step {
             (self.log)(&LogLine::new(Level::Warn, "clock was set").with("by_s", seconds));
             let before = self.open.take_all();
-            if let Some(writer) = self.writer {
-                writer.write(before);
+            if let Some(writers) = self.writers {
+                writers.write(before);
             }
         }
         start.unix.saturating_add(profile.about.duration)
@@ -129,6 +134,11 @@ impl Observer for Following<'_> {
 
     fn slice(&mut self, mut slice: Slice<'_>) -> bool {
         self.say_losses(&slice);
+        self.status.beat();
+        let samples = slice.profile.samples.len() as u64;
+        self.status.samples.fetch_add(samples, Ordering::Relaxed);
+        let lost = slice.losses.samples;
+        self.status.lost.fetch_add(lost, Ordering::Relaxed);
         let mut profile = std::mem::take(&mut slice.profile);
         let until = self.settle_times(&mut profile);
         if let Some(options) = self.source_maps {
@@ -139,10 +149,12 @@ impl Observer for Following<'_> {
             process.labels = deployed::labels_of(&process.labels, &host, process.pid, self.given);
         }
         self.open.add(batch_of(&profile));
-        if let Some(writer) = self.writer {
-            writer.write(self.open.take_ended(until / SECOND));
+        if let Some(writers) = self.writers {
+            writers.write(self.open.take_ended(until / SECOND));
         }
         self.say_ended(slice.targets);
+        let sampled = self.sampled.len() as u64;
+        self.status.processes.store(sampled, Ordering::Relaxed);
         self.is_cpu_wide || self.ended < self.max_ended
     }
 

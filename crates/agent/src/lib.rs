@@ -1,8 +1,9 @@
-//! Every Node process of a machine, now and later, sampled all the time: windows of ten seconds into a store.
+//! Every Node process of a machine, now and later, sampled all the time: windows of ten seconds into a store, or to a server.
 //!
 //! [`run`] waits for Node processes, follows them through the one live loop ([`nodespy_recorder::Live`]), cuts what it sees into
-//! windows ([`nodespy_store::OpenWindows`]) and hands those that are over to a thread that writes. What the loop reads
-//! has to be read in time; a disk that is slow or full makes the queue longer, never the loop.
+//! windows ([`nodespy_store::OpenWindows`]) and hands those that are over to a thread for each [`Destination`]. What the loop reads
+//! has to be read in time; a disk that is slow or full makes a queue longer, never the loop. What goes over the network is in a
+//! [`Spool`] on disk first, from which another thread sends it.
 //!
 //! Not here: printing (a [`LogLine`] is handed out), serving, statistics.
 
@@ -10,15 +11,24 @@
 #![warn(missing_docs)]
 
 mod agent;
+mod counters;
 mod deployed;
+mod destination;
 mod error;
 mod following;
 mod log_line;
+mod receiver;
+mod sender;
+mod spool;
+mod status;
 mod wall_clock;
 mod writer;
 
 pub use agent::{AgentOptions, run};
+pub use counters::Written;
 pub use deployed::{INSTANCE, deployed_version};
+pub use destination::Destination;
 pub use error::AgentError;
 pub use log_line::{Level, Log, LogLine};
-pub use writer::Written;
+pub use spool::{Backlog, Spool};
+pub use status::Status;

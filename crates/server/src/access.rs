@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use sha2::{Digest, Sha256};
 
-use crate::http::Head;
+use nodespy_http::Head;
 
 /// The cookie that holds the token in a browser.
 const COOKIE: &str = "nodespy-token";
@@ -35,6 +35,11 @@ impl Token {
         }
     }
 
+    /// What to send to a server that asks for it.
+    pub fn secret(&self) -> &str {
+        &self.0
+    }
+
     /// Compared by hash, so that the time it takes says nothing of the token.
     fn is(&self, given: &str) -> bool {
         Sha256::digest(&self.0) == Sha256::digest(given)
@@ -46,6 +51,7 @@ impl Token {
 pub struct Access {
     address: SocketAddr,
     token: Option<Token>,
+    write_token: Option<Token>,
 }
 
 /// What is to become of a request.
@@ -65,7 +71,35 @@ impl Access {
                 "{address} can be reached from other machines: give a --token-file, or listen on 127.0.0.1"
             ));
         }
-        Ok(Self { address, token })
+        Ok(Self {
+            address,
+            token,
+            write_token: None,
+        })
+    }
+
+    /// The same for a server that takes windows. Without a token for that its address has to be one of this machine.
+    pub fn taking_windows(mut self, write_token: Option<Token>) -> Result<Self, String> {
+        if write_token.is_none() && !self.address.ip().is_loopback() {
+            return Err(format!(
+                "{} can be reached from other machines: give a --write-token-file for what they send",
+                self.address
+            ));
+        }
+        self.write_token = write_token;
+        Ok(self)
+    }
+
+    /// Why a request may not write, if it may not. The token to read is none to write, and the other way around.
+    pub(crate) fn refuses_writing(&self, head: &Head) -> Option<&'static str> {
+        let Some(token) = &self.write_token else {
+            let is_ours = self.is_of_this_machine(head);
+            return (!is_ours).then_some("not for this host");
+        };
+        match bearer(head).is_some_and(|given| token.is(given)) {
+            true => None,
+            false => Some("the token to write is missing or wrong: Authorization: Bearer …"),
+        }
     }
 
     /// Judges a request; `given` is the token in its address.
@@ -76,12 +110,10 @@ impl Access {
                 false => Admission::Refused("not for this host"),
             };
         };
-        let bearer = head.authorization.as_deref();
-        let bearer = bearer.and_then(|text| text.strip_prefix("Bearer "));
         let cookies = head.cookie.as_deref().unwrap_or_default().split(';');
         let mut cookies = cookies.filter_map(|cookie| cookie.trim().split_once('='));
         let cookie = cookies.find(|(name, _)| *name == COOKIE);
-        if bearer.is_some_and(|given| token.is(given))
+        if bearer(head).is_some_and(|given| token.is(given))
             || cookie.is_some_and(|(_, given)| token.is(given))
         {
             return Admission::Granted;
@@ -114,9 +146,45 @@ impl Access {
     }
 }
 
+fn bearer(head: &Head) -> Option<&str> {
+    head.authorization.as_deref()?.strip_prefix("Bearer ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_may_read_may_not_write_and_the_other_way_around() {
+        let token = |text: &str| Some(Token::of_text(text).unwrap());
+        let everywhere = "0.0.0.0:4600".parse().unwrap();
+        let reading = Access::new(everywhere, token("reads-0123456789abcdef")).unwrap();
+        assert!(reading.clone().taking_windows(None).is_err());
+        let access = reading.taking_windows(token("writes-0123456789abcdef"));
+        let access = access.unwrap();
+        let with = |text: &str| Head {
+            authorization: Some(format!("Bearer {text}")),
+            ..Head::default()
+        };
+        let (reads, writes) = (
+            with("reads-0123456789abcdef"),
+            with("writes-0123456789abcdef"),
+        );
+        assert!(access.refuses_writing(&reads).is_some());
+        assert!(access.refuses_writing(&writes).is_none());
+        assert_eq!(access.judge(&reads, None), Admission::Granted);
+        assert_ne!(access.judge(&writes, None), Admission::Granted);
+        // Pages of other sites don't write to a server of this machine.
+        let local = Access::new(local(), None).unwrap();
+        let local = local.taking_windows(None).unwrap();
+        let mut head = Head {
+            host: Some("127.0.0.1:4600".to_owned()),
+            ..Head::default()
+        };
+        assert!(local.refuses_writing(&head).is_none());
+        head.origin = Some("http://evil.example".to_owned());
+        assert!(local.refuses_writing(&head).is_some());
+    }
 
     fn local() -> SocketAddr {
         "127.0.0.1:4600".parse().unwrap()

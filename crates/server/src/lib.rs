@@ -1,16 +1,16 @@
 //! A store over HTTP, for people and programs: the page with services over time, the profile of any selection in any format,
 //! and what got slower between versions.
 //!
-//! [`http`] has what every server of nodespy needs: heads with a deadline, a bound on connections, answers. [`query`] turns a
-//! selection into an answer and knows no HTTP. [`Server`] joins both. A request is one thread; there is no async runtime.
+//! [`query`] turns a selection into an answer and knows no HTTP. [`Server`] joins it with `nodespy-http`. What agents send is
+//! taken by [`Ingest`]. A request is one thread; there is no async runtime.
 //!
-//! Not here: sampling, writing (the store is opened for reading), TLS.
+//! Not here: sampling, TLS.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 mod access;
-pub mod http;
+mod ingest;
 mod metrics;
 mod page;
 pub mod query;
@@ -19,5 +19,6 @@ mod server;
 mod stores;
 
 pub use access::{Access, Token};
+pub use ingest::{Ingest, IngestLimits};
 pub use server::Server;
 pub use stores::Stores;

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use nodespy_store::{Store, StoreError, UnixSeconds, WINDOW_SECONDS};
+use crate::ingest::IngestCounts;
+use nodespy_store::{Appended, Store, StoreError, UnixSeconds, WINDOW_SECONDS};
 
 /// Counts requests.
 #[derive(Debug, Default)]
@@ -29,6 +30,7 @@ impl Requests {
 pub(crate) fn text(
     store: &dyn Store,
     requests: &Requests,
+    ingested: Option<IngestCounts>,
     now: UnixSeconds,
 ) -> Result<String, StoreError> {
     let spans = store.labels(now.saturating_sub(3600)..now)?;
@@ -72,5 +74,34 @@ pub(crate) fn text(
         let count = counter.load(Ordering::Relaxed);
         let _ = writeln!(text, "{name}{{outcome=\"{outcome}\"}} {count}");
     }
+    if let Some(counts) = ingested {
+        put_ingested(&mut text, &counts);
+    }
     Ok(text)
+}
+
+fn put_ingested(text: &mut String, counts: &IngestCounts) {
+    let name = "nodespy_ingested_windows_total";
+    let _ = writeln!(
+        text,
+        "# HELP {name} Windows that were sent here, by what became of them.\n# TYPE {name} counter"
+    );
+    let Appended {
+        windows,
+        repeated,
+        too_old,
+    } = counts.appended;
+    for (outcome, count) in [
+        ("stored", windows),
+        ("repeated", repeated),
+        ("too_old", too_old),
+    ] {
+        let _ = writeln!(text, "{name}{{outcome=\"{outcome}\"}} {count}");
+    }
+    let name = "nodespy_ingest_refused_total";
+    let _ = writeln!(
+        text,
+        "# HELP {name} Requests to store something that were refused.\n# TYPE {name} counter\n{name} {}",
+        counts.refused
+    );
 }

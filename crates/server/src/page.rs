@@ -3,7 +3,7 @@
 use data_encoding::BASE64;
 use sha2::{Digest, Sha256};
 
-use crate::http::Answer;
+use nodespy_http::Answer;
 
 const TEMPLATE: &str = include_str!("../assets/fleet.html");
 const STYLE: &str = include_str!("../assets/fleet.css");

@@ -6,17 +6,20 @@ use nodespy_analysis::{CompareOptions, Filters, RunCosts, compare, filtered};
 use nodespy_outputs::{Output, output_names};
 use nodespy_store::{SqliteStore, UnixSeconds};
 
-use crate::http::{Answer, Framing, Parameters};
+use crate::ingest::IngestCounts;
 use crate::metrics::{self, Requests};
 use crate::query::{
     self, QueryError, RegressionOptions, Selected, SeriesQuery, profile_of_selection,
 };
+use nodespy_http::{Answer, Framing, Parameters};
 
 /// What a route is asked.
 pub(crate) struct Asked<'a> {
     pub(crate) parameters: &'a Parameters,
     pub(crate) store: &'a SqliteStore,
     pub(crate) requests: &'a Requests,
+    /// What was sent to it; nothing where it takes nothing.
+    pub(crate) ingested: Option<IngestCounts>,
     pub(crate) now: UnixSeconds,
 }
 
@@ -38,7 +41,7 @@ fn health(_asked: &Asked<'_>) -> Result<Answer, QueryError> {
 }
 
 fn prometheus(asked: &Asked<'_>) -> Result<Answer, QueryError> {
-    let text = metrics::text(asked.store, asked.requests, asked.now)?;
+    let text = metrics::text(asked.store, asked.requests, asked.ingested, asked.now)?;
     Ok(Answer::ok(
         "text/plain; version=0.0.4; charset=utf-8",
         text.into_bytes(),

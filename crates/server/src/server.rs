@@ -1,24 +1,27 @@
 //! The server: a request in, an answer out, a thread each.
 
-use std::io::{self, BufReader};
-use std::net::{TcpListener, TcpStream};
+use std::io::{self, BufReader, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::access::{Access, Admission};
-use crate::http::{
-    Answer, HEAD_TIMEOUT, Head, Parameters, TRANSFER_TIMEOUT, TimedReader, accept, read_head,
-};
+use crate::ingest::{Ingest, MAX_BODY_BYTES};
 use crate::metrics::Requests;
 use crate::page;
 use crate::query::QueryError;
 use crate::routes::{Asked, ROUTES};
 use crate::stores::Stores;
+use nodespy_http::{
+    Answer, BodyError, HEAD_TIMEOUT, Head, Parameters, TRANSFER_TIMEOUT, TimedReader, accept,
+    read_body, read_head,
+};
 
 /// A store that is served.
 #[derive(Debug)]
 pub struct Server {
     stores: Stores,
     access: Access,
+    ingest: Option<Ingest>,
     requests: Requests,
 }
 
@@ -28,8 +31,15 @@ impl Server {
         Self {
             stores,
             access,
+            ingest: None,
             requests: Requests::default(),
         }
+    }
+
+    /// The same, taking what those send who may write.
+    pub fn taking_windows(mut self, ingest: Ingest) -> Self {
+        self.ingest = Some(ingest);
+        self
     }
 
     /// Answers for as long as the process lives, a thread for each connection.
@@ -43,12 +53,62 @@ impl Server {
         let deadline = Instant::now() + HEAD_TIMEOUT;
         let mut reader = BufReader::new(TimedReader::until(connection.try_clone()?, deadline));
         let head = read_head(&mut reader)?;
+        if head.method == "POST" {
+            let answer = self.take(&head, &mut reader, &mut connection, known)?;
+            self.requests.count(answer.status);
+            answer.write(&mut connection)?;
+            // A sender that is still sending would see a broken connection instead.
+            connection.shutdown(Shutdown::Write)?;
+            reader.get_mut().allow_each_read(HEAD_TIMEOUT);
+            return io::copy(&mut reader.take(4 * MAX_BODY_BYTES), &mut io::sink()).map(drop);
+        }
         let answer = self.answer(&head, known);
         self.requests.count(answer.status);
         match head.method.as_str() {
-            "HEAD" => crate::http::write_head(&mut connection, &answer),
+            "HEAD" => nodespy_http::write_head(&mut connection, &answer),
             _ => answer.write(&mut connection),
         }
+    }
+
+    /// Takes what is sent, by those who may.
+    fn take(
+        &self,
+        head: &Head,
+        reader: &mut BufReader<TimedReader>,
+        connection: &mut TcpStream,
+        known: &dyn Fn(),
+    ) -> io::Result<Answer> {
+        let (path, _) = Parameters::split(&head.target);
+        let Some(ingest) = &self.ingest else {
+            let why = "this server takes nothing: nodespy serve --ingest does";
+            return Ok(Answer::text("405 Method Not Allowed", why));
+        };
+        if let Some(why) = self.access.refuses_writing(head) {
+            return Ok(Answer::text("403 Forbidden", why));
+        }
+        known();
+        if path != "/api/v1/windows" {
+            return Ok(Answer::text("404 Not Found", "nothing is taken here"));
+        }
+        reader
+            .get_mut()
+            .allow_until(Instant::now() + TRANSFER_TIMEOUT);
+        if head.waits_for_go {
+            connection.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
+        }
+        Ok(
+            match read_body(reader, head.length, head.is_chunked, MAX_BODY_BYTES) {
+                Ok(body) => ingest.take_windows(&body, unix_seconds()),
+                Err(BodyError::Read(error)) => return Err(error),
+                Err(error @ BodyError::TooLong(_)) => {
+                    Answer::text("413 Content Too Large", &error.to_string())
+                }
+                Err(error @ BodyError::NoLength) => {
+                    Answer::text("411 Length Required", &error.to_string())
+                }
+                Err(error) => Answer::text("400 Bad Request", &error.to_string()),
+            },
+        )
     }
 
     fn answer(&self, head: &Head, known: impl FnOnce()) -> Answer {
@@ -80,6 +140,7 @@ impl Server {
                 parameters: &parameters,
                 store,
                 requests: &self.requests,
+                ingested: self.ingest.as_ref().map(Ingest::counts),
                 now: unix_seconds(),
             })
         });

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nodespy_model::{
-    About, EventType, FastMap, FrameSpec, FunctionSpec, Labels, Notes, Process, Profile,
+    About, EventType, FastMap, FastSet, FrameSpec, FunctionSpec, Labels, Notes, Process, Profile,
     ProfileBuilder, Sample, StackIndex, Thread, ThreadIndex, ThreadRole, WeightUnit, label_key,
 };
 
@@ -83,11 +83,14 @@ pub fn batch_of(profile: &Profile) -> Batch {
 impl Batch {
     /// Leaves out the names of stacks that are not among these, which the store asked for.
     pub fn keep_names_of(&mut self, unknown: &[StackHash]) {
-        let hashes = self.symbols.hashes();
-        let mut hashes = hashes.iter();
-        self.symbols
-            .stacks
-            .retain(|_| hashes.next().is_some_and(|hash| unknown.contains(hash)));
+        let unknown: FastSet<StackHash> = unknown.iter().copied().collect();
+        let mut kept = SymbolBuilder::default();
+        for (position, hash) in self.symbols.hashes().iter().enumerate() {
+            if unknown.contains(hash) {
+                kept.stack_of(&self.symbols, position);
+            }
+        }
+        self.symbols = kept.symbols;
     }
 }
 

@@ -20,15 +20,17 @@ mod selection;
 mod sqlite;
 mod symbols;
 mod window;
+mod wire;
 
 pub use convert::{CPU_EVENT, HOST, PID, StoredThread, batch_of, profile_of, profile_of_threads};
 pub use engine::{Appended, Detail, Store};
 pub use error::StoreError;
 pub use open_windows::OpenWindows;
-pub use retention::{Kept, Retention};
+pub use retention::{Kept, Retention, Upkeep};
 pub use selection::{
     Group, Matcher, Merged, Selection, SeriesSpan, StackId, StackWeight, TimeSeries, TimeSeriesSet,
 };
 pub use sqlite::{OpenMode, SqliteStore};
 pub use symbols::{StackHash, StoredFrame, StoredFunction, Symbols};
 pub use window::{Batch, Count, HOUR_SECONDS, Series, UnixSeconds, WINDOW_SECONDS, Window};
+pub use wire::{WireError, batch_from_bytes, batch_to_bytes, hashes_from_bytes, hashes_to_bytes};

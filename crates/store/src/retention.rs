@@ -66,3 +66,42 @@ impl Retention {
         Ok(kept)
     }
 }
+
+/// How often hours are made of windows, and what is too old dropped.
+const UPKEEP_SECONDS: u64 = 300;
+/// An hour is compacted when it has been over for so long.
+const SETTLED_SECONDS: u64 = 120;
+
+/// What whoever writes a store does beside that, now and then.
+#[derive(Debug, Clone, Copy)]
+pub struct Upkeep {
+    /// How long what is kept.
+    pub retention: Retention,
+    next: UnixSeconds,
+}
+
+impl Upkeep {
+    /// Upkeep that is due at once.
+    pub fn new(retention: Retention) -> Self {
+        Self { retention, next: 0 }
+    }
+
+    /// Makes hours of windows and drops what is too old, where that is due.
+    pub fn run(
+        &mut self,
+        store: &mut dyn Store,
+        now: UnixSeconds,
+    ) -> Result<Option<Kept>, StoreError> {
+        if now < self.next {
+            return Ok(None);
+        }
+        self.next = now + UPKEEP_SECONDS;
+        store.compact(now.saturating_sub(SETTLED_SECONDS))?;
+        self.retention.apply(store, now).map(Some)
+    }
+
+    /// Makes it due at once.
+    pub fn hurry(&mut self) {
+        self.next = 0;
+    }
+}

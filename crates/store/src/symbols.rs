@@ -81,6 +81,12 @@ impl Symbols {
         stacks.map(|stack| hasher.stack(stack)).collect()
     }
 
+    /// The hash of each stack of symbols that somebody else put together.
+    pub fn checked_hashes(&self) -> Result<Vec<StackHash>, StoreError> {
+        self.check()?;
+        Ok(self.hashes())
+    }
+
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         let functions = self.functions.len();
         let frames = self.frames.len();

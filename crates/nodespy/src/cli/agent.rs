@@ -1,11 +1,13 @@
 //! The arguments of `nodespy agent`.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use nodespy_store::Retention;
 
-use super::values::{parse_age, parse_duration, parse_label, parse_size};
+use super::values::{parse_age, parse_duration, parse_label, parse_loopback, parse_size};
 
 /// Where an agent keeps what it has seen, and where it is read again.
 pub(crate) const DEFAULT_STORE: &str = "/var/lib/nodespy";
@@ -16,15 +18,28 @@ Examples:
   nodespy agent                                   until SIGTERM or Ctrl-C, into /var/lib/nodespy
   nodespy agent --store ./profiles --for 5m       for five minutes
   nodespy agent --label env=production --keep 3d  a label on everything; windows of three days
+  nodespy agent --to https://profiles.internal --token-file /etc/nodespy/token
 
 It samples every Node process of this machine, those that start later too: 19 times a second of
 CPU time, in windows of 10 s, each kept with the labels of its process (service, version,
 instance, container, pod, …). What it does is logged on standard error, a line of key=value
 each. `nodespy serve` shows what was kept.")]
 pub(crate) struct AgentArgs {
-    /// The folder of the store; made if it is missing
+    /// The folder of the store, or with --to of what waits to be sent; made if it is missing
     #[arg(long, value_name = "FOLDER", default_value = DEFAULT_STORE)]
     pub(crate) store: PathBuf,
+    /// Send windows to a `nodespy serve --ingest` in place of a store of this machine: https://profiles.internal
+    #[arg(long, value_name = "URL", help_heading = "Sending")]
+    pub(crate) to: Option<String>,
+    /// A file whose first line is what proves to the server who sends
+    #[arg(long, value_name = "FILE", help_heading = "Sending", requires = "to")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Certificates that servers are judged by, as PEM [default: those that the system trusts]
+    #[arg(long, value_name = "FILE", help_heading = "Sending")]
+    pub(crate) ca_file: Option<PathBuf>,
+    /// How much may wait on disk while the server is away; the oldest goes first
+    #[arg(long, value_name = "SIZE", default_value = "1GB", value_parser = parse_size, help_heading = "Sending")]
+    pub(crate) spool_size: u64,
     /// Samples per second of CPU time
     #[arg(short = 'F', long, visible_short_alias = 'r', value_name = "HZ", default_value_t = 19, value_parser = clap::value_parser!(u32).range(1..=999))]
     pub(crate) rate: u32,
@@ -34,6 +49,25 @@ pub(crate) struct AgentArgs {
     /// A label of everything that is sampled, in place of one that is found; may be repeated: version=1.2.3
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_label)]
     pub(crate) label: Vec<(String, String)>,
+    #[command(flatten)]
+    pub(crate) retention: RetentionArgs,
+    /// Answer /metrics (Prometheus) and /healthz at an address of this machine: 127.0.0.1:4601
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_loopback)]
+    pub(crate) listen: Option<SocketAddr>,
+    /// Leave out kernel frames
+    #[arg(long)]
+    pub(crate) no_kernel: bool,
+    /// Run no eBPF program at samples
+    #[arg(long)]
+    pub(crate) no_ebpf: bool,
+    /// Show functions where they run, not where they were written
+    #[arg(long)]
+    pub(crate) no_source_maps: bool,
+}
+
+/// How long a store keeps what, and how large it may become.
+#[derive(Debug, Args)]
+pub(crate) struct RetentionArgs {
     /// How long windows of 10 s are kept
     #[arg(long, value_name = "TIME", default_value = "7d", value_parser = parse_age)]
     pub(crate) keep: Duration,
@@ -46,13 +80,15 @@ pub(crate) struct AgentArgs {
     /// How large the store may become; the oldest goes first, the last day always stays
     #[arg(long, value_name = "SIZE", default_value = "10GB", value_parser = parse_size)]
     pub(crate) max_size: u64,
-    /// Leave out kernel frames
-    #[arg(long)]
-    pub(crate) no_kernel: bool,
-    /// Run no eBPF program at samples
-    #[arg(long)]
-    pub(crate) no_ebpf: bool,
-    /// Show functions where they run, not where they were written
-    #[arg(long)]
-    pub(crate) no_source_maps: bool,
+}
+
+impl RetentionArgs {
+    pub(crate) fn retention(&self) -> Retention {
+        Retention {
+            windows: self.keep.as_secs(),
+            hours: self.keep_hours.as_secs(),
+            rollups: self.keep_versions.as_secs(),
+            max_bytes: self.max_size,
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::agent::DEFAULT_STORE;
+use super::agent::{DEFAULT_STORE, RetentionArgs};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -13,6 +13,7 @@ Examples:
   nodespy serve                                   http://127.0.0.1:4600 over /var/lib/nodespy
   nodespy serve --store ./profiles --listen 127.0.0.1:8080
   nodespy serve --listen 0.0.0.0:4600 --token-file /etc/nodespy/token
+  nodespy serve --listen 0.0.0.0:4600 --token-file /etc/nodespy/token --write-token-file /etc/nodespy/agents
 
   curl 'http://127.0.0.1:4600/api/v1/services?from=-7d'
   curl 'http://127.0.0.1:4600/api/v1/series?service=shop&from=-1h&by=version'
@@ -30,4 +31,20 @@ pub(crate) struct ServeArgs {
     /// A file whose first line is what a request has to have: /?token=… or Authorization: Bearer …
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
+    /// Take windows that agents send (nodespy agent --to), and make the store if there is none; other machines need a token
+    #[arg(long, help_heading = "Taking windows")]
+    pub(crate) ingest: bool,
+    /// A file whose first line is what agents have to send along; turns --ingest on
+    #[arg(long, value_name = "FILE", help_heading = "Taking windows")]
+    pub(crate) write_token_file: Option<PathBuf>,
+    /// How many series (processes and events) may send within an hour
+    #[arg(
+        long,
+        value_name = "COUNT",
+        default_value_t = 50_000,
+        help_heading = "Taking windows"
+    )]
+    pub(crate) max_series: usize,
+    #[command(flatten, next_help_heading = "Taking windows")]
+    pub(crate) retention: RetentionArgs,
 }

@@ -1,5 +1,6 @@
 //! Values of arguments that are more than a word.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use nodespy_analysis::{parse_bytes, parse_seconds};
@@ -36,6 +37,19 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
         return Err(format!("{text} is not between a millisecond and a year"));
     }
     Ok(Duration::from_secs_f64(seconds))
+}
+
+/// An address that only this machine can reach.
+pub(super) fn parse_loopback(text: &str) -> Result<SocketAddr, String> {
+    let address: SocketAddr = text
+        .parse()
+        .map_err(|_| format!("{text:?} is not an address such as 127.0.0.1:4601"))?;
+    match address.ip().is_loopback() {
+        true => Ok(address),
+        false => Err(format!(
+            "{address} can be reached from other machines: listen on 127.0.0.1"
+        )),
+    }
 }
 
 /// The longest age.

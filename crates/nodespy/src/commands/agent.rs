@@ -1,15 +1,18 @@
 //! `nodespy agent`: every Node process of this machine, all the time, into a store.
 
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
-use nodespy_agent::{AgentOptions, LogLine};
+use nodespy_agent::{AgentOptions, Destination, LogLine, Spool, Status};
 use nodespy_capture::{catch_interrupts, unix_now};
+use nodespy_http::{Client, ClientOptions};
 use nodespy_model::{Labels, UtcTime};
-use nodespy_store::{OpenMode, Retention, SqliteStore};
+use nodespy_server::Token;
+use nodespy_store::{OpenMode, SqliteStore};
 use nodespy_symbolize::SourceMapOptions;
 
 use crate::cli::AgentArgs;
@@ -17,14 +20,14 @@ use crate::confine::Confinement;
 use crate::output;
 use crate::privileges::{self, Extra};
 
+/// The longest file of a token.
+const MAX_TOKEN_FILE_BYTES: u64 = 4096;
 /// The file of a store in its folder.
 const STORE_FILE: &str = "profiles.sqlite";
 
 pub(crate) fn run(arguments: &AgentArgs) -> anyhow::Result<ExitCode> {
     privileges::keep_for_processes(Extra::default());
-    let path = prepare_folder(&arguments.store)?;
-    let store = SqliteStore::open(&path, OpenMode::Write)
-        .with_context(|| format!("opening the store {}", path.display()))?;
+    let destinations = destinations(arguments)?;
     let mut labels = Labels::default();
     for (key, value) in &arguments.label {
         labels.set(key, value);
@@ -35,27 +38,77 @@ pub(crate) fn run(arguments: &AgentArgs) -> anyhow::Result<ExitCode> {
         no_ebpf: arguments.no_ebpf,
         source_maps: (!arguments.no_source_maps).then(SourceMapOptions::default),
         labels,
-        retention: Retention {
-            windows: arguments.keep.as_secs(),
-            hours: arguments.keep_hours.as_secs(),
-            rollups: arguments.keep_versions.as_secs(),
-            max_bytes: arguments.max_size,
-        },
         duration: arguments.duration,
         interrupts: Some(catch_interrupts()),
+        status: Arc::default(),
         attached: privileges::keep_when_perf_is_attached,
     };
-    say(&format!(
-        "level=info msg=started store={path:?} rate_hz={}",
-        options.rate_hz
-    ));
+    if let Some(address) = arguments.listen {
+        serve_status(address, Arc::clone(&options.status))?;
+    }
+    for destination in &destinations {
+        say(&format!(
+            "level=info msg=started to={:?} rate_hz={}",
+            destination.name(),
+            options.rate_hz
+        ));
+    }
     let log = Arc::new(|line: &LogLine| say(&line.to_string()));
-    let written = nodespy_agent::run(&options, Box::new(store), log)?;
-    say(&format!(
-        "level=info msg=ended windows={} repeated={} dropped={}",
-        written.windows, written.repeated, written.dropped
-    ));
+    for (name, written) in nodespy_agent::run(&options, destinations, log)? {
+        say(&format!(
+            "level=info msg=ended to={name:?} windows={} repeated={} dropped={} retries={}",
+            written.windows, written.repeated, written.dropped, written.retries
+        ));
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Answers for monitoring, in a thread without the rights that sampling takes.
+fn serve_status(address: SocketAddr, status: Arc<Status>) -> anyhow::Result<()> {
+    let listener = TcpListener::bind(address).with_context(|| format!("listening on {address}"))?;
+    let address = listener.local_addr()?;
+    say(&format!("level=info msg=listening address={address}"));
+    std::thread::spawn(move || {
+        privileges::keep_for_files();
+        status.serve(&listener);
+    });
+    Ok(())
+}
+
+/// Where windows go: to a server, or into a store of this machine.
+fn destinations(arguments: &AgentArgs) -> anyhow::Result<Vec<Destination>> {
+    let Some(url) = &arguments.to else {
+        let path = prepare_folder(&arguments.store)?;
+        let store = SqliteStore::open(&path, OpenMode::Write)
+            .with_context(|| format!("opening the store {}", path.display()))?;
+        let retention = arguments.retention.retention();
+        let name = path.display().to_string();
+        return Ok(vec![Destination::store(&name, Box::new(store), retention)]);
+    };
+    let token = arguments
+        .token_file
+        .as_deref()
+        .map(read_token)
+        .transpose()?;
+    let options = ClientOptions {
+        token: token.map(|token| token.secret().to_owned()),
+        ca_file: arguments.ca_file.clone(),
+    };
+    let client = Client::new(url, &options)?;
+    let folder = arguments.store.join("to-server");
+    let spool = Spool::open(&folder, arguments.spool_size)
+        .with_context(|| format!("opening the spool {}", folder.display()))?;
+    Ok(vec![Destination::server(client, spool)])
+}
+
+/// The token of a file.
+pub(super) fn read_token(path: &Path) -> anyhow::Result<Token> {
+    use std::io::Read;
+    let mut text = String::new();
+    let read = std::fs::File::open(path)
+        .and_then(|file| file.take(MAX_TOKEN_FILE_BYTES).read_to_string(&mut text));
+    read.with_context(|| format!("reading {}", path.display()))?;
+    Token::of_text(&text).map_err(|why| anyhow!("{}: {why}", path.display()))
 }
 
 /// The file of the store in this folder.
@@ -63,7 +116,7 @@ fn store_file(folder: &Path) -> PathBuf {
     folder.join(STORE_FILE)
 }
 
-/// The file of a store that is there already. From now on the process can open nothing but that folder, which readers write
+/// The file of a store that is there already. From now on the process can write nothing but that folder, which readers write
 /// to as well: they share memory with the writer, in a file beside the store.
 pub(super) fn enter_store(folder: &Path) -> anyhow::Result<PathBuf> {
     let file = store_file(folder);
@@ -73,6 +126,13 @@ pub(super) fn enter_store(folder: &Path) -> anyhow::Result<PathBuf> {
             "there is no store in {folder}: nodespy agent --store {folder} makes one"
         ));
     }
+    Confinement::default().writing([folder.to_owned()]).apply();
+    Ok(file)
+}
+
+/// The same for a store that is made if there is none.
+pub(super) fn enter_new_store(folder: &Path) -> anyhow::Result<PathBuf> {
+    let file = prepare_folder(folder)?;
     Confinement::default().writing([folder.to_owned()]).apply();
     Ok(file)
 }

@@ -1,45 +1,46 @@
-//! `nodespy serve`: what an agent has kept, over HTTP.
+//! `nodespy serve`: what agents have kept or sent, over HTTP.
 
 use std::net::TcpListener;
-use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context, anyhow};
-use nodespy_server::{Access, Server, Stores, Token};
+use anyhow::Context;
+use nodespy_server::{Access, Ingest, IngestLimits, Server, Stores};
 
-use super::agent::enter_store;
+use super::agent::{enter_new_store, enter_store, read_token};
 use crate::cli::ServeArgs;
 use crate::failure::Failure;
 use crate::output::{self, Stream};
 
-/// The longest file of a token.
-const MAX_TOKEN_FILE_BYTES: u64 = 4096;
-
 pub(crate) fn run(arguments: &ServeArgs) -> anyhow::Result<ExitCode> {
-    let token = arguments
-        .token_file
-        .as_deref()
-        .map(read_token)
-        .transpose()?;
+    let read = |file: &Option<_>| file.as_deref().map(read_token).transpose();
+    let token = read(&arguments.token_file)?;
+    let write_token = read(&arguments.write_token_file)?;
+    let takes_windows = arguments.ingest || write_token.is_some();
     // All that a confined process can't do comes before the first byte of the store.
     let listener = TcpListener::bind(arguments.listen)
         .with_context(|| format!("listening on {}", arguments.listen))?;
     let address = listener.local_addr()?;
-    let access = Access::new(address, token).map_err(Failure::Usage)?;
-    let file = enter_store(&arguments.store)?;
-    let stores =
-        Stores::open(&file).with_context(|| format!("opening the store {}", file.display()))?;
+    let mut access = Access::new(address, token).map_err(Failure::Usage)?;
+    if takes_windows {
+        access = access.taking_windows(write_token).map_err(Failure::Usage)?;
+    }
+    let file = match takes_windows {
+        true => enter_new_store(&arguments.store)?,
+        false => enter_store(&arguments.store)?,
+    };
+    let opening = || format!("opening the store {}", file.display());
+    let limits = IngestLimits {
+        retention: arguments.retention.retention(),
+        max_series: arguments.max_series,
+    };
+    let ingest = takes_windows.then(|| Ingest::open(&file, &limits));
+    let ingest = ingest.transpose().with_context(opening)?;
+    let mut server = Server::new(Stores::open(&file).with_context(opening)?, access);
+    if let Some(ingest) = ingest {
+        server = server.taking_windows(ingest);
+    }
     output::result(&format!("http://{address}/\n"), Stream::Standard);
     output::note("Serving until Ctrl-C.");
-    Server::new(stores, access).run(&listener);
+    server.run(&listener);
     Ok(ExitCode::SUCCESS)
-}
-
-fn read_token(path: &Path) -> anyhow::Result<Token> {
-    use std::io::Read;
-    let mut text = String::new();
-    let read = std::fs::File::open(path)
-        .and_then(|file| file.take(MAX_TOKEN_FILE_BYTES).read_to_string(&mut text));
-    read.with_context(|| format!("reading {}", path.display()))?;
-    Token::of_text(&text).map_err(|why| anyhow!("{}: {why}", path.display()))
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use nodespy_capture::{Interrupts, catch_interrupts};
-use nodespy_server::http::Answer;
+use nodespy_http::Answer;
 use nodespy_symbolize::SourceRoots;
 
 use crate::cli::{ReadArgs, ViewArgs};

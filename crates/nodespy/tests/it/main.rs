@@ -20,6 +20,7 @@ mod examples;
 mod filters;
 mod fixture;
 mod flamegraph;
+mod ingest;
 #[path = "../support/installed_node.rs"]
 mod installed_node;
 mod mcp;
@@ -42,6 +43,9 @@ mod run;
 #[path = "../support/scratch.rs"]
 mod scratch;
 mod serve;
+#[allow(dead_code, reason = "`tests/live` uses the rest")]
+#[path = "../support/serving.rs"]
+mod serving;
 #[path = "../support/skip.rs"]
 mod skip;
 mod sources;

@@ -1,8 +1,6 @@
 //! `nodespy serve`: a store over HTTP, in every way it is asked.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
-use std::process::{Child, Stdio};
+use std::ops::Deref;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use nodespy_model::{
@@ -13,8 +11,8 @@ use nodespy_store::{OpenMode, SqliteStore, Store, batch_of};
 use serde_json::Value;
 
 use crate::own_status::status_of;
-use crate::run::nodespy;
 use crate::scratch::Scratch;
+use crate::serving::Server;
 use crate::webdriver::Browser;
 
 /// A minute of a version whose time is in one function, `samples` of them, until now.
@@ -66,10 +64,9 @@ fn unix_seconds() -> u64 {
     now.unwrap().as_secs()
 }
 
-/// A server of a store; ended, by its own pid, when dropped.
+/// A server of a store with two versions in it.
 struct Serving {
-    child: Child,
-    address: String,
+    server: Server,
     folder: Scratch,
 }
 
@@ -81,53 +78,22 @@ impl Serving {
         fill(&mut store, "1.0.0", "parseOrders", 100);
         fill(&mut store, "2.0.0", "packOrders", 50);
         drop(store);
-        let mut command = nodespy(&["serve", "--store", folder.path().to_str().unwrap()]);
-        command.args(["--listen", "127.0.0.1:0"]).args(arguments);
-        let mut child = command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        let stdout = child.stdout.take().unwrap();
-        BufReader::new(stdout).read_line(&mut line).unwrap();
-        let address = line.trim().trim_start_matches("http://");
         Self {
-            child,
-            address: address.trim_end_matches('/').to_owned(),
+            server: Server::start(folder.path(), "127.0.0.1:0", arguments),
             folder,
         }
-    }
-
-    /// The answer to a request with these headers, head and body.
-    fn ask(&self, target: &str, headers: &str) -> (String, Vec<u8>) {
-        let mut connection = TcpStream::connect(&self.address).unwrap();
-        let host = &self.address;
-        let head = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n{headers}\r\n");
-        connection.write_all(head.as_bytes()).unwrap();
-        let mut answer = Vec::new();
-        connection.read_to_end(&mut answer).unwrap();
-        let end = answer.windows(4).position(|it| it == b"\r\n\r\n").unwrap();
-        let body = answer.split_off(end + 4);
-        (String::from_utf8(answer).unwrap(), body)
     }
 
     fn code(&self, target: &str) -> String {
         self.ask(target, "").0[9..12].to_owned()
     }
-
-    #[track_caller]
-    fn json(&self, target: &str) -> Value {
-        let (head, body) = self.ask(target, "");
-        assert!(head.starts_with("HTTP/1.1 200"), "{target}: {head}");
-        serde_json::from_slice(&body).unwrap()
-    }
 }
 
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+impl Deref for Serving {
+    type Target = Server;
+
+    fn deref(&self) -> &Server {
+        &self.server
     }
 }
 
@@ -277,7 +243,7 @@ fn other_machines_are_not_served_without_a_token() {
 #[test]
 fn a_server_is_confined() {
     let serving = Serving::start(&[]);
-    let pid = serving.child.id();
+    let pid = serving.pid();
     assert_eq!(status_of(pid, "NoNewPrivs"), "1");
     assert_eq!(status_of(pid, "Seccomp"), "2");
 }

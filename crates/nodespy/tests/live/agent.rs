@@ -1,6 +1,8 @@
 //! `nodespy agent`: what ran is in the store, by service and version, once, whoever was killed meanwhile.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -18,11 +20,11 @@ use crate::run::{DEADLINE, Started, nodespy};
 use crate::scratch::Scratch;
 
 /// How much of a program's time its busy function has, at least.
-const HOT: f64 = 0.8;
-const FOREVER: std::ops::Range<u64> = 0..u32::MAX as u64;
+pub(super) const HOT: f64 = 0.8;
+pub(super) const FOREVER: std::ops::Range<u64> = 0..u32::MAX as u64;
 
 /// A service whose time is in one function.
-fn start(service: &str, version: &str, function: &str) -> Running {
+pub(super) fn start(service: &str, version: &str, function: &str) -> Running {
     let folder = Scratch::new();
     let package = format!("{{\"name\":\"{service}\",\"version\":\"{version}\"}}");
     fs::write(folder.path().join("package.json"), package).unwrap();
@@ -45,7 +47,7 @@ fn agent(store: &Path) -> Started {
     Started::new(nodespy(&["agent", "--store", store]), "")
 }
 
-fn file(store: &Path) -> PathBuf {
+pub(super) fn file(store: &Path) -> PathBuf {
     store.join("profiles.sqlite")
 }
 
@@ -57,7 +59,7 @@ fn is_version(label: Option<&str>, version: &str) -> bool {
 
 /// The version of a service, once a window of it is stored.
 #[track_caller]
-fn wait_for(store: &Path, service: &str, version: &str) -> SeriesSpan {
+pub(super) fn wait_for(store: &Path, service: &str, version: &str) -> SeriesSpan {
     let since = Instant::now();
     loop {
         let opened = SqliteStore::open(&file(store), OpenMode::Read);
@@ -77,7 +79,7 @@ fn wait_for(store: &Path, service: &str, version: &str) -> SeriesSpan {
 }
 
 /// How much of the main thread's time of a version is under a function.
-fn share(store: &SqliteStore, span: &SeriesSpan, function: &str) -> f64 {
+pub(super) fn share(store: &SqliteStore, span: &SeriesSpan, function: &str) -> f64 {
     let version = span.labels.get("version").unwrap();
     let selection = Selection::new(&span.service, CPU_EVENT, FOREVER)
         .with("version", version)
@@ -101,7 +103,7 @@ fn share(store: &SqliteStore, span: &SeriesSpan, function: &str) -> f64 {
     under as f64 / all.max(1) as f64
 }
 
-fn unix_seconds() -> u64 {
+pub(super) fn unix_seconds() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.unwrap().as_secs()
 }
@@ -170,7 +172,7 @@ fn versions_have_their_functions_and_no_window_is_there_twice() {
 /// The windows of a service that was busy all the time are there, but for those around the kill, and none counts more
 /// than it is long.
 #[track_caller]
-fn expect_windows(store: &SqliteStore, service: &str, killed: u64, restarted: u64) {
+pub(super) fn expect_windows(store: &SqliteStore, service: &str, killed: u64, restarted: u64) {
     let span = store.labels(FOREVER).unwrap();
     let span = span.iter().find(|span| span.service == service).unwrap();
     let time = span.first..span.last + WINDOW_SECONDS;
@@ -201,4 +203,43 @@ fn an_agent_without_processes_waits_and_ends_when_told() {
     let outcome = started.finish();
     outcome.expect_code(0);
     outcome.expect_stderr(&["msg=started", "msg=ended", "dropped=0"]);
+}
+
+/// What an agent answers to a request.
+fn ask(address: &str, path: &str) -> String {
+    let mut connection = TcpStream::connect(address).unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    connection.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn an_agent_says_how_it_is() {
+    let Some(_live) = live() else { return };
+    let scratch = Scratch::new();
+    let store = scratch.path().join("store");
+    let service = format!("well-{}", std::process::id());
+    let _busy = start(&service, "1.0.0", "parseOrders");
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap().to_string();
+    drop(free);
+    let folder = store.to_str().unwrap();
+    let arguments = ["agent", "--store", folder, "--listen", &address];
+    let _agent = Started::new(nodespy(&arguments), "");
+    wait_for(&store, &service, "1.0.0");
+    assert!(ask(&address, "/healthz").starts_with("HTTP/1.1 200"));
+    assert!(ask(&address, "/other").starts_with("HTTP/1.1 404"));
+    let metrics = ask(&address, "/metrics");
+    let value = |name: &str| -> f64 {
+        let line = metrics.lines().find(|line| line.starts_with(name));
+        let line = line.unwrap_or_else(|| panic!("no {name} in {metrics}"));
+        line.rsplit(' ').next().unwrap().parse().unwrap()
+    };
+    assert!(value("nodespy_agent_processes ") >= 1.0, "{metrics}");
+    assert!(value("nodespy_agent_samples_total ") >= 1.0, "{metrics}");
+    assert!(value("process_cpu_seconds_total ") > 0.0, "{metrics}");
+    let wide = ["agent", "--store", folder, "--listen", "0.0.0.0:0"];
+    crate::run::run_nodespy(&wide).expect_code(2);
 }

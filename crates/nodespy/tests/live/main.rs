@@ -61,6 +61,10 @@ mod run;
 mod scheduling;
 #[path = "../support/scratch.rs"]
 mod scratch;
+mod sending;
+#[allow(dead_code, reason = "`tests/it` uses the rest")]
+#[path = "../support/serving.rs"]
+mod serving;
 mod shares;
 #[path = "../support/skip.rs"]
 mod skip;

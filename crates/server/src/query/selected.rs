@@ -6,7 +6,7 @@ use nodespy_model::ThreadRole;
 use nodespy_store::{CPU_EVENT, Matcher, Selection, UnixSeconds};
 
 use super::QueryError;
-use crate::http::Parameters;
+use nodespy_http::Parameters;
 
 /// What is looked at when nothing is said: the last hour.
 const DEFAULT_SECONDS: u64 = 3600;

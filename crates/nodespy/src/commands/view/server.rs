@@ -9,9 +9,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
-use nodespy_server::http::{
-    Answer, HEAD_TIMEOUT, Head, TRANSFER_TIMEOUT, TimedReader, accept, read_head,
-};
+use nodespy_http::{Answer, HEAD_TIMEOUT, Head, TRANSFER_TIMEOUT, TimedReader, accept, read_head};
 
 use super::redirect::Redirect;
 

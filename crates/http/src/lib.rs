@@ -1,6 +1,14 @@
-//! HTTP/1.1 as far as a page and its questions need it: one request a connection, bounded in bytes and time.
+//! HTTP/1.1 as far as nodespy needs it: requests bounded in bytes and time, answers, and a client.
+//!
+//! A connection is a thread and has one request; there is no async runtime. What pages, stores and agents ask of one another
+//! is theirs: nothing here knows a profile.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod answer;
+mod body;
+mod client;
 mod gate;
 mod head;
 mod parameters;
@@ -8,6 +16,8 @@ mod parameters;
 use std::time::Duration;
 
 pub use answer::{Answer, Framing, write_head};
+pub use body::{BodyError, read_body};
+pub use client::{Client, ClientError, ClientOptions, Reply};
 pub use gate::accept;
 pub use head::{Head, TimedReader, read_head};
 pub use parameters::Parameters;

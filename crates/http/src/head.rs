@@ -24,6 +24,12 @@ pub struct Head {
     pub cookie: Option<String>,
     /// How long its body is.
     pub length: Option<u64>,
+    /// Whether its body comes in chunks.
+    pub is_chunked: bool,
+    /// The media type of its body.
+    pub content_type: Option<String>,
+    /// How its body is packed.
+    pub content_encoding: Option<String>,
     /// Whether the body is sent when it is asked for.
     pub waits_for_go: bool,
 }
@@ -52,6 +58,9 @@ pub fn read_head(reader: &mut impl BufRead) -> io::Result<Head> {
             "authorization" => head.authorization = Some(value.to_owned()),
             "cookie" => head.cookie = Some(value.to_owned()),
             "content-length" => head.length = value.parse().ok(),
+            "transfer-encoding" => head.is_chunked = value.eq_ignore_ascii_case("chunked"),
+            "content-type" => head.content_type = Some(value.to_owned()),
+            "content-encoding" => head.content_encoding = Some(value.to_owned()),
             "expect" => head.waits_for_go = value.eq_ignore_ascii_case("100-continue"),
             _ => {}
         }
@@ -78,6 +87,11 @@ impl TimedReader {
             connection,
             limit: Limit::Deadline(deadline),
         }
+    }
+
+    /// From now on all reads together may take until `deadline`.
+    pub fn allow_until(&mut self, deadline: Instant) {
+        self.limit = Limit::Deadline(deadline);
     }
 
     /// From now on each read may take as long as `timeout`.

@@ -1,0 +1,179 @@
+//! Where windows go: a store of this machine, or a spool on disk from which they are sent.
+
+use std::sync::Arc;
+
+use nodespy_capture::unix_now;
+use nodespy_http::Client;
+use nodespy_store::{Batch, Retention, Store, StoreError, Upkeep, batch_to_bytes};
+
+use crate::counters::Counters;
+use crate::log_line::{Level, Log, LogLine};
+use crate::receiver::{NodespyServer, Receiver};
+use crate::sender::Sender;
+use crate::spool::Spool;
+
+/// Where windows go.
+pub struct Destination {
+    /// What it is called in the log.
+    name: String,
+    kind: Kind,
+}
+
+enum Kind {
+    Store(Box<dyn Store + Send>, Retention),
+    Remote(Spool, Box<dyn Receiver>),
+}
+
+impl Destination {
+    /// A store, and how long it keeps what.
+    pub fn store(name: &str, store: Box<dyn Store + Send>, retention: Retention) -> Self {
+        Self {
+            name: name.to_owned(),
+            kind: Kind::Store(store, retention),
+        }
+    }
+
+    /// A server of nodespy; what it does not take yet waits in a spool.
+    pub fn server(client: Client, spool: Spool) -> Self {
+        Self {
+            name: client.base().to_owned(),
+            kind: Kind::Remote(spool, Box::new(NodespyServer(client))),
+        }
+    }
+
+    /// What it is called in the log.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The way in, and the thread that sends what came in.
+    pub(crate) fn open(
+        self,
+        counters: &Arc<Counters>,
+        log: &Log,
+    ) -> (Box<dyn Sink>, Option<Sender>) {
+        match self.kind {
+            Kind::Store(store, retention) => {
+                let sink = StoreSink {
+                    store,
+                    upkeep: Upkeep::new(retention),
+                    counters: Arc::clone(counters),
+                    log: Arc::clone(log),
+                };
+                (Box::new(sink), None)
+            }
+            Kind::Remote(spool, receiver) => {
+                let spool = Arc::new(spool);
+                let _ = counters.spool.set(Arc::clone(&spool));
+                let sink = SpoolSink {
+                    spool: Arc::clone(&spool),
+                    counters: Arc::clone(counters),
+                    log: Arc::clone(log),
+                };
+                let counters = Arc::clone(counters);
+                let sender = Sender::start(spool, receiver, counters, Arc::clone(log));
+                (Box::new(sink), Some(sender))
+            }
+        }
+    }
+}
+
+/// Why a batch was not taken.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Trying again can help.
+    Again(String),
+    /// It can't.
+    ForGood(String),
+}
+
+/// What takes windows, one batch after the other.
+pub(crate) trait Sink: Send {
+    /// When this returns, the batch survives a crash.
+    fn append(&mut self, batch: &Batch) -> Result<(), Failure>;
+
+    /// What is to be done now and then.
+    fn upkeep(&mut self) {}
+}
+
+struct StoreSink {
+    store: Box<dyn Store + Send>,
+    upkeep: Upkeep,
+    counters: Arc<Counters>,
+    log: Log,
+}
+
+impl Sink for StoreSink {
+    fn append(&mut self, batch: &Batch) -> Result<(), Failure> {
+        let appended = self.store.append(batch).map_err(|error| {
+            let why = with_causes(&error);
+            match is_refusal(&error) {
+                true => Failure::ForGood(why),
+                false => Failure::Again(why),
+            }
+        })?;
+        self.counters.count(&appended);
+        let not_new = appended.repeated + appended.too_old;
+        if not_new > 0 {
+            let line = LogLine::new(Level::Warn, "windows were there already");
+            (self.log)(&line.with("windows", not_new));
+        }
+        Ok(())
+    }
+
+    fn upkeep(&mut self) {
+        match self
+            .upkeep
+            .run(&mut *self.store, unix_now() / 1_000_000_000)
+        {
+            Ok(None) => {}
+            Ok(Some(kept)) => (self.log)(&LogLine::info("store").with("bytes", kept.bytes)),
+            Err(error) => {
+                let line = LogLine::new(Level::Warn, "store not compacted");
+                (self.log)(&line.with("why", with_causes(&error)));
+            }
+        }
+    }
+}
+
+struct SpoolSink {
+    spool: Arc<Spool>,
+    counters: Arc<Counters>,
+    log: Log,
+}
+
+impl Sink for SpoolSink {
+    fn append(&mut self, batch: &Batch) -> Result<(), Failure> {
+        let bytes = batch_to_bytes(batch);
+        let pushed = self.spool.push(&bytes, batch.windows.len() as u64);
+        let dropped = pushed.map_err(|error| Failure::Again(error.to_string()))?;
+        if dropped > 0 {
+            self.counters.drop_windows(dropped);
+            let line = LogLine::new(Level::Error, "windows dropped").with("windows", dropped);
+            (self.log)(&line.with("why", "the spool is full, the oldest go"));
+        }
+        Ok(())
+    }
+}
+
+/// Whether trying again can't help.
+fn is_refusal(error: &StoreError) -> bool {
+    matches!(
+        error,
+        StoreError::Refused(_)
+            | StoreError::UnknownStacks(_)
+            | StoreError::OtherUnit { .. }
+            | StoreError::ReadOnly
+            | StoreError::Damaged(_)
+    )
+}
+
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,137 @@
+//! Who gets windows over the network, and what becomes of them there.
+
+use std::time::Duration;
+
+use nodespy_http::{Client, ClientError, Reply};
+use nodespy_store::{Appended, Batch, Symbols, batch_to_bytes, hashes_from_bytes};
+
+/// What a receiver made of a batch.
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    /// It has it.
+    Taken(Appended),
+    /// Trying again can help.
+    Later {
+        why: String,
+        /// How long it wants to be left alone.
+        after: Option<Duration>,
+    },
+    /// It will never take this one.
+    Refused(String),
+}
+
+/// Somebody who takes windows.
+pub(crate) trait Receiver: Send {
+    /// Sends a batch and waits for what becomes of it.
+    fn send(&mut self, batch: Batch) -> Verdict;
+}
+
+/// What a reply without success means: contents that are refused are so for good, everything else may be set right.
+pub(crate) fn verdict_of(reply: &Reply) -> Verdict {
+    match reply.status {
+        400 | 413 | 415 | 422 => Verdict::Refused(reply.text()),
+        _ => Verdict::Later {
+            why: reply.text(),
+            after: reply.retry_after,
+        },
+    }
+}
+
+pub(crate) fn not_reached(error: &ClientError) -> Verdict {
+    Verdict::Later {
+        why: error.to_string(),
+        after: None,
+    }
+}
+
+/// A server of nodespy: it gets windows without the names of their stacks, and those that it asks for.
+#[derive(Debug)]
+pub(crate) struct NodespyServer(pub(crate) Client);
+
+impl NodespyServer {
+    fn post(&self, batch: &Batch) -> Result<Reply, ClientError> {
+        let headers = [("Content-Type", "application/x-nodespy-windows")];
+        let body = batch_to_bytes(batch);
+        self.0.post("/api/v1/windows", &headers, &body)
+    }
+}
+
+impl Receiver for NodespyServer {
+    fn send(&mut self, mut batch: Batch) -> Verdict {
+        let names = std::mem::take(&mut batch.symbols);
+        let mut reply = match self.post(&batch) {
+            Ok(reply) => reply,
+            Err(error) => return not_reached(&error),
+        };
+        if reply.status == 409 {
+            let Ok(unknown) = hashes_from_bytes(&reply.body) else {
+                return verdict_of(&reply);
+            };
+            batch.symbols = names;
+            batch.keep_names_of(&unknown);
+            if batch.symbols == Symbols::default() {
+                let why = "the server asks for names that are not known here";
+                return Verdict::Refused(why.to_owned());
+            }
+            reply = match self.post(&batch) {
+                Ok(reply) => reply,
+                Err(error) => return not_reached(&error),
+            };
+            if reply.status == 409 {
+                let why = "the server does not recognize the names that it asked for";
+                return Verdict::Refused(why.to_owned());
+            }
+        }
+        match reply.is_ok() {
+            true => Verdict::Taken(appended_of(&reply.body, batch.windows.len() as u64)),
+            false => verdict_of(&reply),
+        }
+    }
+}
+
+/// What a server says it did: `windows=3 repeated=1 too_old=0`.
+fn appended_of(body: &[u8], windows: u64) -> Appended {
+    let text = String::from_utf8_lossy(body);
+    let number = |key: &str| {
+        let mut words = text.split_ascii_whitespace();
+        words.find_map(|word| word.strip_prefix(key)?.strip_prefix('=')?.parse().ok())
+    };
+    Appended {
+        windows: number("windows").unwrap_or(windows),
+        repeated: number("repeated").unwrap_or(0),
+        too_old: number("too_old").unwrap_or(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reply_decides_whether_a_batch_is_sent_again() {
+        let reply = |status| Reply {
+            status,
+            retry_after: Some(Duration::from_secs(7)),
+            body: b"why".to_vec(),
+        };
+        for status in [400, 413, 422] {
+            assert!(matches!(verdict_of(&reply(status)), Verdict::Refused(_)));
+        }
+        for status in [302, 401, 403, 404, 429, 500, 503, 507] {
+            let Verdict::Later { after, .. } = verdict_of(&reply(status)) else {
+                panic!("{status} is not for good");
+            };
+            assert_eq!(after, Some(Duration::from_secs(7)));
+        }
+    }
+
+    #[test]
+    fn what_a_server_did_is_read() {
+        let appended = appended_of(b"windows=3 repeated=1 too_old=2\n", 6);
+        assert_eq!(
+            (appended.windows, appended.repeated, appended.too_old),
+            (3, 1, 2)
+        );
+        assert_eq!(appended_of(b"fine", 6).windows, 6);
+    }
+}

@@ -1,0 +1,167 @@
+//! `nodespy serve --ingest`: what agents send is there once, and what is too much has a clear answer.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use nodespy_model::{Labels, ThreadRole, WeightUnit};
+use nodespy_store::{
+    Batch, Count, Series, StackHash, StoredFrame, StoredFunction, Symbols, Window, batch_to_bytes,
+    hashes_from_bytes,
+};
+
+use crate::scratch::Scratch;
+use crate::serving::Server;
+
+const WINDOWS: &str = "/api/v1/windows";
+
+/// When a window starts that ended a minute ago.
+fn lately() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    (now.as_secs() - 70) / 10 * 10
+}
+
+/// A window of a service in which a function was seen so often.
+fn seen(service: &str, function: &str, start: u64, count: u64) -> Batch {
+    let symbols = Symbols {
+        functions: vec![StoredFunction {
+            name: function.to_owned(),
+            ..StoredFunction::default()
+        }],
+        frames: vec![StoredFrame::default()],
+        stacks: vec![vec![0]],
+    };
+    let mut labels = Labels::default();
+    labels.set("version", "1.0.0");
+    labels.set("host", "web-1");
+    Batch {
+        series: vec![Series {
+            service: service.to_owned(),
+            event: "cpu".to_owned(),
+            unit: WeightUnit::Nanoseconds,
+            period: 1_000_000_000,
+            labels,
+        }],
+        windows: vec![Window {
+            series: 0,
+            start,
+            counts: vec![Count::new(symbols.hashes()[0], ThreadRole::Main, count)],
+        }],
+        symbols,
+    }
+}
+
+/// Code and text that a batch is answered with.
+fn send(server: &Server, batch: &Batch) -> (String, String) {
+    let (head, body) = server.post(WINDOWS, "", &batch_to_bytes(batch));
+    let text = String::from_utf8_lossy(&body).trim().to_owned();
+    (head[9..12].to_owned(), text)
+}
+
+/// Seconds of CPU time of a service in the last hour.
+fn total(server: &Server, service: &str) -> u64 {
+    let series = server.json(&format!("/api/v1/series?service={service}&step=60"));
+    let weights = series["series"][0]["weights"].as_array().unwrap();
+    let sum: u64 = weights.iter().map(|it| it.as_u64().unwrap()).sum();
+    sum / 1_000_000_000
+}
+
+#[test]
+fn names_are_asked_for_once_and_windows_are_stored_once() {
+    let folder = Scratch::new();
+    let store = folder.path().join("store");
+    let server = Server::start(&store, "127.0.0.1:0", &["--ingest"]);
+    let start = lately();
+    let batch = seen("shop", "parseOrders", start, 3);
+    let nameless = Batch {
+        symbols: Symbols::default(),
+        ..batch.clone()
+    };
+    let (head, asked) = server.post(WINDOWS, "", &batch_to_bytes(&nameless));
+    assert!(head.starts_with("HTTP/1.1 409"), "{head}");
+    let asked: Vec<StackHash> = hashes_from_bytes(&asked).unwrap();
+    assert_eq!(asked, batch.symbols.hashes());
+    assert_eq!(send(&server, &batch).1, "windows=1 repeated=0 too_old=0");
+    // From now on they are known, to other services as well.
+    let later = Batch {
+        symbols: Symbols::default(),
+        ..seen("mail", "parseOrders", start, 2)
+    };
+    assert_eq!(send(&server, &later).1, "windows=1 repeated=0 too_old=0");
+
+    // It is killed, and what was acknowledged is there: sent again, it changes nothing.
+    let address = server.address.clone();
+    drop(server);
+    let server = Server::start(&store, &address, &["--ingest"]);
+    assert_eq!(send(&server, &batch).1, "windows=0 repeated=1 too_old=0");
+    assert_eq!((total(&server, "shop"), total(&server, "mail")), (3, 2));
+    let (_, metrics) = server.ask("/metrics", "");
+    let metrics = String::from_utf8(metrics).unwrap();
+    let line = "nodespy_ingested_windows_total{outcome=\"repeated\"} 1";
+    assert!(metrics.contains(line), "{metrics}");
+}
+
+#[test]
+fn what_is_too_much_has_a_clear_answer() {
+    let folder = Scratch::new();
+    let arguments = ["--ingest", "--max-series", "2"];
+    let server = Server::start(folder.path(), "127.0.0.1:0", &arguments);
+    let start = lately();
+    for (service, code) in [("a", "200"), ("b", "200"), ("a", "200"), ("c", "422")] {
+        let (found, text) = send(&server, &seen(service, "f", start, 1));
+        assert_eq!(found, code, "{text}");
+    }
+    let (_, why) = send(&server, &seen("c", "f", start, 1));
+    assert!(why.contains("--max-series"), "{why}");
+    let (code, why) = send(&server, &seen("a", "f", start + 8000, 1));
+    assert_eq!(code, "422");
+    assert!(why.contains("clock"), "{why}");
+    let mut deep = seen("a", "f", start, 1);
+    deep.symbols.stacks[0] = vec![0; 1025];
+    let (code, why) = send(&server, &deep);
+    assert_eq!(code, "400");
+    assert!(why.contains("1024 frames of a stack"), "{why}");
+    let (head, body) = server.post(WINDOWS, "", b"tea");
+    assert!(head.starts_with("HTTP/1.1 400"), "{head}");
+    assert_eq!(body, b"not windows of nodespy\n");
+    let (head, _) = server.post(WINDOWS, "", &vec![0; 9 << 20]);
+    assert!(head.starts_with("HTTP/1.1 413"), "{head}");
+    let (head, _) = server.post("/elsewhere", "", b"");
+    assert!(head.starts_with("HTTP/1.1 404"), "{head}");
+    let (head, _) = server.post(WINDOWS, "Origin: http://evil.example\r\n", b"");
+    assert!(head.starts_with("HTTP/1.1 403"), "{head}");
+    assert_eq!(total(&server, "a"), 1);
+}
+
+#[test]
+fn who_may_write_is_asked_for_a_token_of_its_own() {
+    let folder = Scratch::new();
+    let (read, write) = (folder.file("read"), folder.file("write"));
+    std::fs::write(&read, "reads-0123456789abcdef\n").unwrap();
+    std::fs::write(&write, "writes-0123456789abcdef\n").unwrap();
+    let arguments = ["--token-file", &read, "--write-token-file", &write];
+    let server = Server::start(&folder.path().join("store"), "127.0.0.1:0", &arguments);
+    let body = batch_to_bytes(&seen("shop", "f", lately(), 1));
+    for (token, code) in [("reads", "403"), ("writes", "200"), ("guesses", "403")] {
+        let header = format!("Authorization: Bearer {token}-0123456789abcdef\r\n");
+        let (head, _) = server.post(WINDOWS, &header, &body);
+        assert_eq!(&head[9..12], code, "{token}");
+    }
+    let header = "Authorization: Bearer writes-0123456789abcdef\r\n";
+    assert!(server.ask("/healthz", header).0.starts_with("HTTP/1.1 403"));
+
+    let store = folder.file("other");
+    let wide = ["serve", "--store", &store, "--listen", "0.0.0.0:0"];
+    let outcome =
+        crate::run::run_nodespy(&[&wide[..], &["--ingest", "--token-file", &read]].concat());
+    outcome.expect_code(2);
+    outcome.expect_stderr(&["--write-token-file"]);
+}
+
+#[test]
+fn a_server_that_takes_nothing_says_so() {
+    let folder = Scratch::new();
+    drop(Server::start(folder.path(), "127.0.0.1:0", &["--ingest"]));
+    let server = Server::start(folder.path(), "127.0.0.1:0", &[]);
+    let (code, why) = send(&server, &seen("shop", "f", lately(), 1));
+    assert_eq!(code, "405");
+    assert!(why.contains("--ingest"), "{why}");
+}

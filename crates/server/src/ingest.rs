@@ -1,0 +1,199 @@
+//! What is sent to a store: windows of agents, one batch at a time, within limits that have clear answers.
+//!
+//! A batch is in the store when this answers with success; sent again, it changes nothing. Stacks that are counted but neither
+//! known nor named are answered with their hashes, and the sender sends the same windows with those names.
+
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use nodespy_http::Answer;
+use nodespy_model::{FastMap, FastSet};
+use nodespy_store::{
+    Appended, Batch, HOUR_SECONDS, OpenMode, Retention, Series, SqliteStore, StackHash, Store,
+    StoreError, UnixSeconds, Upkeep, batch_from_bytes, hashes_to_bytes,
+};
+
+/// The largest body of a request.
+pub(crate) const MAX_BODY_BYTES: u64 = 8 << 20;
+/// How far the clock of a sender may be ahead.
+const MAX_AHEAD_SECONDS: u64 = HOUR_SECONDS;
+
+/// What limits senders.
+#[derive(Debug, Clone, Copy)]
+pub struct IngestLimits {
+    /// How long what is kept, and how large the store may become.
+    pub retention: Retention,
+    /// How many series (processes and events) there may be in an hour.
+    pub max_series: usize,
+}
+
+/// A store that takes what is sent.
+#[derive(Debug)]
+pub struct Ingest(Mutex<Taking>);
+
+#[derive(Debug)]
+struct Taking {
+    store: SqliteStore,
+    upkeep: Upkeep,
+    max_series: usize,
+    /// When each series was last seen.
+    series: FastMap<Series, UnixSeconds>,
+    counts: IngestCounts,
+}
+
+/// What became of what was sent.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct IngestCounts {
+    pub(crate) appended: Appended,
+    pub(crate) refused: u64,
+}
+
+/// Why a batch was not taken.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Refusal {
+    #[error("{0}")]
+    Unreadable(String),
+    #[error(
+        "more than {0} series (processes and events) within an hour: nodespy serve --max-series allows more"
+    )]
+    TooManySeries(usize),
+    #[error("a window is more than an hour ahead: is the clock of the sender right?")]
+    Ahead,
+    #[error("the store is full: nodespy serve --max-size allows more")]
+    Full,
+    #[error("names of stacks are missing")]
+    Unnamed(Vec<StackHash>),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Ingest {
+    /// Opens a store for writing; makes one where there is none.
+    pub fn open(path: &Path, limits: &IngestLimits) -> Result<Self, StoreError> {
+        Ok(Self(Mutex::new(Taking {
+            store: SqliteStore::open(path, OpenMode::Write)?,
+            upkeep: Upkeep::new(limits.retention),
+            max_series: limits.max_series,
+            series: FastMap::default(),
+            counts: IngestCounts::default(),
+        })))
+    }
+
+    /// Takes the windows of an agent, as they are sent.
+    pub(crate) fn take_windows(&self, body: &[u8], now: UnixSeconds) -> Answer {
+        self.take(now, || {
+            batch_from_bytes(body).map_err(|error| Refusal::Unreadable(error.to_string()))
+        })
+    }
+
+    /// Takes a batch. It is unpacked when its turn has come, so that one at a time is in memory.
+    pub(crate) fn take(
+        &self,
+        now: UnixSeconds,
+        batch: impl FnOnce() -> Result<Batch, Refusal>,
+    ) -> Answer {
+        let mut taking = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match batch().and_then(|batch| taking.append(&batch, now)) {
+            Ok(appended) => {
+                let counts = &mut taking.counts.appended;
+                counts.windows += appended.windows;
+                counts.repeated += appended.repeated;
+                counts.too_old += appended.too_old;
+                let text = format!(
+                    "windows={} repeated={} too_old={}",
+                    appended.windows, appended.repeated, appended.too_old
+                );
+                Answer::text("200 OK", &text)
+            }
+            Err(Refusal::Unnamed(hashes)) => Answer {
+                status: "409 Conflict",
+                ..Answer::ok("application/x-nodespy-stacks", hashes_to_bytes(&hashes))
+            },
+            Err(refusal) => {
+                taking.counts.refused += 1;
+                answer(&refusal)
+            }
+        }
+    }
+
+    pub(crate) fn counts(&self) -> IngestCounts {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).counts
+    }
+}
+
+fn answer(refusal: &Refusal) -> Answer {
+    let status = match refusal {
+        Refusal::Unreadable(_) => "400 Bad Request",
+        Refusal::TooManySeries(_) | Refusal::Ahead | Refusal::Unnamed(_) => {
+            "422 Unprocessable Content"
+        }
+        Refusal::Full => "507 Insufficient Storage",
+        Refusal::Store(StoreError::Refused(_) | StoreError::OtherUnit { .. }) => {
+            "422 Unprocessable Content"
+        }
+        Refusal::Store(error) => {
+            log::error!("windows were not stored: {error}");
+            "500 Internal Server Error"
+        }
+    };
+    Answer::text(status, &refusal.to_string())
+}
+
+impl Taking {
+    fn append(&mut self, batch: &Batch, now: UnixSeconds) -> Result<Appended, Refusal> {
+        if (batch.windows.iter()).any(|window| window.start > now + MAX_AHEAD_SECONDS) {
+            return Err(Refusal::Ahead);
+        }
+        self.check_series(batch, now)?;
+        self.check_size(now)?;
+        self.check_names(batch)?;
+        let appended = self.store.append(batch)?;
+        for series in &batch.series {
+            self.series.insert(series.clone(), now);
+        }
+        if let Err(error) = self.upkeep.run(&mut self.store, now) {
+            log::error!("the store was not compacted: {error}");
+        }
+        Ok(appended)
+    }
+
+    fn check_series(&mut self, batch: &Batch, now: UnixSeconds) -> Result<(), Refusal> {
+        let new = |known: &FastMap<Series, UnixSeconds>| {
+            let new = batch.series.iter().filter(|it| !known.contains_key(*it));
+            new.count()
+        };
+        if self.series.len() + new(&self.series) > self.max_series {
+            self.series.retain(|_, seen| *seen + HOUR_SECONDS > now);
+            if self.series.len() + new(&self.series) > self.max_series {
+                return Err(Refusal::TooManySeries(self.max_series));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses what would make the store much larger than it may be. The last day is never dropped, so that dropping may
+    /// not help.
+    fn check_size(&mut self, now: UnixSeconds) -> Result<(), Refusal> {
+        let most = self.upkeep.retention.max_bytes;
+        if self.store.bytes()? <= most + most / 4 {
+            return Ok(());
+        }
+        self.upkeep.hurry();
+        match self.upkeep.run(&mut self.store, now)? {
+            Some(kept) if kept.bytes > most + most / 4 => Err(Refusal::Full),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_names(&self, batch: &Batch) -> Result<(), Refusal> {
+        let named: FastSet<StackHash> = batch.symbols.checked_hashes()?.into_iter().collect();
+        let counted = batch.windows.iter().flat_map(|window| &window.counts);
+        let counted: FastSet<StackHash> = counted.map(|count| count.stack).collect();
+        let unnamed: Vec<StackHash> = counted.difference(&named).copied().collect();
+        let unknown = self.store.unknown_stacks(&unnamed)?;
+        match unknown.is_empty() {
+            true => Ok(()),
+            false => Err(Refusal::Unnamed(unknown)),
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! What SDKs send to Pyroscope, `POST /ingest?name=shop{env=prod}&from=…&until=…&format=pprof`, as a batch of windows.
+//!
+//! A profile of Pyroscope has no times within: all of it is in the window at `from`. Its windows are known by name, labels and
+//! instance, so that one that is sent again changes nothing.
+
+use std::net::IpAddr;
+
+use nodespy_formats::{ImportOptions, Limits, import};
+use nodespy_http::Parameters;
+use nodespy_model::{Contents, EventType, Labels, Process, Profile, WeightUnit, label_key};
+use nodespy_store::{Batch, HOST, UnixSeconds, batch_of};
+
+use crate::ingest::Refusal;
+
+const SECOND: u64 = 1_000_000_000;
+/// The rate of SDKs that give none.
+const DEFAULT_RATE: u32 = 100;
+/// The longest name with its labels.
+const MAX_NAME_BYTES: usize = 4096;
+/// The label that tells processes apart, and what older SDKs call it.
+const INSTANCE: &str = "instance";
+const SESSION: &str = "__session_id__";
+
+/// The windows of a request.
+pub(crate) fn batch_of_request(
+    parameters: &Parameters,
+    body: Vec<u8>,
+    sender: Option<IpAddr>,
+    now: UnixSeconds,
+) -> Result<Batch, Refusal> {
+    let unreadable = |why: &str| Refusal::Unreadable(why.to_owned());
+    let name = parameters.get("name");
+    let (service, mut labels) = name_and_labels(name.unwrap_or_default())
+        .ok_or_else(|| unreadable("name=SERVICE{KEY=VALUE,…} says whose profile it is"))?;
+    let from = match parameters.get("from") {
+        Some(text) => unix_seconds(text).ok_or_else(|| unreadable("from is in seconds"))?,
+        None => now,
+    };
+    let format = match parameters.get("format") {
+        Some("pprof") => "pprof",
+        None | Some("folded" | "groups" | "collapsed") => "folded",
+        Some(_) => return Err(unreadable("the formats that are taken are pprof and folded")),
+    };
+    let rate = parameters.get("sampleRate").and_then(|it| it.parse().ok());
+    let mut profile = read(format, body)?;
+    if format == "folded" {
+        let event = EventType::new("cpu-clock", WeightUnit::Samples);
+        profile.events = vec![event.at_rate(rate.unwrap_or(DEFAULT_RATE))];
+    }
+    let session = labels.get(SESSION).map(str::to_owned);
+    labels.remove(SESSION);
+    let sender = sender.map(|sender| sender.to_string());
+    if labels.get(INSTANCE).is_none() {
+        labels.set_if_any(INSTANCE, session.or_else(|| sender.clone()));
+    }
+    labels.set(label_key::APP, service);
+    profile.about.started_unix = from.saturating_mul(SECOND);
+    profile.about.host = labels
+        .get(HOST)
+        .map_or(sender.unwrap_or_default(), str::to_owned);
+    as_one_process(&mut profile, labels);
+    Ok(batch_of(&profile))
+}
+
+/// Reads a profile within limits.
+fn read(format: &str, body: Vec<u8>) -> Result<Profile, Refusal> {
+    let options = ImportOptions {
+        limits: Limits {
+            input_bytes: 16 << 20,
+            unpacked_bytes: 64 << 20,
+            line_bytes: 1 << 20,
+        },
+        ..ImportOptions::from(Some(format))
+    };
+    let recording =
+        import(body.into(), &options).map_err(|error| Refusal::Unreadable(error.to_string()))?;
+    match recording.contents {
+        Contents::Named(profile) => Ok(*profile),
+        _ => Err(Refusal::Unreadable("a profile without names".to_owned())),
+    }
+}
+
+/// Everything is of one process with these labels, at its beginning.
+fn as_one_process(profile: &mut Profile, labels: Labels) {
+    let first = profile.processes.first().map_or(0, |process| process.pid);
+    profile.processes = vec![Process {
+        pid: first,
+        labels,
+        ..Process::default()
+    }];
+    for thread in &mut profile.threads {
+        thread.process = nodespy_model::ProcessIndex(0);
+    }
+    for sample in &mut profile.samples {
+        sample.time = 0;
+    }
+}
+
+/// `shop{env=prod,region="eu"}`, as Pyroscope's SDKs write it.
+fn name_and_labels(text: &str) -> Option<(&str, Labels)> {
+    if text.len() > MAX_NAME_BYTES {
+        return None;
+    }
+    let (service, rest) = text.split_once('{').unwrap_or((text, ""));
+    let mut labels = Labels::default();
+    for pair in rest.trim_end_matches('}').split(',') {
+        if let Some((key, value)) = pair.split_once('=') {
+            labels.set(key.trim(), value.trim().trim_matches('"'));
+        }
+    }
+    let service = service.trim();
+    (!service.is_empty()).then_some((service, labels))
+}
+
+/// A time in seconds, or as some SDKs send it, in milliseconds or nanoseconds.
+fn unix_seconds(text: &str) -> Option<UnixSeconds> {
+    let number: u64 = text.parse().ok()?;
+    Some(match number {
+        0..100_000_000_000 => number,
+        100_000_000_000..100_000_000_000_000 => number / 1000,
+        _ => number / SECOND,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(target: &str, body: &str) -> Result<Batch, Refusal> {
+        let (_, parameters) = Parameters::split(target);
+        let sender = Some("10.0.0.7".parse().unwrap());
+        batch_of_request(&parameters, body.as_bytes().to_vec(), sender, 1_700_000_005)
+    }
+
+    #[test]
+    fn folded_stacks_become_a_window_of_their_service() {
+        let target = "/ingest?name=shop%7Benv%3Dprod%2Cversion%3D2%7D&from=1700000004&sampleRate=50";
+        let batch = taken(target, "main;parse 3\nmain;render 4\n").unwrap();
+        let [series] = &batch.series[..] else {
+            panic!("{:?}", batch.series)
+        };
+        assert_eq!((&*series.service, &*series.event), ("shop", "cpu"));
+        assert_eq!((series.unit, series.period), (WeightUnit::Nanoseconds, SECOND / 50));
+        for (key, value) in [("env", "prod"), ("version", "2"), ("instance", "10.0.0.7")] {
+            assert_eq!(series.labels.get(key), Some(value));
+        }
+        let [window] = &batch.windows[..] else {
+            panic!("{:?}", batch.windows)
+        };
+        assert_eq!(window.start, 1_700_000_000);
+        let total: u64 = window.counts.iter().map(|count| count.count).sum();
+        assert_eq!(total, 7);
+    }
+
+    #[test]
+    fn what_says_too_little_or_is_no_profile_is_refused() {
+        assert!(taken("/ingest?from=1", "main 1\n").is_err());
+        assert!(taken("/ingest?name=shop&from=tea", "main 1\n").is_err());
+        assert!(taken("/ingest?name=shop&format=jfr", "main 1\n").is_err());
+        assert!(taken("/ingest?name=shop&format=pprof", "main 1\n").is_err());
+        assert_eq!(unix_seconds("1700000000123"), Some(1_700_000_000));
+        assert_eq!(unix_seconds("1700000000123456789"), Some(1_700_000_000));
+    }
+}
