@@ -60,6 +60,7 @@ fi
 "$root/tools/packages.sh" express
 "$root/tools/packages.sh" routes
 "$root/tools/packages.sh" typescript
+[[ $purpose == demo ]] || "$root/tools/packages.sh" pyroscope
 if [[ $purpose != demo ]]; then
     # axe, which the tests of the viewer ask about accessibility.
     if [[ ! -e $root/crates/view/ui/node_modules/axe-core ]]; then

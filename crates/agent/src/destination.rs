@@ -8,6 +8,7 @@ use nodespy_store::{Batch, Retention, Store, StoreError, Upkeep, batch_to_bytes}
 
 use crate::counters::Counters;
 use crate::log_line::{Level, Log, LogLine};
+use crate::pyroscope::Pyroscope;
 use crate::receiver::{NodespyServer, Receiver};
 use crate::sender::Sender;
 use crate::spool::Spool;
@@ -38,6 +39,14 @@ impl Destination {
         Self {
             name: client.base().to_owned(),
             kind: Kind::Remote(spool, Box::new(NodespyServer(client))),
+        }
+    }
+
+    /// A server of Pyroscope, or one that takes what its SDKs send.
+    pub fn pyroscope(client: Client, spool: Spool) -> Self {
+        Self {
+            name: client.base().to_owned(),
+            kind: Kind::Remote(spool, Box::new(Pyroscope::new(client))),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use nodespy_capture::target::{Target, describe};
-use nodespy_capture::{CaptureError, unix_now, with_causes};
+use nodespy_capture::{CaptureError, monotonic_now, unix_now, with_causes};
 use nodespy_model::{FastMap, FastSet, Labels, Nanoseconds, Process, Profile, label_key};
 use nodespy_recorder::{Observer, Slice, Started};
 use nodespy_store::{OpenWindows, batch_of};
@@ -80,9 +80,10 @@ impl Following<'_> {
     }
 
     /// Sets the times of a slice and logs what is worth a line.
-    fn settle_times(&mut self, profile: &mut Profile) -> Nanoseconds {
-        let now = unix_now();
-        let start = self.clock.start(now, profile.about.duration);
+    fn settle_times(&mut self, profile: &mut Profile, started: Nanoseconds) -> Nanoseconds {
+        // Both clocks now: naming a slice takes seconds where the machine is busy.
+        let elapsed = monotonic_now().saturating_sub(started);
+        let start = self.clock.start(unix_now(), elapsed);
         profile.about.started_unix = start.unix;
         if let Some(seconds) = start.step {
             (self.log)(&LogLine::new(Level::Warn, "clock was set").with("by_s", seconds));
@@ -140,7 +141,7 @@ impl Observer for Following<'_> {
         let lost = slice.losses.samples;
         self.status.lost.fetch_add(lost, Ordering::Relaxed);
         let mut profile = std::mem::take(&mut slice.profile);
-        let until = self.settle_times(&mut profile);
+        let until = self.settle_times(&mut profile, slice.started);
         if let Some(options) = self.source_maps {
             profile = slice.map_sources(profile, options);
         }

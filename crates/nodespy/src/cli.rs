@@ -72,7 +72,7 @@ pub(crate) enum Command {
     /// List, live, each time an event loop is blocked, and by which function
     Stalls(StallsArgs),
     /// Sample every Node process of this machine all the time, into a store
-    Agent(AgentArgs),
+    Agent(Box<AgentArgs>),
     /// Show what an agent has kept: a page of services over time, and an API
     Serve(ServeArgs),
     /// List what got slower since a deployment, from what agents have kept

@@ -414,6 +414,7 @@ impl<'e> Live<'e> {
         let wants_more = observer.slice(Slice {
             profile,
             length: self.slice_started.saturating_sub(started),
+            started: self.started,
             is_last: self.is_finished,
             losses,
             stalls,

@@ -112,6 +112,8 @@ pub struct Slice<'a> {
     pub profile: Profile,
     /// How long it is.
     pub length: Nanoseconds,
+    /// When the recording started, by the monotonic clock.
+    pub started: Nanoseconds,
     /// Whether no other follows.
     pub is_last: bool,
     /// What was lost in it.

@@ -3,6 +3,7 @@
 //! A batch is in the store when this answers with success; sent again, it changes nothing. Stacks that are counted but neither
 //! known nor named are answered with their hashes, and the sender sends the same windows with those names.
 
+use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -10,13 +11,18 @@ use nodespy_http::Answer;
 use nodespy_model::{FastMap, FastSet};
 use nodespy_store::{
     Appended, Batch, HOUR_SECONDS, OpenMode, Retention, Series, SqliteStore, StackHash, Store,
-    StoreError, UnixSeconds, Upkeep, batch_from_bytes, hashes_to_bytes,
+    StoreError, UnixSeconds, Upkeep, WINDOW_SECONDS, batch_from_bytes, hashes_to_bytes,
 };
 
 /// The largest body of a request.
 pub(crate) const MAX_BODY_BYTES: u64 = 8 << 20;
 /// How far the clock of a sender may be ahead.
 const MAX_AHEAD_SECONDS: u64 = HOUR_SECONDS;
+
+/// How far a profile may be moved to find a window without one, in windows.
+const MAX_SHIFTS: u64 = 6;
+/// How many profiles are remembered, so that one that is sent again is not stored again.
+const MAX_RECENT: usize = 4096;
 
 /// What limits senders.
 #[derive(Debug, Clone, Copy)]
@@ -38,6 +44,8 @@ struct Taking {
     max_series: usize,
     /// When each series was last seen.
     series: FastMap<Series, UnixSeconds>,
+    /// Profiles that were taken lately, the oldest first.
+    recent: VecDeque<u64>,
     counts: IngestCounts,
 }
 
@@ -75,6 +83,7 @@ impl Ingest {
             upkeep: Upkeep::new(limits.retention),
             max_series: limits.max_series,
             series: FastMap::default(),
+            recent: VecDeque::new(),
             counts: IngestCounts::default(),
         })))
     }
@@ -86,14 +95,24 @@ impl Ingest {
         })
     }
 
-    /// Takes a batch. It is unpacked when its turn has come, so that one at a time is in memory.
-    pub(crate) fn take(
+    /// Takes a profile whose sender does not care for windows: two of one process may begin within the same ten seconds.
+    pub(crate) fn take_profile(
         &self,
         now: UnixSeconds,
+        id: u64,
         batch: impl FnOnce() -> Result<Batch, Refusal>,
     ) -> Answer {
+        self.answer(|taking| taking.append_profile(&batch()?, id, now))
+    }
+
+    /// Takes a batch. It is unpacked when its turn has come, so that one at a time is in memory.
+    fn take(&self, now: UnixSeconds, batch: impl FnOnce() -> Result<Batch, Refusal>) -> Answer {
+        self.answer(|taking| taking.append(&batch()?, now))
+    }
+
+    fn answer(&self, append: impl FnOnce(&mut Taking) -> Result<Appended, Refusal>) -> Answer {
         let mut taking = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match batch().and_then(|batch| taking.append(&batch, now)) {
+        match append(&mut taking) {
             Ok(appended) => {
                 let counts = &mut taking.counts.appended;
                 counts.windows += appended.windows;
@@ -155,6 +174,41 @@ impl Taking {
             log::error!("the store was not compacted: {error}");
         }
         Ok(appended)
+    }
+
+    /// Appends a profile, each of its windows where there is room: in its own ten seconds, or in those after. One that was
+    /// taken lately changes nothing.
+    fn append_profile(
+        &mut self,
+        batch: &Batch,
+        id: u64,
+        now: UnixSeconds,
+    ) -> Result<Appended, Refusal> {
+        let mut all = Appended::default();
+        if self.recent.contains(&id) {
+            all.repeated = batch.windows.len() as u64;
+            return Ok(all);
+        }
+        for window in &batch.windows {
+            let mut one = Batch {
+                windows: vec![window.clone()],
+                ..batch.clone()
+            };
+            for _ in 0..MAX_SHIFTS {
+                let appended = self.append(&one, now)?;
+                all.windows += appended.windows;
+                all.too_old += appended.too_old;
+                if appended.repeated == 0 {
+                    break;
+                }
+                one.windows[0].start += WINDOW_SECONDS;
+            }
+        }
+        if self.recent.len() >= MAX_RECENT {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(id);
+        Ok(all)
     }
 
     fn check_series(&mut self, batch: &Batch, now: UnixSeconds) -> Result<(), Refusal> {

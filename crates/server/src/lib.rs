@@ -13,6 +13,7 @@ mod access;
 mod ingest;
 mod metrics;
 mod page;
+mod pyroscope;
 pub mod query;
 mod routes;
 mod server;

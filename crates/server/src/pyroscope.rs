@@ -1,14 +1,17 @@
 //! What SDKs send to Pyroscope, `POST /ingest?name=shop{env=prod}&from=…&until=…&format=pprof`, as a batch of windows.
 //!
-//! A profile of Pyroscope has no times within: all of it is in the window at `from`. Its windows are known by name, labels and
-//! instance, so that one that is sent again changes nothing.
+//! A profile of Pyroscope has no times within: all of it is in the window at `from`, or in one soon after where there is one of
+//! that process already. It is recognized by its bytes when it is sent again.
 
 use std::net::IpAddr;
 
 use nodespy_formats::{ImportOptions, Limits, import};
 use nodespy_http::Parameters;
-use nodespy_model::{Contents, EventType, Labels, Process, Profile, WeightUnit, label_key};
+use nodespy_model::{
+    Contents, EventType, Labels, Process, ProcessIndex, Profile, WeightUnit, label_key,
+};
 use nodespy_store::{Batch, HOST, UnixSeconds, batch_of};
+use sha2::{Digest, Sha256};
 
 use crate::ingest::Refusal;
 
@@ -20,6 +23,18 @@ const MAX_NAME_BYTES: usize = 4096;
 /// The label that tells processes apart, and what older SDKs call it.
 const INSTANCE: &str = "instance";
 const SESSION: &str = "__session_id__";
+
+/// What a profile is known by, to recognize it when it is sent again.
+pub(crate) fn id_of(target: &str, body: &[u8]) -> u64 {
+    let mut hasher = Sha256::new();
+    hasher.update(target);
+    hasher.update(body);
+    let digest = hasher.finalize();
+    digest
+        .iter()
+        .take(8)
+        .fold(0, |id, byte| id << 8 | u64::from(*byte))
+}
 
 /// The windows of a request.
 pub(crate) fn batch_of_request(
@@ -39,7 +54,11 @@ pub(crate) fn batch_of_request(
     let format = match parameters.get("format") {
         Some("pprof") => "pprof",
         None | Some("folded" | "groups" | "collapsed") => "folded",
-        Some(_) => return Err(unreadable("the formats that are taken are pprof and folded")),
+        Some(_) => {
+            return Err(unreadable(
+                "the formats that are taken are pprof and folded",
+            ));
+        }
     };
     let rate = parameters.get("sampleRate").and_then(|it| it.parse().ok());
     let mut profile = read(format, body)?;
@@ -89,7 +108,7 @@ fn as_one_process(profile: &mut Profile, labels: Labels) {
         ..Process::default()
     }];
     for thread in &mut profile.threads {
-        thread.process = nodespy_model::ProcessIndex(0);
+        thread.process = ProcessIndex(0);
     }
     for sample in &mut profile.samples {
         sample.time = 0;
@@ -134,13 +153,17 @@ mod tests {
 
     #[test]
     fn folded_stacks_become_a_window_of_their_service() {
-        let target = "/ingest?name=shop%7Benv%3Dprod%2Cversion%3D2%7D&from=1700000004&sampleRate=50";
+        let target =
+            "/ingest?name=shop%7Benv%3Dprod%2Cversion%3D2%7D&from=1700000004&sampleRate=50";
         let batch = taken(target, "main;parse 3\nmain;render 4\n").unwrap();
         let [series] = &batch.series[..] else {
             panic!("{:?}", batch.series)
         };
         assert_eq!((&*series.service, &*series.event), ("shop", "cpu"));
-        assert_eq!((series.unit, series.period), (WeightUnit::Nanoseconds, SECOND / 50));
+        assert_eq!(
+            (series.unit, series.period),
+            (WeightUnit::Nanoseconds, SECOND / 50)
+        );
         for (key, value) in [("env", "prod"), ("version", "2"), ("instance", "10.0.0.7")] {
             assert_eq!(series.labels.get(key), Some(value));
         }

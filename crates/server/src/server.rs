@@ -8,6 +8,7 @@ use crate::access::{Access, Admission};
 use crate::ingest::{Ingest, MAX_BODY_BYTES};
 use crate::metrics::Requests;
 use crate::page;
+use crate::pyroscope::{batch_of_request, id_of};
 use crate::query::QueryError;
 use crate::routes::{Asked, ROUTES};
 use crate::stores::Stores;
@@ -78,7 +79,7 @@ impl Server {
         connection: &mut TcpStream,
         known: &dyn Fn(),
     ) -> io::Result<Answer> {
-        let (path, _) = Parameters::split(&head.target);
+        let (path, parameters) = Parameters::split(&head.target);
         let Some(ingest) = &self.ingest else {
             let why = "this server takes nothing: nodespy serve --ingest does";
             return Ok(Answer::text("405 Method Not Allowed", why));
@@ -87,7 +88,7 @@ impl Server {
             return Ok(Answer::text("403 Forbidden", why));
         }
         known();
-        if path != "/api/v1/windows" {
+        if !matches!(path, "/api/v1/windows" | "/ingest") {
             return Ok(Answer::text("404 Not Found", "nothing is taken here"));
         }
         reader
@@ -98,6 +99,13 @@ impl Server {
         }
         Ok(
             match read_body(reader, head.length, head.is_chunked, MAX_BODY_BYTES) {
+                Ok(body) if path == "/ingest" => {
+                    let sender = connection.peer_addr().ok().map(|address| address.ip());
+                    let now = unix_seconds();
+                    let id = id_of(&head.target, &body);
+                    ingest
+                        .take_profile(now, id, || batch_of_request(&parameters, body, sender, now))
+                }
                 Ok(body) => ingest.take_windows(&body, unix_seconds()),
                 Err(BodyError::Read(error)) => return Err(error),
                 Err(error @ BodyError::TooLong(_)) => {

@@ -58,6 +58,11 @@ impl Count {
         }
     }
 
+    /// The role of the threads it was seen on.
+    pub fn role(&self) -> ThreadRole {
+        ThreadRole::ALL[usize::from(self.role)]
+    }
+
     pub(crate) fn role_number(&self) -> u8 {
         self.role
     }

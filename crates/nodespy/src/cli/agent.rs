@@ -7,23 +7,30 @@ use std::time::Duration;
 use clap::Args;
 use nodespy_store::Retention;
 
-use super::values::{parse_age, parse_duration, parse_label, parse_loopback, parse_size};
+use super::values::{
+    parse_age, parse_duration, parse_label, parse_loopback, parse_push, parse_size,
+};
 
 /// Where an agent keeps what it has seen, and where it is read again.
 pub(crate) const DEFAULT_STORE: &str = "/var/lib/nodespy";
 
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    args_override_self = true,
+    after_help = "\
 Examples:
   nodespy agent                                   until SIGTERM or Ctrl-C, into /var/lib/nodespy
   nodespy agent --store ./profiles --for 5m       for five minutes
   nodespy agent --label env=production --keep 3d  a label on everything; windows of three days
   nodespy agent --to https://profiles.internal --token-file /etc/nodespy/token
+  nodespy agent --push pyroscope=http://pyro:4040
+  nodespy agent --config /etc/nodespy/agent.toml --check-config
 
 It samples every Node process of this machine, those that start later too: 19 times a second of
 CPU time, in windows of 10 s, each kept with the labels of its process (service, version,
 instance, container, pod, …). What it does is logged on standard error, a line of key=value
-each. `nodespy serve` shows what was kept.")]
+each. `nodespy serve` shows what was kept."
+)]
 pub(crate) struct AgentArgs {
     /// The folder of the store, or with --to of what waits to be sent; made if it is missing
     #[arg(long, value_name = "FOLDER", default_value = DEFAULT_STORE)]
@@ -31,8 +38,11 @@ pub(crate) struct AgentArgs {
     /// Send windows to a `nodespy serve --ingest` in place of a store of this machine: https://profiles.internal
     #[arg(long, value_name = "URL", help_heading = "Sending")]
     pub(crate) to: Option<String>,
-    /// A file whose first line is what proves to the server who sends
-    #[arg(long, value_name = "FILE", help_heading = "Sending", requires = "to")]
+    /// Push to what others run, in place of a store of this machine; may be repeated: pyroscope=http://pyro:4040
+    #[arg(long, value_name = "KIND=URL", help_heading = "Sending", value_parser = parse_push)]
+    pub(crate) push: Vec<String>,
+    /// A file whose first line is what proves who sends: Authorization: Bearer …
+    #[arg(long, value_name = "FILE", help_heading = "Sending")]
     pub(crate) token_file: Option<PathBuf>,
     /// Certificates that servers are judged by, as PEM [default: those that the system trusts]
     #[arg(long, value_name = "FILE", help_heading = "Sending")]
@@ -54,6 +64,12 @@ pub(crate) struct AgentArgs {
     /// Answer /metrics (Prometheus) and /healthz at an address of this machine: 127.0.0.1:4601
     #[arg(long, value_name = "ADDRESS", value_parser = parse_loopback)]
     pub(crate) listen: Option<SocketAddr>,
+    /// Settings: long options as TOML, which those of the command line win over
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Only say whether the settings are right
+    #[arg(long)]
+    pub(crate) check_config: bool,
     /// Leave out kernel frames
     #[arg(long)]
     pub(crate) no_kernel: bool,

@@ -52,6 +52,14 @@ pub(super) fn parse_loopback(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
+/// `pyroscope=http://pyro:4040`.
+pub(super) fn parse_push(text: &str) -> Result<String, String> {
+    match text.strip_prefix("pyroscope=") {
+        Some(url) => Ok(url.to_owned()),
+        None => Err("pyroscope=URL is what can be pushed to".to_owned()),
+    }
+}
+
 /// The longest age.
 const MAX_AGE_DAYS: f64 = 3660.0;
 

@@ -15,9 +15,10 @@ use nodespy_server::Token;
 use nodespy_store::{OpenMode, SqliteStore};
 use nodespy_symbolize::SourceMapOptions;
 
+use super::agent_config;
 use crate::cli::AgentArgs;
 use crate::confine::Confinement;
-use crate::output;
+use crate::output::{self, Stream};
 use crate::privileges::{self, Extra};
 
 /// The longest file of a token.
@@ -26,6 +27,16 @@ const MAX_TOKEN_FILE_BYTES: u64 = 4096;
 const STORE_FILE: &str = "profiles.sqlite";
 
 pub(crate) fn run(arguments: &AgentArgs) -> anyhow::Result<ExitCode> {
+    let with_file = match &arguments.config {
+        Some(file) => Some(agent_config::with_file(file)?),
+        None => None,
+    };
+    let arguments = with_file.as_deref().unwrap_or(arguments);
+    if arguments.check_config {
+        remotes(arguments)?;
+        output::result("the settings are right\n", Stream::Standard);
+        return Ok(ExitCode::SUCCESS);
+    }
     privileges::keep_for_processes(Extra::default());
     let destinations = destinations(arguments)?;
     let mut labels = Labels::default();
@@ -75,16 +86,36 @@ fn serve_status(address: SocketAddr, status: Arc<Status>) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Where windows go: to a server, or into a store of this machine.
+/// Where windows go: to servers, or into a store of this machine.
 fn destinations(arguments: &AgentArgs) -> anyhow::Result<Vec<Destination>> {
-    let Some(url) = &arguments.to else {
+    let remotes = remotes(arguments)?;
+    if remotes.is_empty() {
         let path = prepare_folder(&arguments.store)?;
         let store = SqliteStore::open(&path, OpenMode::Write)
             .with_context(|| format!("opening the store {}", path.display()))?;
         let retention = arguments.retention.retention();
         let name = path.display().to_string();
         return Ok(vec![Destination::store(&name, Box::new(store), retention)]);
+    }
+    let open = |remote: Remote| {
+        let folder = arguments.store.join(remote.spool);
+        let spool = Spool::open(&folder, arguments.spool_size)
+            .with_context(|| format!("opening the spool {}", folder.display()))?;
+        Ok((remote.destination)(remote.client, spool))
     };
+    remotes.into_iter().map(open).collect()
+}
+
+/// A server that windows are sent to.
+struct Remote {
+    client: Client,
+    /// The folder of what waits.
+    spool: String,
+    destination: fn(Client, Spool) -> Destination,
+}
+
+/// The servers that windows are sent to.
+fn remotes(arguments: &AgentArgs) -> anyhow::Result<Vec<Remote>> {
     let token = arguments
         .token_file
         .as_deref()
@@ -94,11 +125,25 @@ fn destinations(arguments: &AgentArgs) -> anyhow::Result<Vec<Destination>> {
         token: token.map(|token| token.secret().to_owned()),
         ca_file: arguments.ca_file.clone(),
     };
-    let client = Client::new(url, &options)?;
-    let folder = arguments.store.join("to-server");
-    let spool = Spool::open(&folder, arguments.spool_size)
-        .with_context(|| format!("opening the spool {}", folder.display()))?;
-    Ok(vec![Destination::server(client, spool)])
+    let mut remotes = Vec::new();
+    if let Some(url) = &arguments.to {
+        remotes.push(Remote {
+            client: Client::new(url, &options)?,
+            spool: "to-server".to_owned(),
+            destination: Destination::server,
+        });
+    }
+    for url in &arguments.push {
+        // Each its own, whatever comes before it on the command line.
+        let plain = |it: char| if it.is_ascii_alphanumeric() { it } else { '-' };
+        let name: String = url.chars().map(plain).take(100).collect();
+        remotes.push(Remote {
+            client: Client::new(url, &options)?,
+            spool: format!("to-pyroscope-{name}"),
+            destination: Destination::pyroscope,
+        });
+    }
+    Ok(remotes)
 }
 
 /// The token of a file.

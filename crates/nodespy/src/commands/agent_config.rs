@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
-use clap::{ArgAction, Args, CommandFactory, Parser};
+use clap::{ArgAction, Args, Parser};
 use toml::de::{DeTable, DeValue};
 
 use crate::cli::{AgentArgs, Cli, Command};
@@ -41,7 +41,10 @@ pub(super) fn with_file(path: &Path) -> anyhow::Result<Box<AgentArgs>> {
     let words = before.iter().cloned();
     let words = words.chain(settings.into_iter().map(OsString::from));
     let parsed = Cli::try_parse_from(words.chain(after.iter().cloned()));
-    match parsed.map_err(|error| Failure::Usage(in_a_line(&error)))?.command {
+    match parsed
+        .map_err(|error| Failure::Usage(in_a_line(&error)))?
+        .command
+    {
         Some(Command::Agent(arguments)) => Ok(arguments),
         _ => Err(anyhow!("{} is for nodespy agent", path.display())),
     }
@@ -62,7 +65,8 @@ fn settings(text: &str) -> Result<Vec<String>, Wrong> {
     })?;
     let mut words = Vec::new();
     for (key, value) in table.get_ref() {
-        let of_key = words_of(key.get_ref(), value.get_ref()).map_err(|why| wrong(key.span(), why))?;
+        let of_key =
+            words_of(key.get_ref(), value.get_ref()).map_err(|why| wrong(key.span(), why))?;
         let alone = ["agent".to_owned()].into_iter().chain(of_key.clone());
         Alone::try_parse_from(alone).map_err(|error| wrong(value.span(), in_a_line(&error)))?;
         words.extend(of_key);
@@ -123,6 +127,8 @@ fn in_a_line(error: &clap::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
 
     #[test]

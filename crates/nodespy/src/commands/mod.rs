@@ -1,6 +1,7 @@
 //! One file per command.
 
 pub(crate) mod agent;
+mod agent_config;
 pub(crate) mod check;
 pub(crate) mod ci;
 pub(crate) mod close_abandoned;

@@ -1,5 +1,7 @@
 //! `nodespy serve --ingest`: what agents send is there once, and what is too much has a clear answer.
 
+use std::path::Path;
+use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use nodespy_model::{Labels, ThreadRole, WeightUnit};
@@ -164,4 +166,80 @@ fn a_server_that_takes_nothing_says_so() {
     let (code, why) = send(&server, &seen("shop", "f", lately(), 1));
     assert_eq!(code, "405");
     assert!(why.contains("--ingest"), "{why}");
+}
+
+/// As the SDKs of Pyroscope send it.
+#[test]
+fn profiles_of_pyroscopes_sdks_are_taken() {
+    let folder = Scratch::new();
+    let server = Server::start(folder.path(), "127.0.0.1:0", &["--ingest"]);
+    let target = format!(
+        "/ingest?name=mail%7Benv%3Dprod%7D&from={}&until={}&sampleRate=100&spyName=pyspy&format=folded",
+        lately(),
+        lately() + 10
+    );
+    for expected in ["windows=1 repeated=0", "windows=0 repeated=1"] {
+        let (head, body) = server.post(&target, "", b"main;send 200\nmain;wait 100\n");
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        assert!(String::from_utf8_lossy(&body).contains(expected));
+    }
+    // The next one begins within the same ten seconds.
+    let (_, body) = server.post(&target, "", b"main;send 100\n");
+    assert!(String::from_utf8_lossy(&body).contains("windows=1 repeated=0"));
+    assert_eq!(total(&server, "mail"), 4);
+    let (head, body) = server.post("/ingest?name=mail&format=jfr", "", b"x");
+    assert!(head.starts_with("HTTP/1.1 400"), "{head}");
+    assert!(String::from_utf8_lossy(&body).contains("pprof and folded"));
+}
+
+#[test]
+fn pyroscopes_own_sdk_sends_to_us_unchanged() {
+    let Some(node) = crate::installed_node::node("20") else {
+        return;
+    };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut installer = Command::new(root.join("tools/packages.sh"));
+    assert!(installer.arg("pyroscope").status().unwrap().success());
+    let folder = Scratch::new();
+    let server = Server::start(folder.path(), "127.0.0.1:0", &["--ingest"]);
+    let mut sdk = Command::new(node);
+    sdk.arg(root.join("workloads/pyroscope/app.js"))
+        .env("SERVER", format!("http://{}", server.address))
+        .env("DEBUG", "pyroscope");
+    let outcome = crate::run::run(sdk);
+    outcome.expect_code(0);
+    let (head, body) = server.ask(
+        "/api/v1/profile?service=sdk-shop&event=wall&label.env=test&format=folded",
+        "",
+    );
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}\n{outcome}");
+    let text = String::from_utf8(body).unwrap();
+    let weight = |line: &str| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap();
+    let all: u64 = text.lines().map(weight).sum();
+    let hot = text.lines().filter(|line| line.contains("busyWithOrders"));
+    let hot: u64 = hot.map(weight).sum();
+    // The rest is idle time and the SDK's own.
+    assert!(hot * 4 > all, "{hot} of {all}:\n{text}");
+}
+
+#[test]
+fn settings_in_a_file_are_checked_with_their_lines() {
+    let folder = Scratch::new();
+    let file = folder.file("agent.toml");
+    std::fs::write(&file, "rate = 49\nto = 'http://127.0.0.1:4600'\n").unwrap();
+    let check = |more: &[&str]| {
+        let arguments = ["agent", "--config", &file, "--check-config"];
+        crate::run::run_nodespy(&[&arguments[..], more].concat())
+    };
+    check(&[]).expect_code(0);
+    // What the command line says wins.
+    check(&["--to", "nowhere"]).expect_code(1);
+    std::fs::write(&file, "rate = 49\n\nkep = '3d'\n").unwrap();
+    let outcome = check(&[]);
+    outcome.expect_code(2);
+    outcome.expect_stderr(&["agent.toml:3:", "kep"]);
+    std::fs::write(&file, "rate = 49\nto = \n").unwrap();
+    let outcome = check(&[]);
+    outcome.expect_code(2);
+    outcome.expect_stderr(&["agent.toml:2:"]);
 }
