@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Always-on profiling in five minutes: an agent samples eight processes of a service and sends what it sees to a server; four of
-# them run a new version in which one function does a quarter more. Ends with what the server says about that, and leaves
+# Always-on profiling in five minutes: an agent samples twelve processes of a service and sends what it sees to a server; six of
+# them run a new version in which one function does half as much again. Ends with what the server says about that, and leaves
 # it running until Ctrl-C so that the page can be looked at. Ends what it started, by pid.
 #
 #   sudo tools/demo-continuous.sh [SECONDS]     after `cargo build --release`, as `make demo-continuous` does
@@ -27,7 +27,7 @@ deploy() { # VERSION PARSE
     mkdir -p "$folder"
     cp "$root/workloads/continuous/shop.js" "$folder/"
     printf '{"name": "demo-shop", "version": "%s"}\n' "$1" >"$folder/package.json"
-    for _ in 1 2 3 4; do
+    for _ in 1 2 3 4 5 6; do
         PARSE=$2 node "$folder/shop.js" >"$demo/shop.log" 2>&1 &
         started+=("$!")
     done
@@ -44,14 +44,14 @@ address=$(head -1 "$demo/address")
 address=${address%/}
 [[ -n $address ]] || { cat "$demo/serve.log" >&2; exit 1; }
 
-say "Version 1.0.0 of the service demo-shop: four processes. And an agent, at 49 Hz because there is little time."
+say "Version 1.0.0 of the service demo-shop: six processes. And an agent, at 99 Hz because there is little time."
 deploy 1.0.0 20
-"$nodespy" agent --to "$address" --store "$demo/agent" -F 49 2>"$demo/agent.log" &
+"$nodespy" agent --to "$address" --store "$demo/agent" -F 99 2>"$demo/agent.log" &
 started+=("$!")
 sleep 20
 
-say "Version 1.1.0 beside it, in which parseOrders does a quarter more: four processes."
-deploy 1.1.0 25
+say "Version 1.1.0 beside it, in which parseOrders does half as much again: six processes."
+deploy 1.1.0 30
 say "Watching for $seconds s. Look: $address/?service=demo-shop"
 for ((left = seconds; left > 0; left -= 20)); do
     sleep $((left < 20 ? left : 20))
