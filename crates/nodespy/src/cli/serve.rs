@@ -13,7 +13,7 @@ Examples:
   nodespy serve                                   http://127.0.0.1:4600 over /var/lib/nodespy
   nodespy serve --store ./profiles --listen 127.0.0.1:8080
   nodespy serve --listen 0.0.0.0:4600 --token-file /etc/nodespy/token
-  nodespy serve --listen 0.0.0.0:4600 --token-file /etc/nodespy/token --write-token-file /etc/nodespy/agents
+  nodespy serve --token-file /etc/nodespy/token --write-token-file /etc/nodespy/agents
 
   curl 'http://127.0.0.1:4600/api/v1/services?from=-7d'
   curl 'http://127.0.0.1:4600/api/v1/series?service=shop&from=-1h&by=version'
