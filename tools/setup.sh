@@ -59,6 +59,7 @@ fi
 
 "$root/tools/packages.sh" express
 "$root/tools/packages.sh" routes
+"$root/tools/packages.sh" traces
 "$root/tools/packages.sh" typescript
 [[ $purpose == demo ]] || "$root/tools/packages.sh" pyroscope
 if [[ $purpose != demo ]]; then

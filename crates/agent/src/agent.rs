@@ -163,6 +163,7 @@ impl Agent<'_> {
             walks_at_sample: !options.no_ebpf,
             reads_at_sample: false,
             finds_requests: false,
+            finds_stores: false,
             spares_idle: true,
             prefers_cpus: true,
             placebo: false,

@@ -42,14 +42,14 @@ const __u64 *nodespy_walked_words(const struct scratch *s)
 }
 
 // Returns how many words were copied.
-__u32 nodespy_walk(struct scratch *s, const struct callbacks *with, __u64 stack_pointer, __u64 frame_pointer,
-                   __u32 stack_bytes, __u32 wants_requests)
+__u32 nodespy_walk(struct scratch *s, const struct callbacks *with, const struct options *options, __u64 slot,
+                   __u64 stack_pointer, __u64 frame_pointer)
 {
-    struct options wanted = { stack_bytes, wants_requests };
+    struct options wanted = *options;
 
     current = s;
     callbacks = with;
-    __u32 used = walk_stack(s, &wanted, stack_pointer, frame_pointer);
+    __u32 used = walk_stack(s, &wanted, slot, stack_pointer, frame_pointer);
     current = 0;
     callbacks = 0;
     return used > MAX_WORDS ? 0 : used;

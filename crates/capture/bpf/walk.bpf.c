@@ -2,8 +2,8 @@
 //
 // Copies, at the sampled instruction, the memory that unwinding and naming a stack of V8 needs: the words of each frame that
 // lie beyond the copied stack, the function of each JavaScript frame, the promises and suspended functions that lead to the
-// async callers of what runs, and the fields of the request it runs for. A moment later the garbage collector may have moved
-// closures and requests, and the promises are settled.
+// async callers of what runs, the fields of the request it runs for, and where asked for, those of the stores of
+// AsyncLocalStorage. A moment later the garbage collector may have moved closures and requests, and the promises are settled.
 //
 // The program decides what is worth copying and nothing else. What is copied goes into the ring right before its sample,
 // as pieces of memory with their addresses; user space reads them as it reads the memory of the process. So frames that are
@@ -70,6 +70,7 @@ typedef __u8 u8;
 #define CONTEXT 2
 #define TEXT 3
 #define REQUEST 4
+#define STORE 5
 // How many frames of a callback are looked at for the promise it resolves, how many contexts of each, and of which slots.
 #define MAX_HELD 4
 #define MAX_CONTEXTS 3
@@ -99,6 +100,20 @@ typedef __u8 u8;
 #define FIELD_OF_PROPERTIES 64
 #define FIELD_IS_TEXT 128
 #define MAX_FIELDS 7
+// Rules for the objects of stores have this bit in their keys: a class may be that of a request and of a store.
+#define OF_STORE 2
+// How many objects of stores are looked at, and how many entries of a Map, after its number of elements, of deleted ones and of
+// buckets, and the buckets.
+#define MAX_STORE_LOOKS 32
+#define MAX_ENTRIES 12
+#define MAX_BUCKETS 16
+#define TABLE_START 5
+#define ENTRY_WORDS 3
+#define TABLE_WORDS (TABLE_START + MAX_BUCKETS + ENTRY_WORDS * MAX_ENTRIES)
+// Where a Map has its table.
+#define MAP_TABLE 3
+// Instance types below this are those of strings, on every V8 from 9.4 to 14.6.
+#define FIRST_NONSTRING_TYPE 128
 // What refers to another string has as many words as this.
 #define SHORTEST_TEXT 4
 #define MAX_FRAME_BYTES (1 << 20)
@@ -119,6 +134,9 @@ struct scratch {
     // What may be a request, the map of one, and how many were looked at.
     u64 arguments[ARGUMENTS], map[MAP_WORDS];
     u32 looks, has_request, wants_requests;
+    // Whether stores are wanted, how many objects of them were looked at, and the head of the table of a Map.
+    u32 wants_stores, store_looks;
+    u64 table[TABLE_START];
     // The contexts of the functions nearest to the leaf, and a closure of one.
     u64 contexts[MAX_HELD], frames[MAX_HELD], closure[FUNCTION_WORDS], spills[SPILL_SLOTS];
     u32 held, jobs;
@@ -130,14 +148,17 @@ struct scratch {
     u64 out[OUT_WORDS + 1 + MAX_PIECE];
 };
 
-// How much of the stack each sample copies anyway, and whether requests are wanted.
+// How much of the stack each sample copies anyway, and whether requests and stores are wanted; and the pid namespace that threads
+// have their numbers in, an inode of 0 for the initial one.
 struct options {
-    u32 stack_bytes, wants_requests;
+    u32 stack_bytes, wants_requests, wants_stores, unused;
+    u64 device, inode;
 };
 
 // What is copied of objects with a map, or a constructor: user space knows their classes. Where nothing is, they are no
 // requests. What was not met for long makes room.
 struct fields {
+    // Of a store: whether it is a Map, whose entries are copied.
     u8 leads_to_request;
     u8 fields[MAX_FIELDS];
     u64 fingerprint;
@@ -165,6 +186,14 @@ struct {
     __type(key, u64);
     __type(value, struct fields);
 } classes SEC(".maps");
+
+// Where threads have the Map of their stores: a word of their isolate.
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, 4096);
+    __type(key, u32);
+    __type(value, u64);
+} store_slots SEC(".maps");
 
 // An event of each CPU whose records go into the ring of samples.
 struct {
@@ -214,6 +243,24 @@ static __always_inline int is_wanted(void)
     u32 at = pid / 64;
     u64 *word = bpf_map_lookup_elem(&others, &at);
     return !word || !(*word >> pid % 64 & 1);
+}
+
+// Where the thread has its stores; 0 where that is not known, or not wanted.
+static __always_inline u64 store_slot(struct options *wanted)
+{
+    u32 tid = bpf_get_current_pid_tgid();
+
+    if (!wanted->wants_stores)
+        return 0;
+    if (wanted->inode) {
+        struct bpf_pidns_info inner = {};
+
+        if (bpf_get_ns_current_pid_tgid(wanted->device, wanted->inode, &inner, sizeof(inner)))
+            return 0;
+        tid = inner.pid;
+    }
+    u64 *slot = bpf_map_lookup_elem(&store_slots, &tid);
+    return slot ? *slot : 0;
 }
 
 static __always_inline struct scratch *scratch(void)
@@ -329,6 +376,9 @@ static __always_inline void note_microtask(struct scratch *s)
         s->starts++;
         // A microtask that is no job of a promise is a callback.
         s->jobs |= is_marker(s->markers[1]);
+        // Before Node 24 the promise of the job has the stores.
+        if (s->wants_stores && s->starts == 1)
+            follow_later(s->functions[1], STORE);
         for (int before = 1; before < 3; before++) {
             follow_later(s->markers[before], CONTEXT);
             follow_later(s->functions[before], ANY);
@@ -369,6 +419,20 @@ static __always_inline struct fields *fields_of(struct scratch *s, u64 map)
     return 0;
 }
 
+// Copies fields of an object that has its other properties in this array, and follows what they hold.
+static __always_inline void copy_fields(struct scratch *s, struct fields *fields, u64 object, u64 properties, u32 kind)
+{
+    for (int i = 0; i < MAX_FIELDS; i++) {
+        u32 field = fields->fields[i];
+        u64 of = field & FIELD_OF_PROPERTIES ? properties : object;
+        if (!field)
+            break;
+        int at = copy(of - 1 + 8 * (field & FIELD_WORD), 1);
+        if (at > 0)
+            follow_later(s->out[at & (OUT_WORDS - 1)], field & FIELD_IS_TEXT ? TEXT : kind);
+    }
+}
+
 // Copies what says that an object is a request, and which. Of one whose class is not known its map is copied, so that user
 // space learns it. The first request is the one; what a field leads to belongs to it.
 __noinline int look_at(u64 object, u32 is_field)
@@ -394,16 +458,7 @@ __noinline int look_at(u64 object, u32 is_field)
     int at = copy(object - 1, 2);
     if (!fields || at <= 0)
         return 0;
-    u64 properties = s->out[(at + 1) & (OUT_WORDS - 1)];
-    for (int i = 0; i < MAX_FIELDS; i++) {
-        u32 field = fields->fields[i];
-        u64 of = field & FIELD_OF_PROPERTIES ? properties : object;
-        if (!field)
-            break;
-        at = copy(of - 1 + 8 * (field & FIELD_WORD), 1);
-        if (at > 0)
-            follow_later(s->out[at & (OUT_WORDS - 1)], field & FIELD_IS_TEXT ? TEXT : REQUEST);
-    }
+    copy_fields(s, fields, object, s->out[(at + 1) & (OUT_WORDS - 1)], REQUEST);
     if (!is_field)
         s->has_request |= fields->leads_to_request;
     return 0;
@@ -562,7 +617,7 @@ __noinline int follow_callback(void)
     return 0;
 }
 
-// The characters of a string, or the string that has them. No more than there are: what follows may not be mapped.
+// The characters of a string, or the strings that have them: one, or the two of a concatenation. No more than there are: what follows may not be mapped.
 __noinline int copy_text(u64 object)
 {
     struct scratch *s = scratch();
@@ -575,9 +630,75 @@ __noinline int copy_text(u64 object)
     u64 words = 2 + ((header >> 32) + 7) / 8;
     words = words < SHORTEST_TEXT ? SHORTEST_TEXT : words > MAX_PIECE ? MAX_PIECE : words;
     int at = copy(object - 1, words);
-    if (at > 0)
+    if (at > 0) {
         follow_later(s->out[(at + 2) & (OUT_WORDS - 1)], TEXT);
+        follow_later(s->out[(at + 3) & (OUT_WORDS - 1)], TEXT);
+    }
     return 0;
+}
+
+// The table of a Map, and what its values are.
+__noinline int copy_table(u64 table)
+{
+    struct scratch *s = scratch();
+
+    if (!s || !is_object(table) || bpf_probe_read_user(s->table, sizeof(s->table), (void *)(table - 1)) ||
+        !is_small(s->table[2]) || !is_small(s->table[3]) || !is_small(s->table[4]))
+        return 0;
+    u64 buckets = s->table[4] >> 32;
+    u64 entries = (s->table[2] >> 32) + (s->table[3] >> 32);
+    if (buckets > MAX_BUCKETS || entries > MAX_ENTRIES)
+        return 0;
+    u64 start = TABLE_START + buckets;
+    for (u32 word = 0; word < TABLE_WORDS; word += MAX_PIECE)
+        if (word < start + ENTRY_WORDS * entries)
+            copy(table - 1 + 8 * word, MAX_PIECE);
+    for (u32 entry = 0; entry < MAX_ENTRIES; entry++) {
+        u64 value = 0;
+        if (entry < entries &&
+            !bpf_probe_read_user(&value, sizeof(value), (void *)(table - 1 + 8 * (start + ENTRY_WORDS * entry + 1))))
+            follow_later(value, STORE);
+    }
+    return 0;
+}
+
+// Copies what a store, or something in one, says, as far as user space knows its class; else its map, so that it learns it.
+__noinline int look_at_store(u64 object)
+{
+    struct scratch *s = scratch();
+    u64 map = 0;
+
+    if (!s || !is_object(object) || s->store_looks >= MAX_STORE_LOOKS || !is_new(s, object ^ 3))
+        return 0;
+    meet(s, object ^ 3);
+    s->store_looks++;
+    if (bpf_probe_read_user(&map, sizeof(map), (void *)(object - 1)) || !is_object(map) ||
+        bpf_probe_read_user(s->map, sizeof(s->map), (void *)(map - 1)))
+        return 0;
+    if ((s->map[1] >> 32 & 0xffff) < FIRST_NONSTRING_TYPE)
+        return copy_text(object);
+    struct fields *fields = known_fields(map | OF_STORE);
+    if (fields && fields->fingerprint != fingerprint(s))
+        fields = 0;
+    if (fields && !fields->fields[0] && !fields->leads_to_request)
+        return 0;
+    copy(map - 1, MAP_WORDS);
+    int at = copy(object - 1, MAP_TABLE + 1);
+    if (!fields || at <= 0)
+        return 0;
+    if (fields->leads_to_request)
+        return copy_table(s->out[(at + MAP_TABLE) & (OUT_WORDS - 1)]);
+    copy_fields(s, fields, object, s->out[(at + 1) & (OUT_WORDS - 1)], STORE);
+    return 0;
+}
+
+// The stores of the thread, where it keeps them itself: from Node 24 on.
+static __always_inline void follow_stores(struct scratch *s, u64 slot)
+{
+    int at = slot ? copy(slot, 1) : 0;
+
+    if (at > 0)
+        follow_later(s->out[at & (OUT_WORDS - 1)], STORE);
 }
 
 // A promise, a suspended function, what holds one of them, or anything else.
@@ -661,6 +782,8 @@ CALLBACK(follow)
         copy_text(object);
     else if (next >> KIND_SHIFT == REQUEST)
         look_at(object, 1);
+    else if (next >> KIND_SHIFT == STORE)
+        look_at_store(object);
     else
         follow_any(object);
     return 0;
@@ -812,7 +935,8 @@ static __always_inline void copy_root(struct scratch *s)
 }
 
 // Copies what a sample needs, which starts with these registers; returns how many words that is.
-static __always_inline u32 walk_stack(struct scratch *s, struct options *wanted, u64 stack_pointer, u64 frame_pointer)
+static __always_inline u32 walk_stack(struct scratch *s, struct options *wanted, u64 slot, u64 stack_pointer,
+                                      u64 frame_pointer)
 {
     s->used = 0;
     s->walked = 0;
@@ -826,11 +950,14 @@ static __always_inline u32 walk_stack(struct scratch *s, struct options *wanted,
     s->jobs = 0;
     s->has_request = 0;
     s->wants_requests = wanted->wants_requests;
+    s->wants_stores = wanted->wants_stores;
+    s->store_looks = 0;
     __builtin_memset(s->markers, 0xff, sizeof(s->markers));
     s->stack_start = stack_pointer;
     s->stack_end = stack_pointer + wanted->stack_bytes;
     s->frame = frame_pointer;
     s->sample++;
+    follow_stores(s, slot);
     // Where the leaf keeps something else in the register there is no frame.
     if (is_frame(s->stack_start - 8, s->frame))
         walk_frames();
@@ -867,7 +994,7 @@ int walk(struct bpf_perf_event_data *context)
 #else
     const struct pt_regs *registers = (void *)bpf_task_pt_regs((void *)bpf_get_current_task_btf());
 #endif
-    u32 used = walk_stack(s, wanted, registers->rsp, registers->rbp);
+    u32 used = walk_stack(s, wanted, store_slot(wanted), registers->rsp, registers->rbp);
     if (!used || used > MAX_WORDS)
         return 1;
     bpf_perf_event_output(context, &outputs, BPF_F_CURRENT_CPU, s->out, used * 8);

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use nodespy_model::{
-    CopyRule, Event, EventType, LoadedScript, Nanoseconds, Process, Profile, ThreadRole,
+    CopyRules, Event, EventType, LoadedScript, Nanoseconds, Process, Profile, ThreadRole,
 };
 
 use crate::engines::{EngineId, Finding};
@@ -87,8 +87,8 @@ pub trait Sink {
     fn named(&mut self, session: usize, event: NamedEvent);
 
     /// What is to be copied of objects at samples from now on, beside what was asked for before.
-    fn take_copy_rules(&mut self) -> Vec<CopyRule> {
-        Vec::new()
+    fn take_copy_rules(&mut self) -> CopyRules {
+        CopyRules::default()
     }
 }
 

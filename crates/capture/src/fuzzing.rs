@@ -92,6 +92,6 @@ impl WalkedMemory for Lies {
 pub fn walk(bytes: &[u8]) {
     let mut memory = Lies::of(bytes);
     let registers = memory.registers();
-    let options = crate::sys::bpf::ProgramOptions::new(512, true);
-    crate::sys::walk::Walk::new().copy(&mut memory, &registers, options);
+    let options = crate::sys::bpf::ProgramOptions::new(512, true).with_stores(true, None);
+    crate::sys::walk::Walk::new().copy(&mut memory, &registers, options, Some(0x20_0000));
 }

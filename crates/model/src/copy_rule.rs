@@ -5,6 +5,51 @@ use crate::raw::RuntimeAddress;
 /// How many fields of an object are copied at most.
 pub const MAX_COPIED_FIELDS: usize = 7;
 
+/// What is to be copied from now on, beside what was asked for before.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CopyRules {
+    /// What is copied of objects.
+    pub objects: Vec<CopyRule>,
+    /// Where threads have the stores of AsyncLocalStorage.
+    pub slots: Vec<StoreSlot>,
+}
+
+impl CopyRules {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.objects.is_empty() && self.slots.is_empty()
+    }
+
+    /// Whether what is copied next leads to more: nothing does that comes from an object of which nothing is copied.
+    pub fn lead_further(&self) -> bool {
+        !self.slots.is_empty() || self.objects.iter().any(CopyRule::leads_further)
+    }
+
+    /// Takes in others.
+    pub fn append(&mut self, mut others: Self) {
+        self.objects.append(&mut others.objects);
+        self.slots.append(&mut others.slots);
+    }
+}
+
+/// Where a thread has the stores of AsyncLocalStorage: a word that holds a `Map` of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoreSlot {
+    /// The thread.
+    pub tid: u32,
+    /// Where the word is.
+    pub address: RuntimeAddress,
+}
+
+/// What an object of a store is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoreKind {
+    /// One whose fields are copied.
+    Object,
+    /// A `Map`, whose entries are copied.
+    Map,
+}
+
 /// What is copied of the objects of a class.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopyRule {
@@ -15,6 +60,8 @@ pub struct CopyRule {
     pub fingerprint: u64,
     /// Whether one of them is a request, or leads to one, so that no other is looked for.
     pub leads_to_request: bool,
+    /// What they are where they are stores of AsyncLocalStorage, or in one; the rule is for these only then.
+    pub store: Option<StoreKind>,
     /// What is copied, at most [`MAX_COPIED_FIELDS`]; nothing of objects that are not wanted.
     pub fields: Vec<CopiedField>,
 }
@@ -22,6 +69,10 @@ pub struct CopyRule {
 impl CopyRule {
     /// The fingerprint of what is not a map.
     pub const ANY: u64 = 0;
+
+    fn leads_further(&self) -> bool {
+        !self.fields.is_empty() || self.store == Some(StoreKind::Map)
+    }
 }
 
 /// A field of an object.

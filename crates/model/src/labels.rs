@@ -40,6 +40,10 @@ pub mod label_key {
     pub const CPU_QUOTA: &str = "cpu-quota";
     /// Of a sample: the route of the request it was taken in.
     pub const ROUTE: &str = "route";
+    /// Of a sample: the trace of OpenTelemetry that it was taken in.
+    pub const TRACE_ID: &str = "trace_id";
+    /// Of a sample: the span of that trace.
+    pub const SPAN_ID: &str = "span_id";
     /// Of a sample: what the thread was doing, such as running or waiting.
     pub const STATE: &str = "state";
     /// Of a sample: what the thread was waiting for.

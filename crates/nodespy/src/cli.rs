@@ -16,6 +16,7 @@ mod record;
 mod regressions;
 mod serve;
 mod showing;
+mod stores;
 mod target;
 mod values;
 
@@ -29,6 +30,7 @@ pub(crate) use record::{Engine, Names, RecordArgs};
 pub(crate) use regressions::{DeployArgs, DeployCommand, MarkArgs, RegressionsArgs};
 pub(crate) use serve::ServeArgs;
 pub(crate) use showing::ShowArgs;
+pub(crate) use stores::StoreArgs;
 pub(crate) use target::TargetArgs;
 pub(crate) use values::By;
 use values::{parse_duration, parse_overhead};
@@ -255,6 +257,8 @@ pub(crate) struct TopArgs {
     /// Leave out the async functions that await what runs: stacks start at the microtask
     #[arg(long)]
     pub(crate) no_async: bool,
+    #[command(flatten)]
+    pub(crate) stores: StoreArgs,
 }
 
 #[derive(Debug, Args)]

@@ -9,8 +9,8 @@ use nodespy_capture::{
     CaptureError, Children, EventLoops, GcPlaces, GcWatch, LiveOrigin, NewProcesses, Priority,
     Stall, ThreadPools, WaitWatch, monotonic_now, process_cpu_time, return_freed_memory, unix_now,
 };
-use nodespy_model::{About, CopyRule, Event, EventType, Nanoseconds, Notes, Profile};
-use nodespy_symbolize::{Resolver, SourceMapOptions};
+use nodespy_model::{About, CopyRules, Event, EventType, Nanoseconds, Notes, Profile};
+use nodespy_symbolize::{Resolver, SourceMapOptions, StoreOptions};
 
 use crate::budget::{Budget, Spent};
 use crate::joining::{Joining, NoneJoins};
@@ -76,6 +76,8 @@ pub struct LiveOptions {
     pub no_async: bool,
     /// Whether the routes of requests are left out.
     pub no_routes: bool,
+    /// What is wanted of the stores of AsyncLocalStorage.
+    pub stores: StoreOptions,
     /// How many processes that have ended are remembered for their source maps, beyond the slice they
     /// ended in.
     pub remembered_processes: usize,
@@ -672,7 +674,7 @@ fn resolver_for(options: &LiveOptions) -> Resolver {
     if options.no_routes {
         resolver = resolver.without_routes();
     }
-    resolver
+    resolver.with_stores(options.stores.clone())
 }
 
 /// Where the events of an engine go.
@@ -702,7 +704,7 @@ impl Sink for Collector<'_> {
         self.named.take(session, event);
     }
 
-    fn take_copy_rules(&mut self) -> Vec<CopyRule> {
+    fn take_copy_rules(&mut self) -> CopyRules {
         self.resolver.take_copy_rules()
     }
 }

@@ -13,7 +13,7 @@ use nodespy_capture::engines::perf_events::{EventSpec, thin_out};
 use nodespy_capture::target::{Target, Wanted};
 use nodespy_capture::{CaptureError, Children, GcPlaces, Interrupts, LiveOrigin, with_causes};
 use nodespy_model::{EventType, Nanoseconds, Origin, Profile};
-use nodespy_symbolize::{SourceMapOptions, map_sources};
+use nodespy_symbolize::{SourceMapOptions, StoreOptions, map_sources};
 
 use crate::ended;
 use crate::error::RecordError;
@@ -118,6 +118,8 @@ pub struct RecordRequest {
     pub no_async: bool,
     /// Whether the routes of requests are left out.
     pub no_routes: bool,
+    /// What is wanted of the stores of AsyncLocalStorage.
+    pub stores: StoreOptions,
     /// Whether no eBPF program runs at the samples.
     pub no_ebpf: bool,
     /// Whether threads read async callers and routes where no eBPF program runs.
@@ -391,6 +393,7 @@ fn by_perf_events(
         no_heap_walk: request.no_heap_walk,
         no_async: request.no_async,
         no_routes: request.no_routes,
+        stores: request.stores.clone(),
         remembered_processes: REMEMBERED_PROCESSES,
         delay: request.delay,
         gc_places: gc_places(request, &subject)?,
@@ -438,6 +441,7 @@ pub(crate) fn record_slices(
         no_heap_walk: request.no_heap_walk,
         no_async: request.no_async,
         no_routes: request.no_routes,
+        stores: request.stores.clone(),
         remembered_processes: REMEMBERED_PROCESSES,
         delay: request.delay,
         stalls,

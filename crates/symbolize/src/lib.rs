@@ -46,4 +46,5 @@ pub use jit::name::{JitKind, JitName};
 pub use resolve::{HeapSupport, ResolveOptions, Resolver, heap_support, resolve};
 pub use source_map::{SourceMapOptions, map_sources};
 pub use usdt::{UsdtProbe, usdt_probes};
+pub use v8::StoreOptions;
 pub use x86_64::argument_check_length;

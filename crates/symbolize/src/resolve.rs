@@ -32,6 +32,7 @@ mod routes;
 mod samples;
 mod slice;
 mod states;
+mod store_labels;
 #[cfg(test)]
 mod tests;
 mod threads;

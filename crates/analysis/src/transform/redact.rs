@@ -1,11 +1,11 @@
 //! A profile to give away: without what it reveals of the machine and its users.
 
-use nodespy_model::FastMap;
-use nodespy_model::label_key;
-use nodespy_model::{Category, Profile, StringIndex, StringTable};
+use nodespy_model::{
+    Category, ContextIndex, FastMap, FastSet, Profile, Sample, StringIndex, StringTable, label_key,
+};
 
-/// The profile without command lines, without source text, without the words of routes and without paths outside of the
-/// application. Files of the application stay with their path in it, dependencies with their path
+/// The profile without command lines, without source text, without the words of routes, without what stores say and without
+/// paths outside of the application. Files of the application stay with their path in it, dependencies with their path
 /// in `node_modules`, all others with their name alone.
 pub fn redact(mut profile: Profile) -> Profile {
     let folders: Vec<String> = profile
@@ -27,8 +27,13 @@ pub fn redact(mut profile: Profile) -> Profile {
     }
     profile.sources.clear();
     redact_routes(&mut profile);
+    let of_stores = store_keys(&profile);
+    for key in &of_stores {
+        redact_values(&mut profile, key);
+    }
     // What tracepoints were called with may be paths.
-    let known = [label_key::ROUTE, label_key::STATE, label_key::WAIT];
+    let mut known = vec![label_key::ROUTE, label_key::STATE, label_key::WAIT];
+    known.extend(of_stores.iter().map(String::as_str));
     let redacted = |value: &str| redact_text(value, &folders);
     profile.contexts.change_others(&known, redacted);
     redact_strings(&mut profile, &folders);
@@ -53,6 +58,38 @@ fn redact_routes(profile: &mut Profile) {
         let number = *numbers.entry(route.to_owned()).or_insert(next);
         let method = route.split(' ').next().unwrap_or_default();
         format!("{method} (route {number})")
+    });
+}
+
+/// The labels that are not nodespy's own and no arguments of a tracepoint: what stores of AsyncLocalStorage have said.
+fn store_keys(profile: &Profile) -> Vec<String> {
+    const OWN: [&str; 3] = [label_key::ROUTE, label_key::STATE, label_key::WAIT];
+    let is_tracepoint = |sample: &&Sample| {
+        let event = profile.events.get(usize::from(sample.event.0));
+        event.is_some_and(|event| event.name.contains(':'))
+    };
+    let others = profile
+        .samples
+        .iter()
+        .filter(|sample| !is_tracepoint(sample));
+    let contexts: FastSet<ContextIndex> = others.map(|sample| sample.context).collect();
+    let labels = contexts
+        .into_iter()
+        .flat_map(|context| profile.contexts.get(context).iter());
+    let keys = labels.map(|(key, _)| key.to_owned());
+    let mut keys: Vec<String> = keys.filter(|key| !OWN.contains(&key.as_str())).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    keys
+}
+
+/// The values of a label are told apart by numbers.
+fn redact_values(profile: &mut Profile, key: &str) {
+    let mut numbers: FastMap<String, usize> = FastMap::default();
+    profile.contexts.change(key, |value| {
+        let next = numbers.len() + 1;
+        let number = *numbers.entry(value.to_owned()).or_insert(next);
+        format!("({key} {number})")
     });
 }
 
@@ -222,5 +259,29 @@ mod tests {
             .map(|it| it.get(label_key::ROUTE))
             .collect();
         assert_eq!(routes, [Some("GET (route 1)"), Some("POST (route 2)")]);
+    }
+
+    #[test]
+    fn what_stores_say_is_told_apart_and_not_told() {
+        let mut profile = profile_of("a;b 3\na 2\nc 1");
+        let mut builder = ProfileBuilder::default();
+        for (sample, tenant) in profile.samples.iter_mut().zip(["acme", "globex", "acme"]) {
+            let mut labels = Labels::default();
+            labels.set("tenant", tenant);
+            labels.set(label_key::TRACE_ID, "4bf92f3577b34da6a3ce929d0e0e4736");
+            labels.set(label_key::STATE, "on CPU");
+            sample.context = builder.context(labels);
+        }
+        profile.contexts = builder.finish(About::default(), Notes::default()).contexts;
+        let clean = redact(profile);
+        let values = |key| -> Vec<_> {
+            let samples = clean.samples.iter();
+            samples
+                .filter_map(|sample| clean.contexts.get(sample.context).get(key))
+                .collect()
+        };
+        assert_eq!(values("tenant"), ["(tenant 1)", "(tenant 2)", "(tenant 1)"]);
+        assert_eq!(values(label_key::TRACE_ID), ["(trace_id 1)"; 3]);
+        assert_eq!(values(label_key::STATE), ["on CPU"; 3]);
     }
 }

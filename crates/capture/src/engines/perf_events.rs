@@ -11,11 +11,11 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use nodespy_model::{CopyRule, Event, Nanoseconds};
+use nodespy_model::{CopyRules, Event, Nanoseconds};
 
 use crate::engine::Losses;
 use crate::error::CaptureError;
-use crate::sys::bpf::{ProgramOptions, WalkProgram};
+use crate::sys::bpf::WalkProgram;
 use crate::sys::perf_event::{Counted, PerfEvent, Sampling};
 use crate::sys::pidfd::{Waker, wait_for};
 use crate::sys::ring::{Ring, page_size};
@@ -113,6 +113,8 @@ pub struct PerfOptions {
     pub reads_at_sample: bool,
     /// Whether that includes what tells the request that a sample runs for.
     pub finds_requests: bool,
+    /// And whether it includes the stores of AsyncLocalStorage.
+    pub finds_stores: bool,
     /// Whether main threads that stand still for long are looked at less often too, for recordings that go
     /// on for days: what one waits for just after that may be seen late.
     pub spares_idle: bool,
@@ -191,7 +193,7 @@ impl PerfSession {
             ));
         }
         if options.reads_at_sample && options.events[0].is_cpu() {
-            session.reading = Some(Reading::new(options.finds_requests));
+            session.reading = Some(Reading::new(cpu_wide::copied_at_sample(0, options)));
         }
         Ok(session.started(targets, options, start_on_exec))
     }
@@ -220,8 +222,7 @@ impl PerfSession {
                 Err(why) => log::info!("no events of whole CPUs: {why}"),
             }
         }
-        let copied = ProgramOptions::new(WALKED_STACK_BYTES, options.finds_requests);
-        let walk = WalkProgram::load(copied);
+        let walk = WalkProgram::load(cpu_wide::copied_at_sample(WALKED_STACK_BYTES, options));
         let walk = walk.inspect_err(|why| not_walking(why)).ok()?;
         let opening = (WALKED_STACK_BYTES, start_on_exec);
         let session = Self::open(targets, group, options, opening, Some(walk));
@@ -480,12 +481,11 @@ impl PerfSession {
     }
 
     /// Copies more of objects from now on, where a program copies anything.
-    fn copy_also(&mut self, rules: &[CopyRule]) {
+    fn copy_also(&mut self, rules: &CopyRules) {
         if rules.is_empty() {
             return;
         }
-        // That there is nothing to copy of an object leads no further.
-        if rules.iter().any(|rule| !rule.fields.is_empty()) {
+        if rules.lead_further() {
             self.learning_until = crate::monotonic_now().saturating_add(LEARNING);
         }
         if let Some(walking) = &mut self.walking {

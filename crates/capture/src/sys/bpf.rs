@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use aya::maps::{Array, HashMap, Map, MapData};
 use aya::programs::PerfEvent as PerfEventProgram;
 use aya::{Ebpf, EbpfLoader, Pod, include_bytes_aligned};
-use nodespy_model::CopyRule;
+use nodespy_model::{CopyRule, CopyRules, StoreKind};
 
 use super::checked;
 use super::perf_event::PerfEvent;
@@ -109,14 +109,27 @@ impl WalkProgram {
     }
 
     /// From now on copies these fields of objects with these maps or constructors; others have the rules they had.
-    pub(crate) fn set_copy_rules(&mut self, rules: &[CopyRule]) -> Result<(), String> {
-        let map = self.program.map_mut("classes");
+    pub(crate) fn set_copy_rules(&mut self, rules: &CopyRules) -> Result<(), String> {
+        let objects = rules.objects.iter();
+        self.insert_all(
+            "classes",
+            objects.map(|rule| (fields_key(rule), fields_value(rule))),
+        )?;
+        let slots = rules.slots.iter();
+        self.insert_all("store_slots", slots.map(|slot| (slot.tid, slot.address)))
+    }
+
+    fn insert_all<K: Pod, V: Pod>(
+        &mut self,
+        name: &str,
+        rows: impl ExactSizeIterator<Item = (K, V)>,
+    ) -> Result<(), String> {
+        let map = self.program.map_mut(name);
         let map = map.ok_or("it has no map of that name")?;
-        let mut map: HashMap<&mut MapData, u64, FieldsValue> =
+        let mut map: HashMap<&mut MapData, K, V> =
             map.try_into().map_err(|error| deepest(&error))?;
-        for rule in rules {
-            map.insert(rule.key, fields_value(rule), 0)
-                .map_err(|error| deepest(&error))?;
+        for (key, value) in rows {
+            map.insert(key, value, 0).map_err(|error| deepest(&error))?;
         }
         Ok(())
     }
@@ -125,10 +138,19 @@ impl WalkProgram {
 /// The program's `struct fields`.
 pub(crate) type FieldsValue = [u8; 16];
 
+/// What the program knows a rule by: those of stores are told from those of requests.
+pub(crate) fn fields_key(rule: &CopyRule) -> u64 {
+    const OF_STORE: u64 = 2;
+    match rule.store {
+        Some(_) => rule.key | OF_STORE,
+        None => rule.key,
+    }
+}
+
 /// What the program knows of a rule.
 pub(crate) fn fields_value(rule: &CopyRule) -> FieldsValue {
     let mut value = [0; 16];
-    value[0] = rule.leads_to_request.into();
+    value[0] = (rule.leads_to_request || rule.store == Some(StoreKind::Map)).into();
     value[8..].copy_from_slice(&rule.fingerprint.to_ne_bytes());
     for (byte, field) in value[1..8].iter_mut().zip(&rule.fields) {
         *byte = field.encoded();
@@ -148,6 +170,12 @@ pub(crate) struct PidNamespace {
 unsafe impl Pod for PidNamespace {}
 
 impl PidNamespace {
+    /// What the program takes for the initial one.
+    const INITIAL: Self = Self {
+        device: 0,
+        inode: 0,
+    };
+
     /// The namespace that a file of `/proc/PID/ns` is.
     pub(crate) fn of(file: &std::fs::Metadata) -> Self {
         // The kernel's own order of the two numbers is not that of user space.
@@ -169,8 +197,12 @@ impl PidNamespace {
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub(crate) struct ProgramOptions {
-    pub(super) stack_bytes: u32,
-    pub(super) wants_requests: u32,
+    stack_bytes: u32,
+    wants_requests: u32,
+    wants_stores: u32,
+    unused: u32,
+    /// What threads have their numbers in.
+    namespace: PidNamespace,
 }
 
 impl ProgramOptions {
@@ -179,6 +211,19 @@ impl ProgramOptions {
         Self {
             stack_bytes,
             wants_requests: wants_requests.into(),
+            wants_stores: 0,
+            unused: 0,
+            namespace: PidNamespace::INITIAL,
+        }
+    }
+
+    /// The same with the stores of AsyncLocalStorage, where they are wanted; threads have their numbers in this namespace, or in
+    /// the initial one.
+    pub(crate) fn with_stores(self, are_wanted: bool, namespace: Option<PidNamespace>) -> Self {
+        Self {
+            wants_stores: are_wanted.into(),
+            namespace: namespace.unwrap_or(PidNamespace::INITIAL),
+            ..self
         }
     }
 
@@ -191,7 +236,7 @@ impl ProgramOptions {
     }
 }
 
-// SAFETY: two numbers without padding, of which any value is one.
+// SAFETY: numbers without padding, of which any value is one.
 unsafe impl Pod for ProgramOptions {}
 
 /// How many CPUs there may be.

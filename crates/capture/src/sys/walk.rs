@@ -34,10 +34,10 @@ unsafe extern "C" {
     fn nodespy_walk(
         scratch: *mut u64,
         callbacks: *const Callbacks,
+        options: *const ProgramOptions,
+        slot: u64,
         stack_pointer: u64,
         frame_pointer: u64,
-        stack_bytes: u32,
-        wants_requests: u32,
     ) -> u32;
 }
 
@@ -49,12 +49,14 @@ impl Walk {
         }
     }
 
-    /// Copies what a sample with these registers needs, as pieces of memory.
+    /// Copies what a sample with these registers needs, as pieces of memory. `slot` is where its thread has the stores of
+    /// AsyncLocalStorage, where that is known.
     pub(crate) fn copy<M: WalkedMemory>(
         &mut self,
         memory: &mut M,
         registers: &Registers,
         options: ProgramOptions,
+        slot: Option<u64>,
     ) -> &[u64] {
         let callbacks = Callbacks {
             context: (&raw mut *memory).cast(),
@@ -69,10 +71,10 @@ impl Walk {
             let words = nodespy_walk(
                 scratch,
                 &raw const callbacks,
+                &raw const options,
+                slot.unwrap_or(0),
                 registers.0[Registers::STACK_POINTER],
                 registers.0[Registers::FRAME_POINTER],
-                options.stack_bytes,
-                options.wants_requests,
             );
             std::slice::from_raw_parts(nodespy_walked_words(scratch), words as usize)
         }
@@ -166,7 +168,7 @@ mod tests {
         let mut walk = Walk::new();
         let options = ProgramOptions::new(4096, false);
         for _ in 0..2 {
-            let copied = walk.copy(&mut Words(memory.clone()), &registers, options);
+            let copied = walk.copy(&mut Words(memory.clone()), &registers, options, None);
             for frame in 0..8 {
                 let start = FUNCTION - 1 + 0x100 * frame;
                 let piece = copied.iter().position(|&word| word == start | 6 << 48);
@@ -181,7 +183,9 @@ mod tests {
         for seed in 0..300 {
             let mut memory = Lies::new(seed);
             let registers = memory.registers();
-            let words = walk.copy(&mut memory, &registers, ProgramOptions::new(512, true));
+            let options = ProgramOptions::new(512, true).with_stores(true, None);
+            let slot = Some(0x20_0000 + 8 * seed);
+            let words = walk.copy(&mut memory, &registers, options, slot);
             assert!(words.len() <= 7168 && memory.reads < 200_000, "{seed}");
         }
     }

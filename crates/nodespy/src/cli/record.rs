@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::values::{parse_duration, parse_interval, parse_overhead};
-use super::{FlightArgs, ShowArgs, TargetArgs};
+use super::{FlightArgs, ShowArgs, StoreArgs, TargetArgs};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -95,6 +95,8 @@ pub(crate) struct RecordArgs {
     /// Leave out the HTTP routes that samples belong to: no request is looked at
     #[arg(long)]
     pub(crate) no_routes: bool,
+    #[command(flatten)]
+    pub(crate) stores: StoreArgs,
     /// Say which lines of JavaScript submit the jobs of libuv's pool. Sets breakpoints in the program while it records, two
     /// in libuv, which take 5 µs a job; needs root and a running process
     #[arg(long)]

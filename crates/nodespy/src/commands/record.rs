@@ -155,6 +155,7 @@ fn request(arguments: &RecordArgs) -> anyhow::Result<RecordRequest> {
         reads_async: arguments.reads_async,
         no_async: arguments.no_async,
         no_routes: arguments.no_routes,
+        stores: arguments.stores.options(),
         pool_submitters: arguments.pool_submitters,
         gc_pauses: arguments.gc_pauses,
         off_cpu_exact: arguments.off_cpu_exact,

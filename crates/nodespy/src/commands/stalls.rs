@@ -38,6 +38,7 @@ pub(crate) fn run(arguments: &StallsArgs) -> anyhow::Result<ExitCode> {
         walks_at_sample: false,
         reads_at_sample: false,
         finds_requests: false,
+        finds_stores: false,
         spares_idle: false,
         prefers_cpus: false,
         placebo: false,

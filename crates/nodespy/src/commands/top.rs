@@ -58,6 +58,7 @@ pub(crate) fn run(arguments: &TopArgs) -> anyhow::Result<ExitCode> {
         reads_async: arguments.reads_async,
         no_async: arguments.no_async,
         max_overhead: arguments.max_overhead,
+        stores: arguments.stores.options(),
         file_stem,
     });
     // Whether attaching works is reported before the screen is taken.

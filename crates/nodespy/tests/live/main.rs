@@ -71,6 +71,7 @@ mod skip;
 mod source_maps;
 mod stacks;
 mod stalls;
+mod stores;
 mod targets;
 mod threads;
 mod top;

@@ -36,6 +36,7 @@ impl EngineSource for RealEngines {
             walks_at_sample: !request.no_ebpf,
             reads_at_sample: request.reads_async,
             finds_requests: !request.no_routes,
+            finds_stores: !request.stores.is_empty(),
             spares_idle: request.spares_idle,
             prefers_cpus: false,
             placebo: request.placebo,

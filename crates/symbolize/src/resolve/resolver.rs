@@ -1,7 +1,7 @@
 //! Events as they come: sideband events change what is known of processes, samples join the batch.
 
 use nodespy_model::{
-    CopyRule, Event, EventType, LibuvAddresses, Mapping, Nanoseconds, Origin, Profile,
+    CopyRules, Event, EventType, LibuvAddresses, Mapping, Nanoseconds, Origin, Profile,
 };
 
 use super::batch::Batch;
@@ -10,11 +10,12 @@ use super::jit_watch::{is_jitdump, watch_jit_file};
 use super::process::HeapWalk;
 use super::processes::{EndedProcess, Processes};
 use super::routes::KnownRoutes;
+use super::store_labels::StoreLabels;
 use crate::address_map::ImageId;
 use crate::copied::Piece;
 use crate::frame::{Identified, Unwound};
 use crate::source_map::{SourceMapOptions, map_sources};
-use crate::v8::V8;
+use crate::v8::{StoreOptions, V8};
 
 /// Resolves events as they come.
 pub struct Resolver {
@@ -32,6 +33,8 @@ pub struct Resolver {
     pub(super) has_routes: bool,
     /// The routes that samples were labelled with so far.
     pub(super) known_routes: KnownRoutes,
+    /// What is wanted of the stores of AsyncLocalStorage.
+    pub(super) stores: StoreLabels,
     pub(super) has_inlines: bool,
     /// Reused from sample to sample.
     pub(super) unwound: Vec<Unwound>,
@@ -64,6 +67,7 @@ impl Resolver {
             has_async_callers: true,
             has_routes: true,
             known_routes: KnownRoutes::default(),
+            stores: StoreLabels::default(),
             has_inlines: false,
             unwound: Vec::new(),
             identified: Vec::new(),
@@ -89,11 +93,19 @@ impl Resolver {
         self
     }
 
+    /// From now on samples have labels of what the stores of AsyncLocalStorage say.
+    pub fn with_stores(mut self, wanted: StoreOptions) -> Self {
+        self.stores = StoreLabels::new(wanted);
+        self
+    }
+
     /// What is to be copied of objects at samples from now on, beside what was asked for before.
-    pub fn take_copy_rules(&mut self) -> Vec<CopyRule> {
+    pub fn take_copy_rules(&mut self) -> CopyRules {
         let processes = self.processes.list.iter_mut();
         let v8s = processes.filter_map(|process| process.v8_mut());
-        v8s.flat_map(V8::take_copy_rules).collect()
+        let mut all = CopyRules::default();
+        v8s.for_each(|v8| all.append(v8.take_copy_rules()));
+        all
     }
 
     /// How many processes are remembered for [`Self::map_sources`] beyond the slice they ended in.

@@ -9,9 +9,8 @@ use super::paths::NO_PATH;
 use super::routes::NO_ROUTE;
 use crate::copied::CopiedMemory;
 use crate::frame::{Identified, Unwound};
-use crate::route::Route;
 use crate::unwind;
-use crate::v8::SampleView;
+use crate::v8::{Asked, SampleView};
 
 impl Resolver {
     pub(super) fn take_sample(&mut self, sample: &RawSample<'_>) {
@@ -20,18 +19,27 @@ impl Resolver {
         let state = &mut self.processes.threads[thread as usize];
         let process = state.process;
         state.samples += 1;
-        let (mut stack, route) = match &sample.user {
-            UserStack::Chain(addresses) => (self.chain_path(thread, addresses), None),
+        let (mut stack, asked) = match &sample.user {
+            UserStack::Chain(addresses) => (self.chain_path(thread, addresses), Asked::default()),
             _ => self.unwound_path(sample, thread, process),
         };
-        let route = route.map_or(NO_ROUTE, |route| self.batch.routes.id(route));
+        let route = asked
+            .route
+            .map_or(NO_ROUTE, |route| self.batch.routes.id(route));
         for (position, &address) in sample.kernel.iter().enumerate().rev() {
             let back = u64::from(position != 0);
             let frame = Identified::Kernel(address.saturating_sub(back));
             let frame = self.batch.frame_id(process, frame);
             stack = self.batch.paths.child(stack, frame);
         }
-        let labels = self.batch.labels.id(&sample.labels);
+        let labels = match asked.stores {
+            None => self.batch.labels.id(&sample.labels),
+            Some(values) => {
+                let mut labels = sample.labels.clone();
+                self.stores.add_to(&mut labels, values);
+                self.batch.labels.id(&labels)
+            }
+        };
         self.batch.add(SampleRow {
             time: sample.time,
             thread,
@@ -56,13 +64,13 @@ impl Resolver {
         self.processes.thread(id, sample.time, &*self.origin)
     }
 
-    /// The path of a stack that is unwound here, and the route of the request it runs for.
+    /// The path of a stack that is unwound here, and what it runs for.
     fn unwound_path(
         &mut self,
         sample: &RawSample<'_>,
         thread: u32,
         process: ProcessIndex,
-    ) -> (u32, Option<Route>) {
+    ) -> (u32, Asked) {
         let mut unwound = std::mem::take(&mut self.unwound);
         let mut identified = std::mem::take(&mut self.identified);
         unwound.clear();
@@ -70,7 +78,7 @@ impl Resolver {
         let mut pieces = std::mem::take(&mut self.pieces);
         let copied = CopiedMemory::of(&sample.memory, &mut pieces);
         self.unwind(sample, copied, thread, &mut unwound);
-        let route = self.identify(sample, copied, process, &unwound, &mut identified);
+        let asked = self.identify(sample, copied, process, &unwound, &mut identified);
         self.pieces = pieces;
         self.look_for_worker(sample, thread, &identified);
         let mut path = NO_PATH;
@@ -81,7 +89,7 @@ impl Resolver {
         }
         self.unwound = unwound;
         self.identified = identified;
-        (path, route)
+        (path, asked)
     }
 
     fn unwind(
@@ -117,7 +125,7 @@ impl Resolver {
         notes.cut_stacks += u64::from(outcome.is_cut);
     }
 
-    /// Asks V8's heap what the frames of a stack are, where there is one; the route of the request they run for.
+    /// Asks V8's heap what the frames of a stack are, where there is one, and what they run for.
     fn identify(
         &mut self,
         sample: &RawSample<'_>,
@@ -125,7 +133,7 @@ impl Resolver {
         process: ProcessIndex,
         unwound: &[Unwound],
         identified: &mut Vec<Identified>,
-    ) -> Option<Route> {
+    ) -> Asked {
         // Async callers are gone when the function they wait for ends, and requests soon after.
         let is_sure = sample.stands_still || !copied.is_empty();
         let process = self.processes.get_mut(process);
@@ -139,6 +147,7 @@ impl Resolver {
         {
             let view = SampleView {
                 pid: sample.pid,
+                tid: sample.tid,
                 copy_of,
                 origin: &*self.origin,
                 registers,
@@ -146,13 +155,14 @@ impl Resolver {
                 copied,
                 has_async_callers: self.has_async_callers && is_sure,
                 has_routes: self.has_routes && is_sure,
+                stores: self.stores.wanted().filter(|_| is_sure),
             };
             let asked = v8.identify(&view, unwound, identified);
             self.batch.notes.async_callers.add(&asked.callers);
-            return asked.route;
+            return asked;
         }
         identified.extend(unwound.iter().map(|frame| Identified::from(frame.code)));
-        None
+        Asked::default()
     }
 
     /// Counts a frame of JIT code.

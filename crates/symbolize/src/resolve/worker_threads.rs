@@ -44,6 +44,7 @@ impl Resolver {
         {
             worker.name = v8.worker_name(&SampleView {
                 pid: sample.pid,
+                tid: sample.tid,
                 copy_of: None,
                 origin: &*self.origin,
                 registers,
@@ -51,6 +52,7 @@ impl Resolver {
                 copied: Default::default(),
                 has_async_callers: false,
                 has_routes: false,
+                stores: None,
             });
         }
     }

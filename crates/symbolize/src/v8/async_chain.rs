@@ -154,6 +154,25 @@ pub(super) fn find(heap: &mut Heap<'_>, frames: &[Unwound], stack: StackWord<'_>
     Some(chain)
 }
 
+/// What the innermost job of a stack has in its frame: its promise.
+pub(super) fn word_of_job(heap: &mut Heap<'_>, frames: &[Unwound]) -> Option<u64> {
+    let layout = heap.layout.async_objects.as_ref()?;
+    let (_, job) = innermost_loop(layout, frames)?;
+    Some(frames[job?].v8.as_ref()?.function)
+}
+
+/// The positions of the innermost loop that runs microtasks, and of the job that it runs. Outermost is what C++ enters V8 by,
+/// then the loop, then the job.
+fn innermost_loop(layout: &AsyncLayout, frames: &[Unwound]) -> Option<(usize, Option<usize>)> {
+    let markers = |position: usize| frames[position].v8.as_ref().map(|slots| slots.marker);
+    let is_stub = |position: usize| markers(position) == Some(layout.stub_marker);
+    let is_loop =
+        |&position: &usize| is_stub(position) && markers(position + 1) == Some(ENTRY_MARKER);
+    let innermost = (0..frames.len().saturating_sub(1)).find(is_loop)?;
+    let job = innermost.checked_sub(1).filter(|&job| is_stub(job));
+    Some((innermost, job))
+}
+
 /// Follows promises to those who wait for them.
 pub(super) struct Search<'a, 'heap> {
     pub(super) objects: Sampled<'a, 'heap>,
@@ -161,15 +180,10 @@ pub(super) struct Search<'a, 'heap> {
 }
 
 impl Search<'_, '_> {
-    /// What the innermost microtask of a stack continues, and the position of its frame. Outermost is what C++ enters V8 by,
-    /// then the loop that runs microtasks, then the job, then the closure of an `await`.
+    /// What the innermost microtask of a stack continues, and the position of its frame. The closure of an `await` is above its
+    /// job.
     fn start(&mut self, frames: &[Unwound]) -> Option<(usize, Start)> {
-        let markers = |position: usize| frames[position].v8.as_ref().map(|slots| slots.marker);
-        let is_stub = |position: usize| markers(position) == Some(self.layout.stub_marker);
-        let is_loop =
-            |&position: &usize| is_stub(position) && markers(position + 1) == Some(ENTRY_MARKER);
-        let innermost = (0..frames.len().saturating_sub(1)).find(is_loop)?;
-        let job = innermost.checked_sub(1).filter(|&job| is_stub(job));
+        let (innermost, job) = innermost_loop(self.layout, frames)?;
         let closure = innermost.saturating_sub(CLOSURE_DISTANCE)..innermost;
         for position in closure.rev() {
             let Some(slots) = &frames[position].v8 else {

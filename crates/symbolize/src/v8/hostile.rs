@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use nodespy_model::Registers;
 
+use super::StoreOptions;
 use super::stand_in::{BASELINE, Program, StandIn, TURBOFAN, node20_layout};
 use super::{SampleView, V8};
 use crate::address_map::ImageId;
@@ -33,12 +34,17 @@ pub(crate) fn walk_damaged(changes: &[u8]) {
         }
     }
     let mut v8 = V8::new(Rc::new(node20_layout(vec![1; 3 * 180])), 0);
+    let stores = StoreOptions {
+        traces: true,
+        keys: vec!["a".to_owned()],
+    };
     for turn in 0..2 {
         v8.start_batch();
         let stack: Vec<u8> = world.stack.iter().flat_map(|it| it.to_ne_bytes()).collect();
         let mut pieces = Vec::new();
         let sample = SampleView {
             pid: 1,
+            tid: 1,
             copy_of: None,
             origin: &StandIn(world.program.memory.clone()),
             registers: &world.registers,
@@ -50,6 +56,7 @@ pub(crate) fn walk_damaged(changes: &[u8]) {
             },
             has_async_callers: true,
             has_routes: true,
+            stores: Some(&stores),
         };
         v8.worker_name(&sample);
         v8.identify(&sample, &world.frames, &mut Vec::new());

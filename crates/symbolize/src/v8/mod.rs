@@ -7,7 +7,7 @@
 
 use std::rc::Rc;
 
-use nodespy_model::{AsyncCallers, CopyRule, FrameKind, Origin, Registers, Tier};
+use nodespy_model::{AsyncCallers, CopyRules, FrameKind, Origin, Registers, Tier};
 
 use crate::copied::CopiedMemory;
 use crate::frame::{Identified, Unwound};
@@ -25,6 +25,9 @@ pub(crate) use pending::Pending;
 pub(crate) use positions::all_positions;
 use recent_code::RecentCode;
 use requests::Requests;
+pub use stores::StoreOptions;
+pub(crate) use stores::StoreValues;
+use stores::Stores;
 use walk::Walk;
 use wasm::Wasm;
 pub(crate) use wasm_names::parse_any as parse_any_wasm;
@@ -62,6 +65,10 @@ mod source_text;
 #[cfg(any(test, feature = "fuzzing"))]
 #[cfg_attr(not(test), allow(dead_code))]
 pub(crate) mod stand_in;
+mod store_classes;
+mod stores;
+#[cfg(test)]
+mod stores_tests;
 pub(crate) mod unexported;
 mod varint;
 mod walk;
@@ -105,6 +112,7 @@ pub(crate) struct V8 {
     recent_code: RecentCode,
     async_callers: Callers,
     requests: Requests,
+    stores: Stores,
     /// Frames of JavaScript seen, and those of them that could be named.
     seen: u64,
     known: u64,
@@ -120,11 +128,13 @@ pub(crate) struct Asked {
     /// How far its async callers were followed.
     pub(crate) callers: AsyncCallers,
     pub(crate) route: Option<Route>,
+    pub(crate) stores: Option<StoreValues>,
 }
 
 /// The sample that is being looked at.
 pub(crate) struct SampleView<'a> {
     pub(crate) pid: u32,
+    pub(crate) tid: u32,
     /// The process that it was forked off, as long as it runs no program of its own.
     pub(crate) copy_of: Option<u32>,
     pub(crate) origin: &'a dyn Origin,
@@ -137,6 +147,8 @@ pub(crate) struct SampleView<'a> {
     pub(crate) has_async_callers: bool,
     /// Whether the request is looked for that it runs for.
     pub(crate) has_routes: bool,
+    /// What is wanted of the stores of AsyncLocalStorage, if anything.
+    pub(crate) stores: Option<&'a StoreOptions>,
 }
 
 impl SampleView<'_> {
@@ -165,6 +177,7 @@ impl V8 {
             recent_code: RecentCode::default(),
             async_callers: Callers::default(),
             requests: Requests::default(),
+            stores: Stores::default(),
             seen: 0,
             known: 0,
             unswept_slices: 0,
@@ -246,6 +259,7 @@ impl V8 {
         self.recent_code.start_batch();
         self.async_callers.start_batch();
         self.requests.start_batch();
+        self.stores.start_batch();
     }
 
     /// To be called when the frames of all samples so far have their names.
@@ -270,13 +284,16 @@ impl V8 {
     fn sweep(&mut self) {
         self.by_bytecode.sweep();
         self.requests.sweep();
+        self.stores.sweep();
         self.codes.sweep();
         self.functions.sweep();
     }
 
     /// What is to be copied of objects at samples from now on.
-    pub(crate) fn take_copy_rules(&mut self) -> Vec<CopyRule> {
-        self.requests.take_rules()
+    pub(crate) fn take_copy_rules(&mut self) -> CopyRules {
+        let mut rules = self.stores.take_rules();
+        rules.objects.append(&mut self.requests.take_rules());
+        rules
     }
 
     /// Finds out what the frames of a sample are, leaf first, and what they run for.
@@ -387,6 +404,16 @@ impl V8 {
             .route(walked, chain.as_ref()),
             false => None,
         };
+        let stores = sample.stores.and_then(|options| {
+            let mut search = stores::Search {
+                heap: &mut walk.heap,
+                functions: walk.functions,
+                sample,
+                known: &mut self.stores,
+                options,
+            };
+            search.values(walked)
+        });
         let chain = chain.filter(|_| sample.has_async_callers);
         for (position, frame) in walked.iter().enumerate() {
             walk.frame(frame, position == 0);
@@ -397,6 +424,7 @@ impl V8 {
         Asked {
             callers: chain.as_ref().map(Chain::counted).unwrap_or_default(),
             route,
+            stores,
         }
     }
 }
@@ -491,8 +519,14 @@ mod tests {
                 let stack: Vec<u8> = (0..2048u64)
                     .flat_map(|word| origin.0.word(word * 8).to_ne_bytes())
                     .collect();
+                let stores = StoreOptions {
+                    traces: true,
+                    keys: vec!["tenant".to_owned()],
+                };
+                registers.0[13] = BASE + 128 + 8 * (seed + round);
                 let sample = SampleView {
                     pid: 1,
+                    tid: 1,
                     copy_of: None,
                     origin: &origin,
                     registers: &registers,
@@ -500,6 +534,7 @@ mod tests {
                     copied: CopiedMemory::default(),
                     has_async_callers: true,
                     has_routes: true,
+                    stores: Some(&stores),
                 };
                 let mut named = Vec::new();
                 v8.identify(&sample, &walked, &mut named);

@@ -27,6 +27,9 @@ pub(crate) struct PropertyLayout {
     /// The type of objects that have none of their own, and the types after it that are like it.
     pub(crate) object_type: u16,
     symbol: u16,
+    /// Those of a `Map`, and of `undefined`; only stores are looked for by them.
+    pub(super) map: Option<u16>,
+    pub(super) oddball: Option<u16>,
     descriptors_start: u64,
     location_mask: i64,
     index_mask: i64,
@@ -47,6 +50,8 @@ impl PropertyLayout {
         Some(Self {
             object_type: kind("type_JSObject__JS_OBJECT_TYPE")?,
             symbol: kind("type_Symbol__SYMBOL_TYPE")?,
+            map: kind("type_JSMap__JS_MAP_TYPE"),
+            oddball: kind("type_Oddball__ODDBALL_TYPE"),
             descriptors_start: number("class_DescriptorArray__header_size__uintptr_t")?.into(),
             location_mask: number("prop_location_mask")?.into(),
             index_mask: number("prop_index_mask")?.into(),

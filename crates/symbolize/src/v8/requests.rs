@@ -105,6 +105,7 @@ impl Requests {
                 key: map,
                 fingerprint,
                 leads_to_request: class.kind.leads_to_request(),
+                store: None,
                 fields,
             });
             return;
@@ -131,6 +132,7 @@ impl Requests {
                 key,
                 fingerprint,
                 leads_to_request: true,
+                store: None,
                 fields: family.fields.clone(),
             }));
     }

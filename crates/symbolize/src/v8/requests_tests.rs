@@ -29,6 +29,7 @@ fn found_by(
     registers.0[Registers::STACK_POINTER] = STACK;
     let sample = SampleView {
         pid: 1,
+        tid: 1,
         copy_of: None,
         origin: &StandIn(program.memory.clone()),
         registers: &registers,
@@ -36,6 +37,7 @@ fn found_by(
         copied: CopiedMemory::default(),
         has_async_callers: true,
         has_routes: true,
+        stores: None,
     };
     let frame = Unwound {
         code: CodeAddress::Unknown,

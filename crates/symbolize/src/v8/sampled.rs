@@ -4,6 +4,8 @@
 use super::async_layout::AsyncLayout;
 use super::heap::{Heap, is_pointer, small_integer};
 
+/// How many parts of a concatenation are read.
+const MAX_PARTS: usize = 8;
 /// How many strings may stand in for one another.
 const STRING_DEPTH: usize = 4;
 /// A context with more slots is not looked into.
@@ -25,7 +27,8 @@ pub(super) struct SampledText {
 }
 
 impl Sampled<'_, '_> {
-    fn word(&mut self, address: u64) -> Option<u64> {
+    /// A word of memory.
+    pub(super) fn word(&mut self, address: u64) -> Option<u64> {
         match self.heap.copied.is_empty() {
             true => self.heap.word(address),
             false => self.heap.copied.word(address),
@@ -73,6 +76,44 @@ impl Sampled<'_, '_> {
 
     /// The text of a string, as far as it was copied.
     pub(super) fn text(&mut self, object: u64) -> Option<SampledText> {
+        let mut parts = vec![object];
+        let mut whole: Option<SampledText> = None;
+        for _ in 0..MAX_PARTS {
+            let Some(part) = parts.pop() else { break };
+            if let Some((first, second)) = self.concatenated(part) {
+                parts.extend([second, first]);
+                continue;
+            }
+            let text = self.part(part);
+            match &mut whole {
+                None => whole = Some(text?),
+                Some(whole) => {
+                    whole.is_cut |= text.as_ref().is_none_or(|text| text.is_cut);
+                    whole.text += text.as_ref().map_or("", |text| &text.text);
+                }
+            }
+            if whole.as_ref().is_some_and(|whole| whole.is_cut) {
+                break;
+            }
+        }
+        let mut whole = whole?;
+        whole.is_cut |= !parts.is_empty();
+        Some(whole)
+    }
+
+    /// The two strings of a concatenation. Once it is flat the first has all of it.
+    fn concatenated(&mut self, object: u64) -> Option<(u64, u64)> {
+        let kind = self.type_of(object)?;
+        if kind >= self.heap.layout.first_nonstring_type || kind & 7 != 1 {
+            return None;
+        }
+        let (first, second) = (self.field(object, 16)?, self.field(object, 24)?);
+        let is_flat = self.field(first, 8)? >> 32 == self.field(object, 8)? >> 32;
+        (!is_flat).then_some((first, second))
+    }
+
+    /// The text of a string that is no concatenation, or a flat one.
+    fn part(&mut self, object: u64) -> Option<SampledText> {
         let (mut object, mut start) = (object, 0);
         let mut wanted = None;
         for _ in 0..STRING_DEPTH {

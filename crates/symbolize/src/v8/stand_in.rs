@@ -152,6 +152,8 @@ fn node20(name: &str) -> Option<i32> {
         "frametype_StubFrame" => 18,
         "type_JSObject__JS_OBJECT_TYPE" => 1057,
         "type_Symbol__SYMBOL_TYPE" => 128,
+        "type_JSMap__JS_MAP_TYPE" => 2108,
+        "type_Oddball__ODDBALL_TYPE" => 131,
         "class_DescriptorArray__header_size__uintptr_t" => 24,
         "prop_location_mask" => 32,
         "prop_index_mask" => 536_346_624,
@@ -203,6 +205,14 @@ impl Program {
     /// Sets the field of an object at an offset.
     pub(crate) fn set(&mut self, object: u64, offset: u64, word: u64) {
         self.memory.put((object & !3) + offset, word);
+    }
+
+    /// The field of an object at an offset.
+    #[cfg(test)]
+    pub(crate) fn word(&self, object: u64, offset: u64) -> u64 {
+        let mut bytes = [0; 8];
+        assert!(self.memory.fill((object & !3) + offset, &mut bytes));
+        u64::from_ne_bytes(bytes)
     }
 
     pub(crate) fn bytecode(&mut self) -> u64 {

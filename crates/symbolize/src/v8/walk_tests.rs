@@ -96,6 +96,7 @@ fn names_with(
     let bytes: Vec<u8> = stack.words.iter().flat_map(|it| it.to_ne_bytes()).collect();
     let sample = SampleView {
         pid,
+        tid: pid,
         copy_of,
         origin: &StandIn(program.memory.clone()),
         registers: &stack.registers,
@@ -103,6 +104,7 @@ fn names_with(
         copied: CopiedMemory::of(copied, &mut pieces),
         has_async_callers: true,
         has_routes: true,
+        stores: None,
     };
     let mut found = Vec::new();
     v8.identify(&sample, &stack.frames, &mut found);

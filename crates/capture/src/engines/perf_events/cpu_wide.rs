@@ -81,6 +81,18 @@ fn has_own_pids(pids: &[u32]) -> bool {
     own.is_initial() || pids.iter().all(is_in)
 }
 
+/// The namespace that nodespy sees pids of; none where that is the initial one.
+fn own_namespace() -> Option<PidNamespace> {
+    let namespace = pid_namespace(Path::new("/proc/self/ns/pid"));
+    namespace.filter(|namespace| !namespace.is_initial())
+}
+
+/// What is copied at samples that have so much of their stack.
+pub(super) fn copied_at_sample(stack_bytes: u32, options: &PerfOptions) -> ProgramOptions {
+    let copied = ProgramOptions::new(stack_bytes, options.finds_requests);
+    copied.with_stores(options.finds_stores, own_namespace())
+}
+
 fn pid_namespace(file: &Path) -> Option<PidNamespace> {
     let metadata = file.metadata().ok()?;
     Some(PidNamespace::of(&metadata))
@@ -101,10 +113,8 @@ impl PerfSession {
         let cpus = proc::online_cpus();
         let (samplings, remarks) =
             choose_events(first.pid(), &cpus, options, (WALKED_STACK_BYTES, false))?;
-        let namespace = pid_namespace(Path::new("/proc/self/ns/pid"));
-        let inner = namespace.filter(|namespace| !namespace.is_initial());
-        let copied = ProgramOptions::new(WALKED_STACK_BYTES, options.finds_requests);
-        let (program, others) = WalkProgram::load_for_cpus(copied, pids(), inner)
+        let copied = copied_at_sample(WALKED_STACK_BYTES, options);
+        let (program, others) = WalkProgram::load_for_cpus(copied, pids(), own_namespace())
             .map_err(|why| cannot_run(std::io::Error::other(why)))?;
         let on_cpu = |&cpu: &u32| open_on_cpu(cpu, &samplings);
         let events: Vec<CpuEvents> = cpus.iter().map(on_cpu).collect::<Result<_, _>>()?;

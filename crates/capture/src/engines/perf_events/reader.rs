@@ -13,11 +13,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 
-use nodespy_model::{CopyRule, Nanoseconds, Registers};
+use nodespy_model::{CopyRules, Nanoseconds, Registers};
 use nodespy_perf_abi::{RawRecord, RecordLayout, Sample, record_type};
 
 use super::proc;
-use crate::sys::bpf::{FieldsValue, ProgramOptions, fields_value};
+use crate::sys::bpf::{FieldsValue, ProgramOptions, fields_key, fields_value};
 use crate::sys::clock::monotonic_now;
 use crate::sys::memory::read_process_memory;
 use crate::sys::pidfd::wait_for_either;
@@ -84,7 +84,7 @@ pub(super) struct ReadRing {
 /// A running reader. It ends with this.
 #[derive(Debug)]
 pub(super) struct Reader {
-    rules: Sender<Vec<CopyRule>>,
+    rules: Sender<CopyRules>,
     thread: Option<JoinHandle<()>>,
     /// Closed to end the thread.
     stop: Option<UnixStream>,
@@ -123,9 +123,9 @@ impl Reader {
     }
 
     /// Copies more of objects from now on.
-    pub(super) fn copy_also(&self, rules: &[CopyRule]) {
+    pub(super) fn copy_also(&self, rules: &CopyRules) {
         // A thread that has ended needs none.
-        let _ = self.rules.send(rules.to_vec());
+        let _ = self.rules.send(rules.clone());
     }
 }
 
@@ -203,7 +203,8 @@ impl Reading {
         self.process
             .start(sample.pid, stack_pointer, sample.stack_user);
         let options = self.options.with_stack(sample.stack_user.len());
-        let words = self.walk.copy(&mut self.process, &registers, options);
+        let slot = self.process.slots.get(&sample.tid).copied();
+        let words = (self.walk).copy(&mut self.process, &registers, options, slot);
         is_unchanged(sample.pid, stack_pointer, sample.stack_user)
             .then(|| words.iter().flat_map(|word| word.to_ne_bytes()).collect())
     }
@@ -241,11 +242,13 @@ struct Process {
     pages: Vec<(u64, bool)>,
     memory: Vec<u8>,
     rules: HashMap<u64, FieldsValue>,
-    new_rules: Receiver<Vec<CopyRule>>,
+    /// Where threads have their stores.
+    slots: HashMap<u32, u64>,
+    new_rules: Receiver<CopyRules>,
 }
 
 impl Process {
-    fn new(new_rules: Receiver<Vec<CopyRule>>) -> Self {
+    fn new(new_rules: Receiver<CopyRules>) -> Self {
         Self {
             pid: 0,
             stack_start: 0,
@@ -253,6 +256,7 @@ impl Process {
             pages: Vec::with_capacity(MAX_PAGES),
             memory: vec![0; MAX_PAGES * PAGE as usize],
             rules: HashMap::new(),
+            slots: HashMap::new(),
             new_rules,
         }
     }
@@ -265,11 +269,18 @@ impl Process {
         self.stack.extend_from_slice(stack);
         self.pages.clear();
         for rules in self.new_rules.try_iter() {
-            if self.rules.len() + rules.len() > MAX_RULES {
+            if self.rules.len() + rules.objects.len() > MAX_RULES {
                 self.rules.clear();
             }
-            let known = rules.iter().map(|rule| (rule.key, fields_value(rule)));
-            self.rules.extend(known);
+            let known = rules.objects.iter();
+            self.rules
+                .extend(known.map(|rule| (fields_key(rule), fields_value(rule))));
+            if self.slots.len() + rules.slots.len() > MAX_RULES {
+                self.slots.clear();
+            }
+            let slots = rules.slots.iter();
+            self.slots
+                .extend(slots.map(|slot| (slot.tid, slot.address)));
         }
     }
 
@@ -336,9 +347,11 @@ impl WalkedMemory for Process {
 
 #[cfg(test)]
 mod tests {
+    use nodespy_model::{CopyRule, StoreSlot};
+
     use super::*;
 
-    fn process() -> (Process, Sender<Vec<CopyRule>>) {
+    fn process() -> (Process, Sender<CopyRules>) {
         let (rules, new_rules) = channel();
         (Process::new(new_rules), rules)
     }
@@ -381,17 +394,26 @@ mod tests {
             key,
             fingerprint: 9,
             leads_to_request: true,
+            store: None,
             fields: Vec::new(),
         };
-        rules.send(vec![rule(5)]).unwrap();
+        let rules_for = |objects: Vec<CopyRule>| CopyRules {
+            slots: vec![StoreSlot {
+                tid: 4,
+                address: 16,
+            }],
+            objects,
+        };
+        rules.send(rules_for(vec![rule(5)])).unwrap();
         assert_eq!(process.fields(5), None);
         process.start(1, 0, &[]);
         assert_eq!(process.fields(5), Some(fields_value(&rule(5))));
         rules
-            .send((10..10 + MAX_RULES as u64).map(rule).collect())
+            .send(rules_for((10..10 + MAX_RULES as u64).map(rule).collect()))
             .unwrap();
         process.start(1, 0, &[]);
         assert!(process.fields(5).is_none() && process.fields(10).is_some());
+        assert_eq!(process.slots.get(&4), Some(&16));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nodespy_model::{CopyRule, EventIndex};
+use nodespy_model::{CopyRules, EventIndex};
 use nodespy_perf_abi::RecordLayout;
 
 use super::reader::{Looked, ReadRing, Reader};
@@ -24,9 +24,9 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    pub(super) fn new(finds_requests: bool) -> Self {
+    pub(super) fn new(options: ProgramOptions) -> Self {
         Self {
-            options: ProgramOptions::new(0, finds_requests),
+            options,
             readers: Vec::new(),
             has_started: false,
             looked: Arc::default(),
@@ -75,7 +75,7 @@ impl Reading {
     }
 
     /// Copies more of objects from now on.
-    pub(super) fn copy_also(&self, rules: &[CopyRule]) {
+    pub(super) fn copy_also(&self, rules: &CopyRules) {
         self.readers
             .iter()
             .for_each(|reader| reader.copy_also(rules));

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use nodespy_model::{CopyRule, EventIndex};
+use nodespy_model::{CopyRules, EventIndex};
 
 use super::opening::CpuEvents;
 use super::ring_set::RingSet;
@@ -61,7 +61,7 @@ impl Walking {
     }
 
     /// Copies more of objects from now on.
-    pub(super) fn copy_also(&mut self, rules: &[CopyRule]) {
+    pub(super) fn copy_also(&mut self, rules: &CopyRules) {
         if let Err(why) = self.program.set_copy_rules(rules) {
             log::debug!("requests are not copied: {why}");
         }

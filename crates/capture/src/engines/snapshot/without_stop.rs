@@ -90,6 +90,7 @@ pub(super) fn sample_running(
         walks_at_sample: false,
         reads_at_sample: false,
         finds_requests: false,
+        finds_stores: false,
         spares_idle: false,
         prefers_cpus: false,
         placebo: false,

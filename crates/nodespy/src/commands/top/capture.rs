@@ -19,6 +19,7 @@ use nodespy_recorder::{
     self as recorder, End, Limits, Live, LiveOptions, Observer, Started, Subject,
 };
 
+use nodespy_symbolize::StoreOptions;
 use nodespy_view::pool_moment;
 
 use super::recent::Recent;
@@ -109,6 +110,8 @@ pub(super) struct Request {
     pub(super) no_async: bool,
     /// What it may cost, of one CPU.
     pub(super) max_overhead: Option<f64>,
+    /// What is wanted of the stores of AsyncLocalStorage.
+    pub(super) stores: StoreOptions,
     /// What a file is called that has what was seen lately.
     pub(super) file_stem: String,
 }
@@ -158,6 +161,7 @@ fn capture(
         walks_at_sample: true,
         reads_at_sample: request.reads_async,
         finds_requests: true,
+        finds_stores: !request.stores.is_empty(),
         spares_idle: false,
         prefers_cpus: false,
         placebo: false,
@@ -167,6 +171,7 @@ fn capture(
         joining: Some((request.wanted, request.children)),
         no_async: request.no_async,
         max_overhead: request.max_overhead,
+        stores: request.stores,
         ..LiveOptions::default()
     };
     let mut slices = Slices {

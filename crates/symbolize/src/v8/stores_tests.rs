@@ -1,0 +1,244 @@
+//! Tests of the search for stores, on a heap made by hand.
+
+use super::functions::Functions;
+use super::stand_in::{Program, StandIn, with_heap};
+use super::stores::{Search, StoreValues, Stores};
+use super::{SampleView, StoreOptions};
+use crate::copied::CopiedMemory;
+use crate::frame::{CodeAddress, FrameSlots, Unwound};
+use nodespy_model::{CopyRules, Registers, StoreKind};
+
+const JS_MAP: u16 = 2108;
+const PROMISE: u16 = 2063;
+const STUB: u64 = 36;
+const ENTRY: u64 = 2;
+const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+const SPAN: &str = "b7ad6b7169203331";
+
+/// What the stores say of a thread whose isolate is this object, and which runs a job of this promise.
+fn found(program: &Program, isolate: u64, promise: u64) -> (StoreValues, CopyRules) {
+    let mut registers = Registers::default();
+    registers.0[13] = (isolate & !3) + 128;
+    let options = StoreOptions {
+        traces: true,
+        keys: vec!["tenant".to_owned(), "shard".to_owned()],
+    };
+    let sample = SampleView {
+        pid: 1,
+        tid: 7,
+        copy_of: None,
+        origin: &StandIn(program.memory.clone()),
+        registers: &registers,
+        stack: &[],
+        copied: CopiedMemory::default(),
+        has_async_callers: true,
+        has_routes: true,
+        stores: Some(&options),
+    };
+    let frame = |marker, function| Unwound {
+        code: CodeAddress::Jit(64),
+        v8: Some(FrameSlots {
+            frame_pointer: 0x7fff_0000,
+            marker,
+            function,
+            bytecode_array: 0,
+            bytecode_offset: 0,
+            feedback: 0,
+        }),
+    };
+    let frames = [frame(STUB, promise), frame(STUB, 0), frame(ENTRY, 0)];
+    let mut known = Stores::default();
+    let values = with_heap(&program.memory, |heap| {
+        Search {
+            heap,
+            functions: &mut Functions::default(),
+            sample: &sample,
+            known: &mut known,
+            options: &options,
+        }
+        .values(&frames)
+    });
+    (values.unwrap(), known.take_rules())
+}
+
+/// A `Map` with these entries.
+fn map(program: &mut Program, entries: &[(u64, u64)]) -> u64 {
+    let class = program.object(0, 8);
+    let constructor = program.function_of("Map", "");
+    let map = program.constructed_with(class, constructor, &[]);
+    program.set(class, 8, 4 | 4 << 8 | u64::from(JS_MAP) << 32);
+    let table = program.object(179, 5 + 2 + 3 * entries.len() as u64);
+    for (position, count) in [entries.len() as u64, 0, 2].into_iter().enumerate() {
+        program.set(table, 16 + 8 * position as u64, count << 32);
+    }
+    for (position, (key, value)) in (0..).zip(entries) {
+        let at = 8 * (5 + 2 + 3 * position);
+        program.set(table, at, *key);
+        program.set(table, at + 8, *value);
+    }
+    program.set(map, 24, table);
+    map
+}
+
+fn object(program: &mut Program, properties: &[(&str, u64)]) -> u64 {
+    let class = program.function_of("Object", "");
+    program.constructed(class, properties)
+}
+
+/// An isolate whose stores are these, by storages of this file.
+fn isolate(program: &mut Program, file: &str, stores: &[u64]) -> u64 {
+    let class = program.function_of("AsyncLocalStorage", file);
+    let storages: Vec<(u64, u64)> = stores
+        .iter()
+        .map(|store| (program.constructed(class, &[]), *store))
+        .collect();
+    let frame = map(program, &storages);
+    let isolate = program.object(0, 200);
+    program.set(isolate, 632, frame);
+    isolate
+}
+
+const NODES: &str = "node:internal/async_local_storage/async_context_frame";
+
+#[test]
+fn text_and_numbers_of_stores_are_found() {
+    let mut program = Program::new();
+    let tenant = program.string("acme");
+    let store = object(&mut program, &[("tenant", tenant), ("other", tenant)]);
+    let key = program.string("shard");
+    let second = map(&mut program, &[(tenant, tenant), (key, 42 << 32)]);
+    let isolate = isolate(&mut program, NODES, &[store, second]);
+    let (values, rules) = found(&program, isolate, 0);
+    assert_eq!(
+        values.keys,
+        [Some("acme".to_owned()), Some("42".to_owned())]
+    );
+    assert_eq!((values.trace_id, values.span_id), (None, None));
+    // The stores of the thread, its `Map`, that of the second store, and the property of the first.
+    assert_eq!(rules.slots[0].address, (isolate & !3) + 632);
+    let of = |kind| {
+        rules
+            .objects
+            .iter()
+            .filter(move |rule| rule.store == Some(kind))
+    };
+    assert_eq!(of(StoreKind::Map).count(), 2);
+    let fields: Vec<usize> = of(StoreKind::Object)
+        .map(|rule| rule.fields.len())
+        .collect();
+    assert_eq!(fields, [1]);
+}
+
+#[test]
+fn a_map_whose_keys_are_not_nodes_own_is_no_store() {
+    let mut program = Program::new();
+    let tenant = program.string("acme");
+    let store = object(&mut program, &[("tenant", tenant)]);
+    let isolate = isolate(&mut program, "/app/fake.js", &[store]);
+    let (values, rules) = found(&program, isolate, 0);
+    assert_eq!(values.keys, [None, None]);
+    assert!(rules.slots.is_empty());
+}
+
+#[test]
+fn what_two_stores_disagree_about_is_not_known() {
+    let mut program = Program::new();
+    let (one, other) = (program.string("acme"), program.string("globex"));
+    let stores = [one, other].map(|tenant| object(&mut program, &[("tenant", tenant)]));
+    let both = isolate(&mut program, NODES, &stores);
+    assert_eq!(found(&program, both, 0).0.keys[0], None);
+    let same = isolate(&mut program, NODES, &[stores[0], stores[0]]);
+    let tenant = found(&program, same, 0).0.keys[0].clone();
+    assert_eq!(tenant.as_deref(), Some("acme"));
+}
+
+fn open_telemetry(program: &mut Program, trace: &str) -> u64 {
+    let (trace, span) = (program.string(trace), program.string(SPAN));
+    let span_context = object(program, &[("traceId", trace), ("spanId", span)]);
+    let span = object(program, &[("_spanContext", span_context)]);
+    let key = program.string("a symbol");
+    let baggage = object(program, &[]);
+    let context = map(program, &[(key, baggage), (key, span)]);
+    object(program, &[("_currentContext", context)])
+}
+
+#[test]
+fn the_span_of_open_telemetry_is_found() {
+    let mut program = Program::new();
+    let store = open_telemetry(&mut program, TRACE);
+    let thread = isolate(&mut program, NODES, &[store]);
+    let values = found(&program, thread, 0).0;
+    assert_eq!(values.trace_id.as_deref(), Some(TRACE));
+    assert_eq!(values.span_id.as_deref(), Some(SPAN));
+    let store = open_telemetry(&mut program, "no identifier");
+    let thread = isolate(&mut program, NODES, &[store]);
+    assert_eq!(found(&program, thread, 0).0.trace_id, None);
+}
+
+#[test]
+fn a_job_has_the_stores_of_its_promise() {
+    let mut program = Program::new();
+    let tenant = program.string("acme");
+    let store = object(&mut program, &[("tenant", tenant)]);
+    let constructor = program.function_of("Promise", "");
+    let class = program.object(0, 8);
+    let promise = program.constructed_with(class, constructor, &[("kResourceStore", store)]);
+    program.set(class, 8, 4 | 3 << 8 | u64::from(PROMISE) << 32);
+    let nothing = program.object(0, 200);
+    let values = found(&program, nothing, promise).0;
+    assert_eq!(values.keys[0].as_deref(), Some("acme"));
+    // One that keeps none.
+    assert_eq!(found(&program, nothing, store).0.keys[0], None);
+}
+
+#[test]
+fn a_table_that_lies_about_its_size_is_not_read() {
+    let mut program = Program::new();
+    let tenant = program.string("acme");
+    let store = object(&mut program, &[("tenant", tenant)]);
+    for count in [u64::MAX << 32, 13 << 32, 1] {
+        let isolate = isolate(&mut program, NODES, &[store]);
+        let frame = program.word(isolate, 632);
+        let table = program.word(frame, 24);
+        program.set(table, 16, count);
+        assert_eq!(found(&program, isolate, 0).0.keys[0], None, "{count:x}");
+    }
+}
+
+/// A string of two, which is flat once its first part has all of it.
+fn concatenated(program: &mut Program, first: u64, second: u64, length: u64) -> u64 {
+    let string = program.object(8 | 1, 4);
+    program.set(string, 8, length << 32);
+    program.set(string, 16, first);
+    program.set(string, 24, second);
+    string
+}
+
+#[test]
+fn text_that_was_put_together_is_read_in_all_its_parts() {
+    let mut program = Program::new();
+    let (one, two) = (program.string("customer-"), program.string("42"));
+    let (end, empty) = (program.string("-eu"), program.string(""));
+    let inner = concatenated(&mut program, one, two, 11);
+    let whole = concatenated(&mut program, inner, end, 14);
+    let flat = concatenated(&mut program, one, empty, 9);
+    for (tenant, expected) in [(whole, "customer-42-eu"), (flat, "customer-")] {
+        let store = object(&mut program, &[("tenant", tenant)]);
+        let isolate = isolate(&mut program, NODES, &[store]);
+        let found = found(&program, isolate, 0).0.keys[0].clone();
+        assert_eq!(found.as_deref(), Some(expected));
+    }
+}
+
+#[test]
+fn text_outside_of_the_heap_is_read() {
+    let mut program = Program::new();
+    let text = program.string("/users/7");
+    let external = program.object(8 | 2, 4);
+    program.set(external, 8, 8 << 32);
+    program.set(external, 24, (text & !3) + 16);
+    let store = object(&mut program, &[("tenant", external)]);
+    let isolate = isolate(&mut program, NODES, &[store]);
+    let found = found(&program, isolate, 0).0.keys[0].clone();
+    assert_eq!(found.as_deref(), Some("/users/7"));
+}
