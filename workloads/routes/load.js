@@ -1,6 +1,7 @@
 'use strict';
-// Asks server.js for its six routes again and again: node load.js PORT [SECONDS 30]
+// Asks server.js for its six routes again and again: node load.js PORT [SECONDS 30] [http2]
 const http = require('http');
+const http2 = require('http2');
 
 const port = Number(process.argv[2]);
 const stop = Date.now() + Number(process.argv[3] || 30) * 1000;
@@ -24,5 +25,23 @@ function next(turn) {
   request.end();
 }
 
-for (let connection = 0; connection < 6; connection++) next(connection);
+// The same on one connection of HTTP/2, with what is asked for in the order of a browser, or of Node.
+function nextStream(session, turn) {
+  if (Date.now() >= stop) return session.close();
+  const [method, path] = asked[turn % asked.length];
+  const named = turn % 2 ? { ':method': method, ':path': path(turn) }
+    : { ':method': method, ':authority': '127.0.0.1', ':scheme': 'http', ':path': path(turn) };
+  const request = session.request({ ...named, cookie: 'session=secret' });
+  request.resume().on('end', () => nextStream(session, turn + 1));
+  request.on('error', () => {});
+  request.end();
+}
+
+if (process.argv[4] === 'http2') {
+  const session = http2.connect(`http://127.0.0.1:${port}`);
+  session.on('error', () => {});
+  for (let stream = 0; stream < 6; stream++) nextStream(session, stream);
+} else {
+  for (let connection = 0; connection < 6; connection++) next(connection);
+}
 console.log('ready');

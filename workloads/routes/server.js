@@ -1,6 +1,6 @@
 'use strict';
 // Right answer: each function that computes is named after the only route it works for: items_map works for /items, and so on.
-// The same six routes on every framework: node server.js express|fastify|koa|http. Listens on the loopback only; prints
+// The same six routes on every framework: node server.js express|fastify|koa|http|http2. Listens on the loopback only; prints
 // `ready PORT`.
 
 const fs = require('fs');
@@ -116,15 +116,18 @@ const start = {
     app.use(router.routes());
     const server = app.listen(0, '127.0.0.1', () => listening(server));
   },
-  http() {
-    const server = require('http').createServer((request, response) => {
-      const [, , first, rest] = request.url.split('?')[0].split('/');
-      const [, , work] = routes.find(([, path]) => path.split('/')[1] === first);
-      (async function handle() {
-        response.end(JSON.stringify({ out: await work({ id: rest, text: rest }) }));
-      })();
-    });
-    server.listen(0, '127.0.0.1', () => listening(server));
-  },
+  http() { bare(require('http')); },
+  http2() { bare(require('http2')); },
 };
+
+function bare(module) {
+  const server = module.createServer((request, response) => {
+    const [, , first, rest] = request.url.split('?')[0].split('/');
+    const [, , work] = routes.find(([, path]) => path.split('/')[1] === first);
+    (async function handle() {
+      response.end(JSON.stringify({ out: await work({ id: rest, text: rest }) }));
+    })();
+  });
+  server.listen(0, '127.0.0.1', () => listening(server));
+}
 start[framework]();

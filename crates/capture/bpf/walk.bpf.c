@@ -294,6 +294,11 @@ static __always_inline int is_object(u64 word)
     return (word & 3) == 1 && word > 0x10000 && word < USER_END;
 }
 
+static __always_inline int is_address(u64 word)
+{
+    return word > 0x10000 && word < USER_END;
+}
+
 // Appends words of the process; where they are in `out`, behind what says so, or 0. Functions that are not static are verified once.
 __noinline int copy(u64 address, u32 words)
 {
@@ -449,7 +454,8 @@ __noinline int look_at(u64 object, u32 is_field)
         bpf_probe_read_user(s->map, sizeof(s->map), (void *)(map - 1)))
         return 0;
     u32 type = s->map[1] >> 32 & 0xffff;
-    if (type < FIRST_OBJECT_TYPE || type > LAST_OBJECT_TYPE)
+    // A field may be an array, of which user space knows that it is wanted.
+    if (!is_field && (type < FIRST_OBJECT_TYPE || type > LAST_OBJECT_TYPE))
         return 0;
     struct fields *fields = fields_of(s, map);
     if (fields && !fields->fields[0])
@@ -617,7 +623,8 @@ __noinline int follow_callback(void)
     return 0;
 }
 
-// The characters of a string, or the strings that have them: one, or the two of a concatenation. No more than there are: what follows may not be mapped.
+// The characters of a string, or the strings that have them: one, or the two of a concatenation; those of an external string are
+// outside of the heap, behind its resource. No more than there are: what follows may not be mapped.
 __noinline int copy_text(u64 object)
 {
     struct scratch *s = scratch();
@@ -630,10 +637,13 @@ __noinline int copy_text(u64 object)
     u64 words = 2 + ((header >> 32) + 7) / 8;
     words = words < SHORTEST_TEXT ? SHORTEST_TEXT : words > MAX_PIECE ? MAX_PIECE : words;
     int at = copy(object - 1, words);
-    if (at > 0) {
-        follow_later(s->out[(at + 2) & (OUT_WORDS - 1)], TEXT);
-        follow_later(s->out[(at + 3) & (OUT_WORDS - 1)], TEXT);
-    }
+    if (at <= 0)
+        return 0;
+    u64 first = s->out[(at + 2) & (OUT_WORDS - 1)], second = s->out[(at + 3) & (OUT_WORDS - 1)];
+    follow_later(first, TEXT);
+    follow_later(second, TEXT);
+    if (is_address(first) && !(first & 7) && is_address(second))
+        copy(second, words - 2);
     return 0;
 }
 

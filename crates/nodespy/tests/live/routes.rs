@@ -55,13 +55,17 @@ fn start_server(major: &str, framework: &str, flag: Option<&'static str>) -> (Ru
         server = server.flag(flag);
     }
     let server = server.with_packages("routes").argument(framework).start();
-    let load = start_load(&server);
+    let load = load_of(&server).argument(framework).start();
     (server, load)
 }
 
 fn start_load(server: &Running) -> Running {
+    load_of(server).start()
+}
+
+fn load_of(server: &Running) -> Workload {
     let load = Workload::new("routes/load.js");
-    load.argument(&server.ready).argument(60).start()
+    load.argument(&server.ready).argument(60)
 }
 
 fn route_of<'a>(recorded: &'a Recorded, sample: &Sample) -> Option<&'a str> {
@@ -138,7 +142,7 @@ fn expect_routes(major: &str, framework: &str, flag: Option<&'static str>) {
     }
     let (server, _load) = start_server(major, framework, flag);
     let recorded = record(&server, &["-d", "5", "-F", "499"]);
-    expect_right_routes(&recorded, framework != "http", BY_PROGRAM);
+    expect_right_routes(&recorded, !framework.starts_with("http"), BY_PROGRAM);
 }
 
 /// What a user finds who has no right but to look at their own processes.
@@ -181,6 +185,13 @@ mod frameworks {
         }
 
         #[test]
+        fn requests_of_http2_have_their_paths() {
+            for major in ["16", "22", "26"] {
+                expect_routes(major, "http2", None);
+            }
+        }
+
+        #[test]
         fn koa_has_its_patterns() {
             for major in ["16", "22", "26"] {
                 expect_routes(major, "koa", None);
@@ -196,7 +207,7 @@ mod frameworks {
             }
             let (server, _load) = start_server("24", "express", None);
             let _busy = [busy_shell(), busy_shell(), busy_shell()];
-            let recorded = record(&server, &["-d", "8", "-F", "499"]);
+            let recorded = record(&server, &["-d", "14", "-F", "499"]);
             expect_right_routes(&recorded, true, BY_PROGRAM);
         }
 

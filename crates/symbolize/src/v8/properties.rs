@@ -30,6 +30,9 @@ pub(crate) struct PropertyLayout {
     /// Those of a `Map`, and of `undefined`; only stores are looked for by them.
     pub(super) map: Option<u16>,
     pub(super) oddball: Option<u16>,
+    /// Those of an array, and of what has its elements: the headers of a request of HTTP/2.
+    pub(super) array: Option<u16>,
+    pub(super) elements: Option<u16>,
     descriptors_start: u64,
     location_mask: i64,
     index_mask: i64,
@@ -52,6 +55,8 @@ impl PropertyLayout {
             symbol: kind("type_Symbol__SYMBOL_TYPE")?,
             map: kind("type_JSMap__JS_MAP_TYPE"),
             oddball: kind("type_Oddball__ODDBALL_TYPE"),
+            array: kind("type_JSArray__JS_ARRAY_TYPE"),
+            elements: kind("type_FixedArray__FIXED_ARRAY_TYPE"),
             descriptors_start: number("class_DescriptorArray__header_size__uintptr_t")?.into(),
             location_mask: number("prop_location_mask")?.into(),
             index_mask: number("prop_index_mask")?.into(),

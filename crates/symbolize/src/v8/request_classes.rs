@@ -28,6 +28,17 @@ pub(super) enum Name {
     Config,
     /// What the router of koa has matched.
     MatchedRoute,
+    /// The headers of HTTP/2 as they came, an array.
+    RawHeaders,
+    /// The stream of a request or response of HTTP/2.
+    Stream,
+    /// What else tells the objects of HTTP/2 from other streams.
+    Session,
+    Trailers,
+    /// The elements of an array.
+    Elements,
+    /// The one at this position.
+    Element(u8),
 }
 
 const NAMES: &[(&str, Name)] = &[
@@ -45,6 +56,10 @@ const NAMES: &[(&str, Name)] = &[
     ("fastify.context", Name::FastifyContext),
     ("config", Name::Config),
     ("_matchedRoute", Name::MatchedRoute),
+    ("rawHeaders", Name::RawHeaders),
+    ("stream", Name::Stream),
+    ("kSession", Name::Session),
+    ("trailers", Name::Trailers),
 ];
 
 impl Name {
@@ -57,13 +72,14 @@ impl Name {
         use Name::*;
         matches!(
             self,
-            Method | Url | OriginalUrl | BaseUrl | Path | MatchedRoute
+            Method | Url | OriginalUrl | BaseUrl | Path | MatchedRoute | Element(_)
         )
     }
 
     /// Whether its value is the request that an object is about.
     pub(super) fn leads_to_request(self) -> bool {
-        matches!(self, Self::Req | Self::InnerReq | Self::Raw | Self::Request)
+        use Name::*;
+        matches!(self, Req | InnerReq | Raw | Request | Stream)
     }
 }
 
@@ -72,6 +88,8 @@ impl Name {
 pub(super) enum ClassKind {
     /// Node's `IncomingMessage`.
     Request,
+    /// Node's `Http2ServerRequest`.
+    Http2Request,
     /// What has a request: Node's response, and what frameworks hand to handlers.
     Wrapper,
     /// What a request or a wrapper has.
@@ -81,9 +99,13 @@ pub(super) enum ClassKind {
 
 impl ClassKind {
     pub(super) fn leads_to_request(self) -> bool {
-        matches!(self, Self::Request | Self::Wrapper)
+        matches!(self, Self::Request | Self::Http2Request | Self::Wrapper)
     }
 }
+
+/// Where an array has its elements, and these the first of them, in words.
+const ARRAY_ELEMENTS: u64 = 2;
+const FIRST_ELEMENT: u64 = 2;
 
 /// The objects of a map.
 #[derive(Debug, PartialEq, Eq)]
@@ -94,7 +116,36 @@ pub(super) struct Class {
     places: Vec<(Name, Place)>,
 }
 
+/// Where Node's streams are.
+const STREAMS: &str = "node:internal/streams/";
+
 impl Class {
+    /// An array, of which the elements are wanted.
+    pub(super) fn array() -> Self {
+        let word = ARRAY_ELEMENTS;
+        let is_in_array = false;
+        Self::part(vec![(Name::Elements, Place { word, is_in_array })])
+    }
+
+    /// The elements of an array, of which the first are wanted: all values of the headers that say what is asked for, and as
+    /// many of their names as there is room for.
+    pub(super) fn elements() -> Self {
+        let place = |position: u8| Place {
+            word: FIRST_ELEMENT + u64::from(position),
+            is_in_array: false,
+        };
+        let positions = [1, 3, 5, 7, 0, 2, 4];
+        Self::part(positions.map(|it| (Name::Element(it), place(it))).to_vec())
+    }
+
+    fn part(places: Vec<(Name, Place)>) -> Self {
+        Self {
+            kind: ClassKind::Part,
+            family: None,
+            places,
+        }
+    }
+
     pub(super) const OTHER: Self = Self {
         kind: ClassKind::Other,
         family: None,
@@ -110,12 +161,23 @@ impl Class {
     ) -> Self {
         use Name::*;
         let has = |wanted: Name| places.iter().any(|(name, _)| *name == wanted);
+        let is_stream = url.starts_with(STREAMS);
         let (kind, wanted): (ClassKind, &[Name]) = match constructor {
             "IncomingMessage" if url == "node:_http_incoming" => (
                 ClassKind::Request,
                 &[Method, Url, OriginalUrl, BaseUrl, Route],
             ),
             "ServerResponse" if url == "node:_http_server" => (ClassKind::Wrapper, &[Req]),
+            // The classes of HTTP/2 are derived from those of streams, which is what objects say of themselves.
+            "Readable" if is_stream && has(RawHeaders) && has(Stream) && has(Trailers) => {
+                (ClassKind::Http2Request, &[RawHeaders])
+            }
+            "Duplex" if is_stream && has(Request) && has(Session) => {
+                (ClassKind::Wrapper, &[Request])
+            }
+            "Stream" if is_stream && has(Stream) && has(Trailers) => {
+                (ClassKind::Wrapper, &[Stream])
+            }
             "Request" | "_Request" if has(Raw) => (ClassKind::Wrapper, &[Raw, FastifyContext]),
             "Reply" | "_Reply" if has(Request) => (ClassKind::Wrapper, &[Request]),
             "NodeNextRequest" if has(InnerReq) => (ClassKind::Wrapper, &[InnerReq]),
@@ -125,7 +187,8 @@ impl Class {
             "Object" if has(Url) && has(Method) => (ClassKind::Part, &[Url]),
             _ => return Self::OTHER,
         };
-        let is_nodes = url.starts_with("node:");
+        // Those of streams are the constructors of others too.
+        let is_nodes = url.starts_with("node:") && !is_stream;
         let mut places = places.to_vec();
         places.retain(|(name, place)| {
             wanted.contains(name) && place.word <= CopiedField::LAST_WORD.into()
@@ -202,6 +265,21 @@ mod tests {
         }
         assert_eq!(class("Request", "/app/a.js", &[Name::Url]), Class::OTHER);
         assert_eq!(class("Object", "", &[Name::Req]), Class::OTHER);
+    }
+
+    #[test]
+    fn requests_of_http2_are_told_from_other_streams() {
+        let readable = "node:internal/streams/readable";
+        let names = [Name::RawHeaders, Name::Stream, Name::Trailers];
+        let request = class("Readable", readable, &names);
+        assert_eq!(
+            (request.kind, request.family),
+            (ClassKind::Http2Request, None)
+        );
+        assert_eq!(class("Readable", readable, &names[..2]), Class::OTHER);
+        assert_eq!(class("Readable", "/app/a.js", &names), Class::OTHER);
+        let fields = Class::elements().copied_fields();
+        assert!(fields.len() == MAX_COPIED_FIELDS && fields.iter().all(|field| field.is_text));
     }
 
     #[test]

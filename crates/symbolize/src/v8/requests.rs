@@ -223,6 +223,7 @@ impl Search<'_, '_> {
         let class = self.class_of(layout, object)?;
         match class.kind {
             ClassKind::Request => self.own_route(layout, object, &class),
+            ClassKind::Http2Request => self.http2_route(layout, object, &class),
             ClassKind::Wrapper => {
                 let inner = class.names().filter(|name| name.leads_to_request());
                 let mut inner = inner.filter_map(|name| self.property(object, &class, name));
@@ -263,6 +264,38 @@ impl Search<'_, '_> {
             Some(mount) if !mount.is_cut => route.with_pattern(&mount.text, &pattern.text),
             _ => route,
         })
+    }
+
+    /// What a request of HTTP/2 says: its first headers are what is asked for, names and values in turn.
+    fn http2_route(
+        &mut self,
+        layout: &PropertyLayout,
+        object: u64,
+        class: &Class,
+    ) -> Option<Route> {
+        let array = self.property(object, class, Name::RawHeaders)?;
+        let class = self.class_of(layout, array)?;
+        let elements = self.property(array, &class, Name::Elements)?;
+        let class = self.class_of(layout, elements)?;
+        let mut names = Vec::new();
+        for position in [0, 2, 4] {
+            let name = self.text_property(elements, &class, Name::Element(position))?;
+            names.push(name.text);
+        }
+        let value_of = |wanted: &str| {
+            let known = names.iter().position(|name| name == wanted);
+            // Method, scheme, path and most often authority come first, and there is no room for the fourth name.
+            let is_fourth = names.iter().all(|name| name.starts_with(':'));
+            let position = known.or(is_fourth.then_some(names.len()))?;
+            Some(Name::Element(2 * position as u8 + 1))
+        };
+        let (method, path) = (value_of(":method")?, value_of(":path")?);
+        if method == path {
+            return None;
+        }
+        let method = self.text_property(elements, &class, method)?;
+        let path = self.text_property(elements, &class, path)?;
+        Route::new(&method.text, &path.text, path.is_cut)
     }
 
     /// The pattern that a framework keeps beside the request.
@@ -324,6 +357,13 @@ impl Search<'_, '_> {
     }
 
     fn class_of_map(&mut self, layout: &PropertyLayout, map: u64) -> Option<Class> {
+        let kind = self.heap.type_of_map(map);
+        if kind.is_some() && kind == layout.array {
+            return Some(Class::array());
+        }
+        if kind.is_some() && kind == layout.elements {
+            return Some(Class::elements());
+        }
         if !properties::is_object_map(self.heap, layout, map) {
             return None;
         }

@@ -127,7 +127,14 @@ impl Sampled<'_, '_> {
                 0 => {
                     let is_wide = kind & 8 == 0;
                     let available = length.saturating_sub(start).min(characters);
-                    return Some(self.characters(object, (start, available), is_wide));
+                    let data = (object & !3).checked_add(16)?;
+                    return Some(self.characters(data, (start, available), is_wide));
+                }
+                // An external one, whose characters are outside of the heap; where it says so itself.
+                2 if kind & 0x18 == 8 => {
+                    let available = length.saturating_sub(start).min(characters);
+                    let data = self.field(object, 24)?;
+                    return Some(self.characters(data, (start, available), false));
                 }
                 // A slice, which starts somewhere in its parent.
                 3 => {
@@ -142,14 +149,14 @@ impl Sampled<'_, '_> {
         None
     }
 
+    /// The characters from an address on.
     fn characters(
         &mut self,
-        object: u64,
+        data: u64,
         (start, length): (usize, usize),
         is_wide: bool,
     ) -> SampledText {
         let width = if is_wide { 2 } else { 1 };
-        let data = (object & !3).saturating_add(16);
         let mut units = Vec::new();
         for position in start..start.saturating_add(length.min(MAX_CHARACTERS)) {
             let at = position as u64 * width;
