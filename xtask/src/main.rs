@@ -29,7 +29,7 @@ fn main() -> ExitCode {
                 "usage: cargo run -p xtask -- CHORE\n\n  \
                  golden     rewrite the golden files from today's output; review the diff like code\n  \
                  licences   compare the licences of all dependencies with deny.toml\n  \
-                 v8-probe   [--check] [NODE...]: find what V8 does not export, compare it with the table\n  \
+                 v8-probe   [--check] [NODE...]: find what V8 does not export, compare it with the table; try every way to await\n  \
                  viewer-tables   [--check]: write the tables and test vectors that the page shares with Rust"
             );
             return ExitCode::from(2);
