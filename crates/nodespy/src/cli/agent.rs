@@ -35,7 +35,7 @@ pub(crate) struct AgentArgs {
     /// The folder of the store, or with --to of what waits to be sent; made if it is missing
     #[arg(long, value_name = "FOLDER", default_value = DEFAULT_STORE)]
     pub(crate) store: PathBuf,
-    /// Send windows to a `nodespy serve --ingest` in place of a store of this machine: https://profiles.internal
+    /// Send windows to a `nodespy serve --ingest` at this address, in place of a store of this machine
     #[arg(long, value_name = "URL", help_heading = "Sending")]
     pub(crate) to: Option<String>,
     /// Push to what others run, in place of a store of this machine; may be repeated: pyroscope=http://pyro:4040
