@@ -32,7 +32,7 @@ pub use charged::{ChargedWeights, charged_stacks, charged_weights, passing_on};
 pub use compare::{
     Basis, Change, CompareError, CompareOptions, Comparison, CostUnit, FamilyChange,
     FunctionChange, FunctionId, Location, MIN_RUNS, Rows, RunCosts, SelfCheck, SideSummary,
-    Verdict, Work, compare, self_check,
+    Verdict, Work, compare, own_weights, self_check,
 };
 pub use diff::{DiffTree, NodeWeights, ProfilePair};
 pub use expression::{Condition, ExpressionError, Field};

@@ -1,7 +1,7 @@
 //! What makes a function of one recording the same as one of another: its name and its file, the file without what
 //! differs between two installs of one program. Lines only tell apart functions of one name in one file.
 
-use nodespy_model::Category;
+use nodespy_model::{Category, FastMap};
 
 use super::run::{FunctionCost, RunCosts};
 
@@ -60,6 +60,21 @@ fn without_hash(part: &str) -> String {
         Some(start) if is_hash(&stem[start + 1..]) => format!("{}*.{extension}", &stem[..=start]),
         _ => part.to_owned(),
     }
+}
+
+/// What the functions of each run spend themselves, by their names and files as they are in every install. The runs are of one.
+pub fn own_weights(runs: &[RunCosts]) -> Vec<FastMap<(String, String), u64>> {
+    let root = program_root(runs);
+    let of_run = |run: &RunCosts| {
+        let mut weights = FastMap::default();
+        for function in &run.functions {
+            let key = (function.name.clone(), stable_file(function, &root));
+            let weight: &mut u64 = weights.entry(key).or_default();
+            *weight = weight.saturating_add(function.own);
+        }
+        weights
+    };
+    runs.iter().map(of_run).collect()
 }
 
 /// The folder that all of the application's own files lie in, with its last slash.

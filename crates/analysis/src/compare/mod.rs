@@ -23,7 +23,7 @@ mod unit;
 
 use crate::package::Package;
 
-pub use identity::FunctionId;
+pub use identity::{FunctionId, own_weights};
 pub use run::RunCosts;
 pub use self_check::{SelfCheck, self_check};
 pub use table::Location;

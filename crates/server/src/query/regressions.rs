@@ -191,7 +191,14 @@ fn judge(
             "the versions did not run at the same time long enough: what changed with the hour or the load is in it".to_owned(),
         );
     }
-    level_out(sides.iter_mut().flatten().map(|run| &mut run.profile));
+    let mut profiles = sides
+        .each_mut()
+        .map(|side| side.iter_mut().map(|run| &mut run.profile).collect());
+    if !level_out(&mut profiles) {
+        deployment.remarks.push(
+            "too few functions have samples enough to tell load from code: these are changes of their shares of CPU time, which are smaller than those of their cost".to_owned(),
+        );
+    }
     let costs = sides.map(|side| {
         let runs = side
             .iter()

@@ -88,7 +88,8 @@ impl Fleet {
                     let count =
                         random.poisson(mean * load * by_day * drift * mix[function] * effect);
                     if count > 0 {
-                        counts.push(Count::new(hashes[function], ThreadRole::Main, count));
+                        let stack = hashes[usize::from(is_later) * FUNCTIONS + function];
+                        counts.push(Count::new(stack, ThreadRole::Main, count));
                     }
                 }
                 batch.windows.push(Window {
@@ -103,35 +104,44 @@ impl Fleet {
     }
 }
 
+/// Where the two versions have their functions.
+pub(crate) const FILES: [&str; 2] = ["/srv/shop/1.0.0/server.js", "/srv/shop/2.0.0/server.js"];
+
 /// What a function takes of all: few take most.
 fn share(function: usize) -> f64 {
     let weight = |function: usize| 1.0 / (function as f64 + 2.0);
     weight(function) / (0..FUNCTIONS).map(weight).sum::<f64>()
 }
 
+/// The functions of both versions, which have folders of their own.
 fn symbols() -> Symbols {
+    const ALL: usize = FUNCTIONS + 1;
     let name = |number: usize| match number {
         FUNCTIONS => "handleRequest".to_owned(),
         number => format!("work{number}"),
     };
     let function = |number: usize| StoredFunction {
-        name: name(number),
-        file: "/app/server.js".to_owned(),
-        line: number as u32 + 1,
+        name: name(number % ALL),
+        file: FILES[number / ALL].to_owned(),
+        line: (number % ALL) as u32 + 1,
         column: 1,
         category: nodespy_model::Category::App,
     };
     let frame = |number: usize| StoredFrame {
         function: number as u32,
-        line: number as u32 + 1,
+        line: (number % ALL) as u32 + 1,
         ..StoredFrame::default()
     };
+    let stack = |version: usize, number: usize| {
+        let first = version * ALL;
+        vec![(first + FUNCTIONS) as u32, (first + number) as u32]
+    };
+    let stacks =
+        (0..2).flat_map(|version| (0..FUNCTIONS).map(move |number| stack(version, number)));
     Symbols {
-        functions: (0..=FUNCTIONS).map(function).collect(),
-        frames: (0..=FUNCTIONS).map(frame).collect(),
-        stacks: (0..FUNCTIONS as u32)
-            .map(|number| vec![FUNCTIONS as u32, number])
-            .collect(),
+        functions: (0..2 * ALL).map(function).collect(),
+        frames: (0..2 * ALL).map(frame).collect(),
+        stacks: stacks.collect(),
     }
 }
 

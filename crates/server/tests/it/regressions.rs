@@ -2,7 +2,7 @@
 
 use nodespy_server::query::{Deployment, RegressionOptions, mark_deployment, regressions};
 
-use crate::fleet::{CHANGED, DEPLOYED, END, Fleet, START};
+use crate::fleet::{CHANGED, DEPLOYED, END, FILES, Fleet, START};
 
 fn judged(fleet: &Fleet) -> Deployment {
     let folder = tempfile::tempdir().unwrap();
@@ -69,7 +69,7 @@ fn a_quarter_more_is_found_and_named() {
     let deployment = judged(&fleet(12, 1.25, 7));
     let change = &deployment.slower[0];
     assert_eq!(change.id.name, format!("work{CHANGED}"));
-    assert_eq!(change.location.file, "/app/server.js");
+    assert_eq!(change.location.file, FILES[1]);
     assert_eq!(change.location.line, CHANGED as u32 + 1);
     let (low, high) = change.own.interval.unwrap();
     assert!(low < 1.25 && 1.25 < high, "{low} to {high}");
