@@ -18,7 +18,7 @@ const LONGEST_BACK_OFF: Duration = Duration::from_secs(60);
 /// How long what waits is still sent once the agent is to end; the rest is sent by the next one.
 const LAST_SECONDS: Duration = Duration::from_secs(5);
 /// How often a thread that waits looks whether it is to end.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The thread that sends.
 pub(crate) struct Sender {
@@ -51,9 +51,9 @@ impl Sender {
     /// Sends what can be sent within a few seconds. A receiver that does not answer is not waited for.
     pub(crate) fn finish(self) {
         self.is_ending.store(true, Ordering::Relaxed);
-        let end = Instant::now() + LAST_SECONDS + LOOK;
+        let end = Instant::now() + LAST_SECONDS + POLL_INTERVAL;
         while !self.thread.is_finished() && Instant::now() < end {
-            std::thread::sleep(LOOK / 10);
+            std::thread::sleep(POLL_INTERVAL / 10);
         }
     }
 }
@@ -86,7 +86,7 @@ impl Sending {
                 if self.is_ending() {
                     return;
                 }
-                self.spool.wait(LOOK);
+                self.spool.wait(POLL_INTERVAL);
                 continue;
             };
             let verdict = match batch_from_bytes(&bytes) {
@@ -123,7 +123,7 @@ impl Sending {
             if self.is_ending() && since.elapsed() >= FIRST_BACK_OFF {
                 return;
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -220,7 +220,7 @@ mod tests {
         );
         let since = Instant::now();
         while spool.backlog().windows > 0 && since.elapsed() < Duration::from_secs(60) {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
         sender.finish();
         assert_eq!(*sent.lock().unwrap(), [0, 0, 10, 20, 30, 50]);
