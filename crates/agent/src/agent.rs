@@ -47,7 +47,7 @@ pub struct AgentOptions {
     pub duration: Option<Duration>,
     /// Ctrl-C and SIGTERM.
     pub interrupts: Option<Interrupts>,
-    /// What it counts, for whoever watches it.
+    /// What it counts, for `/metrics`.
     pub status: Arc<Status>,
     /// Called when it is attached: gives up the rights that only attaching takes.
     pub attached: fn(),

@@ -155,7 +155,7 @@ impl Spool {
         }
     }
 
-    /// Removes a file that a receiver has, or that nobody wants.
+    /// Removes a file that a receiver has, or that it has refused.
     pub(crate) fn remove(&self, entry: Entry) {
         // Sent again after a crash, it changes nothing: the folder need not be synced.
         let _ = fs::remove_file(self.folder.join(entry.name()));

@@ -1,4 +1,4 @@
-//! How an agent is, for monitoring: `/metrics` in Prometheus' text format, `/healthz` for whoever restarts it.
+//! How an agent is, for monitoring: `/metrics` in Prometheus' text format, `/healthz` for a liveness probe.
 
 use std::fmt::Write;
 use std::io::{self, BufReader};

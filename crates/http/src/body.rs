@@ -54,7 +54,7 @@ fn read_chunks(reader: &mut impl BufRead, max: u64) -> Result<Vec<u8>, BodyError
             return Err(BodyError::TooLong(max));
         }
         if length == 0 {
-            // What may follow are further headers, which nobody here asks for.
+            // What may follow are trailers, which are not used.
             return Ok(body);
         }
         let before = body.len() as u64;

@@ -100,6 +100,21 @@ impl Recorded {
             .sum()
     }
 
+    /// The answer that the name of a function of a sample leads to, the nearest to the leaf first.
+    pub(crate) fn answer_of<T>(
+        &self,
+        sample: &Sample,
+        answer: impl Fn(&str) -> Option<T>,
+    ) -> Option<T> {
+        let profile = &self.profile;
+        let frames = sample
+            .stack
+            .into_iter()
+            .flat_map(|stack| profile.frames_of(stack));
+        let mut names = frames.map(|frame| profile.name_of(profile.frame(frame).function));
+        names.find_map(answer)
+    }
+
     /// The thread of a sample.
     pub(crate) fn thread_of(&self, sample: &Sample) -> &Thread {
         &self.profile.threads[sample.thread.at()]

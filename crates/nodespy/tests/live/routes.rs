@@ -75,13 +75,7 @@ fn route_of<'a>(recorded: &'a Recorded, sample: &Sample) -> Option<&'a str> {
 
 /// The route that the functions of a sample are named after.
 fn true_route(recorded: &Recorded, sample: &Sample) -> Option<(&'static str, &'static str)> {
-    let profile = &recorded.profile;
-    let frames = sample
-        .stack
-        .into_iter()
-        .flat_map(|stack| profile.frames_of(stack));
-    let mut names = frames.map(|frame| profile.name_of(profile.frame(frame).function));
-    names.find_map(|name| {
+    recorded.answer_of(sample, |name| {
         let route = ROUTES.iter().find(|(start, ..)| name.starts_with(start))?;
         Some((route.1, route.2))
     })

@@ -20,17 +20,6 @@ const OF_THREADS: u32 = 24;
 
 const TENANTS: [&str; 4] = ["acme", "globex", "initech", "umbrella"];
 
-/// The first function of a sample whose name leads to a right answer.
-fn right<T>(recorded: &Recorded, sample: &Sample, answer: impl Fn(&str) -> Option<T>) -> Option<T> {
-    let profile = &recorded.profile;
-    let frames = sample
-        .stack
-        .into_iter()
-        .flat_map(|stack| profile.frames_of(stack));
-    let mut names = frames.map(|frame| profile.name_of(profile.frame(frame).function));
-    names.find_map(answer)
-}
-
 /// Checks samples by what is right of them and what they have.
 #[track_caller]
 fn expect_right(recorded: &Recorded, counts: &BTreeMap<(String, Option<String>), u64>) {
@@ -87,7 +76,7 @@ fn expect_tenants(major: &str, what: &str, options: &[&str]) {
     let mut counts = BTreeMap::new();
     for sample in learned(&recorded) {
         let found = label(&recorded, sample, "tenant");
-        if let Some((right, is_job)) = right(&recorded, sample, tenant_of)
+        if let Some((right, is_job)) = recorded.answer_of(sample, tenant_of)
             && (is_of_thread || is_job || found.is_some())
         {
             *counts.entry((right, found)).or_default() += 1;
@@ -114,7 +103,7 @@ fn expect_traces(major: &str) {
     let recorded = record(&workload, &["-d", "6", "-F", "499", "--traces"]);
     let mut counts = BTreeMap::new();
     for sample in learned(&recorded) {
-        if let Some(right) = right(&recorded, sample, span_of) {
+        if let Some(right) = recorded.answer_of(sample, span_of) {
             let trace = label(&recorded, sample, label_key::TRACE_ID);
             let span = label(&recorded, sample, label_key::SPAN_ID);
             let found = trace.map(|trace| format!("{trace} {}", span.unwrap_or_default()));
