@@ -84,7 +84,10 @@ mod wasm;
 mod workload;
 
 use std::fs::File;
+use std::io::{self, Write};
+use std::panic;
 use std::path::Path;
+use std::sync::Once;
 
 /// Held by a live test as long as it runs.
 pub(crate) struct Live {
@@ -93,6 +96,7 @@ pub(crate) struct Live {
 
 /// The right to record, or nothing when the test is to be skipped.
 pub(crate) fn live() -> Option<Live> {
+    say_failures_at_once();
     if let Some(missing) = what_is_missing() {
         skip::skip(&missing);
         return None;
@@ -101,6 +105,20 @@ pub(crate) fn live() -> Option<Live> {
     let lock = File::create(path).unwrap();
     lock.lock().unwrap();
     Some(Live { _lock: lock })
+}
+
+/// A failure also says why where it happens in the log, not only at its end, hundreds of tests later:
+/// the end is what gets lost when a log is cut.
+fn say_failures_at_once() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let usual = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            // Not `eprintln!`, which the test harness keeps until the end.
+            let _ = writeln!(io::stderr(), "{info}");
+            usual(info);
+        }));
+    });
 }
 
 /// Why nothing can be recorded here, as a clause.
