@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The eBPF program, built from its source: crates/capture/bpf/walk.bpf.c into two objects that are committed, so that nobody
-# needs clang to build nodespy.
+# The eBPF programs, built from their sources: crates/capture/bpf/walk.bpf.c into two objects and one_in.bpf.c into one. They
+# are committed, so that nobody needs clang to build nodespy.
 #
 #   tools/bpf.sh build    writes them
 #   tools/bpf.sh          builds them elsewhere and compares: the committed objects are those of the source
@@ -23,8 +23,9 @@ build() { # FOLDER
         cd "$source"
         clang "${flags[@]}" -c walk.bpf.c -o "$1/walk.bpf.o"
         clang "${flags[@]}" -DNO_BPF_LOOP -c walk.bpf.c -o "$1/walk-5.8.bpf.o"
+        clang "${flags[@]}" -c one_in.bpf.c -o "$1/one_in.bpf.o"
     )
-    llvm-strip -g "$1/walk.bpf.o" "$1/walk-5.8.bpf.o"
+    llvm-strip -g "$1"/*.bpf.o
 }
 
 if [[ ${1:-} == build ]]; then
@@ -34,9 +35,9 @@ fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 build "$folder"
-for object in walk.bpf.o walk-5.8.bpf.o; do
+for object in walk.bpf.o walk-5.8.bpf.o one_in.bpf.o; do
     if ! cmp -s "$folder/$object" "$source/$object"; then
-        printf 'tools/bpf.sh: %s is not what walk.bpf.c gives: tools/bpf.sh build\n' "$object" >&2
+        printf 'tools/bpf.sh: %s is not what its source gives: tools/bpf.sh build\n' "$object" >&2
         exit 1
     fi
 done

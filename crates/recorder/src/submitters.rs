@@ -9,16 +9,6 @@ pub(crate) fn with_submitters(mut profile: Profile) -> Profile {
     let Some(event) = EventType::find(&profile.events, POOL_JOBS) else {
         return profile;
     };
-    let sampled = profile
-        .samples
-        .iter()
-        .filter(|sample| sample.event == event);
-    let period = sampled.map(|sample| sample.weight).max().unwrap_or(1);
-    if period > 1 {
-        profile.notes.remark(format!(
-            "one in {period} jobs of libuv's pool was sampled: where a program submits them in fixed rounds, the shares of lines may be wrong"
-        ));
-    }
     for (process, submitters) in pool_submitters(&profile, event) {
         if let Some(pool) = &mut profile.processes[process.at()].pool {
             pool.submitters = submitters;

@@ -279,6 +279,7 @@ impl PerfSession {
             None => open_on_threads(&threads, &cpus, &samplings, program.as_ref())?,
         };
         let mut rings = map_rings(&events, &samplings)?;
+        thin_out_threads(&mut rings, &samplings, &threads());
         let walking = program
             .map(|program| Walking::start(program, &events, &samplings[0], &mut rings))
             .transpose()
@@ -393,6 +394,7 @@ impl PerfSession {
             }
         }
         self.weigh(&added)?;
+        thin_out_threads(&mut self.rings, &self.samplings, &threads());
         added.iter().for_each(|open| open.event.enable());
         // A ring tells one of those who wait for it: its reader, where there is one.
         if self.reading.is_none() {
@@ -589,6 +591,13 @@ fn try_map_rings(
         }
     }
     Ok(rings)
+}
+
+/// These threads are those that a program drops hits of breakpoints on, where one does.
+fn thin_out_threads(rings: &mut RingSet<Ring>, samplings: &[Sampling], threads: &[OpenedThread]) {
+    if let Some(thinned) = samplings.iter().find(|it| it.one_in.is_some()) {
+        rings.thin_out(thinned.event, threads.iter().map(|thread| thread.tid));
+    }
 }
 
 /// Every thread of these processes. Which run JavaScript is asked where some event is of those alone.

@@ -271,7 +271,7 @@ fn update(map: &MapData, key: u32, value: u32) -> io::Result<()> {
 }
 
 /// The error that all others were made of: the kernel's.
-fn deepest(error: &dyn std::error::Error) -> String {
+pub(super) fn deepest(error: &dyn std::error::Error) -> String {
     let mut error = error;
     while let Some(source) = error.source() {
         error = source;

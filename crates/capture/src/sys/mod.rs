@@ -8,6 +8,7 @@ pub(crate) mod fork;
 pub(crate) mod group;
 pub(crate) mod memory;
 pub(crate) mod namespaces;
+pub(crate) mod one_in;
 pub(crate) mod perf_event;
 pub(crate) mod pid_bits;
 pub(crate) mod pidfd;

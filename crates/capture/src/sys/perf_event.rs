@@ -11,6 +11,7 @@ use perf_event_open_sys as sys;
 use sys::bindings;
 
 use super::checked;
+use super::one_in::OneIn;
 use super::pidfd::Waker;
 
 /// What is counted.
@@ -104,6 +105,8 @@ pub(crate) struct Sampling {
     pub(crate) follow_children: bool,
     pub(crate) start_on_exec: bool,
     pub(crate) wakeup_bytes: u32,
+    /// What keeps only some of the hits of a breakpoint.
+    pub(crate) one_in: Option<Arc<OneIn>>,
 }
 
 /// Whom an event is about.
@@ -141,7 +144,11 @@ pub(crate) struct PerfEvent(OwnedFd);
 impl PerfEvent {
     /// An event that samples on one CPU.
     pub(crate) fn sampling(subject: Subject<'_>, cpu: u32, what: &Sampling) -> io::Result<Self> {
-        open(&mut sampling_attributes(subject, what), subject, cpu)
+        let event = open(&mut sampling_attributes(subject, what), subject, cpu)?;
+        if let Some(one_in) = &what.one_in {
+            one_in.attach(&event)?;
+        }
+        Ok(event)
     }
 
     /// An event that never samples but reports mappings, names, new and ended threads.

@@ -1,6 +1,7 @@
 //! How often breakpoints of JavaScript are hit, before they are sampled: each hit that is sampled takes a copy of the
 //! stack, which at thousands a second is more than the program should pay.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::probing::PROBE;
@@ -8,6 +9,7 @@ use super::refusals::explain_event;
 use super::sources::counted;
 use super::spec::EventSpec;
 use crate::error::CaptureError;
+use crate::sys::one_in::OneIn;
 use crate::sys::perf_event::{Every, PerfEvent, Sampling, Subject};
 
 /// How long hits are counted.
@@ -16,7 +18,8 @@ const COUNTED_FOR: Duration = Duration::from_millis(100);
 const ALL_HZ: u64 = 1_000;
 /// Above that about so many.
 const SOME_HZ: u64 = 500;
-/// Programs submit jobs in rounds: with a prime period no job of a round is always the one that is left out.
+/// Of so many one. Programs submit jobs in rounds: where none can be chosen at random, a prime period meets all jobs of most
+/// of them.
 const PERIODS: [u64; 6] = [3, 7, 13, 31, 61, 127];
 /// A period that is never over.
 const NEVER: u64 = 1 << 40;
@@ -42,6 +45,32 @@ pub fn thin_out(specs: &mut [EventSpec], pid: u32) -> Result<(), CaptureError> {
         spec.set_period(period);
     }
     Ok(())
+}
+
+/// Has a program choose at random which hits of a breakpoint of JavaScript are sampled, where only some are.
+pub(super) fn keep_one_in(mut sampling: Sampling, remarks: &mut Vec<String>) -> Sampling {
+    let Every::Period(n @ 2..) = sampling.every else {
+        return sampling;
+    };
+    if !sampling.is_of_javascript {
+        return sampling;
+    }
+    match OneIn::load(n as u32) {
+        Ok(program) => {
+            sampling.every = Every::Period(1);
+            sampling.one_in = Some(Arc::new(program));
+        }
+        Err(why) => {
+            log::info!("no program chooses jobs at random: {why}");
+            let remark = format!(
+                "each {n}th job of libuv's pool was sampled: where a program submits them in rounds of a multiple of that, the shares of lines are wrong (choosing at random needs eBPF)"
+            );
+            if !remarks.contains(&remark) {
+                remarks.push(remark);
+            }
+        }
+    }
+    sampling
 }
 
 /// Of how many hits one is sampled where there are so many a second.

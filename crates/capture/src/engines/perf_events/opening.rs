@@ -2,6 +2,7 @@
 
 use std::io;
 
+use super::job_rate::keep_one_in;
 use super::refusals::{explain_event, paranoid};
 use super::sources::{counted, format_of};
 use super::spec::EventSpec;
@@ -224,7 +225,9 @@ pub(super) fn choose_events(
                 true => 1,
                 false => wakeup_bytes(every.expected_rate_hz(), stack_bytes),
             },
+            one_in: None,
         };
+        let wanted = keep_one_in(wanted, &mut remarks);
         samplings.push(choose_event(pid, cpus[0], spec, wanted, &mut remarks)?);
     }
     Ok((samplings, remarks))

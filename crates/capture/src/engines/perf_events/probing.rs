@@ -43,6 +43,7 @@ pub(super) const PROBE: Sampling = Sampling {
     follow_children: false,
     start_on_exec: false,
     wakeup_bytes: 1 << 20,
+    one_in: None,
 };
 
 /// Whether process `pid` can be sampled at all, by opening one event on it and closing it again.

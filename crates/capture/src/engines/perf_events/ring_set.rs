@@ -11,7 +11,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use nodespy_model::{Event, EventIndex, FastMap, Nanoseconds};
+use nodespy_model::{Event, EventIndex, FastMap, FastSet, Nanoseconds};
 use nodespy_perf_abi::{
     Addresses, RawRecord, RecordLayout, Sideband, TracepointFormat, record_type,
 };
@@ -42,6 +42,8 @@ pub(super) struct RingSet<R> {
     /// What samples of some events stand for, by the number they carry: of those that are not taken as often as the others
     /// of their ring.
     weights: FastMap<u64, u64>,
+    /// Threads whose samples of some event stand for several; those of others stand for themselves.
+    thinned: Option<(EventIndex, FastSet<u32>)>,
     /// The arguments of events that are tracepoints.
     arguments: FastMap<EventIndex, Arguments>,
 }
@@ -133,6 +135,7 @@ impl<R: RecordRing> RingSet<R> {
             newest_birth: 0,
             followed: None,
             weights: FastMap::default(),
+            thinned: None,
             arguments: FastMap::default(),
         }
     }
@@ -146,6 +149,14 @@ impl<R: RecordRing> RingSet<R> {
     /// Samples with this number stand for so much.
     pub(super) fn weigh(&mut self, id: u64, weight: u64) {
         self.weights.insert(id, weight);
+    }
+
+    /// Only samples of these threads stand for more than themselves: the program that drops the others is not inherited.
+    pub(super) fn thin_out(&mut self, event: EventIndex, threads: impl Iterator<Item = u32>) {
+        let (_, known) = self
+            .thinned
+            .get_or_insert_with(|| (event, FastSet::default()));
+        known.extend(threads);
     }
 
     /// Hands on events of these processes alone.
@@ -307,6 +318,12 @@ impl<R: RecordRing> RingSet<R> {
                     let mut of = *of;
                     let weight = sample.id.and_then(|id| self.weights.get(&id));
                     of.weight = weight.copied().unwrap_or(of.weight);
+                    if let Some((event, threads)) = &self.thinned
+                        && *event == of.event
+                        && !threads.contains(&sample.tid)
+                    {
+                        of.weight = 1;
+                    }
                     let mut raw = raw_sample(&sample, &self.addresses.kernel, memory, of);
                     if let Some(arguments) = self.arguments.get_mut(&of.event) {
                         raw.labels = arguments.labels(&sample);
