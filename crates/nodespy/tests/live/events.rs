@@ -7,7 +7,7 @@ use nodespy_model::{EventType, Sample, Sampling, WeightUnit};
 
 use super::errors::{node_as_nobody, run_as_nobody};
 use super::recorded::{Recorded, read, record};
-use super::versions::on_every_node;
+use super::versions::{on_every_node, on_three_nodes};
 use super::workload::{Running, Workload, node, script};
 use super::{is_root, live};
 use crate::run::{nodespy, run, run_nodespy};
@@ -67,7 +67,7 @@ fn expect_count_of_faults(major: &str) {
     );
 }
 
-on_every_node! {{
+on_three_nodes! {{
     page_faults_are_as_many_as_the_kernel_counts(expect_count_of_faults);
     page_faults_are_booked_to_who_touches_memory(expect_faults);
     a_tracepoint_keeps_its_arguments(expect_arguments);

@@ -6,7 +6,7 @@ use nodespy_model::{ExactWaits, Profile, ThreadRole};
 
 use super::errors::{node_as_nobody, run_as_nobody};
 use super::recorded::{Recorded, read, record};
-use super::versions::on_every_node;
+use super::versions::{on_every_node, on_three_nodes};
 use super::workload::{Running, Workload};
 use super::{is_root, live};
 use crate::scratch::Scratch;
@@ -99,7 +99,7 @@ fn expect_nested_loop(major: &str) {
     assert!(longest.longest > 300_000_000, "{waits:?}");
 }
 
-on_every_node! {{
+on_three_nodes! {{
     every_wait_is_counted(expect_each_wait);
     a_nested_loop_is_told_from_the_main_one(expect_nested_loop);
 }}

@@ -5,7 +5,7 @@ use nodespy_model::{Category, ThreadRole};
 
 use super::errors::{node_as_nobody, record_as_nobody, run_as_nobody};
 use super::recorded::Recorded;
-use super::versions::on_every_node;
+use super::versions::{on_every_node, on_three_nodes};
 use super::workload::Running;
 use super::{is_root, live};
 use crate::scratch::Scratch;
@@ -113,7 +113,7 @@ fn expect_faults_and_refusals(major: &str) {
         .expect_stderr(&["perf_event_paranoid"]);
 }
 
-on_every_node! {{
+on_three_nodes! {{
     the_pool_is_told(expect_pool);
     the_loop_and_its_stalls_are_told(expect_loop_and_stalls);
     collections_are_told_by_share(expect_collections);

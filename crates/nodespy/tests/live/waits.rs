@@ -7,7 +7,7 @@ use nodespy_model::{Sample, ThreadRole, WeightUnit, label_key, state};
 
 use super::errors::{node_as_nobody, record_as_nobody};
 use super::recorded::{Recorded, read, record, share};
-use super::versions::on_every_node;
+use super::versions::{on_every_node, on_three_nodes};
 use super::workload::{Running, Workload, compiled_addon, node, script};
 use super::{is_root, live};
 use crate::run::nodespy;
@@ -128,7 +128,7 @@ fn expect_mix(major: &str) {
     assert_eq!(main.waits[0].0, "Atomics.wait", "{main:?}");
 }
 
-on_every_node! {{
+on_three_nodes! {{
     a_wait_in_atomics_is_booked_to_who_waits(|major| expect_wait("atomics", "Atomics.wait", "waitForLock", major));
     a_wait_for_a_child_is_not_idle(|major| expect_wait("exec", "child process", "runChild", major));
     a_wait_for_a_file_is_booked_to_who_opens_it(|major| expect_wait("file", "file", "openPipe", major));
