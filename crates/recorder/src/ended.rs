@@ -18,7 +18,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often its end is polled for.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The CPU time of each process since it was taken hold of; none for those that are gone.
+/// The CPU time of each process since sampling started; none for those that are gone.
 pub(crate) fn cpu_times(subject: &Subject) -> Vec<(u32, Option<Nanoseconds>)> {
     let targets = subject.targets.iter();
     targets

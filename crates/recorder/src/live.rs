@@ -13,6 +13,7 @@ use nodespy_model::{About, CopyRules, Event, EventType, Nanoseconds, Notes, Prof
 use nodespy_symbolize::{Resolver, SourceMapOptions, StoreOptions};
 
 use crate::budget::{Budget, Spent};
+use crate::ended;
 use crate::joining::{Joining, NoneJoins};
 use crate::named::NamedSamples;
 use crate::observer::{Observer, Progress, Slice, Started};
@@ -116,6 +117,8 @@ pub struct Live<'e> {
     /// V8's own profiler, where both are wanted.
     pub(crate) twin: Option<Twin<'e>>,
     scheduling: SchedulingWatch,
+    /// What processes used until sampling ended.
+    pub(crate) cpu_times: Vec<(u32, Option<Nanoseconds>)>,
     /// None where one moment is looked at.
     loops: Option<EventLoops>,
     pools: ThreadPools,
@@ -176,6 +179,8 @@ impl<'e> Live<'e> {
             launched: waits,
         })?;
         // Once attached: that takes a while, in which no sample is taken.
+        let targets = subject.targets.iter_mut();
+        targets.for_each(Target::restart_cpu_time);
         let exact_waits = options
             .off_cpu_exact
             .then(|| WaitWatch::start(subject.pids()));
@@ -220,6 +225,7 @@ impl<'e> Live<'e> {
             named: NamedSamples::default(),
             twin: None,
             scheduling,
+            cpu_times: Vec::new(),
             loops,
             pools: ThreadPools::new(attached.started),
             gc,
@@ -295,6 +301,8 @@ impl<'e> Live<'e> {
         if self.continuous.is_none() {
             self.scheduling.read(self.subject.pids());
         }
+        // What is left to read takes a while, in which they go on.
+        self.cpu_times = ended::cpu_times(&self.subject);
         self.finish()?;
         Ok(end)
     }

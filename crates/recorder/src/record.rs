@@ -501,7 +501,7 @@ fn name_all(
     end: End,
     journal: &mut Journal,
 ) -> Result<Profile, RecordError> {
-    let cpu_times = ended::cpu_times(&live.subject);
+    let cpu_times = std::mem::take(&mut live.cpu_times);
     if journal.sample_count() == 0 {
         let sentence = match request.sampled.beyond_cpu() {
             Some(event) => ended::why_no_events(live.elapsed(), event.name()),

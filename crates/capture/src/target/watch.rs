@@ -60,7 +60,12 @@ impl Target {
         }
     }
 
-    /// CPU time it has used since it was taken hold of; none when it is gone.
+    /// Counts its CPU time from now on.
+    pub fn restart_cpu_time(&mut self) {
+        self.cpu_time_at_start = crate::process_cpu_time(self.pid).unwrap_or(0);
+    }
+
+    /// CPU time it has used since it was taken hold of, or since [`Self::restart_cpu_time`]; none when it is gone.
     pub fn cpu_time(&self) -> Option<Nanoseconds> {
         let now = crate::process_cpu_time(self.pid)?;
         (!self.has_ended()).then(|| now.saturating_sub(self.cpu_time_at_start))
