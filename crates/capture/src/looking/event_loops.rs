@@ -15,9 +15,9 @@ use crate::target::proc;
 const LOOP_INTERVAL: Nanoseconds = 50_000_000;
 /// And at most, where short stalls are wanted.
 const SHORTEST_INTERVAL: Nanoseconds = 5_000_000;
-/// How much less often while all of them wait for events, where stalls are wanted: when one has begun is
-/// known to the loop itself.
-const IDLE_FACTOR: Nanoseconds = 4;
+/// In how many of these times at the latest while all of them wait for events, where stalls are wanted: when one has begun
+/// is known to the loop itself, so the length of a stall is early enough.
+const IDLE_INTERVALS: Nanoseconds = 6;
 /// How often threads are searched for loops.
 const SEARCH_INTERVAL: Nanoseconds = 500_000_000;
 /// How much less often while all loops wait for events: what has no loop yet is hardly made then.
@@ -167,8 +167,11 @@ impl EventLoops {
             self.next_search = self.next_search.min(now + SEARCH_INTERVAL);
         }
         self.was_idle = is_idle;
-        let factor = if is_idle { IDLE_FACTOR } else { 1 };
-        self.next_read = now + self.jitter.around(interval * factor);
+        self.next_read = now
+            + match is_idle {
+                true => self.jitter.at_most(interval * IDLE_INTERVALS),
+                false => self.jitter.around(interval),
+            };
         if now >= self.next_search {
             let factor = if is_idle { IDLE_SEARCH_FACTOR } else { 1 };
             self.next_search = now + SEARCH_INTERVAL * factor;

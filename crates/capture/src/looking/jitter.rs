@@ -15,11 +15,20 @@ impl Jitter {
 
     /// From half of a time to one and a half.
     pub(super) fn around(&mut self, time: Nanoseconds) -> Nanoseconds {
+        time / 2 + self.next() % time.max(1)
+    }
+
+    /// From three quarters of a time to all of it.
+    pub(super) fn at_most(&mut self, time: Nanoseconds) -> Nanoseconds {
+        time - self.next() % (time / 4).max(1)
+    }
+
+    fn next(&mut self) -> u64 {
         // Marsaglia's xorshift.
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        time / 2 + self.0 % time.max(1)
+        self.0
     }
 }
 
@@ -45,5 +54,14 @@ mod tests {
             parts[(at % 100 / 10) as usize] += 1;
         }
         assert!(parts.iter().all(|&looks| looks > 50), "{parts:?}");
+    }
+
+    #[test]
+    fn the_longest_time_is_kept() {
+        let mut jitter = Jitter::new(7);
+        let times: Vec<_> = (0..1000).map(|_| jitter.at_most(200)).collect();
+        assert!(times.iter().all(|time| (151..=200).contains(time)));
+        assert!(times.contains(&200) && times.contains(&151));
+        assert_eq!(jitter.at_most(0), 0);
     }
 }
