@@ -45,6 +45,10 @@ pub(super) fn report(
     }
     for &image in refused {
         let image = binaries.image(image);
+        // Where the kernel runs the instructions under breakpoints: nobody's code.
+        if image.name == "[uprobes]" {
+            continue;
+        }
         if let Some(why) = &image.refused {
             notes.remark(format!("{} is not used for names: {why}", image.name));
         }

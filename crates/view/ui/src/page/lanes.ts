@@ -119,8 +119,18 @@ export class Lanes {
   }
 
   private threadName(thread: ThreadIndex): string {
-    const { name, role, tid } = this.app.names.threads[thread];
-    return role === ThreadRole.Main ? "main thread" : name || `${ROLE_LABELS[role]} ${tid}`;
+    const { names } = this.app;
+    const { name, role, tid } = names.threads[thread];
+    if (role !== ThreadRole.Main) return name || `${ROLE_LABELS[role]} ${tid}`;
+    return names.processes.length > 1 ? `main ${tid}` : "main thread";
+  }
+
+  private loopName(thread: ThreadIndex): string {
+    const { names } = this.app;
+    const { role, tid } = names.threads[thread];
+    // Short, because figures stand beside it.
+    const isMainOfSeveral = role === ThreadRole.Main && names.processes.length > 1;
+    return isMainOfSeveral ? `loop ${tid}` : `loop, ${this.threadName(thread)}`;
   }
 
   private whose(thread: ThreadIndex): string {
@@ -156,7 +166,7 @@ export class Lanes {
     return {
       id: `loop-${thread}`,
       kind: "loop",
-      name: isOne ? "event loop" : `loop, ${this.threadName(thread)}`,
+      name: isOne ? "event loop" : this.loopName(thread),
       hint: `Utilisation of the event loop of ${this.threadName(thread)}, ${this.whose(thread)}`,
       figures,
       height: 22,
