@@ -150,6 +150,14 @@ impl<'a> Heap<'a> {
         self.memory().read(address, &mut bytes).then_some(bytes)
     }
 
+    /// Words as they are now, whatever was copied or read of them before.
+    pub(crate) fn current_words(&mut self, address: u64, count: usize) -> Option<Vec<u64>> {
+        let bytes = self.read_bulk(address, 8 * count)?;
+        let words = bytes.chunks_exact(8);
+        let words = words.map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")));
+        Some(words.collect())
+    }
+
     /// A word.
     pub(crate) fn word(&mut self, address: u64) -> Option<u64> {
         let mut bytes = [0; 8];

@@ -17,6 +17,12 @@ const MAP_SIZE: u64 = 8;
 const MAP_FLAGS: u64 = 16;
 const MAP_CONSTRUCTOR: u64 = 32;
 const MAP_DESCRIPTORS: u64 = 40;
+/// How many words of it are read.
+const MAP_WORDS: usize = 6;
+/// A property in that list: its name, where it is, and what it holds.
+const DESCRIPTOR_WORDS: usize = 3;
+/// How often a list is read again that has moved meanwhile.
+const MAX_MOVES: usize = 3;
 /// Where the elements of an array start, in words.
 const ARRAY_START: u64 = 2;
 const SYMBOL_DESCRIPTION: u64 = 16;
@@ -101,7 +107,8 @@ pub(super) fn fingerprint(heap: &mut Heap<'_>, layout: &PropertyLayout, map: u64
     Some(sum.wrapping_add(u64::from(flags & layout.count_mask)))
 }
 
-/// The properties of the objects of a map; none where its objects have a dictionary.
+/// The properties of the objects of a map: none where they have a dictionary, nothing where the map has died since it was
+/// met.
 pub(super) fn of_map(
     heap: &mut Heap<'_>,
     layout: &PropertyLayout,
@@ -109,18 +116,16 @@ pub(super) fn of_map(
 ) -> Option<Vec<Property>> {
     let flags = heap.half((map & !3).checked_add(MAP_FLAGS)?)?;
     if flags >> layout.dictionary_shift & 1 != 0 {
-        return None;
+        return Some(Vec::new());
     }
-    let count = (flags & layout.count_mask) >> layout.count_shift;
-    let count = u64::from(count.min(MAX_PROPERTIES));
     let sizes = heap.half((map & !3).checked_add(MAP_SIZE)?)?;
     let (size, start) = (u64::from(sizes & 0xff), u64::from(sizes >> 8 & 0xff));
     let inside = size.checked_sub(start)?;
-    let descriptors = heap.field(map, MAP_DESCRIPTORS)?;
+    let count = (flags & layout.count_mask) >> layout.count_shift;
+    let descriptors = current_descriptors(heap, layout, map, count.min(MAX_PROPERTIES))?;
     let mut properties = Vec::new();
-    for position in 0..count {
-        let at = layout.descriptors_start + 24 * position;
-        let details = heap.field(descriptors, at + 8).and_then(small_integer)?;
+    for descriptor in descriptors.chunks_exact(DESCRIPTOR_WORDS) {
+        let (key, details) = (descriptor[0], small_integer(descriptor[1])?);
         // A constant, or an accessor.
         if details & layout.location_mask != 0 || details & 1 != 0 {
             continue;
@@ -136,10 +141,45 @@ pub(super) fn of_map(
                 is_in_array: true,
             },
         };
-        let key = heap.field(descriptors, at)?;
         properties.push(Property { key, place });
     }
     Some(properties)
+}
+
+/// The list of properties of a map, as it is now. Maps stay where they are, but the next collections move a new list, and the
+/// map says where to: so the live map is asked, and asked again once the list was read.
+fn current_descriptors(
+    heap: &mut Heap<'_>,
+    layout: &PropertyLayout,
+    map: u64,
+    count: u32,
+) -> Option<Vec<u64>> {
+    let mut descriptors = descriptors_now(heap, layout, map)?;
+    for _ in 0..MAX_MOVES {
+        let start = (descriptors & !3).checked_add(layout.descriptors_start)?;
+        let words = heap.current_words(start, DESCRIPTOR_WORDS * count as usize);
+        let now = descriptors_now(heap, layout, map)?;
+        if now == descriptors {
+            return words;
+        }
+        descriptors = now;
+    }
+    None
+}
+
+/// Where a map has its list now; nothing where another map, or something else, is in the place of the one that was met.
+fn descriptors_now(heap: &mut Heap<'_>, layout: &PropertyLayout, map: u64) -> Option<u64> {
+    let words = heap.current_words(map & !3, MAP_WORDS)?;
+    let at = |offset: u64| words[offset as usize / 8];
+    let mut met = |offset: u64| heap.field(map, offset);
+    let is_same = [0, MAP_FLAGS, MAP_CONSTRUCTOR].into_iter().all(|offset| {
+        let mask = match offset {
+            MAP_FLAGS => layout.count_mask.into(),
+            _ => u64::MAX,
+        };
+        met(offset).is_some_and(|met| (met ^ at(offset)) & mask == 0)
+    });
+    Some(at(MAP_DESCRIPTORS)).filter(|&descriptors| is_same && is_pointer(descriptors))
 }
 
 /// The function that makes the objects of a map.
@@ -168,5 +208,64 @@ pub(super) fn name(heap: &mut Heap<'_>, layout: &PropertyLayout, key: u64) -> Op
     match heap.string_length(name)? > LONGEST_NAME {
         true => Some(String::new()),
         false => heap.string(name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::copied::CopiedMemory;
+    use crate::v8::stand_in::{Program, with_heap};
+
+    const MAP_BYTES: u64 = 8 * MAP_WORDS as u64;
+
+    /// A map as it was at a sample, for the rest of the test.
+    fn copied(program: &Program, map: u64) -> CopiedMemory<'static> {
+        let header = map & !3 | (MAP_WORDS as u64) << 48;
+        let words = (0..MAP_BYTES).step_by(8).map(|at| program.word(map, at));
+        let words = std::iter::once(header).chain(words);
+        let bytes: Vec<u8> = words.flat_map(u64::to_ne_bytes).collect();
+        CopiedMemory::of(bytes.leak(), Box::leak(Box::default()))
+    }
+
+    fn names(program: &Program, map: u64, copied: CopiedMemory<'static>) -> Option<Vec<String>> {
+        with_heap(&program.memory, |heap| {
+            let layout = heap.layout.properties.clone().unwrap();
+            heap.copied = copied;
+            let properties = of_map(heap, &layout, map)?;
+            let name = |property: Property| name(heap, &layout, property.key);
+            properties.into_iter().map(name).collect()
+        })
+    }
+
+    #[test]
+    fn a_list_that_a_collection_has_moved_is_found_where_it_is() {
+        let mut program = Program::new();
+        let map = program.object(0, 8);
+        let class = program.function_of("IncomingMessage", "node:_http_incoming");
+        program.constructed_with(map, class, &[("url", 0), ("method", 0)]);
+        let copied = copied(&program, map);
+        // Another list, and garbage in the place of the first.
+        let first = program.word(map, MAP_DESCRIPTORS);
+        program.constructed_with(map, class, &[("url", 0), ("method", 0)]);
+        (0..9).for_each(|word| program.set(first, 8 * word, 0xdead_beef));
+        let expected = ["url", "method"].map(str::to_owned).to_vec();
+        assert_eq!(names(&program, map, copied), Some(expected));
+    }
+
+    #[test]
+    fn a_map_that_has_died_has_no_properties() {
+        let mut program = Program::new();
+        let map = program.object(0, 8);
+        let class = program.function_of("IncomingMessage", "node:_http_incoming");
+        program.constructed_with(map, class, &[("url", 0), ("method", 0)]);
+        let copied = copied(&program, map);
+        let other = program.function_of("Object", "");
+        program.constructed_with(map, other, &[("url", 0), ("method", 0)]);
+        assert_eq!(names(&program, map, copied), None);
+        // Freed, and not used again: all but its first word is as it was.
+        program.constructed_with(map, class, &[("url", 0), ("method", 0)]);
+        program.set(map, 0, class);
+        assert_eq!(names(&program, map, copied), None);
     }
 }

@@ -241,11 +241,12 @@ impl Search<'_, '_> {
     /// What Node's own request says, and what a framework has added to it.
     fn own_route(&mut self, layout: &PropertyLayout, object: u64, class: &Class) -> Option<Route> {
         let method = self.text_property(object, class, Name::Method)?;
-        let whole = self.text_property(object, class, Name::OriginalUrl);
-        let url = match whole {
-            Some(url) => url,
-            None => self.text_property(object, class, Name::Url)?,
+        // Where there is a whole one, what is left of it is not a path.
+        let url = match class.place(Name::OriginalUrl) {
+            Some(_) => Name::OriginalUrl,
+            None => Name::Url,
         };
+        let url = self.text_property(object, class, url)?;
         let route = Route::new(&method.text, &url.text, url.is_cut)?;
         let matched = self
             .property(object, class, Name::Route)
@@ -333,7 +334,11 @@ impl Search<'_, '_> {
     /// The class of an object, which is handed on.
     fn class_of(&mut self, layout: &PropertyLayout, object: u64) -> Option<Rc<Class>> {
         let map = self.field(object, 0)?;
-        if !is_pointer(map) {
+        // Most of what is looked at is nothing of the kind: contexts, functions, strings.
+        let kind = self.heap.type_of_map(map)?;
+        if ![layout.array, layout.elements].contains(&Some(kind))
+            && !properties::is_object_map(self.heap, layout, map)
+        {
             return None;
         }
         let fingerprint = properties::fingerprint(self.heap, layout, map)?;
@@ -364,12 +369,7 @@ impl Search<'_, '_> {
         if kind.is_some() && kind == layout.elements {
             return Some(Class::elements());
         }
-        if !properties::is_object_map(self.heap, layout, map) {
-            return None;
-        }
-        let Some(properties) = properties::of_map(self.heap, layout, map) else {
-            return Some(Class::OTHER);
-        };
+        let properties = properties::of_map(self.heap, layout, map)?;
         let mut places: Vec<(Name, Place)> = Vec::new();
         for property in properties {
             if let Some(name) = self.name(layout, property.key) {

@@ -88,6 +88,18 @@ fn a_request_has_its_path_and_what_express_has_matched() {
 }
 
 #[test]
+fn what_a_router_has_left_of_a_url_is_no_path() {
+    let mut program = Program::new();
+    let whole = program.string("/shop/users/7");
+    let mounted = request(&mut program, &[("originalUrl", whole)]);
+    let label = found(&program, mounted).0;
+    assert_eq!(label.as_deref(), Some("GET /shop/users/*"));
+    // Where the whole one is not to be had.
+    let mounted = request(&mut program, &[("originalUrl", 0)]);
+    assert_eq!(found(&program, mounted).0, None);
+}
+
+#[test]
 fn a_response_leads_to_its_request() {
     let mut program = Program::new();
     let request = request(&mut program, &[]);

@@ -409,9 +409,7 @@ impl Search<'_, '_> {
         if !is_promise && !properties::is_object_map(self.heap, layout, map) {
             return Some(Class::Other);
         }
-        let Some(properties) = properties::of_map(self.heap, layout, map) else {
-            return Some(Class::Other);
-        };
+        let properties = properties::of_map(self.heap, layout, map)?;
         let mut places = Vec::new();
         for property in properties {
             let names = self.names(layout, property.key);
