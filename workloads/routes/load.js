@@ -1,5 +1,5 @@
 'use strict';
-// Asks server.js for its six routes again and again: node load.js PORT [SECONDS 30] [http2]
+// Asks server.js for its six routes again and again: node load.js PORT [SECONDS 30] [http2|http2-streams]
 const http = require('http');
 const http2 = require('http2');
 
@@ -37,7 +37,7 @@ function nextStream(session, turn) {
   request.end();
 }
 
-if (process.argv[4] === 'http2') {
+if ((process.argv[4] || '').startsWith('http2')) {
   const session = http2.connect(`http://127.0.0.1:${port}`);
   session.on('error', () => {});
   for (let stream = 0; stream < 6; stream++) nextStream(session, stream);

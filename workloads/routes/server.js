@@ -1,7 +1,7 @@
 'use strict';
 // Right answer: each function that computes is named after the only route it works for: items_map works for /items, and so on.
-// The same six routes on every framework: node server.js express|fastify|koa|http|http2. Listens on the loopback only; prints
-// `ready PORT`.
+// The same six routes on every framework: node server.js express|fastify|koa|http|http2|http2-streams. Listens on the loopback
+// only; prints `ready PORT`.
 
 const fs = require('fs');
 const framework = process.argv[2] || 'express';
@@ -118,14 +118,29 @@ const start = {
   },
   http() { bare(require('http')); },
   http2() { bare(require('http2')); },
+  // The core API, which has no request and no response.
+  'http2-streams'() {
+    const server = require('http2').createServer();
+    server.on('stream', async function handle(stream, headers) {
+      const out = await routed(headers[':path']);
+      stream.respond({ ':status': 200 });
+      stream.end(JSON.stringify({ out }));
+    });
+    server.listen(0, '127.0.0.1', () => listening(server));
+  },
 };
+
+// What the router of a framework does.
+function routed(url) {
+  const [, , first, rest] = url.split('?')[0].split('/');
+  const [, , work] = routes.find(([, path]) => path.split('/')[1] === first);
+  return work({ id: rest, text: rest });
+}
 
 function bare(module) {
   const server = module.createServer((request, response) => {
-    const [, , first, rest] = request.url.split('?')[0].split('/');
-    const [, , work] = routes.find(([, path]) => path.split('/')[1] === first);
     (async function handle() {
-      response.end(JSON.stringify({ out: await work({ id: rest, text: rest }) }));
+      response.end(JSON.stringify({ out: await routed(request.url) }));
     })();
   });
   server.listen(0, '127.0.0.1', () => listening(server));

@@ -71,6 +71,7 @@ typedef __u8 u8;
 #define TEXT 3
 #define REQUEST 4
 #define STORE 5
+#define DICTIONARY 6
 // How many frames of a callback are looked at for the promise it resolves, how many contexts of each, and of which slots.
 #define MAX_HELD 4
 #define MAX_CONTEXTS 3
@@ -100,8 +101,20 @@ typedef __u8 u8;
 #define FIELD_OF_PROPERTIES 64
 #define FIELD_IS_TEXT 128
 #define MAX_FIELDS 7
-// Rules for the objects of stores have this bit in their keys: a class may be that of a request and of a store.
+// Bits in the keys of rules: a class may be that of a request and of a store, and names are no classes.
 #define OF_STORE 2
+#define OF_NAME 4
+// What else a rule says: no other request is looked for; objects are each a Map; their properties are in a dictionary.
+#define LEADS_TO_REQUEST 1
+#define IS_MAP 2
+#define IS_DICTIONARY 4
+// How many dictionaries are looked at, and how many entries one has room for. Before these are as many words of its own: the
+// number of elements, of deleted ones, of entries, and two or three more, as the version of V8 has it.
+#define MAX_DICTIONARIES 4
+#define MAX_CAPACITY 64
+#define FEWEST_OWN_WORDS 5
+#define MOST_OWN_WORDS 6
+#define DICTIONARY_WORDS (2 + MOST_OWN_WORDS + ENTRY_WORDS * MAX_CAPACITY)
 // How many objects of stores are looked at, and how many entries of a Map, after its number of elements, of deleted ones and of
 // buckets, and the buckets.
 #define MAX_STORE_LOOKS 32
@@ -137,6 +150,9 @@ struct scratch {
     // Whether stores are wanted, how many objects of them were looked at, and the head of the table of a Map.
     u32 wants_stores, store_looks;
     u64 table[TABLE_START];
+    // How many dictionaries were looked at, and the entries of one.
+    u64 entries;
+    u32 dictionaries, capacity;
     // The contexts of the functions nearest to the leaf, and a closure of one.
     u64 contexts[MAX_HELD], frames[MAX_HELD], closure[FUNCTION_WORDS], spills[SPILL_SLOTS];
     u32 held, jobs;
@@ -158,8 +174,7 @@ struct options {
 // What is copied of objects with a map, or a constructor: user space knows their classes. Where nothing is, they are no
 // requests. What was not met for long makes room.
 struct fields {
-    // Of a store: whether it is a Map, whose entries are copied.
-    u8 leads_to_request;
+    u8 flags;
     u8 fields[MAX_FIELDS];
     u64 fingerprint;
 };
@@ -412,7 +427,7 @@ static __always_inline struct fields *fields_of(struct scratch *s, u64 map)
 
     for (int hop = 0; hop < MAX_HOPS; hop++) {
         struct fields *fields = known_fields(map);
-        if (fields && (!hop || fields->leads_to_request) &&
+        if (fields && (!hop || fields->flags & LEADS_TO_REQUEST) &&
             (!fields->fingerprint || fields->fingerprint == fingerprint(s)))
             return fields;
         if (s->map[0] != map_of_maps)
@@ -438,6 +453,45 @@ static __always_inline void copy_fields(struct scratch *s, struct fields *fields
     }
 }
 
+// An entry of a dictionary: its text is copied where there is a rule for its name.
+CALLBACK(copy_entry)
+{
+    struct scratch *s = scratch();
+
+    if (!s || index >= s->capacity)
+        return 1;
+    u64 entry = s->entries + 8ull * ENTRY_WORDS * index;
+    if (bpf_probe_read_user(s->pair, sizeof(s->pair), (void *)entry) || !is_object(s->pair[0]) ||
+        !known_fields(s->pair[0] | OF_NAME))
+        return 0;
+    follow_later(s->pair[1], TEXT);
+    return 0;
+}
+
+// The dictionary of an object, where it is small.
+__noinline int copy_dictionary(u64 object)
+{
+    struct scratch *s = scratch();
+
+    if (!s || !is_object(object) || s->dictionaries >= MAX_DICTIONARIES ||
+        bpf_probe_read_user(s->table, sizeof(s->table), (void *)(object - 1)) || !is_small(s->table[1]) ||
+        !is_small(s->table[4]))
+        return 0;
+    u64 words = 2 + (s->table[1] >> 32);
+    u64 capacity = s->table[4] >> 32;
+    u64 own_words = words - 2 - ENTRY_WORDS * capacity;
+    if (capacity > MAX_CAPACITY || own_words < FEWEST_OWN_WORDS || own_words > MOST_OWN_WORDS)
+        return 0;
+    s->dictionaries++;
+    s->capacity = capacity;
+    s->entries = object - 1 + 8 * (2 + own_words);
+    for (u32 word = 0; word < DICTIONARY_WORDS; word += MAX_PIECE)
+        if (word < words)
+            copy(object - 1 + 8 * word, words - word < MAX_PIECE ? words - word : MAX_PIECE);
+    LOOP(MAX_CAPACITY, copy_entry);
+    return 0;
+}
+
 // Copies what says that an object is a request, and which. Of one whose class is not known its map is copied, so that user
 // space learns it. The first request is the one; what a field leads to belongs to it.
 __noinline int look_at(u64 object, u32 is_field)
@@ -458,15 +512,19 @@ __noinline int look_at(u64 object, u32 is_field)
     if (!is_field && (type < FIRST_OBJECT_TYPE || type > LAST_OBJECT_TYPE))
         return 0;
     struct fields *fields = fields_of(s, map);
-    if (fields && !fields->fields[0])
+    if (fields && !fields->fields[0] && !(fields->flags & IS_DICTIONARY))
         return 0;
     copy(map - 1, MAP_WORDS);
     int at = copy(object - 1, 2);
     if (!fields || at <= 0)
         return 0;
-    copy_fields(s, fields, object, s->out[(at + 1) & (OUT_WORDS - 1)], REQUEST);
+    u64 properties = s->out[(at + 1) & (OUT_WORDS - 1)];
+    // It may be any object without a prototype: another request is looked for.
+    if (fields->flags & IS_DICTIONARY)
+        return follow_later(properties, DICTIONARY);
+    copy_fields(s, fields, object, properties, REQUEST);
     if (!is_field)
-        s->has_request |= fields->leads_to_request;
+        s->has_request |= fields->flags & LEADS_TO_REQUEST;
     return 0;
 }
 
@@ -690,13 +748,13 @@ __noinline int look_at_store(u64 object)
     struct fields *fields = known_fields(map | OF_STORE);
     if (fields && fields->fingerprint != fingerprint(s))
         fields = 0;
-    if (fields && !fields->fields[0] && !fields->leads_to_request)
+    if (fields && !fields->fields[0] && !fields->flags)
         return 0;
     copy(map - 1, MAP_WORDS);
     int at = copy(object - 1, MAP_TABLE + 1);
     if (!fields || at <= 0)
         return 0;
-    if (fields->leads_to_request)
+    if (fields->flags & IS_MAP)
         return copy_table(s->out[(at + MAP_TABLE) & (OUT_WORDS - 1)]);
     copy_fields(s, fields, object, s->out[(at + 1) & (OUT_WORDS - 1)], STORE);
     return 0;
@@ -794,6 +852,8 @@ CALLBACK(follow)
         look_at(object, 1);
     else if (next >> KIND_SHIFT == STORE)
         look_at_store(object);
+    else if (next >> KIND_SHIFT == DICTIONARY)
+        copy_dictionary(object);
     else
         follow_any(object);
     return 0;
@@ -962,6 +1022,7 @@ static __always_inline u32 walk_stack(struct scratch *s, struct options *wanted,
     s->wants_requests = wanted->wants_requests;
     s->wants_stores = wanted->wants_stores;
     s->store_looks = 0;
+    s->dictionaries = 0;
     __builtin_memset(s->markers, 0xff, sizeof(s->markers));
     s->stack_start = stack_pointer;
     s->stack_end = stack_pointer + wanted->stack_bytes;

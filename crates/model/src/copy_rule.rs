@@ -41,27 +41,42 @@ pub struct StoreSlot {
     pub address: RuntimeAddress,
 }
 
-/// What an object of a store is.
+/// What a rule is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StoreKind {
-    /// One whose fields are copied.
-    Object,
-    /// A `Map`, whose entries are copied.
+pub enum RuleOf {
+    /// Objects that may be requests, or what requests have.
+    Request,
+    /// Stores of AsyncLocalStorage, or what is in one.
+    Store,
+    /// What dictionaries have under a name.
+    Name,
+}
+
+/// How objects have what is copied of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ObjectShape {
+    /// In fields.
+    Fields,
+    /// They are each a `Map`, whose entries are copied.
     Map,
+    /// In a dictionary, of which that is copied that has a rule for its name.
+    Dictionary,
 }
 
 /// What is copied of the objects of a class.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopyRule {
-    /// The V8 map of these objects, or their constructor, which stands for all maps that came from it.
+    /// What it is for: a rule is looked up for nothing else.
+    pub of: RuleOf,
+    /// The V8 map of these objects, or their constructor, which stands for all maps that came from it; or a name.
     pub key: RuntimeAddress,
     /// Tells the map from another that V8 puts in its place later: the rule is for one that has this, or for
     /// [`Self::ANY`].
     pub fingerprint: u64,
     /// Whether one of them is a request, or leads to one, so that no other is looked for.
     pub leads_to_request: bool,
-    /// What they are where they are stores of AsyncLocalStorage, or in one; the rule is for these only then.
-    pub store: Option<StoreKind>,
+    /// How they have what is copied.
+    pub shape: ObjectShape,
     /// What is copied, at most [`MAX_COPIED_FIELDS`]; nothing of objects that are not wanted.
     pub fields: Vec<CopiedField>,
 }
@@ -71,7 +86,7 @@ impl CopyRule {
     pub const ANY: u64 = 0;
 
     fn leads_further(&self) -> bool {
-        !self.fields.is_empty() || self.store == Some(StoreKind::Map)
+        !self.fields.is_empty() || self.shape != ObjectShape::Fields || self.of == RuleOf::Name
     }
 }
 

@@ -44,7 +44,9 @@ pub use about::{
 pub use branches::Branches;
 pub use builder::{FrameSpec, FunctionSpec, ProfileBuilder};
 pub use context::{ContextIndex, Contexts, OTHER as OTHER_CONTEXT};
-pub use copy_rule::{CopiedField, CopyRule, CopyRules, MAX_COPIED_FIELDS, StoreKind, StoreSlot};
+pub use copy_rule::{
+    CopiedField, CopyRule, CopyRules, MAX_COPIED_FIELDS, ObjectShape, RuleOf, StoreSlot,
+};
 pub use event::{EventIndex, EventType, MAX_EVENTS, Measure, Sampling, WeightUnit};
 pub use gc_timeline::{GcPause, GcTimeline, MAX_GC_PAUSES};
 pub use label::{NO_STACK, folded_label, folded_name, folded_thread};

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use aya::maps::{Array, HashMap, Map, MapData};
 use aya::programs::PerfEvent as PerfEventProgram;
 use aya::{Ebpf, EbpfLoader, Pod, include_bytes_aligned};
-use nodespy_model::{CopyRule, CopyRules, StoreKind};
+use nodespy_model::{CopyRule, CopyRules, ObjectShape, RuleOf};
 
 use super::checked;
 use super::perf_event::PerfEvent;
@@ -138,19 +138,31 @@ impl WalkProgram {
 /// The program's `struct fields`.
 pub(crate) type FieldsValue = [u8; 16];
 
-/// What the program knows a rule by: those of stores are told from those of requests.
+/// What the program knows a rule by: bits that pointers don't have tell what it is for.
 pub(crate) fn fields_key(rule: &CopyRule) -> u64 {
     const OF_STORE: u64 = 2;
-    match rule.store {
-        Some(_) => rule.key | OF_STORE,
-        None => rule.key,
+    const OF_NAME: u64 = 4;
+    match rule.of {
+        RuleOf::Request => rule.key,
+        RuleOf::Store => rule.key | OF_STORE,
+        RuleOf::Name => rule.key | OF_NAME,
     }
 }
 
 /// What the program knows of a rule.
 pub(crate) fn fields_value(rule: &CopyRule) -> FieldsValue {
+    const LEADS_TO_REQUEST: u8 = 1;
+    const IS_MAP: u8 = 2;
+    const IS_DICTIONARY: u8 = 4;
     let mut value = [0; 16];
-    value[0] = (rule.leads_to_request || rule.store == Some(StoreKind::Map)).into();
+    value[0] = match rule.shape {
+        ObjectShape::Fields => 0,
+        ObjectShape::Map => IS_MAP,
+        ObjectShape::Dictionary => IS_DICTIONARY,
+    };
+    if rule.leads_to_request {
+        value[0] |= LEADS_TO_REQUEST;
+    }
     value[8..].copy_from_slice(&rule.fingerprint.to_ne_bytes());
     for (byte, field) in value[1..8].iter_mut().zip(&rule.fields) {
         *byte = field.encoded();

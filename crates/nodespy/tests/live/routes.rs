@@ -186,6 +186,13 @@ mod frameworks {
         }
 
         #[test]
+        fn streams_of_http2_have_the_paths_of_their_headers() {
+            for major in ["16", "18", "20", "22", "24", "25", "26"] {
+                expect_routes(major, "http2-streams", None);
+            }
+        }
+
+        #[test]
         fn koa_has_its_patterns() {
             for major in ["16", "22", "26"] {
                 expect_routes(major, "koa", None);

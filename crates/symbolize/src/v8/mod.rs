@@ -41,6 +41,7 @@ mod async_layout;
 pub(crate) mod bytecode_sizes;
 mod code;
 mod code_tables;
+mod dictionary;
 mod functions;
 mod heap;
 #[cfg(any(test, feature = "fuzzing"))]

@@ -13,8 +13,9 @@ const MAX_PROPERTIES: u32 = 256;
 const LONGEST_NAME: usize = 32;
 /// Where a map has the size of its objects and where their properties start, in words.
 const MAP_SIZE: u64 = 8;
-/// Where it has its flags, its constructor or the map it came from, and its list of properties.
+/// Where it has its flags, its prototype, its constructor or the map it came from, and its list of properties.
 const MAP_FLAGS: u64 = 16;
+const MAP_PROTOTYPE: u64 = 24;
 const MAP_CONSTRUCTOR: u64 = 32;
 const MAP_DESCRIPTORS: u64 = 40;
 /// How many words of it are read.
@@ -105,6 +106,18 @@ pub(super) fn fingerprint(heap: &mut Heap<'_>, layout: &PropertyLayout, map: u64
     let descriptors = heap.field(map, MAP_DESCRIPTORS)?;
     let sum = constructor.wrapping_mul(3).wrapping_add(descriptors);
     Some(sum.wrapping_add(u64::from(flags & layout.count_mask)))
+}
+
+/// Whether the objects of a map have a dictionary and no prototype.
+pub(super) fn is_bare_dictionary(
+    heap: &mut Heap<'_>,
+    layout: &PropertyLayout,
+    map: u64,
+) -> Option<bool> {
+    let flags = heap.half((map & !3).checked_add(MAP_FLAGS)?)?;
+    let prototype = heap.field(map, MAP_PROTOTYPE)?;
+    let has_none = layout.oddball.is_some() && heap.type_of(prototype) == layout.oddball;
+    Some(has_none && flags >> layout.dictionary_shift & 1 != 0)
 }
 
 /// The properties of the objects of a map: none where they have a dictionary, nothing where the map has died since it was

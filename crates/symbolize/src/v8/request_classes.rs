@@ -35,6 +35,10 @@ pub(super) enum Name {
     /// What else tells the objects of HTTP/2 from other streams.
     Session,
     Trailers,
+    /// Headers of HTTP/2 in a dictionary, and what those have that were received.
+    MethodHeader,
+    PathHeader,
+    SensitiveHeaders,
     /// The elements of an array.
     Elements,
     /// The one at this position.
@@ -60,6 +64,10 @@ const NAMES: &[(&str, Name)] = &[
     ("stream", Name::Stream),
     ("kSession", Name::Session),
     ("trailers", Name::Trailers),
+    (":method", Name::MethodHeader),
+    (":path", Name::PathHeader),
+    ("sensitiveHeaders", Name::SensitiveHeaders),
+    ("nodejs.http2.sensitiveHeaders", Name::SensitiveHeaders),
 ];
 
 impl Name {
@@ -76,6 +84,11 @@ impl Name {
         )
     }
 
+    /// Whether it is that of a header, whose text is wanted.
+    pub(super) fn is_header(self) -> bool {
+        matches!(self, Self::MethodHeader | Self::PathHeader)
+    }
+
     /// Whether its value is the request that an object is about.
     pub(super) fn leads_to_request(self) -> bool {
         use Name::*;
@@ -90,6 +103,10 @@ pub(super) enum ClassKind {
     Request,
     /// Node's `Http2ServerRequest`.
     Http2Request,
+    /// A stream of HTTP/2, which has its request where somebody asked for one.
+    Http2Stream,
+    /// What has a dictionary and no prototype, as the headers of HTTP/2.
+    Headers,
     /// What has a request: Node's response, and what frameworks hand to handlers.
     Wrapper,
     /// What a request or a wrapper has.
@@ -98,6 +115,7 @@ pub(super) enum ClassKind {
 }
 
 impl ClassKind {
+    /// Whether no other object of a sample is looked for once one of these was found.
     pub(super) fn leads_to_request(self) -> bool {
         matches!(self, Self::Request | Self::Http2Request | Self::Wrapper)
     }
@@ -138,6 +156,12 @@ impl Class {
         Self::part(positions.map(|it| (Name::Element(it), place(it))).to_vec())
     }
 
+    pub(super) const HEADERS: Self = Self {
+        kind: ClassKind::Headers,
+        family: None,
+        places: Vec::new(),
+    };
+
     fn part(places: Vec<(Name, Place)>) -> Self {
         Self {
             kind: ClassKind::Part,
@@ -173,7 +197,7 @@ impl Class {
                 (ClassKind::Http2Request, &[RawHeaders])
             }
             "Duplex" if is_stream && has(Request) && has(Session) => {
-                (ClassKind::Wrapper, &[Request])
+                (ClassKind::Http2Stream, &[Request])
             }
             "Stream" if is_stream && has(Stream) && has(Trailers) => {
                 (ClassKind::Wrapper, &[Stream])
@@ -277,6 +301,11 @@ mod tests {
             (ClassKind::Http2Request, None)
         );
         assert_eq!(class("Readable", readable, &names[..2]), Class::OTHER);
+        // Others look for its headers.
+        let duplex = "node:internal/streams/duplex";
+        let stream = class("Duplex", duplex, &[Name::Request, Name::Session]);
+        assert_eq!(stream.kind, ClassKind::Http2Stream);
+        assert!(!stream.kind.leads_to_request());
         assert_eq!(class("Readable", "/app/a.js", &names), Class::OTHER);
         let fields = Class::elements().copied_fields();
         assert!(fields.len() == MAX_COPIED_FIELDS && fields.iter().all(|field| field.is_text));

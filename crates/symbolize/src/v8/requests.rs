@@ -6,11 +6,14 @@
 
 use std::rc::Rc;
 
-use nodespy_model::{CopiedField, CopyRule, FastMap, FastSet, MAX_COPIED_FIELDS};
+use nodespy_model::{
+    CopiedField, CopyRule, FastMap, FastSet, MAX_COPIED_FIELDS, ObjectShape, RuleOf,
+};
 
 use super::SampleView;
 use super::async_chain::Chain;
 use super::async_layout::AsyncLayout;
+use super::dictionary;
 use super::functions::Functions;
 use super::heap::{Heap, is_pointer};
 use super::properties::{self, Place, PropertyLayout};
@@ -102,10 +105,14 @@ impl Requests {
         let fields = class.copied_fields();
         let Some(constructor) = class.family else {
             self.rules.push(CopyRule {
+                of: RuleOf::Request,
                 key: map,
                 fingerprint,
                 leads_to_request: class.kind.leads_to_request(),
-                store: None,
+                shape: match class.kind {
+                    ClassKind::Headers => ObjectShape::Dictionary,
+                    _ => ObjectShape::Fields,
+                },
                 fields,
             });
             return;
@@ -129,10 +136,11 @@ impl Requests {
         }
         self.rules
             .extend(keys.into_iter().map(|(key, fingerprint)| CopyRule {
+                of: RuleOf::Request,
                 key,
                 fingerprint,
                 leads_to_request: true,
-                store: None,
+                shape: ObjectShape::Fields,
                 fields: family.fields.clone(),
             }));
     }
@@ -224,7 +232,8 @@ impl Search<'_, '_> {
         match class.kind {
             ClassKind::Request => self.own_route(layout, object, &class),
             ClassKind::Http2Request => self.http2_route(layout, object, &class),
-            ClassKind::Wrapper => {
+            ClassKind::Headers => self.route_of_headers(layout, object),
+            ClassKind::Wrapper | ClassKind::Http2Stream => {
                 let inner = class.names().filter(|name| name.leads_to_request());
                 let mut inner = inner.filter_map(|name| self.property(object, &class, name));
                 let inner = inner.next()?;
@@ -299,6 +308,32 @@ impl Search<'_, '_> {
         Route::new(&method.text, &path.text, path.is_cut)
     }
 
+    /// What the headers of HTTP/2 say that Node hands to those who listen for streams.
+    fn route_of_headers(&mut self, layout: &PropertyLayout, object: u64) -> Option<Route> {
+        let dictionary = self.field(object, PROPERTIES)?;
+        let entries = dictionary::entries(&mut Sampled { heap: self.heap }, dictionary)?;
+        let mut found = Vec::new();
+        for (key, value) in entries {
+            if !self.known.names.contains_key(&key) {
+                // Any object without a prototype may come here.
+                if self.known.learned >= LEARNED_MAPS {
+                    return None;
+                }
+                self.known.learned += 1;
+            }
+            found.extend(self.name(layout, key).map(|name| (name, value)));
+        }
+        let value_of = |wanted: Name| {
+            let found = found.iter().find(|(name, _)| *name == wanted);
+            found.map(|(_, value)| *value)
+        };
+        // What a client is about to send has the other names too.
+        value_of(Name::SensitiveHeaders)?;
+        let method = self.text(value_of(Name::MethodHeader)?)?;
+        let path = self.text(value_of(Name::PathHeader)?)?;
+        Route::new(&method.text, &path.text, path.is_cut)
+    }
+
     /// The pattern that a framework keeps beside the request.
     fn pattern_of_wrapper(
         &mut self,
@@ -369,6 +404,9 @@ impl Search<'_, '_> {
         if kind.is_some() && kind == layout.elements {
             return Some(Class::elements());
         }
+        if properties::is_bare_dictionary(self.heap, layout, map)? {
+            return Some(Class::HEADERS);
+        }
         let properties = properties::of_map(self.heap, layout, map)?;
         let mut places: Vec<(Name, Place)> = Vec::new();
         for property in properties {
@@ -399,6 +437,16 @@ impl Search<'_, '_> {
         let name = properties::name(self.heap, layout, key)?;
         let name = Name::of(&name);
         self.known.names.insert(key, name);
+        if name.is_some_and(Name::is_header) {
+            self.known.rules.push(CopyRule {
+                of: RuleOf::Name,
+                key,
+                fingerprint: CopyRule::ANY,
+                leads_to_request: false,
+                shape: ObjectShape::Fields,
+                fields: Vec::new(),
+            });
+        }
         name
     }
 }

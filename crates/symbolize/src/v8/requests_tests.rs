@@ -6,7 +6,7 @@ use super::requests::{Requests, Search};
 use super::stand_in::{Program, StandIn, with_heap};
 use crate::copied::CopiedMemory;
 use crate::frame::{CodeAddress, FrameSlots, Unwound};
-use nodespy_model::{CopyRule, Registers};
+use nodespy_model::{CopyRule, ObjectShape, Registers, RuleOf};
 
 const STACK: u64 = 0x7fff_0000;
 const FRAME: u64 = 0x40;
@@ -144,4 +144,62 @@ fn a_map_in_the_place_of_one_that_died_is_another_class() {
     let (first, second) = (of_map(&first).unwrap(), of_map(&second).unwrap());
     assert!(first.leads_to_request && !second.leads_to_request);
     assert_ne!(first.fingerprint, second.fingerprint);
+}
+
+/// An object without a prototype, whose properties are in a dictionary.
+fn bare(program: &mut Program, entries: &[(u64, u64)]) -> u64 {
+    const ODDBALL: u16 = 131;
+    const OWN_WORDS: u64 = 6;
+    let (map, null) = (program.object(0, 8), program.object(ODDBALL, 4));
+    let object = program.constructed_with(map, null, &[]);
+    program.set(map, 16, 1 << 21);
+    program.set(map, 24, null);
+    let capacity = 8;
+    let words = OWN_WORDS + 3 * capacity;
+    let dictionary = program.object(179, 2 + words);
+    program.set(dictionary, 8, words << 32);
+    program.set(dictionary, 32, capacity << 32);
+    for (position, (name, value)) in (0..).zip(entries) {
+        // Every other entry is free.
+        let at = 16 + 8 * (OWN_WORDS + 6 * position);
+        program.set(dictionary, at, *name);
+        program.set(dictionary, at + 8, *value);
+    }
+    program.set(object, 8, dictionary);
+    object
+}
+
+#[test]
+fn headers_of_http2_that_were_received_are_a_request() {
+    let mut program = Program::new();
+    let [method, path, cookie, description] =
+        [":method", ":path", "cookie", "sensitiveHeaders"].map(|name| program.string(name));
+    let [get, users, secret] =
+        ["GET", "/users/7?secret=1", "secret"].map(|text| program.string(text));
+    let symbol = program.object(128, 4);
+    program.set(symbol, 16, description);
+    let sent = [(path, users), (cookie, secret), (method, get)];
+    let received = bare(&mut program, &[&sent[..], &[(symbol, secret)]].concat());
+    let (label, rules) = found(&program, received);
+    assert_eq!(label.as_deref(), Some("GET /users/*"));
+    // Of the cookie nothing is copied.
+    let names = rules.iter().filter(|rule| rule.of == RuleOf::Name);
+    let names: Vec<u64> = names.map(|rule| rule.key).collect();
+    assert_eq!(names, [path, method]);
+    assert_eq!(rules[0].shape, ObjectShape::Dictionary);
+    let sent = bare(&mut program, &sent);
+    assert_eq!(found(&program, sent).0, None);
+}
+
+#[test]
+fn a_dictionary_that_lies_is_none() {
+    let mut program = Program::new();
+    let key = program.string(":path");
+    let object = bare(&mut program, &[(key, key)]);
+    let dictionary = program.word(object, 8);
+    for (offset, word) in [(32, u64::MAX << 32), (32, 1 << 50), (8, 0), (8, u64::MAX)] {
+        let mut program = program.clone();
+        program.set(dictionary, offset, word);
+        assert_eq!(found(&program, object).0, None);
+    }
 }

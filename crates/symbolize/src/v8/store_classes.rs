@@ -1,6 +1,6 @@
 //! What objects of stores are: a `Map`, one of OpenTelemetry's, or one that has a property that is asked for.
 
-use nodespy_model::{CopiedField, CopyRule, MAX_COPIED_FIELDS, StoreKind};
+use nodespy_model::{CopiedField, CopyRule, MAX_COPIED_FIELDS, ObjectShape, RuleOf};
 
 use super::properties::Place;
 
@@ -97,13 +97,14 @@ impl Class {
         };
         let fields = self.places().iter().map(field);
         CopyRule {
+            of: RuleOf::Store,
             key: map,
             fingerprint,
             leads_to_request: false,
-            store: Some(match self {
-                Self::Map => StoreKind::Map,
-                Self::Object(_) | Self::Other => StoreKind::Object,
-            }),
+            shape: match self {
+                Self::Map => ObjectShape::Map,
+                Self::Object(_) | Self::Other => ObjectShape::Fields,
+            },
             fields: fields.take(MAX_COPIED_FIELDS).collect(),
         }
     }

@@ -6,7 +6,7 @@ use super::stores::{Search, StoreValues, Stores};
 use super::{SampleView, StoreOptions};
 use crate::copied::CopiedMemory;
 use crate::frame::{CodeAddress, FrameSlots, Unwound};
-use nodespy_model::{CopyRules, Registers, StoreKind};
+use nodespy_model::{CopyRules, ObjectShape, Registers};
 
 const JS_MAP: u16 = 2108;
 const PROMISE: u16 = 2063;
@@ -116,14 +116,9 @@ fn text_and_numbers_of_stores_are_found() {
     assert_eq!((values.trace_id, values.span_id), (None, None));
     // The stores of the thread, its `Map`, that of the second store, and the property of the first.
     assert_eq!(rules.slots[0].address, (isolate & !3) + 632);
-    let of = |kind| {
-        rules
-            .objects
-            .iter()
-            .filter(move |rule| rule.store == Some(kind))
-    };
-    assert_eq!(of(StoreKind::Map).count(), 2);
-    let fields: Vec<usize> = of(StoreKind::Object)
+    let of = |shape| rules.objects.iter().filter(move |rule| rule.shape == shape);
+    assert_eq!(of(ObjectShape::Map).count(), 2);
+    let fields: Vec<usize> = of(ObjectShape::Fields)
         .map(|rule| rule.fields.len())
         .collect();
     assert_eq!(fields, [1]);

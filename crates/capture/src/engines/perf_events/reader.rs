@@ -347,7 +347,7 @@ impl WalkedMemory for Process {
 
 #[cfg(test)]
 mod tests {
-    use nodespy_model::{CopyRule, StoreSlot};
+    use nodespy_model::{CopyRule, ObjectShape, RuleOf, StoreSlot};
 
     use super::*;
 
@@ -391,10 +391,11 @@ mod tests {
     fn rules_arrive_with_the_next_sample_and_are_bounded() {
         let (mut process, rules) = process();
         let rule = |key| CopyRule {
+            of: RuleOf::Request,
             key,
             fingerprint: 9,
             leads_to_request: true,
-            store: None,
+            shape: ObjectShape::Fields,
             fields: Vec::new(),
         };
         let rules_for = |objects: Vec<CopyRule>| CopyRules {
