@@ -4,6 +4,8 @@
 // Prints `ready`.
 const { AsyncLocalStorage } = require('async_hooks');
 const fs = require('fs');
+const http = require('http');
+const net = require('net');
 
 const what = process.env.WHAT || 'object';
 const stop = Date.now() + Number(process.env.MS || 300_000);
@@ -21,11 +23,16 @@ const tick = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 // One set of functions for each tenant, so that a name says which it is for.
 function functionsOf(name) {
-  return new Function('compute', 'tick', 'fs', `
+  return new Function('compute', 'tick', 'fs', 'connect', `
     function ${name}_sync() { return compute(1); }
     function ${name}_awaited() { return compute(2); }
     function ${name}_then() { return compute(3); }
     function ${name}_timer() { return compute(4); }
+    function ${name}_immediate() { return compute(6); }
+    function ${name}_callback() { return compute(7); }
+    function ${name}_socket() { return compute(8); }
+    function ${name}_request() { return compute(9); }
+    let socket;
     async function inner() { await tick(1); ${name}_awaited(); await null; ${name}_awaited(); }
     async function handle() {
       ${name}_sync();
@@ -33,13 +40,17 @@ function functionsOf(name) {
       ${name}_awaited();
       await fs.promises.stat(__filename).then(() => ${name}_then());
       await new Promise((resolve) => setTimeout(() => { ${name}_timer(); resolve(); }, 1));
+      await new Promise((resolve) => setImmediate(() => { ${name}_immediate(); resolve(); }));
+      await new Promise((resolve) => fs.stat(__filename, () => { ${name}_callback(); resolve(); }));
+      socket = socket || connect().on('data', () => ${name}_socket());
+      socket.write('x');
     }
-    return handle;
-  `.replace('__filename', JSON.stringify(__filename)))(compute, tick, fs);
+    return { handle, request: ${name}_request };
+  `.replaceAll('__filename', JSON.stringify(__filename)))(compute, tick, fs, connect);
 }
 
 const tenants = ['acme', 'globex', 'initech', 'umbrella'];
-const handlers = tenants.map(functionsOf);
+const functions = tenants.map(functionsOf);
 
 function store(position, turn) {
   const tenant = what === 'number' ? position : tenants[position];
@@ -51,12 +62,29 @@ function none_between() { return compute(5); }
 
 async function serve(position) {
   for (let turn = 0; Date.now() < stop; turn++) {
-    const handle = () => requests.run(store(position, turn), handlers[position]);
+    const handle = () => requests.run(store(position, turn), functions[position].handle);
     await (turn % 2 ? others.run({ turn }, handle) : handle());
     none_between();
-    await tick(1);
+    await ask(position);
   }
 }
 
-tenants.forEach((_, position) => serve(position));
-console.log('ready');
+// Sends back what sockets write.
+const echo = net.createServer((connection) => connection.pipe(connection));
+function connect() { return net.connect(echo.address().port, '127.0.0.1').setNoDelay(true); }
+
+// Serves each request in a store of its own.
+const server = http.createServer((request, response) => {
+  const position = Number(request.url.slice(1));
+  requests.run(store(position, 0), () => response.end(String(functions[position].request())));
+});
+const agent = new http.Agent({ keepAlive: true });
+function ask(position) {
+  const where = { port: server.address().port, host: '127.0.0.1', path: `/${position}`, agent };
+  return new Promise((resolve) => http.get(where, (response) => response.resume().on('end', resolve)));
+}
+
+server.listen(0, '127.0.0.1', () => echo.listen(0, '127.0.0.1', () => {
+  tenants.forEach((_, position) => serve(position).then(() => process.exit()));
+  console.log('ready');
+}));

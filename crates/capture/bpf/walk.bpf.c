@@ -72,6 +72,7 @@ typedef __u8 u8;
 #define REQUEST 4
 #define STORE 5
 #define DICTIONARY 6
+#define SCOPE 7
 // How many frames of a callback are looked at for the promise it resolves, how many contexts of each, and of which slots.
 #define MAX_HELD 4
 #define MAX_CONTEXTS 3
@@ -90,6 +91,8 @@ typedef __u8 u8;
 // The instance types of objects without a type of their own (JS_OBJECT_TYPE and its like), on every V8 from 9.4 to 14.6.
 #define FIRST_OBJECT_TYPE 1057
 #define LAST_OBJECT_TYPE 1060
+// The first type of what may have stores: before Node 18 that of objects that C++ made.
+#define FIRST_RESOURCE_TYPE 1056
 // The words of a map up to its descriptors; those that matter here, and how many descriptors are its own.
 #define MAP_WORDS 6
 #define MAP_FLAGS 2
@@ -115,6 +118,9 @@ typedef __u8 u8;
 #define FEWEST_OWN_WORDS 5
 #define MOST_OWN_WORDS 6
 #define DICTIONARY_WORDS (2 + MOST_OWN_WORDS + ENTRY_WORDS * MAX_CAPACITY)
+// Of how many frames what may have stores is looked at: the receiver and the first two arguments.
+#define MAX_SCOPES 48
+#define SCOPE_WORDS 3
 // How many objects of stores are looked at, and how many entries of a Map, after its number of elements, of deleted ones and of
 // buckets, and the buckets.
 #define MAX_STORE_LOOKS 32
@@ -149,6 +155,9 @@ struct scratch {
     u32 looks, has_request, wants_requests;
     // Whether stores are wanted, how many objects of them were looked at, and the head of the table of a Map.
     u32 wants_stores, store_looks;
+    // Whether frames may have them, of how many that was looked at, and what one has.
+    u32 wants_scopes, scopes;
+    u64 scope[SCOPE_WORDS];
     u64 table[TABLE_START];
     // How many dictionaries were looked at, and the entries of one.
     u64 entries;
@@ -739,7 +748,6 @@ __noinline int look_at_store(u64 object)
     if (!s || !is_object(object) || s->store_looks >= MAX_STORE_LOOKS || !is_new(s, object ^ 3))
         return 0;
     meet(s, object ^ 3);
-    s->store_looks++;
     if (bpf_probe_read_user(&map, sizeof(map), (void *)(object - 1)) || !is_object(map) ||
         bpf_probe_read_user(s->map, sizeof(s->map), (void *)(map - 1)))
         return 0;
@@ -750,6 +758,7 @@ __noinline int look_at_store(u64 object)
         fields = 0;
     if (fields && !fields->fields[0] && !fields->flags)
         return 0;
+    s->store_looks++;
     copy(map - 1, MAP_WORDS);
     int at = copy(object - 1, MAP_TABLE + 1);
     if (!fields || at <= 0)
@@ -757,6 +766,37 @@ __noinline int look_at_store(u64 object)
     if (fields->flags & IS_MAP)
         return copy_table(s->out[(at + MAP_TABLE) & (OUT_WORDS - 1)]);
     copy_fields(s, fields, object, s->out[(at + 1) & (OUT_WORDS - 1)], STORE);
+    return 0;
+}
+
+// What a frame has that may have stores, or be one. Text is neither.
+__noinline int look_at_scope(u64 object)
+{
+    struct scratch *s = scratch();
+    u64 map = 0, type = 0;
+
+    if (!s || !is_object(object) || bpf_probe_read_user(&map, sizeof(map), (void *)(object - 1)) || !is_object(map) ||
+        bpf_probe_read_user(&type, sizeof(type), (void *)(map + 7)) || (type >> 32 & 0xffff) < FIRST_RESOURCE_TYPE)
+        return 0;
+    return look_at_store(object);
+}
+
+// Before Node 24 what a callback was made for has the stores: an object that Node's own functions have in their frames, as
+// receiver or argument. Which they are user space knows.
+__noinline int note_scope(void)
+{
+    struct scratch *s = scratch();
+
+    if (!s || s->scopes >= MAX_SCOPES)
+        return 0;
+    u64 start = s->frame + 16;
+    s->scopes++;
+    if (bpf_probe_read_user(s->scope, sizeof(s->scope), (void *)start))
+        return 0;
+    if (start + sizeof(s->scope) > s->stack_end || start < s->stack_start)
+        copy(start, SCOPE_WORDS);
+    for (u32 i = 0; i < SCOPE_WORDS; i++)
+        follow_later(s->scope[i], SCOPE);
     return 0;
 }
 
@@ -852,6 +892,8 @@ CALLBACK(follow)
         look_at(object, 1);
     else if (next >> KIND_SHIFT == STORE)
         look_at_store(object);
+    else if (next >> KIND_SHIFT == SCOPE)
+        look_at_scope(object);
     else if (next >> KIND_SHIFT == DICTIONARY)
         copy_dictionary(object);
     else
@@ -882,6 +924,8 @@ CALLBACK(frame)
         copy_object(s->words[4], FUNCTION_WORDS);
         if (s->wants_requests && !s->has_request)
             look_at_arguments();
+        if (s->wants_scopes)
+            note_scope();
         if (s->held < MAX_HELD) {
             s->contexts[s->held & (MAX_HELD - 1)] = s->words[5];
             s->frames[s->held & (MAX_HELD - 1)] = s->frame;
@@ -1022,6 +1066,8 @@ static __always_inline u32 walk_stack(struct scratch *s, struct options *wanted,
     s->wants_requests = wanted->wants_requests;
     s->wants_stores = wanted->wants_stores;
     s->store_looks = 0;
+    s->wants_scopes = wanted->wants_stores && !slot;
+    s->scopes = 0;
     s->dictionaries = 0;
     __builtin_memset(s->markers, 0xff, sizeof(s->markers));
     s->stack_start = stack_pointer;

@@ -14,9 +14,6 @@ use crate::skip::skip;
 /// How many samples have what is right at least, and something wrong at most.
 const RIGHT: f64 = 0.97;
 const WRONG: f64 = 0.001;
-/// From this on threads have the stores themselves. Before, promises have them: what runs neither in a job of a promise nor
-/// right under `run` has none that is known.
-const OF_THREADS: u32 = 24;
 
 const TENANTS: [&str; 4] = ["acme", "globex", "initech", "umbrella"];
 
@@ -53,14 +50,13 @@ fn label(recorded: &Recorded, sample: &Sample, key: &str) -> Option<String> {
     labels.get(key).map(str::to_owned)
 }
 
-/// The tenant that the functions of a sample are named after, empty for none, and whether a job of a promise has called it.
-fn tenant_of(name: &str) -> Option<(String, bool)> {
-    let (tenant, how) = name.split_once('_')?;
+/// The tenant that the functions of a sample are named after, empty for none.
+fn tenant_of(name: &str) -> Option<String> {
+    let (tenant, _) = name.split_once('_')?;
     if tenant == "none" {
-        return Some((String::new(), true));
+        return Some(String::new());
     }
-    let is_job = matches!(how, "awaited" | "then");
-    (TENANTS.contains(&tenant)).then(|| (tenant.to_owned(), is_job))
+    TENANTS.contains(&tenant).then(|| tenant.to_owned())
 }
 
 fn expect_tenants(major: &str, what: &str, options: &[&str]) {
@@ -72,13 +68,10 @@ fn expect_tenants(major: &str, what: &str, options: &[&str]) {
     let workload = workload.start();
     let arguments = ["-d", "5", "-F", "499", "--store-key", "tenant"];
     let recorded = record(&workload, &[&arguments[..], options].concat());
-    let is_of_thread = major.parse::<u32>().unwrap() >= OF_THREADS;
     let mut counts = BTreeMap::new();
     for sample in learned(&recorded) {
         let found = label(&recorded, sample, "tenant");
-        if let Some((right, is_job)) = recorded.answer_of(sample, tenant_of)
-            && (is_of_thread || is_job || found.is_some())
-        {
+        if let Some(right) = recorded.answer_of(sample, tenant_of) {
             *counts.entry((right, found)).or_default() += 1;
         }
         assert_eq!(label(&recorded, sample, label_key::TRACE_ID), None);

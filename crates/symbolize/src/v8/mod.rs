@@ -60,6 +60,7 @@ mod requests;
 mod requests_tests;
 mod sampled;
 mod scope;
+mod scopes;
 mod scripts;
 mod shared;
 mod source_text;

@@ -49,8 +49,9 @@ pub(crate) struct PropertyLayout {
     dictionary_shift: u32,
 }
 
-/// How many types after that of an object are objects too: those that C++ made.
-const MORE_OBJECT_TYPES: u16 = 3;
+/// How many types before that of an object, and after it, are objects too: those that C++ made, on V8 9.4 and later.
+const OBJECT_TYPES_BEFORE: u16 = 1;
+const OBJECT_TYPES_AFTER: u16 = 3;
 
 impl PropertyLayout {
     /// The layout of the V8 whose constants `get` returns; none where it lacks one.
@@ -93,7 +94,8 @@ pub(super) struct Property {
 
 /// Whether this is the map of ordinary objects.
 pub(super) fn is_object_map(heap: &mut Heap<'_>, layout: &PropertyLayout, map: u64) -> bool {
-    let types = layout.object_type..=layout.object_type + MORE_OBJECT_TYPES;
+    let first = layout.object_type.saturating_sub(OBJECT_TYPES_BEFORE);
+    let types = first..=layout.object_type.saturating_add(OBJECT_TYPES_AFTER);
     heap.type_of_map(map)
         .is_some_and(|kind| types.contains(&kind))
 }

@@ -26,7 +26,11 @@ impl StoreOptions {
     pub(super) fn names(&self, name: &str) -> Vec<Name> {
         let position = self.keys.iter().position(|key| key == name);
         let key = position.map(Name::Key);
-        let nodes = (name == "kResourceStore").then_some(Name::ResourceStore);
+        let nodes = match name {
+            "kResourceStore" => Some(Name::ResourceStore),
+            "resource_symbol" => Some(Name::PublicResource),
+            _ => None,
+        };
         let found = TRACES.iter().find(|(known, _)| *known == name);
         let of_trace = found.filter(|_| self.traces).map(|(_, name)| *name);
         key.into_iter().chain(nodes).chain(of_trace).collect()
@@ -38,8 +42,10 @@ impl StoreOptions {
 pub(super) enum Name {
     /// One that was asked for.
     Key(usize),
-    /// The store that a promise keeps, before Node 24.
+    /// The store that a promise or another resource keeps, before Node 24.
     ResourceStore,
+    /// The resource that one stands for.
+    PublicResource,
     /// The `Map` of OpenTelemetry's context.
     CurrentContext,
     /// Of its span.

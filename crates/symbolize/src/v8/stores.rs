@@ -2,8 +2,8 @@
 //! for by name.
 //!
 //! From Node 24 on a thread has a `Map` of its stores in its isolate, which is changed with each continuation. Where the isolate is
-//! follows from a register of V8's code. Before, each promise has the stores as properties, and the job that runs has its
-//! promise. What they hold is copied at the sampled instruction; as with requests, what is copied of which class is learned here.
+//! follows from a register of V8's code. Before, each promise and each resource of a callback has the stores as properties: the job
+//! that runs has its promise, and frames of Node's own functions have the resource ([`scopes`](super::scopes)). What they hold is copied at the sampled instruction; as with requests, what is copied of which class is learned here.
 
 use std::rc::Rc;
 
@@ -15,6 +15,7 @@ use super::functions::Functions;
 use super::heap::{Heap, is_pointer, small_integer};
 use super::properties::{self, Place, PropertyLayout};
 use super::sampled::{Sampled, SampledText};
+use super::scopes::Entered;
 pub use super::store_classes::StoreOptions;
 use super::store_classes::{Class, Name};
 use crate::frame::{CodeAddress, Unwound};
@@ -28,6 +29,8 @@ const SLOTS: [((u32, u32), u64); 4] = [
     ((14, 1), 640),
     ((14, 6), 680),
 ];
+/// The last V8 of a Node in which resources have the stores: that of Node 22.
+const RESOURCES_UNTIL: (u32, u32) = (12, 4);
 /// On a V8 that is not among them, how much of the isolate is searched.
 const SEARCHED_BYTES: u64 = 1024;
 /// V8's code has the isolate in a register, so far from its start.
@@ -51,7 +54,7 @@ const PROPERTIES: u64 = 8;
 /// What is longer is cut.
 const MAX_VALUE_CHARS: usize = 100;
 /// Where the class is from that AsyncLocalStorage is where threads have the stores.
-const STORAGE_FOLDER: &str = "node:internal/async_local_storage/";
+pub(super) const STORAGE_FOLDER: &str = "node:internal/async_local_storage/";
 const TRACE_DIGITS: usize = 32;
 const SPAN_DIGITS: usize = 16;
 
@@ -125,10 +128,10 @@ impl Search<'_, '_> {
     pub(super) fn values(&mut self, frames: &[Unwound]) -> Option<StoreValues> {
         let layout = self.heap.layout.properties.clone()?;
         self.look_for_slot(&layout, frames.first()?);
-        let mut stores = self.of_thread(&layout);
-        if stores.is_empty() {
-            stores = self.of_job(&layout, frames);
-        }
+        let stores = match self.known.slots.contains_key(&self.sample.tid) {
+            true => self.of_thread(&layout),
+            false => self.of_resource(&layout, frames),
+        };
         let mut found = Found {
             keys: vec![Vec::new(); self.options.keys.len()],
             traces: Vec::new(),
@@ -176,11 +179,13 @@ impl Search<'_, '_> {
         }
     }
 
-    /// Whether a word is one that can hold stores: it has a `Map`, or `undefined`.
+    /// Whether a word is one that can hold stores: it has a `Map`, or `undefined`. Before Node 24 resources have them, and
+    /// threads only where a flag says so.
     fn may_be_slot(&mut self, layout: &PropertyLayout, slot: u64) -> bool {
         let kind = self.heap.word(slot);
         let kind = kind.and_then(|object| self.heap.type_of(object));
-        kind.is_some() && (kind == layout.map || kind == layout.oddball)
+        let may_be_empty = self.heap.layout.version > RESOURCES_UNTIL;
+        kind.is_some() && (kind == layout.map || may_be_empty && kind == layout.oddball)
     }
 
     fn has_context_frame(&mut self, layout: &PropertyLayout, slot: u64) -> bool {
@@ -232,18 +237,33 @@ impl Search<'_, '_> {
         is_storage
     }
 
-    /// The stores that the promise of the job has which runs.
-    fn of_job(&mut self, layout: &PropertyLayout, frames: &[Unwound]) -> Vec<u64> {
-        let Some(promise) = async_chain::word_of_job(self.heap, frames) else {
-            return Vec::new();
-        };
-        let Some(class) = self.class_of(layout, promise) else {
+    /// The stores of what runs where resources keep them: the innermost callback's, else those of the promise of the job.
+    fn of_resource(&mut self, layout: &PropertyLayout, frames: &[Unwound]) -> Vec<u64> {
+        let scope = self.scope(layout, frames);
+        match scope.entered {
+            Entered::Callback(resource) => self.stores_of(layout, resource),
+            Entered::Unknown => scope.runs,
+            Entered::Nothing => {
+                let promise = async_chain::word_of_job(self.heap, frames);
+                let stores = promise.map(|promise| self.stores_of(layout, promise));
+                stores
+                    .filter(|stores| !stores.is_empty())
+                    .unwrap_or(scope.runs)
+            }
+        }
+    }
+
+    /// The stores that a resource keeps.
+    fn stores_of(&mut self, layout: &PropertyLayout, resource: u64) -> Vec<u64> {
+        let public = self.named(layout, resource, Name::PublicResource);
+        let resource = public.unwrap_or(resource);
+        let Some(class) = self.class_of(layout, resource) else {
             return Vec::new();
         };
         let stores = class.places().iter();
         let stores = stores.filter(|(name, _)| *name == Name::ResourceStore);
         stores
-            .filter_map(|(_, place)| self.property(promise, *place))
+            .filter_map(|(_, place)| self.property(resource, *place))
             .collect()
     }
 
@@ -366,7 +386,7 @@ impl Search<'_, '_> {
     }
 
     /// The class of an object, which is handed on.
-    fn class_of(&mut self, layout: &PropertyLayout, object: u64) -> Option<Rc<Class>> {
+    pub(super) fn class_of(&mut self, layout: &PropertyLayout, object: u64) -> Option<Rc<Class>> {
         let map = self.field(object, 0)?;
         self.class_of_map(layout, map)
     }

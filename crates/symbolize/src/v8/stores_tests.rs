@@ -10,6 +10,7 @@ use nodespy_model::{CopyRules, ObjectShape, Registers};
 
 const JS_MAP: u16 = 2108;
 const PROMISE: u16 = 2063;
+const STACK: u64 = 0x7fff_0000;
 const STUB: u64 = 36;
 const ENTRY: u64 = 2;
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
@@ -17,36 +18,38 @@ const SPAN: &str = "b7ad6b7169203331";
 
 /// What the stores say of a thread whose isolate is this object, and which runs a job of this promise.
 fn found(program: &Program, isolate: u64, promise: u64) -> (StoreValues, CopyRules) {
+    let frame = |marker, function| slots(0, marker, function);
+    let frames = [frame(STUB, promise), frame(STUB, 0), frame(ENTRY, 0)];
+    found_in(program, isolate, &[], &frames)
+}
+
+/// The same with this stack.
+fn found_in(
+    program: &Program,
+    isolate: u64,
+    stack: &[u64],
+    frames: &[Unwound],
+) -> (StoreValues, CopyRules) {
     let mut registers = Registers::default();
     registers.0[13] = (isolate & !3) + 128;
+    registers.0[Registers::STACK_POINTER] = STACK;
     let options = StoreOptions {
         traces: true,
         keys: vec!["tenant".to_owned(), "shard".to_owned()],
     };
+    let stack: Vec<u8> = stack.iter().flat_map(|word| word.to_ne_bytes()).collect();
     let sample = SampleView {
         pid: 1,
         tid: 7,
         copy_of: None,
         origin: &StandIn(program.memory.clone()),
         registers: &registers,
-        stack: &[],
+        stack: &stack,
         copied: CopiedMemory::default(),
         has_async_callers: true,
         has_routes: true,
         stores: Some(&options),
     };
-    let frame = |marker, function| Unwound {
-        code: CodeAddress::Jit(64),
-        v8: Some(FrameSlots {
-            frame_pointer: 0x7fff_0000,
-            marker,
-            function,
-            bytecode_array: 0,
-            bytecode_offset: 0,
-            feedback: 0,
-        }),
-    };
-    let frames = [frame(STUB, promise), frame(STUB, 0), frame(ENTRY, 0)];
     let mut known = Stores::default();
     let values = with_heap(&program.memory, |heap| {
         Search {
@@ -56,9 +59,38 @@ fn found(program: &Program, isolate: u64, promise: u64) -> (StoreValues, CopyRul
             known: &mut known,
             options: &options,
         }
-        .values(&frames)
+        .values(frames)
     });
     (values.unwrap(), known.take_rules())
+}
+
+fn slots(frame: u64, marker: u64, function: u64) -> Unwound {
+    Unwound {
+        code: CodeAddress::Jit(64),
+        v8: Some(FrameSlots {
+            frame_pointer: STACK + frame,
+            marker,
+            function,
+            bytecode_array: 0,
+            bytecode_offset: 0,
+            feedback: 0,
+        }),
+    }
+}
+
+/// The tenant of a stack of functions, leaf first, each with a name, a file, a receiver and two arguments.
+fn tenant_in(program: &mut Program, functions: &[(&str, &str, [u64; 3])]) -> Option<String> {
+    const FRAME_WORDS: usize = 8;
+    let mut stack = vec![0; FRAME_WORDS * (functions.len() + 1)];
+    let mut frames = Vec::new();
+    for (position, (name, url, words)) in functions.iter().enumerate() {
+        let function = program.function_of(name, url);
+        let at = FRAME_WORDS * position;
+        stack[at + 2..at + 2 + words.len()].copy_from_slice(words);
+        frames.push(slots(8 * at as u64, Program::BASE | 1, function));
+    }
+    frames.push(slots(8 * stack.len() as u64, ENTRY, 0));
+    found_in(program, 0, &stack, &frames).0.keys[0].take()
 }
 
 /// A `Map` with these entries.
@@ -236,4 +268,51 @@ fn text_outside_of_the_heap_is_read() {
     let isolate = isolate(&mut program, NODES, &[store]);
     let found = found(&program, isolate, 0).0.keys[0].clone();
     assert_eq!(found.as_deref(), Some("/users/7"));
+}
+
+#[test]
+fn a_callback_has_the_stores_of_its_resource() {
+    let mut program = Program::new();
+    let tenant = program.string("acme");
+    let store = object(&mut program, &[("tenant", tenant)]);
+    let resource = object(&mut program, &[("kResourceStore", store)]);
+    let parser = object(&mut program, &[("resource_symbol", resource)]);
+    let callback = ("callback", "/app/a.js", [0; 3]);
+    let of_timer = ("callback", "/app/a.js", [resource, 0, 0]);
+    let hooks = "node:internal/async_hooks";
+    let trampoline = ("callbackTrampoline", hooks, [0, 7 << 32, resource]);
+    let scope = ("runInAsyncScope", "node:async_hooks", [resource, 0, 0]);
+    let timers = ("listOnTimeout", "node:internal/timers", [0; 3]);
+    let parsed = (
+        "parserOnHeadersComplete",
+        "node:_http_common",
+        [parser, 0, 0],
+    );
+    let run = ("run", "node:async_hooks", [parser, store, 0]);
+    let ticks = (
+        "processTicksAndRejections",
+        "node:internal/process/task_queues",
+        [0; 3],
+    );
+    let fake = ("callbackTrampoline", "/app/b.js", [0, 7 << 32, resource]);
+    let mut tenant = |functions: &[_]| tenant_in(&mut program, functions);
+    let acme = Some("acme".to_owned());
+    for known in [
+        &[callback, trampoline][..],
+        &[callback, scope, ticks],
+        &[of_timer, timers],
+        &[callback, parsed],
+        &[callback, run],
+        &[callback, run, ticks],
+    ] {
+        assert_eq!(tenant(known), acme);
+    }
+    for unknown in [
+        &[callback, ticks, trampoline][..],
+        &[callback, timers, trampoline],
+        &[of_timer, callback],
+        &[callback, fake],
+    ] {
+        assert_eq!(tenant(unknown), None);
+    }
 }
