@@ -32,7 +32,7 @@ pub(crate) use serve::ServeArgs;
 pub(crate) use showing::ShowArgs;
 pub(crate) use stores::StoreArgs;
 pub(crate) use target::TargetArgs;
-pub(crate) use values::By;
+pub(crate) use values::{By, TopBy};
 use values::{parse_duration, parse_overhead};
 
 /// A CPU profiler for Node.js on Linux: one command, one picture.
@@ -221,7 +221,8 @@ Examples:
   nodespy top -p 1234                  s, t, n sort; w window; / filter; r record; ? help; q quit
   nodespy top -p 1234 -d 10 --lines    a table every two seconds, for ten seconds
   nodespy top -p 1234 --by route       which requests the CPU time is for
-  nodespy top -p 1234 --route ^POST    the functions of these requests alone")]
+  nodespy top -p 1234 --route ^POST    the functions of these requests alone
+  nodespy top -p 1234 --store-key tenant --by tenant    what AsyncLocalStorage has under it")]
 pub(crate) struct TopArgs {
     #[command(flatten)]
     pub(crate) target: TargetArgs,
@@ -244,9 +245,9 @@ pub(crate) struct TopArgs {
     /// Show functions where they run, not where a source map says they were written
     #[arg(long)]
     pub(crate) no_source_maps: bool,
-    /// What rows are
-    #[arg(long, value_enum, value_name = "WHAT", default_value_t = By::Function)]
-    pub(crate) by: By,
+    /// What rows are: function, route, trace_id, or a name that --store-key asks for
+    #[arg(long, value_name = "WHAT", default_value = "function", value_parser = TopBy::parse)]
+    pub(crate) by: TopBy,
     /// Count samples of requests whose route matches, such as 'GET /users' or '^POST'; may be repeated: any of them
     #[arg(long, value_name = "RE", value_parser = Pattern::parse)]
     pub(crate) route: Vec<Pattern>,

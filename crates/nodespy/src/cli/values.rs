@@ -14,6 +14,27 @@ pub(crate) enum By {
     Route,
 }
 
+/// What the rows of `top` are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum TopBy {
+    /// The functions that ran.
+    Function,
+    /// The routes of the requests that they ran for.
+    Route,
+    /// What a label says that samples have.
+    Label(String),
+}
+
+impl TopBy {
+    pub(super) fn parse(text: &str) -> Result<Self, std::convert::Infallible> {
+        Ok(match text {
+            "function" => Self::Function,
+            "route" => Self::Route,
+            label => Self::Label(label.to_owned()),
+        })
+    }
+}
+
 /// A time between samples in microseconds: `1000us`, `1ms`.
 pub(super) fn parse_interval(text: &str) -> Result<u32, String> {
     let (number, factor) = match (text.strip_suffix("us"), text.strip_suffix("ms")) {

@@ -9,9 +9,11 @@ use std::time::Duration;
 
 use nodespy_capture::target::{Program, Target, app_name, program};
 use nodespy_capture::{Children, Interrupts, catch_interrupts_but_hangup};
-use nodespy_model::{JsRuntime, printable};
+use nodespy_model::{JsRuntime, label_key, printable};
+use nodespy_symbolize::StoreOptions;
 
-use crate::cli::{By, TopArgs};
+use crate::cli::{TopArgs, TopBy};
+use crate::failure::Failure;
 use crate::privileges::{self, Extra};
 use crate::targets;
 use capture::{Capture, Request, Update};
@@ -33,11 +35,12 @@ struct Subject {
     /// How long to go on; until the user quits when absent.
     duration: Option<Duration>,
     /// What rows are.
-    by: By,
+    by: TopBy,
     remarks: Vec<String>,
 }
 
 pub(crate) fn run(arguments: &TopArgs) -> anyhow::Result<ExitCode> {
+    let stores = store_options(arguments)?;
     privileges::keep_for_processes(Extra::default());
     let targets = targets::hold(&arguments.target, arguments.no_subprocesses)?;
     let title = title_of(&targets);
@@ -53,12 +56,12 @@ pub(crate) fn run(arguments: &TopArgs) -> anyhow::Result<ExitCode> {
             false => Children::Followed,
         },
         maps_sources: !arguments.no_source_maps,
-        by: arguments.by,
+        by: arguments.by.clone(),
         route: arguments.route.clone(),
         reads_async: arguments.reads_async,
         no_async: arguments.no_async,
         max_overhead: arguments.max_overhead,
-        stores: arguments.stores.options(),
+        stores,
         file_stem,
     });
     // Whether attaching works is reported before the screen is taken.
@@ -71,11 +74,29 @@ pub(crate) fn run(arguments: &TopArgs) -> anyhow::Result<ExitCode> {
         title,
         rate_hz: arguments.rate,
         duration: arguments.duration,
-        by: arguments.by,
+        by: arguments.by.clone(),
         remarks,
     };
     show(arguments.lines, &subject, &capture, interrupts)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is read of stores: also what rows are asked for by.
+fn store_options(arguments: &TopArgs) -> Result<StoreOptions, Failure> {
+    let mut options = arguments.stores.options();
+    let TopBy::Label(key) = &arguments.by else {
+        return Ok(options);
+    };
+    if key == label_key::TRACE_ID {
+        options.traces = true;
+    } else if !options.keys.contains(key) {
+        let key = printable(key);
+        return Err(Failure::Usage(format!(
+            "--by {key} needs --store-key {key}; without it rows are by function, route or {}",
+            label_key::TRACE_ID
+        )));
+    }
+    Ok(options)
 }
 
 fn show(

@@ -206,3 +206,11 @@ fn a_route_that_is_not_there_is_answered_with_those_there_are() {
     let error = "no sample has a route that matches DELETE; there are GET /users/:id, POST /orders";
     assert!(outcome.stderr.contains(error), "{}", outcome.stderr);
 }
+
+#[test]
+fn rows_of_top_are_by_what_is_asked_of_stores() {
+    let outcome = run_nodespy(&["top", "-p", "1", "--by", "tenant"]);
+    outcome
+        .expect_code(2)
+        .expect_stderr(&["--by tenant needs --store-key tenant"]);
+}

@@ -149,6 +149,24 @@ mod more {
 }
 
 #[test]
+fn top_has_rows_by_what_stores_hold() {
+    let Some(_live) = live() else { return };
+    if !is_root() {
+        return skip("stores are read by an eBPF program, which needs root");
+    }
+    let workload = Workload::new("stores.js").on("20").start();
+    let pid = workload.pid_text();
+    let top = ["top", "-p", &pid, "-F", "499", "-d", "4", "--lines"];
+    let outcome = run_nodespy(&[&top[..], &["--store-key", "tenant", "--by", "tenant"]].concat());
+    outcome.expect_code(0);
+    let tables = outcome.stdout.rsplit("share samples  tenant");
+    let last = tables.into_iter().next().unwrap_or_default();
+    for tenant in TENANTS {
+        assert!(last.contains(tenant), "{tenant}\n{outcome}");
+    }
+}
+
+#[test]
 fn what_is_found_is_asked_for_by_query_and_redacted() {
     let Some(_live) = live() else { return };
     if !is_root() {

@@ -1,6 +1,6 @@
 //! The thread that takes samples and names them, a slice every second.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -23,7 +23,7 @@ use nodespy_symbolize::StoreOptions;
 use nodespy_view::pool_moment;
 
 use super::recent::Recent;
-use crate::cli::By;
+use crate::cli::TopBy;
 
 /// How long a slice is.
 const SLICE: Duration = Duration::from_secs(1);
@@ -101,7 +101,7 @@ pub(super) struct Request {
     /// Whether functions are shown where they were written.
     pub(super) maps_sources: bool,
     /// What is counted.
-    pub(super) by: By,
+    pub(super) by: TopBy,
     /// Of requests of which routes; of all samples when empty.
     pub(super) route: Vec<Pattern>,
     /// Whether threads read async callers and routes where no eBPF program runs.
@@ -178,7 +178,7 @@ fn capture(
         sender,
         is_heard: true,
         threads: ThreadWatch::default(),
-        sources: (request.maps_sources && request.by == By::Function)
+        sources: (request.maps_sources && request.by == TopBy::Function)
             .then(MappedFunctions::default),
         by: request.by,
         route: request.route,
@@ -207,7 +207,7 @@ struct Slices<'a> {
     threads: ThreadWatch,
     /// Where functions were written, if that is to be shown.
     sources: Option<MappedFunctions>,
-    by: By,
+    by: TopBy,
     route: Vec<Pattern>,
     recent: Recent,
     is_recording_wanted: &'a AtomicBool,
@@ -252,8 +252,8 @@ impl Observer for Slices<'_> {
 impl Slices<'_> {
     fn count(&self, profile: &Profile) -> Slice {
         match self.route.as_slice() {
-            [] => count(profile, self.by),
-            route => count(&only_routes(profile.clone(), route), self.by),
+            [] => count(profile, &self.by),
+            route => count(&only_routes(profile.clone(), route), &self.by),
         }
     }
 }
@@ -266,12 +266,13 @@ fn busiest(pools: &[(u32, Pool)]) -> Option<String> {
     Some(pool_moment(pool))
 }
 
-fn count(profile: &Profile, by: By) -> Slice {
+fn count(profile: &Profile, by: &TopBy) -> Slice {
     Slice {
         shares: shares(profile, |_| true),
         functions: match by {
-            By::Function => functions_of(profile),
-            By::Route => routes_of(profile),
+            TopBy::Function => functions_of(profile),
+            TopBy::Route => routes_of(profile),
+            TopBy::Label(key) => values_of(profile, key),
         },
         samples: profile.samples.len() as u64,
         js_frames: profile.notes.jit_frames,
@@ -280,17 +281,20 @@ fn count(profile: &Profile, by: By) -> Slice {
     }
 }
 
-/// Routes are counted as functions are, by their names.
-fn routes_of(profile: &Profile) -> Vec<FunctionCount> {
-    let row = |route: &str, weight: u64, category: Category| FunctionCount {
+/// What is counted as functions are, by its name.
+fn row(name: &str, weight: u64, category: Category) -> FunctionCount {
+    FunctionCount {
         function: FunctionKey {
-            name: route.to_owned(),
+            name: name.to_owned(),
             ..FunctionKey::default()
         },
         category,
         own: weight,
         total: weight,
-    };
+    }
+}
+
+fn routes_of(profile: &Profile) -> Vec<FunctionCount> {
     let routes = route_weights(profile);
     let in_requests = routes.whole - routes.no_request.weight;
     let in_none = profile.total_weight().saturating_sub(in_requests);
@@ -302,6 +306,23 @@ fn routes_of(profile: &Profile) -> Vec<FunctionCount> {
         rows.push(row(NO_REQUEST, in_none, Category::Unknown));
     }
     rows
+}
+
+/// The values of a label of samples.
+fn values_of(profile: &Profile, key: &str) -> Vec<FunctionCount> {
+    let mut weights: BTreeMap<Option<&str>, u64> = BTreeMap::new();
+    for sample in &profile.samples {
+        let value = profile.contexts.get(sample.context).get(key);
+        *weights.entry(value).or_default() += sample.weight;
+    }
+    let none = format!("(no {key})");
+    let weights = weights.into_iter();
+    weights
+        .map(|(value, weight)| match value {
+            Some(value) => row(value, weight, Category::App),
+            None => row(&none, weight, Category::Unknown),
+        })
+        .collect()
 }
 
 fn functions_of(profile: &Profile) -> Vec<FunctionCount> {
@@ -422,7 +443,7 @@ mod tests {
     }
 
     fn counted(profile: &Profile) -> Vec<(String, u64)> {
-        let rows = count(profile, By::Route).functions.into_iter();
+        let rows = count(profile, &TopBy::Route).functions.into_iter();
         rows.map(|row| (row.function.name, row.own)).collect()
     }
 
@@ -435,5 +456,15 @@ mod tests {
         );
         assert_eq!(counted(&profile(&[("", 2)])), [row(NO_REQUEST, 2)]);
         assert!(counted(&profile(&[])).is_empty());
+    }
+
+    #[test]
+    fn values_of_a_label_are_counted_in_place_of_functions() {
+        let profile = profile(&[("acme", 3), ("", 2), ("acme", 4)]);
+        let by = TopBy::Label(label_key::ROUTE.to_owned());
+        let rows = count(&profile, &by).functions.into_iter();
+        let rows: Vec<(String, u64)> = rows.map(|row| (row.function.name, row.own)).collect();
+        let row = |name: &str, own| (name.to_owned(), own);
+        assert_eq!(rows, [row("(no route)", 2), row("acme", 7)]);
     }
 }

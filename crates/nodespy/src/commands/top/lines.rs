@@ -85,12 +85,12 @@ fn draw(subject: &Subject, totals: &Totals) -> String {
     if let Some(pool) = &totals.pool {
         text.push_str(&format!("{pool}\n"));
     }
-    let [first, second, name] = table::headings(subject.by);
+    let [first, second, name] = table::headings(&subject.by);
     text.push_str(&format!("{first:>7}{second:>8}  {name}\n"));
     let mut rows = totals.rows(window, Sort::Own, "");
     rows.retain(|row| row.own > 0);
     rows.truncate(MAX_FUNCTIONS);
-    for cells in cells(&rows, subject.by, sums.shares.total(), width) {
+    for cells in cells(&rows, &subject.by, sums.shares.total(), width) {
         let line = format!("{}{}  {}", cells.numbers, cells.name, cells.place);
         text.push_str(line.trim_end());
         text.push('\n');

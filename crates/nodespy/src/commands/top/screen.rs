@@ -13,7 +13,7 @@ use super::Subject;
 use super::state::State;
 use super::table::{self, NUMBERS_COLUMNS, cells};
 use super::totals::{Sort, Sums};
-use crate::cli::By;
+use crate::cli::TopBy;
 
 const MAX_THREADS: usize = 4;
 /// Threads that use less are only counted.
@@ -123,14 +123,14 @@ impl Screen {
 
     fn functions(&mut self, subject: &Subject, state: &mut State, sums: &Sums) {
         self.lines.push(Line::default());
-        self.lines.push(heading(subject.by, state.sort));
+        self.lines.push(heading(&subject.by, state.sort));
         let room = self.height.saturating_sub(self.lines.len() + 1);
         let rows = state.totals().rows(state.window, state.sort, &state.filter);
         let count = rows.len();
         let scroll = state.scroll.min(count.saturating_sub(room));
         let end = count.min(scroll + room);
         let shown = &rows[scroll..end];
-        let cells = cells(shown, subject.by, sums.shares.total(), self.width);
+        let cells = cells(shown, &subject.by, sums.shares.total(), self.width);
         for cells in cells {
             let name = Span::styled(cells.name, self.style_of(cells.category));
             let place = Span::styled(format!("  {}", cells.place), dim());
@@ -141,7 +141,7 @@ impl Screen {
             let why = match (sums.shares.total(), state.filter.as_str()) {
                 (0, _) => "no samples yet: the process is idle".to_owned(),
                 (_, filter) => {
-                    let [_, _, what] = table::headings(subject.by);
+                    let [_, _, what] = table::headings(&subject.by);
                     format!("no {what} has {filter:?} in its name or file")
                 }
             };
@@ -176,13 +176,17 @@ impl Screen {
             ]));
         }
         self.lines.push(Line::default());
-        let columns = match subject.by {
-            By::Function => [
+        let columns = match &subject.by {
+            TopBy::Function => [
                 "  self    share of the samples in the function itself",
                 "  total   share of the samples in it or in what it calls",
             ],
-            By::Route => [
+            TopBy::Route => [
                 "  share   share of the samples in requests of the route",
+                "  samples how many they are",
+            ],
+            TopBy::Label(_) => [
+                "  share   share of the samples with this value",
                 "  samples how many they are",
             ],
         };
@@ -211,11 +215,11 @@ impl Screen {
 }
 
 /// The heading of the functions, the column they are sorted by marked.
-fn heading(by: By, sort: Sort) -> Line<'static> {
+fn heading(by: &TopBy, sort: Sort) -> Line<'static> {
     let [own, total, name] = table::headings(by);
-    let marked = |text: &'static str, is_sorted: bool| match is_sorted {
-        true => Span::styled(text, bold().add_modifier(Modifier::UNDERLINED)),
-        false => Span::styled(text, dim()),
+    let marked = |text: &str, is_sorted: bool| match is_sorted {
+        true => Span::styled(text.to_owned(), bold().add_modifier(Modifier::UNDERLINED)),
+        false => Span::styled(text.to_owned(), dim()),
     };
     Line::from(vec![
         Span::raw(" ".repeat(7 - own.len())),

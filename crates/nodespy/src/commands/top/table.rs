@@ -4,7 +4,7 @@ use nodespy_model::{Category, printable};
 use nodespy_view::columns::{keep_last_parts, keep_start, short_name, width_of};
 
 use super::totals::{FunctionRow, Sums, Window};
-use crate::cli::By;
+use crate::cli::TopBy;
 use crate::output::grouped;
 
 /// What two numbers and the gaps take before the name of a function.
@@ -22,15 +22,20 @@ pub(super) struct Cells {
 }
 
 /// The cells of some functions, for lines of `width` columns.
-pub(super) fn cells(rows: &[FunctionRow<'_>], by: By, samples: u64, width: usize) -> Vec<Cells> {
+pub(super) fn cells(
+    rows: &[FunctionRow<'_>],
+    by: &TopBy,
+    samples: u64,
+    width: usize,
+) -> Vec<Cells> {
     let room = width.saturating_sub(NUMBERS_COLUMNS + 2);
     let names: Vec<String> = rows
         .iter()
         .map(|row| short_name(&printable(&row.key.name)))
         .collect();
     let places: Vec<String> = match by {
-        By::Function => rows.iter().map(place_of).collect(),
-        By::Route => vec![String::new(); rows.len()],
+        TopBy::Function => rows.iter().map(place_of).collect(),
+        TopBy::Route | TopBy::Label(_) => vec![String::new(); rows.len()],
     };
     let longest = |texts: &[String]| texts.iter().map(|text| width_of(text)).max().unwrap_or(0);
     // Each gets what it needs when there is room for both, else at least half.
@@ -56,20 +61,21 @@ pub(super) fn cells(rows: &[FunctionRow<'_>], by: By, samples: u64, width: usize
         .collect()
 }
 
-/// Self and total of a function; a route has no self, but how many samples there are says how sure its share is.
-fn numbers(row: &FunctionRow<'_>, by: By, samples: u64) -> String {
+/// Self and total of a function; a route or the value of a label has no self, but how many samples there are says how sure its share is.
+fn numbers(row: &FunctionRow<'_>, by: &TopBy, samples: u64) -> String {
     let own = percent(row.own, samples);
     match by {
-        By::Function => format!("{own:>6.1}%{:>7.1}%  ", percent(row.total, samples)),
-        By::Route => format!("{own:>6.1}%{:>8}  ", grouped(row.own)),
+        TopBy::Function => format!("{own:>6.1}%{:>7.1}%  ", percent(row.total, samples)),
+        TopBy::Route | TopBy::Label(_) => format!("{own:>6.1}%{:>8}  ", grouped(row.own)),
     }
 }
 
 /// The three columns: two of numbers, one of names.
-pub(super) fn headings(by: By) -> [&'static str; 3] {
+pub(super) fn headings(by: &TopBy) -> [&str; 3] {
     match by {
-        By::Function => ["self", "total", "function"],
-        By::Route => ["share", "samples", "route"],
+        TopBy::Function => ["self", "total", "function"],
+        TopBy::Route => ["share", "samples", "route"],
+        TopBy::Label(key) => ["share", "samples", key],
     }
 }
 
@@ -159,7 +165,7 @@ mod tests {
             total: 3,
         };
         for width in [40, 60, 80, 200] {
-            let cells = cells(std::slice::from_ref(&row), By::Function, 4, width);
+            let cells = cells(std::slice::from_ref(&row), &TopBy::Function, 4, width);
             let line = format!("{}{}  {}", cells[0].numbers, cells[0].name, cells[0].place);
             assert!(width_of(&line) <= width, "{width}: {line}");
             assert!(line.ends_with(":1234"), "{line}");
