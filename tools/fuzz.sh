@@ -56,6 +56,7 @@ seeds() { # TARGET
             printf '\1nspw\1\1\4shop\3cpu\2ns\1\0\1\1f\0\1\1\0\1\0\1\1\0\1\1\0\1' >"$corpus/seed"
             printf '0123456789abcdef\1\0\12\1\0\0\1' >>"$corpus/seed"
             ;;
+        otlp) { printf '\0'; cat ../fixtures/otlp/ebpf_profiler.pb; } >"$corpus/seed" ;;
         http_head) printf 'GET /0123456789abcdef HTTP/1.1\r\nHost: 127.0.0.1:8000\r\nOrigin: null\r\n\r\n' >"$corpus/seed" ;;
         inspector)
             printf '\0HTTP/1.1 200 OK\r\nContent-Length: 21\r\n\r\n{"Browser": "node.js"}' >"$corpus/version"

@@ -63,6 +63,8 @@ fi
 "$root/tools/packages.sh" typescript
 [[ $purpose == demo ]] || "$root/tools/packages.sh" pyroscope
 if [[ $purpose != demo ]]; then
+    # What OTLP profiles are decoded with; a test does without where pip can't install it.
+    "$root/tools/python.sh" >/dev/null || say "no Python with opentelemetry-proto"
     # axe, which the tests of the viewer ask about accessibility.
     if [[ ! -e $root/crates/view/ui/node_modules/axe-core ]]; then
         say "npm ci in crates/view/ui"

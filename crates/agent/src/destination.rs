@@ -8,6 +8,7 @@ use nodespy_store::{Batch, Retention, Store, StoreError, Upkeep, batch_to_bytes}
 
 use crate::counters::Counters;
 use crate::log_line::{Level, Log, LogLine};
+use crate::otlp::Otlp;
 use crate::pyroscope::Pyroscope;
 use crate::receiver::{NodespyServer, Receiver};
 use crate::sender::Sender;
@@ -47,6 +48,14 @@ impl Destination {
         Self {
             name: client.base().to_owned(),
             kind: Kind::Remote(spool, Box::new(Pyroscope::new(client))),
+        }
+    }
+
+    /// A collector of OpenTelemetry, or one that takes what those take.
+    pub fn otlp(client: Client, spool: Spool) -> Self {
+        Self {
+            name: client.base().to_owned(),
+            kind: Kind::Remote(spool, Box::new(Otlp(client))),
         }
     }
 

@@ -17,6 +17,7 @@ mod destination;
 mod error;
 mod following;
 mod log_line;
+mod otlp;
 mod pyroscope;
 mod receiver;
 mod sender;

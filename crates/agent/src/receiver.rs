@@ -10,6 +10,12 @@ use nodespy_store::{Appended, Batch, Symbols, batch_to_bytes, hashes_from_bytes}
 pub(crate) enum Verdict {
     /// It has it.
     Taken(Appended),
+    /// It has some of it, and will never take the rest.
+    TakenInPart {
+        windows: u64,
+        refused: u64,
+        why: String,
+    },
     /// Trying again can help.
     Later {
         why: String,

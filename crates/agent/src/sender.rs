@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use nodespy_store::batch_from_bytes;
+use nodespy_store::{Appended, batch_from_bytes};
 
 use crate::counters::Counters;
 use crate::log_line::{Level, Log, LogLine};
@@ -100,11 +100,22 @@ impl Sending {
                     self.say_taken();
                     back_off = FIRST_BACK_OFF;
                 }
-                Verdict::Refused(why) => {
-                    self.counters.drop_windows(entry.windows);
+                Verdict::TakenInPart {
+                    windows,
+                    refused,
+                    why,
+                } => {
+                    self.counters.count(&Appended {
+                        windows,
+                        ..Appended::default()
+                    });
                     self.spool.remove(entry);
-                    let line = LogLine::new(Level::Error, "windows refused");
-                    (self.log)(&line.with("windows", entry.windows).with("why", why));
+                    self.say_refused(refused, why);
+                    back_off = FIRST_BACK_OFF;
+                }
+                Verdict::Refused(why) => {
+                    self.spool.remove(entry);
+                    self.say_refused(entry.windows, why);
                 }
                 Verdict::Later { why, after } => {
                     let wait = after.map_or(back_off, |it| it.clamp(back_off, LONGEST_BACK_OFF));
@@ -125,6 +136,12 @@ impl Sending {
             }
             std::thread::sleep(POLL_INTERVAL);
         }
+    }
+
+    fn say_refused(&self, windows: u64, why: String) {
+        self.counters.drop_windows(windows);
+        let line = LogLine::new(Level::Error, "windows refused");
+        (self.log)(&line.with("windows", windows).with("why", why));
     }
 
     fn say_taken(&mut self) {
@@ -151,7 +168,7 @@ impl Sending {
 mod tests {
     use std::sync::Mutex;
 
-    use nodespy_store::{Appended, Batch, Series, Window, batch_to_bytes};
+    use nodespy_store::{Batch, Series, Window, batch_to_bytes};
 
     use super::*;
 

@@ -32,7 +32,7 @@ pub(crate) use serve::ServeArgs;
 pub(crate) use showing::ShowArgs;
 pub(crate) use stores::StoreArgs;
 pub(crate) use target::TargetArgs;
-pub(crate) use values::{By, TopBy};
+pub(crate) use values::{By, Push, PushKind, TopBy};
 use values::{parse_duration, parse_overhead};
 
 /// A CPU profiler for Node.js on Linux: one command, one picture.

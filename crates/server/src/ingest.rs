@@ -11,7 +11,7 @@ use nodespy_http::Answer;
 use nodespy_model::{FastMap, FastSet};
 use nodespy_store::{
     Appended, Batch, HOUR_SECONDS, OpenMode, Retention, Series, SqliteStore, StackHash, Store,
-    StoreError, UnixSeconds, Upkeep, WINDOW_SECONDS, batch_from_bytes, hashes_to_bytes,
+    StoreError, UnixSeconds, Upkeep, batch_from_bytes, hashes_to_bytes,
 };
 
 /// The largest body of a request.
@@ -19,8 +19,6 @@ pub(crate) const MAX_BODY_BYTES: u64 = 8 << 20;
 /// How far the clock of a sender may be ahead.
 const MAX_AHEAD_SECONDS: u64 = HOUR_SECONDS;
 
-/// How far a profile may be moved to find a window without one, in windows.
-const MAX_SHIFTS: u64 = 6;
 /// How many profiles are remembered, so that one that is sent again is not stored again.
 const MAX_RECENT: usize = 4096;
 
@@ -107,7 +105,7 @@ impl Ingest {
 
     /// Takes a batch. It is unpacked when its turn has come, so that one at a time is in memory.
     fn take(&self, now: UnixSeconds, batch: impl FnOnce() -> Result<Batch, Refusal>) -> Answer {
-        self.answer(|taking| taking.append(&batch()?, now))
+        self.answer(|taking| taking.append(&batch()?, now, SqliteStore::append))
     }
 
     fn answer(&self, append: impl FnOnce(&mut Taking) -> Result<Appended, Refusal>) -> Answer {
@@ -159,14 +157,19 @@ fn answer(refusal: &Refusal) -> Answer {
 }
 
 impl Taking {
-    fn append(&mut self, batch: &Batch, now: UnixSeconds) -> Result<Appended, Refusal> {
+    fn append(
+        &mut self,
+        batch: &Batch,
+        now: UnixSeconds,
+        append: fn(&mut SqliteStore, &Batch) -> Result<Appended, StoreError>,
+    ) -> Result<Appended, Refusal> {
         if (batch.windows.iter()).any(|window| window.start > now + MAX_AHEAD_SECONDS) {
             return Err(Refusal::Ahead);
         }
         self.check_series(batch, now)?;
         self.check_size(now)?;
         self.check_names(batch)?;
-        let appended = self.store.append(batch)?;
+        let appended = append(&mut self.store, batch)?;
         for series in &batch.series {
             self.series.insert(series.clone(), now);
         }
@@ -176,39 +179,25 @@ impl Taking {
         Ok(appended)
     }
 
-    /// Appends a profile, each of its windows where there is room: in its own ten seconds, or in those after. One that was
-    /// taken lately changes nothing.
+    /// Adds a profile to the windows there are. One that was taken lately changes nothing.
     fn append_profile(
         &mut self,
         batch: &Batch,
         id: u64,
         now: UnixSeconds,
     ) -> Result<Appended, Refusal> {
-        let mut all = Appended::default();
         if self.recent.contains(&id) {
-            all.repeated = batch.windows.len() as u64;
-            return Ok(all);
+            return Ok(Appended {
+                repeated: batch.windows.len() as u64,
+                ..Appended::default()
+            });
         }
-        for window in &batch.windows {
-            let mut one = Batch {
-                windows: vec![window.clone()],
-                ..batch.clone()
-            };
-            for _ in 0..MAX_SHIFTS {
-                let appended = self.append(&one, now)?;
-                all.windows += appended.windows;
-                all.too_old += appended.too_old;
-                if appended.repeated == 0 {
-                    break;
-                }
-                one.windows[0].start += WINDOW_SECONDS;
-            }
-        }
+        let appended = self.append(batch, now, SqliteStore::add)?;
         if self.recent.len() >= MAX_RECENT {
             self.recent.pop_front();
         }
         self.recent.push_back(id);
-        Ok(all)
+        Ok(appended)
     }
 
     fn check_series(&mut self, batch: &Batch, now: UnixSeconds) -> Result<(), Refusal> {

@@ -12,6 +12,7 @@
 mod access;
 mod ingest;
 mod metrics;
+mod otlp;
 mod page;
 mod pyroscope;
 pub mod query;

@@ -7,6 +7,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use crate::access::{Access, Admission};
 use crate::ingest::{Ingest, MAX_BODY_BYTES};
 use crate::metrics::Requests;
+use crate::otlp;
 use crate::page;
 use crate::pyroscope::{batch_of_request, id_of};
 use crate::query::QueryError;
@@ -88,7 +89,7 @@ impl Server {
             return Ok(Answer::text("403 Forbidden", why));
         }
         known();
-        if !matches!(path, "/api/v1/windows" | "/ingest") {
+        if !matches!(path, "/api/v1/windows" | "/ingest" | nodespy_otlp::PATH) {
             return Ok(Answer::text("404 Not Found", "nothing is taken here"));
         }
         reader
@@ -105,6 +106,11 @@ impl Server {
                     let id = id_of(&head.target, &body);
                     ingest
                         .take_profile(now, id, || batch_of_request(&parameters, body, sender, now))
+                }
+                Ok(body) if path == nodespy_otlp::PATH => {
+                    let id = id_of(path, &body);
+                    let batch = || otlp::batch_of_request(head, &body);
+                    otlp::answer(ingest.take_profile(unix_seconds(), id, batch))
                 }
                 Ok(body) => ingest.take_windows(&body, unix_seconds()),
                 Err(BodyError::Read(error)) => return Err(error),

@@ -37,6 +37,10 @@ pub trait Store {
     /// Appends a batch; when this returns, it survives a crash. Windows that are there already change nothing.
     fn append(&mut self, batch: &Batch) -> Result<Appended, StoreError>;
 
+    /// The same for senders whose profiles are shorter than a window: counts are added to those of a window that is there,
+    /// unless its hour has been made a block. What is sent again has to be recognized by the caller.
+    fn add(&mut self, batch: &Batch) -> Result<Appended, StoreError>;
+
     /// Adds up by stack, for each set of values of the labels in `by`; without any, all in one group.
     fn merge(&self, selection: &Selection, by: &[&str]) -> Result<Merged, StoreError>;
 

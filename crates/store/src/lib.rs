@@ -31,6 +31,6 @@ pub use selection::{
     Group, Matcher, Merged, Selection, SeriesSpan, StackId, StackWeight, TimeSeries, TimeSeriesSet,
 };
 pub use sqlite::{OpenMode, SqliteStore};
-pub use symbols::{StackHash, StoredFrame, StoredFunction, Symbols};
+pub use symbols::{MAX_DEPTH, MAX_TEXT_BYTES, StackHash, StoredFrame, StoredFunction, Symbols};
 pub use window::{Batch, Count, HOUR_SECONDS, Series, UnixSeconds, WINDOW_SECONDS, Window};
 pub use wire::{WireError, batch_from_bytes, batch_to_bytes, hashes_from_bytes, hashes_to_bytes};

@@ -6,9 +6,9 @@ use sha2::{Digest, Sha256};
 use crate::error::StoreError;
 
 /// The deepest stack.
-pub(crate) const MAX_DEPTH: usize = 1024;
+pub const MAX_DEPTH: usize = 1024;
 /// The longest name or file of a function, in bytes.
-pub(crate) const MAX_TEXT_BYTES: usize = 8192;
+pub const MAX_TEXT_BYTES: usize = 8192;
 
 /// The content of a stack: 128 bits of SHA-256 over its frames, root first. Hosts that run the same code make the
 /// same hashes, and no sender can make a stack that passes for another.

@@ -16,7 +16,7 @@ pub const HOUR_SECONDS: u64 = 3600;
 pub(crate) const WINDOWS_AN_HOUR: u64 = HOUR_SECONDS / WINDOW_SECONDS;
 
 /// How many counts a window can have.
-const MAX_COUNTS: usize = 1 << 16;
+pub(crate) const MAX_COUNTS: usize = 1 << 16;
 /// The longest name of a service or an event, in bytes.
 const MAX_NAME_BYTES: usize = 256;
 /// The latest start of a window: four bytes of seconds.

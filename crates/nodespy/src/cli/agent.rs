@@ -8,7 +8,7 @@ use clap::Args;
 use nodespy_store::Retention;
 
 use super::values::{
-    parse_age, parse_duration, parse_label, parse_loopback, parse_push, parse_size,
+    Push, parse_age, parse_duration, parse_label, parse_loopback, parse_push, parse_size,
 };
 
 /// Where an agent keeps what it has seen, and where it is read again.
@@ -24,6 +24,7 @@ Examples:
   nodespy agent --label env=production --keep 3d  a label on everything; windows of three days
   nodespy agent --to https://profiles.internal --token-file /etc/nodespy/token
   nodespy agent --push pyroscope=http://pyro:4040
+  nodespy agent --push otlp=http://collector:4318 --push pyroscope=http://pyro:4040
   nodespy agent --config /etc/nodespy/agent.toml --check-config
 
 It samples every Node process of this machine, those that start later too: 19 times a second of
@@ -38,9 +39,9 @@ pub(crate) struct AgentArgs {
     /// Send windows to a `nodespy serve --ingest` at this address, in place of a store of this machine
     #[arg(long, value_name = "URL", help_heading = "Sending")]
     pub(crate) to: Option<String>,
-    /// Push to what others run, in place of a store of this machine; may be repeated: pyroscope=http://pyro:4040
+    /// Push to what others run, in place of a store of this machine; may be repeated: pyroscope=http://pyro:4040, otlp=http://collector:4318
     #[arg(long, value_name = "KIND=URL", help_heading = "Sending", value_parser = parse_push)]
-    pub(crate) push: Vec<String>,
+    pub(crate) push: Vec<Push>,
     /// A file whose first line is what proves who sends: Authorization: Bearer …
     #[arg(long, value_name = "FILE", help_heading = "Sending")]
     pub(crate) token_file: Option<PathBuf>,

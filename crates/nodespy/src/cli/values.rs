@@ -74,11 +74,31 @@ pub(super) fn parse_loopback(text: &str) -> Result<SocketAddr, String> {
 }
 
 /// `pyroscope=http://pyro:4040`.
-pub(super) fn parse_push(text: &str) -> Result<String, String> {
-    match text.strip_prefix("pyroscope=") {
-        Some(url) => Ok(url.to_owned()),
-        None => Err("pyroscope=URL is what can be pushed to".to_owned()),
-    }
+pub(super) fn parse_push(text: &str) -> Result<Push, String> {
+    let (kind, url) = text.split_once('=').unwrap_or_default();
+    let kind = match kind {
+        "pyroscope" => PushKind::Pyroscope,
+        "otlp" => PushKind::Otlp,
+        _ => return Err("pyroscope=URL and otlp=URL are what can be pushed to".to_owned()),
+    };
+    Ok(Push {
+        kind,
+        url: url.to_owned(),
+    })
+}
+
+/// Where an agent pushes to.
+#[derive(Debug, Clone)]
+pub(crate) struct Push {
+    pub(crate) kind: PushKind,
+    pub(crate) url: String,
+}
+
+/// Whose wire it speaks there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PushKind {
+    Pyroscope,
+    Otlp,
 }
 
 /// The longest age.

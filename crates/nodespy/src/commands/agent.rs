@@ -16,7 +16,7 @@ use nodespy_store::{OpenMode, SqliteStore};
 use nodespy_symbolize::SourceMapOptions;
 
 use super::agent_config;
-use crate::cli::AgentArgs;
+use crate::cli::{AgentArgs, Push, PushKind};
 use crate::confine::Confinement;
 use crate::output::{self, Stream};
 use crate::privileges::{self, Extra};
@@ -133,14 +133,18 @@ fn remotes(arguments: &AgentArgs) -> anyhow::Result<Vec<Remote>> {
             destination: Destination::server,
         });
     }
-    for url in &arguments.push {
+    for Push { kind, url } in &arguments.push {
+        let (word, destination): (_, fn(Client, Spool) -> Destination) = match kind {
+            PushKind::Pyroscope => ("pyroscope", Destination::pyroscope),
+            PushKind::Otlp => ("otlp", Destination::otlp),
+        };
         // Each its own, whatever comes before it on the command line.
         let plain = |it: char| if it.is_ascii_alphanumeric() { it } else { '-' };
         let name: String = url.chars().map(plain).take(100).collect();
         remotes.push(Remote {
             client: Client::new(url, &options)?,
-            spool: format!("to-pyroscope-{name}"),
-            destination: Destination::pyroscope,
+            spool: format!("to-{word}-{name}"),
+            destination,
         });
     }
     Ok(remotes)

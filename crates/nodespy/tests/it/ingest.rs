@@ -14,6 +14,7 @@ use crate::scratch::Scratch;
 use crate::serving::Server;
 
 const WINDOWS: &str = "/api/v1/windows";
+const OTLP: &str = "/v1development/profiles";
 
 /// When a window starts that ended a minute ago.
 fn lately() -> u64 {
@@ -220,6 +221,77 @@ fn pyroscopes_own_sdk_sends_to_us_unchanged() {
     let hot: u64 = hot.map(weight).sum();
     // The rest is idle time and the SDK's own.
     assert!(hot * 4 > all, "{hot} of {all}:\n{text}");
+}
+
+/// As collectors and profilers of OpenTelemetry send it; the request was made with OpenTelemetry's own messages.
+#[test]
+fn otlp_profiles_are_taken() {
+    let folder = Scratch::new();
+    // It was made long ago.
+    let keep = [
+        "--keep",
+        "3650d",
+        "--keep-hours",
+        "3650d",
+        "--keep-versions",
+        "3650d",
+    ];
+    let arguments = [&["--ingest"], &keep[..]].concat();
+    let server = Server::start(folder.path(), "127.0.0.1:0", &arguments);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let request = std::fs::read(root.join("fixtures/otlp/ebpf_profiler.pb")).unwrap();
+    let kind = "Content-Type: application/x-protobuf\r\n";
+    for _ in 0..2 {
+        let (head, body) = server.post(OTLP, kind, &request);
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        assert!(head.contains("Content-Type: application/x-protobuf"));
+        assert_eq!(body, b"");
+    }
+    let target =
+        "/api/v1/profile?service=shop&event=cpu&from=1699999000&until=1700001000&format=folded";
+    let (head, body) = server.ask(target, "");
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    let text = String::from_utf8(body).unwrap();
+    // Four samples, once.
+    assert!(text.contains("parseOrders"), "{text}");
+    assert_eq!(text.trim_end().rsplit(' ').next(), Some("4"), "{text}");
+
+    let (head, body) = server.post(OTLP, "Content-Type: application/json\r\n", b"{}");
+    assert!(head.starts_with("HTTP/1.1 400"), "{head}");
+    assert!(String::from_utf8_lossy(&body).contains("JSON is not taken"));
+    let (head, _) = server.post(OTLP, kind, b"tea");
+    assert!(head.starts_with("HTTP/1.1 400"), "{head}");
+}
+
+/// What is sent is decoded by OpenTelemetry's own package.
+#[test]
+fn otlp_profiles_are_what_opentelemetry_reads() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let python = Command::new(root.join("tools/python.sh")).output().unwrap();
+    if !python.status.success() {
+        // The fixture of the test above is of the same package, so that the wire is checked without it too.
+        eprintln!("skipped: {}", String::from_utf8_lossy(&python.stderr));
+        return;
+    }
+    let folder = Scratch::new();
+    let file = folder.file("request");
+    let start = lately();
+    std::fs::write(
+        &file,
+        nodespy_otlp::encode(&seen("shop", "parseOrders", start, 3)),
+    )
+    .unwrap();
+    let python = String::from_utf8(python.stdout).unwrap();
+    let mut reader = Command::new(python.trim());
+    reader
+        .arg(root.join("tools/fixtures/otlp.py"))
+        .args(["read", &file]);
+    let outcome = crate::run::run(reader);
+    outcome.expect_code(0);
+    let expected = format!(
+        "shop\t1.0.0\t0\tsamples/count/cpu/nanoseconds\t1000000000\t{start}\tmain\t3\tparseOrders :0\n"
+    );
+    assert_eq!(outcome.stdout, expected);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::block::{self, Key};
 use crate::engine::{Appended, Detail};
 use crate::error::StoreError;
 use crate::symbols::{StackHash, SymbolHasher, Symbols};
-use crate::window::{Batch, HOUR_SECONDS, Series, UnixSeconds, WINDOW_SECONDS, Window};
+use crate::window::{Batch, HOUR_SECONDS, MAX_COUNTS, Series, UnixSeconds, WINDOW_SECONDS, Window};
 
 /// How many series are remembered.
 const MAX_SERIES: usize = 1 << 16;
@@ -34,8 +34,18 @@ pub(super) struct Cache {
     oldest: Option<UnixSeconds>,
 }
 
+/// What becomes of a window that is there already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Present {
+    /// It stays as it is.
+    Stays,
+    /// Counts are added to it.
+    Grows,
+}
+
 /// A batch on its way into the file.
 struct Appending<'a> {
+    present: Present,
     transaction: &'a Transaction<'a>,
     cache: &'a mut Cache,
     symbols: &'a Symbols,
@@ -50,6 +60,7 @@ pub(super) fn append(
     connection: &mut Connection,
     cache: &mut Cache,
     batch: &Batch,
+    present: Present,
 ) -> Result<Appended, StoreError> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let version: i64 = transaction.pragma_query_value(None, "data_version", |row| row.get(0))?;
@@ -63,6 +74,7 @@ pub(super) fn append(
     let stacks = batch.symbols.stacks.iter();
     let named = stacks.map(|stack| hasher.stack(stack)).zip(0..).collect();
     let mut appending = Appending {
+        present,
         transaction: &transaction,
         cache,
         symbols: &batch.symbols,
@@ -93,26 +105,51 @@ impl Appending<'_> {
             self.appended.repeated += 1;
             return Ok(());
         }
+        let start = window.start as i64;
         let mut counts = Vec::with_capacity(window.counts.len());
-        let mut total = 0_u64;
+        if self.present == Present::Grows {
+            self.take_counts(place, start, &mut counts)?;
+        }
         for count in &window.counts {
             let Some(stack) = self.stack(count.stack)? else {
                 self.unknown += 1;
                 continue;
             };
             counts.push((Key::new(stack, count.role_number()), count.count));
-            total = total.saturating_add(count.count);
         }
+        let total = counts.iter().map(|(_, count)| *count);
+        let total = total.fold(0, u64::saturating_add);
         let total = i64::try_from(total)
             .map_err(|_| StoreError::Refused("a window counts less than 2^63"))?;
         let block = block::encode_window(&mut counts);
+        if counts.len() > MAX_COUNTS {
+            return Err(StoreError::Refused("a window has at most 65,536 counts"));
+        }
         let mut statement = self
             .transaction
             .prepare_cached("INSERT OR IGNORE INTO recent VALUES (?, ?, ?, ?, ?)")?;
-        let start = window.start as i64;
         match statement.execute(params![place.scope, start, place.series, total, block])? {
             0 => self.appended.repeated += 1,
             _ => self.appended.windows += 1,
+        }
+        Ok(())
+    }
+
+    /// Takes the counts of a window out of the file, if it is there.
+    fn take_counts(
+        &self,
+        place: Place,
+        start: i64,
+        counts: &mut Vec<(Key, u64)>,
+    ) -> Result<(), StoreError> {
+        let sql = "DELETE FROM recent WHERE scope = ? AND start = ? AND series = ? RETURNING block";
+        let block: Option<Vec<u8>> = self
+            .transaction
+            .prepare_cached(sql)?
+            .query_row(params![place.scope, start, place.series], |row| row.get(0))
+            .optional()?;
+        if let Some(block) = block {
+            block::decode_window(&block, |key, count| counts.push((key, count)))?;
         }
         Ok(())
     }

@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 use nodespy_model::Labels;
 use rusqlite::{Connection, OptionalExtension, params};
 
+use self::append::Present;
 use crate::engine::{Appended, Detail, Store};
 use crate::error::StoreError;
 use crate::selection::{Merged, Selection, SeriesSpan, StackId, TimeSeriesSet};
@@ -87,6 +88,16 @@ impl SqliteStore {
         }
     }
 
+    fn write(&mut self, batch: &Batch, present: Present) -> Result<Appended, StoreError> {
+        self.writable()?;
+        batch.check()?;
+        let appended = append::append(&mut self.connection, &mut self.cache, batch, present);
+        if appended.is_err() {
+            self.forget();
+        }
+        appended
+    }
+
     /// Forgets what is known of the file: another process may have changed it, or a transaction was rolled back.
     fn forget(&mut self) {
         self.cache = append::Cache::default();
@@ -99,13 +110,11 @@ impl Store for SqliteStore {
     }
 
     fn append(&mut self, batch: &Batch) -> Result<Appended, StoreError> {
-        self.writable()?;
-        batch.check()?;
-        let appended = append::append(&mut self.connection, &mut self.cache, batch);
-        if appended.is_err() {
-            self.forget();
-        }
-        appended
+        self.write(batch, Present::Stays)
+    }
+
+    fn add(&mut self, batch: &Batch) -> Result<Appended, StoreError> {
+        self.write(batch, Present::Grows)
     }
 
     fn merge(&self, selection: &Selection, by: &[&str]) -> Result<Merged, StoreError> {

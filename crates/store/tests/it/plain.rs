@@ -87,30 +87,8 @@ impl PlainStore {
         }
     }
 
-    fn values(series: &Series, by: &[&str]) -> Vec<String> {
-        let value = |key: &&str| series.labels.get(key).unwrap_or_default().to_owned();
-        by.iter().map(value).collect()
-    }
-
-    fn is_asked(selection: &Selection, role: u8) -> bool {
-        selection.roles.is_empty()
-            || selection
-                .roles
-                .contains(&ThreadRole::ALL[usize::from(role)])
-    }
-}
-
-impl Store for PlainStore {
-    fn unknown_stacks(&self, stacks: &[StackHash]) -> Result<Vec<StackHash>, StoreError> {
-        let is_known = |hash: &&StackHash| self.stacks.iter().any(|(known, _)| known == *hash);
-        Ok(stacks
-            .iter()
-            .filter(|hash| !is_known(hash))
-            .copied()
-            .collect())
-    }
-
-    fn append(&mut self, batch: &Batch) -> Result<Appended, StoreError> {
+    /// Takes a batch; windows that are there grow, or stay as they are.
+    fn take(&mut self, batch: &Batch, grows: bool) -> Result<Appended, StoreError> {
         let named = batch.symbols.hashes();
         let counts = batch.windows.iter().flat_map(|window| &window.counts);
         let unknown = counts.filter(|count| {
@@ -133,7 +111,7 @@ impl Store for PlainStore {
                 self.series.push(series.clone());
                 self.series.len() - 1
             });
-            if self.windows.contains_key(&(index, window.start)) {
+            if !grows && self.windows.contains_key(&(index, window.start)) {
                 appended.repeated += 1;
                 continue;
             }
@@ -158,9 +136,41 @@ impl Store for PlainStore {
             }
             let counts = window.counts.iter();
             let counts = counts.map(|count| (count.stack, role_of(count), count.count));
-            self.windows.insert((index, window.start), counts.collect());
+            let known = self.windows.entry((index, window.start)).or_default();
+            known.extend(counts);
         }
         Ok(appended)
+    }
+
+    fn values(series: &Series, by: &[&str]) -> Vec<String> {
+        let value = |key: &&str| series.labels.get(key).unwrap_or_default().to_owned();
+        by.iter().map(value).collect()
+    }
+
+    fn is_asked(selection: &Selection, role: u8) -> bool {
+        selection.roles.is_empty()
+            || selection
+                .roles
+                .contains(&ThreadRole::ALL[usize::from(role)])
+    }
+}
+
+impl Store for PlainStore {
+    fn unknown_stacks(&self, stacks: &[StackHash]) -> Result<Vec<StackHash>, StoreError> {
+        let is_known = |hash: &&StackHash| self.stacks.iter().any(|(known, _)| known == *hash);
+        Ok(stacks
+            .iter()
+            .filter(|hash| !is_known(hash))
+            .copied()
+            .collect())
+    }
+
+    fn append(&mut self, batch: &Batch) -> Result<Appended, StoreError> {
+        self.take(batch, false)
+    }
+
+    fn add(&mut self, batch: &Batch) -> Result<Appended, StoreError> {
+        self.take(batch, true)
     }
 
     fn merge(&self, selection: &Selection, by: &[&str]) -> Result<Merged, StoreError> {

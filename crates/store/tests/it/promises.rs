@@ -127,6 +127,24 @@ fn windows_that_are_sent_again_change_nothing(store: &mut dyn Store) {
     assert_eq!(answer(store, &all("shop"), &["pid"]), before);
 }
 
+fn what_is_added_is_in_the_window_that_is_there(store: &mut dyn Store) {
+    let symbols = stacks(20, 1);
+    let sent = batch(&symbols, 0..3);
+    store.append(&sent).unwrap();
+    let before = total(store, &all("shop"));
+    let added = store.add(&sent).unwrap();
+    assert_eq!(
+        (added.windows, added.repeated),
+        (sent.windows.len() as u64, 0)
+    );
+    assert_eq!(total(store, &all("shop")), 2 * before);
+    // The first of its windows is there, the second is new.
+    let more = batch(&symbols, 2..4);
+    assert_eq!(store.add(&more).unwrap().windows, more.windows.len() as u64);
+    let of_more = counted(&more, |window| more.series[window.series].service == "shop");
+    assert_eq!(total(store, &all("shop")), 2 * before + of_more);
+}
+
 fn late_windows_join_their_hour(store: &mut dyn Store) {
     let symbols = stacks(50, 1);
     let mut early = batch(&symbols, 0..360);
@@ -256,6 +274,7 @@ engines! {
     what_is_appended_is_merged_by_stack,
     weights_of_other_rates_are_comparable,
     windows_that_are_sent_again_change_nothing,
+    what_is_added_is_in_the_window_that_is_there,
     late_windows_join_their_hour,
     stacks_are_named_once,
     a_batch_is_appended_whole_or_not_at_all,
