@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use nodespy_capture::monotonic_now;
-use nodespy_http::{Answer, HEAD_TIMEOUT, TimedReader, accept, read_head};
+use nodespy_http::{Answer, HEAD_TIMEOUT, TimedStream, accept, read_head};
 
 use crate::counters::Counters;
 
@@ -55,7 +55,7 @@ impl Status {
     fn answer(&self, mut connection: TcpStream, known: &dyn Fn()) -> io::Result<()> {
         connection.set_write_timeout(Some(HEAD_TIMEOUT))?;
         let deadline = Instant::now() + HEAD_TIMEOUT;
-        let mut reader = BufReader::new(TimedReader::until(connection.try_clone()?, deadline));
+        let mut reader = BufReader::new(TimedStream::until(connection.try_clone()?, deadline));
         let head = read_head(&mut reader)?;
         known();
         let path = head.target.split('?').next().unwrap_or_default();

@@ -64,7 +64,8 @@ impl Answer {
     /// Writes it.
     pub fn write(&self, output: &mut dyn Write) -> io::Result<()> {
         write_head(output, self)?;
-        output.write_all(&self.body)
+        output.write_all(&self.body)?;
+        output.flush()
     }
 }
 
@@ -74,8 +75,10 @@ pub fn write_head(output: &mut dyn Write, answer: &Answer) -> io::Result<()> {
         Framing::Denied => "DENY",
         Framing::SameOrigin => "SAMEORIGIN",
     };
+    // At once, which is one record of TLS.
+    let mut head = Vec::new();
     write!(
-        output,
+        head,
         "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n\
          Cache-Control: no-store\r\nReferrer-Policy: no-referrer\r\n\
          X-Content-Type-Options: nosniff\r\nX-Frame-Options: {framing}\r\n\
@@ -85,7 +88,8 @@ pub fn write_head(output: &mut dyn Write, answer: &Answer) -> io::Result<()> {
         answer.body.len()
     )?;
     for header in &answer.headers {
-        write!(output, "{header}\r\n")?;
+        write!(head, "{header}\r\n")?;
     }
-    output.write_all(b"\r\n")
+    head.extend_from_slice(b"\r\n");
+    output.write_all(&head)
 }

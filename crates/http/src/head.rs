@@ -1,7 +1,7 @@
 //! The head of a request, read before a deadline: a client that sends a byte now and then gets no
 //! more time than others. Depends on nothing else here, so that it can be fuzzed.
 
-use std::io::{self, BufRead, Read};
+use std::io::{self, BufRead, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
@@ -69,7 +69,7 @@ pub fn read_head(reader: &mut impl BufRead) -> io::Result<Head> {
 
 /// A connection whose reads end together at a deadline, or each after a timeout.
 #[derive(Debug)]
-pub struct TimedReader {
+pub struct TimedStream {
     connection: TcpStream,
     limit: Limit,
 }
@@ -80,13 +80,18 @@ enum Limit {
     EachRead(Duration),
 }
 
-impl TimedReader {
+impl TimedStream {
     /// All reads together may take until `deadline`.
     pub fn until(connection: TcpStream, deadline: Instant) -> Self {
         Self {
             connection,
             limit: Limit::Deadline(deadline),
         }
+    }
+
+    /// What it reads from.
+    pub(crate) fn socket(&self) -> &TcpStream {
+        &self.connection
     }
 
     /// From now on all reads together may take until `deadline`.
@@ -100,7 +105,17 @@ impl TimedReader {
     }
 }
 
-impl Read for TimedReader {
+impl Write for TimedStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.connection.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.connection.flush()
+    }
+}
+
+impl Read for TimedStream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let left = match self.limit {
             Limit::Deadline(deadline) => deadline.saturating_duration_since(Instant::now()),

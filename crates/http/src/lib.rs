@@ -1,4 +1,4 @@
-//! HTTP/1.1 as far as nodespy needs it: requests bounded in bytes and time, answers, and a client.
+//! HTTP/1.1 as far as nodespy needs it: requests bounded in bytes and time, answers, TLS, and a client.
 //!
 //! A connection is a thread and has one request; there is no async runtime. What pages, stores and agents ask of one another
 //! is theirs: nothing here knows a profile.
@@ -12,6 +12,7 @@ mod client;
 mod gate;
 mod head;
 mod parameters;
+mod tls;
 
 use std::time::Duration;
 
@@ -19,8 +20,9 @@ pub use answer::{Answer, Framing, write_head};
 pub use body::{BodyError, read_body};
 pub use client::{Client, ClientError, ClientOptions, Reply};
 pub use gate::accept;
-pub use head::{Head, TimedReader, read_head};
+pub use head::{Head, TimedStream, read_head};
 pub use parameters::Parameters;
+pub use tls::{Connection, Tls, TlsError};
 
 /// For the whole head of a request, however it arrives.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(5);

@@ -50,8 +50,20 @@ impl Token {
 #[derive(Debug, Clone)]
 pub struct Access {
     address: SocketAddr,
+    transport: Transport,
     token: Option<Token>,
     write_token: Option<Token>,
+}
+
+/// How requests come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// In the clear.
+    Plain,
+    /// In the clear, from a proxy that others reach by TLS.
+    BehindProxy,
+    /// By TLS.
+    Tls,
 }
 
 /// What is to become of a request.
@@ -64,15 +76,26 @@ pub(crate) enum Admission {
 }
 
 impl Access {
-    /// For a server at an address. Without a token that has to be one of this machine.
-    pub fn new(address: SocketAddr, token: Option<Token>) -> Result<Self, String> {
+    /// For a server at an address. Without a token, or in the clear, that has to be one of this machine.
+    pub fn new(
+        address: SocketAddr,
+        transport: Transport,
+        token: Option<Token>,
+    ) -> Result<Self, String> {
         if token.is_none() && !address.ip().is_loopback() {
             return Err(format!(
                 "{address} can be reached from other machines: give a --token-file, or listen on 127.0.0.1"
             ));
         }
+        if transport == Transport::Plain && !address.ip().is_loopback() {
+            return Err(format!(
+                "{address} can be reached from other machines, and tokens would travel in the clear: give --tls-cert and --tls-key, \
+                 or --behind-proxy where a proxy with TLS is before it"
+            ));
+        }
         Ok(Self {
             address,
+            transport,
             token,
             write_token: None,
         })
@@ -129,8 +152,12 @@ impl Access {
     /// The header with which a browser keeps the token.
     pub(crate) fn cookie(&self) -> Option<String> {
         let token = self.token.as_ref()?;
+        let secure = match self.transport {
+            Transport::Plain => "",
+            Transport::BehindProxy | Transport::Tls => " Secure;",
+        };
         Some(format!(
-            "Set-Cookie: {COOKIE}={}; HttpOnly; SameSite=Strict; Path=/",
+            "Set-Cookie: {COOKIE}={}; HttpOnly;{secure} SameSite=Strict; Path=/",
             token.0
         ))
     }
@@ -140,9 +167,13 @@ impl Access {
         let port = self.address.port();
         let names = ["127.0.0.1", "localhost", "[::1]"].map(|name| format!("{name}:{port}"));
         let is_ours = |host: &str| names.iter().any(|name| host.eq_ignore_ascii_case(name));
+        let scheme = match self.transport {
+            Transport::Tls => "https://",
+            Transport::Plain | Transport::BehindProxy => "http://",
+        };
         let origin = head.origin.as_deref();
         head.host.as_deref().is_some_and(is_ours)
-            && origin.is_none_or(|origin| origin.strip_prefix("http://").is_some_and(is_ours))
+            && origin.is_none_or(|origin| origin.strip_prefix(scheme).is_some_and(is_ours))
     }
 }
 
@@ -158,7 +189,8 @@ mod tests {
     fn who_may_read_may_not_write_and_the_other_way_around() {
         let token = |text: &str| Some(Token::of_text(text).unwrap());
         let everywhere = "0.0.0.0:4600".parse().unwrap();
-        let reading = Access::new(everywhere, token("reads-0123456789abcdef")).unwrap();
+        let reading =
+            Access::new(everywhere, Transport::Tls, token("reads-0123456789abcdef")).unwrap();
         assert!(reading.clone().taking_windows(None).is_err());
         let access = reading.taking_windows(token("writes-0123456789abcdef"));
         let access = access.unwrap();
@@ -175,7 +207,7 @@ mod tests {
         assert_eq!(access.judge(&reads, None), Admission::Granted);
         assert_ne!(access.judge(&writes, None), Admission::Granted);
         // Pages of other sites don't write to a server of this machine.
-        let local = Access::new(local(), None).unwrap();
+        let local = Access::new(local(), Transport::Plain, None).unwrap();
         let local = local.taking_windows(None).unwrap();
         let mut head = Head {
             host: Some("127.0.0.1:4600".to_owned()),
@@ -192,8 +224,9 @@ mod tests {
 
     #[test]
     fn without_a_token_only_this_machine_is_answered() {
-        assert!(Access::new("0.0.0.0:4600".parse().unwrap(), None).is_err());
-        let access = Access::new(local(), None).unwrap();
+        let everywhere = "0.0.0.0:4600".parse().unwrap();
+        assert!(Access::new(everywhere, Transport::Tls, None).is_err());
+        let access = Access::new(local(), Transport::Plain, None).unwrap();
         let asked = |host: &str, origin: Option<&str>| {
             let head = Head {
                 host: Some(host.to_owned()),
@@ -213,7 +246,13 @@ mod tests {
     fn with_a_token_it_has_to_be_there() {
         let secret = "0123456789abcdef";
         let token = Token::of_text(&format!("{secret}\n")).unwrap();
-        let access = Access::new("0.0.0.0:4600".parse().unwrap(), Some(token)).unwrap();
+        let everywhere = "0.0.0.0:4600".parse().unwrap();
+        let of = |transport| Access::new(everywhere, transport, Some(token.clone()));
+        // It would travel in the clear.
+        assert!(of(Transport::Plain).unwrap_err().contains("--tls-cert"));
+        assert!(of(Transport::BehindProxy).is_ok());
+        let access = of(Transport::Tls).unwrap();
+        assert!(access.cookie().unwrap().contains("Secure"));
         let with = |authorization: Option<&str>, cookie: Option<&str>| {
             let head = Head {
                 authorization: authorization.map(str::to_owned),

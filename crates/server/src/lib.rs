@@ -4,7 +4,7 @@
 //! [`query`] turns a selection into an answer and knows no HTTP. [`Server`] joins it with `nodespy-http`. What agents send is
 //! taken by [`Ingest`]. A request is one thread; there is no async runtime.
 //!
-//! Not here: sampling, TLS.
+//! Not here: sampling.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -20,7 +20,7 @@ mod routes;
 mod server;
 mod stores;
 
-pub use access::{Access, Token};
+pub use access::{Access, Token, Transport};
 pub use ingest::{Ingest, IngestLimits};
 pub use server::Server;
 pub use stores::Stores;

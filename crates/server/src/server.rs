@@ -1,7 +1,7 @@
 //! The server: a request in, an answer out, a thread each.
 
 use std::io::{self, BufReader, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{IpAddr, TcpListener, TcpStream};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::access::{Access, Admission};
@@ -14,7 +14,7 @@ use crate::query::QueryError;
 use crate::routes::{Asked, ROUTES};
 use crate::stores::Stores;
 use nodespy_http::{
-    Answer, BodyError, HEAD_TIMEOUT, Head, Parameters, TRANSFER_TIMEOUT, TimedReader, accept,
+    Answer, BodyError, Connection, HEAD_TIMEOUT, Head, Parameters, TRANSFER_TIMEOUT, Tls, accept,
     read_body, read_head,
 };
 
@@ -23,6 +23,7 @@ use nodespy_http::{
 pub struct Server {
     stores: Stores,
     access: Access,
+    tls: Option<Tls>,
     ingest: Option<Ingest>,
     requests: Requests,
 }
@@ -33,9 +34,16 @@ impl Server {
         Self {
             stores,
             access,
+            tls: None,
             ingest: None,
             requests: Requests::default(),
         }
+    }
+
+    /// The same over TLS.
+    pub fn with_tls(mut self, tls: Option<Tls>) -> Self {
+        self.tls = tls;
+        self
     }
 
     /// The same, taking what those send who may write.
@@ -50,34 +58,39 @@ impl Server {
     }
 
     /// Answers one request. `known` is called when it has turned out to be allowed to ask.
-    fn serve(&self, mut connection: TcpStream, known: &dyn Fn()) -> io::Result<()> {
-        connection.set_write_timeout(Some(TRANSFER_TIMEOUT))?;
+    fn serve(&self, socket: TcpStream, known: &dyn Fn()) -> io::Result<()> {
+        socket.set_write_timeout(Some(TRANSFER_TIMEOUT))?;
+        let sender = socket.peer_addr().ok().map(|address| address.ip());
         let deadline = Instant::now() + HEAD_TIMEOUT;
-        let mut reader = BufReader::new(TimedReader::until(connection.try_clone()?, deadline));
-        let head = read_head(&mut reader)?;
+        let connection = Connection::open(socket, self.tls.as_ref(), deadline)?;
+        let mut connection = BufReader::new(connection);
+        let head = read_head(&mut connection)?;
         if head.method == "POST" {
-            let answer = self.take(&head, &mut reader, &mut connection, known)?;
+            let answer = self.take(&head, &mut connection, sender, known)?;
             self.requests.count(answer.status);
-            answer.write(&mut connection)?;
+            answer.write(connection.get_mut())?;
             // A sender that is still sending would see a broken connection instead.
-            connection.shutdown(Shutdown::Write)?;
-            reader.get_mut().allow_each_read(HEAD_TIMEOUT);
-            return io::copy(&mut reader.take(4 * MAX_BODY_BYTES), &mut io::sink()).map(drop);
+            connection.get_mut().end_writing()?;
+            let timed = connection.get_mut().timed();
+            timed.allow_each_read(HEAD_TIMEOUT);
+            return io::copy(&mut connection.take(4 * MAX_BODY_BYTES), &mut io::sink()).map(drop);
         }
         let answer = self.answer(&head, known);
         self.requests.count(answer.status);
+        let connection = connection.get_mut();
         match head.method.as_str() {
-            "HEAD" => nodespy_http::write_head(&mut connection, &answer),
-            _ => answer.write(&mut connection),
+            "HEAD" => nodespy_http::write_head(connection, &answer)?,
+            _ => answer.write(connection)?,
         }
+        connection.end_writing()
     }
 
     /// Takes what is sent, by those who may.
     fn take(
         &self,
         head: &Head,
-        reader: &mut BufReader<TimedReader>,
-        connection: &mut TcpStream,
+        connection: &mut BufReader<Connection>,
+        sender: Option<IpAddr>,
         known: &dyn Fn(),
     ) -> io::Result<Answer> {
         let (path, parameters) = Parameters::split(&head.target);
@@ -92,16 +105,16 @@ impl Server {
         if !matches!(path, "/api/v1/windows" | "/ingest" | nodespy_otlp::PATH) {
             return Ok(Answer::text("404 Not Found", "nothing is taken here"));
         }
-        reader
-            .get_mut()
-            .allow_until(Instant::now() + TRANSFER_TIMEOUT);
+        let timed = connection.get_mut().timed();
+        timed.allow_until(Instant::now() + TRANSFER_TIMEOUT);
         if head.waits_for_go {
-            connection.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
+            let go = connection.get_mut();
+            go.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
+            go.flush()?;
         }
         Ok(
-            match read_body(reader, head.length, head.is_chunked, MAX_BODY_BYTES) {
+            match read_body(connection, head.length, head.is_chunked, MAX_BODY_BYTES) {
                 Ok(body) if path == "/ingest" => {
-                    let sender = connection.peer_addr().ok().map(|address| address.ip());
                     let now = unix_seconds();
                     let id = id_of(&head.target, &body);
                     ingest

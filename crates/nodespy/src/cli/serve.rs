@@ -12,25 +12,34 @@ use super::agent::{DEFAULT_STORE, RetentionArgs};
 Examples:
   nodespy serve                                   http://127.0.0.1:4600 over /var/lib/nodespy
   nodespy serve --store ./profiles --listen 127.0.0.1:8080
-  nodespy serve --listen 0.0.0.0:4600 --token-file /etc/nodespy/token
+  nodespy serve --listen 0.0.0.0:4600 --token-file token --tls-cert cert.pem --tls-key key.pem
   nodespy serve --token-file /etc/nodespy/token --write-token-file /etc/nodespy/agents
 
   curl 'http://127.0.0.1:4600/api/v1/services?from=-7d'
   curl 'http://127.0.0.1:4600/api/v1/series?service=shop&from=-1h&by=version'
   curl -OJ 'http://127.0.0.1:4600/api/v1/profile?service=shop&version=1.2.3&from=-1h&format=pprof'
 
-Routes and parameters: docs/continuous.md. It speaks plain HTTP: put a proxy with TLS before it
-where others can listen in.")]
+Routes and parameters: docs/continuous.md. Addresses that other machines can reach need a token and
+TLS: a certificate of yours, or a proxy before it.")]
 pub(crate) struct ServeArgs {
     /// The folder of the store that `nodespy agent` writes
     #[arg(long, value_name = "FOLDER", default_value = DEFAULT_STORE)]
     pub(crate) store: PathBuf,
-    /// Address and port; one that other machines can reach needs a --token-file
+    /// Address and port; one that other machines can reach needs a --token-file, and --tls-cert with --tls-key
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4600")]
     pub(crate) listen: SocketAddr,
     /// A file whose first line is what a request has to have: /?token=… or Authorization: Bearer …
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
+    /// The certificate that it proves itself with, as PEM, those between it and its authority after it; read at the start
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The private key of the certificate, as PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Speak plain HTTP on an address that other machines can reach: a proxy with TLS is before it
+    #[arg(long, conflicts_with = "tls_cert")]
+    pub(crate) behind_proxy: bool,
     /// Take windows that agents send (nodespy agent --to), and make the store if there is none; other machines need a token
     #[arg(long, help_heading = "Taking windows")]
     pub(crate) ingest: bool,

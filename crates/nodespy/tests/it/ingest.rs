@@ -152,7 +152,14 @@ fn who_may_write_is_asked_for_a_token_of_its_own() {
     assert!(server.ask("/healthz", header).0.starts_with("HTTP/1.1 403"));
 
     let store = folder.file("other");
-    let wide = ["serve", "--store", &store, "--listen", "0.0.0.0:0"];
+    let wide = [
+        "serve",
+        "--store",
+        &store,
+        "--behind-proxy",
+        "--listen",
+        "0.0.0.0:0",
+    ];
     let outcome =
         crate::run::run_nodespy(&[&wide[..], &["--ingest", "--token-file", &read]].concat());
     outcome.expect_code(2);

@@ -49,6 +49,7 @@ mod serving;
 #[path = "../support/skip.rs"]
 mod skip;
 mod sources;
+mod tls;
 mod troubleshooting;
 mod v8_log_report;
 mod viewer;

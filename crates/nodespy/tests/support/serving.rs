@@ -29,6 +29,7 @@ impl Server {
         let stdout = child.stdout.take().unwrap();
         BufReader::new(stdout).read_line(&mut line).unwrap();
         let address = line.trim().trim_start_matches("http://");
+        let address = address.trim_start_matches("https://");
         Self {
             child,
             address: address.trim_end_matches('/').to_owned(),

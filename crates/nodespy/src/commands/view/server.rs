@@ -9,7 +9,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
-use nodespy_http::{Answer, HEAD_TIMEOUT, Head, TRANSFER_TIMEOUT, TimedReader, accept, read_head};
+use nodespy_http::{Answer, HEAD_TIMEOUT, Head, TRANSFER_TIMEOUT, TimedStream, accept, read_head};
 
 use super::redirect::Redirect;
 
@@ -39,7 +39,7 @@ impl Server<'_> {
     fn answer(&self, mut connection: TcpStream, known: &dyn Fn()) -> io::Result<()> {
         connection.set_write_timeout(Some(TRANSFER_TIMEOUT))?;
         let deadline = Instant::now() + HEAD_TIMEOUT;
-        let mut reader = BufReader::new(TimedReader::until(connection.try_clone()?, deadline));
+        let mut reader = BufReader::new(TimedStream::until(connection.try_clone()?, deadline));
         let head = read_head(&mut reader)?;
         if !self.is_for_us(&head) {
             return Answer::text("403 Forbidden", "not for this host").write(&mut connection);
@@ -80,7 +80,7 @@ impl Server<'_> {
     fn take_base(
         &self,
         head: &Head,
-        reader: &mut BufReader<TimedReader>,
+        reader: &mut BufReader<TimedStream>,
         connection: &mut TcpStream,
     ) -> io::Result<Answer> {
         let length = match head.length {
