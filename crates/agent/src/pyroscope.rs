@@ -4,7 +4,7 @@
 //! that is killed in between sends something twice.
 
 use nodespy_formats::exporter;
-use nodespy_http::Client;
+use nodespy_http::{Client, percent_encoded};
 use nodespy_model::{
     About, EventType, FastMap, FastSet, Notes, Profile, ThreadRole, WeightUnit, label_key,
 };
@@ -43,7 +43,7 @@ impl Pyroscope {
             "/ingest?format=pprof&from={}&until={}&name={}&spyName=nodespy&sampleRate={}",
             window.start,
             window.start + WINDOW_SECONDS,
-            encoded(&name_of(series)),
+            percent_encoded(&name_of(series)),
             rate_of(series),
         );
         let headers = [("Content-Type", "application/octet-stream")];
@@ -158,18 +158,6 @@ fn name_of(series: &Series) -> String {
     format!("{}{{{}}}", series.service, labels.join(","))
 }
 
-/// The same for the query of an address.
-fn encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
-            true => encoded.push(byte as char),
-            false => encoded.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    encoded
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -191,6 +179,5 @@ mod tests {
         let name = name_of(&series);
         assert_eq!(name, "shop{folder=/a_b_c__d,inner_pid=1}");
         assert_eq!(rate_of(&series), 19);
-        assert_eq!(encoded("a b{ü}"), "a%20b%7B%C3%BC%7D");
     }
 }

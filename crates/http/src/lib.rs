@@ -21,7 +21,7 @@ pub use body::{BodyError, read_body};
 pub use client::{Client, ClientError, ClientOptions, Reply};
 pub use gate::accept;
 pub use head::{Head, TimedStream, read_head};
-pub use parameters::Parameters;
+pub use parameters::{Parameters, percent_encoded};
 pub use tls::{Connection, Tls, TlsError};
 
 /// For the whole head of a request, however it arrives.

@@ -59,6 +59,18 @@ fn decoded(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
+/// A text as a value in the query of an address.
+pub fn percent_encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
+            true => encoded.push(byte as char),
+            false => encoded.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    encoded
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,6 +85,7 @@ mod tests {
         assert_eq!(parameters.get("odd"), Some("%4"));
         assert_eq!(parameters.get("b c"), Some("%zz"));
         assert_eq!(parameters.get("y"), None);
+        assert_eq!(percent_encoded("a b{ü}"), "a%20b%7B%C3%BC%7D");
         assert_eq!(Parameters::split("/"), ("/", Parameters::default()));
     }
 }

@@ -19,8 +19,10 @@ pub mod query;
 mod routes;
 mod server;
 mod stores;
+mod webhook;
 
 pub use access::{Access, Token, Transport};
 pub use ingest::{Ingest, IngestLimits};
 pub use server::Server;
 pub use stores::Stores;
+pub use webhook::{Courier, Watch, Webhook};

@@ -13,6 +13,7 @@ use crate::pyroscope::{batch_of_request, id_of};
 use crate::query::QueryError;
 use crate::routes::{Asked, ROUTES};
 use crate::stores::Stores;
+use crate::webhook::Watch;
 use nodespy_http::{
     Answer, BodyError, Connection, HEAD_TIMEOUT, Head, Parameters, TRANSFER_TIMEOUT, Tls, accept,
     read_body, read_head,
@@ -24,6 +25,7 @@ pub struct Server {
     stores: Stores,
     access: Access,
     tls: Option<Tls>,
+    watch: Option<Watch>,
     ingest: Option<Ingest>,
     requests: Requests,
 }
@@ -35,6 +37,7 @@ impl Server {
             stores,
             access,
             tls: None,
+            watch: None,
             ingest: None,
             requests: Requests::default(),
         }
@@ -46,6 +49,12 @@ impl Server {
         self
     }
 
+    /// The same, telling webhooks of regressions.
+    pub fn watching(mut self, watch: Option<Watch>) -> Self {
+        self.watch = watch;
+        self
+    }
+
     /// The same, taking what those send who may write.
     pub fn taking_windows(mut self, ingest: Ingest) -> Self {
         self.ingest = Some(ingest);
@@ -54,7 +63,12 @@ impl Server {
 
     /// Answers for as long as the process lives, a thread for each connection.
     pub fn run(&self, listener: &TcpListener) {
-        accept(listener, |connection, known| self.serve(connection, known));
+        std::thread::scope(|scope| {
+            if let Some(watch) = &self.watch {
+                scope.spawn(|| watch.run(&self.stores, unix_seconds));
+            }
+            accept(listener, |connection, known| self.serve(connection, known));
+        });
     }
 
     /// Answers one request. `known` is called when it has turned out to be allowed to ask.

@@ -2,10 +2,12 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 
 use super::agent::{DEFAULT_STORE, RetentionArgs};
+use super::values::parse_duration;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -14,6 +16,7 @@ Examples:
   nodespy serve --store ./profiles --listen 127.0.0.1:8080
   nodespy serve --listen 0.0.0.0:4600 --token-file token --tls-cert cert.pem --tls-key key.pem
   nodespy serve --token-file /etc/nodespy/token --write-token-file /etc/nodespy/agents
+  nodespy serve --webhook-file /etc/nodespy/webhooks --public-url https://profiles.internal
 
   curl 'http://127.0.0.1:4600/api/v1/services?from=-7d'
   curl 'http://127.0.0.1:4600/api/v1/series?service=shop&from=-1h&by=version'
@@ -40,6 +43,20 @@ pub(crate) struct ServeArgs {
     /// Speak plain HTTP on an address that other machines can reach: a proxy with TLS is before it
     #[arg(long, conflicts_with = "tls_cert")]
     pub(crate) behind_proxy: bool,
+    /// A file of webhooks that regressions are posted to, each once: `json URL` or `slack URL` a line
+    #[arg(long, value_name = "FILE", help_heading = "Telling of regressions")]
+    pub(crate) webhook_file: Option<PathBuf>,
+    /// How often regressions are looked for
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = parse_duration, requires = "webhook_file", help_heading = "Telling of regressions")]
+    pub(crate) check_every: Duration,
+    /// The address by which people reach this server, for links [default: the one it listens on]
+    #[arg(
+        long,
+        value_name = "URL",
+        requires = "webhook_file",
+        help_heading = "Telling of regressions"
+    )]
+    pub(crate) public_url: Option<String>,
     /// Take windows that agents send (nodespy agent --to), and make the store if there is none; other machines need a token
     #[arg(long, help_heading = "Taking windows")]
     pub(crate) ingest: bool,

@@ -21,8 +21,8 @@ use crate::confine::Confinement;
 use crate::output::{self, Stream};
 use crate::privileges::{self, Extra};
 
-/// The longest file of a token.
-const MAX_TOKEN_FILE_BYTES: u64 = 4096;
+/// The longest file of a token, or of webhooks.
+const MAX_SECRET_FILE_BYTES: u64 = 4096;
 /// The file of a store in its folder.
 const STORE_FILE: &str = "profiles.sqlite";
 
@@ -152,12 +152,18 @@ fn remotes(arguments: &AgentArgs) -> anyhow::Result<Vec<Remote>> {
 
 /// The token of a file.
 pub(super) fn read_token(path: &Path) -> anyhow::Result<Token> {
+    let text = read_secret(path)?;
+    Token::of_text(&text).map_err(|why| anyhow!("{}: {why}", path.display()))
+}
+
+/// The text of a small file.
+pub(super) fn read_secret(path: &Path) -> anyhow::Result<String> {
     use std::io::Read;
     let mut text = String::new();
     let read = std::fs::File::open(path)
-        .and_then(|file| file.take(MAX_TOKEN_FILE_BYTES).read_to_string(&mut text));
+        .and_then(|file| file.take(MAX_SECRET_FILE_BYTES).read_to_string(&mut text));
     read.with_context(|| format!("reading {}", path.display()))?;
-    Token::of_text(&text).map_err(|why| anyhow!("{}: {why}", path.display()))
+    Ok(text)
 }
 
 /// The file of the store in this folder.

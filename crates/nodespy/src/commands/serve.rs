@@ -1,16 +1,20 @@
 //! `nodespy serve`: what agents have kept or sent, over HTTP.
 
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::Context;
-use nodespy_http::Tls;
-use nodespy_server::{Access, Ingest, IngestLimits, Server, Stores, Transport};
+use anyhow::{Context, anyhow};
+use nodespy_http::{ClientOptions, Tls};
+use nodespy_server::{
+    Access, Courier, Ingest, IngestLimits, Server, Stores, Transport, Watch, Webhook,
+};
 
-use super::agent::{enter_new_store, enter_store, read_token};
+use super::agent::{enter_new_store, enter_store, read_secret, read_token};
 use crate::cli::ServeArgs;
 use crate::failure::Failure;
 use crate::output::{self, Stream};
+use crate::privileges;
 
 pub(crate) fn run(arguments: &ServeArgs) -> anyhow::Result<ExitCode> {
     let read = |file: &Option<_>| file.as_deref().map(read_token).transpose();
@@ -34,6 +38,15 @@ pub(crate) fn run(arguments: &ServeArgs) -> anyhow::Result<ExitCode> {
     if takes_windows {
         access = access.taking_windows(write_token).map_err(Failure::Usage)?;
     }
+    let scheme = match transport {
+        Transport::Tls => "https",
+        Transport::Plain | Transport::BehindProxy => "http",
+    };
+    let url = format!("{scheme}://{address}");
+    let webhooks = arguments.webhook_file.as_deref().map(read_webhooks);
+    // It posts, which a confined process can't; what it posts is written by one that is.
+    let courier = webhooks.transpose()?;
+    let courier = courier.map(|webhooks| Courier::start(webhooks, privileges::keep_for_files));
     let file = match takes_windows {
         true => enter_new_store(&arguments.store)?,
         false => enter_store(&arguments.store)?,
@@ -46,16 +59,24 @@ pub(crate) fn run(arguments: &ServeArgs) -> anyhow::Result<ExitCode> {
     let ingest = takes_windows.then(|| Ingest::open(&file, &limits));
     let ingest = ingest.transpose().with_context(opening)?;
     let stores = Stores::open(&file).with_context(opening)?;
-    let mut server = Server::new(stores, access).with_tls(tls);
+    let page = arguments.public_url.as_deref().unwrap_or(&url);
+    let watch = courier
+        .map(|courier| Watch::new(courier, &arguments.store, arguments.check_every, page))
+        .transpose()
+        .context("reading what webhooks were told")?;
+    let mut server = Server::new(stores, access).with_tls(tls).watching(watch);
     if let Some(ingest) = ingest {
         server = server.taking_windows(ingest);
     }
-    let scheme = match transport {
-        Transport::Tls => "https",
-        Transport::Plain | Transport::BehindProxy => "http",
-    };
-    output::result(&format!("{scheme}://{address}/\n"), Stream::Standard);
+    output::result(&format!("{url}/\n"), Stream::Standard);
     output::note("Serving until Ctrl-C.");
     server.run(&listener);
     Ok(ExitCode::SUCCESS)
+}
+
+/// The webhooks of a file.
+fn read_webhooks(path: &Path) -> anyhow::Result<Vec<Webhook>> {
+    let text = read_secret(path)?;
+    Webhook::of_lines(&text, &ClientOptions::default())
+        .map_err(|why| anyhow!("{}: {why}", path.display()))
 }

@@ -54,3 +54,4 @@ mod troubleshooting;
 mod v8_log_report;
 mod viewer;
 mod webdriver;
+mod webhook;

@@ -13,6 +13,7 @@ use nodespy_store::StoreError;
 
 pub use marks::{DEPLOYMENT_EVENT, Mark, mark_deployment};
 pub use profile::profile_of_selection;
+pub(crate) use regressions::regression_json;
 pub use regressions::{Deployment, RegressionOptions, regressions, regressions_json};
 pub use selected::Selected;
 pub(crate) use selected::range;

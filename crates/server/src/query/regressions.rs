@@ -273,25 +273,27 @@ fn runs(
     Ok(runs)
 }
 
+/// A function that is slower since a deployment, as JSON.
+pub(crate) fn regression_json(deployment: &Deployment, change: &FunctionChange) -> Value {
+    json!({
+        "service": deployment.service,
+        "version": deployment.version,
+        "before_version": deployment.before_version,
+        "since": deployment.first,
+        "function": change.id.name,
+        "file": change.location.file,
+        "line": change.location.line,
+        "change": change.own.ratio,
+        "interval": change.own.interval.map(|(low, high)| [low, high]),
+        "verdict": change.own.verdict.label(),
+    })
+}
+
 /// Deployments as JSON: `regressions` in one list, and what was compared.
 pub fn regressions_json(deployments: &[Deployment]) -> Value {
-    let row = |deployment: &Deployment, change: &FunctionChange| {
-        json!({
-            "service": deployment.service,
-            "version": deployment.version,
-            "before_version": deployment.before_version,
-            "since": deployment.first,
-            "function": change.id.name,
-            "file": change.location.file,
-            "line": change.location.line,
-            "change": change.own.ratio,
-            "interval": change.own.interval.map(|(low, high)| [low, high]),
-            "verdict": change.own.verdict.label(),
-        })
-    };
     let rows = deployments.iter().flat_map(|deployment| {
         let slower = deployment.slower.iter();
-        slower.map(|change| row(deployment, change))
+        slower.map(|change| regression_json(deployment, change))
     });
     let comparisons = deployments.iter().map(|deployment| {
         json!({

@@ -1,0 +1,169 @@
+//! Tells others of regressions: a POST of JSON, or of what Slack and those that take the same show as a message.
+//!
+//! A [`Watch`] judges the deployments of the last day again and again and hands what is new to a [`Courier`], a thread of its own that
+//! sends. The watch reads what agents sent and may be confined; the courier reads nothing but what the watch wrote. What a webhook has
+//! taken is noted in a file, so that a server that starts again does not say it again.
+
+mod message;
+mod notified;
+
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use nodespy_http::{Client, ClientOptions};
+use nodespy_store::UnixSeconds;
+
+use self::message::{Found, Kind};
+use self::notified::Notified;
+use crate::query::{QueryError, RegressionOptions, regressions};
+use crate::stores::Stores;
+
+/// How far back deployments are judged.
+const HORIZON_SECONDS: u64 = 86_400;
+
+/// Where regressions are posted to.
+#[derive(Debug, Clone)]
+pub struct Webhook {
+    kind: Kind,
+    /// Its address, which may be a secret by itself: never logged.
+    client: Client,
+}
+
+impl Webhook {
+    /// The webhooks of a file: `json URL` or `slack URL` a line, `#` before remarks.
+    pub fn of_lines(text: &str, options: &ClientOptions) -> Result<Vec<Self>, String> {
+        let lines = text.lines().map(str::trim).enumerate();
+        let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+        lines
+            .map(|(number, line)| {
+                let wrong = |why: &str| format!("line {}: {why}", number + 1);
+                let (kind, url) = line.split_once(char::is_whitespace).unwrap_or_default();
+                let kind = Kind::called(kind)
+                    .ok_or_else(|| wrong("json URL or slack URL is what a line says"))?;
+                let client = Client::new(url.trim(), options);
+                // The error of a client names the address.
+                let client = client.map_err(|_| wrong("that is no address of a webhook"))?;
+                Ok(Self { kind, client })
+            })
+            .collect()
+    }
+}
+
+/// What is to be posted where, and who waits for what becomes of it.
+struct Letter {
+    to: usize,
+    body: Vec<u8>,
+    outcome: Sender<Result<(), String>>,
+}
+
+/// The thread that posts.
+#[derive(Debug)]
+pub struct Courier {
+    letters: Sender<Letter>,
+    kinds: Vec<(Kind, String)>,
+}
+
+impl Courier {
+    /// Starts the thread; `enter` is the first that it does.
+    pub fn start(webhooks: Vec<Webhook>, enter: fn()) -> Self {
+        let kinds = webhooks.iter();
+        let kinds = kinds.map(|webhook| (webhook.kind, webhook.client.base().to_owned()));
+        let kinds = kinds.collect();
+        let (letters, received) = channel();
+        std::thread::spawn(move || {
+            enter();
+            post_all(&webhooks, &received);
+        });
+        Self { letters, kinds }
+    }
+
+    fn post(&self, to: usize, body: Vec<u8>) -> Result<(), String> {
+        let (outcome, answer) = channel();
+        let letter = Letter { to, body, outcome };
+        let gone = |_| "the thread that posts has ended".to_owned();
+        self.letters.send(letter).map_err(|_| gone(()))?;
+        answer.recv().map_err(|_| gone(()))?
+    }
+}
+
+fn post_all(webhooks: &[Webhook], letters: &Receiver<Letter>) {
+    for letter in letters {
+        let headers = [("Content-Type", "application/json")];
+        let posted = webhooks[letter.to].client.post("", &headers, &letter.body);
+        let outcome = match posted {
+            Ok(reply) if reply.is_ok() => Ok(()),
+            Ok(reply) => Err(reply.text()),
+            Err(error) => Err(error.to_string()),
+        };
+        let _ = letter.outcome.send(outcome);
+    }
+}
+
+/// Judges deployments and tells of what is new.
+#[derive(Debug)]
+pub struct Watch {
+    courier: Courier,
+    notified: Notified,
+    interval: Duration,
+    /// Where the server's page is.
+    page: String,
+    options: RegressionOptions,
+}
+
+impl Watch {
+    /// A watch that remembers in a file of this folder what it has told.
+    pub fn new(
+        courier: Courier,
+        folder: &Path,
+        interval: Duration,
+        page: &str,
+    ) -> std::io::Result<Self> {
+        Ok(Self {
+            courier,
+            notified: Notified::open(folder)?,
+            interval,
+            page: page.trim_end_matches('/').to_owned(),
+            options: RegressionOptions::default(),
+        })
+    }
+
+    pub(crate) fn run(&self, stores: &Stores, now: fn() -> UnixSeconds) {
+        loop {
+            if let Err(error) = self.check(stores, now()) {
+                log::error!("regressions were not looked for: {error}");
+            }
+            std::thread::sleep(self.interval);
+        }
+    }
+
+    /// Judges the deployments of the last day and tells of what is new. What can't be told is tried again the next time.
+    pub fn check(&self, stores: &Stores, now: UnixSeconds) -> Result<(), QueryError> {
+        let time = now.saturating_sub(HORIZON_SECONDS)..now;
+        let judged = stores.ask(|store| regressions(store, None, time, &self.options));
+        let Some(deployments) = judged.map_err(QueryError::Store)?.transpose()? else {
+            // Too many others ask.
+            return Ok(());
+        };
+        let all: Vec<Found<'_>> = deployments.iter().flat_map(Found::all_of).collect();
+        for (to, (kind, address)) in self.courier.kinds.iter().enumerate() {
+            let is_new = |found: &&Found<'_>| !self.notified.has(&found.known_as(address));
+            let new: Vec<&Found<'_>> = all.iter().filter(is_new).collect();
+            if new.is_empty() {
+                continue;
+            }
+            let name = kind.name();
+            match self.courier.post(to, kind.body(&new, &self.page)) {
+                Ok(()) => {
+                    log::info!("told the {name} webhook of {} regressions", new.len());
+                    let ids = new.iter().map(|found| found.id(address));
+                    if let Err(error) = self.notified.add(ids) {
+                        log::error!("cannot note what webhooks were told: {error}");
+                    }
+                }
+                Err(why) => log::error!("the {name} webhook took nothing: {why}"),
+            }
+        }
+        Ok(())
+    }
+}
