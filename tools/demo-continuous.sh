@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Always-on profiling in five minutes: an agent samples twelve processes of a service and sends what it sees to a server; six of
+# Always-on profiling in five minutes: an agent samples ten processes of a service and sends what it sees to a server; five of
 # them run a new version in which one function does half as much again. Ends with what the server says about that, and leaves
 # it running until Ctrl-C so that the page can be looked at. Ends what it started, by pid.
 #
-#   sudo tools/demo-continuous.sh [SECONDS]     after `cargo build --release`, as `make demo-continuous` does
+#   sudo tools/demo-continuous.sh [SECONDS]     after `cargo build --release`, as `make demo-continuous` does; NODESPY is another build
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 seconds=${1:-200}
-nodespy="${CARGO_TARGET_DIR:-$root/target}/release/nodespy"
+nodespy=${NODESPY:-${CARGO_TARGET_DIR:-$root/target}/release/nodespy}
 demo="$root/target/demo-continuous"
 rm -rf "$demo"
 mkdir -p "$demo"
@@ -27,7 +27,7 @@ deploy() { # VERSION PARSE
     mkdir -p "$folder"
     cp "$root/workloads/continuous/shop.js" "$folder/"
     printf '{"name": "demo-shop", "version": "%s"}\n' "$1" >"$folder/package.json"
-    for _ in 1 2 3 4 5 6; do
+    for _ in 1 2 3 4 5; do
         PARSE=$2 node "$folder/shop.js" >"$demo/shop.log" 2>&1 &
         started+=("$!")
     done
@@ -44,13 +44,13 @@ address=$(head -1 "$demo/address")
 address=${address%/}
 [[ -n $address ]] || { cat "$demo/serve.log" >&2; exit 1; }
 
-say "Version 1.0.0 of the service demo-shop: six processes. And an agent, at 99 Hz because there is little time."
+say "Version 1.0.0 of the service demo-shop: five processes. And an agent, at 199 Hz because there is little time."
 deploy 1.0.0 20
-"$nodespy" agent --to "$address" --store "$demo/agent" -F 99 2>"$demo/agent.log" &
+"$nodespy" agent --to "$address" --store "$demo/agent" -F 199 2>"$demo/agent.log" &
 started+=("$!")
 sleep 20
 
-say "Version 1.1.0 beside it, in which parseOrders does half as much again: six processes."
+say "Version 1.1.0 beside it, in which parseOrders does half as much again: five processes."
 deploy 1.1.0 30
 say "Watching for $seconds s. Look: $address/?service=demo-shop"
 for ((left = seconds; left > 0; left -= 20)); do

@@ -1,9 +1,11 @@
-// A service with a steady load: ten orders a second, each a fixed amount of work in five functions, so that CPU time
-// changes only when the code does. PARSE is how often parseOrders works on an order: 30 for half as much again as 20.
+// A service with a steady load: twenty orders a second, each a fixed amount of work in eight functions of about the same
+// weight, so that CPU time changes only when the code does, and load can be told from code: what one function takes beside the others.
+// PARSE is how often parseOrders works on an order: 30 for half as much again as 20.
 'use strict';
 
 const parse = Number(process.env.PARSE ?? 20);
 const text = JSON.stringify(Array.from({ length: 40 }, (_, id) => ({ id, name: `item ${id}`, price: id * 1.5 })));
+const shelf = new Int32Array(4096).map((_, i) => (i * 7919) % 4096);
 let kept = 0;
 
 function parseOrders(times) {
@@ -26,29 +28,57 @@ function priceItems(rounds) {
     for (let i = 0; i < rounds; i++) sum += Math.sqrt(i) * 1.19;
     return sum;
 }
-function sortShelf(length) {
-    const shelf = Array.from({ length }, (_, i) => (i * 7919) % length);
-    return shelf.sort((a, b) => a - b)[0];
-}
-function renderPage(rows) {
-    let page = '';
-    for (let i = 0; i < rows; i++) page += `<li>${i}: ${(i * 31) % 97}</li>`;
-    return page.length;
-}
 function checkStock(rounds) {
     let hash = 7;
     for (let i = 0; i < rounds; i++) hash = (hash * 31 + i) | 0;
     return hash;
 }
+function sumShelf(rounds) {
+    let sum = 0;
+    for (let i = 0; i < rounds; i++) sum = (sum + shelf[(i * 17) & 4095]) | 0;
+    return sum;
+}
+function packBoxes(rounds) {
+    let room = 100;
+    let boxes = 0;
+    for (let i = 0; i < rounds; i++) {
+        room -= 1 + (i % 13);
+        if (room < 0) {
+            boxes++;
+            room = 100;
+        }
+    }
+    return boxes;
+}
+function rateBuyers(rounds) {
+    let rating = 0.5;
+    for (let i = 1; i < rounds; i++) rating = 3.7 * rating * (1 - rating);
+    return rating;
+}
+function planRoute(rounds) {
+    let [x, y, length] = [0, 0, 0];
+    for (let i = 0; i < rounds; i++) {
+        const [nextX, nextY] = [(i * 13) % 101, (i * 29) % 103];
+        length += Math.abs(nextX - x) + Math.abs(nextY - y);
+        [x, y] = [nextX, nextY];
+    }
+    return length;
+}
+function mixColours(rounds) {
+    let colour = 0x123456;
+    for (let i = 0; i < rounds; i++) colour = ((colour << 5) ^ (colour >>> 3) ^ i) >>> 0;
+    return colour;
+}
 function handleOrder() {
-    kept += parseOrders(parse * 25) + priceItems(200_000) + sortShelf(3_000) + renderPage(8_000) + checkStock(150_000);
+    kept += parseOrders(parse * 4) + priceItems(110_000) + checkStock(90_000) + sumShelf(570_000);
+    kept += packBoxes(310_000) + rateBuyers(235_000) + planRoute(115_000) + mixColours(520_000);
 }
 
-// By the clock, not by what is left: a tick that comes late is made up for, so that each second has its ten.
+// By the clock, not by what is left: a tick that comes late is made up for, so that each second has its orders.
 const started = performance.now();
 let handled = 0;
 setInterval(() => {
-    const due = Math.floor((performance.now() - started) / 100);
+    const due = Math.floor((performance.now() - started) / 50);
     for (; handled < due; handled++) handleOrder();
 }, 10);
 setTimeout(() => process.exit(), Number(process.env.MS ?? 600_000));

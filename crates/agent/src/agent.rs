@@ -35,6 +35,8 @@ const MAX_ENDED: usize = 8;
 pub struct AgentOptions {
     /// Samples a second of CPU time.
     pub rate_hz: u32,
+    /// What it may cost, of one CPU; samples get fewer where it costs more, each counting for those that were not taken.
+    pub max_overhead: Option<f64>,
     /// Whether kernel frames are wanted.
     pub include_kernel: bool,
     /// Whether no eBPF program runs at the samples.
@@ -51,6 +53,8 @@ pub struct AgentOptions {
     pub status: Arc<Status>,
     /// Called when it is attached: gives up the rights that only attaching takes.
     pub attached: fn(),
+    /// Called first by each thread that writes or sends: gives up the rights that sampling takes.
+    pub write_only: fn(),
 }
 
 /// Samples every Node process of the machine, until it is told to end. What was seen is written to every destination before
@@ -73,14 +77,15 @@ pub fn run(
     status
         .rate_hz
         .store(options.rate_hz.into(), Ordering::Relaxed);
+    // From the start: what an earlier agent left waits for no process.
+    let writers = Writers::start(destinations, &log, options.write_only);
     let mut agent = Agent {
         options,
         deadline: options
             .duration
             .map(|duration| monotonic_now().saturating_add(duration.as_nanos() as Nanoseconds)),
         log,
-        destinations,
-        writers: None,
+        writers,
         open: OpenWindows::default(),
         sampled: FastMap::default(),
         remarks: FastSet::default(),
@@ -94,9 +99,7 @@ struct Agent<'a> {
     options: &'a AgentOptions,
     deadline: Option<Nanoseconds>,
     log: Log,
-    /// Until there are writers: a thread has the rights of the one that starts it, so they wait for those to be given up.
-    destinations: Vec<(Destination, Arc<Counters>)>,
-    writers: Option<Writers>,
+    writers: Writers,
     open: OpenWindows,
     /// The processes that are sampled, by pid, with their services.
     sampled: FastMap<u32, String>,
@@ -174,7 +177,7 @@ impl Agent<'_> {
             source_maps: options.source_maps.as_ref(),
             attached: options.attached,
             open: &mut self.open,
-            writers: None,
+            writers: &self.writers,
             log: &self.log,
             clock: WallClock::default(),
             engine: "",
@@ -187,16 +190,15 @@ impl Agent<'_> {
         let live_options = LiveOptions {
             joining: Some((wanted(), Children::Judged)),
             no_routes: true,
+            max_overhead: options.max_overhead,
             continuous: Some(Continuous {
                 aligned_to: end_of_window(monotonic_now(), unix_now()).saturating_add(CUT_AFTER),
+                judged_every: WINDOW_SECONDS * SECOND,
             }),
             ..LiveOptions::default()
         };
         let subject = Subject::running(targets);
         let mut live = Live::attach(&mut engine, subject, live_options, &mut following)?;
-        let destinations = std::mem::take(&mut self.destinations);
-        let start = || Writers::start(destinations, &self.log);
-        following.writers = Some(self.writers.get_or_insert_with(start));
         let left = deadline.map(|it| Duration::from_nanos(it.saturating_sub(monotonic_now())));
         let limits = Limits {
             duration: left,
@@ -217,11 +219,8 @@ impl Agent<'_> {
 
     /// Writes what is left.
     fn finish(mut self) {
-        let rest = self.open.take_all();
-        if let Some(writers) = self.writers.take() {
-            writers.write(rest);
-            writers.finish();
-        }
+        self.writers.write(self.open.take_all());
+        self.writers.finish();
     }
 }
 

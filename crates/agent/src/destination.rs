@@ -69,6 +69,7 @@ impl Destination {
         self,
         counters: &Arc<Counters>,
         log: &Log,
+        enter: fn(),
     ) -> (Box<dyn Sink>, Option<Sender>) {
         match self.kind {
             Kind::Store(store, retention) => {
@@ -89,7 +90,7 @@ impl Destination {
                     log: Arc::clone(log),
                 };
                 let counters = Arc::clone(counters);
-                let sender = Sender::start(spool, receiver, counters, Arc::clone(log));
+                let sender = Sender::start(spool, receiver, counters, Arc::clone(log), enter);
                 (Box::new(sink), Some(sender))
             }
         }

@@ -27,8 +27,7 @@ pub(crate) struct Following<'a> {
     /// What gives up the rights that only attaching takes.
     pub(crate) attached: fn(),
     pub(crate) open: &'a mut OpenWindows,
-    /// None until it is attached.
-    pub(crate) writers: Option<&'a Writers>,
+    pub(crate) writers: &'a Writers,
     pub(crate) log: &'a Log,
     pub(crate) clock: WallClock,
     /// How processes are sampled.
@@ -87,10 +86,7 @@ impl Following<'_> {
         profile.about.started_unix = start.unix;
         if let Some(seconds) = start.step {
             (self.log)(&LogLine::new(Level::Warn, "clock was set").with("by_s", seconds));
-            let before = self.open.take_all();
-            if let Some(writers) = self.writers {
-                writers.write(before);
-            }
+            self.writers.write(self.open.take_all());
         }
         start.unix.saturating_add(profile.about.duration)
     }
@@ -150,9 +146,7 @@ impl Observer for Following<'_> {
             process.labels = deployed::labels_of(&process.labels, &host, process.pid, self.given);
         }
         self.open.add(batch_of(&profile));
-        if let Some(writers) = self.writers {
-            writers.write(self.open.take_ended(until / SECOND));
-        }
+        self.writers.write(self.open.take_ended(until / SECOND));
         self.say_ended(slice.targets);
         let sampled = self.sampled.len() as u64;
         self.status.processes.store(sampled, Ordering::Relaxed);

@@ -11,6 +11,8 @@
 #![warn(missing_docs)]
 
 mod agent;
+#[cfg(test)]
+mod bad_days;
 mod counters;
 mod deployed;
 mod destination;

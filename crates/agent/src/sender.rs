@@ -32,6 +32,7 @@ impl Sender {
         receiver: Box<dyn Receiver>,
         counters: Arc<Counters>,
         log: Log,
+        enter: fn(),
     ) -> Self {
         let is_ending = Arc::new(AtomicBool::new(false));
         let mut sending = Sending {
@@ -43,7 +44,10 @@ impl Sender {
             is_failing: false,
         };
         Self {
-            thread: std::thread::spawn(move || sending.run()),
+            thread: std::thread::spawn(move || {
+                enter();
+                sending.run();
+            }),
             is_ending,
         }
     }
@@ -234,6 +238,7 @@ mod tests {
             Box::new(receiver),
             Arc::clone(&counters),
             log,
+            || {},
         );
         let since = Instant::now();
         while spool.backlog().windows > 0 && since.elapsed() < Duration::from_secs(60) {
@@ -263,7 +268,7 @@ mod tests {
         };
         let log: Log = Arc::new(|_: &LogLine| {});
         let counters = Arc::new(Counters::default());
-        let sender = Sender::start(Arc::clone(&spool), Box::new(receiver), counters, log);
+        let sender = Sender::start(Arc::clone(&spool), Box::new(receiver), counters, log, || {});
         let since = Instant::now();
         sender.finish();
         assert!(since.elapsed() < Duration::from_secs(30));

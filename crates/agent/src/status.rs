@@ -100,7 +100,7 @@ impl Status {
         text.family(
             "nodespy_agent_rate_hertz",
             "gauge",
-            "Samples per second of CPU time.",
+            "Samples per second of CPU time that were asked for; --max-overhead may take fewer, which count for more.",
         );
         text.value("", get(&self.rate_hz));
         text.family(

@@ -29,8 +29,13 @@ const LAST_TRIES: u32 = 2;
 pub(crate) struct Writers(Vec<Writer>);
 
 impl Writers {
-    pub(crate) fn start(destinations: Vec<(Destination, Arc<Counters>)>, log: &Log) -> Self {
-        let start = |(destination, counters)| Writer::start(destination, counters, log);
+    /// Starts the threads; `enter` is the first that each does.
+    pub(crate) fn start(
+        destinations: Vec<(Destination, Arc<Counters>)>,
+        log: &Log,
+        enter: fn(),
+    ) -> Self {
+        let start = |(destination, counters)| Writer::start(destination, counters, log, enter);
         Self(destinations.into_iter().map(start).collect())
     }
 
@@ -63,8 +68,8 @@ struct Writer {
 }
 
 impl Writer {
-    fn start(destination: Destination, counters: Arc<Counters>, log: &Log) -> Self {
-        let (sink, sender) = destination.open(&counters, log);
+    fn start(destination: Destination, counters: Arc<Counters>, log: &Log, enter: fn()) -> Self {
+        let (sink, sender) = destination.open(&counters, log, enter);
         let (queue, batches) = sync_channel(QUEUE);
         let mut writing = Writing {
             sink,
@@ -73,7 +78,10 @@ impl Writer {
         };
         Self {
             queue,
-            thread: std::thread::spawn(move || writing.run(&batches)),
+            thread: std::thread::spawn(move || {
+                enter();
+                writing.run(&batches);
+            }),
             sender,
             counters,
             log: Arc::clone(log),

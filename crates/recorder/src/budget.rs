@@ -6,8 +6,8 @@
 use nodespy_capture::engine::{Pace, Prices};
 use nodespy_model::Nanoseconds;
 
-/// How often it is judged.
-const INTERVAL: Nanoseconds = 1_000_000_000;
+/// How often a recording is judged.
+pub(crate) const INTERVAL: Nanoseconds = 1_000_000_000;
 /// What attaching and the first samples cost is not what a recording costs that goes on.
 const SETTLING: Nanoseconds = 2_000_000_000;
 /// So many intervals in a row have to cost too much.
@@ -32,6 +32,8 @@ pub(crate) struct Spent {
 pub(crate) struct Budget {
     /// Of one CPU.
     share: f64,
+    /// How often it is judged: not more often than what costs comes back.
+    interval: Nanoseconds,
     /// When it was last judged.
     last: Option<Spent>,
     over: u32,
@@ -66,9 +68,10 @@ impl Costs {
 
 impl Budget {
     /// Of one CPU, `share` at most.
-    pub(crate) fn new(share: f64) -> Self {
+    pub(crate) fn new(share: f64, interval: Nanoseconds) -> Self {
         Self {
             share,
+            interval,
             last: None,
             over: 0,
             under: 0,
@@ -82,7 +85,7 @@ impl Budget {
     /// Whether it is time to judge.
     pub(crate) fn is_due(&self, elapsed: Nanoseconds) -> bool {
         match self.last {
-            Some(last) => elapsed >= last.at.saturating_add(INTERVAL),
+            Some(last) => elapsed >= last.at.saturating_add(self.interval),
             None => elapsed >= SETTLING,
         }
     }
@@ -200,7 +203,7 @@ mod tests {
 
     impl Run {
         fn new() -> Self {
-            let mut budget = Budget::new(0.02);
+            let mut budget = Budget::new(0.02, INTERVAL);
             let spent = Spent {
                 at: SETTLING,
                 own: 3_000_000_000,

@@ -12,7 +12,7 @@ use nodespy_capture::{
 use nodespy_model::{About, CopyRules, Event, EventType, Nanoseconds, Notes, Profile};
 use nodespy_symbolize::{Resolver, SourceMapOptions, StoreOptions};
 
-use crate::budget::{Budget, Spent};
+use crate::budget::{Budget, INTERVAL, Spent};
 use crate::ended;
 use crate::joining::{Joining, NoneJoins};
 use crate::named::NamedSamples;
@@ -105,6 +105,8 @@ pub struct Continuous {
     /// A slice ends at this time plus a multiple of its length, by the monotonic clock: none drifts away from the windows
     /// that it fills.
     pub aligned_to: Nanoseconds,
+    /// How often `max_overhead` is judged: as often as slices end, of which naming is a large part of the costs.
+    pub judged_every: Nanoseconds,
 }
 
 /// A recording that goes on.
@@ -231,7 +233,10 @@ impl<'e> Live<'e> {
             gc,
             continuous: options.continuous,
             waits: exact_waits,
-            budget: options.max_overhead.map(Budget::new),
+            budget: options.max_overhead.map(|share| {
+                let interval = options.continuous.map_or(INTERVAL, |it| it.judged_every);
+                Budget::new(share, interval)
+            }),
             taken_samples: 0,
             delay: options.delay,
             started: attached.started,

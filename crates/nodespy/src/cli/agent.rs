@@ -8,7 +8,8 @@ use clap::Args;
 use nodespy_store::Retention;
 
 use super::values::{
-    Push, parse_age, parse_duration, parse_label, parse_loopback, parse_push, parse_size,
+    Push, parse_age, parse_duration, parse_label, parse_loopback, parse_overhead, parse_push,
+    parse_size,
 };
 
 /// Where an agent keeps what it has seen, and where it is read again.
@@ -25,6 +26,7 @@ Examples:
   nodespy agent --to https://profiles.internal --token-file /etc/nodespy/token
   nodespy agent --push pyroscope=http://pyro:4040
   nodespy agent --push otlp=http://collector:4318 --push pyroscope=http://pyro:4040
+  nodespy agent --max-overhead 1%                 at most a hundredth of one CPU
   nodespy agent --config /etc/nodespy/agent.toml --check-config
 
 It samples every Node process of this machine, those that start later too: 19 times a second of
@@ -54,6 +56,9 @@ pub(crate) struct AgentArgs {
     /// Samples per second of CPU time
     #[arg(short = 'F', long, visible_short_alias = 'r', value_name = "HZ", default_value_t = 19, value_parser = clap::value_parser!(u32).range(1..=999))]
     pub(crate) rate: u32,
+    /// What it may cost of one CPU: where it is more, fewer samples are taken, each counting for those that were not: 1%
+    #[arg(long, value_name = "PERCENT", value_parser = parse_overhead)]
+    pub(crate) max_overhead: Option<f64>,
     /// End after so long: 30s, 5m, 1h [default: until SIGTERM or Ctrl-C]
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     pub(crate) duration: Option<Duration>,

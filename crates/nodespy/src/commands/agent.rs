@@ -45,6 +45,7 @@ pub(crate) fn run(arguments: &AgentArgs) -> anyhow::Result<ExitCode> {
     }
     let options = AgentOptions {
         rate_hz: arguments.rate,
+        max_overhead: arguments.max_overhead,
         include_kernel: !arguments.no_kernel,
         no_ebpf: arguments.no_ebpf,
         source_maps: (!arguments.no_source_maps).then(SourceMapOptions::default),
@@ -53,6 +54,7 @@ pub(crate) fn run(arguments: &AgentArgs) -> anyhow::Result<ExitCode> {
         interrupts: Some(catch_interrupts()),
         status: Arc::default(),
         attached: privileges::keep_when_perf_is_attached,
+        write_only: privileges::keep_for_files,
     };
     if let Some(address) = arguments.listen {
         serve_status(address, Arc::clone(&options.status))?;
