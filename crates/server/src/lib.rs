@@ -19,10 +19,12 @@ pub mod query;
 mod routes;
 mod server;
 mod stores;
+mod tenant;
 mod webhook;
 
 pub use access::{Access, Token, Transport};
 pub use ingest::{Ingest, IngestLimits};
 pub use server::Server;
 pub use stores::Stores;
+pub use tenant::Tenant;
 pub use webhook::{Courier, Watch, Webhook};

@@ -4,7 +4,7 @@ use std::io::{self, BufReader, Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use crate::access::{Access, Admission};
+use crate::access::Admission;
 use crate::ingest::{Ingest, MAX_BODY_BYTES};
 use crate::metrics::Requests;
 use crate::otlp;
@@ -12,33 +12,29 @@ use crate::page;
 use crate::pyroscope::{batch_of_request, id_of};
 use crate::query::QueryError;
 use crate::routes::{Asked, ROUTES};
-use crate::stores::Stores;
+use crate::tenant::{self, Tenant};
 use crate::webhook::Watch;
 use nodespy_http::{
     Answer, BodyError, Connection, HEAD_TIMEOUT, Head, Parameters, TRANSFER_TIMEOUT, Tls, accept,
     read_body, read_head,
 };
 
-/// A store that is served.
+/// Stores that are served.
 #[derive(Debug)]
 pub struct Server {
-    stores: Stores,
-    access: Access,
+    tenants: Vec<Tenant>,
     tls: Option<Tls>,
     watch: Option<Watch>,
-    ingest: Option<Ingest>,
     requests: Requests,
 }
 
 impl Server {
-    /// A server of a store for those who may ask.
-    pub fn new(stores: Stores, access: Access) -> Self {
+    /// A server of the stores of tenants, each for those who may ask it.
+    pub fn new(tenants: Vec<Tenant>) -> Self {
         Self {
-            stores,
-            access,
+            tenants,
             tls: None,
             watch: None,
-            ingest: None,
             requests: Requests::default(),
         }
     }
@@ -49,23 +45,17 @@ impl Server {
         self
     }
 
-    /// The same, telling webhooks of regressions.
+    /// The same, telling webhooks of regressions in the first of the stores.
     pub fn watching(mut self, watch: Option<Watch>) -> Self {
         self.watch = watch;
-        self
-    }
-
-    /// The same, taking what those send who may write.
-    pub fn taking_windows(mut self, ingest: Ingest) -> Self {
-        self.ingest = Some(ingest);
         self
     }
 
     /// Answers for as long as the process lives, a thread for each connection.
     pub fn run(&self, listener: &TcpListener) {
         std::thread::scope(|scope| {
-            if let Some(watch) = &self.watch {
-                scope.spawn(|| watch.run(&self.stores, unix_seconds));
+            if let (Some(watch), Some(first)) = (&self.watch, self.tenants.first()) {
+                scope.spawn(|| watch.run(&first.stores, unix_seconds));
             }
             accept(listener, |connection, known| self.serve(connection, known));
         });
@@ -108,13 +98,17 @@ impl Server {
         known: &dyn Fn(),
     ) -> io::Result<Answer> {
         let (path, parameters) = Parameters::split(&head.target);
-        let Some(ingest) = &self.ingest else {
+        if self.tenants.iter().all(|tenant| tenant.ingest.is_none()) {
             let why = "this server takes nothing: nodespy serve --ingest does";
             return Ok(Answer::text("405 Method Not Allowed", why));
-        };
-        if let Some(why) = self.access.refuses_writing(head) {
-            return Ok(Answer::text("403 Forbidden", why));
         }
+        let tenant = match tenant::writing(&self.tenants, head) {
+            Ok(tenant) => tenant,
+            Err(why) => return Ok(Answer::text("403 Forbidden", why)),
+        };
+        let Some(ingest) = &tenant.ingest else {
+            return Ok(Answer::text("403 Forbidden", "nothing is taken for you"));
+        };
         known();
         if !matches!(path, "/api/v1/windows" | "/ingest" | nodespy_otlp::PATH) {
             return Ok(Answer::text("404 Not Found", "nothing is taken here"));
@@ -154,19 +148,22 @@ impl Server {
 
     fn answer(&self, head: &Head, known: impl FnOnce()) -> Answer {
         let (path, parameters) = Parameters::split(&head.target);
-        match self.access.judge(head, parameters.get("token")) {
-            Admission::Refused(why) => return Answer::text("403 Forbidden", why),
-            Admission::GrantedByAddress => {
+        let tenant = match tenant::asking(&self.tenants, head, parameters.get("token")) {
+            Err(why) => return Answer::text("403 Forbidden", why),
+            Ok((tenant, Admission::GrantedByAddress)) => {
                 known();
                 let back = Answer::text("303 See Other", "the token is kept as a cookie");
                 let back = back.with_header("Location: /".to_owned());
-                return match self.access.cookie() {
+                return match tenant.access.cookie() {
                     Some(cookie) => back.with_header(cookie),
                     None => back,
                 };
             }
-            Admission::Granted => known(),
-        }
+            Ok((tenant, _)) => {
+                known();
+                tenant
+            }
+        };
         if !matches!(head.method.as_str(), "GET" | "HEAD") {
             return Answer::text("405 Method Not Allowed", "only GET and HEAD");
         }
@@ -176,12 +173,12 @@ impl Server {
         let Some((_, route)) = ROUTES.iter().find(|(known, _)| *known == path) else {
             return Answer::text("404 Not Found", "not here");
         };
-        let asked = self.stores.ask(|store| {
+        let asked = tenant.stores.ask(|store| {
             route(&Asked {
                 parameters: &parameters,
                 store,
                 requests: &self.requests,
-                ingested: self.ingest.as_ref().map(Ingest::counts),
+                ingested: tenant.ingest.as_ref().map(Ingest::counts),
                 now: unix_seconds(),
             })
         });

@@ -16,6 +16,7 @@ Examples:
   nodespy serve --store ./profiles --listen 127.0.0.1:8080
   nodespy serve --listen 0.0.0.0:4600 --token-file token --tls-cert cert.pem --tls-key key.pem
   nodespy serve --token-file /etc/nodespy/token --write-token-file /etc/nodespy/agents
+  nodespy serve --tenants /etc/nodespy/tenants    tokens in NAME/read and NAME/write
   nodespy serve --webhook-file /etc/nodespy/webhooks --public-url https://profiles.internal
 
   curl 'http://127.0.0.1:4600/api/v1/services?from=-7d'
@@ -63,6 +64,10 @@ pub(crate) struct ServeArgs {
     /// A file whose first line is what agents have to send along; turns --ingest on
     #[arg(long, value_name = "FILE", help_heading = "Taking windows")]
     pub(crate) write_token_file: Option<PathBuf>,
+    /// A folder of tenants: each folder NAME in it has the files `read` and `write` with their tokens. Each has a store of its own in
+    /// tenants/NAME of --store, with the limits that are given here
+    #[arg(long, value_name = "FOLDER", help_heading = "Taking windows", conflicts_with_all = ["token_file", "write_token_file", "ingest", "webhook_file"])]
+    pub(crate) tenants: Option<PathBuf>,
     /// How many series (processes and events) may send within an hour
     #[arg(
         long,

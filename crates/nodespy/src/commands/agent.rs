@@ -187,11 +187,16 @@ pub(super) fn enter_store(folder: &Path) -> anyhow::Result<PathBuf> {
     Ok(file)
 }
 
-/// The same for a store that is made if there is none.
-pub(super) fn enter_new_store(folder: &Path) -> anyhow::Result<PathBuf> {
-    let file = prepare_folder(folder)?;
+/// The same for stores in or below a folder, which are made if there are none.
+pub(super) fn enter_new_stores(
+    folder: &Path,
+    stores: impl Iterator<Item = PathBuf>,
+) -> anyhow::Result<Vec<PathBuf>> {
+    let files: Vec<PathBuf> = stores
+        .map(|store| prepare_folder(&store))
+        .collect::<anyhow::Result<_>>()?;
     Confinement::default().writing([folder.to_owned()]).apply();
-    Ok(file)
+    Ok(files)
 }
 
 /// Makes the folder of a store, for its owner only, if there is none.

@@ -1,26 +1,23 @@
 //! `nodespy serve`: what agents have kept or sent, over HTTP.
 
-use std::net::TcpListener;
-use std::path::Path;
+use std::collections::HashSet;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
 use nodespy_http::{ClientOptions, Tls};
 use nodespy_server::{
-    Access, Courier, Ingest, IngestLimits, Server, Stores, Transport, Watch, Webhook,
+    Access, Courier, Ingest, IngestLimits, Server, Stores, Tenant, Transport, Watch, Webhook,
 };
 
-use super::agent::{enter_new_store, enter_store, read_secret, read_token};
+use super::agent::{enter_new_stores, enter_store, read_secret, read_token};
 use crate::cli::ServeArgs;
 use crate::failure::Failure;
 use crate::output::{self, Stream};
 use crate::privileges;
 
 pub(crate) fn run(arguments: &ServeArgs) -> anyhow::Result<ExitCode> {
-    let read = |file: &Option<_>| file.as_deref().map(read_token).transpose();
-    let token = read(&arguments.token_file)?;
-    let write_token = read(&arguments.write_token_file)?;
-    let takes_windows = arguments.ingest || write_token.is_some();
     let tls = match (&arguments.tls_cert, &arguments.tls_key) {
         (Some(certificate), Some(key)) => Some(Tls::of_files(certificate, key)?),
         _ => None,
@@ -34,10 +31,7 @@ pub(crate) fn run(arguments: &ServeArgs) -> anyhow::Result<ExitCode> {
     let listener = TcpListener::bind(arguments.listen)
         .with_context(|| format!("listening on {}", arguments.listen))?;
     let address = listener.local_addr()?;
-    let mut access = Access::new(address, transport, token).map_err(Failure::Usage)?;
-    if takes_windows {
-        access = access.taking_windows(write_token).map_err(Failure::Usage)?;
-    }
+    let places = places(arguments, address, transport)?;
     let scheme = match transport {
         Transport::Tls => "https",
         Transport::Plain | Transport::BehindProxy => "http",
@@ -47,31 +41,122 @@ pub(crate) fn run(arguments: &ServeArgs) -> anyhow::Result<ExitCode> {
     // It posts, which a confined process can't; what it posts is written by one that is.
     let courier = webhooks.transpose()?;
     let courier = courier.map(|webhooks| Courier::start(webhooks, privileges::keep_for_files));
-    let file = match takes_windows {
-        true => enter_new_store(&arguments.store)?,
-        false => enter_store(&arguments.store)?,
-    };
-    let opening = || format!("opening the store {}", file.display());
-    let limits = IngestLimits {
-        retention: arguments.retention.retention(),
-        max_series: arguments.max_series,
-    };
-    let ingest = takes_windows.then(|| Ingest::open(&file, &limits));
-    let ingest = ingest.transpose().with_context(opening)?;
-    let stores = Stores::open(&file).with_context(opening)?;
+    let tenants = open(arguments, places)?;
     let page = arguments.public_url.as_deref().unwrap_or(&url);
     let watch = courier
         .map(|courier| Watch::new(courier, &arguments.store, arguments.check_every, page))
         .transpose()
         .context("reading what webhooks were told")?;
-    let mut server = Server::new(stores, access).with_tls(tls).watching(watch);
-    if let Some(ingest) = ingest {
-        server = server.taking_windows(ingest);
-    }
+    let server = Server::new(tenants).with_tls(tls).watching(watch);
     output::result(&format!("{url}/\n"), Stream::Standard);
     output::note("Serving until Ctrl-C.");
     server.run(&listener);
     Ok(ExitCode::SUCCESS)
+}
+
+/// A store that is to be served.
+struct Place {
+    folder: PathBuf,
+    access: Access,
+    takes_windows: bool,
+}
+
+/// The one store, or those of tenants.
+fn places(
+    arguments: &ServeArgs,
+    address: SocketAddr,
+    transport: Transport,
+) -> anyhow::Result<Vec<Place>> {
+    if let Some(folder) = &arguments.tenants {
+        return tenants(&arguments.store, folder, address, transport);
+    }
+    let read = |file: &Option<_>| file.as_deref().map(read_token).transpose();
+    let write_token = read(&arguments.write_token_file)?;
+    let takes_windows = arguments.ingest || write_token.is_some();
+    let token = read(&arguments.token_file)?;
+    let mut access = Access::new(address, transport, token).map_err(Failure::Usage)?;
+    if takes_windows {
+        access = access.taking_windows(write_token).map_err(Failure::Usage)?;
+    }
+    Ok(vec![Place {
+        folder: arguments.store.clone(),
+        access,
+        takes_windows,
+    }])
+}
+
+/// The tenants that a folder names, in their order.
+fn tenants(
+    store: &Path,
+    folder: &Path,
+    address: SocketAddr,
+    transport: Transport,
+) -> anyhow::Result<Vec<Place>> {
+    let reading = || format!("reading the tenants in {}", folder.display());
+    let entries = std::fs::read_dir(folder).with_context(reading)?;
+    let entries: Result<Vec<_>, _> = entries.collect();
+    let mut folders: Vec<PathBuf> = entries
+        .with_context(reading)?
+        .iter()
+        .map(std::fs::DirEntry::path)
+        .filter(|path| path.is_dir())
+        .collect();
+    folders.sort();
+    let mut secrets = HashSet::new();
+    let mut places = Vec::new();
+    for tenant in folders {
+        let name = tenant.file_name().unwrap_or_default();
+        let mut token = |file: &str| {
+            let token = read_token(&tenant.join(file))?;
+            match secrets.insert(token.secret().to_owned()) {
+                true => Ok(token),
+                false => Err(anyhow!(
+                    "{}: a token that another tenant or purpose has: openssl rand -hex 16",
+                    tenant.join(file).display()
+                )),
+            }
+        };
+        let (read, write) = (token("read")?, token("write")?);
+        let access = Access::new(address, transport, Some(read))
+            .and_then(|access| access.taking_windows(Some(write)))
+            .map_err(Failure::Usage)?;
+        places.push(Place {
+            folder: store.join("tenants").join(name),
+            access,
+            takes_windows: true,
+        });
+    }
+    match places.is_empty() {
+        true => Err(anyhow!(
+            "{} has no folder of a tenant: mkdir it, with the files read and write",
+            folder.display()
+        )),
+        false => Ok(places),
+    }
+}
+
+/// Opens the stores, confined from then on.
+fn open(arguments: &ServeArgs, places: Vec<Place>) -> anyhow::Result<Vec<Tenant>> {
+    let takes_windows = places.iter().any(|place| place.takes_windows);
+    let files = match takes_windows {
+        true => {
+            let folders = places.iter().map(|place| place.folder.clone());
+            enter_new_stores(&arguments.store, folders)?
+        }
+        false => vec![enter_store(&arguments.store)?],
+    };
+    let limits = IngestLimits {
+        retention: arguments.retention.retention(),
+        max_series: arguments.max_series,
+    };
+    let open = |(place, file): (Place, &PathBuf)| {
+        let opening = || format!("opening the store {}", file.display());
+        let ingest = place.takes_windows.then(|| Ingest::open(file, &limits));
+        let ingest = ingest.transpose().with_context(opening)?;
+        let stores = Stores::open(file).with_context(opening)?;
+        Ok(Tenant::new(stores, place.access, ingest))
+    };
+    places.into_iter().zip(&files).map(open).collect()
 }
 
 /// The webhooks of a file.

@@ -167,6 +167,62 @@ fn who_may_write_is_asked_for_a_token_of_its_own() {
 }
 
 #[test]
+fn tenants_share_nothing() {
+    let folder = Scratch::new();
+    let tokens = folder.path().join("tenants");
+    for name in ["mail", "shop"] {
+        std::fs::create_dir_all(tokens.join(name)).unwrap();
+        for purpose in ["read", "write"] {
+            let token = format!("{name}-{purpose}-0123456789abcdef\n");
+            std::fs::write(tokens.join(name).join(purpose), token).unwrap();
+        }
+    }
+    let tokens = tokens.to_str().unwrap();
+    let arguments = ["--tenants", tokens, "--max-series", "1"];
+    let server = Server::start(&folder.path().join("store"), "127.0.0.1:0", &arguments);
+    let with = |token: &str| format!("Authorization: Bearer {token}-0123456789abcdef\r\n");
+    let write = |tenant: &str, batch: &Batch| {
+        let header = with(&format!("{tenant}-write"));
+        let (head, body) = server.post(WINDOWS, &header, &batch_to_bytes(batch));
+        (head[9..12].to_owned(), body)
+    };
+    let start = lately();
+    // Each has its own limits: one that is full does not fill the other.
+    assert_eq!(write("shop", &seen("a", "secretOfShop", start, 1)).0, "200");
+    assert_eq!(write("shop", &seen("b", "f", start, 1)).0, "422");
+    assert_eq!(write("mail", &seen("a", "f", start, 1)).0, "200");
+    // Names that one has sent are not known to the other.
+    let nameless = Batch {
+        symbols: Symbols::default(),
+        ..seen("a", "secretOfShop", start + 10, 1)
+    };
+    assert_eq!(write("shop", &nameless).0, "200");
+    assert_eq!(write("mail", &nameless).0, "409");
+    let target = "/api/v1/profile?service=a&format=folded";
+    let read = |token: &str| {
+        let (head, body) = server.ask(target, &with(token));
+        (head[9..12].to_owned(), String::from_utf8(body).unwrap())
+    };
+    let (code, text) = read("shop-read");
+    assert!(code == "200" && text.contains("secretOfShop"), "{text}");
+    let (code, text) = read("mail-read");
+    assert!(code == "200" && !text.contains("secretOfShop"), "{text}");
+    for token in ["shop-write", "mail-write", "guess-read"] {
+        assert_eq!(read(token).0, "403", "{token}");
+    }
+    assert_eq!(write("guess", &nameless).0, "403");
+    drop(server);
+
+    // A token that two have would be none.
+    let shop = Path::new(tokens).join("shop");
+    std::fs::copy(shop.join("read"), shop.join("write")).unwrap();
+    let store = folder.file("store");
+    let outcome = crate::run::run_nodespy(&["serve", "--store", &store, "--tenants", tokens]);
+    outcome.expect_code(1);
+    outcome.expect_stderr(&["another tenant or purpose"]);
+}
+
+#[test]
 fn a_server_that_takes_nothing_says_so() {
     let folder = Scratch::new();
     drop(Server::start(folder.path(), "127.0.0.1:0", &["--ingest"]));
