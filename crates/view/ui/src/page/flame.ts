@@ -11,10 +11,12 @@ import { cssPixel, diffPixel, HIT, type Paint, packed, stateFill } from "./color
 import { eachFrame, element, fit } from "./dom";
 import { Labels } from "./labels";
 import { Raster } from "./raster";
+import { percent } from "./words";
 
 export const ROW = 18;
 const MIN_BOX_WIDTH = 1; // boxes of fewer pixels are merged with their neighbours into grey
 const LABEL_FROM = 22;
+const SHARE_FROM = 160;
 
 export interface Scene {
   names: Names;
@@ -311,6 +313,7 @@ export class Flame {
             to - from - 7,
             sign + (KIND_SIGNS[tree.kind[node]] ?? ""),
             scene!.hasPlaces,
+            changed === null && to - from >= SHARE_FROM ? percent(tree.total[node], tree.total[ROOT]) : "",
           );
       }
     }

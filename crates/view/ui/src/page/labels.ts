@@ -1,4 +1,4 @@
-// Names that fit into boxes: first the place goes, then the namespaces, then the end.
+// Names that fit into boxes: first the share goes, then the place, then the namespaces, then the end.
 
 import type { FunctionIndex } from "../model/indexes";
 import { type Names, nameOf, shortPlace } from "../model/profile";
@@ -23,14 +23,23 @@ export class Labels {
     this.names = names;
   }
 
-  draw(fn: FunctionIndex, x: number, y: number, room: number, prefix: string, hasPlace: boolean): void {
+  draw(
+    fn: FunctionIndex,
+    x: number,
+    y: number,
+    room: number,
+    prefix: string,
+    hasPlace: boolean,
+    share = "",
+  ): void {
     const name = this.nameOf(fn);
     const width = this.measure(prefix + name);
     const { context } = this;
     const offset = OFFSET.exec(name)?.[1];
     if (width <= room) {
       context.fillText(prefix + name, x, y);
-      if (hasPlace && !offset) this.drawPlace(fn, x + width + 8, y, room - width - 8);
+      const place = hasPlace && !offset ? shortPlace(this.names, fn) : "";
+      this.drawBeside(place, share, x + width + 8, y, room - width - 8);
       return;
     }
     if (offset) {
@@ -59,13 +68,15 @@ export class Labels {
     if (shown) this.context.fillText(shown, x, y);
   }
 
-  private drawPlace(fn: FunctionIndex, x: number, y: number, room: number): void {
-    if (room < 24) return;
-    const place = shortPlace(this.names, fn);
-    if (!place || place.length > 200 || this.measure(place) > room) return;
+  // The place and the share, the place alone, or nothing.
+  private drawBeside(place: string, share: string, x: number, y: number, room: number): void {
+    if (room < 24 || place.length > 200) return;
+    const both = place && share ? `${place}  ${share}` : place || share;
+    const text = this.measure(both) <= room ? both : place;
+    if (!text || this.measure(text) > room) return;
     const strength = this.context.globalAlpha;
     this.context.globalAlpha = strength * 0.68;
-    this.context.fillText(place, x, y);
+    this.context.fillText(text, x, y);
     this.context.globalAlpha = strength;
   }
 
