@@ -607,11 +607,13 @@ __noinline int look_at_arguments(void)
     u64 count = s->words[3] + 1;
     if (bpf_probe_read_user(s->arguments, sizeof(s->arguments), (void *)start))
         return 0;
-    if (start + sizeof(s->arguments) > s->stack_end || start < s->stack_start)
-        copy(start, ARGUMENTS);
+    u32 before = s->used;
     for (u32 i = 0; i < ARGUMENTS; i++)
         if (i < count)
             look_at(s->arguments[i], 0);
+    // Of most frames none is of interest: the room is for further frames.
+    if (s->used != before && (start + sizeof(s->arguments) > s->stack_end || start < s->stack_start))
+        copy(start, ARGUMENTS);
     if (s->held < MAX_HELD)
         look_at_contexts(s->words[5]);
     return 0;

@@ -62,9 +62,38 @@ fn a_recursion_of_200_frames_is_seen_whole() {
     );
 }
 
-/// Records a recursion whose stack is larger than the copy that is taken of it. What lies beyond is
-/// read when the sample is looked at, so the target may have moved on: a stack is whole, or it is
-/// counted as incomplete; it never shows a frame too many.
+/// Of a recursion deeper than what is copied the inner frames are shown, and nothing that stood beyond them later.
+#[test]
+fn a_recursion_of_3000_frames_is_cut_and_has_no_frames_of_another_moment() {
+    let Some(_live) = live() else { return };
+    let (mut found, recorded) = record_recursion("22", 3000);
+    let told = format!("{found:?}\n{}", recorded.describe());
+    let _none = found.remove(&0);
+    let cut: usize = found.values().sum();
+    assert!(
+        found.keys().all(|depth| (300..3000).contains(depth)),
+        "{told}"
+    );
+    assert!(
+        cut as u64 <= recorded.profile.notes.incomplete_stacks,
+        "{told}"
+    );
+    let profile = &recorded.profile;
+    let names_of = |stack| -> Vec<&str> {
+        let frames = profile.frames_of(stack);
+        let names = frames.map(|frame| profile.name_of(profile.frame(frame).function));
+        names.collect()
+    };
+    let stacks = profile.samples.iter().filter_map(|sample| sample.stack);
+    for names in stacks.map(names_of) {
+        let has = |name| names.contains(&name);
+        let is_joined = has("bottom") && has("descend") && has("turn");
+        assert!(!is_joined, "{names:?}");
+    }
+}
+
+/// Records a recursion whose stack may be larger than the copy that is taken of it: a stack is whole, or it is counted as
+/// incomplete; it never shows a frame too many.
 fn expect_whole_or_counted(major: &str) {
     let Some(_live) = live() else { return };
     let (mut found, recorded) = record_recursion(major, 500);

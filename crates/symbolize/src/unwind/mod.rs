@@ -2,8 +2,9 @@
 //!
 //! Native code is unwound by its tables ([`cfi`]); JIT code and V8's builtins have none but keep
 //! frame pointers, as does everything else nobody wrote a table for. Memory outside the copied
-//! part of the stack is read from the live process: below it only the red zone, above it what
-//! did not fit.
+//! part of the stack is read from the live process for native code alone: below it only the red
+//! zone, above it what did not fit. Frames of JavaScript that were not copied are not guessed: such
+//! a stack is cut.
 
 use nodespy_model::{Origin, Registers};
 
@@ -61,6 +62,14 @@ impl StackMemory<'_> {
             Some(bytes) => Some(u64::from_ne_bytes(bytes.try_into().expect("eight bytes"))),
             None => self.copied.word(address),
         }
+    }
+
+    /// A word of the copied stack that unwinding cannot do without. Calls of JavaScript come and go within microseconds: what
+    /// stands where the copy ends is by now often another call, and nothing in it says so.
+    fn read_sampled(&mut self, address: u64) -> Option<u64> {
+        let word = self.read_copied(address);
+        self.has_read_beyond |= word.is_none() && address >= self.copy_start;
+        word
     }
 
     /// A word of the stack, from the live process where the copy does not hold it.
@@ -446,9 +455,9 @@ fn step_by_frame_pointer(registers: &Registers, memory: &mut StackMemory<'_>) ->
         return None;
     }
     let mut caller = *registers;
-    caller.0[Registers::FRAME_POINTER] = memory.read(frame)?;
+    caller.0[Registers::FRAME_POINTER] = memory.read_sampled(frame)?;
     caller.0[Registers::INSTRUCTION_POINTER] =
-        memory.read(frame.checked_add(FRAME_RETURN_ADDRESS)?)?;
+        memory.read_sampled(frame.checked_add(FRAME_RETURN_ADDRESS)?)?;
     caller.0[Registers::STACK_POINTER] = frame.checked_add(FRAME_SIZE)?;
     Some(caller)
 }

@@ -133,11 +133,38 @@ fn jit_code_is_unwound_by_frame_pointers_and_native_code_by_tables() {
 }
 
 #[test]
-fn what_was_not_copied_is_read_from_the_live_stack() {
+fn native_frames_that_were_not_copied_are_read_from_the_live_stack() {
     let registers = registers(JIT, at(0), at(4));
     let (frames, outcome) = unwound(registers, &WORDS, 6, &mut KnownRoot::default());
     assert_eq!(frames.len(), 3);
     assert!(outcome.is_complete && outcome.is_cut);
+}
+
+/// Two calls of JIT code, of which the outer one was not copied.
+#[test]
+fn frames_of_javascript_that_were_not_copied_end_the_stack() {
+    let words = [
+        0,
+        0,
+        at(4),
+        JIT + 0x20,
+        at(9),
+        IMAGE + 0x1081,
+        0,
+        0,
+        0,
+        0,
+        IMAGE + 0x2005,
+        0,
+    ];
+    let leaf = registers(JIT, at(0), at(2));
+    let (frames, outcome) = unwound(leaf, &words, 12, &mut KnownRoot::default());
+    assert_eq!(frames.len(), 4);
+    assert!(outcome.is_complete && !outcome.is_cut);
+    let (frames, outcome) = unwound(leaf, &words, 4, &mut KnownRoot::default());
+    let expected = [CodeAddress::Jit(JIT), CodeAddress::Jit(JIT + 0x1f)];
+    assert_eq!(code(&frames), expected);
+    assert!(!outcome.is_complete && outcome.is_cut);
 }
 
 #[test]

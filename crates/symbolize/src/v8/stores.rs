@@ -123,6 +123,13 @@ struct Found {
     traces: Vec<(String, String)>,
 }
 
+/// Where an isolate has its stores; none where that is not known of a version.
+pub(super) fn slot_in(isolate: u64, version: (u32, u32)) -> Option<u64> {
+    let (_, offset) = SLOTS.iter().find(|(of, _)| *of == version)?;
+    // In native code the register may hold anything.
+    Some(isolate.saturating_add(*offset))
+}
+
 impl Search<'_, '_> {
     /// What the stores of a sample say; nothing where there are none, or it is not known yet where they are.
     pub(super) fn values(&mut self, frames: &[Unwound]) -> Option<StoreValues> {
@@ -155,17 +162,15 @@ impl Search<'_, '_> {
         if (known.is_some() && !is_v8s) || isolate % 8 != 0 {
             return;
         }
-        let version = self.heap.layout.version;
-        let offset = SLOTS.iter().find(|(of, _)| *of == version);
-        let offset = offset.map(|(_, offset)| *offset);
-        if known.is_some_and(|known| offset.is_none_or(|offset| known == isolate + offset))
+        let expected = slot_in(isolate, self.heap.layout.version);
+        if known.is_some_and(|known| expected.is_none_or(|expected| known == expected))
             || self.known.looked_for >= LOOKED_FOR
         {
             return;
         }
         self.known.looked_for += 1;
-        let slot = match offset {
-            Some(offset) => Some(isolate + offset).filter(|&slot| self.may_be_slot(layout, slot)),
+        let slot = match expected {
+            Some(slot) => Some(slot).filter(|&slot| self.may_be_slot(layout, slot)),
             None => (isolate..isolate.saturating_add(SEARCHED_BYTES))
                 .step_by(8)
                 .find(|&slot| self.has_context_frame(layout, slot)),

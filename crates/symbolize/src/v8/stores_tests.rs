@@ -2,7 +2,7 @@
 
 use super::functions::Functions;
 use super::stand_in::{Program, StandIn, with_heap};
-use super::stores::{Search, StoreValues, Stores};
+use super::stores::{Search, StoreValues, Stores, slot_in};
 use super::{SampleView, StoreOptions};
 use crate::copied::CopiedMemory;
 use crate::frame::{CodeAddress, FrameSlots, Unwound};
@@ -154,6 +154,19 @@ fn text_and_numbers_of_stores_are_found() {
         .map(|rule| rule.fields.len())
         .collect();
     assert_eq!(fields, [1]);
+}
+
+/// In native code the register of the isolate holds anything.
+#[test]
+fn a_register_that_is_no_isolate_has_no_stores() {
+    let program = Program::new();
+    for register in [0x1000, u64::MAX - 0xff, u64::MAX - 0x87] {
+        let (values, rules) = found(&program, register & !7, 0);
+        assert_eq!(values.keys, [None, None]);
+        assert!(rules.slots.is_empty());
+    }
+    assert_eq!(slot_in(u64::MAX - 7, (13, 6)), Some(u64::MAX));
+    assert_eq!(slot_in(0x1000, (13, 6)), Some(0x1000 + 632));
 }
 
 #[test]

@@ -458,7 +458,7 @@ fn read_code(
         object,
         native,
         start,
-        end: start + u64::from(size),
+        end: start.saturating_add(size.into()),
         index,
         tier: match tier {
             Some(1) => Tier::Baseline,

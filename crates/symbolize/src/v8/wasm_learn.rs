@@ -118,9 +118,9 @@ fn learn_size(mut codes: Vec<Specimen>) -> Option<usize> {
     integers().find(|&at| {
         let is_sane = |code: &Specimen| code.integer(at) > 0 && code.integer(at) % 16 == 0;
         codes.iter().all(is_sane)
-            && codes
-                .windows(2)
-                .all(|pair| pair[0].start + pair[0].integer(at) as u64 <= pair[1].start)
+            && codes.windows(2).all(|pair| {
+                pair[0].start.saturating_add(pair[0].integer(at) as u64) <= pair[1].start
+            })
     })
 }
 
