@@ -17,7 +17,7 @@ use crate::engine::Losses;
 use crate::error::CaptureError;
 use crate::sys::bpf::WalkProgram;
 use crate::sys::perf_event::{Counted, PerfEvent, Sampling};
-use crate::sys::pidfd::{Waker, wait_for};
+use crate::sys::pidfd::{Waker, Woken, wait_for};
 use crate::sys::ring::{Ring, page_size};
 use crate::target::{Group, Target, no_mappings, proc, program, synthesize_initial_events};
 
@@ -316,12 +316,10 @@ impl PerfSession {
 
     /// Keeps the open events of a CPU, whose first ones own its rings.
     fn keep(&mut self, of_cpu: CpuEvents) {
-        let kinds = [&of_cpu.sideband].into_iter().chain(&of_cpu.samples);
-        self.wakers.extend(
-            kinds
-                .filter_map(|events| events.first())
-                .map(PerfEvent::waker),
-        );
+        let sideband = of_cpu.sideband.first();
+        self.wakers.extend(sideband.map(PerfEvent::sideband_waker));
+        let samples = of_cpu.samples.iter().filter_map(|events| events.first());
+        self.wakers.extend(samples.map(PerfEvent::waker));
         let has_all = |events: &Vec<PerfEvent>| !events.is_empty();
         let is_whole = has_all(&of_cpu.sideband) && of_cpu.samples.iter().all(has_all);
         let sideband = self.events.len();
@@ -463,9 +461,14 @@ impl PerfSession {
             return Ok(true);
         }
         // A ring that hung up is still read.
-        let is_ready = wait_for(&mut self.wakers, interval)
+        let woken = wait_for(&mut self.wakers, interval)
             .map_err(|error| CaptureError::call("waiting for samples", error))?;
-        Ok(is_ready || interval < timeout)
+        if woken == Woken::BySideband && self.rings.has_others() {
+            // Processes come and go all the time on a busy machine; samples are read sooner only for those that are recorded.
+            self.rings.collect_sideband();
+            return Ok(self.poll_interval(timeout) < timeout);
+        }
+        Ok(woken != Woken::Timeout || interval < timeout)
     }
 
     /// Whether rings are to be read though none of them asks for it. Memory that is read for a sample serves its whole

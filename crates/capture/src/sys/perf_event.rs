@@ -239,9 +239,14 @@ impl PerfEvent {
         self.0.as_raw_fd()
     }
 
-    /// What ends a wait when its ring has data.
+    /// What ends a wait when its ring has samples.
     pub(crate) fn waker(&self) -> Waker {
         Waker::Ring(self.as_raw_fd())
+    }
+
+    /// What ends a wait when its ring has other records.
+    pub(crate) fn sideband_waker(&self) -> Waker {
+        Waker::Sideband(self.as_raw_fd())
     }
 
     /// Stops it and, where it has one, empties nothing: what is in the ring stays readable.

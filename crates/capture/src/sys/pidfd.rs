@@ -48,8 +48,10 @@ impl PidFd {
 /// A descriptor that ends a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Waker {
-    /// A ring has data, again and again.
+    /// A ring has samples, again and again.
     Ring(i32),
+    /// A ring has other records, again and again.
+    Sideband(i32),
     /// A process has ended, which it does once: its pidfd stays readable for ever, and hangs up only
     /// when the process is reaped as well.
     Process(i32),
@@ -58,27 +60,41 @@ pub(crate) enum Waker {
 impl Waker {
     fn fd(self) -> i32 {
         match self {
-            Self::Ring(fd) | Self::Process(fd) => fd,
+            Self::Ring(fd) | Self::Sideband(fd) | Self::Process(fd) => fd,
         }
     }
 
     /// Whether it would end every wait from now on.
     fn is_spent(self, ready: libc::c_short) -> bool {
         match self {
-            Self::Ring(_) => ready & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0,
+            Self::Ring(_) | Self::Sideband(_) => {
+                ready & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0
+            }
             Self::Process(_) => ready != 0,
         }
     }
 }
 
-/// Waits until one of the wakers is ready, and drops those that can't become ready again. Whether
-/// one was.
-pub(crate) fn wait_for(wakers: &mut Vec<Waker>, timeout: Duration) -> io::Result<bool> {
+/// What has ended a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Woken {
+    Timeout,
+    /// Sideband rings alone.
+    BySideband,
+    Otherwise,
+}
+
+/// Waits until one of the wakers is ready, and drops those that can't become ready again.
+pub(crate) fn wait_for(wakers: &mut Vec<Waker>, timeout: Duration) -> io::Result<Woken> {
     let ready = poll(wakers.iter().map(|waker| waker.fd()), timeout)?;
-    let is_any_ready = ready.iter().any(|ready| *ready != 0);
+    let of_ready = wakers.iter().zip(&ready).filter(|(_, ready)| **ready != 0);
+    let woken = of_ready.fold(Woken::Timeout, |woken, (waker, _)| match (woken, waker) {
+        (Woken::Timeout | Woken::BySideband, Waker::Sideband(_)) => Woken::BySideband,
+        _ => Woken::Otherwise,
+    });
     let mut ready = ready.into_iter();
     wakers.retain(|waker| !ready.next().is_some_and(|ready| waker.is_spent(ready)));
-    Ok(is_any_ready)
+    Ok(woken)
 }
 
 /// Waits until one of these descriptors is ready, which are two: whether each of them is.

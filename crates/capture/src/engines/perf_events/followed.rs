@@ -96,15 +96,8 @@ impl Followed {
         }
     }
 
-    /// Whether a new process or thread is known to be no part of what is recorded.
-    pub(super) fn is_birth_elsewhere(&self, event: &Event<'_>) -> bool {
-        match event {
-            Event::Fork { parent_pid, .. } => self.is_other(*parent_pid),
-            event => self.is_other(pid_of(event)),
-        }
-    }
-
-    fn is_other(&self, pid: u32) -> bool {
+    /// Whether a process is known to be no part of what is recorded.
+    pub(super) fn is_other(&self, pid: u32) -> bool {
         is_unseen(pid) || self.standing.get(&pid) == Some(&Standing::Other)
     }
 

@@ -21,6 +21,7 @@ use super::arguments::Arguments;
 use super::followed::Followed;
 use super::reader::{ReadMemory, ReaderOutput};
 use super::records::{RingOf, is_birth, raw_sample, sideband_event, time_of};
+use crate::new_processes::pid_of;
 use crate::sys::ring_cursor::RecordRing;
 
 /// The rings of a session.
@@ -37,6 +38,8 @@ pub(super) struct RingSet<R> {
     addresses: Addresses,
     losses: Losses,
     newest_birth: Nanoseconds,
+    /// Processes among those that wait for samples which others have made.
+    elsewhere: FastSet<u32>,
     /// Whose events are handed on, where there are others too.
     followed: Option<Followed>,
     /// What samples of some events stand for, by the number they carry: of those that are not taken as often as the others
@@ -133,6 +136,7 @@ impl<R: RecordRing> RingSet<R> {
             addresses: Addresses::default(),
             losses: Losses::default(),
             newest_birth: 0,
+            elsewhere: FastSet::default(),
             followed: None,
             weights: FastMap::default(),
             thinned: None,
@@ -212,9 +216,36 @@ impl<R: RecordRing> RingSet<R> {
         self.pending.make_contiguous().sort_by_key(time_of);
     }
 
-    /// Whether sideband events wait for samples that may still be on their way.
+    /// Whether sideband events wait for samples that may still be on their way, and are not known to be about other
+    /// processes.
     pub(super) fn has_pending(&self) -> bool {
-        !self.pending.is_empty()
+        self.pending.iter().any(|event| !self.is_elsewhere(event))
+    }
+
+    /// Whether an event is about a process that is not recorded, as far as is known yet.
+    fn is_elsewhere(&self, event: &Event<'_>) -> bool {
+        let Some(followed) = &self.followed else {
+            return false;
+        };
+        let maker = match event {
+            Event::Fork { parent_pid, .. } => *parent_pid,
+            event => pid_of(event),
+        };
+        followed.is_other(maker) || self.elsewhere.contains(&maker)
+    }
+
+    /// Notes births among what is pending. In the order of time: who made a process is told before what it does.
+    fn note_births(&mut self) {
+        self.elsewhere.clear();
+        for position in 0..self.pending.len() {
+            let event = &self.pending[position];
+            let (pid, time) = (pid_of(event), time_of(event));
+            match is_birth(event).then(|| self.is_elsewhere(event)) {
+                Some(true) => _ = self.elsewhere.insert(pid),
+                Some(false) => self.newest_birth = self.newest_birth.max(time),
+                None => {}
+            }
+        }
     }
 
     /// What was lost since the last call.
@@ -345,7 +376,7 @@ impl<R: RecordRing> RingSet<R> {
         }
     }
 
-    fn collect_sideband(&mut self) {
+    pub(super) fn collect_sideband(&mut self) {
         let before = self.pending.len();
         for position in 0..self.sideband.len() {
             self.sideband[position].load_head();
@@ -355,6 +386,7 @@ impl<R: RecordRing> RingSet<R> {
         }
         if self.pending.len() != before {
             self.pending.make_contiguous().sort_by_key(time_of);
+            self.note_births();
         }
     }
 
@@ -375,14 +407,7 @@ impl<R: RecordRing> RingSet<R> {
                 // A record without a time is as old as can be.
                 let time = self.sideband_layout.trailer_time(record.body).unwrap_or(0);
                 match sideband_event(&decoded, time) {
-                    Some(event) => {
-                        let followed = self.followed.as_ref();
-                        let is_elsewhere = followed.is_some_and(|it| it.is_birth_elsewhere(&event));
-                        if is_birth(&event) && !is_elsewhere {
-                            self.newest_birth = self.newest_birth.max(time);
-                        }
-                        self.pending.push_back(event);
-                    }
+                    Some(event) => self.pending.push_back(event),
                     None => count_loss(&decoded, &mut self.losses),
                 }
             }

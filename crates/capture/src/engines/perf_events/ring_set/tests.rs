@@ -57,6 +57,12 @@ impl RingSet<VecRing> {
         self.sideband[position].write(record_type::COMM, 0, &body);
     }
 
+    fn fork(&mut self, position: usize, pid: u64, parent: u64, time: u64) {
+        let ids = pid | parent << 32;
+        let body = words(&[ids, ids, time, parent | parent << 32, time]);
+        self.sideband[position].write(record_type::FORK, 0, &body);
+    }
+
     fn lost(&mut self, position: usize, count: u64) {
         let ring = &mut self.samples[position].ring;
         ring.write(record_type::LOST, 0, &words(&[1, count]));
@@ -286,18 +292,20 @@ fn processes_are_judged_in_the_order_of_their_forks() {
     followed.record(recorded as u32, false);
     followed.leave_out(other as u32);
     rings.keep_only(followed);
-    let mut fork = |position: usize, pid: u64, parent: u64, time: u64| {
-        let both = |pid: u64| pid | pid << 32;
-        let ids = pid | parent << 32;
-        let body = words(&[ids, ids, time, both(parent), time]);
-        rings.sideband[position].write(record_type::FORK, 0, &body);
-    };
-    fork(0, grandchild, child, 20);
-    fork(1, child, recorded, 10);
-    fork(0, 5_000_004, other, 30);
+    rings.fork(0, grandchild, child, 20);
+    rings.fork(1, child, recorded, 10);
+    // The later fork of others is read first here too.
+    rings.fork(0, 5_000_005, 5_000_004, 32);
+    rings.fork(1, 5_000_004, other, 30);
+    rings.collect_sideband();
+    assert!(rings.has_pending());
     rings.sample(0, 40);
     assert_eq!(rings.drained(Nanoseconds::MAX), ["n10", "n20", "s40 0"]);
     assert_eq!(rings.newest_birth(), 20, "of what may be recorded");
+    rings.fork(0, 5_000_007, 5_000_006, 52);
+    rings.fork(1, 5_000_006, other, 50);
+    rings.collect_sideband();
+    assert!(!rings.has_pending(), "nothing that hurries");
 }
 
 #[test]
