@@ -1,5 +1,5 @@
 'use strict';
-// Right answer: once a second, or every EVERY milliseconds, the event loop is blocked for 400 ms, under blockLoop, which burns, or
+// Right answer: once a second, or every EVERY milliseconds, the event loop is blocked for FOR (400) ms, under blockLoop, which burns, or
 // with WHAT=exec waits for a child, or with WHAT=timers arms timers all the time, which moves the time of the loop.
 // What innocent does between takes 2 ms. With WHAT=immediates nothing blocks: the loop goes round all the time.
 
@@ -16,7 +16,7 @@ const what = process.env.WHAT || 'burn';
 function blockLoop() {
   if (what === 'exec') execSync('sleep 0.4');
   else if (what === 'timers') armTimers(400);
-  else burn(400);
+  else burn(Number(process.env.FOR || 400));
 }
 
 setInterval(innocent, 50);

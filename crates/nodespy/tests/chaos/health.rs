@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// The least of so many answers: a busy machine only adds.
 const ASKED: u32 = 12;
 /// Longer than anything a program does after nodespy has gone takes.
-const SETTLING: Duration = Duration::from_secs(20);
+const SETTLING: Duration = Duration::from_secs(60);
 
 /// What can be seen of a process from outside and must come back to what it was.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,7 +102,7 @@ pub(crate) fn ask(socket: &Path, path: &str) -> Result<Duration, String> {
     let since = Instant::now();
     let answer = || -> std::io::Result<String> {
         let mut stream = UnixStream::connect(socket)?;
-        stream.set_read_timeout(Some(Duration::from_secs(20)))?;
+        stream.set_read_timeout(Some(Duration::from_secs(60)))?;
         write!(stream, "GET {path} HTTP/1.0\r\n\r\n")?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer)?;

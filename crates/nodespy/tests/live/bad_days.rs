@@ -15,8 +15,8 @@ use crate::run::{DEADLINE, Started, nodespy, run, signal};
 use crate::scratch::Scratch;
 use crate::skip::skip;
 
-/// Long enough for nodespy to have attached and taken samples.
-const SOME_SAMPLES: Duration = Duration::from_secs(2);
+/// Long enough for nodespy to take samples, once it has attached.
+const SOME_SAMPLES: Duration = Duration::from_millis(1500);
 
 /// How many of the kernel's ticks are a second.
 const TICKS_PER_SECOND: u64 = 100;
@@ -28,11 +28,14 @@ fn split() -> Running {
     Workload::new("split.js").start()
 }
 
-/// Starts a recording of `pids` without an end, in a folder.
+/// Starts a recording of `pids` without an end, in a folder; it records when this returns.
+#[track_caller]
 fn start_record(pids: &str, arguments: &[&str], folder: &Scratch) -> Started {
     let mut command = nodespy(&["record", "-p", pids]);
     command.args(arguments).current_dir(folder.path());
-    Started::new(command, "")
+    let started = Started::new(command, "");
+    started.wait_until_it_says("Recording ");
+    started
 }
 
 #[test]
@@ -59,9 +62,10 @@ fn only_a_second_interrupt_discards_a_recording() {
     let mut command = nodespy(&["record", "-p", &target.pid_text(), "-o", "out.nspy"]);
     // Both arrive while nodespy waits.
     command
-        .env("NODESPY_DELAY_MS", "1500")
+        .env("NODESPY_DELAY_MS", "6000")
         .current_dir(scratch.path());
     let started = Started::new(command, "");
+    started.wait_until_it_says("Recording ");
     std::thread::sleep(SOME_SAMPLES);
     started.signal("INT");
     wait_until_delivered(started.pid());
@@ -72,7 +76,7 @@ fn only_a_second_interrupt_discards_a_recording() {
 }
 
 /// Waits until a process has taken every signal that was sent to it: two that are pending are one.
-fn wait_until_delivered(pid: u32) {
+pub(super) fn wait_until_delivered(pid: u32) {
     let is_pending = || {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         let mut sets = status
@@ -106,15 +110,18 @@ fn a_terminal_that_closes_leaves_the_recording() {
         Ok(terminal) => terminal,
         Err(error) => return skip(&format!("script can't be started ({error})")),
     };
+    // Its journal is there when it records.
+    let until = Instant::now() + DEADLINE;
+    while !scratch.path().join("out.nspy.journal").exists() {
+        assert!(Instant::now() < until, "it does not record");
+        std::thread::sleep(Duration::from_millis(20));
+    }
     std::thread::sleep(SOME_SAMPLES);
     terminal.kill().unwrap();
     terminal.wait().unwrap();
     let since = Instant::now();
     while !scratch.path().join("out.nspy").exists() {
-        assert!(
-            since.elapsed() < Duration::from_secs(30),
-            "nothing was written"
-        );
+        assert!(since.elapsed() < DEADLINE, "nothing was written");
         std::thread::sleep(Duration::from_millis(50));
     }
     let profile = read(&scratch.path().join("out.nspy"));
@@ -240,13 +247,19 @@ fn a_zombie_among_the_targets_costs_nothing() {
         assert!(since.elapsed() < DEADLINE, "it did not end");
         std::thread::sleep(Duration::from_millis(10));
     }
-    std::thread::sleep(Duration::from_millis(500));
-    let before = cpu_ticks(started.pid());
-    std::thread::sleep(Duration::from_secs(2));
-    let used = cpu_ticks(started.pid()) - before;
+    // What was sampled before is still being named in the first of them.
+    let used = [(); 3].map(|()| {
+        let before = cpu_ticks(started.pid());
+        std::thread::sleep(Duration::from_secs(1));
+        cpu_ticks(started.pid()) - before
+    });
     started.signal("INT");
     started.finish().expect_code(0);
-    assert!(used < TICKS_PER_SECOND / 5, "{used} ticks in 2 s");
+    let least = used.iter().min().copied();
+    assert!(
+        least < Some(TICKS_PER_SECOND / 10),
+        "{used:?} ticks in 1 s each"
+    );
 }
 
 /// A FIFO that something waits to write to: the wait ends when anything opens it.

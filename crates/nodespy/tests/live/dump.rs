@@ -75,7 +75,7 @@ fn cpu_ticks(pid: u32) -> u64 {
 
 /// Waits until a process has used more CPU time than it had.
 #[track_caller]
-fn expect_it_runs_on(target: &Running) {
+pub(super) fn expect_it_runs_on(target: &Running) {
     let before = cpu_ticks(target.pid());
     let until = Instant::now() + DEADLINE;
     while cpu_ticks(target.pid()) <= before {
@@ -205,10 +205,12 @@ fn a_thread_blocked_in_atomics_wait_shows_it() {
             .env("HOW", "atomics")
             .env("MS", 120_000)
             .start();
-        let found = dump_in(&mut target, arguments, "atomics");
-        let main = &threads(&found)[0];
-        let summary = main["summary"].as_str().unwrap();
-        assert!(summary.contains("blocked: in AtomicsWait"), "{summary}");
+        // It may still be on its way into the call.
+        dump_until(&mut target, arguments, "AtomicsWait", |found| {
+            let main = &threads(found)[0];
+            let summary = main["summary"].as_str().unwrap_or_default();
+            names(main).contains(&"atomics") && summary.contains("blocked: in AtomicsWait")
+        });
     }
 }
 
@@ -302,7 +304,12 @@ fn a_stopped_process_stays_stopped() {
     let Some(_live) = live() else { return };
     let target = Workload::new("split.js").start();
     crate::run::signal(target.pid(), "STOP");
-    std::thread::sleep(Duration::from_millis(100));
+    // A thread stops when it is its turn to run.
+    let until = Instant::now() + DEADLINE;
+    while !target.status("State").starts_with('T') {
+        assert!(Instant::now() < until, "it does not stop");
+        std::thread::sleep(Duration::from_millis(10));
+    }
     let outcome = run_nodespy(&["dump", "-p", &target.pid_text()]);
     outcome.expect_code(0);
     assert!(outcome.stdout.contains("stopped, held"), "{outcome}");

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nodespy_analysis::{charged_weights, function_weights, without_idle_states};
 use nodespy_model::Profile;
@@ -10,7 +10,7 @@ use nodespy_model::Profile;
 use super::live;
 use super::recorded::{read, share};
 use super::workload::{Running, USUAL_NODE, Workload, node};
-use crate::run::{Outcome, Started, nodespy, run_nodespy};
+use crate::run::{DEADLINE, Outcome, Started, nodespy, run_nodespy};
 use crate::scratch::Scratch;
 
 /// What a flight recorder wrote of a workload, and said.
@@ -61,8 +61,10 @@ fn total_share(profile: &Profile, name: &str) -> f64 {
 #[test]
 fn a_blocked_loop_gives_a_file_with_who_blocked_it() {
     let Some(_live) = live() else { return };
-    let target = Workload::new("stalls.js").env("EVERY", 4000).start();
-    let arguments = ["--trigger", "stall>200ms", "--keep", "10s", "-d", "12"];
+    // Far longer than other programs keep it from its CPU.
+    let stalls = Workload::new("stalls.js").env("FOR", 1500);
+    let target = stalls.env("EVERY", 4000).start();
+    let arguments = ["--trigger", "stall>1s", "--keep", "10s", "-d", "12"];
     let flight = fly(&target, &arguments);
     let [file] = &flight.files[..] else {
         panic!("{}", flight.outcome);
@@ -166,14 +168,19 @@ fn a_signal_asks_for_what_was_recorded_lately() {
         "5s",
     ];
     let started = Started::new(nodespy(&arguments), "");
-    std::thread::sleep(Duration::from_secs(6));
+    started.wait_until_it_says("Recording ");
+    std::thread::sleep(Duration::from_secs(5));
     assert!(folder.names().is_empty());
     started.signal("USR2");
-    std::thread::sleep(Duration::from_secs(4));
-    let files = files_in(&folder);
+    let until = Instant::now() + DEADLINE;
+    while !Path::new(&output).exists() {
+        assert!(Instant::now() < until, "{:?}", folder.names());
+        std::thread::sleep(Duration::from_millis(50));
+    }
     started.signal("INT");
     let outcome = started.finish();
     outcome.expect_code(0);
+    let files = files_in(&folder);
     assert_eq!(files.len(), 1, "{outcome}");
     assert_eq!(top_function(&files[0]), "burn");
     assert!(files[0].notes.triggers[0].contains("SIGUSR2"), "{outcome}");
@@ -187,7 +194,7 @@ fn a_busy_process_and_a_large_one_are_written_once() {
         &target,
         &[
             "--trigger",
-            "cpu>20%/2s",
+            "cpu>2%/2s",
             "--keep",
             "3s",
             "--hold-off",

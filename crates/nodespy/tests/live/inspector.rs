@@ -150,9 +150,10 @@ fn two_processes_are_recorded_at_once() {
 #[test]
 fn a_process_that_exits_is_not_held_up_and_its_profile_is_kept() {
     let Some(_live) = live() else { return };
-    let code =
-        "console.log('ready'); setInterval(function busy() { const end = Date.now() + 20; while (Date.now() < end); }, 1);
-        setTimeout(() => process.exit(7), 3000)";
+    // Two seconds after its inspector was opened, whenever that is.
+    let code = "console.log('ready'); const { url } = require('inspector');
+        setInterval(function busy() { const end = Date.now() + 20; while (Date.now() < end); }, 1);
+        const opened = setInterval(() => { if (url()) { clearInterval(opened); setTimeout(() => process.exit(7), 2000); } }, 50)";
     let mut target = start_code(&[], code);
     let recorded = record(&target, &["--engine", "inspector", "-d", "60"]);
     assert!(

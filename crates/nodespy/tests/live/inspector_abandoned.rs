@@ -3,6 +3,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use super::bad_days::wait_until_delivered;
 use super::live;
 use super::workload::{Running, USUAL_NODE, node};
 use crate::run::{DEADLINE, Started, nodespy, run_nodespy, signal};
@@ -62,7 +63,7 @@ fn expect_opened_and_closed(target: &mut Running) {
 #[test]
 fn an_inspector_that_opens_after_nodespy_gave_up_is_closed() {
     let Some(_live) = live() else { return };
-    let mut target = start_native(16);
+    let mut target = start_native(20);
     let pid = target.pid_text();
     let outcome = run_nodespy(&["record", "--engine", "inspector", "-d", "1", "-p", &pid]);
     outcome.expect_code(1).expect_stderr(&[
@@ -76,7 +77,7 @@ fn an_inspector_that_opens_after_nodespy_gave_up_is_closed() {
 #[test]
 fn an_inspector_that_opens_after_nodespy_was_killed_is_closed() {
     let Some(_live) = live() else { return };
-    let mut target = start_native(6);
+    let mut target = start_native(10);
     let pid = target.pid_text();
     let arguments = ["record", "--engine", "inspector", "-d", "1", "-p", &pid];
     let started = Started::new(nodespy(&arguments), "");
@@ -87,7 +88,7 @@ fn an_inspector_that_opens_after_nodespy_was_killed_is_closed() {
         children.is_ok_and(|text| !text.trim().is_empty())
     });
     // Long enough for the signal, much shorter than the native call.
-    std::thread::sleep(Duration::from_millis(500));
+    std::thread::sleep(Duration::from_secs(2));
     assert_eq!(
         listeners(target.pid()),
         0,
@@ -109,12 +110,11 @@ fn a_recording_can_be_discarded_while_its_target_does_not_answer() {
     let output = scratch.file("out.nspy");
     let arguments = ["record", "--engine", "inspector", "-o", &output, "-p", &pid];
     let started = Started::new(nodespy(&arguments), "");
-    wait_until("its inspector opens", || listeners(target.pid()) > 0);
+    started.wait_until_it_says("Recording ");
     std::thread::sleep(Duration::from_secs(1));
     signal(target.pid(), "STOP");
-    // Two signals that are pending are one.
     started.signal("INT");
-    std::thread::sleep(Duration::from_millis(500));
+    wait_until_delivered(started.pid());
     started.signal("INT");
     let outcome = started.finish();
     signal(target.pid(), "CONT");

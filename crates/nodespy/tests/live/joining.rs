@@ -16,8 +16,10 @@ use crate::run::{Started, nodespy, run_nodespy};
 use crate::scratch::Scratch;
 use crate::skip::skip;
 
-/// Longer than it takes to attach, even on a machine that is busy with something else.
-const UNDER_WAY: Duration = Duration::from_millis(1500);
+/// Longer than a search for new processes takes, even on a machine that is busy with something else.
+const SEARCHED: Duration = Duration::from_secs(4);
+/// Longer than `top`, which says nothing before its first table, takes to attach.
+const UNDER_WAY: Duration = Duration::from_secs(3);
 
 /// A group of this test's own with a process in it, and the path by which nodespy is told of it.
 fn group_of(target: &Running) -> Option<(ControlGroup, String)> {
@@ -69,7 +71,7 @@ fn a_process_that_joins_for_a_moment_is_recorded_from_its_start() {
         "record", "--cgroup", &path, "-F", "499", "-d", "60", "-o", &output,
     ];
     let recording = Started::new(nodespy(&arguments), "");
-    std::thread::sleep(UNDER_WAY);
+    recording.wait_until_it_says("Recording ");
     let mut shell = group.entering();
     shell.args([
         "sh",
@@ -157,14 +159,14 @@ fn without_the_right_to_a_whole_group_new_processes_are_searched_for() {
     );
     let arguments = ["record", "--cgroup", &path, "-d", "60", "-o", "out.nspy"];
     let recording = Started::new(as_nobody(&scratch, &arguments), "");
-    std::thread::sleep(UNDER_WAY);
+    recording.wait_until_it_says("Recording ");
     let mut command = group.entering();
     command
         .arg("setpriv")
         .args(NOBODY)
         .args([scratch.file("node"), scratch.file("split.js")]);
     let joining = Running::new(command);
-    std::thread::sleep(UNDER_WAY);
+    std::thread::sleep(SEARCHED);
     recording.signal("INT");
     let recorded = finished(recording, &scratch.file("out.nspy"));
     let here = |sample: &Sample| recorded.process_of(sample).pid == joining.pid();

@@ -34,6 +34,7 @@ fn a_recorder_keeps_the_rights_that_recording_takes() {
     if is_root() {
         assert_ne!(capabilities_of(started.pid()) & PERFMON, 0);
     }
+    started.wait_until_it_says("Recording ");
     std::thread::sleep(Duration::from_secs(2));
     started.signal("INT");
     started.finish().expect_code(0);

@@ -233,7 +233,7 @@ fn a_watched_list_goes_on_until_interrupted() {
     let Some(_live) = live() else { return };
     let target = Workload::new("split.js").start();
     let watching = Started::new(nodespy(&["--watch", "--json"]), "");
-    std::thread::sleep(std::time::Duration::from_millis(3500));
+    watching.wait_for_lines(2);
     watching.signal("INT");
     let outcome = watching.finish();
     outcome.expect_code(0);

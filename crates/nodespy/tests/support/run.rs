@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -50,8 +51,8 @@ impl fmt::Display for Outcome {
 /// A command that is running. Killed, by its own pid, when dropped before it ends.
 pub(crate) struct Started {
     child: Child,
-    stdout: JoinHandle<String>,
-    stderr: JoinHandle<String>,
+    stdout: Said,
+    stderr: Said,
     since: Instant,
 }
 
@@ -69,8 +70,8 @@ impl Started {
         let _ = stdin.write_all(input.as_bytes());
         drop(stdin);
         Self {
-            stdout: read_all(child.stdout.take().unwrap()),
-            stderr: read_all(child.stderr.take().unwrap()),
+            stdout: Said::by(child.stdout.take().unwrap()),
+            stderr: Said::by(child.stderr.take().unwrap()),
             child,
             since: Instant::now(),
         }
@@ -86,13 +87,42 @@ impl Started {
         signal(self.pid(), name);
     }
 
-    /// Waits until it ends.
+    /// Waits until standard error has these words: how long a program takes to start is not known.
+    #[track_caller]
+    pub(crate) fn wait_until_it_says(&self, words: &str) {
+        self.wait_until(words, || self.stderr.so_far().contains(words));
+    }
+
+    /// Waits until standard output has so many lines.
+    #[track_caller]
+    pub(crate) fn wait_for_lines(&self, count: usize) {
+        let has_all = || self.stdout.so_far().matches('\n').count() >= count;
+        self.wait_until("more lines", has_all);
+    }
+
+    #[track_caller]
+    fn wait_until(&self, what: &str, is_there: impl Fn() -> bool) {
+        let until = Instant::now() + DEADLINE;
+        while !is_there() {
+            let has_ended = self.stdout.is_over() && self.stderr.is_over();
+            assert!(
+                is_there() || !has_ended && Instant::now() < until,
+                "no {what:?}\n--- stdout\n{}\n--- stderr\n{}",
+                self.stdout.so_far(),
+                self.stderr.so_far()
+            );
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Waits until it ends, which is to be soon: what a test waited for before does not count.
     pub(crate) fn finish(mut self) -> Outcome {
+        let until = Instant::now() + DEADLINE;
         let status = loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 break status;
             }
-            if self.since.elapsed() > DEADLINE {
+            if Instant::now() > until {
                 let _ = self.child.kill();
                 let _ = self.child.wait();
                 panic!("still running after {DEADLINE:?}; killed");
@@ -100,12 +130,10 @@ impl Started {
             std::thread::sleep(Duration::from_millis(10));
         };
         let took = self.since.elapsed();
-        let stdout = std::mem::replace(&mut self.stdout, std::thread::spawn(String::new));
-        let stderr = std::mem::replace(&mut self.stderr, std::thread::spawn(String::new));
         Outcome {
             status,
-            stdout: stdout.join().unwrap(),
-            stderr: stderr.join().unwrap(),
+            stdout: self.stdout.all(),
+            stderr: self.stderr.all(),
             took,
         }
     }
@@ -151,12 +179,44 @@ pub(crate) fn ended_by_signal(outcome: &Outcome) -> bool {
     outcome.status.signal().is_some()
 }
 
-fn read_all(mut from: impl Read + Send + 'static) -> JoinHandle<String> {
-    std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        let _ = from.read_to_end(&mut bytes);
-        String::from_utf8_lossy(&bytes).into_owned()
-    })
+/// What a command says, read while it runs.
+struct Said {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Said {
+    fn by(mut from: impl Read + Send + 'static) -> Self {
+        let bytes = Arc::new(Mutex::new(Vec::new()));
+        let shared = Arc::clone(&bytes);
+        let reader = std::thread::spawn(move || {
+            let mut part = [0; 8192];
+            while let Ok(length @ 1..) = from.read(&mut part) {
+                shared.lock().unwrap().extend_from_slice(&part[..length]);
+            }
+        });
+        Self {
+            bytes,
+            reader: Some(reader),
+        }
+    }
+
+    fn so_far(&self) -> String {
+        String::from_utf8_lossy(&self.bytes.lock().unwrap()).into_owned()
+    }
+
+    fn is_over(&self) -> bool {
+        let reader = self.reader.as_ref();
+        reader.is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Everything, once nobody can say more.
+    fn all(&mut self) -> String {
+        if let Some(reader) = self.reader.take() {
+            reader.join().unwrap();
+        }
+        self.so_far()
+    }
 }
 
 /// Sends a signal to one process, which may have ended meanwhile.

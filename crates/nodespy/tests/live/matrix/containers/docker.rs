@@ -82,14 +82,14 @@ fn a_container_removed_in_the_middle_keeps_its_names() {
         ("mapped", &["--tmpfs", "/tmp"], &["--names", "map"]),
     ] {
         let container = engine.run(name, options, &WITH_MAP);
-        let mut arguments = vec!["-c", name, "-d", "30"];
+        let mut arguments = vec!["-c", name, "-d", "60"];
         arguments.extend(more);
         let recording = engine.start_recording(&arguments);
         std::thread::sleep(std::time::Duration::from_secs(3));
         engine.docker(&["rm", "-f", name]).expect_code(0);
         let recorded = recording.finish();
         expect_callers(&recorded);
-        assert!(recorded.outcome.took.as_secs() < 25, "{}", recorded.outcome);
+        assert!(recorded.outcome.took.as_secs() < 50, "{}", recorded.outcome);
         let process = recorded.process(container.pid);
         assert_eq!(process.labels.get(label_key::CONTAINER), Some(name));
         let remarks = recorded.profile.notes.remarks.join("\n");
@@ -104,7 +104,6 @@ fn what_is_started_in_a_container_for_a_moment_is_recorded_by_name() {
     };
     let web = engine.run("web", &["-e", "IDLE=1"], &PLAIN);
     let recording = engine.start_recording(&["-c", "web", "-d", "60"]);
-    std::thread::sleep(std::time::Duration::from_millis(1500));
     // Some 200 ms of CPU, by a process whose parent is outside.
     let script = "function fewMoments() { let h = 1; for (let i = 0; i < 2e7; i++) \
                   h = Math.imul(h ^ (h >>> 15), 0x2c1b3c6d) ^ i; return h; } \
@@ -140,8 +139,7 @@ fn processes_that_join_a_container_are_recorded_too() {
             .count()
     };
     wait_until("a second node", || members() == 2);
-    let recording = engine.start_recording(&["-c", "web", "-d", "5"]);
-    std::thread::sleep(std::time::Duration::from_millis(1500));
+    let recording = engine.start_recording(&["-c", "web", "-d", "6"]);
     web.exec_detached(&PLAIN);
     let recorded = recording.finish();
     assert_eq!(

@@ -119,6 +119,7 @@ impl Docker {
         let mut all = vec!["record", "-F", "499", "-o", &output];
         all.extend(arguments);
         let started = Started::new(self.nodespy(&all), "");
+        started.wait_until_it_says("Recording ");
         Recording { started, scratch }
     }
 }
