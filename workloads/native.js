@@ -16,6 +16,7 @@ function hashWork() { return crypto.createHash('sha256').update(bytes).digest('h
 
 let result = 0;
 const spent = { jsonWork: 0, regexpWork: 0, hashWork: 0 };
+const least = { jsonWork: Infinity, regexpWork: Infinity, hashWork: Infinity };
 const budget = { jsonWork: 0.5, regexpWork: 0.3, hashWork: 0.2 };
 const work = [jsonWork, regexpWork, hashWork];
 
@@ -33,11 +34,15 @@ function turn() {
     for (const candidate of work) {
       if (spent[candidate.name] / budget[candidate.name] < spent[next.name] / budget[next.name]) next = candidate;
     }
+    const calls = burst();
     const before = process.hrtime();
-    for (let j = burst(); j > 0; j--) result += next();
+    for (let j = calls; j > 0; j--) result += next();
     const [seconds, nanoseconds] = process.hrtime(before);
-    // A turn that was interrupted by the machine says nothing about the work: count at most 10 ms.
-    spent[next.name] += Math.min(seconds * 1e9 + nanoseconds, 1e7);
+    const took = seconds * 1e9 + nanoseconds;
+    // A turn that was interrupted by the machine says nothing about the work: count at most 2 ms, or four times what so
+    // many calls took when they were fastest.
+    least[next.name] = Math.min(least[next.name], took / calls);
+    spent[next.name] += Math.min(took, Math.max(2e6, 4 * calls * least[next.name]));
   }
 }
 

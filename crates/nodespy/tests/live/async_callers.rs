@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use nodespy_model::{FrameKind, Sample};
 use serde_json::Value;
 
+use super::certainty::margin;
 use super::recorded::{Recorded, record, record_with, share};
 use super::versions::on_every_node;
 use super::workload::{Running, Workload, node, script};
@@ -81,13 +82,23 @@ fn expect_every_kind(major: &str) {
     );
 }
 
-/// Records workloads/async.js, in which `main` awaits `turn` and that one everything else.
+/// Records workloads/async.js, in which `main` awaits `turn` and that one everything else; again, and for longer, where a
+/// busy machine let it run too little.
 fn record_async(major: &str, variables: &[(&str, &str)]) -> Recorded {
-    let scratch = Scratch::new();
     let target = Workload::new("async.js").on(major).start();
+    let recorded = record_async_for("4", &target, variables);
+    if recorded.profile.notes.async_callers.continuations() > 400 {
+        return recorded;
+    }
+    record_async_for("20", &target, variables)
+}
+
+fn record_async_for(seconds: &str, target: &Running, variables: &[(&str, &str)]) -> Recorded {
+    let scratch = Scratch::new();
     let output = scratch.file("out.nspy");
     let pid = target.pid_text();
-    let mut command = nodespy(&["record", "-p", &pid, "-d", "4", "-F", "499", "-o", &output]);
+    let mut command = nodespy(&["record", "-p", &pid, "-d", seconds, "-F", "499"]);
+    command.args(["-o", &output]);
     command.envs(variables.iter().copied());
     let outcome = Started::new(command, "").finish();
     outcome.expect_code(0);
@@ -114,9 +125,11 @@ fn callers<'a>(recorded: &'a Recorded, sample: &Sample) -> Vec<&'a str> {
 #[track_caller]
 fn expect_callers(recorded: &Recorded) {
     let notes = &recorded.profile.notes.async_callers;
-    let whole = share(notes.whole, notes.continuations());
-    assert!(whole > WHOLE, "{notes:?}\n{}", recorded.describe());
-    assert!(notes.continuations() > 300, "{notes:?}");
+    let (whole, all) = (notes.whole, notes.continuations());
+    assert!(all > 100, "{notes:?}");
+    let least = WHOLE - margin(WHOLE, all as f64);
+    let text = recorded.describe();
+    assert!(share(whole, all) > least, "{notes:?}\n{text}");
     for name in ["main", "turn", "level"] {
         let total = recorded.total_share(name);
         assert!(total > 0.75, "{name} {total}\n{}", recorded.describe());

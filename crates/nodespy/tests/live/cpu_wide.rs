@@ -2,18 +2,18 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::Instant;
 
-use super::recorded::{Recorded, expect_share, read, share};
+use super::ebpf::{expect_rare, expect_same_shares};
+use super::recorded::{Recorded, expect_share, read};
 use super::workload::{Running, Workload, node, root, script};
 use super::{is_root, live};
-use crate::run::{Started, nodespy, run, run_nodespy};
+use crate::run::{DEADLINE, Started, nodespy, run, run_nodespy};
 use crate::scratch::Scratch;
 use crate::skip::skip;
 
 const SAID: &str = " CPU-wide with eBPF ";
 const CHOICE: &str = "NODESPY_EVENTS";
-/// How far two recordings of one process may be apart on a function, in parts of one.
-const MARGIN: f64 = 0.06;
 const RATE_HZ: u32 = 999;
 
 /// Whether the program can run here. In CI it must.
@@ -97,7 +97,8 @@ fn expect_samples_of_cpu_time(recorded: &Recorded) {
     let cpu_time: u64 = processes.filter_map(|process| process.cpu_time).sum();
     let expected = cpu_time as f64 / 1e9 * f64::from(RATE_HZ);
     let samples = recorded.profile.total_weight() as f64;
-    let margin = 0.05 + 2.5 / samples.sqrt();
+    // Whether one of the CPU's samples meets the target is chance.
+    let margin = 0.05 + 4.5 / samples.sqrt();
     assert!(
         (samples / expected - 1.0).abs() < margin,
         "{samples} samples, {expected} by CPU time, {}\n{}",
@@ -109,22 +110,9 @@ fn expect_samples_of_cpu_time(recorded: &Recorded) {
 /// Shares within the noise.
 fn expect_agreement(threads: &Recorded, cpus: &Recorded) {
     let notes = &cpus.profile.notes;
-    let incomplete = share(notes.incomplete_stacks, notes.unwound_stacks);
-    assert!(incomplete < 0.01, "{incomplete}\n{}", cpus.describe());
-    for entry in threads.weights().iter().take(10) {
-        let name = threads.profile.name_of(entry.function);
-        for (here, there) in [
-            (threads.self_share(name), cpus.self_share(name)),
-            (threads.total_share(name), cpus.total_share(name)),
-        ] {
-            assert!(
-                (here - there).abs() < MARGIN,
-                "{name}: {there} by CPU, {here} by thread\n{}{}",
-                cpus.describe(),
-                threads.describe()
-            );
-        }
-    }
+    let (incomplete, all) = (notes.incomplete_stacks, notes.unwound_stacks);
+    expect_rare(cpus, "incomplete", incomplete, all, 0.01);
+    expect_same_shares(threads, cpus);
 }
 
 #[test]
@@ -190,7 +178,7 @@ fn pid_namespaces_are_told_apart() {
     }
     let scratch = Scratch::new();
     let output = scratch.file("inner.nspy");
-    let inner = r#""$1" "$2" > /dev/null & sleep 2
+    let inner = r#""$1" "$2" > "$4.said" & while ! grep -q ready "$4.said"; do sleep 0.1; done
         "$3" record -p $! -F 499 -d 2 -o "$4"; status=$?; kill $!; exit $status"#;
     let (node, script) = (node("24").unwrap(), script("split.js"));
     let binary = nodespy(&[]).get_program().to_owned();
@@ -251,11 +239,15 @@ fn a_server_under_load_is_recorded_cpu_wide_and_a_loop_is_not() {
     let load = Workload::new("load.js").argument(&server.ready);
     let _load = load.argument(60).argument(1_000_000).start();
     let pid = server.pid_text();
-    let outcome = run_nodespy(&["check", "-p", &pid]);
-    assert!(
-        outcome.stdout.contains("events are of whole CPUs"),
-        "{outcome}"
-    );
+    // Its start, which is all it has done at first, has hardly a switch.
+    let until = Instant::now() + DEADLINE;
+    loop {
+        let outcome = run_nodespy(&["check", "-p", &pid]);
+        if outcome.stdout.contains("events are of whole CPUs") {
+            break;
+        }
+        assert!(Instant::now() < until, "{outcome}");
+    }
     let outcome = run_nodespy(&["record", "-p", &pid, "-d", "1", "-o", "-", "-f", "folded"]);
     assert!(outcome.stderr.contains(SAID), "{outcome}");
 }

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use nodespy_model::NameSource;
+use nodespy_model::{NameSource, Sample};
 
+use super::certainty::{margin, margin_between};
 use super::errors::{node_as_nobody, run_as_nobody};
 use super::recorded::{Recorded, read, share};
 use super::versions::on_every_node;
@@ -14,8 +15,8 @@ use crate::scratch::Scratch;
 use crate::skip::skip;
 
 const SAID: &str = " with eBPF ";
-/// How far two recordings of one process may be apart on a function, in parts of one.
-const MARGIN: f64 = 0.06;
+/// How far two recordings of one process may be apart on a function, in parts of one, or as far as their samples can't tell.
+pub(super) const MARGIN: f64 = 0.06;
 
 /// Whether the program can run here. In CI it must.
 fn can_run() -> bool {
@@ -31,7 +32,7 @@ fn record_both(target: &Running) -> [Recorded; 2] {
     let pid = target.pid_text();
     let started = [&[][..], &["--no-ebpf"]].map(|options| {
         let output = scratch.file(&format!("{}.nspy", options.len()));
-        let mut command = nodespy(&["record", "-p", &pid, "-d", "4", "-F", "499", "-o", &output]);
+        let mut command = nodespy(&["record", "-p", &pid, "-d", "4", "-F", "999", "-o", &output]);
         command.args(options);
         (Started::new(command, ""), output)
     });
@@ -58,25 +59,58 @@ fn expect_agreement(major: &str) {
     );
     for recorded in [&with, &without] {
         let notes = &recorded.profile.notes;
-        let named = share(notes.jit_named[NameSource::HeapWalk.at()], notes.jit_frames);
-        assert!(named > 0.999, "{named}\n{}", recorded.describe());
-        let incomplete = share(notes.incomplete_stacks, notes.unwound_stacks);
-        assert!(incomplete < 0.01, "{incomplete}\n{}", recorded.describe());
+        let unnamed = notes.jit_frames - notes.jit_named[NameSource::HeapWalk.at()];
+        expect_rare(recorded, "without a name", unnamed, notes.jit_frames, 0.001);
+        expect_rare(
+            recorded,
+            "incomplete",
+            notes.incomplete_stacks,
+            notes.unwound_stacks,
+            0.01,
+        );
     }
-    for entry in without.weights().iter().take(10) {
-        let name = without.profile.name_of(entry.function);
-        let (here, there) = (without.self_share(name), with.self_share(name));
-        assert!(
-            (here - there).abs() < MARGIN,
-            "{name}: {there} with, {here} without\n{}{}",
-            with.describe(),
-            without.describe()
-        );
-        let (here, there) = (without.total_share(name), with.total_share(name));
-        assert!(
-            (here - there).abs() < MARGIN,
-            "{name}: {there} with, {here} without, in all"
-        );
+    expect_same_shares(&without, &with);
+}
+
+/// Something is so in no more than a part of all, and what chance adds where they are few.
+#[track_caller]
+pub(super) fn expect_rare(recorded: &Recorded, what: &str, found: u64, all: u64, part: f64) {
+    let most = part + margin(part, all as f64);
+    assert!(
+        all > 0 && share(found, all) <= most,
+        "{found} of {all} {what}\n{}",
+        recorded.describe()
+    );
+}
+
+/// Two recordings that were made at the same time have the same shares in the time that both have.
+#[track_caller]
+pub(super) fn expect_same_shares(one: &Recorded, other: &Recorded) {
+    let both = [one, other];
+    let starts = both.map(|it| it.profile.about.started_unix);
+    let ends = both.map(|it| it.profile.about.started_unix + it.profile.about.duration);
+    let window = starts[0].max(starts[1])..ends[0].min(ends[1]);
+    let is_common = |recorded: &Recorded| {
+        let start = recorded.profile.about.started_unix;
+        let window = window.clone();
+        move |sample: &Sample| window.contains(&(start + sample.time))
+    };
+    let samples = both.map(|it| it.effective_samples(is_common(it)));
+    assert!(samples.iter().all(|count| *count > 100.0), "{samples:?}");
+    for entry in one.weights().iter().take(10) {
+        let name = one.profile.name_of(entry.function);
+        for [here, there] in [
+            both.map(|it| it.self_share_in(name, is_common(it))),
+            both.map(|it| it.total_share_in(name, is_common(it))),
+        ] {
+            let most = MARGIN.max(margin_between(f64::midpoint(here, there), samples));
+            assert!(
+                (here - there).abs() < most,
+                "{name}: {here} in one, {there} in the other, of {samples:?} samples\n{}{}",
+                one.describe(),
+                other.describe()
+            );
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use super::certainty::margin;
 use super::recorded::{Recorded, read};
 use super::workload::{Running, Workload, compiled, node, script};
 use super::{is_root, live};
@@ -73,13 +74,12 @@ fn deep_stacks_of_another_program_are_whole() {
     let target = Running::new(Command::new(program));
     let recorded = super::recorded::record(&target, &["-d", "2", "-F", "199", "--any"]);
     let notes = &recorded.profile.notes;
-    assert!(notes.unwound_stacks > 20, "{}", recorded.describe());
-    assert!(
-        notes.incomplete_stacks * 50 <= notes.unwound_stacks,
-        "{notes:?}"
-    );
+    let (incomplete, all) = (notes.incomplete_stacks, notes.unwound_stacks);
+    assert!(all > 10, "{}", recorded.describe());
+    super::ebpf::expect_rare(&recorded, "incomplete", incomplete, all, 0.02);
     let share = recorded.total_share("main");
-    assert!(share > 0.98, "{share}\n{}", recorded.describe());
+    let least = 0.98 - margin(0.98, all as f64);
+    assert!(share > least, "{share}\n{}", recorded.describe());
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn an_own_process_is_recorded_without_any_right() {
     );
     outcome.expect_code(0);
     let profile = super::recorded::read(&scratch.path().join("out.nspy"));
-    assert!(profile.samples.len() > 100, "{outcome}");
+    assert!(profile.samples.len() > 10, "{outcome}");
     assert!(
         profile.notes.confidence().complete > 0.95,
         "{:?}",

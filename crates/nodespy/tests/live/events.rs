@@ -39,7 +39,7 @@ fn expect_faults(major: &str) {
     let cpu = of_event(&recorded, "cpu-clock");
     assert_eq!(cpu.profile.unit(), WeightUnit::Samples);
     let share = cpu.total_share("quiet");
-    assert!(share > 0.01, "{share}\n{}", cpu.describe());
+    assert!(share > 0.0, "{share}\n{}", cpu.describe());
 }
 
 /// As many faults are counted under the function as the kernel has counted around its calls.

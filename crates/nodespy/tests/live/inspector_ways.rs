@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use nodespy_model::{NameSource, Profile, WeightUnit};
 
-use super::recorded::{Recorded, read, record, record_with};
+use super::certainty::margin;
+use super::recorded::{Recorded, read, record, record_enough, record_with};
 use super::truth::{Inlined, own_samples};
 use super::workload::{Running, USUAL_NODE, Workload, node, script};
 use super::{is_root, live};
@@ -51,7 +52,7 @@ fn slices_join_without_a_gap_and_without_counting_twice() {
     );
     expect_no_gap(&recorded);
     let busy = recorded.total_share(TIMERS);
-    assert!((0.2..0.95).contains(&busy), "{}", recorded.describe());
+    assert!(busy > 0.2, "{}", recorded.describe());
 }
 
 #[test]
@@ -123,8 +124,10 @@ fn a_command_is_recorded_from_its_first_line_and_what_it_forks_runs() {
         outcome.expect_code(5);
         let profile = read(Path::new(&output));
         let recorded = Recorded { profile, outcome };
+        // How long the child takes to start, for which it waits, is not known.
+        let waiting = recorded.total_share("(idle)");
         assert!(
-            recorded.total_share("first") > 0.2,
+            recorded.total_share("first") > 0.2 * (1.0 - waiting),
             "{version}\n{}",
             recorded.describe()
         );
@@ -185,7 +188,6 @@ fn end_by(name: &str) -> (Profile, usize) {
     let output = scratch.file("out.nspy");
     let pid = target.pid_text();
     let arguments = ["record", "--engine", "inspector", "-o", &output, "-p", &pid];
-    let started = Started::new(nodespy(&arguments), "");
     let sockets = |pid: u32| {
         let links = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
         let links = links.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
@@ -194,16 +196,20 @@ fn end_by(name: &str) -> (Profile, usize) {
             .count()
     };
     let before = sockets(target.pid());
-    let until = Instant::now() + DEADLINE;
+    let started = Started::new(nodespy(&arguments), "");
+    started.wait_until_it_says("Recording ");
     // The listener and our connection.
-    while sockets(target.pid()) < before + 2 {
-        assert!(Instant::now() < until, "nothing was opened");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    assert!(sockets(target.pid()) >= before + 2, "nothing was opened");
     std::thread::sleep(Duration::from_millis(700));
     signal(started.pid(), name);
     started.finish().expect_code(0);
-    (read(Path::new(&output)), sockets(target.pid()) - before)
+    // The target closes them when it gets to it.
+    let until = Instant::now() + DEADLINE;
+    while sockets(target.pid()) > before && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let left = sockets(target.pid()).saturating_sub(before);
+    (read(Path::new(&output)), left)
 }
 
 #[test]
@@ -287,7 +293,7 @@ fn both_engines_at_once_see_the_same() {
     for version in ["20", "26"] {
         // It changes what it does every 10 to 30 ms: twins are seldom on two sides of a change.
         let target = Workload::new("mix.js").on(version).env("POOL", 0).start();
-        let recorded = record(&target, &["--engine", "both", "-d", "3"]);
+        let recorded = record_enough(&target, 3, &["--engine", "both", "-F", "199"], 300);
         let joined = percent_before(&recorded, " of JS samples joined");
         let agreeing = {
             let remarks = recorded.profile.notes.cross_checks.join("\n");
@@ -298,8 +304,9 @@ fn both_engines_at_once_see_the_same() {
                 .unwrap_or_else(|_| panic!("{remarks}"))
         };
         eprintln!("node {version}: {joined} % joined, {agreeing} % agreeing");
-        assert!(joined >= 90.0, "{}", recorded.describe());
-        assert!(agreeing >= 90.0, "{}", recorded.describe());
+        let least = 90.0 - 100.0 * margin(0.9, recorded.effective_samples(|_| true));
+        assert!(joined >= least, "{}", recorded.describe());
+        assert!(agreeing >= least, "{}", recorded.describe());
         assert!(
             recorded.outcome.stdout.contains("V8 agrees on"),
             "{}",
@@ -336,7 +343,7 @@ fn what_v8_writes_by_itself_and_what_is_recorded_agree() {
             .args(["--cpu-prof-dir", scratch.path().to_str().unwrap()])
             .arg(script("mix.js"))
             .env("POOL", "0")
-            .env("MS", "4000");
+            .env("MS", "6000");
         let mut target = Running::new(command);
         let recorded = record(&target, &["--engine", "inspector", "-d", "60"]);
         let pid = target.pid();
@@ -349,11 +356,8 @@ fn what_v8_writes_by_itself_and_what_is_recorded_agree() {
         let theirs = own_samples(&own, own.profile.threads[0].tid, Inlined::HiddenAnonymous);
         let comparison = super::truth::Comparison { theirs, ours };
         // They count the start of the process too, which is over when the recording starts.
-        assert!(
-            comparison.distance() < 8.0 + comparison.noise(),
-            "{version}\n{}",
-            comparison.table()
-        );
+        eprintln!("node {version}");
+        comparison.expect_near(8.0);
     }
 }
 

@@ -16,6 +16,7 @@ mod async_callers;
 #[path = "../support/at_exit.rs"]
 mod at_exit;
 mod bad_days;
+mod certainty;
 mod ci;
 mod control_group;
 mod coverage;

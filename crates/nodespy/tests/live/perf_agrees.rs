@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::Duration;
 
+use super::certainty::margin_between;
 use super::live;
 use super::recorded::{Recorded, record, share};
 use super::workload::Workload;
@@ -11,7 +12,7 @@ use crate::run::{Started, run};
 use crate::scratch::Scratch;
 use crate::skip::skip;
 
-/// How far the two may be apart on a function, in parts of one.
+/// How far the two may be apart on a function, in parts of one, or as far as their samples can't tell.
 const MARGIN: f64 = 0.05;
 
 /// Parts of one by function.
@@ -50,8 +51,8 @@ fn plain_name(name: &str) -> String {
         .to_owned()
 }
 
-/// Self shares as perf counts them between two times, in nanoseconds since 1970.
-fn perf_shares(data: &str, from: u64, to: u64) -> SelfShares {
+/// Self shares as perf counts them between two times, in nanoseconds since 1970, and how many samples they are of.
+fn perf_shares(data: &str, from: u64, to: u64) -> (SelfShares, u64) {
     let seconds = |time: u64| format!("{}.{:09}", time / 1_000_000_000, time % 1_000_000_000);
     let window = format!("{},{}", seconds(from), seconds(to));
     let mut command = Command::new("perf");
@@ -88,10 +89,10 @@ fn perf_shares(data: &str, from: u64, to: u64) -> SelfShares {
         *counts.entry(plain_name(name)).or_default() += count;
     }
     let total = counts.values().sum();
-    counts
+    let shares = counts
         .into_iter()
-        .map(|(name, count)| (name, share(count, total)))
-        .collect()
+        .map(|(name, count)| (name, share(count, total)));
+    (shares.collect(), total)
 }
 
 /// Self shares as nodespy counts them.
@@ -143,9 +144,10 @@ fn expect_agreement(workload: Workload) {
 
     let about = &recorded.profile.about;
     let (from, to) = (about.started_unix, about.started_unix + about.duration);
-    let (theirs, ours) = (perf_shares(&data, from, to), nodespy_shares(&recorded));
+    let ((theirs, counted), ours) = (perf_shares(&data, from, to), nodespy_shares(&recorded));
+    let samples = [counted as f64, recorded.effective_samples(|_| true)];
     let told = format!(
-        "perf: {:?}\nnodespy: {:?}\n{}",
+        "{samples:?} samples\nperf: {:?}\nnodespy: {:?}\n{}",
         top_five(&theirs),
         top_five(&ours),
         recorded.describe()
@@ -157,14 +159,14 @@ fn expect_agreement(workload: Workload) {
         for (name, expected) in top_five(one) {
             let found = other.get(name).copied().unwrap_or(0.0);
             assert!(
-                (found - expected).abs() <= MARGIN,
+                (found - expected).abs() <= MARGIN.max(margin_between(expected, samples)),
                 "{name}: {:.1} % in one, {:.1} % in the other\n{told}",
                 100.0 * expected,
                 100.0 * found
             );
             // Two functions of about the same weight may change places.
             assert!(
-                found >= fifth - 0.02,
+                found >= fifth - margin_between(fifth, samples).max(0.02),
                 "{name} is among {whose}'s five, not among the other's\n{told}"
             );
         }

@@ -2,8 +2,9 @@
 
 use std::process::Command;
 
-use nodespy_model::Pool;
+use nodespy_model::{EventType, Pool};
 
+use super::certainty::margin;
 use super::recorded::{Recorded, record, record_with};
 use super::versions::on_every_node;
 use super::workload::{Running, USUAL_NODE, Workload, node, script};
@@ -130,7 +131,11 @@ fn expect_submitters(major: &str) {
     }
     let target = Workload::new("submit.js").on(major).start();
     let recorded = record(&target, &["-d", "4", "--pool-submitters"]);
-    expect_ratios(&recorded, 0.1);
+    let mut lines = Submitted::default();
+    lines.add(&recorded);
+    // Each job is counted: only of the first and the last round some are not.
+    let round = 8.0 / lines.samples;
+    lines.expect_shares(0.005, |_| round);
     let said = &recorded.outcome.stdout;
     assert!(said.contains("submitted by"), "{said}");
     assert!(
@@ -149,36 +154,70 @@ fn lines_have_their_shares_where_some_jobs_are_sampled() {
         return;
     }
     let target = Workload::new("submit.js").env("PAUSE_MS", 1).start();
-    let recorded = record(&target, &["-d", "5", "--pool-submitters"]);
-    // Some 300 samples of the rarest line: four deviations.
-    expect_ratios(&recorded, 0.4);
-    let said = &recorded.outcome.stdout;
-    assert!(!said.contains("needs eBPF"), "{said}");
+    let mut lines = Submitted::default();
+    // On a busy machine there are far fewer jobs than were counted in the moment that decides how many are sampled.
+    for _ in 0..ATTEMPTS {
+        let recorded = record(&target, &["-d", "5", "--pool-submitters"]);
+        lines.add(&recorded);
+        let said = &recorded.outcome.stdout;
+        assert!(!said.contains("needs eBPF"), "{said}");
+        if lines.samples >= ENOUGH_SAMPLES {
+            break;
+        }
+    }
+    let samples = lines.samples;
+    lines.expect_shares(0.01, |share| margin(share, samples));
 }
 
-#[track_caller]
-fn expect_ratios(recorded: &Recorded, off_at_most: f64) {
-    let pool = pool(recorded);
-    let jobs_of = |function: &str, line: u32| {
-        let place = format!("/submit.js:{line}");
-        let mut submitters = pool.submitters.iter();
-        let found = submitters.find(|it| it.function == function && it.place.ends_with(&place));
-        let found = found.unwrap_or_else(|| panic!("no {function} at {line}: {pool:?}"));
-        found.jobs as f64
-    };
-    let stats = jobs_of("statIt", 14);
-    assert!(stats > 20.0, "{pool:?}");
-    for (function, line, ratio) in [
-        ("hashPassword", 18, 3.0),
-        ("pack", 22, 2.0),
-        ("lookup", 26, 1.0),
-        ("readConfig", 30, 1.0),
-    ] {
-        let found = jobs_of(function, line) / stats;
-        assert!(
-            (found / ratio - 1.0).abs() < off_at_most,
-            "{function} {found} {pool:?}"
-        );
+/// So many samples tell a line that is left out, or counted twice, and so many recordings are made for them at most.
+const ENOUGH_SAMPLES: f64 = 500.0;
+const ATTEMPTS: u32 = 4;
+/// The lines of submit.js, and of eight jobs how many they submit.
+const LINES: [(&str, u32, f64); 5] = [
+    ("statIt", 14, 1.0),
+    ("hashPassword", 18, 3.0),
+    ("pack", 22, 2.0),
+    ("lookup", 26, 1.0),
+    ("readConfig", 30, 1.0),
+];
+
+/// Jobs by line, of one recording or several, and how many samples they are known by.
+#[derive(Debug, Default)]
+struct Submitted {
+    jobs: [f64; LINES.len()],
+    samples: f64,
+}
+
+impl Submitted {
+    #[track_caller]
+    fn add(&mut self, recorded: &Recorded) {
+        let pool = pool(recorded);
+        let events = &recorded.profile.events;
+        let event = EventType::find(events, "pool-jobs").expect("jobs are an event");
+        let mut samples = recorded.profile.samples.iter();
+        let sample = samples.find(|sample| sample.event == event);
+        let weight = sample.map_or(1.0, |sample| sample.weight as f64);
+        for ((function, line, _), jobs) in LINES.iter().zip(&mut self.jobs) {
+            let place = format!("/submit.js:{line}");
+            let mut submitters = pool.submitters.iter();
+            let found =
+                submitters.find(|it| it.function == *function && it.place.ends_with(&place));
+            let found = found.unwrap_or_else(|| panic!("no {function} at {line}: {pool:?}"));
+            *jobs += found.jobs as f64;
+            self.samples += found.jobs as f64 / weight;
+        }
+    }
+
+    /// Each line has its part of the jobs, give or take something for the rounds that were cut, and a margin for its share.
+    #[track_caller]
+    fn expect_shares(&self, cut: f64, margin: impl Fn(f64) -> f64) {
+        assert!(self.samples > 80.0, "{self:?}");
+        let all: f64 = self.jobs.iter().sum();
+        for ((function, _, part), jobs) in LINES.iter().zip(&self.jobs) {
+            let (found, expected) = (jobs / all, part / 8.0);
+            let off = (found - expected).abs();
+            assert!(off < cut + margin(expected), "{function} {found} {self:?}");
+        }
     }
 }
 
@@ -189,7 +228,12 @@ fn the_pool_of_a_command_that_nodespy_starts_is_read() {
     let recorded = record_with(&["record", "-d", "3", "--", &node, &jobs]);
     let pool = pool(&recorded);
     assert_eq!(pool.threads, 4, "{pool:?}");
-    assert!(pool.average(pool.waiting) > 6.0, "{pool:?}");
+    // At the end: how long Node takes to start is not known.
+    let mut processes = recorded.profile.processes.iter();
+    let timeline = processes.find_map(|process| process.pool_timeline.as_ref());
+    let rows = timeline.unwrap().rows();
+    let last = rows.iter().rfind(|row| row.looks > 0).unwrap();
+    assert_eq!(last.waiting, 12 * last.looks, "{rows:?}");
 }
 
 on_every_node! {{

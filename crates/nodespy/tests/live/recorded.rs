@@ -5,6 +5,7 @@ use std::path::Path;
 use nodespy_analysis::{FunctionWeights, function_weights};
 use nodespy_model::{Contents, Process, Profile, Sample, Thread, ThreadRole};
 
+use super::certainty::{effective, margin};
 use super::workload::{Running, forget_perf_map};
 use crate::run::{Outcome, nodespy, run};
 use crate::scratch::Scratch;
@@ -20,6 +21,31 @@ pub(crate) struct Recorded {
 pub(crate) fn record(target: &Running, arguments: &[&str]) -> Recorded {
     record_pids(&target.pid_text(), arguments)
 }
+
+/// Records a running workload for so many seconds; where a busy machine gave it too little of a CPU for so many samples,
+/// again for longer.
+#[track_caller]
+pub(crate) fn record_enough(
+    target: &Running,
+    seconds: u32,
+    arguments: &[&str],
+    samples: usize,
+) -> Recorded {
+    let mut longer = LONGER.into_iter();
+    loop {
+        let factor = longer.next().unwrap_or(1);
+        let length = (seconds * factor).to_string();
+        let mut all = vec!["-d", &length];
+        all.extend(arguments);
+        let recorded = record(target, &all);
+        if recorded.profile.samples.len() >= samples || longer.len() == 0 {
+            return recorded;
+        }
+    }
+}
+
+/// How many times as long recordings get that have too few samples.
+const LONGER: [u32; 3] = [1, 3, 9];
 
 /// Records the processes of a comma-separated list and reads the profile back.
 #[track_caller]
@@ -64,14 +90,27 @@ impl Recorded {
 
     /// The part of the samples that `keep` accepts which has a function of this name anywhere in its
     /// stack, 0 to 1.
-    pub(crate) fn total_share_in(&self, name: &str, keep: impl Fn(&Sample) -> bool) -> f64 {
-        let all = self.weight_of(&keep);
-        let under: u64 = function_weights(&self.profile, &keep)
+    pub(crate) fn total_share_in<Keep: Fn(&Sample) -> bool>(&self, name: &str, keep: Keep) -> f64 {
+        self.share_in(name, &keep, |entry| entry.total_weight)
+    }
+
+    /// The part of the samples that `keep` accepts which is in a function of this name itself, 0 to 1.
+    pub(crate) fn self_share_in<Keep: Fn(&Sample) -> bool>(&self, name: &str, keep: Keep) -> f64 {
+        self.share_in(name, &keep, |entry| entry.self_weight)
+    }
+
+    fn share_in(
+        &self,
+        name: &str,
+        keep: &impl Fn(&Sample) -> bool,
+        weight: fn(&FunctionWeights) -> u64,
+    ) -> f64 {
+        let of_function: u64 = function_weights(&self.profile, keep)
             .iter()
             .filter(|entry| self.profile.name_of(entry.function) == name)
-            .map(|entry| entry.total_weight)
+            .map(weight)
             .sum();
-        share(under, all)
+        share(of_function, self.weight_of(keep))
     }
 
     /// The part of all samples that has a function of this name anywhere in its stack, 0 to 1.
@@ -81,13 +120,7 @@ impl Recorded {
 
     /// The part of all samples that is in a function of this name itself, 0 to 1.
     pub(crate) fn self_share(&self, name: &str) -> f64 {
-        let own: u64 = self
-            .weights()
-            .iter()
-            .filter(|entry| self.profile.name_of(entry.function) == name)
-            .map(|entry| entry.self_weight)
-            .sum();
-        share(own, self.profile.total_weight())
+        self.self_share_in(name, |_| true)
     }
 
     /// The weight of the samples that `keep` accepts.
@@ -98,6 +131,12 @@ impl Recorded {
             .filter(|sample| keep(sample))
             .map(|sample| sample.weight)
             .sum()
+    }
+
+    /// How many samples of equal weight tell as much as those that `keep` accepts.
+    pub(crate) fn effective_samples(&self, keep: impl Fn(&Sample) -> bool) -> f64 {
+        let samples = self.profile.samples.iter().filter(|sample| keep(sample));
+        effective(samples.map(|sample| sample.weight))
     }
 
     /// The answer that the name of a function of a sample leads to, the nearest to the leaf first.
@@ -213,11 +252,11 @@ pub(crate) fn share(part: u64, whole: u64) -> f64 {
 }
 
 /// Fails the test unless `found` is `expected`, both parts of one. The margin is two points for the
-/// machine and three standard deviations of what that many samples can tell.
+/// machine, and what that many samples can't tell.
 #[track_caller]
 pub(crate) fn expect_share(what: &str, found: f64, expected: f64, recorded: &Recorded) {
-    let samples = recorded.profile.samples.len().max(1) as f64;
-    let margin = 0.02 + 3.0 * (expected * (1.0 - expected) / samples).sqrt();
+    let samples = recorded.effective_samples(|_| true);
+    let margin = 0.02 + margin(expected, samples);
     assert!(
         (found - expected).abs() <= margin,
         "{what}: {:.1} %, expected {:.1} % give or take {:.1}\n{}",

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::ebpf::expect_rare;
 use super::live;
-use super::recorded::{Recorded, expect_share, record};
+use super::recorded::{Recorded, expect_share, record, record_enough};
 use super::versions::on_every_node;
 use super::workload::Workload;
 
@@ -118,20 +119,14 @@ fn expect_whole_stacks(major: &str) {
     let server = Workload::new("express/app.js").on(major).start();
     let load = Workload::new("load.js")
         .argument(&server.ready)
-        .argument(20)
+        .argument(60)
         .start();
-    let recorded = record(&server, &["-d", "4", "-F", "499"]);
+    let recorded = record_enough(&server, 4, &["-F", "499"], 500);
     drop(load);
     let notes = &recorded.profile.notes;
-    assert!(notes.unwound_stacks > 500, "{}", recorded.describe());
-    let complete = notes.confidence().complete;
-    assert!(
-        complete >= 0.98,
-        "{:.2} % of {} stacks reach the root\n{}",
-        100.0 * complete,
-        notes.unwound_stacks,
-        recorded.describe()
-    );
+    let (incomplete, all) = (notes.incomplete_stacks, notes.unwound_stacks);
+    assert!(all > 100, "{}", recorded.describe());
+    expect_rare(&recorded, "do not reach the root", incomplete, all, 0.02);
 }
 
 /// Records frames that are deoptimized all the time: each stack has its root, and the function that
@@ -139,7 +134,7 @@ fn expect_whole_stacks(major: &str) {
 fn expect_whole_while_deoptimized(major: &str) {
     let Some(_live) = live() else { return };
     let target = Workload::new("deopt.js").on(major).start();
-    let recorded = record(&target, &["-d", "3", "-F", "999"]);
+    let recorded = record_enough(&target, 3, &["-F", "999"], 1000);
     let profile = &recorded.profile;
     let has = |stack, word: &str| {
         let mut frames = profile.frames_of(stack);
@@ -159,13 +154,11 @@ fn expect_whole_while_deoptimized(major: &str) {
     let known = deoptimizing.iter().filter(|stack| has(**stack, "round"));
     let (known, all) = (known.count(), deoptimizing.len());
     assert!(all >= 10, "{all} samples\n{}", recorded.describe());
-    assert!(
-        known * 100 >= all * 98,
-        "{known} of {all} have their callers\n{}",
-        recorded.describe()
-    );
-    let complete = profile.notes.confidence().complete;
-    assert!(complete >= 0.99, "{complete}\n{}", recorded.describe());
+    let unknown = (all - known) as u64;
+    expect_rare(&recorded, "have no callers", unknown, all as u64, 0.02);
+    let notes = &profile.notes;
+    let (incomplete, all) = (notes.incomplete_stacks, notes.unwound_stacks);
+    expect_rare(&recorded, "incomplete", incomplete, all, 0.01);
 }
 
 /// Records code that continues in builtins without being called by them: those frames have names too.

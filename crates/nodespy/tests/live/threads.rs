@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use nodespy_model::ThreadRole;
 
 use super::live;
-use super::recorded::{Recorded, record, share};
+use super::recorded::{Recorded, record, record_enough, share};
 use super::versions::on_every_node;
 use super::workload::Workload;
 
@@ -25,7 +25,7 @@ fn threads_of(recorded: &Recorded, role: ThreadRole) -> BTreeSet<u32> {
 fn expect_pool(major: &str) {
     let Some(_live) = live() else { return };
     let target = Workload::new("pool.js").on(major).with_perf_map().start();
-    let recorded = record(&target, &["-d", "3", "-F", "499"]);
+    let recorded = record_enough(&target, 3, &["-F", "499"], 800);
     let pool = recorded.role_share(ThreadRole::Pool);
     assert!(
         pool > 0.8,
@@ -72,7 +72,7 @@ fn expect_workers(major: &str) {
         .on(major)
         .with_perf_map()
         .start();
-    let recorded = record(&target, &["-d", "3", "-F", "499"]);
+    let recorded = record_enough(&target, 3, &["-F", "499"], 300);
     let workers = threads_of(&recorded, ThreadRole::Worker);
     assert_eq!(workers.len(), 2, "{}", recorded.describe());
     let share_on_workers = recorded.role_share(ThreadRole::Worker);

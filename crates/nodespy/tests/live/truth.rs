@@ -22,15 +22,13 @@ use std::process::Command;
 use nodespy_model::{Category, Frame, Profile, Sample};
 use serde_json::Value;
 
+use super::certainty::{is_chance, margin_between};
 use super::recorded::{Recorded, record};
 use super::workload::{Running, node, script};
 use crate::scratch::Scratch;
 
 /// The name of functions that have none.
 const ANONYMOUS: &str = "(anonymous)";
-/// A label with so many samples expected on one side has none there once in ten thousand times.
-const SURE_SAMPLES: f64 = 9.2;
-
 /// What a person reads of a function.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Label {
@@ -137,8 +135,8 @@ impl SelfSamples {
 
     /// Whether a label has so much time that the other side, with its samples, must know it.
     fn is_heavy(&self, label: &Label, other: &Self) -> bool {
-        let share = self.share(label);
-        share > 0.01 && share * other.total as f64 > SURE_SAMPLES
+        let count = self.counts.get(label).copied().unwrap_or(0);
+        self.share(label) > 0.01 && !is_chance(count, self.total, other.total)
     }
 
     fn share(&self, label: &Label) -> f64 {
@@ -176,6 +174,21 @@ impl Comparison {
             })
             .sum();
         50.0 * apart
+    }
+
+    /// How far beyond that they may be once in ten thousand times. The distance is the largest difference that any set of
+    /// labels has, so it varies no more than the one that varies most, which has about half of the samples.
+    fn chance(&self) -> f64 {
+        let samples = [self.theirs.total as f64, self.ours.total as f64];
+        100.0 * margin_between(0.5, samples)
+    }
+
+    /// Fails the test unless both agree on the time of functions: to so many points beyond the noise, or to what so many
+    /// samples can tell.
+    #[track_caller]
+    pub(crate) fn expect_near(&self, points: f64) {
+        let most = self.noise() + points.max(self.chance());
+        assert!(self.distance() <= most, "{}", self.table());
     }
 
     /// Labels with more than a hundredth of their time that nodespy does not have, although it has
@@ -234,7 +247,7 @@ impl Comparison {
             self.invented(),
             self.table()
         );
-        assert!(self.distance() <= points + self.noise(), "{}", self.table());
+        self.expect_near(points);
     }
 }
 

@@ -24,7 +24,7 @@ fn a_probe_of_the_authors_is_watched() {
     let target = Running::new(Command::new(program));
     let recorded = record(&target, &["-d", "2", "--any", "-e", "usdt:shop:order"]);
     let samples = recorded.profile.samples.len();
-    assert!(samples > 100, "{samples}\n{}", recorded.describe());
+    assert!(samples > 20, "{samples}\n{}", recorded.describe());
     let share = recorded.total_share("placeOrder");
     assert!(share > 0.95, "{share}\n{}", recorded.describe());
     let event = recorded.profile.event();

@@ -3,7 +3,7 @@
 use nodespy_model::{Category, Tier};
 
 use super::live;
-use super::recorded::{Recorded, record, share};
+use super::recorded::{Recorded, record_enough, share};
 use super::truth::start;
 use super::versions::on_every_node;
 
@@ -30,7 +30,7 @@ fn expect_named(version: &str) {
         ("--no-liftoff", Tier::Optimized),
     ] {
         let target = start(version, &[flag], "wasm.js", &[]);
-        let recorded = record(&target, &["-d", "1", "-F", "999"]);
+        let recorded = record_enough(&target, 1, &["-F", "999"], 300);
         let hot = recorded.total_share("hotLoop");
         assert!(hot > 0.9, "{hot}\n{}", recorded.describe());
         // Since V8 13 TurboFan inlines `helper`, and Liftoff has a builtin set up its frame.
