@@ -213,11 +213,11 @@ fn a_server_is_compared_by_request() {
     assert!(outcome.stdout.contains("CPU time per request"), "{outcome}");
     let found = outcome.stdout.lines().find(|line| line.contains("answer"));
     assert!(found.unwrap().ends_with("regression"), "{outcome}");
+    // The same work costs more on a machine that is busier than it was, but not twice as much, as it would if requests
+    // were not counted.
     let other = outcome.stdout.lines().find(|line| line.contains("work  "));
-    assert!(
-        other.is_none_or(|line| !line.ends_with("regression")),
-        "{outcome}"
-    );
+    let change = other.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
+    assert!(change.unwrap_or(0.0) < 60.0, "{outcome}");
 }
 
 /// A server that works for each request, FACTOR times as much in `answer`.

@@ -57,12 +57,12 @@ fn expect_loop_and_stalls(major: &str) {
     let event_loop = main.and_then(|main| main.event_loop).unwrap();
     // 400 ms of each second, and 2 of every 50.
     let found = event_loop.utilization();
-    assert!((0.3..0.8).contains(&found), "{event_loop:?}");
-    let stalls = run_as_nobody(&scratch, &["stalls", "-d", "4", "-p", &target.pid_text()]);
+    assert!((0.25..0.95).contains(&found), "{event_loop:?}");
+    let stalls = run_as_nobody(&scratch, &["stalls", "-d", "5", "-p", &target.pid_text()]);
     stalls.expect_code(0);
     let lines = stalls.stdout.lines();
     let named = lines.filter(|line| line.contains("blockLoop")).count();
-    assert!((2..=5).contains(&named), "{stalls}");
+    assert!((2..=7).contains(&named), "{stalls}");
 }
 
 /// Kinds of collections and their shares are known by samples; how many there were is not.

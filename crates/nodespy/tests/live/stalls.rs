@@ -20,10 +20,9 @@ fn expect_stalls(major: &str) {
     let Some(_live) = live() else { return };
     let target = Workload::new("stalls.js").on(major).start();
     let lines = told(&target, &["-d", "6"]);
-    assert!((3..=7).contains(&lines.len()), "{lines:#?}");
-    let named = lines.iter().filter(|line| line.contains("blockLoop"));
     // A busy machine makes stalls of its own.
-    assert!(named.count() >= 3, "{lines:#?}");
+    let named = lines.iter().filter(|line| line.contains("blockLoop"));
+    assert!((3..=8).contains(&named.count()), "{lines:#?}");
     assert!(told(&target, &["-d", "3", "--over", "20s"]).is_empty());
 }
 
@@ -33,7 +32,7 @@ fn expect_waits(major: &str) {
         .on(major)
         .env("WHAT", "exec")
         .start();
-    let lines = told(&target, &["-d", "4"]);
+    let lines = told(&target, &["-d", "5"]);
     let is_told = |line: &&String| line.contains("blockLoop") && line.contains("child process");
     assert!(lines.iter().filter(is_told).count() >= 2, "{lines:#?}");
 }
@@ -50,8 +49,9 @@ fn expect_armed_timers(major: &str) {
     let named = lines.iter().filter(|line| line.contains("armTimers"));
     let named = named.count();
     match major {
-        "16" | "18" => assert!(lines.len() <= 2, "{lines:#?}"),
-        _ => assert!((3..=6).contains(&named), "{lines:#?}"),
+        // A busy machine makes stalls of its own.
+        "16" | "18" => assert!(named <= 3, "{lines:#?}"),
+        _ => assert!((3..=7).contains(&named), "{lines:#?}"),
     }
 }
 

@@ -28,8 +28,14 @@ fn waits_for(recorded: &Recorded, sample: &Sample, kind: &str) -> bool {
         && labels.get(label_key::WAIT) == Some(kind)
 }
 
-/// Every thread of the program, all of which are there all the time, has all of the time, give or take 2 %; those
-/// of its children have no more.
+/// How far the sum of a thread's times, or one of them, may be off, in parts of the time that was recorded: two points, and
+/// what one preemption of nodespy at either end makes of it.
+fn off_at_most(recorded: &Recorded) -> f64 {
+    0.02 + 0.2e9 / recorded.profile.about.duration as f64
+}
+
+/// Every thread of the program, all of which are there all the time, has all of the time; those of its children have no
+/// more.
 #[track_caller]
 fn expect_whole(recorded: &Recorded) {
     let profile = &recorded.profile;
@@ -40,8 +46,9 @@ fn expect_whole(recorded: &Recorded) {
     for time in times {
         let sum = time.total() as f64 / elapsed;
         let is_of_program = profile.threads[time.thread.at()].process == program;
-        let least = if is_of_program { 0.98 } else { 0.0 };
-        assert!((least..1.02).contains(&sum), "{sum}\n{time:?}");
+        let off = off_at_most(recorded);
+        let least = if is_of_program { 1.0 - off } else { 0.0 };
+        assert!((least..1.0 + off).contains(&sum), "{sum}\n{time:?}");
     }
 }
 
@@ -72,7 +79,13 @@ fn expect_waits_in(recorded: &Recorded, kind: &str, function: &str) {
     let main = main_time(recorded);
     let of_kind = main.waits.iter().find(|(name, _)| name == kind);
     let waited = share(of_kind.map_or(0, |(_, time)| *time), main.total());
-    assert!(waited > 0.85, "{waited}\n{main:?}\n{}", recorded.describe());
+    // On a busy machine it has to wait for a CPU too, and so has a child that is started.
+    let least = 0.85 - 2.0 * share(main.runnable, main.total());
+    assert!(
+        waited > least.max(0.3),
+        "{waited}\n{main:?}\n{}",
+        recorded.describe()
+    );
     assert!(share(main.idle, main.total()) < 0.1, "{main:?}");
     let under = recorded.total_share_in(function, |sample| {
         waits_for(recorded, sample, kind) && recorded.thread_of(sample).role == ThreadRole::Main
@@ -114,17 +127,26 @@ fn expect_mix(major: &str) {
         .scheduling
         .unwrap();
     let by_kernel = scheduling.on_cpu_share();
+    let off = off_at_most(&recorded);
     assert!(
-        (part(main.on_cpu) - by_kernel).abs() < 0.02,
+        (part(main.on_cpu) - by_kernel).abs() < off,
         "{main:?} {by_kernel}"
     );
-    let without = part(main.runnable) - scheduling.run_delay_share();
-    assert!(without.abs() < 0.02, "{main:?} {scheduling:?}");
+    let without_cpu = scheduling.run_delay_share();
+    let without = part(main.runnable) - without_cpu;
+    assert!(without.abs() < off, "{main:?} {scheduling:?}");
     let running = part(main.on_cpu + main.runnable);
-    assert!((0.25..0.45).contains(&running), "{running} {main:?}");
-    let waiting = part(main.waiting());
-    assert!((0.35..0.46).contains(&waiting), "{waiting} {main:?}");
-    assert!(part(main.idle) > 0.12, "{main:?}");
+    let (waiting, idle) = (part(main.waiting()), part(main.idle));
+    let told = format!("{running} {waiting} {idle} {main:?} {scheduling:?}");
+    // Where it has to wait for a CPU as well, turns take longer and there is less time to idle in.
+    if without_cpu < 0.05 {
+        assert!((0.25..0.45).contains(&running), "{told}");
+        assert!((0.33..0.46).contains(&waiting), "{told}");
+        assert!(idle > 0.12, "{told}");
+    } else {
+        assert!(running < 0.45 + 2.0 * without_cpu, "{told}");
+        assert!((0.1..0.46).contains(&waiting) && idle > 0.0, "{told}");
+    }
     assert_eq!(main.waits[0].0, "Atomics.wait", "{main:?}");
 }
 
@@ -158,7 +180,8 @@ fn expect_runnable(major: &str) {
     let part = |time: u64| share(time, main.total());
     let scheduling = recorded.profile.threads[main.thread.at()].scheduling;
     let by_kernel = scheduling.unwrap().run_delay_share();
-    assert!((part(main.runnable) - by_kernel).abs() < 0.02, "{main:?}");
+    let off = off_at_most(&recorded);
+    assert!((part(main.runnable) - by_kernel).abs() < off, "{main:?}");
     assert!(part(main.runnable) > 0.25, "{main:?}");
     assert!(part(main.on_cpu + main.runnable) > 0.9, "{main:?}");
     let said = &recorded.outcome.stdout;
