@@ -293,7 +293,7 @@ fn both_engines_at_once_see_the_same() {
     for version in ["20", "26"] {
         // It changes what it does every 10 to 30 ms: twins are seldom on two sides of a change.
         let target = Workload::new("mix.js").on(version).env("POOL", 0).start();
-        let recorded = record_enough(&target, 3, &["--engine", "both", "-F", "199"], 300);
+        let recorded = record_enough(&target, 3, &["--engine", "both"], 150);
         let joined = percent_before(&recorded, " of JS samples joined");
         let agreeing = {
             let remarks = recorded.profile.notes.cross_checks.join("\n");

@@ -18,8 +18,6 @@ use crate::skip::skip;
 
 /// Longer than a search for new processes takes, even on a machine that is busy with something else.
 const SEARCHED: Duration = Duration::from_secs(4);
-/// Longer than `top`, which says nothing before its first table, takes to attach.
-const UNDER_WAY: Duration = Duration::from_secs(3);
 
 /// A group of this test's own with a process in it, and the path by which nodespy is told of it.
 fn group_of(target: &Running) -> Option<(ControlGroup, String)> {
@@ -126,12 +124,12 @@ fn top_shows_a_process_that_joins_for_a_moment() {
     assert!(checked.stdout.contains("from their start"), "{checked}");
     let arguments = ["top", "--cgroup", &path, "--lines", "-d", "60"];
     let watching = Started::new(nodespy(&arguments), "");
-    std::thread::sleep(UNDER_WAY);
+    // Its first table is there when it has attached, and what it saw is in a later one.
+    watching.wait_for_lines(1);
     run_briefly_in(&group, 3);
+    watching.wait_until_it_prints("shortLived");
     watching.signal("INT");
-    let outcome = watching.finish();
-    outcome.expect_code(0);
-    assert!(outcome.stdout.contains("shortLived"), "{outcome}");
+    watching.finish().expect_code(0);
 }
 
 #[test]

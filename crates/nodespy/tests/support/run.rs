@@ -93,6 +93,12 @@ impl Started {
         self.wait_until(words, || self.stderr.so_far().contains(words));
     }
 
+    /// Waits until standard output has these words.
+    #[track_caller]
+    pub(crate) fn wait_until_it_prints(&self, words: &str) {
+        self.wait_until(words, || self.stdout.so_far().contains(words));
+    }
+
     /// Waits until standard output has so many lines.
     #[track_caller]
     pub(crate) fn wait_for_lines(&self, count: usize) {
