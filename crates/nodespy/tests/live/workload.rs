@@ -178,7 +178,13 @@ impl Running {
     /// Waits for the line that starts with `word` and returns what follows the word.
     #[track_caller]
     pub(crate) fn line_after(&self, word: &str) -> String {
-        let until = Instant::now() + DEADLINE;
+        self.line_within(word, DEADLINE)
+    }
+
+    /// The same of a line that a program prints after so much work that a busy machine needs longer for it.
+    #[track_caller]
+    pub(crate) fn line_within(&self, word: &str, limit: Duration) -> String {
+        let until = Instant::now() + limit;
         loop {
             let left = until.saturating_duration_since(Instant::now());
             let line = self
