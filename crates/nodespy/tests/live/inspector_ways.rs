@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use nodespy_model::{NameSource, Profile, WeightUnit};
 
-use super::certainty::margin;
 use super::recorded::{Recorded, read, record, record_enough, record_with};
 use super::truth::{Inlined, own_samples};
 use super::workload::{Running, USUAL_NODE, Workload, node, script};
@@ -304,9 +303,10 @@ fn both_engines_at_once_see_the_same() {
                 .unwrap_or_else(|_| panic!("{remarks}"))
         };
         eprintln!("node {version}: {joined} % joined, {agreeing} % agreeing");
-        let least = 90.0 - 100.0 * margin(0.9, recorded.effective_samples(|_| true));
-        assert!(joined >= least, "{}", recorded.describe());
-        assert!(agreeing >= least, "{}", recorded.describe());
+        // On a quiet machine more than 95 %. On a busy one V8's signal waits for the thread to run, and is of another moment:
+        // 81 % were seen at a load of 10. Clocks that are apart agree on less than half, by chance.
+        assert!(joined >= 65.0, "{}", recorded.describe());
+        assert!(agreeing >= 65.0, "{}", recorded.describe());
         assert!(
             recorded.outcome.stdout.contains("V8 agrees on"),
             "{}",
