@@ -303,11 +303,19 @@ fn both_engines_at_once_see_the_same() {
                 .unwrap_or_else(|_| panic!("{remarks}"))
         };
         eprintln!("node {version}: {joined} % joined, {agreeing} % agreeing");
-        // On a quiet machine more than 95 %. On a busy one V8's signal waits for the thread to run, and is of another moment:
-        // 81 % were seen at a load of 10. By the shares of mix.js, moments chosen at random would agree on some 40 %
-        // (worked out, not measured).
-        assert!(joined >= 65.0, "{}", recorded.describe());
-        assert!(agreeing >= 65.0, "{}", recorded.describe());
+        // Where the thread has to wait for a CPU so has V8's signal, and is of another moment: 81 % were seen at a load of
+        // 10. By the shares of mix.js, moments chosen at random would agree on some 40 % (worked out, not measured).
+        let mut threads = recorded.profile.threads.iter();
+        let main = threads.find(|thread| thread.tid == target.pid());
+        let scheduling = main.and_then(|thread| thread.scheduling);
+        let waited = scheduling.map_or(0.0, |scheduling| scheduling.run_delay_share());
+        let (least_joined, least_agreeing) = if waited < 0.05 {
+            (90.0, 90.0)
+        } else {
+            (30.0, 60.0)
+        };
+        assert!(joined >= least_joined, "{}", recorded.describe());
+        assert!(agreeing >= least_agreeing, "{}", recorded.describe());
         assert!(
             recorded.outcome.stdout.contains("V8 agrees on"),
             "{}",

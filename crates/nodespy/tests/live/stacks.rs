@@ -37,7 +37,7 @@ fn record_recursion(major: &str, depth: usize) -> (BTreeMap<usize, usize>, Recor
         .env("DEPTH", depth)
         .with_perf_map()
         .start();
-    let recorded = record(&target, &["-d", "2", "-F", "499"]);
+    let recorded = record_enough(&target, 2, &["-F", "499"], 300);
     let mut found: BTreeMap<usize, usize> = BTreeMap::new();
     for depth in depths(&recorded) {
         *found.entry(depth).or_default() += 1;

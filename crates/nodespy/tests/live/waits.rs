@@ -28,11 +28,8 @@ fn waits_for(recorded: &Recorded, sample: &Sample, kind: &str) -> bool {
         && labels.get(label_key::WAIT) == Some(kind)
 }
 
-/// How far the sum of a thread's times, or one of them, may be off, in parts of the time that was recorded: two points, and
-/// what one preemption of nodespy at either end makes of it.
-fn off_at_most(recorded: &Recorded) -> f64 {
-    0.02 + 0.2e9 / recorded.profile.about.duration as f64
-}
+/// How far the sum of a thread's times, or one of them, may be off, in parts of the time that was recorded.
+const OFF_AT_MOST: f64 = 0.02;
 
 /// Every thread of the program, all of which are there all the time, has all of the time; those of its children have no
 /// more.
@@ -46,9 +43,12 @@ fn expect_whole(recorded: &Recorded) {
     for time in times {
         let sum = time.total() as f64 / elapsed;
         let is_of_program = profile.threads[time.thread.at()].process == program;
-        let off = off_at_most(recorded);
-        let least = if is_of_program { 1.0 - off } else { 0.0 };
-        assert!((least..1.0 + off).contains(&sum), "{sum}\n{time:?}");
+        let least = if is_of_program {
+            1.0 - OFF_AT_MOST
+        } else {
+            0.0
+        };
+        assert!((least..1.0 + OFF_AT_MOST).contains(&sum), "{sum}\n{time:?}");
     }
 }
 
@@ -127,14 +127,13 @@ fn expect_mix(major: &str) {
         .scheduling
         .unwrap();
     let by_kernel = scheduling.on_cpu_share();
-    let off = off_at_most(&recorded);
     assert!(
-        (part(main.on_cpu) - by_kernel).abs() < off,
+        (part(main.on_cpu) - by_kernel).abs() < OFF_AT_MOST,
         "{main:?} {by_kernel}"
     );
     let without_cpu = scheduling.run_delay_share();
     let without = part(main.runnable) - without_cpu;
-    assert!(without.abs() < off, "{main:?} {scheduling:?}");
+    assert!(without.abs() < OFF_AT_MOST, "{main:?} {scheduling:?}");
     let running = part(main.on_cpu + main.runnable);
     let (waiting, idle) = (part(main.waiting()), part(main.idle));
     let told = format!("{running} {waiting} {idle} {main:?} {scheduling:?}");
@@ -180,8 +179,10 @@ fn expect_runnable(major: &str) {
     let part = |time: u64| share(time, main.total());
     let scheduling = recorded.profile.threads[main.thread.at()].scheduling;
     let by_kernel = scheduling.unwrap().run_delay_share();
-    let off = off_at_most(&recorded);
-    assert!((part(main.runnable) - by_kernel).abs() < off, "{main:?}");
+    assert!(
+        (part(main.runnable) - by_kernel).abs() < OFF_AT_MOST,
+        "{main:?}"
+    );
     assert!(part(main.runnable) > 0.25, "{main:?}");
     assert!(part(main.on_cpu + main.runnable) > 0.9, "{main:?}");
     let said = &recorded.outcome.stdout;
