@@ -1,7 +1,7 @@
 'use strict';
 // Right answer: each function that computes is named after the only route it works for: items_map works for /items, and so on.
-// The same six routes on every framework: node server.js express|fastify|koa|http|http2|http2-streams. Listens on the loopback
-// only; prints `ready PORT`.
+// The same six routes on every framework: node server.js express|fastify|koa|http|http-rendered|http2|http2-streams. Listens
+// on the loopback only; prints `ready PORT`.
 
 const fs = require('fs');
 const framework = process.argv[2] || 'express';
@@ -117,6 +117,14 @@ const start = {
     const server = app.listen(0, '127.0.0.1', () => listening(server));
   },
   http() { bare(require('http')); },
+  // As React and Next do it: who computes has no request, and was queued by others.
+  'http-rendered'() {
+    const server = require('http').createServer(function listener(request, response) {
+      const [, , first] = request.url.split('/');
+      rendered[first](request, response);
+    });
+    server.listen(0, '127.0.0.1', () => listening(server));
+  },
   http2() { bare(require('http2')); },
   // The core API, which has no request and no response.
   'http2-streams'() {
@@ -128,6 +136,57 @@ const start = {
     });
     server.listen(0, '127.0.0.1', () => listening(server));
   },
+};
+
+// What React keeps of a rendering, and how it goes on.
+class Rendering {
+  constructor(model, onError, onAllReady) {
+    this.type = 20;
+    this.status = 10;
+    this.abortableTasks = new Set();
+    this.pingedTasks = [model];
+    this.onError = onError;
+    this.onAllReady = onAllReady;
+  }
+}
+function performWork(rendering) {
+  const tasks = rendering.pingedTasks;
+  rendering.pingedTasks = [];
+  for (const task of tasks) {
+    const out = task();
+    if (typeof out.then === 'function') out.then(function ping(value) { ended(rendering, value); }, rendering.onError);
+    else ended(rendering, out);
+  }
+}
+function ended(rendering, out) { setImmediate(rendering.onAllReady, out); }
+function render(model, onError, onAllReady) {
+  const rendering = new Rendering(model, onError, onAllReady);
+  queueMicrotask(() => performWork(rendering));
+}
+function errorHandler(isQuiet, report) { return function onError(error) { if (!isQuiet) report(error); }; }
+function answer(response) { return function ready(out) { response.end(JSON.stringify({ out })); }; }
+
+async function orders_saved() { await null; return orders_store(); }
+// Waits for what it returns from a microtask on, and by then that has computed.
+async function saved() { return orders_saved().finally(() => {}); }
+
+const rendered = {
+  items(request, response) {
+    const onError = errorHandler(false, (error) => console.error(request.url, error));
+    render(function () { return items_render([items_map([1])]); }, onError, answer(response));
+  },
+  report(request, response) {
+    const onError = errorHandler(false, (error) => console.error(request.url, error));
+    render(report, onError, answer(response));
+  },
+  async orders(request, response) { answer(response)(await saved()); },
+  search(request, response) {
+    // From now on V8 has its properties in a dictionary.
+    delete request.rawTrailers;
+    answer(response)(search(request.url));
+  },
+  files(request, response) { files().then((out) => response.end(JSON.stringify({ out }))); },
+  async health(request, response) { delete request.rawTrailers; answer(response)(await health()); },
 };
 
 // What the router of a framework does.

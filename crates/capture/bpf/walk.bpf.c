@@ -55,8 +55,8 @@ typedef __u8 u8;
 #define FRAME_WORDS 8
 #define BELOW_FRAME 48
 // Objects that lead to the async callers of what runs. No type is known here: shapes tell what is worth following.
-#define QUEUE 512
-#define MAX_ASYNC_WORDS 4096
+#define QUEUE 1024
+#define MAX_ASYNC_WORDS 5120
 #define MAX_STARTS 4
 #define ENTRY_MARKER 2
 // A suspended function up to its promise.
@@ -73,6 +73,18 @@ typedef __u8 u8;
 #define STORE 5
 #define DICTIONARY 6
 #define SCOPE 7
+#define SLOTS 8
+#define HELD 9
+// The queue of microtasks: its number of tasks, the size of its ring, the position of the next one, and the ring. How many of the
+// next ones are looked at, how many words one has, and how often in a sample.
+#define QUEUE_WORDS 5
+#define QUEUE_SIZE 1
+#define QUEUE_CAPACITY 2
+#define QUEUE_START 3
+#define QUEUE_RING 4
+#define MAX_TASKS MAX_PIECE
+#define TASK_WORDS 6
+#define MAX_TASK_SEARCHES 4
 // How many frames of a callback are looked at for the promise it resolves, how many contexts of each, and of which slots.
 #define MAX_HELD 4
 #define MAX_CONTEXTS 3
@@ -93,12 +105,14 @@ typedef __u8 u8;
 #define LAST_OBJECT_TYPE 1060
 // The first type of what may have stores: before Node 18 that of objects that C++ made.
 #define FIRST_RESOURCE_TYPE 1056
-// The words of a map up to its descriptors; those that matter here, and how many descriptors are its own.
+// The words of a map up to its descriptors; those that matter here, how many descriptors are its own, and whether its objects have
+// a dictionary.
 #define MAP_WORDS 6
 #define MAP_FLAGS 2
 #define MAP_CONSTRUCTOR 4
 #define MAP_DESCRIPTORS 5
 #define OWN_DESCRIPTORS 0xffc00
+#define DICTIONARY_MAP (1 << 21)
 // A field that is copied: a word of the object, or of the array that has the rest of its properties; an object or a text.
 #define FIELD_WORD 63
 #define FIELD_OF_PROPERTIES 64
@@ -107,10 +121,12 @@ typedef __u8 u8;
 // Bits in the keys of rules: a class may be that of a request and of a store, and names are no classes.
 #define OF_STORE 2
 #define OF_NAME 4
-// What else a rule says: no other request is looked for; objects are each a Map; their properties are in a dictionary.
+// What else a rule says: no other request is looked for; objects are each a Map; their properties are in a dictionary; they are
+// each the context of a function.
 #define LEADS_TO_REQUEST 1
 #define IS_MAP 2
 #define IS_DICTIONARY 4
+#define IS_CONTEXT 8
 // How many dictionaries are looked at, and how many entries one has room for. Before these are as many words of its own: the
 // number of elements, of deleted ones, of entries, and two or three more, as the version of V8 has it.
 #define MAX_DICTIONARIES 4
@@ -165,6 +181,9 @@ struct scratch {
     // The contexts of the functions nearest to the leaf, and a closure of one.
     u64 contexts[MAX_HELD], frames[MAX_HELD], closure[FUNCTION_WORDS], spills[SPILL_SLOTS];
     u32 held, jobs;
+    // The queue of microtasks, the tasks in it that were copied, and one.
+    u64 microtasks, task[TASK_WORDS];
+    u32 tasks, task_count, task_searches;
     u64 search[SEARCH_WORDS];
     u64 queue[QUEUE];
     // Objects that were copied, with the number of the sample above their addresses.
@@ -403,6 +422,8 @@ static __always_inline void note_microtask(struct scratch *s)
 
     if (marker == ENTRY_MARKER && is_marker(s->markers[0]) && !(s->functions[0] & 1) && s->starts < MAX_STARTS) {
         s->starts++;
+        if (s->starts == 1)
+            s->microtasks = s->functions[0];
         // A microtask that is no job of a promise is a callback.
         s->jobs |= is_marker(s->markers[1]);
         // Before Node 24 the promise of the job has the stores.
@@ -462,7 +483,7 @@ static __always_inline void copy_fields(struct scratch *s, struct fields *fields
     }
 }
 
-// An entry of a dictionary: its text is copied where there is a rule for its name.
+// An entry of a dictionary: its text, or what it leads to, is copied where there is a rule for its name.
 CALLBACK(copy_entry)
 {
     struct scratch *s = scratch();
@@ -470,10 +491,11 @@ CALLBACK(copy_entry)
     if (!s || index >= s->capacity)
         return 1;
     u64 entry = s->entries + 8ull * ENTRY_WORDS * index;
-    if (bpf_probe_read_user(s->pair, sizeof(s->pair), (void *)entry) || !is_object(s->pair[0]) ||
-        !known_fields(s->pair[0] | OF_NAME))
+    if (bpf_probe_read_user(s->pair, sizeof(s->pair), (void *)entry) || !is_object(s->pair[0]))
         return 0;
-    follow_later(s->pair[1], TEXT);
+    struct fields *name = known_fields(s->pair[0] | OF_NAME);
+    if (name)
+        follow_later(s->pair[1], name->flags & LEADS_TO_REQUEST ? REQUEST : TEXT);
     return 0;
 }
 
@@ -501,17 +523,44 @@ __noinline int copy_dictionary(u64 object)
     return 0;
 }
 
+// How many words of a small context are worth copying.
+static __always_inline u32 context_words(u64 object)
+{
+    u64 length = 0;
+
+    if (!is_object(object) || bpf_probe_read_user(&length, sizeof(length), (void *)(object + 7)) || !is_small(length))
+        return 0;
+    length >>= 32;
+    return length < 3 || length > 16 ? 0 : 2 + length;
+}
+
+// What the context of a function leads to.
+__noinline int copy_slots(u64 object)
+{
+    struct scratch *s = scratch();
+    u32 words = context_words(object);
+    int at = words ? copy(object - 1, CONTEXT_WORDS) : 0;
+
+    if (!s || at <= 0)
+        return 0;
+    for (u32 slot = FIRST_SLOT; slot < CONTEXT_WORDS; slot++)
+        if (slot < words)
+            follow_later(s->out[(at + slot) & (OUT_WORDS - 1)], REQUEST);
+    return 0;
+}
+
 // Copies what says that an object is a request, and which. Of one whose class is not known its map is copied, so that user
 // space learns it. The first request is the one; what a field leads to belongs to it.
 __noinline int look_at(u64 object, u32 is_field)
 {
     struct scratch *s = scratch();
     u64 map = 0;
+    // What is no request as an argument may lead to one as a field.
+    u64 mark = is_field ? object + 3 : object | 2;
 
-    if (!s || !is_object(object) || (s->has_request && !is_field) || s->looks >= MAX_LOOKS ||
-        !is_new(s, object | 2))
+    if (!s || !is_object(object) || (s->has_request && !is_field) || s->looks >= MAX_LOOKS || !is_new(s, mark))
         return 0;
-    meet(s, object | 2);
+    meet(s, mark);
     s->looks++;
     if (bpf_probe_read_user(&map, sizeof(map), (void *)(object - 1)) || !is_object(map) ||
         bpf_probe_read_user(s->map, sizeof(s->map), (void *)(map - 1)))
@@ -520,17 +569,21 @@ __noinline int look_at(u64 object, u32 is_field)
     // A field may be an array, of which user space knows that it is wanted.
     if (!is_field && (type < FIRST_OBJECT_TYPE || type > LAST_OBJECT_TYPE))
         return 0;
+    u64 has_dictionary = s->map[MAP_FLAGS] & DICTIONARY_MAP;
     struct fields *fields = fields_of(s, map);
-    if (fields && !fields->fields[0] && !(fields->flags & IS_DICTIONARY))
+    if (fields && !fields->fields[0] && !(fields->flags & (IS_DICTIONARY | IS_CONTEXT)))
         return 0;
     copy(map - 1, MAP_WORDS);
     int at = copy(object - 1, 2);
     if (!fields || at <= 0)
         return 0;
     u64 properties = s->out[(at + 1) & (OUT_WORDS - 1)];
-    // It may be any object without a prototype: another request is looked for.
-    if (fields->flags & IS_DICTIONARY)
+    // It may be any object without a prototype: another request is looked for. Or a request like others but for its dictionary, for
+    // which V8 may have made the map just now.
+    if (fields->flags & IS_DICTIONARY || (has_dictionary && fields->flags & LEADS_TO_REQUEST))
         return follow_later(properties, DICTIONARY);
+    if (fields->flags & IS_CONTEXT)
+        return follow_later(object, SLOTS);
     copy_fields(s, fields, object, properties, REQUEST);
     if (!is_field)
         s->has_request |= fields->flags & LEADS_TO_REQUEST;
@@ -551,17 +604,6 @@ __noinline int look_at_kept(u64 receiver, u64 registers)
     for (u32 i = 0; i < KEPT_ARGUMENTS; i++)
         look_at(s->out[(at + i) & (OUT_WORDS - 1)], 0);
     return 0;
-}
-
-// How many words of a small context are worth copying.
-static __always_inline u32 context_words(u64 object)
-{
-    u64 length = 0;
-
-    if (!is_object(object) || bpf_probe_read_user(&length, sizeof(length), (void *)(object + 7)) || !is_small(length))
-        return 0;
-    length >>= 32;
-    return length < 3 || length > 16 ? 0 : 2 + length;
 }
 
 // What the functions around one have in their variables. Returns the context around this one.
@@ -811,8 +853,58 @@ static __always_inline void follow_stores(struct scratch *s, u64 slot)
         follow_later(s->out[at & (OUT_WORDS - 1)], STORE);
 }
 
-// A promise, a suspended function, what holds one of them, or anything else.
-__noinline int follow_any(u64 object)
+// The microtasks that run next: up to the end of the ring, and on from its start.
+__noinline int copy_tasks(void)
+{
+    struct scratch *s = scratch();
+    int at = s && is_address(s->microtasks) ? copy(s->microtasks, QUEUE_WORDS) : 0;
+
+    if (!s || at <= 0)
+        return 0;
+    u64 *queue = &s->out[at & (OUT_WORDS - 1)];
+    u64 start = queue[QUEUE_START], capacity = queue[QUEUE_CAPACITY], count = queue[QUEUE_SIZE];
+    u64 ring = queue[QUEUE_RING];
+    if (start >= capacity || count > capacity || capacity > USER_END)
+        return 0;
+    count = count < MAX_TASKS ? count : MAX_TASKS;
+    u64 first = count < capacity - start ? count : capacity - start;
+    int tasks = count ? copy(ring + 8 * start, first) : 0;
+    if (tasks <= 0)
+        return 0;
+    s->tasks = tasks;
+    s->task_count = first;
+    // The word before says how many follow.
+    if (count > first && copy(ring, count - first) > 0)
+        s->task_count = count + 1;
+    return 0;
+}
+
+// An async function that returns a promise waits for it from a microtask on: until then the promise does not know. Versions
+// differ in where the task has the two.
+__noinline int follow_task(u64 promise)
+{
+    struct scratch *s = scratch();
+
+    if (!s || s->task_searches >= MAX_TASK_SEARCHES)
+        return 0;
+    s->task_searches++;
+    for (u32 i = 0; i < MAX_TASKS; i++) {
+        if (i >= s->task_count)
+            break;
+        u64 task = s->out[(s->tasks + i) & (OUT_WORDS - 1)];
+        if (!is_object(task) || bpf_probe_read_user(s->task, sizeof(s->task), (void *)(task - 1)))
+            continue;
+        if (s->task[3] != promise && s->task[4] != promise)
+            continue;
+        copy(task - 1, TASK_WORDS);
+        follow_later(s->task[3] == promise ? s->task[2] : s->task[3], ANY);
+        break;
+    }
+    return 0;
+}
+
+// A promise, a suspended function, what holds one of them, or anything else, which may be a request where a context holds it.
+__noinline int follow_any(u64 object, u32 is_held)
 {
     struct scratch *s = scratch();
     int at = copy_object(object, GENERATOR_WORDS);
@@ -821,15 +913,19 @@ __noinline int follow_any(u64 object)
         return 0;
     u64 *word = &s->out[at & (OUT_WORDS - 1)];
     if (is_small(word[4]) && is_object(word[1]) && is_object(word[2])) {
-        // A promise, pending and awaited.
-        if (!(word[4] >> 32 & 3))
+        // A promise, pending and awaited, now or soon.
+        if (!(word[4] >> 32 & 3)) {
             follow_later(word[3], REACTION);
+            if (!word[3] && s->task_count)
+                follow_task(object);
+        }
     } else if (is_small(word[7]) && is_small(word[8]) && is_object(word[3]) && is_object(word[10])) {
         // A suspended function: its promise, or who calls it.
         follow_later(word[10], ANY);
         copy_object(word[3], FUNCTION_WORDS);
         look_at_kept(word[5], word[9]);
         look_at_contexts(word[4]);
+        is_held = 0;
     } else if (is_small(word[2])) {
         // A call of an async generator.
         follow_later(word[4], ANY);
@@ -839,6 +935,9 @@ __noinline int follow_any(u64 object)
         follow_later(word[4], CONTEXT);
         follow_later(word[5], CONTEXT);
     }
+    // Small numbers make others look like a promise.
+    if (is_held && s->wants_requests)
+        look_at(object, 0);
     return 0;
 }
 
@@ -870,7 +969,7 @@ __noinline int follow_context(u64 object)
     u64 *word = &s->out[at & (OUT_WORDS - 1)];
     for (u32 slot = FIRST_SLOT; slot < LAST_SLOT; slot++)
         if (slot < words)
-            follow_later(word[slot], ANY);
+            follow_later(word[slot], HELD);
     return 0;
 }
 
@@ -898,8 +997,10 @@ CALLBACK(follow)
         look_at_scope(object);
     else if (next >> KIND_SHIFT == DICTIONARY)
         copy_dictionary(object);
+    else if (next >> KIND_SHIFT == SLOTS)
+        copy_slots(object);
     else
-        follow_any(object);
+        follow_any(object, next >> KIND_SHIFT == HELD);
     return 0;
 }
 
@@ -1064,6 +1165,9 @@ static __always_inline u32 walk_stack(struct scratch *s, struct options *wanted,
     s->looks = 0;
     s->held = 0;
     s->jobs = 0;
+    s->microtasks = 0;
+    s->task_count = 0;
+    s->task_searches = 0;
     s->has_request = 0;
     s->wants_requests = wanted->wants_requests;
     s->wants_stores = wanted->wants_stores;
@@ -1086,9 +1190,12 @@ static __always_inline u32 walk_stack(struct scratch *s, struct options *wanted,
     if (s->walked)
         copy_root(s);
     s->async_end = s->used + MAX_ASYNC_WORDS;
-    // A request in a frame may be that of another microtask: the one that awaits what runs is looked for too.
+    // A request in a frame may be that of another microtask: the one that awaits what runs is looked for too, and deep stacks must
+    // not hide it.
     s->has_request = 0;
+    s->looks = 0;
     follow_callback();
+    copy_tasks();
     follow_all();
     return s->used;
 }

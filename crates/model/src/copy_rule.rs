@@ -61,6 +61,8 @@ pub enum ObjectShape {
     Map,
     /// In a dictionary, of which that is copied that has a rule for its name.
     Dictionary,
+    /// They are each the context of a function, whose variables are copied.
+    Context,
 }
 
 /// What is copied of the objects of a class.

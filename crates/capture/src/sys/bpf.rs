@@ -154,11 +154,13 @@ pub(crate) fn fields_value(rule: &CopyRule) -> FieldsValue {
     const LEADS_TO_REQUEST: u8 = 1;
     const IS_MAP: u8 = 2;
     const IS_DICTIONARY: u8 = 4;
+    const IS_CONTEXT: u8 = 8;
     let mut value = [0; 16];
     value[0] = match rule.shape {
         ObjectShape::Fields => 0,
         ObjectShape::Map => IS_MAP,
         ObjectShape::Dictionary => IS_DICTIONARY,
+        ObjectShape::Context => IS_CONTEXT,
     };
     if rule.leads_to_request {
         value[0] |= LEADS_TO_REQUEST;

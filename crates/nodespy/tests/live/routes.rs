@@ -202,6 +202,14 @@ mod frameworks {
             }
         }
 
+        /// Who computes has no request then, or one with a dictionary, or waits for what runs from the next microtask on.
+        #[test]
+        fn requests_of_renderings_and_of_returned_promises_are_found() {
+            for major in ["16", "20", "22", "24", "26"] {
+                expect_routes(major, "http-rendered", None);
+            }
+        }
+
         #[test]
         fn koa_has_its_patterns() {
             for major in ["16", "22", "26"] {

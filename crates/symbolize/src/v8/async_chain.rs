@@ -41,6 +41,8 @@ pub(crate) enum ChainEnd {
     Settled,
     /// A microtask, of which nothing says what it continues.
     Lost,
+    /// A callback that was queued as it is (`queueMicrotask`): it continues nothing.
+    Queued,
     /// Memory that is no chain, or was not copied.
     Broken,
 }
@@ -66,8 +68,17 @@ pub(crate) struct Chain {
     pub(crate) has_siblings: bool,
     /// Whether no microtask runs but a callback, which has a function that resolves what they await.
     pub(crate) is_of_callback: bool,
-    /// The function that runs, where it is async, and its async callers: what keeps their arguments.
-    pub(crate) generators: Vec<u64>,
+    /// What has the variables of the function that runs, where it is async, and of its async callers.
+    pub(crate) holders: Vec<Holder>,
+}
+
+/// What has the variables of a function that does not run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Holder {
+    /// A suspended function, which keeps its arguments too.
+    Generator(u64),
+    /// The context of a callback of `then`.
+    Context(u64),
 }
 
 impl Chain {
@@ -79,8 +90,15 @@ impl Chain {
             end: ChainEnd::Lost,
             has_siblings: false,
             is_of_callback: false,
-            generators: Vec::new(),
+            holders: Vec::new(),
         }
+    }
+
+    pub(super) fn generators(&self) -> impl Iterator<Item = u64> + '_ {
+        self.holders.iter().filter_map(|holder| match holder {
+            Holder::Generator(generator) => Some(*generator),
+            Holder::Context(_) => None,
+        })
     }
 
     /// How far it was followed, as one sample.
@@ -99,6 +117,7 @@ impl Chain {
             ChainEnd::Whole => &mut counts.whole,
             ChainEnd::Settled => &mut counts.settled,
             ChainEnd::Lost => &mut counts.lost,
+            ChainEnd::Queued => return AsyncCallers::default(),
             ChainEnd::Broken => &mut counts.broken,
         } = 1;
         counts
@@ -119,6 +138,8 @@ enum Start {
     Promise(u64),
     /// A promise that a callback resolves.
     Resolves(u64),
+    /// A callback of its own.
+    Queued,
     Lost,
 }
 
@@ -128,20 +149,25 @@ pub(super) fn find(heap: &mut Heap<'_>, frames: &[Unwound], stack: StackWord<'_>
     let mut search = Search {
         objects: Sampled { heap },
         layout: &layout,
+        microtasks: microtasks_of(&layout, frames),
     };
     let (after, start) = match search.start(frames) {
         // A microtask that is no continuation: what was queued may resolve a promise all the same.
-        Some((after, Start::Lost)) => search
+        Some((after, start @ (Start::Queued | Start::Lost))) => search
             .callback_start(&frames[..after], stack)
-            .unwrap_or((after, Start::Lost)),
+            .unwrap_or((after, start)),
         Some(start) => start,
         None => search.callback_start(frames, stack)?,
     };
     let mut chain = Chain::new(after);
     let promise = match start {
         Start::Lost => return Some(chain),
+        Start::Queued => {
+            chain.end = ChainEnd::Queued;
+            return Some(chain);
+        }
         Start::Generator(generator) => {
-            chain.generators.push(generator);
+            chain.holders.push(Holder::Generator(generator));
             search.promise_of_generator(generator)
         }
         Start::Promise(promise) => Some(promise),
@@ -173,10 +199,19 @@ fn innermost_loop(layout: &AsyncLayout, frames: &[Unwound]) -> Option<(usize, Op
     Some((innermost, job))
 }
 
+/// The queue of microtasks, which the innermost loop that runs them has in its frame.
+fn microtasks_of(layout: &AsyncLayout, frames: &[Unwound]) -> Option<u64> {
+    let (innermost, _) = innermost_loop(layout, frames)?;
+    let queue = frames[innermost].v8.as_ref()?.function;
+    (queue != 0 && queue % 8 == 0).then_some(queue)
+}
+
 /// Follows promises to those who wait for them.
 pub(super) struct Search<'a, 'heap> {
     pub(super) objects: Sampled<'a, 'heap>,
     pub(super) layout: &'a AsyncLayout,
+    /// The queue of microtasks, where one runs.
+    pub(super) microtasks: Option<u64>,
 }
 
 impl Search<'_, '_> {
@@ -204,8 +239,14 @@ impl Search<'_, '_> {
             let slots = frames[job].v8.as_ref()?;
             Some((job, self.promise_of_job(slots.function)?))
         });
+        let is_function = |position: usize| {
+            let slots = frames[position].v8.as_ref();
+            slots.is_some_and(|it| is_pointer(it.marker) && is_pointer(it.function))
+        };
         Some(match promise {
             Some((job, promise)) => (job, Start::Promise(promise)),
+            // The loop calls it without a job in between.
+            None if innermost.checked_sub(1).is_some_and(is_function) => (innermost, Start::Queued),
             None => (innermost, Start::Lost),
         })
     }
@@ -390,7 +431,7 @@ impl Search<'_, '_> {
         let reaction = self.objects.field(promise, AsyncLayout::PROMISE_REACTIONS);
         let reaction = reaction.ok_or(ChainEnd::Broken)?;
         match small_integer(reaction) {
-            Some(0) => return Err(ChainEnd::Whole),
+            Some(0) => return self.queued_waiter(promise).map(Some).ok_or(ChainEnd::Whole),
             // Its result, a moment before the flags say so.
             Some(_) => return Err(ChainEnd::Settled),
             None => {}
@@ -405,7 +446,7 @@ impl Search<'_, '_> {
             Some(Waiter::Generator(generator)) => {
                 let caller = self.caller(generator).ok_or(ChainEnd::Broken)?;
                 chain.callers.push(caller);
-                chain.generators.push(generator);
+                chain.holders.push(Holder::Generator(generator));
                 Ok(self.promise_of_generator(generator))
             }
             Some(Waiter::Promise(promise)) => Ok(Some(promise)),
@@ -439,7 +480,8 @@ impl Search<'_, '_> {
         let context = self.objects.field(callback, self.layout.function_context);
         let generator = context.and_then(|context| self.driven_generator(context));
         let caller = generator.and_then(|generator| self.caller(generator));
-        chain.generators.extend(generator);
+        chain.holders.extend(generator.map(Holder::Generator));
+        chain.holders.extend(context.map(Holder::Context));
         chain.callers.push(caller.unwrap_or(AsyncCaller {
             shared,
             bytecode_offset: None,

@@ -18,6 +18,8 @@ pub(crate) struct AsyncLayout {
     pub(crate) async_generator: u16,
     /// A call of `next` of an async generator.
     pub(crate) request: u16,
+    /// A microtask that resolves a promise with another.
+    pub(crate) thenable_task: Option<u16>,
     /// A generator that is not async.
     pub(crate) generator: u16,
     /// Those of contexts; the first is that of an `await`.
@@ -66,6 +68,9 @@ impl AsyncLayout {
             async_function,
             async_generator: kind("type_JSAsyncGeneratorObject__JS_ASYNC_GENERATOR_OBJECT_TYPE")?,
             request: kind("type_AsyncGeneratorRequest__ASYNC_GENERATOR_REQUEST_TYPE")?,
+            thenable_task: kind(
+                "type_PromiseResolveThenableJobTask__PROMISE_RESOLVE_THENABLE_JOB_TASK_TYPE",
+            ),
             // Not exported: V8 numbers its types in the order of the classes.
             generator: async_function.checked_sub(1)?,
             contexts: kind("FirstContextType")?..=kind("LastContextType")?,

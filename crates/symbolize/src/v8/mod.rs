@@ -49,11 +49,13 @@ pub(crate) mod hostile;
 mod known_frames;
 mod layout;
 mod maglev;
+mod microtasks;
 mod pending;
 mod positions;
 mod properties;
 mod push;
 mod recent_code;
+mod renderings;
 mod request_classes;
 mod requests;
 #[cfg(test)]

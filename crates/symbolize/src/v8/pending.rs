@@ -50,6 +50,7 @@ pub(super) fn find(
     let mut search = Search {
         objects: Sampled { heap },
         layout: &layout,
+        microtasks: None,
     };
     let (generators, is_cut) = scan(&mut search, memory);
     let (chains, stale) = innermost(&mut search, &generators);
@@ -182,17 +183,17 @@ fn innermost(search: &mut Search<'_, '_>, generators: &[u64]) -> (Vec<Chain>, u6
         let mut chain = Chain::new(0);
         chain.callers.push(own);
         chain.end = search.follow(Some(promise), &mut chain);
-        if chain.generators.contains(&generator) {
+        if chain.generators().any(|other| other == generator) {
             // Functions that await one another have no innermost: one of them stands for all.
-            if chain.generators.iter().any(|other| *other < generator) {
+            if chain.generators().any(|other| other < generator) {
                 continue;
             }
             chain.end = ChainEnd::Whole;
-        } else if chain.end == ChainEnd::Broken && chain.generators.len() < LONG_CHAIN {
+        } else if chain.end == ChainEnd::Broken && chain.generators().count() < LONG_CHAIN {
             stale += 1;
             continue;
         } else {
-            callers.extend(chain.generators.iter().copied());
+            callers.extend(chain.generators());
         }
         chains.push((generator, chain));
     }

@@ -122,6 +122,16 @@ pub(super) fn is_bare_dictionary(
     Some(has_none && flags >> layout.dictionary_shift & 1 != 0)
 }
 
+/// Whether the objects of a map have a dictionary.
+pub(super) fn is_dictionary(
+    heap: &mut Heap<'_>,
+    layout: &PropertyLayout,
+    map: u64,
+) -> Option<bool> {
+    let flags = heap.half((map & !3).checked_add(MAP_FLAGS)?)?;
+    Some(flags >> layout.dictionary_shift & 1 != 0)
+}
+
 /// The properties of the objects of a map: none where they have a dictionary, nothing where the map has died since it was
 /// met.
 pub(super) fn of_map(

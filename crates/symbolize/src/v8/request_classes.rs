@@ -39,6 +39,22 @@ pub(super) enum Name {
     MethodHeader,
     PathHeader,
     SensitiveHeaders,
+    /// What Next knows of a request, the page that it has matched, and what that is called.
+    NextMeta,
+    Match,
+    Definition,
+    Pathname,
+    /// What else tells these objects from others.
+    InitUrl,
+    Params,
+    BundlePath,
+    /// What a rendering of React has to do, and whom it tells.
+    PingedTasks,
+    AbortableTasks,
+    OnError,
+    OnShellReady,
+    /// The context of a closure.
+    Context,
     /// The elements of an array.
     Elements,
     /// The one at this position.
@@ -64,6 +80,17 @@ const NAMES: &[(&str, Name)] = &[
     ("stream", Name::Stream),
     ("kSession", Name::Session),
     ("trailers", Name::Trailers),
+    ("NextInternalRequestMeta", Name::NextMeta),
+    ("match", Name::Match),
+    ("definition", Name::Definition),
+    ("pathname", Name::Pathname),
+    ("initURL", Name::InitUrl),
+    ("params", Name::Params),
+    ("bundlePath", Name::BundlePath),
+    ("pingedTasks", Name::PingedTasks),
+    ("abortableTasks", Name::AbortableTasks),
+    ("onError", Name::OnError),
+    ("onShellReady", Name::OnShellReady),
     (":method", Name::MethodHeader),
     (":path", Name::PathHeader),
     ("sensitiveHeaders", Name::SensitiveHeaders),
@@ -80,13 +107,23 @@ impl Name {
         use Name::*;
         matches!(
             self,
-            Method | Url | OriginalUrl | BaseUrl | Path | MatchedRoute | Element(_)
+            Method | Url | OriginalUrl | BaseUrl | Path | MatchedRoute | Pathname | Element(_)
         )
     }
 
-    /// Whether it is that of a header, whose text is wanted.
-    pub(super) fn is_header(self) -> bool {
-        matches!(self, Self::MethodHeader | Self::PathHeader)
+    /// Whether the value is wanted of what is called so in a dictionary: the text of a header, and what a request has.
+    pub(super) fn is_of_dictionary(self) -> bool {
+        matches!(self, Self::MethodHeader | Self::PathHeader) || OF_REQUEST.contains(&self)
+    }
+
+    /// Whether that is an object, of which there is more to be copied.
+    pub(super) fn leads_further(self) -> bool {
+        matches!(self, Self::Route | Self::NextMeta)
+    }
+
+    /// Whether its value is a function that a rendering calls for its request.
+    pub(super) fn is_callback(self) -> bool {
+        matches!(self, Self::OnError | Self::OnShellReady)
     }
 
     /// Whether its value is the request that an object is about.
@@ -105,10 +142,17 @@ pub(super) enum ClassKind {
     Http2Request,
     /// A stream of HTTP/2, which has its request where somebody asked for one.
     Http2Stream,
+    /// Node's `IncomingMessage` with its properties in a dictionary: some were deleted, or redefined.
+    SlowRequest,
     /// What has a dictionary and no prototype, as the headers of HTTP/2.
     Headers,
     /// What has a request: Node's response, and what frameworks hand to handlers.
     Wrapper,
+    /// What React keeps of a rendering: its callbacks were made for a request.
+    Rendering,
+    /// A function, as one of these callbacks, and the context of one.
+    Closure,
+    Context,
     /// What a request or a wrapper has.
     Part,
     Other,
@@ -117,9 +161,20 @@ pub(super) enum ClassKind {
 impl ClassKind {
     /// Whether no other object of a sample is looked for once one of these was found.
     pub(super) fn leads_to_request(self) -> bool {
-        matches!(self, Self::Request | Self::Http2Request | Self::Wrapper)
+        use ClassKind::*;
+        matches!(self, Request | Http2Request | Wrapper | Rendering)
     }
 }
+
+/// What is wanted of Node's own request.
+const OF_REQUEST: &[Name] = &[
+    Name::Method,
+    Name::Url,
+    Name::OriginalUrl,
+    Name::BaseUrl,
+    Name::Route,
+    Name::NextMeta,
+];
 
 /// Where an array has its elements, and these the first of them, in words.
 const ARRAY_ELEMENTS: u64 = 2;
@@ -133,6 +188,10 @@ pub(super) struct Class {
     pub(super) family: Option<u64>,
     places: Vec<(Name, Place)>,
 }
+
+/// The class of Node's own request, and where it is from.
+const INCOMING: &str = "IncomingMessage";
+const INCOMING_FILE: &str = "node:_http_incoming";
 
 /// Where Node's streams are.
 const STREAMS: &str = "node:internal/streams/";
@@ -156,11 +215,29 @@ impl Class {
         Self::part(positions.map(|it| (Name::Element(it), place(it))).to_vec())
     }
 
-    pub(super) const HEADERS: Self = Self {
-        kind: ClassKind::Headers,
-        family: None,
-        places: Vec::new(),
-    };
+    pub(super) const HEADERS: Self = Self::without_places(ClassKind::Headers);
+    pub(super) const SLOW_REQUEST: Self = Self::without_places(ClassKind::SlowRequest);
+    pub(super) const CONTEXT: Self = Self::without_places(ClassKind::Context);
+    pub(super) const OTHER: Self = Self::without_places(ClassKind::Other);
+
+    /// A function that has its context so many bytes from its start.
+    pub(super) fn closure(context: u64) -> Self {
+        let word = context / 8;
+        let is_in_array = false;
+        Self {
+            kind: ClassKind::Closure,
+            family: None,
+            places: vec![(Name::Context, Place { word, is_in_array })],
+        }
+    }
+
+    const fn without_places(kind: ClassKind) -> Self {
+        Self {
+            kind,
+            family: None,
+            places: Vec::new(),
+        }
+    }
 
     fn part(places: Vec<(Name, Place)>) -> Self {
         Self {
@@ -170,11 +247,13 @@ impl Class {
         }
     }
 
-    pub(super) const OTHER: Self = Self {
-        kind: ClassKind::Other,
-        family: None,
-        places: Vec::new(),
-    };
+    /// The class of objects with a dictionary that the function of this name and file constructs.
+    pub(super) fn with_dictionary((constructor, url): (&str, &str)) -> Self {
+        match constructor == INCOMING && url == INCOMING_FILE {
+            true => Self::SLOW_REQUEST,
+            false => Self::OTHER,
+        }
+    }
 
     /// The class of objects with these properties, which the function of this name and file constructs. Frameworks may be
     /// bundled under any name, so of theirs the properties decide too.
@@ -187,10 +266,7 @@ impl Class {
         let has = |wanted: Name| places.iter().any(|(name, _)| *name == wanted);
         let is_stream = url.starts_with(STREAMS);
         let (kind, wanted): (ClassKind, &[Name]) = match constructor {
-            "IncomingMessage" if url == "node:_http_incoming" => (
-                ClassKind::Request,
-                &[Method, Url, OriginalUrl, BaseUrl, Route],
-            ),
+            INCOMING if url == INCOMING_FILE => (ClassKind::Request, OF_REQUEST),
             "ServerResponse" if url == "node:_http_server" => (ClassKind::Wrapper, &[Req]),
             // The classes of HTTP/2 are derived from those of streams, which is what objects say of themselves.
             "Readable" if is_stream && has(RawHeaders) && has(Stream) && has(Trailers) => {
@@ -204,8 +280,15 @@ impl Class {
             }
             "Request" | "_Request" if has(Raw) => (ClassKind::Wrapper, &[Raw, FastifyContext]),
             "Reply" | "_Reply" if has(Request) => (ClassKind::Wrapper, &[Request]),
-            "NodeNextRequest" if has(InnerReq) => (ClassKind::Wrapper, &[InnerReq]),
+            // Next's request is in bundles of the application, under any name.
+            _ if has(InnerReq) && has(NextMeta) => (ClassKind::Wrapper, &[InnerReq]),
+            _ if has(PingedTasks) && has(AbortableTasks) && has(OnError) => {
+                (ClassKind::Rendering, &[OnError, OnShellReady])
+            }
             "Object" if has(Req) && has(Res) => (ClassKind::Wrapper, &[Req, MatchedRoute]),
+            "Object" if has(InitUrl) && has(Match) => (ClassKind::Part, &[Match]),
+            "Object" if has(Definition) && has(Params) => (ClassKind::Part, &[Definition]),
+            "Object" if has(Pathname) && has(BundlePath) => (ClassKind::Part, &[Pathname]),
             "Route" if has(Path) => (ClassKind::Part, &[Path]),
             "Context" if has(Config) => (ClassKind::Part, &[Config]),
             "Object" if has(Url) && has(Method) => (ClassKind::Part, &[Url]),

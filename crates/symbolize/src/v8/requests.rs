@@ -11,10 +11,10 @@ use nodespy_model::{
 };
 
 use super::SampleView;
-use super::async_chain::Chain;
+use super::async_chain::{Chain, Holder};
 use super::async_layout::AsyncLayout;
 use super::dictionary;
-use super::functions::Functions;
+use super::functions::{FunctionFacts, Functions};
 use super::heap::{Heap, is_pointer};
 use super::properties::{self, Place, PropertyLayout};
 use super::request_classes::{Class, ClassKind, Name};
@@ -25,8 +25,9 @@ use crate::route::Route;
 /// How many of the receiver and the arguments of a function are looked at, and of those that a suspended one keeps.
 const ARGUMENTS: u64 = 6;
 const KEPT_ARGUMENTS: u64 = 3;
-/// A frame has the number of its arguments below its function; more than this is no number.
+/// A frame has the number of its arguments below its function; more than this is no number. From this V8 on the receiver counts.
 const MOST_ARGUMENTS: u64 = 1 << 16;
+const RECEIVER_COUNTS: (u32, u32) = (10, 0);
 /// How far a request is from an argument: that of a reply's request's response.
 const MAX_DEPTH: usize = 4;
 /// How many maps are read in a batch: a process may make as many as it likes.
@@ -51,6 +52,8 @@ pub(super) struct Requests {
     names: FastMap<u64, Option<Name>>,
     /// By constructor.
     families: FastMap<u64, Family>,
+    /// Names that were handed on, of what is wanted in dictionaries.
+    names_handed_on: FastSet<u64>,
     /// Maps that were handed on, with what they said of themselves.
     handed_on: FastSet<(u64, u64)>,
     rules: Vec<CopyRule>,
@@ -93,6 +96,23 @@ impl Requests {
         std::mem::take(&mut self.rules)
     }
 
+    /// Hands on that the value of what is called so is copied in dictionaries.
+    fn hand_on_name(&mut self, key: u64, name: Name) {
+        if self.names_handed_on.len() >= MAX_MAPS {
+            self.names_handed_on.clear();
+        }
+        if name.is_of_dictionary() && self.names_handed_on.insert(key) {
+            self.rules.push(CopyRule {
+                of: RuleOf::Name,
+                key,
+                fingerprint: CopyRule::ANY,
+                leads_to_request: name.leads_further(),
+                shape: ObjectShape::Fields,
+                fields: Vec::new(),
+            });
+        }
+    }
+
     /// Hands on what is copied of the objects of a map.
     fn hand_on(&mut self, map: u64, fingerprint: u64, class: &Class) {
         if self.handed_on.len() >= MAX_MAPS {
@@ -110,7 +130,8 @@ impl Requests {
                 fingerprint,
                 leads_to_request: class.kind.leads_to_request(),
                 shape: match class.kind {
-                    ClassKind::Headers => ObjectShape::Dictionary,
+                    ClassKind::Headers | ClassKind::SlowRequest => ObjectShape::Dictionary,
+                    ClassKind::Context => ObjectShape::Context,
                     _ => ObjectShape::Fields,
                 },
                 fields,
@@ -157,8 +178,11 @@ impl Search<'_, '_> {
             .filter_map(|frame| frame.v8.as_ref())
             .find_map(|slots| self.of_frame(&layout, slots));
         in_frames.or_else(|| {
-            let mut generators = chain.into_iter().flat_map(|chain| &chain.generators);
-            generators.find_map(|&generator| self.of_generator(&layout, generator))
+            let mut holders = chain.into_iter().flat_map(|chain| &chain.holders);
+            holders.find_map(|holder| match *holder {
+                Holder::Generator(generator) => self.of_generator(&layout, generator),
+                Holder::Context(context) => self.of_contexts(&layout, context),
+            })
         })
     }
 
@@ -173,8 +197,12 @@ impl Search<'_, '_> {
         if count > MOST_ARGUMENTS {
             return None;
         }
-        // Versions differ in whether the receiver is counted.
-        let argument = (0..ARGUMENTS.min(count + 1)).find_map(|position| {
+        // What follows is the caller's, and may be of another request that it has called for before.
+        let count = match self.heap.layout.version >= RECEIVER_COUNTS {
+            true => count,
+            false => count + 1,
+        };
+        let argument = (0..ARGUMENTS.min(count)).find_map(|position| {
             let word = self.sample.stack_word(start.checked_add(8 * position)?)?;
             self.request(layout, word, 0)
         });
@@ -215,7 +243,7 @@ impl Search<'_, '_> {
         None
     }
 
-    fn field(&mut self, object: u64, offset: u64) -> Option<u64> {
+    pub(super) fn field(&mut self, object: u64, offset: u64) -> Option<u64> {
         Sampled { heap: self.heap }.field(object, offset)
     }
 
@@ -224,13 +252,31 @@ impl Search<'_, '_> {
     }
 
     /// The route of an object that is a request, or leads to one.
-    fn request(&mut self, layout: &PropertyLayout, object: u64, depth: usize) -> Option<Route> {
+    pub(super) fn request(
+        &mut self,
+        layout: &PropertyLayout,
+        object: u64,
+        depth: usize,
+    ) -> Option<Route> {
         if depth > MAX_DEPTH {
             return None;
         }
         let class = self.class_of(layout, object)?;
         match class.kind {
-            ClassKind::Request => self.own_route(layout, object, &class),
+            ClassKind::Request => {
+                let values = self.values(object, &class);
+                self.own_route(layout, &values)
+            }
+            ClassKind::SlowRequest => {
+                let entries = self.named_entries(layout, object)?;
+                let values: Vec<_> = entries
+                    .into_iter()
+                    .map(|(name, value)| (name, Some(value)))
+                    .collect();
+                self.own_route(layout, &values)
+            }
+            // One leads to others only by way of functions that are not its own.
+            ClassKind::Rendering if depth == 0 => self.of_rendering(layout, object, &class),
             ClassKind::Http2Request => self.http2_route(layout, object, &class),
             ClassKind::Headers => self.route_of_headers(layout, object),
             ClassKind::Wrapper | ClassKind::Http2Stream => {
@@ -243,37 +289,69 @@ impl Search<'_, '_> {
                     None => route,
                 })
             }
+            ClassKind::Rendering | ClassKind::Closure | ClassKind::Context => None,
             ClassKind::Part | ClassKind::Other => None,
         }
     }
 
+    /// What is wanted of an object; nothing for what was not copied.
+    fn values(&mut self, object: u64, class: &Class) -> Vec<(Name, Option<u64>)> {
+        let names = class.names();
+        names
+            .map(|name| (name, self.property(object, class, name)))
+            .collect()
+    }
+
     /// What Node's own request says, and what a framework has added to it.
-    fn own_route(&mut self, layout: &PropertyLayout, object: u64, class: &Class) -> Option<Route> {
-        let method = self.text_property(object, class, Name::Method)?;
+    fn own_route(
+        &mut self,
+        layout: &PropertyLayout,
+        values: &[(Name, Option<u64>)],
+    ) -> Option<Route> {
+        let value_of = |wanted: Name| values.iter().find(|(name, _)| *name == wanted);
+        let mut text_of = |wanted: Name| self.text(value_of(wanted)?.1?);
+        let method = text_of(Name::Method)?;
         // Where there is a whole one, what is left of it is not a path.
-        let url = match class.place(Name::OriginalUrl) {
+        let url = match value_of(Name::OriginalUrl) {
             Some(_) => Name::OriginalUrl,
             None => Name::Url,
         };
-        let url = self.text_property(object, class, url)?;
+        let url = text_of(url)?;
+        let mount = text_of(Name::BaseUrl);
         let route = Route::new(&method.text, &url.text, url.is_cut)?;
-        let matched = self
-            .property(object, class, Name::Route)
-            .and_then(|matched| {
-                let class = self.class_of(layout, matched)?;
-                self.text_property(matched, &class, Name::Path)
-            });
+        let object_of = |wanted: Name| value_of(wanted)?.1;
+        if let Some(pattern) =
+            object_of(Name::NextMeta).and_then(|meta| self.pattern_of_next(layout, meta))
+        {
+            return Some(route.with_pattern("", &pattern));
+        }
+        let matched = object_of(Name::Route).and_then(|matched| {
+            let class = self.class_of(layout, matched)?;
+            self.text_property(matched, &class, Name::Path)
+        });
         let Some(pattern) = matched else {
             return Some(route);
         };
-        if class.place(Name::BaseUrl).is_none() {
+        if value_of(Name::BaseUrl).is_none() {
             return Some(route.with_pattern("", &pattern.text));
         }
         // Half a pattern would be another route.
-        Some(match self.text_property(object, class, Name::BaseUrl) {
+        Some(match mount {
             Some(mount) if !mount.is_cut => route.with_pattern(&mount.text, &pattern.text),
             _ => route,
         })
+    }
+
+    /// The page that Next has matched.
+    fn pattern_of_next(&mut self, layout: &PropertyLayout, meta: u64) -> Option<String> {
+        let mut object = meta;
+        for name in [Name::Match, Name::Definition] {
+            let class = self.class_of(layout, object)?;
+            object = self.property(object, &class, name)?;
+        }
+        let class = self.class_of(layout, object)?;
+        let pathname = self.text_property(object, &class, Name::Pathname)?;
+        (!pathname.is_cut && pathname.text.starts_with('/')).then_some(pathname.text)
     }
 
     /// What a request of HTTP/2 says: its first headers are what is asked for, names and values in turn.
@@ -310,6 +388,20 @@ impl Search<'_, '_> {
 
     /// What the headers of HTTP/2 say that Node hands to those who listen for streams.
     fn route_of_headers(&mut self, layout: &PropertyLayout, object: u64) -> Option<Route> {
+        let found = self.named_entries(layout, object)?;
+        let value_of = |wanted: Name| {
+            let found = found.iter().find(|(name, _)| *name == wanted);
+            found.map(|(_, value)| *value)
+        };
+        // What a client is about to send has the other names too.
+        value_of(Name::SensitiveHeaders)?;
+        let method = self.text(value_of(Name::MethodHeader)?)?;
+        let path = self.text(value_of(Name::PathHeader)?)?;
+        Route::new(&method.text, &path.text, path.is_cut)
+    }
+
+    /// What a dictionary has under the wanted names, which are handed on.
+    fn named_entries(&mut self, layout: &PropertyLayout, object: u64) -> Option<Vec<(Name, u64)>> {
         let dictionary = self.field(object, PROPERTIES)?;
         let entries = dictionary::entries(&mut Sampled { heap: self.heap }, dictionary)?;
         let mut found = Vec::new();
@@ -321,17 +413,12 @@ impl Search<'_, '_> {
                 }
                 self.known.learned += 1;
             }
-            found.extend(self.name(layout, key).map(|name| (name, value)));
+            if let Some(name) = self.name(layout, key) {
+                self.known.hand_on_name(key, name);
+                found.push((name, value));
+            }
         }
-        let value_of = |wanted: Name| {
-            let found = found.iter().find(|(name, _)| *name == wanted);
-            found.map(|(_, value)| *value)
-        };
-        // What a client is about to send has the other names too.
-        value_of(Name::SensitiveHeaders)?;
-        let method = self.text(value_of(Name::MethodHeader)?)?;
-        let path = self.text(value_of(Name::PathHeader)?)?;
-        Route::new(&method.text, &path.text, path.is_cut)
+        Some(found)
     }
 
     /// The pattern that a framework keeps beside the request.
@@ -352,7 +439,7 @@ impl Search<'_, '_> {
         Some(url.text)
     }
 
-    fn property(&mut self, object: u64, class: &Class, name: Name) -> Option<u64> {
+    pub(super) fn property(&mut self, object: u64, class: &Class, name: Name) -> Option<u64> {
         let place = class.place(name)?;
         let of = match place.is_in_array {
             true => self.field(object, PROPERTIES)?,
@@ -376,6 +463,23 @@ impl Search<'_, '_> {
         {
             return None;
         }
+        self.class_with_map(layout, map)
+    }
+
+    /// The same of a function, or of the context of one.
+    pub(super) fn class_of_code(
+        &mut self,
+        layout: &PropertyLayout,
+        object: u64,
+    ) -> Option<Rc<Class>> {
+        let map = self.field(object, 0)?;
+        let kind = self.heap.type_of_map(map)?;
+        let contexts = &self.heap.layout.async_objects.as_ref()?.contexts;
+        let is_code = contexts.contains(&kind) || self.heap.layout.function_types.contains(&kind);
+        is_code.then(|| self.class_with_map(layout, map))?
+    }
+
+    fn class_with_map(&mut self, layout: &PropertyLayout, map: u64) -> Option<Rc<Class>> {
         let fingerprint = properties::fingerprint(self.heap, layout, map)?;
         if let Some((of, class)) = self.known.classes.get(&map)
             && *of == fingerprint
@@ -404,8 +508,21 @@ impl Search<'_, '_> {
         if kind.is_some() && kind == layout.elements {
             return Some(Class::elements());
         }
+        if let (Some(kind), Some(objects)) = (kind, &self.heap.layout.async_objects) {
+            if self.heap.layout.function_types.contains(&kind) {
+                return Some(Class::closure(objects.function_context));
+            }
+            if objects.contexts.contains(&kind) {
+                return Some(Class::CONTEXT);
+            }
+        }
         if properties::is_bare_dictionary(self.heap, layout, map)? {
             return Some(Class::HEADERS);
+        }
+        if properties::is_dictionary(self.heap, layout, map)? {
+            let constructor = properties::constructor(self.heap, map)?;
+            let facts = self.facts_of(constructor)?;
+            return Some(Class::with_dictionary((&facts.name, &facts.url)));
         }
         let properties = properties::of_map(self.heap, layout, map)?;
         let mut places: Vec<(Name, Place)> = Vec::new();
@@ -418,12 +535,16 @@ impl Search<'_, '_> {
             return Some(Class::OTHER);
         }
         let constructor = properties::constructor(self.heap, map)?;
-        let shared = self
-            .heap
-            .field(constructor, self.heap.layout.function_shared)?;
-        let function = self.functions.of_shared(self.heap, shared)?;
-        let facts = self.functions.get(function);
+        let facts = self.facts_of(constructor)?;
         Some(Class::new((&facts.name, &facts.url), constructor, &places))
+    }
+
+    /// What is known of a closure's function.
+    fn facts_of(&mut self, closure: u64) -> Option<&FunctionFacts> {
+        let shared = self.heap.layout.function_shared;
+        let shared = self.heap.field(closure, shared)?;
+        let function = self.functions.of_shared(self.heap, shared)?;
+        Some(self.functions.get(function))
     }
 
     /// The wanted name that a property is called.
@@ -437,16 +558,6 @@ impl Search<'_, '_> {
         let name = properties::name(self.heap, layout, key)?;
         let name = Name::of(&name);
         self.known.names.insert(key, name);
-        if name.is_some_and(Name::is_header) {
-            self.known.rules.push(CopyRule {
-                of: RuleOf::Name,
-                key,
-                fingerprint: CopyRule::ANY,
-                leads_to_request: false,
-                shape: ObjectShape::Fields,
-                fields: Vec::new(),
-            });
-        }
         name
     }
 }

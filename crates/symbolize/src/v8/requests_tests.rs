@@ -21,8 +21,17 @@ fn found_by(
     program: &Program,
     argument: u64,
 ) -> (Option<String>, Vec<CopyRule>) {
+    found_at(known, program, (2, argument))
+}
+
+/// The same where a function has so many arguments, its receiver too, and the word is the second above its frame.
+fn found_at(
+    known: &mut Requests,
+    program: &Program,
+    (count, argument): (u64, u64),
+) -> (Option<String>, Vec<CopyRule>) {
     let mut stack = vec![0_u64; 32];
-    stack[(FRAME as usize - 24) / 8] = 2;
+    stack[(FRAME as usize - 24) / 8] = count;
     stack[(FRAME as usize + 24) / 8] = argument;
     let bytes: Vec<u8> = stack.iter().flat_map(|word| word.to_ne_bytes()).collect();
     let mut registers = Registers::default();
@@ -202,4 +211,115 @@ fn a_dictionary_that_lies_is_none() {
         program.set(dictionary, offset, word);
         assert_eq!(found(&program, object).0, None);
     }
+}
+
+#[test]
+fn what_is_above_the_arguments_is_the_callers() {
+    let mut program = Program::new();
+    let other = request(&mut program, &[]);
+    let mut known = Requests::default();
+    assert_eq!(found_at(&mut known, &program, (1, other)).0, None);
+    assert!(found_at(&mut known, &program, (2, other)).0.is_some());
+}
+
+/// An object whose properties V8 keeps in a dictionary.
+fn with_dictionary(program: &mut Program, class: u64, entries: &[(u64, u64)]) -> u64 {
+    let bare = bare(program, entries);
+    let map = program.object(0, 8);
+    let object = program.constructed_with(map, class, &[]);
+    program.set(map, 16, 1 << 21);
+    program.set(object, 8, program.word(bare, 8));
+    object
+}
+
+#[test]
+fn a_request_with_a_dictionary_is_one() {
+    let mut program = Program::new();
+    let class = program.function_of("IncomingMessage", "node:_http_incoming");
+    let other = program.function_of("IncomingMessage", "/app/fake.js");
+    let [method, url, cookies] = ["method", "url", "cookies"].map(|name| program.string(name));
+    let [get, users] = ["GET", "/users/7?secret=1"].map(|text| program.string(text));
+    let entries = [(url, users), (cookies, users), (method, get)];
+    let slow = with_dictionary(&mut program, class, &entries);
+    let (label, rules) = found(&program, slow);
+    assert_eq!(label.as_deref(), Some("GET /users/*"));
+    assert_eq!(rules[0].shape, ObjectShape::Dictionary);
+    let names = rules.iter().filter(|rule| rule.of == RuleOf::Name);
+    let names: Vec<u64> = names.map(|rule| rule.key).collect();
+    assert_eq!(names, [url, method]);
+    let fake = with_dictionary(&mut program, other, &entries);
+    assert_eq!(found(&program, fake).0, None);
+}
+
+/// What Next keeps of a request that this page has matched.
+fn next_meta(program: &mut Program, page: &str) -> u64 {
+    let class = program.function_of("Object", "");
+    let text = program.string(page);
+    let definition = program.constructed(class, &[("pathname", text), ("bundlePath", text)]);
+    let matched = program.constructed(class, &[("definition", definition), ("params", 0)]);
+    program.constructed(class, &[("initURL", text), ("match", matched)])
+}
+
+#[test]
+fn a_request_of_next_has_the_page_that_it_has_matched() {
+    let mut program = Program::new();
+    let meta = next_meta(&mut program, "/users/[id]");
+    let own = request(&mut program, &[("NextInternalRequestMeta", meta)]);
+    let label = found(&program, own).0;
+    assert_eq!(label.as_deref(), Some("GET /users/[id]"));
+    // Next's own request, of a bundle.
+    let class = program.function_of("h", "/app/.next/server/app/page.js");
+    let properties = [("_req", own), ("NextInternalRequestMeta", meta)];
+    let wrapper = program.constructed(class, &properties);
+    let label = found(&program, wrapper).0;
+    assert_eq!(label.as_deref(), Some("GET /users/[id]"));
+    // A page that is no path.
+    let meta = next_meta(&mut program, "secret");
+    let own = request(&mut program, &[("NextInternalRequestMeta", meta)]);
+    assert_eq!(found(&program, own).0.as_deref(), Some("GET /users/*"));
+}
+
+/// A function around which there is a variable.
+fn closure_over(program: &mut Program, variable: u64) -> u64 {
+    const FUNCTION_CONTEXT: u16 = 210;
+    let context = program.object(FUNCTION_CONTEXT, 6);
+    program.set(context, 8, 4 << 32);
+    program.set(context, 16 + 8 * 3, variable);
+    let closure = program.function("report", Program::BASE | 1).function;
+    program.set(closure, 32, context);
+    closure
+}
+
+fn rendering(program: &mut Program, on_error: u64) -> u64 {
+    let class = program.function_of("nL", "/app/react.js");
+    let tasks = [("pingedTasks", 0), ("abortableTasks", 0)];
+    program.constructed(class, &[&tasks[..], &[("onError", on_error)]].concat())
+}
+
+#[test]
+fn a_rendering_is_for_the_request_of_its_callbacks() {
+    let mut program = Program::new();
+    let request = request(&mut program, &[]);
+    let report = closure_over(&mut program, request);
+    let direct = rendering(&mut program, report);
+    let (label, rules) = found(&program, direct);
+    assert_eq!(label.as_deref(), Some("GET /users/*"));
+    // Of the rendering, of functions and of their contexts.
+    assert!(rules[0].leads_to_request);
+    assert_eq!(rules[1].fields.len(), 1);
+    assert_eq!(rules[2].shape, ObjectShape::Context);
+    // By way of a function among the variables, and not of another.
+    let handler = closure_over(&mut program, report);
+    let second = rendering(&mut program, handler);
+    assert!(found(&program, second).0.is_some());
+    let handler = closure_over(&mut program, handler);
+    let third = rendering(&mut program, handler);
+    assert_eq!(found(&program, third).0, None);
+    // One that leads to itself, and to others without an end.
+    let endless = rendering(&mut program, 0);
+    let around = closure_over(&mut program, endless);
+    program.set(endless, 8 * 5, around);
+    assert_eq!(found(&program, endless).0, None);
+    let outer = rendering(&mut program, around);
+    assert_eq!(found(&program, outer).0, None);
 }

@@ -146,6 +146,7 @@ fn node20(name: &str) -> Option<i32> {
         "type_JSAsyncFunctionObject__JS_ASYNC_FUNCTION_OBJECT_TYPE" => 2106,
         "type_JSAsyncGeneratorObject__JS_ASYNC_GENERATOR_OBJECT_TYPE" => 2107,
         "type_AsyncGeneratorRequest__ASYNC_GENERATOR_REQUEST_TYPE" => 148,
+        "type_PromiseResolveThenableJobTask__PROMISE_RESOLVE_THENABLE_JOB_TASK_TYPE" => 146,
         "FirstContextType" => 205,
         "LastContextType" => 216,
         "class_JSFunction__context__Context" => 32,
