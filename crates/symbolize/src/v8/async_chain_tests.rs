@@ -175,6 +175,11 @@ fn who_has_returned_a_promise_is_found_in_the_queue() {
             program.set(queue, offset, word);
             assert_eq!(callers(&program, &frames), (vec![], ChainEnd::Whole));
         }
+        // One that ends where numbers do.
+        let mut program = program.clone();
+        program.set(queue, 16, u64::MAX);
+        program.set(queue, 24, u64::MAX - 1);
+        callers(&program, &frames);
     }
 }
 

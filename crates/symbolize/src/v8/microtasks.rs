@@ -28,7 +28,7 @@ impl Search<'_, '_> {
             return None;
         }
         (0..size.min(MAX_TASKS)).find_map(|number| {
-            let position = (start + number) % capacity;
+            let position = start.checked_add(number)? % capacity;
             let at = ring.checked_add(position.checked_mul(8)?)?;
             let task = self.objects.word(at).filter(|&task| is_pointer(task))?;
             self.waiter_of_task(task, promise)
