@@ -4,13 +4,14 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard};
 
 /// Browsers use six connections to a server.
 const MAX_CONNECTIONS: usize = 64;
 
-/// Serves connections until the listener fails, a thread for each. `serve` calls the function it is given once the request
-/// has turned out to be allowed.
+/// Serves connections until [`stop_accepting`], a thread for each; those that are being answered then are waited for. `serve`
+/// calls the function it is given once the request has turned out to be allowed.
 pub fn accept<F>(listener: &TcpListener, serve: F)
 where
     F: Fn(TcpStream, &dyn Fn()) -> io::Result<()> + Sync,
@@ -19,7 +20,11 @@ where
     let gate = &Gate::default();
     std::thread::scope(|scope| {
         for connection in listener.incoming() {
-            let Ok(connection) = connection else { continue };
+            let connection = match connection {
+                Ok(connection) => connection,
+                Err(error) if is_stopped(&error) => break,
+                Err(_) => continue,
+            };
             let Some(number) = gate.enter(&connection) else {
                 continue;
             };
@@ -29,7 +34,20 @@ where
                 gate.leave(number);
             });
         }
+        gate.end_heads();
     });
+}
+
+/// Ends [`accept`] of this listener: nobody connects to it from now on.
+pub fn stop_accepting(listener: &TcpListener) -> io::Result<()> {
+    // A listening socket is shut down as a connection is; there is no other name for it in std.
+    let socket = TcpStream::from(OwnedFd::from(listener.try_clone()?));
+    socket.shutdown(Shutdown::Both)
+}
+
+/// accept(2) says EINVAL of a socket that does not listen.
+fn is_stopped(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::InvalidInput
 }
 
 /// Counts connections.
@@ -67,6 +85,13 @@ impl Gate {
     /// The head of a connection is read: it is not ended in favour of others any more.
     fn keep(&self, number: u64) {
         self.open().heads.retain(|(other, _)| *other != number);
+    }
+
+    /// Ends those whose head is not read yet: nobody is waited for who has asked nothing.
+    fn end_heads(&self) {
+        for (_, connection) in self.open().heads.drain(..) {
+            let _ = connection.shutdown(Shutdown::Both);
+        }
     }
 
     /// A connection has ended.

@@ -1,18 +1,21 @@
 //! What is sent to a store: windows of agents, one batch at a time, within limits that have clear answers.
 //!
 //! A batch is in the store when this answers with success; sent again, it changes nothing. Stacks that are counted but neither
-//! known nor named are answered with their hashes, and the sender sends the same windows with those names.
+//! known nor named are answered with their hashes, and the sender sends the same windows with those names. Compacting is not part
+//! of a request: a [`Keeper`] does it meanwhile.
 
 use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nodespy_http::Answer;
 use nodespy_model::{FastMap, FastSet};
 use nodespy_store::{
     Appended, Batch, HOUR_SECONDS, OpenMode, Retention, Series, SqliteStore, StackHash, Store,
-    StoreError, UnixSeconds, Upkeep, batch_from_bytes, hashes_to_bytes,
+    StoreError, UnixSeconds, batch_from_bytes, hashes_to_bytes,
 };
+
+use crate::keeper::{Keeper, KeeperCounts};
 
 /// The largest body of a request.
 pub(crate) const MAX_BODY_BYTES: u64 = 8 << 20;
@@ -33,18 +36,22 @@ pub struct IngestLimits {
 
 /// A store that takes what is sent.
 #[derive(Debug)]
-pub struct Ingest(Mutex<Taking>);
+pub struct Ingest {
+    taking: Mutex<Taking>,
+    keeper: Keeper,
+    /// Apart: who asks for figures does not wait for a batch that is being stored.
+    counts: Mutex<IngestCounts>,
+}
 
 #[derive(Debug)]
 struct Taking {
     store: SqliteStore,
-    upkeep: Upkeep,
+    max_bytes: u64,
     max_series: usize,
     /// When each series was last seen.
     series: FastMap<Series, UnixSeconds>,
     /// Profiles that were taken lately, the oldest first.
     recent: VecDeque<u64>,
-    counts: IngestCounts,
 }
 
 /// What became of what was sent.
@@ -52,6 +59,7 @@ struct Taking {
 pub(crate) struct IngestCounts {
     pub(crate) appended: Appended,
     pub(crate) refused: u64,
+    pub(crate) keeper: KeeperCounts,
 }
 
 /// Why a batch was not taken.
@@ -76,14 +84,23 @@ pub(crate) enum Refusal {
 impl Ingest {
     /// Opens a store for writing; makes one where there is none.
     pub fn open(path: &Path, limits: &IngestLimits) -> Result<Self, StoreError> {
-        Ok(Self(Mutex::new(Taking {
+        let taking = Taking {
             store: SqliteStore::open(path, OpenMode::Write)?,
-            upkeep: Upkeep::new(limits.retention),
+            max_bytes: limits.retention.max_bytes,
             max_series: limits.max_series,
             series: FastMap::default(),
             recent: VecDeque::new(),
-            counts: IngestCounts::default(),
-        })))
+        };
+        Ok(Self {
+            taking: Mutex::new(taking),
+            keeper: Keeper::open(path, limits.retention)?,
+            counts: Mutex::default(),
+        })
+    }
+
+    /// What looks after the store, for a thread that does nothing else.
+    pub(crate) fn keeper(&self) -> &Keeper {
+        &self.keeper
     }
 
     /// Takes the windows of an agent, as they are sent.
@@ -109,13 +126,13 @@ impl Ingest {
     }
 
     fn answer(&self, append: impl FnOnce(&mut Taking) -> Result<Appended, Refusal>) -> Answer {
-        let mut taking = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match append(&mut taking) {
+        let appended = append(&mut lock(&self.taking));
+        let counts = &mut *lock(&self.counts);
+        match appended {
             Ok(appended) => {
-                let counts = &mut taking.counts.appended;
-                counts.windows += appended.windows;
-                counts.repeated += appended.repeated;
-                counts.too_old += appended.too_old;
+                counts.appended.windows += appended.windows;
+                counts.appended.repeated += appended.repeated;
+                counts.appended.too_old += appended.too_old;
                 let text = format!(
                     "windows={} repeated={} too_old={}",
                     appended.windows, appended.repeated, appended.too_old
@@ -127,15 +144,26 @@ impl Ingest {
                 ..Answer::ok("application/x-nodespy-stacks", hashes_to_bytes(&hashes))
             },
             Err(refusal) => {
-                taking.counts.refused += 1;
+                if matches!(refusal, Refusal::Full) {
+                    self.keeper.hurry();
+                }
+                counts.refused += 1;
                 answer(&refusal)
             }
         }
     }
 
     pub(crate) fn counts(&self) -> IngestCounts {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).counts
+        let counts = *lock(&self.counts);
+        IngestCounts {
+            keeper: self.keeper.counts(),
+            ..counts
+        }
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn answer(refusal: &Refusal) -> Answer {
@@ -167,14 +195,18 @@ impl Taking {
             return Err(Refusal::Ahead);
         }
         self.check_series(batch, now)?;
-        self.check_size(now)?;
+        self.check_size()?;
         self.check_names(batch)?;
-        let appended = append(&mut self.store, batch)?;
+        let appended = match append(&mut self.store, batch) {
+            // The keeper has just forgotten names that nothing counted any more.
+            Err(StoreError::UnknownStacks(_)) => {
+                self.check_names(batch)?;
+                append(&mut self.store, batch)?
+            }
+            appended => appended?,
+        };
         for series in &batch.series {
             self.series.insert(series.clone(), now);
-        }
-        if let Err(error) = self.upkeep.run(&mut self.store, now) {
-            log::error!("the store was not compacted: {error}");
         }
         Ok(appended)
     }
@@ -214,17 +246,12 @@ impl Taking {
         Ok(())
     }
 
-    /// Refuses what would make the store much larger than it may be. The last day is never dropped, so that dropping may
-    /// not help.
-    fn check_size(&mut self, now: UnixSeconds) -> Result<(), Refusal> {
-        let most = self.upkeep.retention.max_bytes;
-        if self.store.bytes()? <= most + most / 4 {
-            return Ok(());
-        }
-        self.upkeep.hurry();
-        match self.upkeep.run(&mut self.store, now)? {
-            Some(kept) if kept.bytes > most + most / 4 => Err(Refusal::Full),
-            _ => Ok(()),
+    /// Refuses what would make the store much larger than it may be. What is refused is sent again, by when the keeper may have
+    /// dropped something; the last day is never dropped, so that it may not help.
+    fn check_size(&self) -> Result<(), Refusal> {
+        match self.store.bytes()? > self.max_bytes.saturating_add(self.max_bytes / 4) {
+            true => Err(Refusal::Full),
+            false => Ok(()),
         }
     }
 

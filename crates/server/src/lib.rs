@@ -2,7 +2,7 @@
 //! and what got slower between versions.
 //!
 //! [`query`] turns a selection into an answer and knows no HTTP. [`Server`] joins it with `nodespy-http`. What agents send is
-//! taken by [`Ingest`]. A request is one thread; there is no async runtime.
+//! taken by [`Ingest`]. A request is one thread; there is no async runtime. A thread for each store that is written compacts it.
 //!
 //! Not here: sampling.
 
@@ -10,7 +10,9 @@
 #![warn(missing_docs)]
 
 mod access;
+mod bell;
 mod ingest;
+mod keeper;
 mod metrics;
 mod otlp;
 mod page;

@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::ingest::IngestCounts;
+use crate::keeper::KeeperCounts;
 use nodespy_store::{Appended, Store, StoreError, UnixSeconds, WINDOW_SECONDS};
 
 /// Counts requests.
@@ -103,5 +104,23 @@ fn put_ingested(text: &mut String, counts: &IngestCounts) {
         text,
         "# HELP {name} Requests to store something that were refused.\n# TYPE {name} counter\n{name} {}",
         counts.refused
+    );
+    put_keeper(text, &counts.keeper);
+}
+
+fn put_keeper(text: &mut String, counts: &KeeperCounts) {
+    let name = "nodespy_compactions_total";
+    let _ = writeln!(
+        text,
+        "# HELP {name} How often hours were made of windows and what is too old dropped, by how it ended.\n# TYPE {name} counter"
+    );
+    for (outcome, count) in [("done", counts.turns), ("failed", counts.failed)] {
+        let _ = writeln!(text, "{name}{{outcome=\"{outcome}\"}} {count}");
+    }
+    let name = "nodespy_compaction_seconds";
+    let _ = writeln!(
+        text,
+        "# HELP {name} How long the last of them took, beside requests.\n# TYPE {name} gauge\n{name} {}",
+        counts.last.as_secs_f64()
     );
 }

@@ -2,10 +2,11 @@
 
 use std::io::{self, BufReader, Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::access::Admission;
 use crate::ingest::{Ingest, MAX_BODY_BYTES};
+use crate::keeper::Keeper;
 use crate::metrics::Requests;
 use crate::otlp;
 use crate::page;
@@ -16,8 +17,11 @@ use crate::tenant::{self, Tenant};
 use crate::webhook::Watch;
 use nodespy_http::{
     Answer, BodyError, Connection, HEAD_TIMEOUT, Head, Parameters, TRANSFER_TIMEOUT, Tls, accept,
-    read_body, read_head,
+    read_body, read_head, stop_accepting,
 };
+
+/// How often it asks whether it is to stop.
+const STOP_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Stores that are served.
 #[derive(Debug)]
@@ -51,14 +55,39 @@ impl Server {
         self
     }
 
-    /// Answers for as long as the process lives, a thread for each connection.
-    pub fn run(&self, listener: &TcpListener) {
+    /// Answers until it is stopped, a thread for each connection. What is being answered or compacted then is finished first.
+    pub fn run(&self, listener: &TcpListener, is_stopped: impl Fn() -> bool + Sync) {
         std::thread::scope(|scope| {
             if let (Some(watch), Some(first)) = (&self.watch, self.tenants.first()) {
                 scope.spawn(|| watch.run(&first.stores, unix_seconds));
             }
+            for keeper in self.keepers() {
+                scope.spawn(|| keeper.run(unix_seconds));
+            }
+            scope.spawn(|| {
+                while !is_stopped() {
+                    std::thread::sleep(STOP_INTERVAL);
+                }
+                self.stop(listener);
+            });
             accept(listener, |connection, known| self.serve(connection, known));
         });
+    }
+
+    /// Ends every thread of [`Server::run`], each when it is done with what it is at.
+    fn stop(&self, listener: &TcpListener) {
+        if let Some(watch) = &self.watch {
+            watch.end();
+        }
+        self.keepers().for_each(Keeper::end);
+        if let Err(error) = stop_accepting(listener) {
+            log::error!("connections are still taken: {error}");
+        }
+    }
+
+    fn keepers(&self) -> impl Iterator<Item = &Keeper> {
+        let ingests = self.tenants.iter().filter_map(|it| it.ingest.as_ref());
+        ingests.map(Ingest::keeper)
     }
 
     /// Answers one request. `known` is called when it has turned out to be allowed to ask.

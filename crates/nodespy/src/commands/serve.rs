@@ -4,8 +4,10 @@ use std::collections::HashSet;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
+use nodespy_capture::{Interrupts, catch_interrupts};
 use nodespy_http::{ClientOptions, Tls};
 use nodespy_server::{
     Access, Courier, Ingest, IngestLimits, Server, Stores, Tenant, Transport, Watch, Webhook,
@@ -16,6 +18,13 @@ use crate::cli::ServeArgs;
 use crate::failure::Failure;
 use crate::output::{self, Stream};
 use crate::privileges;
+
+/// How often signals are looked for.
+const INTERRUPT_INTERVAL: Duration = Duration::from_millis(100);
+/// How long a server that is told to end may take; systemd waits for 90 s.
+const MAX_STOPPING: Duration = Duration::from_secs(60);
+/// 128 and SIGINT, as shells say it.
+const ENDED_BY_SIGNAL: i32 = 130;
 
 pub(crate) fn run(arguments: &ServeArgs) -> anyhow::Result<ExitCode> {
     let tls = match (&arguments.tls_cert, &arguments.tls_key) {
@@ -50,8 +59,25 @@ pub(crate) fn run(arguments: &ServeArgs) -> anyhow::Result<ExitCode> {
     let server = Server::new(tenants).with_tls(tls).watching(watch);
     output::result(&format!("{url}/\n"), Stream::Standard);
     output::note("Serving until Ctrl-C.");
-    server.run(&listener);
+    let interrupts = catch_interrupts();
+    end_at_last(interrupts);
+    server.run(&listener, || interrupts.is_stop_requested());
     Ok(ExitCode::SUCCESS)
+}
+
+/// A server that is told to end finishes requests and compaction; this ends it where that takes too long, or Ctrl-C is pressed
+/// again. What was acknowledged is in the store either way.
+fn end_at_last(interrupts: Interrupts) {
+    std::thread::spawn(move || {
+        while !interrupts.is_stop_requested() {
+            std::thread::sleep(INTERRUPT_INTERVAL);
+        }
+        let deadline = Instant::now() + MAX_STOPPING;
+        while !interrupts.is_discard_requested() && Instant::now() < deadline {
+            std::thread::sleep(INTERRUPT_INTERVAL);
+        }
+        std::process::exit(ENDED_BY_SIGNAL);
+    });
 }
 
 /// A store that is to be served.

@@ -134,6 +134,39 @@ fn what_is_too_much_has_a_clear_answer() {
     assert_eq!(total(&server, "a"), 1);
 }
 
+/// Compaction is nobody's request, and a server that is told to end finishes it.
+#[test]
+fn hours_are_compacted_beside_requests_and_an_end_is_orderly() {
+    let folder = Scratch::new();
+    let two_hours_ago = lately() - 7200;
+    let server = Server::start(folder.path(), "127.0.0.1:0", &["--ingest"]);
+    for number in 0..3 {
+        let batch = seen("shop", "parseOrders", two_hours_ago + 10 * number, 1);
+        assert_eq!(send(&server, &batch).1, "windows=1 repeated=0 too_old=0");
+    }
+    assert_eq!(server.terminate().code(), Some(0));
+
+    // It starts with what is due.
+    let server = Server::start(folder.path(), "127.0.0.1:0", &["--ingest"]);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let is_done = || {
+        let (_, metrics) = server.ask("/metrics", "");
+        let metrics = String::from_utf8(metrics).unwrap();
+        metrics.contains("nodespy_compactions_total{outcome=\"done\"} 1\n")
+    };
+    while !is_done() {
+        assert!(std::time::Instant::now() < deadline, "never compacted");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let batch = seen("shop", "parseOrders", two_hours_ago, 1);
+    assert_eq!(send(&server, &batch).1, "windows=0 repeated=1 too_old=0");
+    let series = server.json("/api/v1/series?service=shop&step=60&from=-4h");
+    let weights = series["series"][0]["weights"].as_array().unwrap();
+    let sum: u64 = weights.iter().map(|it| it.as_u64().unwrap()).sum();
+    assert_eq!(sum, 3_000_000_000);
+    assert_eq!(server.terminate().code(), Some(0));
+}
+
 #[test]
 fn who_may_write_is_asked_for_a_token_of_its_own() {
     let folder = Scratch::new();

@@ -16,6 +16,7 @@ use nodespy_store::UnixSeconds;
 
 use self::message::{Found, Kind};
 use self::notified::Notified;
+use crate::bell::{Bell, Woken};
 use crate::query::{QueryError, RegressionOptions, regressions};
 use crate::stores::Stores;
 
@@ -106,6 +107,7 @@ pub struct Watch {
     courier: Courier,
     notified: Notified,
     interval: Duration,
+    bell: Bell,
     /// Where the server's page is.
     page: String,
     options: RegressionOptions,
@@ -123,6 +125,7 @@ impl Watch {
             courier,
             notified: Notified::open(folder)?,
             interval,
+            bell: Bell::default(),
             page: page.trim_end_matches('/').to_owned(),
             options: RegressionOptions::default(),
         })
@@ -133,8 +136,15 @@ impl Watch {
             if let Err(error) = self.check(stores, now()) {
                 log::error!("regressions were not looked for: {error}");
             }
-            std::thread::sleep(self.interval);
+            if self.bell.wait(self.interval) == Woken::ToEnd {
+                return;
+            }
         }
+    }
+
+    /// Ends the thread that runs it.
+    pub(crate) fn end(&self) {
+        self.bell.end();
     }
 
     /// Judges the deployments of the last day and tells of what is new. What can't be told is tried again the next time.
