@@ -8,7 +8,7 @@ use nodespy_capture::engines::perf_events::{EventSpec, PerfEvents, PerfOptions};
 use nodespy_capture::target::{Target, Wanted};
 use nodespy_capture::{CaptureError, Children, Interrupts, monotonic_now, unix_now, with_causes};
 use nodespy_model::{FastMap, FastSet, Labels, Nanoseconds};
-use nodespy_recorder::{Continuous, End, Limits, Live, LiveOptions, Subject, hold};
+use nodespy_recorder::{Continuous, End, Limits, Live, LiveOptions, SampledShare, Subject, hold};
 use nodespy_store::{OpenWindows, WINDOW_SECONDS};
 use nodespy_symbolize::SourceMapOptions;
 
@@ -26,6 +26,9 @@ const SECOND: Nanoseconds = 1_000_000_000;
 const CUT_AFTER: Nanoseconds = 250_000_000;
 /// How often Node processes are looked for while there is none.
 const WAIT: Duration = Duration::from_millis(500);
+/// How many times the usual rate an unusual process is sampled with, up to so many samples a second.
+const FAST: u32 = 5;
+const MAX_FAST_HZ: u32 = 999;
 /// Events of threads stay open when their process ends, two of each thread on each CPU: after so many processes all are
 /// opened anew.
 const MAX_ENDED: usize = 8;
@@ -33,8 +36,10 @@ const MAX_ENDED: usize = 8;
 /// What an agent does.
 #[derive(Debug, Clone)]
 pub struct AgentOptions {
-    /// Samples a second of CPU time.
+    /// Samples a second of CPU time, usually.
     pub rate_hz: u32,
+    /// Whether more are taken while a process is unusual, and fewer while all are idle.
+    pub is_adaptive: bool,
     /// What it may cost, of one CPU; samples get fewer where it costs more, each counting for those that were not taken.
     pub max_overhead: Option<f64>,
     /// Whether kernel frames are wanted.
@@ -77,6 +82,7 @@ pub fn run(
     status
         .rate_hz
         .store(options.rate_hz.into(), Ordering::Relaxed);
+    status.sample_at(f64::from(options.rate_hz));
     // From the start: what an earlier agent left waits for no process.
     let writers = Writers::start(destinations, &log, options.write_only);
     let mut agent = Agent {
@@ -158,9 +164,11 @@ impl Agent<'_> {
     fn follow(&mut self, targets: Vec<Target>) -> Result<End, CaptureError> {
         let options = self.options;
         let deadline = self.deadline;
+        let sampled = sampled(options.rate_hz, options.is_adaptive);
+        let asked_hz = options.rate_hz * sampled.one_in;
         let mut engine = PerfEvents::new(PerfOptions {
             events: vec![EventSpec::cpu()],
-            rate_hz: options.rate_hz,
+            rate_hz: asked_hz,
             include_kernel: options.include_kernel,
             follow_children: false,
             walks_at_sample: !options.no_ebpf,
@@ -174,6 +182,7 @@ impl Agent<'_> {
         let mut following = Following {
             given: &options.labels,
             status: &options.status,
+            asked_hz,
             source_maps: options.source_maps.as_ref(),
             attached: options.attached,
             open: &mut self.open,
@@ -194,6 +203,7 @@ impl Agent<'_> {
             continuous: Some(Continuous {
                 aligned_to: end_of_window(monotonic_now(), unix_now()).saturating_add(CUT_AFTER),
                 judged_every: WINDOW_SECONDS * SECOND,
+                sampled,
             }),
             ..LiveOptions::default()
         };
@@ -232,6 +242,19 @@ fn wanted() -> Wanted {
     }
 }
 
+/// How many of the samples are taken that an engine is asked for: of so many times the usual rate, where that makes sense.
+fn sampled(rate_hz: u32, is_adaptive: bool) -> SampledShare {
+    let fits = |times: &u32| rate_hz.saturating_mul(*times) <= MAX_FAST_HZ;
+    let one_in = [FAST, 2].into_iter().find(fits).filter(|_| is_adaptive);
+    let one_in = one_in.unwrap_or(1);
+    SampledShare {
+        one_in,
+        // One a second.
+        one_in_at_least: rate_hz.saturating_mul(one_in),
+        is_adaptive,
+    }
+}
+
 /// When the window that goes on ends, by the monotonic clock.
 fn end_of_window(now: Nanoseconds, unix: Nanoseconds) -> Nanoseconds {
     let window = WINDOW_SECONDS * SECOND;
@@ -241,6 +264,14 @@ fn end_of_window(now: Nanoseconds, unix: Nanoseconds) -> Nanoseconds {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn unusual_processes_are_sampled_five_times_as_often_but_not_too_often() {
+        let one_in = |rate_hz, is_adaptive| sampled(rate_hz, is_adaptive).one_in;
+        assert_eq!([19, 199, 499, 999].map(|it| one_in(it, true)), [5, 5, 2, 1]);
+        assert_eq!(one_in(19, false), 1);
+        assert_eq!(sampled(19, true).one_in_at_least, 95);
+    }
 
     #[test]
     fn windows_end_at_multiples_of_ten_seconds() {

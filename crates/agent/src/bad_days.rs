@@ -145,7 +145,7 @@ fn otlp_receivers_get_what_waited_from_the_start() {
     let first = received.recv_timeout(LONG).unwrap().1;
     let second = received.recv_timeout(LONG).unwrap().1;
     assert_eq!(first, second);
-    let decoded = nodespy_otlp::decode(&second, Some("gzip")).unwrap();
+    let decoded = nodespy_otlp::decode(&second, Some("gzip")).unwrap().batch;
     assert_eq!(
         decoded.windows.len(),
         0,

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use nodespy_capture::target::{Target, describe};
 use nodespy_capture::{CaptureError, monotonic_now, unix_now, with_causes};
 use nodespy_model::{FastMap, FastSet, Labels, Nanoseconds, Process, Profile, label_key};
-use nodespy_recorder::{Observer, Slice, Started};
+use nodespy_recorder::{Observer, Paced, Pacing, Slice, Started};
 use nodespy_store::{OpenWindows, batch_of};
 use nodespy_symbolize::SourceMapOptions;
 
@@ -23,6 +23,8 @@ const MAX_REMARKS: usize = 256;
 pub(crate) struct Following<'a> {
     pub(crate) given: &'a Labels,
     pub(crate) status: &'a Status,
+    /// Samples a second that the engine is asked for, of which all or some are taken.
+    pub(crate) asked_hz: u32,
     pub(crate) source_maps: Option<&'a SourceMapOptions>,
     /// What gives up the rights that only attaching takes.
     pub(crate) attached: fn(),
@@ -151,6 +153,26 @@ impl Observer for Following<'_> {
         let sampled = self.sampled.len() as u64;
         self.status.processes.store(sampled, Ordering::Relaxed);
         self.is_cpu_wide || self.ended < self.max_ended
+    }
+
+    fn paced(&mut self, paced: &Paced) {
+        let rate_hz = f64::from(self.asked_hz) / f64::from(paced.one_in.max(1));
+        self.status.sample_at(rate_hz);
+        let line = LogLine::info("rate").with("hz", format!("{rate_hz:.1}"));
+        let line = match paced.pacing {
+            // It is noted.
+            None => return,
+            Some(Pacing::Usual) => line.with("why", "as usual"),
+            Some(Pacing::Idle) => line.with("why", "every process is idle"),
+            Some(Pacing::Unusual(unusual)) => {
+                self.status.unusual.fetch_add(1, Ordering::Relaxed);
+                let service = self.sampled.get(&unusual.pid);
+                line.with("why", unusual.how)
+                    .with("pid", unusual.pid)
+                    .with("service", service.map_or("", String::as_str))
+            }
+        };
+        (self.log)(&line);
     }
 
     fn note(&mut self, line: &str) {

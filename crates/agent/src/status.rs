@@ -26,6 +26,10 @@ pub struct Status {
     pub(crate) samples: AtomicU64,
     pub(crate) lost: AtomicU64,
     pub(crate) rate_hz: AtomicU64,
+    /// In thousandths.
+    current_rate: AtomicU64,
+    /// How often a process was unusual.
+    pub(crate) unusual: AtomicU64,
     /// When it last gave a sign of life, in nanoseconds of the monotonic clock.
     beat: AtomicU64,
     destinations: Mutex<Vec<(String, Arc<Counters>)>>,
@@ -35,6 +39,12 @@ impl Status {
     /// Gives a sign of life.
     pub(crate) fn beat(&self) {
         self.beat.store(monotonic_now(), Ordering::Relaxed);
+    }
+
+    /// Samples are taken so often now.
+    pub(crate) fn sample_at(&self, rate_hz: f64) {
+        let thousandths = (1000.0 * rate_hz).round() as u64;
+        self.current_rate.store(thousandths, Ordering::Relaxed);
     }
 
     pub(crate) fn watch(&self, destinations: Vec<(String, Arc<Counters>)>) {
@@ -100,9 +110,22 @@ impl Status {
         text.family(
             "nodespy_agent_rate_hertz",
             "gauge",
-            "Samples per second of CPU time that were asked for; --max-overhead may take fewer, which count for more.",
+            "Samples per second of CPU time, usually.",
         );
         text.value("", get(&self.rate_hz));
+        text.family(
+            "nodespy_agent_current_rate_hertz",
+            "gauge",
+            "Samples per second of CPU time now: more while a process is unusual, fewer while all are idle or it costs too much.",
+        );
+        let current = self.current_rate.load(Ordering::Relaxed);
+        text.value("", current as f64 / 1000.0);
+        text.family(
+            "nodespy_agent_unusual_total",
+            "counter",
+            "How often samples were taken fast because a process was hot or stalling.",
+        );
+        text.value("", get(&self.unusual));
         text.family(
             "nodespy_agent_samples_total",
             "counter",
@@ -213,11 +236,16 @@ mod tests {
     fn every_destination_has_its_counters() {
         let status = Status::default();
         status.samples.store(7, Ordering::Relaxed);
+        status.sample_at(9.5);
         let counters = Arc::new(Counters::default());
         counters.drop_windows(3);
         status.watch(vec![("http://a\"b".to_owned(), counters)]);
         let text = status.metrics();
         assert!(text.contains("\nnodespy_agent_samples_total 7\n"), "{text}");
+        assert!(
+            text.contains("\nnodespy_agent_current_rate_hertz 9.5\n"),
+            "{text}"
+        );
         let line = "nodespy_agent_windows_total{to=\"http://a\\\"b\",outcome=\"dropped\"} 3\n";
         assert!(text.contains(line), "{text}");
         assert!(text.contains("process_cpu_seconds_total "), "{text}");

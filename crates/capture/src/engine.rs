@@ -41,8 +41,8 @@ pub trait Engine {
     /// A process that was idle has work: threads that stood still may not any more.
     fn look_soon(&mut self) {}
 
-    /// Takes samples one step less often from now on, or more often again, each with the weight of those that are not
-    /// taken. Returns how often that is, in words; none where there is no such step.
+    /// Takes samples less or more often from now on, each with the weight of those that are not taken. Returns how often that is, in
+    /// words; none where there is no such step.
     fn change_pace(&mut self, _change: Pace) -> Result<Option<String>, CaptureError> {
         Ok(None)
     }
@@ -63,6 +63,8 @@ pub enum Pace {
     Slower,
     /// One step more often.
     Faster,
+    /// One in so many of those that were asked for.
+    OneIn(u32),
 }
 
 /// What it costs processes to be sampled.

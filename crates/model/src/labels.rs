@@ -52,9 +52,6 @@ pub mod label_key {
 
 /// The longest value that is kept.
 const LONGEST_VALUE_CHARS: usize = 512;
-/// How many labels a process can have.
-const MAX_LABELS: usize = 64;
-
 /// The labels of a process or a sample, by key.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Labels {
@@ -62,6 +59,8 @@ pub struct Labels {
 }
 
 impl Labels {
+    /// How many there can be; more are left out.
+    pub const MAX: usize = 64;
     pub(crate) const EMPTY: Self = Self { rows: Vec::new() };
 
     /// Sets a label, made safe to show; an empty value is none.
@@ -74,7 +73,7 @@ impl Labels {
         match self.rows.binary_search_by(|(known, _)| known.cmp(&key)) {
             _ if value.is_empty() || key.is_empty() => {}
             Ok(position) => self.rows[position].1 = value,
-            Err(position) if self.rows.len() < MAX_LABELS => {
+            Err(position) if self.rows.len() < Self::MAX => {
                 self.rows.insert(position, (key, value));
             }
             Err(_) => {}
@@ -146,6 +145,6 @@ mod tests {
         labels.set("long", "x".repeat(100_000));
         assert_eq!(labels.get("long").unwrap().len(), LONGEST_VALUE_CHARS);
         (0..1000).for_each(|number| labels.set(&number.to_string(), "x"));
-        assert_eq!(labels.iter().len(), MAX_LABELS);
+        assert_eq!(labels.iter().len(), Labels::MAX);
     }
 }

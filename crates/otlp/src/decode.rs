@@ -29,8 +29,17 @@ const SECOND: u64 = 1_000_000_000;
 /// What stands for the callers that are left out of a stack that is too deep.
 const TRUNCATED: &str = "[truncated]";
 
+/// What a request has.
+#[derive(Debug)]
+pub struct Decoded {
+    /// Its windows.
+    pub batch: Batch,
+    /// How many attributes were left out because a process had too many ([`Labels::MAX`]).
+    pub left_out: u64,
+}
+
 /// Reads a request, packed as its `Content-Encoding` says.
-pub fn decode(body: &[u8], encoding: Option<&str>) -> Result<Batch, OtlpError> {
+pub fn decode(body: &[u8], encoding: Option<&str>) -> Result<Decoded, OtlpError> {
     let request = unpacked(body, encoding)?;
     check_messages(&request)?;
     let request = ExportProfilesServiceRequest::decode(&*request)?;
@@ -43,7 +52,11 @@ pub fn decode(body: &[u8], encoding: Option<&str>) -> Result<Batch, OtlpError> {
             decoding.profile(&resource, profile);
         }
     }
-    Ok(decoding.finish())
+    let left_out = decoding.left_out;
+    Ok(Decoded {
+        batch: decoding.finish(),
+        left_out,
+    })
 }
 
 fn unpacked(body: &[u8], encoding: Option<&str>) -> Result<Vec<u8>, OtlpError> {
@@ -73,6 +86,7 @@ struct Decoding<'a> {
     series: Vec<Series>,
     known: FastMap<Series, usize>,
     windows: BTreeMap<(usize, UnixSeconds), Counts>,
+    left_out: u64,
 }
 
 impl<'a> Decoding<'a> {
@@ -87,6 +101,7 @@ impl<'a> Decoding<'a> {
             series: Vec::new(),
             known: FastMap::default(),
             windows: BTreeMap::new(),
+            left_out: 0,
         })
     }
 
@@ -152,7 +167,12 @@ impl<'a> Decoding<'a> {
                 THREAD => role = role_called(&value),
                 EXECUTABLE => executable = Some(value),
                 // What else samples have tells no processes apart.
-                key if is_of_resource || key == PROCESS_ID => labels.set(label_of(key), value),
+                key if is_of_resource || key == PROCESS_ID => {
+                    labels.set(label_of(key), value);
+                    let is_full = labels.iter().len() >= Labels::MAX;
+                    let is_left_out = is_full && labels.get(label_of(key)).is_none();
+                    self.left_out += u64::from(is_left_out);
+                }
                 _ => {}
             }
         }

@@ -16,10 +16,10 @@ mod limits;
 mod messages;
 mod reply;
 
-pub use decode::decode;
+pub use decode::{Decoded, decode};
 pub use encode::encode;
 pub use limits::OtlpError;
-pub use reply::{failure, failure_message, rejected, success};
+pub use reply::{failure, failure_message, rejected, success, success_but};
 
 /// Where a request is posted to, below the address of a receiver.
 pub const PATH: &str = "/v1development/profiles";

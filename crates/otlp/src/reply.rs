@@ -2,7 +2,7 @@
 
 use prost::Message;
 
-use crate::messages::{ExportProfilesServiceResponse, Status};
+use crate::messages::{ExportProfilesPartialSuccess, ExportProfilesServiceResponse, Status};
 
 /// `google.rpc.Code.INVALID_ARGUMENT`.
 const INVALID_ARGUMENT: i32 = 3;
@@ -12,6 +12,17 @@ const UNAVAILABLE: i32 = 14;
 /// The answer to a request that was taken as a whole.
 pub fn success() -> Vec<u8> {
     ExportProfilesServiceResponse::default().encode_to_vec()
+}
+
+/// The answer to one that was taken with something left out: OTLP has warnings as partial successes that reject nothing.
+pub fn success_but(warning: &str) -> Vec<u8> {
+    ExportProfilesServiceResponse {
+        partial_success: Some(ExportProfilesPartialSuccess {
+            rejected_profiles: 0,
+            error_message: warning.to_owned(),
+        }),
+    }
+    .encode_to_vec()
 }
 
 /// The answer to one that was not, and whether to send it again.

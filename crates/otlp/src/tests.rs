@@ -5,8 +5,10 @@ use nodespy_store::{
     Batch, Count, Series, StoredFrame, StoredFunction, Symbols, Window, batch_to_bytes,
 };
 use proptest::prelude::*;
+use prost::Message;
 
-use crate::{OtlpError, decode, encode};
+use crate::messages::ExportProfilesServiceRequest;
+use crate::{Decoded, OtlpError, decode, encode, rejected, success_but};
 
 /// Made by tools/fixtures/otlp.py with opentelemetry-proto 1.45.2 of PyPI.
 const EBPF_PROFILER: &[u8] = include_bytes!("../../../fixtures/otlp/ebpf_profiler.pb");
@@ -107,7 +109,7 @@ fn windows_come_back_as_they_were_sent() {
     let sent = batch();
     let packed = encode(&sent);
     assert_eq!(packed, encode(&sent));
-    let received = decode(&packed, Some("gzip")).unwrap();
+    let received = decode(&packed, Some("gzip")).unwrap().batch;
     assert_eq!(lines(&received), lines(&sent));
     // It is what any store takes.
     let again = nodespy_store::batch_from_bytes(&batch_to_bytes(&received)).unwrap();
@@ -116,7 +118,7 @@ fn windows_come_back_as_they_were_sent() {
 
 #[test]
 fn what_opentelemetrys_profiler_sends_is_read() {
-    let batch = decode(EBPF_PROFILER, None).unwrap();
+    let batch = decode(EBPF_PROFILER, None).unwrap().batch;
     let [shop, mailer, memory] = &batch.series[..] else {
         panic!("{:?}", batch.series)
     };
@@ -197,7 +199,7 @@ fn what_is_too_much_is_refused_before_it_takes_memory() {
     let error = decode(&zeros, Some("br")).unwrap_err();
     assert!(error.to_string().contains("gzip or none"), "{error}");
     assert!(matches!(decode(b"tea", None), Err(OtlpError::Message(_))));
-    assert_eq!(decode(b"", None).unwrap().windows.len(), 0);
+    assert_eq!(decode(b"", None).unwrap().batch.windows.len(), 0);
 }
 
 proptest! {
@@ -208,11 +210,35 @@ proptest! {
             let place = place.index(bytes.len());
             bytes[place] = byte;
         }
-        if let Ok(batch) = decode(&bytes, None) {
+        if let Ok(Decoded { batch, .. }) = decode(&bytes, None) {
             let hashes = batch.symbols.checked_hashes().unwrap();
             for window in &batch.windows {
                 prop_assert!(window.counts.iter().all(|count| hashes.contains(&count.stack)));
             }
         }
     }
+}
+
+/// A sender is told that its attributes are too many, and its samples are taken.
+#[test]
+fn attributes_beyond_what_a_process_can_have_are_counted() {
+    let mut request = ExportProfilesServiceRequest::decode(EBPF_PROFILER).unwrap();
+    assert_eq!(decode(EBPF_PROFILER, None).unwrap().left_out, 0);
+    for of_resource in &mut request.resource_profiles {
+        let resource = of_resource.resource.get_or_insert_default();
+        let known = resource.attributes[0].clone();
+        for number in 0..100 {
+            let mut attribute = known.clone();
+            attribute.key = format!("attribute.{number}");
+            attribute.key_strindex = 0;
+            resource.attributes.push(attribute);
+        }
+    }
+    let decoded = decode(&request.encode_to_vec(), None).unwrap();
+    assert!(decoded.left_out >= 36, "{}", decoded.left_out);
+    assert!(!decoded.batch.windows.is_empty());
+    for series in &decoded.batch.series {
+        assert_eq!(series.labels.iter().len(), Labels::MAX);
+    }
+    assert_eq!(rejected(&success_but("36 attributes were left out")), None);
 }

@@ -12,13 +12,17 @@ use nodespy_capture::{
 use nodespy_model::{About, CopyRules, Event, EventType, Nanoseconds, Notes, Profile};
 use nodespy_symbolize::{Resolver, SourceMapOptions, StoreOptions};
 
-use crate::budget::{Budget, INTERVAL, Spent};
+use crate::budget::{Budget, INTERVAL};
 use crate::ended;
+use crate::habits::Habits;
 use crate::joining::{Joining, NoneJoins};
 use crate::named::NamedSamples;
 use crate::observer::{Observer, Progress, Slice, Started};
+use crate::rates::Rates;
 use crate::subject::Subject;
 use crate::twin::Twin;
+
+mod pacing;
 
 /// How often an engine is drained when it has nothing to report earlier.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
@@ -107,6 +111,25 @@ pub struct Continuous {
     pub aligned_to: Nanoseconds,
     /// How often `max_overhead` is judged: as often as slices end, of which naming is a large part of the costs.
     pub judged_every: Nanoseconds,
+    /// How often samples are taken, of those that the engine is asked for.
+    pub sampled: SampledShare,
+}
+
+/// How many of the samples that an engine is asked for an agent takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SampledShare {
+    /// One in so many, usually.
+    pub one_in: u32,
+    /// One in so many at least, whatever it costs.
+    pub one_in_at_least: u32,
+    /// Whether all of them are taken while a process is unusual, and fewer while all are idle.
+    pub is_adaptive: bool,
+}
+
+impl SampledShare {
+    fn rates(self) -> Rates {
+        Rates::new(self.one_in, self.one_in_at_least)
+    }
 }
 
 /// A recording that goes on.
@@ -128,6 +151,9 @@ pub struct Live<'e> {
     continuous: Option<Continuous>,
     waits: Option<WaitWatch>,
     budget: Option<Budget>,
+    /// How often samples are taken, where that is not what was asked for.
+    rates: Option<Rates>,
+    habits: Option<Habits>,
     /// Samples that were taken in the processes.
     taken_samples: u64,
     delay: Duration,
@@ -216,6 +242,12 @@ impl<'e> Live<'e> {
             (_, None) => Some(EventLoops::new(attached.started)),
         };
         let resolver = resolver.with_events(engine.events());
+        let adapts = options.continuous.is_some_and(|it| it.sampled.is_adaptive);
+        if let Some(continuous) = options.continuous
+            && continuous.sampled.one_in > 1
+        {
+            engine.change_pace(Pace::OneIn(continuous.sampled.one_in))?;
+        }
         Ok(Self {
             joining: match joining {
                 Some(joining) => Box::new(joining),
@@ -237,6 +269,8 @@ impl<'e> Live<'e> {
                 let interval = options.continuous.map_or(INTERVAL, |it| it.judged_every);
                 Budget::new(share, interval)
             }),
+            rates: options.continuous.map(|it| it.sampled.rates()),
+            habits: adapts.then(Habits::default),
             taken_samples: 0,
             delay: options.delay,
             started: attached.started,
@@ -288,6 +322,7 @@ impl<'e> Live<'e> {
                 }
                 self.watch_libuv();
             }
+            self.follow_habits(observer)?;
             self.keep_budget(observer)?;
             if (limits.is_stopped)() {
                 break End::Interrupted;
@@ -357,38 +392,6 @@ impl<'e> Live<'e> {
         let after = self.slice_started.saturating_add(slice / 2);
         let slices = after.saturating_sub(phase).div_ceil(slice);
         slices.saturating_mul(slice).saturating_add(phase)
-    }
-
-    /// Takes samples less often where the recording costs more than it may.
-    fn keep_budget(&mut self, observer: &mut dyn Observer) -> Result<(), CaptureError> {
-        let elapsed = self.elapsed();
-        let Some(budget) = &mut self.budget else {
-            return Ok(());
-        };
-        if !budget.is_due(elapsed) {
-            return Ok(());
-        }
-        let spent = Spent {
-            at: elapsed,
-            own: own_cpu_time(),
-            samples: self.taken_samples,
-            switches: self.scheduling.slices(),
-        };
-        let Some(pace) = budget.judge(spent, self.engine.prices()) else {
-            return Ok(());
-        };
-        let before = own_cpu_time();
-        let said = match (self.engine.change_pace(pace)?, pace) {
-            (Some(rates), _) => Some(budget.stepped(pace, elapsed, &rates)),
-            (None, Pace::Slower) => budget.exhausted(elapsed),
-            (None, Pace::Faster) => None,
-        };
-        budget.forgive(own_cpu_time().saturating_sub(before));
-        if let Some(said) = said {
-            observer.note(&format!("{}.", upper_first(&said)));
-            self.remarks.push(said);
-        }
-        Ok(())
     }
 
     /// What the recording has cost, where that was limited.

@@ -7,6 +7,8 @@ use nodespy_capture::{CaptureError, Stall};
 use nodespy_model::{EventType, Nanoseconds, Pool, Profile};
 use nodespy_symbolize::{Resolver, SourceMapOptions};
 
+use crate::rates::Pacing;
+
 /// The caller's view of a recording that goes on.
 pub trait Observer {
     /// Who is informed of what this one does not handle itself.
@@ -53,12 +55,28 @@ pub trait Observer {
         None
     }
 
+    /// Samples of an agent are taken at another rate from now on.
+    fn paced(&mut self, paced: &Paced) {
+        if let Some(inner) = self.inner() {
+            inner.paced(paced);
+        }
+    }
+
     /// Something worth a line.
     fn note(&mut self, line: &str) {
         if let Some(inner) = self.inner() {
             inner.note(line);
         }
     }
+}
+
+/// How often samples of an agent are taken.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Paced {
+    /// One in so many of those that the engine is asked for.
+    pub one_in: u32,
+    /// Why; none where it is for what it costs, which is noted.
+    pub pacing: Option<Pacing>,
 }
 
 /// An engine that was attached.

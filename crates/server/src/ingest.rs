@@ -59,6 +59,8 @@ struct Taking {
 pub(crate) struct IngestCounts {
     pub(crate) appended: Appended,
     pub(crate) refused: u64,
+    /// Labels that processes had too many of.
+    pub(crate) labels_left_out: u64,
     pub(crate) keeper: KeeperCounts,
 }
 
@@ -151,6 +153,11 @@ impl Ingest {
                 answer(&refusal)
             }
         }
+    }
+
+    /// So many labels were left out of what was sent.
+    pub(crate) fn count_left_out(&self, labels: u64) {
+        lock(&self.counts).labels_left_out += labels;
     }
 
     pub(crate) fn counts(&self) -> IngestCounts {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::ingest::IngestCounts;
 use crate::keeper::KeeperCounts;
+use nodespy_model::Labels;
 use nodespy_store::{Appended, Store, StoreError, UnixSeconds, WINDOW_SECONDS};
 
 /// Counts requests.
@@ -104,6 +105,13 @@ fn put_ingested(text: &mut String, counts: &IngestCounts) {
         text,
         "# HELP {name} Requests to store something that were refused.\n# TYPE {name} counter\n{name} {}",
         counts.refused
+    );
+    let name = "nodespy_ingest_labels_left_out_total";
+    let _ = writeln!(
+        text,
+        "# HELP {name} Labels that were left out of what was sent: a process has at most {}.\n# TYPE {name} counter\n{name} {}",
+        Labels::MAX,
+        counts.labels_left_out
     );
     put_keeper(text, &counts.keeper);
 }

@@ -2,12 +2,13 @@
 //! that they understand.
 
 use nodespy_http::{Answer, Head};
-use nodespy_store::Batch;
+use nodespy_model::Labels;
+use nodespy_otlp::Decoded;
 
 use crate::ingest::Refusal;
 
-/// The windows of a request.
-pub(crate) fn batch_of_request(head: &Head, body: &[u8]) -> Result<Batch, Refusal> {
+/// What a request has.
+pub(crate) fn decoded(head: &Head, body: &[u8]) -> Result<Decoded, Refusal> {
     let kind = head.content_type.as_deref().unwrap_or_default();
     if kind.starts_with("application/json") {
         let why = "OTLP as JSON is not taken: encoding: proto, application/x-protobuf";
@@ -17,10 +18,17 @@ pub(crate) fn batch_of_request(head: &Head, body: &[u8]) -> Result<Batch, Refusa
         .map_err(|error| Refusal::Unreadable(error.to_string()))
 }
 
-/// An answer as OTLP wants it: a message, and 503 where it makes sense to send the same again.
-pub(crate) fn answer(plain: Answer) -> Answer {
+/// An answer as OTLP wants it: a message, and 503 where it makes sense to send the same again. So many attributes were left out.
+pub(crate) fn answer(plain: Answer, left_out: u64) -> Answer {
     if plain.status.starts_with('2') {
-        return Answer::ok(nodespy_otlp::CONTENT_TYPE, nodespy_otlp::success());
+        let message = match left_out {
+            0 => nodespy_otlp::success(),
+            _ => nodespy_otlp::success_but(&format!(
+                "{left_out} attributes were left out: a process has at most {}",
+                Labels::MAX
+            )),
+        };
+        return Answer::ok(nodespy_otlp::CONTENT_TYPE, message);
     }
     let can_be_sent_again = plain.status.starts_with('5');
     let text = String::from_utf8_lossy(&plain.body);

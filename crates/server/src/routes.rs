@@ -109,11 +109,18 @@ fn profile(asked: &Asked<'_>) -> Result<Answer, QueryError> {
     })
 }
 
-/// What is slower since the deployments of a range of time, of one `service` or of all.
+/// What is slower since the deployments of a range of time, of one `service` or of all; instances are left out for `warm_up`
+/// seconds, and those that are seen for less than `min_length` after that.
 fn regressions(asked: &Asked<'_>) -> Result<Answer, QueryError> {
     let get = |key| asked.parameters.get(key);
     let time = query::range(get("from"), get("until"), asked.now)?;
-    let options = RegressionOptions::default();
+    let usual = RegressionOptions::default();
+    let seconds = |key, usual| query::seconds(get(key)).map(|given| given.unwrap_or(usual));
+    let options = RegressionOptions {
+        warm_up: seconds("warm_up", usual.warm_up)?,
+        min_length: seconds("min_length", usual.min_length)?,
+        ..usual
+    };
     let found = query::regressions(asked.store, get("service"), time, &options)?;
     Ok(Answer::json(&query::regressions_json(&found)))
 }

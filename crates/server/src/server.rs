@@ -159,8 +159,14 @@ impl Server {
                 }
                 Ok(body) if path == nodespy_otlp::PATH => {
                     let id = id_of(path, &body);
-                    let batch = || otlp::batch_of_request(head, &body);
-                    otlp::answer(ingest.take_profile(unix_seconds(), id, batch))
+                    let mut left_out = 0;
+                    let taken = ingest.take_profile(unix_seconds(), id, || {
+                        let decoded = otlp::decoded(head, &body)?;
+                        left_out = decoded.left_out;
+                        Ok(decoded.batch)
+                    });
+                    ingest.count_left_out(left_out);
+                    otlp::answer(taken, left_out)
                 }
                 Ok(body) => ingest.take_windows(&body, unix_seconds()),
                 Err(BodyError::Read(error)) => return Err(error),

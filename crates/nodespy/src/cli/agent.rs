@@ -27,6 +27,7 @@ Examples:
   nodespy agent --push pyroscope=http://pyro:4040
   nodespy agent --push otlp=http://collector:4318 --push pyroscope=http://pyro:4040
   nodespy agent --max-overhead 1%                 at most a hundredth of one CPU
+  nodespy agent --adaptive false                  19 samples a second, whatever processes do
   nodespy agent --config /etc/nodespy/agent.toml --check-config
 
 It samples every Node process of this machine, those that start later too: 19 times a second of
@@ -53,9 +54,12 @@ pub(crate) struct AgentArgs {
     /// How much may wait on disk while the server is away; the oldest goes first
     #[arg(long, value_name = "SIZE", default_value = "1GB", value_parser = parse_size, help_heading = "Sending")]
     pub(crate) spool_size: u64,
-    /// Samples per second of CPU time
+    /// Samples per second of CPU time, usually
     #[arg(short = 'F', long, visible_short_alias = 'r', value_name = "HZ", default_value_t = 19, value_parser = clap::value_parser!(u32).range(1..=999))]
     pub(crate) rate: u32,
+    /// Sample five times as often for up to a minute when a process is hot or stalling, and seldom while all are idle; each sample counts for those that were not taken
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
+    pub(crate) adaptive: bool,
     /// What it may cost of one CPU: where it is more, fewer samples are taken, each counting for those that were not: 1%
     #[arg(long, value_name = "PERCENT", value_parser = parse_overhead)]
     pub(crate) max_overhead: Option<f64>,

@@ -45,6 +45,7 @@ pub(crate) fn run(arguments: &AgentArgs) -> anyhow::Result<ExitCode> {
     }
     let options = AgentOptions {
         rate_hz: arguments.rate,
+        is_adaptive: arguments.adaptive,
         max_overhead: arguments.max_overhead,
         include_kernel: !arguments.no_kernel,
         no_ebpf: arguments.no_ebpf,

@@ -95,6 +95,7 @@ fn words_of(key: &str, value: &DeValue<'_>) -> Result<Vec<String>, String> {
         DeValue::String(text) => Ok(text.to_string()),
         DeValue::Integer(number) => Ok(number.as_str().to_owned()),
         DeValue::Float(number) => Ok(number.as_str().to_owned()),
+        DeValue::Boolean(value) => Ok(value.to_string()),
         _ => Err(format!("{key:?} takes text or a number")),
     };
     match (value, known.get_action()) {
@@ -133,11 +134,12 @@ mod tests {
 
     #[test]
     fn settings_are_the_long_options() {
-        let text = "rate = 49\nstore = '/srv/x'\nno-kernel = true\nno_ebpf = false\nkeep = \"3d\"\n\
+        let text = "adaptive = false\nrate = 49\nstore = '/srv/x'\nno-kernel = true\nno_ebpf = false\nkeep = \"3d\"\n\
                     [label]\nenv = 'prod'\nteam = 'shop'\n";
         let mut words = settings(text).unwrap();
         words.sort();
         let expected = [
+            "--adaptive=false",
             "--keep=3d",
             "--label=env=prod",
             "--label=team=shop",
@@ -155,6 +157,8 @@ mod tests {
         for (text, line, why) in [
             ("rate = 19\nrat = 20\n", 2, "no setting \"rat\""),
             ("rate = 0\n", 1, "0"),
+            ("rate = true\n", 1, "true"),
+            ("adaptive = 'often'\n", 1, "often"),
             ("\n\nkeep = 'soon'\n", 3, "soon"),
             ("no-kernel = 'yes'\n", 1, "true or false"),
             ("rate = [1, 2]\n", 1, "text or a number"),

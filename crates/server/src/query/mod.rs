@@ -16,7 +16,7 @@ pub use profile::profile_of_selection;
 pub(crate) use regressions::regression_json;
 pub use regressions::{Deployment, RegressionOptions, regressions, regressions_json};
 pub use selected::Selected;
-pub(crate) use selected::range;
+pub(crate) use selected::{range, seconds};
 pub use series::{SeriesQuery, series_json};
 pub use services::{Instance, Service, Version, services, services_json};
 

@@ -80,6 +80,15 @@ pub(crate) fn range(
     }
 }
 
+/// A number of seconds, where one is given.
+pub(crate) fn seconds(text: Option<&str>) -> Result<Option<u64>, QueryError> {
+    let number = text.map(str::parse).transpose();
+    number
+        .ok()
+        .filter(|number| number.is_none_or(|number| number <= MAX_SECONDS))
+        .ok_or_else(|| QueryError::Bad("a length is a number of seconds".to_owned()))
+}
+
 fn moment(text: &str, now: UnixSeconds) -> Result<UnixSeconds, QueryError> {
     let bad = || {
         QueryError::Bad(format!(

@@ -235,6 +235,7 @@ impl Engine for PerfEvents {
         let next = match change {
             engine::Pace::Slower => self.pace.slower(),
             engine::Pace::Faster => self.pace.faster(),
+            engine::Pace::OneIn(divisor) => Some(self.pace.one_in(divisor)),
         };
         let (Some(next), Some(session)) = (next, &mut self.session) else {
             return Ok(None);

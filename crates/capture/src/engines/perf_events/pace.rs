@@ -75,6 +75,17 @@ impl Pace {
         Some(Self { samples, ..self })
     }
 
+    /// One in so many samples, or the step before that; looks as before.
+    pub(super) fn one_in(self, divisor: u32) -> Self {
+        let below = DIVISORS.iter().filter(|known| **known <= divisor);
+        let step = below.count().saturating_sub(1);
+        let samples = Ladder {
+            step,
+            ..self.samples
+        };
+        Self { samples, ..self }
+    }
+
     /// One step back.
     pub(super) fn faster(self) -> Option<Self> {
         if let Some(samples) = self.samples.faster() {
@@ -116,6 +127,15 @@ mod tests {
         assert_eq!(looks, [99.0, 49.5, 19.8, 19.8, 19.8]);
         let divisors: Vec<u32> = steps.iter().map(|step| step.0).collect();
         assert_eq!(divisors, [1, 1, 1, 2, 5]);
+    }
+
+    #[test]
+    fn a_step_can_be_asked_for() {
+        let pace = Pace::new(95, None);
+        let divisor = |divisor| pace.one_in(divisor).divisor();
+        assert_eq!([0, 1, 5, 7, 20, 1000].map(divisor), [1, 1, 5, 5, 20, 100]);
+        assert_eq!(pace.one_in(5).to_string(), "CPU time sampled 19/s");
+        assert_eq!(pace.one_in(20).faster().unwrap().divisor(), 10);
     }
 
     #[test]
