@@ -74,12 +74,17 @@ function handleOrder() {
     kept += packBoxes(310_000) + rateBuyers(235_000) + planRoute(115_000) + mixColours(520_000);
 }
 
+module.exports = { handleOrder };
+
 // By the clock, not by what is left: a tick that comes late is made up for, so that each second has its orders.
-const started = performance.now();
-let handled = 0;
-setInterval(() => {
-    const due = Math.floor((performance.now() - started) / 50);
-    for (; handled < due; handled++) handleOrder();
-}, 10);
-setTimeout(() => process.exit(), Number(process.env.MS ?? 600_000));
-console.log('ready');
+function handleOrdersByTheClock() {
+    const started = performance.now();
+    let handled = 0;
+    setInterval(() => {
+        const due = Math.floor((performance.now() - started) / 50);
+        for (; handled < due; handled++) handleOrder();
+    }, 10);
+    setTimeout(() => process.exit(), Number(process.env.MS ?? 600_000));
+    console.log('ready');
+}
+if (require.main === module) handleOrdersByTheClock();

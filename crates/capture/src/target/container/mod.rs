@@ -80,13 +80,13 @@ static LEARNED: Mutex<Option<Learned>> = Mutex::new(None);
 
 /// What is known of the container that a control group belongs to.
 pub fn container_of(mark: &ContainerMark) -> Container {
-    with_learned(|learned| learned.container_of(mark))
+    with_learned(|learned| learned.container_of(mark, socket::containers))
 }
 
 /// The containers the engines know, stopped ones included.
 pub(crate) fn known_containers() -> Vec<Container> {
     with_learned(|learned| {
-        learned.ask_engines();
+        learned.ask_engines(socket::containers);
         learned.by_id.values().cloned().collect()
     })
 }
@@ -99,7 +99,11 @@ fn with_learned<T>(ask: impl FnOnce(&mut Learned) -> T) -> T {
 }
 
 impl Learned {
-    fn container_of(&mut self, mark: &ContainerMark) -> Container {
+    fn container_of(
+        &mut self,
+        mark: &ContainerMark,
+        ask: impl Fn() -> Vec<Container>,
+    ) -> Container {
         if let Some(known) = self.by_id.get(&mark.id)
             && (known.runtime == mark.runtime || mark.runtime == Runtime::Unknown)
         {
@@ -111,7 +115,13 @@ impl Learned {
                 ..Container::new(&mark.id, mark.runtime)
             };
         }
-        self.ask_engines();
+        let has_asked = self.has_asked_engines;
+        self.ask_engines(&ask);
+        if has_asked && !self.by_id.contains_key(&mark.id) {
+            // It was started since. What is found is kept, so that each is asked for once.
+            self.has_asked_engines = false;
+            self.ask_engines(&ask);
+        }
         let found = self.by_id.get(&mark.id).cloned();
         let mut container = found.unwrap_or_else(|| {
             let mut container = Container::new(&mark.id, mark.runtime);
@@ -126,12 +136,12 @@ impl Learned {
         container
     }
 
-    fn ask_engines(&mut self) {
+    fn ask_engines(&mut self, ask: impl Fn() -> Vec<Container>) {
         if self.has_asked_engines {
             return;
         }
         self.has_asked_engines = true;
-        for mut container in socket::containers() {
+        for mut container in ask() {
             // What the engine did not say may be in its files.
             if container.name.is_none() {
                 state_files::complete(&mut container);
@@ -149,6 +159,34 @@ pub fn forget_containers() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_that_started_later_has_its_name_and_is_asked_for_once() {
+        let mark = |letter: &str| ContainerMark {
+            runtime: Runtime::Docker,
+            id: letter.repeat(64),
+            pod_uid: None,
+        };
+        let named = |letter: &str| Container {
+            name: Some(format!("web-{letter}")),
+            ..Container::new(&letter.repeat(64), Runtime::Docker)
+        };
+        let asked = std::cell::Cell::new(0);
+        let ask = |running: &[&str]| {
+            asked.set(asked.get() + 1);
+            running.iter().map(|letter| named(letter)).collect()
+        };
+        let mut learned = Learned::default();
+        let first = learned.container_of(&mark("a"), || ask(&["a"]));
+        assert_eq!(first.name.as_deref(), Some("web-a"));
+        let later = learned.container_of(&mark("b"), || ask(&["a", "b"]));
+        assert_eq!(later.name.as_deref(), Some("web-b"));
+        assert_eq!(asked.get(), 2);
+        for letter in ["a", "b", "c", "c"] {
+            learned.container_of(&mark(letter), || ask(&["a", "b"]));
+        }
+        assert_eq!(asked.get(), 3);
+    }
 
     #[test]
     fn a_container_is_called_by_name_id_or_beginning() {

@@ -7,6 +7,7 @@
 mod containerd;
 mod docker;
 mod engine;
+mod fleet;
 mod from_inside;
 mod hostile;
 mod image;
