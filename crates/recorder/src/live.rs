@@ -103,7 +103,7 @@ pub struct LiveOptions {
 }
 
 /// A recording without an end: it outlives its processes, keeps nothing of those that have ended, and reads nothing
-/// beside their samples, neither event loops nor pools nor the scheduler's accounts.
+/// beside their samples but their CPU times now and then, neither event loops nor pools nor the scheduler's accounts.
 #[derive(Debug, Clone, Copy)]
 pub struct Continuous {
     /// A slice ends at this time plus a multiple of its length, by the monotonic clock: none drifts away from the windows

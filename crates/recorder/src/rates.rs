@@ -15,7 +15,8 @@ const RUNGS: [u32; 7] = [1, 2, 5, 10, 20, 50, 100];
 const IDLE_RUNGS: usize = 2;
 /// How long nothing has to go on: opening events anew is work too.
 const MIN_IDLE: Nanoseconds = 300_000_000_000;
-/// How long samples are taken fast, and how long not after that.
+/// How long samples are taken fast at least, at most, and how long not after that.
+const MIN_FAST: Nanoseconds = 20_000_000_000;
 const MAX_FAST: Nanoseconds = 60_000_000_000;
 const REST: Nanoseconds = 300_000_000_000;
 
@@ -87,6 +88,11 @@ impl Rates {
             self.idle_since = None;
         }
         let next = match (activity, self.pacing) {
+            (Activity::Idle | Activity::Usual, pacing @ Pacing::Unusual(_))
+                if now.saturating_sub(self.fast_since) < MIN_FAST =>
+            {
+                pacing
+            }
             (Activity::Idle, Pacing::Unusual(_)) => Pacing::Usual,
             (Activity::Idle, pacing) => {
                 let since = *self.idle_since.get_or_insert(now);
@@ -154,8 +160,9 @@ mod tests {
         assert_eq!(at(&mut rates, 100, unusual), (None, 5));
         assert_eq!(at(&mut rates, 359, unusual), (None, 5));
         assert_eq!(at(&mut rates, 360, unusual).1, 1);
-        // It ends when it is over.
-        assert_eq!(at(&mut rates, 370, Activity::Usual).1, 5);
+        // It ends when it is over, and is not over at the first pause.
+        assert_eq!(at(&mut rates, 370, Activity::Usual).1, 1);
+        assert_eq!(at(&mut rates, 380, Activity::Usual).1, 5);
     }
 
     #[test]
@@ -180,7 +187,7 @@ mod tests {
         assert_eq!(rates.divisor(), 2);
         assert_eq!(slower(&mut rates), Some(Pace::OneIn(5)));
         // What fast samples cost does not make usual ones fewer.
-        rates.follow(2 * SECOND, Activity::Usual);
+        rates.follow(20 * SECOND, Activity::Usual);
         assert_eq!(rates.divisor(), 10);
         assert_eq!(slower(&mut rates), Some(Pace::OneIn(20)));
         assert_eq!(slower(&mut rates), Some(Pace::OneIn(50)));
