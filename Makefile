@@ -87,9 +87,9 @@ bench-viewer:
 	$(CARGO) build --release --bin nodespy
 	$(CARGO) run --release -p nodespy-benches --bin viewer -- target/peers/inputs $(VIEWER_ARGS)
 
-# Less than a day: make bench-store HOURS=6
+# Less than a day, in ClickHouse: make bench-store HOURS=6 CLICKHOUSE=http://127.0.0.1:8123/bench
 bench-store:
-	$(CARGO) run --release -p nodespy-benches --bin store -- $(or $(HOURS),24)
+	$(CARGO) run --release -p nodespy-benches --bin store -- $(or $(HOURS),24) $(CLICKHOUSE)
 
 # Longer, or beside more: make bench-agent SECONDS=600 COUNT=30
 bench-agent:

@@ -78,6 +78,8 @@ if [[ $purpose == all ]]; then
     "$root/tools/node.sh" --all >/dev/null
     "$root/tools/node.sh" --old >/dev/null
     "$root/tools/containers.sh" image
+    # ClickHouse's engine, from PyPI.
+    "$root/tools/python.sh" clickhouse >/dev/null || say "no Python with chdb-core-lite"
     for runtime in bun deno debian; do
         "$root/tools/runtime.sh" "$runtime" >/dev/null
     done

@@ -3,8 +3,8 @@
 # skipped and why.
 #
 #   tools/test.sh quick     everything but the two below; live tests on three Node versions
-#   tools/test.sh matrix    live tests of every version, engine, container and delay (`matrix::`), and one round of
-#                           each trouble of `make chaos`
+#   tools/test.sh matrix    live tests of every version, engine, container and delay (`matrix::`), the store in ClickHouse,
+#                           and one round of each trouble of `make chaos`
 #   tools/test.sh corpus    foreign files of the folder NODESPY_CORPUS
 set -uo pipefail
 
@@ -28,6 +28,8 @@ case "${1:-}" in
         ;;
     matrix)
         run -p nodespy --test live -- matrix::
+        # The store in ClickHouse.
+        run -p nodespy-store -p nodespy --test it -- matrix::
         run -p nodespy --test chaos
         run -p xtask -- matrix::
         ;;

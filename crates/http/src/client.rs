@@ -20,7 +20,7 @@ const SYSTEM_CERTIFICATES: [&str; 4] = [
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// From the first byte of a request to the last of its reply.
 const WHOLE_TIMEOUT: Duration = Duration::from_secs(60);
-/// The longest reply that is read.
+/// The longest reply that is read, where no other limit is given.
 const MAX_REPLY_BYTES: u64 = 4 << 20;
 
 /// Why nothing was replied.
@@ -44,6 +44,9 @@ pub enum ClientError {
     /// The server was not reached, or did not answer.
     #[error("{0}")]
     Transport(Box<ureq::Error>),
+    /// The reply is too long.
+    #[error("a reply of more than {0} bytes")]
+    TooLong(u64),
 }
 
 /// How a server is spoken to.
@@ -61,6 +64,7 @@ pub struct Client {
     agent: ureq::Agent,
     base: String,
     authorization: Option<String>,
+    max_reply_bytes: u64,
 }
 
 /// What a server replied.
@@ -111,7 +115,14 @@ impl Client {
             agent: config.new_agent(),
             base: base.trim_end_matches('/').to_owned(),
             authorization: options.token.as_ref().map(|it| format!("Bearer {it}")),
+            max_reply_bytes: MAX_REPLY_BYTES,
         })
+    }
+
+    /// The same for a server whose replies may be longer, or shorter.
+    pub fn with_max_reply(mut self, bytes: u64) -> Self {
+        self.max_reply_bytes = bytes;
+        self
     }
 
     /// Where it asks.
@@ -139,8 +150,11 @@ impl Client {
         let retry_after = retry_after.and_then(|value| value.to_str().ok()?.parse().ok());
         let mut body = Vec::new();
         let reader = response.body_mut().as_reader();
-        let read = reader.take(MAX_REPLY_BYTES).read_to_end(&mut body);
+        let read = reader.take(self.max_reply_bytes + 1).read_to_end(&mut body);
         read.map_err(|error| transport(ureq::Error::Io(error)))?;
+        if body.len() as u64 > self.max_reply_bytes {
+            return Err(ClientError::TooLong(self.max_reply_bytes));
+        }
         Ok(Reply {
             status: response.status().as_u16(),
             retry_after: retry_after.map(Duration::from_secs),

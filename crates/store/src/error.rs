@@ -48,6 +48,47 @@ pub enum StoreError {
     /// SQLite could not read or write.
     #[error("SQLite can't read or write the store")]
     Sqlite(#[from] rusqlite::Error),
+    /// ClickHouse was not reached, or did not answer in time.
+    #[error("no answer from ClickHouse at {url}: is it running, and reachable from here?")]
+    Unreachable {
+        /// Its address.
+        url: String,
+        /// Why.
+        source: nodespy_http::ClientError,
+    },
+    /// ClickHouse refused a statement.
+    #[error("ClickHouse refuses: {text}")]
+    ClickHouse {
+        /// Its code for that, where it gives one.
+        code: Option<u32>,
+        /// What it said.
+        text: String,
+    },
+    /// ClickHouse's reply is not what was asked for.
+    #[error("ClickHouse's reply makes no sense: {0}")]
+    Reply(&'static str),
+    /// The database has no tables of ours.
+    #[error(
+        "there is no store in {url}/{database}: nodespy store init --clickhouse {url}/{database} makes one"
+    )]
+    NoTables {
+        /// The address of ClickHouse.
+        url: String,
+        /// The database.
+        database: String,
+    },
+    /// The tables are of a later nodespy.
+    #[error(
+        "the tables in {database} have format {found}; this nodespy knows up to {known}: use a newer one"
+    )]
+    TablesTooNew {
+        /// The database.
+        database: String,
+        /// Their format.
+        found: u64,
+        /// The latest known one.
+        known: u64,
+    },
     /// The file could not be made.
     #[error("cannot create {path}")]
     Create {

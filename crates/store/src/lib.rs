@@ -3,17 +3,19 @@
 //! A [`Window`] is what one [`Series`] (an event of one process of a service) saw in ten seconds, by stack.
 //! [`Store`] is deliberately thin: append windows, merge them by stack, sum them over time, list labels, name stacks,
 //! drop what is old. Trees, comparisons and statistics are made of its answers elsewhere, so that every engine gives
-//! the same. The one here is [`SqliteStore`], a single file.
+//! the same. There are two: [`SqliteStore`], a single file, and [`ClickHouseStore`], where one machine is not enough.
 //!
-//! Not here: sampling, sending, tenants (a tenant is a file of its own), drawing.
+//! Not here: sampling, sending, tenants (a tenant is a file or a database of its own), drawing.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 mod block;
+mod clickhouse;
 mod convert;
 mod engine;
 mod error;
+mod location;
 mod open_windows;
 mod retention;
 mod selection;
@@ -22,9 +24,11 @@ mod symbols;
 mod window;
 mod wire;
 
+pub use clickhouse::{ClickHouseOptions, ClickHouseStore, ClickHouseTables};
 pub use convert::{CPU_EVENT, HOST, PID, StoredThread, batch_of, profile_of, profile_of_threads};
 pub use engine::{Appended, Detail, Store};
 pub use error::StoreError;
+pub use location::{OpenStore, StoreLocation};
 pub use open_windows::OpenWindows;
 pub use retention::{Kept, Retention, Upkeep};
 pub use selection::{

@@ -89,7 +89,7 @@ fn merged<const N: usize>(batches: [Batch; N], keep: impl Fn(&Window) -> bool) -
 }
 
 /// The same counts, each stack and role once.
-fn added_up(mut counts: Vec<Count>) -> Vec<Count> {
+pub(crate) fn added_up(mut counts: Vec<Count>) -> Vec<Count> {
     counts.sort_unstable();
     counts.dedup_by(|next, kept| {
         let is_same = (next.stack, next.role_number()) == (kept.stack, kept.role_number());

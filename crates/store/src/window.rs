@@ -74,6 +74,19 @@ pub(crate) fn role_number(role: ThreadRole) -> u8 {
     position.expect("every role is listed") as u8
 }
 
+/// The place of a unit in [`WeightUnit::ALL`].
+pub(crate) fn unit_number(unit: WeightUnit) -> u8 {
+    let position = WeightUnit::ALL.iter().position(|known| *known == unit);
+    position.expect("every unit is listed") as u8
+}
+
+/// The unit of a number.
+pub(crate) fn unit_of(number: u8) -> Result<WeightUnit, StoreError> {
+    let unit = WeightUnit::ALL.get(usize::from(number));
+    unit.copied()
+        .ok_or(StoreError::Damaged("a unit that is not known"))
+}
+
 /// Ten seconds of a series. A window is known by its series and start: sent again it changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Window {

@@ -1,6 +1,6 @@
 //! Windows into the file, with the names that are new, in one transaction.
 
-use nodespy_model::{FastMap, WeightUnit, label_key};
+use nodespy_model::{FastMap, label_key};
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use super::stacks::StackCache;
@@ -9,7 +9,10 @@ use crate::block::{self, Key};
 use crate::engine::{Appended, Detail};
 use crate::error::StoreError;
 use crate::symbols::{StackHash, SymbolHasher, Symbols};
-use crate::window::{Batch, HOUR_SECONDS, MAX_COUNTS, Series, UnixSeconds, WINDOW_SECONDS, Window};
+use crate::window::{
+    Batch, HOUR_SECONDS, MAX_COUNTS, Series, UnixSeconds, WINDOW_SECONDS, Window, unit_number,
+    unit_of,
+};
 
 /// How many series are remembered.
 const MAX_SERIES: usize = 1 << 16;
@@ -265,16 +268,4 @@ impl Appending<'_> {
                 .insert(params![series.service, series.event, unit])?),
         }
     }
-}
-
-/// The place of a unit in [`WeightUnit::ALL`].
-fn unit_number(unit: WeightUnit) -> u8 {
-    let position = WeightUnit::ALL.iter().position(|known| *known == unit);
-    position.expect("every unit is listed") as u8
-}
-
-pub(super) fn unit_of(number: u8) -> Result<WeightUnit, StoreError> {
-    let unit = WeightUnit::ALL.get(usize::from(number));
-    unit.copied()
-        .ok_or(StoreError::Damaged("a unit that is not known"))
 }

@@ -5,13 +5,12 @@ use std::ops::Range;
 use nodespy_model::{FastMap, WeightUnit, label_key};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::append::unit_of;
 use super::{dropped_before, labels_of};
 use crate::block::{self, Key};
 use crate::engine::Detail;
 use crate::error::StoreError;
 use crate::selection::{Group, Merged, Selection, StackId, StackWeight};
-use crate::window::{HOUR_SECONDS, UnixSeconds, WINDOW_SECONDS};
+use crate::window::{HOUR_SECONDS, UnixSeconds, WINDOW_SECONDS, unit_of};
 
 /// Where counts go: which group, and what one of them weighs.
 #[derive(Debug, Clone, Copy)]

@@ -5,12 +5,11 @@ use std::ops::Range;
 use nodespy_model::{FastMap, Labels, label_key};
 use rusqlite::{Connection, params};
 
-use super::append::unit_of;
 use super::{dropped_before, labels_of};
 use crate::engine::Detail;
 use crate::error::StoreError;
 use crate::selection::SeriesSpan;
-use crate::window::{HOUR_SECONDS, UnixSeconds, WINDOW_SECONDS};
+use crate::window::{HOUR_SECONDS, UnixSeconds, WINDOW_SECONDS, unit_of};
 
 pub(super) fn labels(
     connection: &Connection,

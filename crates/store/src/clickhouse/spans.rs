@@ -1,0 +1,101 @@
+//! Which series there are, with their labels.
+
+use std::ops::Range;
+
+use nodespy_model::{Labels, label_key};
+
+use super::client::Connection;
+use super::marks::Marks;
+use super::rows::RowReader;
+use crate::engine::Detail;
+use crate::error::StoreError;
+use crate::selection::SeriesSpan;
+use crate::window::{HOUR_SECONDS, UnixSeconds, WINDOW_SECONDS, unit_of};
+
+pub(super) fn labels(
+    connection: &Connection,
+    time: &Range<UnixSeconds>,
+) -> Result<Vec<SeriesSpan>, StoreError> {
+    let marks = Marks::read(connection)?;
+    let hours_from = marks.first(Detail::Hours);
+    let mut spans = living(connection, time, hours_from)?;
+    spans.extend(rolled_up(
+        connection,
+        marks.first(Detail::Rollups)..hours_from,
+    )?);
+    spans.retain(|span| span.first < time.end && span.last + WINDOW_SECONDS > time.start);
+    spans.sort_by(|left, right| {
+        let key = |span: &SeriesSpan| (span.service.clone(), span.event.clone(), span.first);
+        key(left).cmp(&key(right))
+    });
+    Ok(spans)
+}
+
+/// Series of which windows or hours are left.
+fn living(
+    connection: &Connection,
+    time: &Range<UnixSeconds>,
+    hours_from: UnixSeconds,
+) -> Result<Vec<SeriesSpan>, StoreError> {
+    let reply = connection.ask(format!(
+        "SELECT service, event, any(unit), any(period), any(labels), min(first) AS since, max(last) AS until FROM series
+        GROUP BY service, event, id HAVING until >= {hours_from} AND since < {} AND until + {WINDOW_SECONDS} > {}",
+        time.end, time.start
+    ))?;
+    let mut rows = RowReader::new(&reply);
+    let mut spans = Vec::new();
+    while rows.has_more() {
+        let (service, event) = (rows.text()?, rows.text()?);
+        let unit = unit_of(rows.u8()?)?;
+        let period = rows.u64()?;
+        let mut labels = Labels::default();
+        for _ in 0..rows.length()? {
+            let key = rows.text()?;
+            labels.set(&key, rows.text()?);
+        }
+        spans.push(SeriesSpan {
+            service,
+            event,
+            unit,
+            period,
+            labels,
+            first: u64::from(rows.u32()?),
+            last: u64::from(rows.u32()?),
+        });
+    }
+    Ok(spans)
+}
+
+/// Versions of which nothing but rollups is left.
+fn rolled_up(
+    connection: &Connection,
+    hours: Range<UnixSeconds>,
+) -> Result<Vec<SeriesSpan>, StoreError> {
+    if hours.is_empty() {
+        return Ok(Vec::new());
+    }
+    let reply = connection.ask(format!(
+        "SELECT service, event, any(unit), period, version, min(hour), max(hour) FROM rollups
+        WHERE hour >= {} AND hour < {} GROUP BY service, event, version, period",
+        hours.start, hours.end
+    ))?;
+    let mut rows = RowReader::new(&reply);
+    let mut spans = Vec::new();
+    while rows.has_more() {
+        let (service, event) = (rows.text()?, rows.text()?);
+        let unit = unit_of(rows.u8()?)?;
+        let period = rows.u64()?;
+        let mut labels = Labels::default();
+        labels.set(label_key::VERSION, rows.text()?);
+        spans.push(SeriesSpan {
+            service,
+            event,
+            unit,
+            period,
+            labels,
+            first: u64::from(rows.u32()?),
+            last: u64::from(rows.u32()?) + HOUR_SECONDS - WINDOW_SECONDS,
+        });
+    }
+    Ok(spans)
+}
