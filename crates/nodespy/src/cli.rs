@@ -16,6 +16,7 @@ mod record;
 mod regressions;
 mod serve;
 mod showing;
+mod store;
 mod stores;
 mod target;
 mod values;
@@ -30,6 +31,7 @@ pub(crate) use record::{Engine, Names, RecordArgs};
 pub(crate) use regressions::{DeployArgs, DeployCommand, MarkArgs, RegressionsArgs};
 pub(crate) use serve::ServeArgs;
 pub(crate) use showing::ShowArgs;
+pub(crate) use store::{ClickHouseArgs, InitArgs, StoreArg, StoreCommand, StoreCommandArgs};
 pub(crate) use stores::StoreArgs;
 pub(crate) use target::TargetArgs;
 pub(crate) use values::{By, Push, PushKind, TopBy};
@@ -81,6 +83,8 @@ pub(crate) enum Command {
     Regressions(RegressionsArgs),
     /// Tell the store of deployments
     Deploy(DeployArgs),
+    /// Make a store in ClickHouse, for more than one machine holds
+    Store(StoreCommandArgs),
     /// Write the output of a recording that was killed, from its journal
     Recover(RecoverArgs),
     /// Open a recording in the browser

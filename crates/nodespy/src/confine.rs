@@ -36,6 +36,7 @@ pub(crate) struct Confinement {
     /// Folders from which empty folders are removed.
     parents_of_removed: Vec<PathBuf>,
     runs_programs: bool,
+    connects: bool,
     /// A given path leads through another process: Landlock would not let it.
     reads_processes: bool,
 }
@@ -86,6 +87,12 @@ impl Confinement {
         self
     }
 
+    /// Lets it connect to others.
+    pub(crate) fn connecting(mut self) -> Self {
+        self.connects = true;
+        self
+    }
+
     /// Confines this thread and all it starts, for good.
     pub(crate) fn apply(self) {
         if std::env::var_os(OFF).is_some() {
@@ -117,9 +124,11 @@ impl Confinement {
         if self.runs_programs {
             read |= AccessFs::Execute;
         }
-        let mut rules = Ruleset::default()
-            .handle_access(AccessFs::from_all(NEWEST))?
-            .handle_access(AccessNet::from_all(NEWEST))?
+        let mut rules = Ruleset::default().handle_access(AccessFs::from_all(NEWEST))?;
+        if !self.connects {
+            rules = rules.handle_access(AccessNet::from_all(NEWEST))?;
+        }
+        let mut rules = rules
             .scope(Scope::from_all(NEWEST))?
             .create()?
             .add_rule(PathBeneath::new(PathFd::new("/")?, read))?;
@@ -149,7 +158,11 @@ impl Confinement {
             true => &[],
             false => &[libc::SYS_execve, libc::SYS_execveat],
         };
-        let refused = REFUSED_CALLS.iter().chain(programs);
+        let connections: &[libc::c_long] = match self.connects {
+            true => &[],
+            false => &[libc::SYS_socket, libc::SYS_connect, libc::SYS_bind],
+        };
+        let refused = REFUSED_CALLS.iter().chain(programs).chain(connections);
         let rules: BTreeMap<i64, _> = refused.map(|call| (*call, Vec::new())).collect();
         let filter = SeccompFilter::new(
             rules,
@@ -176,9 +189,6 @@ fn leads_through_process(path: &Path) -> bool {
 /// Calls that read no file: other processes, the network, identities, mounts, the kernel itself, and
 /// interfaces that let the rest be done past a filter.
 const REFUSED_CALLS: &[libc::c_long] = &[
-    libc::SYS_socket,
-    libc::SYS_connect,
-    libc::SYS_bind,
     libc::SYS_listen,
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,

@@ -36,6 +36,7 @@ fn main() -> std::process::ExitCode {
         Some(Command::Serve(arguments)) => commands::serve::run(&arguments),
         Some(Command::Regressions(arguments)) => commands::regressions::run(&arguments),
         Some(Command::Deploy(arguments)) => commands::deploy::run(&arguments),
+        Some(Command::Store(arguments)) => commands::store::run(&arguments),
         Some(Command::Recover(arguments)) => commands::recover::run(&arguments),
         Some(Command::View(arguments)) => commands::view::run(&arguments),
         Some(Command::Convert(arguments)) => commands::convert::run(&arguments),

@@ -3,11 +3,12 @@
 //! It writes through a connection of its own. SQLite has one writer at a time, so that a batch waits for the transaction that goes
 //! on, an hour of one service at most, and never for all of them.
 
-use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use nodespy_store::{Kept, OpenMode, Retention, SqliteStore, StoreError, UnixSeconds, Upkeep};
+use nodespy_store::{
+    Kept, OpenMode, OpenStore, Retention, StoreError, StoreLocation, UnixSeconds, Upkeep,
+};
 
 use crate::bell::{Bell, Woken};
 
@@ -26,7 +27,7 @@ pub(crate) struct Keeper {
 
 #[derive(Debug)]
 struct Keeping {
-    store: SqliteStore,
+    store: OpenStore,
     upkeep: Upkeep,
 }
 
@@ -43,10 +44,10 @@ pub(crate) struct KeeperCounts {
 
 impl Keeper {
     /// Opens a store that is there.
-    pub(crate) fn open(path: &Path, retention: Retention) -> Result<Self, StoreError> {
+    pub(crate) fn open(location: &StoreLocation, retention: Retention) -> Result<Self, StoreError> {
         Ok(Self {
             keeping: Mutex::new(Keeping {
-                store: SqliteStore::open(path, OpenMode::Write)?,
+                store: OpenStore::open(location, OpenMode::Write)?,
                 upkeep: Upkeep::new(retention),
             }),
             bell: Bell::default(),
@@ -116,8 +117,8 @@ mod tests {
     use crate::ingest::{Ingest, IngestLimits};
     use nodespy_model::{Labels, ThreadRole, WeightUnit};
     use nodespy_store::{
-        Batch, Count, HOUR_SECONDS, Series, Store, StoredFrame, StoredFunction, Symbols,
-        WINDOW_SECONDS, Window, batch_to_bytes,
+        Batch, Count, HOUR_SECONDS, Series, SqliteStore, Store, StoredFrame, StoredFunction,
+        Symbols, WINDOW_SECONDS, Window, batch_to_bytes,
     };
 
     /// The end of an hour.

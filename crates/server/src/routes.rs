@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use nodespy_analysis::{CompareOptions, Filters, RunCosts, compare, filtered};
 use nodespy_outputs::{Output, output_names};
-use nodespy_store::{SqliteStore, UnixSeconds};
+use nodespy_store::{OpenStore, UnixSeconds};
 
 use crate::ingest::IngestCounts;
 use crate::metrics::{self, Requests};
@@ -16,7 +16,7 @@ use nodespy_http::{Answer, Framing, Parameters};
 /// What a route is asked.
 pub(crate) struct Asked<'a> {
     pub(crate) parameters: &'a Parameters,
-    pub(crate) store: &'a SqliteStore,
+    pub(crate) store: &'a OpenStore,
     pub(crate) requests: &'a Requests,
     /// What was sent to it; nothing where it takes nothing.
     pub(crate) ingested: Option<IngestCounts>,

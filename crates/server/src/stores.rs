@@ -1,10 +1,9 @@
 //! The store, opened a few times for reading: so many questions are answered at once, others wait for their turn.
 
-use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use nodespy_store::{OpenMode, SqliteStore, StoreError};
+use nodespy_store::{OpenMode, OpenStore, StoreError, StoreLocation};
 
 /// How many questions are answered at once.
 const MAX_OPEN: usize = 4;
@@ -14,23 +13,24 @@ const TURN_TIMEOUT: Duration = Duration::from_secs(20);
 /// A store that threads share.
 #[derive(Debug)]
 pub struct Stores {
-    path: PathBuf,
+    location: StoreLocation,
     idle: Mutex<Idle>,
     returned: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct Idle {
-    stores: Vec<SqliteStore>,
+    stores: Vec<OpenStore>,
     used: usize,
 }
 
 impl Stores {
     /// Opens a store, once; more often when it is asked for.
-    pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let first = SqliteStore::open(path, OpenMode::Read)?;
+    pub fn open(location: impl Into<StoreLocation>) -> Result<Self, StoreError> {
+        let location = location.into();
+        let first = OpenStore::open(&location, OpenMode::Read)?;
         Ok(Self {
-            path: path.to_owned(),
+            location,
             idle: Mutex::new(Idle {
                 stores: vec![first],
                 used: 0,
@@ -42,7 +42,7 @@ impl Stores {
     /// Asks the store; none when too many others do.
     pub(crate) fn ask<T>(
         &self,
-        question: impl FnOnce(&SqliteStore) -> T,
+        question: impl FnOnce(&OpenStore) -> T,
     ) -> Result<Option<T>, StoreError> {
         let until = Instant::now() + TURN_TIMEOUT;
         let mut idle = self.lock();
@@ -60,7 +60,7 @@ impl Stores {
         let _turn = Turn(self);
         let store = match store {
             Some(store) => store,
-            None => SqliteStore::open(&self.path, OpenMode::Read)?,
+            None => OpenStore::open(&self.location, OpenMode::Read)?,
         };
         let answer = question(&store);
         self.lock().stores.push(store);

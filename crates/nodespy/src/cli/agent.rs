@@ -94,6 +94,22 @@ pub(crate) struct AgentArgs {
 /// How long a store keeps what, and how large it may become.
 #[derive(Debug, Args)]
 pub(crate) struct RetentionArgs {
+    #[command(flatten)]
+    pub(crate) keep: KeepArgs,
+    /// How large the store may become; the oldest goes first, the last day always stays
+    #[arg(long, value_name = "SIZE", default_value = "10GB", value_parser = parse_size)]
+    pub(crate) max_size: u64,
+}
+
+impl RetentionArgs {
+    pub(crate) fn retention(&self) -> Retention {
+        self.keep.retention(self.max_size)
+    }
+}
+
+/// How long a store keeps what.
+#[derive(Debug, Args)]
+pub(crate) struct KeepArgs {
     /// How long windows of 10 s are kept
     #[arg(long, value_name = "TIME", default_value = "7d", value_parser = parse_age)]
     pub(crate) keep: Duration,
@@ -103,18 +119,15 @@ pub(crate) struct RetentionArgs {
     /// How long hours of each version are kept
     #[arg(long, value_name = "TIME", default_value = "396d", value_parser = parse_age)]
     pub(crate) keep_versions: Duration,
-    /// How large the store may become; the oldest goes first, the last day always stays
-    #[arg(long, value_name = "SIZE", default_value = "10GB", value_parser = parse_size)]
-    pub(crate) max_size: u64,
 }
 
-impl RetentionArgs {
-    pub(crate) fn retention(&self) -> Retention {
+impl KeepArgs {
+    pub(crate) fn retention(&self, max_bytes: u64) -> Retention {
         Retention {
             windows: self.keep.as_secs(),
             hours: self.keep_hours.as_secs(),
             rollups: self.keep_versions.as_secs(),
-            max_bytes: self.max_size,
+            max_bytes,
         }
     }
 }

@@ -1,11 +1,11 @@
 //! The arguments of `nodespy regressions` and `nodespy deploy`.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
 use super::agent::DEFAULT_STORE;
+use super::store::{ClickHouseArgs, StoreArg, parse_store};
 use super::values::{parse_age, parse_duration};
 
 #[derive(Debug, Args)]
@@ -18,9 +18,11 @@ Instances are compared, not samples: each version needs three that ran for --min
 longer after --warm-up. Exit code 10 is a regression, 11 a suspected one: the versions did not
 run at the same time.")]
 pub(crate) struct RegressionsArgs {
-    /// The folder of the store that `nodespy agent` writes
-    #[arg(long, value_name = "FOLDER", default_value = DEFAULT_STORE)]
-    pub(crate) store: PathBuf,
+    /// The folder of the store that `nodespy agent` writes, or clickhouse=URL
+    #[arg(long, value_name = "FOLDER", default_value = DEFAULT_STORE, value_parser = parse_store)]
+    pub(crate) store: StoreArg,
+    #[command(flatten)]
+    pub(crate) access: ClickHouseArgs,
     /// Only this service
     #[arg(long, value_name = "NAME")]
     pub(crate) service: Option<String>,
@@ -59,9 +61,11 @@ pub(crate) struct MarkArgs {
     pub(crate) service: String,
     /// What was deployed
     pub(crate) version: String,
-    /// The folder of the store
-    #[arg(long, value_name = "FOLDER", default_value = DEFAULT_STORE)]
-    pub(crate) store: PathBuf,
+    /// The folder of the store, or clickhouse=URL
+    #[arg(long, value_name = "FOLDER", default_value = DEFAULT_STORE, value_parser = parse_store)]
+    pub(crate) store: StoreArg,
+    #[command(flatten)]
+    pub(crate) access: ClickHouseArgs,
     /// When, in seconds since 1970 [default: now]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) at: Option<u64>,

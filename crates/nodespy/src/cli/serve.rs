@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::agent::{DEFAULT_STORE, RetentionArgs};
+use super::store::{ClickHouseArgs, StoreArg, parse_store};
 use super::values::parse_duration;
 
 #[derive(Debug, Args)]
@@ -17,6 +18,7 @@ Examples:
   nodespy serve --listen 0.0.0.0:4600 --token-file token --tls-cert cert.pem --tls-key key.pem
   nodespy serve --token-file /etc/nodespy/token --write-token-file /etc/nodespy/agents
   nodespy serve --tenants /etc/nodespy/tenants    tokens in NAME/read and NAME/write
+  nodespy serve --ingest --store clickhouse=http://127.0.0.1:8123
   nodespy serve --webhook-file /etc/nodespy/webhooks --public-url https://profiles.internal
 
   curl 'http://127.0.0.1:4600/api/v1/services?from=-7d'
@@ -26,9 +28,10 @@ Examples:
 Routes and parameters: docs/continuous.md. Addresses that other machines can reach need a token and
 TLS: a certificate of yours, or a proxy before it.")]
 pub(crate) struct ServeArgs {
-    /// The folder of the store that `nodespy agent` writes
-    #[arg(long, value_name = "FOLDER", default_value = DEFAULT_STORE)]
-    pub(crate) store: PathBuf,
+    /// The folder of the store that `nodespy agent` writes, or clickhouse=URL for one that `nodespy store init` made, which
+    /// says how long what is kept
+    #[arg(long, value_name = "FOLDER", default_value = DEFAULT_STORE, value_parser = parse_store)]
+    pub(crate) store: StoreArg,
     /// Address and port; one that other machines can reach needs a --token-file, and --tls-cert with --tls-key
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4600")]
     pub(crate) listen: SocketAddr,
@@ -58,6 +61,14 @@ pub(crate) struct ServeArgs {
         help_heading = "Telling of regressions"
     )]
     pub(crate) public_url: Option<String>,
+    /// Where it keeps which regressions were posted, for a store in ClickHouse; else that is the folder of --store
+    #[arg(
+        long,
+        value_name = "FOLDER",
+        requires = "webhook_file",
+        help_heading = "Telling of regressions"
+    )]
+    pub(crate) state: Option<PathBuf>,
     /// Take windows that agents send (nodespy agent --to), and make the store if there is none; other machines need a token
     #[arg(long, help_heading = "Taking windows")]
     pub(crate) ingest: bool,
@@ -65,7 +76,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FILE", help_heading = "Taking windows")]
     pub(crate) write_token_file: Option<PathBuf>,
     /// A folder of tenants: each folder NAME in it has the files `read` and `write` with their tokens. Each has a store of its own in
-    /// tenants/NAME of --store, with the limits that are given here
+    /// tenants/NAME of --store (in ClickHouse, the database DATABASE_NAME), with the limits that are given here
     #[arg(long, value_name = "FOLDER", help_heading = "Taking windows", conflicts_with_all = ["token_file", "write_token_file", "ingest", "webhook_file"])]
     pub(crate) tenants: Option<PathBuf>,
     /// How many series (processes and events) may send within an hour
@@ -78,4 +89,6 @@ pub(crate) struct ServeArgs {
     pub(crate) max_series: usize,
     #[command(flatten, next_help_heading = "Taking windows")]
     pub(crate) retention: RetentionArgs,
+    #[command(flatten)]
+    pub(crate) access: ClickHouseArgs,
 }

@@ -2,12 +2,11 @@
 
 use std::process::ExitCode;
 
-use anyhow::Context;
 use nodespy_capture::unix_now;
 use nodespy_server::query::mark_deployment;
-use nodespy_store::{OpenMode, SqliteStore};
+use nodespy_store::OpenMode;
 
-use super::agent::enter_store;
+use super::store;
 use crate::cli::{DeployArgs, DeployCommand, MarkArgs};
 
 pub(crate) fn run(arguments: &DeployArgs) -> anyhow::Result<ExitCode> {
@@ -17,9 +16,7 @@ pub(crate) fn run(arguments: &DeployArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn mark(arguments: &MarkArgs) -> anyhow::Result<ExitCode> {
-    let file = enter_store(&arguments.store)?;
-    let mut store = SqliteStore::open(&file, OpenMode::Write)
-        .with_context(|| format!("opening the store {}", file.display()))?;
+    let mut store = store::open(&arguments.store, &arguments.access, OpenMode::Write)?;
     let time = arguments.at.unwrap_or(unix_now() / 1_000_000_000);
     mark_deployment(&mut store, &arguments.service, &arguments.version, time)?;
     Ok(ExitCode::SUCCESS)

@@ -24,5 +24,6 @@ pub(crate) mod regressions;
 pub(crate) mod report;
 pub(crate) mod serve;
 pub(crate) mod stalls;
+pub(crate) mod store;
 pub(crate) mod top;
 pub(crate) mod view;

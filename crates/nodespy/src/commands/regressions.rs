@@ -3,14 +3,14 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
-use anyhow::Context;
 use nodespy_analysis::{FunctionChange, Verdict};
 use nodespy_capture::unix_now;
 use nodespy_model::printable;
 use nodespy_server::query::{Deployment, RegressionOptions, regressions, regressions_json};
-use nodespy_store::{OpenMode, SqliteStore};
+use nodespy_store::OpenMode;
 
-use super::agent::{enter_store, utc};
+use super::agent::utc;
+use super::store;
 use crate::cli::RegressionsArgs;
 use crate::output::{self, Stream};
 
@@ -18,9 +18,7 @@ const REGRESSION: u8 = 10;
 const SUSPECTED: u8 = 11;
 
 pub(crate) fn run(arguments: &RegressionsArgs) -> anyhow::Result<ExitCode> {
-    let file = enter_store(&arguments.store)?;
-    let store = SqliteStore::open(&file, OpenMode::Read)
-        .with_context(|| format!("opening the store {}", file.display()))?;
+    let store = store::open(&arguments.store, &arguments.access, OpenMode::Read)?;
     let now = unix_now() / 1_000_000_000;
     let time = now.saturating_sub(arguments.since.as_secs())..now;
     let options = RegressionOptions {

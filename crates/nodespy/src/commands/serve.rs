@@ -1,6 +1,7 @@
 //! `nodespy serve`: what agents have kept or sent, over HTTP.
 
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,9 +13,12 @@ use nodespy_http::{ClientOptions, Tls};
 use nodespy_server::{
     Access, Courier, Ingest, IngestLimits, Server, Stores, Tenant, Transport, Watch, Webhook,
 };
+use nodespy_store::{ClickHouseOptions, ClickHouseStore, StoreLocation};
 
 use super::agent::{enter_new_stores, enter_store, read_secret, read_token};
-use crate::cli::ServeArgs;
+use super::store::with_access;
+use crate::cli::{ServeArgs, StoreArg};
+use crate::confine::Confinement;
 use crate::failure::Failure;
 use crate::output::{self, Stream};
 use crate::privileges;
@@ -50,10 +54,12 @@ pub(crate) fn run(arguments: &ServeArgs) -> anyhow::Result<ExitCode> {
     // It posts, which a confined process can't; what it posts is written by one that is.
     let courier = webhooks.transpose()?;
     let courier = courier.map(|webhooks| Courier::start(webhooks, privileges::keep_for_files));
-    let tenants = open(arguments, places)?;
+    let state = state(arguments)?;
+    let tenants = open(arguments, places, state)?;
     let page = arguments.public_url.as_deref().unwrap_or(&url);
     let watch = courier
-        .map(|courier| Watch::new(courier, &arguments.store, arguments.check_every, page))
+        .zip(state)
+        .map(|(courier, state)| Watch::new(courier, state, arguments.check_every, page))
         .transpose()
         .context("reading what webhooks were told")?;
     let server = Server::new(tenants).with_tls(tls).watching(watch);
@@ -82,7 +88,7 @@ fn end_at_last(interrupts: Interrupts) {
 
 /// A store that is to be served.
 struct Place {
-    folder: PathBuf,
+    store: StoreArg,
     access: Access,
     takes_windows: bool,
 }
@@ -105,7 +111,7 @@ fn places(
         access = access.taking_windows(write_token).map_err(Failure::Usage)?;
     }
     Ok(vec![Place {
-        folder: arguments.store.clone(),
+        store: arguments.store.clone(),
         access,
         takes_windows,
     }])
@@ -113,7 +119,7 @@ fn places(
 
 /// The tenants that a folder names, in their order.
 fn tenants(
-    store: &Path,
+    store: &StoreArg,
     folder: &Path,
     address: SocketAddr,
     transport: Transport,
@@ -147,7 +153,7 @@ fn tenants(
             .and_then(|access| access.taking_windows(Some(write)))
             .map_err(Failure::Usage)?;
         places.push(Place {
-            folder: store.join("tenants").join(name),
+            store: of_tenant(store, name)?,
             access,
             takes_windows: true,
         });
@@ -161,28 +167,83 @@ fn tenants(
     }
 }
 
-/// Opens the stores, confined from then on.
-fn open(arguments: &ServeArgs, places: Vec<Place>) -> anyhow::Result<Vec<Tenant>> {
-    let takes_windows = places.iter().any(|place| place.takes_windows);
-    let files = match takes_windows {
-        true => {
-            let folders = places.iter().map(|place| place.folder.clone());
-            enter_new_stores(&arguments.store, folders)?
+/// The folder that says which regressions were posted.
+fn state(arguments: &ServeArgs) -> anyhow::Result<Option<&Path>> {
+    let refused = |why: &str| Err(Failure::Usage(why.to_owned()).into());
+    match (&arguments.store, arguments.state.as_deref()) {
+        (StoreArg::Folder(folder), None) => Ok(Some(folder)),
+        (StoreArg::Folder(_), Some(_)) => {
+            refused("--state is for a store in ClickHouse: the folder of --store has it otherwise")
         }
-        false => vec![enter_store(&arguments.store)?],
-    };
-    let limits = IngestLimits {
-        retention: arguments.retention.retention(),
-        max_series: arguments.max_series,
-    };
-    let open = |(place, file): (Place, &PathBuf)| {
-        let opening = || format!("opening the store {}", file.display());
-        let ingest = place.takes_windows.then(|| Ingest::open(file, &limits));
+        (StoreArg::ClickHouse(_), None) if arguments.webhook_file.is_some() => {
+            refused("webhooks of a store in ClickHouse need a folder for what was posted: --state")
+        }
+        (StoreArg::ClickHouse(_), state) => Ok(state),
+    }
+}
+
+/// The store of a tenant, in the folder or the ClickHouse of all.
+fn of_tenant(store: &StoreArg, name: &OsStr) -> anyhow::Result<StoreArg> {
+    Ok(match store {
+        StoreArg::Folder(folder) => StoreArg::Folder(folder.join("tenants").join(name)),
+        StoreArg::ClickHouse(options) => {
+            let database = format!("{}_{}", options.database, name.display());
+            let address = format!("{}/{database}", options.url);
+            let options = ClickHouseOptions::of_address(&address).map_err(Failure::Usage)?;
+            StoreArg::ClickHouse(options)
+        }
+    })
+}
+
+/// Opens the stores, confined from then on.
+fn open(
+    arguments: &ServeArgs,
+    places: Vec<Place>,
+    state: Option<&Path>,
+) -> anyhow::Result<Vec<Tenant>> {
+    let locations = locations(arguments, &places, state)?;
+    let open = |(place, location): (Place, &StoreLocation)| {
+        let opening = || format!("opening the store {location}");
+        let limits = IngestLimits {
+            retention: match location {
+                StoreLocation::File(_) => arguments.retention.retention(),
+                StoreLocation::ClickHouse(options) => ClickHouseStore::open(options)
+                    .with_context(opening)?
+                    .retention(),
+            },
+            max_series: arguments.max_series,
+        };
+        let ingest = place.takes_windows.then(|| Ingest::open(location, &limits));
         let ingest = ingest.transpose().with_context(opening)?;
-        let stores = Stores::open(file).with_context(opening)?;
+        let stores = Stores::open(location).with_context(opening)?;
         Ok(Tenant::new(stores, place.access, ingest))
     };
-    places.into_iter().zip(&files).map(open).collect()
+    places.into_iter().zip(&locations).map(open).collect()
+}
+
+/// Where stores are; the process is confined to what they take.
+fn locations(
+    arguments: &ServeArgs,
+    places: &[Place],
+    state: Option<&Path>,
+) -> anyhow::Result<Vec<StoreLocation>> {
+    if let StoreArg::Folder(folder) = &arguments.store {
+        let takes_windows = places.iter().any(|place| place.takes_windows);
+        let stores = places.iter().filter_map(|place| place.store.folder());
+        let files = match takes_windows {
+            true => enter_new_stores(folder, stores.map(Path::to_owned))?,
+            false => vec![enter_store(folder)?],
+        };
+        return Ok(files.into_iter().map(StoreLocation::File).collect());
+    }
+    let in_clickhouse = places.iter().filter_map(|place| match &place.store {
+        StoreArg::ClickHouse(options) => Some(with_access(options, &arguments.access)),
+        StoreArg::Folder(_) => None,
+    });
+    let options: Vec<ClickHouseOptions> = in_clickhouse.collect::<anyhow::Result<_>>()?;
+    let state = state.map(Path::to_owned);
+    Confinement::default().connecting().writing(state).apply();
+    Ok(options.into_iter().map(StoreLocation::ClickHouse).collect())
 }
 
 /// The webhooks of a file.

@@ -30,6 +30,7 @@ fn help_shows_every_command() {
             "serve",
             "regressions",
             "deploy",
+            "store",
             "recover",
             "view",
             "convert",

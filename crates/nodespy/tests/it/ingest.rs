@@ -17,13 +17,13 @@ const WINDOWS: &str = "/api/v1/windows";
 const OTLP: &str = "/v1development/profiles";
 
 /// When a window starts that ended a minute ago.
-fn lately() -> u64 {
+pub(crate) fn lately() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     (now.as_secs() - 70) / 10 * 10
 }
 
 /// A window of a service in which a function was seen so often.
-fn seen(service: &str, function: &str, start: u64, count: u64) -> Batch {
+pub(crate) fn seen(service: &str, function: &str, start: u64, count: u64) -> Batch {
     let symbols = Symbols {
         functions: vec![StoredFunction {
             name: function.to_owned(),
@@ -53,14 +53,14 @@ fn seen(service: &str, function: &str, start: u64, count: u64) -> Batch {
 }
 
 /// Code and text that a batch is answered with.
-fn send(server: &Server, batch: &Batch) -> (String, String) {
+pub(crate) fn send(server: &Server, batch: &Batch) -> (String, String) {
     let (head, body) = server.post(WINDOWS, "", &batch_to_bytes(batch));
     let text = String::from_utf8_lossy(&body).trim().to_owned();
     (head[9..12].to_owned(), text)
 }
 
 /// Seconds of CPU time of a service in the last hour.
-fn total(server: &Server, service: &str) -> u64 {
+pub(crate) fn total(server: &Server, service: &str) -> u64 {
     let series = server.json(&format!("/api/v1/series?service={service}&step=60"));
     let weights = series["series"][0]["weights"].as_array().unwrap();
     let sum: u64 = weights.iter().map(|it| it.as_u64().unwrap()).sum();

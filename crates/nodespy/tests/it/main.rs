@@ -10,6 +10,9 @@ mod architecture;
 #[path = "../support/at_exit.rs"]
 mod at_exit;
 mod browser;
+mod clickhouse;
+#[path = "../support/clickhouse.rs"]
+mod clickhouse_server;
 mod collapse;
 #[path = "../support/collapsed.rs"]
 mod collapsed;
