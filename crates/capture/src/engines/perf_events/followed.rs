@@ -5,9 +5,10 @@
 //! wanted; what it lets through is judged all the same, so a pid that the program does not know yet costs a sample in the ring and
 //! never one in the profile.
 
-use nodespy_model::{Event, FastMap};
+use nodespy_model::{Event, FastMap, Nanoseconds};
 use nodespy_perf_abi::Sideband;
 
+use crate::monotonic_now;
 use crate::new_processes::pid_of;
 use crate::sys::pid_bits::PidBits;
 use crate::target::{proc, synthesize_initial_events};
@@ -25,6 +26,8 @@ enum Standing {
 #[derive(Debug)]
 pub(super) struct Followed {
     standing: FastMap<u32, Standing>,
+    /// When processes were asked for that were there by then: their forks may be read only later.
+    asked_for: FastMap<u32, Nanoseconds>,
     follow_children: bool,
     /// Those whose samples the program drops; none where no program runs, in tests.
     dropped: Option<PidBits>,
@@ -35,6 +38,7 @@ impl Followed {
     pub(super) fn new(follow_children: bool, dropped: Option<PidBits>) -> Self {
         Self {
             standing: FastMap::default(),
+            asked_for: FastMap::default(),
             follow_children,
             dropped,
         }
@@ -47,6 +51,7 @@ impl Followed {
             false => Standing::Recorded,
         };
         self.decide(pid, standing);
+        self.asked_for.insert(pid, monotonic_now());
     }
 
     /// Leaves a process out.
@@ -58,7 +63,9 @@ impl Followed {
     pub(super) fn pass(&mut self, event: Event<'_>, take: &mut dyn FnMut(Event<'_>)) {
         let pid = pid_of(&event);
         match event {
-            Event::Fork { parent_pid, .. } if pid != parent_pid => {
+            Event::Fork {
+                parent_pid, time, ..
+            } if pid != parent_pid && !self.was_asked_for_after(pid, time) => {
                 let parent = self.standing_of(parent_pid, take);
                 self.decide(pid, self.of_child(parent));
             }
@@ -83,6 +90,12 @@ impl Followed {
         if self.standing_of(pid, take) == Standing::Recorded {
             take(event);
         }
+    }
+
+    /// Whether a process was asked for after it was made, so that who made it does not matter.
+    fn was_asked_for_after(&self, pid: u32, time: Nanoseconds) -> bool {
+        let asked_for = self.asked_for.get(&pid);
+        asked_for.is_some_and(|asked_for| *asked_for > time)
     }
 
     /// Whether a record is about a process that is left out for sure, and says nothing about any other.
@@ -145,6 +158,7 @@ impl Followed {
 
     fn forget(&mut self, pid: u32) {
         self.standing.remove(&pid);
+        self.asked_for.remove(&pid);
         if let Some(dropped) = &self.dropped {
             dropped.clear(pid);
         }
@@ -212,6 +226,28 @@ mod tests {
             name(SHELL, true),
         ];
         assert_eq!(passed(followed(true), events), [SHELL, SHELL]);
+    }
+
+    #[test]
+    fn a_process_that_was_asked_for_is_recorded_whoever_made_it() {
+        let mut followed = followed(true);
+        followed.record(CHILD, false);
+        // It was found before its fork was read.
+        let events = vec![fork(CHILD, SHELL), name(CHILD, true)];
+        assert_eq!(passed(followed, events), [CHILD, CHILD]);
+    }
+
+    #[test]
+    fn a_pid_that_was_asked_for_and_comes_back_is_another_process() {
+        let mut followed = followed(true);
+        followed.record(CHILD, false);
+        let later = Event::Fork {
+            pid: CHILD,
+            tid: CHILD,
+            parent_pid: SHELL,
+            time: Nanoseconds::MAX,
+        };
+        assert!(passed(followed, vec![later, name(CHILD, true)]).is_empty());
     }
 
     #[test]
