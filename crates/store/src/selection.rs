@@ -4,7 +4,11 @@ use std::ops::Range;
 
 use nodespy_model::{Labels, ThreadRole, WeightUnit};
 
+use crate::error::StoreError;
 use crate::window::{HOUR_SECONDS, UnixSeconds, WINDOW_SECONDS, role_number};
+
+/// How many steps a range is divided into at most.
+const MAX_STEPS: u64 = 100_000;
 
 /// A stack of one store; another store has other ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -104,6 +108,29 @@ pub(crate) fn widened(range: &Range<UnixSeconds>, step: u64) -> Range<UnixSecond
     range.start / step * step..end.div_ceil(step) * step
 }
 
+/// Hours of which every window is in a range.
+pub(crate) fn whole_hours(range: &Range<UnixSeconds>) -> Range<UnixSeconds> {
+    let start = range.start.next_multiple_of(HOUR_SECONDS);
+    start..hour_of(range.end).max(start)
+}
+
+/// Hours of which some windows are in a range: none, one or two.
+pub(crate) fn partial_hours(range: &Range<UnixSeconds>) -> Vec<UnixSeconds> {
+    let whole = whole_hours(range);
+    let ends = [range.start, range.end.saturating_sub(WINDOW_SECONDS)];
+    let hours = ends.map(hour_of).into_iter();
+    let mut hours: Vec<UnixSeconds> = hours
+        .filter(|hour| !range.is_empty() && !whole.contains(hour))
+        .collect();
+    hours.dedup();
+    hours
+}
+
+/// When the hour of a time starts.
+pub(crate) fn hour_of(time: UnixSeconds) -> UnixSeconds {
+    time / HOUR_SECONDS * HOUR_SECONDS
+}
+
 /// What a stack weighs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StackWeight {
@@ -157,6 +184,29 @@ pub struct TimeSeriesSet {
     pub series: Vec<TimeSeries>,
     /// Hours that can't be divided by these labels or steps any more, and are left out.
     pub missing_hours: u64,
+}
+
+impl TimeSeriesSet {
+    /// None of them yet, over the steps of a selection; and how many steps that are.
+    pub(crate) fn over(selection: &Selection, step: u64) -> Result<(Self, usize), StoreError> {
+        if step == 0 || !step.is_multiple_of(WINDOW_SECONDS) {
+            return Err(StoreError::Refused("a step is a multiple of 10 seconds"));
+        }
+        let range = widened(&selection.time, step);
+        let steps = (range.end - range.start) / step;
+        if steps > MAX_STEPS {
+            return Err(StoreError::Refused(
+                "a range has at most 100,000 steps; take longer ones",
+            ));
+        }
+        let set = Self {
+            start: range.start,
+            step,
+            series: Vec::new(),
+            missing_hours: 0,
+        };
+        Ok((set, steps as usize))
+    }
 }
 
 /// A series and when it was seen.

@@ -11,10 +11,11 @@ use super::client::{Connection, Statement};
 use super::marks::{Mark, Marks};
 use super::names::{IDS_AT_ONCE, KnownNames, id_of};
 use super::rows::{RowReader, Rows};
-use super::{hour_of, unix_seconds};
+use super::unix_seconds;
 use crate::engine::{Appended, Detail};
 use crate::error::StoreError;
 use crate::open_windows::added_up;
+use crate::selection::hour_of;
 use crate::symbols::{StackHash, SymbolHasher};
 use crate::window::{Batch, HOUR_SECONDS, Series, UnixSeconds, Window, unit_number, unit_of};
 

@@ -4,12 +4,12 @@
 //! are noted in `late`: such hours are read by their windows until they are made again.
 
 use super::client::{Connection, Statement};
-use super::hour_of;
 use super::marks::{Mark, Marks};
 use super::plan::{IS_LATE, scope};
 use super::rows::{RowReader, Rows};
 use crate::engine::Detail;
 use crate::error::StoreError;
+use crate::selection::hour_of;
 use crate::window::{HOUR_SECONDS, UnixSeconds, WINDOW_SECONDS};
 
 /// An hour of an event of a service that is to be made.

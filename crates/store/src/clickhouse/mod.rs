@@ -32,7 +32,7 @@ use crate::error::StoreError;
 use crate::retention::Retention;
 use crate::selection::{Merged, Selection, SeriesSpan, StackId, TimeSeriesSet};
 use crate::symbols::{StackHash, Symbols};
-use crate::window::{Batch, HOUR_SECONDS, UnixSeconds};
+use crate::window::{Batch, UnixSeconds};
 
 pub use client::ClickHouseOptions;
 pub use tables::ClickHouseTables;
@@ -129,10 +129,6 @@ impl Store for ClickHouseStore {
         );
         RowReader::new(&self.connection.run(&statement)?).u64()
     }
-}
-
-fn hour_of(time: UnixSeconds) -> UnixSeconds {
-    time / HOUR_SECONDS * HOUR_SECONDS
 }
 
 fn unix_seconds() -> UnixSeconds {

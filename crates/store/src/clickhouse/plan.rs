@@ -6,14 +6,13 @@ use nodespy_model::{WeightUnit, label_key};
 
 use super::append::unit;
 use super::client::{Connection, Statement};
-use super::hour_of;
 use super::marks::{Mark, Marks};
 use super::names::list;
 use super::rows::RowReader;
 use crate::engine::Detail;
 use crate::error::StoreError;
-use crate::selection::Selection;
-use crate::window::{HOUR_SECONDS, UnixSeconds, WINDOW_SECONDS};
+use crate::selection::{Selection, hour_of, partial_hours, whole_hours};
+use crate::window::UnixSeconds;
 
 /// A selection in the tables.
 #[derive(Debug)]
@@ -155,25 +154,12 @@ impl<'a> Plan<'a> {
 
     /// Hours of which every window is asked for.
     pub(super) fn whole_hours(&self) -> Range<UnixSeconds> {
-        let start = self.windows.start.next_multiple_of(HOUR_SECONDS);
-        let end = hour_of(self.windows.end);
-        start..end.max(start)
+        whole_hours(&self.windows)
     }
 
     /// Hours of which some windows are asked for: none, one or two.
     pub(super) fn partial_hours(&self) -> Vec<UnixSeconds> {
-        let whole = self.whole_hours();
-        let ends = [
-            self.windows.start,
-            self.windows.end.saturating_sub(WINDOW_SECONDS),
-        ];
-        let mut hours: Vec<UnixSeconds> = ends
-            .map(hour_of)
-            .into_iter()
-            .filter(|hour| !self.windows.is_empty() && !whole.contains(hour))
-            .collect();
-        hours.dedup();
-        hours
+        partial_hours(&self.windows)
     }
 
     /// The condition that `hour` is one of a range that was made and is not late.

@@ -9,36 +9,18 @@ use crate::error::StoreError;
 use crate::selection::{Selection, TimeSeries, TimeSeriesSet, widened};
 use crate::window::{HOUR_SECONDS, UnixSeconds, WINDOW_SECONDS};
 
-/// How many steps a range is divided into at most.
-const MAX_STEPS: u64 = 100_000;
-
 pub(super) fn series(
     connection: &Connection,
     selection: &Selection,
     step: u64,
     by: &[&str],
 ) -> Result<TimeSeriesSet, StoreError> {
-    if step == 0 || !step.is_multiple_of(WINDOW_SECONDS) {
-        return Err(StoreError::Refused("a step is a multiple of 10 seconds"));
-    }
-    let range = widened(&selection.time, step);
-    let steps = (range.end - range.start) / step;
-    if steps > MAX_STEPS {
-        return Err(StoreError::Refused(
-            "a range has at most 100,000 steps; take longer ones",
-        ));
-    }
-    let mut set = TimeSeriesSet {
-        start: range.start,
-        step,
-        series: Vec::new(),
-        missing_hours: 0,
-    };
+    let (mut set, steps) = TimeSeriesSet::over(selection, step)?;
     let Some(plan) = Plan::new(connection, selection, by)? else {
         return Ok(set);
     };
-    let reply = connection.run(&question(&plan, range.start, step))?;
-    set.series = series_of(&reply, steps as usize)?;
+    let reply = connection.run(&question(&plan, set.start, step))?;
+    set.series = series_of(&reply, steps)?;
     set.missing_hours = missing(connection, &plan, step)?;
     Ok(set)
 }

@@ -9,7 +9,9 @@ use super::{dropped_before, labels_of};
 use crate::block::{self, Key};
 use crate::engine::Detail;
 use crate::error::StoreError;
-use crate::selection::{Group, Merged, Selection, StackId, StackWeight};
+use crate::selection::{
+    Group, Merged, Selection, StackId, StackWeight, partial_hours, whole_hours,
+};
 use crate::window::{HOUR_SECONDS, UnixSeconds, WINDOW_SECONDS, unit_of};
 
 /// Where counts go: which group, and what one of them weighs.
@@ -104,25 +106,12 @@ impl Plan {
 
     /// Hours of which every window is asked for.
     pub(super) fn whole_hours(&self) -> Range<UnixSeconds> {
-        let start = self.windows.start.next_multiple_of(HOUR_SECONDS);
-        let end = self.windows.end / HOUR_SECONDS * HOUR_SECONDS;
-        start..end.max(start)
+        whole_hours(&self.windows)
     }
 
     /// Hours of which some windows are asked for: none, one or two.
     pub(super) fn partial_hours(&self) -> Vec<UnixSeconds> {
-        let whole = self.whole_hours();
-        let ends = [
-            self.windows.start,
-            self.windows.end.saturating_sub(WINDOW_SECONDS),
-        ];
-        let mut hours: Vec<UnixSeconds> = ends
-            .map(|time| time / HOUR_SECONDS * HOUR_SECONDS)
-            .into_iter()
-            .filter(|hour| !self.windows.is_empty() && !whole.contains(hour))
-            .collect();
-        hours.dedup();
-        hours
+        partial_hours(&self.windows)
     }
 }
 

@@ -8,9 +8,6 @@ use crate::error::StoreError;
 use crate::selection::{Selection, TimeSeries, TimeSeriesSet, widened};
 use crate::window::{HOUR_SECONDS, UnixSeconds, WINDOW_SECONDS};
 
-/// How many steps a range is divided into at most.
-const MAX_STEPS: u64 = 100_000;
-
 struct Summing<'a> {
     connection: &'a Connection,
     selection: &'a Selection,
@@ -29,22 +26,7 @@ pub(super) fn series(
     step: u64,
     by: &[&str],
 ) -> Result<TimeSeriesSet, StoreError> {
-    if step == 0 || !step.is_multiple_of(WINDOW_SECONDS) {
-        return Err(StoreError::Refused("a step is a multiple of 10 seconds"));
-    }
-    let range = widened(&selection.time, step);
-    let steps = (range.end - range.start) / step;
-    if steps > MAX_STEPS {
-        return Err(StoreError::Refused(
-            "a range has at most 100,000 steps; take longer ones",
-        ));
-    }
-    let mut set = TimeSeriesSet {
-        start: range.start,
-        step,
-        series: Vec::new(),
-        missing_hours: 0,
-    };
+    let (mut set, steps) = TimeSeriesSet::over(selection, step)?;
     let transaction = connection.unchecked_transaction()?;
     let Some(plan) = Plan::new(&transaction, selection, by)? else {
         return Ok(set);
@@ -54,9 +36,9 @@ pub(super) fn series(
         selection,
         by,
         plan,
-        start: range.start,
+        start: set.start,
         step,
-        steps: steps as usize,
+        steps,
         sums: Vec::new(),
         missing_hours: 0,
     };
