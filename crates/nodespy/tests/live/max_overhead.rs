@@ -147,7 +147,8 @@ fn top_takes_fewer_samples_and_says_so() {
     let (seventy, thirty) = (share("seventyPercent"), share("thirtyPercent"));
     let share = seventy / (seventy + thirty);
     let (before, _) = last.split_once(" samples, which count for ").unwrap();
-    let samples: f64 = before.rsplit([' ', '\n']).next().unwrap().parse().unwrap();
+    let samples = before.rsplit([' ', '\n']).next().unwrap();
+    let samples: f64 = samples.replace(',', "").parse().unwrap();
     // Some count for more than others.
     let most = 0.05 + margin(0.7, samples / 2.0);
     assert!((share - 0.7).abs() < most, "{share} {outcome}");
