@@ -83,7 +83,7 @@ pub(crate) enum Command {
     Regressions(RegressionsArgs),
     /// Tell the store of deployments
     Deploy(DeployArgs),
-    /// Make a store in ClickHouse, for more than one machine holds
+    /// Keep profiles in ClickHouse, when one machine is not enough
     Store(StoreCommandArgs),
     /// Write the output of a recording that was killed, from its journal
     Recover(RecoverArgs),

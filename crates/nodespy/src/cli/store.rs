@@ -35,16 +35,16 @@ pub(super) fn parse_store(text: &str) -> Result<StoreArg, String> {
     }
 }
 
-/// Who asks ClickHouse.
+/// How to sign in to ClickHouse.
 #[derive(Debug, Args)]
 pub(crate) struct ClickHouseArgs {
-    /// Who asks ClickHouse [default: its user `default`]
+    /// The ClickHouse user [default: default]
     #[arg(long, value_name = "NAME", help_heading = "ClickHouse")]
     pub(crate) clickhouse_user: Option<String>,
-    /// A file whose first line is the password of --clickhouse-user
+    /// File with the password of --clickhouse-user on its first line
     #[arg(long, value_name = "FILE", help_heading = "ClickHouse")]
     pub(crate) clickhouse_password_file: Option<PathBuf>,
-    /// Certificates that ClickHouse is judged by, as PEM [default: those that the system trusts]
+    /// PEM file of the CA that signed the certificate of ClickHouse [default: the CAs of the system]
     #[arg(long, value_name = "FILE", help_heading = "ClickHouse")]
     pub(crate) clickhouse_ca_file: Option<PathBuf>,
 }
@@ -57,7 +57,7 @@ pub(crate) struct StoreCommandArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum StoreCommand {
-    /// Make the tables of a store in ClickHouse; where they are there, change how long what is kept
+    /// Create the tables of a store in ClickHouse, or change the retention of existing ones
     Init(InitArgs),
 }
 
