@@ -67,6 +67,15 @@ pub enum Pace {
     OneIn(u32),
 }
 
+/// The steps of a pace: one in so many samples is taken.
+pub const PACE_DIVISORS: [u32; 7] = [1, 2, 5, 10, 20, 50, 100];
+
+/// The step that takes one in `divisor` samples, or the one before it.
+pub fn pace_step(divisor: u32) -> usize {
+    let below = PACE_DIVISORS.iter().filter(|known| **known <= divisor);
+    below.count().saturating_sub(1)
+}
+
 /// What it costs processes to be sampled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Prices {

@@ -38,7 +38,7 @@ where
     });
 }
 
-/// Ends [`accept`] of this listener: nobody connects to it from now on.
+/// Ends [`accept`] of this listener: later connections are refused.
 pub fn stop_accepting(listener: &TcpListener) -> io::Result<()> {
     // A listening socket is shut down as a connection is; there is no other name for it in std.
     let socket = TcpStream::from(OwnedFd::from(listener.try_clone()?));
@@ -87,7 +87,7 @@ impl Gate {
         self.open().heads.retain(|(other, _)| *other != number);
     }
 
-    /// Ends those whose head is not read yet: nobody is waited for who has asked nothing.
+    /// Closes connections whose request head was not read yet.
     fn end_heads(&self) {
         for (_, connection) in self.open().heads.drain(..) {
             let _ = connection.shutdown(Shutdown::Both);

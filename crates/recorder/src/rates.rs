@@ -4,15 +4,13 @@
 //! Samples are asked for at the fast rate, of which one in so many is taken otherwise and counts for the others: sums stay
 //! comparable, whatever the rate was.
 
-use nodespy_capture::engine::Pace;
+use nodespy_capture::engine::{PACE_DIVISORS, Pace, pace_step};
 use nodespy_model::Nanoseconds;
 
 use crate::habits::{Activity, Unusual};
 
-/// One of so many samples is taken.
-const RUNGS: [u32; 7] = [1, 2, 5, 10, 20, 50, 100];
-/// How many rungs less often when nothing goes on.
-const IDLE_RUNGS: usize = 2;
+/// How many steps less often when nothing goes on.
+const IDLE_STEPS: usize = 2;
 /// How long nothing has to go on: opening events anew is work too.
 const MIN_IDLE: Nanoseconds = 300_000_000_000;
 /// How long samples are taken fast at least, at most, and how long not after that.
@@ -34,9 +32,9 @@ pub enum Pacing {
 /// How often samples are taken.
 #[derive(Debug)]
 pub(crate) struct Rates {
-    /// The rung of the usual rate.
+    /// The step of the usual rate.
     usual: usize,
-    /// The last rung there is.
+    /// The last step there is.
     last: usize,
     pacing: Pacing,
     /// Since when it has been fast.
@@ -44,7 +42,7 @@ pub(crate) struct Rates {
     /// Until when it is not to be fast.
     rests_until: Nanoseconds,
     idle_since: Option<Nanoseconds>,
-    /// Rungs that it is slower than that, because it costs too much.
+    /// Steps that it is slower than that, because it costs too much.
     spared: usize,
     /// The same before it was fast: what fast samples cost says nothing about usual ones.
     spared_before: usize,
@@ -53,13 +51,9 @@ pub(crate) struct Rates {
 impl Rates {
     /// One in `usual` of the samples that are asked for, and one in `slowest` at least.
     pub(crate) fn new(usual: u32, slowest: u32) -> Self {
-        let rung = |divisor: u32| {
-            let below = RUNGS.iter().filter(|rung| **rung <= divisor.max(1));
-            below.count() - 1
-        };
         Self {
-            usual: rung(usual),
-            last: rung(slowest).max(rung(usual)),
+            usual: pace_step(usual),
+            last: pace_step(slowest).max(pace_step(usual)),
             pacing: Pacing::Usual,
             fast_since: 0,
             rests_until: 0,
@@ -71,14 +65,14 @@ impl Rates {
 
     /// One in so many samples is to be taken.
     pub(crate) fn divisor(&self) -> u32 {
-        RUNGS[self.wanted().saturating_add(self.spared).min(self.last)]
+        PACE_DIVISORS[self.wanted().saturating_add(self.spared).min(self.last)]
     }
 
     fn wanted(&self) -> usize {
         match self.pacing {
             Pacing::Usual => self.usual,
             Pacing::Unusual(_) => 0,
-            Pacing::Idle => self.usual + IDLE_RUNGS,
+            Pacing::Idle => self.usual + IDLE_STEPS,
         }
     }
 

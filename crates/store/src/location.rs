@@ -43,7 +43,7 @@ impl fmt::Display for StoreLocation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) => write!(formatter, "{}", path.display()),
-            Self::ClickHouse(options) => write!(formatter, "{options:?}"),
+            Self::ClickHouse(options) => write!(formatter, "{options}"),
         }
     }
 }

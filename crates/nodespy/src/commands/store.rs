@@ -4,9 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use nodespy_store::{
-    ClickHouseOptions, ClickHouseTables, OpenMode, OpenStore, Retention, StoreLocation,
-};
+use nodespy_store::{ClickHouseOptions, ClickHouseTables, OpenMode, OpenStore, StoreLocation};
 
 use super::agent::{enter_store, read_secret};
 use crate::cli::{ClickHouseArgs, InitArgs, StoreArg, StoreCommand, StoreCommandArgs};
@@ -21,10 +19,7 @@ pub(crate) fn run(arguments: &StoreCommandArgs) -> anyhow::Result<ExitCode> {
 
 fn init(arguments: &InitArgs) -> anyhow::Result<ExitCode> {
     let tables = ClickHouseTables {
-        retention: Retention {
-            max_bytes: u64::MAX,
-            ..arguments.keep.retention(u64::MAX)
-        },
+        retention: arguments.keep.retention(u64::MAX),
         cluster: arguments.cluster.clone(),
     };
     let database = &arguments.clickhouse.database;
@@ -38,9 +33,9 @@ fn init(arguments: &InitArgs) -> anyhow::Result<ExitCode> {
     Confinement::default().connecting().apply();
     tables
         .create(&options)
-        .with_context(|| format!("making tables in {options:?}"))?;
+        .with_context(|| format!("making tables in {options}"))?;
     output::note(&format!(
-        "The store is ready: nodespy serve --ingest --store clickhouse={options:?}"
+        "The store is ready: nodespy serve --ingest --store clickhouse={options}"
     ));
     Ok(ExitCode::SUCCESS)
 }

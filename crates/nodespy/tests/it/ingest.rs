@@ -134,7 +134,7 @@ fn what_is_too_much_has_a_clear_answer() {
     assert_eq!(total(&server, "a"), 1);
 }
 
-/// Compaction is nobody's request, and a server that is told to end finishes it.
+/// Compaction runs outside of requests, and a server that is told to end finishes it.
 #[test]
 fn hours_are_compacted_beside_requests_and_an_end_is_orderly() {
     let folder = Scratch::new();

@@ -1,4 +1,4 @@
-//! `nodespy serve --webhook-file`: what got slower is told once to each webhook, whoever starts again.
+//! `nodespy serve --webhook-file`: what got slower is posted once to each webhook, also after a restart.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;

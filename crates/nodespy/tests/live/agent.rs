@@ -1,4 +1,4 @@
-//! `nodespy agent`: what ran is in the store, by service and version, once, whoever was killed meanwhile.
+//! `nodespy agent`: what ran is in the store, by service and version, once, even if the agent or the server is killed.
 
 use std::fs;
 use std::io::{Read, Write};

@@ -37,10 +37,16 @@ pub struct ClickHouseOptions {
     pub ca_file: Option<PathBuf>,
 }
 
-impl std::fmt::Debug for ClickHouseOptions {
+impl std::fmt::Display for ClickHouseOptions {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Without the password.
         write!(formatter, "{}/{}", self.url, self.database)
+    }
+}
+
+impl std::fmt::Debug for ClickHouseOptions {
+    /// Without the password.
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, formatter)
     }
 }
 

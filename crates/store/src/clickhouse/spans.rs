@@ -42,28 +42,14 @@ fn living(
         GROUP BY service, event, id HAVING until >= {hours_from} AND since < {} AND until + {WINDOW_SECONDS} > {}",
         time.end, time.start
     ))?;
-    let mut rows = RowReader::new(&reply);
-    let mut spans = Vec::new();
-    while rows.has_more() {
-        let (service, event) = (rows.text()?, rows.text()?);
-        let unit = unit_of(rows.u8()?)?;
-        let period = rows.u64()?;
+    spans_of(&reply, WINDOW_SECONDS, |rows| {
         let mut labels = Labels::default();
         for _ in 0..rows.length()? {
             let key = rows.text()?;
             labels.set(&key, rows.text()?);
         }
-        spans.push(SeriesSpan {
-            service,
-            event,
-            unit,
-            period,
-            labels,
-            first: u64::from(rows.u32()?),
-            last: u64::from(rows.u32()?),
-        });
-    }
-    Ok(spans)
+        Ok(labels)
+    })
 }
 
 /// Versions of which nothing but rollups is left.
@@ -79,22 +65,30 @@ fn rolled_up(
         WHERE hour >= {} AND hour < {} GROUP BY service, event, version, period",
         hours.start, hours.end
     ))?;
-    let mut rows = RowReader::new(&reply);
-    let mut spans = Vec::new();
-    while rows.has_more() {
-        let (service, event) = (rows.text()?, rows.text()?);
-        let unit = unit_of(rows.u8()?)?;
-        let period = rows.u64()?;
+    spans_of(&reply, HOUR_SECONDS, |rows| {
         let mut labels = Labels::default();
         labels.set(label_key::VERSION, rows.text()?);
+        Ok(labels)
+    })
+}
+
+/// Rows of service, event, unit, period, labels, and the starts of the first and the last of something of a length.
+fn spans_of(
+    reply: &[u8],
+    length: u64,
+    labels_of: impl Fn(&mut RowReader<'_>) -> Result<Labels, StoreError>,
+) -> Result<Vec<SeriesSpan>, StoreError> {
+    let mut rows = RowReader::new(reply);
+    let mut spans = Vec::new();
+    while rows.has_more() {
         spans.push(SeriesSpan {
-            service,
-            event,
-            unit,
-            period,
-            labels,
+            service: rows.text()?,
+            event: rows.text()?,
+            unit: unit_of(rows.u8()?)?,
+            period: rows.u64()?,
+            labels: labels_of(&mut rows)?,
             first: u64::from(rows.u32()?),
-            last: u64::from(rows.u32()?) + HOUR_SECONDS - WINDOW_SECONDS,
+            last: u64::from(rows.u32()?) + length - WINDOW_SECONDS,
         });
     }
     Ok(spans)

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// One of so many samples is taken.
-const DIVISORS: [u32; 7] = [1, 2, 5, 10, 20, 50, 100];
+use crate::engine::{PACE_DIVISORS, pace_step};
+
 /// Samples are not taken less often than this, however much they cost.
 const MIN_RATE_HZ: f64 = 19.0;
 
@@ -24,7 +24,7 @@ struct Ladder {
 
 impl Ladder {
     fn divisor(self) -> u32 {
-        DIVISORS[self.step]
+        PACE_DIVISORS[self.step]
     }
 
     fn rate_hz(self) -> f64 {
@@ -34,7 +34,7 @@ impl Ladder {
     fn slower(self) -> Option<Self> {
         let step = self.step + 1;
         let next = Self { step, ..self };
-        (step < DIVISORS.len() && next.rate_hz() >= MIN_RATE_HZ).then_some(next)
+        (step < PACE_DIVISORS.len() && next.rate_hz() >= MIN_RATE_HZ).then_some(next)
     }
 
     fn faster(self) -> Option<Self> {
@@ -77,10 +77,8 @@ impl Pace {
 
     /// One in so many samples, or the step before that; looks as before.
     pub(super) fn one_in(self, divisor: u32) -> Self {
-        let below = DIVISORS.iter().filter(|known| **known <= divisor);
-        let step = below.count().saturating_sub(1);
         let samples = Ladder {
-            step,
+            step: pace_step(divisor),
             ..self.samples
         };
         Self { samples, ..self }

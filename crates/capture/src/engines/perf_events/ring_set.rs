@@ -38,7 +38,7 @@ pub(super) struct RingSet<R> {
     addresses: Addresses,
     losses: Losses,
     newest_birth: Nanoseconds,
-    /// Processes among those that wait for samples which others have made.
+    /// Processes that others have forked, by the pending events.
     elsewhere: FastSet<u32>,
     /// Whose events are handed on, where there are others too.
     followed: Option<Followed>,

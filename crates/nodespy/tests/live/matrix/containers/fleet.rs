@@ -23,7 +23,7 @@ use crate::serving::Server;
 use crate::workload::root;
 
 /// How long anything may take here. Most of the time goes by so that instances have enough samples to be compared.
-const PATIENCE: Duration = Duration::from_secs(150);
+const DEADLINE: Duration = Duration::from_secs(150);
 /// How often each service gets a request.
 const REQUEST_INTERVAL: Duration = Duration::from_millis(50);
 /// One that does not answer for so long gets no more.
@@ -40,7 +40,7 @@ const SLOWER_PARSE: u32 = 40;
 
 #[track_caller]
 fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + DEADLINE;
     while !is_so() {
         assert!(Instant::now() < until, "never: {what}");
         std::thread::sleep(Duration::from_millis(500));
