@@ -20,13 +20,14 @@ mod frame_name;
 mod import;
 mod input;
 mod json;
+mod module_name;
 mod native;
 mod perf_script;
 mod protobuf;
 mod recorded;
 mod varint;
 
-pub use budget::Limits;
+pub use budget::{Excess, Limits};
 pub use detect::{Confidence, detect};
 pub use diff_folded::{folded_stacks, without_addresses, write_difference};
 pub use export::{

@@ -72,7 +72,7 @@ pub use raw::{
 pub use rows::RowIndex;
 pub use runtime::JsRuntime;
 pub use script::{LoadedScript, TextMark};
-pub use text::printable;
+pub use text::{cut, cut_bytes, printable};
 pub use url::{file_of_url, percent_decoded};
 pub use utc::UtcTime;
 pub use waits::{Wait, state, wait_of};

@@ -370,6 +370,11 @@ impl StringTable {
         self.ends.is_empty()
     }
 
+    /// How many bytes all of them have.
+    pub fn byte_len(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// The strings in order.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         (0..self.len()).map(|position| self.get(StringIndex(position as u32)))

@@ -28,6 +28,21 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(clean)
 }
 
+/// The beginning of a text, as much as [`printable`] looks at. Whoever refers to one text many times cuts it once before.
+pub fn cut(text: &str) -> &str {
+    // A character more than is kept, so that the ellipsis is still put where the text is cut.
+    let mut end = text.len().min(LONGEST_NAME_BYTES + 4);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+/// The same of a text that may be no UTF-8.
+pub fn cut_bytes(text: &[u8]) -> &[u8] {
+    &text[..text.len().min(LONGEST_NAME_BYTES + 4)]
+}
+
 fn is_unprintable(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -50,5 +65,7 @@ mod tests {
         let cut = printable(&long);
         assert!(cut.len() <= LONGEST_NAME_BYTES + '…'.len_utf8());
         assert!(cut.ends_with('…'));
+        assert_eq!(printable(super::cut(&long)), cut);
+        assert_eq!(super::cut("short"), "short");
     }
 }

@@ -54,7 +54,7 @@ impl Importer for Bpftrace {
         }
         match folded.is_empty() {
             true => Err(ImportError::NoStacks),
-            false => from_folded(folded, "bpftrace", options),
+            false => from_folded(input.part(folded), "bpftrace", options),
         }
     }
 }

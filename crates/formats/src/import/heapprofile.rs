@@ -31,13 +31,14 @@ impl Importer for HeapProfile {
         }
     }
 
-    fn import(&self, input: Input, _: &ImportOptions) -> Result<Recording, ImportError> {
+    fn import(&self, input: Input, options: &ImportOptions) -> Result<Recording, ImportError> {
+        let meter = input.budget(&options.limits).meter();
         let mut builder =
             ProfileBuilder::new(EventType::new("live allocations", WeightUnit::Bytes));
         let mut notes = Notes::default();
         let mut nodes = Nodes::default();
         let mut allocations = Vec::new();
-        let mut reader = Reader::new(&input);
+        let mut reader = Reader::metered(&input, &meter);
         let read = read(&mut reader, &mut nodes, &mut allocations, &mut builder);
         match read {
             Err(error) if nodes.len() == 0 => return Err(error.into()),
@@ -48,7 +49,7 @@ impl Importer for HeapProfile {
         add_samples(&mut nodes, allocations, &mut builder);
         nodes.remark(&mut notes);
         if builder.so_far().samples.is_empty() {
-            return Err(ImportError::NoStacks);
+            return Err(meter.explain(ImportError::NoStacks));
         }
         let about = About {
             engine: "V8 heap profiler".to_owned(),

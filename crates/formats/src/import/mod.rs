@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use nodespy_model::{Contents, Event, EventIndex, EventSource, EventType, Notes, Recording};
 
-use crate::budget::Limits;
+use crate::budget::{Excess, Limits};
 use crate::detect::{Confidence, detect};
 use crate::input::Input;
 use crate::native::Native;
@@ -234,16 +234,9 @@ pub enum ImportError {
         /// The limit.
         limit_bytes: u64,
     },
-    /// The tables of a small file unpack to more rows than are believable.
-    #[error(
-        "its tables hold more than {limit_rows} rows, which is as many as are read of {stored_bytes} bytes"
-    )]
-    TooManyRows {
-        /// The limit.
-        limit_rows: u64,
-        /// How many bytes the input has as it is stored.
-        stored_bytes: u64,
-    },
+    /// It is small, and holds more than is believable.
+    #[error(transparent)]
+    Exceeded(#[from] Excess),
     /// The system could not read.
     #[error("cannot read the input")]
     Read(#[from] io::Error),

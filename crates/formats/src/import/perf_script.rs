@@ -13,6 +13,7 @@ use nodespy_model::{
 };
 
 use super::{ImportError, ImportOptions, Importer, TextFormat};
+use crate::budget::{Excess, Meter, left_out};
 use crate::detect::{Confidence, head};
 use crate::export::event_word;
 use crate::frame_name::parse_jit_frame;
@@ -66,8 +67,9 @@ impl Importer for PerfScript {
         }
     }
 
-    fn import(&self, input: Input, _: &ImportOptions) -> Result<Recording, ImportError> {
-        let mut script = Script::new(&input);
+    fn import(&self, input: Input, options: &ImportOptions) -> Result<Recording, ImportError> {
+        let meter = input.budget(&options.limits).meter();
+        let mut script = Script::new(&input, &meter);
         Walk::new().text(&input, &mut script);
         script.finish()
     }
@@ -86,6 +88,9 @@ struct Current {
 /// What is known so far.
 struct Script<'a> {
     text: &'a [u8],
+    meter: &'a Meter,
+    /// Where reading stopped before the end, and why.
+    stopped: Option<(usize, Excess)>,
     /// What nodespy itself wrote into the comments.
     recorded: Option<Recorded>,
     process_names: FastMap<u32, String>,
@@ -111,12 +116,14 @@ struct Script<'a> {
 }
 
 impl<'a> Script<'a> {
-    fn new(text: &'a [u8]) -> Self {
+    fn new(text: &'a [u8], meter: &'a Meter) -> Self {
         let comments = Comments::of(text);
         let recorded = comments.recorded.as_ref();
         let events = recorded.map_or_else(Vec::new, |recorded| recorded.events.clone());
         Self {
             text,
+            meter,
+            stopped: None,
             recorded: comments.recorded,
             process_names: comments.process_names,
             has_source_lines: has_source_lines(head(text)),
@@ -268,6 +275,9 @@ impl<'a> Script<'a> {
 
     fn notes(&self) -> Notes {
         let mut notes = Notes::default();
+        if let Some((samples, excess)) = self.stopped {
+            notes.remark(left_out(format_args!("sample {samples}"), excess));
+        }
         if self.over_limit > 0 {
             notes.remark(format!(
                 "{} samples are of more events than are read and were left out",
@@ -296,6 +306,13 @@ impl<'a> Reader<'a> for Script<'a> {
         let Some(header) = Header::parse(line) else {
             return Start::No;
         };
+        if self.stopped.is_some() {
+            return Start::LeftOut;
+        }
+        if let Err(excess) = self.meter.row_into(&self.builder) {
+            self.stopped = Some((self.samples.len(), excess));
+            return Start::LeftOut;
+        }
         let details = Details::of(header.rest);
         let Some(event) = self.event_of(details.event) else {
             self.over_limit += 1;

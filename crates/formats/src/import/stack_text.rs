@@ -88,7 +88,7 @@ impl Importer for StackText {
         let collapsed = catch_unwind(AssertUnwindSafe(|| (self.collapse)(&input, &mut folded)));
         let what = match collapsed {
             Ok(Ok(())) if folded.is_empty() => return Err(ImportError::NoStacks),
-            Ok(Ok(())) => return from_folded(folded, self.engine, options),
+            Ok(Ok(())) => return from_folded(input.part(folded), self.engine, options),
             Ok(Err(error)) => error.to_string(),
             Err(_) => "its parts do not fit together".to_owned(),
         };
@@ -98,11 +98,11 @@ impl Importer for StackText {
 
 /// The recording that folded lines are, under another name.
 pub(super) fn from_folded(
-    folded: Vec<u8>,
+    folded: Input,
     engine: &str,
     options: &ImportOptions,
 ) -> Result<Recording, ImportError> {
-    let mut recording = Folded.import(folded.into(), options)?;
+    let mut recording = Folded.import(folded, options)?;
     recording.about.engine = engine.to_owned();
     if let Contents::Named(profile) = &mut recording.contents {
         profile.about.engine = engine.to_owned();

@@ -16,6 +16,7 @@ use super::{ImportError, ImportOptions, Importer};
 use crate::detect::{Confidence, ends_contain, head};
 use crate::input::Input;
 use crate::json::{JsonError, Kind, Reader};
+use crate::module_name::name_in_module;
 
 /// The numbers of V8's states since V8 7.2.
 const STATE_GC: i64 = 1;
@@ -41,9 +42,10 @@ impl Importer for V8Preprocessed {
         }
     }
 
-    fn import(&self, input: Input, _: &ImportOptions) -> Result<Recording, ImportError> {
+    fn import(&self, input: Input, options: &ImportOptions) -> Result<Recording, ImportError> {
+        let meter = input.budget(&options.limits).meter();
         let mut file = File::new();
-        let read = file.read(&mut Reader::new(&input));
+        let read = file.read(&mut Reader::metered(&input, &meter));
         if file.builder.so_far().samples.is_empty() {
             return Err(match read {
                 Err(error) => error.into(),
@@ -98,7 +100,7 @@ impl File {
     }
 
     /// Reads as far as the file goes.
-    fn read(&mut self, reader: &mut Reader<'_>) -> Result<(), JsonError> {
+    fn read<'a>(&mut self, reader: &mut Reader<'a>) -> Result<(), JsonError> {
         reader.enter_object()?;
         // Ticks name code by its number, so they wait for it wherever it comes.
         let mut ticks = None;
@@ -111,7 +113,7 @@ impl File {
             }
         }
         match ticks {
-            Some(ticks) => self.read_ticks(&mut Reader::new(ticks)),
+            Some(ticks) => self.read_ticks(&mut reader.part(ticks)),
             None => Ok(()),
         }
     }
@@ -182,6 +184,7 @@ impl File {
     fn read_ticks(&mut self, reader: &mut Reader<'_>) -> Result<(), JsonError> {
         reader.enter_array()?;
         while reader.element()? {
+            reader.pay_for(&self.builder)?;
             let (mut time, mut state) = (0, 0);
             self.stack.clear();
             reader.enter_object()?;
@@ -258,8 +261,7 @@ impl File {
             }
             Some(Code::Library(path)) => {
                 let path = self.builder.so_far().strings.get(path).to_owned();
-                let file = path.rsplit('/').next().unwrap_or_default();
-                let name = format!("[{}+0x{offset:x}]", file.trim_matches(['[', ']']));
+                let name = name_in_module(&path, format_args!("0x{offset:x}"));
                 self.builder.frame(FrameSpec {
                     function: FunctionSpec {
                         name: &name,

@@ -3,8 +3,10 @@
 //! Nothing here builds a tree: a profile of 500 MB is read where it lies, and how deep it is
 //! nested costs no stack. What the values mean is up to the formats.
 
+mod error;
 mod read;
 mod write;
 
-pub(crate) use read::{JsonError, Kind, Number, Problem, Reader};
+pub(crate) use error::{JsonError, Problem};
+pub(crate) use read::{Kind, Number, Reader};
 pub(crate) use write::Writer;

@@ -8,7 +8,10 @@ use std::borrow::Cow;
 
 use memchr::memchr2;
 
-use crate::import::ImportError;
+use nodespy_model::ProfileBuilder;
+
+use super::error::{JsonError, Problem};
+use crate::budget::{Excess, Meter};
 
 /// What kind of value comes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,47 +49,8 @@ impl Number {
     }
 }
 
-/// Where the text is not what was expected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct JsonError {
-    /// The byte.
-    pub(crate) at: usize,
-    /// What is wrong with it.
-    pub(crate) problem: Problem,
-}
-
-/// What is wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Problem {
-    /// The text ends here.
-    Cut,
-    /// Something else should be here.
-    Expected(&'static str),
-}
-
-impl std::fmt::Display for JsonError {
-    fn fmt(&self, output: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let at = self.at;
-        match self.problem {
-            Problem::Cut => write!(output, "the file is cut off at byte {at}"),
-            Problem::Expected(what) => write!(output, "byte {at}: expected {what}"),
-        }
-    }
-}
-
-impl From<JsonError> for ImportError {
-    fn from(error: JsonError) -> Self {
-        let at = error.at as u64;
-        match error.problem {
-            Problem::Cut => Self::Cut { at },
-            Problem::Expected(what) => Self::Damaged {
-                at,
-                what: format!("expected {what}"),
-            },
-        }
-    }
-}
-
+/// So many keys and elements count as a row.
+const VALUES_PER_ROW: u8 = 16;
 /// A string of fewer bytes than this is looked through byte by byte.
 const SHORT_STRING: usize = 16;
 
@@ -97,9 +61,42 @@ pub(crate) struct Reader<'a> {
     at: usize,
     /// Whether a comma must come before the next key or element: a value has just ended.
     needs_comma: bool,
+    /// What keys and elements are drawn from, and how many are not paid for yet.
+    meter: Option<&'a Meter>,
+    unpaid: u8,
 }
 
 impl<'a> Reader<'a> {
+    /// Reads `bytes` at the cost of `meter`.
+    pub(crate) fn metered(bytes: &'a [u8], meter: &'a Meter) -> Self {
+        Self {
+            meter: Some(meter),
+            ..Self::new(bytes)
+        }
+    }
+
+    /// Reads a part of this text on its own, at the cost of the same meter.
+    pub(crate) fn part(&self, bytes: &'a [u8]) -> Self {
+        Self {
+            meter: self.meter,
+            ..Self::new(bytes)
+        }
+    }
+
+    /// Pays for what a profile got of what was read.
+    pub(crate) fn pay_for(&self, builder: &ProfileBuilder) -> Result<(), JsonError> {
+        let paid = self.meter.map_or(Ok(()), |meter| meter.row_into(builder));
+        paid.map_err(|excess| self.exceeded(excess))
+    }
+
+    #[cold]
+    fn exceeded(&self, excess: Excess) -> JsonError {
+        JsonError {
+            at: self.at,
+            problem: Problem::Exceeded(excess),
+        }
+    }
+
     /// Reads `bytes`, after a byte order mark if there is one.
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         let at = match bytes.starts_with(b"\xef\xbb\xbf") {
@@ -110,6 +107,8 @@ impl<'a> Reader<'a> {
             bytes,
             at,
             needs_comma: false,
+            meter: None,
+            unpaid: 0,
         }
     }
 
@@ -209,6 +208,12 @@ impl<'a> Reader<'a> {
             self.at += 1;
             self.needs_comma = true;
             return Ok(false);
+        }
+        self.unpaid += 1;
+        if self.unpaid == VALUES_PER_ROW {
+            self.unpaid = 0;
+            let paid = self.meter.map_or(Ok(()), Meter::row);
+            paid.map_err(|excess| self.exceeded(excess))?;
         }
         Ok(true)
     }

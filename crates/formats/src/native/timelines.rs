@@ -180,7 +180,7 @@ impl Tables {
         let before = rows(self.builder.so_far());
         add(&mut self.builder);
         let after = rows(self.builder.so_far());
-        self.budget.draw_rows::<T>(after.saturating_sub(before))
+        Ok(self.budget.draw_rows::<T>(after.saturating_sub(before))?)
     }
 
     /// Intervals of which each has `width` numbers.

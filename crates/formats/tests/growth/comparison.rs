@@ -7,7 +7,7 @@ use nodespy_formats::{ImportOptions, import};
 use nodespy_model::Contents;
 
 use crate::counting::{Cost, cost_of};
-use crate::{DOUBLINGS, assert_none, faults};
+use crate::growth::{DOUBLINGS, assert_none, faults};
 
 /// A run with `count` functions called `name` beside one that every run has.
 fn run(count: usize, stack: impl Fn(usize) -> String) -> RunCosts {

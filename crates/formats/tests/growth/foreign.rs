@@ -62,13 +62,13 @@ pub(crate) fn pprof_remarks(count: usize) -> Vec<u8> {
     bytes
 }
 
-fn field(bytes: &mut Vec<u8>, number: u8, content: &[u8]) {
+pub(crate) fn field(bytes: &mut Vec<u8>, number: u8, content: &[u8]) {
     bytes.push(number << 3 | 2);
     varint(bytes, content.len() as u64);
     bytes.extend_from_slice(content);
 }
 
-fn varint(bytes: &mut Vec<u8>, mut number: u64) {
+pub(crate) fn varint(bytes: &mut Vec<u8>, mut number: u64) {
     while number > 0x7f {
         bytes.push(number as u8 | 0x80);
         number >>= 7;
@@ -143,7 +143,7 @@ pub(crate) fn perf_script(count: usize) -> Vec<u8> {
     lines("", count, sample, "")
 }
 
-const V8_HEAD: &str = "v8-version,12,4,254,21,-node.57,0\nv8-platform,linux,linux\n\
+pub(crate) const V8_HEAD: &str = "v8-version,12,4,254,21,-node.57,0\nv8-platform,linux,linux\n\
     shared-library,/opt/node/bin/node,0x400000,0x32e7000,0\nshared-library-end\nprofiler,begin,500\n";
 
 fn code(number: usize, address: usize, size: usize) -> String {
@@ -256,4 +256,35 @@ pub(crate) fn html_chunks(count: usize) -> Vec<u8> {
     let open = "<template class=\"recording\">";
     let head = format!("<!doctype html><p>nodespy{open}{text}</template>");
     lines(&head, count, |_| format!("{open}</template>"), "</html>")
+}
+
+const HEAP_FRAME: &str = "\"callFrame\":{\"functionName\":\"f\",\"scriptId\":\"1\",\"url\":\"/a.js\",\"lineNumber\":1,\"columnNumber\":1}";
+
+/// Each node is the only child of the one before.
+pub(crate) fn heap_chain(count: usize) -> Vec<u8> {
+    let mut text = "{\"head\":".to_owned();
+    for number in 0..count {
+        let id = number + 1;
+        write!(
+            text,
+            "{{{HEAP_FRAME},\"selfSize\":8,\"id\":{id},\"children\":["
+        )
+        .unwrap();
+    }
+    text.push_str(&"]}".repeat(count));
+    text.push('}');
+    text.into_bytes()
+}
+
+/// Allocations of one node, each its own sample.
+pub(crate) fn heap_samples(count: usize) -> Vec<u8> {
+    let head = format!(
+        "{{\"head\":{{{HEAP_FRAME},\"selfSize\":{},\"id\":1,\"children\":[]}},\"samples\":[",
+        count * 8
+    );
+    let sample = |number: usize| {
+        let comma = if number == 0 { "" } else { "," };
+        format!("{comma}{{\"size\":8,\"nodeId\":1,\"ordinal\":{number}}}")
+    };
+    lines(&head, count, sample, "]}")
 }

@@ -5,60 +5,23 @@
 #![allow(unsafe_code)]
 
 mod comparison;
+#[path = "../support/counting.rs"]
 mod counting;
 mod foreign;
+#[path = "../support/growth.rs"]
+mod growth;
+mod long_strings;
 mod perf_data;
 mod shapes;
 
 use std::io::{self, Write};
 
 use counting::{Cost, cost_of};
-use nodespy_formats::{EXPORTERS, ImportOptions, JournalWriter, export, import};
+use growth::{DOUBLINGS, assert_none, faults};
+use nodespy_formats::{
+    EXPORTERS, ImportOptions, JournalWriter, Limits, export, import, importer_called,
+};
 use nodespy_model::{Contents, Profile};
-
-/// How much more may be allocated, and held at once, when the input doubles.
-const MAX_GROWTH: f64 = 2.5;
-/// The same of the time: larger tables miss more caches, and other programs run beside.
-const MAX_TIME_GROWTH: f64 = 3.0;
-/// How often the input doubles.
-const DOUBLINGS: usize = 3;
-/// Shorter times are noise on a busy machine.
-const LEAST_SECONDS: f64 = 0.05;
-
-/// What grows faster than the input in `costs`, each of an input twice as large as the one before.
-///
-/// Only over all doublings: what a quadratic loop needs is 64 times as much, vectors double at
-/// times of their own, and a busy machine does not make one run ten times as long as another.
-fn faults(what: &str, costs: &[(usize, Cost)]) -> Vec<String> {
-    let (first, last) = (costs[0].1, costs[costs.len() - 1].1);
-    let growth = |value: fn(&Cost) -> f64, least: f64| value(&last) / value(&first).max(least);
-    let ratios = [
-        (
-            "allocates",
-            growth(|cost| cost.allocated_bytes as f64, 10_000.0),
-        ),
-        ("holds", growth(|cost| cost.peak_bytes as f64, 10_000.0)),
-        (
-            "takes",
-            match last.seconds < LEAST_SECONDS {
-                true => 1.0,
-                false => growth(|cost| cost.seconds, 1e-4),
-            },
-        ),
-    ];
-    let most = |growth: f64| growth.powi(DOUBLINGS as i32);
-    let too_fast = ratios.iter().filter(|(verb, ratio)| match *verb {
-        "takes" => *ratio > most(MAX_TIME_GROWTH),
-        _ => *ratio > most(MAX_GROWTH),
-    });
-    too_fast
-        .map(|(verb, ratio)| format!("{what} {verb} {ratio:.0} times as much: {costs:#?}"))
-        .collect()
-}
-
-fn assert_none(faults: &[String]) {
-    assert!(faults.is_empty(), "{}", faults.join("\n"));
-}
 
 /// What reading `bytes` costs: the least of three times, as other programs only ever add.
 fn import_cost(from: &str, bytes: &[u8]) -> (usize, Cost) {
@@ -221,6 +184,57 @@ fn traces_cost_what_they_are() {
 }
 
 #[test]
+fn a_long_string_with_many_references_costs_what_it_is() {
+    type Shape = (&'static str, &'static str, fn(usize) -> Vec<u8>);
+    let shapes: [Shape; 7] = [
+        (
+            "functions of one long name",
+            "pprof",
+            long_strings::pprof_functions,
+        ),
+        (
+            "labels of one long key",
+            "pprof",
+            long_strings::pprof_labels,
+        ),
+        (
+            "threads of one long name",
+            "pprof",
+            long_strings::pprof_threads,
+        ),
+        (
+            "addresses of one long module",
+            "pprof",
+            long_strings::pprof_addresses,
+        ),
+        (
+            "addresses of one long library",
+            "firefox",
+            long_strings::firefox,
+        ),
+        (
+            "addresses of one long library",
+            "v8-log",
+            long_strings::v8_log,
+        ),
+        (
+            "addresses of one long library",
+            "v8-preprocessed",
+            long_strings::v8_preprocessed,
+        ),
+    ];
+    for (what, from, generate) in shapes {
+        assert_import_is_linear(what, from, 1_000, generate);
+    }
+}
+
+#[test]
+fn heap_profiles_cost_what_they_are() {
+    assert_import_is_linear("a deep tree", "heapprofile", 1_000, foreign::heap_chain);
+    assert_import_is_linear("allocations", "heapprofile", 2_000, foreign::heap_samples);
+}
+
+#[test]
 fn perf_data_costs_what_it_is() {
     assert_import_is_linear(
         "rounds",
@@ -231,6 +245,57 @@ fn perf_data_costs_what_it_is() {
     assert_import_is_linear("deferred stacks", "perf.data", 2_000, perf_data::deferred);
     assert_import_is_linear("forks", "perf.data", 2_000, perf_data::forks);
     assert_import_is_linear("jitdumps", "perf.data", 2_000, perf_data::jitdumps);
+}
+
+/// Each reads what comes before and says the number, or refuses the file with it.
+#[test]
+fn every_importer_stops_where_its_budget_ends() {
+    let profile = shapes::functions(4_000);
+    let written = EXPORTERS.iter().filter_map(|exporter| {
+        let mut bytes = Vec::new();
+        export(&profile, exporter.name(), &mut bytes).ok()?;
+        importer_called(exporter.name())?;
+        Some((exporter.name(), bytes))
+    });
+    let foreign: [(&str, Vec<u8>); 6] = [
+        ("heapprofile", foreign::heap_samples(8_000)),
+        ("bpftrace", foreign::bpftrace(4_000)),
+        ("dtrace", foreign::dtrace(4_000)),
+        ("v8-log", foreign::v8_log_new_code(4_000)),
+        ("v8-preprocessed", long_strings::v8_preprocessed(4_000)),
+        ("perf.data", perf_data::forks(4_000)),
+    ];
+    let limits = Limits {
+        rows: 500,
+        ..Limits::default()
+    };
+    let mut read = Vec::new();
+    for (from, bytes) in written.chain(foreign) {
+        let options = ImportOptions {
+            limits,
+            ..ImportOptions::from(Some(from))
+        };
+        let said = match import(bytes.into(), &options) {
+            Ok(recording) => match recording.contents {
+                Contents::Events(events) => events.replay(&mut |_| {}).remarks,
+                _ => recording.notes.remarks,
+            },
+            Err(error) => vec![error.to_string()],
+        };
+        let has_number = |remark: &String| remark.contains("more than 500 rows");
+        assert!(said.iter().any(has_number), "{from}: {said:?}");
+        read.push(from);
+    }
+    for from in [
+        "cpuprofile",
+        "pprof",
+        "speedscope",
+        "firefox",
+        "folded",
+        "nspy",
+    ] {
+        assert!(read.contains(&from), "{read:?}");
+    }
 }
 
 #[test]

@@ -7,7 +7,8 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use nodespy_formats::{
-    Detail, EXPORTERS, ImportError, ImportOptions, Limits, NATIVE_VERSION, import, import_file,
+    Detail, EXPORTERS, Excess, ImportError, ImportOptions, Limits, NATIVE_VERSION, import,
+    import_file,
 };
 use nodespy_model::{EventType, FrameKind, Profile, Sample};
 use proptest::prelude::*;
@@ -314,7 +315,7 @@ fn a_small_file_cannot_hold_tables_without_end() {
     assert!(limit < rows.into());
     let error = import(file.into(), &ImportOptions::default()).unwrap_err();
     assert!(
-        matches!(error, ImportError::TooManyRows { limit_rows, .. } if limit_rows == limit),
+        matches!(error, ImportError::Exceeded(Excess::Rows { limit: most, .. }) if most == limit),
         "{error}"
     );
 }

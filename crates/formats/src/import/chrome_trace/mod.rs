@@ -46,16 +46,18 @@ impl Importer for ChromeTrace {
         }
     }
 
-    fn import(&self, input: Input, _: &ImportOptions) -> Result<Recording, ImportError> {
+    fn import(&self, input: Input, options: &ImportOptions) -> Result<Recording, ImportError> {
+        let meter = input.budget(&options.limits).meter();
         let mut notes = Notes::default();
         let mut trace = Trace::new();
-        if let Err(error) = trace.read(&mut Reader::new(&input)) {
+        if let Err(error) = trace.read(&mut Reader::metered(&input, &meter)) {
             if trace.is_empty() {
                 return Err(error.into());
             }
             notes.remark(format!("{error}; what comes before it was read"));
         }
-        trace.into_recording(notes)
+        let recording = trace.into_recording(notes);
+        recording.map_err(|error| meter.explain(error))
     }
 }
 

@@ -52,11 +52,12 @@ impl Importer for CpuProfile {
         }
     }
 
-    fn import(&self, input: Input, _: &ImportOptions) -> Result<Recording, ImportError> {
+    fn import(&self, input: Input, options: &ImportOptions) -> Result<Recording, ImportError> {
+        let meter = input.budget(&options.limits).meter();
         let mut builder = ProfileBuilder::new(EventType::new(EVENT, WeightUnit::Nanoseconds));
         let mut notes = Notes::default();
         let mut file = File::default();
-        let read = file.read(&mut Reader::new(&input), &mut builder);
+        let read = file.read(&mut Reader::metered(&input, &meter), &mut builder);
         if file.nodes.len() == 0 {
             return Err(match read {
                 Err(error) => error.into(),
@@ -81,7 +82,7 @@ impl Importer for CpuProfile {
         let placement = add_thread(&mut nodes, timeline, (thread, 0), &mut builder, &mut notes);
         nodes.remark(&mut notes);
         if builder.so_far().samples.is_empty() {
-            return Err(ImportError::NoStacks);
+            return Err(meter.explain(ImportError::NoStacks));
         }
         Ok(recording(builder, &placement, notes, &place))
     }

@@ -17,6 +17,7 @@ use nodespy_model::{
 };
 
 use super::{ImportError, ImportOptions, Importer};
+use crate::budget::Meter;
 use crate::contexts;
 use crate::detect::{Confidence, ends_contain, head};
 use crate::input::Input;
@@ -51,10 +52,11 @@ impl Importer for Firefox {
         }
     }
 
-    fn import(&self, input: Input, _: &ImportOptions) -> Result<Recording, ImportError> {
+    fn import(&self, input: Input, options: &ImportOptions) -> Result<Recording, ImportError> {
+        let meter = input.budget(&options.limits).meter();
         let mut file = File::default();
         let mut notes = Notes::default();
-        let mut cut = file.read(&mut Reader::new(&input)).err();
+        let mut cut = file.read(&mut Reader::metered(&input, &meter)).err();
         if file.threads.is_some() && file.meta.is_raw() {
             return Err(ImportError::NotRead {
                 what: "this is the raw profile of Firefox, which nodespy does not read; open it in \
@@ -75,7 +77,8 @@ impl Importer for Firefox {
         if let Some(error) = cut {
             notes.remark(format!("{error}; what comes before it was read"));
         }
-        file.import(&threads, notes)
+        let recording = file.import(&threads, &meter, notes);
+        recording.map_err(|error| meter.explain(error))
     }
 }
 
@@ -160,6 +163,7 @@ impl<'a> File<'a> {
     fn import(
         mut self,
         threads: &[ThreadText<'a>],
+        meter: &Meter,
         notes: Notes,
     ) -> Result<Recording, ImportError> {
         let recorded = Recorded::from_lines(self.meta.recorded.iter().map(|line| &**line));
@@ -170,6 +174,7 @@ impl<'a> File<'a> {
         let names = Names {
             meta: &self.meta,
             libs: &self.libs,
+            meter,
         };
         let mut known = Threads::default();
         // Stacks that all threads have in common are made once.

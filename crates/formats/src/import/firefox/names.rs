@@ -2,18 +2,21 @@
 
 use nodespy_model::{
     Category, FastMap, Frame, FrameIndex, FrameKind, FunctionIndex, FunctionSpec, ProfileBuilder,
-    StackIndex, Tier,
+    StackIndex, Tier, cut,
 };
 
 use super::meta::{Meta, tier_called};
 use super::tables::{AllTables, Lib};
 use super::thread::Oddities;
+use crate::budget::Meter;
 use crate::code_kind::category_of;
+use crate::module_name::name_in_module;
 
 /// What names need beside the tables.
 pub(super) struct Names<'m, 'a> {
     pub(super) meta: &'m Meta<'a>,
     pub(super) libs: &'m [Lib<'a>],
+    pub(super) meter: &'m Meter,
 }
 
 /// Frames and functions that were met. Maps, because a thread may use little of what all share.
@@ -36,6 +39,10 @@ impl Names<'_, '_> {
         let rows = tables.stacks.rows("frame");
         let mut stacks: Vec<StackIndex> = Vec::with_capacity(rows);
         for row in 0..rows {
+            if let Err(excess) = self.meter.row_into(builder) {
+                oddities.exceeded = oddities.exceeded.or(Some(excess));
+                break;
+            }
             let frame = tables.stacks.index("frame", row);
             let frame = frame.filter(|frame| *frame < tables.frames.rows("func"));
             oddities.bad_frames += u64::from(frame.is_none());
@@ -107,15 +114,15 @@ impl Names<'_, '_> {
             .and_then(|resource| tables.resources.index("lib", resource))
             .and_then(|lib| self.libs.get(lib));
         let file = match (tables.text(source), lib) {
-            ("", Some(lib)) if lib.path.is_empty() => &lib.name,
-            ("", Some(lib)) => &*lib.path,
+            ("", Some(lib)) if lib.path.is_empty() => cut(&lib.name),
+            ("", Some(lib)) => cut(&lib.path),
             ("", None) => tables.text(resource.and_then(|at| tables.resources.index("name", at))),
             (source, _) => source,
         };
         // What has no name is an address in its library.
         let place;
         if let (true, Some(lib)) = (name.starts_with("0x"), lib) {
-            place = format!("[{}+{name}]", lib.name.trim_matches(['[', ']']));
+            place = name_in_module(&lib.name, name);
             name = &place;
         }
         builder.function(FunctionSpec {

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use nodespy_model::cut;
+
 use crate::json::{JsonError, Kind, Reader};
 
 /// What stands for a missing value in a column.
@@ -189,10 +191,10 @@ pub(super) struct AllTables<'t, 'a> {
 }
 
 impl<'t> AllTables<'t, '_> {
-    /// The string at a position; empty when there is none.
+    /// The string at a position, as much of it as a name can be; empty when there is none.
     pub(super) fn text(&self, index: Option<usize>) -> &'t str {
         index
             .and_then(|index| self.strings.get(index))
-            .map_or("", |text| text)
+            .map_or("", |text| cut(text))
     }
 }

@@ -8,6 +8,7 @@ use nodespy_model::{
 };
 
 use super::tables::{NONE, Tables};
+use crate::budget::Excess;
 use crate::export::name_with_event;
 use crate::json::{JsonError, Kind, Number, Reader};
 
@@ -20,11 +21,16 @@ pub(super) struct Oddities {
     negative: u64,
     rounded: u64,
     total: u64,
+    /// Why stacks are missing, which samples then have none of.
+    pub(super) exceeded: Option<Excess>,
 }
 
 impl Oddities {
     /// Says each of them.
     pub(super) fn report(&self, notes: &mut Notes) {
+        if let Some(excess) = self.exceeded {
+            notes.remark(format!("stacks were left out: {excess}"));
+        }
         for (count, what) in [
             (
                 self.bad_frames,

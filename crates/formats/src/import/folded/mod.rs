@@ -17,12 +17,15 @@ use nodespy_model::{
 };
 
 use super::{ImportError, ImportOptions, Importer, TextFormat};
-use crate::budget::Limits;
+use crate::budget::{Budget, Excess, Limits, Meter, left_out};
 use crate::detect::{Confidence, head};
 use crate::frame_name::parse_frame;
 use crate::input::Input;
 use line::{Line, Weight};
 use stacks::Stacks;
+
+/// So many bytes of a line count as a row.
+const LINE_BYTES_PER_ROW: usize = 256;
 
 /// The importer of folded stacks.
 pub(crate) struct Folded;
@@ -69,10 +72,14 @@ impl Importer for Folded {
     fn import(&self, input: Input, options: &ImportOptions) -> Result<Recording, ImportError> {
         let text = as_utf8(&input);
         let mut lines = Lines::new();
-        lines.read(&text, &options.limits, |builder, name| {
+        let meter = input.budget(&options.limits).meter();
+        lines.read(&text, &options.limits, &meter, |builder, name| {
             builder.frame(parse_frame(&String::from_utf8_lossy(name)))
         })?;
         let mut notes = Notes::default();
+        if let Some((line, excess)) = lines.stopped {
+            notes.remark(left_out(format_args!("line {line}"), excess));
+        }
         if let Some((line, _)) = lines.first_bad {
             let (bad, all) = (lines.bad, lines.count);
             notes.remark(format!(
@@ -118,9 +125,10 @@ pub fn read_folded(
     limits: &Limits,
     rename: &dyn Fn(&str) -> String,
 ) -> Result<FoldedStacks, ImportError> {
+    let meter = Budget::of(text.len() as u64).within(limits).meter();
     let text = as_utf8(text);
     let mut lines = Lines::new();
-    lines.read(&text, limits, |builder, name| {
+    lines.read(&text, limits, &meter, |builder, name| {
         let name = String::from_utf8_lossy(name);
         builder.frame(FrameSpec {
             function: FunctionSpec {
@@ -131,6 +139,9 @@ pub fn read_folded(
             ..FrameSpec::default()
         })
     })?;
+    if let Some((_, excess)) = lines.stopped {
+        return Err(excess.into());
+    }
     let has_fractions = lines.fractions > 0;
     let whole = |weight: Weight| match has_fractions {
         true => weight.in_thousandths(),
@@ -167,6 +178,8 @@ struct Lines {
     count: u64,
     bad: u64,
     first_bad: Option<(u64, String)>,
+    /// The last line that was read where there are more, and why these are not.
+    stopped: Option<(u64, Excess)>,
 }
 
 impl Lines {
@@ -186,6 +199,7 @@ impl Lines {
             count: 0,
             bad: 0,
             first_bad: None,
+            stopped: None,
         }
     }
 
@@ -194,6 +208,7 @@ impl Lines {
         &mut self,
         text: &[u8],
         limits: &Limits,
+        meter: &Meter,
         mut make: impl FnMut(&mut ProfileBuilder, &[u8]) -> FrameIndex,
     ) -> Result<(), ImportError> {
         let mut stacks = Stacks::new();
@@ -206,6 +221,12 @@ impl Lines {
                     at: start as u64,
                     limit_bytes: limits.line_bytes,
                 });
+            }
+            // A long line has many frames.
+            let rows = 1 + (end - start) / LINE_BYTES_PER_ROW;
+            if let Err(excess) = meter.rows_into(rows, &self.builder) {
+                self.stopped = Some((self.count, excess));
+                break;
             }
             self.count += 1;
             let line = &text[start..end];

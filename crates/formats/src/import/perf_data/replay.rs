@@ -17,7 +17,7 @@ use nodespy_perf_abi::{Addresses, FileId, Mmap, Sample, Sideband, context, recor
 use super::header::{Header, lossy};
 use super::records::{Place, Records, Trouble};
 use super::sample::addresses;
-use crate::budget::Budget;
+use crate::budget::{Budget, Meter, left_out};
 use crate::import::Progress;
 use crate::input::Input;
 
@@ -65,6 +65,7 @@ impl EventSource for PerfEvents {
             has_named_idle: false,
             unreadable: Unreadable::default(),
             notes: Notes::default(),
+            meter: self.budget.clone().meter(),
         };
         replay.run(self.progress, take);
         replay.finish()
@@ -114,6 +115,7 @@ struct Replay<'a> {
     has_named_idle: bool,
     unreadable: Unreadable,
     notes: Notes,
+    meter: Meter,
 }
 
 impl Replay<'_> {
@@ -121,6 +123,11 @@ impl Replay<'_> {
         let total = self.header.records.end as u64;
         let mut reported = 0;
         while let Some(place) = self.records.next() {
+            if let Err(excess) = self.meter.row() {
+                let record = format_args!("the record {place}");
+                self.notes.remark(left_out(record, excess));
+                break;
+            }
             let record = self.records.get(place);
             match record.kind {
                 record_type::SAMPLE => self.take_sample(place, take),

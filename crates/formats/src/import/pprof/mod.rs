@@ -54,13 +54,14 @@ impl Importer for Pprof {
         }
     }
 
-    fn import(&self, input: Input, _: &ImportOptions) -> Result<Recording, ImportError> {
+    fn import(&self, input: Input, options: &ImportOptions) -> Result<Recording, ImportError> {
         let mut notes = Notes::default();
         let tables = Tables::read(&input, &mut notes)?;
         let recorded = Recorded::from_lines(tables.comments().iter().map(|line| &**line));
         let values = Values::of(&tables, recorded.as_ref());
         let context_keys = recorded.as_ref().map(|it| it.context_keys.clone());
-        let mut samples = Samples::new(&tables, values, input.len(), context_keys);
+        let meter = input.budget(&options.limits).meter();
+        let mut samples = Samples::new(&tables, values, meter, input.len(), context_keys);
         samples.read_all(&input);
         let about = about(&tables, recorded, &mut notes);
         let profile = samples.finish(about.clone(), &mut notes)?;

@@ -7,8 +7,10 @@ use nodespy_model::{
 };
 
 use super::{Problems, Tables, Values, field};
+use crate::budget::{Excess, Meter, left_out};
 use crate::code_kind::category_of;
 use crate::import::ImportError;
+use crate::module_name::name_in_module;
 use crate::protobuf::{Message, Problem, Value};
 use crate::recorded::HOST_LABEL;
 
@@ -16,6 +18,9 @@ use crate::recorded::HOST_LABEL;
 /// many inlined functions take less than one byte a frame; nothing real needs eight.
 const FRAMES_PER_BYTE: usize = 8;
 const FRAMES_OF_ANY_FILE: usize = 1 << 16;
+
+/// So many locations of a sample count as a row: deep stacks that come again and again pack well.
+const LOCATIONS_PER_ROW: usize = 16;
 
 /// How many sets of labels are found again without reading their texts.
 const CONTEXTS_REMEMBERED: usize = 1 << 20;
@@ -68,6 +73,9 @@ pub(super) struct Samples<'t, 'a> {
     totals: Vec<u64>,
     /// How many more frames may be added to stacks.
     frames_left: usize,
+    meter: Meter,
+    /// Where reading stopped before the end, and why.
+    stopped: Option<(usize, Excess)>,
     problems: Problems,
     negative: u64,
     dangling: u64,
@@ -79,6 +87,7 @@ impl<'t, 'a> Samples<'t, 'a> {
     pub(super) fn new(
         tables: &'t Tables<'a>,
         values: Values,
+        meter: Meter,
         file_bytes: usize,
         context_keys: Option<Vec<String>>,
     ) -> Self {
@@ -99,6 +108,8 @@ impl<'t, 'a> Samples<'t, 'a> {
             frames_left: file_bytes
                 .saturating_mul(FRAMES_PER_BYTE)
                 .saturating_add(FRAMES_OF_ANY_FILE),
+            meter,
+            stopped: None,
             problems: Problems::default(),
             negative: 0,
             dangling: 0,
@@ -109,12 +120,25 @@ impl<'t, 'a> Samples<'t, 'a> {
     /// Takes every sample of the file.
     pub(super) fn read_all(&mut self, bytes: &[u8]) {
         let mut found = Found::default();
-        for field in Message::whole(bytes).fields().map_while(Result::ok) {
-            if let (field::SAMPLE, Value::Bytes(message)) = (field.number, field.value) {
-                match self.parse(message, &mut found) {
-                    Ok(()) => self.take(&found),
-                    Err(problem) => self.problems.add(problem),
+        let mut fields = Message::whole(bytes).fields();
+        loop {
+            let place = fields.place();
+            let Some(Ok(field)) = fields.next() else {
+                return;
+            };
+            let (field::SAMPLE, Value::Bytes(message)) = (field.number, field.value) else {
+                continue;
+            };
+            let taken = match self.parse(message, &mut found) {
+                Ok(()) => self.take(&found),
+                Err(problem) => {
+                    self.problems.add(problem);
+                    continue;
                 }
+            };
+            if let Err(excess) = taken {
+                self.stopped = Some((place, excess));
+                return;
             }
         }
     }
@@ -164,7 +188,7 @@ impl<'t, 'a> Samples<'t, 'a> {
             0 => u32::try_from(number).unwrap_or(0),
             text => self.tables.text(text).trim().parse().unwrap_or(0),
         };
-        match &*self.tables.text(key) {
+        match self.tables.text(key) {
             "pid" | "process_id" => found.thread.pid = id(),
             "tid" | "os thread id" | "thread_id" => found.thread.tid = id(),
             "thread id" if found.thread.tid == 0 => found.thread.tid = id(),
@@ -183,7 +207,9 @@ impl<'t, 'a> Samples<'t, 'a> {
         Ok(())
     }
 
-    fn take(&mut self, found: &Found) {
+    fn take(&mut self, found: &Found) -> Result<(), Excess> {
+        let rows = 1 + found.locations.len() / LOCATIONS_PER_ROW;
+        self.meter.rows_into(rows, &self.builder)?;
         let mut sample = None;
         for (position, value) in found.values.iter().enumerate() {
             let Ok(value) = u64::try_from(*value) else {
@@ -199,9 +225,9 @@ impl<'t, 'a> Samples<'t, 'a> {
             let common = match sample {
                 Some(sample) => sample,
                 None => *sample.insert(Sample {
-                    thread: self.thread(found.thread, &found.labels),
+                    thread: self.thread(found.thread, &found.labels)?,
                     stack: self.stack(&found.locations),
-                    context: self.context(&found.context),
+                    context: self.context(&found.context)?,
                     ..Sample::default()
                 }),
             };
@@ -213,20 +239,22 @@ impl<'t, 'a> Samples<'t, 'a> {
             };
             self.samples.push((found.time, of_event));
         }
+        Ok(())
     }
 
-    fn context(&mut self, labels: &[LabelText]) -> ContextIndex {
+    fn context(&mut self, labels: &[LabelText]) -> Result<ContextIndex, Excess> {
         if labels.is_empty() {
-            return ContextIndex::NONE;
+            return Ok(ContextIndex::NONE);
         }
         if let Some(known) = self.contexts.get(labels) {
-            return *known;
+            return Ok(*known);
         }
+        self.meter.names(label_bytes(self.tables, labels))?;
         let context = self.builder.context(labels_of(self.tables, labels));
         if self.contexts.len() < CONTEXTS_REMEMBERED {
             self.contexts.insert(labels.to_vec(), context);
         }
-        context
+        Ok(context)
     }
 
     /// The stack of locations that come leaf first.
@@ -312,14 +340,14 @@ impl<'t, 'a> Samples<'t, 'a> {
             file = tables.text(mapping.map_or(0, |mapping| mapping.file));
         }
         let function = self.builder.function(FunctionSpec {
-            name: match &*name {
+            name: match name {
                 "" => "[unknown]",
                 name => name,
             },
-            file: &file,
+            file,
             line: small(found.start_line),
             column: 0,
-            category: category_of(&name, &file),
+            category: category_of(name, file),
         });
         self.functions.insert((id, mapping), function);
         function
@@ -330,29 +358,28 @@ impl<'t, 'a> Samples<'t, 'a> {
         let mapping = self.tables.mappings.get(&mapping).copied();
         let mapping = mapping.unwrap_or_default();
         let file = self.tables.text(mapping.file);
-        let module = file.rsplit('/').next().unwrap_or_default();
-        let name = match module.is_empty() {
-            true => format!("0x{address:x}"),
-            false => {
-                let offset = address
-                    .wrapping_sub(mapping.start)
-                    .wrapping_add(mapping.file_offset);
-                format!("[{}+0x{offset:x}]", module.trim_matches(['[', ']']))
-            }
+        let place = match file.is_empty() {
+            true => address,
+            false => address
+                .wrapping_sub(mapping.start)
+                .wrapping_add(mapping.file_offset),
         };
+        let name = name_in_module(file, format_args!("0x{place:x}"));
         self.builder.function(FunctionSpec {
             name: &name,
-            file: &file,
-            category: category_of(&name, &file),
+            file,
+            category: category_of(&name, file),
             ..FunctionSpec::default()
         })
     }
 
-    fn thread(&mut self, key: ThreadKey, labels: &[LabelText]) -> ThreadIndex {
+    fn thread(&mut self, key: ThreadKey, labels: &[LabelText]) -> Result<ThreadIndex, Excess> {
         if let Some(&thread) = self.threads.get(&key) {
-            return thread;
+            return Ok(thread);
         }
         let tables = self.tables;
+        let names = tables.text(key.process_name).len() + tables.text(key.thread_name).len();
+        self.meter.names(names + label_bytes(tables, labels))?;
         let builder = &mut self.builder;
         let process = *self
             .processes
@@ -360,12 +387,12 @@ impl<'t, 'a> Samples<'t, 'a> {
             .or_insert_with(|| {
                 builder.process(Process {
                     pid: key.pid,
-                    name: tables.text(key.process_name).into_owned(),
+                    name: tables.text(key.process_name).to_owned(),
                     labels: labels_of(tables, labels),
                     ..Process::default()
                 })
             });
-        let name = tables.text(key.thread_name).into_owned();
+        let name = tables.text(key.thread_name).to_owned();
         let thread = builder.thread(Thread {
             process,
             tid: key.tid,
@@ -377,7 +404,7 @@ impl<'t, 'a> Samples<'t, 'a> {
             ..Thread::default()
         });
         self.threads.insert(key, thread);
-        thread
+        Ok(thread)
     }
 
     /// The profile, unless there is nothing in it.
@@ -419,6 +446,9 @@ impl<'t, 'a> Samples<'t, 'a> {
 
     fn report(&self, notes: &mut Notes) {
         self.problems.report("samples", notes);
+        if let Some((place, excess)) = self.stopped {
+            notes.remark(left_out(format_args!("byte {place}"), excess));
+        }
         if self.negative > 0 {
             notes.remark(format!(
                 "{} samples weigh less than nothing, as in a difference of two profiles, and were left out",
@@ -446,6 +476,14 @@ impl<'t, 'a> Samples<'t, 'a> {
     }
 }
 
+/// What copies of these labels take.
+fn label_bytes(tables: &Tables<'_>, rows: &[LabelText]) -> usize {
+    let texts = rows
+        .iter()
+        .map(|(key, text, _)| tables.text(*key).len() + tables.text(*text).len());
+    texts.sum()
+}
+
 /// The labels of a process; the machine it ran on is kept with the recording as a whole.
 fn labels_of(tables: &Tables<'_>, rows: &[LabelText]) -> Labels {
     let mut labels = Labels::default();
@@ -453,8 +491,8 @@ fn labels_of(tables: &Tables<'_>, rows: &[LabelText]) -> Labels {
         let key = tables.text(*key);
         match text {
             _ if key == HOST_LABEL => {}
-            0 => labels.set(&key, number.to_string()),
-            text => labels.set(&key, tables.text(*text)),
+            0 => labels.set(key, number.to_string()),
+            text => labels.set(key, tables.text(*text)),
         }
     }
     labels

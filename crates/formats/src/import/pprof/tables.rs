@@ -3,11 +3,15 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use nodespy_model::{FastMap, Notes};
+use nodespy_model::{FastMap, Notes, cut_bytes};
 
 use super::{Problems, field};
 use crate::import::ImportError;
 use crate::protobuf::{Field, Message, Problem, Value};
+
+/// How many comments are looked at, and how much of each: nodespy's own are shorter.
+const MAX_COMMENTS: usize = 1000;
+const MAX_COMMENT_BYTES: usize = 64 << 10;
 
 /// What a value of a sample counts, as indexes of strings.
 #[derive(Debug, Clone, Copy, Default)]
@@ -53,7 +57,9 @@ pub(super) struct Location {
 /// The tables of a file, by the ids that the file gives them.
 #[derive(Debug, Default)]
 pub(super) struct Tables<'a> {
-    pub(super) strings: Vec<&'a [u8]>,
+    strings: Vec<&'a [u8]>,
+    /// The strings as names: looked at once, however often rows refer to them.
+    names: Vec<Cow<'a, str>>,
     pub(super) value_types: Vec<ValueType>,
     pub(super) functions: FastMap<u64, Function>,
     pub(super) mappings: FastMap<u64, Mapping>,
@@ -96,6 +102,10 @@ impl<'a> Tables<'a> {
             notes.remark(format!("what follows byte {at} is missing: {what}"));
         }
         problems.report("rows of tables", notes);
+        let names = tables.strings.iter();
+        tables.names = names
+            .map(|bytes| String::from_utf8_lossy(cut_bytes(bytes)))
+            .collect();
         Ok(tables)
     }
 
@@ -166,19 +176,24 @@ impl<'a> Tables<'a> {
         Ok(())
     }
 
-    /// The string with this index; empty when there is none.
-    pub(super) fn text(&self, index: u64) -> Cow<'a, str> {
-        let bytes = usize::try_from(index)
-            .ok()
-            .and_then(|index| self.strings.get(index).copied());
-        String::from_utf8_lossy(bytes.unwrap_or_default())
+    /// The string with this index, as much of it as a name can be; empty when there is none.
+    pub(super) fn text(&self, index: u64) -> &str {
+        let index = usize::try_from(index).ok();
+        let text = index.and_then(|index| self.names.get(index));
+        text.map_or("", |text| text)
     }
 
     /// What the writer of the file said about it.
     pub(super) fn comments(&self) -> Vec<Cow<'a, str>> {
-        let longest = self.comments.len().min(1000);
-        let comments = self.comments[..longest].iter();
-        comments.map(|index| self.text(*index)).collect()
+        let comments = self.comments.iter().take(MAX_COMMENTS);
+        let strings = comments.map(|index| {
+            let index = usize::try_from(*index).ok();
+            let bytes = index.and_then(|index| self.strings.get(index).copied());
+            bytes.unwrap_or_default()
+        });
+        strings
+            .map(|bytes| String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_COMMENT_BYTES)]))
+            .collect()
     }
 }
 

@@ -38,7 +38,7 @@ impl Values {
                 let named = names.iter().position(|name| *name == default);
                 let shown = named.unwrap_or(names.len().saturating_sub(1));
                 let events = kinds.zip(&names).map(|(kind, name)| {
-                    let (unit, factor) = unit_of(&tables.text(kind.unit));
+                    let (unit, factor) = unit_of(tables.text(kind.unit));
                     let rate_hz = rate_hz(tables, unit);
                     (EventType::new(name, unit).at_rate(rate_hz), factor)
                 });
@@ -91,7 +91,7 @@ impl Values {
 
 /// How many samples a second make one sample per period; 0 when periods are no time.
 fn rate_hz(tables: &Tables<'_>, of_unit: WeightUnit) -> u32 {
-    let (unit, factor) = unit_of(&tables.text(tables.period_type.unit));
+    let (unit, factor) = unit_of(tables.text(tables.period_type.unit));
     let period = u64::try_from(tables.period).unwrap_or(0);
     let period = period.saturating_mul(factor);
     if unit != WeightUnit::Nanoseconds || period == 0 || of_unit == WeightUnit::Bytes {

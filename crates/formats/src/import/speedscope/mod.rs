@@ -45,10 +45,11 @@ impl Importer for Speedscope {
         }
     }
 
-    fn import(&self, input: Input, _: &ImportOptions) -> Result<Recording, ImportError> {
+    fn import(&self, input: Input, options: &ImportOptions) -> Result<Recording, ImportError> {
+        let meter = input.budget(&options.limits).meter();
         let mut file = File::default();
         let mut notes = Notes::default();
-        let mut cut = file.read(&mut Reader::new(&input)).err();
+        let mut cut = file.read(&mut Reader::metered(&input, &meter)).err();
         let mut profiles = Vec::new();
         if let Some(reader) = &file.profiles {
             let read = ThreadText::read_all(&mut reader.clone(), &mut profiles);
@@ -63,7 +64,8 @@ impl Importer for Speedscope {
         if let Some(error) = cut {
             notes.remark(format!("{error}; what comes before it was read"));
         }
-        file.import(&profiles, notes)
+        let recording = file.import(&profiles, notes);
+        recording.map_err(|error| meter.explain(error))
     }
 }
 

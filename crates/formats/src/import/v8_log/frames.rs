@@ -10,6 +10,7 @@ use super::fields::unescape;
 use super::isolate::{Code, CodeKind, Isolate, Library, Place, PlaceKind};
 use super::source::Spot;
 use crate::frame_name::parse_frame;
+use crate::module_name::name_in_module;
 
 /// What the time of the collector is under, as Chrome's DevTools call it.
 const COLLECTOR: &str = "(garbage collector)";
@@ -141,9 +142,8 @@ impl Frames {
             return list;
         }
         let Library { path, start, .. } = &libraries[library as usize];
-        let file = path.rsplit('/').next().unwrap_or_default();
         let offset = address.saturating_sub(*start);
-        let name = format!("[{}+0x{offset:x}]", file.trim_matches(['[', ']']));
+        let name = name_in_module(path, format_args!("0x{offset:x}"));
         let frame = builder.frame(FrameSpec {
             function: FunctionSpec {
                 name: &name,

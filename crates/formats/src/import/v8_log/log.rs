@@ -4,7 +4,10 @@ use memchr::memchr;
 use nodespy_model::{
     About, EventType, FrameIndex, NameSource, Nanoseconds, Notes, Process, ProcessIndex, Profile,
     ProfileBuilder, StackIndex, Thread, ThreadIndex, ThreadRole, Tier, UnnamedFunction, WeightUnit,
+    cut,
 };
+
+use crate::budget::{Meter, left_out};
 
 use super::callers::{Callers, PlaceCount};
 use super::fields::{Fields, parse_number, unescape};
@@ -101,10 +104,15 @@ impl<'a> Log<'a> {
     }
 
     /// Reads every line. A last line without an end was cut off.
-    pub(super) fn read(mut self, bytes: &'a [u8]) -> Read {
+    pub(super) fn read(mut self, bytes: &'a [u8], meter: &Meter) -> Read {
         let mut rest = bytes;
         let mut number = 0;
         while let Some(end) = memchr(b'\n', rest) {
+            if let Err(excess) = meter.row_into(&self.builder) {
+                self.notes
+                    .remark(left_out(format_args!("line {number}"), excess));
+                return self.finish();
+            }
             number += 1;
             let line = rest[..end].strip_suffix(b"\r").unwrap_or(&rest[..end]);
             rest = &rest[end + 1..];
@@ -196,7 +204,7 @@ impl<'a> Log<'a> {
             fields = Fields::new(line, true);
             fields.next()?;
         }
-        let path = unescape(fields.next()?, self.isolate.has_quotes).into_owned();
+        let path = cut(&unescape(fields.next()?, self.isolate.has_quotes)).to_owned();
         let (start, end) = (fields.number()?, fields.number()?);
         // Memory without a file has its addresses for a name.
         let is_file = path.starts_with('[') || path.contains(['/', '\\']);

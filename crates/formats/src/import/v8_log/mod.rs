@@ -61,7 +61,8 @@ impl Importer for V8Log {
     }
 
     fn import(&self, input: Input, options: &ImportOptions) -> Result<Recording, ImportError> {
-        let read = Log::new(options.functions_only).read(&input);
+        let meter = input.budget(&options.limits).meter();
+        let read = Log::new(options.functions_only).read(&input, &meter);
         if read.ticks == 0 {
             return Err(ImportError::NoStacks);
         }
