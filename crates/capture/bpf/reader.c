@@ -18,7 +18,12 @@ static __thread struct fields found;
 
 static long bpf_probe_read_user(void *to, __u32 bytes, const void *from)
 {
-    return callbacks->read(callbacks->context, to, bytes, (__u64)from);
+    long failed = callbacks->read(callbacks->context, to, bytes, (__u64)from);
+
+    // As the kernel does.
+    if (failed)
+        __builtin_memset(to, 0, bytes);
+    return failed;
 }
 
 static struct scratch *scratch(void)

@@ -34,6 +34,8 @@ typedef __u8 u8;
 #define MAX_WORDS 7168
 // The largest piece, one less than a power of two: the verifier understands masks.
 #define MAX_PIECE 15
+// What is mapped or not, as one.
+#define PAGE_BYTES 4096
 // Objects that are copied once a sample.
 #define SEEN 256
 // How much is searched for a frame: above the stack pointer where the leaf has none, and above the last frame where it
@@ -353,8 +355,15 @@ __noinline int copy(u64 address, u32 words)
     if (at + 1 + words > MAX_WORDS)
         return 0;
     at &= OUT_WORDS - 1;
-    if (bpf_probe_read_user(&s->out[at + 1], words * 8 & (8 * MAX_PIECE + 7), (void *)address))
-        return 0;
+    if (bpf_probe_read_user(&s->out[at + 1], words * 8 & (8 * MAX_PIECE + 7), (void *)address)) {
+        // More is asked for than most objects have: the last one before memory that is not mapped has its words all the same,
+        // and zeroes follow.
+        u32 mapped = (PAGE_BYTES - (address & (PAGE_BYTES - 1))) / 8;
+        if (mapped >= words || !mapped ||
+            bpf_probe_read_user(&s->out[at + 1], mapped * 8 & (8 * MAX_PIECE + 7), (void *)address))
+            return 0;
+        words = mapped;
+    }
     s->out[at] = address | (u64)words << PIECE_SHIFT;
     s->used = at + 1 + words;
     return at + 1;

@@ -1,5 +1,7 @@
 //! Memory of a process as it was when a sample was taken: what an engine has copied at the sampled instruction.
 
+use std::cell::Cell;
+
 /// The address is in the lower bits of the word before a piece, the number of words above them.
 const ADDRESS_BITS: u32 = 48;
 const WORD: usize = 8;
@@ -13,14 +15,23 @@ pub(crate) struct Piece {
     length: usize,
 }
 
-/// The pieces of one sample. Nothing is believed of them that is not believed of memory that is read later.
+/// Where the pieces of one sample are; kept from sample to sample for its room.
+#[derive(Debug, Default)]
+pub(crate) struct Pieces {
+    /// In order of their addresses.
+    list: Vec<Piece>,
+    /// A bit for the pages that pieces are in: most memory that is asked for was not copied.
+    pages: PageBits,
+    /// The piece that was read last: fields of an object are read one after the other.
+    last: Cell<usize>,
+}
+
+/// The memory that was copied for one sample. Nothing is believed of it that is not believed of memory that is read later.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct CopiedMemory<'a> {
     bytes: &'a [u8],
-    /// In order of their addresses.
-    pieces: &'a [Piece],
-    /// A bit for the pages that pieces are in: most memory that is asked for was not copied.
-    pages: PageBits,
+    /// None where nothing was copied.
+    pieces: Option<&'a Pieces>,
 }
 
 /// A set of pages that may say yes to others too.
@@ -50,11 +61,20 @@ impl PageBits {
     }
 }
 
-impl<'a> CopiedMemory<'a> {
-    /// Finds the pieces in the bytes of a sample; `pieces` is kept for its room.
-    pub(crate) fn of(bytes: &'a [u8], pieces: &'a mut Vec<Piece>) -> Self {
-        pieces.clear();
-        let mut pages = PageBits::default();
+impl Piece {
+    /// Where in the bytes of the sample memory is that lies within the piece.
+    fn place(&self, address: u64, length: usize) -> Option<usize> {
+        let inside = usize::try_from(address.checked_sub(self.start)?).ok()?;
+        let is_within = inside.checked_add(length)? <= self.length;
+        is_within.then(|| self.at + inside)
+    }
+}
+
+impl Pieces {
+    fn read(&mut self, bytes: &[u8]) {
+        self.list.clear();
+        self.pages = PageBits::default();
+        self.last = Cell::default();
         let mut at = 0;
         while let Some(header) = word_at(bytes, at) {
             let length = (header >> ADDRESS_BITS) as usize * WORD;
@@ -63,35 +83,49 @@ impl<'a> CopiedMemory<'a> {
                 break;
             }
             let start = header & ((1 << ADDRESS_BITS) - 1);
-            pages.add(start, length);
-            pieces.push(Piece { start, at, length });
+            self.pages.add(start, length);
+            self.list.push(Piece { start, at, length });
             at += length;
         }
-        pieces.sort_unstable_by_key(|piece| piece.start);
-        Self {
-            bytes,
-            pieces,
-            pages,
+        self.list.sort_unstable_by_key(|piece| piece.start);
+    }
+
+    /// Where in the bytes of the sample some memory is.
+    fn find(&self, address: u64, length: usize) -> Option<usize> {
+        let last = self.list.get(self.last.get())?;
+        if let Some(place) = last.place(address, length) {
+            return Some(place);
         }
+        if !self.pages.may_have(address) {
+            return None;
+        }
+        let after = self.list.partition_point(|piece| piece.start <= address);
+        // Pieces may overlap, but no more than a few do.
+        (after.saturating_sub(4)..after).rev().find_map(|index| {
+            let place = self.list[index].place(address, length)?;
+            self.last.set(index);
+            Some(place)
+        })
+    }
+}
+
+impl<'a> CopiedMemory<'a> {
+    /// Finds the pieces in the bytes of a sample.
+    pub(crate) fn of(bytes: &'a [u8], pieces: &'a mut Pieces) -> Self {
+        pieces.read(bytes);
+        let pieces = (!pieces.list.is_empty()).then_some(&*pieces);
+        Self { bytes, pieces }
     }
 
     /// Whether nothing was copied.
     pub(crate) fn is_empty(&self) -> bool {
-        self.pieces.is_empty()
+        self.pieces.is_none()
     }
 
     /// The memory at an address; none where not all of it was copied in one piece.
     fn get(&self, address: u64, length: usize) -> Option<&'a [u8]> {
-        if !self.pages.may_have(address) {
-            return None;
-        }
-        let after = self.pieces.partition_point(|piece| piece.start <= address);
-        // Pieces may overlap, but no more than a few do.
-        self.pieces[..after].iter().rev().take(4).find_map(|piece| {
-            let inside = usize::try_from(address - piece.start).ok()?;
-            let is_within = inside.checked_add(length)? <= piece.length;
-            is_within.then(|| &self.bytes[piece.at + inside..piece.at + inside + length])
-        })
+        let at = self.pieces?.find(address, length)?;
+        self.bytes.get(at..at + length)
     }
 
     /// Copies memory; false where it was not copied.
@@ -125,7 +159,7 @@ mod tests {
     #[test]
     fn words_are_found_by_their_address() {
         let bytes = bytes_of(&[0x9000 | 2 << 48, 7, 8, 0x1000 | 1 << 48, 9]);
-        let mut pieces = Vec::new();
+        let mut pieces = Pieces::default();
         let copied = CopiedMemory::of(&bytes, &mut pieces);
         assert_eq!(copied.word(0x9000), Some(7));
         assert_eq!(copied.word(0x9008), Some(8));
@@ -145,7 +179,7 @@ mod tests {
             &[],
         ] {
             let bytes = bytes_of(words);
-            let mut pieces = Vec::new();
+            let mut pieces = Pieces::default();
             let copied = CopiedMemory::of(&bytes, &mut pieces);
             assert_eq!(copied.word(0x1000), None);
         }

@@ -16,6 +16,7 @@ use object::elf::{PF_X, PT_LOAD};
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
 use object::{Endianness, Object, ObjectSection, ReadCache, ReadRef};
 
+use crate::image_budget::{Paid, Pool};
 use crate::x86_64::RELATIVE_RELOCATION;
 pub(crate) use plt::plt_entries;
 pub(crate) use search::search_extents;
@@ -25,11 +26,15 @@ pub(crate) use symbols::{
     SymbolIndex, Symbols, data_and_function_symbols, data_symbols, function_symbols,
 };
 
-/// No section larger than this is read (node 26's largest that we use has 12 MB).
-const SECTION_LIMIT_BYTES: u64 = 1 << 30;
+/// No section larger than this is read (node 26's largest that we use has 12 MB). What is kept of sections draws from a budget that all
+/// files share; this is for what is looked at and dropped.
+const SECTION_LIMIT_BYTES: u64 = 256 << 20;
 
 /// No table with more symbols or relocations than this is used.
 const SYMBOL_LIMIT: usize = 20_000_000;
+
+/// No more relocations than this are looked at (node 26 has 390,000).
+const RELOCATION_LIMIT: usize = 1 << 22;
 
 /// How long an `Elf64_Sym` is, and an `Elf64_Rela` too.
 const SYMBOL_BYTES: usize = 24;
@@ -57,6 +62,8 @@ pub(crate) struct UnwindSections {
     pub(crate) eh_frame_hdr: Option<Section>,
     pub(crate) text_address: u64,
     pub(crate) got_address: u64,
+    /// For the two sections.
+    pub(crate) paid: Vec<Paid>,
 }
 
 /// The head of an ELF file.
@@ -126,25 +133,32 @@ impl Elf {
     }
 
     /// Reads the unwind tables, where there are any.
-    pub(crate) fn read_unwind(bytes: &mut ImageBytes) -> Option<UnwindSections> {
+    pub(crate) fn read_unwind(bytes: &mut ImageBytes, pool: &Pool) -> Option<UnwindSections> {
         match bytes {
             ImageBytes::File(file) => {
                 let cache = ReadCache::new(rewound(file)?);
-                Self::parse_unwind(&cache)
+                Self::parse_unwind(&cache, pool)
             }
-            ImageBytes::Memory(bytes) => Self::parse_unwind(bytes.as_slice()),
+            ImageBytes::Memory(bytes) => Self::parse_unwind(bytes.as_slice(), pool),
         }
     }
 
-    fn parse_unwind<'data, R: ReadRef<'data>>(data: R) -> Option<UnwindSections> {
+    fn parse_unwind<'data, R: ReadRef<'data>>(data: R, pool: &Pool) -> Option<UnwindSections> {
         let file: ElfFile64<'data, Endianness, R> = ElfFile64::parse(data).ok()?;
         let address_of = |name| {
             file.section_by_name(name)
                 .map_or(0, |section| section.address())
         };
+        let mut paid = Vec::new();
+        let mut kept_section = |name: &str| {
+            let (_, size) = file.section_by_name(name)?.file_range()?;
+            paid.push(pool.draw(size)?);
+            section(&file, name)
+        };
         Some(UnwindSections {
-            eh_frame: section(&file, ".eh_frame")?,
-            eh_frame_hdr: section(&file, ".eh_frame_hdr"),
+            eh_frame: kept_section(".eh_frame")?,
+            eh_frame_hdr: kept_section(".eh_frame_hdr"),
+            paid,
             text_address: address_of(".text"),
             got_address: address_of(".got"),
         })
@@ -241,6 +255,7 @@ pub(crate) fn relative_pointers(bytes: &mut ImageBytes) -> FastMap<u64, u64> {
     table
         .bytes
         .chunks_exact(SYMBOL_BYTES)
+        .take(RELOCATION_LIMIT)
         .filter(|row| wide(row, 8) == u64::from(RELATIVE_RELOCATION))
         .map(|row| (wide(row, 0), wide(row, 16)))
         .collect()

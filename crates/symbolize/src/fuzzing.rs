@@ -2,8 +2,8 @@
 
 use nodespy_model::{ImageBytes, JitFileKind};
 
-use crate::demangle::demangle;
 use crate::elf::{Elf, Symbols, data_symbols};
+use crate::image_budget::ImageBudget;
 use crate::kernel::KernelSymbols;
 use crate::unwind::cfi::Cfi;
 
@@ -20,15 +20,15 @@ pub fn jitdump(bytes: &[u8]) {
 /// Reads an ELF file: its head, symbols, and the unwind rules of some addresses.
 pub fn elf(bytes: &[u8]) {
     let mut image = ImageBytes::Memory(bytes.to_vec());
-    let symbols = Symbols::read(&mut image);
+    let budget = ImageBudget::default();
+    let symbols = Symbols::read(&mut image, &budget.tables);
     data_symbols(&mut image, |_| true);
     let Some(elf) = Elf::read(&mut image) else {
         return;
     };
-    let mut cfi = Elf::read_unwind(&mut image).map(Cfi::new);
+    let mut cfi = Elf::read_unwind(&mut image, &budget.tables).map(Cfi::new);
     for address in (0..0x20_000).step_by(997) {
-        let name = symbols.at(address).and_then(|symbol| symbols.name(symbol));
-        let _ = name.map(|name| demangle(&name));
+        let _ = symbols.at(address).and_then(|symbol| symbols.name(symbol));
         elf.address_of_offset(address);
         elf.offset_of_address(address);
         if let Some(cfi) = &mut cfi {
@@ -58,6 +58,16 @@ pub fn source_map(bytes: &[u8]) {
 /// Reads the notes of probes.
 pub fn usdt_notes(bytes: &[u8]) {
     crate::usdt::read_any(bytes);
+}
+
+/// Reads a Go program's table of functions.
+pub fn go_functions(bytes: &[u8]) {
+    crate::go_functions::read_any(bytes);
+}
+
+/// Reads the debug information of an ELF file, and the functions inlined at some addresses.
+pub fn dwarf_inlines(bytes: &[u8]) {
+    crate::inlines::read_any(bytes);
 }
 
 /// Reads the kernel's symbol table.

@@ -31,6 +31,11 @@ pub(crate) fn read(bytes: &mut ImageBytes) -> Option<Vec<(String, u64, u64)>> {
     functions(&table.bytes, section_address(bytes, CODE)?)
 }
 
+/// Reads a table, wherever it comes from.
+pub(crate) fn read_any(table: &[u8]) {
+    functions(table, 0x1000);
+}
+
 fn functions(table: &[u8], code_section: u64) -> Option<Vec<(String, u64, u64)>> {
     if !table.starts_with(&HEAD) {
         return None;

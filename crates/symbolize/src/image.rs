@@ -12,6 +12,7 @@ use crate::elf::{
 };
 use crate::embedded_builtins::{self, Builtin};
 use crate::go_functions;
+use crate::image_budget::ImageBudget;
 use crate::inlines::Inlines;
 use crate::libuv;
 use crate::unwind::cfi::{Cfi, Rule};
@@ -56,6 +57,7 @@ pub(crate) struct Image {
     layout: Option<Option<Result<Rc<Layout>, String>>>,
     /// Whether this is musl's libc, which is its dynamic loader too.
     pub(crate) is_musl: bool,
+    budget: ImageBudget,
     /// Why it has no names, to be said if a frame of it is seen.
     pub(crate) refused: Option<String>,
 }
@@ -87,6 +89,14 @@ impl Image {
     /// Opens the file that may be behind a mapping, for its names only.
     pub(crate) fn open_candidate(mapping: &Mapping, origin: &dyn Origin) -> Self {
         Self::of(mapping, origin.open_candidate(mapping))
+    }
+
+    /// The same at the cost of a budget that others share.
+    pub(crate) fn within(self, budget: &ImageBudget) -> Self {
+        Self {
+            budget: budget.clone(),
+            ..self
+        }
     }
 
     /// Stands where an image was that is not needed any more: it has neither rules nor names.
@@ -137,6 +147,7 @@ impl Image {
             inlines: None,
             libuv: Vec::new(),
             layout: None,
+            budget: ImageBudget::default(),
             refused: None,
         }
     }
@@ -200,12 +211,14 @@ impl Image {
 
     /// The unwind tables, for rules that have to be evaluated each time.
     pub(crate) fn cfi(&mut self) -> Option<&mut Cfi> {
-        let bytes = &mut self.bytes;
-        let read = || {
-            let sections = bytes.as_mut().and_then(Elf::read_unwind);
-            sections.map(Cfi::new)
-        };
-        self.cfi.get_or_insert_with(read).as_mut()
+        if self.cfi.is_none() {
+            let pool = &self.budget.tables;
+            let bytes = self.bytes.as_mut();
+            let sections = bytes.and_then(|bytes| Elf::read_unwind(bytes, pool));
+            self.cfi = Some(sections.map(Cfi::new));
+            self.refused = self.refused.take().or_else(|| pool.take_refusal());
+        }
+        self.cfi.as_mut()?.as_mut()
     }
 
     /// Where things are in the objects of the V8 in this image; none when it holds no V8, an error
@@ -316,6 +329,8 @@ impl Image {
     pub(crate) fn load_symbols(&mut self, origin: &dyn Origin) {
         if self.symbols.is_none() {
             self.symbols = Some(self.read_symbols(origin));
+            let refusal = || self.budget.tables.take_refusal();
+            self.refused = self.refused.take().or_else(refusal);
         }
     }
 
@@ -353,8 +368,8 @@ impl Image {
         self.cfi.as_ref()?.as_ref()?.function_start(address)
     }
 
-    /// The name of a symbol, mangled.
-    pub(crate) fn symbol_name(&self, symbol: SymbolIndex) -> Option<String> {
+    /// The name of a symbol, as people write it.
+    pub(crate) fn symbol_name(&self, symbol: SymbolIndex) -> Option<Rc<str>> {
         self.symbols.as_ref()?.name(symbol)
     }
 
@@ -371,21 +386,22 @@ impl Image {
         let separate = origin
             .open_debug_file(self.pid, build_id)
             .filter(|file| is_debug_file_of(file, build_id))
-            .and_then(|file| Inlines::read(&file));
+            .and_then(|file| Inlines::read(&file, &self.budget.debug));
         separate.or_else(|| match &self.bytes {
-            Some(ImageBytes::File(file)) => Inlines::read(file),
+            Some(ImageBytes::File(file)) => Inlines::read(file, &self.budget.debug),
             _ => None,
         })
     }
 
     fn read_symbols(&mut self, origin: &dyn Origin) -> Symbols {
+        let pool = &self.budget.tables;
         let build_id = self.elf.as_ref().map_or(&[][..], |elf| &elf.build_id);
         let separate = origin
             .open_debug_file(self.pid, build_id)
-            .map(|file| Symbols::read_debug_file(file, build_id))
+            .map(|file| Symbols::read_debug_file(file, build_id, pool))
             .filter(|symbols| !symbols.is_empty());
         let mut symbols = separate
-            .or_else(|| self.bytes.as_mut().map(Symbols::read))
+            .or_else(|| Some(Symbols::read(self.bytes.as_mut()?, pool)))
             .unwrap_or_default();
         if let Some(bytes) = &mut self.bytes {
             symbols.add_functions(&plt_entries(bytes));
@@ -485,7 +501,8 @@ mod tests {
     }
 
     fn name_at(image: &Image, address: u64) -> Option<String> {
-        image.symbol_name(image.symbol_at(address)?)
+        let name = image.symbol_name(image.symbol_at(address)?)?;
+        Some(name.to_string())
     }
 
     #[test]

@@ -23,6 +23,7 @@ pub mod fuzzing;
 mod go_functions;
 mod hexadecimal;
 mod image;
+mod image_budget;
 mod inlines;
 mod jit;
 mod kernel;

@@ -13,7 +13,6 @@ use nodespy_model::{
     Profile, Unnamed, rewritten,
 };
 
-use crate::demangle::demangle;
 use crate::elf::SymbolIndex;
 use crate::image::Image;
 
@@ -22,7 +21,7 @@ const PAGE_BYTES: u64 = 4096;
 /// A name that was found.
 #[derive(Debug)]
 struct Found {
-    name: String,
+    name: Rc<str>,
     category: Category,
 }
 
@@ -64,7 +63,7 @@ fn find_names(
             continue;
         };
         let found = by_symbol.entry((entry.library, symbol)).or_insert_with(|| {
-            let name = demangle(&image.symbol_name(symbol)?);
+            let name = image.symbol_name(symbol)?;
             let category = category_of_native(&name);
             Some(Rc::new(Found { name, category }))
         });

@@ -83,8 +83,9 @@ const SMALLEST_RING_BYTES: usize = 64 << 10;
 /// An event is in its ring at the latest this long after its time stamp.
 const SETTLING: Nanoseconds = 2_000_000;
 
-/// How long samples may wait for others to be named with.
-const MAX_UNREAD: Nanoseconds = 180_000_000;
+/// How long samples may wait for others to be named with, where a program has copied what moves: pages of the heap are read
+/// once for all of them, and that is a quarter of what a sample costs at 999 Hz.
+const MAX_UNREAD: Nanoseconds = 380_000_000;
 
 /// How long a process or thread counts as new: it may be gone when the ring calls, and with it what
 /// names its JavaScript. A worker that starts runs each of its functions once, and forgets them.

@@ -142,39 +142,57 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_functions_of_frames_are_copied() {
-        const STACK: u64 = 0x7fff_0000;
-        const FUNCTION: u64 = 0x20_0001;
-        let mut memory: std::collections::BTreeMap<u64, u64> =
-            (0..1024).map(|word| (STACK - 64 + 8 * word, 0)).collect();
-        // Eight frames of 64 bytes, each with a context and a function of its own.
-        for frame in 0..8 {
-            let at = STACK + 128 + 64 * frame;
-            let next = if frame == 7 { 0 } else { at + 64 };
-            let function = FUNCTION + 0x100 * frame;
-            let words = [
+    const STACK: u64 = 0x7fff_0000;
+
+    /// Eight frames of 64 bytes, each with a context and a function of its own, which has as many words as are mapped there.
+    fn frames_of(functions: [(u64, u64); 8]) -> Words {
+        let stack = (0..1024).map(|word| (STACK - 64 + 8 * word, 0));
+        let mut memory: std::collections::BTreeMap<u64, u64> = stack.collect();
+        let frames = (STACK + 128..).step_by(64);
+        for (at, (function, words)) in frames.zip(functions) {
+            let next = if function == functions[7].0 {
+                0
+            } else {
+                at + 64
+            };
+            memory.extend([
                 (at, next),
                 (at + 8, 0x40_0000),
                 (at - 8, 0x30_0001),
                 (at - 16, function),
-            ];
-            memory.extend(words);
-            memory.extend((0..6).map(|word| (function - 1 + 8 * word, 0x50_0001 + word)));
+            ]);
+            memory.extend((0..words).map(|word| (function - 1 + 8 * word, 0x50_0001 + word)));
         }
+        Words(memory)
+    }
+
+    fn expect_copied(functions: [(u64, u64); 8]) {
         let mut registers = Registers::default();
         registers.0[Registers::STACK_POINTER] = STACK;
         registers.0[Registers::FRAME_POINTER] = STACK + 128;
         let mut walk = Walk::new();
         let options = ProgramOptions::new(4096, false);
         for _ in 0..2 {
-            let copied = walk.copy(&mut Words(memory.clone()), &registers, options, None);
-            for frame in 0..8 {
-                let start = FUNCTION - 1 + 0x100 * frame;
-                let piece = copied.iter().position(|&word| word == start | 6 << 48);
-                assert_eq!(copied[piece.unwrap() + 2], 0x50_0002, "{frame}");
+            let copied = walk.copy(&mut frames_of(functions), &registers, options, None);
+            for (function, words) in functions {
+                let header = (function - 1) | words << 48;
+                let piece = copied.iter().position(|&word| word == header);
+                assert_eq!(copied[piece.unwrap() + 2], 0x50_0002, "{function:x}");
             }
         }
+    }
+
+    #[test]
+    fn the_functions_of_frames_are_copied() {
+        let functions = std::array::from_fn(|frame| (0x20_0001 + 0x100 * frame as u64, 6));
+        expect_copied(functions);
+    }
+
+    #[test]
+    fn an_object_before_memory_that_is_not_mapped_is_copied() {
+        let mut functions = std::array::from_fn(|frame| (0x20_0001 + 0x100 * frame as u64, 6));
+        functions[5] = (0x20_0fe1, 4);
+        expect_copied(functions);
     }
 
     #[test]

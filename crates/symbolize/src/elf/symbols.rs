@@ -1,14 +1,19 @@
 //! The symbol tables of an ELF file: names of functions for frames, and of the constants that V8 exports.
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::rc::Rc;
 
-use nodespy_model::ImageBytes;
+use nodespy_model::{FastMap, ImageBytes};
 use object::elf::{STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT, SymbolType};
 use object::read::elf::ElfFile64;
 use object::{Endianness, ReadCache, ReadRef};
 
+use crate::image_budget::{Paid, Pool};
+
 use super::{SYMBOL_BYTES, SYMBOL_LIMIT, is_debug_file_of, rewound, section, section_range};
+use crate::demangle::demangle;
 
 /// The names of an ELF file's functions.
 #[derive(Debug, Default)]
@@ -17,13 +22,34 @@ pub(crate) struct Symbols {
     entries: Vec<SymbolEntry>,
     /// The string table of each symbol table.
     names: Vec<StringTable>,
+    /// The names that were asked for: each slice asks for mostly the same.
+    known: RefCell<KnownNames>,
     /// Whether they are all that the linker had: no one has stripped the file.
     pub(crate) is_whole: bool,
+    /// For the entries.
+    paid: Vec<Paid>,
 }
 
 /// One of the [`Symbols`] of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct SymbolIndex(u32);
+
+/// Names as people write them.
+#[derive(Debug, Default)]
+struct KnownNames {
+    by_symbol: FastMap<SymbolIndex, Rc<str>>,
+    bytes: usize,
+}
+
+impl KnownNames {
+    fn insert(&mut self, symbol: SymbolIndex, name: Rc<str>) {
+        if self.bytes > KNOWN_NAMES_BYTES {
+            *self = Self::default();
+        }
+        self.bytes += name.len();
+        self.by_symbol.insert(symbol, name);
+    }
+}
 
 /// The names of a symbol table. Node's have 13 MB, of which a recording needs a few hundred: they
 /// are read one by one.
@@ -53,8 +79,12 @@ struct RawSymbol {
     size: u64,
 }
 
+/// No longer name is looked at: all symbols of a file can point into one text without an end.
+pub(super) const NAME_LIMIT_BYTES: usize = 16 << 10;
 /// How much of a name is read at first: few are longer.
 const NAME_STEP_BYTES: u64 = 256;
+/// How many bytes of names are remembered; with more, they are forgotten and read again.
+const KNOWN_NAMES_BYTES: usize = 4 << 20;
 /// The table that `strip` takes away.
 const WHOLE_TABLE: &str = ".symtab";
 /// Tables of symbols and their names.
@@ -150,6 +180,7 @@ fn collect_symbols(
         let Some(name) = strings.get(symbol.name as usize..) else {
             continue;
         };
+        let name = &name[..name.len().min(NAME_LIMIT_BYTES)];
         let end = memchr::memchr(0, name).unwrap_or(name.len());
         if let Ok(name) = std::str::from_utf8(&name[..end])
             && wanted(name)
@@ -161,11 +192,11 @@ fn collect_symbols(
 
 impl Symbols {
     /// The symbols of a file: `.symtab` where it was not stripped, and `.dynsym`.
-    pub(crate) fn read(bytes: &mut ImageBytes) -> Self {
+    pub(crate) fn read(bytes: &mut ImageBytes, pool: &Pool) -> Self {
         let mut symbols = Self::default();
         match bytes {
             ImageBytes::File(file) => {
-                symbols.add_file(file);
+                symbols.add_file(file, pool);
             }
             ImageBytes::Memory(bytes) => symbols.add(bytes.as_slice()),
         }
@@ -174,10 +205,10 @@ impl Symbols {
     }
 
     /// The symbols of a separate debug file with this build-id; empty when it has another.
-    pub(crate) fn read_debug_file(file: File, build_id: &[u8]) -> Self {
+    pub(crate) fn read_debug_file(file: File, build_id: &[u8], pool: &Pool) -> Self {
         let mut symbols = Self::default();
         if is_debug_file_of(&file, build_id) {
-            symbols.add_file(&file);
+            symbols.add_file(&file, pool);
             symbols.finish();
         }
         symbols
@@ -206,7 +237,7 @@ impl Symbols {
     }
 
     /// Adds the symbols of a file, whose names stay there.
-    fn add_file(&mut self, file: &File) -> Option<()> {
+    fn add_file(&mut self, file: &File, pool: &Pool) -> Option<()> {
         let cache = ReadCache::new(rewound(file)?);
         let elf = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
         let end = file.metadata().ok()?.len();
@@ -215,6 +246,10 @@ impl Symbols {
             let (Some(table), Some((start, size))) = (range(name), range(strings)) else {
                 continue;
             };
+            let Some(paid) = pool.draw(table.1) else {
+                continue;
+            };
+            self.paid.push(paid);
             self.is_whole |= name == WHOLE_TABLE;
             let mut bytes = vec![0; table.1 as usize];
             file.read_exact_at(&mut bytes, table.0).ok()?;
@@ -264,6 +299,8 @@ impl Symbols {
     }
 
     fn finish(&mut self) {
+        // Symbols get other indexes.
+        self.known = RefCell::default();
         // Of several names for one address keep a sized, typed, global one.
         self.entries.sort_unstable_by_key(|entry| {
             (
@@ -309,10 +346,17 @@ impl Symbols {
         (entry.size == 0).then_some(entry.address)
     }
 
-    /// The name of a symbol, mangled.
-    pub(crate) fn name(&self, symbol: SymbolIndex) -> Option<String> {
+    /// The name of a symbol, as people write it.
+    pub(crate) fn name(&self, symbol: SymbolIndex) -> Option<Rc<str>> {
+        let mut known = self.known.borrow_mut();
+        if let Some(name) = known.by_symbol.get(&symbol) {
+            return Some(Rc::clone(name));
+        }
         let entry = self.entries.get(symbol.0 as usize)?;
-        self.names[usize::from(entry.table)].at(entry.name_start)
+        let mangled = self.names[usize::from(entry.table)].at(entry.name_start)?;
+        let name: Rc<str> = demangle(&mangled).into();
+        known.insert(symbol, Rc::clone(&name));
+        Some(name)
     }
 }
 

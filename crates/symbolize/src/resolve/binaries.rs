@@ -7,6 +7,7 @@ use super::batch::Batch;
 use crate::address_map::ImageId;
 use crate::frame::Identified;
 use crate::image::{Image, ImageKey};
+use crate::image_budget::ImageBudget;
 use crate::kernel::KernelSymbols;
 
 /// No more modules of a kernel are remembered (a desktop has 200).
@@ -14,6 +15,8 @@ const KERNEL_MAPPING_LIMIT: usize = 1 << 14;
 /// How many images are kept that no process has mapped any more: the next process is often
 /// another one of the same program.
 const MAX_IDLE_IMAGES: usize = 128;
+/// And for how many slices: a minute of a recording, ten of an agent. That of Node has a dozen megabytes.
+const MAX_IDLE_SLICES: u32 = 60;
 
 /// Images with their unwind tables, symbols and V8 layouts, and the kernel's symbols.
 #[derive(Debug, Default)]
@@ -21,6 +24,8 @@ pub(crate) struct Binaries {
     /// By [`ImageId`].
     pub(super) images: Vec<Image>,
     ids: FastMap<ImageKey, ImageId>,
+    /// What all images may keep in memory.
+    budget: ImageBudget,
     /// For how many slices no process has had an image mapped, by [`ImageId`].
     idle: Vec<u32>,
     /// Places of the list without an image.
@@ -46,7 +51,7 @@ impl Binaries {
         if let Some(&image) = self.ids.get(&key) {
             return image;
         }
-        let opened = Image::open(mapping, origin);
+        let opened = Image::open(mapping, origin).within(&self.budget);
         let image = match self.free.pop() {
             Some(free) => {
                 self.images[free.0 as usize] = opened;
@@ -63,6 +68,12 @@ impl Binaries {
         image
     }
 
+    /// How many images are open.
+    #[cfg(test)]
+    pub(super) fn count(&self) -> usize {
+        self.ids.len()
+    }
+
     pub(super) fn image(&self, image: ImageId) -> &Image {
         &self.images[image.0 as usize]
     }
@@ -71,8 +82,8 @@ impl Binaries {
         &mut self.images[image.0 as usize]
     }
 
-    /// Drops images that have been out of use for longest, with their descriptors; `used` are
-    /// those that must stay. To be called once for each slice.
+    /// Drops images that have been out of use for long, with their descriptors; `used` are those that must stay. To be
+    /// called once for each slice.
     pub(super) fn evict(&mut self, used: &FastSet<ImageId>) {
         let mut unused = Vec::new();
         for &image in self.ids.values() {
@@ -85,16 +96,18 @@ impl Binaries {
                 unused.push((*idle, image));
             }
         }
-        let Some(excess) = unused.len().checked_sub(MAX_IDLE_IMAGES) else {
-            return;
-        };
-        unused.sort_unstable();
+        // The longest out of use first.
+        unused.sort_unstable_by(|left, right| right.cmp(left));
+        let excess = unused.len().saturating_sub(MAX_IDLE_IMAGES);
         let evicted: FastSet<ImageId> = unused
-            .iter()
-            .rev()
-            .take(excess)
-            .map(|(_, image)| *image)
+            .into_iter()
+            .enumerate()
+            .filter(|&(at, (idle, _))| at < excess || idle > MAX_IDLE_SLICES)
+            .map(|(_, (_, image))| image)
             .collect();
+        if evicted.is_empty() {
+            return;
+        }
         self.ids.retain(|_, image| !evicted.contains(image));
         for image in evicted {
             *self.image_mut(image) = Image::absent();

@@ -7,7 +7,6 @@ use super::Resolver;
 use super::batch::FrameOf;
 use super::naming::address_name;
 use crate::address_map::ImageId;
-use crate::demangle::demangle;
 use crate::elf::SymbolIndex;
 use crate::frame::Identified;
 use crate::jit::Span;
@@ -91,7 +90,7 @@ impl Resolver {
             }
             Leaf::Symbol(image, symbol) => {
                 let name = self.binaries.image(image).symbol_name(symbol)?;
-                Some(demangle(&name))
+                Some(name.to_string())
             }
             Leaf::Address(image, address) => {
                 Some(address_name(&self.binaries.image(image).name, address))

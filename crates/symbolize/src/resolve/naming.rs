@@ -11,7 +11,6 @@ use super::batch::{Batch, FrameOf};
 use super::binaries::Binaries;
 use super::process::LiveProcess;
 use crate::address_map::ImageId;
-use crate::demangle::demangle;
 use crate::elf::SymbolIndex;
 use crate::frame::Identified;
 use crate::jit::JitNames;
@@ -178,7 +177,7 @@ impl<'a> Naming<'a> {
         }
         let readable = symbol.filter(|symbol| !self.unreadable.contains(symbol));
         let name = readable.and_then(|(_, symbol)| opened.symbol_name(symbol));
-        let Some(name) = name.map(|name| demangle(&name)) else {
+        let Some(name) = name else {
             self.unreadable.extend(symbol);
             let start = opened.function_start(address).unwrap_or(address);
             let name = address_name(&opened.name, start);

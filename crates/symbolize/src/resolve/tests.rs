@@ -284,6 +284,24 @@ fn thousands_of_short_processes_leave_nothing_behind() {
     assert!(asked.borrow().forgotten.len() >= 19_900);
 }
 
+#[test]
+fn a_file_that_no_process_maps_any_more_is_closed_after_a_while() {
+    let (mut resolver, _) = resolver();
+    resolver.take(mapping(1, 0x1000, "/bin/server"));
+    resolver.take(fork(2, 2, 1));
+    resolver.take(exec(2, "child"));
+    resolver.take(mapping(2, 0x1000, "/bin/child"));
+    resolver.take(exit(2, 2, 1));
+    slice(&mut resolver);
+    assert_eq!(resolver.binaries.count(), 2, "the next may be like it");
+    for _ in 0..60 {
+        slice(&mut resolver);
+    }
+    assert_eq!(resolver.binaries.count(), 1);
+    resolver.take(sample(1, 1, 9, &[0x1010]));
+    assert_eq!(stacks(&slice(&mut resolver)), [["[server+0x10]"]]);
+}
+
 /// What samples say, whatever numbers their frames have.
 fn counted(profiles: &[Profile]) -> FastMap<(u32, u32, Nanoseconds, Vec<String>), u32> {
     let mut counted = FastMap::default();

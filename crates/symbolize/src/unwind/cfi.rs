@@ -12,6 +12,7 @@ use gimli::{
 use nodespy_model::Registers;
 
 use crate::elf::{Section, UnwindSections};
+use crate::image_budget::Paid;
 use crate::x86_64::{RETURN_ADDRESS, SAVED_REGISTERS};
 
 type Bytes<'a> = EndianSlice<'a, LittleEndian>;
@@ -46,6 +47,8 @@ pub(crate) struct Cfi {
     /// Start, end and offset of each entry, for files without an index of their own.
     own_index: Vec<(u64, u64, usize)>,
     context: UnwindContext<usize>,
+    /// For the sections.
+    _paid: Vec<Paid>,
 }
 
 impl Cfi {
@@ -63,6 +66,7 @@ impl Cfi {
             bases,
             own_index: Vec::new(),
             context: UnwindContext::new(),
+            _paid: sections.paid,
         };
         if !cfi.has_usable_header() {
             cfi.eh_frame_hdr = None;

@@ -69,7 +69,11 @@ pub(crate) struct Code {
 #[derive(Debug)]
 struct Cached {
     code: Code,
+    /// The map of its header.
+    map: u64,
+    /// The last batch in which it was confirmed, and whether all of it was looked at since the slice began.
     batch: u64,
+    is_confirmed: bool,
     /// Whether it was seen since the last sweep.
     is_used: bool,
 }
@@ -119,6 +123,13 @@ impl Codes {
         self.known.len()
     }
 
+    /// From now on all of what is known has to be looked at again, not only its header.
+    pub(super) fn end_slice(&mut self) {
+        self.known
+            .values_mut()
+            .for_each(|cached| cached.is_confirmed = false);
+    }
+
     /// Forgets code that was not seen since the last sweep, with its tables.
     pub(super) fn sweep(&mut self) {
         self.known
@@ -127,24 +138,27 @@ impl Codes {
 
     /// The code an instruction belongs to.
     pub(crate) fn find(&mut self, heap: &mut Heap<'_>, address: u64) -> Option<Code> {
-        let before = self.known.range_mut(..=address).next_back();
-        if let Some((_, cached)) = before
-            && address < cached.code.end
-        {
-            cached.is_used = true;
-            if cached.batch == self.batch {
-                return Some(cached.code.clone());
-            }
-            if self
-                .header_maps
-                .iter()
-                .any(|&map| is_still_there(heap, &cached.code, map))
-            {
-                cached.batch = self.batch;
-                return Some(cached.code.clone());
-            }
+        self.known(heap, address)
+            .or_else(|| self.find_anew(heap, address))
+    }
+
+    /// The code of an instruction that was found before and is still there.
+    pub(super) fn known(&mut self, heap: &mut Heap<'_>, address: u64) -> Option<Code> {
+        let (_, cached) = self.known.range_mut(..=address).next_back()?;
+        if address >= cached.code.end {
+            return None;
         }
-        self.find_anew(heap, address)
+        cached.is_used = true;
+        if cached.batch != self.batch {
+            let is_there = has_header(heap, &cached.code, cached.map)
+                && (cached.is_confirmed || is_unchanged(heap, &cached.code));
+            if !is_there {
+                return None;
+            }
+            cached.batch = self.batch;
+            cached.is_confirmed = true;
+        }
+        Some(cached.code.clone())
     }
 
     /// The code a word of the stack may point into. Most point elsewhere, and a search in vain takes long: V8 reserves one range
@@ -168,7 +182,7 @@ impl Codes {
         if self.nothing.contains(&address) {
             return None;
         }
-        let Some(code) = self.search(heap, address) else {
+        let Some((code, map)) = self.search(heap, address) else {
             self.nothing.insert(address);
             return None;
         };
@@ -185,15 +199,18 @@ impl Codes {
         }
         let cached = Cached {
             code: code.clone(),
+            map,
             batch: self.batch,
+            // Dead code can look alive: how much of it is whole is asked when it is next found.
+            is_confirmed: false,
             is_used: true,
         };
         self.known.insert(code.start, cached);
         Some(code)
     }
 
-    /// Looks backwards from an instruction for the header of its code.
-    fn search(&mut self, heap: &mut Heap<'_>, address: u64) -> Option<Code> {
+    /// Looks backwards from an instruction for the header of its code, which starts with a map.
+    fn search(&mut self, heap: &mut Heap<'_>, address: u64) -> Option<(Code, u64)> {
         let mut end = address & !7;
         let lowest = address.saturating_sub(SEARCH_LIMIT_BYTES);
         let mut chunk = PAGE;
@@ -219,7 +236,7 @@ impl Codes {
                 if let Some(code) = self.code_at_header(heap, header, words[position], next)
                     && (code.start..code.end).contains(&address)
                 {
-                    return Some(code);
+                    return Some((code, words[position]));
                 }
             }
             end = start;
@@ -335,20 +352,25 @@ impl Codes {
     }
 }
 
-/// Whether code that was found before is still the same: its header, its object, and, where it
-/// was compiled from a function, that function.
-fn is_still_there(heap: &mut Heap<'_>, code: &Code, map: u64) -> bool {
-    let header = match heap.layout.code_start {
-        CodeStart::Inline(at) => code.start.wrapping_sub(at),
-        CodeStart::Pointer { header, .. } => code.start.wrapping_sub(header),
+/// Whether the header of code that was found before still leads to its object. Code that was freed and written over has
+/// another, so within a slice this is enough.
+fn has_header(heap: &mut Heap<'_>, code: &Code, map: u64) -> bool {
+    let (header, points_back) = match heap.layout.code_start {
+        CodeStart::Inline(at) => (code.start.wrapping_sub(at), true),
+        CodeStart::Pointer { header: length, .. } => {
+            let header = code.start.wrapping_sub(length);
+            (
+                header,
+                heap.word(header.wrapping_add(8)) == Some(code.object),
+            )
+        }
     };
-    let points_back = match heap.layout.code_start {
-        CodeStart::Inline(_) => true,
-        CodeStart::Pointer { .. } => heap.word(header + 8) == Some(code.object),
-    };
-    if heap.word(header) != Some(map) || !points_back {
-        return false;
-    }
+    points_back && heap.word(header) == Some(map)
+}
+
+/// Whether the object of code that was found before is still the same, and, where it was compiled from a function, that
+/// function.
+fn is_unchanged(heap: &mut Heap<'_>, code: &Code) -> bool {
     let Some(fresh) = read_code(heap, code.object) else {
         return false;
     };

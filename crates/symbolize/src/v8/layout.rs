@@ -46,6 +46,8 @@ pub enum CodeStart {
 pub struct Facts {
     /// Major and minor version of V8.
     pub version: (u32, u32),
+    /// Who ships it, for `nodespy --version`.
+    pub runtime: &'static str,
     /// Where the machine code of a `Code` is.
     pub code_start: CodeStart,
     /// Its deoptimization data; in baseline code the bytecode.
@@ -95,6 +97,7 @@ pub struct Facts {
 pub(crate) static FACTS: &[Facts] = &[
     Facts {
         version: (9, 4),
+        runtime: "Node.js 16",
         code_start: CodeStart::Inline(96),
         code_deopt: 16,
         code_positions: 24,
@@ -119,6 +122,7 @@ pub(crate) static FACTS: &[Facts] = &[
     },
     Facts {
         version: (10, 2),
+        runtime: "Node.js 18",
         code_start: CodeStart::Inline(128),
         code_deopt: 16,
         code_positions: 24,
@@ -143,6 +147,7 @@ pub(crate) static FACTS: &[Facts] = &[
     },
     Facts {
         version: (11, 3),
+        runtime: "Node.js 20",
         code_start: CodeStart::Pointer { at: 40, header: 16 },
         code_deopt: 16,
         code_positions: 24,
@@ -167,6 +172,7 @@ pub(crate) static FACTS: &[Facts] = &[
     },
     Facts {
         version: (12, 4),
+        runtime: "Node.js 22",
         code_start: CodeStart::Pointer { at: 40, header: 32 },
         code_deopt: 8,
         code_positions: 16,
@@ -191,6 +197,7 @@ pub(crate) static FACTS: &[Facts] = &[
     },
     Facts {
         version: (13, 6),
+        runtime: "Node.js 24",
         code_start: CodeStart::Pointer { at: 40, header: 32 },
         code_deopt: 8,
         code_positions: 16,
@@ -215,6 +222,7 @@ pub(crate) static FACTS: &[Facts] = &[
     },
     Facts {
         version: (14, 1),
+        runtime: "Node.js 25",
         code_start: CodeStart::Pointer { at: 40, header: 32 },
         code_deopt: 8,
         code_positions: 16,
@@ -239,6 +247,7 @@ pub(crate) static FACTS: &[Facts] = &[
     },
     Facts {
         version: (14, 6),
+        runtime: "Node.js 26",
         code_start: CodeStart::Pointer { at: 40, header: 32 },
         code_deopt: 8,
         code_positions: 16,
@@ -263,6 +272,7 @@ pub(crate) static FACTS: &[Facts] = &[
     },
     Facts {
         version: (15, 0),
+        runtime: "Deno 2",
         code_start: CodeStart::Pointer { at: 40, header: 32 },
         code_deopt: 8,
         code_positions: 16,

@@ -269,7 +269,8 @@ impl V8 {
     /// To be called when the frames of all samples so far have their names.
     pub(crate) fn end_slice(&mut self) {
         self.heap.end_slice();
-        self.known_frames.start_batch();
+        self.known_frames.end_slice();
+        self.codes.end_slice();
         if self.functions.is_large() {
             self.functions = Functions::default();
             self.recent_code = RecentCode::default();

@@ -60,7 +60,11 @@ impl Walk<'_, '_> {
             self.named.push(Identified::from(walked.code));
             return;
         };
-        let bytecode = self.bytecode(slots);
+        let bytecode = match walked.code {
+            CodeAddress::Jit(address) if self.is_optimized_frame(address, slots, is_leaf) => None,
+            CodeAddress::Image(..) if !is_leaf => self.bytecode_of_builtin(walked.code, slots),
+            _ => self.bytecode(slots),
+        };
         // What is at the leaf depends on registers and on the top of the stack.
         let key = (!is_leaf).then(|| FrameKey {
             frame: walked.code,
@@ -188,6 +192,34 @@ impl Walk<'_, '_> {
         }
     }
 
+    /// Whether a frame is known to be one of optimized code, which has values where others have bytecode: each may be
+    /// another, and to look at all of them costs more than the rest of a sample.
+    fn is_optimized_frame(&mut self, address: u64, slots: &FrameSlots, is_leaf: bool) -> bool {
+        let Some(code) = self.codes.known(&mut self.heap, address) else {
+            return false;
+        };
+        if !matches!(code.kind, CodeKind::Maglev | CodeKind::Turbofan) {
+            return false;
+        }
+        // Code at the leaf may have no frame of its own yet, or no more: then this is its caller's.
+        !is_leaf || {
+            let own = code_tables::code_function(&mut self.heap, &code);
+            own.is_some() && own == self.shared_of_function(slots.function)
+        }
+    }
+
+    /// The bytecode in the frame of a caller that is a builtin: the interpreter, or one of the others, which have none.
+    fn bytecode_of_builtin(&mut self, code: CodeAddress, slots: &FrameSlots) -> Option<u64> {
+        if self.known_frames.is_other_frame(code) {
+            return None;
+        }
+        let bytecode = self.bytecode(slots);
+        if bytecode.is_some() || self.heap.type_of(slots.bytecode_array).is_some() {
+            self.known_frames.insert_builtin(code, bytecode.is_some());
+        }
+        bytecode
+    }
+
     /// The bytecode in a frame, where there is any.
     pub(super) fn bytecode(&mut self, slots: &FrameSlots) -> Option<u64> {
         let object = slots.bytecode_array;
@@ -218,6 +250,9 @@ impl Walk<'_, '_> {
         }
         let read = self.shared_of_function(function);
         let shared = read.or_else(|| bytecode.and_then(|_| self.shared_of_feedback(slots)));
+        // What was bytecode a moment ago may be gone, with its isolate or its process.
+        let kind = self.heap.layout.type_bytecode_array;
+        let bytecode = bytecode.filter(|&object| shared.is_some() || self.heap.is(object, kind));
         let data = self.heap.layout.bytecode_data;
         let offset = small_integer(bytecode_offset)
             .and_then(|offset| u64::try_from(offset).ok()?.checked_sub(data - 1));

@@ -26,6 +26,9 @@ const OPEN_TIMEOUT: Duration = Duration::from_secs(3600);
 /// connects within milliseconds.
 const IDLE: Duration = Duration::from_secs(1);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// When a listener that did not answer as an inspector is asked again; twice as late after each time, for four minutes in all.
+const PROBE_AGAIN: Duration = Duration::from_secs(1);
+const MAX_PROBES: u32 = 8;
 
 /// The process whose inspector a companion closes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,11 +97,11 @@ pub fn close_abandoned(abandoned: &Abandoned, input: &mut dyn Read) {
     };
     let mut watch = Watch::new(Instant::now());
     let mut found = None;
-    let mut ignored = abandoned.listeners.clone();
+    let mut probes = Probes::new(&abandoned.listeners);
     while !target.has_ended() {
         let inspector = found
             .take()
-            .or_else(|| find_inspector(&target, &mut ignored));
+            .or_else(|| find_inspector(&target, &mut probes));
         let seen = inspector.as_ref().map(|opened| Seen {
             is_listening: ports::listeners(target.pid()).contains(&opened.listener),
             clients: ports::connections(target.pid(), opened.listener),
@@ -115,21 +118,56 @@ pub fn close_abandoned(abandoned: &Abandoned, input: &mut dyn Read) {
     }
 }
 
-/// The inspector among the new listeners of a process. Each is asked once: it may be the
-/// application's own.
-fn find_inspector(target: &Target, ignored: &mut Vec<SocketAddr>) -> Option<Opened> {
+/// The inspector among the new listeners of a process.
+fn find_inspector(target: &Target, probes: &mut Probes) -> Option<Opened> {
     let pid = target.pid();
     for listener in ports::listeners(pid) {
-        if ignored.contains(&listener) {
+        if !probes.is_due(listener, Instant::now()) {
             continue;
         }
         if let Some(mut opened) = open::found_open(pid, listener) {
             opened.is_ours = true;
             return Some(opened);
         }
-        ignored.push(listener);
+        probes.failed(listener, Instant::now());
     }
     None
+}
+
+/// Which listeners were asked whether they are the inspector. One that does not answer as an inspector may be the application's
+/// own, or an inspector on a machine that is too busy to answer in time: it is asked again, each time later.
+#[derive(Debug)]
+struct Probes<'a> {
+    /// Those from before the signal.
+    ignored: &'a [SocketAddr],
+    /// How often each was asked, and when it is asked again.
+    asked: Vec<(SocketAddr, u32, Instant)>,
+}
+
+impl<'a> Probes<'a> {
+    fn new(ignored: &'a [SocketAddr]) -> Self {
+        Self {
+            ignored,
+            asked: Vec::new(),
+        }
+    }
+
+    fn is_due(&self, listener: SocketAddr, now: Instant) -> bool {
+        let asked = self.asked.iter().find(|(known, ..)| *known == listener);
+        !self.ignored.contains(&listener)
+            && asked.is_none_or(|(_, times, again)| *times < MAX_PROBES && now >= *again)
+    }
+
+    fn failed(&mut self, listener: SocketAddr, now: Instant) {
+        let known = self.asked.iter().position(|(known, ..)| *known == listener);
+        let place = known.unwrap_or_else(|| {
+            self.asked.push((listener, 0, now));
+            self.asked.len() - 1
+        });
+        let (_, times, again) = &mut self.asked[place];
+        *again = now + PROBE_AGAIN * (1 << *times);
+        *times += 1;
+    }
 }
 
 /// An inspector that was found.
@@ -226,6 +264,23 @@ mod tests {
         // It did not close.
         assert_eq!(watch.next(OPEN, at(90_003)), Next::Wait);
         assert_eq!(watch.next(OPEN, at(90_004)), Next::Close);
+    }
+
+    #[test]
+    fn a_listener_that_did_not_answer_is_asked_again_and_again_but_not_forever() {
+        let [old, new] = [1, 2].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+        let ignored = [old];
+        let mut probes = Probes::new(&ignored);
+        let mut now = Instant::now();
+        assert!(!probes.is_due(old, now));
+        let mut times = 0;
+        while probes.is_due(new, now) {
+            probes.failed(new, now);
+            times += 1;
+            assert!(!probes.is_due(new, now));
+            now += PROBE_AGAIN * (1 << times);
+        }
+        assert_eq!(times, MAX_PROBES);
     }
 
     #[test]

@@ -284,7 +284,7 @@ fn choose_event(
 /// better; but memory read for one sample serves its whole batch. Where a program has copied what moves there is no hurry.
 fn wakeup_bytes(rate_hz: u32, stack_bytes: u32) -> u32 {
     let (wakes_per_second, most, copied_bytes) = match stack_bytes {
-        WALKED_STACK_BYTES => (5, 256, USUALLY_COPIED_BYTES),
+        WALKED_STACK_BYTES => (3, 512, USUALLY_COPIED_BYTES),
         _ if rate_hz <= 200 => (12, 64, 0),
         _ => (40, 64, 0),
     };
