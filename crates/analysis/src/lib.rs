@@ -31,8 +31,8 @@ mod weights;
 pub use charged::{ChargedWeights, charged_stacks, charged_weights, passing_on};
 pub use compare::{
     Basis, Change, CompareError, CompareOptions, Comparison, CostUnit, FamilyChange,
-    FunctionChange, FunctionId, Location, MIN_RUNS, Rows, RunCosts, SelfCheck, SideSummary,
-    Verdict, Work, compare, own_weights, self_check,
+    FunctionCaller, FunctionChange, FunctionId, Location, MIN_RUNS, Rows, RunCosts, SelfCheck,
+    SideSummary, Verdict, Work, compare, own_weights, self_check,
 };
 pub use diff::{DiffTree, NodeWeights, ProfilePair};
 pub use expression::{Condition, ExpressionError, Field};
@@ -58,7 +58,7 @@ pub use threads::{
 pub use time_order::TimeTree;
 pub use transform::{
     CodeKind, collapse_recursion, condensed, focus, fold, hide, ignore, merge_processes, only,
-    only_between, only_threads, redact, reverse, show_from, split_tiers, starting_at,
+    only_between, only_threads, redact, redact_paths, reverse, show_from, split_tiers, starting_at,
     with_round_times, without_idle, without_internals, without_small, without_unused,
 };
 pub use tree::{CallTree, ChildLists, NodeIndex, TreeNode};

@@ -30,6 +30,11 @@ impl Key {
         self.0 >> 3
     }
 
+    /// The number of its role.
+    pub(crate) fn role(self) -> usize {
+        (self.0 & 7) as usize
+    }
+
     /// The bit of its role in a mask.
     pub(crate) fn role_bit(self) -> u8 {
         1 << (self.0 & 7)

@@ -122,20 +122,35 @@ fn series_of(about: &About, process: &Process, event: &EventType) -> Series {
     }
 }
 
+/// How many bytes the names and files of a profile's functions have once each function has its own, as those of a batch do: many
+/// functions can share one long name.
+pub fn name_bytes(profile: &Profile) -> usize {
+    let functions = profile.functions.iter();
+    let bytes = functions.map(|function| {
+        let text = |index| profile.strings.get(index).len();
+        text(function.name) + function.file.map_or(0, text)
+    });
+    bytes.sum()
+}
+
 /// These stacks of a profile, in their order, cut to what a store takes.
 fn symbols_of(profile: &Profile, stacks: &[StackIndex]) -> Symbols {
     let mut builder = SymbolBuilder::default();
+    // Functions have their names copied, and are many fewer than frames.
+    let mut functions: Vec<Option<u32>> = vec![None; profile.functions.len()];
     let frames: Vec<u32> = profile
         .frames
         .iter()
         .map(|frame| {
-            let spec = profile.spec_of(frame.function);
-            let function = builder.function(StoredFunction {
-                name: cut(spec.name).to_owned(),
-                file: cut(spec.file).to_owned(),
-                line: spec.line,
-                column: spec.column,
-                category: spec.category,
+            let function = *functions[frame.function.at()].get_or_insert_with(|| {
+                let spec = profile.spec_of(frame.function);
+                builder.function(StoredFunction {
+                    name: cut(spec.name).to_owned(),
+                    file: cut(spec.file).to_owned(),
+                    line: spec.line,
+                    column: spec.column,
+                    category: spec.category,
+                })
             });
             builder.frame(StoredFrame {
                 function,

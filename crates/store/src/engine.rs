@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use nodespy_model::ThreadRole;
+
 use crate::error::StoreError;
 use crate::selection::{Merged, Selection, SeriesSpan, StackId, TimeSeriesSet};
 use crate::symbols::{StackHash, Symbols};
@@ -43,6 +45,19 @@ pub trait Store {
 
     /// Adds up by stack, for each set of values of the labels in `by`; without any, all in one group.
     fn merge(&self, selection: &Selection, by: &[&str]) -> Result<Merged, StoreError>;
+
+    /// Adds up by stack, for each thread role that was asked for and has any. Engines that read everything anyway do it in one pass.
+    fn merge_roles(&self, selection: &Selection) -> Result<Vec<(ThreadRole, Merged)>, StoreError> {
+        let mut merged = Vec::new();
+        for role in selection.asked_roles() {
+            let of_role = Selection {
+                roles: vec![role],
+                ..selection.clone()
+            };
+            merged.push((role, self.merge(&of_role, &[])?));
+        }
+        Ok(merged)
+    }
 
     /// Adds up over time, in steps of whole windows.
     fn series(

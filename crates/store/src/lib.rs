@@ -15,6 +15,8 @@ mod clickhouse;
 mod convert;
 mod engine;
 mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod location;
 mod open_windows;
 mod retention;
@@ -25,7 +27,9 @@ mod window;
 mod wire;
 
 pub use clickhouse::{ClickHouseOptions, ClickHouseStore, ClickHouseTables};
-pub use convert::{CPU_EVENT, HOST, PID, StoredThread, batch_of, profile_of, profile_of_threads};
+pub use convert::{
+    CPU_EVENT, HOST, PID, StoredThread, batch_of, name_bytes, profile_of, profile_of_threads,
+};
 pub use engine::{Appended, Detail, Store};
 pub use error::StoreError;
 pub use location::{OpenStore, StoreLocation};
@@ -36,5 +40,7 @@ pub use selection::{
 };
 pub use sqlite::{OpenMode, SqliteStore};
 pub use symbols::{MAX_DEPTH, MAX_TEXT_BYTES, StackHash, StoredFrame, StoredFunction, Symbols};
-pub use window::{Batch, Count, HOUR_SECONDS, Series, UnixSeconds, WINDOW_SECONDS, Window};
+pub use window::{
+    Batch, Count, HOUR_SECONDS, MAX_NAME_BYTES, Series, UnixSeconds, WINDOW_SECONDS, Window,
+};
 pub use wire::{WireError, batch_from_bytes, batch_to_bytes, hashes_from_bytes, hashes_to_bytes};

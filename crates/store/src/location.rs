@@ -4,6 +4,8 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use nodespy_model::ThreadRole;
+
 use crate::clickhouse::{ClickHouseOptions, ClickHouseStore};
 use crate::engine::{Appended, Detail, Store};
 use crate::error::StoreError;
@@ -98,6 +100,10 @@ impl Store for OpenStore {
 
     fn merge(&self, selection: &Selection, by: &[&str]) -> Result<Merged, StoreError> {
         self.engine().merge(selection, by)
+    }
+
+    fn merge_roles(&self, selection: &Selection) -> Result<Vec<(ThreadRole, Merged)>, StoreError> {
+        self.engine().merge_roles(selection)
     }
 
     fn series(

@@ -86,6 +86,14 @@ impl Selection {
         widened(&self.time, WINDOW_SECONDS)
     }
 
+    /// The roles that are meant.
+    pub fn asked_roles(&self) -> Vec<ThreadRole> {
+        match self.roles.is_empty() {
+            true => ThreadRole::ALL.to_vec(),
+            false => self.roles.clone(),
+        }
+    }
+
     /// A bit for each role that is meant.
     pub(crate) fn role_mask(&self) -> u8 {
         match self.roles.is_empty() {

@@ -18,7 +18,7 @@ pub(crate) const WINDOWS_AN_HOUR: u64 = HOUR_SECONDS / WINDOW_SECONDS;
 /// How many counts a window can have.
 pub(crate) const MAX_COUNTS: usize = 1 << 16;
 /// The longest name of a service or an event, in bytes.
-const MAX_NAME_BYTES: usize = 256;
+pub const MAX_NAME_BYTES: usize = 256;
 /// The latest start of a window: four bytes of seconds.
 const MAX_START: UnixSeconds = u32::MAX as u64;
 

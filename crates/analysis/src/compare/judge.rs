@@ -9,7 +9,7 @@ use super::statistics::{Contrast, adjusted, mean, median};
 use super::table::{AFTER, BEFORE, Cost, Row, Run, Table};
 use super::{
     Basis, Change, CompareError, CompareOptions, Comparison, CostUnit, FunctionChange, MIN_RUNS,
-    SideSummary, Verdict, Work, causes, family, moves, quality,
+    SideSummary, Verdict, Work, callers, causes, family, moves, quality,
 };
 
 /// A function with fewer samples a run, over both sides, is not tested.
@@ -368,6 +368,7 @@ fn rows_in_order(
                 own: own[row],
                 total: (!is_merged).then_some(total[row]),
                 moved_with: moves[row].map(|other| table.rows[other].id.clone()),
+                callers: callers::path_to(table, row),
             }
         })
         .collect();

@@ -5,6 +5,7 @@
 //! over all functions, and a change below a margin is none. One run a side gets an interval, never a verdict.
 
 mod blocks;
+mod callers;
 mod causes;
 mod family;
 mod figures;
@@ -249,6 +250,17 @@ pub struct FunctionChange {
     pub total: Option<Change>,
     /// Where the cost went, or came from.
     pub moved_with: Option<FunctionId>,
+    /// The callers through which it gained most, the nearest first.
+    pub callers: Vec<FunctionCaller>,
+}
+
+/// A function that another runs for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FunctionCaller {
+    /// The caller.
+    pub id: FunctionId,
+    /// Where it is, on the later side if it is there.
+    pub location: Location,
 }
 
 /// The functions of one package that are too small to be tested one by one.

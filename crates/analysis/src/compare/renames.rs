@@ -46,7 +46,8 @@ pub(super) fn pair(table: &mut Table) -> Vec<(usize, FunctionId)> {
         emptied.resize(runs, Default::default());
         waiting.extend(callees.get(&row).into_iter().flatten());
     }
-    for caller in table.main_callers.iter_mut().flatten() {
+    let callers = table.main_callers.iter_mut();
+    for caller in callers.chain(&mut table.gaining_callers).flatten() {
         *caller = now.get(caller).copied().unwrap_or(*caller);
     }
     renamed

@@ -94,5 +94,6 @@ fn split(all: &Table, before: &[usize], after: &[usize]) -> Table {
         rows: rows.collect(),
         runs: sides.map(runs),
         main_callers: all.main_callers.clone(),
+        gaining_callers: all.gaining_callers.clone(),
     }
 }

@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use nodespy_model::FastMap;
-
 use super::MIN_RUNS;
+use super::callers::Calls;
 use super::identity::{FunctionId, program_root, stable_file};
 use super::run::{FunctionCost, RunCosts};
 use super::unit::{per_sample, per_weight};
@@ -87,6 +86,8 @@ pub(super) struct Table {
     pub(super) runs: [Vec<Run>; 2],
     /// By row: the function that most of its cost was spent for, over all runs of both sides.
     pub(super) main_callers: Vec<Option<usize>>,
+    /// By row: the function that spends more in it than before, the most.
+    pub(super) gaining_callers: Vec<Option<usize>>,
 }
 
 impl Table {
@@ -98,6 +99,7 @@ impl Table {
             rows: Vec::new(),
             runs: Default::default(),
             main_callers: Vec::new(),
+            gaining_callers: Vec::new(),
         };
         let mut calls = Calls::default();
         let mut known = HashMap::new();
@@ -110,7 +112,7 @@ impl Table {
             };
             for run in runs {
                 let row_of = table.add_run(run, &ids, &mut known);
-                add_calls(run, &row_of, &mut calls);
+                calls.add(run, &row_of, (side, runs.len()));
                 rows_of_runs[side].push(row_of);
             }
         }
@@ -119,7 +121,8 @@ impl Table {
                 side.costs.resize(runs.len(), Cost::default());
             }
         }
-        table.main_callers = main_callers(table.rows.len(), &calls);
+        table.main_callers = calls.main_callers(table.rows.len());
+        table.gaining_callers = calls.gaining_callers(table.rows.len());
         if sides.iter().any(|runs| runs.len() < MIN_RUNS) {
             table.add_spreads(sides, &rows_of_runs);
         }
@@ -203,33 +206,6 @@ impl Table {
         let runs = self.runs.iter().map(Vec::len).sum::<usize>();
         (count(BEFORE) + count(AFTER)) / runs as f64
     }
-}
-
-/// What callers spend in a callee: caller, callee, cost.
-type Calls = FastMap<(usize, usize), f64>;
-
-fn add_calls(run: &RunCosts, row_of: &[usize], calls: &mut Calls) {
-    let factor = per_weight(&run.event);
-    for call in &run.calls {
-        let rows = (row_of[call.caller as usize], row_of[call.callee as usize]);
-        *calls.entry(rows).or_default() += call.weight as f64 * factor;
-    }
-}
-
-fn main_callers(rows: usize, calls: &Calls) -> Vec<Option<usize>> {
-    let mut heaviest: Vec<Option<(f64, usize)>> = vec![None; rows];
-    for (&(caller, callee), &cost) in calls {
-        let is_heavier = |&(known, other): &(f64, usize)| {
-            cost.total_cmp(&known).then(other.cmp(&caller)).is_gt()
-        };
-        if caller != callee && heaviest[callee].as_ref().is_none_or(is_heavier) {
-            heaviest[callee] = Some((cost, caller));
-        }
-    }
-    let callers = heaviest.into_iter();
-    callers
-        .map(|entry| entry.map(|(_, caller)| caller))
-        .collect()
 }
 
 /// Name and file to the lines that functions of that name start at.

@@ -30,7 +30,7 @@ pub use keep::{focus, ignore, without_idle};
 pub use only::{CodeKind, only};
 pub use processes::merge_processes;
 pub use recursion::collapse_recursion;
-pub use redact::redact;
+pub use redact::{redact, redact_paths};
 pub use reverse::reverse;
 pub use round::with_round_times;
 pub use show_from::show_from;

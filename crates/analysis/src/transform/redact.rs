@@ -4,7 +4,7 @@ use nodespy_model::{
     Category, ContextIndex, FastMap, FastSet, Profile, Sample, StringIndex, StringTable, label_key,
 };
 
-/// The profile without command lines, without source text, without the words of routes, without what stores say and without
+/// The profile without the host's name, command lines, source text, the words of routes, what stores say and
 /// paths outside of the application. Files of the application stay with their path in it, dependencies with their path
 /// in `node_modules`, all others with their name alone.
 pub fn redact(mut profile: Profile) -> Profile {
@@ -14,8 +14,11 @@ pub fn redact(mut profile: Profile) -> Profile {
         .filter_map(|process| process.labels.get(label_key::FOLDER))
         .map(|folder| format!("{}/", folder.trim_end_matches('/')))
         .collect();
+    profile.about.host.clear();
+    profile.about.app = redact_text(&profile.about.app, &folders);
     for process in &mut profile.processes {
         process.command.clear();
+        process.name = redact_text(&process.name, &folders);
         process.labels.remove(label_key::FOLDER);
         // What jobs are about and who submits them are paths too; host names are of the machine's surroundings.
         if let Some(pool) = &mut process.pool {
@@ -48,6 +51,11 @@ pub fn redact(mut profile: Profile) -> Profile {
         }
     }
     profile
+}
+
+/// A message with the folders of every path in it left out: `/home/ann/a.nspy` becomes `a.nspy`.
+pub fn redact_paths(message: &str) -> String {
+    redact_text(message, &[])
 }
 
 /// Routes are told apart by numbers: their words are the application's own.

@@ -37,6 +37,15 @@ use crate::window::{Batch, UnixSeconds};
 pub use client::ClickHouseOptions;
 pub use tables::ClickHouseTables;
 
+/// Reads a reply as each kind of reply there is.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn read_any_rows(reply: &[u8]) {
+    let _ = read::groups_of(reply);
+    let _ = sums::series_of(reply, 60);
+    let _ = names::frames_of(reply);
+    let _ = spans::living_of(reply);
+}
+
 /// A store in ClickHouse. Several servers may write and read it.
 #[derive(Debug)]
 pub struct ClickHouseStore {

@@ -199,6 +199,12 @@ pub(super) fn names(connection: &Connection, stacks: &[StackId]) -> Result<Symbo
     Ok(names.builder.symbols)
 }
 
+/// Reads frames as `Names` does.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(super) fn frames_of(reply: &[u8]) -> Result<(), StoreError> {
+    Names::default().take_frames(reply)
+}
+
 #[derive(Debug, Default)]
 struct Names {
     builder: SymbolBuilder,

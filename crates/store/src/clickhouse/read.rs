@@ -146,7 +146,7 @@ fn question(plan: &Plan<'_>, parts: &Parts) -> Statement {
     statement
 }
 
-fn groups_of(reply: &[u8]) -> Result<Vec<Group>, StoreError> {
+pub(super) fn groups_of(reply: &[u8]) -> Result<Vec<Group>, StoreError> {
     let mut rows = RowReader::new(reply);
     let mut groups = Vec::new();
     while rows.has_more() {

@@ -42,7 +42,11 @@ fn living(
         GROUP BY service, event, id HAVING until >= {hours_from} AND since < {} AND until + {WINDOW_SECONDS} > {}",
         time.end, time.start
     ))?;
-    spans_of(&reply, WINDOW_SECONDS, |rows| {
+    living_of(&reply)
+}
+
+pub(super) fn living_of(reply: &[u8]) -> Result<Vec<SeriesSpan>, StoreError> {
+    spans_of(reply, WINDOW_SECONDS, |rows| {
         let mut labels = Labels::default();
         for _ in 0..rows.length()? {
             let key = rows.text()?;

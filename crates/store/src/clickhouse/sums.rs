@@ -106,7 +106,7 @@ fn question(plan: &Plan<'_>, start: UnixSeconds, step: u64) -> Statement {
     statement
 }
 
-fn series_of(reply: &[u8], steps: usize) -> Result<Vec<TimeSeries>, StoreError> {
+pub(super) fn series_of(reply: &[u8], steps: usize) -> Result<Vec<TimeSeries>, StoreError> {
     let mut rows = RowReader::new(reply);
     let mut series: BTreeMap<Vec<String>, Vec<u64>> = BTreeMap::new();
     while rows.has_more() {

@@ -19,7 +19,7 @@ mod sweep;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use nodespy_model::Labels;
+use nodespy_model::{Labels, ThreadRole};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use self::append::Present;
@@ -119,6 +119,10 @@ impl Store for SqliteStore {
 
     fn merge(&self, selection: &Selection, by: &[&str]) -> Result<Merged, StoreError> {
         read::merge(&self.connection, selection, by)
+    }
+
+    fn merge_roles(&self, selection: &Selection) -> Result<Vec<(ThreadRole, Merged)>, StoreError> {
+        read::merge_roles(&self.connection, selection)
     }
 
     fn series(

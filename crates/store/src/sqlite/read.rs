@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use nodespy_model::{FastMap, WeightUnit, label_key};
+use nodespy_model::{FastMap, ThreadRole, WeightUnit, label_key};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{dropped_before, labels_of};
@@ -12,7 +12,7 @@ use crate::error::StoreError;
 use crate::selection::{
     Group, Merged, Selection, StackId, StackWeight, partial_hours, whole_hours,
 };
-use crate::window::{HOUR_SECONDS, UnixSeconds, WINDOW_SECONDS, unit_of};
+use crate::window::{HOUR_SECONDS, UnixSeconds, WINDOW_SECONDS, role_number, unit_of};
 
 /// Where counts go: which group, and what one of them weighs.
 #[derive(Debug, Clone, Copy)]
@@ -115,11 +115,16 @@ impl Plan {
     }
 }
 
+/// Counts and weights, with a place for each stack of the file.
+type Places = Vec<(u64, u64)>;
+
 /// Counts by stack.
 #[derive(Debug)]
 enum Totals {
-    /// Of one group: a place for each stack of the file.
-    All(Vec<(u64, u64)>),
+    /// Of one group.
+    All(Places),
+    /// Of each role; those that have none are empty.
+    Roles([Places; ThreadRole::ALL.len()]),
     /// Of each group, in maps.
     Groups(Vec<FastMap<u32, (u64, u64)>>),
 }
@@ -142,38 +147,95 @@ pub(super) fn merge(
     by: &[&str],
 ) -> Result<Merged, StoreError> {
     let transaction = connection.unchecked_transaction()?;
-    let Some(plan) = Plan::new(&transaction, selection, by)? else {
-        return Ok(Merged {
-            unit: None,
-            groups: Vec::new(),
-            is_widened: false,
-            missing_hours: 0,
-        });
+    let totals = |newest_stack| match by.is_empty() {
+        true => Totals::All(vec![(0, 0); newest_stack + 1]),
+        false => Totals::Groups(Vec::new()),
     };
-    let newest: i64 =
-        transaction.query_row("SELECT ifnull(max(id), 0) FROM stack", [], |row| row.get(0))?;
-    let newest_stack = u64::try_from(newest).unwrap_or(0);
-    let mut merging = Merging {
-        connection: &transaction,
-        selection,
-        by,
-        totals: match by.is_empty() {
-            true => Totals::All(vec![(0, 0); newest_stack as usize + 1]),
-            false => Totals::Groups(Vec::new()),
-        },
-        plan,
-        roles: selection.role_mask(),
-        newest_stack,
-        is_widened: false,
-        missing_hours: 0,
-    };
-    merging.windows()?;
-    merging.whole_hours()?;
-    merging.partial_hours()?;
-    Ok(merging.finish())
+    let merging = Merging::run(&transaction, selection, by, totals)?;
+    Ok(merging.map_or_else(nothing, Merging::finish))
 }
 
-impl Merging<'_> {
+pub(super) fn merge_roles(
+    connection: &Connection,
+    selection: &Selection,
+) -> Result<Vec<(ThreadRole, Merged)>, StoreError> {
+    let transaction = connection.unchecked_transaction()?;
+    let totals = |_| Totals::Roles(Default::default());
+    let Some(mut merging) = Merging::run(&transaction, selection, &[], totals)? else {
+        return Ok(Vec::new());
+    };
+    let Totals::Roles(mut roles) = std::mem::replace(&mut merging.totals, Totals::All(Vec::new()))
+    else {
+        return Ok(Vec::new());
+    };
+    let asked = selection.asked_roles().into_iter();
+    let of_role = |role: ThreadRole| {
+        let places = std::mem::take(&mut roles[usize::from(role_number(role))]);
+        (role, merging.merged(vec![group_of(places)]))
+    };
+    Ok(asked.map(of_role).collect())
+}
+
+/// The answer where the service and event have never been seen.
+fn nothing() -> Merged {
+    Merged {
+        unit: None,
+        groups: Vec::new(),
+        is_widened: false,
+        missing_hours: 0,
+    }
+}
+
+fn group_of(places: Places) -> Group {
+    let stacks = (0..).zip(places);
+    Group {
+        values: Vec::new(),
+        stacks: stacks
+            .filter(|(_, (count, _))| *count > 0)
+            .map(stack_weight)
+            .collect(),
+    }
+}
+
+fn stack_weight((stack, (count, weight)): (u64, (u64, u64))) -> StackWeight {
+    StackWeight {
+        stack: StackId(stack),
+        count,
+        weight,
+    }
+}
+
+impl<'a> Merging<'a> {
+    /// None where the service and event have never been seen.
+    fn run(
+        connection: &'a Connection,
+        selection: &'a Selection,
+        by: &'a [&'a str],
+        totals: impl FnOnce(usize) -> Totals,
+    ) -> Result<Option<Self>, StoreError> {
+        let Some(plan) = Plan::new(connection, selection, by)? else {
+            return Ok(None);
+        };
+        let newest: i64 =
+            connection.query_row("SELECT ifnull(max(id), 0) FROM stack", [], |row| row.get(0))?;
+        let newest_stack = u64::try_from(newest).unwrap_or(0);
+        let mut merging = Self {
+            connection,
+            selection,
+            by,
+            totals: totals(newest_stack as usize),
+            plan,
+            roles: selection.role_mask(),
+            newest_stack,
+            is_widened: false,
+            missing_hours: 0,
+        };
+        merging.windows()?;
+        merging.whole_hours()?;
+        merging.partial_hours()?;
+        Ok(Some(merging))
+    }
+
     /// Windows that are not part of a block yet.
     fn windows(&mut self) -> Result<(), StoreError> {
         let sql = "SELECT series, block FROM recent WHERE scope = ? AND start >= ? AND start < ?";
@@ -288,6 +350,7 @@ impl Merging<'_> {
         Adding {
             totals: match &mut self.totals {
                 Totals::All(all) => GroupTotals::All(all),
+                Totals::Roles(roles) => GroupTotals::Roles(roles),
                 Totals::Groups(groups) => GroupTotals::Group(&mut groups[member.group]),
             },
             period: member.period,
@@ -297,33 +360,27 @@ impl Merging<'_> {
         }
     }
 
-    fn finish(self) -> Merged {
-        let weight = |(stack, (count, weight)): (u64, (u64, u64))| StackWeight {
-            stack: StackId(stack),
-            count,
-            weight,
-        };
-        let mut groups: Vec<Group> = match self.totals {
-            Totals::All(all) => vec![Group {
-                values: Vec::new(),
-                stacks: (0..)
-                    .zip(all)
-                    .filter(|(_, (count, _))| *count > 0)
-                    .map(weight)
-                    .collect(),
-            }],
+    fn finish(mut self) -> Merged {
+        let totals = std::mem::replace(&mut self.totals, Totals::Groups(Vec::new()));
+        let groups = match totals {
+            Totals::All(all) => vec![group_of(all)],
+            Totals::Roles(roles) => roles.into_iter().map(group_of).collect(),
             Totals::Groups(groups) => groups
                 .into_iter()
-                .zip(self.plan.groups)
+                .zip(std::mem::take(&mut self.plan.groups))
                 .map(|(stacks, values)| {
                     let stacks = stacks.into_iter();
-                    let stacks = stacks.map(|(stack, sums)| weight((u64::from(stack), sums)));
+                    let stacks = stacks.map(|(stack, sums)| stack_weight((u64::from(stack), sums)));
                     let mut stacks: Vec<StackWeight> = stacks.collect();
                     stacks.sort_unstable();
                     Group { values, stacks }
                 })
                 .collect(),
         };
+        self.merged(groups)
+    }
+
+    fn merged(&self, mut groups: Vec<Group>) -> Merged {
         groups.retain(|group| !group.stacks.is_empty());
         groups.sort_by(|left, right| left.values.cmp(&right.values));
         Merged {
@@ -354,7 +411,8 @@ pub(super) fn rollup_hours(
 
 /// The totals of the group that a block belongs to.
 enum GroupTotals<'a> {
-    All(&'a mut Vec<(u64, u64)>),
+    All(&'a mut Places),
+    Roles(&'a mut [Places; ThreadRole::ALL.len()]),
     Group(&'a mut FastMap<u32, (u64, u64)>),
 }
 
@@ -380,6 +438,15 @@ impl Adding<'_> {
         }
         let sums = match &mut self.totals {
             GroupTotals::All(all) => &mut all[stack as usize],
+            GroupTotals::Roles(roles) => {
+                let Some(places) = roles.get_mut(key.role()) else {
+                    return;
+                };
+                if places.is_empty() {
+                    *places = vec![(0, 0); self.newest_stack as usize + 1];
+                }
+                &mut places[stack as usize]
+            }
             GroupTotals::Group(group) => group.entry(stack as u32).or_default(),
         };
         sums.0 = sums.0.saturating_add(count);

@@ -28,23 +28,35 @@ pub(super) fn labels(
             first = first.min(*recent_first);
             last = last.max(*recent_last);
         }
+        let (first, last) = (
+            u64::try_from(first).unwrap_or(0),
+            u64::try_from(last).unwrap_or(0),
+        );
+        // Before its labels are read: most series of a store are of other times.
+        if !is_in(time, first, last) {
+            continue;
+        }
         spans.push(SeriesSpan {
             service: row.get(1)?,
             event: row.get(2)?,
             unit: unit_of(row.get(3)?)?,
             period: u64::try_from(row.get::<_, i64>(4)?).unwrap_or(1),
             labels: labels_of(row.get_ref(5)?.as_str()?),
-            first: u64::try_from(first).unwrap_or(0),
-            last: u64::try_from(last).unwrap_or(0),
+            first,
+            last,
         });
     }
-    spans.extend(rolled_up(&transaction)?);
-    spans.retain(|span| span.first < time.end && span.last + WINDOW_SECONDS > time.start);
+    let rolled_up = rolled_up(&transaction)?.into_iter();
+    spans.extend(rolled_up.filter(|span| is_in(time, span.first, span.last)));
     spans.sort_by(|left, right| {
         let key = |span: &SeriesSpan| (span.service.clone(), span.event.clone(), span.first);
         key(left).cmp(&key(right))
     });
     Ok(spans)
+}
+
+fn is_in(time: &Range<UnixSeconds>, first: UnixSeconds, last: UnixSeconds) -> bool {
+    first < time.end && last + WINDOW_SECONDS > time.start
 }
 
 /// First and last window of the series that have some which are not compacted.

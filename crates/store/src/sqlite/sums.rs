@@ -1,5 +1,7 @@
 //! Weight over time, from the totals of windows.
 
+use std::ops::Range;
+
 use rusqlite::Connection;
 
 use super::read::{Member, Plan, rollup_hours};
@@ -85,8 +87,27 @@ impl Summing<'_> {
         Ok(())
     }
 
+    /// Hours that rollups answer though their series are known: one row a version instead of one a process.
+    fn rolled_up(&self) -> Range<UnixSeconds> {
+        match self.plan.is_of_versions && self.step.is_multiple_of(HOUR_SECONDS) {
+            true => self.plan.whole_hours(),
+            false => 0..0,
+        }
+    }
+
     fn hours(&mut self) -> Result<(), StoreError> {
         let hours = widened(&self.plan.windows, HOUR_SECONDS);
+        // Of a drop that was interrupted, hours may be left that rollups stand for.
+        let hours = hours.start.max(self.plan.hours_from)..hours.end;
+        let rolled_up = self.rolled_up();
+        if rolled_up.is_empty() {
+            return self.hours_of(&hours);
+        }
+        self.hours_of(&(hours.start..rolled_up.start))?;
+        self.hours_of(&(hours.start.max(rolled_up.end)..hours.end))
+    }
+
+    fn hours_of(&mut self, hours: &Range<UnixSeconds>) -> Result<(), StoreError> {
         let is_all = self.selection.roles.is_empty();
         let sql = match is_all {
             true => {
@@ -97,9 +118,7 @@ impl Summing<'_> {
             }
         };
         let mut statement = self.connection.prepare_cached(sql)?;
-        // Of a drop that was interrupted, hours may be left that rollups stand for.
-        let start = hours.start.max(self.plan.hours_from);
-        let mut rows = statement.query([self.plan.scope, start as i64, hours.end as i64])?;
+        let mut rows = statement.query([self.plan.scope, hours.start as i64, hours.end as i64])?;
         while let Some(row) = rows.next()? {
             let Some(member) = self.plan.series.get(&row.get(0)?).copied() else {
                 continue;
@@ -145,16 +164,28 @@ impl Summing<'_> {
         }
     }
 
-    /// Hours that nothing else knows any more.
+    /// Hours that nothing else knows any more, and those of [`Self::rolled_up`].
     fn rollups(&mut self) -> Result<(), StoreError> {
         let hours = widened(&self.plan.windows, HOUR_SECONDS);
-        let hours = hours.start..hours.end.min(self.plan.hours_from);
+        let only = hours.start..hours.end.min(self.plan.hours_from);
         if !self.plan.is_of_versions {
-            self.missing_hours += rollup_hours(self.connection, self.plan.scope, &hours)?;
+            self.missing_hours += rollup_hours(self.connection, self.plan.scope, &only)?;
             return Ok(());
         }
-        let sql = "SELECT version, period, hour, sums FROM rollup
-            WHERE scope = ? AND hour >= ? AND hour < ?";
+        let rolled_up = self.rolled_up();
+        let hours = only.start..only.end.max(rolled_up.end);
+        // Sums of stacks are on pages of their own, which totals don't touch.
+        let is_all = self.selection.roles.is_empty();
+        let sql = match is_all {
+            true => {
+                "SELECT version, period, hour, n FROM rollup
+                WHERE scope = ? AND hour >= ? AND hour < ?"
+            }
+            false => {
+                "SELECT version, period, hour, sums FROM rollup
+                WHERE scope = ? AND hour >= ? AND hour < ?"
+            }
+        };
         let mut statement = self.connection.prepare_cached(sql)?;
         let mut rows = statement.query([self.plan.scope, hours.start as i64, hours.end as i64])?;
         let roles = self.selection.role_mask();
@@ -163,11 +194,19 @@ impl Summing<'_> {
             let version = row.get_ref(0)?.as_str()?;
             let period = row.get(1)?;
             let hour = u64::try_from(row.get::<_, i64>(2)?).unwrap_or(0);
+            if !only.contains(&hour) && !rolled_up.contains(&hour) {
+                continue;
+            }
             let Some(member) = self.plan.rollup(self.selection, self.by, version, period) else {
                 continue;
             };
             if !self.is_whole(hour) {
                 missing.insert(hour);
+                continue;
+            }
+            if is_all {
+                let total = u64::try_from(row.get::<_, i64>(3)?).unwrap_or(0);
+                self.add(member, hour, total);
                 continue;
             }
             let sums = row.get_ref(3)?.as_blob()?;

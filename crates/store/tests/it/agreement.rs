@@ -95,9 +95,17 @@ fn agree(
                 asked,
                 by
             );
+            for (role, merged) in stored.merge_roles(&asked).unwrap() {
+                let mut of_role = asked.clone();
+                of_role.roles = vec![role];
+                prop_assert_eq!(&merged, &stored.merge(&of_role, &[]).unwrap());
+            }
             // The plain engine forgets no windows, so steps are compared before some are dropped.
             if detail.is_none() {
-                let step = (1 + random.below(400)) * WINDOW_SECONDS;
+                let step = match random.below(3) {
+                    0 => (1 + random.below(3)) * HOUR_SECONDS,
+                    _ => (1 + random.below(400)) * WINDOW_SECONDS,
+                };
                 prop_assert_eq!(
                     stored.series(&asked, step, by).unwrap(),
                     plain.series(&asked, step, by).unwrap()
