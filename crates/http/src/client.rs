@@ -68,12 +68,14 @@ pub struct Client {
 }
 
 /// What a server replied.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reply {
     /// The code of its status.
     pub status: u16,
     /// How long it wants to be left alone.
     pub retry_after: Option<Duration>,
+    /// Its headers that are text, names in lower case.
+    pub headers: Vec<(String, String)>,
     /// What it holds.
     pub body: Vec<u8>,
 }
@@ -148,6 +150,10 @@ impl Client {
         let mut response = request.send(body).map_err(transport)?;
         let retry_after = response.headers().get("retry-after");
         let retry_after = retry_after.and_then(|value| value.to_str().ok()?.parse().ok());
+        let headers = response.headers().iter();
+        let headers = headers
+            .filter_map(|(name, value)| Some((name.to_string(), value.to_str().ok()?.to_owned())))
+            .collect();
         let mut body = Vec::new();
         let reader = response.body_mut().as_reader();
         let read = reader.take(self.max_reply_bytes + 1).read_to_end(&mut body);
@@ -158,6 +164,7 @@ impl Client {
         Ok(Reply {
             status: response.status().as_u16(),
             retry_after: retry_after.map(Duration::from_secs),
+            headers,
             body,
         })
     }
@@ -229,8 +236,8 @@ mod tests {
     fn a_reply_is_shown_in_a_line() {
         let reply = Reply {
             status: 422,
-            retry_after: None,
             body: b"too many series\nmore".to_vec(),
+            ..Reply::default()
         };
         assert_eq!(reply.text(), "422 too many series");
         assert!(!reply.is_ok());

@@ -67,46 +67,44 @@ pub fn read_head(reader: &mut impl BufRead) -> io::Result<Head> {
     }
 }
 
-/// A connection whose reads end together at a deadline, or each after a timeout.
+/// A connection whose reads and writes end together at a deadline: who takes a byte now and then gets no more time than others.
 #[derive(Debug)]
 pub struct TimedStream {
     connection: TcpStream,
-    limit: Limit,
-}
-
-#[derive(Debug)]
-enum Limit {
-    Deadline(Instant),
-    EachRead(Duration),
+    deadline: Instant,
 }
 
 impl TimedStream {
-    /// All reads together may take until `deadline`.
+    /// All reads and writes together may take until `deadline`.
     pub fn until(connection: TcpStream, deadline: Instant) -> Self {
         Self {
             connection,
-            limit: Limit::Deadline(deadline),
+            deadline,
         }
     }
 
     /// What it reads from.
-    pub(crate) fn socket(&self) -> &TcpStream {
+    pub fn socket(&self) -> &TcpStream {
         &self.connection
     }
 
-    /// From now on all reads together may take until `deadline`.
+    /// From now on all reads and writes together may take until `deadline`.
     pub fn allow_until(&mut self, deadline: Instant) {
-        self.limit = Limit::Deadline(deadline);
+        self.deadline = deadline;
     }
 
-    /// From now on each read may take as long as `timeout`.
-    pub fn allow_each_read(&mut self, timeout: Duration) {
-        self.limit = Limit::EachRead(timeout);
+    fn time_left(&self) -> io::Result<Duration> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        match left.is_zero() {
+            true => Err(io::ErrorKind::TimedOut.into()),
+            false => Ok(left),
+        }
     }
 }
 
 impl Write for TimedStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.connection.set_write_timeout(Some(self.time_left()?))?;
         self.connection.write(bytes)
     }
 
@@ -117,14 +115,36 @@ impl Write for TimedStream {
 
 impl Read for TimedStream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let left = match self.limit {
-            Limit::Deadline(deadline) => deadline.saturating_duration_since(Instant::now()),
-            Limit::EachRead(timeout) => timeout,
-        };
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        self.connection.set_read_timeout(Some(left))?;
+        self.connection.set_read_timeout(Some(self.time_left()?))?;
         self.connection.read(buffer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{Ipv4Addr, TcpListener};
+
+    #[test]
+    fn a_client_that_takes_a_byte_now_and_then_gets_no_more_time() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut slow = TcpStream::connect(address).unwrap();
+        let (connection, _) = listener.accept().unwrap();
+        let deadline = Instant::now() + Duration::from_millis(300);
+        let mut timed = TimedStream::until(connection, deadline);
+        let reading = std::thread::spawn(move || {
+            // It ends when the server has given up.
+            while matches!(slow.read(&mut [0; 64]), Ok(1..)) {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        });
+        let started = Instant::now();
+        let written = (0..1 << 12).try_for_each(|_| timed.write_all(&[0; 1 << 16]));
+        assert!(written.is_err());
+        assert!(started.elapsed() < Duration::from_secs(20));
+        // What it has in its buffers is not waited for.
+        drop(timed);
+        drop(reading);
     }
 }

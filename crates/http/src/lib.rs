@@ -14,7 +14,7 @@ mod head;
 mod parameters;
 mod tls;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use answer::{Answer, Framing, write_head};
 pub use body::{BodyError, read_body};
@@ -26,5 +26,12 @@ pub use tls::{Connection, Tls, TlsError};
 
 /// For the whole head of a request, however it arrives.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-/// For each read or write of a page or a recording.
+/// For a whole page, recording or body, however it arrives.
 pub const TRANSFER_TIMEOUT: Duration = Duration::from_secs(60);
+/// What is large may take longer: as long as it takes at so many bytes a second.
+const LEAST_BYTES_PER_SECOND: u64 = 256 << 10;
+
+/// When so many bytes have to have been sent or received.
+pub fn transfer_deadline(bytes: u64) -> Instant {
+    Instant::now() + TRANSFER_TIMEOUT + Duration::from_secs(bytes / LEAST_BYTES_PER_SECOND)
+}

@@ -4,30 +4,29 @@
 //! one resource, as OpenTelemetry's eBPF profiler does. Samples with times are in the windows of those, others in the one in which
 //! their profile begins.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::Read;
 
 use flate2::read::GzDecoder;
-use nodespy_model::classify::{category_of_file, category_of_native, role_of_name};
-use nodespy_model::{Category, FastMap, FrameKind, Labels, ThreadRole, WeightUnit};
+use nodespy_model::classify::role_of_name;
+use nodespy_model::{FastMap, Labels, ThreadRole, WeightUnit};
 use nodespy_store::{
-    Batch, CPU_EVENT, Count, MAX_DEPTH, MAX_TEXT_BYTES, Series, StackHash, StoredFrame,
-    StoredFunction, Symbols, UnixSeconds, WINDOW_SECONDS, Window,
+    Batch, CPU_EVENT, Count, MAX_NAME_BYTES, Series, StackHash, Symbols, UnixSeconds,
+    WINDOW_SECONDS, Window,
 };
 use prost::Message;
 
-use crate::attributes::{
-    EXECUTABLE, FRAME_TYPE, PROCESS_ID, SERVICE, THREAD, UNKNOWN_SERVICE, label_of,
+use crate::attributes::{EXECUTABLE, PROCESS_ID, SERVICE, THREAD, UNKNOWN_SERVICE, label_of};
+use crate::dictionary::{Strings, cut, row_in, symbols_of};
+use crate::limits::{
+    MAX_SERIES, MAX_UNPACKED_BYTES, MAX_WINDOWS, OtlpError, TextBudget, check_messages,
 };
-use crate::limits::{MAX_STACK_FRAMES, MAX_UNPACKED_BYTES, OtlpError, check_messages};
 use crate::messages::{
-    AnyValue, ExportProfilesServiceRequest, Location, Profile, ProfilesDictionary, Resource,
-    Sample, Value,
+    ExportProfilesServiceRequest, KeyValue, Profile, ProfilesDictionary, Sample,
 };
 
 const SECOND: u64 = 1_000_000_000;
-/// What stands for the callers that are left out of a stack that is too deep.
-const TRUNCATED: &str = "[truncated]";
 
 /// What a request has.
 #[derive(Debug)]
@@ -46,10 +45,12 @@ pub fn decode(body: &[u8], encoding: Option<&str>) -> Result<Decoded, OtlpError>
     let dictionary = request.dictionary.unwrap_or_default();
     let mut decoding = Decoding::new(&dictionary)?;
     for of_resource in &request.resource_profiles {
-        let resource = of_resource.resource.clone().unwrap_or_default();
+        let attributes = of_resource.resource.as_ref().map(|it| &it.attributes[..]);
+        let resource = OfResource::read(&dictionary, attributes.unwrap_or_default());
+        decoding.left_out += resource.left_out;
         let profiles = of_resource.scope_profiles.iter();
         for profile in profiles.flat_map(|scope| &scope.profiles) {
-            decoding.profile(&resource, profile);
+            decoding.profile(&resource, profile)?;
         }
     }
     let left_out = decoding.left_out;
@@ -59,21 +60,75 @@ pub fn decode(body: &[u8], encoding: Option<&str>) -> Result<Decoded, OtlpError>
     })
 }
 
-fn unpacked(body: &[u8], encoding: Option<&str>) -> Result<Vec<u8>, OtlpError> {
-    let mut request = Vec::new();
-    match encoding.unwrap_or("identity") {
-        "identity" => request.extend_from_slice(body),
+fn unpacked<'a>(body: &'a [u8], encoding: Option<&str>) -> Result<Cow<'a, [u8]>, OtlpError> {
+    let request = match encoding.unwrap_or("identity") {
+        "identity" => Cow::Borrowed(body),
         "gzip" => {
             let mut unpacking = GzDecoder::new(body).take(MAX_UNPACKED_BYTES + 1);
+            let mut request = Vec::new();
             let read = unpacking.read_to_end(&mut request);
             read.map_err(OtlpError::Gzip)?;
+            Cow::Owned(request)
         }
         other => return Err(OtlpError::Encoding(other.chars().take(40).collect())),
-    }
+    };
     match request.len() as u64 > MAX_UNPACKED_BYTES {
         true => Err(OtlpError::TooLarge),
         false => Ok(request),
     }
+}
+
+/// What the attributes of a resource say of all its samples: read once, whatever the number of samples.
+struct OfResource<'a> {
+    service: Option<Cow<'a, str>>,
+    executable: Option<Cow<'a, str>>,
+    role: ThreadRole,
+    labels: Labels,
+    /// The texts of the labels, in bytes.
+    label_bytes: usize,
+    left_out: u64,
+}
+
+impl<'a> OfResource<'a> {
+    fn read(dictionary: &'a ProfilesDictionary, attributes: &'a [KeyValue]) -> Self {
+        let strings = Strings(dictionary);
+        let mut read = Self {
+            service: None,
+            executable: None,
+            role: ThreadRole::Main,
+            labels: Labels::default(),
+            label_bytes: 0,
+            left_out: 0,
+        };
+        for attribute in attributes {
+            let key = match attribute.key_strindex {
+                0 => attribute.key.as_str(),
+                row => strings.get(row),
+            };
+            let Some(value) = strings.value(attribute.value.as_ref()) else {
+                continue;
+            };
+            match key {
+                SERVICE => read.service = Some(value),
+                THREAD => read.role = role_called(&value),
+                EXECUTABLE => read.executable = Some(value),
+                key => read.left_out += u64::from(!set_label(&mut read.labels, key, &value)),
+            }
+        }
+        let texts = read
+            .labels
+            .iter()
+            .map(|(key, value)| key.len() + value.len());
+        read.label_bytes = texts.sum();
+        read
+    }
+}
+
+/// Sets the label of an attribute; false where there is no room for it.
+fn set_label(labels: &mut Labels, attribute: &str, value: &str) -> bool {
+    let key = cut(label_of(attribute), MAX_NAME_BYTES);
+    labels.set(key, value);
+    labels.iter().len() < Labels::MAX || labels.get(key).is_some()
 }
 
 /// The counts of a window, by stack and role.
@@ -83,114 +138,155 @@ struct Decoding<'a> {
     dictionary: &'a ProfilesDictionary,
     symbols: Symbols,
     hashes: Vec<StackHash>,
-    series: Vec<Series>,
-    known: FastMap<Series, usize>,
+    series: FastMap<Series, usize>,
     windows: BTreeMap<(usize, UnixSeconds), Counts>,
+    texts: TextBudget,
     left_out: u64,
 }
 
+/// What tells the processes of one resource apart: service and process id.
+type ProcessKey<'a> = (Cow<'a, str>, Option<Cow<'a, str>>);
+
 impl<'a> Decoding<'a> {
     fn new(dictionary: &'a ProfilesDictionary) -> Result<Self, OtlpError> {
-        let mut symbols = symbols_of(dictionary)?;
+        let mut texts = TextBudget::default();
+        let mut symbols = symbols_of(dictionary, &mut texts)?;
         // What stands for samples without a stack: a stack without frames.
         symbols.stacks.push(Vec::new());
         Ok(Self {
             dictionary,
             hashes: symbols.hashes(),
             symbols,
-            series: Vec::new(),
-            known: FastMap::default(),
+            series: FastMap::default(),
             windows: BTreeMap::new(),
+            texts,
             left_out: 0,
         })
     }
 
-    fn profile(&mut self, resource: &Resource, profile: &Profile) {
+    fn profile(
+        &mut self,
+        resource: &OfResource<'a>,
+        profile: &'a Profile,
+    ) -> Result<(), OtlpError> {
         let measured = Measured::of(self.dictionary, profile);
-        // Samples of one process come with the same attributes again and again.
+        // Samples of one process come with the same attributes again and again; other attributes than those of the process,
+        // such as the thread or the trace, make no other series.
         let mut places: FastMap<&[i32], (usize, ThreadRole)> = FastMap::default();
+        let mut processes: FastMap<ProcessKey<'a>, usize> = FastMap::default();
         for sample in &profile.samples {
             let of_sample = sample.attribute_indices.as_slice();
             let (series, role) = match places.get(of_sample) {
                 Some(place) => *place,
                 None => {
-                    let place = self.place(resource, of_sample, &measured);
-                    places.insert(of_sample, place);
-                    place
+                    let (process, role) = self.process(resource, of_sample);
+                    let series = match processes.get(&process) {
+                        Some(series) => *series,
+                        None => {
+                            let series = self.series(resource, &process, &measured)?;
+                            *processes.entry(process).or_insert(series)
+                        }
+                    };
+                    places.insert(of_sample, (series, role));
+                    (series, role)
                 }
             };
-            let no_stack = self.symbols.stacks.len() - 1;
-            let stack = usize::try_from(sample.stack_index).unwrap_or(no_stack);
-            // The first row means none.
-            let stack = match stack {
-                0 => no_stack,
-                stack => stack.min(no_stack),
-            };
-            for (time, value) in observations(sample, profile.time_unix_nano) {
-                let start = time / SECOND / WINDOW_SECONDS * WINDOW_SECONDS;
-                let counts = self.windows.entry((series, start)).or_default();
-                let count = counts.entry((stack, role)).or_default();
-                *count = count.saturating_add(measured.count_of(value));
-            }
+            self.count(sample, profile.time_unix_nano, series, role, &measured)?;
         }
+        Ok(())
     }
 
-    /// The series and thread role of samples with these attributes.
-    fn place(
+    fn count(
         &mut self,
-        resource: &Resource,
-        of_sample: &[i32],
+        sample: &Sample,
+        profile_start: u64,
+        series: usize,
+        role: ThreadRole,
         measured: &Measured,
-    ) -> (usize, ThreadRole) {
-        let mut labels = Labels::default();
-        let mut service = None;
-        let mut executable = None;
-        let mut role = ThreadRole::Main;
+    ) -> Result<(), OtlpError> {
+        let no_stack = self.symbols.stacks.len() - 1;
+        let stack = usize::try_from(sample.stack_index).unwrap_or(no_stack);
+        // The first row means none.
+        let stack = match stack {
+            0 => no_stack,
+            stack => stack.min(no_stack),
+        };
+        for (time, value) in observations(sample, profile_start) {
+            let start = time / SECOND / WINDOW_SECONDS * WINDOW_SECONDS;
+            let counts = self.windows.entry((series, start)).or_default();
+            let count = counts.entry((stack, role)).or_default();
+            *count = count.saturating_add(measured.count_of(value));
+            if self.windows.len() > MAX_WINDOWS {
+                return Err(OtlpError::TooMany {
+                    what: "windows of ten seconds",
+                    most: MAX_WINDOWS,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The process and thread role of samples with these attributes.
+    fn process(
+        &self,
+        resource: &OfResource<'a>,
+        of_sample: &[i32],
+    ) -> (ProcessKey<'a>, ThreadRole) {
+        let mut service = resource.service.clone();
+        let mut executable = resource.executable.clone();
+        let mut role = resource.role;
+        let mut pid = None;
         let strings = Strings(self.dictionary);
-        let of_resource = resource.attributes.iter().map(|attribute| {
-            let key = match attribute.key_strindex {
-                0 => attribute.key.as_str(),
-                row => strings.get(row),
-            };
-            (key, &attribute.value, true)
-        });
-        let of_sample = of_sample.iter().filter_map(|row| {
-            let attribute = row_in(&self.dictionary.attribute_table, *row)?;
-            Some((strings.get(attribute.key_strindex), &attribute.value, false))
-        });
-        for (key, value, is_of_resource) in of_resource.chain(of_sample) {
-            let Some(value) = strings.value(value.as_ref()) else {
+        for row in of_sample {
+            let Some(attribute) = row_in(&self.dictionary.attribute_table, *row) else {
                 continue;
             };
-            match key {
+            let Some(value) = strings.value(attribute.value.as_ref()) else {
+                continue;
+            };
+            match strings.get(attribute.key_strindex) {
                 SERVICE => service = Some(value),
                 THREAD => role = role_called(&value),
                 EXECUTABLE => executable = Some(value),
+                PROCESS_ID => pid = Some(value),
                 // What else samples have tells no processes apart.
-                key if is_of_resource || key == PROCESS_ID => {
-                    labels.set(label_of(key), value);
-                    let is_full = labels.iter().len() >= Labels::MAX;
-                    let is_left_out = is_full && labels.get(label_of(key)).is_none();
-                    self.left_out += u64::from(is_left_out);
-                }
                 _ => {}
             }
         }
         let service = service.or(executable);
+        let service = service.unwrap_or(Cow::Borrowed(UNKNOWN_SERVICE));
+        ((service, pid), role)
+    }
+
+    /// The series of a process. Its texts are copied, and paid for.
+    fn series(
+        &mut self,
+        resource: &OfResource<'_>,
+        (service, pid): &ProcessKey<'_>,
+        measured: &Measured,
+    ) -> Result<usize, OtlpError> {
+        let texts = service.len() + measured.event.len() + resource.label_bytes;
+        self.texts.draw(texts)?;
+        let mut labels = resource.labels.clone();
+        if let Some(pid) = pid {
+            self.left_out += u64::from(!set_label(&mut labels, PROCESS_ID, pid));
+        }
         let series = Series {
-            service: service.unwrap_or_else(|| UNKNOWN_SERVICE.to_owned()),
+            service: cut(service, MAX_NAME_BYTES).to_owned(),
             event: measured.event.clone(),
             unit: measured.unit,
             period: measured.period,
             labels,
         };
         let next = self.series.len();
-        let all = &mut self.series;
-        let index = *self.known.entry(series).or_insert_with_key(|series| {
-            all.push(series.clone());
-            next
-        });
-        (index, role)
+        let number = *self.series.entry(series).or_insert(next);
+        match self.series.len() > MAX_SERIES {
+            true => Err(OtlpError::TooMany {
+                what: "series (processes and events)",
+                most: MAX_SERIES,
+            }),
+            false => Ok(number),
+        }
     }
 
     fn finish(self) -> Batch {
@@ -204,9 +300,11 @@ impl<'a> Decoding<'a> {
             start,
             counts: counts.into_iter().map(count_of).collect(),
         });
+        let mut series: Vec<(Series, usize)> = self.series.into_iter().collect();
+        series.sort_unstable_by_key(|(_, number)| *number);
         Batch {
             windows: windows.collect(),
-            series: self.series,
+            series: series.into_iter().map(|(series, _)| series).collect(),
             symbols: self.symbols,
         }
     }
@@ -265,7 +363,7 @@ impl Measured {
             event => event,
         };
         Self {
-            event: event.to_owned(),
+            event: cut(event, MAX_NAME_BYTES).to_owned(),
             unit,
             period,
             divisor,
@@ -275,155 +373,6 @@ impl Measured {
     fn count_of(&self, value: i64) -> u64 {
         u64::try_from(value).unwrap_or(0) / self.divisor
     }
-}
-
-/// The texts of a dictionary.
-#[derive(Clone, Copy)]
-struct Strings<'a>(&'a ProfilesDictionary);
-
-impl<'a> Strings<'a> {
-    fn get(self, row: i32) -> &'a str {
-        row_in(&self.0.string_table, row).map_or("", String::as_str)
-    }
-
-    fn value(self, value: Option<&AnyValue>) -> Option<String> {
-        Some(match value?.value.as_ref()? {
-            Value::Text(text) => text.clone(),
-            Value::Bool(it) => it.to_string(),
-            Value::Number(number) => number.to_string(),
-            Value::TextIndex(row) => self.get(*row).to_owned(),
-        })
-    }
-}
-
-/// A row of a table, if it is one.
-fn row_in<T>(table: &[T], row: i32) -> Option<&T> {
-    table.get(usize::try_from(row).ok()?)
-}
-
-/// The stacks of a dictionary, in their order, cut to what a store takes.
-fn symbols_of(dictionary: &ProfilesDictionary) -> Result<Symbols, OtlpError> {
-    let mut symbols = Symbols::default();
-    let mut frames_of: Vec<Vec<u32>> = Vec::with_capacity(dictionary.location_table.len());
-    let mut functions: FastMap<StoredFunction, u32> = FastMap::default();
-    let mut function_row = |function: StoredFunction| {
-        let next = functions.len() as u32;
-        *functions.entry(function).or_insert(next)
-    };
-    for location in &dictionary.location_table {
-        let frames = frames_at(dictionary, location, &mut function_row);
-        let first = symbols.frames.len() as u32;
-        frames_of.push((first..first + frames.len() as u32).collect());
-        symbols.frames.extend(frames);
-    }
-    let truncated = symbols.frames.len() as u32;
-    symbols.frames.push(StoredFrame {
-        function: function_row(StoredFunction {
-            name: TRUNCATED.to_owned(),
-            ..StoredFunction::default()
-        }),
-        ..StoredFrame::default()
-    });
-    let mut functions: Vec<(StoredFunction, u32)> = functions.into_iter().collect();
-    functions.sort_unstable_by_key(|(_, row)| *row);
-    symbols.functions = functions.into_iter().map(|(it, _)| it).collect();
-    let mut left = MAX_STACK_FRAMES;
-    for stack in &dictionary.stack_table {
-        let rows = stack.location_indices.iter();
-        let frames = rows.filter_map(|row| row_in(&frames_of, *row)).flatten();
-        let mut path: Vec<u32> = frames.copied().take(MAX_DEPTH + 1).collect();
-        if path.len() > MAX_DEPTH {
-            path.truncate(MAX_DEPTH - 1);
-            path.push(truncated);
-        }
-        left = left.checked_sub(path.len()).ok_or(OtlpError::TooMany {
-            what: "frames of stacks",
-            most: MAX_STACK_FRAMES,
-        })?;
-        path.reverse();
-        symbols.stacks.push(path);
-    }
-    Ok(symbols)
-}
-
-/// The frames of a location, the innermost first.
-fn frames_at(
-    dictionary: &ProfilesDictionary,
-    location: &Location,
-    function_row: &mut impl FnMut(StoredFunction) -> u32,
-) -> Vec<StoredFrame> {
-    let strings = Strings(dictionary);
-    let frame_type = location.attribute_indices.iter().find_map(|row| {
-        let attribute = row_in(&dictionary.attribute_table, *row)?;
-        let is_type = strings.get(attribute.key_strindex) == FRAME_TYPE;
-        is_type.then(|| strings.value(attribute.value.as_ref()))?
-    });
-    let frame_type = frame_type.unwrap_or_default();
-    let mapping = row_in(&dictionary.mapping_table, location.mapping_index);
-    let module = mapping.map_or("", |it| strings.get(it.filename_strindex));
-    if location.lines.is_empty() {
-        let name = match location.address {
-            0 => String::new(),
-            address => format!("0x{address:x}"),
-        };
-        let function = function_row(stored_function(&name, module, 0, &frame_type));
-        return vec![StoredFrame {
-            function,
-            ..StoredFrame::default()
-        }];
-    }
-    let outermost = location.lines.len() - 1;
-    let lines = location.lines.iter().enumerate();
-    lines
-        .map(|(position, line)| {
-            let function = row_in(&dictionary.function_table, line.function_index);
-            let function = function.copied().unwrap_or_default();
-            let file = match strings.get(function.filename_strindex) {
-                "" => module,
-                file => file,
-            };
-            let name = strings.get(function.name_strindex);
-            let start = number(function.start_line);
-            StoredFrame {
-                function: function_row(stored_function(name, file, start, &frame_type)),
-                line: number(line.line),
-                column: number(line.column),
-                kind: FrameKind::inlined_if(position < outermost),
-                ..StoredFrame::default()
-            }
-        })
-        .collect()
-}
-
-fn stored_function(name: &str, file: &str, line: u32, frame_type: &str) -> StoredFunction {
-    let category = match frame_type {
-        "kernel" => Category::Kernel,
-        "wasm" => Category::Wasm,
-        "native" => category_of_native(name),
-        _ if name.is_empty() => Category::Unknown,
-        _ => category_of_file(file),
-    };
-    StoredFunction {
-        name: cut(name).to_owned(),
-        file: cut(file).to_owned(),
-        line,
-        column: 0,
-        category,
-    }
-}
-
-/// A line or column; those that can't be are not known.
-fn number(number: i64) -> u32 {
-    u32::try_from(number).unwrap_or(0)
-}
-
-/// The beginning of a text that is too long.
-fn cut(text: &str) -> &str {
-    let mut end = text.len().min(MAX_TEXT_BYTES);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
 }
 
 /// The role of threads of this name: one of ours, or what Node calls them.

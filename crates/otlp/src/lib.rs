@@ -11,6 +11,7 @@
 
 mod attributes;
 mod decode;
+mod dictionary;
 mod encode;
 mod limits;
 mod messages;

@@ -12,6 +12,34 @@ pub(crate) const MAX_UNPACKED_BYTES: u64 = 16 << 20;
 const MAX_MESSAGES: usize = 1 << 19;
 /// How many frames all stacks may have together, once each stands for itself.
 pub(crate) const MAX_STACK_FRAMES: usize = 1 << 22;
+/// How many bytes of texts are copied out of a request: a short row can name a long text, and many rows the same one.
+pub(crate) const MAX_TEXTS_BYTES: usize = 64 << 20;
+/// How many series a request may have, as many as windows of an agent.
+pub(crate) const MAX_SERIES: usize = 10_000;
+/// How many windows a request may be spread over: a time of eight bytes can make one.
+pub(crate) const MAX_WINDOWS: usize = 1 << 16;
+
+/// What is left of the bytes of texts that may be copied.
+#[derive(Debug)]
+pub(crate) struct TextBudget(usize);
+
+impl Default for TextBudget {
+    fn default() -> Self {
+        Self(MAX_TEXTS_BYTES)
+    }
+}
+
+impl TextBudget {
+    /// Pays for a copy of so many bytes.
+    pub(crate) fn draw(&mut self, bytes: usize) -> Result<(), OtlpError> {
+        let left = self.0.checked_sub(bytes).ok_or(OtlpError::TooMany {
+            what: "bytes of names, files and labels",
+            most: MAX_TEXTS_BYTES,
+        })?;
+        self.0 = left;
+        Ok(())
+    }
+}
 
 /// Why a request is not taken.
 #[derive(Debug, thiserror::Error)]

@@ -7,7 +7,7 @@ use nodespy_store::{
 use proptest::prelude::*;
 use prost::Message;
 
-use crate::messages::ExportProfilesServiceRequest;
+use crate::messages::{AnyValue, ExportProfilesServiceRequest, Function, Value, ValueType};
 use crate::{Decoded, OtlpError, decode, encode, rejected, success_but};
 
 /// Made by tools/fixtures/otlp.py with opentelemetry-proto 1.45.2 of PyPI.
@@ -241,4 +241,59 @@ fn attributes_beyond_what_a_process_can_have_are_counted() {
         assert_eq!(series.labels.iter().len(), Labels::MAX);
     }
     assert_eq!(rejected(&success_but("36 attributes were left out")), None);
+}
+
+/// A few bytes can name a long text, and many rows the same one.
+#[test]
+fn texts_are_cut_and_their_copies_are_limited() {
+    let long = "x".repeat(1 << 20);
+    let mut request = ExportProfilesServiceRequest::decode(EBPF_PROFILER).unwrap();
+    let dictionary = request.dictionary.get_or_insert_default();
+    let row = dictionary.string_table.len() as i32;
+    dictionary.string_table.push(long.clone());
+    for function in &mut dictionary.function_table {
+        function.name_strindex = row;
+    }
+    for of_resource in &mut request.resource_profiles {
+        let resource = of_resource.resource.get_or_insert_default();
+        for attribute in &mut resource.attributes {
+            attribute.value = Some(AnyValue {
+                value: Some(Value::Text(long.clone())),
+            });
+        }
+        for profile in &mut of_resource.scope_profiles[0].profiles {
+            profile.sample_type = Some(ValueType {
+                type_strindex: row,
+                unit_strindex: 0,
+            });
+        }
+    }
+    let batch = decode(&request.encode_to_vec(), None).unwrap().batch;
+    for series in &batch.series {
+        assert!(series.service.len() <= 256 && series.event.len() <= 256);
+    }
+    let longest = batch.symbols.functions.iter().map(|it| it.name.len()).max();
+    assert_eq!(longest, Some(8192));
+
+    let dictionary = request.dictionary.get_or_insert_default();
+    let (function, location) = (
+        dictionary.function_table[1],
+        dictionary.location_table[1].clone(),
+    );
+    for number in 0..9_000 {
+        let mut location = location.clone();
+        location.lines[0].function_index = dictionary.function_table.len() as i32;
+        dictionary.location_table.push(location);
+        dictionary.function_table.push(Function {
+            start_line: number,
+            ..function
+        });
+    }
+    assert!(matches!(
+        decode(&request.encode_to_vec(), None),
+        Err(OtlpError::TooMany {
+            what: "bytes of names, files and labels",
+            ..
+        })
+    ));
 }
