@@ -15,11 +15,15 @@ use nodespy_store::{
 };
 
 use crate::keeper::{Keeper, KeeperCounts};
+use crate::turns::Turns;
 
 /// The largest body of a request.
 pub(crate) const MAX_BODY_BYTES: u64 = 8 << 20;
 /// How far the clock of a sender may be ahead.
 const MAX_AHEAD_SECONDS: u64 = HOUR_SECONDS;
+
+/// How many bodies are unpacked at once: each takes memory, and none waits for a single slow one.
+const UNPACKED_AT_ONCE: usize = 4;
 
 /// How many profiles are remembered, so that one that is sent again is not stored again.
 const MAX_RECENT: usize = 4096;
@@ -37,6 +41,8 @@ pub struct IngestLimits {
 #[derive(Debug)]
 pub struct Ingest {
     taking: Mutex<Taking>,
+    /// Apart: who stores does not wait for what is still being unpacked.
+    unpacking: Turns,
     keeper: Keeper,
     /// Apart: who asks for figures does not wait for a batch that is being stored.
     counts: Mutex<IngestCounts>,
@@ -98,6 +104,7 @@ impl Ingest {
         };
         Ok(Self {
             taking: Mutex::new(taking),
+            unpacking: Turns::of(UNPACKED_AT_ONCE),
             keeper: Keeper::open(&location, limits.retention)?,
             counts: Mutex::default(),
         })
@@ -122,16 +129,53 @@ impl Ingest {
         id: u64,
         batch: impl FnOnce() -> Result<Batch, Refusal>,
     ) -> Answer {
-        self.answer(|taking| taking.append_profile(&batch()?, id, now))
+        let checked = || batch().and_then(Checked::of);
+        self.answer(checked, |taking, batch| {
+            taking.append_profile(batch, id, now)
+        })
     }
 
-    /// Takes a batch. It is unpacked when its turn has come, so that one at a time is in memory.
+    /// The same for many at once. They are read before any is stored; each that is stored is known if all are sent again.
+    pub(crate) fn take_profiles(
+        &self,
+        now: UnixSeconds,
+        batches: impl FnOnce() -> Result<Vec<(u64, Batch)>, Refusal>,
+    ) -> Answer {
+        let checked = || {
+            let batches = batches()?.into_iter();
+            batches
+                .map(|(id, batch)| Ok((id, Checked::of(batch)?)))
+                .collect::<Result<Vec<_>, Refusal>>()
+        };
+        self.answer(checked, |taking, batches| {
+            let mut all = Appended::default();
+            for (id, batch) in batches {
+                let appended = taking.append_profile(batch, *id, now)?;
+                all.windows += appended.windows;
+                all.repeated += appended.repeated;
+                all.too_old += appended.too_old;
+            }
+            Ok(all)
+        })
+    }
+
+    /// Takes a batch.
     fn take(&self, now: UnixSeconds, batch: impl FnOnce() -> Result<Batch, Refusal>) -> Answer {
-        self.answer(|taking| taking.append(&batch()?, now, OpenStore::append))
+        let checked = || batch().and_then(Checked::of);
+        self.answer(checked, |taking, batch| {
+            taking.append(batch, now, OpenStore::append)
+        })
     }
 
-    fn answer(&self, append: impl FnOnce(&mut Taking) -> Result<Appended, Refusal>) -> Answer {
-        let appended = append(&mut lock(&self.taking));
+    /// Unpacks and checks what was sent when it is its turn, so that only some is in memory at once, and then stores it.
+    fn answer<Unpacked>(
+        &self,
+        unpack: impl FnOnce() -> Result<Unpacked, Refusal>,
+        append: impl FnOnce(&mut Taking, &Unpacked) -> Result<Appended, Refusal>,
+    ) -> Answer {
+        let turn = self.unpacking.wait();
+        let appended = unpack().and_then(|unpacked| append(&mut lock(&self.taking), &unpacked));
+        drop(turn);
         let counts = &mut *lock(&self.counts);
         match appended {
             Ok(appended) => {
@@ -194,23 +238,37 @@ fn answer(refusal: &Refusal) -> Answer {
     Answer::text(status, &refusal.to_string())
 }
 
+/// A batch whose names were hashed, which takes time.
+struct Checked {
+    batch: Batch,
+    named: FastSet<StackHash>,
+}
+
+impl Checked {
+    fn of(batch: Batch) -> Result<Self, Refusal> {
+        let named = batch.symbols.checked_hashes()?.into_iter().collect();
+        Ok(Self { batch, named })
+    }
+}
+
 impl Taking {
     fn append(
         &mut self,
-        batch: &Batch,
+        checked: &Checked,
         now: UnixSeconds,
         append: fn(&mut OpenStore, &Batch) -> Result<Appended, StoreError>,
     ) -> Result<Appended, Refusal> {
+        let batch = &checked.batch;
         if (batch.windows.iter()).any(|window| window.start > now + MAX_AHEAD_SECONDS) {
             return Err(Refusal::Ahead);
         }
         self.check_series(batch, now)?;
         self.check_size()?;
-        self.check_names(batch)?;
+        self.check_names(checked)?;
         let appended = match append(&mut self.store, batch) {
             // The keeper has just forgotten names that nothing counted any more.
             Err(StoreError::UnknownStacks(_)) => {
-                self.check_names(batch)?;
+                self.check_names(checked)?;
                 append(&mut self.store, batch)?
             }
             appended => appended?,
@@ -224,17 +282,17 @@ impl Taking {
     /// Adds a profile to the windows there are. One that was taken lately changes nothing.
     fn append_profile(
         &mut self,
-        batch: &Batch,
+        checked: &Checked,
         id: u64,
         now: UnixSeconds,
     ) -> Result<Appended, Refusal> {
         if self.recent.contains(&id) {
             return Ok(Appended {
-                repeated: batch.windows.len() as u64,
+                repeated: checked.batch.windows.len() as u64,
                 ..Appended::default()
             });
         }
-        let appended = self.append(batch, now, OpenStore::add)?;
+        let appended = self.append(checked, now, OpenStore::add)?;
         if self.recent.len() >= MAX_RECENT {
             self.recent.pop_front();
         }
@@ -269,15 +327,59 @@ impl Taking {
         }
     }
 
-    fn check_names(&self, batch: &Batch) -> Result<(), Refusal> {
-        let named: FastSet<StackHash> = batch.symbols.checked_hashes()?.into_iter().collect();
-        let counted = batch.windows.iter().flat_map(|window| &window.counts);
+    fn check_names(&self, checked: &Checked) -> Result<(), Refusal> {
+        let counted = checked
+            .batch
+            .windows
+            .iter()
+            .flat_map(|window| &window.counts);
         let counted: FastSet<StackHash> = counted.map(|count| count.stack).collect();
-        let unnamed: Vec<StackHash> = counted.difference(&named).copied().collect();
+        let unnamed: Vec<StackHash> = counted.difference(&checked.named).copied().collect();
         let unknown = self.store.unknown_stacks(&unnamed)?;
         match unknown.is_empty() {
             true => Ok(()),
             false => Err(Refusal::Unnamed(unknown)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use nodespy_store::batch_to_bytes;
+
+    use super::*;
+
+    /// One that takes long to decode stalled all others.
+    #[test]
+    fn who_is_slow_to_unpack_does_not_hold_up_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let limits = IngestLimits {
+            retention: Retention::default(),
+            max_series: 100,
+        };
+        let ingest = Ingest::open(&folder.path().join("store"), &limits).unwrap();
+        let (started, is_started) = mpsc::channel();
+        let (finish, is_finished) = mpsc::channel::<()>();
+        std::thread::scope(|scope| {
+            let ingest = &ingest;
+            let slow = scope.spawn(move || {
+                ingest.take_profile(0, 1, || {
+                    started.send(()).unwrap();
+                    let waited = is_finished.recv_timeout(Duration::from_secs(60));
+                    match waited {
+                        Ok(()) => Ok(Batch::default()),
+                        Err(_) => Err(Refusal::Full),
+                    }
+                })
+            });
+            is_started.recv().unwrap();
+            let quick = ingest.take_windows(&batch_to_bytes(&Batch::default()), 0);
+            assert_eq!(quick.status, "200 OK");
+            finish.send(()).unwrap();
+            assert_eq!(slow.join().unwrap().status, "200 OK");
+        });
     }
 }

@@ -16,12 +16,15 @@ mod keeper;
 mod metrics;
 mod otlp;
 mod page;
+mod push;
+mod push_request;
 mod pyroscope;
 pub mod query;
 mod routes;
 mod server;
 mod stores;
 mod tenant;
+mod turns;
 mod webhook;
 
 pub use access::{Access, Token, Transport};

@@ -10,7 +10,7 @@ use nodespy_http::Parameters;
 use nodespy_model::{
     Contents, EventType, Labels, Process, ProcessIndex, Profile, WeightUnit, label_key,
 };
-use nodespy_store::{Batch, HOST, UnixSeconds, batch_of};
+use nodespy_store::{Batch, HOST, UnixSeconds, batch_of, name_bytes};
 use sha2::{Digest, Sha256};
 
 use crate::ingest::Refusal;
@@ -20,9 +20,16 @@ const SECOND: u64 = 1_000_000_000;
 const DEFAULT_RATE: u32 = 100;
 /// The longest name with its labels.
 const MAX_NAME_BYTES: usize = 4096;
-/// The label that tells processes apart, and what older SDKs call it.
+/// How many bytes of names a profile may have, each function with its own.
+const MAX_NAMES_BYTES: usize = 64 << 20;
+/// The label that tells processes apart.
 const INSTANCE: &str = "instance";
-const SESSION: &str = "__session_id__";
+const LIMITS: Limits = Limits {
+    input_bytes: 16 << 20,
+    unpacked_bytes: 64 << 20,
+    line_bytes: 1 << 20,
+    rows: u64::MAX,
+};
 
 /// What a profile is known by, to recognize it when it is sent again.
 pub(crate) fn id_of(target: &str, body: &[u8]) -> u64 {
@@ -45,7 +52,7 @@ pub(crate) fn batch_of_request(
 ) -> Result<Batch, Refusal> {
     let unreadable = |why: &str| Refusal::Unreadable(why.to_owned());
     let name = parameters.get("name");
-    let (service, mut labels) = name_and_labels(name.unwrap_or_default())
+    let (service, labels) = name_and_labels(name.unwrap_or_default())
         .ok_or_else(|| unreadable("name=SERVICE{KEY=VALUE,…} says whose profile it is"))?;
     let from = match parameters.get("from") {
         Some(text) => unix_seconds(text).ok_or_else(|| unreadable("from is in seconds"))?,
@@ -61,34 +68,58 @@ pub(crate) fn batch_of_request(
         }
     };
     let rate = parameters.get("sampleRate").and_then(|it| it.parse().ok());
-    let mut profile = read(format, body)?;
+    let mut profile = read(format, body, LIMITS)?;
     if format == "folded" {
         let event = EventType::new("cpu-clock", WeightUnit::Samples);
         profile.events = vec![event.at_rate(rate.unwrap_or(DEFAULT_RATE))];
     }
-    let session = labels.get(SESSION).map(str::to_owned);
-    labels.remove(SESSION);
-    let sender = sender.map(|sender| sender.to_string());
-    if labels.get(INSTANCE).is_none() {
-        labels.set_if_any(INSTANCE, session.or_else(|| sender.clone()));
-    }
-    labels.set(label_key::APP, service);
     profile.about.started_unix = from.saturating_mul(SECOND);
-    profile.about.host = labels
-        .get(HOST)
-        .map_or(sender.unwrap_or_default(), str::to_owned);
-    as_one_process(&mut profile, labels);
-    Ok(batch_of(&profile))
+    let service = service.to_owned();
+    Source { service, labels }.batch_of(profile, sender)
+}
+
+/// Whose profile it is.
+#[derive(Debug, Clone)]
+pub(crate) struct Source {
+    pub(crate) service: String,
+    pub(crate) labels: Labels,
+}
+
+impl Source {
+    /// What some SDKs call the label that tells processes apart.
+    pub(crate) const SESSION: &str = "__session_id__";
+
+    /// The windows of a profile: all of it is in the one that it begins in.
+    pub(crate) fn batch_of(
+        mut self,
+        mut profile: Profile,
+        sender: Option<IpAddr>,
+    ) -> Result<Batch, Refusal> {
+        let session = self.labels.get(Self::SESSION).map(str::to_owned);
+        self.labels.remove(Self::SESSION);
+        let sender = sender.map(|sender| sender.to_string());
+        if self.labels.get(INSTANCE).is_none() {
+            let instance = session.or_else(|| sender.clone());
+            self.labels.set_if_any(INSTANCE, instance);
+        }
+        self.labels.set(label_key::APP, &self.service);
+        let host = self.labels.get(HOST).map(str::to_owned);
+        profile.about.host = host.or(sender).unwrap_or_default();
+        as_one_process(&mut profile, self.labels);
+        let names = name_bytes(&profile);
+        if names > MAX_NAMES_BYTES {
+            return Err(Refusal::Unreadable(format!(
+                "names and files of functions have {names} bytes, and {MAX_NAMES_BYTES} are taken"
+            )));
+        }
+        Ok(batch_of(&profile))
+    }
 }
 
 /// Reads a profile within limits.
-fn read(format: &str, body: Vec<u8>) -> Result<Profile, Refusal> {
+pub(crate) fn read(format: &str, body: Vec<u8>, limits: Limits) -> Result<Profile, Refusal> {
     let options = ImportOptions {
-        limits: Limits {
-            input_bytes: 16 << 20,
-            unpacked_bytes: 64 << 20,
-            line_bytes: 1 << 20,
-        },
+        limits,
         ..ImportOptions::from(Some(format))
     };
     let recording =
@@ -173,6 +204,46 @@ mod tests {
         assert_eq!(window.start, 1_700_000_000);
         let total: u64 = window.counts.iter().map(|count| count.count).sum();
         assert_eq!(total, 7);
+    }
+
+    /// A profile of `count` functions that have one long name and file in common.
+    fn pprof(count: u64) -> Vec<u8> {
+        let varint = |mut number: u64| {
+            let mut bytes = Vec::new();
+            while number > 0x7f {
+                bytes.push(number as u8 | 0x80);
+                number >>= 7;
+            }
+            bytes.push(number as u8);
+            bytes
+        };
+        let number = |field: u8, value| [vec![field << 3], varint(value)].concat();
+        let field = |field: u8, content: &[u8]| {
+            let head = [vec![field << 3 | 2], varint(content.len() as u64)].concat();
+            [&head, content].concat()
+        };
+        let mut bytes = field(1, &[8, 1, 16, 2]);
+        for text in ["", "samples", "count", &"x".repeat(4000)] {
+            bytes.extend(field(6, text.as_bytes()));
+        }
+        for id in 1..=count {
+            let line = field(4, &number(1, id));
+            bytes.extend(field(2, &[number(1, id), number(2, 1)].concat()));
+            bytes.extend(field(4, &[number(1, id), line].concat()));
+            let function = [number(1, id), number(2, 3), number(4, 3), number(5, id)];
+            bytes.extend(field(5, &function.concat()));
+        }
+        bytes
+    }
+
+    /// A few megabytes of functions that share one long name would be gigabytes.
+    #[test]
+    fn names_that_every_function_would_have_for_itself_are_limited() {
+        let (_, parameters) = Parameters::split("/ingest?name=shop&format=pprof");
+        let taken = |count| batch_of_request(&parameters, pprof(count), None, 1_700_000_005);
+        assert!(taken(10).is_ok());
+        let error = taken(9_000).unwrap_err();
+        assert!(error.to_string().contains("67108864 are taken"), "{error}");
     }
 
     #[test]

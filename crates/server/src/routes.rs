@@ -9,7 +9,8 @@ use nodespy_store::{OpenStore, UnixSeconds};
 use crate::ingest::IngestCounts;
 use crate::metrics::{self, Requests};
 use crate::query::{
-    self, QueryError, RegressionOptions, Selected, SeriesQuery, profile_of_selection,
+    self, InstancesQuery, QueryError, RegressionOptions, Selected, SeriesQuery, ServicesQuery,
+    profile_of_selection,
 };
 use nodespy_http::{Answer, Framing, Parameters};
 
@@ -32,6 +33,7 @@ pub(crate) const ROUTES: &[Route] = &[
     ("/metrics", prometheus),
     ("/api/v1/services", services),
     ("/api/v1/series", series),
+    ("/api/v1/instances", instances),
     ("/api/v1/profile", profile),
     ("/api/v1/regressions", regressions),
 ];
@@ -48,19 +50,41 @@ fn prometheus(asked: &Asked<'_>) -> Result<Answer, QueryError> {
     ))
 }
 
+/// The services of a range of time, or one `service`, with at most so many `instances` of each.
 fn services(asked: &Asked<'_>) -> Result<Answer, QueryError> {
     let get = |key| asked.parameters.get(key);
     let time = query::range(get("from"), get("until"), asked.now)?;
-    Ok(Answer::json(&query::services_json(asked.store, time)?))
+    let mut query = ServicesQuery::new(time);
+    query.service = get("service").map(str::to_owned);
+    if let Some(number) = get("instances") {
+        query.max_instances = number
+            .parse()
+            .map_err(|_| QueryError::Bad("instances is how many of each service".to_owned()))?;
+    }
+    Ok(Answer::json(&query::services_json(asked.store, &query)?))
 }
 
+/// The instances of a selection, with what is odd about each.
+fn instances(asked: &Asked<'_>) -> Result<Answer, QueryError> {
+    let query = InstancesQuery {
+        selection: selected(asked, "")?.selection,
+    };
+    Ok(Answer::json(&query::instances_json(asked.store, &query)?))
+}
+
+/// Weight over time, of one `service` or, with `by=service`, of all.
 fn series(asked: &Asked<'_>) -> Result<Answer, QueryError> {
     let step = asked.parameters.get("step").map(str::parse).transpose();
     let step = step.map_err(|_| QueryError::Bad("a step is a number of seconds".to_owned()))?;
+    let by: Vec<String> = asked.parameters.all("by").map(str::to_owned).collect();
+    let selected = match by.iter().any(|key| key == "service") {
+        true => Selected::of_any_service(asked.parameters, asked.now)?,
+        false => selected(asked, "")?,
+    };
     let query = SeriesQuery {
-        selection: selected(asked, "")?.selection,
+        selection: selected.selection,
         step,
-        by: asked.parameters.all("by").map(str::to_owned).collect(),
+        by,
     };
     Ok(Answer::json(&query::series_json(asked.store, &query)?))
 }

@@ -10,14 +10,15 @@ use crate::keeper::Keeper;
 use crate::metrics::Requests;
 use crate::otlp;
 use crate::page;
+use crate::push;
 use crate::pyroscope::{batch_of_request, id_of};
 use crate::query::QueryError;
 use crate::routes::{Asked, ROUTES};
 use crate::tenant::{self, Tenant};
 use crate::webhook::Watch;
 use nodespy_http::{
-    Answer, BodyError, Connection, HEAD_TIMEOUT, Head, Parameters, TRANSFER_TIMEOUT, Tls, accept,
-    read_body, read_head, stop_accepting,
+    Answer, BodyError, Connection, Framing, HEAD_TIMEOUT, Head, Parameters, Tls, accept, read_body,
+    read_head, stop_accepting, transfer_deadline,
 };
 
 /// How often it asks whether it is to stop.
@@ -92,7 +93,6 @@ impl Server {
 
     /// Answers one request. `known` is called when it has turned out to be allowed to ask.
     fn serve(&self, socket: TcpStream, known: &dyn Fn()) -> io::Result<()> {
-        socket.set_write_timeout(Some(TRANSFER_TIMEOUT))?;
         let sender = socket.peer_addr().ok().map(|address| address.ip());
         let deadline = Instant::now() + HEAD_TIMEOUT;
         let connection = Connection::open(socket, self.tls.as_ref(), deadline)?;
@@ -101,16 +101,20 @@ impl Server {
         if head.method == "POST" {
             let answer = self.take(&head, &mut connection, sender, known)?;
             self.requests.count(answer.status);
+            let timed = connection.get_mut().timed();
+            timed.allow_until(transfer_deadline(answer.body.len() as u64));
             answer.write(connection.get_mut())?;
             // A sender that is still sending would see a broken connection instead.
             connection.get_mut().end_writing()?;
             let timed = connection.get_mut().timed();
-            timed.allow_each_read(HEAD_TIMEOUT);
+            timed.allow_until(Instant::now() + HEAD_TIMEOUT);
             return io::copy(&mut connection.take(4 * MAX_BODY_BYTES), &mut io::sink()).map(drop);
         }
         let answer = self.answer(&head, known);
         self.requests.count(answer.status);
         let connection = connection.get_mut();
+        let deadline = transfer_deadline(answer.body.len() as u64);
+        connection.timed().allow_until(deadline);
         match head.method.as_str() {
             "HEAD" => nodespy_http::write_head(connection, &answer)?,
             _ => answer.write(connection)?,
@@ -139,11 +143,14 @@ impl Server {
             return Ok(Answer::text("403 Forbidden", "nothing is taken for you"));
         };
         known();
-        if !matches!(path, "/api/v1/windows" | "/ingest" | nodespy_otlp::PATH) {
+        if !matches!(
+            path,
+            "/api/v1/windows" | "/ingest" | push::PATH | nodespy_otlp::PATH
+        ) {
             return Ok(Answer::text("404 Not Found", "nothing is taken here"));
         }
         let timed = connection.get_mut().timed();
-        timed.allow_until(Instant::now() + TRANSFER_TIMEOUT);
+        timed.allow_until(transfer_deadline(0));
         if head.waits_for_go {
             let go = connection.get_mut();
             go.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
@@ -156,6 +163,9 @@ impl Server {
                     let id = id_of(&head.target, &body);
                     ingest
                         .take_profile(now, id, || batch_of_request(&parameters, body, sender, now))
+                }
+                Ok(body) if path == push::PATH => {
+                    push::take(ingest, head, &body, sender, unix_seconds())
                 }
                 Ok(body) if path == nodespy_otlp::PATH => {
                     let id = id_of(path, &body);
@@ -237,7 +247,11 @@ fn refusal(error: &QueryError) -> Answer {
             "500 Internal Server Error"
         }
     };
-    Answer::text(status, &error.to_string())
+    // The page says why there is no picture where the picture would be.
+    Answer {
+        framing: Framing::SameOrigin,
+        ..Answer::text(status, &error.to_string())
+    }
 }
 
 fn unix_seconds() -> u64 {

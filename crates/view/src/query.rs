@@ -1,11 +1,11 @@
 //! The answer to a query, as a table and as JSON.
 
 use nodespy_analysis::{Answer, AnswerRow, Field, RowKey};
-use nodespy_model::{EventType, FunctionIndex, Profile, WeightUnit};
+use nodespy_model::{EventType, FunctionIndex, Profile, WeightUnit, printable};
 use serde_json::{Map, Value, json};
 
 use crate::Terminal;
-use crate::columns::{keep_end, short_name, width_of};
+use crate::columns::{keep_end, keep_start, short_name, width_of};
 use crate::text::Paint;
 use crate::wording::{self, percent, percent_of};
 
@@ -14,6 +14,8 @@ const VERSION: u64 = 1;
 
 /// The columns of a row that names and places share on a terminal that is narrow.
 const LEAST_NAME_COLUMNS: usize = 20;
+/// How much of a source line is shown, and the least that is worth showing.
+const SOURCE_COLUMNS: std::ops::RangeInclusive<usize> = 16..=100;
 
 /// An answer as a table.
 pub fn query_text(profile: &Profile, answer: &Answer, terminal: Terminal) -> String {
@@ -25,6 +27,7 @@ pub fn query_text(profile: &Profile, answer: &Answer, terminal: Terminal) -> Str
         .iter()
         .map(|row| cells(profile, answer, row))
         .collect();
+    let sources = answer.rows.iter().map(|row| source_line(profile, &row.key));
     let head = [
         "share".to_owned(),
         answer.aggregate.name().to_owned(),
@@ -46,8 +49,13 @@ pub fn query_text(profile: &Profile, answer: &Answer, terminal: Terminal) -> Str
         format!("{}{}  {}{}  {name}", pad(0), row[0], pad(1), row[1])
     };
     let mut text = format!("{}\n", paint.dim(&line(&head)));
-    for row in &rows {
+    for (row, source) in rows.iter().zip(sources) {
         text.push_str(&line(row));
+        let room = name_columns.saturating_sub(width_of(&row[2]) + 2);
+        if let Some(source) = source.filter(|_| room >= *SOURCE_COLUMNS.start()) {
+            let source = keep_start(&printable(source), room.min(*SOURCE_COLUMNS.end()));
+            text.push_str(&format!("  {}", paint.dim(&source)));
+        }
         text.push('\n');
     }
     text.push_str(&closing(profile, answer));
@@ -77,6 +85,17 @@ fn cells(profile: &Profile, answer: &Answer, row: &AnswerRow) -> [String; 3] {
             .trim_end()
             .to_owned(),
     ]
+}
+
+/// The text of a row's line, where the recording holds the source.
+fn source_line<'a>(profile: &'a Profile, key: &RowKey) -> Option<&'a str> {
+    let RowKey::Line(function, line @ 1..) = key else {
+        return None;
+    };
+    let file = profile.function(*function).file?;
+    let source = profile.sources.iter().find(|source| source.file == file)?;
+    let text = source.text.lines().nth(*line as usize - 1)?.trim();
+    (!text.is_empty()).then_some(text)
 }
 
 /// A weight, without the noun that the heading has already.
@@ -202,6 +221,9 @@ fn object(profile: &Profile, answer: &Answer, row: &AnswerRow) -> Value {
         RowKey::Line(function, line) => {
             of_function(profile, *function, &mut set);
             set("line", or_null(*line));
+            if let Some(source) = source_line(profile, &row.key) {
+                set("source", source.into());
+            }
         }
         RowKey::Package(package) => {
             set("name", package.name.as_str().into());

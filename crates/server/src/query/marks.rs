@@ -3,13 +3,21 @@
 //! A mark is a window of an event of its own, so that it is kept, read and dropped like any other. Processes that started after it are of
 //! the marked version, until their own label says another.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
 use nodespy_model::{Labels, ThreadRole, WeightUnit, label_key};
 use nodespy_store::{
-    Batch, Count, Series, SeriesSpan, StackHash, Store, Symbols, UnixSeconds, WINDOW_SECONDS,
-    Window,
+    Batch, Count, Matcher, Selection, Series, SeriesSpan, StackHash, Store, Symbols, UnixSeconds,
+    WINDOW_SECONDS, Window,
 };
 
-use super::QueryError;
+use super::{INSTANCE, QueryError};
+
+/// The labels that tell processes of a service apart.
+pub(super) const PROCESS: [&str; 3] = [label_key::VERSION, INSTANCE, label_key::STARTED];
+/// How far before a range of time marks are looked for, in seconds.
+const REACH: u64 = 30 * 86_400;
 
 /// The event of marks.
 pub const DEPLOYMENT_EVENT: &str = "deployment";
@@ -66,16 +74,129 @@ pub(super) fn marks_of<'a>(spans: impl Iterator<Item = &'a SeriesSpan>) -> Vec<M
     marks
 }
 
-/// The version of a series: its label, with the latest mark before it started.
-pub(super) fn version_of(span: &SeriesSpan, marks: &[Mark]) -> String {
-    let label = label_of(span);
-    let mark = marks.iter().rev().find(|mark| mark.time <= span.first);
-    match (label, mark) {
-        (label, None) => label.to_owned(),
-        ("", Some(mark)) => mark.version.clone(),
-        (label, Some(mark)) if label == mark.version => label.to_owned(),
-        (label, Some(mark)) => format!("{label} ({})", mark.version),
+/// What the versions of a service are called: their labels, and with a mark where the label stayed the same.
+#[derive(Debug, Default)]
+pub(super) struct Versions {
+    marks: Vec<Mark>,
+    /// When each label was first seen.
+    labels: BTreeMap<String, UnixSeconds>,
+}
+
+impl Versions {
+    /// Of all services, as known at the end of a range of time.
+    pub(super) fn of_all(
+        store: &dyn Store,
+        time: &Range<UnixSeconds>,
+    ) -> Result<BTreeMap<String, Self>, QueryError> {
+        let mut services: BTreeMap<String, Self> = BTreeMap::new();
+        for span in store.labels(time.start.saturating_sub(REACH)..time.end)? {
+            let known = services.entry(span.service.clone()).or_default();
+            if span.event == DEPLOYMENT_EVENT {
+                known.marks.extend(marks_of(std::iter::once(&span)));
+                continue;
+            }
+            let label = label_of(&span).to_owned();
+            let first = known.labels.entry(label).or_insert(span.first);
+            *first = span.first.min(*first);
+        }
+        for known in services.values_mut() {
+            known.marks.sort_by_key(|mark| mark.time);
+        }
+        Ok(services)
     }
+
+    /// Of one service.
+    pub(super) fn of(
+        store: &dyn Store,
+        service: &str,
+        time: &Range<UnixSeconds>,
+    ) -> Result<Self, QueryError> {
+        let known = Self::of_all(store, time)?.remove(service);
+        Ok(known.unwrap_or_default())
+    }
+
+    /// The version of a series: its label, with the latest mark before it started if the label was there before that.
+    pub(super) fn name(&self, span: &SeriesSpan) -> String {
+        let label = label_of(span);
+        let mark = self.marks.iter().rev().find(|mark| mark.time <= span.first);
+        // A label that came with the deployment, or after it, tells the version by itself.
+        let is_older = |mark: &&Mark| self.labels.get(label).is_none_or(|it| *it < mark.time);
+        match (label, mark) {
+            ("", Some(mark)) => mark.version.clone(),
+            (label, Some(mark)) if label != mark.version && is_older(&mark) => {
+                format!("{label} ({})", mark.version)
+            }
+            (label, _) => label.to_owned(),
+        }
+    }
+
+    /// The names of the versions of processes, by what [`PROCESS`] is for them.
+    pub(super) fn of_processes(
+        &self,
+        store: &dyn Store,
+        selection: &Selection,
+    ) -> Result<BTreeMap<Vec<String>, String>, QueryError> {
+        let mut spans = store.labels(selection.time.clone())?;
+        spans.retain(|span| span.service == selection.service && span.event == selection.event);
+        let label = |span: &SeriesSpan, key| span.labels.get(key).unwrap_or_default().to_owned();
+        let process = |span: &SeriesSpan| PROCESS.map(|key| label(span, key)).to_vec();
+        let names = spans.iter().map(|span| (process(span), self.name(span)));
+        Ok(names.collect())
+    }
+
+    /// Whether any was marked: else a version is its label.
+    pub(super) fn has_marks(&self) -> bool {
+        !self.marks.is_empty()
+    }
+}
+
+/// The same selection, of processes instead of the label where a version that was marked is meant.
+pub(super) fn with_marked_versions(
+    store: &dyn Store,
+    selection: &Selection,
+) -> Result<Selection, QueryError> {
+    let mut selection = selection.clone();
+    let is_version = |matcher: &Matcher| matcher.key == label_key::VERSION;
+    let Some(place) = selection.matchers.iter().position(is_version) else {
+        return Ok(selection);
+    };
+    let versions = Versions::of(store, &selection.service, &selection.time)?;
+    if !versions.has_marks() {
+        return Ok(selection);
+    }
+    let mut spans = store.labels(selection.time.clone())?;
+    spans.retain(|span| span.service == selection.service && span.event == selection.event);
+    let asked = selection.matchers[place].values.clone();
+    let (meant, others): (Vec<&SeriesSpan>, Vec<&SeriesSpan>) = spans
+        .iter()
+        .partition(|span| asked.contains(&versions.name(span)));
+    let labels = values_of(&meant, label_key::VERSION);
+    if meant.is_empty() {
+        return Ok(selection);
+    }
+    // Hours of processes are kept for less long than those of labels.
+    if others
+        .iter()
+        .any(|span| labels.contains(&label_of(span).to_owned()))
+    {
+        for key in [INSTANCE, label_key::STARTED] {
+            selection.matchers.push(Matcher {
+                key: key.to_owned(),
+                values: values_of(&meant, key),
+            });
+        }
+    }
+    selection.matchers[place].values = labels;
+    Ok(selection)
+}
+
+/// What a label is among series, each value once.
+fn values_of(spans: &[&SeriesSpan], key: &str) -> Vec<String> {
+    let values = spans
+        .iter()
+        .map(|span| span.labels.get(key).unwrap_or_default());
+    let values: BTreeSet<&str> = values.collect();
+    values.into_iter().map(str::to_owned).collect()
 }
 
 fn label_of(span: &SeriesSpan) -> &str {

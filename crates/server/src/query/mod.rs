@@ -1,5 +1,6 @@
 //! Questions to a store and their answers, whoever asks: the page, a program, a command.
 
+mod instances;
 mod marks;
 mod profile;
 mod regressions;
@@ -11,14 +12,20 @@ mod size_factors;
 use nodespy_analysis::CompareError;
 use nodespy_store::StoreError;
 
+pub use instances::{InstancesQuery, Odd, SeenInstance, SeenInstances, instances, instances_json};
 pub use marks::{DEPLOYMENT_EVENT, Mark, mark_deployment};
 pub use profile::profile_of_selection;
-pub(crate) use regressions::regression_json;
-pub use regressions::{Deployment, RegressionOptions, regressions, regressions_json};
+pub use regressions::{
+    Deployment, Exposure, RegressionOptions, Slower, regressions, regressions_json,
+};
+pub(crate) use regressions::{link, regression_json};
 pub use selected::Selected;
 pub(crate) use selected::{range, seconds};
 pub use series::{SeriesQuery, series_json};
-pub use services::{Instance, Service, Version, services, services_json};
+pub use services::{Instance, Service, ServicesQuery, Version, services, services_json};
+
+/// The label that names an instance.
+const INSTANCE: &str = "instance";
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]

@@ -1,9 +1,10 @@
 //! The profile of a selection, which every view and format can be made of.
 
-use nodespy_model::{About, EventType, Nanoseconds, Notes, Profile, ThreadRole, WeightUnit};
+use nodespy_model::{About, EventType, Nanoseconds, Notes, Profile, WeightUnit};
 use nodespy_store::{CPU_EVENT, Selection, StackId, Store, StoredThread, profile_of_threads};
 
 use super::QueryError;
+use super::marks::with_marked_versions;
 
 /// What an event of CPU time is called in a profile.
 const CPU_CLOCK: &str = "cpu-clock";
@@ -14,20 +15,12 @@ pub fn profile_of_selection(
     store: &dyn Store,
     selection: &Selection,
 ) -> Result<Profile, QueryError> {
-    let roles: Vec<ThreadRole> = match selection.roles.is_empty() {
-        true => ThreadRole::ALL.to_vec(),
-        false => selection.roles.clone(),
-    };
+    let selection = &with_marked_versions(store, selection)?;
     let mut threads = Vec::new();
     let mut notes = Notes::default();
     let mut unit = WeightUnit::Samples;
     let (mut is_widened, mut missing_hours) = (false, 0);
-    for role in roles {
-        let of_role = Selection {
-            roles: vec![role],
-            ..selection.clone()
-        };
-        let merged = store.merge(&of_role, &[])?;
+    for (role, merged) in store.merge_roles(selection)? {
         unit = merged.unit.unwrap_or(unit);
         is_widened |= merged.is_widened;
         missing_hours = missing_hours.max(merged.missing_hours);

@@ -13,6 +13,9 @@ const DEFAULT_SECONDS: u64 = 3600;
 /// The longest range.
 const MAX_SECONDS: u64 = 400 * 86_400;
 
+/// A version or an instance that may be any.
+const ANY: &str = "*";
+
 /// A selection as a request names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selected {
@@ -22,7 +25,8 @@ pub struct Selected {
 
 impl Selected {
     /// The selection of a request: `service`, `event`, `from`, `until`, `version`, `instance`, `role`, `label.KEY`; all but the
-    /// service may be left out. Names may start with `prefix`, and what is not said there is as without it.
+    /// service may be left out. Names may start with `prefix`, and what is not said there is as without it; [`ANY`] is any version or
+    /// instance, also where one is said without the prefix.
     pub(crate) fn of(
         parameters: &Parameters,
         prefix: &str,
@@ -32,13 +36,35 @@ impl Selected {
             let own = parameters.get(&format!("{prefix}{key}"));
             own.or_else(|| parameters.get(key))
         };
-        let service = get("service").ok_or_else(|| {
-            QueryError::Bad("which service? ?service=NAME (/api/v1/services lists them)".to_owned())
-        })?;
+        if get("service").is_none() {
+            let why = "which service? ?service=NAME (/api/v1/services lists them)";
+            return Err(QueryError::Bad(why.to_owned()));
+        }
+        Self::with_prefix(parameters, prefix, now)
+    }
+
+    /// The same where no service has to be said: it is empty then.
+    pub(crate) fn of_any_service(
+        parameters: &Parameters,
+        now: UnixSeconds,
+    ) -> Result<Self, QueryError> {
+        Self::with_prefix(parameters, "", now)
+    }
+
+    fn with_prefix(
+        parameters: &Parameters,
+        prefix: &str,
+        now: UnixSeconds,
+    ) -> Result<Self, QueryError> {
+        let get = |key: &str| {
+            let own = parameters.get(&format!("{prefix}{key}"));
+            own.or_else(|| parameters.get(key))
+        };
+        let service = get("service").unwrap_or_default();
         let time = range(get("from"), get("until"), now)?;
         let mut selection = Selection::new(service, get("event").unwrap_or(CPU_EVENT), time);
         for key in ["version", "instance"] {
-            if let Some(value) = get(key) {
+            if let Some(value) = get(key).filter(|value| *value != ANY) {
                 selection.matchers.push(Matcher::new(key, value));
             }
         }
@@ -160,6 +186,13 @@ mod tests {
         assert_eq!(
             base,
             Selection::new("shop", "cpu", 96_400..100_000).with("version", "1")
+        );
+        let (_, parameters) =
+            Parameters::split("/?service=shop&version=2&instance=web-1&from=-1h&base.instance=*");
+        let siblings = Selected::of(&parameters, "base.", 100_000).unwrap();
+        assert_eq!(
+            siblings.selection,
+            Selection::new("shop", "cpu", 96_400..100_000).with("version", "2")
         );
     }
 }

@@ -1,9 +1,13 @@
 //! Weight over time.
 
-use nodespy_store::{HOUR_SECONDS, Selection, Store, WINDOW_SECONDS};
+use std::collections::{BTreeMap, BTreeSet};
+
+use nodespy_model::label_key;
+use nodespy_store::{HOUR_SECONDS, Selection, Store, TimeSeries, TimeSeriesSet, WINDOW_SECONDS};
 use serde_json::{Value, json};
 
 use super::QueryError;
+use super::marks::{PROCESS, Versions, with_marked_versions};
 
 /// How many steps an answer can have.
 const MAX_STEPS: u64 = 5000;
@@ -13,15 +17,17 @@ const USUAL_STEPS: u64 = 180;
 const MAX_LABELS: usize = 4;
 /// How many lines an answer can have; the heaviest are kept.
 const MAX_SERIES: usize = 200;
+/// What stands for the name of the service among the labels.
+const SERVICE: &str = "service";
 
 /// Weight over time, divided by labels.
 #[derive(Debug, Clone)]
 pub struct SeriesQuery {
-    /// Of what.
+    /// Of what; of all services where its service is empty.
     pub selection: Selection,
     /// How long a step is, in seconds; chosen by the range when absent.
     pub step: Option<u64>,
-    /// The labels it is divided by.
+    /// The labels it is divided by; `service` is one.
     pub by: Vec<String>,
 }
 
@@ -43,7 +49,11 @@ pub fn series_json(store: &dyn Store, query: &SeriesQuery) -> Result<Value, Quer
         return Err(QueryError::Bad(format!("at most {MAX_LABELS} labels")));
     }
     let by: Vec<&str> = query.by.iter().map(String::as_str).collect();
-    let mut found = store.series(&query.selection, step, &by)?;
+    let selection = with_marked_versions(store, &query.selection)?;
+    let mut found = match by.contains(&SERVICE) {
+        true => of_services(store, &selection, step, &by)?,
+        false => series_by(store, &selection, step, &by)?,
+    };
     let total = |weights: &[u64]| {
         weights
             .iter()
@@ -75,6 +85,79 @@ pub fn series_json(store: &dyn Store, query: &SeriesQuery) -> Result<Value, Quer
         "left_off": count.saturating_sub(MAX_SERIES),
         "missing_hours": found.missing_hours,
     }))
+}
+
+/// The series of every service that is meant, with its name among their values.
+fn of_services(
+    store: &dyn Store,
+    selection: &Selection,
+    step: u64,
+    by: &[&str],
+) -> Result<TimeSeriesSet, QueryError> {
+    let spans = store.labels(selection.time.clone())?;
+    let spans = spans.into_iter().filter(|span| {
+        span.event == selection.event
+            && (selection.service.is_empty() || span.service == selection.service)
+    });
+    let names: BTreeSet<String> = spans.map(|span| span.service).collect();
+    let labels: Vec<&str> = by.iter().copied().filter(|key| *key != SERVICE).collect();
+    let mut all = store.series(&Selection::new("", "", selection.time.clone()), step, &[])?;
+    for name in names {
+        let of_service = Selection {
+            service: name.clone(),
+            ..selection.clone()
+        };
+        let found = series_by(store, &of_service, step, &labels)?;
+        all.missing_hours = all.missing_hours.max(found.missing_hours);
+        for mut series in found.series {
+            let mut values = series.values.into_iter();
+            let value = |key: &&str| match *key {
+                SERVICE => name.clone(),
+                _ => values.next().unwrap_or_default(),
+            };
+            series.values = by.iter().map(value).collect();
+            all.series.push(series);
+        }
+    }
+    Ok(all)
+}
+
+/// Weight over time by labels, where a version is what it was marked as.
+fn series_by(
+    store: &dyn Store,
+    selection: &Selection,
+    step: u64,
+    by: &[&str],
+) -> Result<TimeSeriesSet, QueryError> {
+    let place = by.iter().position(|key| *key == label_key::VERSION);
+    let versions = match place {
+        Some(_) => Versions::of(store, &selection.service, &selection.time)?,
+        None => Versions::default(),
+    };
+    let Some(place) = place.filter(|_| versions.has_marks()) else {
+        return Ok(store.series(selection, step, by)?);
+    };
+    let names = versions.of_processes(store, selection)?;
+    let finer: Vec<&str> = by.iter().copied().chain(PROCESS).collect();
+    let mut found = store.series(selection, step, &finer)?;
+    let mut merged: BTreeMap<Vec<String>, Vec<u64>> = BTreeMap::new();
+    for mut series in found.series {
+        let process = series.values.split_off(by.len());
+        if let Some(name) = names.get(&process) {
+            series.values[place].clone_from(name);
+        }
+        let length = series.weights.len();
+        let sums = merged.entry(series.values);
+        let sums = sums.or_insert_with(|| vec![0; length]);
+        for (sum, weight) in sums.iter_mut().zip(series.weights) {
+            *sum = sum.saturating_add(weight);
+        }
+    }
+    let merged = merged.into_iter();
+    found.series = merged
+        .map(|(values, weights)| TimeSeries { values, weights })
+        .collect();
+    Ok(found)
 }
 
 /// A step that makes a picture: a multiple of windows, of hours where it is that long.

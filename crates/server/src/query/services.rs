@@ -7,13 +7,33 @@ use nodespy_model::{Labels, label_key};
 use nodespy_store::{Store, UnixSeconds, WINDOW_SECONDS};
 use serde_json::{Value, json};
 
-use super::QueryError;
-use super::marks::{DEPLOYMENT_EVENT, Mark, marks_of};
+use super::marks::{DEPLOYMENT_EVENT, Mark, Versions, marks_of};
+use super::{INSTANCE, QueryError};
 
-/// The label that names an instance.
-const INSTANCE: &str = "instance";
 /// How many instances of a service are listed, the latest first.
 const MAX_INSTANCES: usize = 500;
+
+/// Which services are listed, and how much of each.
+#[derive(Debug, Clone)]
+pub struct ServicesQuery {
+    /// When they were seen.
+    pub time: Range<UnixSeconds>,
+    /// Only this one.
+    pub service: Option<String>,
+    /// How many instances of each are listed at most, the latest.
+    pub max_instances: usize,
+}
+
+impl ServicesQuery {
+    /// All services of a range of time, with their instances.
+    pub fn new(time: Range<UnixSeconds>) -> Self {
+        Self {
+            time,
+            service: None,
+            max_instances: MAX_INSTANCES,
+        }
+    }
+}
 
 /// A service and what is known of it in a range of time.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -57,9 +77,15 @@ pub struct Instance {
 }
 
 /// The services that were seen in a range of time.
-pub fn services(store: &dyn Store, time: Range<UnixSeconds>) -> Result<Vec<Service>, QueryError> {
+pub fn services(store: &dyn Store, query: &ServicesQuery) -> Result<Vec<Service>, QueryError> {
     let mut found: BTreeMap<String, Service> = BTreeMap::new();
-    for span in store.labels(time)? {
+    let versions = Versions::of_all(store, &query.time)?;
+    // An instance has a series for each event and rate.
+    let mut instances: BTreeMap<(String, String), BTreeMap<String, Instance>> = BTreeMap::new();
+    for span in store.labels(query.time.clone())? {
+        if query.service.as_ref().is_some_and(|it| *it != span.service) {
+            continue;
+        }
         let service = found.entry(span.service.clone()).or_default();
         service.name = span.service.clone();
         if span.event == DEPLOYMENT_EVENT {
@@ -67,30 +93,33 @@ pub fn services(store: &dyn Store, time: Range<UnixSeconds>) -> Result<Vec<Servi
             continue;
         }
         if !service.events.contains(&span.event) {
-            service.events.push(span.event);
+            service.events.push(span.event.clone());
         }
         let label = |key: &str| span.labels.get(key).unwrap_or_default().to_owned();
         let last = span.last + WINDOW_SECONDS;
-        let name = label(label_key::VERSION);
-        match service.versions.iter_mut().find(|known| known.name == name) {
-            Some(version) => {
-                version.first = version.first.min(span.first);
-                version.last = version.last.max(last);
-                version.instances += 1;
-            }
-            None => service.versions.push(Version {
-                name,
-                first: span.first,
-                last,
-                instances: 1,
-            }),
-        }
-        service.instances.push(Instance {
-            name: label(INSTANCE),
+        let version = versions
+            .get(&span.service)
+            .map_or_else(|| label(label_key::VERSION), |known| known.name(&span));
+        let of_version = instances.entry((span.service, version));
+        let seen = of_version.or_default().entry(label(INSTANCE));
+        let seen = seen.or_insert_with_key(|name| Instance {
+            name: name.clone(),
             labels: span.labels,
             first: span.first,
             last,
         });
+        seen.first = seen.first.min(span.first);
+        seen.last = seen.last.max(last);
+    }
+    for ((service, version), instances) in instances {
+        let service = found.entry(service).or_default();
+        service.versions.push(Version {
+            name: version,
+            first: instances.values().map(|it| it.first).min().unwrap_or(0),
+            last: instances.values().map(|it| it.last).max().unwrap_or(0),
+            instances: instances.len(),
+        });
+        service.instances.extend(instances.into_values());
     }
     let mut services: Vec<Service> = found.into_values().collect();
     for service in &mut services {
@@ -100,13 +129,15 @@ pub fn services(store: &dyn Store, time: Range<UnixSeconds>) -> Result<Vec<Servi
         service
             .instances
             .sort_by_key(|instance| std::cmp::Reverse((instance.last, instance.first)));
-        service.instances.truncate(MAX_INSTANCES);
+        service
+            .instances
+            .truncate(query.max_instances.min(MAX_INSTANCES));
     }
     Ok(services)
 }
 
 /// The same as JSON.
-pub fn services_json(store: &dyn Store, time: Range<UnixSeconds>) -> Result<Value, QueryError> {
+pub fn services_json(store: &dyn Store, query: &ServicesQuery) -> Result<Value, QueryError> {
     let version = |version: &Version| {
         json!({
             "version": version.name, "first": version.first, "last": version.last, "instances": version.instances,
@@ -123,7 +154,8 @@ pub fn services_json(store: &dyn Store, time: Range<UnixSeconds>) -> Result<Valu
         })
     };
     let mark = |mark: &Mark| json!({ "version": mark.version, "time": mark.time });
-    let found = services(store, time.clone())?;
+    let found = services(store, query)?;
+    let time = &query.time;
     let found: Vec<Value> = found
         .iter()
         .map(|service| {

@@ -4,16 +4,13 @@ use std::fmt::Write;
 
 use data_encoding::HEXLOWER;
 use nodespy_analysis::{FunctionChange, Verdict};
-use nodespy_http::percent_encoded;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::query::{Deployment, regression_json};
+use crate::query::{Deployment, Slower, link, regression_json};
 
 /// How many regressions are lines of a message.
 const MAX_LINES: usize = 20;
-/// How much of the time before a link shows, in seconds.
-const LINK_RANGE: u64 = 86_400;
 
 /// Whose form a message has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,17 +22,21 @@ pub(super) enum Kind {
 /// A function that is slower since a deployment.
 pub(super) struct Found<'a> {
     deployment: &'a Deployment,
-    change: &'a FunctionChange,
+    slower: &'a Slower,
 }
 
 impl<'a> Found<'a> {
     pub(super) fn all_of(deployment: &'a Deployment) -> impl Iterator<Item = Self> {
         let slower = deployment.slower.iter();
-        slower.map(move |change| Self { deployment, change })
+        slower.map(move |slower| Self { deployment, slower })
+    }
+
+    fn change(&self) -> &'a FunctionChange {
+        &self.slower.change
     }
 
     fn is_sure(&self) -> bool {
-        self.change.own.verdict == Verdict::Regression
+        self.change().own.verdict == Verdict::Regression
     }
 
     /// What it is noted as, for the webhook of this address.
@@ -54,14 +55,14 @@ impl<'a> Found<'a> {
 
     fn id_of(&self, address: &str, is_sure: bool) -> String {
         let mut hasher = Sha256::new();
-        let ordinal = self.change.id.ordinal.to_string();
+        let ordinal = self.change().id.ordinal.to_string();
         for text in [
             address,
             &self.deployment.service,
             &self.deployment.before_version,
             &self.deployment.version,
-            &self.change.id.name,
-            &self.change.id.file,
+            &self.change().id.name,
+            &self.change().id.file,
             &ordinal,
             if is_sure { "sure" } else { "suspected" },
         ] {
@@ -73,39 +74,37 @@ impl<'a> Found<'a> {
 
     /// The page with the difference between the versions.
     fn link(&self, page: &str) -> String {
-        let encoded = percent_encoded;
-        format!(
-            "{page}/?service={}&version={}&base={}&range={LINK_RANGE}",
-            encoded(&self.deployment.service),
-            encoded(&self.deployment.version),
-            encoded(&self.deployment.before_version),
-        )
+        format!("{page}{}", link(self.deployment))
     }
 
     fn json(&self, page: &str) -> Value {
-        let mut row = regression_json(self.deployment, self.change);
+        let mut row = regression_json(self.deployment, self.slower);
         row["link"] = self.link(page).into();
         row
     }
 
     /// `shop 2.0.0: +25.1 % [+19.4 %, +30.0 %] parseOrders shop.js:4, regression` in Slack's markup.
     fn slack_line(&self, page: &str) -> String {
-        let own = &self.change.own;
+        let own = &self.change().own;
         let interval = own.interval.map_or_else(String::new, |(low, high)| {
             format!(" [{}, {}]", percent(low), percent(high))
         });
-        let place = match &*self.change.location.file {
+        let through = match &self.change().callers[..] {
+            [] => String::new(),
+            [caller, ..] => format!(" through `{}`", escaped(&caller.id.name).replace('`', "'")),
+        };
+        let place = match &*self.change().location.file {
             "" => String::new(),
-            file => format!(" {file}:{}", self.change.location.line),
+            file => format!(" {file}:{}", self.change().location.line),
         };
         format!(
-            "<{}|{} {} → {}>: *{}*{interval} `{}`{}, {}",
+            "<{}|{} {} → {}>: *{}*{interval} `{}`{}{through}, {}",
             self.link(page),
             escaped(&self.deployment.service),
             escaped(version(&self.deployment.before_version)),
             escaped(version(&self.deployment.version)),
             percent(own.ratio),
-            escaped(&self.change.id.name).replace('`', "'"),
+            escaped(&self.change().id.name).replace('`', "'"),
             escaped(&place),
             own.verdict.label()
         )

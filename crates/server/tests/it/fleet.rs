@@ -160,7 +160,7 @@ fn series(number: usize, version: &str) -> Series {
 }
 
 /// Numbers that are the same in every run (splitmix64).
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
@@ -175,12 +175,12 @@ impl Random {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    fn normal(&mut self) -> f64 {
+    pub(crate) fn normal(&mut self) -> f64 {
         let (one, other) = (1.0 - self.uniform(), self.uniform());
         (-2.0 * one.ln()).sqrt() * (std::f64::consts::TAU * other).cos()
     }
 
-    fn poisson(&mut self, mean: f64) -> u64 {
+    pub(crate) fn poisson(&mut self, mean: f64) -> u64 {
         if mean > 50.0 {
             return (mean + mean.sqrt() * self.normal()).round().max(0.0) as u64;
         }

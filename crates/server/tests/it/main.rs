@@ -1,4 +1,4 @@
-//! Regressions between versions, on fleets whose truth is known.
+//! Regressions between versions, and odd instances, on fleets whose truth is known.
 
 #![allow(
     clippy::print_stderr,
@@ -6,4 +6,5 @@
 )]
 
 mod fleet;
+mod instances;
 mod regressions;

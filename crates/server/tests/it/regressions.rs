@@ -1,6 +1,10 @@
 //! How often a quiet deployment raises something, and how often a change is found: the same code as in production.
 
-use nodespy_server::query::{Deployment, RegressionOptions, mark_deployment, regressions};
+use nodespy_server::query::{
+    Deployment, RegressionOptions, SeriesQuery, ServicesQuery, mark_deployment,
+    profile_of_selection, regressions, series_json, services,
+};
+use nodespy_store::{CPU_EVENT, Selection};
 
 use crate::fleet::{CHANGED, DEPLOYED, END, FILES, Fleet, START};
 
@@ -35,7 +39,7 @@ fn found(instances: usize, effect: f64, fleets: u64) -> u64 {
         deployment
             .slower
             .iter()
-            .any(|change| change.id.name == name)
+            .any(|slower| slower.change.id.name == name)
     };
     (0..fleets).filter(is_found).count() as u64
 }
@@ -67,7 +71,7 @@ fn a_quarter_more_is_found_and_named() {
         }
     }
     let deployment = judged(&fleet(12, 1.25, 7));
-    let change = &deployment.slower[0];
+    let change = &deployment.slower[0].change;
     assert_eq!(change.id.name, format!("work{CHANGED}"));
     assert_eq!(change.location.file, FILES[1]);
     assert_eq!(change.location.line, CHANGED as u32 + 1);
@@ -83,8 +87,8 @@ fn versions_that_did_not_run_together_are_never_sure() {
     });
     assert!(!deployment.is_concurrent);
     assert!(deployment.remarks[0].contains("did not run at the same time"));
-    for change in &deployment.slower {
-        assert_eq!(change.own.verdict.label(), "likely slower");
+    for slower in &deployment.slower {
+        assert_eq!(slower.change.own.verdict.label(), "likely slower");
     }
 }
 
@@ -112,6 +116,42 @@ fn a_mark_is_a_deployment_where_no_label_tells_it() {
     let marked = regressions(&store, None, START..END, &options).unwrap();
     assert_eq!(marked.len(), 1);
     assert_eq!(marked[0].version, "1.0.0 (hotfix)");
-    let slower: Vec<&str> = marked[0].slower.iter().map(|it| &*it.id.name).collect();
+    let slower: Vec<&str> = marked[0]
+        .slower
+        .iter()
+        .map(|it| &*it.change.id.name)
+        .collect();
     assert_eq!(slower, [format!("work{CHANGED}")]);
+}
+
+#[test]
+fn a_marked_version_selects_its_processes() {
+    let folder = tempfile::tempdir().unwrap();
+    let fleet = Fleet {
+        later_label: "1.0.0",
+        ..fleet(3, 1.0, 11)
+    };
+    let mut store = fleet.store(folder.path());
+    mark_deployment(&mut store, "shop", "hotfix", DEPLOYED - 30).unwrap();
+    let listed = services(&store, &ServicesQuery::new(START..END)).unwrap();
+    let names: Vec<&str> = listed[0].versions.iter().map(|it| &*it.name).collect();
+    assert_eq!(names, ["1.0.0", "1.0.0 (hotfix)"]);
+    let query = SeriesQuery {
+        selection: Selection::new("shop", CPU_EVENT, START..END),
+        step: Some(3600),
+        by: vec!["version".to_owned()],
+    };
+    let drawn = series_json(&store, &query).unwrap();
+    let total = |name: &str| -> u64 {
+        let series = drawn["series"].as_array().unwrap();
+        let of_name = series.iter().find(|it| it["labels"]["version"] == name);
+        let weights = of_name.unwrap()["weights"].as_array().unwrap();
+        weights.iter().map(|it| it.as_u64().unwrap()).sum()
+    };
+    for name in names {
+        let asked = Selection::new("shop", CPU_EVENT, START..END).with("version", name);
+        let profile = profile_of_selection(&store, &asked).unwrap();
+        let samples: u64 = profile.samples.iter().map(|sample| sample.weight).sum();
+        assert_eq!(samples * (1e9 / 19.0) as u64, total(name), "{name}");
+    }
 }

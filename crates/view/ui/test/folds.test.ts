@@ -195,3 +195,31 @@ test("code of the reader and code without names is never folded", () => {
   const other = made([[[...START, native("solve"), native("step")], 1]]);
   assert.equal(foldsOf(other.names, other.tree), null);
 });
+
+test("a long way through a package is one bar, and what it computes itself is not", () => {
+  const express = (name: string): Row => [name, Category.Dependency, `/app/node_modules/express/${name}.js`];
+  const lodash = (name: string): Row => [name, Category.Dependency, `/app/node_modules/lodash/${name}.js`];
+  const way = ["app", "handle", "next", "process_params", "trim_prefix", "layer"].map(express);
+  const { names, tree } = made([
+    [[...START, ...way, app("handler"), lodash("clone"), lodash("baseClone")], 90],
+    [[...START, express("app"), express("handle"), express("finalhandler")], 5],
+  ]);
+  const folds = foldsOf(names, tree)!;
+  assert.deepEqual(labels(folds), ["4 frames of node's start and event loop", "6 frames of express"]);
+  const rows = rowsOf(names, tree, folds);
+  assert.equal(rows.layer, rows.app);
+  assert.equal(rows.handler, rows.app + 1);
+  assert.equal(rows.finalhandler, rows.app + 1, "what else a bar calls stands on it");
+  assert.equal(rows.baseClone, rows.clone + 1);
+});
+
+test("the last function of a package is not in its bar where it is what takes the time", () => {
+  const clone = ["clone", "baseClone", "copyArray", "arrayEach", "assign", "isEqual"].map(
+    (name): Row => [name, Category.Dependency, `/app/node_modules/lodash/${name}.js`],
+  );
+  const { names, tree } = made([[[...START, app("handler"), ...clone], 100]]);
+  const folds = foldsOf(names, tree)!;
+  assert.deepEqual(labels(folds), ["4 frames of node's start and event loop", "5 frames of lodash"]);
+  const rows = rowsOf(names, tree, folds);
+  assert.equal(rows.isEqual, rows.clone + 1);
+});

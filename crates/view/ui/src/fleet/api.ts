@@ -7,18 +7,9 @@ export interface Version {
   instances: number;
 }
 
-export interface Instance {
-  instance: string;
-  first: number;
-  last: number;
-  labels: Record<string, string>;
-}
-
 export interface Service {
   service: string;
-  events: string[];
   versions: Version[];
-  instances: Instance[];
   marks: { version: string; time: number }[];
 }
 
@@ -29,20 +20,60 @@ export interface Series {
   missing_hours: number;
 }
 
+// What is odd about an instance; a function where its kind is that.
+export interface Odd {
+  kind: "cpu" | "function";
+  function?: string;
+  sentence: string;
+}
+
+export interface Instance {
+  instance: string;
+  version: string;
+  cores: number;
+  seconds: number;
+  judged: boolean;
+  odd: Odd[];
+}
+
+export interface Instances {
+  instances: Instance[];
+  left_off: number;
+  missing_hours: number;
+}
+
+type Ends = [number, number];
+
 export interface Regression {
+  service: string;
   function: string;
   file: string;
   line: number;
   version: string;
   before_version: string;
+  since: number;
   change: number;
-  interval: [number, number] | null;
+  interval: Ends | null;
   verdict: string;
+  // Servers of other versions may not say these.
+  callers?: { function: string }[];
+  first_seen?: number;
+  last_seen?: number;
+}
+
+export interface Comparison {
+  service: string;
+  version: string;
+  before_version: string;
+  concurrent: boolean;
+  compared?: { before: Ends; after: Ends };
+  remarks: string[];
+  smallest_seen: number | null;
 }
 
 export interface Judged {
   regressions: Regression[];
-  comparisons: { version: string; before_version: string; remarks: string[]; smallest_seen: number | null }[];
+  comparisons: Comparison[];
 }
 
 export type Parameters = Record<string, string | number | undefined>;
@@ -53,7 +84,8 @@ export function address(path: string, parameters: Parameters): string {
   for (const [key, value] of Object.entries(parameters)) {
     if (value !== undefined && value !== "") query.set(key, String(value));
   }
-  return `${path}?${query}`;
+  const text = query.toString();
+  return text ? `${path}?${text}` : path;
 }
 
 export async function ask<T>(path: string, parameters: Parameters): Promise<T> {

@@ -1,47 +1,77 @@
-// CPU over time: a small line for the list, and the chart of a service with its versions, deployments and
-// the range that is selected.
+// CPU over time: a small picture for lists, and the chart of a service with its versions, deployments and the
+// ranges that are selected and compared.
 
-import type { Series, Version } from "./api";
+import type { Series, Service } from "./api";
+import type { Range } from "./state";
 
 const SVG = "http://www.w3.org/2000/svg";
-const HEIGHT = 170;
+const HEIGHT = 140;
 const [LEFT, RIGHT, TOP, BOTTOM] = [44, 8, 20, 18];
 // A selection shorter than this many pixels is a click.
 const LEAST_PIXELS = 4;
+// Nothing is known of shorter times than this many seconds.
+const WINDOW = 10;
 export const COLORS = 8;
 
-export type Range = [number, number];
-
-function svg(tag: string, attributes: Record<string, string | number>, text = ""): SVGElement {
+export function svg(tag: string, attributes: Record<string, string | number>, text = ""): SVGElement {
   const made = document.createElementNS(SVG, tag);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, String(value));
   made.textContent = text;
   return made;
 }
 
+// How much of a step is in a range: the first and the last may be in part.
+function secondsOf({ start, step }: Series, at: number, [from, until]: Range): number {
+  const begin = start + at * step;
+  return Math.max(WINDOW, Math.min(begin + step, until) - Math.max(begin, from));
+}
+
 // Nanoseconds of CPU time in each step as cores, all lines together.
-export function cores(series: Series): number[] {
+export function cores(series: Series, shown: Range): number[] {
   const length = Math.max(0, ...series.series.map((one) => one.weights.length));
   const sums = new Array<number>(length).fill(0);
   for (const one of series.series) one.weights.forEach((weight, at) => (sums[at] += weight));
-  return sums.map((sum) => sum / series.step / 1e9);
+  return sums.map((sum, at) => sum / secondsOf(series, at, shown) / 1e9);
 }
 
-export function spark(series: Series, highest: number): SVGElement {
-  const values = cores(series);
-  const made = svg("svg", { class: "spark", viewBox: "0 0 110 26", "aria-hidden": "true" });
-  const across = (at: number) => ((at / Math.max(1, values.length)) * 110).toFixed(1);
-  const up = (value: number) => (25 - (value / Math.max(highest, 1e-9)) * 24).toFixed(1);
-  const points = values.map((value, at) => `${across(at)},${up(value)} ${across(at + 1)},${up(value)}`);
-  if (points.length > 0)
-    made.append(svg("polygon", { class: "v0", points: `0,26 ${points.join(" ")} 110,26` }));
+// When versions were first seen, and what somebody marked, in a range.
+export function deployments(service: Service, [from, until]: Range): { version: string; time: number }[] {
+  const seen = service.versions.map((one) => ({ version: one.version, time: one.first }));
+  const all = [...seen, ...service.marks].filter(({ time }) => time > from && time < until);
+  return all.sort((one, other) => one.time - other.time);
+}
+
+// A small picture: what a service used in a range, up to its own highest, with a line for each deployment.
+export function spark(service: Service, series: Series, shown: Range, size: [number, number]): SVGElement {
+  const [width, height] = size;
+  const values = cores(series, shown);
+  const made = svg("svg", { class: "spark", viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" });
+  made.setAttribute("preserveAspectRatio", "none");
+  const [from, until] = shown;
+  const bounded = (time: number) => Math.min(Math.max(time, from), until);
+  const x = (time: number) => (((bounded(time) - from) / (until - from)) * width).toFixed(1);
+  const highest = Math.max(...values, 1e-9);
+  const y = (value: number) => (height - (value / highest) * (height - 3)).toFixed(1);
+  let path = `M0,${height}`;
+  values.forEach((value, at) => {
+    const start = series.start + at * series.step;
+    path += `L${x(start)},${y(value)}L${x(start + series.step)},${y(value)}`;
+  });
+  made.append(svg("path", { class: "area", d: `${path}L${x(until)},${height}Z` }));
+  for (const { time } of deployments(service, shown)) {
+    const line = { class: "mark", x1: x(time), x2: x(time), y1: 0, y2: height };
+    made.append(svg("line", { ...line, "vector-effect": "non-scaling-stroke" }));
+  }
   return made;
 }
 
 // A round number of cores that is not below any.
 function ceiling(highest: number): number {
   const power = 10 ** Math.floor(Math.log10(Math.max(highest, 1e-3)));
-  return [1, 2, 5, 10].map((factor) => factor * power).find((value) => value >= highest) ?? highest;
+  return (
+    [1, 1.5, 2, 3, 4, 5, 6, 8, 10].map((factor) => factor * power).find((value) => value >= highest) ??
+    highest
+  );
 }
 
 export function clock(seconds: number, length: number): string {
@@ -55,13 +85,12 @@ export function clock(seconds: number, length: number): string {
 
 export interface Drawn {
   range: Range;
+  service: Service;
   series: Series;
-  // In the order they were deployed; a version's place is its colour.
-  versions: Version[];
-  // Deployments that somebody marked.
-  marks: { version: string; time: number }[];
   selected: Range | undefined;
-  onSelect(range: Range | undefined): void;
+  base: Range | undefined;
+  // Shift and a drag is the range that is compared with.
+  onSelect(range: Range | undefined, isBase: boolean): void;
 }
 
 export function draw(host: HTMLElement, drawn: Drawn): void {
@@ -70,10 +99,12 @@ export function draw(host: HTMLElement, drawn: Drawn): void {
   const length = until - from;
   const inner = width - LEFT - RIGHT;
   const x = (time: number) => LEFT + (Math.min(Math.max(time, from), until) - from) * (inner / length);
-  const highest = ceiling(Math.max(0, ...cores(drawn.series)));
+  const highest = ceiling(Math.max(0, ...cores(drawn.series, drawn.range)));
   const y = (value: number) => HEIGHT - BOTTOM - (value / highest) * (HEIGHT - TOP - BOTTOM);
   const picture = svg("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, height: HEIGHT, role: "img" });
-  picture.append(svg("title", {}, "CPU over time in cores, by version; drag to select a range"));
+  const title =
+    "CPU over time in cores, by version; drag to select a range, Shift and drag to compare with one";
+  picture.append(svg("title", {}, title));
   for (const value of [0, highest / 2, highest]) {
     picture.append(svg("line", { class: "axis", x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value) }));
     const text = Number(value.toPrecision(2)).toString();
@@ -83,27 +114,28 @@ export function draw(host: HTMLElement, drawn: Drawn): void {
   drawLayers(picture, drawn, x, y);
   drawTimes(picture, drawn.range, x);
   drawMarks(picture, drawn, x, width);
-  if (drawn.selected) drawBrush(picture, drawn.selected.map(x) as Range);
+  if (drawn.base) drawBrush(picture, drawn.base, drawn.range, x, "base");
+  if (drawn.selected) drawBrush(picture, drawn.selected, drawn.range, x, "");
   host.replaceChildren(picture);
   listen(host, drawn, (pixels) => from + ((pixels - LEFT) / inner) * length);
 }
 
-// Versions on top of one another, each step as wide as it is long.
+// Versions on top of one another, each step as wide as it is long. A version's place is its colour.
 function drawLayers(
   picture: SVGElement,
-  drawn: Drawn,
+  { series: all, service, range }: Drawn,
   x: (time: number) => number,
   y: (value: number) => number,
 ): void {
-  const { start, step } = drawn.series;
+  const { start, step } = all;
   const below: number[] = [];
-  for (const [place, version] of drawn.versions.entries()) {
-    const line = drawn.series.series.find((one) => one.labels.version === version.version);
+  for (const [place, version] of service.versions.entries()) {
+    const line = all.series.find((one) => one.labels.version === version.version);
     if (!line) continue;
     let path = "";
     line.weights.forEach((weight, at) => {
       const bottom = below[at] ?? 0;
-      const top = bottom + weight / step / 1e9;
+      const top = bottom + weight / secondsOf(all, at, range) / 1e9;
       below[at] = top;
       if (weight === 0) return;
       const [left, right] = [x(start + at * step), x(start + (at + 1) * step)];
@@ -124,27 +156,43 @@ function drawTimes(picture: SVGElement, [from, until]: Range, x: (time: number) 
   }
 }
 
-// A line where a version was first seen, with its name where there is room for it.
+// A line for each deployment, with its version where there is room for it.
 function drawMarks(picture: SVGElement, drawn: Drawn, x: (time: number) => number, width: number): void {
-  let free = 0;
-  const seen = drawn.versions.map((one) => ({ version: one.version, time: one.first }));
-  for (const { version, time } of [...seen, ...drawn.marks].sort((one, other) => one.time - other.time)) {
-    if (time <= drawn.range[0] || time >= drawn.range[1]) continue;
+  // The unit of the axis is before them.
+  let free = LEFT + 40;
+  const all = deployments(drawn.service, drawn.range);
+  for (const [number, { version, time }] of all.entries()) {
     const at = x(time);
-    picture.append(svg("line", { class: "mark", x1: at, x2: at, y1: TOP - 8, y2: HEIGHT - BOTTOM }));
+    const next = all[number + 1];
     const name = version || "no version";
+    const line = svg("line", { class: "mark", x1: at, x2: at, y1: TOP - 8, y2: HEIGHT - BOTTOM });
+    line.append(svg("title", {}, `${name}, ${clock(time, drawn.range[1] - drawn.range[0])}`));
+    picture.append(line);
     const room = name.length * 6.5;
-    if (at < free || at + room > width) continue;
-    free = at + room + 10;
-    picture.append(svg("text", { class: "mark-name", x: at + 4, y: 11 }, name));
+    const isBefore = at + 4 + room > width;
+    const left = isBefore ? at - 4 - room : at + 4;
+    if (left < free || (next && !isBefore && left + room > x(next.time))) continue;
+    free = left + room + 10;
+    const anchor = isBefore ? "end" : "start";
+    const place = { class: "mark-name", x: isBefore ? at - 4 : at + 4, y: 11, "text-anchor": anchor };
+    picture.append(svg("text", place, name));
   }
 }
 
-function drawBrush(picture: SVGElement, [left, right]: Range): void {
+function drawBrush(
+  picture: SVGElement,
+  [from, until]: Range,
+  shown: Range,
+  x: (time: number) => number,
+  kind: string,
+): void {
+  if (until <= shown[0] || from >= shown[1]) return;
+  const [left, right] = [x(from), x(until)];
   const height = HEIGHT - TOP - BOTTOM;
-  picture.append(svg("rect", { class: "brush", x: left, y: TOP, width: right - left, height }));
+  picture.append(svg("rect", { class: `brush ${kind}`, x: left, y: TOP, width: right - left, height }));
   for (const edge of [left, right]) {
-    picture.append(svg("line", { class: "brush-edge", x1: edge, x2: edge, y1: TOP, y2: TOP + height }));
+    const line = { class: `brush-edge ${kind}`, x1: edge, x2: edge, y1: TOP, y2: TOP + height };
+    picture.append(svg("line", line));
   }
 }
 
@@ -152,7 +200,10 @@ function drawBrush(picture: SVGElement, [left, right]: Range): void {
 function listen(host: HTMLElement, drawn: Drawn, timeAt: (pixels: number) => number): void {
   host.onpointerdown = (down) => {
     if (down.button !== 0) return;
+    down.preventDefault();
     const started = down.clientX;
+    // Ctrl is what the heat map of the viewer has for it.
+    const isBase = down.shiftKey || down.ctrlKey || down.metaKey;
     const left = host.getBoundingClientRect().left;
     host.setPointerCapture(down.pointerId);
     const selection = (event: PointerEvent): Range | undefined => {
@@ -160,16 +211,17 @@ function listen(host: HTMLElement, drawn: Drawn, timeAt: (pixels: number) => num
       const ends = [started, event.clientX].map((pixels) => timeAt(pixels - left));
       const [from, until] = drawn.range;
       const bounded = ends.map((end) => Math.round(Math.min(Math.max(end, from), until)));
-      return [Math.min(...bounded), Math.max(...bounded)];
+      const chosen: Range = [Math.min(...bounded), Math.max(...bounded)];
+      return chosen[1] > chosen[0] ? chosen : undefined;
     };
     host.onpointermove = (move) => {
-      const selected = selection(move);
-      if (selected) draw(host, { ...drawn, selected });
+      const chosen = selection(move);
+      if (chosen) draw(host, { ...drawn, [isBase ? "base" : "selected"]: chosen });
     };
     host.onpointerup = (up) => {
       host.onpointermove = null;
       host.onpointerup = null;
-      drawn.onSelect(selection(up));
+      drawn.onSelect(selection(up), isBase);
     };
   };
 }

@@ -1,9 +1,10 @@
 // What lies below the reader's code in a flame graph: node's start, its event loop, V8's way into
-// JavaScript; and what lies between two modules, of which one loads the other. Where such frames mostly
-// pass on they are drawn as one bar, so that what differs is in sight first. The tree itself stays as it
-// is, and what else the frames of a bar call stands on it too.
+// JavaScript; and what lies between two modules, of which one loads the other, or between two functions of
+// the reader, of which a framework calls one for the other. Where such frames mostly pass on they are drawn
+// as one bar, so that what differs is in sight first. The tree itself stays as it is, and what else the
+// frames of a bar call stands on it too.
 
-import { type Column, column, NO_NODE, type NodeIndex, type TextIndex } from "./indexes";
+import { type Column, column, type FunctionIndex, NO_NODE, type NodeIndex, type TextIndex } from "./indexes";
 import { categoryOf, type Names, nameOf } from "./profile";
 import { Category } from "./tables";
 import { type NodeWeight, ROOT, type Tree } from "./tree";
@@ -27,6 +28,8 @@ const MOST = 0.8;
 const HALF = 0.5;
 // Fewer are as well shown one by one.
 const MIN_FRAMES = 3;
+// Packages are what many a reader looks for: only long ways through one are worth a bar.
+const MIN_PACKAGE_FRAMES = 5;
 // Less of the whole is too narrow to be seen.
 const MIN_SHARE = 1 / 2000;
 
@@ -65,6 +68,7 @@ export function foldsOf(names: Names, tree: Tree): Folds | null {
       starts.push(...childrenOf(tree, node).filter((child) => !passing.includes(child)));
   }
   foldLoading(names, tree, bars, barOf);
+  foldPackages(names, tree, bars, barOf);
   return bars.size > 0 ? { ...rowsOf(tree, bars, barOf), bars, barOf } : null;
 }
 
@@ -75,17 +79,54 @@ const LOADER = /^node:(internal\/(modules\/|process\/esm_loader$|vm$|vm\/)|diagn
 function foldLoading(names: Names, tree: Tree, bars: Folds["bars"], barOf: Folds["barOf"]): void {
   const isLoaderFile = (file: TextIndex) => file >= 0 && LOADER.test(names.texts.get(file));
   const isLoader = Uint8Array.from(names.functions.file, (file) => Number(isLoaderFile(file as TextIndex)));
-  const loads = (node: NodeIndex) => tree.fn[node] >= 0 && isLoader[tree.fn[node]] === 1;
+  foldAlike(tree, bars, barOf, {
+    groupOf: (fn) => (isLoader[fn] ? 0 : NO_GROUP),
+    minFrames: MIN_FRAMES,
+    isPassedOn: false,
+    label: () => "loading modules",
+  });
+}
+
+// What a package calls of itself on the way to the code of others, such as the middleware of a web framework.
+function foldPackages(names: Names, tree: Tree, bars: Folds["bars"], barOf: Folds["barOf"]): void {
+  foldAlike(tree, bars, barOf, {
+    groupOf: (fn) => (categoryOf(names, fn) === Category.Dependency ? names.packageOf[fn] : NO_GROUP),
+    minFrames: MIN_PACKAGE_FRAMES,
+    isPassedOn: true,
+    label: (fn) => names.packages[names.packageOf[fn]],
+  });
+}
+
+const NO_GROUP = -1;
+
+interface Alike {
+  groupOf: (fn: FunctionIndex) => number; // frames of one group may share a bar
+  minFrames: number;
+  isPassedOn: boolean; // whether the last frame belongs to the bar only if it passes on as well
+  label: (fn: FunctionIndex) => string;
+}
+
+// Frames of one group in a row.
+function foldAlike(tree: Tree, bars: Folds["bars"], barOf: Folds["barOf"], alike: Alike): void {
+  const groupOf = (node: NodeIndex) => (tree.fn[node] >= 0 ? alike.groupOf(tree.fn[node]) : NO_GROUP);
   const least = MIN_SHARE * tree.total[ROOT];
   for (let node = (ROOT + 1) as NodeIndex; node < tree.size; ) {
     const isWide = tree.total[node] >= least;
-    const isFirst = isWide && loads(node) && (!loads(tree.parent[node]) || barOf.has(tree.parent[node]));
-    if (isFirst && !barOf.has(node)) {
+    const group = isWide && !barOf.has(node) ? groupOf(node) : NO_GROUP;
+    const isFirst = groupOf(tree.parent[node]) !== group || barOf.has(tree.parent[node]);
+    if (group !== NO_GROUP && isFirst) {
       const passing: NodeIndex[] = [];
-      for (let at = node; at >= 0 && loads(at); at = calleeOf(tree, at, MOST * tree.total[node]))
+      for (let at = node; at >= 0 && groupOf(at) === group; ) {
+        const callee = calleeOf(tree, at, MOST * tree.total[node]);
+        if (callee < 0 && alike.isPassedOn) break;
         passing.push(at);
-      if (passing.length >= MIN_FRAMES) {
-        bars.set(node, { nodes: passing, label: `${passing.length} frames of loading modules` });
+        at = callee;
+      }
+      if (passing.length >= alike.minFrames) {
+        bars.set(node, {
+          nodes: passing,
+          label: `${passing.length} frames of ${alike.label(tree.fn[node])}`,
+        });
         for (const each of passing) barOf.set(each, node);
       }
     }

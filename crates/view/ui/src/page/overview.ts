@@ -16,6 +16,7 @@ const ROW_PIXELS = 2.2;
 const MAX_ROWS = 50; // of a minute or more
 const MIN_ROWS = 20; // of five seconds or less
 const [SHORT, LONG] = [5e9, 60e9];
+const AXIS_LABEL_PX = 34;
 export const TRACK_BINS = 600;
 
 export class Overview implements Panel {
@@ -313,7 +314,9 @@ class HeatCanvas {
     const whole = map.columns * map.columnNs;
     const step = tickStep(whole / Math.max(2, Math.floor(this.root.clientWidth / 90)));
     const marks: HTMLElement[] = [];
-    for (let time = 0; time < whole; time += step) {
+    // A label that would not fit before the end is left out.
+    const last = whole * (1 - AXIS_LABEL_PX / Math.max(AXIS_LABEL_PX, this.root.clientWidth));
+    for (let time = 0; time < whole && time <= last; time += step) {
       const mark = element("span", { textContent: moment(time, step) });
       mark.style.left = `${(time / whole) * 100}%`;
       marks.push(mark);

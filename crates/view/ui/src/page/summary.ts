@@ -47,6 +47,7 @@ export class Summary implements Panel {
     byId("remarks").hidden = preview.remarks.length === 0;
     byId("remark-count").textContent =
       preview.remarks.length === 1 ? "1 note" : `${preview.remarks.length} notes`;
+    this.markCut(byId("findings"));
     byId("fact-list").replaceChildren(
       ...preview.facts.flatMap(([name, value]) => [
         element("dt", { textContent: name }),
@@ -108,6 +109,16 @@ export class Summary implements Panel {
       ),
     );
     byId("waits").hidden = lines.length === 0;
+  }
+
+  // A list that goes on below its edge fades out there: half a line looks like a fault.
+  private markCut(list: HTMLElement): void {
+    const update = () => {
+      const left = list.scrollHeight - list.clientHeight - list.scrollTop;
+      list.classList.toggle("is-cut", left > 2);
+    };
+    new ResizeObserver(update).observe(list);
+    list.addEventListener("scroll", update, { passive: true });
   }
 
   private list(id: string, sentences: string[], leads: string[][] = []): void {

@@ -5,6 +5,8 @@
 //! tells whether a difference is one. What an instance does more or less of everything (requests, another host) is taken out by the
 //! median over its functions.
 
+mod json;
+
 use std::ops::Range;
 
 use nodespy_analysis::{Basis, CompareOptions, FunctionChange, RunCosts, Verdict, compare};
@@ -12,13 +14,14 @@ use nodespy_model::{About, EventType, Profile, WeightUnit, label_key};
 use nodespy_store::{
     CPU_EVENT, Selection, SeriesSpan, Store, UnixSeconds, WINDOW_SECONDS, profile_of,
 };
-use serde_json::{Value, json};
 
-use super::QueryError;
-use super::marks::{marks_of, version_of};
+use super::marks::Versions;
 use super::size_factors::level_out;
+use super::{INSTANCE, QueryError};
 
-const INSTANCE: &str = "instance";
+pub use json::regressions_json;
+pub(crate) use json::{link, regression_json};
+
 /// More runs than this a side make no verdict surer, and a merge each.
 const MAX_INSTANCES: usize = 64;
 /// How many deployments of a service are judged, the latest first.
@@ -67,8 +70,42 @@ pub struct Deployment {
     pub smallest_seen: Option<f64>,
     /// What a reader must know.
     pub remarks: Vec<String>,
+    /// From when until when each version is compared, the earlier one first.
+    pub compared: [Range<UnixSeconds>; 2],
+    /// What the costs of an instance are taken of.
+    pub exposure: Exposure,
     /// The functions that are slower, what is surest and largest first.
-    pub slower: Vec<FunctionChange>,
+    pub slower: Vec<Slower>,
+    /// Those that were at first, and are not any more.
+    pub gone: Vec<Slower>,
+}
+
+/// A function that is slower than in the version before.
+#[derive(Debug, Clone)]
+pub struct Slower {
+    /// By how much, and how sure that is.
+    pub change: FunctionChange,
+    /// When it was first and last seen in the later version.
+    pub seen: Range<UnixSeconds>,
+}
+
+/// What the costs of an instance are taken of, so that those with more to do can be compared with others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exposure {
+    /// What most of its functions take.
+    Functions,
+    /// All CPU time: too few functions have samples enough.
+    CpuTime,
+}
+
+impl Exposure {
+    /// The word for it.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Functions => "functions",
+            Self::CpuTime => "cpu time",
+        }
+    }
 }
 
 /// The deployments of a range of time, of one service or of all, the latest first.
@@ -79,18 +116,20 @@ pub fn regressions(
     options: &RegressionOptions,
 ) -> Result<Vec<Deployment>, QueryError> {
     let reach = time.start.saturating_sub(options.horizon)..time.end;
-    let mut spans = store.labels(reach)?;
+    let mut spans = store.labels(reach.clone())?;
     spans.retain(|span| service.is_none_or(|it| it == span.service));
     let mut services: Vec<String> = spans.iter().map(|span| span.service.clone()).collect();
     services.sort_unstable();
     services.dedup();
+    let mut versions = Versions::of_all(store, &reach)?;
     let mut found = Vec::new();
     for service in services {
-        let of_service = || spans.iter().filter(|span| span.service == service);
-        let marks = marks_of(of_service());
-        let sampled = of_service().filter(|span| span.event == CPU_EVENT);
-        let instances: Vec<(String, &SeriesSpan)> = sampled
-            .map(|span| (version_of(span, &marks), span))
+        let versions = versions.remove(&service).unwrap_or_default();
+        let is_sampled = |span: &&SeriesSpan| span.service == service && span.event == CPU_EVENT;
+        let instances: Vec<(String, &SeriesSpan)> = spans
+            .iter()
+            .filter(is_sampled)
+            .map(|span| (versions.name(span), span))
             .collect();
         for pair in deployments(&instances, &time) {
             found.push(judge(store, &service, &instances, &pair, options)?);
@@ -160,10 +199,12 @@ fn judge(
     let mut sides = [of(&pair.before, &both)?, of(&pair.after, &both)?];
     let is_enough = |side: &Vec<Run>| side.len() >= nodespy_analysis::MIN_RUNS;
     let is_concurrent = sides.iter().all(is_enough);
+    let mut compared = [both.clone(), both];
     if !is_concurrent {
         let before = pair.first.saturating_sub(options.horizon)..pair.first.min(pair.before_ended);
         let after = pair.first..pair.first + options.horizon;
         sides = [of(&pair.before, &before)?, of(&pair.after, &after)?];
+        compared = [before, after];
     }
     let mut deployment = Deployment {
         service: service.to_owned(),
@@ -174,7 +215,10 @@ fn judge(
         instances: sides.each_ref().map(Vec::len),
         smallest_seen: None,
         remarks: Vec::new(),
+        compared,
+        exposure: Exposure::Functions,
         slower: Vec::new(),
+        gone: Vec::new(),
     };
     if !sides.iter().all(is_enough) {
         deployment.remarks.push(format!(
@@ -195,6 +239,7 @@ fn judge(
         .each_mut()
         .map(|side| side.iter_mut().map(|run| &mut run.profile).collect());
     if !level_out(&mut profiles) {
+        deployment.exposure = Exposure::CpuTime;
         deployment.remarks.push(
             "too few functions have samples enough to tell load from code: these are changes of their shares of CPU time, which are smaller than those of their cost".to_owned(),
         );
@@ -221,7 +266,8 @@ fn judge(
             Verdict::Regression => change.own.verdict = Verdict::LikelySlower,
             _ => continue,
         }
-        deployment.slower.push(change);
+        let seen = deployment.compared[1].clone();
+        deployment.slower.push(Slower { change, seen });
     }
     Ok(deployment)
 }
@@ -271,44 +317,4 @@ fn runs(
         runs.push(Run { name, profile });
     }
     Ok(runs)
-}
-
-/// A function that is slower since a deployment, as JSON.
-pub(crate) fn regression_json(deployment: &Deployment, change: &FunctionChange) -> Value {
-    json!({
-        "service": deployment.service,
-        "version": deployment.version,
-        "before_version": deployment.before_version,
-        "since": deployment.first,
-        "function": change.id.name,
-        "file": change.location.file,
-        "line": change.location.line,
-        "change": change.own.ratio,
-        "interval": change.own.interval.map(|(low, high)| [low, high]),
-        "verdict": change.own.verdict.label(),
-    })
-}
-
-/// Deployments as JSON: `regressions` in one list, and what was compared.
-pub fn regressions_json(deployments: &[Deployment]) -> Value {
-    let rows = deployments.iter().flat_map(|deployment| {
-        let slower = deployment.slower.iter();
-        slower.map(|change| regression_json(deployment, change))
-    });
-    let comparisons = deployments.iter().map(|deployment| {
-        json!({
-            "service": deployment.service,
-            "version": deployment.version,
-            "before_version": deployment.before_version,
-            "since": deployment.first,
-            "concurrent": deployment.is_concurrent,
-            "instances": { "before": deployment.instances[0], "after": deployment.instances[1] },
-            "smallest_seen": deployment.smallest_seen,
-            "remarks": deployment.remarks,
-        })
-    });
-    json!({
-        "regressions": rows.collect::<Vec<_>>(),
-        "comparisons": comparisons.collect::<Vec<_>>(),
-    })
 }

@@ -1,0 +1,86 @@
+//! Regressions as JSON, and as links.
+
+use std::ops::Range;
+
+use nodespy_http::percent_encoded;
+use nodespy_store::UnixSeconds;
+use serde_json::{Value, json};
+
+use super::{Deployment, Slower};
+
+/// A function that is slower since a deployment.
+pub(crate) fn regression_json(deployment: &Deployment, slower: &Slower) -> Value {
+    let change = &slower.change;
+    let callers = change.callers.iter().map(|caller| {
+        json!({
+            "function": caller.id.name,
+            "file": caller.location.file,
+            "line": caller.location.line,
+        })
+    });
+    json!({
+        "service": deployment.service,
+        "version": deployment.version,
+        "before_version": deployment.before_version,
+        "since": deployment.first,
+        "function": change.id.name,
+        "file": change.location.file,
+        "line": change.location.line,
+        "change": change.own.ratio,
+        "interval": change.own.interval.map(|(low, high)| [low, high]),
+        "verdict": change.own.verdict.label(),
+        "callers": callers.collect::<Vec<_>>(),
+        "first_seen": slower.seen.start,
+        "last_seen": slower.seen.end,
+        "link": link(deployment),
+    })
+}
+
+/// Deployments: `regressions` in one list, and what was compared.
+pub fn regressions_json(deployments: &[Deployment]) -> Value {
+    let rows = |deployment: &Deployment, of: &[Slower]| -> Vec<Value> {
+        of.iter()
+            .map(|slower| regression_json(deployment, slower))
+            .collect()
+    };
+    let all = deployments
+        .iter()
+        .flat_map(|deployment| rows(deployment, &deployment.slower));
+    let ends = |time: &Range<UnixSeconds>| [time.start, time.end];
+    let comparisons = deployments.iter().map(|deployment| {
+        json!({
+            "service": deployment.service,
+            "version": deployment.version,
+            "before_version": deployment.before_version,
+            "since": deployment.first,
+            "concurrent": deployment.is_concurrent,
+            "instances": { "before": deployment.instances[0], "after": deployment.instances[1] },
+            "compared": { "before": ends(&deployment.compared[0]), "after": ends(&deployment.compared[1]) },
+            "exposure": deployment.exposure.label(),
+            "smallest_seen": deployment.smallest_seen,
+            "gone": rows(deployment, &deployment.gone),
+            "link": link(deployment),
+            "remarks": deployment.remarks,
+        })
+    });
+    json!({
+        "regressions": all.collect::<Vec<_>>(),
+        "comparisons": comparisons.collect::<Vec<_>>(),
+    })
+}
+
+/// Where the server's page shows the difference between the versions, each in the time that was compared.
+pub(crate) fn link(deployment: &Deployment) -> String {
+    let [before, after] = &deployment.compared;
+    let encoded = percent_encoded;
+    format!(
+        "/?service={}&version={}&base={}&from={}&until={}&base.from={}&base.until={}",
+        encoded(&deployment.service),
+        encoded(&deployment.version),
+        encoded(&deployment.before_version),
+        after.start,
+        after.end,
+        before.start,
+        before.end,
+    )
+}
