@@ -1,24 +1,18 @@
 //! What becomes of windows on bad days: receivers over real HTTP that are out of order, and a disk that is full.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
+use std::io::Write;
 use std::path::Path;
 use std::process::Command;
-use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
 
-use nodespy_http::{Client, ClientOptions};
 use nodespy_model::{Labels, WeightUnit};
 use nodespy_store::{Batch, Series, Window, batch_from_bytes, batch_to_bytes};
 
-use crate::counters::Counters;
 use crate::destination::Destination;
-use crate::log_line::{Log, LogLine};
 use crate::spool::Spool;
-use crate::writer::Writers;
+use crate::test_receiver::{LONG, Received, client, receiver, wait_for, writers};
 
-const LONG: Duration = Duration::from_secs(60);
 const CHILD: &str = "NODESPY_AGENT_FULL_DISK";
 
 /// A batch with one window.
@@ -40,61 +34,9 @@ fn batch(start: u64) -> Batch {
     }
 }
 
-/// A server that answers with these heads, the last one for good; when it was asked, and the bodies.
-fn server(answers: &'static [&'static str]) -> (String, Receiver<(Instant, Vec<u8>)>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let (sender, received) = channel();
-    std::thread::spawn(move || {
-        for (number, connection) in listener.incoming().enumerate() {
-            let mut connection = connection.unwrap();
-            let mut reader = BufReader::new(connection.try_clone().unwrap());
-            let mut length = 0;
-            for line in reader.by_ref().lines().map_while(Result::ok) {
-                if line.is_empty() {
-                    break;
-                }
-                let header = line.to_ascii_lowercase();
-                if let Some(value) = header.strip_prefix("content-length:") {
-                    length = value.trim().parse().unwrap();
-                }
-            }
-            let mut body = vec![0; length];
-            reader.read_exact(&mut body).unwrap();
-            let head = answers[number.min(answers.len() - 1)];
-            // None: the connection breaks.
-            if !head.is_empty() {
-                let answer = format!("HTTP/1.1 {head}\r\nContent-Length: 0\r\n\r\n");
-                connection.write_all(answer.as_bytes()).unwrap();
-            }
-            let _ = sender.send((Instant::now(), body));
-        }
-    });
-    (url, received)
-}
-
-fn client(url: &str) -> Client {
-    Client::new(url, &ClientOptions::default()).unwrap()
-}
-
-/// Writers to one destination, what they count, and what they log.
-fn writers(destination: Destination) -> (Writers, Arc<Counters>, Arc<Mutex<Vec<String>>>) {
-    let counters = Arc::new(Counters::default());
-    let lines = Arc::new(Mutex::new(Vec::new()));
-    let seen = Arc::clone(&lines);
-    let log: Log = Arc::new(move |line: &LogLine| seen.lock().unwrap().push(line.to_string()));
-    let destinations = vec![(destination, Arc::clone(&counters))];
-    let writers = Writers::start(destinations, &log, || {});
-    (writers, counters, lines)
-}
-
-#[track_caller]
-fn wait_for(what: &str, is_so: impl Fn() -> bool) {
-    let since = Instant::now();
-    while !is_so() {
-        assert!(since.elapsed() < LONG, "waited for {what} in vain");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+/// A receiver that answers with these heads, the last one for good.
+fn server(answers: &[&'static str]) -> (String, Receiver<Received>) {
+    receiver(answers.iter().map(|head| (*head, Vec::new())).collect())
 }
 
 #[test]
@@ -112,7 +54,7 @@ fn receivers_that_are_busy_or_broken_get_everything_in_its_order() {
     let (writers, counters, lines) = writers(Destination::server(client(&url), spool));
     (0..4).for_each(|number| writers.write(batch(number * 10)));
     let next = || {
-        let (at, body) = received.recv_timeout(LONG).unwrap();
+        let Received { at, body, .. } = received.recv_timeout(LONG).unwrap();
         (at, batch_from_bytes(&body).unwrap().windows[0].start)
     };
     let (asked, first) = next();
@@ -142,8 +84,8 @@ fn otlp_receivers_get_what_waited_from_the_start() {
     let (url, received) = server(&["503 Service Unavailable", "200 OK"]);
     let spool = Spool::open(folder.path(), 1 << 20).unwrap();
     let (writers, counters, _) = writers(Destination::otlp(client(&url), spool));
-    let first = received.recv_timeout(LONG).unwrap().1;
-    let second = received.recv_timeout(LONG).unwrap().1;
+    let first = received.recv_timeout(LONG).unwrap().body;
+    let second = received.recv_timeout(LONG).unwrap().body;
     assert_eq!(first, second);
     let decoded = nodespy_otlp::decode(&second, Some("gzip")).unwrap().batch;
     assert_eq!(
@@ -196,7 +138,7 @@ fn write_to_full_disk(folder: &Path) {
     writers.write(batch(20));
     std::fs::remove_file(&filler).unwrap();
     for start in [10, 20] {
-        let (_, body) = received.recv_timeout(LONG).unwrap();
+        let body = received.recv_timeout(LONG).unwrap().body;
         assert_eq!(batch_from_bytes(&body).unwrap().windows[0].start, start);
     }
     wait_for("what was counted", || counters.written().windows == 2);

@@ -9,6 +9,7 @@ use nodespy_store::{Batch, Retention, Store, StoreError, Upkeep, batch_to_bytes}
 use crate::counters::Counters;
 use crate::log_line::{Level, Log, LogLine};
 use crate::otlp::Otlp;
+use crate::parca::Parca;
 use crate::pyroscope::Pyroscope;
 use crate::receiver::{NodespyServer, Receiver};
 use crate::sender::Sender;
@@ -56,6 +57,14 @@ impl Destination {
         Self {
             name: client.base().to_owned(),
             kind: Kind::Remote(spool, Box::new(Otlp(client))),
+        }
+    }
+
+    /// A server of Parca.
+    pub fn parca(client: Client, spool: Spool) -> Self {
+        Self {
+            name: client.base().to_owned(),
+            kind: Kind::Remote(spool, Box::new(Parca::new(client))),
         }
     }
 

@@ -18,14 +18,22 @@ mod deployed;
 mod destination;
 mod error;
 mod following;
+mod grpc_web;
 mod log_line;
+mod one_by_one;
 mod otlp;
+mod parca;
+#[cfg(test)]
+mod pushes;
 mod pyroscope;
 mod receiver;
 mod sender;
 mod spool;
 mod status;
+#[cfg(test)]
+mod test_receiver;
 mod wall_clock;
+mod window_profile;
 mod writer;
 
 pub use agent::{AgentOptions, run};

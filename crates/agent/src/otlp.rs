@@ -55,8 +55,8 @@ mod tests {
     fn what_a_receiver_says_decides_what_becomes_of_windows() {
         let reply = |status, body: Vec<u8>| Reply {
             status,
-            retry_after: None,
             body,
+            ..Reply::default()
         };
         let taken = verdict(&reply(200, nodespy_otlp::success()), 3);
         assert!(matches!(taken, Verdict::Taken(it) if it.windows == 3));

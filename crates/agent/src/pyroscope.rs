@@ -1,44 +1,32 @@
 //! Windows to Pyroscope: `POST /ingest`, a pprof for each process and window, as its own SDK for Node sends them.
-//!
-//! Pyroscope has no ids for what it gets. What it has of a batch that is sent again is remembered here, so that only an agent
-//! that is killed in between sends something twice.
 
-use nodespy_formats::exporter;
 use nodespy_http::{Client, percent_encoded};
-use nodespy_model::{
-    About, EventType, FastMap, FastSet, Notes, Profile, ThreadRole, WeightUnit, label_key,
-};
-use nodespy_store::{
-    Appended, Batch, Series, StackHash, StackId, StackWeight, StoredThread, Symbols, UnixSeconds,
-    WINDOW_SECONDS, Window, profile_of_threads,
-};
+use nodespy_model::label_key;
+use nodespy_store::{Appended, Batch, Series, WINDOW_SECONDS, Window};
 
+use crate::one_by_one::OneByOne;
 use crate::receiver::{Receiver, Verdict, not_reached, verdict_of};
-
-const SECOND: u64 = 1_000_000_000;
+use crate::window_profile::{Names, rate_of};
 
 /// A server of Pyroscope.
 pub(crate) struct Pyroscope {
     client: Client,
-    /// What it has of the batch that is being sent.
-    sent: FastSet<(Series, UnixSeconds)>,
+    progress: OneByOne,
 }
 
 impl Pyroscope {
     pub(crate) fn new(client: Client) -> Self {
         Self {
             client,
-            sent: FastSet::default(),
+            progress: OneByOne::default(),
         }
     }
 
-    fn send_window(&self, series: &Series, window: &Window, names: &Names<'_>) -> Option<Verdict> {
-        let profile = names.profile(series, window);
-        let mut body = Vec::new();
-        let pprof = exporter("pprof").expect("it is one of the formats");
-        if let Err(error) = pprof.export(&profile, &mut body) {
-            return Some(Verdict::Refused(error.to_string()));
-        }
+    fn send_window(&self, series: &Series, window: &Window, names: &Names<'_>) -> Verdict {
+        let body = match names.pprof(series, window) {
+            Ok(body) => body,
+            Err(error) => return Verdict::Refused(error.to_string()),
+        };
         let path = format!(
             "/ingest?format=pprof&from={}&until={}&name={}&spyName=nodespy&sampleRate={}",
             window.start,
@@ -48,9 +36,9 @@ impl Pyroscope {
         );
         let headers = [("Content-Type", "application/octet-stream")];
         match self.client.post(&path, &headers, &body) {
-            Ok(reply) if reply.is_ok() => None,
-            Ok(reply) => Some(verdict_of(&reply)),
-            Err(error) => Some(not_reached(&error)),
+            Ok(reply) if reply.is_ok() => Verdict::Taken(Appended::default()),
+            Ok(reply) => verdict_of(&reply),
+            Err(error) => not_reached(&error),
         }
     }
 }
@@ -61,85 +49,16 @@ impl Receiver for Pyroscope {
         for window in &batch.windows {
             let series = &batch.series[window.series];
             let id = (series.clone(), window.start);
-            if self.sent.contains(&id) {
+            if self.progress.is_settled(&id) {
                 continue;
             }
-            match self.send_window(series, window, &names) {
-                None => self.sent.insert(id),
-                Some(verdict) => return verdict,
-            };
-        }
-        self.sent.clear();
-        Verdict::Taken(Appended {
-            windows: batch.windows.len() as u64,
-            ..Appended::default()
-        })
-    }
-}
-
-/// The names of a batch, by stack.
-struct Names<'a> {
-    symbols: &'a Symbols,
-    places: FastMap<StackHash, usize>,
-}
-
-impl<'a> Names<'a> {
-    fn new(symbols: &'a Symbols) -> Self {
-        let hashes = symbols.checked_hashes().unwrap_or_default();
-        Self {
-            symbols,
-            places: hashes.into_iter().zip(0..).collect(),
-        }
-    }
-
-    fn profile(&self, series: &Series, window: &Window) -> Profile {
-        let mut threads: Vec<StoredThread> = Vec::new();
-        for role in ThreadRole::ALL {
-            let counts = window.counts.iter().filter(|count| count.role() == role);
-            let mut thread = StoredThread {
-                role,
-                symbols: Symbols {
-                    stacks: Vec::new(),
-                    ..self.symbols.clone()
-                },
-                stacks: Vec::new(),
-            };
-            for count in counts {
-                let path = self.places.get(&count.stack);
-                let path = path.map(|place| self.symbols.stacks[*place].clone());
-                thread.symbols.stacks.push(path.unwrap_or_default());
-                thread.stacks.push(StackWeight {
-                    stack: StackId(0),
-                    count: count.count,
-                    weight: count.count,
-                });
-            }
-            if !thread.stacks.is_empty() {
-                threads.push(thread);
+            let verdict = self.send_window(series, window, &names);
+            if let Some(verdict) = self.progress.settle(vec![id], verdict) {
+                return verdict;
             }
         }
-        let about = About {
-            app: series.service.clone(),
-            started_unix: window.start * SECOND,
-            duration: WINDOW_SECONDS * SECOND,
-            ..About::default()
-        };
-        profile_of_threads(about, Notes::default(), event_of(series), &threads)
+        self.progress.finish(batch.windows.len() as u64)
     }
-}
-
-fn event_of(series: &Series) -> EventType {
-    match series.unit {
-        WeightUnit::Nanoseconds => {
-            EventType::new("cpu-clock", WeightUnit::Samples).at_rate(rate_of(series))
-        }
-        unit => EventType::new(&series.event, unit),
-    }
-}
-
-/// Samples a second.
-fn rate_of(series: &Series) -> u32 {
-    (SECOND as f64 / series.period as f64).round() as u32
 }
 
 /// `shop{version=1.0.0,host=web-1}`: Pyroscope takes letters, digits and underscores in keys, and no commas or braces in values.
@@ -160,8 +79,10 @@ fn name_of(series: &Series) -> String {
 
 #[cfg(test)]
 mod tests {
+    use nodespy_model::{Labels, WeightUnit};
+
     use super::*;
-    use nodespy_model::Labels;
+    use crate::window_profile::SECOND;
 
     #[test]
     fn labels_are_written_as_pyroscope_reads_them() {

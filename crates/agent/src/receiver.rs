@@ -119,6 +119,7 @@ mod tests {
             status,
             retry_after: Some(Duration::from_secs(7)),
             body: b"why".to_vec(),
+            ..Reply::default()
         };
         for status in [400, 413, 422] {
             assert!(matches!(verdict_of(&reply(status)), Verdict::Refused(_)));

@@ -62,10 +62,9 @@ impl Status {
         accept(listener, |connection, known| self.answer(connection, known));
     }
 
-    fn answer(&self, mut connection: TcpStream, known: &dyn Fn()) -> io::Result<()> {
-        connection.set_write_timeout(Some(HEAD_TIMEOUT))?;
+    fn answer(&self, connection: TcpStream, known: &dyn Fn()) -> io::Result<()> {
         let deadline = Instant::now() + HEAD_TIMEOUT;
-        let mut reader = BufReader::new(TimedStream::until(connection.try_clone()?, deadline));
+        let mut reader = BufReader::new(TimedStream::until(connection, deadline));
         let head = read_head(&mut reader)?;
         known();
         let path = head.target.split('?').next().unwrap_or_default();
@@ -77,7 +76,9 @@ impl Status {
             ("GET", "/healthz") => self.health(monotonic_now()),
             _ => Answer::text("404 Not Found", "/metrics and /healthz are here"),
         };
-        answer.write(&mut connection)
+        let connection = reader.get_mut();
+        connection.allow_until(Instant::now() + HEAD_TIMEOUT);
+        answer.write(connection)
     }
 
     fn health(&self, now: u64) -> Answer {
