@@ -37,7 +37,7 @@ pub(crate) use target::TargetArgs;
 pub(crate) use values::{By, Push, PushKind, TopBy};
 use values::{parse_duration, parse_overhead};
 
-/// A CPU profiler for Node.js on Linux: one command, one picture.
+/// Profile any running Node.js process on Linux, with no flags and no restart.
 #[derive(Debug, Parser)]
 #[command(
     version,
@@ -45,65 +45,65 @@ use values::{parse_duration, parse_overhead};
     about,
     after_help = "\
 Examples:
-  nodespy                              list the Node processes of this machine
+  nodespy                              list the Node.js processes of this machine
   nodespy record -p 1234 -d 30         record a running one for 30 seconds
   nodespy record -- node app.js        start one and record it
-  nodespy view nodespy-app-….html      look at a recording again
+  nodespy view nodespy-app-….html      open a recording again
 
-Exit codes: 0 done, 1 could not, 2 misused, 3 not permitted, 4 target gone, 5 no samples,
-10 regression, 11 suspected regression"
+Exit codes: 0 success, 1 failure, 2 usage error, 3 permission denied, 4 target exited,
+5 no samples, 10 regression, 11 suspected regression"
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
     #[command(flatten)]
     pub(crate) list: ListArgs,
-    /// Log what is done (repeat for more)
+    /// Log more (repeat for even more)
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// List the Node processes of this machine (what bare `nodespy` does)
+    /// List the Node.js processes of this machine (the default)
     List(ListArgs),
     /// Record a running process, or start one and record it
     Record(Box<RecordArgs>),
     /// Print every thread's stack right now
     Dump(DumpArgs),
-    /// Watch live where the CPU time goes
+    /// Show live where CPU time goes
     Top(TopArgs),
-    /// List, live, each time an event loop is blocked, and by which function
+    /// Report each event loop stall as it happens, and the function that caused it
     Stalls(StallsArgs),
-    /// Sample every Node process of this machine all the time, into a store
+    /// Profile every Node.js process of this machine continuously
     Agent(Box<AgentArgs>),
-    /// Show what an agent has kept: a page of services over time, and an API
+    /// Serve the profiles that agents collected: web pages and an API
     Serve(ServeArgs),
-    /// List what got slower since a deployment, from what agents have kept
+    /// List functions that got slower since a deployment
     Regressions(RegressionsArgs),
-    /// Tell the store of deployments
+    /// Record deployments in the store
     Deploy(DeployArgs),
-    /// Keep profiles in ClickHouse, when one machine is not enough
+    /// Manage a store in ClickHouse
     Store(StoreCommandArgs),
-    /// Write the output of a recording that was killed, from its journal
+    /// Recover a recording that was killed, from its journal
     Recover(RecoverArgs),
     /// Open a recording in the browser
     View(ViewArgs),
-    /// Turn a recording into another format
+    /// Convert a recording to another format
     Convert(ConvertArgs),
-    /// Print what a recording says, as text, Markdown or JSON
+    /// Summarize a recording as text, Markdown or JSON
     Report(ReportArgs),
-    /// Ask a recording a question: top 10 self where package = lodash by line
+    /// Query a recording: top 10 self where package = lodash by line
     Query(QueryArgs),
-    /// Compare two sets of recordings: what is slower, and how sure that is
+    /// Compare two sets of recordings, with confidence intervals
     Diff(Box<DiffArgs>),
-    /// Record a command several times and compare it with an earlier state: a gate for CI
+    /// Benchmark a command and compare it with a baseline, as a CI gate
     Ci(Box<CiArgs>),
-    /// Fold the stacks of `perf script` text, in place of stackcollapse-perf.pl
+    /// Fold the stacks of `perf script` text (replaces stackcollapse-perf.pl)
     Collapse(CollapseArgs),
-    /// Draw folded stacks, or any recording, as flamegraph.pl does
+    /// Draw folded stacks or a recording as an SVG (replaces flamegraph.pl)
     Flamegraph(Box<FlamegraphArgs>),
-    /// Compare two sets of folded stacks, as difffolded.pl does
+    /// Compare two sets of folded stacks (replaces difffolded.pl)
     Difffolded(DifffoldedArgs),
     /// Close the inspector of a process when standard input ends
     #[command(hide = true)]
@@ -112,11 +112,11 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// List the events that can be recorded here, and why the others can't
     Events(EventsArgs),
-    /// Print what completes commands and options in a shell
+    /// Print a shell completion script
     Completions(CompletionsArgs),
     /// Write the man pages into a folder
     Man(ManArgs),
-    /// Let a coding assistant profile processes, by the Model Context Protocol
+    /// Let a coding assistant profile processes, over the Model Context Protocol
     Mcp(McpArgs),
 }
 
@@ -126,7 +126,7 @@ Examples:
   npx @modelcontextprotocol/inspector sudo nodespy mcp
   nodespy mcp --no-redact")]
 pub(crate) struct McpArgs {
-    /// Show command lines, paths and the words of HTTP routes too
+    /// Also show paths, users, HTTP routes and source text
     #[arg(long)]
     pub(crate) no_redact: bool,
 }
@@ -144,31 +144,31 @@ pub(crate) struct ListArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  nodespy dump -p 1234                 what is it doing, and why is it stuck?
-  nodespy dump -p 1234 --nonblocking   the same without stopping any thread
-  nodespy dump -p 1234 --pending       what does each pending async function await?
+  nodespy dump -p 1234                 what is it doing, why is it stuck?
+  nodespy dump -p 1234 --nonblocking   without stopping any thread
+  nodespy dump -p 1234 --pending       where is each pending async function suspended?
   nodespy dump -p 1234 --json | jq '.processes[].threads[0].frames[0]'
 
-Each thread is stopped for some 50 µs, one after the other; how long is printed.")]
+Threads are stopped one after the other, for about 50 µs each; the actual time is printed.")]
 pub(crate) struct DumpArgs {
     #[command(flatten)]
     pub(crate) target: TargetArgs,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Stop no thread: waiting ones are read as they wait, running ones sampled for 200 ms
+    /// Don't stop threads: read waiting ones as they wait, sample running ones for 200 ms
     #[arg(long)]
     pub(crate) nonblocking: bool,
     /// Leave out child processes
     #[arg(long)]
     pub(crate) no_subprocesses: bool,
-    /// Leave out the async functions that await what runs, or what a thread waits for
+    /// Leave out async callers
     #[arg(long)]
     pub(crate) no_async: bool,
-    /// Also list what every pending async function awaits, with its async callers, by searching V8's heap
+    /// Also list every pending async function, the line of its `await` and its async callers, by searching V8's heap
     ///
-    /// Up to 1 GiB of memory is read, while the process runs. Functions that will never be resumed, but that V8 has not
-    /// collected yet, are listed too.
+    /// Reads up to 1 GiB of memory while the process runs. Also lists functions that will never resume but have not been
+    /// garbage-collected yet.
     #[arg(long)]
     pub(crate) pending: bool,
 }
@@ -186,8 +186,8 @@ pub(crate) struct CloseAbandonedArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  nodespy events                       what `nodespy record -e` takes on this machine
-  nodespy events openat                the tracepoints with openat in their names
+  nodespy events                       events that `nodespy record -e` accepts here
+  nodespy events openat                tracepoints with openat in their names
   nodespy record -e page-faults/period=10/ -p 1234
   nodespy record -e cpu,uprobe:node:uv_fs_open -p 1234")]
 pub(crate) struct EventsArgs {
@@ -215,7 +215,7 @@ pub(crate) struct CompletionsArgs {
 Examples:
   nodespy man /usr/local/share/man/man1")]
 pub(crate) struct ManArgs {
-    /// The folder, which is made where it is missing
+    /// The folder; created if missing
     pub(crate) folder: PathBuf,
 }
 
@@ -223,10 +223,10 @@ pub(crate) struct ManArgs {
 #[command(after_help = "\
 Examples:
   nodespy top -p 1234                  s, t, n sort; w window; / filter; r record; ? help; q quit
-  nodespy top -p 1234 -d 10 --lines    a table every two seconds, for ten seconds
-  nodespy top -p 1234 --by route       which requests the CPU time is for
-  nodespy top -p 1234 --route ^POST    the functions of these requests alone
-  nodespy top -p 1234 --store-key tenant --by tenant    what AsyncLocalStorage has under it")]
+  nodespy top -p 1234 -d 10 --lines    print a table every two seconds
+  nodespy top -p 1234 --by route       CPU time by HTTP route
+  nodespy top -p 1234 --route ^POST    only the functions that serve these requests
+  nodespy top -p 1234 --store-key tenant --by tenant    by a value in AsyncLocalStorage")]
 pub(crate) struct TopArgs {
     #[command(flatten)]
     pub(crate) target: TargetArgs,
@@ -236,30 +236,30 @@ pub(crate) struct TopArgs {
     /// How long: 30, 30s, 500ms, 2m [default: until q, Ctrl-C or the end of the target]
     #[arg(short, long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) duration: Option<Duration>,
-    /// What watching may cost, of one CPU: nodespy and, by estimate, the watched processes together. Where it costs more,
-    /// samples are taken less often and count for more, which is said: 2%
+    /// Limit overhead to this share of one CPU, e.g. 2%. nodespy lowers the sampling rate to stay under it, reweights samples
+    /// and reports doing so
     #[arg(long, value_name = "PERCENT", value_parser = parse_overhead)]
     pub(crate) max_overhead: Option<f64>,
-    /// Print tables instead of using the whole terminal (what happens anyway when there is none)
+    /// Print tables instead of a full-screen display (the default without a terminal)
     #[arg(long)]
     pub(crate) lines: bool,
     /// Leave out child processes
     #[arg(long)]
     pub(crate) no_subprocesses: bool,
-    /// Show functions where they run, not where a source map says they were written
+    /// Don't map functions to their sources with source maps
     #[arg(long)]
     pub(crate) no_source_maps: bool,
-    /// What rows are: function, route, trace_id, or a name that --store-key asks for
+    /// What to group by: function, route, trace_id, or a --store-key
     #[arg(long, value_name = "WHAT", default_value = "function", value_parser = TopBy::parse)]
     pub(crate) by: TopBy,
-    /// Count samples of requests whose route matches, such as 'GET /users' or '^POST'; may be repeated: any of them
+    /// Only samples of requests whose route matches, e.g. 'GET /users' or '^POST'; repeat for any of several
     #[arg(long, value_name = "RE", value_parser = Pattern::parse)]
     pub(crate) route: Vec<Pattern>,
-    /// Find async callers and HTTP routes where no eBPF program may run, too: a thread on each CPU reads them at every
-    /// sample, and holds the sampled one for some 100 µs
+    /// Also find async callers and HTTP routes without eBPF: a reader thread per CPU pauses the sampled thread for about
+    /// 100 µs per sample
     #[arg(long = "async", conflicts_with = "no_async")]
     pub(crate) reads_async: bool,
-    /// Leave out the async functions that await what runs: stacks start at the microtask
+    /// Leave out async callers: stacks start at the microtask
     #[arg(long)]
     pub(crate) no_async: bool,
     #[command(flatten)]
@@ -269,17 +269,16 @@ pub(crate) struct TopArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  nodespy stalls -p 1234                  a line for each 200 ms or more
+  nodespy stalls -p 1234                  print stalls of 200 ms or more
   nodespy stalls -p 1234 --over 50ms -d 60
 
-A line has when it started, from the start of this command, how long it lasted at least, the
-process, and the function that most of it is charged to, with what that waited for where it did
-not run. A loop is known once it was seen in poll: one that never gets there is what `nodespy
-dump` is for.")]
+Each line shows when the stall started, relative to the start of this command, its minimum length, the
+process, and the function that most of it is charged to; if that did not run, what it waited for. A
+loop is known once it was seen in poll: for one that never gets there, use `nodespy dump`.")]
 pub(crate) struct StallsArgs {
     #[command(flatten)]
     pub(crate) target: TargetArgs,
-    /// What counts: the event loop has not returned to poll for as long
+    /// Report when the event loop has not returned to poll for this long
     #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = parse_duration)]
     pub(crate) over: Duration,
     /// How long: 30, 30s, 500ms, 2m [default: until Ctrl-C or the end of the target]
@@ -289,22 +288,22 @@ pub(crate) struct StallsArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-After its first five seconds a recording keeps what it has seen in OUTPUT.journal, a second at a time, and
-removes it once the output is written. When nodespy is killed, or the machine is, the journal stays.
+After its first five seconds a recording appends its samples to OUTPUT.journal once a second, and deletes
+it when the output is written. If nodespy or the machine is killed, the journal remains.
 
-Example:
+Examples:
   nodespy recover out.nspy.journal")]
 pub(crate) struct RecoverArgs {
     /// The journal, OUTPUT.journal
     pub(crate) journal: PathBuf,
-    /// The file to write; `-` for standard output [default: the output it is the journal of]
+    /// The file to write; `-` for standard output [default: the recording's output]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// The output's format, if its extension doesn't say
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<String>,
-    /// The source map of a recorded script, or a folder with such, found by the script's name; may
-    /// be repeated
+    /// The source map of a recorded script, or a folder of source maps, matched by the script's
+    /// name; may be repeated
     #[arg(long, value_name = "FILE|FOLDER")]
     pub(crate) source_maps: Vec<PathBuf>,
 }
@@ -317,13 +316,13 @@ Examples:
 pub(crate) struct ViewArgs {
     /// The recording: .nspy, .html, perf.data or folded stacks; `-` for standard input
     pub(crate) file: PathBuf,
-    /// What to compare with: another recording, of any format
+    /// The recording to compare with, in any format
     #[arg(long, value_name = "FILE")]
     pub(crate) base: Option<PathBuf>,
-    /// Embed the JavaScript source, for the page to show; off by default, as code is private
+    /// Embed the JavaScript source, so that the page can show it
     #[arg(long)]
     pub(crate) embed_source: bool,
-    /// Only print the address
+    /// Print the address without opening a browser
     #[arg(long)]
     pub(crate) no_open: bool,
     /// The port to serve on (always 127.0.0.1) [default: any free one]
@@ -360,10 +359,10 @@ pub(crate) struct ConvertArgs {
     /// The output's format, if its extension doesn't say (listed below)
     #[arg(long, value_name = "FORMAT")]
     pub(crate) to: Option<String>,
-    /// What to compare with: another recording, of any format; an HTML page then shows the difference
+    /// The recording to compare with, in any format; an HTML page then shows the difference
     #[arg(long, value_name = "FILE")]
     pub(crate) base: Option<PathBuf>,
-    /// Embed the JavaScript source, for the page to show; off by default, as code is private
+    /// Embed the JavaScript source, so that the page can show it
     #[arg(long)]
     pub(crate) embed_source: bool,
     #[command(flatten)]
@@ -386,19 +385,19 @@ Examples:
   nodespy report out.nspy
   nodespy report out.nspy --format md --only js > report.md
   nodespy report after.nspy --base before.nspy
-  nodespy report out.nspy --by route   which requests the CPU time was for, and their functions
-  nodespy report isolate-0x…-v8.log    what `node --prof-process` prints
+  nodespy report out.nspy --by route   CPU time by HTTP route, with the functions of each
+  nodespy report isolate-0x…-v8.log    as `node --prof-process` prints it
   nodespy convert in.html - --to nspy | nodespy report -")]
 pub(crate) struct ReportArgs {
     /// The recording: any format nodespy reads; `-` for standard input
     pub(crate) file: PathBuf,
-    /// How to print it [default: prof for a V8 log, else text]
+    /// The format [default: prof for a V8 log, else text]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) format: Option<ReportFormat>,
-    /// Print every route with its heaviest functions, instead of the functions of the whole recording
+    /// What to list: the functions of the whole recording, or each route with its heaviest functions
     #[arg(long, value_enum, value_name = "WHAT", conflicts_with = "base")]
     pub(crate) by: Option<By>,
-    /// What to compare with: another recording, of any format. `nodespy diff` compares several
+    /// The recording to compare with, in any format; `nodespy diff` compares several
     #[arg(long, value_name = "FILE")]
     pub(crate) base: Option<PathBuf>,
     #[command(flatten)]
@@ -424,8 +423,8 @@ Examples:
   nodespy collapse --event-filter=cycles:u stacks.txt > out.folded
   perf script | nodespy collapse --focus '^parse' --fold deps > parse.folded
 
-The output is stackcollapse-perf.pl's, line by line; with a switch of the last group it is what
-`nodespy convert FILE - --to folded` writes. --pid needs text with the process:
+The output is identical to stackcollapse-perf.pl's; with an option of the last group it is that of
+`nodespy convert FILE - --to folded`. --pid needs text with the process:
   perf script -F comm,pid,tid,cpu,time,event,ip,sym,dso"
 )]
 pub(crate) struct CollapseArgs {
@@ -436,25 +435,25 @@ pub(crate) struct CollapseArgs {
     /// Where to write [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Put the process's number after its name
+    /// Add the pid to the process name
     #[arg(long)]
     pub(crate) pid: bool,
-    /// Put the process's and the thread's number after the name
+    /// Add the pid and tid to the process name
     #[arg(long)]
     pub(crate) tid: bool,
-    /// Mark the kernel's functions with `_[k]`
+    /// Mark kernel functions with `_[k]`
     #[arg(long)]
     pub(crate) kernel: bool,
-    /// Mark functions compiled at run time with `_[j]`
+    /// Mark JIT-compiled functions with `_[j]`
     #[arg(long)]
     pub(crate) jit: bool,
-    /// Mark both
+    /// Both --kernel and --jit
     #[arg(long)]
     pub(crate) all: bool,
-    /// Tell the addresses of functions that have no name
+    /// Include the addresses of unnamed functions
     #[arg(long)]
     pub(crate) addrs: bool,
-    /// Show inlined functions, by asking addr2line
+    /// Show inlined functions, with addr2line
     #[arg(long)]
     pub(crate) inline: bool,
     /// Show the source lines of --inline
@@ -469,12 +468,12 @@ pub(crate) struct CollapseArgs {
     /// Leave out the callers of a function; may be repeated
     #[arg(long, value_name = "FUNCTION")]
     pub(crate) skip_after: Vec<String>,
-    /// Leave arguments, quotes and semicolons in names
+    /// Keep arguments, quotes and semicolons in names
     #[arg(long, overrides_with = "tidy_generic")]
     pub(crate) no_tidy_generic: bool,
     #[arg(long, hide = true, overrides_with = "no_tidy_generic")]
     tidy_generic: bool,
-    /// Leave the L before Java's classes
+    /// Keep the L before Java classes
     #[arg(long, overrides_with = "tidy_java")]
     pub(crate) no_tidy_java: bool,
     #[arg(long, hide = true, overrides_with = "no_tidy_java")]
@@ -486,7 +485,7 @@ pub(crate) struct CollapseArgs {
 /// The ways to print a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum ReportFormat {
-    /// The summary that a recording ends with
+    /// The summary that `record` prints
     Text,
     /// Markdown, for issues and chats
     Md,
@@ -499,8 +498,8 @@ pub(crate) enum ReportFormat {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  nodespy check                        this machine and these rights
-  nodespy check -c web                 a container's Node.js, and how to record it")]
+  nodespy check                        this machine, with the privileges you have
+  nodespy check -c web                 the Node.js processes of a container")]
 pub(crate) struct CheckArgs {
     #[command(flatten)]
     pub(crate) target: TargetArgs,

@@ -1,4 +1,4 @@
-//! Exit codes: 0 done, 1 could not, 2 misused, 3 not permitted, 4 target gone, 5 no samples;
+//! Exit codes: 0 success, 1 failure, 2 usage error, 3 permission denied, 4 target exited, 5 no samples;
 //! `nodespy diff` also has 10 for a regression and 11 for a suspected one.
 
 use std::process::ExitCode;

@@ -12,14 +12,14 @@ pub(crate) fn long() -> &'static str {
 
 fn text() -> String {
     let commit = option_env!("NODESPY_COMMIT").unwrap_or("development build");
-    let versions = v8_facts::table().iter().map(|row| row.version);
-    let known: Vec<String> = versions
-        .map(|(major, minor)| format!("{major}.{minor}"))
-        .collect();
+    let known = v8_facts::table().iter().map(|row| {
+        let (major, minor) = row.version;
+        format!("{major}.{minor} ({})", row.runtime)
+    });
     format!(
-        "{}\ncommit: {commit}\ntarget: {}-linux\nV8: {} (Node.js 16 to 26, Deno 2)",
+        "{}\ncommit: {commit}\ntarget: {}-linux\nV8: {}",
         env!("CARGO_PKG_VERSION"),
         std::env::consts::ARCH,
-        known.join(", ")
+        known.collect::<Vec<_>>().join(", ")
     )
 }

@@ -22,71 +22,71 @@ pub(crate) const DEFAULT_STORE: &str = "/var/lib/nodespy";
 Examples:
   nodespy agent                                   until SIGTERM or Ctrl-C, into /var/lib/nodespy
   nodespy agent --store ./profiles --for 5m       for five minutes
-  nodespy agent --label env=production --keep 3d  a label on everything; windows of three days
+  nodespy agent --label env=production --keep 3d  label everything, keep full detail for three days
   nodespy agent --to https://profiles.internal --token-file /etc/nodespy/token
   nodespy agent --push pyroscope=http://pyro:4040
-  nodespy agent --push otlp=http://collector:4318 --push pyroscope=http://pyro:4040
-  nodespy agent --max-overhead 1%                 at most a hundredth of one CPU
-  nodespy agent --adaptive false                  19 samples a second, whatever processes do
+  nodespy agent --push otlp=http://collector:4318 --push parca=http://parca:7070
+  nodespy agent --max-overhead 1%                 use at most 1 % of one CPU
+  nodespy agent --adaptive false                  always 19 samples per second
   nodespy agent --config /etc/nodespy/agent.toml --check-config
 
-It samples every Node process of this machine, those that start later too: 19 times a second of
-CPU time, in windows of 10 s, each kept with the labels of its process (service, version,
-instance, container, pod, …). What it does is logged on standard error, a line of key=value
-each. `nodespy serve` shows what was kept."
+The agent samples every Node.js process of this machine, including those that start later, 19 times
+per second of CPU time, and stores a profile every 10 s with the labels of the process (service,
+version, instance, container, pod, …). It logs key=value lines to standard error. `nodespy serve`
+shows the stored profiles."
 )]
 pub(crate) struct AgentArgs {
-    /// The folder of the store, or with --to of what waits to be sent; made if it is missing
+    /// The folder of the store, or with --to of profiles waiting to be sent; created if missing
     #[arg(long, value_name = "FOLDER", default_value = DEFAULT_STORE)]
     pub(crate) store: PathBuf,
-    /// Send windows to a `nodespy serve --ingest` at this address, in place of a store of this machine
+    /// Send profiles to the `nodespy serve --ingest` at this URL instead of storing them
     #[arg(long, value_name = "URL", help_heading = "Sending")]
     pub(crate) to: Option<String>,
-    /// Push to what others run, in place of a store of this machine; may be repeated: pyroscope=http://pyro:4040, otlp=http://collector:4318
+    /// Push profiles to another backend instead of storing them; may be repeated: pyroscope=http://pyro:4040, otlp=http://collector:4318, parca=http://parca:7070
     #[arg(long, value_name = "KIND=URL", help_heading = "Sending", value_parser = parse_push)]
     pub(crate) push: Vec<Push>,
-    /// A file whose first line is what proves who sends: Authorization: Bearer …
+    /// File with a token on its first line, sent as Authorization: Bearer …
     #[arg(long, value_name = "FILE", help_heading = "Sending")]
     pub(crate) token_file: Option<PathBuf>,
-    /// Certificates that servers are judged by, as PEM [default: those that the system trusts]
+    /// PEM file of the CAs to trust [default: the CAs of the system]
     #[arg(long, value_name = "FILE", help_heading = "Sending")]
     pub(crate) ca_file: Option<PathBuf>,
-    /// How much may wait on disk while the server is away; the oldest goes first
+    /// The most that may wait on disk while the server is unreachable; the oldest is dropped first
     #[arg(long, value_name = "SIZE", default_value = "1GB", value_parser = parse_size, help_heading = "Sending")]
     pub(crate) spool_size: u64,
-    /// Samples per second of CPU time, usually
+    /// Samples per second of CPU time
     #[arg(short = 'F', long, visible_short_alias = 'r', value_name = "HZ", default_value_t = 19, value_parser = clap::value_parser!(u32).range(1..=999))]
     pub(crate) rate: u32,
-    /// Sample five times as often for up to a minute when a process is hot or stalling, and seldom while all are idle; each sample counts for those that were not taken
+    /// Sample five times as often, for up to a minute, when a process is hot or stalls, and rarely while all are idle; samples are reweighted
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
     pub(crate) adaptive: bool,
-    /// What it may cost of one CPU: where it is more, fewer samples are taken, each counting for those that were not: 1%
+    /// Limit overhead to this share of one CPU, e.g. 1%, by lowering the sampling rate and reweighting samples
     #[arg(long, value_name = "PERCENT", value_parser = parse_overhead)]
     pub(crate) max_overhead: Option<f64>,
-    /// End after so long: 30s, 5m, 1h [default: until SIGTERM or Ctrl-C]
+    /// Stop after this long: 30s, 5m, 1h [default: until SIGTERM or Ctrl-C]
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     pub(crate) duration: Option<Duration>,
-    /// A label of everything that is sampled, in place of one that is found; may be repeated: version=1.2.3
+    /// Add a label to everything, overriding a detected one; may be repeated: version=1.2.3
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_label)]
     pub(crate) label: Vec<(String, String)>,
     #[command(flatten)]
     pub(crate) retention: RetentionArgs,
-    /// Answer /metrics (Prometheus) and /healthz at an address of this machine: 127.0.0.1:4601
+    /// Serve /metrics (Prometheus) and /healthz on a loopback address: 127.0.0.1:4601
     #[arg(long, value_name = "ADDRESS", value_parser = parse_loopback)]
     pub(crate) listen: Option<SocketAddr>,
-    /// Settings: long options as TOML, which those of the command line win over
+    /// Read long options from a TOML file; the command line takes precedence
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Only say whether the settings are right
+    /// Check the settings and exit
     #[arg(long)]
     pub(crate) check_config: bool,
     /// Leave out kernel frames
     #[arg(long)]
     pub(crate) no_kernel: bool,
-    /// Run no eBPF program at samples
+    /// Don't use eBPF
     #[arg(long)]
     pub(crate) no_ebpf: bool,
-    /// Show functions where they run, not where they were written
+    /// Don't map functions to their sources with source maps
     #[arg(long)]
     pub(crate) no_source_maps: bool,
 }
@@ -96,7 +96,7 @@ pub(crate) struct AgentArgs {
 pub(crate) struct RetentionArgs {
     #[command(flatten)]
     pub(crate) keep: KeepArgs,
-    /// How large the store may become; the oldest goes first, the last day always stays
+    /// The most the store may hold; the oldest profiles are deleted first, never the last day
     #[arg(long, value_name = "SIZE", default_value = "10GB", value_parser = parse_size)]
     pub(crate) max_size: u64,
 }
@@ -110,13 +110,13 @@ impl RetentionArgs {
 /// How long a store keeps what.
 #[derive(Debug, Args)]
 pub(crate) struct KeepArgs {
-    /// How long windows of 10 s are kept
+    /// How long to keep 10 s profiles
     #[arg(long, value_name = "TIME", default_value = "7d", value_parser = parse_age)]
     pub(crate) keep: Duration,
-    /// How long hours of each process are kept
+    /// How long to keep hourly profiles per process
     #[arg(long, value_name = "TIME", default_value = "30d", value_parser = parse_age)]
     pub(crate) keep_hours: Duration,
-    /// How long hours of each version are kept
+    /// How long to keep hourly profiles per version
     #[arg(long, value_name = "TIME", default_value = "396d", value_parser = parse_age)]
     pub(crate) keep_versions: Duration,
 }

@@ -15,19 +15,19 @@ Examples:
   nodespy diff before.nspy after.nspy
   nodespy diff base/*.nspy -- new/*.nspy -o diff.html -o diff.md
   nodespy diff base/*.nspy -- new/*.nspy --fail-on 'total +5%' --fail-on 'function +3%'
-  nodespy diff base/*.nspy -- new/*.nspy --by route   which requests cost more than before
-  nodespy diff --self-check base/*.nspy           how often equal runs would be called different
+  nodespy diff base/*.nspy -- new/*.nspy --by route   cost by HTTP route
+  nodespy diff --self-check base/*.nspy           measure the rate of false alarms
 
-A verdict takes at least 3 runs a side, better 5, taken in turns on one machine.
-Exit codes: 10 for a regression that --fail-on asks for, 11 for a suspected one with --strict.")]
+A verdict takes at least 3 runs per side, better 5, recorded alternately on one machine.
+Exit codes: 10 for a regression that matches --fail-on, 11 for a suspected one with --strict.")]
 pub(crate) struct DiffArgs {
-    /// Recordings of any format: the earlier and the later one, or all earlier ones before `--`
+    /// Recordings of any format: one before and one after, or all of those before, then `--`
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
-    /// The later ones; a bare `--` means the same
+    /// The recordings after the change; same as a bare `--`
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub(crate) after: Vec<PathBuf>,
-    /// Split the recordings at random, 200 times, and print how often the halves are called different
+    /// Split the recordings at random, 200 times, and print how often the halves are found to differ
     #[arg(long, conflicts_with_all = ["after", "output", "fail_on"])]
     pub(crate) self_check: bool,
     #[command(flatten)]
@@ -37,32 +37,32 @@ pub(crate) struct DiffArgs {
 /// How two sets of runs are compared and what comes out, the same for `diff` and `ci`.
 #[derive(Debug, Args)]
 pub(crate) struct ComparingArgs {
-    /// Also write it: .html (the page, with both sides), .svg, .md, .json, .txt; may be repeated
+    /// Also write the comparison: .html (the page, with both sides), .svg, .md, .json, .txt; may be repeated
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Vec<PathBuf>,
-    /// How to print it
+    /// The format to print
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t = DiffFormat::Text)]
     pub(crate) format: DiffFormat,
-    /// Exit with 10 if this is a regression of so much: 'total +5%', 'function +3%'; may be repeated
+    /// Exit with 10 on a regression of at least this much: 'total +5%', 'function +3%'; may be repeated
     #[arg(long, value_name = "WHAT +N%", value_parser = parse_fail_on)]
     pub(crate) fail_on: Vec<FailOn>,
-    /// Exit with 11 where a regression would fail, if it is only likely
+    /// Exit with 11 if such a regression is likely but not certain
     #[arg(long)]
     pub(crate) strict: bool,
     /// The smallest change that matters
     #[arg(long, value_name = "N%", default_value = "2%", value_parser = parse_percent)]
     pub(crate) min_change: f64,
-    /// The work that each run did, before and after if that differs: requests=5000, requests=5000,6000
+    /// The work done by each run, before and after if they differ: requests=5000, requests=5000,6000
     #[arg(long, value_name = "NAME=N[,N]", value_parser = parse_work)]
     pub(crate) per: Option<Work>,
-    /// Take each value of this label of the samples as a unit of work, counted in each run: --per-label request
+    /// Count each value of this label of the samples as a unit of work: --per-label request
     #[arg(long, value_name = "LABEL", conflicts_with = "per")]
     pub(crate) per_label: Option<String>,
-    /// What is compared: functions, or the routes of requests (no .html or .svg then; a page groups by route itself)
+    /// What to compare: functions, or HTTP routes (.md, .json and .txt only)
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = By::Function)]
     pub(crate) by: By,
-    /// Compare shares of all CPU time: for runs that did not do the same work [default: for recordings
-    /// of processes that went on]
+    /// Compare shares of CPU time, for runs that did different amounts of work [default: for recordings
+    /// of processes that kept running]
     #[arg(long, conflicts_with_all = ["per", "per_label"])]
     pub(crate) share: bool,
     #[command(flatten)]
@@ -82,27 +82,26 @@ impl ComparingArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  nodespy ci --save .nodespy/main -- npm run bench     keep the runs of the main branch
-  nodespy ci --base .nodespy/main -- npm run bench     compare with them; exit code 10: slower
+  nodespy ci --save .nodespy/main -- npm run bench     save a baseline
+  nodespy ci --base .nodespy/main -- npm run bench     compare with it; exit code 10: slower
   nodespy ci --base-cmd 'node ../main/bench.js' -o diff.md -- node bench.js
   nodespy ci --base .nodespy/main --url http://localhost:3000/x --requests 5000 -- node server.js
 
-The first round warms up and is left out. With --url the command is a server: once it listens, a
-fifth as many requests warm it up, then it is recorded while it answers --requests of them, and
-costs are those of a request. With --base-cmd the two commands take turns (ABBA), so that a
-machine that gets slower or faster meanwhile is in both; only that compares runs of one machine.
-Without --fail-on every regression fails.")]
+The first run is a warm-up and not counted. With --url the command is a server: once it listens, it
+is warmed up with a fifth of --requests, then recorded while it answers them, and costs are per
+request. With --base-cmd the two commands alternate (ABBA), so that drift of the machine affects
+both equally; a saved baseline can't guarantee that. Without --fail-on every regression fails.")]
 pub(crate) struct CiArgs {
-    /// A folder that --save filled: what is compared with
+    /// A baseline written by --save, to compare with
     #[arg(long, value_name = "FOLDER", conflicts_with = "save")]
     pub(crate) base: Option<PathBuf>,
-    /// The command to compare with, for the shell; it takes turns with the other
+    /// The shell command to compare with; the two alternate
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["base", "save"])]
     pub(crate) base_cmd: Option<String>,
-    /// Keep the runs in this folder, in place of what is there, and compare nothing
+    /// Save the runs as a baseline in this folder, replacing an older one
     #[arg(long, value_name = "FOLDER", required_unless_present_any = ["base", "base_cmd"])]
     pub(crate) save: Option<PathBuf>,
-    /// How many runs, after the one that warms up
+    /// How many runs to record, after the warm-up
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) rounds: u32,
     /// Samples per second and thread
@@ -111,13 +110,13 @@ pub(crate) struct CiArgs {
     /// The command is a server: record it while it answers requests for this address (http:// only)
     #[arg(long, value_name = "URL", value_parser = parse_address, help_heading = "Servers")]
     pub(crate) url: Option<Address>,
-    /// How many requests a run answers [default: 5000]
+    /// Requests per run [default: 5000]
     #[arg(long, value_name = "N", requires = "url", value_parser = clap::value_parser!(u64).range(1..=100_000_000), help_heading = "Servers")]
     pub(crate) requests: Option<u64>,
-    /// How many connections send them, each waiting for its answer
+    /// Concurrent connections, each with one request at a time
     #[arg(long, value_name = "N", default_value_t = 8, requires = "url", value_parser = clap::value_parser!(u64).range(1..=1000), help_heading = "Servers")]
     pub(crate) connections: u64,
-    /// Let this command, for the shell, make the requests: once to warm up, once to be recorded
+    /// Generate the load with this shell command, run once to warm up and once to record
     #[arg(
         long,
         value_name = "COMMAND",

@@ -12,16 +12,17 @@ use super::{ReadArgs, ShowArgs};
 #[command(
     infer_long_args = true,
     after_help = "\
-Takes every option of flamegraph.pl and inferno-flamegraph. Lines with two weights, as difffolded
-writes them, are drawn as a difference: as wide as the second, red where it is more, blue where less.
+Accepts every option of flamegraph.pl and inferno-flamegraph. Lines with two weights, as written by
+difffolded, are drawn as a differential flame graph: the second weight is the width, red grew, blue
+shrank.
 
 Examples:
   perf script | nodespy collapse | nodespy flamegraph --color=js --hash > out.svg
   nodespy flamegraph --inverted --title 'Before the fix' --minwidth 0.5% out.folded > out.svg
   nodespy difffolded before.folded after.folded | nodespy flamegraph > diff.svg
 
-In the picture: click zooms, Ctrl-F or F3 searches, Ctrl-I ignores case; ?x=…&y=…&s=… in the
-address is what is shown."
+In the SVG: click zooms, Ctrl-F or F3 searches, Ctrl-I ignores case; ?x=…&y=…&s=… in the URL restores
+the view."
 )]
 pub(crate) struct FlamegraphArgs {
     /// Folded stacks, or any recording nodespy reads; `-` or none for standard input
@@ -52,13 +53,13 @@ pub(crate) struct PictureArgs {
     /// Second line of the heading
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) subtitle: Option<String>,
-    /// Width of the picture in pixels [default: as wide as its window, 1200 where that is unknown]
+    /// Width of the image in pixels [default: that of the window, or 1200 if unknown]
     #[arg(long, value_name = "PIXELS", value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
     pub(crate) width: Option<u32>,
     /// Height of each frame in pixels
     #[arg(long, value_name = "PIXELS", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) height: u32,
-    /// Leave out smaller functions: pixels, or percent of the whole as 0.5%
+    /// Leave out narrower boxes, in pixels, or in percent of the width: 0.5%
     #[arg(long, value_name = "WIDTH", default_value = "0.1")]
     pub(crate) minwidth: MinWidth,
     /// Font
@@ -67,37 +68,37 @@ pub(crate) struct PictureArgs {
     /// Font size in pixels
     #[arg(long, value_name = "PIXELS", default_value_t = 12.0, value_parser = positive)]
     pub(crate) fontsize: f64,
-    /// Average width of a letter as a part of the font size
+    /// Average character width relative to the font size
     #[arg(long, value_name = "PART", default_value_t = 0.59, value_parser = positive)]
     pub(crate) fontwidth: f64,
-    /// What is counted [default: samples]
+    /// The unit of the counts [default: samples]
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) countname: Option<String>,
-    /// What a box is, before its name
+    /// The label before a box's name
     #[arg(long, value_name = "TEXT", default_value = "Function:")]
     pub(crate) nametype: String,
-    /// Encoding that the file says it has
+    /// Encoding to declare in the file
     #[arg(long, value_name = "NAME", default_value = "UTF-8", value_parser = encoding)]
     pub(crate) encoding: String,
-    /// A note inside the file, not drawn
+    /// A comment to embed in the file
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) notes: Option<String>,
-    /// Attributes for boxes: lines of a function's name, a tab, and name=value parted by tabs
+    /// Attributes of boxes: on each line a function's name and name=value pairs, separated by tabs
     #[arg(long, value_name = "FILE")]
     pub(crate) nameattr: Option<PathBuf>,
-    /// Hang from the top instead of growing from the bottom
+    /// Draw an icicle graph, with the root at the top
     #[arg(short, long, visible_alias = "icicle")]
     pub(crate) inverted: bool,
-    /// Leave out the end of names that do not fit (the default)
+    /// Truncate the end of names that don't fit (the default)
     #[arg(long, overrides_with = "text_truncate_direction")]
     pub(crate) truncate_text_right: bool,
-    /// Which end of names that do not fit is left out
+    /// Which end of names that don't fit to truncate
     #[arg(long, value_name = "END", default_value = "right")]
     pub(crate) text_truncate_direction: End,
     /// Leave out the script: no zoom, no search
     #[arg(long)]
     pub(crate) no_javascript: bool,
-    /// Write every element on a line of its own
+    /// Write each element on its own line
     #[arg(long)]
     pub(crate) pretty_xml: bool,
 }
@@ -117,37 +118,37 @@ pub(crate) struct ColorArgs {
     /// yellow, purple, orange, category [default: hot for folded stacks, else category]
     #[arg(short, long, visible_alias = "color", value_name = "PALETTE")]
     pub(crate) colors: Option<Palette>,
-    /// Background: yellow, blue, green, grey, #rrggbb [default: what goes with the palette]
+    /// Background: yellow, blue, green, grey, #rrggbb [default: matches the palette]
     #[arg(long, value_name = "COLOUR")]
     pub(crate) bgcolors: Option<Background>,
-    /// Shades by the start of the name, so that names that start alike look alike
+    /// Choose shades by the start of the name, so that similar names look similar
     #[arg(long, conflicts_with_all = ["deterministic", "random"])]
     pub(crate) hash: bool,
-    /// Shades by the name, the same in every picture (the default)
+    /// Choose shades by the name, the same in every image (the default)
     #[arg(long, conflicts_with = "random")]
     pub(crate) deterministic: bool,
     /// Random shades
     #[arg(long)]
     pub(crate) random: bool,
-    /// Keep the colours of names in ./palette.map, and take them from there
+    /// Keep colours consistent across images, in ./palette.map
     #[arg(long)]
     pub(crate) cp: bool,
-    /// The same with another file
+    /// Like --cp, with another file
     #[arg(long, value_name = "FILE")]
     pub(crate) palette_map: Option<PathBuf>,
-    /// The wider the redder, whatever the name
+    /// Colour by width: wider is redder
     #[arg(long, conflicts_with = "colors")]
     pub(crate) colordiffusion: bool,
-    /// Colour of what a search finds
+    /// Colour of search matches
     #[arg(long, value_name = "#RRGGBB", default_value = "#e600e6")]
     pub(crate) search_color: Rgb,
-    /// Colour of a line around every box, or none
+    /// Colour of the outline of boxes, or none
     #[arg(long, value_name = "#RRGGBB", default_value = "none")]
     pub(crate) stroke_color: Stroke,
     /// Colour of the text beside boxes
     #[arg(long, value_name = "#RRGGBB", default_value = "#000000")]
     pub(crate) uicolor: Rgb,
-    /// Of two weights: blue for more, red for less
+    /// Swap red and blue in a differential flame graph
     #[arg(long)]
     pub(crate) negate: bool,
 }
@@ -171,38 +172,38 @@ impl std::str::FromStr for Stroke {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Stacks")]
 pub(crate) struct StackArgs {
-    /// Turn stacks around: leaves at the base
+    /// Reverse stacks, to merge from the leaf
     #[arg(long)]
     pub(crate) reverse: bool,
-    /// Order of time instead of names, merging neighbours only
+    /// Draw a flame chart: in time order, merging only neighbours
     #[arg(long, visible_alias = "flame-chart", conflicts_with_all = ["reverse", "no_sort"])]
     pub(crate) flamechart: bool,
-    /// Leave siblings in the order they come in
+    /// Keep the order of the input
     #[arg(long)]
     pub(crate) no_sort: bool,
-    /// What the whole width stands for, if more than the sum of all stacks
+    /// The weight of the whole width, if more than the sum of all stacks
     #[arg(long, value_name = "NUMBER", value_parser = positive)]
     pub(crate) total: Option<f64>,
-    /// Multiply weights with this before they are shown
+    /// Multiply weights by this
     #[arg(long, value_name = "NUMBER", default_value_t = 1.0, value_parser = positive)]
     pub(crate) factor: f64,
-    /// Cut stacks below this function and drop stacks without it; may be repeated
+    /// Start stacks at this function and drop those without it; may be repeated
     #[arg(long, value_name = "NAME")]
     pub(crate) base: Vec<String>,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Writes `stack before after` for each stack of either side, sorted.
+Writes `stack before after` for each stack of either input, sorted.
 
 Examples:
   nodespy difffolded before.folded after.folded | nodespy flamegraph > diff.svg
-  nodespy difffolded -n before.nspy after.nspy   as if both had run equally long")]
+  nodespy difffolded -n before.nspy after.nspy   normalized to the same total")]
 pub(crate) struct DifffoldedArgs {
-    /// Make the first total equal to the second, so that only shares count
+    /// Scale the first input to the total of the second
     #[arg(short, long)]
     pub(crate) normalize: bool,
-    /// Take all addresses for the same: 0x45ef2 becomes 0x...
+    /// Treat all addresses as the same: 0x45ef2 becomes 0x...
     #[arg(short, long)]
     pub(crate) strip_hex: bool,
     /// The earlier stacks: folded, or any recording nodespy reads; `-` for standard input

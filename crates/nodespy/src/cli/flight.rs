@@ -13,23 +13,23 @@ const MIN_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]
 pub(crate) struct FlightArgs {
-    /// Write nothing but what was recorded around the moment that this happens: stall>200ms,
+    /// Keep recent samples in memory, and write them only when this happens: stall>200ms,
     /// cpu>90%/5s, rss>1GB, rundelay>20%/5s, or signal (SIGUSR2 to nodespy); may be repeated
     #[arg(long, value_name = "TRIGGER", value_parser = parse_trigger)]
     pub(crate) trigger: Vec<Trigger>,
-    /// With --trigger: how much from before it is written [default: 30s]
+    /// With --trigger: how much time before the trigger to write [default: 30s]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) keep: Option<Duration>,
-    /// With --trigger: how long nothing is written after a file [default: 60s]
+    /// With --trigger: ignore further triggers for this long after writing a file [default: 60s]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) hold_off: Option<Duration>,
-    /// Write a file for each such time, numbered, and go on recording: nothing is lost between them
+    /// Write a numbered file every TIME and keep recording, without gaps
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) every: Option<Duration>,
-    /// With --trigger or --every: end after so many files [default with --trigger: 10]
+    /// With --trigger or --every: stop after this many files [default with --trigger: 10]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_files: Option<u32>,
-    /// End when as many bytes are recorded, or written by --trigger and --every: 200MB
+    /// Stop after recording this many bytes, or writing them with --trigger or --every: 200MB
     /// [default with --trigger: 100MB]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) max_size: Option<u64>,

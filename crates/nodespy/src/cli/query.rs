@@ -18,11 +18,11 @@ A query: [top N] self|total|samples [where CONDITION] [under FUNCTION] [by FIELD
   FIELD      function, caller, line, file, package, subsystem, category, tier, thread, process, label.KEY, context
   CONDITION  FIELD =|!= VALUE, FIELD ~|!~ REGEX, line|time|share <|<=|>|>= VALUE, under FUNCTION;
              joined by and, or, not, ( )
-docs/query.md describes it, docs/json.md what --json prints.")]
+See docs/query.md for the language and docs/json.md for the JSON.")]
 pub(crate) struct QueryArgs {
     /// The recording: any format nodespy reads; `-` for standard input
     pub(crate) file: PathBuf,
-    /// The question
+    /// The query
     pub(crate) query: String,
     /// Print JSON
     #[arg(long)]

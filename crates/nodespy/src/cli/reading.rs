@@ -11,29 +11,29 @@ pub(crate) struct ReadArgs {
     /// The input's format, if its content doesn't say
     #[arg(long, value_name = "FORMAT")]
     pub(crate) from: Option<String>,
-    /// The event to show, where the input holds several: cycles, page-faults, alloc_space. A page
-    /// has the others too and can switch
+    /// The event to show, if the input holds several: cycles, page-faults, alloc_space. A page
+    /// includes the others too and can switch
     #[arg(long, value_name = "NAME")]
     pub(crate) event: Option<String>,
-    /// The perf map or jitdump of a recorded process, by the number in its name or for the only
-    /// one that needs it; may be repeated
+    /// The perf map or jitdump of a recorded process, matched by the pid in its name, or for the only
+    /// process that needs one; may be repeated
     #[arg(long, value_name = "FILE")]
     pub(crate) map: Vec<PathBuf>,
-    /// A recorded binary or its debug file, or a folder with such, found by build-id; may be
+    /// A recorded binary or its debug file, or a folder of them, matched by build-id; may be
     /// repeated
     #[arg(long, value_name = "FILE|FOLDER")]
     pub(crate) symbols: Vec<PathBuf>,
-    /// The root of the file system the recorded processes saw, such as a container's
+    /// The root file system of the recorded processes, e.g. a container's
     #[arg(long, value_name = "FOLDER")]
     pub(crate) root: Option<PathBuf>,
     /// The /proc/kallsyms of the recorded kernel
     #[arg(long, value_name = "FILE")]
     pub(crate) kallsyms: Option<PathBuf>,
-    /// Show no frames of native functions that were inlined
+    /// Don't show inlined native functions
     #[arg(long)]
     pub(crate) no_inline: bool,
-    /// The source map of a recorded script, or a folder with such, found by the script's name; may
-    /// be repeated
+    /// The source map of a recorded script, or a folder of source maps, matched by the script's
+    /// name; may be repeated
     #[arg(long, value_name = "FILE|FOLDER")]
     pub(crate) source_maps: Vec<PathBuf>,
     /// Whether sources that maps hold are taken along. Not an argument of its own, as not every

@@ -26,68 +26,68 @@ Examples:
   curl -OJ 'http://127.0.0.1:4600/api/v1/profile?service=shop&version=1.2.3&from=-1h&format=pprof'
 
 Routes and parameters: docs/continuous.md. Addresses that other machines can reach need a token and
-TLS: a certificate of yours, or a proxy before it.")]
+TLS: your own certificate, or a proxy in front.")]
 pub(crate) struct ServeArgs {
-    /// The folder of the store that `nodespy agent` writes, or clickhouse=URL for one that `nodespy store init` made, which
-    /// says how long what is kept
+    /// The folder of a store, as written by `nodespy agent`, or clickhouse=URL for one made by `nodespy store init`, which also
+    /// sets its retention
     #[arg(long, value_name = "FOLDER", default_value = DEFAULT_STORE, value_parser = parse_store)]
     pub(crate) store: StoreArg,
-    /// Address and port; one that other machines can reach needs a --token-file, and --tls-cert with --tls-key
+    /// Address and port; one that other machines can reach needs --token-file, --tls-cert and --tls-key
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4600")]
     pub(crate) listen: SocketAddr,
-    /// A file whose first line is what a request has to have: /?token=… or Authorization: Bearer …
+    /// File with the token of readers on its first line: /?token=… or Authorization: Bearer …
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
-    /// The certificate that it proves itself with, as PEM, those between it and its authority after it; read at the start
+    /// The server's certificate as PEM, followed by its intermediate certificates; read at startup
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,
     /// The private key of the certificate, as PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// Speak plain HTTP on an address that other machines can reach: a proxy with TLS is before it
+    /// Allow plain HTTP on an address that other machines can reach, behind a proxy that terminates TLS
     #[arg(long, conflicts_with = "tls_cert")]
     pub(crate) behind_proxy: bool,
-    /// A file of webhooks that regressions are posted to, each once: `json URL` or `slack URL` a line
-    #[arg(long, value_name = "FILE", help_heading = "Telling of regressions")]
+    /// A file of webhooks to post regressions to, each once: `json URL` or `slack URL` per line
+    #[arg(long, value_name = "FILE", help_heading = "Notifications")]
     pub(crate) webhook_file: Option<PathBuf>,
-    /// How often regressions are looked for
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = parse_duration, requires = "webhook_file", help_heading = "Telling of regressions")]
+    /// How often to look for regressions
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = parse_duration, requires = "webhook_file", help_heading = "Notifications")]
     pub(crate) check_every: Duration,
-    /// The address by which people reach this server, for links [default: the one it listens on]
+    /// The public URL of this server, for links [default: the address it listens on]
     #[arg(
         long,
         value_name = "URL",
         requires = "webhook_file",
-        help_heading = "Telling of regressions"
+        help_heading = "Notifications"
     )]
     pub(crate) public_url: Option<String>,
-    /// Where it keeps which regressions were posted, for a store in ClickHouse; else that is the folder of --store
+    /// With a store in ClickHouse: the folder that remembers which regressions were posted
     #[arg(
         long,
         value_name = "FOLDER",
         requires = "webhook_file",
-        help_heading = "Telling of regressions"
+        help_heading = "Notifications"
     )]
     pub(crate) state: Option<PathBuf>,
-    /// Take windows that agents send (nodespy agent --to), and make the store if there is none; other machines need a token
-    #[arg(long, help_heading = "Taking windows")]
+    /// Accept profiles from agents (nodespy agent --to), and create the store if missing; other machines need a token
+    #[arg(long, help_heading = "Ingestion")]
     pub(crate) ingest: bool,
-    /// A file whose first line is what agents have to send along; turns --ingest on
-    #[arg(long, value_name = "FILE", help_heading = "Taking windows")]
+    /// File with the token of agents on its first line; implies --ingest
+    #[arg(long, value_name = "FILE", help_heading = "Ingestion")]
     pub(crate) write_token_file: Option<PathBuf>,
-    /// A folder of tenants: each folder NAME in it has the files `read` and `write` with their tokens. Each has a store of its own in
-    /// tenants/NAME of --store (in ClickHouse, the database DATABASE_NAME), with the limits that are given here
-    #[arg(long, value_name = "FOLDER", help_heading = "Taking windows", conflicts_with_all = ["token_file", "write_token_file", "ingest", "webhook_file"])]
+    /// A folder of tenants: each subfolder NAME holds the files `read` and `write` with its tokens. Each tenant has its own store in
+    /// tenants/NAME of --store (in ClickHouse, the database DATABASE_NAME), with the limits given here
+    #[arg(long, value_name = "FOLDER", help_heading = "Ingestion", conflicts_with_all = ["token_file", "write_token_file", "ingest", "webhook_file"])]
     pub(crate) tenants: Option<PathBuf>,
-    /// How many series (processes and events) may send within an hour
+    /// The most series (processes and events) accepted within an hour
     #[arg(
         long,
         value_name = "COUNT",
         default_value_t = 50_000,
-        help_heading = "Taking windows"
+        help_heading = "Ingestion"
     )]
     pub(crate) max_series: usize,
-    #[command(flatten, next_help_heading = "Taking windows")]
+    #[command(flatten, next_help_heading = "Ingestion")]
     pub(crate) retention: RetentionArgs,
     #[command(flatten)]
     pub(crate) access: ClickHouseArgs,

@@ -8,38 +8,38 @@ use nodespy_analysis::{CodeKind, Condition, Filters, LabelFilter, Pattern, Share
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Showing")]
 pub(crate) struct ShowArgs {
-    /// Keep samples with a function that matches; several: with a match for each.
-    /// RE is looked for in the name, in `file:line:column` and in both, a space between them
+    /// Keep samples with a matching function; if repeated, with a match for each. RE is matched
+    /// against `name file:line:column` and its parts
     #[arg(long, value_name = "RE", value_parser = Pattern::parse)]
     pub(crate) focus: Vec<Pattern>,
     /// Drop samples with a matching function
     #[arg(long, value_name = "RE", value_parser = Pattern::parse)]
     pub(crate) ignore: Vec<Pattern>,
-    /// Keep samples that a condition holds for, such as 'package = lodash and thread = main'; fields of
-    /// a frame are those of the leaf (`nodespy query --help` lists them)
+    /// Keep samples that match a condition, e.g. 'package = lodash and thread = main'; fields of
+    /// a frame are those of the leaf (listed by `nodespy query --help`)
     #[arg(long = "where", value_name = "CONDITION", value_parser = parse_condition)]
     pub(crate) conditions: Vec<Condition>,
-    /// Drop frames that match and keep their time with their callers
+    /// Drop matching frames; their time goes to their callers
     #[arg(long, value_name = "RE", value_parser = Pattern::parse)]
     pub(crate) hide: Vec<Pattern>,
-    /// Cut stacks before the first match from the root, drop samples without one
+    /// Start stacks at the first match from the root; drop samples without a match
     #[arg(long, value_name = "RE", value_parser = Pattern::parse)]
     pub(crate) show_from: Vec<Pattern>,
-    /// Keep frames of a kind and give them the time of what they call; samples without any go
+    /// Keep only frames of a kind, with the time of their callees; drop samples without any
     #[arg(long, value_name = "KIND", value_enum, value_delimiter = ',')]
     pub(crate) only: Vec<Only>,
     /// Only this thread: its name, its tid, or main, worker, pool, platform; may be repeated
     #[arg(long, value_name = "THREAD")]
     pub(crate) thread: Vec<String>,
-    /// Only a part of the time: 3s..10s, 500ms.., ..2m, 25%..75%
+    /// Only this time range: 3s..10s, 500ms.., ..2m, 25%..75%
     #[arg(long, value_name = "RANGE", value_parser = TimeRange::parse)]
     pub(crate) time: Option<TimeRange>,
-    /// Keep samples of requests whose route matches, such as 'GET /users' or '^POST'; '(no request)' for the
-    /// others; may be repeated: any of them
+    /// Keep samples of requests whose route matches, e.g. 'GET /users', '^POST' or '(no request)'; repeat
+    /// for any of several
     #[arg(long, value_name = "RE", value_parser = Pattern::parse)]
     pub(crate) route: Vec<Pattern>,
-    /// Make one frame of consecutive frames of a package: deps (each by its name), node, v8, or
-    /// the name of one; may be repeated
+    /// Fold consecutive frames of a package into one: deps (each dependency by name), node, v8, or
+    /// a package's name; may be repeated
     #[arg(long, value_name = "PACKAGE", value_delimiter = ',')]
     pub(crate) fold: Vec<String>,
     /// Show direct recursion as one frame
@@ -48,26 +48,26 @@ pub(crate) struct ShowArgs {
     /// Drop idle samples
     #[arg(long)]
     pub(crate) no_idle: bool,
-    /// Drop call paths under a share of the whole, such as 0.5%; their weight stays with the caller
+    /// Drop call paths below this share of the total, e.g. 0.5%; their weight goes to the caller
     #[arg(long, value_name = "SHARE", value_parser = Share::parse)]
     pub(crate) min_share: Option<Share>,
-    /// Count a function as one whatever V8 compiled it with (the default)
+    /// Merge a function's compiler tiers (the default)
     #[arg(long, overrides_with = "no_merge_tiers")]
     pub(crate) merge_tiers: bool,
-    /// Show interpreted ~, baseline ^, Maglev + and optimized * code of a function apart
+    /// Show a function's interpreted ~, baseline ^, Maglev + and optimized * code separately
     #[arg(long, overrides_with = "merge_tiers")]
     pub(crate) no_merge_tiers: bool,
-    /// Only processes with this label, such as container=web, pm2=api, worker=2, node=v20.20.2; may
-    /// be repeated: several keys narrow one another, several values of a key widen it
+    /// Only processes with this label, e.g. container=web, pm2=api, worker=2, node=v20.20.2; may be
+    /// repeated: different keys must all match, of several values of a key any
     #[arg(long, value_name = "KEY=VALUE", value_parser = LabelFilter::parse)]
     pub(crate) label: Vec<LabelFilter>,
-    /// Show all processes as one
+    /// Merge all processes
     #[arg(long)]
     pub(crate) merge: bool,
-    /// Leave out command lines, source text, the words of HTTP routes and paths outside of the application
+    /// Leave out the host name, command lines, source text, the words of HTTP routes and paths outside the application
     #[arg(long)]
     pub(crate) redact: bool,
-    /// Show V8's stubs, bytecode handlers and libc's start too
+    /// Also show V8's stubs, bytecode handlers and libc's startup code
     #[arg(long)]
     pub(crate) raw: bool,
 }

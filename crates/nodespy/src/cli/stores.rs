@@ -16,11 +16,10 @@ const TAKEN: [&str; 5] = [
 /// What is read of stores; nothing unless it is asked for.
 #[derive(Debug, Args)]
 pub(crate) struct StoreArgs {
-    /// Label samples with the trace and span of OpenTelemetry that they were taken in: trace_id, span_id
+    /// Label samples with their OpenTelemetry trace and span: trace_id, span_id
     #[arg(long)]
     traces: bool,
-    /// Label samples with what the stores of AsyncLocalStorage have under this name, text or a whole number, where they were taken;
-    /// may be repeated: tenant
+    /// Label samples with the string or integer that AsyncLocalStorage holds under this key, e.g. tenant; may be repeated
     #[arg(long = "store-key", value_name = "NAME", value_parser = parse_key)]
     store_keys: Vec<String>,
 }

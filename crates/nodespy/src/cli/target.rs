@@ -7,7 +7,7 @@ use nodespy_capture::target::Wanted;
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Target", group = clap::ArgGroup::new("target").multiple(true))]
 pub(crate) struct TargetArgs {
-    /// A running application: its script, its package, pm2's name for it, or a pid
+    /// A running application, by script, package, pm2 name or pid
     #[arg(value_name = "NAME", group = "target")]
     pub(crate) name: Option<String>,
     /// Process ids, separated by commas
@@ -26,7 +26,7 @@ pub(crate) struct TargetArgs {
     /// The Node.js processes of a pod, by its name or a prefix of it
     #[arg(long, value_name = "[NS/]POD[:CONTAINER]", group = "target")]
     pub(crate) pod: Option<String>,
-    /// An app of pm2: its name or id
+    /// A pm2 app, by name or id
     #[arg(long, value_name = "APP|ID", group = "target")]
     pub(crate) pm2: Option<String>,
     /// The process that listens on a port

@@ -79,7 +79,12 @@ pub(super) fn parse_push(text: &str) -> Result<Push, String> {
     let kind = match kind {
         "pyroscope" => PushKind::Pyroscope,
         "otlp" => PushKind::Otlp,
-        _ => return Err("pyroscope=URL and otlp=URL are what can be pushed to".to_owned()),
+        "parca" => PushKind::Parca,
+        _ => {
+            return Err(
+                "pyroscope=URL, otlp=URL and parca=URL are what can be pushed to".to_owned(),
+            );
+        }
     };
     Ok(Push {
         kind,
@@ -99,6 +104,7 @@ pub(crate) struct Push {
 pub(crate) enum PushKind {
     Pyroscope,
     Otlp,
+    Parca,
 }
 
 /// The longest age.

@@ -140,6 +140,7 @@ fn remotes(arguments: &AgentArgs) -> anyhow::Result<Vec<Remote>> {
         let (word, destination): (_, fn(Client, Spool) -> Destination) = match kind {
             PushKind::Pyroscope => ("pyroscope", Destination::pyroscope),
             PushKind::Otlp => ("otlp", Destination::otlp),
+            PushKind::Parca => ("parca", Destination::parca),
         };
         // Each its own, whatever comes before it on the command line.
         let plain = |it: char| if it.is_ascii_alphanumeric() { it } else { '-' };

@@ -1,25 +1,25 @@
 //! `nodespy mcp`: the Model Context Protocol on standard input and output, so that a coding assistant can profile a process.
 //!
 //! Messages are JSON-RPC 2.0, one a line (<https://modelcontextprotocol.io>, revision 2025-06-18). Every tool is a command of nodespy,
-//! started as a process of its own with a deadline; what it prints is the answer, cut where it is long.
+//! started as a process of its own with a deadline; what it prints is the answer, cut where it is long. Meanwhile pings are
+//! answered, a recording reports its progress, and a cancelled request ends.
 
-use std::io::{BufRead, Read};
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
 use crate::cli::McpArgs;
-use crate::output;
 
+mod client;
+mod processes;
 mod session;
 mod tools;
 
+use client::{Call, Client, Incoming, MAX_MESSAGE_BYTES};
 use session::Session;
 
 /// Revisions of the protocol that differ in nothing that is used here, newest first.
 const REVISIONS: [&str; 3] = ["2025-06-18", "2025-03-26", "2024-11-05"];
-/// A longer message is none that a client would send.
-const MAX_MESSAGE_BYTES: u64 = 1 << 20;
 
 const PARSE_ERROR: i32 = -32700;
 const INVALID_REQUEST: i32 = -32600;
@@ -28,36 +28,24 @@ const INVALID_PARAMS: i32 = -32602;
 
 pub(crate) fn run(arguments: &McpArgs) -> anyhow::Result<ExitCode> {
     let mut session = Session::new(!arguments.no_redact)?;
-    let mut input = std::io::stdin().lock();
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        let read = Read::by_ref(&mut input)
-            .take(MAX_MESSAGE_BYTES)
-            .read_until(b'\n', &mut line)?;
-        if read == 0 {
-            return Ok(ExitCode::SUCCESS);
-        }
-        if line.last() != Some(&b'\n') && read as u64 == MAX_MESSAGE_BYTES {
-            // Where the next message starts is not known any more.
+    let mut client = Client::on_standard_input();
+    while let Some(incoming) = client.next() {
+        let Incoming::Message(line) = incoming else {
             let text = format!("a message of more than {MAX_MESSAGE_BYTES} bytes");
-            output::stream(&message(&failure(&Value::Null, INVALID_REQUEST, &text)));
+            client.send(&failure(&Value::Null, INVALID_REQUEST, &text));
             return Ok(ExitCode::FAILURE);
-        }
-        if let Some(answer) = answer(&mut session, &line)
-            && !output::stream(&message(&answer))
+        };
+        if let Some(answer) = answer(&mut session, &mut client, &line)
+            && !client.send(&answer)
         {
-            return Ok(ExitCode::SUCCESS);
+            break;
         }
     }
+    Ok(ExitCode::SUCCESS)
 }
 
-fn message(answer: &Value) -> String {
-    format!("{answer}\n")
-}
-
-/// The answer to a message; none to a notification.
-fn answer(session: &mut Session, line: &[u8]) -> Option<Value> {
+/// The answer to a message; none to a notification, and none that nobody waits for any more.
+fn answer(session: &mut Session, client: &mut Client, line: &[u8]) -> Option<Value> {
     if line.trim_ascii().is_empty() {
         return None;
     }
@@ -71,17 +59,25 @@ fn answer(session: &mut Session, line: &[u8]) -> Option<Value> {
     };
     let id = request.get("id")?;
     let parameters = request.get("params").unwrap_or(&Value::Null);
+    let mut call = Call::new(client, id, parameters);
     let result = match method {
         "initialize" => Ok(initialized(parameters)),
         "ping" => Ok(json!({})),
         "tools/list" => Ok(json!({ "tools": tools::list() })),
-        "tools/call" => tools::call(session, parameters).map_err(|why| (INVALID_PARAMS, why)),
+        "tools/call" => {
+            tools::call(session, &mut call, parameters).map_err(|why| (INVALID_PARAMS, why))
+        }
         other => Err((METHOD_NOT_FOUND, format!("there is no method {other:?}"))),
     };
-    Some(match result {
-        Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
-        Err((code, why)) => failure(id, code, &why),
-    })
+    match result {
+        _ if call.is_cancelled => None,
+        Ok(result) => Some(success(id, &result)),
+        Err((code, why)) => Some(failure(id, code, &why)),
+    }
+}
+
+fn success(id: &Value, result: &Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "result": result })
 }
 
 fn failure(id: &Value, code: i32, message: &str) -> Value {
@@ -97,8 +93,8 @@ fn initialized(parameters: &Value) -> Value {
         "protocolVersion": revision,
         "capabilities": { "tools": {} },
         "serverInfo": { "name": "nodespy", "version": env!("CARGO_PKG_VERSION") },
-        "instructions": "Profiles running Node.js processes of this machine from outside, without a restart. Start with \
-            list_processes, then record one and read its report; ask for details with query and hot_lines.",
+        "instructions": "Profiles Node.js processes running on this machine, without restarting them. Start with \
+            list_processes, record one, and read its report; then ask for details with query and hot_lines.",
     })
 }
 
@@ -107,7 +103,13 @@ mod tests {
     use super::*;
 
     fn ask(line: &str) -> Option<Value> {
-        answer(&mut Session::new(true).unwrap(), line.as_bytes())
+        let (_, nothing) = std::sync::mpsc::channel();
+        let mut client = Client::sending(nothing);
+        answer(
+            &mut Session::new(true).unwrap(),
+            &mut client,
+            line.as_bytes(),
+        )
     }
 
     #[test]
@@ -127,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_is_told_so() {
+    fn malformed_requests_get_the_error_code_of_json_rpc() {
         for (line, code) in [
             ("{", PARSE_ERROR),
             ("[]", INVALID_REQUEST),

@@ -3,10 +3,10 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
-use nodespy_analysis::{FunctionChange, Verdict};
+use nodespy_analysis::{FunctionCaller, Verdict};
 use nodespy_capture::unix_now;
 use nodespy_model::printable;
-use nodespy_server::query::{Deployment, RegressionOptions, regressions, regressions_json};
+use nodespy_server::query::{Deployment, RegressionOptions, Slower, regressions, regressions_json};
 use nodespy_store::OpenMode;
 
 use super::agent::utc;
@@ -16,6 +16,8 @@ use crate::output::{self, Stream};
 
 const REGRESSION: u8 = 10;
 const SUSPECTED: u8 = 11;
+/// How many callers of a function are shown, the nearest first.
+const MAX_CALLERS: usize = 4;
 
 pub(crate) fn run(arguments: &RegressionsArgs) -> anyhow::Result<ExitCode> {
     let store = store::open(&arguments.store, &arguments.access, OpenMode::Read)?;
@@ -33,7 +35,7 @@ pub(crate) fn run(arguments: &RegressionsArgs) -> anyhow::Result<ExitCode> {
     };
     output::result(&text, Stream::Standard);
     let changes = found.iter().flat_map(|deployment| &deployment.slower);
-    let verdicts: Vec<Verdict> = changes.map(|change| change.own.verdict).collect();
+    let verdicts: Vec<Verdict> = changes.map(|slower| slower.change.own.verdict).collect();
     Ok(match verdicts.iter().min() {
         Some(Verdict::Regression) => ExitCode::from(REGRESSION),
         Some(_) => ExitCode::from(SUSPECTED),
@@ -60,8 +62,12 @@ fn text(deployments: &[Deployment]) -> String {
             version(&deployment.version),
             utc(deployment.first)
         );
-        for change in &deployment.slower {
-            let _ = writeln!(text, "  {}", line(change));
+        for slower in &deployment.slower {
+            let _ = writeln!(text, "  {}", line(slower));
+            let _ = writeln!(text, "    {}", seen(slower));
+        }
+        for slower in &deployment.gone {
+            let _ = writeln!(text, "  gone again: {}", line(slower));
         }
         if let (true, Some(least)) = (deployment.slower.is_empty(), deployment.smallest_seen) {
             let _ = writeln!(
@@ -77,7 +83,8 @@ fn text(deployments: &[Deployment]) -> String {
     text
 }
 
-fn line(change: &FunctionChange) -> String {
+fn line(slower: &Slower) -> String {
+    let change = &slower.change;
     let interval = change.own.interval.map_or_else(String::new, |(low, high)| {
         format!(" [{}, {}]", percent(low), percent(high))
     });
@@ -88,6 +95,21 @@ fn line(change: &FunctionChange) -> String {
         printable(&change.location.file),
         change.location.line,
         change.own.verdict.label()
+    )
+}
+
+/// `through handleOrder ← onRequest, seen from 2026-11-18T10:00:00Z until 2026-11-18T11:00:00Z`.
+fn seen(slower: &Slower) -> String {
+    let name = |caller: &FunctionCaller| printable(&caller.id.name).into_owned();
+    let callers = slower.change.callers.iter().take(MAX_CALLERS).map(name);
+    let through = match callers.collect::<Vec<_>>().join(" ← ") {
+        names if names.is_empty() => String::new(),
+        names => format!("through {names}, "),
+    };
+    format!(
+        "{through}seen from {} until {}",
+        utc(slower.seen.start),
+        utc(slower.seen.end)
     )
 }
 

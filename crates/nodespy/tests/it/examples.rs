@@ -21,12 +21,16 @@ const NO_OPTION: &str = "--no-such-option";
 const MISUSED: i32 = 2;
 const GONE: i32 = 4;
 
+/// Commands with nothing to add to their options.
+const WITHOUT_EXAMPLES: [&str; 1] = ["list"];
+
 /// What commands of an example are in the shell that runs it.
 const SHELL: &str = "perf() { cat stacks.txt; }; less() { cat; }; jq() { cat; }; nodespy() { \"$NODESPY\" \"$@\"; }; ";
 
 /// The command lines of a help text's examples, without what is said about them.
 fn examples(help: &str) -> Vec<String> {
-    let lines = help.lines().skip_while(|line| *line != "Examples:").skip(1);
+    let is_heading = |line: &&str| ["Examples:", "Example:"].contains(line);
+    let lines = help.lines().skip_while(|line| !is_heading(line)).skip(1);
     let section = lines.take_while(|line| line.is_empty() || line.starts_with("  "));
     section
         .filter(|line| !line.is_empty())
@@ -54,7 +58,14 @@ fn collect(command: &[String], found: &mut Vec<String>) {
     arguments.push("--help");
     let outcome = run_nodespy(&arguments);
     outcome.expect_code(0);
-    found.extend(examples(&outcome.stdout));
+    let examples = examples(&outcome.stdout);
+    // The commands that only hold others have none.
+    let is_leaf = subcommands(&outcome.stdout).is_empty();
+    assert!(
+        !examples.is_empty() || !is_leaf || WITHOUT_EXAMPLES.contains(&command.join(" ").as_str()),
+        "{command:?} has no examples"
+    );
+    found.extend(examples);
     for name in subcommands(&outcome.stdout) {
         collect(&[command, &[name]].concat(), found);
     }
@@ -218,11 +229,13 @@ fn lines_of_help_are_not_wrapped_in_examples() {
 #[test]
 fn the_arguments_of_manifests_are_understood() {
     let mut found = 0;
-    for name in ["daemonset", "sidecar"] {
+    for name in ["compose", "daemonset", "sidecar"] {
         let path = format!("{}/../../deploy/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
         let text = fs::read_to_string(path).unwrap();
         for line in text.lines() {
-            let Some(list) = line.trim().strip_prefix("args: ") else {
+            let line = line.trim();
+            let list = line.strip_prefix("args: ");
+            let Some(list) = list.or_else(|| line.strip_prefix("command: ")) else {
                 continue;
             };
             // A list of YAML in brackets, with every word quoted, is one of JSON.
@@ -235,5 +248,45 @@ fn the_arguments_of_manifests_are_understood() {
             found += 1;
         }
     }
-    assert_eq!(found, 3);
+    assert_eq!(found, 5);
+}
+
+/// The agent has the same capabilities wherever it is deployed.
+#[test]
+fn manifests_and_the_unit_name_the_same_capabilities() {
+    let capabilities = |name: &str, start: &str| {
+        let path = format!("{}/../../deploy/{name}", env!("CARGO_MANIFEST_DIR"));
+        let text = fs::read_to_string(path).unwrap();
+        let mut lines = text.lines();
+        let list = lines
+            .find_map(|line| line.trim().strip_prefix(start))
+            .unwrap();
+        let words = list.split([' ', ',', '[', ']']).filter(|it| !it.is_empty());
+        let words = words.map(|it| it.trim_start_matches("CAP_").to_owned());
+        words.collect::<std::collections::BTreeSet<String>>()
+    };
+    let unit = capabilities("nodespy-agent.service", "AmbientCapabilities=");
+    assert!(
+        unit.contains("PERFMON") && unit.contains("SYS_PTRACE"),
+        "{unit:?}"
+    );
+    assert_eq!(
+        unit,
+        capabilities("nodespy-agent.service", "CapabilityBoundingSet=")
+    );
+    assert_eq!(unit, capabilities("daemonset.yaml", "add: "));
+    assert_eq!(unit, capabilities("compose.yaml", "cap_add: "));
+}
+
+#[test]
+fn the_recipe_of_a_daemonset_has_the_capabilities_of_the_manifest() {
+    let read = |path: &str| {
+        let path = format!("{}/../../{path}", env!("CARGO_MANIFEST_DIR"));
+        fs::read_to_string(path).unwrap()
+    };
+    let manifest = read("deploy/daemonset.yaml");
+    let line = manifest.lines().find(|line| line.contains("add: [PERFMON"));
+    let list = line.and_then(|line| line.split_once("add: ")).unwrap().1;
+    let recipes = read("docs/recipes.md").replace('\n', " ");
+    assert!(recipes.contains(list), "{list}");
 }

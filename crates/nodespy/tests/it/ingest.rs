@@ -15,6 +15,7 @@ use crate::serving::Server;
 
 const WINDOWS: &str = "/api/v1/windows";
 const OTLP: &str = "/v1development/profiles";
+const PUSH: &str = "/push.v1.PusherService/Push";
 
 /// When a window starts that ended a minute ago.
 pub(crate) fn lately() -> u64 {
@@ -317,6 +318,101 @@ fn pyroscopes_own_sdk_sends_to_us_unchanged() {
     let hot: u64 = hot.map(weight).sum();
     // The rest is idle time and the SDK's own.
     assert!(hot * 4 > all, "{hot} of {all}:\n{text}");
+}
+
+/// As Pyroscope's current SDK for Python sends it: push.v1, with a token, for a tenant.
+#[test]
+fn pyroscopes_sdk_for_python_sends_to_us_unchanged() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut installer = Command::new(root.join("tools/python.sh"));
+    let python = installer.arg("pyroscope").output().unwrap();
+    if !python.status.success() {
+        let why = String::from_utf8_lossy(&python.stderr);
+        return crate::skip::skip(&format!("pip can't install pyroscope-io: {}", why.trim()));
+    }
+    let folder = Scratch::new();
+    let tenant = folder.path().join("tenants/mail");
+    std::fs::create_dir_all(&tenant).unwrap();
+    for purpose in ["read", "write"] {
+        std::fs::write(tenant.join(purpose), format!("{purpose}-0123456789abcdef")).unwrap();
+    }
+    let arguments = ["--tenants", &folder.file("tenants")];
+    let server = Server::start(&folder.path().join("store"), "127.0.0.1:0", &arguments);
+    let python = String::from_utf8(python.stdout).unwrap();
+    let mut sdk = Command::new(python.trim());
+    sdk.arg(root.join("workloads/pyroscope/app.py"))
+        .env("SERVER", format!("http://{}", server.address))
+        .env("TOKEN", "write-0123456789abcdef");
+    let outcome = crate::run::run(sdk);
+    outcome.expect_code(0);
+    let token = "Authorization: Bearer read-0123456789abcdef\r\n";
+    let target = "/api/v1/profile?service=sdk-mail&label.env=test&format=folded";
+    let (head, body) = server.ask(target, token);
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}\n{outcome}");
+    let text = String::from_utf8(body).unwrap();
+    let weight = |line: &str| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap();
+    let all: u64 = text.lines().map(weight).sum();
+    let hot = text.lines().filter(|line| line.contains("write_letters"));
+    let hot: u64 = hot.map(weight).sum();
+    assert!(hot * 10 > all * 8, "{hot} of {all}:\n{text}");
+}
+
+/// What Pyroscope's push.v1 says, byte for byte: answers of the Connect protocol, and an id that is known.
+#[test]
+fn pushes_are_answered_as_pyroscope_does() {
+    let folder = Scratch::new();
+    let server = Server::start(folder.path(), "127.0.0.1:0", &["--ingest"]);
+    let kind = "Content-Type: application/proto\r\n";
+    let field = |number: u8, bytes: &[u8]| {
+        assert!(bytes.len() < 128);
+        [&[number << 3 | 2, bytes.len() as u8], bytes].concat()
+    };
+    let label = |name: &[u8], value: &[u8]| field(1, &[field(1, name), field(2, value)].concat());
+    // 3 s in `send`, without a time.
+    let pprof = [
+        field(1, &[8, 1, 16, 2]),
+        field(2, &[10, 1, 1, 18, 5, 0x80, 0xbc, 0xc1, 0x96, 0x0b]),
+        field(4, &[8, 1, 34, 2, 8, 1]),
+        field(5, &[8, 1, 16, 3]),
+        [
+            field(6, b""),
+            field(6, b"cpu"),
+            field(6, b"nanoseconds"),
+            field(6, b"send"),
+        ]
+        .concat(),
+    ]
+    .concat();
+    let request = |id: &[u8]| {
+        let sample = field(2, &[field(1, &pprof), field(2, id)].concat());
+        field(1, &[label(b"service_name", b"mail"), sample].concat())
+    };
+    for (id, total_so_far) in [(b"1", 3), (b"1", 3), (b"2", 6)] {
+        let (head, body) = server.post(PUSH, kind, &request(id));
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        assert!(head.contains("Content-Type: application/proto"), "{head}");
+        assert_eq!(body, b"");
+        assert_eq!(total(&server, "mail"), total_so_far);
+    }
+    let refused = |kind: &str, body: &[u8], code: &str, words: &str| {
+        let (head, body) = server.post(PUSH, kind, body);
+        let error: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        assert!(!head.starts_with("HTTP/1.1 200"), "{head}");
+        assert_eq!(error["code"], code);
+        assert!(
+            error["message"].as_str().unwrap().contains(words),
+            "{error}"
+        );
+    };
+    refused(kind, b"tea", "invalid_argument", "push.v1.PushRequest");
+    refused(
+        "Content-Type: application/json\r\n",
+        b"{}",
+        "unimplemented",
+        "application/proto",
+    );
+    let packed = format!("{kind}Content-Encoding: gzip\r\n");
+    refused(&packed, &request(b"3"), "invalid_argument", "gzip");
 }
 
 /// As collectors and profilers of OpenTelemetry send it; the request was made with OpenTelemetry's own messages.

@@ -27,10 +27,10 @@ mod ingest;
 #[path = "../support/installed_node.rs"]
 mod installed_node;
 mod mcp;
-mod npm;
 mod outputs;
 #[path = "../support/own_status.rs"]
 mod own_status;
+mod packages;
 mod perf_data;
 #[path = "../support/perf_text.rs"]
 mod perf_text;
@@ -46,6 +46,7 @@ mod run;
 #[path = "../support/scratch.rs"]
 mod scratch;
 mod serve;
+mod serve_page;
 #[allow(dead_code, reason = "`tests/live` uses the rest")]
 #[path = "../support/serving.rs"]
 mod serving;

@@ -129,6 +129,17 @@ fn services_series_and_profiles_are_answered() {
     assert_eq!(weight("1.0.0"), 100 * (1_000_000_000 / 19));
     assert_eq!(weight("2.0.0"), 50 * (1_000_000_000 / 19));
 
+    let all = serving.json("/api/v1/series?by=service&by=version&step=60");
+    let labels = &all["series"][0]["labels"];
+    assert_eq!(labels["service"], "shop");
+    assert_eq!(all["series"].as_array().unwrap().len(), 2);
+    let instances = serving.json("/api/v1/instances?service=shop&version=2.0.0");
+    assert_eq!(instances["instances"][0]["instance"], "web-1/7");
+    assert_eq!(instances["instances"][0]["samples"], 50);
+    let short = serving.json("/api/v1/services?service=shop&instances=0");
+    assert_eq!(short["services"][0]["instances"], serde_json::json!([]));
+    assert_eq!(short["services"][0]["versions"][0]["instances"], 1);
+
     let folded = |query: &str| {
         let (head, body) = serving.ask(&format!("/api/v1/profile?format=folded&{query}"), "");
         assert!(head.contains("attachment"), "{head}");
@@ -191,6 +202,9 @@ fn what_is_wrong_has_its_code() {
         ("/api/v1/profile?service=shop&from=tomorrow", "400"),
         ("/api/v1/series?service=shop&step=7", "400"),
         ("/api/v1/profile?service=other", "404"),
+        ("/api/v1/instances", "400"),
+        ("/api/v1/series", "400"),
+        ("/api/v1/services?instances=all", "400"),
         ("/api/v1/profile?service=shop&from=5&until=9", "404"),
         ("/../../etc/passwd", "404"),
         ("/api/v1", "404"),
@@ -203,7 +217,7 @@ fn what_is_wrong_has_its_code() {
     let metrics = String::from_utf8(metrics).unwrap();
     assert!(metrics.contains("nodespy_services 1"), "{metrics}");
     assert!(
-        metrics.contains("nodespy_http_requests_total{outcome=\"refused\"} 9"),
+        metrics.contains("nodespy_http_requests_total{outcome=\"refused\"} 12"),
         "{metrics}"
     );
 }
@@ -281,6 +295,8 @@ fn a_person_chooses_a_version_and_a_range_in_the_page() {
     let serving = Serving::start(&[]);
     browser.resize(1300, 900);
     browser.open(&format!("http://{}/", serving.address));
+    browser.wait_for("document.querySelectorAll('#cards .card').length === 1");
+    browser.click("#cards .card");
     browser.wait_for("document.getElementById('name').textContent === 'shop'");
     let in_viewer = |expression: &str| {
         format!("document.getElementById('viewer').contentDocument?.{expression}")

@@ -24,21 +24,26 @@ fn fill(store: &Path) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let start = (now.as_secs() - 3600) / 60 * 60;
     let symbols = Symbols {
-        functions: (0..FUNCTIONS)
+        functions: (0..=FUNCTIONS)
             .map(|number| StoredFunction {
-                name: format!("work{number}"),
+                name: match number {
+                    FUNCTIONS => "handleRequest".to_owned(),
+                    number => format!("work{number}"),
+                },
                 file: "/app/shop.js".to_owned(),
                 line: 10 * number as u32 + 1,
                 ..StoredFunction::default()
             })
             .collect(),
-        frames: (0..FUNCTIONS as u32)
+        frames: (0..=FUNCTIONS as u32)
             .map(|function| StoredFrame {
                 function,
                 ..StoredFrame::default()
             })
             .collect(),
-        stacks: (0..FUNCTIONS as u32).map(|frame| vec![frame]).collect(),
+        stacks: (0..FUNCTIONS as u32)
+            .map(|frame| vec![FUNCTIONS as u32, frame])
+            .collect(),
     };
     let hashes = symbols.hashes();
     let mut batch = Batch {
@@ -155,8 +160,13 @@ fn each_regression_is_told_once_whoever_starts_again() {
     assert_eq!(found["verdict"], "regression");
     let change = found["change"].as_f64().unwrap();
     assert!((1.4..1.6).contains(&change), "{change}");
-    let link = "https://profiles.internal/?service=shop%20%26%20%3Cco%3E&version=2.0.0&base=1.0.0&range=86400";
-    assert_eq!(found["link"], link);
+    let link = found["link"].as_str().unwrap();
+    let selected =
+        "https://profiles.internal/?service=shop%20%26%20%3Cco%3E&version=2.0.0&base=1.0.0&from=";
+    assert!(link.starts_with(selected), "{link}");
+    let seconds = |key: &str| found[key].as_u64().unwrap();
+    assert!(seconds("first_seen") < seconds("last_seen"));
+    assert_eq!(found["callers"][0]["function"], "handleRequest");
 
     // Told again until it is taken, then no more.
     let (_, first) = of_slack.recv_timeout(LONG).unwrap();
@@ -164,7 +174,7 @@ fn each_regression_is_told_once_whoever_starts_again() {
     assert_eq!(first, second);
     let text = second["text"].as_str().unwrap();
     assert!(
-        text.contains("`work3` /app/shop.js:31, regression"),
+        text.contains("`work3` /app/shop.js:31 through `handleRequest`, regression"),
         "{text}"
     );
     assert!(

@@ -113,5 +113,8 @@ fn the_action_says_what_it_could_not_install() {
     run(tar).expect_code(0);
     let empty = runner.step(0, &[("package", &other)]);
     empty.expect_code(1);
-    assert!(empty.stdout.contains("holds no binary"), "{empty}");
+    assert!(
+        empty.stdout.contains("other.tar holds no binary"),
+        "{empty}"
+    );
 }

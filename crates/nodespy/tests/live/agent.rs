@@ -25,7 +25,11 @@ pub(super) const FOREVER: std::ops::Range<u64> = 0..u32::MAX as u64;
 
 /// A service whose time is in one function.
 pub(super) fn start(service: &str, version: &str, function: &str) -> Running {
-    let folder = Scratch::new();
+    start_in(Scratch::new(), service, version, function)
+}
+
+/// The same with its files in a folder of the caller's.
+pub(super) fn start_in(folder: Scratch, service: &str, version: &str, function: &str) -> Running {
     let package = format!("{{\"name\":\"{service}\",\"version\":\"{version}\"}}");
     fs::write(folder.path().join("package.json"), package).unwrap();
     let script = format!(

@@ -20,6 +20,9 @@ const WHOLE: f64 = 0.95;
 /// On Node 16 the job of a rejection keeps its promise where no other version does.
 const NOT_FOUND: (&str, &str) = ("16", "catch");
 
+/// How long a program that blocks has to stay where it is.
+const BLOCKED: Duration = Duration::from_millis(100);
+
 fn kinds(major: &str) -> Vec<String> {
     let mut command = Command::new(node(major).unwrap());
     let output = command.arg(script("await_kinds.js")).arg("list").output();
@@ -27,29 +30,45 @@ fn kinds(major: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Waits until a program that has said it will block does: what runs is not looked at.
+/// Waits until a program that has said it will block does: what runs is not looked at. It may wait for a moment before, for one of
+/// V8's own threads, so it is to stay where it is for a while.
 #[track_caller]
 fn wait_until_blocked(target: &Running) {
     let until = Instant::now() + DEADLINE;
-    // In `futex`, as the system call of the main thread says.
+    // In `futex`, as the system call of the main thread says, with its arguments and its stack pointer.
     let call = format!("/proc/{0}/task/{0}/syscall", target.pid());
-    let is_blocked = || std::fs::read_to_string(&call).is_ok_and(|text| text.starts_with("202 "));
-    while !is_blocked() {
+    let blocked_at = || {
+        let text = std::fs::read_to_string(&call).unwrap_or_default();
+        text.starts_with("202 ").then_some(text)
+    };
+    let mut last = None;
+    let mut since = Instant::now();
+    while last.is_none() || since.elapsed() < BLOCKED {
         assert!(Instant::now() < until, "{} does not block", target.pid());
         std::thread::sleep(Duration::from_millis(10));
+        let now = blocked_at();
+        if now != last {
+            (last, since) = (now, Instant::now());
+        }
     }
 }
 
-/// The suspended functions of the main thread of a process, innermost first.
-fn suspended(dump: &Value) -> Vec<&str> {
+/// The frames of the main thread of a process, innermost first.
+fn frames_of_main(dump: &Value) -> &[Value] {
     let threads = dump["processes"][0]["threads"].as_array().unwrap();
     let main = threads.iter().find(|thread| thread["role"] == "main");
-    let frames = main.unwrap()["frames"].as_array().unwrap();
-    frames
-        .iter()
-        .filter(|frame| frame["async"] == true)
-        .map(|frame| frame["function"].as_str().unwrap())
-        .collect()
+    main.unwrap()["frames"].as_array().unwrap()
+}
+
+fn names<'a>(frames: impl Iterator<Item = &'a Value>) -> Vec<&'a str> {
+    let names = frames.map(|frame| frame["function"].as_str().unwrap());
+    names.collect()
+}
+
+/// Those of its suspended functions.
+fn suspended(dump: &Value) -> Vec<&str> {
+    let frames = frames_of_main(dump).iter();
+    names(frames.filter(|frame| frame["async"] == true))
 }
 
 fn expect_every_kind(major: &str) {
@@ -72,7 +91,9 @@ fn expect_every_kind(major: &str) {
         };
         let found = suspended(&dump);
         if found != expected {
-            complaints.push(format!("{kind}: {found:?} instead of {expected:?}"));
+            let frames = names(frames_of_main(&dump).iter());
+            let wrong = format!("{kind}: {found:?} instead of {expected:?} of {frames:?}");
+            complaints.push(wrong);
         }
     }
     assert!(

@@ -34,8 +34,9 @@ fn expect_timeline(recorded: &Recorded, tid: u32, sums: &[&GcPauses]) -> Vec<GcP
     pauses.to_vec()
 }
 
-/// Each pause is as long as V8 says, in milliseconds of each kind, and a little longer: its clock starts
-/// after the breakpoint. Whoever takes the CPU between the two makes a single one much longer.
+/// Each pause is about as long as Node says, in milliseconds of each kind. The two don't start and stop at the same
+/// instruction: up to Node 24 the breakpoints are around Node's callbacks, on 26 within them. Whoever takes the CPU
+/// between the two makes a single pause much longer than Node's, or much shorter.
 #[track_caller]
 fn expect_lengths(pauses: &[GcPause], seen: &serde_json::Value) {
     let mut ratios = Vec::new();
@@ -53,9 +54,11 @@ fn expect_lengths(pauses: &[GcPause], seen: &serde_json::Value) {
         ratios.extend(pairs.map(|(found, known)| *found as f64 / 1e6 / known.as_f64().unwrap()));
     }
     ratios.sort_by(f64::total_cmp);
-    assert!(ratios[0] > 0.9, "{ratios:?} {pauses:?} {seen}");
     let median = ratios[ratios.len() / 2];
-    assert!(median < 1.3, "{ratios:?} {pauses:?} {seen}");
+    assert!(
+        ratios[1] > 0.9 && median < 1.3,
+        "{ratios:?} {pauses:?} {seen}"
+    );
 }
 
 fn expect_pauses(major: &str) {

@@ -12,6 +12,7 @@
 
 mod action;
 mod agent;
+mod agent_rights;
 mod async_callers;
 #[path = "../support/at_exit.rs"]
 mod at_exit;
@@ -42,7 +43,9 @@ mod lines;
 mod manners;
 mod matrix;
 mod max_overhead;
+mod mcp;
 mod names;
+mod npm;
 mod odd_targets;
 mod off_cpu_exact;
 mod on_port;
@@ -55,6 +58,7 @@ mod perf_agrees;
 mod pools;
 mod privileges;
 mod processes;
+mod pushing;
 mod recorded;
 mod routes;
 #[path = "../support/run.rs"]

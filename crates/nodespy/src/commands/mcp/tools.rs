@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
+use super::client::Call;
 use super::session::{GRACE, Said, Session};
 
 /// The longest recording; a client waits for it.
@@ -24,7 +25,7 @@ struct Tool {
     /// The arguments as JSON Schema, and those that have to be there.
     arguments: fn() -> Value,
     required: &'static [&'static str],
-    call: fn(&mut Session, &Map<String, Value>) -> Outcome,
+    call: fn(&mut Session, &mut Call, &Map<String, Value>) -> Outcome,
 }
 
 /// Every tool.
@@ -34,7 +35,7 @@ const TOOLS: &[Tool] = &[
         description: "List the Node.js processes of this machine: pid, name, version, CPU, container.",
         arguments: || json!({}),
         required: &[],
-        call: |session, _| Ok(session.run(&["list", "--json"], GRACE)),
+        call: |session, call, _| Ok(session.processes(call)),
     },
     Tool {
         name: "record",
@@ -71,25 +72,27 @@ const TOOLS: &[Tool] = &[
             samples by label.route.",
         arguments: || json!({ "recording": recording_schema(), "query": { "type": "string" } }),
         required: &["recording", "query"],
-        call: |session, arguments| {
+        call: |session, call, arguments| {
             let query = text(arguments, "query")?;
-            ask(session, arguments, &query)
+            ask(session, call, arguments, &query)
         },
     },
     Tool {
         name: "hot_lines",
-        description: "Show which source lines of a function take the time.",
+        description: "Show which lines of a function take the time, with what they call; with their source text where nodespy mcp was \
+            started with --no-redact.",
         arguments: || json!({ "recording": recording_schema(), "function": { "type": "string" } }),
         required: &["recording", "function"],
-        call: |session, arguments| {
+        call: |session, call, arguments| {
             let function = text(arguments, "function")?;
             if function.contains(['"', '\\']) {
                 return Err("a function's name has no quotes".to_owned());
             }
             ask(
                 session,
+                call,
                 arguments,
-                &format!("top 30 self where function = \"{function}\" by line"),
+                &format!("top 30 total where function = \"{function}\" by line"),
             )
         },
     },
@@ -118,8 +121,12 @@ pub(super) fn list() -> Vec<Value> {
     TOOLS.iter().map(one).collect()
 }
 
-/// Calls a tool; an error where there is none of that name, or its arguments are none.
-pub(super) fn call(session: &mut Session, parameters: &Value) -> Result<Value, Refusal> {
+/// Calls a tool; an error where there is none of that name, or its arguments are wrong.
+pub(super) fn call(
+    session: &mut Session,
+    call: &mut Call,
+    parameters: &Value,
+) -> Result<Value, Refusal> {
     let name = parameters.get("name").and_then(Value::as_str);
     let name = name.ok_or("the tool has no name")?;
     let tool = TOOLS
@@ -128,7 +135,7 @@ pub(super) fn call(session: &mut Session, parameters: &Value) -> Result<Value, R
         .ok_or_else(|| format!("there is no tool {name:?}"))?;
     let none = Map::new();
     let arguments = parameters.get("arguments").and_then(Value::as_object);
-    let said = (tool.call)(session, arguments.unwrap_or(&none))?;
+    let said = (tool.call)(session, call, arguments.unwrap_or(&none))?;
     let said = said.unwrap_or_else(|error| Said {
         text: format!("{error:#}"),
         is_error: true,
@@ -136,7 +143,7 @@ pub(super) fn call(session: &mut Session, parameters: &Value) -> Result<Value, R
     Ok(json!({ "content": [{ "type": "text", "text": said.text }], "isError": said.is_error }))
 }
 
-fn record(session: &mut Session, arguments: &Map<String, Value>) -> Outcome {
+fn record(session: &mut Session, call: &mut Call, arguments: &Map<String, Value>) -> Outcome {
     let pid = number(arguments, "pid", None, u32::MAX.into())?.to_string();
     let seconds = number(arguments, "seconds", Some(10), MAX_SECONDS)?;
     let rate = number(arguments, "rate_hz", Some(99), MAX_RATE_HZ)?.to_string();
@@ -144,21 +151,25 @@ fn record(session: &mut Session, arguments: &Map<String, Value>) -> Outcome {
     let (name, file) = session.next_recording();
     let file = file.to_string_lossy().into_owned();
     let duration = format!("{seconds}s");
-    let command = [
+    let mut command: Vec<&str> = vec![
         "record", "-q", "-p", &pid, "-d", &duration, "-F", &rate, "-e", event, "-o", &file,
     ];
+    // For hot_lines: without it source text is not kept at all.
+    command.extend((!session.is_redacted).then_some("--embed-source"));
     let timeout = Duration::from_secs(seconds) + GRACE;
-    Ok(session.run(&command, timeout).and_then(|said| {
+    call.record_for(seconds);
+    Ok(session.run(call, &command, timeout).and_then(|said| {
         if said.is_error {
             return Ok(said);
         }
-        let mut report = session.run(&reporting(session, &file, &[]), GRACE)?;
+        call.has_recorded();
+        let mut report = session.run(call, &reporting(session, &file, &[]), GRACE)?;
         report.text = format!("recording: {name}\n\n{}", report.text);
         Ok(report)
     }))
 }
 
-fn report(session: &mut Session, arguments: &Map<String, Value>) -> Outcome {
+fn report(session: &mut Session, call: &mut Call, arguments: &Map<String, Value>) -> Outcome {
     let file = recording(session, arguments, "recording")?;
     let file = file.to_string_lossy();
     let by = choice(arguments, "by", &["function", "route"])?;
@@ -168,7 +179,7 @@ fn report(session: &mut Session, arguments: &Map<String, Value>) -> Outcome {
     let focus = focus.transpose()?.map(|focus| format!("--focus={focus}"));
     let mut more = vec!["--by", by];
     more.extend(focus.as_deref());
-    Ok(session.run(&reporting(session, &file, &more), GRACE))
+    Ok(session.run(call, &reporting(session, &file, &more), GRACE))
 }
 
 fn reporting<'a>(session: &Session, file: &'a str, more: &[&'a str]) -> Vec<&'a str> {
@@ -179,20 +190,22 @@ fn reporting<'a>(session: &Session, file: &'a str, more: &[&'a str]) -> Vec<&'a 
 }
 
 /// Asks a recording a question.
-fn ask(session: &Session, arguments: &Map<String, Value>, query: &str) -> Outcome {
+fn ask(session: &Session, call: &mut Call, arguments: &Map<String, Value>, query: &str) -> Outcome {
     let file = recording(session, arguments, "recording")?;
     let file = file.to_string_lossy();
     let mut command = vec!["query"];
     command.extend(session.is_redacted.then_some("--redact"));
     command.extend(["--", &file, query]);
-    Ok(session.run(&command, GRACE))
+    Ok(session.run(call, &command, GRACE))
 }
 
-fn compare(session: &mut Session, arguments: &Map<String, Value>) -> Outcome {
+fn compare(session: &mut Session, call: &mut Call, arguments: &Map<String, Value>) -> Outcome {
     let before = recording(session, arguments, "before")?;
     let after = recording(session, arguments, "after")?;
     let (before, after) = (before.to_string_lossy(), after.to_string_lossy());
-    Ok(session.run(&["diff", "--format", "md", &before, &after], GRACE))
+    let mut command: Vec<&str> = vec!["diff", "--format", "md", &before, &after];
+    command.extend(session.is_redacted.then_some("--redact"));
+    Ok(session.run(call, &command, GRACE))
 }
 
 fn recording(

@@ -9,7 +9,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
-use nodespy_http::{Answer, HEAD_TIMEOUT, Head, TRANSFER_TIMEOUT, TimedStream, accept, read_head};
+use nodespy_http::{Answer, HEAD_TIMEOUT, Head, TimedStream, accept, read_head, transfer_deadline};
 
 use super::redirect::Redirect;
 
@@ -36,13 +36,12 @@ impl Server<'_> {
     }
 
     /// Answers one request. `known` is called when it has turned out to know the token.
-    fn answer(&self, mut connection: TcpStream, known: &dyn Fn()) -> io::Result<()> {
-        connection.set_write_timeout(Some(TRANSFER_TIMEOUT))?;
+    fn answer(&self, connection: TcpStream, known: &dyn Fn()) -> io::Result<()> {
         let deadline = Instant::now() + HEAD_TIMEOUT;
-        let mut reader = BufReader::new(TimedStream::until(connection.try_clone()?, deadline));
+        let mut reader = BufReader::new(TimedStream::until(connection, deadline));
         let head = read_head(&mut reader)?;
         if !self.is_for_us(&head) {
-            return Answer::text("403 Forbidden", "not for this host").write(&mut connection);
+            return Answer::text("403 Forbidden", "not for this host").write(reader.get_mut());
         }
         let path = head.target.split('?').next().unwrap_or_default();
         let within = path
@@ -54,17 +53,18 @@ impl Server<'_> {
         match (head.method.as_str(), within) {
             ("GET", Some("/")) => {
                 drop(lock(&self.redirect).take());
-                self.page.write(&mut connection)
+                write(&self.page, reader.get_mut())
             }
             ("POST", Some("/base")) => {
-                let answer = self.take_base(&head, &mut reader, &mut connection)?;
-                answer.write(&mut connection)?;
+                let answer = self.take_base(&head, &mut reader)?;
+                write(&answer, reader.get_mut())?;
                 // A browser that is still sending would see a broken connection instead.
-                connection.shutdown(Shutdown::Write)?;
-                reader.get_mut().allow_each_read(HEAD_TIMEOUT);
+                reader.get_ref().socket().shutdown(Shutdown::Write)?;
+                let deadline = Instant::now() + HEAD_TIMEOUT;
+                reader.get_mut().allow_until(deadline);
                 io::copy(&mut reader.take(2 * UPLOAD_BYTES), &mut io::sink()).map(drop)
             }
-            _ => Answer::text("404 Not Found", "not here").write(&mut connection),
+            _ => Answer::text("404 Not Found", "not here").write(reader.get_mut()),
         }
     }
 
@@ -77,12 +77,7 @@ impl Server<'_> {
             && origin.is_none_or(|origin| origin.strip_prefix("http://").is_some_and(is_ours))
     }
 
-    fn take_base(
-        &self,
-        head: &Head,
-        reader: &mut BufReader<TimedStream>,
-        connection: &mut TcpStream,
-    ) -> io::Result<Answer> {
+    fn take_base(&self, head: &Head, reader: &mut BufReader<TimedStream>) -> io::Result<Answer> {
         let length = match head.length {
             None => return Ok(Answer::text("411 Length Required", "how long is it?")),
             Some(length) if length > UPLOAD_BYTES => {
@@ -94,15 +89,23 @@ impl Server<'_> {
             Some(length) => length,
         };
         let _turn = lock(&self.uploads);
-        reader.get_mut().allow_each_read(TRANSFER_TIMEOUT);
+        reader.get_mut().allow_until(transfer_deadline(length));
         if head.waits_for_go {
-            connection.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
+            reader
+                .get_mut()
+                .write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
         }
         Ok(match (self.convert)(&mut reader.take(length)) {
             Ok(body) => Answer::ok("application/octet-stream", body),
             Err(why) => Answer::text("400 Bad Request", &why),
         })
     }
+}
+
+/// Writes an answer, in as much time as one of its size may take.
+fn write(answer: &Answer, connection: &mut TimedStream) -> io::Result<()> {
+    connection.allow_until(transfer_deadline(answer.body.len() as u64));
+    answer.write(connection)
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

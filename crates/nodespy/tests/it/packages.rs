@@ -1,0 +1,43 @@
+//! What `make dist` packs: everything is in it, and it installs.
+
+mod matrix {
+    use std::path::Path;
+    use std::process::Command;
+
+    use crate::run::run;
+    use crate::scratch::Scratch;
+    use crate::skip::skip;
+
+    #[test]
+    fn packages_hold_what_belongs_into_them_and_install_into_an_empty_root() {
+        let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+        let tool = |name: &str| Command::new(root.join("tools").join(name));
+        let mut tools = tool("pack.sh");
+        tools.arg("--check-tools");
+        let tools = run(tools);
+        if tools.status.code() != Some(0) {
+            return skip("npm, dpkg-deb and readelf make the packages");
+        }
+        let scratch = Scratch::new();
+        let (binary, packed) = (scratch.file("nodespy"), scratch.file("packed"));
+        // Not the binary that is shipped, which takes minutes to build; without debug information it packs in seconds.
+        let mut strip = Command::new("strip");
+        strip.args(["-o", &binary, env!("CARGO_BIN_EXE_nodespy")]);
+        run(strip).expect_code(0);
+        let mut pack = tool("pack.sh");
+        pack.args([&binary, &packed]).env("LEVEL", "1");
+        let packing = run(pack);
+        packing.expect_code(0);
+        assert!(
+            packing.stdout.contains("glibc") || packing.stdout.contains("static"),
+            "{packing}"
+        );
+        let mut check = tool("packed.sh");
+        check.arg(&packed);
+        let checked = run(check);
+        checked.expect_code(0);
+        for kind in ["archive: ", ".deb: ", "npm: "] {
+            assert!(checked.stdout.contains(kind), "{checked}");
+        }
+    }
+}
