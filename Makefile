@@ -5,11 +5,12 @@
 #   make test            what to run before sending a change; live tests on three Node versions
 #   make test-all        that, and every version, engine, container and delay
 #   make test-corpus     foreign files: NODESPY_CORPUS=FOLDER
-#   make lint            formatting, clippy, documentation, licences and the page's checks, warnings as errors
+#   make lint            formatting, clippy, documentation, licences (with THIRD-PARTY.md) and the page's checks, warnings as errors
 #   make bench-overhead  what a recording costs the watched program, against perf
 #   make bench-peers     how fast files are read and drawn, against the tools that made them
 #   make bench-viewer    what the page costs in a browser, against other viewers
 #   make bench-store     what the store of windows costs, beside its goals
+#   make bench-serve     how long the page of `nodespy serve` waits for 30 days of 50 services
 #   make bench-agent     what `nodespy agent` costs beside ten busy processes
 #   make bench           all of these, into docs/benchmarks.md: BENCH='peers store' for some
 #   make bench-honesty   how often `nodespy diff` is wrong on this machine, and what it finds
@@ -17,18 +18,19 @@
 #   make chaos           random trouble at random moments: SEED=7 ROUNDS=1 plays one round again; CYCLES=200 attaches
 #                        so often with each engine to Node 16, 20 and 26 (VERSIONS=18,24 to others)
 #   make soak            record a server with deployments for MINUTES=60 and watch memory, descriptors and names
+#   make soak-continuous the same for an agent and a server, which are killed in turn (root)
 #   make openers         open what is exported with go tool pprof, speedscope and DevTools
 #   make viewer          build the page's script from its TypeScript
 #   make golden          rewrite the golden files (look at the diff before you commit it)
 #   make fuzz            every fuzz target, one after the other: SECONDS=600 each, FUZZ='nspy heap' for some
-#   make dist            what is shipped: an archive, a .deb and npm packages, with checksums
+#   make dist            what is shipped: an archive, a .deb and npm packages, with checksums; WITHOUT='deb npm' leaves some out
 #   make dist-check      that twice, in two folders, and whether the bytes are the same
 #   make setup           only the set-up
 
 SHELL := /bin/bash
 CARGO ?= cargo
 
-.PHONY: demo demo-continuous test test-corpus test-all lint bench bench-overhead bench-peers bench-viewer bench-store bench-agent bench-real bench-honesty chaos soak openers golden viewer fuzz dist dist-check setup
+.PHONY: demo demo-continuous test test-corpus test-all lint bench bench-overhead bench-peers bench-viewer bench-store bench-serve bench-agent bench-real bench-honesty chaos soak soak-continuous openers golden viewer fuzz dist dist-check setup
 
 setup:
 	@tools/setup.sh
@@ -91,6 +93,11 @@ bench-viewer:
 bench-store:
 	$(CARGO) run --release -p nodespy-benches --bin store -- $(or $(HOURS),24) $(CLICKHOUSE)
 
+# The store takes some gigabytes below target, and is kept for the next time.
+bench-serve:
+	$(CARGO) build --release --bin nodespy
+	$(CARGO) run --release -p nodespy-benches --bin serve -- target/bench-serve target/release/nodespy
+
 # Longer, or beside more: make bench-agent SECONDS=600 COUNT=30
 bench-agent:
 	$(CARGO) build --release -p nodespy
@@ -118,6 +125,10 @@ soak:
 	@tools/setup.sh
 	$(CARGO) build --release --bin nodespy
 	@benches/soak/run.sh $(MINUTES)
+
+soak-continuous:
+	$(CARGO) build --release --bin nodespy
+	@benches/soak/continuous.sh $(MINUTES)
 
 openers:
 	@tools/openers.sh $(OPENERS_FILES)

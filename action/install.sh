@@ -23,14 +23,14 @@ elif [[ -n ${VERSION:-} ]]; then
     fetch "$release/SHA256SUMS" "$folder/SHA256SUMS"
     (cd "$folder" && grep -F "  $name" SHA256SUMS | sha256sum --check --quiet -)
 else
-    printf '::error::nodespy: say which to install, by the input version or package\n'
+    printf '::error::nodespy: set the input version or package\n'
     exit 1
 fi
 
 # The archive has nodespy-VERSION-x86_64-linux/nodespy, the npm package package/bin/nodespy.
 member=$(tar --list --file "$archive" | grep -E '^(package/bin|nodespy-[^/]+)/nodespy$' | head -n 1 || true)
 if [[ -z $member ]]; then
-    printf '::error::nodespy: %s holds no binary of nodespy for this platform\n' "$PACKAGE"
+    printf '::error::nodespy: %s holds no binary of nodespy for this platform\n' "${archive##*/}"
     exit 1
 fi
 tar --extract --file "$archive" --to-stdout "$member" >"$folder/bin/nodespy"

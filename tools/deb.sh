@@ -12,8 +12,12 @@ if (($# != 2)); then
 fi
 from=$1 package=$2
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$root/Cargo.toml" | head -1)
-# The newest symbols that the binary asks the C library for.
-glibc=$(objdump -T "$from/nodespy" | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -1)
+# What it needs at run time beside what postinst calls: the C library, unless it is linked in.
+glibc=$("$root/tools/libc.sh" "$from/nodespy")
+libraries=
+if [[ $glibc != static ]]; then
+    libraries="libc6 (>= $glibc), libgcc-s1, "
+fi
 
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
@@ -29,7 +33,15 @@ install -D -m 644 "$from/completions/nodespy.zsh" "$share/zsh/vendor-completions
 install -D -m 644 "$from/completions/nodespy.fish" "$share/fish/vendor_completions.d/nodespy.fish"
 install -D -m 644 "$root/CHANGELOG.md" "$share/doc/nodespy/changelog"
 gzip -9n "$share/doc/nodespy/changelog"
-install -m 644 "$root/LICENSE-MIT" "$share/doc/nodespy/copyright"
+cat - "$root/LICENSE-MIT" >"$share/doc/nodespy/copyright" <<'END'
+nodespy is licensed under the MIT licence, below, or the Apache License 2.0
+(/usr/share/common-licenses/Apache-2.0), at your option. The licences of what
+the binary contains are in THIRD-PARTY.md.gz beside this file.
+
+END
+chmod 644 "$share/doc/nodespy/copyright"
+install -m 644 "$root/THIRD-PARTY.md" "$share/doc/nodespy/THIRD-PARTY.md"
+gzip -9n "$share/doc/nodespy/THIRD-PARTY.md"
 install -D -m 644 "$root/deploy/nodespy-agent.service" "$tree/usr/lib/systemd/system/nodespy-agent.service"
 install -D -m 755 "$root/deploy/debian/nodespy-setcap" "$tree/usr/sbin/nodespy-setcap"
 mkdir "$tree/DEBIAN"
@@ -39,14 +51,16 @@ Package: nodespy
 Version: $version
 Architecture: amd64
 Maintainer: The nodespy authors <nodespy@localhost>
+Homepage: https://github.com/nodespy/nodespy
 Section: devel
 Priority: optional
-Depends: libc6 (>= ${glibc#GLIBC_}), libgcc-s1, libcap2-bin, passwd
+Depends: ${libraries}libcap2-bin, passwd
 Installed-Size: $(du -sk "$tree/usr" | cut -f 1)
 Description: profiler for Node.js on Linux
- Records any running Node.js process, without a flag or a restart: JavaScript,
- C++, libuv and kernel frames in one stack, async callers and HTTP routes.
+ Profiles any running Node.js process, with no flags and no restart:
+ JavaScript, C++, libuv and kernel frames in one stack, async callers and
+ HTTP routes.
 END
 # The same bytes wherever and whenever it is packed.
 find "$tree" -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH:-0}" {} +
-dpkg-deb --root-owner-group -Zxz --build "$tree" "$package" >/dev/null
+dpkg-deb --root-owner-group -Zxz "-z${LEVEL:-9}" --build "$tree" "$package" >/dev/null

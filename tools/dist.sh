@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds what is shipped: the stripped binary in an archive, a Debian package and npm packages, whose bytes depend on the commit
-# and the compiler only, not on the folder, the time or the user.
+# and the compiler only, not on the folder, the time or the user. Static where Rust's musl target and musl-gcc are installed.
 #
 #   tools/dist.sh          into target/dist, with their checksums; prints the sizes
 #   tools/dist.sh check    the same twice, from clones of HEAD in two folders, and compares the bytes
@@ -10,51 +10,27 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 build() {
     cd "$root"
-    # What the archive says about time.
+    tools/pack.sh --check-tools
+    # What archives say about time.
     SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
     export SOURCE_DATE_EPOCH LC_ALL=C TZ=UTC
-    local registry=${CARGO_HOME:-$HOME/.cargo} toolchain
+    local registry=${CARGO_HOME:-$HOME/.cargo} toolchain target=x86_64-unknown-linux-gnu
     toolchain=$(rustc --print sysroot)
-    # Where the sources lie is in messages of panics; zstd is C and has its own option for that.
+    if [[ -d $toolchain/lib/rustlib/x86_64-unknown-linux-musl ]] && command -v musl-gcc >/dev/null; then
+        target=x86_64-unknown-linux-musl
+    fi
+    printf 'tools/dist.sh: building for %s\n' "$target" >&2
+    # Where the sources lie is in messages of panics; SQLite, ring and zstd are C and have their own option for that.
     export RUSTFLAGS="--remap-path-prefix=$root=/nodespy --remap-path-prefix=$registry=/cargo --remap-path-prefix=$toolchain=/rust"
     export CFLAGS="-ffile-prefix-map=$root=/nodespy -ffile-prefix-map=$registry=/cargo"
-    export CARGO_INCREMENTAL=0 CARGO_PROFILE_DIST_STRIP=symbols
+    export CARGO_INCREMENTAL=0
     NODESPY_COMMIT=$(git rev-parse --short=12 HEAD)
     export NODESPY_COMMIT
     # A folder of its own: other flags would throw away what everyday builds keep.
-    cargo build --quiet --locked --profile dist --bin nodespy --target-dir target/shipped
-
-    local version name folder archive
-    version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
-    name=nodespy-$version-x86_64-linux
-    folder=target/dist/$name
-    archive=target/dist/$name.tar.gz
-    rm -rf "$folder"
-    mkdir -p "$folder"
-    install -m 755 target/shipped/dist/nodespy "$folder/nodespy"
-    install -m 644 README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT "$folder"
-    "$folder/nodespy" man "$folder/man/man1"
-    mkdir "$folder/completions"
-    local shell
-    for shell in bash zsh fish; do
-        "$folder/nodespy" completions "$shell" >"$folder/completions/nodespy.$shell"
-    done
-    tar --create --directory target/dist --format=ustar --sort=name --owner=0 --group=0 --numeric-owner \
-        --mode=u=rwX,go=rX --mtime="@$SOURCE_DATE_EPOCH" "$name" | gzip -9 --no-name >"$archive"
-    local binary_bytes packages=("$name.tar.gz")
-    binary_bytes=$(stat -c %s "$folder/nodespy")
-    if command -v dpkg-deb >/dev/null; then
-        packages+=("nodespy_${version}_amd64.deb")
-        tools/deb.sh "$folder" "target/dist/nodespy_${version}_amd64.deb"
-    fi
-    if command -v npm >/dev/null; then
-        packages+=("nodespy-$version.tgz" "nodespy-linux-x64-$version.tgz")
-        tools/npm.sh "$folder/nodespy" target/dist
-    fi
-    printf 'binary: %s bytes, linked against %s\n' "$binary_bytes" \
-        "$(objdump -T "$folder/nodespy" | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -1)"
-    rm -rf "$folder"
-    (cd target/dist && stat -c '%s bytes  %n' "${packages[@]}" && sha256sum "${packages[@]}" | tee SHA256SUMS)
+    cargo build --quiet --locked --profile dist --bin nodespy --target "$target" --target-dir target/shipped
+    install -m 755 "target/shipped/$target/dist/nodespy" target/shipped/nodespy
+    tools/pack.sh target/shipped/nodespy target/dist
+    tools/packed.sh target/dist
 }
 
 check() {
@@ -71,7 +47,7 @@ check() {
     if cmp "$first"/target/dist/SHA256SUMS "$second"/target/dist/SHA256SUMS; then
         printf 'tools/dist.sh: two builds, the same bytes\n'
     else
-        cmp -l "$first"/target/shipped/dist/nodespy "$second"/target/shipped/dist/nodespy | wc -l |
+        cmp -l "$first"/target/shipped/nodespy "$second"/target/shipped/nodespy | wc -l |
             xargs printf 'tools/dist.sh: the builds differ; bytes of the binary that do: %s\n' >&2
         return 1
     fi

@@ -56,7 +56,38 @@ seeds() { # TARGET
             printf '\1nspw\1\1\4shop\3cpu\2ns\1\0\1\1f\0\1\1\0\1\0\1\1\0\1\1\0\1' >"$corpus/seed"
             printf '0123456789abcdef\1\0\12\1\0\0\1' >>"$corpus/seed"
             ;;
+        # A window of two keys, and an hour of one: where its parts are divided, keys and totals, then occurrences, gaps and extras.
+        store_block)
+            printf '\200\2\10\3\1' >"$corpus/window"
+            printf '\200\1\10\5\1\1\1\5\1\0' >"$corpus/hour"
+            ;;
+        # Values of a group and its stacks; a service with its event, unit, period, labels and times.
+        clickhouse_rows)
+            printf '\1\4shop\1\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0' >"$corpus/group"
+            printf '\4shop\3cpu\0\1\0\0\0\0\0\0\0\1\3pid\00212\0\0\0\0\12\0\0\0' >"$corpus/span"
+            ;;
+        # A partial success, and a status.
+        otlp_reply)
+            printf '\12\10\10\3\22\4full' >"$corpus/partial"
+            printf '\10\3\22\7invalid' >"$corpus/status"
+            ;;
+        # Header, two names, a row and the end of the code, and what there is more of a function.
+        go_functions)
+            printf '\361\377\377\377\0\0\1\10\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0' >"$corpus/seed"
+            printf '\110\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0' >>"$corpus/seed"
+            printf '\122\0\0\0\0\0\0\0main.main\0\0\0\0\0\20\0\0\0\100\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0' >>"$corpus/seed"
+            ;;
+        # A program with a function in another, where there is a compiler.
+        dwarf_inlines)
+            if command -v cc >/dev/null; then
+                printf 'static inline int twice(int n) { return n + n; }\nint main(int n, char **a) { return twice(n); }\n' |
+                    cc -g -O2 -nostartfiles -Wl,-e,main -x c - -o "$corpus/seed"
+            fi
+            ;;
         otlp) { printf '\0'; cat ../fixtures/otlp/ebpf_profiler.pb; } >"$corpus/seed" ;;
+        # A series of one label and one profile with an id.
+        push) printf '\12\34\12\14\12\3env\22\5tests\22\14\12\5\12\3abc\22\3b8f' >"$corpus/seed" ;;
+        grpc_web) printf '\0\0\0\0\0\200\0\0\0\51grpc-status: 3\r\ngrpc-message: no%%20name\r\n' >"$corpus/seed" ;;
         http_head) printf 'GET /0123456789abcdef HTTP/1.1\r\nHost: 127.0.0.1:8000\r\nOrigin: null\r\n\r\n' >"$corpus/seed" ;;
         inspector)
             printf '\0HTTP/1.1 200 OK\r\nContent-Length: 21\r\n\r\n{"Browser": "node.js"}' >"$corpus/version"

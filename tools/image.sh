@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # A container image of nodespy, FROM scratch: the binary and the libraries it is linked against, as they are on this machine.
 #
-#   tools/image.sh [BINARY [TAG]]    of target/shipped/dist/nodespy (`make dist`), tagged nodespy:VERSION, unless told
+#   tools/image.sh [BINARY [TAG]]    of target/shipped/nodespy (`make dist`), tagged nodespy:VERSION, unless told
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$root/Cargo.toml" | head -1)
-binary=${1:-$root/target/shipped/dist/nodespy}
+binary=${1:-$root/target/shipped/nodespy}
 tag=${2:-nodespy:$version}
 [[ -x $binary ]] || { printf 'tools/image.sh: there is no %s; type: make dist\n' "$binary" >&2; exit 1; }
 

@@ -18,6 +18,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cp -r "$root/npm/nodespy" "$root/npm/nodespy-linux-x64" "$work"
 install -D -m 755 "$binary" "$work/nodespy-linux-x64/bin/nodespy"
+cp "$root/THIRD-PARTY.md" "$work/nodespy-linux-x64"
 for package in nodespy nodespy-linux-x64; do
     cp "$root/LICENSE-APACHE" "$root/LICENSE-MIT" "$work/$package"
     sed -i "s/\"0\.0\.0\"/\"$version\"/" "$work/$package/package.json"

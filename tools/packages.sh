@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Installs the pinned packages of a workload beside it, once.
 #
-#   tools/packages.sh express|pm2|pyroscope|routes|traces|typescript
+#   tools/packages.sh express|mcp|parca|pm2|pyroscope|routes|traces|typescript
 set -euo pipefail
 
-name=${1:?"usage: tools/packages.sh express|pm2|pyroscope|routes|traces|typescript"}
+name=${1:?"usage: tools/packages.sh express|mcp|parca|pm2|pyroscope|routes|traces|typescript"}
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 app="$root/workloads/$name"
 stamp="$app/node_modules/.installed"

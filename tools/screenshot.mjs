@@ -1,11 +1,11 @@
-// Takes a picture of a page once its recording is drawn: node tools/screenshot.mjs CHROMIUM URL FILE [WIDTH HEIGHT]
+// Takes a picture of a page once its recording is drawn: node tools/screenshot.mjs CHROMIUM URL FILE [WIDTH HEIGHT [dark]]
 // Needs Node 22 for its WebSocket. `--screenshot` of Chromium does not wait for the page's worker.
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-const [browser, url, file, width = "1200", height = "640"] = process.argv.slice(2);
+const [browser, url, file, width = "1200", height = "640", scheme = "light"] = process.argv.slice(2);
 const profile = mkdtempSync(join(tmpdir(), "nodespy-screenshot-"));
 const chromium = spawn(
   browser,
@@ -41,6 +41,8 @@ try {
     });
   const metrics = { width: +width, height: +height, deviceScaleFactor: 1, mobile: false };
   await ask("Emulation.setDeviceMetricsOverride", metrics);
+  const features = [{ name: "prefers-color-scheme", value: scheme }];
+  await ask("Emulation.setEmulatedMedia", { features });
   await ask("Page.navigate", { url });
   await sleep(5000);
   const { data } = await ask("Page.captureScreenshot", { format: "png" });

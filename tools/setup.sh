@@ -61,10 +61,13 @@ fi
 "$root/tools/packages.sh" routes
 "$root/tools/packages.sh" traces
 "$root/tools/packages.sh" typescript
-[[ $purpose == demo ]] || "$root/tools/packages.sh" pyroscope
 if [[ $purpose != demo ]]; then
+    "$root/tools/packages.sh" mcp
+    "$root/tools/packages.sh" parca
+    "$root/tools/packages.sh" pyroscope
     # What OTLP profiles are decoded with; a test does without where pip can't install it.
     "$root/tools/python.sh" >/dev/null || say "no Python with opentelemetry-proto"
+    "$root/tools/python.sh" pyroscope >/dev/null || say "no Python with pyroscope-io"
     # axe, which the tests of the viewer ask about accessibility.
     if [[ ! -e $root/crates/view/ui/node_modules/axe-core ]]; then
         say "npm ci in crates/view/ui"

@@ -1,9 +1,9 @@
 //! Licences of all dependencies against the list in `deny.toml`: the part of `cargo deny` that has to
-//! work on every machine, without installing it.
+//! work on every machine, without installing it. And the file of notices that is shipped.
 
 use serde_json::Value;
 
-use crate::{Failure, cargo, root};
+use crate::{Failure, cargo, root, third_party};
 
 /// What `deny.toml` allows.
 #[derive(Debug, Default, PartialEq)]
@@ -13,8 +13,14 @@ struct Allowed {
     exceptions: Vec<(String, String)>,
 }
 
-/// Fails when a dependency has a licence that is not allowed.
-pub(crate) fn check() -> Result<(), Failure> {
+/// Fails when a dependency has a licence that is not allowed, or when the notices are not those of what the binary contains;
+/// `--write` writes them.
+pub(crate) fn run(options: &[String]) -> Result<(), Failure> {
+    let is_check = match options {
+        [] => true,
+        [option] if option == "--write" => false,
+        other => return Err(format!("there is no option {other:?}: --write").into()),
+    };
     let allowed = read_allowed(&std::fs::read_to_string(root().join("deny.toml"))?);
     let output = cargo()
         .args(["metadata", "--format-version=1", "--locked"])
@@ -43,6 +49,7 @@ pub(crate) fn check() -> Result<(), Failure> {
     if !refused.is_empty() {
         return Err(format!("not allowed by deny.toml: {}", refused.join(", ")).into());
     }
+    third_party::run(&metadata, is_check)?;
     println!(
         "{} packages have licences that deny.toml allows",
         packages.len()
@@ -73,7 +80,7 @@ fn read_allowed(text: &str) -> Allowed {
 }
 
 /// Whether an SPDX expression can be met with allowed licences. `/` is an old way to write OR.
-fn satisfies(expression: &str, is_allowed: &dyn Fn(&str) -> bool) -> bool {
+pub(crate) fn satisfies(expression: &str, is_allowed: &dyn Fn(&str) -> bool) -> bool {
     let spaced = expression
         .replace('(', " ( ")
         .replace(')', " ) ")

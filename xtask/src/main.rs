@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod licences;
+mod third_party;
 mod v8_probe;
 mod viewer_tables;
 
@@ -21,14 +22,14 @@ fn main() -> ExitCode {
     let chore = std::env::args().nth(1).unwrap_or_default();
     let done = match chore.as_str() {
         "golden" => rewrite_golden_files(),
-        "licences" => licences::check(),
+        "licences" => licences::run(&std::env::args().skip(2).collect::<Vec<_>>()),
         "v8-probe" => v8_probe::run(&std::env::args().skip(2).collect::<Vec<_>>()),
         "viewer-tables" => viewer_tables::run(&std::env::args().skip(2).collect::<Vec<_>>()),
         _ => {
             eprintln!(
                 "usage: cargo run -p xtask -- CHORE\n\n  \
                  golden     rewrite the golden files from today's output; review the diff like code\n  \
-                 licences   compare the licences of all dependencies with deny.toml\n  \
+                 licences   [--write]: compare the licences of all dependencies with deny.toml and THIRD-PARTY.md\n  \
                  v8-probe   [--check] [NODE...]: find what V8 does not export, compare it with the table; try every way to await\n  \
                  viewer-tables   [--check]: write the tables and test vectors that the page shares with Rust"
             );

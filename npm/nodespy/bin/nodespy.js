@@ -4,16 +4,20 @@
 const { spawn } = require('child_process');
 const os = require('os');
 
+function fail(why) {
+  console.error(`nodespy: ${why}`);
+  process.exit(1);
+}
+
 function binary() {
+  const here = `${process.platform}-${process.arch}`;
+  if (here !== 'linux-x64') {
+    fail(`only Linux on x86-64 is supported, and this is ${here}`);
+  }
   try {
     return require.resolve('nodespy-linux-x64/bin/nodespy');
   } catch {
-    const here = `${process.platform}-${process.arch}`;
-    const why = here === 'linux-x64'
-      ? 'its optional dependency nodespy-linux-x64 is not installed: npm install --include=optional nodespy'
-      : `it records on Linux x86-64 only, and this is ${here}`;
-    console.error(`nodespy: ${why}`);
-    process.exit(1);
+    return fail('its optional dependency nodespy-linux-x64 is not installed: npm install --include=optional nodespy');
   }
 }
 
@@ -22,8 +26,5 @@ const child = spawn(binary(), process.argv.slice(2), { stdio: 'inherit' });
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGUSR2']) {
   process.on(signal, () => { if (!process.stdin.isTTY || signal !== 'SIGINT') child.kill(signal); });
 }
-child.on('error', (error) => {
-  console.error(`nodespy: ${error.message}`);
-  process.exit(1);
-});
+child.on('error', (error) => fail(error.message));
 child.on('exit', (code, signal) => process.exit(signal ? 128 + os.constants.signals[signal] : code));

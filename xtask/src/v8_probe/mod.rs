@@ -135,7 +135,10 @@ impl Report {
         let (major, minor) = self.version;
         // What can't be told is most likely what the newest known version has.
         let newest = table().last().map(fields).unwrap_or_default();
-        let mut text = format!("    Facts {{\n        version: ({major}, {minor}),\n");
+        let runtime = self.row.map_or("Node.js …", |row| row.runtime);
+        let mut text = format!(
+            "    Facts {{\n        version: ({major}, {minor}),\n        runtime: \"{runtime}\",\n"
+        );
         for (field, found) in &self.found {
             text += &match found {
                 Found::Value(value) => format!("        {field}: {value},\n"),
