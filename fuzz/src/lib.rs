@@ -10,6 +10,7 @@ pub fn feed(from: &str, bytes: &[u8]) {
             input_bytes: 1 << 20,
             unpacked_bytes: 16 << 20,
             line_bytes: 1 << 16,
+            ..Limits::default()
         },
         ..ImportOptions::from(Some(from))
     };

@@ -1,0 +1,118 @@
+#!/usr/bin/env bash
+# Always-on profiling for an hour: an agent that sends to a server, beside a service of which a new version is deployed every two
+# minutes. Every ten minutes the agent or the server, in turn, is killed with SIGKILL and started again.
+#
+#   benches/soak/continuous.sh [MINUTES]     60 by default; as root, after `cargo build --release`
+#
+# Every 30 s resident memory (KB) and open descriptors of both, the size of the server's store and of the agent's spool go to
+# target/soak-continuous/soak.tsv. Fails when memory or descriptors of the last third are above those of the first (memory by more
+# than a quarter), when the spool does not empty, when the store outgrows its samples, or when a window is missing or counted twice.
+set -uo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+nodespy=${NODESPY:-$root/target/release/nodespy}
+minutes=${1:-60}
+folder=${SOAK_FOLDER:-$root/target/soak-continuous}
+node=$("$root/tools/node.sh" "${NODE:-24}") || exit
+rm -rf "$folder"
+mkdir -p "$folder"
+
+server= agent= address= used=0 services=()
+end_all() { kill "$server" "$agent" "${services[@]}" 2>/dev/null; wait 2>/dev/null; }
+trap end_all EXIT
+
+start_server() {
+    : >"$folder/address"
+    "$nodespy" serve --store "$folder/store" --listen "${address:-127.0.0.1:0}" --ingest >"$folder/address" 2>>"$folder/serve.log" &
+    server=$!
+    until grep -q '^http' "$folder/address"; do
+        kill -0 "$server" || { cat "$folder/serve.log"; exit 1; }
+        sleep 0.1
+    done
+    address=$(sed -n '1s|^http://||; 1s|/$||; 1p' "$folder/address")
+}
+start_agent() {
+    "$nodespy" agent --to "http://$address" --store "$folder/agent" 2>>"$folder/agent.log" &
+    agent=$!
+}
+# Two processes of a version; of those before it, the oldest two end.
+deploy() { # NUMBER
+    local version=$folder/1.$1.0
+    mkdir -p "$version"
+    cp "$root/workloads/continuous/shop.js" "$version/"
+    printf '{"name": "soak-shop", "version": "1.%s.0"}\n' "$1" >"$version/package.json"
+    for _ in 1 2; do
+        "$node" "$version/shop.js" >/dev/null 2>&1 &
+        services+=("$!")
+    done
+    if ((${#services[@]} > 4)); then
+        used=$((used + $(cpu_of "${services[@]:0:2}")))
+        kill "${services[@]:0:2}"
+        services=("${services[@]:2}")
+    fi
+}
+
+# CPU time (ms) of processes so far.
+cpu_of() { # PID...
+    local pid
+    for pid; do cat "/proc/$pid/stat"; done | awk '{ sum += $14 + $15 } END { print sum * 10 }'
+}
+
+of() { # PID: resident memory and descriptors
+    local descriptors=(/proc/"$1"/fd/*)
+    printf '%s\t%s' "$(awk '/^VmRSS/ { print $2 }' "/proc/$1/status")" "${#descriptors[@]}"
+}
+size_of() { du -sk "$1" 2>/dev/null | cut -f 1; }
+
+start_server
+deploy 0
+start_agent
+printf 'seconds\tserver_kb\tserver_fds\tagent_kb\tagent_fds\tstore_kb\tspool_kb\tkills\n' >"$folder/soak.tsv"
+SECONDS=0
+deployments=1 kills=0 next=30
+while ((SECONDS < minutes * 60)); do
+    sleep 1
+    if ((SECONDS >= deployments * 120)); then
+        deploy "$deployments"
+        deployments=$((deployments + 1))
+    fi
+    if ((SECONDS >= (kills + 1) * 600 && SECONDS < (minutes - 5) * 60)); then
+        case $((kills % 2)) in
+            0) kill -KILL "$agent"; wait "$agent" 2>/dev/null; start_agent ;;
+            1) kill -KILL "$server"; wait "$server" 2>/dev/null; sleep 20; start_server ;;
+        esac
+        kills=$((kills + 1))
+    fi
+    if ((SECONDS >= next)); then
+        next=$((next + 30))
+        printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$SECONDS" "$(of "$server")" "$(of "$agent")" \
+            "$(size_of "$folder/store")" "$(size_of "$folder/agent")" "$kills" >>"$folder/soak.tsv"
+    fi
+done
+
+status=0
+# A process starts anew with every kill, so that its memory is judged by what it comes to, not by where it started.
+awk -F '\t' '
+    NR > 1 { n++; for (i = 2; i <= 7; i++) row[n, i] = $i }
+    function most(column, from, to, i, m) { for (i = from; i <= to; i++) if (row[i, column] > m) m = row[i, column]; return m }
+    END {
+        third = int(n / 3)
+        split("server_kb server_fds agent_kb agent_fds store_kb spool_kb", name, " ")
+        for (i = 2; i <= 7; i++) {
+            early = most(i, 1, third); late = most(i, n - third + 1, n)
+            printf "%-10s %8d in the first third, %8d in the last\n", name[i - 1], early, late
+            if (i <= 5 && late > (i % 2 ? early + 8 : 1.25 * early + 2048)) bad = 1
+        }
+        exit bad
+    }' "$folder/soak.tsv" || { printf 'NOT FLAT\n'; status=1; }
+# What is stored against what the kernel counted: a window twice is above it; each kill of the agent may cost one window.
+used=$((used + $(cpu_of "${services[@]}")))
+sleep 30
+stored=$(curl -s "http://$address/api/v1/series?service=soak-shop&step=3600&from=$(($(date +%s) - minutes * 60 - 600))" |
+    "$node" -e 'let text = ""; process.stdin.on("data", (data) => text += data).on("end", () => {
+        const sum = (value) => typeof value === "number" ? value : Array.isArray(value) ? value.reduce((all, one) => all + sum(one), 0) : 0;
+        console.log(Math.round(JSON.parse(text).series.reduce((all, one) => all + sum(one.weights), 0) / 1e6));
+    })')
+printf 'CPU time of the services: %s ms by the kernel, %s ms stored\n' "$used" "$stored"
+((stored > used * 93 / 100 && stored < used * 105 / 100)) || { printf 'MISSING or COUNTED TWICE\n'; status=1; }
+exit "$status"
