@@ -4,7 +4,7 @@
 #
 #   tools/fixtures.sh              every folder
 #   tools/fixtures.sh FOLDER…      some of: perf_data perf_script folded diff_folded cpuprofile
-#                                  heapprofile v8_log chrome_trace pprof speedscope firefox
+#                                  heapprofile v8_log chrome_trace pprof speedscope firefox fleet
 #
 # perf_script and firefox are made of what perf_data recorded. Files that were written by hand stay as
 # they are. Runs as root, in a UTS namespace of its own, so that no file holds this machine's name, and
@@ -362,6 +362,30 @@ END
     done
 }
 
+# What instances of a service look like: one server under load, recorded again and again.
+fleet() {
+    "$root/tools/packages.sh" express
+    cargo build --quiet --release --manifest-path "$root/Cargo.toml" --bin nodespy
+    begin fleet 'A real service, of which tests make fleets' <<END
+\`nodespy record -F 999 -d 6\` of \`workloads/express/app.js\` on node 20.20.2 under \`workloads/load.js\`, four times in a row.
+END
+    cp -r "$root/workloads/express" "$root/workloads/load.js" app/
+    : >server.log
+    MS=90000 node20/bin/node app/express/app.js >server.log &
+    local server=$! number
+    until grep -q '^ready' server.log; do sleep 0.1; done
+    node20/bin/node app/load.js "$(sed -n 's/^ready //p' server.log)" 60 >load.log &
+    local load=$!
+    sleep 8
+    for number in 1 2 3 4; do
+        "$root/target/release/nodespy" record -q -F 999 -d 6 -p "$server" -o "express-$number.pb.gz" >/dev/null
+        cp "express-$number.pb.gz" "$folder/"
+        row "express-$number.pb.gz" "recording $number"
+    done
+    kill "$load" "$server"
+    wait "$load" "$server" || true
+}
+
 py_spy() {
     debian /usr/bin/python3 python3
     [[ -x $installed/python/bin/py-spy ]] && return
@@ -407,7 +431,7 @@ END
 
 # ---- One run
 
-all=(perf_data perf_script folded diff_folded cpuprofile heapprofile v8_log chrome_trace pprof speedscope firefox)
+all=(perf_data perf_script folded diff_folded cpuprofile heapprofile v8_log chrome_trace pprof speedscope firefox fleet)
 asked=("$@")
 ((${#asked[@]})) || asked=("${all[@]}")
 for one in "${asked[@]}"; do

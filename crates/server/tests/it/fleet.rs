@@ -1,14 +1,19 @@
-//! A fleet that is made up: instances of two versions behind one load balancer, through some hours of a day.
+//! A fleet that is made up: instances of two versions behind one load balancer, through some hours of a day. What they run is made up
+//! too, or a real server as it was recorded.
 //!
 //! What real fleets have and a test must not mistake for a change: instances with more or less load, hosts that are slower, another mix of
 //! requests on each, a mix that drifts with the hour, and samples that are counted. What changed is one function of the later version.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
+use std::sync::LazyLock;
 
-use nodespy_model::{Labels, ThreadRole, WeightUnit, label_key};
+use nodespy_formats::{ImportOptions, import_file};
+use nodespy_model::{Contents, Labels, Profile, ThreadRole, WeightUnit, label_key};
 use nodespy_store::{
-    Batch, CPU_EVENT, Count, OpenMode, Series, SqliteStore, Store, StoredFrame, StoredFunction,
-    Symbols, UnixSeconds, Window,
+    Batch, CPU_EVENT, Count, OpenMode, Series, SqliteStore, StackHash, Store, StoredFrame,
+    StoredFunction, Symbols, UnixSeconds, Window, batch_of,
 };
 
 /// When the fleet starts: a multiple of an hour.
@@ -17,23 +22,26 @@ pub(crate) const START: UnixSeconds = 1_700_000_400 / 3600 * 3600;
 pub(crate) const DEPLOYED: UnixSeconds = START + 1800;
 /// When it is looked at.
 pub(crate) const END: UnixSeconds = START + 7200;
-/// The function that changes, the fourth by what it takes.
-pub(crate) const CHANGED: usize = 3;
-
-const FUNCTIONS: usize = 60;
 const RATE_HZ: f64 = 19.0;
 const BUSY: f64 = 0.4;
-/// A window has what six would: the store does not care, and the test is quick.
+/// A window has what six would, or thirty where there are many stacks: the store does not care, and the test is quick.
 const STEP: u64 = 60;
+const LONG_STEP: u64 = 300;
 
 /// How a fleet is made.
 pub(crate) struct Fleet {
+    /// What its instances run.
+    pub(crate) program: &'static Program,
     /// Instances of each version.
     pub(crate) instances: usize,
     /// What the changed function takes of the later version, beside the earlier: 1.25 is a quarter more.
     pub(crate) effect: f64,
-    /// When the earlier version ends.
-    pub(crate) earlier_ends: UnixSeconds,
+    /// When that is over.
+    pub(crate) effect_ends: UnixSeconds,
+    /// From when until when the earlier version runs.
+    pub(crate) earlier: Range<UnixSeconds>,
+    /// How much the mix of functions drifts, and in how many hours it is back.
+    pub(crate) drift: (f64, f64),
     /// What processes of the later version say they are.
     pub(crate) later_label: &'static str,
     pub(crate) seed: u64,
@@ -50,62 +58,219 @@ impl Fleet {
 
     fn batch(&self) -> Batch {
         let mut random = Random(self.seed);
-        let symbols = symbols();
-        let hashes = symbols.hashes();
-        let phases: Vec<f64> = (0..FUNCTIONS)
+        let functions = self.program.functions();
+        let phases: Vec<f64> = (0..functions)
             .map(|_| random.uniform() * std::f64::consts::TAU)
             .collect();
         let mut batch = Batch {
-            symbols,
+            symbols: self.program.symbols.clone(),
             ..Batch::default()
         };
         for number in 0..2 * self.instances {
             let is_later = number >= self.instances;
-            let (from, until) = match is_later {
+            let time = match is_later {
                 // One after the other, as deployments roll.
-                true => (DEPLOYED + 20 * (number - self.instances) as u64, END),
-                false => (START, self.earlier_ends),
+                true => DEPLOYED + 20 * (number - self.instances) as u64..END,
+                false => self.earlier.clone(),
             };
             let version = if is_later { self.later_label } else { "1.0.0" };
             batch.series.push(series(number, version));
             let load = (0.25 * random.normal()).exp();
-            let mix: Vec<f64> = (0..FUNCTIONS)
+            let mix: Vec<f64> = (0..functions)
                 .map(|_| (0.06 * random.normal()).exp())
                 .collect();
-            let mut start = from.div_ceil(STEP) * STEP;
-            while start + STEP <= until {
-                let hours = (start - START) as f64 / 3600.0;
-                let by_day = 1.0 + 0.3 * (hours * 1.5).sin();
-                let mut counts = Vec::new();
-                for function in 0..FUNCTIONS {
-                    let drift = 1.0 + 0.15 * (hours * 1.2 + phases[function]).sin();
-                    let effect = if is_later && function == CHANGED {
-                        self.effect
-                    } else {
-                        1.0
+            let step = self.program.step;
+            let mut start = time.start.div_ceil(step) * step;
+            while start + step <= time.end {
+                let factor = |function: usize| {
+                    let is_changed = is_later && function == self.program.changed;
+                    let effect = match is_changed && start < self.effect_ends {
+                        true => self.effect,
+                        false => 1.0,
                     };
-                    let mean = STEP as f64 * RATE_HZ * BUSY * share(function);
-                    let count =
-                        random.poisson(mean * load * by_day * drift * mix[function] * effect);
-                    if count > 0 {
-                        let stack = hashes[usize::from(is_later) * FUNCTIONS + function];
-                        counts.push(Count::new(stack, ThreadRole::Main, count));
-                    }
-                }
+                    load * self.at(start, phases[function]) * mix[function] * effect
+                };
                 batch.windows.push(Window {
                     series: number,
                     start,
-                    counts,
+                    counts: self.program.counts(number, is_later, factor, &mut random),
                 });
-                start += STEP;
+                start += step;
             }
         }
         batch
     }
+
+    /// How much is done of a function at some time of the day.
+    fn at(&self, time: UnixSeconds, phase: f64) -> f64 {
+        let hours = time as f64 / 3600.0 - START as f64 / 3600.0;
+        let (size, period) = self.drift;
+        let by_day = 1.0 + 0.3 * (hours * 1.5).sin();
+        by_day * (1.0 + size * (hours / period * std::f64::consts::TAU + phase).sin())
+    }
+}
+
+/// What an instance runs: stacks, and how much of its time each takes.
+pub(crate) struct Program {
+    symbols: Symbols,
+    hashes: Vec<StackHash>,
+    /// Where the stacks of the later version begin; at 0 where they are those of the earlier.
+    later: usize,
+    /// Of each stack the function that it is in.
+    leaves: Vec<usize>,
+    /// Of each kind of instance the share that each stack takes.
+    shares: Vec<Vec<f64>>,
+    /// The function that changes.
+    changed: usize,
+    /// The seconds of a window.
+    step: u64,
+}
+
+impl Program {
+    /// Of recordings, each of which is one kind of instance.
+    fn of(recordings: &[Batch], changed: &str) -> Self {
+        let mut symbols = Symbols::default();
+        let mut places: BTreeMap<StackHash, usize> = BTreeMap::new();
+        for batch in recordings {
+            let functions = symbols.functions.len() as u32;
+            let frames = symbols.frames.len() as u32;
+            let moved = |frame: &StoredFrame| StoredFrame {
+                function: frame.function + functions,
+                ..*frame
+            };
+            symbols
+                .functions
+                .extend(batch.symbols.functions.iter().cloned());
+            symbols
+                .frames
+                .extend(batch.symbols.frames.iter().map(moved));
+            for (hash, path) in batch
+                .symbols
+                .hashes()
+                .into_iter()
+                .zip(&batch.symbols.stacks)
+            {
+                if !path.is_empty() && !places.contains_key(&hash) {
+                    places.insert(hash, symbols.stacks.len());
+                    let path = path.iter().map(|frame| frame + frames);
+                    symbols.stacks.push(path.collect());
+                }
+            }
+        }
+        let mut names: Vec<(&str, &str)> = Vec::new();
+        let leaf = |path: &Vec<u32>| {
+            let frame = &symbols.frames[*path.last().unwrap() as usize];
+            let function = &symbols.functions[frame.function as usize];
+            let name = (&*function.name, &*function.file);
+            let known = names.iter().position(|it| *it == name);
+            known.unwrap_or_else(|| {
+                names.push(name);
+                names.len() - 1
+            })
+        };
+        let leaves = symbols.stacks.iter().map(leaf).collect();
+        let changed = names.iter().position(|(name, _)| *name == changed);
+        let shares = recordings.iter().map(|batch| shares_of(batch, &places));
+        Self {
+            hashes: symbols.hashes(),
+            later: 0,
+            leaves,
+            shares: shares.collect(),
+            changed: changed.unwrap(),
+            step: LONG_STEP,
+            symbols,
+        }
+    }
+
+    fn functions(&self) -> usize {
+        self.leaves.iter().max().map_or(0, |last| last + 1)
+    }
+
+    /// What a window of an instance has, where so much is done of each function.
+    fn counts(
+        &self,
+        instance: usize,
+        is_later: bool,
+        factor: impl Fn(usize) -> f64,
+        random: &mut Random,
+    ) -> Vec<Count> {
+        let first = usize::from(is_later) * self.later;
+        let shares = &self.shares[instance % self.shares.len()];
+        let mut counts = Vec::new();
+        for (stack, (&leaf, share)) in self.leaves.iter().zip(shares).enumerate() {
+            let mean = self.step as f64 * RATE_HZ * BUSY * share * factor(leaf);
+            let count = random.poisson(mean);
+            if count > 0 {
+                let hash = self.hashes[first + stack];
+                counts.push(Count::new(hash, ThreadRole::Main, count));
+            }
+        }
+        counts
+    }
+
+    /// The name of the function that changes, and its place in the later version.
+    pub(crate) fn changed(&self) -> (&str, &str, u32) {
+        let stack = self.leaves.iter().position(|leaf| *leaf == self.changed);
+        let path = &self.symbols.stacks[self.later + stack.unwrap()];
+        let frame = &self.symbols.frames[*path.last().unwrap() as usize];
+        let function = &self.symbols.functions[frame.function as usize];
+        (&function.name, &function.file, function.line)
+    }
+}
+
+/// What each stack takes of a recording.
+fn shares_of(batch: &Batch, places: &BTreeMap<StackHash, usize>) -> Vec<f64> {
+    let mut shares = vec![0.0; places.len()];
+    let counts = batch.windows.iter().flat_map(|window| &window.counts);
+    let total: u64 = counts.clone().map(|count| count.count).sum();
+    for count in counts {
+        if let Some(place) = places.get(&count.stack) {
+            shares[*place] += count.count as f64 / total as f64;
+        }
+    }
+    shares
+}
+
+/// Sixty functions of which few take most; the fourth changes.
+pub(crate) fn made_up() -> &'static Program {
+    static PROGRAM: LazyLock<Program> = LazyLock::new(|| {
+        let symbols = made_up_symbols();
+        Program {
+            hashes: symbols.hashes(),
+            symbols,
+            later: FUNCTIONS,
+            leaves: (0..FUNCTIONS).collect(),
+            shares: vec![(0..FUNCTIONS).map(share).collect()],
+            changed: 3,
+            step: STEP,
+        }
+    });
+    &PROGRAM
+}
+
+/// An express server as it was recorded, four times, with all its stacks; a function of lodash changes, which takes 2 to 3 %.
+pub(crate) fn recorded() -> &'static Program {
+    static PROGRAM: LazyLock<Program> = LazyLock::new(|| {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/fleet");
+        let recordings: Vec<Batch> = (1..=4)
+            .map(|number| batch_of(&read(&folder.join(format!("express-{number}.pb.gz")))))
+            .collect();
+        Program::of(&recordings, "eq")
+    });
+    &PROGRAM
+}
+
+fn read(path: &Path) -> Profile {
+    let recording = import_file(path, &ImportOptions::default()).unwrap();
+    match recording.contents {
+        Contents::Named(profile) => *profile,
+        _ => panic!("{} has names", path.display()),
+    }
 }
 
 /// Where the two versions have their functions.
-pub(crate) const FILES: [&str; 2] = ["/srv/shop/1.0.0/server.js", "/srv/shop/2.0.0/server.js"];
+const FUNCTIONS: usize = 60;
+const FILES: [&str; 2] = ["/srv/shop/1.0.0/server.js", "/srv/shop/2.0.0/server.js"];
 
 /// What a function takes of all: few take most.
 fn share(function: usize) -> f64 {
@@ -114,7 +279,7 @@ fn share(function: usize) -> f64 {
 }
 
 /// The functions of both versions, which have folders of their own.
-fn symbols() -> Symbols {
+fn made_up_symbols() -> Symbols {
     const ALL: usize = FUNCTIONS + 1;
     let name = |number: usize| match number {
         FUNCTIONS => "handleRequest".to_owned(),

@@ -1,12 +1,12 @@
 //! How often a quiet deployment raises something, and how often a change is found: the same code as in production.
 
 use nodespy_server::query::{
-    Deployment, RegressionOptions, SeriesQuery, ServicesQuery, mark_deployment,
+    Deployment, RegressionOptions, SeriesQuery, ServicesQuery, Slower, mark_deployment,
     profile_of_selection, regressions, series_json, services,
 };
 use nodespy_store::{CPU_EVENT, Selection};
 
-use crate::fleet::{CHANGED, DEPLOYED, END, FILES, Fleet, START};
+use crate::fleet::{DEPLOYED, END, Fleet, START, made_up, recorded};
 
 fn judged(fleet: &Fleet) -> Deployment {
     let folder = tempfile::tempdir().unwrap();
@@ -23,66 +23,150 @@ fn judged(fleet: &Fleet) -> Deployment {
 
 fn fleet(instances: usize, effect: f64, seed: u64) -> Fleet {
     Fleet {
+        program: made_up(),
         instances,
         effect,
-        earlier_ends: END,
+        effect_ends: END,
+        earlier: START..END,
+        drift: (0.15, 5.2),
         later_label: "2.0.0",
         seed,
     }
 }
 
-/// Of so many fleets, how many have the changed function among what is slower.
-fn found(instances: usize, effect: f64, fleets: u64) -> u64 {
-    let name = format!("work{CHANGED}");
-    let is_found = |seed: &u64| {
-        let deployment = judged(&fleet(instances, effect, 1000 + seed));
-        deployment
-            .slower
-            .iter()
-            .any(|slower| slower.change.id.name == name)
-    };
-    (0..fleets).filter(is_found).count() as u64
+/// The same, of a server as it was recorded.
+fn real_fleet(instances: usize, effect: f64, seed: u64) -> Fleet {
+    Fleet {
+        program: recorded(),
+        ..fleet(instances, effect, seed)
+    }
+}
+
+fn names(slower: &[Slower]) -> Vec<&str> {
+    slower.iter().map(|it| &*it.change.id.name).collect()
+}
+
+/// Of so many fleets, how many have the changed function among what is slower, and how many another.
+fn found(
+    make: fn(usize, f64, u64) -> Fleet,
+    instances: usize,
+    effect: f64,
+    fleets: u64,
+) -> [u64; 2] {
+    let mut counts = [0, 0];
+    for seed in 0..fleets {
+        let fleet = make(instances, effect, 1000 + seed);
+        let deployment = judged(&fleet);
+        let (changed, ..) = fleet.program.changed();
+        let is_changed = |name: &&str| *name == changed;
+        let names = names(&deployment.slower);
+        counts[0] += u64::from(names.iter().any(is_changed));
+        counts[1] += u64::from(!names.iter().all(is_changed));
+    }
+    eprintln!(
+        "x {effect}: found in {} of {fleets} fleets of {instances} and {instances} instances, another function in {}",
+        counts[0], counts[1]
+    );
+    counts
+}
+
+/// Of quiet deployments, how many raise something.
+#[track_caller]
+fn expect_quiet(make: fn(usize, f64, u64) -> Fleet, instances: usize, fleets: u64) {
+    let mut raised = 0;
+    for seed in 0..fleets {
+        let deployment = judged(&make(instances, 1.0, seed));
+        assert!(deployment.is_concurrent);
+        assert_eq!(deployment.instances, [instances; 2]);
+        raised += u64::from(!deployment.slower.is_empty());
+    }
+    eprintln!(
+        "quiet: {raised} of {fleets} fleets of {instances} and {instances} instances raise something"
+    );
+    assert!(raised * 20 <= fleets, "{raised} of {fleets}");
 }
 
 #[test]
 fn quiet_deployments_raise_at_most_one_in_twenty() {
-    const FLEETS: u64 = 40;
-    let mut raised = 0;
-    for seed in 0..FLEETS {
-        let deployment = judged(&fleet(12, 1.0, seed));
-        assert!(deployment.is_concurrent);
-        assert_eq!(deployment.instances, [12, 12]);
-        if !deployment.slower.is_empty() {
-            raised += 1;
-        }
-    }
-    eprintln!("quiet: {raised} of {FLEETS} fleets of 12 and 12 instances raise something");
-    assert!(raised * 20 <= FLEETS, "{raised} of {FLEETS}");
+    expect_quiet(fleet, 12, 40);
+}
+
+#[test]
+fn quiet_deployments_of_a_real_server_raise_at_most_one_in_twenty() {
+    expect_quiet(real_fleet, 20, 20);
 }
 
 #[test]
 fn a_quarter_more_is_found_and_named() {
-    const FLEETS: u64 = 10;
-    for effect in [1.05, 1.10, 1.15, 1.25] {
-        let count = found(12, effect, FLEETS);
-        eprintln!("x {effect}: found in {count} of {FLEETS} fleets of 12 and 12 instances");
-        if effect == 1.25 {
-            assert!(count * 10 >= FLEETS * 9, "{count} of {FLEETS}");
-        }
+    for effect in [1.05, 1.10, 1.15] {
+        found(fleet, 12, effect, 10);
     }
-    let deployment = judged(&fleet(12, 1.25, 7));
+    let [count, _] = found(fleet, 12, 1.25, 10);
+    assert!(count >= 9, "{count}");
+    let fleet = fleet(12, 1.25, 7);
+    let deployment = judged(&fleet);
     let change = &deployment.slower[0].change;
-    assert_eq!(change.id.name, format!("work{CHANGED}"));
-    assert_eq!(change.location.file, FILES[1]);
-    assert_eq!(change.location.line, CHANGED as u32 + 1);
+    let place = (
+        &*change.id.name,
+        &*change.location.file,
+        change.location.line,
+    );
+    assert_eq!(place, fleet.program.changed());
     let (low, high) = change.own.interval.unwrap();
     assert!(low < 1.25 && 1.25 < high, "{low} to {high}");
 }
 
 #[test]
+fn a_quarter_more_of_a_real_server_is_found() {
+    for effect in [1.05, 1.10] {
+        found(real_fleet, 20, effect, 3);
+    }
+    let [count, others] = found(real_fleet, 20, 1.25, 5);
+    assert!(count >= 4 && others <= 1, "{count}, {others}");
+}
+
+#[test]
+fn what_went_away_is_no_regression_any_more() {
+    let went_away = Fleet {
+        effect_ends: DEPLOYED + 3000,
+        ..fleet(12, 2.0, 21)
+    };
+    let (changed, ..) = went_away.program.changed();
+    let deployment = judged(&went_away);
+    assert_eq!(names(&deployment.gone), [changed]);
+    assert_eq!(names(&deployment.slower), [""; 0]);
+    let stays = judged(&fleet(12, 2.0, 21));
+    assert_eq!(names(&stays.slower), [changed]);
+    assert_eq!(names(&stays.gone), [""; 0]);
+}
+
+#[test]
+fn versions_one_after_the_other_are_compared_at_the_same_hours() {
+    const DAY: u64 = 86_400;
+    let fleet = Fleet {
+        earlier: START - DAY..DEPLOYED,
+        drift: (0.5, 24.0),
+        ..fleet(12, 1.0, 4)
+    };
+    let deployment = judged(&fleet);
+    let [before, after] = deployment.compared.clone();
+    assert_eq!(
+        (before.start + DAY, before.end + DAY),
+        (after.start, after.end)
+    );
+    assert!(deployment.remarks[0].contains("the same hours of the day before"));
+    // Of the whole day before, most of the sixty functions have another share.
+    assert!(
+        deployment.slower.len() <= 2,
+        "{:?}",
+        names(&deployment.slower)
+    );
+}
+
+#[test]
 fn versions_that_did_not_run_together_are_never_sure() {
     let deployment = judged(&Fleet {
-        earlier_ends: DEPLOYED,
+        earlier: START..DEPLOYED,
         ..fleet(12, 1.5, 3)
     });
     assert!(!deployment.is_concurrent);
@@ -116,12 +200,7 @@ fn a_mark_is_a_deployment_where_no_label_tells_it() {
     let marked = regressions(&store, None, START..END, &options).unwrap();
     assert_eq!(marked.len(), 1);
     assert_eq!(marked[0].version, "1.0.0 (hotfix)");
-    let slower: Vec<&str> = marked[0]
-        .slower
-        .iter()
-        .map(|it| &*it.change.id.name)
-        .collect();
-    assert_eq!(slower, [format!("work{CHANGED}")]);
+    assert_eq!(names(&marked[0].slower), [fleet.program.changed().0]);
 }
 
 #[test]

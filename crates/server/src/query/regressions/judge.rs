@@ -1,0 +1,232 @@
+//! The verdict on one deployment.
+
+use std::ops::Range;
+
+use nodespy_analysis::{
+    Basis, CompareOptions, Comparison, FunctionChange, RunCosts, Verdict, compare,
+};
+use nodespy_model::{About, EventType, Profile, WeightUnit, label_key};
+use nodespy_store::{
+    CPU_EVENT, Selection, SeriesSpan, Store, UnixSeconds, WINDOW_SECONDS, profile_of,
+};
+
+use super::super::size_factors::level_out;
+use super::super::{INSTANCE, QueryError};
+use super::compared::{lately, one_after_the_other, together};
+use super::{Deployment, Exposure, Pair, RegressionOptions, Slower};
+
+/// More runs than this a side make no verdict surer, and a merge each.
+const MAX_INSTANCES: usize = 64;
+
+/// What the versions of a service are judged by.
+pub(super) struct Judge<'a> {
+    pub(super) store: &'a dyn Store,
+    pub(super) service: &'a str,
+    /// With the names of their versions.
+    pub(super) instances: &'a [(String, &'a SeriesSpan)],
+    pub(super) options: &'a RegressionOptions,
+}
+
+/// One instance, as a run.
+struct Run {
+    name: String,
+    profile: Profile,
+}
+
+/// The instances of both versions, the earlier first.
+type Sides = [Vec<Run>; 2];
+
+impl Judge<'_> {
+    /// Compares the instances of two versions.
+    pub(super) fn judge(&self, pair: &Pair) -> Result<Deployment, QueryError> {
+        let mut compared = together(pair, self.options.warm_up);
+        let mut sides = self.sides(pair, &compared)?;
+        let is_concurrent = is_enough(&sides);
+        let mut remarks = Vec::new();
+        if !is_concurrent {
+            let how;
+            (compared, how) = one_after_the_other(pair, self.options.horizon);
+            sides = self.sides(pair, &compared)?;
+            remarks.push(format!(
+                "the versions did not run at the same time long enough: compared with {how}, so what else changed since is in it"
+            ));
+        }
+        let mut deployment = Deployment {
+            service: self.service.to_owned(),
+            version: pair.after.clone(),
+            before_version: pair.before.clone(),
+            first: pair.first,
+            is_concurrent,
+            instances: sides.each_ref().map(Vec::len),
+            smallest_seen: None,
+            remarks,
+            compared,
+            exposure: Exposure::Functions,
+            slower: Vec::new(),
+            gone: Vec::new(),
+        };
+        match is_enough(&sides) {
+            true => self.fill_in(&mut deployment, sides, pair)?,
+            false => deployment.remarks = vec![too_few(&sides, self.options)],
+        }
+        Ok(deployment)
+    }
+
+    /// Says what is slower.
+    fn fill_in(
+        &self,
+        deployment: &mut Deployment,
+        sides: Sides,
+        pair: &Pair,
+    ) -> Result<(), QueryError> {
+        let (comparison, exposure) = self.compare(sides)?;
+        deployment.exposure = exposure;
+        if exposure == Exposure::CpuTime {
+            deployment.remarks.push(
+                "too few functions have samples enough to tell load from code: these are changes of their shares of CPU time, which are smaller than those of their cost".to_owned(),
+            );
+        }
+        deployment.smallest_seen = comparison.smallest_seen;
+        deployment.remarks.extend(comparison.remarks);
+        let is_slower = |change: &FunctionChange| change.own.verdict == Verdict::Regression;
+        let slower: Vec<FunctionChange> = (comparison.functions.into_iter())
+            .filter(is_slower)
+            .collect();
+        if slower.is_empty() {
+            return Ok(());
+        }
+        let recent = self.recently(pair, &deployment.compared, deployment.is_concurrent)?;
+        for mut change in slower {
+            // Before and after are other hours: that is never sure.
+            if !deployment.is_concurrent {
+                change.own.verdict = Verdict::LikelySlower;
+            }
+            let list = match has_gone(&change, &recent, self.options.min_change) {
+                true => &mut deployment.gone,
+                false => &mut deployment.slower,
+            };
+            let seen = deployment.compared[1].clone();
+            list.push(Slower { change, seen });
+        }
+        Ok(())
+    }
+
+    /// The same comparison of the last third of the time; nothing where that is too short.
+    fn recently(
+        &self,
+        pair: &Pair,
+        [before, after]: &[Range<UnixSeconds>; 2],
+        is_concurrent: bool,
+    ) -> Result<Vec<FunctionChange>, QueryError> {
+        let recent = lately(after);
+        let before = match is_concurrent {
+            true => recent.clone(),
+            false => before.clone(),
+        };
+        let sides = self.sides(pair, &[before, recent])?;
+        match is_enough(&sides) {
+            true => Ok(self.compare(sides)?.0.functions),
+            false => Ok(Vec::new()),
+        }
+    }
+
+    fn sides(&self, pair: &Pair, times: &[Range<UnixSeconds>; 2]) -> Result<Sides, QueryError> {
+        Ok([
+            self.runs(&pair.before, &times[0])?,
+            self.runs(&pair.after, &times[1])?,
+        ])
+    }
+
+    fn compare(&self, mut sides: Sides) -> Result<(Comparison, Exposure), QueryError> {
+        let mut profiles = sides
+            .each_mut()
+            .map(|side| side.iter_mut().map(|run| &mut run.profile).collect());
+        let exposure = match level_out(&mut profiles) {
+            true => Exposure::Functions,
+            false => Exposure::CpuTime,
+        };
+        let [before, after] = sides.map(|side| {
+            let costs = |run: &Run| RunCosts::of(&run.name, &run.profile, None);
+            side.iter().map(costs).collect::<Vec<_>>()
+        });
+        let options = CompareOptions {
+            min_change: self.options.min_change,
+            basis: Some(Basis::Run),
+            ..CompareOptions::default()
+        };
+        Ok((compare(before, after, &options)?, exposure))
+    }
+
+    /// The instances of a version in a range of time, each without its warm-up.
+    fn runs(&self, version: &str, time: &Range<UnixSeconds>) -> Result<Vec<Run>, QueryError> {
+        let mut runs = Vec::new();
+        for (_, span) in self.instances.iter().filter(|(name, _)| name == version) {
+            let start = time.start.max(span.first + self.options.warm_up);
+            let end = time.end.min(span.last + WINDOW_SECONDS);
+            let is_short = end.saturating_sub(start) < self.options.min_length;
+            if runs.len() >= MAX_INSTANCES || is_short {
+                continue;
+            }
+            runs.extend(self.run(span, start..end)?);
+        }
+        Ok(runs)
+    }
+
+    /// An instance in a range of time, if anything was sampled.
+    fn run(&self, span: &SeriesSpan, time: Range<UnixSeconds>) -> Result<Option<Run>, QueryError> {
+        let mut selection = Selection::new(self.service, CPU_EVENT, time);
+        for key in [label_key::VERSION, INSTANCE, label_key::STARTED] {
+            selection = selection.with(key, span.labels.get(key).unwrap_or_default());
+        }
+        let merged = self.store.merge(&selection, &[])?;
+        let stacks: Vec<_> = merged
+            .groups
+            .into_iter()
+            .flat_map(|group| group.stacks)
+            .collect();
+        if stacks.is_empty() {
+            return Ok(None);
+        }
+        let ids: Vec<_> = stacks.iter().map(|stack| stack.stack).collect();
+        let symbols = self.store.stacks(&ids)?;
+        let rate_hz = (1e9 / span.period as f64).round() as u32;
+        let about = About {
+            app: self.service.to_owned(),
+            nodespy_version: env!("CARGO_PKG_VERSION").to_owned(),
+            ..About::default()
+        };
+        let event = EventType::new("cpu-clock", WeightUnit::Nanoseconds).at_rate(rate_hz);
+        let mut profile = profile_of(about, event, &symbols, &stacks);
+        for process in &mut profile.processes {
+            process.node_version = span.labels.get(label_key::NODE).map(str::to_owned);
+        }
+        let name = span.labels.get(INSTANCE).unwrap_or("instance").to_owned();
+        Ok(Some(Run { name, profile }))
+    }
+}
+
+fn is_enough(sides: &Sides) -> bool {
+    sides
+        .iter()
+        .all(|side| side.len() >= nodespy_analysis::MIN_RUNS)
+}
+
+fn too_few([before, after]: &Sides, options: &RegressionOptions) -> String {
+    format!(
+        "no verdict: {} and {} instances ran for {} s and longer, each side needs {}",
+        before.len(),
+        after.len(),
+        options.min_length,
+        nodespy_analysis::MIN_RUNS
+    )
+}
+
+/// Whether a function that was slower over all of the time costs lately what it did before: an incident, a cache that filled, a
+/// neighbour that has left. What can't be told stays.
+fn has_gone(change: &FunctionChange, recent: &[FunctionChange], min_change: f64) -> bool {
+    let same = recent.iter().find(|it| it.id == change.id);
+    same.is_some_and(|recent| {
+        let highest = recent.own.interval.map_or(f64::INFINITY, |(_, high)| high);
+        recent.own.ratio < 1.0 + min_change && highest < change.own.ratio
+    })
+}
