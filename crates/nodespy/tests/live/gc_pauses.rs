@@ -35,7 +35,7 @@ fn expect_timeline(recorded: &Recorded, tid: u32, sums: &[&GcPauses]) -> Vec<GcP
 }
 
 /// Each pause is about as long as Node says, in milliseconds of each kind. The two don't start and stop at the same
-/// instruction: up to Node 24 the breakpoints are around Node's callbacks, on 26 within them. Whoever takes the CPU
+/// instruction: on Node 16 the breakpoints are around Node's callbacks, from 22 on within them. Whoever takes the CPU
 /// between the two makes a single pause much longer than Node's, or much shorter.
 #[track_caller]
 fn expect_lengths(pauses: &[GcPause], seen: &serde_json::Value) {
