@@ -59,8 +59,7 @@ test-all: test
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
-	$(CARGO) clippy -p nodespy-formats -p nodespy --test corpus --quiet -- -D warnings
-	$(CARGO) clippy -p nodespy --test chaos --quiet -- -D warnings
+	$(CARGO) clippy --workspace --test corpus --test chaos --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
 	$(CARGO) run --quiet -p xtask -- licences
 	$(CARGO) run --quiet -p xtask -- viewer-tables --check

@@ -18,20 +18,21 @@ status=0
 # `cargo test` draws new ones each time.
 export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-1}
 
-# A failing binary does not keep the others from running.
-run() { "$cargo" test --no-fail-fast "$@" || status=$?; }
+# A failing binary does not keep the others from running. Always the whole workspace, of which targets are chosen: a single package would
+# have dependencies with other features, all built once more.
+run() { "$cargo" test --no-fail-fast --workspace "$@" || status=$?; }
 
 case "${1:-}" in
     quick)
-        run --workspace --all-targets -- --skip matrix::
-        run --workspace --doc --quiet
+        run --all-targets -- --skip matrix::
+        run --doc --quiet
         ;;
     matrix)
-        run -p nodespy --test live -- matrix::
+        run --test live -- matrix::
         # The store in ClickHouse.
-        run -p nodespy-store -p nodespy --test it -- matrix::
-        run -p nodespy --test chaos
-        run -p xtask -- matrix::
+        run --test it -- matrix::
+        run --test chaos
+        run --bin xtask -- matrix::
         ;;
     corpus)
         if [[ ! -d ${NODESPY_CORPUS:-} ]]; then
@@ -40,7 +41,7 @@ case "${1:-}" in
         fi
         NODESPY_CORPUS=$(cd "$NODESPY_CORPUS" && pwd)
         export NODESPY_CORPUS
-        run -p nodespy-formats -p nodespy --test corpus
+        run --test corpus
         ;;
     *)
         printf 'usage: tools/test.sh quick | matrix | corpus\n' >&2
