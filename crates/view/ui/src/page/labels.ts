@@ -1,4 +1,4 @@
-// Names that fit into boxes: first the share goes, then the place, then the namespaces, then the end.
+// Names that fit into boxes: first the share goes, then the place, then the namespaces, then the middle.
 
 import type { FunctionIndex } from "../model/indexes";
 import { type Names, nameOf, shortPlace } from "../model/profile";
@@ -6,6 +6,7 @@ import { shortName } from "./words";
 
 const MAX_LENGTH = 400;
 const MAX_KNOWN = 50_000;
+const MIN_BOTH_ENDS = 6; // letters
 // A place in a module without symbols, such as [next-swc.node+0x44d2110].
 const OFFSET = /^\[.+(\+0x[0-9a-f]+)\]$/;
 
@@ -48,17 +49,17 @@ export class Labels {
       if (text) context.fillText(text, x, y);
       return;
     }
+    const place = name === "(anonymous)" ? shortPlace(this.names, fn) : "";
+    if (place) {
+      const isWhole = this.measure(prefix + place) <= room;
+      const text = isWhole ? prefix + place : this.cutPlace(prefix, place, room);
+      if (text) context.fillText(text, x, y);
+      return;
+    }
     const end = name.slice(name.lastIndexOf("::") + 2);
-    const shorter =
-      name === "(anonymous)"
-        ? shortPlace(this.names, fn) || name
-        : name.includes("::") && end
-          ? `…${end}`
-          : name;
-    const text =
-      shorter !== name && this.measure(prefix + shorter) <= room
-        ? prefix + shorter
-        : this.cut(prefix + shorter.replace(/^…/, ""), room);
+    const last = name.includes("::") && end ? `${prefix}…${end}` : "";
+    const isShort = last !== "" && this.measure(last) <= room;
+    const text = isShort ? last : this.cutMiddle(prefix + (last ? end : name), room);
     if (text) context.fillText(text, x, y);
   }
 
@@ -105,10 +106,42 @@ export class Labels {
     return letters < 2 || end === text.length ? "" : `${text.slice(0, end)}…`;
   }
 
-  // As many of the last digits as fit, at least two.
-  private cutStart(digits: string, room: number): string {
-    const fitting = Math.floor((room - this.measure("…")) / this.measure("0"));
-    return fitting < 2 ? "" : `…${digits.slice(-fitting)}`;
+  // Start and end of `text`: what many names begin with does not tell them apart. Where there is room for a
+  // few letters, those of the start say most.
+  private cutMiddle(text: string, room: number): string {
+    const letters = [...text];
+    let left = room - this.measure("…");
+    let [head, tail] = [0, 0];
+    for (let isHead = true; head + tail < letters.length; isHead = !isHead) {
+      left -= this.measure(isHead ? letters[head] : letters[letters.length - 1 - tail]);
+      if (left < 0) break;
+      if (isHead) head++;
+      else tail++;
+    }
+    if (head + tail < MIN_BOTH_ENDS) return this.cut(text, room);
+    if (head + tail === letters.length) tail--; // letters by themselves may be narrower than together
+    return `${letters.slice(0, head).join("")}…${letters.slice(letters.length - tail).join("")}`;
+  }
+
+  // Functions without names are told apart by their lines, if a line fits as a whole.
+  private cutPlace(prefix: string, place: string, room: number): string {
+    const line = /:\d+$/.exec(place)?.[0] ?? "";
+    if (!line || this.measure(prefix + line) > room) return this.cut(prefix + place, room);
+    const end = this.cutStart(place, room - this.measure(prefix));
+    return prefix + (end.length > line.length + 1 ? end : line);
+  }
+
+  // As much of the end as fits, at least two letters.
+  private cutStart(text: string, room: number): string {
+    const letters = [...text];
+    let left = room - this.measure("…");
+    let start = letters.length;
+    while (start > 0) {
+      left -= this.measure(letters[start - 1]);
+      if (left < 0) break;
+      start--;
+    }
+    return letters.length - start < 2 ? "" : `…${letters.slice(start).join("")}`;
   }
 
   private measure(text: string): number {
