@@ -38,6 +38,23 @@ fn buttons_stand_in_one_row_also_when_there_is_something_to_zoom_out_of() {
 }
 
 #[test]
+fn the_choice_of_an_overview_stands_beside_it_where_there_is_room() {
+    let Some(page) = open_file(&shop(1), "") else {
+        return;
+    };
+    page.browser.resize(1400, 800);
+    page.settle();
+    let [left, top, width, _] = page.place(".overview-tabs");
+    let [heat_left, heat_top, ..] = page.place(".heat canvas");
+    assert!(left + width <= heat_left && top <= heat_top);
+    page.browser.resize(800, 800);
+    page.settle();
+    let [_, top, _, height] = page.place(".overview-tabs");
+    assert!(top + height <= page.place(".heat canvas")[1]);
+    page.browser.expect_quiet_console();
+}
+
+#[test]
 fn a_narrow_screen_has_room_for_everything() {
     let Some(page) = open_file(&shop(1), "") else {
         return;

@@ -53,6 +53,7 @@ export class Overview implements Panel {
     byId("overview-body").hidden = this.kind === "none";
     const hasLanes = app.isReady && this.lanes.isThere && this.kind !== "none";
     this.root.classList.toggle("has-lanes", hasLanes);
+    this.root.classList.toggle("has-heat", this.kind === "heat");
     this.lanes.root.hidden = !hasLanes;
     if (this.root.hidden) return;
     if (this.kind === "heat") this.heat.update();
