@@ -20,7 +20,7 @@ import { longestOf, rangeOf, type Watched } from "../model/watched";
 import { withWidths } from "../model/widths";
 import type { Opened, Questions, Selection, SourceText } from "../worker";
 import { type Client, Latest } from "./client";
-import { Paint, type Palette } from "./colors";
+import { categoryFill, Paint, type Palette } from "./colors";
 import { byId } from "./dom";
 import { decodeState, encodeState, START, type State } from "./state";
 import { percent, points, shortName } from "./words";
@@ -368,11 +368,16 @@ export class App {
     if (this.paints?.key !== key) {
       this.paints = {
         key,
-        paint: new Paint(this.names, palette, 0, back),
-        faded: new Paint(this.names, palette, 0.66, back),
+        paint: new Paint(this.names, palette, 0, back, this.isDark),
+        faded: new Paint(this.names, palette, 0.66, back, this.isDark),
       };
     }
     return this.paints;
+  }
+
+  // The colour of a category, for samples of it outside of the picture.
+  fillOf(category: number, tier?: number): string {
+    return categoryFill(this.state.palette, category, this.isDark, tier);
   }
 
   // What the runs say of functions, where whole recordings were compared.

@@ -7,7 +7,7 @@ import { NO_NODE, type NodeIndex } from "../model/indexes";
 import type { Names } from "../model/profile";
 import { ROOT, type Tree } from "../model/tree";
 import { GONE } from "./app";
-import { cssPixel, diffPixel, HIT, type Paint, packed, stateFill } from "./colors";
+import { cssPixel, diffPixel, HIT, inkOn, isBright, type Paint, packed, stateFill } from "./colors";
 import { eachFrame, element, fit } from "./dom";
 import { Labels } from "./labels";
 import { Raster } from "./raster";
@@ -296,14 +296,15 @@ export class Flame {
       for (let at = 0; at < boxes.length; at += 3) {
         const [from, to, node] = [boxes[at], boxes[at + 1], boxes[at + 2] as NodeIndex];
         const sign = scene!.sign?.(node) ?? "";
+        const isBelowZoom = focus > 0 && tree.depth[node] < tree.depth[focus];
+        const isAsync = tree.kind[node] === ASYNC;
         if (sign === GONE) this.hatch(from, to, y, "#0005");
-        else if (tree.kind[node] === ASYNC) this.hatch(from, to, y, "#0002");
+        else if (isAsync) this.hatch(from, to, y, isBright(this.fill(node, isBelowZoom)) ? "#0002" : "#fff2");
         if (to - from < LABEL_FROM) continue;
         const bar = barAt(folds, node);
-        const isBelowZoom = focus > 0 && tree.depth[node] < tree.depth[focus];
         const isNoise = changed !== null && !changed[node] && !hits;
         const isFaded = (hits !== null && !this.isHit(node)) || isBelowZoom || bar !== null || isNoise;
-        context.fillStyle = isFaded ? colors.text : hits ? "#fff" : "#111";
+        context.fillStyle = isFaded ? colors.text : hits ? "#fff" : inkOn(this.fill(node, isBelowZoom));
         if (bar) labels!.write(`▸ ${bar.label}`, from + 4, y, to - from - 7);
         else
           labels!.draw(
@@ -378,7 +379,7 @@ export class Flame {
         const isMarked = node === hover || node === selected;
         const isSame = tree.fn[node] === tree.fn[lead] && to - from > 2;
         if (!isMarked && !isSame) continue;
-        context.strokeStyle = node === selected ? "#fff" : "#000";
+        context.strokeStyle = node === selected ? "#fff" : scene.colors.text;
         context.lineWidth = isMarked ? 2 : 1;
         const [x, width] = [from + 1, Math.max(to - from - 3, 0.5)];
         context.strokeRect(x, y + 1, width, ROW - 3);
@@ -594,7 +595,15 @@ export class Flame {
 
   // What is drawn now, for saving as a picture.
   picture(): {
-    boxes: { row: number; from: number; to: number; node: NodeIndex; fill: string; bar: Bar | null }[];
+    boxes: {
+      row: number;
+      from: number;
+      to: number;
+      node: NodeIndex;
+      fill: string;
+      ink: string;
+      bar: Bar | null;
+    }[];
     canvas: HTMLCanvasElement;
     height: number;
     tree: Tree;
@@ -603,12 +612,14 @@ export class Flame {
       const made = [];
       for (let at = 0; at < (row?.length ?? 0); at += 3) {
         const node = row[at + 2] as NodeIndex;
+        const fill = this.fill(node, false);
         made.push({
           row: depth,
           from: row[at],
           to: row[at + 1],
           node,
-          fill: cssPixel(this.fill(node, false)),
+          fill: cssPixel(fill),
+          ink: inkOn(fill),
           bar: barAt(this.scene!.folds, node),
         });
       }

@@ -9,7 +9,7 @@ import { ROOT } from "../model/tree";
 import { WIDTHS, type Widths } from "../model/widths";
 import { type Action, type ActionId, action, isOnlyJavaScript, isOnlyMine } from "./actions";
 import type { App, Panel } from "./app";
-import { categoryFill, diffFill, PALETTES, type Palette, stateFill } from "./colors";
+import { diffFill, PALETTES, type Palette, stateFill } from "./colors";
 import { button, byId, element, swatch } from "./dom";
 import { VIEWS } from "./state";
 import { duration, moment, percent } from "./words";
@@ -287,10 +287,7 @@ export class Toolbar implements Panel {
       );
       made.className = "category";
       // In a diff, boxes do not have the colours of their categories.
-      made.append(
-        ...(state.compare || isByState ? [] : [swatch(categoryFill(state.palette, at))]),
-        CATEGORY_LABELS[at],
-      );
+      made.append(...(state.compare || isByState ? [] : [swatch(app.fillOf(at))]), CATEGORY_LABELS[at]);
       made.ariaPressed = String(isShown);
       return made;
     });
@@ -298,10 +295,7 @@ export class Toolbar implements Panel {
       "span",
       { className: "tiers dim" },
       "tiers:",
-      ...BEST_TIER_FIRST.flatMap((tier) => [
-        swatch(categoryFill(state.palette, Category.App, tier)),
-        TIER_LABELS[tier],
-      ]),
+      ...BEST_TIER_FIRST.flatMap((tier) => [swatch(app.fillOf(Category.App, tier)), TIER_LABELS[tier]]),
     );
     const diff = element(
       "span",
