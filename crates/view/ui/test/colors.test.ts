@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { FunctionIndex } from "../src/model/indexes";
 import { CATEGORY_LABELS, Category, TIER_LABELS, Tier } from "../src/model/tables";
-import { categoryFill, cssPixel, inkOn, Paint, type Palette } from "../src/page/colors";
+import { categoryFill, cssPixel, inkOn, Paint, type Palette, selfFill, selfPixels } from "../src/page/colors";
 import { profileOf } from "./naive";
 
 type Triple = [number, number, number];
@@ -133,6 +133,20 @@ test("boxes of a dark page are dark, and what was compiled less is nearer to the
   );
   assert.ok(tiers[0] > 1.5, String(tiers[0]));
 });
+
+for (const isDark of [false, true])
+  test(`more self time is farther from the page, and can be read: ${isDark ? "dark" : "light"}`, () => {
+    const page = luminance(isDark ? DARK_PAGE : "rgb(255 255 255)");
+    const fills = [...selfPixels(Float64Array.of(0, 1, 4, 9, 16), isDark)].map(cssPixel);
+    const apart = fills.map((fill) => contrast(luminance(fill), page));
+    assert.deepEqual(
+      apart,
+      apart.toSorted((left, right) => left - right),
+    );
+    for (const fill of fills) assert.ok(contrastWithInk(fill) > 4.2, `${fill}: ${contrastWithInk(fill)}`);
+    assert.equal(fills[4], selfFill(1, isDark));
+    assert.equal(fills[0], selfFill(0, isDark));
+  });
 
 test("colours made of names can be read on both pages", () => {
   const names = { ...profileOf([Category.App]), packages: Array.from({ length: 500 }, (_, at) => `p${at}`) };

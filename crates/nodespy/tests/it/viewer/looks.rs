@@ -55,6 +55,29 @@ fn the_choice_of_an_overview_stands_beside_it_where_there_is_room() {
 }
 
 #[test]
+fn the_function_with_most_self_time_stands_out_on_demand() {
+    let Some(page) = open_file(&shop(1), "colors=self") else {
+        return;
+    };
+    let has = |red: u8, green: u8, blue: u8| {
+        page.browser.text(&format!(
+            "(() => {{ const canvas = document.querySelector('#flame canvas');
+               const {{ data }} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+               for (let at = 0; at < data.length; at += 4)
+                   if (data[at] === {red} && data[at + 1] === {green} && data[at + 2] === {blue}) return true;
+               return false; }})()"
+        ))
+    };
+    assert!(page.text("#legend").contains("self time of the function"));
+    assert_eq!(has(0xcf, 0x5a, 0x17), "true");
+    page.browser.prefer("prefers-color-scheme", "dark");
+    page.settle();
+    // Chromium advises against reading pixels twice.
+    page.browser.expect_quiet_console();
+    assert_eq!(has(0xd0, 0x74, 0x2a), "true");
+}
+
+#[test]
 fn a_narrow_screen_has_room_for_everything() {
     let Some(page) = open_file(&shop(1), "") else {
         return;

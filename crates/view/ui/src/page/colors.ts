@@ -40,13 +40,15 @@ const FILLS: Record<Palette, string[] | null> = {
   ],
   warm: null,
   package: null,
+  self: null,
   state: null,
 };
-export type Palette = "category" | "okabe" | "warm" | "package" | "state";
+export type Palette = "category" | "okabe" | "warm" | "package" | "self" | "state";
 export const PALETTES: [Palette, string][] = [
   ["category", "by category"],
   ["okabe", "by category, Okabe–Ito"],
   ["package", "by package"],
+  ["self", "by self time"],
   ["warm", "warm, by name"],
   ["state", "by state"],
 ];
@@ -138,6 +140,29 @@ export const diffPixel = (change: number): number => pixel(diffColor(change));
 
 const dimmed = (color: Rgb, isDim: boolean): Rgb => (isDim ? mix(color, DARK_BACK, DARK_HASHED) : color);
 
+// From functions without self time to the one with most, by lightness above all: that one stands out from
+// the page, light or dark.
+const SELF_STOPS = [
+  ["#ecebe8", "#f6cfa6", "#ef9350", "#cf5a17"],
+  ["#2f3238", "#5c4128", "#8d5320", "#d0742a"],
+].map((stops) => stops.map(channels));
+
+function selfColor(share: number, isDark: boolean): Rgb {
+  const stops = SELF_STOPS[Number(isDark)];
+  const at = Math.max(0, Math.min(1, share)) * (stops.length - 1);
+  const from = Math.min(stops.length - 2, Math.floor(at));
+  return mix(stops[from], stops[from + 1], at - from);
+}
+export const selfFill = (share: number, isDark: boolean): string => css(selfColor(share, isDark));
+
+// By function, of self weights. Roots, as a few functions have most of the time.
+export function selfPixels(weights: Float64Array, isDark: boolean): Uint32Array {
+  const most = weights.reduce((largest, weight) => Math.max(largest, weight), 0);
+  return Uint32Array.from(weights, (weight) =>
+    pixel(selfColor(most > 0 ? Math.sqrt(weight / most) : 0, isDark)),
+  );
+}
+
 // Routes are no code, so they have the colour of none.
 const ROUTE_FILL = "#b8c6dc";
 
@@ -162,7 +187,7 @@ export class Paint {
       Uint32Array.from(TIER_FADES, (_, tier) => pixel(mix(tierFill(base, tier, isDim), behind, fade)));
     for (let fn = 0 as FunctionIndex; fn <= this.count; fn++) {
       let made: Uint32Array | undefined;
-      if (FILLS[palette] || palette === "state" || fn === this.count) {
+      if (FILLS[palette] || palette === "state" || palette === "self" || fn === this.count) {
         const category = fn === this.count ? Category.Unknown : categoryOf(names, fn);
         made = byCategory.get(category);
         if (!made) byCategory.set(category, (made = shades(baseFill(palette, category, isDark))));

@@ -27,6 +27,7 @@ export interface Scene {
   hits: Uint8Array | null;
   paint: Paint;
   faded: Paint; // for what a search does not find, and for what is below the zoom
+  heat: Uint32Array | null; // colours by function, if they stand for self time
   isIcicle: boolean;
   isByName: boolean;
   hasPlaces: boolean; // whether boxes also show where a function is, as room allows
@@ -265,12 +266,13 @@ export class Flame {
   }
 
   private fill(node: NodeIndex, isBelowZoom: boolean): number {
-    const { tree, folds, paint, hits, faded, change, changed, colors } = this.scene!;
+    const { tree, folds, paint, hits, faded, heat, change, changed, colors } = this.scene!;
     const fn = tree.fn[node];
     if (this.isHit(node)) return packed(HIT);
     if (barAt(folds, node) && !change) return packed(colors.rest);
     if (hits || isBelowZoom) return faded.pixel(fn, tree.tier[node]);
     if (changed && !changed[node]) return packed(colors.rest);
+    if (heat && !change) return heat.at(fn)!;
     if (tree.state && !change) return packed(stateFill({ state: tree.state[node], wait: "" }));
     return change ? diffPixel(change(node)) : paint.pixel(fn, tree.tier[node]);
   }

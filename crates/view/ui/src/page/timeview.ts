@@ -169,7 +169,7 @@ export class TimeView implements Panel {
     const { from, to } = this.window;
     const scale = width / (to - from);
     const { paint, faded } = app.paint();
-    const { hits } = app;
+    const { hits, heat } = app;
     const marked =
       this.hover >= 0 ? timeline.fn[this.hover] : this.selected >= 0 ? timeline.fn[this.selected] : null;
     for (let at = 0; at < timeline.fn.length; at++) {
@@ -180,7 +180,7 @@ export class TimeView implements Panel {
       if (right <= left) continue;
       const fn = timeline.fn[at];
       const isHit = hits !== null && fn >= 0 && hits[fn] === 1;
-      const fill = isHit ? packed(HIT) : (hits ? faded : paint).pixel(fn, 0);
+      const fill = isHit ? packed(HIT) : !hits && heat ? heat.at(fn)! : (hits ? faded : paint).pixel(fn, 0);
       context.fillStyle = cssPixel(fill);
       context.fillRect(left, y, Math.max(0.6, right - left - (right - left > 3 ? 1 : 0)), ROW - 1);
       if (fn === marked && right - left > 2) {

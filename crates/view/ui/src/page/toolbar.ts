@@ -9,7 +9,7 @@ import { ROOT } from "../model/tree";
 import { WIDTHS, type Widths } from "../model/widths";
 import { type Action, type ActionId, action, isOnlyJavaScript, isOnlyMine } from "./actions";
 import type { App, Panel } from "./app";
-import { diffFill, PALETTES, type Palette, stateFill } from "./colors";
+import { diffFill, PALETTES, type Palette, selfFill, stateFill } from "./colors";
 import { button, byId, element, swatch } from "./dom";
 import { VIEWS } from "./state";
 import { duration, moment, percent } from "./words";
@@ -273,6 +273,7 @@ export class Toolbar implements Panel {
     if (key === this.legendKey) return;
     this.legendKey = key;
     const isByState = state.palette === "state" && app.states.length > 0;
+    const isBySelf = state.palette === "self";
     const used = new Set(names.functions.category);
     const switches = SWITCHES.filter((at) => used.has(at)).map((at) => {
       const isShown = !state.hidden.includes(at);
@@ -287,7 +288,10 @@ export class Toolbar implements Panel {
       );
       made.className = "category";
       // In a diff, boxes do not have the colours of their categories.
-      made.append(...(state.compare || isByState ? [] : [swatch(app.fillOf(at))]), CATEGORY_LABELS[at]);
+      made.append(
+        ...(state.compare || isByState || isBySelf ? [] : [swatch(app.fillOf(at))]),
+        CATEGORY_LABELS[at],
+      );
       made.ariaPressed = String(isShown);
       return made;
     });
@@ -311,6 +315,14 @@ export class Toolbar implements Panel {
       "mostly:",
       ...STATES.flatMap((each) => [swatch(stateFill({ state: each, wait: "" })), STATE_LABELS[each]]),
     );
-    byId("legend").replaceChildren(...switches, state.compare ? diff : isByState ? states : tiers);
+    const selves = element(
+      "span",
+      { className: "tiers dim" },
+      "self time of the function:",
+      ...[0, 0.33, 0.67, 1].map((share) => swatch(selfFill(share, app.isDark))),
+      "most",
+    );
+    const other = isByState ? states : isBySelf ? selves : tiers;
+    byId("legend").replaceChildren(...switches, state.compare ? diff : other);
   }
 }
