@@ -5,7 +5,16 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { FunctionIndex } from "../src/model/indexes";
 import { CATEGORY_LABELS, Category, TIER_LABELS, Tier } from "../src/model/tables";
-import { categoryFill, cssPixel, inkOn, Paint, type Palette, selfFill, selfPixels } from "../src/page/colors";
+import {
+  categoryFill,
+  cssPixel,
+  diffFill,
+  inkOn,
+  Paint,
+  type Palette,
+  selfFill,
+  selfPixels,
+} from "../src/page/colors";
 import { profileOf } from "./naive";
 
 type Triple = [number, number, number];
@@ -146,6 +155,17 @@ for (const isDark of [false, true])
     for (const fill of fills) assert.ok(contrastWithInk(fill) > 4.2, `${fill}: ${contrastWithInk(fill)}`);
     assert.equal(fills[4], selfFill(1, isDark));
     assert.equal(fills[0], selfFill(0, isDark));
+  });
+
+for (const isDark of [false, true])
+  test(`less, the same and more are told apart in a comparison: ${isDark ? "dark" : "light"}`, () => {
+    const fills = [-1, -0.5, 0, 0.5, 1].map((change) => diffFill(change, isDark));
+    for (const fill of fills) assert.ok(contrastWithInk(fill) > 4.5, `${fill}: ${contrastWithInk(fill)}`);
+    for (const vision of Object.keys(VISIONS))
+      for (let at = 1; at < fills.length; at++) {
+        const apart = distance(seen(fills[at], vision), seen(fills[at - 1], vision));
+        assert.ok(apart > 12, `${vision}: ${fills[at - 1]}, ${fills[at]}: ${apart}`);
+      }
   });
 
 test("colours made of names can be read on both pages", () => {

@@ -86,7 +86,10 @@ const DARK_HASHED = 0.55; // how much of a dark page is in colours that are made
 export const HIT = "#e020e0";
 
 // Less than before, the same, more than before; told apart with any kind of colour vision.
-const DIFF_STOPS = ["#3b8ccf", "#a8cdec", "#ececec", "#f7b98c", "#d9601a"].map(channels);
+const DIFF_STOPS = [
+  ["#3b8ccf", "#a8cdec", "#ececec", "#f7b98c", "#d9601a"],
+  ["#4a97d8", "#2c5a85", "#3d4046", "#85502f", "#dd6a26"],
+].map((stops) => stops.map(channels));
 
 type Rgb = [number, number, number];
 
@@ -130,13 +133,14 @@ export const isBright = (fill: number): boolean => {
 export const inkOn = (fill: number): string => (isBright(fill) ? DARK_INK : LIGHT_INK);
 
 // `change` from -1 (gone) over 0 to 1 (all new).
-function diffColor(change: number): Rgb {
+function diffColor(change: number, isDark: boolean): Rgb {
+  const stops = DIFF_STOPS[Number(isDark)];
   const at = (Math.max(-1, Math.min(1, change)) + 1) * 2;
   const from = Math.min(3, Math.floor(at));
-  return mix(DIFF_STOPS[from], DIFF_STOPS[from + 1], at - from);
+  return mix(stops[from], stops[from + 1], at - from);
 }
-export const diffFill = (change: number): string => css(diffColor(change));
-export const diffPixel = (change: number): number => pixel(diffColor(change));
+export const diffFill = (change: number, isDark: boolean): string => css(diffColor(change, isDark));
+export const diffPixel = (change: number, isDark: boolean): number => pixel(diffColor(change, isDark));
 
 const dimmed = (color: Rgb, isDim: boolean): Rgb => (isDim ? mix(color, DARK_BACK, DARK_HASHED) : color);
 
@@ -176,7 +180,7 @@ export class Paint {
     readonly palette: Palette,
     fade: number,
     back: string,
-    isDark: boolean,
+    readonly isDark: boolean,
   ) {
     this.count = functionCount(names) + names.packages.length;
     this.pixels = new Uint32Array((this.count + 1) * TIER_FADES.length);

@@ -274,7 +274,7 @@ export class Flame {
     if (changed && !changed[node]) return packed(colors.rest);
     if (heat && !change) return heat.at(fn)!;
     if (tree.state && !change) return packed(stateFill({ state: tree.state[node], wait: "" }));
-    return change ? diffPixel(change(node)) : paint.pixel(fn, tree.tier[node]);
+    return change ? diffPixel(change(node), paint.isDark) : paint.pixel(fn, tree.tier[node]);
   }
 
   // Whether a search found the function of a box, or one of a bar.
@@ -288,7 +288,7 @@ export class Flame {
 
   private writeLabels(ratio: number): void {
     const { context, labels, scene } = this;
-    const { tree, folds, focus, hits, colors, changed } = scene!;
+    const { tree, folds, focus, changed } = scene!;
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.font = `12px ${getComputedStyle(this.root).fontFamily}`;
     context.textBaseline = "middle";
@@ -304,9 +304,7 @@ export class Flame {
         else if (isAsync) this.hatch(from, to, y, isBright(this.fill(node, isBelowZoom)) ? "#0002" : "#fff2");
         if (to - from < LABEL_FROM) continue;
         const bar = barAt(folds, node);
-        const isNoise = changed !== null && !changed[node] && !hits;
-        const isFaded = (hits !== null && !this.isHit(node)) || isBelowZoom || bar !== null || isNoise;
-        context.fillStyle = isFaded ? colors.text : hits ? "#fff" : inkOn(this.fill(node, isBelowZoom));
+        context.fillStyle = this.isHit(node) ? "#fff" : inkOn(this.fill(node, isBelowZoom));
         if (bar) labels!.write(`▸ ${bar.label}`, from + 4, y, to - from - 7);
         else
           labels!.draw(

@@ -305,7 +305,7 @@ export class Toolbar implements Panel {
       "span",
       { className: "tiers dim" },
       "less",
-      ...[-1, -0.5, 0, 0.5, 1].map((change) => swatch(diffFill(change))),
+      ...[-1, -0.5, 0, 0.5, 1].map((change) => swatch(diffFill(change, app.isDark))),
       "more",
       ...(app.verdicts ? [swatch(app.colors.rest), "may be noise"] : []),
     );
