@@ -10,6 +10,12 @@ const MIN_BOTH_ENDS = 6; // letters
 // A place in a module without symbols, such as [next-swc.node+0x44d2110].
 const OFFSET = /^\[.+(\+0x[0-9a-f]+)\]$/;
 
+// Letters of one or two code units.
+const letterAt = (text: string, at: number): string =>
+  (text.charCodeAt(at) & 0xfc00) === 0xd800 ? text.slice(at, at + 2) : text.charAt(at);
+const letterBefore = (text: string, at: number): string =>
+  (text.charCodeAt(at - 1) & 0xfc00) === 0xdc00 ? text.slice(at - 2, at) : text.charAt(at - 1);
+
 export class Labels {
   private readonly widths = new Map<string, number>();
   private readonly short = new Map<number, string>();
@@ -59,7 +65,7 @@ export class Labels {
     const end = name.slice(name.lastIndexOf("::") + 2);
     const last = name.includes("::") && end ? `${prefix}…${end}` : "";
     const isShort = last !== "" && this.measure(last) <= room;
-    const text = isShort ? last : this.cutMiddle(prefix + (last ? end : name), room);
+    const text = isShort ? last : this.cutMiddle(prefix, last ? end : name, room);
     if (text) context.fillText(text, x, y);
   }
 
@@ -106,21 +112,22 @@ export class Labels {
     return letters < 2 || end === text.length ? "" : `${text.slice(0, end)}…`;
   }
 
-  // Start and end of `text`: what many names begin with does not tell them apart. Where there is room for a
+  // Start and end of a name: what many names begin with does not tell them apart. Where there is room for a
   // few letters, those of the start say most.
-  private cutMiddle(text: string, room: number): string {
-    const letters = [...text];
-    let left = room - this.measure("…");
-    let [head, tail] = [0, 0];
-    for (let isHead = true; head + tail < letters.length; isHead = !isHead) {
-      left -= this.measure(isHead ? letters[head] : letters[letters.length - 1 - tail]);
+  private cutMiddle(prefix: string, name: string, room: number): string {
+    let left = room - this.measure(`${prefix}…`);
+    let [head, tail, letters] = [0, name.length, 0];
+    for (let isHead = true; head < tail; isHead = !isHead) {
+      const letter = isHead ? letterAt(name, head) : letterBefore(name, tail);
+      left -= this.measure(letter);
       if (left < 0) break;
-      if (isHead) head++;
-      else tail++;
+      if (isHead) head += letter.length;
+      else tail -= letter.length;
+      letters++;
     }
-    if (head + tail < MIN_BOTH_ENDS) return this.cut(text, room);
-    if (head + tail === letters.length) tail--; // letters by themselves may be narrower than together
-    return `${letters.slice(0, head).join("")}…${letters.slice(letters.length - tail).join("")}`;
+    if (letters < MIN_BOTH_ENDS) return this.cut(prefix + name, room);
+    if (head >= tail) tail += letterAt(name, tail).length; // together letters may be wider than one by one
+    return `${prefix}${name.slice(0, head)}…${name.slice(tail)}`;
   }
 
   // Functions without names are told apart by their lines, if a line fits as a whole.
@@ -133,15 +140,16 @@ export class Labels {
 
   // As much of the end as fits, at least two letters.
   private cutStart(text: string, room: number): string {
-    const letters = [...text];
     let left = room - this.measure("…");
-    let start = letters.length;
+    let [start, letters] = [text.length, 0];
     while (start > 0) {
-      left -= this.measure(letters[start - 1]);
+      const letter = letterBefore(text, start);
+      left -= this.measure(letter);
       if (left < 0) break;
-      start--;
+      start -= letter.length;
+      letters++;
     }
-    return letters.length - start < 2 ? "" : `…${letters.slice(start).join("")}`;
+    return letters < 2 ? "" : `…${text.slice(start)}`;
   }
 
   private measure(text: string): number {
