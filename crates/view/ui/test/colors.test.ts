@@ -3,8 +3,19 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { CATEGORY_LABELS, Category } from "../src/model/tables";
-import { categoryFill, type Palette } from "../src/page/colors";
+import type { FunctionIndex } from "../src/model/indexes";
+import { CATEGORY_LABELS, Category, TIER_LABELS, Tier } from "../src/model/tables";
+import {
+  categoryFill,
+  cssPixel,
+  diffFill,
+  inkOn,
+  Paint,
+  type Palette,
+  selfFill,
+  selfPixels,
+} from "../src/page/colors";
+import { profileOf } from "./naive";
 
 type Triple = [number, number, number];
 
@@ -63,11 +74,31 @@ const distance = (left: Triple, right: Triple): number =>
 
 // Stubs and trampolines are shown only where they are asked for.
 const SHOWN = CATEGORY_LABELS.map((_, at) => at).filter((at) => at !== Category.Internal);
-const BY_CATEGORY: Palette[] = ["category", "okabe"];
-for (const palette of BY_CATEGORY) {
-  const fillOf = (category: Category) => categoryFill(palette, category);
+const BY_CATEGORY: [palette: Palette, isDark: boolean, title: string][] = [
+  ["category", false, "on a light page"],
+  ["category", true, "on a dark page"],
+  ["okabe", false, "Okabe and Ito"],
+];
+const luminance = (fill: string): number => dot(LUMINANCE, linear(fill));
+const TIERS = TIER_LABELS.map((_, tier) => tier);
 
-  test(`categories are told apart with every kind of colour vision: ${palette}`, () => {
+// Of two luminances, as WCAG has it.
+function contrast(one: number, other: number): number {
+  return (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
+}
+
+// Of a colour with the text that is written on it.
+function contrastWithInk(fill: string): number {
+  const [red, green, blue] = fill.match(/\d+/g)!.map(Number);
+  const hex = inkOn((blue << 16) | (green << 8) | red).slice(1);
+  const letters = hex.length === 3 ? [...hex].map((each) => each + each) : hex.match(/../g)!;
+  return contrast(luminance(letters.map((each) => Number.parseInt(each, 16)).join(" ")), luminance(fill));
+}
+
+for (const [palette, isDark, title] of BY_CATEGORY) {
+  const fillOf = (category: Category, tier = 0) => categoryFill(palette, category, isDark, tier);
+
+  test(`categories are told apart with every kind of colour vision: ${title}`, () => {
     for (const vision of Object.keys(VISIONS)) {
       for (const left of SHOWN) {
         for (const right of SHOWN.filter((other) => other > left)) {
@@ -78,15 +109,15 @@ for (const palette of BY_CATEGORY) {
     }
   });
 
-  test(`names can be read on every category: ${palette}`, () => {
-    const text = dot(LUMINANCE, linear("rgb(17 17 17)")) + 0.05;
-    for (const category of SHOWN) {
-      const contrast = (dot(LUMINANCE, linear(fillOf(category))) + 0.05) / text;
-      assert.ok(contrast > 4.5, `${CATEGORY_LABELS[category]}: ${contrast}`);
-    }
+  test(`names can be read on every category and tier: ${title}`, () => {
+    for (const category of SHOWN)
+      for (const tier of TIERS) {
+        const enough = contrastWithInk(fillOf(category, tier));
+        assert.ok(enough > 4.5, `${CATEGORY_LABELS[category]} ${TIER_LABELS[tier]}: ${enough}`);
+      }
   });
 
-  test(`native code does not shout: ${palette}`, () => {
+  test(`native code does not shout: ${title}`, () => {
     const colorfulness = (category: Category) => {
       const [, a, b] = seen(fillOf(category), "normal");
       return Math.hypot(a, b);
@@ -95,3 +126,57 @@ for (const palette of BY_CATEGORY) {
     assert.ok(colorfulness(Category.Native) < 0.7 * Math.min(...ofJavaScript));
   });
 }
+
+const DARK_PAGE = "rgb(22 24 28)";
+
+test("boxes of a dark page are dark, and what was compiled less is nearer to the page", () => {
+  for (const category of SHOWN) assert.ok(luminance(categoryFill("category", category, true)) < 0.17);
+  const ofApp = (tier: Tier) => categoryFill("category", Category.App, true, tier);
+  const apart = (fill: string) => contrast(luminance(fill), luminance(DARK_PAGE));
+  const tiers = [Tier.Interpreted, Tier.Baseline, Tier.Maglev, Tier.Optimized].map((tier) =>
+    apart(ofApp(tier)),
+  );
+  assert.deepEqual(
+    tiers,
+    tiers.toSorted((left, right) => left - right),
+  );
+  assert.ok(tiers[0] > 1.5, String(tiers[0]));
+});
+
+for (const isDark of [false, true])
+  test(`more self time is farther from the page, and can be read: ${isDark ? "dark" : "light"}`, () => {
+    const page = luminance(isDark ? DARK_PAGE : "rgb(255 255 255)");
+    const fills = [...selfPixels(Float64Array.of(0, 1, 4, 9, 16), isDark)].map(cssPixel);
+    const apart = fills.map((fill) => contrast(luminance(fill), page));
+    assert.deepEqual(
+      apart,
+      apart.toSorted((left, right) => left - right),
+    );
+    for (const fill of fills) assert.ok(contrastWithInk(fill) > 4.2, `${fill}: ${contrastWithInk(fill)}`);
+    assert.equal(fills[4], selfFill(1, isDark));
+    assert.equal(fills[0], selfFill(0, isDark));
+  });
+
+for (const isDark of [false, true])
+  test(`less, the same and more are told apart in a comparison: ${isDark ? "dark" : "light"}`, () => {
+    const fills = [-1, -0.5, 0, 0.5, 1].map((change) => diffFill(change, isDark));
+    for (const fill of fills) assert.ok(contrastWithInk(fill) > 4.5, `${fill}: ${contrastWithInk(fill)}`);
+    for (const vision of Object.keys(VISIONS))
+      for (let at = 1; at < fills.length; at++) {
+        const apart = distance(seen(fills[at], vision), seen(fills[at - 1], vision));
+        assert.ok(apart > 12, `${vision}: ${fills[at - 1]}, ${fills[at]}: ${apart}`);
+      }
+  });
+
+test("colours made of names can be read on both pages", () => {
+  const names = { ...profileOf([Category.App]), packages: Array.from({ length: 500 }, (_, at) => `p${at}`) };
+  for (const isDark of [false, true])
+    for (const palette of ["package", "warm"] as Palette[]) {
+      const paint = new Paint(names, palette, 0, isDark ? "#16181c" : "#ffffff", isDark);
+      for (let fn = 0; fn < 501; fn++)
+        for (const tier of TIERS) {
+          const enough = contrastWithInk(cssPixel(paint.pixel(fn as FunctionIndex, tier)));
+          assert.ok(enough > 4, `${palette} ${isDark} ${fn} ${tier}: ${enough}`);
+        }
+    }
+});

@@ -2,7 +2,8 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { FunctionIndex, NodeIndex, ThreadIndex } from "../src/model/indexes";
+import { column, type FunctionIndex, type NodeIndex, type ThreadIndex } from "../src/model/indexes";
+import type { Names } from "../src/model/profile";
 import { Category } from "../src/model/tables";
 import type { Preview } from "../src/page/app";
 import type { Client } from "../src/page/client";
@@ -134,27 +135,44 @@ test("threads are walked one by one, with all of them between the last and the f
 });
 
 // What is written into a box of this width; letters are six pixels wide.
-function labelIn(name: string, room: number): string {
+function labelIn(name: string, room: number, file = "", prefix = ""): string {
   const written: string[] = [];
   const context = {
     measureText: (text: string) => ({ width: text.length * 6 }),
     fillText: (text: string) => written.push(text),
   };
   const profile = profileOf([Category.App]);
-  const names = { ...profile, texts: { size: 1, get: () => name } };
-  new Labels(context as never, names).draw(0 as FunctionIndex, 0, 0, room, "", false);
+  const texts = { size: 2, get: (at: number) => (at === 1 ? file : name) };
+  const place = { file: column(Int32Array.of(file ? 1 : -1)), line: Uint32Array.of(20771) };
+  const names = { ...profile, texts, functions: { ...profile.functions, ...place } } as Names;
+  new Labels(context as never, names).draw(0 as FunctionIndex, 0, 0, room, prefix, false);
   return written.join("|");
 }
 
-test("labels lose their namespaces first, then their end, then all", () => {
+test("labels lose their namespaces first, then their middle, then their end, then all", () => {
   assert.equal(labelIn("node::fs::Read", 100), "node::fs::Read");
   assert.equal(labelIn("node::fs::Read", 40), "…Read");
+  assert.equal(labelIn("parseMaybeConditional", 60), "parse…onal");
+  assert.equal(labelIn("node::InternalCallbackScope", 72), "Intern…Scope");
+  assert.equal(labelIn("parse😀ybeConditional😀", 48), "par…al😀");
+  assert.equal(labelIn("parseMaybeConditional", 72, "", "new: "), "new: par…nal");
+  assert.equal(labelIn("parseMaybeConditional", 54, "", "new: "), "new: par…");
   assert.equal(labelIn("parseJson", 40), "parse…");
   assert.equal(labelIn("parseJson", 12), "");
   assert.equal(labelIn("[swc.node+0x44d2110]", 150), "[swc.node+0x44d2110]");
   assert.equal(labelIn("[swc.node+0x44d2110]", 70), "+0x44d2110");
   assert.equal(labelIn("[swc.node+0x44d2110]", 40), "…d2110");
   assert.equal(labelIn("[swc.node+0x44d2110]", 12), "");
+});
+
+test("functions without names keep their line for as long as it fits", () => {
+  const labelOf = (room: number) => labelIn("(anonymous)", room, "/a/bundle.min.js");
+  assert.equal(labelOf(120), "(anonymous)");
+  assert.equal(labelIn("(anonymous)", 60, "/a/b.js"), "b.js:20771");
+  assert.equal(labelOf(54), "…js:20771");
+  assert.equal(labelOf(40), ":20771");
+  assert.equal(labelIn("(anonymous)", 70, "/a/bundle.min.js", "new: "), "new: :20771");
+  assert.equal(labelOf(34), "bund…");
 });
 
 test("words for lengths, counts and changes", () => {

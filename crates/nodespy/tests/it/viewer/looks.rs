@@ -38,6 +38,46 @@ fn buttons_stand_in_one_row_also_when_there_is_something_to_zoom_out_of() {
 }
 
 #[test]
+fn the_choice_of_an_overview_stands_beside_it_where_there_is_room() {
+    let Some(page) = open_file(&shop(1), "") else {
+        return;
+    };
+    page.browser.resize(1400, 800);
+    page.settle();
+    let [left, top, width, _] = page.place(".overview-tabs");
+    let [heat_left, heat_top, ..] = page.place(".heat canvas");
+    assert!(left + width <= heat_left && top <= heat_top);
+    page.browser.resize(800, 800);
+    page.settle();
+    let [_, top, _, height] = page.place(".overview-tabs");
+    assert!(top + height <= page.place(".heat canvas")[1]);
+    page.browser.expect_quiet_console();
+}
+
+#[test]
+fn the_function_with_most_self_time_stands_out_on_demand() {
+    let Some(page) = open_file(&shop(1), "colors=self") else {
+        return;
+    };
+    let has = |red: u8, green: u8, blue: u8| {
+        page.browser.text(&format!(
+            "(() => {{ const canvas = document.querySelector('#flame canvas');
+               const {{ data }} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+               for (let at = 0; at < data.length; at += 4)
+                   if (data[at] === {red} && data[at + 1] === {green} && data[at + 2] === {blue}) return true;
+               return false; }})()"
+        ))
+    };
+    assert!(page.text("#legend").contains("self time of the function"));
+    assert_eq!(has(0xcf, 0x5a, 0x17), "true");
+    page.browser.prefer("prefers-color-scheme", "dark");
+    page.settle();
+    // Chromium advises against reading pixels twice.
+    page.browser.expect_quiet_console();
+    assert_eq!(has(0xd0, 0x74, 0x2a), "true");
+}
+
+#[test]
 fn a_narrow_screen_has_room_for_everything() {
     let Some(page) = open_file(&shop(1), "") else {
         return;

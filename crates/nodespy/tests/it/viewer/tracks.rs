@@ -161,7 +161,7 @@ fn the_base_of_the_flame_graph_stays_in_sight_beside_tracks() {
         return;
     };
     // So low that not every row has room once tracks have taken theirs.
-    page.browser.resize(1100, 640);
+    page.browser.resize(1100, 580);
     page.go("");
     page.browser.screenshot("flame-beside-tracks");
     let sizes = page.browser.script(

@@ -10,7 +10,15 @@ import {
   type NodeIndex,
   type ThreadIndex,
 } from "../model/indexes";
-import { FIRST_EVENT, type Names, nameOf, poolThreads, shortPlace, type Unit } from "../model/profile";
+import {
+  FIRST_EVENT,
+  functionCount,
+  type Names,
+  nameOf,
+  poolThreads,
+  shortPlace,
+  type Unit,
+} from "../model/profile";
 import type { StateKind, State as ThreadState } from "../model/states";
 import type { Category } from "../model/tables";
 import type { Transform } from "../model/transforms";
@@ -20,7 +28,7 @@ import { longestOf, rangeOf, type Watched } from "../model/watched";
 import { withWidths } from "../model/widths";
 import type { Opened, Questions, Selection, SourceText } from "../worker";
 import { type Client, Latest } from "./client";
-import { Paint, type Palette } from "./colors";
+import { categoryFill, Paint, type Palette, selfPixels } from "./colors";
 import { byId } from "./dom";
 import { decodeState, encodeState, START, type State } from "./state";
 import { percent, points, shortName } from "./words";
@@ -151,6 +159,7 @@ export class App {
   private judged: { names: Names; verdicts: Verdicts } | null = null;
   private readonly widened = new WeakMap<Tree, { key: unknown[]; tree: Tree }>();
   private paints: { key: string; paint: Paint; faded: Paint } | null = null;
+  private heated: { tree: Tree; isDark: boolean; pixels: Uint32Array } | null = null;
 
   constructor(
     readonly client: Client,
@@ -368,11 +377,29 @@ export class App {
     if (this.paints?.key !== key) {
       this.paints = {
         key,
-        paint: new Paint(this.names, palette, 0, back),
-        faded: new Paint(this.names, palette, 0.66, back),
+        paint: new Paint(this.names, palette, 0, back, this.isDark),
+        faded: new Paint(this.names, palette, 0.66, back, this.isDark),
       };
     }
     return this.paints;
+  }
+
+  // Colours by function where they stand for self time, and for functions that are none; null where not.
+  get heat(): Uint32Array | null {
+    const { tree, isDark, names } = this;
+    if (this.state.palette !== "self") return null;
+    if (this.heated?.tree !== tree || this.heated.isDark !== isDark) {
+      const weights = new Float64Array(functionCount(names) + names.packages.length + 1);
+      for (let node = (ROOT + 1) as NodeIndex; node < tree.size; node++)
+        if (tree.fn[node] >= 0) weights[tree.fn[node]] += tree.self[node];
+      this.heated = { tree, isDark, pixels: selfPixels(weights, isDark) };
+    }
+    return this.heated.pixels;
+  }
+
+  // The colour of a category, for samples of it outside of the picture.
+  fillOf(category: number, tier?: number): string {
+    return categoryFill(this.state.palette, category, this.isDark, tier);
   }
 
   // What the runs say of functions, where whole recordings were compared.

@@ -1,4 +1,5 @@
 // Colours. Hue stands for the category and lightness for the tier, so the tier survives colour blindness.
+// What was compiled less fades into the page; on a dark page all boxes are dark, and texts on them light.
 
 import type { FunctionIndex, PackageIndex } from "../model/indexes";
 import { categoryOf, functionCount, type Names, nameOf } from "../model/profile";
@@ -39,13 +40,15 @@ const FILLS: Record<Palette, string[] | null> = {
   ],
   warm: null,
   package: null,
+  self: null,
   state: null,
 };
-export type Palette = "category" | "okabe" | "warm" | "package" | "state";
+export type Palette = "category" | "okabe" | "warm" | "package" | "self" | "state";
 export const PALETTES: [Palette, string][] = [
   ["category", "by category"],
   ["okabe", "by category, Okabe–Ito"],
   ["package", "by package"],
+  ["self", "by self time"],
   ["warm", "warm, by name"],
   ["state", "by state"],
 ];
@@ -58,12 +61,35 @@ const WAIT_FILLS = ["#82aee6", "#b79be0", "#e39ac4", "#6cc5d6", "#9aa7c7", "#c9b
 export const stateFill = ({ state }: StateKind, waitPlace = 0): string =>
   state === State.Waiting ? WAIT_FILLS[waitPlace % WAIT_FILLS.length] : STATE_FILLS[state];
 
-// How much white is mixed in: the better the compiler, the fuller the colour.
-const TIER_WHITE = [0, 0.66, 0.44, 0.22, 0];
+// On a dark page: no lighter than light text allows, in the hues of the light page. Searched for, too.
+const DARK_FILLS = [
+  "#467b2c",
+  "#5d63b9",
+  "#007991",
+  "#43552d",
+  "#0d4d85",
+  "#76345a",
+  "#a65550",
+  "#53473f",
+  "#6c5100",
+  "#1a2624",
+  "#70676a",
+  "#4a5250",
+];
+
+// How much of the page is mixed in: the better the compiler, the fuller the colour.
+const TIER_FADES = [0, 0.66, 0.44, 0.22, 0];
+const DARK_TIER_FADES = [0, 0.45, 0.3, 0.15, 0];
+const WHITE: Rgb = [255, 255, 255];
+const DARK_BACK = channels("#16181c"); // as the style has it
+const DARK_HASHED = 0.55; // how much of a dark page is in colours that are made of names
 export const HIT = "#e020e0";
 
 // Less than before, the same, more than before; told apart with any kind of colour vision.
-const DIFF_STOPS = ["#3b8ccf", "#a8cdec", "#ececec", "#f7b98c", "#d9601a"].map(channels);
+const DIFF_STOPS = [
+  ["#3b8ccf", "#a8cdec", "#ececec", "#f7b98c", "#d9601a"],
+  ["#4a97d8", "#2c5a85", "#3d4046", "#85502f", "#dd6a26"],
+].map((stops) => stops.map(channels));
 
 type Rgb = [number, number, number];
 
@@ -81,21 +107,65 @@ const pixel = ([red, green, blue]: Rgb): number => (0xff000000 | (blue << 16) | 
 
 export const packed = (hex: string): number => pixel(channels(hex));
 
-export function categoryFill(palette: Palette, category: number, tier = 0): string {
-  const fills = FILLS[palette] ?? FILLS.category!;
-  return css(
-    mix(channels(fills[category] ?? fills[Category.Unknown]), [255, 255, 255], TIER_WHITE[tier] ?? 0),
-  );
+// Okabe and Ito's colours stay as they are known.
+const isDimmed = (palette: Palette, isDark: boolean): boolean => isDark && palette !== "okabe";
+
+function baseFill(palette: Palette, category: number, isDark: boolean): Rgb {
+  const fills = isDimmed(palette, isDark) ? DARK_FILLS : (FILLS[palette] ?? FILLS.category!);
+  return channels(fills[category] ?? fills[Category.Unknown]);
 }
 
+function tierFill(base: Rgb, tier: number, isDim: boolean): Rgb {
+  return isDim ? mix(base, DARK_BACK, DARK_TIER_FADES[tier] ?? 0) : mix(base, WHITE, TIER_FADES[tier] ?? 0);
+}
+
+export const categoryFill = (palette: Palette, category: number, isDark: boolean, tier = 0): string =>
+  css(tierFill(baseFill(palette, category, isDark), tier, isDimmed(palette, isDark)));
+
+// Dark or light text, whichever can be read on a box.
+const [DARK_INK, LIGHT_INK] = ["#111", "#f4f5f7"];
+const INK_FROM = 0.18; // luminance
+export const isBright = (fill: number): boolean => {
+  const linear = (value: number) => (value / 255) ** 2.2;
+  const [red, green, blue] = [fill & 255, (fill >>> 8) & 255, (fill >>> 16) & 255].map(linear);
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue > INK_FROM;
+};
+export const inkOn = (fill: number): string => (isBright(fill) ? DARK_INK : LIGHT_INK);
+
 // `change` from -1 (gone) over 0 to 1 (all new).
-function diffColor(change: number): Rgb {
+function diffColor(change: number, isDark: boolean): Rgb {
+  const stops = DIFF_STOPS[Number(isDark)];
   const at = (Math.max(-1, Math.min(1, change)) + 1) * 2;
   const from = Math.min(3, Math.floor(at));
-  return mix(DIFF_STOPS[from], DIFF_STOPS[from + 1], at - from);
+  return mix(stops[from], stops[from + 1], at - from);
 }
-export const diffFill = (change: number): string => css(diffColor(change));
-export const diffPixel = (change: number): number => pixel(diffColor(change));
+export const diffFill = (change: number, isDark: boolean): string => css(diffColor(change, isDark));
+export const diffPixel = (change: number, isDark: boolean): number => pixel(diffColor(change, isDark));
+
+const dimmed = (color: Rgb, isDim: boolean): Rgb => (isDim ? mix(color, DARK_BACK, DARK_HASHED) : color);
+
+// From functions without self time to the one with most, by lightness above all: that one stands out from
+// the page, light or dark.
+const SELF_STOPS = [
+  ["#ecebe8", "#f6cfa6", "#ef9350", "#cf5a17"],
+  ["#2f3238", "#5c4128", "#8d5320", "#d0742a"],
+].map((stops) => stops.map(channels));
+
+function selfColor(share: number, isDark: boolean): Rgb {
+  const stops = SELF_STOPS[Number(isDark)];
+  const at = Math.max(0, Math.min(1, share)) * (stops.length - 1);
+  const from = Math.min(stops.length - 2, Math.floor(at));
+  return mix(stops[from], stops[from + 1], at - from);
+}
+export const selfFill = (share: number, isDark: boolean): string => css(selfColor(share, isDark));
+
+// By function, of self weights. Roots, as a few functions have most of the time.
+export function selfPixels(weights: Float64Array, isDark: boolean): Uint32Array {
+  const most = weights.reduce((largest, weight) => Math.max(largest, weight), 0);
+  return Uint32Array.from(weights, (weight) =>
+    pixel(selfColor(most > 0 ? Math.sqrt(weight / most) : 0, isDark)),
+  );
+}
 
 // Routes are no code, so they have the colour of none.
 const ROUTE_FILL = "#b8c6dc";
@@ -110,28 +180,26 @@ export class Paint {
     readonly palette: Palette,
     fade: number,
     back: string,
+    readonly isDark: boolean,
   ) {
     this.count = functionCount(names) + names.packages.length;
-    this.pixels = new Uint32Array((this.count + 1) * TIER_WHITE.length);
+    this.pixels = new Uint32Array((this.count + 1) * TIER_FADES.length);
     const behind = channels(back);
     const byCategory = new Map<number, Uint32Array>();
+    const isDim = isDimmed(palette, isDark);
     const shades = (base: Rgb) =>
-      Uint32Array.from(TIER_WHITE, (white) => pixel(mix(mix(base, [255, 255, 255], white), behind, fade)));
+      Uint32Array.from(TIER_FADES, (_, tier) => pixel(mix(tierFill(base, tier, isDim), behind, fade)));
     for (let fn = 0 as FunctionIndex; fn <= this.count; fn++) {
       let made: Uint32Array | undefined;
-      if (FILLS[palette] || palette === "state" || fn === this.count) {
+      if (FILLS[palette] || palette === "state" || palette === "self" || fn === this.count) {
         const category = fn === this.count ? Category.Unknown : categoryOf(names, fn);
         made = byCategory.get(category);
-        if (!made)
-          byCategory.set(
-            category,
-            (made = shades(channels((FILLS[palette] ?? FILLS.category!)[category] ?? "#cccccc"))),
-          );
-      } else made = shades(this.hashed(fn));
-      this.pixels.set(made, fn * TIER_WHITE.length);
+        if (!made) byCategory.set(category, (made = shades(baseFill(palette, category, isDark))));
+      } else made = shades(dimmed(this.hashed(fn), isDim));
+      this.pixels.set(made, fn * TIER_FADES.length);
     }
-    for (const route of names.routes)
-      this.pixels.set(shades(channels(ROUTE_FILL)), route * TIER_WHITE.length);
+    const route = shades(dimmed(channels(ROUTE_FILL), isDim));
+    for (const fn of names.routes) this.pixels.set(route, fn * TIER_FADES.length);
   }
 
   private hashed(fn: FunctionIndex): Rgb {
@@ -148,7 +216,7 @@ export class Paint {
   }
 
   pixel(fn: FunctionIndex, tier: number): number {
-    return this.pixels[(fn < 0 || fn >= this.count ? this.count : fn) * TIER_WHITE.length + tier];
+    return this.pixels[(fn < 0 || fn >= this.count ? this.count : fn) * TIER_FADES.length + tier];
   }
 }
 

@@ -7,7 +7,7 @@ import { NO_NODE, type NodeIndex } from "../model/indexes";
 import type { Names } from "../model/profile";
 import { ROOT, type Tree } from "../model/tree";
 import { GONE } from "./app";
-import { cssPixel, diffPixel, HIT, type Paint, packed, stateFill } from "./colors";
+import { cssPixel, diffPixel, HIT, inkOn, isBright, type Paint, packed, stateFill } from "./colors";
 import { eachFrame, element, fit } from "./dom";
 import { Labels } from "./labels";
 import { Raster } from "./raster";
@@ -27,6 +27,7 @@ export interface Scene {
   hits: Uint8Array | null;
   paint: Paint;
   faded: Paint; // for what a search does not find, and for what is below the zoom
+  heat: Uint32Array | null; // colours by function, if they stand for self time
   isIcicle: boolean;
   isByName: boolean;
   hasPlaces: boolean; // whether boxes also show where a function is, as room allows
@@ -265,14 +266,15 @@ export class Flame {
   }
 
   private fill(node: NodeIndex, isBelowZoom: boolean): number {
-    const { tree, folds, paint, hits, faded, change, changed, colors } = this.scene!;
+    const { tree, folds, paint, hits, faded, heat, change, changed, colors } = this.scene!;
     const fn = tree.fn[node];
     if (this.isHit(node)) return packed(HIT);
     if (barAt(folds, node) && !change) return packed(colors.rest);
     if (hits || isBelowZoom) return faded.pixel(fn, tree.tier[node]);
     if (changed && !changed[node]) return packed(colors.rest);
+    if (heat && !change) return heat.at(fn)!;
     if (tree.state && !change) return packed(stateFill({ state: tree.state[node], wait: "" }));
-    return change ? diffPixel(change(node)) : paint.pixel(fn, tree.tier[node]);
+    return change ? diffPixel(change(node), paint.isDark) : paint.pixel(fn, tree.tier[node]);
   }
 
   // Whether a search found the function of a box, or one of a bar.
@@ -286,7 +288,7 @@ export class Flame {
 
   private writeLabels(ratio: number): void {
     const { context, labels, scene } = this;
-    const { tree, folds, focus, hits, colors, changed } = scene!;
+    const { tree, folds, focus, changed } = scene!;
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.font = `12px ${getComputedStyle(this.root).fontFamily}`;
     context.textBaseline = "middle";
@@ -296,14 +298,13 @@ export class Flame {
       for (let at = 0; at < boxes.length; at += 3) {
         const [from, to, node] = [boxes[at], boxes[at + 1], boxes[at + 2] as NodeIndex];
         const sign = scene!.sign?.(node) ?? "";
+        const isBelowZoom = focus > 0 && tree.depth[node] < tree.depth[focus];
+        const isAsync = tree.kind[node] === ASYNC;
         if (sign === GONE) this.hatch(from, to, y, "#0005");
-        else if (tree.kind[node] === ASYNC) this.hatch(from, to, y, "#0002");
+        else if (isAsync) this.hatch(from, to, y, isBright(this.fill(node, isBelowZoom)) ? "#0002" : "#fff2");
         if (to - from < LABEL_FROM) continue;
         const bar = barAt(folds, node);
-        const isBelowZoom = focus > 0 && tree.depth[node] < tree.depth[focus];
-        const isNoise = changed !== null && !changed[node] && !hits;
-        const isFaded = (hits !== null && !this.isHit(node)) || isBelowZoom || bar !== null || isNoise;
-        context.fillStyle = isFaded ? colors.text : hits ? "#fff" : "#111";
+        context.fillStyle = this.isHit(node) ? "#fff" : inkOn(this.fill(node, isBelowZoom));
         if (bar) labels!.write(`▸ ${bar.label}`, from + 4, y, to - from - 7);
         else
           labels!.draw(
@@ -378,7 +379,7 @@ export class Flame {
         const isMarked = node === hover || node === selected;
         const isSame = tree.fn[node] === tree.fn[lead] && to - from > 2;
         if (!isMarked && !isSame) continue;
-        context.strokeStyle = node === selected ? "#fff" : "#000";
+        context.strokeStyle = node === selected ? "#fff" : scene.colors.text;
         context.lineWidth = isMarked ? 2 : 1;
         const [x, width] = [from + 1, Math.max(to - from - 3, 0.5)];
         context.strokeRect(x, y + 1, width, ROW - 3);
@@ -594,7 +595,15 @@ export class Flame {
 
   // What is drawn now, for saving as a picture.
   picture(): {
-    boxes: { row: number; from: number; to: number; node: NodeIndex; fill: string; bar: Bar | null }[];
+    boxes: {
+      row: number;
+      from: number;
+      to: number;
+      node: NodeIndex;
+      fill: string;
+      ink: string;
+      bar: Bar | null;
+    }[];
     canvas: HTMLCanvasElement;
     height: number;
     tree: Tree;
@@ -603,12 +612,14 @@ export class Flame {
       const made = [];
       for (let at = 0; at < (row?.length ?? 0); at += 3) {
         const node = row[at + 2] as NodeIndex;
+        const fill = this.fill(node, false);
         made.push({
           row: depth,
           from: row[at],
           to: row[at + 1],
           node,
-          fill: cssPixel(this.fill(node, false)),
+          fill: cssPixel(fill),
+          ink: inkOn(fill),
           bar: barAt(this.scene!.folds, node),
         });
       }

@@ -26,6 +26,7 @@ export function sceneOf(app: App, tree: Tree, focus: NodeIndex, options: SceneOp
     firstRow: options.firstRow ?? 0,
     hits: app.hits,
     ...app.paint(),
+    heat: app.heat,
     isIcicle: options.isIcicle,
     colors: app.colors,
     // Boxes of other widths are not in the order of their widths.

@@ -1,4 +1,4 @@
-// Names that fit into boxes: first the share goes, then the place, then the namespaces, then the end.
+// Names that fit into boxes: first the share goes, then the place, then the namespaces, then the middle.
 
 import type { FunctionIndex } from "../model/indexes";
 import { type Names, nameOf, shortPlace } from "../model/profile";
@@ -6,8 +6,15 @@ import { shortName } from "./words";
 
 const MAX_LENGTH = 400;
 const MAX_KNOWN = 50_000;
+const MIN_BOTH_ENDS = 6; // letters
 // A place in a module without symbols, such as [next-swc.node+0x44d2110].
 const OFFSET = /^\[.+(\+0x[0-9a-f]+)\]$/;
+
+// Letters of one or two code units.
+const letterAt = (text: string, at: number): string =>
+  (text.charCodeAt(at) & 0xfc00) === 0xd800 ? text.slice(at, at + 2) : text.charAt(at);
+const letterBefore = (text: string, at: number): string =>
+  (text.charCodeAt(at - 1) & 0xfc00) === 0xdc00 ? text.slice(at - 2, at) : text.charAt(at - 1);
 
 export class Labels {
   private readonly widths = new Map<string, number>();
@@ -48,17 +55,17 @@ export class Labels {
       if (text) context.fillText(text, x, y);
       return;
     }
+    const place = name === "(anonymous)" ? shortPlace(this.names, fn) : "";
+    if (place) {
+      const isWhole = this.measure(prefix + place) <= room;
+      const text = isWhole ? prefix + place : this.cutPlace(prefix, place, room);
+      if (text) context.fillText(text, x, y);
+      return;
+    }
     const end = name.slice(name.lastIndexOf("::") + 2);
-    const shorter =
-      name === "(anonymous)"
-        ? shortPlace(this.names, fn) || name
-        : name.includes("::") && end
-          ? `…${end}`
-          : name;
-    const text =
-      shorter !== name && this.measure(prefix + shorter) <= room
-        ? prefix + shorter
-        : this.cut(prefix + shorter.replace(/^…/, ""), room);
+    const last = name.includes("::") && end ? `${prefix}…${end}` : "";
+    const isShort = last !== "" && this.measure(last) <= room;
+    const text = isShort ? last : this.cutMiddle(prefix, last ? end : name, room);
     if (text) context.fillText(text, x, y);
   }
 
@@ -105,10 +112,44 @@ export class Labels {
     return letters < 2 || end === text.length ? "" : `${text.slice(0, end)}…`;
   }
 
-  // As many of the last digits as fit, at least two.
-  private cutStart(digits: string, room: number): string {
-    const fitting = Math.floor((room - this.measure("…")) / this.measure("0"));
-    return fitting < 2 ? "" : `…${digits.slice(-fitting)}`;
+  // Start and end of a name: what many names begin with does not tell them apart. Where there is room for a
+  // few letters, those of the start say most.
+  private cutMiddle(prefix: string, name: string, room: number): string {
+    let left = room - this.measure(`${prefix}…`);
+    let [head, tail, letters] = [0, name.length, 0];
+    for (let isHead = true; head < tail; isHead = !isHead) {
+      const letter = isHead ? letterAt(name, head) : letterBefore(name, tail);
+      left -= this.measure(letter);
+      if (left < 0) break;
+      if (isHead) head += letter.length;
+      else tail -= letter.length;
+      letters++;
+    }
+    if (letters < MIN_BOTH_ENDS) return this.cut(prefix + name, room);
+    if (head >= tail) tail += letterAt(name, tail).length; // together letters may be wider than one by one
+    return `${prefix}${name.slice(0, head)}…${name.slice(tail)}`;
+  }
+
+  // Functions without names are told apart by their lines, if a line fits as a whole.
+  private cutPlace(prefix: string, place: string, room: number): string {
+    const line = /:\d+$/.exec(place)?.[0] ?? "";
+    if (!line || this.measure(prefix + line) > room) return this.cut(prefix + place, room);
+    const end = this.cutStart(place, room - this.measure(prefix));
+    return prefix + (end.length > line.length + 1 ? end : line);
+  }
+
+  // As much of the end as fits, at least two letters.
+  private cutStart(text: string, room: number): string {
+    let left = room - this.measure("…");
+    let [start, letters] = [text.length, 0];
+    while (start > 0) {
+      const letter = letterBefore(text, start);
+      left -= this.measure(letter);
+      if (left < 0) break;
+      start -= letter.length;
+      letters++;
+    }
+    return letters < 2 ? "" : `…${text.slice(start)}`;
   }
 
   private measure(text: string): number {

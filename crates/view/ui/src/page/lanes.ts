@@ -179,7 +179,7 @@ export class Lanes {
         context.fillStyle = color("--line");
         for (let at = 0; at < x(unknown) - 4; at += 6) context.fillRect(at, height / 2, 2, 1);
         context.fillStyle = color("--accent");
-        context.globalAlpha = 0.75;
+        context.globalAlpha = app.isDark ? 0.5 : 0.75;
         for (let row = 0; row < watched.length; row++) {
           if (!watched[row]) continue;
           const tall = Math.min(1, busy[row] / watched[row]) * (height - 2);

@@ -53,6 +53,7 @@ export class Overview implements Panel {
     byId("overview-body").hidden = this.kind === "none";
     const hasLanes = app.isReady && this.lanes.isThere && this.kind !== "none";
     this.root.classList.toggle("has-lanes", hasLanes);
+    this.root.classList.toggle("has-heat", this.kind === "heat");
     this.lanes.root.hidden = !hasLanes;
     if (this.root.hidden) return;
     if (this.kind === "heat") this.heat.update();
@@ -445,7 +446,7 @@ const RAMPS = [false, true].map((isDark) =>
   Array.from({ length: SHADES }, (_, at) => {
     const value = 0.12 + (0.88 * at) / (SHADES - 1);
     return isDark
-      ? hslPixel(22 + value * 10, 0.3 + value * 0.15, 0.15 + value * 0.47)
+      ? hslPixel(22 + value * 10, 0.25 + value * 0.13, 0.14 + value * 0.34)
       : hslPixel(32 - value * 14, 0.55, 0.95 - value * 0.39);
   }),
 );

@@ -39,14 +39,14 @@ export function saveSvg(app: App): void {
   const { boxes, height, tree } = flame.picture();
   const width = flame.root.clientWidth;
   const top = (row: number) => (app.state.isIcicle ? row * ROW : height - (row + 1) * ROW);
-  const groups = boxes.map(({ row, from, to, node, fill, bar }) => {
+  const groups = boxes.map(({ row, from, to, node, fill, ink, bar }) => {
     const name = (bar?.label ?? nameOf(app.names, tree.fn[node])).slice(0, 500);
     const weight = weightText(tree.total[node], tree.event);
     const title = `${name} (${weight}, ${percent(tree.total[node], tree.total[ROOT])})`;
     const letters = Math.floor((to - from - 7) / 6.6);
     const shown = letters < 3 ? "" : name.length <= letters ? name : `${name.slice(0, letters - 1)}…`;
     const label = shown
-      ? `<text x="${(from + 4).toFixed(1)}" y="${top(row) + 12.5}">${escaped(shown)}</text>`
+      ? `<text x="${(from + 4).toFixed(1)}" y="${top(row) + 12.5}" fill="${ink}">${escaped(shown)}</text>`
       : "";
     const place = `x="${from.toFixed(1)}" y="${top(row)}"`;
     const size = `width="${Math.max(0.1, to - from - 0.5).toFixed(1)}" height="${ROW - 1}"`;

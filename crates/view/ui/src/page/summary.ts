@@ -4,7 +4,6 @@ import { FIRST_EVENT } from "../model/profile";
 import { Category, SHARE_PARTS } from "../model/tables";
 import type { Shares } from "../model/tree";
 import type { App, Findings, Panel, SubsystemRow } from "./app";
-import { categoryFill } from "./colors";
 import { button, byId, element, swatch } from "./dom";
 import { percent } from "./words";
 
@@ -83,7 +82,7 @@ export class Summary implements Panel {
           "li",
           { dir: "auto" },
           element("span", { className: "number", textContent: share }),
-          swatch(categoryFill(app.state.palette, category)),
+          swatch(app.fillOf(category)),
           lead(label, `${label} in the flame graph`, search),
           element("span", { className: "dim" }, " ", ...named.flat()),
         );
@@ -140,10 +139,11 @@ export class Summary implements Panel {
     const isPart =
       state.range !== null || state.threads !== null || state.transforms.length > 0 || state.compare !== null;
     byId("answers").classList.toggle("of-whole", isPart);
-    if (!shares || (shares === this.shown && this.palette === state.palette)) return;
+    const palette = `${state.palette} ${this.app.isDark}`;
+    if (!shares || (shares === this.shown && this.palette === palette)) return;
     this.shown = shares;
-    if (this.palette !== state.palette) {
-      this.palette = state.palette;
+    if (this.palette !== palette) {
+      this.palette = palette;
       this.showSubsystems();
     }
     const shown = shownShares(shares);
@@ -151,15 +151,13 @@ export class Summary implements Panel {
       ...shown.map(({ share, text, category }) => {
         const part = element("span", { title: text });
         part.style.flexGrow = String(share);
-        part.style.background = categoryFill(state.palette, category);
+        part.style.background = this.app.fillOf(category);
         return part;
       }),
     );
     byId("shares").ariaLabel = shown.map(({ text }) => text).join(", ");
     byId("share-legend").replaceChildren(
-      ...shown.map(({ text, category }) =>
-        element("li", {}, swatch(categoryFill(state.palette, category)), text),
-      ),
+      ...shown.map(({ text, category }) => element("li", {}, swatch(this.app.fillOf(category)), text)),
     );
   }
 }

@@ -5,7 +5,7 @@ import { ROLE_LABELS, ThreadRole } from "../model/tables";
 import type { Timeline } from "../model/timeline";
 import type { Range } from "../model/tree";
 import type { App, Panel, Target } from "./app";
-import { cssPixel, HIT } from "./colors";
+import { cssPixel, HIT, inkOn, packed } from "./colors";
 import { button, eachFrame, element, fit } from "./dom";
 import { ROW } from "./flame";
 import { Labels } from "./labels";
@@ -169,7 +169,7 @@ export class TimeView implements Panel {
     const { from, to } = this.window;
     const scale = width / (to - from);
     const { paint, faded } = app.paint();
-    const { hits } = app;
+    const { hits, heat } = app;
     const marked =
       this.hover >= 0 ? timeline.fn[this.hover] : this.selected >= 0 ? timeline.fn[this.selected] : null;
     for (let at = 0; at < timeline.fn.length; at++) {
@@ -180,14 +180,15 @@ export class TimeView implements Panel {
       if (right <= left) continue;
       const fn = timeline.fn[at];
       const isHit = hits !== null && fn >= 0 && hits[fn] === 1;
-      context.fillStyle = isHit ? HIT : cssPixel((hits ? faded : paint).pixel(fn, 0));
+      const fill = isHit ? packed(HIT) : !hits && heat ? heat.at(fn)! : (hits ? faded : paint).pixel(fn, 0);
+      context.fillStyle = cssPixel(fill);
       context.fillRect(left, y, Math.max(0.6, right - left - (right - left > 3 ? 1 : 0)), ROW - 1);
       if (fn === marked && right - left > 2) {
         context.strokeStyle = colors.text;
         context.strokeRect(left + 0.5, y + 0.5, right - left - 2, ROW - 2);
       }
       if (right - left < 22) continue;
-      context.fillStyle = isHit ? "#fff" : hits ? colors.text : "#111";
+      context.fillStyle = isHit ? "#fff" : hits ? colors.text : inkOn(fill);
       this.labels.draw(fn, left + 4, y + (ROW - 1) / 2, right - left - 7, "", true);
     }
   }

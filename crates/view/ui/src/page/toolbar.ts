@@ -9,7 +9,7 @@ import { ROOT } from "../model/tree";
 import { WIDTHS, type Widths } from "../model/widths";
 import { type Action, type ActionId, action, isOnlyJavaScript, isOnlyMine } from "./actions";
 import type { App, Panel } from "./app";
-import { categoryFill, diffFill, PALETTES, type Palette, stateFill } from "./colors";
+import { diffFill, PALETTES, type Palette, selfFill, stateFill } from "./colors";
 import { button, byId, element, swatch } from "./dom";
 import { VIEWS } from "./state";
 import { duration, moment, percent } from "./words";
@@ -273,6 +273,7 @@ export class Toolbar implements Panel {
     if (key === this.legendKey) return;
     this.legendKey = key;
     const isByState = state.palette === "state" && app.states.length > 0;
+    const isBySelf = state.palette === "self";
     const used = new Set(names.functions.category);
     const switches = SWITCHES.filter((at) => used.has(at)).map((at) => {
       const isShown = !state.hidden.includes(at);
@@ -288,7 +289,7 @@ export class Toolbar implements Panel {
       made.className = "category";
       // In a diff, boxes do not have the colours of their categories.
       made.append(
-        ...(state.compare || isByState ? [] : [swatch(categoryFill(state.palette, at))]),
+        ...(state.compare || isByState || isBySelf ? [] : [swatch(app.fillOf(at))]),
         CATEGORY_LABELS[at],
       );
       made.ariaPressed = String(isShown);
@@ -298,16 +299,13 @@ export class Toolbar implements Panel {
       "span",
       { className: "tiers dim" },
       "tiers:",
-      ...BEST_TIER_FIRST.flatMap((tier) => [
-        swatch(categoryFill(state.palette, Category.App, tier)),
-        TIER_LABELS[tier],
-      ]),
+      ...BEST_TIER_FIRST.flatMap((tier) => [swatch(app.fillOf(Category.App, tier)), TIER_LABELS[tier]]),
     );
     const diff = element(
       "span",
       { className: "tiers dim" },
       "less",
-      ...[-1, -0.5, 0, 0.5, 1].map((change) => swatch(diffFill(change))),
+      ...[-1, -0.5, 0, 0.5, 1].map((change) => swatch(diffFill(change, app.isDark))),
       "more",
       ...(app.verdicts ? [swatch(app.colors.rest), "may be noise"] : []),
     );
@@ -317,6 +315,14 @@ export class Toolbar implements Panel {
       "mostly:",
       ...STATES.flatMap((each) => [swatch(stateFill({ state: each, wait: "" })), STATE_LABELS[each]]),
     );
-    byId("legend").replaceChildren(...switches, state.compare ? diff : isByState ? states : tiers);
+    const selves = element(
+      "span",
+      { className: "tiers dim" },
+      "self time of the function:",
+      ...[0, 0.33, 0.67, 1].map((share) => swatch(selfFill(share, app.isDark))),
+      "most",
+    );
+    const other = isByState ? states : isBySelf ? selves : tiers;
+    byId("legend").replaceChildren(...switches, state.compare ? diff : other);
   }
 }

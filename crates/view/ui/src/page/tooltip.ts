@@ -8,7 +8,6 @@ import { CATEGORY_LABELS, Category, TIER_LABELS } from "../model/tables";
 import type { Tree } from "../model/tree";
 import { ROOT } from "../model/tree";
 import { type App, selfOf } from "./app";
-import { categoryFill } from "./colors";
 import { byId, element, swatch } from "./dom";
 import { percent, points, weightText } from "./words";
 
@@ -71,7 +70,7 @@ export class Tooltip {
   }
 
   private fill(fn: FunctionIndex, marks: string[], rows: [string, string][]): void {
-    const { names, state } = this.app;
+    const { names } = this.app;
     const place = placeOf(names, fn);
     const kind = categoryOf(names, fn);
     const parts: Node[] = [element("strong", { textContent: nameOf(names, fn).slice(0, 600), dir: "auto" })];
@@ -81,7 +80,7 @@ export class Tooltip {
       const owner = names.packages[names.packageOf[fn]] ?? "";
       const label = CATEGORY_LABELS[kind] + (kind === Category.Dependency && owner ? ` ${owner}` : "");
       const text = [label, ...marks].filter(Boolean).join(" · ");
-      parts.push(element("div", {}, swatch(categoryFill(state.palette, kind)), text));
+      parts.push(element("div", {}, swatch(this.app.fillOf(kind)), text));
     }
     this.root.replaceChildren(...parts, list(rows));
   }

@@ -6,7 +6,6 @@ import { categoryOf, nameOf, placeOf } from "../model/profile";
 import { CATEGORY_LABELS } from "../model/tables";
 import { STANDINGS } from "../model/verdicts";
 import type { App, Panel, Target } from "./app";
-import { categoryFill } from "./colors";
 import { button, element, swatch } from "./dom";
 import type { Menu } from "./menu";
 import type { Sort } from "./state";
@@ -38,7 +37,17 @@ export class TopView implements Panel {
     const weights = app.ask("functions", { selection: app.selection() });
     if (!weights) return;
     const { sort, isRising, palette, isOnlyChanged } = app.state;
-    const inputs = [weights, app.hits, sort, isRising, palette, isOnlyChanged, app.verdicts, this.limit];
+    const inputs = [
+      weights,
+      app.hits,
+      sort,
+      isRising,
+      palette,
+      app.isDark,
+      isOnlyChanged,
+      app.verdicts,
+      this.limit,
+    ];
     if (inputs.every((input, at) => input === this.shown[at])) return;
     this.shown = inputs;
     this.draw(weights);
@@ -132,7 +141,7 @@ export class TopView implements Panel {
 
   private row(fn: FunctionIndex, weights: FunctionWeights): HTMLElement {
     const { app } = this;
-    const { names, state } = app;
+    const { names } = app;
     const { whole } = weights;
     const share = (value: number) => {
       const bar = element("span", { className: "bar" });
@@ -159,11 +168,7 @@ export class TopView implements Panel {
         ? [element("td", { className: "number", textContent: points(this.changeOf(fn, weights), 0) })]
         : []),
       ...(app.verdicts ? [this.verdict(fn)] : []),
-      element(
-        "td",
-        { className: "name" },
-        element("div", {}, swatch(categoryFill(state.palette, kind)), name),
-      ),
+      element("td", { className: "name" }, element("div", {}, swatch(app.fillOf(kind)), name)),
       element("td", { className: "place", title: place }, element("bdi", { textContent: place })),
     );
     row.addEventListener("focusin", () => (this.current = fn));

@@ -7,7 +7,6 @@ import { CATEGORY_LABELS } from "../model/tables";
 import type { Tree } from "../model/tree";
 import { ROOT } from "../model/tree";
 import type { App, Panel, Target } from "./app";
-import { categoryFill } from "./colors";
 import { eachFrame, element, swatch } from "./dom";
 import type { Menu } from "./menu";
 import { percent, weightText } from "./words";
@@ -129,7 +128,7 @@ export class TreeView implements Panel {
       "span",
       { className: "function" },
       arrow,
-      swatch(categoryFill(app.state.palette, kind)),
+      swatch(app.fillOf(kind)),
       element("bdi", {
         textContent: app.nameOf(fn).slice(0, 400),
         title: nameOf(app.names, fn).slice(0, 600),
