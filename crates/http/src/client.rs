@@ -1,4 +1,4 @@
-//! A client: one POST, one reply, each bounded in bytes and time.
+//! A client: one request, one reply, each bounded in bytes and time.
 //!
 //! Redirects are not followed and proxies not asked: a token goes to the server it was given for. Certificates are judged
 //! by those that the system trusts, or by the ones of a file.
@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ureq::http::Response;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
+use ureq::{Body, RequestBuilder};
 
 /// Where distributions keep the certificates they trust: Debian, Fedora, Alpine and SUSE.
 const SYSTEM_CERTIFICATES: [&str; 4] = [
@@ -56,6 +58,8 @@ pub struct ClientOptions {
     pub token: Option<String>,
     /// Certificates in place of those that the system trusts, as PEM.
     pub ca_file: Option<PathBuf>,
+    /// How long a request and its reply may take together, if not a minute.
+    pub timeout: Option<Duration>,
 }
 
 /// A server that is asked.
@@ -101,6 +105,7 @@ impl Client {
             .root_certs(RootCerts::Specific(Arc::new(roots)))
             .unversioned_rustls_crypto_provider(provider)
             .build();
+        let timeout = options.timeout.unwrap_or(WHOLE_TIMEOUT);
         let config = ureq::Agent::config_builder()
             .tls_config(tls)
             .http_status_as_error(false)
@@ -108,8 +113,8 @@ impl Client {
             .max_redirects_will_error(false)
             .proxy(None)
             .user_agent(concat!("nodespy/", env!("CARGO_PKG_VERSION")))
-            .timeout_connect(Some(CONNECT_TIMEOUT))
-            .timeout_global(Some(WHOLE_TIMEOUT))
+            .timeout_connect(Some(CONNECT_TIMEOUT.min(timeout)))
+            .timeout_global(Some(timeout))
             // Servers of nodespy answer one request a connection.
             .max_idle_connections(0)
             .build();
@@ -139,15 +144,33 @@ impl Client {
         headers: &[(&str, &str)],
         body: &[u8],
     ) -> Result<Reply, ClientError> {
-        let mut request = self.agent.post(format!("{}{path}", self.base));
+        let request = self.agent.post(format!("{}{path}", self.base));
+        let sent = self.with_headers(request, headers).send(body);
+        self.reply_of(sent.map_err(transport)?)
+    }
+
+    /// Asks for a path of the server, `/metrics`, and waits for the reply.
+    pub fn get(&self, path: &str, headers: &[(&str, &str)]) -> Result<Reply, ClientError> {
+        let request = self.agent.get(format!("{}{path}", self.base));
+        let sent = self.with_headers(request, headers).call();
+        self.reply_of(sent.map_err(transport)?)
+    }
+
+    fn with_headers<B>(
+        &self,
+        mut request: RequestBuilder<B>,
+        headers: &[(&str, &str)],
+    ) -> RequestBuilder<B> {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        if let Some(authorization) = &self.authorization {
-            request = request.header("Authorization", authorization);
+        match &self.authorization {
+            Some(authorization) => request.header("Authorization", authorization),
+            None => request,
         }
-        let transport = |error| ClientError::Transport(Box::new(error));
-        let mut response = request.send(body).map_err(transport)?;
+    }
+
+    fn reply_of(&self, mut response: Response<Body>) -> Result<Reply, ClientError> {
         let retry_after = response.headers().get("retry-after");
         let retry_after = retry_after.and_then(|value| value.to_str().ok()?.parse().ok());
         let headers = response.headers().iter();
@@ -168,6 +191,10 @@ impl Client {
             body,
         })
     }
+}
+
+fn transport(error: ureq::Error) -> ClientError {
+    ClientError::Transport(Box::new(error))
 }
 
 impl Reply {

@@ -19,6 +19,8 @@ pub const HOST: &str = "host";
 pub const PID: &str = "pid";
 /// The event of samples of CPU time.
 pub const CPU_EVENT: &str = "cpu";
+/// The event of requests that a process answered. They are counted, not sampled: what CPU time is divided by, and no profile.
+pub const REQUESTS_EVENT: &str = "requests";
 
 const NANOSECONDS: u64 = 1_000_000_000;
 
@@ -81,6 +83,23 @@ pub fn batch_of(profile: &Profile) -> Batch {
 }
 
 impl Batch {
+    /// Windows of what is counted and has no stack: the series, when each starts, how much.
+    pub fn counted(series: Vec<Series>, windows: &[(usize, UnixSeconds, u64)]) -> Self {
+        let window = |&(series, start, count): &(usize, UnixSeconds, u64)| Window {
+            series,
+            start,
+            counts: vec![Count::new(StackHash::default(), ThreadRole::Other, count)],
+        };
+        Self {
+            series,
+            windows: windows.iter().map(window).collect(),
+            symbols: Symbols {
+                stacks: vec![Vec::new()],
+                ..Symbols::default()
+            },
+        }
+    }
+
     /// Leaves out the names of stacks that are not among these, which the store asked for.
     pub fn keep_names_of(&mut self, unknown: &[StackHash]) {
         let unknown: FastSet<StackHash> = unknown.iter().copied().collect();

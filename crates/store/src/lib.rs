@@ -28,7 +28,8 @@ mod wire;
 
 pub use clickhouse::{ClickHouseOptions, ClickHouseStore, ClickHouseTables};
 pub use convert::{
-    CPU_EVENT, HOST, PID, StoredThread, batch_of, name_bytes, profile_of, profile_of_threads,
+    CPU_EVENT, HOST, PID, REQUESTS_EVENT, StoredThread, batch_of, name_bytes, profile_of,
+    profile_of_threads,
 };
 pub use engine::{Appended, Detail, Store};
 pub use error::StoreError;

@@ -24,7 +24,7 @@ pub use find::{looks_like_node, looks_like_runtime, measure_cpu};
 pub(crate) use initial_events::{no_mappings, synthesize_initial_events};
 pub use launch::{LaunchOptions, Launched, sudo_caller_ids};
 pub use pm2::Pm2App;
-pub use ports::listening_ports;
+pub use ports::{LocalListeners, listening_ports};
 pub use program::{Program, node_version, program};
 pub use resident::{Resident, residents};
 pub use scheduling::SchedulingWatch;

@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use nodespy_model::FastSet;
+use nodespy_model::{FastMap, FastSet};
 
 use crate::target::proc;
 
@@ -46,6 +46,47 @@ pub(crate) fn connections(pid: u32, listener: SocketAddr) -> usize {
         .filter(|row| row.state == ESTABLISHED && row.local.port() == listener.port())
         .filter(|row| own.contains(&row.inode))
         .count()
+}
+
+/// Who listens where in the network namespace of nodespy itself, among some processes. Sockets of other namespaces are not in its table.
+#[derive(Debug)]
+pub struct LocalListeners {
+    listening: Vec<Row>,
+    /// The process that has a socket, by inode; none where several of them do.
+    holders: FastMap<u64, Option<u32>>,
+}
+
+impl LocalListeners {
+    /// The listening sockets there are, and which of these processes have them open.
+    pub fn of(pids: impl IntoIterator<Item = u32>) -> Self {
+        let listening = rows(std::process::id()).filter(|row| row.state == LISTEN);
+        let mut holders: FastMap<u64, Option<u32>> = FastMap::default();
+        for pid in pids {
+            for inode in proc::socket_inodes(pid) {
+                let holder = holders.entry(inode).or_insert(Some(pid));
+                // A process may have it open twice.
+                *holder = holder.filter(|it| *it == pid);
+            }
+        }
+        Self {
+            listening: listening.collect(),
+            holders,
+        }
+    }
+
+    /// The loopback addresses at which a connection to `port` is accepted by process `pid`, and by no other.
+    pub fn loopback_routes(&self, pid: u32, port: u16) -> Vec<SocketAddr> {
+        let is_own = |inode: u64| self.holders.get(&inode) == Some(&Some(pid));
+        let own = self
+            .listening
+            .iter()
+            .filter(|row| row.local.port() == port && is_own(row.inode));
+        let routes = own.flat_map(|row| routes_among(&self.listening, is_own, row.local));
+        let mut routes: Vec<SocketAddr> = routes.filter(|it| it.ip().is_loopback()).collect();
+        routes.sort_unstable();
+        routes.dedup();
+        routes
+    }
 }
 
 /// The process that listens on a port.
@@ -232,6 +273,22 @@ mod tests {
             routes(&[mapped], "[::ffff:127.0.0.1]:9229"),
             ["127.0.0.1:9229"]
         );
+    }
+
+    #[test]
+    fn a_socket_that_two_processes_have_open_is_neither_s_own() {
+        let (own, other) = (std::process::id(), std::process::id() + 1);
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut found = LocalListeners::of([own, own]);
+        assert_eq!(found.loopback_routes(own, address.port()), [address]);
+        assert!(found.loopback_routes(other, address.port()).is_empty());
+        assert!(found.loopback_routes(own, 0).is_empty());
+        found
+            .holders
+            .values_mut()
+            .for_each(|holder| *holder = holder.filter(|it| *it == other));
+        assert!(found.loopback_routes(own, address.port()).is_empty());
     }
 
     #[test]

@@ -26,6 +26,7 @@ fn client(url: &str, ca_file: Option<PathBuf>, token: &str) -> Client {
     let options = ClientOptions {
         token: Some(token.to_owned()),
         ca_file,
+        ..ClientOptions::default()
     };
     Client::new(url, &options).unwrap()
 }

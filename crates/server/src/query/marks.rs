@@ -6,10 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use nodespy_model::{Labels, ThreadRole, WeightUnit, label_key};
+use nodespy_model::{Labels, WeightUnit, label_key};
 use nodespy_store::{
-    Batch, Count, Matcher, Selection, Series, SeriesSpan, StackHash, Store, Symbols, UnixSeconds,
-    WINDOW_SECONDS, Window,
+    Batch, Matcher, Selection, Series, SeriesSpan, Store, UnixSeconds, WINDOW_SECONDS,
 };
 
 use super::{INSTANCE, QueryError};
@@ -40,24 +39,15 @@ pub fn mark_deployment(
 ) -> Result<(), QueryError> {
     let mut labels = Labels::default();
     labels.set(label_key::VERSION, version);
-    store.append(&Batch {
-        series: vec![Series {
-            service: service.to_owned(),
-            event: DEPLOYMENT_EVENT.to_owned(),
-            unit: WeightUnit::Events,
-            period: 1,
-            labels,
-        }],
-        windows: vec![Window {
-            series: 0,
-            start: time / WINDOW_SECONDS * WINDOW_SECONDS,
-            counts: vec![Count::new(StackHash::default(), ThreadRole::Other, 1)],
-        }],
-        symbols: Symbols {
-            stacks: vec![Vec::new()],
-            ..Symbols::default()
-        },
-    })?;
+    let series = Series {
+        service: service.to_owned(),
+        event: DEPLOYMENT_EVENT.to_owned(),
+        unit: WeightUnit::Events,
+        period: 1,
+        labels,
+    };
+    let start = time / WINDOW_SECONDS * WINDOW_SECONDS;
+    store.append(&Batch::counted(vec![series], &[(0, start, 1)]))?;
     Ok(())
 }
 
