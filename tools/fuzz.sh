@@ -88,6 +88,9 @@ seeds() { # TARGET
         # A series of one label and one profile with an id.
         push) printf '\12\34\12\14\12\3env\22\5tests\22\14\12\5\12\3abc\22\3b8f' >"$corpus/seed" ;;
         grpc_web) printf '\0\0\0\0\0\200\0\0\0\51grpc-status: 3\r\ngrpc-message: no%%20name\r\n' >"$corpus/seed" ;;
+        exposition)
+            printf 'http_requests_total{a="b\\"}"} 1e3 7 # {c="d"} 1\nhttp_requests_total 5\n# EOF\n' >"$corpus/seed"
+            ;;
         http_head) printf 'GET /0123456789abcdef HTTP/1.1\r\nHost: 127.0.0.1:8000\r\nOrigin: null\r\n\r\n' >"$corpus/seed" ;;
         inspector)
             printf '\0HTTP/1.1 200 OK\r\nContent-Length: 21\r\n\r\n{"Browser": "node.js"}' >"$corpus/version"

@@ -17,6 +17,7 @@ use crate::destination::Destination;
 use crate::error::AgentError;
 use crate::following::Following;
 use crate::log_line::{Level, Log, LogLine};
+use crate::requests::{RequestOptions, RequestReader};
 use crate::status::Status;
 use crate::wall_clock::WallClock;
 use crate::writer::{Writers, written};
@@ -50,6 +51,8 @@ pub struct AgentOptions {
     pub source_maps: Option<SourceMapOptions>,
     /// Labels of every process, which win over those that are found.
     pub labels: Labels,
+    /// Which counter tells the requests of each process; they are not counted when absent.
+    pub requests: Option<RequestOptions>,
     /// How long it runs; until it is told to end when absent.
     pub duration: Option<Duration>,
     /// Ctrl-C and SIGTERM.
@@ -60,6 +63,8 @@ pub struct AgentOptions {
     pub attached: fn(),
     /// Called first by each thread that writes or sends: gives up the rights that sampling takes.
     pub write_only: fn(),
+    /// Called first by the thread that reads counters of requests: keeps the right to see whose sockets are whose.
+    pub read_sockets: fn(),
 }
 
 /// Samples every Node process of the machine, until it is told to end. What was seen is written to every destination before
@@ -84,7 +89,10 @@ pub fn run(
         .store(options.rate_hz.into(), Ordering::Relaxed);
     status.sample_at(f64::from(options.rate_hz));
     // From the start: what an earlier agent left waits for no process.
-    let writers = Writers::start(destinations, &log, options.write_only);
+    let writers = Arc::new(Writers::start(destinations, &log, options.write_only));
+    let requests = options.requests.clone().map(|requests| {
+        RequestReader::start(requests, Arc::clone(&writers), &log, options.read_sockets)
+    });
     let mut agent = Agent {
         options,
         deadline: options
@@ -92,6 +100,7 @@ pub fn run(
             .map(|duration| monotonic_now().saturating_add(duration.as_nanos() as Nanoseconds)),
         log,
         writers,
+        requests,
         open: OpenWindows::default(),
         sampled: FastMap::default(),
         remarks: FastSet::default(),
@@ -105,7 +114,8 @@ struct Agent<'a> {
     options: &'a AgentOptions,
     deadline: Option<Nanoseconds>,
     log: Log,
-    writers: Writers,
+    writers: Arc<Writers>,
+    requests: Option<RequestReader>,
     open: OpenWindows,
     /// The processes that are sampled, by pid, with their services.
     sampled: FastMap<u32, String>,
@@ -187,6 +197,7 @@ impl Agent<'_> {
             attached: options.attached,
             open: &mut self.open,
             writers: &self.writers,
+            requests: self.requests.as_ref(),
             log: &self.log,
             clock: WallClock::default(),
             engine: "",
@@ -230,7 +241,13 @@ impl Agent<'_> {
     /// Writes what is left.
     fn finish(mut self) {
         self.writers.write(self.open.take_all());
-        self.writers.finish();
+        if let Some(requests) = self.requests {
+            requests.finish();
+        }
+        // No other thread has them any more.
+        if let Some(writers) = Arc::into_inner(self.writers) {
+            writers.finish();
+        }
     }
 }
 

@@ -1,10 +1,13 @@
 //! Where windows go: a store of this machine, or a spool on disk from which they are sent.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use nodespy_capture::unix_now;
 use nodespy_http::Client;
-use nodespy_store::{Batch, Retention, Store, StoreError, Upkeep, batch_to_bytes};
+use nodespy_store::{
+    Batch, REQUESTS_EVENT, Retention, Store, StoreError, Upkeep, Window, batch_to_bytes,
+};
 
 use crate::counters::Counters;
 use crate::log_line::{Level, Log, LogLine};
@@ -24,7 +27,20 @@ pub struct Destination {
 
 enum Kind {
     Store(Box<dyn Store + Send>, Retention),
-    Remote(Spool, Box<dyn Receiver>),
+    Remote {
+        spool: Spool,
+        receiver: Box<dyn Receiver>,
+        takes: Takes,
+    },
+}
+
+/// What a receiver takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Takes {
+    /// Every window.
+    All,
+    /// Windows that are profiles: no counts of requests.
+    Profiles,
 }
 
 impl Destination {
@@ -38,34 +54,40 @@ impl Destination {
 
     /// A server of nodespy; what it does not take yet waits in a spool.
     pub fn server(client: Client, spool: Spool) -> Self {
-        Self {
-            name: client.base().to_owned(),
-            kind: Kind::Remote(spool, Box::new(NodespyServer(client))),
-        }
+        let name = client.base().to_owned();
+        Self::remote(name, spool, Box::new(NodespyServer(client)), Takes::All)
     }
 
     /// A server of Pyroscope, or one that takes what its SDKs send.
     pub fn pyroscope(client: Client, spool: Spool) -> Self {
-        Self {
-            name: client.base().to_owned(),
-            kind: Kind::Remote(spool, Box::new(Pyroscope::new(client))),
-        }
+        let name = client.base().to_owned();
+        Self::remote(
+            name,
+            spool,
+            Box::new(Pyroscope::new(client)),
+            Takes::Profiles,
+        )
     }
 
     /// A collector of OpenTelemetry, or one that takes what those take.
     pub fn otlp(client: Client, spool: Spool) -> Self {
-        Self {
-            name: client.base().to_owned(),
-            kind: Kind::Remote(spool, Box::new(Otlp(client))),
-        }
+        let name = client.base().to_owned();
+        Self::remote(name, spool, Box::new(Otlp(client)), Takes::Profiles)
     }
 
     /// A server of Parca.
     pub fn parca(client: Client, spool: Spool) -> Self {
-        Self {
-            name: client.base().to_owned(),
-            kind: Kind::Remote(spool, Box::new(Parca::new(client))),
-        }
+        let name = client.base().to_owned();
+        Self::remote(name, spool, Box::new(Parca::new(client)), Takes::Profiles)
+    }
+
+    fn remote(name: String, spool: Spool, receiver: Box<dyn Receiver>, takes: Takes) -> Self {
+        let kind = Kind::Remote {
+            spool,
+            receiver,
+            takes,
+        };
+        Self { name, kind }
     }
 
     /// What it is called in the log.
@@ -90,11 +112,16 @@ impl Destination {
                 };
                 (Box::new(sink), None)
             }
-            Kind::Remote(spool, receiver) => {
+            Kind::Remote {
+                spool,
+                receiver,
+                takes,
+            } => {
                 let spool = Arc::new(spool);
                 let _ = counters.spool.set(Arc::clone(&spool));
                 let sink = SpoolSink {
                     spool: Arc::clone(&spool),
+                    takes,
                     counters: Arc::clone(counters),
                     log: Arc::clone(log),
                 };
@@ -166,13 +193,21 @@ impl Sink for StoreSink {
 
 struct SpoolSink {
     spool: Arc<Spool>,
+    takes: Takes,
     counters: Arc<Counters>,
     log: Log,
 }
 
 impl Sink for SpoolSink {
     fn append(&mut self, batch: &Batch) -> Result<(), Failure> {
-        let bytes = batch_to_bytes(batch);
+        let batch = match self.takes {
+            Takes::All => Cow::Borrowed(batch),
+            Takes::Profiles => profiles_of(batch),
+        };
+        if batch.windows.is_empty() {
+            return Ok(());
+        }
+        let bytes = batch_to_bytes(&batch);
         let pushed = self.spool.push(&bytes, batch.windows.len() as u64);
         let dropped = pushed.map_err(|error| Failure::Again(error.to_string()))?;
         if dropped > 0 {
@@ -182,6 +217,20 @@ impl Sink for SpoolSink {
         }
         Ok(())
     }
+}
+
+/// The windows of a batch that are profiles.
+fn profiles_of(batch: &Batch) -> Cow<'_, Batch> {
+    let is_profile = |window: &Window| {
+        let series = batch.series.get(window.series);
+        series.is_none_or(|series| series.event != REQUESTS_EVENT)
+    };
+    if batch.windows.iter().all(is_profile) {
+        return Cow::Borrowed(batch);
+    }
+    let mut profiles = batch.clone();
+    profiles.windows.retain(is_profile);
+    Cow::Owned(profiles)
 }
 
 /// Whether trying again can't help.

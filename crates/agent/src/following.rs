@@ -11,6 +11,7 @@ use nodespy_symbolize::SourceMapOptions;
 
 use crate::deployed;
 use crate::log_line::{Level, Log, LogLine};
+use crate::requests::RequestReader;
 use crate::status::Status;
 use crate::wall_clock::WallClock;
 use crate::writer::Writers;
@@ -30,6 +31,8 @@ pub(crate) struct Following<'a> {
     pub(crate) attached: fn(),
     pub(crate) open: &'a mut OpenWindows,
     pub(crate) writers: &'a Writers,
+    /// What reads how many requests processes answer, if they are counted.
+    pub(crate) requests: Option<&'a RequestReader>,
     pub(crate) log: &'a Log,
     pub(crate) clock: WallClock,
     /// How processes are sampled.
@@ -77,6 +80,9 @@ impl Following<'_> {
             let line = LogLine::info("process ended").with("pid", pid);
             (self.log)(&line.with("service", service));
             self.ended += 1;
+            if let Some(requests) = self.requests {
+                requests.forget(pid);
+            }
         }
     }
 
@@ -147,7 +153,11 @@ impl Observer for Following<'_> {
         for process in &mut profile.processes {
             process.labels = deployed::labels_of(&process.labels, &host, process.pid, self.given);
         }
-        self.open.add(batch_of(&profile));
+        let batch = batch_of(&profile);
+        if let Some(requests) = self.requests {
+            requests.follow(&batch.series);
+        }
+        self.open.add(batch);
         self.writers.write(self.open.take_ended(until / SECOND));
         self.say_ended(slice.targets);
         let sampled = self.sampled.len() as u64;

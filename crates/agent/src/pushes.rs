@@ -1,9 +1,10 @@
 //! What is pushed to others is what was sampled, and what they answer decides what becomes of it.
 
 use nodespy_formats::{ImportOptions, import};
+use nodespy_http::Client;
 use nodespy_model::{Contents, Labels, Profile, ThreadRole, WeightUnit};
 use nodespy_store::{
-    Batch, CPU_EVENT, Count, Series, StoredFrame, StoredFunction, Symbols, Window,
+    Batch, CPU_EVENT, Count, REQUESTS_EVENT, Series, StoredFrame, StoredFunction, Symbols, Window,
 };
 use prost::Message;
 
@@ -69,6 +70,48 @@ fn batch() -> Batch {
             window(1, vec![Count::new(hashes[1], ThreadRole::Main, 3)]),
         ],
         symbols,
+    }
+}
+
+/// The same with requests that were counted meanwhile, and a batch of nothing else before it.
+fn with_requests() -> [Batch; 2] {
+    let mut batch = batch();
+    let counted = Series {
+        event: REQUESTS_EVENT.to_owned(),
+        unit: WeightUnit::Events,
+        period: 1,
+        ..batch.series[0].clone()
+    };
+    let mut alone = Batch::counted(vec![counted], &[(0, START, 77)]);
+    let only = alone.clone();
+    alone.windows[0].series = batch.series.len();
+    batch.series.append(&mut alone.series);
+    batch.windows.append(&mut alone.windows);
+    batch.symbols.stacks.append(&mut alone.symbols.stacks);
+    [only, batch]
+}
+
+/// They are no profile, whoever takes profiles; a server of nodespy gets them.
+#[test]
+fn requests_are_pushed_to_nodespy_alone() {
+    type Made = fn(Client, Spool) -> Destination;
+    let made: [(Made, u64); 4] = [
+        (Destination::pyroscope, 2),
+        (Destination::otlp, 2),
+        (Destination::parca, 2),
+        (Destination::server, 4),
+    ];
+    for (made, expected) in made {
+        let folder = tempfile::tempdir().unwrap();
+        let spool = Spool::open(folder.path(), 1 << 20).unwrap();
+        // No server is there: what would be sent waits.
+        let (writers, counters, _) = writers(made(client("http://127.0.0.1:1"), spool));
+        with_requests().into_iter().for_each(|it| writers.write(it));
+        wait_for("what waits", || {
+            counters.backlog().unwrap().windows == expected
+        });
+        writers.finish();
+        assert_eq!(counters.backlog().unwrap().windows, expected);
     }
 }
 

@@ -34,7 +34,7 @@ pub(crate) use showing::ShowArgs;
 pub(crate) use store::{ClickHouseArgs, InitArgs, StoreArg, StoreCommand, StoreCommandArgs};
 pub(crate) use stores::StoreArgs;
 pub(crate) use target::TargetArgs;
-pub(crate) use values::{By, Push, PushKind, TopBy};
+pub(crate) use values::{By, Push, PushKind, RequestSetting, TopBy};
 use values::{parse_duration, parse_overhead};
 
 /// Profile any running Node.js process on Linux, with no flags and no restart.

@@ -8,8 +8,8 @@ use clap::Args;
 use nodespy_store::Retention;
 
 use super::values::{
-    Push, parse_age, parse_duration, parse_label, parse_loopback, parse_overhead, parse_push,
-    parse_size,
+    Push, RequestSetting, parse_age, parse_duration, parse_label, parse_loopback, parse_overhead,
+    parse_push, parse_request_setting, parse_size,
 };
 
 /// Where an agent keeps what it has seen, and where it is read again.
@@ -27,6 +27,7 @@ Examples:
   nodespy agent --push pyroscope=http://pyro:4040
   nodespy agent --push otlp=http://collector:4318 --push parca=http://parca:7070
   nodespy agent --max-overhead 1%                 use at most 1 % of one CPU
+  nodespy agent --requests metric=http_requests_total --requests port=9464
   nodespy agent --adaptive false                  always 19 samples per second
   nodespy agent --config /etc/nodespy/agent.toml --check-config
 
@@ -71,6 +72,9 @@ pub(crate) struct AgentArgs {
     pub(crate) label: Vec<(String, String)>,
     #[command(flatten)]
     pub(crate) retention: RetentionArgs,
+    /// Count requests by a Prometheus counter that each process serves on loopback; needs metric and port, may be repeated: metric=http_requests_total, port=9464, path=/metrics
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_request_setting)]
+    pub(crate) requests: Vec<RequestSetting>,
     /// Serve /metrics (Prometheus) and /healthz on a loopback address: 127.0.0.1:4601
     #[arg(long, value_name = "ADDRESS", value_parser = parse_loopback)]
     pub(crate) listen: Option<SocketAddr>,

@@ -132,6 +132,37 @@ pub(super) fn parse_label(text: &str) -> Result<(String, String), String> {
     }
 }
 
+/// How the requests of processes are counted, one setting of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum RequestSetting {
+    /// The name of the counter.
+    Metric(String),
+    /// A port where processes serve it.
+    Port(u16),
+    /// The path of the page.
+    Path(String),
+}
+
+/// `metric=http_requests_total`, `port=9464`, `path=/metrics`.
+pub(super) fn parse_request_setting(text: &str) -> Result<RequestSetting, String> {
+    let (key, value) = text.split_once('=').unwrap_or((text, ""));
+    let is_name = |it: char| it.is_ascii_alphanumeric() || "_:".contains(it);
+    let is_metric = value.chars().all(is_name) && !value.starts_with(|it: char| it.is_numeric());
+    match key.trim() {
+        "metric" if !value.is_empty() && is_metric => Ok(RequestSetting::Metric(value.to_owned())),
+        "metric" => Err(format!("{value:?} is not the name of a metric")),
+        "port" => match value.parse() {
+            Ok(port @ 1..) => Ok(RequestSetting::Port(port)),
+            _ => Err(format!("{value:?} is not a port")),
+        },
+        "path" if value.starts_with('/') && value.chars().all(|it| it.is_ascii_graphic()) => {
+            Ok(RequestSetting::Path(value.to_owned()))
+        }
+        "path" => Err(format!("{value:?} is not a path such as /metrics")),
+        _ => Err("metric=NAME, port=PORT and path=PATH are the settings".to_owned()),
+    }
+}
+
 /// A share of one CPU: `2%`, `0.5%`.
 pub(super) fn parse_overhead(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').unwrap_or(text).trim();
@@ -184,6 +215,29 @@ mod tests {
         let label = ("env".to_owned(), "a=b".to_owned());
         assert_eq!(parse_label("env=a=b"), Ok(label));
         assert!(parse_label("env").is_err() && parse_label("=x").is_err());
+    }
+
+    #[test]
+    fn settings_of_requests_are_read() {
+        let metric = RequestSetting::Metric("http_requests_total".to_owned());
+        let setting = parse_request_setting("metric=http_requests_total");
+        assert_eq!(setting, Ok(metric));
+        let port = parse_request_setting("port=9464");
+        assert_eq!(port, Ok(RequestSetting::Port(9464)));
+        for wrong in [
+            "metric=",
+            "metric=a b",
+            "metric=7a",
+            "metric=a{b=\"c\"}",
+            "port=0",
+            "port=65536",
+            "path=metrics",
+            "path=/a b",
+            "host=example.org",
+            "metric",
+        ] {
+            assert!(parse_request_setting(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

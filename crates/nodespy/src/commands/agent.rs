@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
-use nodespy_agent::{AgentOptions, Destination, LogLine, Spool, Status};
+use nodespy_agent::{AgentOptions, Destination, LogLine, RequestOptions, Spool, Status};
 use nodespy_capture::{catch_interrupts, unix_now};
 use nodespy_http::{Client, ClientOptions};
 use nodespy_model::{Labels, UtcTime};
@@ -16,13 +16,16 @@ use nodespy_store::{OpenMode, SqliteStore};
 use nodespy_symbolize::SourceMapOptions;
 
 use super::agent_config;
-use crate::cli::{AgentArgs, Push, PushKind};
+use crate::cli::{AgentArgs, Push, PushKind, RequestSetting};
 use crate::confine::Confinement;
+use crate::failure::Failure;
 use crate::output::{self, Stream};
 use crate::privileges::{self, Extra};
 
 /// The longest file of a token, or of webhooks.
 const MAX_SECRET_FILE_BYTES: u64 = 4096;
+/// Ports where processes are asked for their requests: each that one listens on is asked in turn.
+const MAX_REQUEST_PORTS: usize = 16;
 /// The file of a store in its folder.
 const STORE_FILE: &str = "profiles.sqlite";
 
@@ -32,6 +35,7 @@ pub(crate) fn run(arguments: &AgentArgs) -> anyhow::Result<ExitCode> {
         None => None,
     };
     let arguments = with_file.as_deref().unwrap_or(arguments);
+    let requests = request_options(&arguments.requests)?;
     if arguments.check_config {
         remotes(arguments)?;
         output::result("the settings are right\n", Stream::Standard);
@@ -51,11 +55,13 @@ pub(crate) fn run(arguments: &AgentArgs) -> anyhow::Result<ExitCode> {
         no_ebpf: arguments.no_ebpf,
         source_maps: (!arguments.no_source_maps).then(SourceMapOptions::default),
         labels,
+        requests,
         duration: arguments.duration,
         interrupts: Some(catch_interrupts()),
         status: Arc::default(),
         attached: privileges::keep_when_perf_is_attached,
         write_only: privileges::keep_for_files,
+        read_sockets: privileges::keep_for_files_of_processes,
     };
     if let Some(address) = arguments.listen {
         serve_status(address, Arc::clone(&options.status))?;
@@ -75,6 +81,37 @@ pub(crate) fn run(arguments: &AgentArgs) -> anyhow::Result<ExitCode> {
         ));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Which counter tells requests, if they are counted.
+fn request_options(settings: &[RequestSetting]) -> anyhow::Result<Option<RequestOptions>> {
+    if settings.is_empty() {
+        return Ok(None);
+    }
+    let (mut metric, mut path, mut ports) = (None, "/metrics".to_owned(), Vec::new());
+    for setting in settings.iter().cloned() {
+        match setting {
+            RequestSetting::Metric(name) => metric = Some(name),
+            RequestSetting::Path(given) => path = given,
+            RequestSetting::Port(port) => ports.push(port),
+        }
+    }
+    ports.sort_unstable();
+    ports.dedup();
+    match (metric, ports.len()) {
+        (Some(metric), 1..=MAX_REQUEST_PORTS) => Ok(Some(RequestOptions {
+            metric,
+            ports,
+            path,
+        })),
+        (_, ports) => {
+            let why = match ports > MAX_REQUEST_PORTS {
+                true => format!("requests are read at {MAX_REQUEST_PORTS} ports at most"),
+                false => "requests need metric=NAME and port=PORT, the counter and where each process serves it".to_owned(),
+            };
+            Err(Failure::Usage(why).into())
+        }
+    }
 }
 
 /// Answers for monitoring, in a thread without the rights that sampling takes.
@@ -127,6 +164,7 @@ fn remotes(arguments: &AgentArgs) -> anyhow::Result<Vec<Remote>> {
     let options = ClientOptions {
         token: token.map(|token| token.secret().to_owned()),
         ca_file: arguments.ca_file.clone(),
+        ..ClientOptions::default()
     };
     let mut remotes = Vec::new();
     if let Some(url) = &arguments.to {

@@ -108,13 +108,23 @@ fn words_of(key: &str, value: &DeValue<'_>) -> Result<Vec<String>, String> {
                 .map(|value| scalar(value.get_ref()).map(|value| word(&value)))
                 .collect()
         }
-        (DeValue::Table(rows), _) if takes_many => rows
-            .iter()
-            .map(|(name, value)| {
-                let value = scalar(value.get_ref())?;
-                Ok(word(&format!("{}={value}", name.get_ref())))
-            })
-            .collect(),
+        (DeValue::Table(rows), _) if takes_many => {
+            let mut words = Vec::new();
+            for (name, value) in rows {
+                let named = |value: &DeValue<'_>| {
+                    scalar(value).map(|value| word(&format!("{}={value}", name.get_ref())))
+                };
+                match value.get_ref() {
+                    DeValue::Array(values) => {
+                        for value in values {
+                            words.push(named(value.get_ref())?);
+                        }
+                    }
+                    value => words.push(named(value)?),
+                }
+            }
+            Ok(words)
+        }
         (value, _) => scalar(value).map(|value| vec![word(&value)]),
     }
 }
@@ -149,6 +159,15 @@ mod tests {
         ];
         assert_eq!(words, expected);
         assert!(settings("").unwrap().is_empty());
+        let text = "[requests]\nmetric = 'http_requests_total'\nport = [3000, 9464]\n";
+        let mut words = settings(text).unwrap();
+        words.sort();
+        let expected = [
+            "--requests=metric=http_requests_total",
+            "--requests=port=3000",
+            "--requests=port=9464",
+        ];
+        assert_eq!(words, expected);
         Alone::command().debug_assert();
     }
 
@@ -164,6 +183,7 @@ mod tests {
             ("rate = [1, 2]\n", 1, "text or a number"),
             ("store = \n", 1, ""),
             ("config = 'other.toml'\n", 1, "no setting"),
+            ("\n[requests]\nport = 0\n", 2, "not a port"),
         ] {
             let wrong = settings(text).unwrap_err();
             let found = text[..wrong.at.min(text.len())].matches('\n').count() + 1;

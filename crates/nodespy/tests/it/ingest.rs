@@ -506,4 +506,10 @@ fn settings_in_a_file_are_checked_with_their_lines() {
     let outcome = check(&[]);
     outcome.expect_code(2);
     outcome.expect_stderr(&["agent.toml:2:"]);
+    // A counter without a port is half a setting; the command line may have the other half.
+    std::fs::write(&file, "[requests]\nmetric = 'http_requests_total'\n").unwrap();
+    let outcome = check(&[]);
+    outcome.expect_code(2);
+    outcome.expect_stderr(&["port=PORT"]);
+    check(&["--requests", "port=9464"]).expect_code(0);
 }

@@ -60,6 +60,7 @@ mod privileges;
 mod processes;
 mod pushing;
 mod recorded;
+mod requests;
 mod routes;
 #[path = "../support/run.rs"]
 mod run;
