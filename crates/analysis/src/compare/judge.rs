@@ -143,9 +143,9 @@ pub(super) struct Common {
 }
 
 impl Common {
-    /// None when the sides do not differ in it.
+    /// None when the sides do not differ in it, or it is a change like any other.
     fn of(table: &Table, terms: &Terms<'_>) -> Option<Self> {
-        if terms.basis == Basis::Share {
+        if terms.basis == Basis::Share || terms.options.keeps_common {
             return None;
         }
         let heavy = table

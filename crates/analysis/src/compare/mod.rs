@@ -44,6 +44,8 @@ pub struct CompareOptions {
     pub work: Option<Work>,
     /// What rows are.
     pub rows: Rows,
+    /// Whether what all functions changed by alike stays in their changes: runs are known to have done the same work.
+    pub keeps_common: bool,
 }
 
 impl Default for CompareOptions {
@@ -53,6 +55,7 @@ impl Default for CompareOptions {
             basis: None,
             work: None,
             rows: Rows::Functions,
+            keeps_common: false,
         }
     }
 }

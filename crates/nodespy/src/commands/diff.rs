@@ -75,6 +75,7 @@ pub(crate) fn options(comparing: &ComparingArgs) -> CompareOptions {
             By::Function => Rows::Functions,
             By::Route => Rows::Routes,
         },
+        ..CompareOptions::default()
     }
 }
 

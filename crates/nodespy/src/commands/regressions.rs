@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use nodespy_analysis::{FunctionCaller, Verdict};
 use nodespy_capture::unix_now;
 use nodespy_model::printable;
-use nodespy_server::query::{Deployment, RegressionOptions, Slower, regressions, regressions_json};
+use nodespy_server::query::{
+    Deployment, Exposure, RegressionOptions, Slower, regressions, regressions_json,
+};
 use nodespy_store::OpenMode;
 
 use super::agent::utc;
@@ -62,6 +64,9 @@ fn text(deployments: &[Deployment]) -> String {
             version(&deployment.version),
             utc(deployment.first)
         );
+        if let Exposure::Requests { cpu_ns, .. } = deployment.exposure {
+            let _ = writeln!(text, "  {}", per_request(cpu_ns));
+        }
         for slower in &deployment.slower {
             let _ = writeln!(text, "  {}", line(slower));
             let _ = writeln!(text, "    {}", seen(slower));
@@ -110,6 +115,17 @@ fn seen(slower: &Slower) -> String {
         "{through}seen from {} until {}",
         utc(slower.seen.start),
         utc(slower.seen.end)
+    )
+}
+
+/// `CPU time a request: 12.30 ms before, 14.80 ms after, +20.3 %`.
+fn per_request([before, after]: [u64; 2]) -> String {
+    let milliseconds = |nanoseconds: u64| format!("{:.2} ms", nanoseconds as f64 / 1e6);
+    format!(
+        "CPU time a request: {} before, {} after, {}",
+        milliseconds(before),
+        milliseconds(after),
+        percent(after as f64 / before.max(1) as f64)
     )
 }
 

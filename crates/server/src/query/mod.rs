@@ -4,6 +4,7 @@ mod instances;
 mod marks;
 mod profile;
 mod regressions;
+mod requests;
 mod selected;
 mod series;
 mod services;

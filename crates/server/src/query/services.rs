@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use nodespy_model::{Labels, label_key};
-use nodespy_store::{Store, UnixSeconds, WINDOW_SECONDS};
+use nodespy_store::{REQUESTS_EVENT, Store, UnixSeconds, WINDOW_SECONDS};
 use serde_json::{Value, json};
 
 use super::marks::{DEPLOYMENT_EVENT, Mark, Versions, marks_of};
@@ -84,6 +84,10 @@ pub fn services(store: &dyn Store, query: &ServicesQuery) -> Result<Vec<Service>
     let mut instances: BTreeMap<(String, String), BTreeMap<String, Instance>> = BTreeMap::new();
     for span in store.labels(query.time.clone())? {
         if query.service.as_ref().is_some_and(|it| *it != span.service) {
+            continue;
+        }
+        // They are counted, not sampled: there is nothing to look at that CPU time has not.
+        if span.event == REQUESTS_EVENT {
             continue;
         }
         let service = found.entry(span.service.clone()).or_default();

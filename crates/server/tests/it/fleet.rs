@@ -12,8 +12,8 @@ use std::sync::LazyLock;
 use nodespy_formats::{ImportOptions, import_file};
 use nodespy_model::{Contents, Labels, Profile, ThreadRole, WeightUnit, label_key};
 use nodespy_store::{
-    Batch, CPU_EVENT, Count, OpenMode, Series, SqliteStore, StackHash, Store, StoredFrame,
-    StoredFunction, Symbols, UnixSeconds, Window, batch_of,
+    Batch, CPU_EVENT, Count, OpenMode, REQUESTS_EVENT, Series, SqliteStore, StackHash, Store,
+    StoredFrame, StoredFunction, Symbols, UnixSeconds, Window, batch_of,
 };
 
 /// When the fleet starts: a multiple of an hour.
@@ -38,6 +38,10 @@ pub(crate) struct Fleet {
     pub(crate) effect: f64,
     /// When that is over.
     pub(crate) effect_ends: UnixSeconds,
+    /// What everything takes of the later version for a request, beside the earlier.
+    pub(crate) effect_on_all: f64,
+    /// Requests a second of an instance with the usual load; none are known at 0.
+    pub(crate) requests: f64,
     /// From when until when the earlier version runs.
     pub(crate) earlier: Range<UnixSeconds>,
     /// How much the mix of functions drifts, and in how many hours it is back.
@@ -66,6 +70,7 @@ impl Fleet {
             symbols: self.program.symbols.clone(),
             ..Batch::default()
         };
+        let mut counted = Vec::new();
         for number in 0..2 * self.instances {
             let is_later = number >= self.instances;
             let time = match is_later {
@@ -88,6 +93,10 @@ impl Fleet {
                         true => self.effect,
                         false => 1.0,
                     };
+                    let effect = match is_later {
+                        true => effect * self.effect_on_all,
+                        false => effect,
+                    };
                     load * self.at(start, phases[function]) * mix[function] * effect
                 };
                 batch.windows.push(Window {
@@ -95,9 +104,14 @@ impl Fleet {
                     start,
                     counts: self.program.counts(number, is_later, factor, &mut random),
                 });
+                if self.requests > 0.0 {
+                    let mean = step as f64 * self.requests * load * by_day(start);
+                    counted.push((number, start, random.poisson(mean)));
+                }
                 start += step;
             }
         }
+        add_requests(&mut batch, &counted);
         batch
     }
 
@@ -105,9 +119,33 @@ impl Fleet {
     fn at(&self, time: UnixSeconds, phase: f64) -> f64 {
         let hours = time as f64 / 3600.0 - START as f64 / 3600.0;
         let (size, period) = self.drift;
-        let by_day = 1.0 + 0.3 * (hours * 1.5).sin();
-        by_day * (1.0 + size * (hours / period * std::f64::consts::TAU + phase).sin())
+        by_day(time) * (1.0 + size * (hours / period * std::f64::consts::TAU + phase).sin())
     }
+}
+
+/// How much there is to do at some time of the day.
+fn by_day(time: UnixSeconds) -> f64 {
+    let hours = time as f64 / 3600.0 - START as f64 / 3600.0;
+    1.0 + 0.3 * (hours * 1.5).sin()
+}
+
+/// Adds requests as an agent counts them: by instance, the start of a window, how many.
+fn add_requests(batch: &mut Batch, counted: &[(usize, UnixSeconds, u64)]) {
+    let sampled = batch.series.len();
+    let series = batch.series.iter().map(|series| Series {
+        event: REQUESTS_EVENT.to_owned(),
+        unit: WeightUnit::Events,
+        period: 1,
+        ..series.clone()
+    });
+    let requests = Batch::counted(series.collect(), counted);
+    batch.series.extend(requests.series);
+    let windows = requests.windows.into_iter();
+    batch.windows.extend(windows.map(|window| Window {
+        series: sampled + window.series,
+        ..window
+    }));
+    batch.symbols.stacks.extend(requests.symbols.stacks);
 }
 
 /// What an instance runs: stacks, and how much of its time each takes.

@@ -1,8 +1,8 @@
 //! How often a quiet deployment raises something, and how often a change is found: the same code as in production.
 
 use nodespy_server::query::{
-    Deployment, RegressionOptions, SeriesQuery, ServicesQuery, Slower, mark_deployment,
-    profile_of_selection, regressions, series_json, services,
+    Deployment, Exposure, RegressionOptions, SeriesQuery, ServicesQuery, Slower, mark_deployment,
+    profile_of_selection, regressions, regressions_json, series_json, services,
 };
 use nodespy_store::{CPU_EVENT, Selection};
 
@@ -27,6 +27,8 @@ fn fleet(instances: usize, effect: f64, seed: u64) -> Fleet {
         instances,
         effect,
         effect_ends: END,
+        effect_on_all: 1.0,
+        requests: 0.0,
         earlier: START..END,
         drift: (0.15, 5.2),
         later_label: "2.0.0",
@@ -114,6 +116,84 @@ fn a_quarter_more_is_found_and_named() {
     assert_eq!(place, fleet.program.changed());
     let (low, high) = change.own.interval.unwrap();
     assert!(low < 1.25 && 1.25 < high, "{low} to {high}");
+}
+
+/// A fifth more of everything for each request: without requests it is load.
+#[test]
+fn more_of_everything_is_found_where_requests_are_known() {
+    const FLEETS: u64 = 10;
+    let (mut found, mut functions, mut blindly) = (0, 0, 0);
+    for seed in 0..FLEETS {
+        let more = |requests| Fleet {
+            effect_on_all: 1.2,
+            requests,
+            ..fleet(12, 1.0, 2000 + seed)
+        };
+        let blind = judged(&more(0.0));
+        assert_eq!(blind.exposure, Exposure::Functions);
+        blindly += blind.slower.len();
+        let deployment = judged(&more(5.0));
+        let Exposure::Requests { cpu_ns, .. } = deployment.exposure else {
+            panic!("{:?}", deployment.exposure);
+        };
+        // 0.4 of a CPU for 5 requests a second, a little more or less by the hour.
+        assert!((60e6..100e6).contains(&(cpu_ns[0] as f64)), "{cpu_ns:?}");
+        let ratio = cpu_ns[1] as f64 / cpu_ns[0] as f64;
+        assert!((1.15..1.25).contains(&ratio), "{ratio}");
+        found += u64::from(!deployment.slower.is_empty());
+        functions += deployment.slower.len();
+    }
+    eprintln!(
+        "x 1.2 of all: found in {found} of {FLEETS} fleets, {functions} functions in all; {blindly} without requests"
+    );
+    assert!(blindly <= 1, "{blindly} functions without requests");
+    assert!(found * 10 >= FLEETS * 9, "{found} of {FLEETS}");
+    let json = regressions_json(&[judged(&Fleet {
+        effect_on_all: 1.2,
+        requests: 5.0,
+        ..fleet(12, 1.0, 2000)
+    })]);
+    let comparison = &json["comparisons"][0];
+    assert_eq!(comparison["exposure"], "requests");
+    let whole = comparison["cpu_ns_per_request"]["after"].as_f64().unwrap();
+    let row = &json["regressions"][0]["cpu_ns_per_request"];
+    let [before, after] = ["before", "after"].map(|side| row[side].as_f64().unwrap());
+    assert!(0.0 < before && before < after && after < whole, "{json:#}");
+}
+
+/// Load that differs by 25 % between instances raises nothing, and one function that is slower is found as well.
+#[test]
+fn requests_tell_load_from_code() {
+    const FLEETS: u64 = 40;
+    fn known(instances: usize, effect: f64, seed: u64) -> Fleet {
+        Fleet {
+            requests: 5.0,
+            ..fleet(instances, effect, seed)
+        }
+    }
+    let mut raised = 0;
+    for seed in 0..FLEETS {
+        let deployment = judged(&known(12, 1.0, seed));
+        assert_eq!(deployment.exposure.label(), "requests");
+        raised += u64::from(!deployment.slower.is_empty());
+    }
+    eprintln!("quiet, by requests: {raised} of {FLEETS} fleets raise something");
+    assert!(raised * 20 <= FLEETS, "{raised} of {FLEETS}");
+    let [found, _] = found(known, 12, 1.25, 10);
+    assert!(found >= 9, "{found} of 10");
+}
+
+#[test]
+fn requests_are_no_event_to_look_at() {
+    let folder = tempfile::tempdir().unwrap();
+    let fleet = Fleet {
+        requests: 5.0,
+        ..fleet(3, 1.0, 11)
+    };
+    let store = fleet.store(folder.path());
+    let listed = services(&store, &ServicesQuery::new(START..END)).unwrap();
+    assert_eq!(listed[0].events, [CPU_EVENT]);
+    assert_eq!(listed[0].instances.len(), 6);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use nodespy_http::percent_encoded;
 use nodespy_store::UnixSeconds;
 use serde_json::{Value, json};
 
-use super::{Deployment, Slower};
+use super::{Deployment, Exposure, Slower};
 
 /// A function that is slower since a deployment.
 pub(crate) fn regression_json(deployment: &Deployment, slower: &Slower) -> Value {
@@ -18,7 +18,7 @@ pub(crate) fn regression_json(deployment: &Deployment, slower: &Slower) -> Value
             "line": caller.location.line,
         })
     });
-    json!({
+    let mut row = json!({
         "service": deployment.service,
         "version": deployment.version,
         "before_version": deployment.before_version,
@@ -33,7 +33,19 @@ pub(crate) fn regression_json(deployment: &Deployment, slower: &Slower) -> Value
         "first_seen": slower.seen.start,
         "last_seen": slower.seen.end,
         "link": link(deployment),
-    })
+    });
+    if let Exposure::Requests { each, .. } = deployment.exposure {
+        // Costs are seconds of so many requests.
+        let cost = [change.own.before, change.own.after].map(|it| it * 1e9 / each as f64);
+        row["cpu_ns_per_request"] = both(cost.map(f64::round));
+    }
+    row
+}
+
+/// A figure of both versions.
+fn both(figures: [impl Into<Value>; 2]) -> Value {
+    let [before, after] = figures.map(Into::into);
+    json!({ "before": before, "after": after })
 }
 
 /// Deployments: `regressions` in one list, and what was compared.
@@ -46,22 +58,26 @@ pub fn regressions_json(deployments: &[Deployment]) -> Value {
     let all = deployments
         .iter()
         .flat_map(|deployment| rows(deployment, &deployment.slower));
-    let ends = |time: &Range<UnixSeconds>| [time.start, time.end];
+    let ends = |time: &Range<UnixSeconds>| vec![time.start, time.end];
     let comparisons = deployments.iter().map(|deployment| {
-        json!({
+        let mut comparison = json!({
             "service": deployment.service,
             "version": deployment.version,
             "before_version": deployment.before_version,
             "since": deployment.first,
             "concurrent": deployment.is_concurrent,
-            "instances": { "before": deployment.instances[0], "after": deployment.instances[1] },
-            "compared": { "before": ends(&deployment.compared[0]), "after": ends(&deployment.compared[1]) },
+            "instances": both(deployment.instances),
+            "compared": both(deployment.compared.each_ref().map(ends)),
             "exposure": deployment.exposure.label(),
             "smallest_seen": deployment.smallest_seen,
             "gone": rows(deployment, &deployment.gone),
             "link": link(deployment),
             "remarks": deployment.remarks,
-        })
+        });
+        if let Exposure::Requests { cpu_ns, .. } = deployment.exposure {
+            comparison["cpu_ns_per_request"] = both(cpu_ns);
+        }
+        comparison
     });
     json!({
         "regressions": all.collect::<Vec<_>>(),

@@ -10,6 +10,7 @@ use nodespy_store::{
     CPU_EVENT, Selection, SeriesSpan, Store, UnixSeconds, WINDOW_SECONDS, profile_of,
 };
 
+use super::super::requests::{Charged, cost_of_request, divide_by_requests};
 use super::super::size_factors::level_out;
 use super::super::{INSTANCE, QueryError};
 use super::compared::{lately, one_after_the_other, together};
@@ -31,6 +32,14 @@ pub(super) struct Judge<'a> {
 struct Run {
     name: String,
     profile: Profile,
+    /// What a request costs it, in nanoseconds of CPU time, where that is known.
+    cost_of_request: Option<f64>,
+}
+
+impl Run {
+    fn charged(&mut self) -> Charged<'_> {
+        (&mut self.profile, self.cost_of_request)
+    }
 }
 
 /// The instances of both versions, the earlier first.
@@ -138,13 +147,7 @@ impl Judge<'_> {
     }
 
     fn compare(&self, mut sides: Sides) -> Result<(Comparison, Exposure), QueryError> {
-        let mut profiles = sides
-            .each_mut()
-            .map(|side| side.iter_mut().map(|run| &mut run.profile).collect());
-        let exposure = match level_out(&mut profiles) {
-            true => Exposure::Functions,
-            false => Exposure::CpuTime,
-        };
+        let exposure = level(&mut sides);
         let [before, after] = sides.map(|side| {
             let costs = |run: &Run| RunCosts::of(&run.name, &run.profile, None);
             side.iter().map(costs).collect::<Vec<_>>()
@@ -152,6 +155,8 @@ impl Judge<'_> {
         let options = CompareOptions {
             min_change: self.options.min_change,
             basis: Some(Basis::Run),
+            // Where requests are known, what all functions cost more of is no load.
+            keeps_common: matches!(exposure, Exposure::Requests { .. }),
             ..CompareOptions::default()
         };
         Ok((compare(before, after, &options)?, exposure))
@@ -201,7 +206,28 @@ impl Judge<'_> {
             process.node_version = span.labels.get(label_key::NODE).map(str::to_owned);
         }
         let name = span.labels.get(INSTANCE).unwrap_or("instance").to_owned();
-        Ok(Some(Run { name, profile }))
+        Ok(Some(Run {
+            name,
+            profile,
+            cost_of_request: cost_of_request(self.store, &selection)?,
+        }))
+    }
+}
+
+/// Makes instances comparable that have more or less to do, and says by what.
+fn level(sides: &mut Sides) -> Exposure {
+    let mut by_requests = sides
+        .each_mut()
+        .map(|side| side.iter_mut().map(Run::charged).collect());
+    if let Some(exposure) = divide_by_requests(&mut by_requests) {
+        return exposure;
+    }
+    let mut profiles = sides
+        .each_mut()
+        .map(|side| side.iter_mut().map(|run| &mut run.profile).collect());
+    match level_out(&mut profiles) {
+        true => Exposure::Functions,
+        false => Exposure::CpuTime,
     }
 }
 

@@ -3,7 +3,7 @@
 //! A deployment is a version that was not there before, by its label or by a mark. Its instances are compared with those of the version before it,
 //! while both ran where that is long enough, else before and after, at the same hours of the day where that can be. Samples are never
 //! pooled: only the spread over instances tells whether a difference is one. What an instance does more or less of everything (requests,
-//! another host) is taken out by the median over its functions.
+//! another host) is taken out by its requests where they are known, else by the median over its functions.
 
 mod compared;
 mod json;
@@ -89,6 +89,13 @@ pub struct Slower {
 /// What the costs of an instance are taken of, so that those with more to do can be compared with others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exposure {
+    /// The requests it answered.
+    Requests {
+        /// So many each, on average.
+        each: u64,
+        /// What one costs in nanoseconds of CPU time, the earlier version first.
+        cpu_ns: [u64; 2],
+    },
     /// What most of its functions take.
     Functions,
     /// All CPU time: too few functions have samples enough.
@@ -99,6 +106,7 @@ impl Exposure {
     /// The word for it.
     pub fn label(self) -> &'static str {
         match self {
+            Self::Requests { .. } => "requests",
             Self::Functions => "functions",
             Self::CpuTime => "cpu time",
         }
