@@ -6,9 +6,7 @@ use std::process::ExitCode;
 use nodespy_analysis::{FunctionCaller, Verdict};
 use nodespy_capture::unix_now;
 use nodespy_model::printable;
-use nodespy_server::query::{
-    Deployment, Exposure, RegressionOptions, Slower, regressions, regressions_json,
-};
+use nodespy_server::query::{Deployment, RegressionOptions, Slower, regressions, regressions_json};
 use nodespy_store::OpenMode;
 
 use super::agent::utc;
@@ -64,8 +62,8 @@ fn text(deployments: &[Deployment]) -> String {
             version(&deployment.version),
             utc(deployment.first)
         );
-        if let Exposure::Requests { cpu_ns, .. } = deployment.exposure {
-            let _ = writeln!(text, "  {}", per_request(cpu_ns));
+        if let Some(request) = deployment.request {
+            let _ = writeln!(text, "  {}", per_request(request.cpu_ns));
         }
         for slower in &deployment.slower {
             let _ = writeln!(text, "  {}", line(slower));

@@ -7,7 +7,8 @@
 use nodespy_model::Profile;
 use nodespy_store::{REQUESTS_EVENT, Selection, Store, TimeSeriesSet, UnixSeconds};
 
-use super::{Exposure, QueryError};
+use super::QueryError;
+use super::regressions::RequestCost;
 
 /// The steps in which requests are known or not: shorter ones may have none.
 const STEP: u64 = 60;
@@ -62,7 +63,7 @@ pub(super) type Charged<'a> = (&'a mut Profile, Option<f64>);
 
 /// Divides the weights of each profile by its requests, those of both versions together: each then has those of the mean one. None, and
 /// nothing is changed, where the requests of any are not known.
-pub(super) fn divide_by_requests(versions: &mut [Vec<Charged<'_>>; 2]) -> Option<Exposure> {
+pub(super) fn divide_by_requests(versions: &mut [Vec<Charged<'_>>; 2]) -> Option<RequestCost> {
     let of_version = |instances: &Vec<Charged<'_>>| -> Option<Vec<(f64, f64)>> {
         let instances = instances.iter();
         instances
@@ -88,7 +89,7 @@ pub(super) fn divide_by_requests(versions: &mut [Vec<Charged<'_>>; 2]) -> Option
             sample.weight = (sample.weight as f64 * mean / requests).round() as u64;
         }
     }
-    Some(Exposure::Requests {
+    Some(RequestCost {
         each: mean.round().max(1.0) as u64,
         cpu_ns: figures.each_ref().map(|figures| {
             let (weight, requests) = total(figures);
@@ -129,7 +130,7 @@ mod tests {
             vec![(later, Some(120.0))],
         ];
         let exposure = divide_by_requests(&mut versions).unwrap();
-        let expected = Exposure::Requests {
+        let expected = RequestCost {
             each: 20,
             cpu_ns: [100, 120],
         };

@@ -42,6 +42,8 @@ pub(crate) struct Fleet {
     pub(crate) effect_on_all: f64,
     /// Requests a second of an instance with the usual load; none are known at 0.
     pub(crate) requests: f64,
+    /// By how much hosts differ in speed.
+    pub(crate) hosts: f64,
     /// From when until when the earlier version runs.
     pub(crate) earlier: Range<UnixSeconds>,
     /// How much the mix of functions drifts, and in how many hours it is back.
@@ -84,6 +86,10 @@ impl Fleet {
             let mix: Vec<f64> = (0..functions)
                 .map(|_| (0.06 * random.normal()).exp())
                 .collect();
+            let host = match self.hosts > 0.0 {
+                true => (self.hosts * random.normal()).exp(),
+                false => 1.0,
+            };
             let step = self.program.step;
             let mut start = time.start.div_ceil(step) * step;
             while start + step <= time.end {
@@ -97,7 +103,7 @@ impl Fleet {
                         true => effect * self.effect_on_all,
                         false => effect,
                     };
-                    load * self.at(start, phases[function]) * mix[function] * effect
+                    load * host * self.at(start, phases[function]) * mix[function] * effect
                 };
                 batch.windows.push(Window {
                     series: number,

@@ -34,9 +34,9 @@ pub(crate) fn regression_json(deployment: &Deployment, slower: &Slower) -> Value
         "last_seen": slower.seen.end,
         "link": link(deployment),
     });
-    if let Exposure::Requests { each, .. } = deployment.exposure {
+    if let (Exposure::Requests, Some(request)) = (deployment.exposure, deployment.request) {
         // Costs are seconds of so many requests.
-        let cost = [change.own.before, change.own.after].map(|it| it * 1e9 / each as f64);
+        let cost = [change.own.before, change.own.after].map(|it| it * 1e9 / request.each as f64);
         row["cpu_ns_per_request"] = both(cost.map(f64::round));
     }
     row
@@ -74,8 +74,8 @@ pub fn regressions_json(deployments: &[Deployment]) -> Value {
             "link": link(deployment),
             "remarks": deployment.remarks,
         });
-        if let Exposure::Requests { cpu_ns, .. } = deployment.exposure {
-            comparison["cpu_ns_per_request"] = both(cpu_ns);
+        if let Some(request) = deployment.request {
+            comparison["cpu_ns_per_request"] = both(request.cpu_ns);
         }
         comparison
     });

@@ -14,7 +14,7 @@ use super::super::requests::{Charged, cost_of_request, divide_by_requests};
 use super::super::size_factors::level_out;
 use super::super::{INSTANCE, QueryError};
 use super::compared::{lately, one_after_the_other, together};
-use super::{Deployment, Exposure, Pair, RegressionOptions, Slower};
+use super::{Deployment, Exposure, Pair, RegressionOptions, RequestCost, Slower};
 
 /// More runs than this a side make no verdict surer, and a merge each.
 const MAX_INSTANCES: usize = 64;
@@ -71,6 +71,7 @@ impl Judge<'_> {
             remarks,
             compared,
             exposure: Exposure::Functions,
+            request: None,
             slower: Vec::new(),
             gone: Vec::new(),
         };
@@ -85,10 +86,19 @@ impl Judge<'_> {
     fn fill_in(
         &self,
         deployment: &mut Deployment,
-        sides: Sides,
+        mut sides: Sides,
         pair: &Pair,
     ) -> Result<(), QueryError> {
-        let (comparison, exposure) = self.compare(sides)?;
+        let by_requests = self.compare_by_requests(&mut sides)?;
+        deployment.request = by_requests.as_ref().map(|(_, request)| *request);
+        let is_dearer =
+            |(all, _): &(Comparison, RequestCost)| all.total.verdict == Verdict::Regression;
+        // Where a request costs more, so may all functions. Otherwise the median over functions sees more: hosts that
+        // are slower are no matter to it.
+        let (comparison, exposure) = match by_requests.filter(is_dearer) {
+            Some((comparison, _)) => (comparison, Exposure::Requests),
+            None => self.compare_by_functions(sides)?,
+        };
         deployment.exposure = exposure;
         if exposure == Exposure::CpuTime {
             deployment.remarks.push(
@@ -104,7 +114,7 @@ impl Judge<'_> {
         if slower.is_empty() {
             return Ok(());
         }
-        let recent = self.recently(pair, &deployment.compared, deployment.is_concurrent)?;
+        let recent = self.recently(pair, deployment)?;
         for mut change in slower {
             // Before and after are other hours: that is never sure.
             if !deployment.is_concurrent {
@@ -124,19 +134,23 @@ impl Judge<'_> {
     fn recently(
         &self,
         pair: &Pair,
-        [before, after]: &[Range<UnixSeconds>; 2],
-        is_concurrent: bool,
+        deployment: &Deployment,
     ) -> Result<Vec<FunctionChange>, QueryError> {
+        let [before, after] = &deployment.compared;
         let recent = lately(after);
-        let before = match is_concurrent {
+        let before = match deployment.is_concurrent {
             true => recent.clone(),
             false => before.clone(),
         };
-        let sides = self.sides(pair, &[before, recent])?;
-        match is_enough(&sides) {
-            true => Ok(self.compare(sides)?.0.functions),
-            false => Ok(Vec::new()),
+        let mut sides = self.sides(pair, &[before, recent])?;
+        if !is_enough(&sides) {
+            return Ok(Vec::new());
         }
+        let comparison = match deployment.exposure {
+            Exposure::Requests => self.compare_by_requests(&mut sides)?.map(|(it, _)| it),
+            _ => Some(self.compare_by_functions(sides)?.0),
+        };
+        Ok(comparison.map_or_else(Vec::new, |it| it.functions))
     }
 
     fn sides(&self, pair: &Pair, times: &[Range<UnixSeconds>; 2]) -> Result<Sides, QueryError> {
@@ -146,20 +160,44 @@ impl Judge<'_> {
         ])
     }
 
-    fn compare(&self, mut sides: Sides) -> Result<(Comparison, Exposure), QueryError> {
-        let exposure = level(&mut sides);
-        let [before, after] = sides.map(|side| {
-            let costs = |run: &Run| RunCosts::of(&run.name, &run.profile, None);
-            side.iter().map(costs).collect::<Vec<_>>()
-        });
+    /// By what a request costs, where the requests of all instances are known; they are divided by these then.
+    fn compare_by_requests(
+        &self,
+        sides: &mut Sides,
+    ) -> Result<Option<(Comparison, RequestCost)>, QueryError> {
+        let mut charged = sides
+            .each_mut()
+            .map(|side| side.iter_mut().map(Run::charged).collect());
+        let Some(request) = divide_by_requests(&mut charged) else {
+            return Ok(None);
+        };
+        Ok(Some((self.compare(sides, true)?, request)))
+    }
+
+    /// By what most functions of an instance take, whatever it has to do.
+    fn compare_by_functions(&self, mut sides: Sides) -> Result<(Comparison, Exposure), QueryError> {
+        let mut profiles = sides
+            .each_mut()
+            .map(|side| side.iter_mut().map(|run| &mut run.profile).collect());
+        let exposure = match level_out(&mut profiles) {
+            true => Exposure::Functions,
+            false => Exposure::CpuTime,
+        };
+        Ok((self.compare(&sides, false)?, exposure))
+    }
+
+    fn compare(&self, sides: &Sides, keeps_common: bool) -> Result<Comparison, QueryError> {
+        let costs = |run: &Run| RunCosts::of(&run.name, &run.profile, None);
+        let [before, after] = sides
+            .each_ref()
+            .map(|side| side.iter().map(costs).collect::<Vec<_>>());
         let options = CompareOptions {
             min_change: self.options.min_change,
             basis: Some(Basis::Run),
-            // Where requests are known, what all functions cost more of is no load.
-            keeps_common: matches!(exposure, Exposure::Requests { .. }),
+            keeps_common,
             ..CompareOptions::default()
         };
-        Ok((compare(before, after, &options)?, exposure))
+        Ok(compare(before, after, &options)?)
     }
 
     /// The instances of a version in a range of time, each without its warm-up.
@@ -211,23 +249,6 @@ impl Judge<'_> {
             profile,
             cost_of_request: cost_of_request(self.store, &selection)?,
         }))
-    }
-}
-
-/// Makes instances comparable that have more or less to do, and says by what.
-fn level(sides: &mut Sides) -> Exposure {
-    let mut by_requests = sides
-        .each_mut()
-        .map(|side| side.iter_mut().map(Run::charged).collect());
-    if let Some(exposure) = divide_by_requests(&mut by_requests) {
-        return exposure;
-    }
-    let mut profiles = sides
-        .each_mut()
-        .map(|side| side.iter_mut().map(|run| &mut run.profile).collect());
-    match level_out(&mut profiles) {
-        true => Exposure::Functions,
-        false => Exposure::CpuTime,
     }
 }
 

@@ -71,6 +71,8 @@ pub struct Deployment {
     pub compared: [Range<UnixSeconds>; 2],
     /// What the costs of an instance are taken of.
     pub exposure: Exposure,
+    /// What a request costs, where requests are known.
+    pub request: Option<RequestCost>,
     /// The functions that are slower, what is surest and largest first.
     pub slower: Vec<Slower>,
     /// Those that were at first, and are not any more.
@@ -89,24 +91,28 @@ pub struct Slower {
 /// What the costs of an instance are taken of, so that those with more to do can be compared with others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exposure {
-    /// The requests it answered.
-    Requests {
-        /// So many each, on average.
-        each: u64,
-        /// What one costs in nanoseconds of CPU time, the earlier version first.
-        cpu_ns: [u64; 2],
-    },
+    /// The requests it answered: one costs more CPU time than before.
+    Requests,
     /// What most of its functions take.
     Functions,
     /// All CPU time: too few functions have samples enough.
     CpuTime,
 }
 
+/// What is known of requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RequestCost {
+    /// So many are those of an instance, on average.
+    pub each: u64,
+    /// What one costs in nanoseconds of CPU time, the earlier version first.
+    pub cpu_ns: [u64; 2],
+}
+
 impl Exposure {
     /// The word for it.
     pub fn label(self) -> &'static str {
         match self {
-            Self::Requests { .. } => "requests",
+            Self::Requests => "requests",
             Self::Functions => "functions",
             Self::CpuTime => "cpu time",
         }
