@@ -22,6 +22,8 @@ build() {
     printf 'tools/dist.sh: building for %s\n' "$target" >&2
     # Where the sources lie is in messages of panics; SQLite, ring and zstd are C and have their own option for that.
     export RUSTFLAGS="--remap-path-prefix=$root=/nodespy --remap-path-prefix=$registry=/cargo --remap-path-prefix=$toolchain=/rust"
+    # Said once more: where a profile has settings for single packages, cargo strips debug information only. And equal functions once.
+    RUSTFLAGS+=" -Cstrip=symbols -Clink-arg=-Wl,--icf=all"
     export CFLAGS="-ffile-prefix-map=$root=/nodespy -ffile-prefix-map=$registry=/cargo"
     export CARGO_INCREMENTAL=0
     NODESPY_COMMIT=$(git rev-parse --short=12 HEAD)
