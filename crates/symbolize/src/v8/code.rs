@@ -352,11 +352,14 @@ impl Codes {
     }
 }
 
-/// Whether the header of code that was found before still leads to its object. Code that was freed and written over has
-/// another, so within a slice this is enough.
+/// Whether the header of code that was found before still leads to its object; where that is the object itself, whether it still leads
+/// to its own table. Code that was freed and written over has another, so within a slice this is enough.
 fn has_header(heap: &mut Heap<'_>, code: &Code, map: u64) -> bool {
     let (header, points_back) = match heap.layout.code_start {
-        CodeStart::Inline(at) => (code.start.wrapping_sub(at), true),
+        CodeStart::Inline(at) => (
+            code.start.wrapping_sub(at),
+            heap.field(code.object, heap.layout.code_deopt) == Some(code.deopt),
+        ),
         CodeStart::Pointer { header: length, .. } => {
             let header = code.start.wrapping_sub(length);
             (
@@ -425,7 +428,7 @@ fn kind_of(heap: &Heap<'_>, kind: u32) -> CodeKind {
 mod tests {
     use super::*;
     use crate::v8::code_tables::{baseline_bytecode, bytecode_of};
-    use crate::v8::stand_in::{Words, with_heap};
+    use crate::v8::stand_in::{Words, node20_layout, with_heap, with_heap_of};
 
     const BASE: u64 = 0x20_0000;
     const CODE: u64 = BASE + 0x600;
@@ -506,6 +509,34 @@ mod tests {
         assert!(with_heap(&memory, |heap| codes.find(heap, START)).is_some());
         codes.start_batch();
         assert!(with_heap(&memory, |heap| codes.find(heap, START)).is_none());
+    }
+
+    /// Where code and its instructions are one object, as up to Node 18, what takes its place has the same header.
+    #[test]
+    fn other_code_in_the_same_place_is_found_in_the_next_batch() {
+        const INSTRUCTIONS: u64 = 64;
+        const OTHER: u64 = BASE + 0xc00;
+        let mut layout = node20_layout(Vec::new());
+        layout.code_start = CodeStart::Inline(INSTRUCTIONS);
+        layout.type_instruction_stream = None;
+        let mut memory = process(TURBOFAN);
+        memory.put(CODE + 8, POSITIONS | 1);
+        memory.object(OTHER, 179);
+        memory.put(OTHER + 8, 9 << 32);
+        memory.put(OTHER + 16 + 6 * 8, SHARED | 1);
+        let mut codes = Codes::default();
+        let mut found = |memory: &Words, is_next: bool| {
+            if is_next {
+                codes.start_batch();
+            }
+            let find = |heap: &mut Heap<'_>| codes.find(heap, CODE + INSTRUCTIONS + 8);
+            with_heap_of(&layout, memory, find).unwrap().deopt
+        };
+        // Twice, so that all of it was looked at.
+        assert_eq!(found(&memory, false), DEOPT | 1);
+        assert_eq!(found(&memory, true), DEOPT | 1);
+        memory.put(CODE + 16, OTHER | 1);
+        assert_eq!(found(&memory, true), OTHER | 1);
     }
 
     #[test]

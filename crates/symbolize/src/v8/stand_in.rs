@@ -99,14 +99,22 @@ pub(crate) fn with_heap<M: Memory + Clone, T>(
     memory: &M,
     look: impl FnOnce(&mut Heap<'_>) -> T,
 ) -> T {
-    let layout = node20_layout(Vec::new());
+    with_heap_of(&node20_layout(Vec::new()), memory, look)
+}
+
+/// The same with another layout.
+pub(crate) fn with_heap_of<M: Memory + Clone, T>(
+    layout: &Layout,
+    memory: &M,
+    look: impl FnOnce(&mut Heap<'_>) -> T,
+) -> T {
     let origin = StandIn(memory.clone());
     let mut cache = HeapCache::default();
     let mut heap = Heap {
         pid: 1,
         copy_of: None,
         origin: &origin,
-        layout: &layout,
+        layout,
         cache: &mut cache,
         copied: Default::default(),
     };
