@@ -91,7 +91,7 @@ fn with_requests() -> [Batch; 2] {
     [only, batch]
 }
 
-/// They are no profile, whoever takes profiles; a server of nodespy gets them.
+/// They are not profiles, so only a server of nodespy gets them.
 #[test]
 fn requests_are_pushed_to_nodespy_alone() {
     type Made = fn(Client, Spool) -> Destination;

@@ -1,4 +1,4 @@
-//! What stands for code that nobody named: its module and where in it.
+//! What code without a symbol is called: its module and the offset in it.
 
 use std::fmt::Display;
 

@@ -37,7 +37,7 @@ fn a_server_without_descriptors_does_not_spin() {
                 connection.read_to_end(&mut Vec::new()).map(drop)
             });
         });
-        // Connections wait that nobody can take.
+        // Connections are pending that can't be accepted.
         std::thread::sleep(Duration::from_millis(200));
         let (started, cpu) = (Instant::now(), cpu_seconds());
         std::thread::sleep(Duration::from_secs(1));

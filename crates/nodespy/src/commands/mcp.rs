@@ -44,7 +44,7 @@ pub(crate) fn run(arguments: &McpArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The answer to a message; none to a notification, and none that nobody waits for any more.
+/// The answer to a message; none to a notification or a cancelled request.
 fn answer(session: &mut Session, client: &mut Client, line: &[u8]) -> Option<Value> {
     if line.trim_ascii().is_empty() {
         return None;

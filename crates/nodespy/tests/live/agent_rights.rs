@@ -36,7 +36,7 @@ fn of_unit(setting: &str) -> Vec<u32> {
     names.split_whitespace().map(number).collect()
 }
 
-/// An agent of nobody's with these capabilities and no way to others, as systemd would start it.
+/// An agent that runs as an unprivileged user with only these capabilities, as systemd would start it.
 fn agent(scratch: &Scratch, capabilities: &[u32]) -> Started {
     let program = scratch.copy_program(env!("CARGO_BIN_EXE_nodespy"), "nodespy");
     let named = capabilities.iter().map(|number| format!(",+cap_{number}"));

@@ -23,6 +23,12 @@ pub struct Selected {
     pub selection: Selection,
 }
 
+/// A parameter by its name with the prefix, else without it.
+fn value<'a>(parameters: &'a Parameters, prefix: &str, key: &str) -> Option<&'a str> {
+    let own = parameters.get(&format!("{prefix}{key}"));
+    own.or_else(|| parameters.get(key))
+}
+
 impl Selected {
     /// The selection of a request: `service`, `event`, `from`, `until`, `version`, `instance`, `role`, `label.KEY`; all but the
     /// service may be left out. Names may start with `prefix`, and what is not said there is as without it; [`ANY`] is any version or
@@ -32,11 +38,7 @@ impl Selected {
         prefix: &str,
         now: UnixSeconds,
     ) -> Result<Self, QueryError> {
-        let get = |key: &str| {
-            let own = parameters.get(&format!("{prefix}{key}"));
-            own.or_else(|| parameters.get(key))
-        };
-        if get("service").is_none() {
+        if value(parameters, prefix, "service").is_none() {
             let why = "which service? ?service=NAME (/api/v1/services lists them)";
             return Err(QueryError::Bad(why.to_owned()));
         }
@@ -56,10 +58,7 @@ impl Selected {
         prefix: &str,
         now: UnixSeconds,
     ) -> Result<Self, QueryError> {
-        let get = |key: &str| {
-            let own = parameters.get(&format!("{prefix}{key}"));
-            own.or_else(|| parameters.get(key))
-        };
+        let get = |key: &str| value(parameters, prefix, key);
         let service = get("service").unwrap_or_default();
         let time = range(get("from"), get("until"), now)?;
         let mut selection = Selection::new(service, get("event").unwrap_or(CPU_EVENT), time);

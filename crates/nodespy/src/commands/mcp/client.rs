@@ -52,7 +52,7 @@ impl Client {
         waiting.or_else(|| self.incoming.recv().ok())
     }
 
-    /// Sends a message; false where nobody reads any more.
+    /// Sends a message; false once the client has closed the pipe.
     pub(super) fn send(&self, message: &Value) -> bool {
         output::stream(&format!("{message}\n"))
     }
@@ -133,7 +133,7 @@ pub(super) struct Call<'a> {
     progress_token: Option<&'a Value>,
     /// How long the recording under way takes, and how much of it the client knows of.
     recording: Option<(u64, u64)>,
-    /// Whether nobody waits for the answer any more.
+    /// Whether the client has cancelled the request.
     pub(super) is_cancelled: bool,
 }
 
