@@ -6,7 +6,7 @@
 
 use std::cmp::Reverse;
 
-use nodespy_model::{Category, FastMap, FunctionIndex, Profile, Sample, StackIndex};
+use nodespy_model::{Category, FastMap, FunctionIndex, Profile, Sample, SmallSort, StackIndex};
 
 use crate::weights::{function_weights, group_weights, stack_weights};
 
@@ -81,7 +81,7 @@ pub fn charged_weights(profile: &Profile, keep: impl Fn(&Sample) -> bool) -> Vec
             total_weight: entry.total_weight,
         })
         .collect();
-    weights.sort_by_key(|entry| {
+    weights.small_sort_by_key(|entry| {
         let ChargedWeights {
             function,
             self_weight,

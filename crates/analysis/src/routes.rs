@@ -2,7 +2,7 @@
 
 use nodespy_model::{
     Category, ContextIndex, FastMap, Frame, FrameIndex, FrameKind, Function, FunctionIndex,
-    Measure, Profile, Sample, Stack, StackIndex, Tier, label_key,
+    Measure, Profile, Sample, SmallSort, Stack, StackIndex, Tier, label_key,
 };
 
 use crate::charged::charged_weights;
@@ -82,7 +82,7 @@ pub fn route_weights(profile: &Profile) -> Routes {
     if rows.is_empty() {
         return Routes::default();
     }
-    rows.sort_by(|one, other| {
+    rows.small_sort_by(|one, other| {
         let heaviest = (other.weight, other.samples).cmp(&(one.weight, one.samples));
         heaviest.then_with(|| one.route.cmp(&other.route))
     });

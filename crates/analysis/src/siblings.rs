@@ -1,7 +1,7 @@
 //! Processes of one application side by side: which of them does something else than the others.
 
 use nodespy_model::label_key;
-use nodespy_model::{Category, FunctionIndex, ProcessIndex, Profile, WeightUnit};
+use nodespy_model::{Category, FunctionIndex, ProcessIndex, Profile, SmallSort, WeightUnit};
 use nodespy_model::{FastMap, FastSet, Process};
 
 /// Fewer samples than this say nothing of a process.
@@ -131,7 +131,7 @@ fn odd_member(weights: &[Weights], family: &[usize]) -> Option<OddProcess> {
         .iter()
         .map(|member| (distance(*member), *member))
         .collect();
-    distances.sort_by(|one, other| other.0.total_cmp(&one.0));
+    distances.small_sort_by(|one, other| other.0.total_cmp(&one.0));
     let (difference, member) = distances[0];
     let others: Vec<f64> = distances[1..]
         .iter()

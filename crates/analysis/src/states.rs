@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::cmp::Reverse;
 
-use nodespy_model::{ContextIndex, FastMap, Profile, ThreadIndex, ThreadRole, label_key, state};
+use nodespy_model::{
+    ContextIndex, FastMap, Profile, SmallSort, ThreadIndex, ThreadRole, label_key, state,
+};
 
 use crate::transform::without_idle;
 
@@ -102,7 +104,7 @@ pub fn thread_times(profile: &Profile) -> Vec<ThreadTime> {
             let waits = waits.into_iter();
             time.waits = waits.map(|(kind, time)| (kind.to_owned(), time)).collect();
             time.waits
-                .sort_by(|(kind, time), (other, than)| than.cmp(time).then(kind.cmp(other)));
+                .small_sort_by(|(kind, time), (other, than)| than.cmp(time).then(kind.cmp(other)));
             time
         })
         .collect();
@@ -111,7 +113,7 @@ pub fn thread_times(profile: &Profile) -> Vec<ThreadTime> {
         ThreadRole::Worker => 1,
         _ => 2,
     };
-    times.sort_by_key(|time| {
+    times.small_sort_by_key(|time| {
         let busy = time.total().saturating_sub(time.idle);
         (rank(time), Reverse(busy), time.thread)
     });

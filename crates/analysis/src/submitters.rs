@@ -1,7 +1,7 @@
 //! Who submitted the jobs of libuv's pool.
 
 use nodespy_model::{
-    EventIndex, FastMap, PoolSubmitter, ProcessIndex, Profile, StackIndex, printable,
+    EventIndex, FastMap, PoolSubmitter, ProcessIndex, Profile, SmallSort, StackIndex, printable,
 };
 
 use crate::charged::charged_stacks;
@@ -39,9 +39,9 @@ pub fn pool_submitters(
         });
     }
     let mut found: Vec<_> = by_process.into_iter().collect();
-    found.sort_by_key(|(process, _)| process.at());
+    found.small_sort_by_key(|(process, _)| process.at());
     for (_, submitters) in &mut found {
-        submitters.sort_by(|one, other| {
+        submitters.small_sort_by(|one, other| {
             let by_number = other.jobs.cmp(&one.jobs);
             by_number
                 .then_with(|| (&one.place, &one.function).cmp(&(&other.place, &other.function)))

@@ -5,7 +5,7 @@
 
 use std::cmp::Reverse;
 
-use nodespy_model::{Category, FastMap, FunctionIndex, Profile, Sample, StackIndex};
+use nodespy_model::{Category, FastMap, FunctionIndex, Profile, Sample, SmallSort, StackIndex};
 
 use crate::package::package_in;
 
@@ -158,7 +158,9 @@ pub fn subsystem_weights(
         let mut members: Vec<(String, u64)> = parts
             .map(|((_, member), weight)| ((*member).to_owned(), *weight))
             .collect();
-        members.sort_by(|one, other| (Reverse(one.1), &one.0).cmp(&(Reverse(other.1), &other.0)));
+        members.small_sort_by(|one, other| {
+            (Reverse(one.1), &one.0).cmp(&(Reverse(other.1), &other.0))
+        });
         let weight = members
             .iter()
             .fold(0u64, |sum, (_, weight)| sum.saturating_add(*weight));

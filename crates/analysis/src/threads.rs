@@ -1,6 +1,6 @@
 //! Counting by thread: who ran, and how much of the time.
 
-use nodespy_model::{Category, Profile, ThreadIndex, WeightUnit};
+use nodespy_model::{Category, Profile, SmallSort, ThreadIndex, WeightUnit};
 use nodespy_model::{Thread, ThreadRole};
 
 use crate::states::on_cpu_contexts;
@@ -19,7 +19,7 @@ pub fn thread_weights(profile: &Profile) -> Vec<(ThreadIndex, u64)> {
         .filter(|(_, weight)| *weight > 0)
         .map(|(position, weight)| (ThreadIndex(position as u32), weight))
         .collect();
-    threads.sort_by_key(|(thread, weight)| (std::cmp::Reverse(*weight), *thread));
+    threads.small_sort_by_key(|(thread, weight)| (std::cmp::Reverse(*weight), *thread));
     threads
 }
 
@@ -93,7 +93,7 @@ pub fn busy_threads(profile: &Profile) -> Vec<BusyThread> {
             share: share.min(1.0),
         });
     }
-    busy.sort_by(|left, right| right.share.total_cmp(&left.share));
+    busy.small_sort_by(|left, right| right.share.total_cmp(&left.share));
     busy
 }
 

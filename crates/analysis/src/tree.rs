@@ -2,7 +2,9 @@
 
 use nodespy_model::Branches;
 use nodespy_model::FastMap;
-use nodespy_model::{Frame, FrameKind, FunctionIndex, Profile, Sample, StackIndex, Tier};
+use nodespy_model::{
+    Frame, FrameKind, FunctionIndex, Profile, Sample, SmallSort, StackIndex, Tier,
+};
 
 /// A node of a [`CallTree`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -128,7 +130,7 @@ impl CallTree {
             .map(NodeIndex)
             .filter(|node| self.node(*node).self_weight > 0)
             .collect();
-        ends.sort_by_key(|node| (std::cmp::Reverse(self.node(*node).self_weight), *node));
+        ends.small_sort_by_key(|node| (std::cmp::Reverse(self.node(*node).self_weight), *node));
         ends.truncate(most);
         ends
     }

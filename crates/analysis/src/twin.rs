@@ -8,7 +8,8 @@ use nodespy_model::FastMap;
 use nodespy_model::NameSource;
 use nodespy_model::ProfileBuilder;
 use nodespy_model::{
-    Category, FrameIndex, FunctionIndex, Nanoseconds, Profile, Sample, StackIndex, ThreadIndex,
+    Category, FrameIndex, FunctionIndex, Nanoseconds, Profile, Sample, SmallSort, StackIndex,
+    ThreadIndex,
 };
 use nodespy_model::{Thread, ThreadRole};
 use nodespy_model::{add_stacks, add_threads, moved_samples};
@@ -122,7 +123,7 @@ fn twins_of(line: &Line, time: Nanoseconds, within: Nanoseconds) -> Vec<Option<S
         .map(|(other, stack)| (other.abs_diff(time), *stack))
         .filter(|(distance, _)| *distance <= within)
         .collect();
-    near.sort_by_key(|(distance, _)| *distance);
+    near.small_sort_by_key(|(distance, _)| *distance);
     near.into_iter().map(|(_, stack)| stack).collect()
 }
 

@@ -1,7 +1,9 @@
 //! Questions about a profile that are answered by adding up weights: of functions, packages, tiers and
 //! kinds of code.
 
-use nodespy_model::{Category, FastMap, FunctionIndex, Profile, Sample, StackIndex, Tier};
+use nodespy_model::{
+    Category, FastMap, FunctionIndex, Profile, Sample, SmallSort, StackIndex, Tier,
+};
 
 use crate::package::Package;
 
@@ -34,7 +36,7 @@ pub fn function_weights(profile: &Profile, keep: impl Fn(&Sample) -> bool) -> Ve
             total_weight,
         })
         .collect();
-    weights.sort_by_key(|entry| {
+    weights.small_sort_by_key(|entry| {
         std::cmp::Reverse((entry.self_weight, entry.total_weight, entry.function))
     });
     weights
@@ -73,7 +75,7 @@ pub fn package_weights(profile: &Profile) -> Vec<PackageWeights> {
         })
         .filter(|entry| entry.total_weight > 0)
         .collect();
-    weights.sort_by(|left, right| {
+    weights.small_sort_by(|left, right| {
         let heaviest = (right.self_weight, right.total_weight);
         heaviest
             .cmp(&(left.self_weight, left.total_weight))
@@ -159,7 +161,7 @@ pub fn collected_under(profile: &Profile) -> Vec<(FunctionIndex, u64)> {
         .filter(|(_, weight)| *weight > 0)
         .map(|(position, weight)| (FunctionIndex(position as u32), weight))
         .collect();
-    list.sort_by_key(|(function, weight)| (std::cmp::Reverse(*weight), *function));
+    list.small_sort_by_key(|(function, weight)| (std::cmp::Reverse(*weight), *function));
     list
 }
 

@@ -62,22 +62,22 @@ pub struct Process {
     pub pool_timeline: Option<Box<PoolTimeline>>,
 }
 
-/// What a thread pool did, as looks at it saw. Sums are over all looks.
+/// What a thread pool did, read many times a second. Sums are over all readings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pool {
     /// How many threads it has.
     pub threads: u32,
     /// How often it was looked at.
-    pub looks: u64,
+    pub readings: u64,
     /// Threads with a job.
     pub busy: u64,
-    /// At how many looks all threads had one.
+    /// In how many readings all threads had one.
     pub full: u64,
     /// Jobs that waited.
     pub waiting: u64,
     /// Those among them that libuv calls slow, which may use half of the threads: DNS.
     pub slow_waiting: u64,
-    /// At how many looks slow jobs waited and that half was busy with others.
+    /// In how many readings slow jobs waited and that half was busy with others.
     pub slow_full: u64,
     /// The jobs that waited, by kind, most first.
     pub jobs: Vec<PoolJobs>,
@@ -101,16 +101,16 @@ pub struct PoolSubmitter {
 pub struct PoolJobs {
     /// `fs.open`, `dns.lookup`, `crypto`.
     pub kind: String,
-    /// How many waited, at all looks together.
+    /// How many waited, in all readings together.
     pub waiting: u64,
     /// What one of them was about: a path, a host name; empty where there is none.
     pub about: String,
 }
 
 impl Pool {
-    /// A sum as an average over the looks.
+    /// A sum as an average over the readings.
     pub fn average(&self, sum: u64) -> f64 {
-        sum as f64 / self.looks.max(1) as f64
+        sum as f64 / self.readings.max(1) as f64
     }
 }
 

@@ -311,7 +311,7 @@ impl ProfileBuilder {
     /// Ends the work: samples are put in order of time, and events without samples are left out.
     pub fn finish(mut self, about: About, notes: Notes) -> Profile {
         self.profile.drop_empty_events();
-        self.profile.samples.sort_by_key(|sample| sample.time);
+        Sample::sort_by_time(&mut self.profile.samples);
         for thread in &mut self.profile.threads {
             if let Some(timeline) = &mut thread.loop_timeline {
                 timeline.keep_longest();

@@ -12,12 +12,15 @@ pub struct CopyRules {
     pub objects: Vec<CopyRule>,
     /// Where threads have the stores of AsyncLocalStorage.
     pub slots: Vec<StoreSlot>,
+    /// Whether objects that a rule covers had V8 maps that were not known yet: each has to be read in the process while it
+    /// lives.
+    pub has_new_maps: bool,
 }
 
 impl CopyRules {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.objects.is_empty() && self.slots.is_empty()
+        self.objects.is_empty() && self.slots.is_empty() && !self.has_new_maps
     }
 
     /// Whether what is copied next leads to more: nothing does that comes from an object of which nothing is copied.
@@ -29,6 +32,7 @@ impl CopyRules {
     pub fn append(&mut self, mut others: Self) {
         self.objects.append(&mut others.objects);
         self.slots.append(&mut others.slots);
+        self.has_new_maps |= others.has_new_maps;
     }
 }
 
@@ -119,5 +123,10 @@ impl CopiedField {
             byte |= Self::IS_TEXT;
         }
         byte
+    }
+
+    /// The part of an encoded field that says where it is.
+    pub fn place_of(encoded: u8) -> u8 {
+        encoded & !Self::IS_TEXT
     }
 }

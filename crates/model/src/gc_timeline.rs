@@ -1,6 +1,6 @@
 //! The pauses of V8's garbage collector over time: the longest, so that they can be marked where they were.
 
-use crate::{GcKind, Nanoseconds};
+use crate::{GcKind, Nanoseconds, SmallSort};
 
 /// How many pauses of a thread are kept, of more the longest.
 pub const MAX_GC_PAUSES: usize = 1000;
@@ -73,9 +73,9 @@ impl GcTimeline {
     pub fn keep_longest(&mut self) {
         if self.pauses.len() > MAX_GC_PAUSES {
             self.pauses
-                .sort_by_key(|pause| (std::cmp::Reverse(pause.lasted), pause.start));
+                .small_sort_by_key(|pause| (std::cmp::Reverse(pause.lasted), pause.start));
             self.pauses.truncate(MAX_GC_PAUSES);
-            self.pauses.sort_by_key(|pause| pause.start);
+            self.pauses.small_sort_by_key(|pause| pause.start);
         }
     }
 }

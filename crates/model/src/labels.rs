@@ -65,10 +65,11 @@ impl Labels {
 
     /// Sets a label, made safe to show; an empty value is none.
     pub fn set(&mut self, key: &str, value: impl AsRef<str>) {
-        let value: String = printable(value.as_ref())
-            .chars()
-            .take(LONGEST_VALUE_CHARS)
-            .collect();
+        self.set_text(key, value.as_ref());
+    }
+
+    fn set_text(&mut self, key: &str, value: &str) {
+        let value: String = printable(value).chars().take(LONGEST_VALUE_CHARS).collect();
         let key = printable(key).into_owned();
         match self.rows.binary_search_by(|(known, _)| known.cmp(&key)) {
             _ if value.is_empty() || key.is_empty() => {}

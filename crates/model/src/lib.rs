@@ -30,6 +30,7 @@ mod raw;
 mod rows;
 mod runtime;
 mod script;
+mod small_sort;
 mod stack_index;
 mod text;
 mod url;
@@ -72,6 +73,7 @@ pub use raw::{
 pub use rows::RowIndex;
 pub use runtime::JsRuntime;
 pub use script::{LoadedScript, TextMark};
+pub use small_sort::SmallSort;
 pub use text::{cut, cut_bytes, printable};
 pub use url::{file_of_url, percent_decoded};
 pub use utc::UtcTime;

@@ -1,5 +1,6 @@
 //! What event loops and thread pools did over time, in a bounded number of intervals.
 
+use crate::SmallSort;
 use crate::profile::Nanoseconds;
 
 /// How long an interval is at first.
@@ -177,11 +178,11 @@ impl Intervals<LoopPart> {
     }
 }
 
-/// What looks at a thread pool saw in an interval, as sums over them.
+/// What a thread pool did in an interval, as sums over the readings of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PoolPart {
-    /// How many looks.
-    pub looks: u64,
+    /// How many readings.
+    pub readings: u64,
     /// Threads with a job.
     pub busy: u64,
     /// Jobs that waited.
@@ -190,7 +191,7 @@ pub struct PoolPart {
 
 impl Part for PoolPart {
     fn add(&mut self, other: Self) {
-        self.looks = self.looks.saturating_add(other.looks);
+        self.readings = self.readings.saturating_add(other.readings);
         self.busy = self.busy.saturating_add(other.busy);
         self.waiting = self.waiting.saturating_add(other.waiting);
     }
@@ -289,9 +290,9 @@ impl LoopTimeline {
     pub fn keep_longest(&mut self) {
         if self.stalls.len() > MAX_STALLS {
             self.stalls
-                .sort_by_key(|stall| (std::cmp::Reverse(stall.lasted), stall.start));
+                .small_sort_by_key(|stall| (std::cmp::Reverse(stall.lasted), stall.start));
             self.stalls.truncate(MAX_STALLS);
-            self.stalls.sort_by_key(|stall| stall.start);
+            self.stalls.small_sort_by_key(|stall| stall.start);
         }
     }
 }
@@ -339,12 +340,12 @@ mod tests {
         let mut merged = LoopTimeline::default();
         for slice in 0..300u64 {
             let mut part = LoopTimeline::default();
-            for look in 0..20 {
-                let from = slice * 1000 * MS + look * 50 * MS;
+            for reading in 0..20 {
+                let from = slice * 1000 * MS + reading * 50 * MS;
                 for timeline in [&mut whole, &mut part] {
                     timeline
                         .intervals
-                        .spread(from, from + 50 * MS, look * 2 * MS);
+                        .spread(from, from + 50 * MS, reading * 2 * MS);
                 }
             }
             // One goes on into the next slice, where it is seen again, longer.
@@ -440,7 +441,7 @@ mod tests {
         // The latest time there is.
         let mut intervals = Intervals::default();
         let part = PoolPart {
-            looks: 1,
+            readings: 1,
             ..PoolPart::default()
         };
         intervals.add(u64::MAX, part);

@@ -334,6 +334,13 @@ pub struct Sample {
     pub cpu: Option<Cpu>,
 }
 
+impl Sample {
+    /// Puts samples in order of time; those of one time stay as they are.
+    pub fn sort_by_time(samples: &mut [Self]) {
+        samples.sort_by_key(|sample| sample.time);
+    }
+}
+
 /// The text of a source file, where it was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {

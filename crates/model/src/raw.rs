@@ -54,7 +54,7 @@ pub struct MappedLibrary {
     /// last segment.
     pub mapping: Mapping,
     /// Where each code segment ends.
-    pub piece_ends: Vec<RuntimeAddress>,
+    pub segment_ends: Vec<RuntimeAddress>,
 }
 
 /// A function that stands for one address.
@@ -150,7 +150,7 @@ pub struct RawSample<'a> {
     pub kernel: Cow<'a, [u64]>,
     /// What is known of the user stack.
     pub user: UserStack<'a>,
-    /// Memory that was copied at the sampled instruction, in pieces: a word with an address in its lower 48 bits and a
+    /// Memory that was copied at the sampled instruction, in chunks: a word with an address in its lower 48 bits and a
     /// number of words above them, then these words. Empty where nothing copies memory.
     pub memory: Cow<'a, [u8]>,
     /// What else is known of it, such as the arguments of a tracepoint.

@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use nodespy_model::SmallSort;
+
 use super::judge::{Common, MIN_SAMPLES, Terms, test};
 use super::table::{Cost, Table};
 use super::{FamilyChange, figures::Figures};
@@ -60,7 +62,7 @@ pub(super) fn families(
         })
         .collect();
     let size = |family: &FamilyChange| (family.own.after - family.own.before).abs();
-    families.sort_by(|a, b| {
+    families.small_sort_by(|a, b| {
         let certainty = a.own.verdict.cmp(&b.own.verdict);
         certainty.then(size(b).total_cmp(&size(a)))
     });

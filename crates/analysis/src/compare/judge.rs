@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use nodespy_model::SmallSort;
+
 use super::figures::Figures;
 use super::identity::FunctionId;
 use super::run::RunCosts;
@@ -373,7 +375,7 @@ fn rows_in_order(
         })
         .collect();
     let size = |function: &FunctionChange| (function.own.after - function.own.before).abs();
-    functions.sort_by(|a, b| {
+    functions.small_sort_by(|a, b| {
         a.own
             .verdict
             .cmp(&b.own.verdict)

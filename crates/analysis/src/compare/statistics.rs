@@ -3,6 +3,7 @@
 //! The run is the unit: samples within a run share its machine, its heap layout and its luck, so counting them
 //! as independent gives false alarms on every busy machine (docs/decisions/0012).
 
+use nodespy_model::SmallSort;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// What two sets of logarithms differ by.
@@ -96,7 +97,7 @@ pub(super) fn median(mut values: Vec<f64>) -> f64 {
 /// in twenty of what is reported.
 pub(super) fn adjusted(p_values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
-    order.sort_by(|&a, &b| p_values[b].total_cmp(&p_values[a]));
+    order.small_sort_by(|&a, &b| p_values[b].total_cmp(&p_values[a]));
     let mut adjusted = vec![1.0; p_values.len()];
     let mut least = 1.0_f64;
     for (from_last, index) in order.into_iter().enumerate() {

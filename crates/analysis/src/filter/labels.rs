@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use nodespy_model::{Process, Profile};
+use nodespy_model::{Process, Profile, SmallSort};
 
 use super::FilterError;
 use super::values::LabelFilter;
@@ -66,7 +66,7 @@ fn all_labels(profile: &Profile) -> String {
         .flat_map(|process| process.labels.iter())
         .map(|(key, value)| format!("{key}={value}"))
         .collect();
-    labels.sort();
+    labels.small_sort();
     labels.dedup();
     if labels.is_empty() {
         return "none at all in this recording".to_owned();

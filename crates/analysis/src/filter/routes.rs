@@ -1,6 +1,6 @@
 //! Samples by the route of their request.
 
-use nodespy_model::{ContextIndex, Profile, label_key};
+use nodespy_model::{ContextIndex, Profile, SmallSort, label_key};
 
 use super::FilterError;
 use super::values::Pattern;
@@ -50,7 +50,7 @@ fn all_routes(profile: &Profile) -> String {
     let mut routes: Vec<&str> = contexts
         .filter_map(|labels| labels.get(label_key::ROUTE))
         .collect();
-    routes.sort_unstable();
+    routes.small_sort();
     routes.dedup();
     if routes.is_empty() {
         return "none at all in this recording".to_owned();

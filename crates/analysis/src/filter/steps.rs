@@ -1,5 +1,7 @@
 //! Which filters there are, in which order, and what they are called on the command line.
 
+use nodespy_model::SmallSort;
+
 use super::Filters;
 
 /// One filter, or several of a kind.
@@ -118,7 +120,7 @@ impl Filters {
                 add(step, name, String::new());
             }
         }
-        steps.sort_by_key(|(step, _)| Step::ORDER.iter().position(|each| each == step));
+        steps.small_sort_by_key(|(step, _)| Step::ORDER.iter().position(|each| each == step));
         steps
     }
 

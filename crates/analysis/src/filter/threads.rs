@@ -1,6 +1,6 @@
 //! Threads by name, number or what they are for.
 
-use nodespy_model::{Profile, ThreadIndex, ThreadRole};
+use nodespy_model::{Profile, SmallSort, ThreadIndex, ThreadRole};
 
 use super::FilterError;
 use crate::transform::only_threads;
@@ -13,7 +13,7 @@ pub(super) fn only_named(profile: Profile, wanted: &[String]) -> Result<Profile,
     let all = (0..profile.threads.len()).map(|at| ThreadIndex(at as u32));
     if !all.clone().any(|thread| is_wanted(&profile, thread)) {
         let mut names: Vec<String> = all.map(|thread| thread_words(&profile, thread)).collect();
-        names.sort();
+        names.small_sort();
         names.dedup();
         let more = names.len().saturating_sub(8);
         names.truncate(8);

@@ -1,7 +1,8 @@
 //! A profile to give away: without what it reveals of the machine and its users.
 
 use nodespy_model::{
-    Category, ContextIndex, FastMap, FastSet, Profile, Sample, StringIndex, StringTable, label_key,
+    Category, ContextIndex, FastMap, FastSet, Profile, Sample, SmallSort, StringIndex, StringTable,
+    label_key,
 };
 
 /// The profile without the host's name, command lines, source text, the words of routes, what stores say and
@@ -86,7 +87,7 @@ fn store_keys(profile: &Profile) -> Vec<String> {
         .flat_map(|context| profile.contexts.get(context).iter());
     let keys = labels.map(|(key, _)| key.to_owned());
     let mut keys: Vec<String> = keys.filter(|key| !OWN.contains(&key.as_str())).collect();
-    keys.sort_unstable();
+    keys.small_sort();
     keys.dedup();
     keys
 }
