@@ -282,7 +282,7 @@ impl Dump<'_> {
                 wording::duration(held.iter().sum()),
                 wording::duration(longest)
             ),
-            None => "looked at without stopping them".to_owned(),
+            None => "read without stopping them".to_owned(),
         };
         let threads = counted(shown.len() as u64, "thread");
         self.lines.push(format!("{threads}, {how}"));

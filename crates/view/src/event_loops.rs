@@ -2,8 +2,8 @@
 
 use nodespy_analysis::main_threads;
 use nodespy_model::{
-    EventLoop, LoopStall, LoopTimeline, MAX_STALLS, MIN_STALL, Nanoseconds, Profile, Thread,
-    ThreadIndex, printable,
+    EventLoop, LoopStall, LoopTimeline, MAX_STALLS, MIN_STALL, Nanoseconds, Profile, SmallSort,
+    Thread, ThreadIndex, printable,
 };
 
 use crate::linked::Line;
@@ -21,7 +21,7 @@ pub(crate) fn loops(profile: &Profile) -> Vec<(ThreadIndex, &Thread, EventLoop)>
             Some((is_main, ThreadIndex(row as u32), thread, thread.event_loop?))
         })
         .collect();
-    loops.sort_by(|one, other| {
+    loops.small_sort_by(|one, other| {
         let used = other.3.utilization().total_cmp(&one.3.utilization());
         other.0.cmp(&one.0).then(used)
     });
@@ -65,7 +65,7 @@ fn words(line: Line, row: ThreadIndex, thread: &Thread, it: &EventLoop) -> Line 
         false => line.lead(longest, stall.clone()),
     };
     let p99 = milliseconds(it.p99);
-    line = line.text(format!(" at the longest, {p99} at 99 of 100 looks"));
+    line = line.text(format!(" at most, p99 {p99}"));
     if stalls.is_empty() {
         return line;
     }

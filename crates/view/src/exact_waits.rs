@@ -1,6 +1,6 @@
 //! Every wait of the threads, in words.
 
-use nodespy_model::{ExactWaits, Nanoseconds, Profile, Thread, printable};
+use nodespy_model::{ExactWaits, Nanoseconds, Profile, SmallSort, Thread, printable};
 
 use crate::linked::Line;
 use crate::wording::counted;
@@ -18,7 +18,7 @@ pub(crate) fn threads(profile: &Profile) -> Vec<&Thread> {
         let each = thread.exact_waits.iter().map(|waits| waits.count);
         each.fold(0, u64::saturating_add)
     };
-    known.sort_by_key(|thread| {
+    known.small_sort_by_key(|thread| {
         let runs_javascript = thread.event_loop.is_some();
         (!runs_javascript, std::cmp::Reverse(count(thread)))
     });
@@ -53,7 +53,7 @@ pub(crate) fn lines(profile: &Profile) -> Vec<Line> {
 
 fn words(waits: &ExactWaits) -> String {
     format!(
-        "{} {} for {}, {} at the longest, half up to {}, 99 of 100 up to {} {}",
+        "{} {} for {}, max {}, p50 {}, p99 {} {}",
         waits.what,
         counted(waits.count, "time"),
         time(waits.total),

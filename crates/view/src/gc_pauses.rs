@@ -1,6 +1,6 @@
 //! The pauses of V8's garbage collector, in words.
 
-use nodespy_model::{GcKind, GcPauses, Nanoseconds, Profile, Thread, printable};
+use nodespy_model::{GcKind, GcPauses, Nanoseconds, Profile, SmallSort, Thread, printable};
 
 use crate::linked::Line;
 use crate::wording::counted;
@@ -12,11 +12,11 @@ const MAX_THREADS: usize = 4;
 pub(crate) fn threads(profile: &Profile) -> Vec<&Thread> {
     let known = profile.threads.iter();
     let mut known: Vec<&Thread> = known.filter(|it| !it.gc_pauses.is_empty()).collect();
-    known.sort_by_key(|thread| std::cmp::Reverse(total(&thread.gc_pauses)));
+    known.small_sort_by_key(|thread| std::cmp::Reverse(total(&thread.gc_pauses)));
     known
 }
 
-/// A line for each: `GC pauses: 212 scavenges 148.0 ms, 3.1 ms at the longest, …`. What filters left is not what was
+/// A line for each: `GC pauses: 212 scavenges took 148.0 ms, max 3.1 ms, …`. What filters left is not what was
 /// watched.
 pub(crate) fn lines(profile: &Profile) -> Vec<Line> {
     if !profile.notes.filters.is_empty() {
@@ -48,7 +48,7 @@ fn words(pauses: &GcPauses) -> String {
         GcKind::Other => "other collection",
     };
     format!(
-        "{} took {}, {} at the longest, 99 of 100 up to {}",
+        "{} took {}, max {}, p99 {}",
         counted(pauses.count, noun),
         milliseconds(pauses.total),
         milliseconds(pauses.longest),

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use nodespy_analysis::{CallTree, DiffTree, TimeTree};
-use nodespy_model::{FunctionIndex, NO_STACK, Profile, ThreadIndex, folded_thread};
+use nodespy_model::{FunctionIndex, NO_STACK, Profile, SmallSort, ThreadIndex, folded_thread};
 
 use crate::labels::Labels;
 
@@ -113,7 +113,7 @@ impl Layout {
             .filter_map(|(name, group)| Some((name, trees[group].take()?)))
             .collect();
         if order == Order::Weight {
-            trees.sort_by_key(|(_, tree)| std::cmp::Reverse(tree.total_weight()));
+            trees.small_sort_by_key(|(_, tree)| std::cmp::Reverse(tree.total_weight()));
         }
         for (name, tree) in trees {
             let part = Part {
@@ -330,7 +330,7 @@ impl Layout {
             .filter(|position| self.boxes[*position].depth < rows)
             .collect();
         // A box is never heavier than the one it stands on, so no box loses its support.
-        order.sort_by_key(|position| {
+        order.small_sort_by_key(|position| {
             let each = &self.boxes[*position];
             (std::cmp::Reverse(each.weight), each.depth, *position)
         });

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use nodespy_analysis::{FunctionWeights, Package, function_weights};
-use nodespy_model::{FunctionIndex, Profile, Thread, ThreadIndex, ThreadRole};
+use nodespy_model::{FunctionIndex, Profile, SmallSort, Thread, ThreadIndex, ThreadRole};
 
 use crate::columns::short_name;
 use crate::wording::place;
@@ -40,7 +40,7 @@ impl<'a> Leads<'a> {
     /// Of the functions and threads of a profile of one event.
     pub(crate) fn of(profile: &'a Profile) -> Self {
         let mut functions = function_weights(profile, |_| true);
-        functions.sort_by_key(|weights| std::cmp::Reverse(weights.total_weight));
+        functions.small_sort_by_key(|weights| std::cmp::Reverse(weights.total_weight));
         Self { profile, functions }
     }
 

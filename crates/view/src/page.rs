@@ -5,21 +5,34 @@
 //! load but the script and the style in it, each by its hash, workers made by that script, and what
 //! the server of the page answers.
 
-use std::io::Write;
+use std::io::{Read, Write};
+use std::sync::LazyLock;
 
-use data_encoding::BASE64;
+use flate2::read::DeflateDecoder;
 use nodespy_analysis::Holding;
 use nodespy_model::{Profile, printable};
-use sha2::{Digest, Sha256};
 
 use crate::comparison::comparison_for_page;
 use crate::svg::escape;
 use crate::{DrawError, DrawOptions, View, base64, preview, wording};
 
 const TEMPLATE: &str = include_str!("../assets/page.html");
-const STYLE: &str = include_str!("../assets/style.css");
+/// Packed by build.rs, like the script.
+static STYLE: LazyLock<String> =
+    LazyLock::new(|| unpacked(include_bytes!(concat!(env!("OUT_DIR"), "/style.css"))));
 /// The viewer, built from crates/view/ui by `npm run build`.
-const SCRIPT: &str = include_str!("../assets/viewer.js");
+static SCRIPT: LazyLock<String> =
+    LazyLock::new(|| unpacked(include_bytes!(concat!(env!("OUT_DIR"), "/viewer.js"))));
+
+/// What the page may do: run its own script and workers made by it, use its own style, show
+/// pictures it made, and ask the server it came from; a page opened as a file has none.
+const POLICY: &str = concat!(
+    "default-src 'none'; script-src 'sha256-",
+    env!("SCRIPT_SHA256"),
+    "'; style-src 'sha256-",
+    env!("STYLE_SHA256"),
+    "'; worker-src blob:; img-src data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'",
+);
 
 /// How much of a recording is in one element: 64 KiB of base64, the longest text that Chromium keeps
 /// in one part. A whole number of groups of three, so that every chunk decodes to whole bytes.
@@ -70,7 +83,7 @@ impl View for Page {
             output.write_all(before.as_bytes())?;
             match slot {
                 "title" => output.write_all(escape(&title).as_bytes())?,
-                "policy" => output.write_all(policy().as_bytes())?,
+                "policy" => output.write_all(POLICY.as_bytes())?,
                 "style" => output.write_all(STYLE.as_bytes())?,
                 "script" => output.write_all(SCRIPT.as_bytes())?,
                 "preview" => output.write_all(preview::of(profile, &title).as_bytes())?,
@@ -91,15 +104,12 @@ impl View for Page {
     }
 }
 
-/// What the page may do: run its own script and workers made by it, use its own style, show
-/// pictures it made, and ask the server it came from; a page opened as a file has none.
-fn policy() -> String {
-    format!(
-        "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; worker-src blob:; \
-         img-src data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'",
-        BASE64.encode(&Sha256::digest(SCRIPT)),
-        BASE64.encode(&Sha256::digest(STYLE)),
-    )
+fn unpacked(packed: &[u8]) -> String {
+    let mut text = String::new();
+    DeflateDecoder::new(packed)
+        .read_to_string(&mut text)
+        .expect("build.rs has packed it");
+    text
 }
 
 /// Writes a recording as elements of the page, each with a chunk of it that decodes by itself. The
@@ -116,6 +126,9 @@ fn write_chunks(recording: &[u8], class: &str, output: &mut dyn Write) -> Result
 
 #[cfg(test)]
 mod tests {
+    use data_encoding::BASE64;
+    use sha2::{Digest, Sha256};
+
     use super::*;
     use crate::Payload;
 
@@ -151,7 +164,7 @@ mod tests {
         };
         Page.draw(&Profile::default(), &options, &mut page).unwrap();
         let page = String::from_utf8(page).unwrap();
-        let after_script = &page[page.rfind(SCRIPT).unwrap()..];
+        let after_script = &page[page.rfind(SCRIPT.as_str()).unwrap()..];
         let opening = "<template class=\"recording\">";
         let chunks: Vec<&str> = after_script.split(opening).skip(1).collect();
         assert_eq!(chunks.len(), 2);
@@ -163,5 +176,13 @@ mod tests {
     fn the_assets_hold_nothing_that_would_end_their_element() {
         assert!(!SCRIPT.contains("</script") && !SCRIPT.contains("<!--"));
         assert!(!STYLE.contains("</style"));
+    }
+
+    #[test]
+    fn the_policy_allows_the_script_and_the_style_of_the_page() {
+        for text in [&SCRIPT, &STYLE] {
+            let hash = BASE64.encode(&Sha256::digest(text.as_bytes()));
+            assert!(POLICY.contains(&format!("'sha256-{hash}'")));
+        }
     }
 }

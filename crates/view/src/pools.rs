@@ -5,7 +5,7 @@ use nodespy_model::{Pool, PoolJobs, PoolSubmitter, Process, Profile, printable};
 use crate::linked::Line;
 use crate::wording::{counted, percent, percent_of};
 
-/// Jobs that wait on the average, from which a pool is worth a line.
+/// Jobs that wait on average, from which a pool is worth a line.
 const WORTH_A_LINE: f64 = 0.05;
 /// The same for a sentence, and how much of the time it has to be full, in percent.
 const WORTH_A_FINDING: f64 = 1.0;
@@ -70,11 +70,11 @@ pub fn moment(pool: &Pool) -> String {
 
 /// What a pool that is too small, or too slow, does to its process; with how much of the time.
 pub(crate) fn finding(pool: &Pool) -> Option<(f64, String)> {
-    let full = percent_of(pool.full, pool.looks);
-    let full_for_slow = percent_of(pool.slow_full, pool.looks);
+    let full = percent_of(pool.full, pool.readings);
+    let full_for_slow = percent_of(pool.slow_full, pool.readings);
     if full_for_slow >= MUCH_OF_THE_TIME && pool.average(pool.slow_waiting) >= WORTH_A_FINDING {
         let sentence = format!(
-            "{} lookups wait for libuv's pool on the average: DNS may use {} of its {} threads, \
+            "{} lookups wait for libuv's pool on average: DNS may use {} of its {} threads, \
              {} busy {} of the time; cache lookups, or use dns.resolve",
             number(pool.average(pool.slow_waiting)),
             pool.threads.div_ceil(2),
@@ -90,7 +90,7 @@ pub(crate) fn finding(pool: &Pool) -> Option<(f64, String)> {
             format!(", {} of them {}", share(pool, jobs), named(jobs))
         });
         let sentence = format!(
-            "{} jobs wait for libuv's pool on the average{kind}: its {} threads are all busy {} of \
+            "{} jobs wait for libuv's pool on average{kind}: its {} threads are all busy {} of \
              the time; raise UV_THREADPOOL_SIZE, or {}",
             number(pool.average(pool.waiting)),
             pool.threads,
@@ -134,10 +134,10 @@ fn spelled(text: &str) -> String {
 
 fn words(pool: &Pool) -> String {
     let mut words = format!(
-        "{} of {} threads busy on the average, all of them {} of the time; {} jobs wait",
+        "{} of {} threads busy on average, all of them {} of the time; {} jobs wait",
         number(pool.average(pool.busy)),
         pool.threads,
-        percent(percent_of(pool.full, pool.looks)),
+        percent(percent_of(pool.full, pool.readings)),
         number(pool.average(pool.waiting))
     );
     let kinds: Vec<String> = pool
@@ -159,7 +159,7 @@ fn words(pool: &Pool) -> String {
             pool.threads.div_ceil(2),
             pool.threads,
             all(pool.threads.div_ceil(2)),
-            percent(percent_of(pool.slow_full, pool.looks)),
+            percent(percent_of(pool.slow_full, pool.readings)),
             number(pool.average(pool.slow_waiting))
         ));
     }

@@ -5,7 +5,8 @@
 
 use nodespy_analysis::{Outline, OutlineNode, Subsystem, SubsystemWeights, subsystem_of};
 use nodespy_model::{
-    EventIndex, FastMap, FunctionIndex, Profile, UtcTime, WeightUnit, label_key, printable,
+    EventIndex, FastMap, FunctionIndex, Profile, SmallSort, UtcTime, WeightUnit, label_key,
+    printable,
 };
 
 use crate::leads::{Lead, Leads};
@@ -174,7 +175,7 @@ fn facts(profile: &Profile) -> Vec<(String, String)> {
         .iter()
         .filter_map(|process| process.node_version.as_deref())
         .collect();
-    versions.sort_unstable();
+    versions.small_sort();
     versions.dedup();
     add("node", versions.join(", "));
     add("host", about.host.clone());

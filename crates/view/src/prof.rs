@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::io::Write;
 
 use nodespy_analysis::Holding;
-use nodespy_model::{Category, FastMap, Frame, Profile, Sample, Tier};
+use nodespy_model::{Category, FastMap, Frame, Profile, Sample, SmallSort, Tier};
 
 use crate::{DrawError, DrawOptions, View};
 
@@ -250,7 +250,7 @@ impl Counts {
             .iter()
             .filter(|label| label.kind == kind && label.ticks > 0)
             .collect();
-        labels.sort_by_key(|label| Reverse((label.ticks, &label.text)));
+        labels.small_sort_by_key(|label| Reverse((label.ticks, &label.text)));
         for label in labels {
             print_line(&label.text, label.ticks, self.total, rest, output)?;
         }
@@ -267,7 +267,7 @@ impl Counts {
             .iter()
             .filter(|label| label.entry_ticks > 0)
             .collect();
-        entries.sort_by_key(|label| Reverse((label.entry_ticks, &label.text)));
+        entries.small_sort_by_key(|label| Reverse((label.entry_ticks, &label.text)));
         let all = entries
             .iter()
             .fold(0u64, |sum, label| sum.saturating_add(label.entry_ticks));
@@ -312,7 +312,7 @@ impl Counts {
     ) -> std::io::Result<()> {
         let text = |node: usize| &self.labels[self.nodes[node].label].text;
         let mut callers = callers.to_vec();
-        callers.sort_by_key(|node| Reverse((self.nodes[*node].ticks, text(*node))));
+        callers.small_sort_by_key(|node| Reverse((self.nodes[*node].ticks, text(*node))));
         for node in callers {
             let ticks = self.nodes[node].ticks;
             let share = ticks as f64 / of as f64 * 100.0;

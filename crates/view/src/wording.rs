@@ -4,7 +4,7 @@
 use nodespy_analysis::{Shares, SubsystemWeights, is_evaluated, process_weights};
 use nodespy_model::{
     Category, EventType, ExitReason, FunctionIndex, NameSource, Nanoseconds, Process, Profile,
-    WeightUnit, file_of_url, label_key, printable,
+    SmallSort, WeightUnit, file_of_url, label_key, printable,
 };
 
 /// A whole number with thousands set apart.
@@ -210,7 +210,7 @@ pub(crate) fn processes(profile: &Profile) -> Vec<ProcessRow<'_>> {
             details: process_details(process, title),
         })
         .collect();
-    rows.sort_by_key(|row| (std::cmp::Reverse(row.weight), row.process.pid));
+    rows.small_sort_by_key(|row| (std::cmp::Reverse(row.weight), row.process.pid));
     rows
 }
 
@@ -274,7 +274,7 @@ pub(crate) fn who(profile: &Profile) -> String {
         .filter_map(|process| process.node_version.as_deref())
         .map(|version| printable(version).into_owned())
         .collect();
-    versions.sort_unstable();
+    versions.small_sort();
     versions.dedup();
     if !versions.is_empty() {
         parts.push(format!("node {}", versions.join(" and ")));
@@ -285,7 +285,7 @@ pub(crate) fn who(profile: &Profile) -> String {
         .filter_map(|process| process.labels.get(label_key::RUNTIME))
         .map(|runtime| printable(runtime).into_owned())
         .collect();
-    others.sort_unstable();
+    others.small_sort();
     others.dedup();
     parts.append(&mut others);
     let sampled = sampled_processes(profile);

@@ -195,14 +195,14 @@ fn pools(whole: &mut JsonText, profile: &Profile) {
     whole.objects("pools", &pools, |object, (process, pool)| {
         object.number("pid", u64::from(process.pid));
         object.number("threads", u64::from(pool.threads));
-        object.number("looks", pool.looks);
+        object.number("readings", pool.readings);
         object.decimal("busy", pool.average(pool.busy), 2);
-        object.decimal("full_percent", percent_of(pool.full, pool.looks), 2);
+        object.decimal("full_percent", percent_of(pool.full, pool.readings), 2);
         object.decimal("waiting", pool.average(pool.waiting), 2);
         object.decimal("dns_waiting", pool.average(pool.slow_waiting), 2);
         object.decimal(
             "dns_full_percent",
-            percent_of(pool.slow_full, pool.looks),
+            percent_of(pool.slow_full, pool.readings),
             2,
         );
         object.objects("waiting_jobs", &pool.jobs, |object, jobs| {

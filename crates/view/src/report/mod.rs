@@ -13,7 +13,7 @@ use nodespy_analysis::{
     SubsystemWeights, ThreadTime, charged_weights, condensed, function_weights, package_weights,
     passing_on, route_weights, shares, subsystem_weights, thread_weights, without_internals,
 };
-use nodespy_model::{Category, FunctionIndex, Profile, ThreadIndex};
+use nodespy_model::{Category, FunctionIndex, Profile, SmallSort, ThreadIndex};
 
 pub(crate) use findings::Finding;
 pub(crate) use json::Json;
@@ -101,7 +101,7 @@ impl<'a> Report<'a> {
         // Time without work is no function.
         weights.retain(|entry| profile.function(entry.function).category != Category::Idle);
         let mut by_total = weights.clone();
-        by_total.sort_by_key(|entry| {
+        by_total.small_sort_by_key(|entry| {
             std::cmp::Reverse((entry.total_weight, entry.self_weight, entry.function))
         });
         let mut by_self = weights;
@@ -126,7 +126,7 @@ impl<'a> Report<'a> {
     /// The subsystems, heaviest first.
     pub(crate) fn heaviest_subsystems(&self) -> Vec<&SubsystemWeights> {
         let mut heaviest: Vec<&SubsystemWeights> = self.subsystems.iter().collect();
-        heaviest.sort_by_key(|entry| (std::cmp::Reverse(entry.weight), entry.subsystem));
+        heaviest.small_sort_by_key(|entry| (std::cmp::Reverse(entry.weight), entry.subsystem));
         heaviest
     }
 

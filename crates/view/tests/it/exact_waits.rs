@@ -17,8 +17,7 @@ fn waits_are_told_by_reason_with_their_histogram() {
     profile.threads[0].exact_waits = vec![locks];
     let text = drawn(&profile, "text");
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let line =
-        "futex 4 times for 14 µs, 9 µs at the longest, half up to 2 µs, 99 of 100 up to 9 µs [█";
+    let line = "futex 4 times for 14 µs, max 9 µs, p50 2 µs, p99 9 µs [█";
     assert!(text.contains(line), "{text}");
     let json = drawn(&profile, "json");
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();

@@ -23,7 +23,7 @@ fn jobs(kind: &str, waiting: u64, about: &str) -> PoolJobs {
 fn a_full_pool_is_told_with_what_waits() {
     let pool = Pool {
         threads: 4,
-        looks: 100,
+        readings: 100,
         busy: 396,
         full: 98,
         waiting: 1_180,
@@ -33,7 +33,7 @@ fn a_full_pool_is_told_with_what_waits() {
     assert_eq!(
         findings(&recorded(pool.clone()), "pool"),
         [
-            "11.8 jobs wait for libuv's pool on the average, 90.0 % of them crypto: its 4 threads are \
+            "11.8 jobs wait for libuv's pool on average, 90.0 % of them crypto: its 4 threads are \
              all busy 98.0 % of the time; raise UV_THREADPOOL_SIZE, or ask for less"
         ]
     );
@@ -51,7 +51,7 @@ fn a_line_that_submits_jobs_is_where_to_ask_for_less() {
     };
     let pool = Pool {
         threads: 4,
-        looks: 100,
+        readings: 100,
         busy: 400,
         full: 100,
         waiting: 1_200,
@@ -83,7 +83,7 @@ fn a_line_that_submits_jobs_is_where_to_ask_for_less() {
 fn a_pool_that_is_half_idle_can_be_full_for_dns() {
     let pool = Pool {
         threads: 4,
-        looks: 50,
+        readings: 50,
         busy: 100,
         waiting: 700,
         slow_waiting: 700,
@@ -101,7 +101,7 @@ fn a_pool_that_is_half_idle_can_be_full_for_dns() {
 fn a_pool_with_room_is_no_finding() {
     let pool = Pool {
         threads: 4,
-        looks: 100,
+        readings: 100,
         busy: 200,
         waiting: 30,
         full: 40,

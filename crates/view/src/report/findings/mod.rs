@@ -17,7 +17,9 @@ use nodespy_analysis::{
     ChargedWeights, FunctionWeights, Shares, charged_stacks, charged_weights, function_weights,
     main_threads, package_in, shares,
 };
-use nodespy_model::{Category, FastMap, FunctionIndex, Profile, Sample, StackIndex, ThreadIndex};
+use nodespy_model::{
+    Category, FastMap, FunctionIndex, Profile, Sample, SmallSort, StackIndex, ThreadIndex,
+};
 
 use super::Report;
 use crate::columns::{keep_last_parts, short_name};
@@ -122,7 +124,7 @@ pub(super) fn of(report: &Report<'_>) -> Vec<Finding> {
     if is_time {
         findings.extend(LIST_RULES.iter().flat_map(|rule| rule(&scene)));
     }
-    findings.sort_by(|one, other| other.strength().total_cmp(&one.strength()));
+    findings.small_sort_by(|one, other| other.strength().total_cmp(&one.strength()));
     findings
 }
 
@@ -168,7 +170,7 @@ impl<'a> Scene<'a> {
         let counts = |sample: &Sample| threads[sample.thread.at()];
         let weights = function_weights(profile, counts);
         let mut by_total = weights.clone();
-        by_total.sort_by_key(|entry| (Reverse(entry.total_weight), entry.function));
+        by_total.small_sort_by_key(|entry| (Reverse(entry.total_weight), entry.function));
         Self {
             report,
             by_self: weights,
@@ -289,7 +291,7 @@ impl<'a> Scene<'a> {
 /// The functions of a table, heaviest first.
 fn heaviest_first(weights: FastMap<FunctionIndex, u64>) -> Vec<(FunctionIndex, u64)> {
     let mut list: Vec<(FunctionIndex, u64)> = weights.into_iter().collect();
-    list.sort_by_key(|(function, weight)| (Reverse(*weight), *function));
+    list.small_sort_by_key(|(function, weight)| (Reverse(*weight), *function));
     list
 }
 

@@ -1,6 +1,8 @@
 //! Regular expressions: how much they take, and single matches that do not end.
 
-use nodespy_model::{Category, FastMap, FunctionIndex, Nanoseconds, Profile, Sample, ThreadIndex};
+use nodespy_model::{
+    Category, FastMap, FunctionIndex, Nanoseconds, Profile, Sample, SmallSort, ThreadIndex,
+};
 
 use super::{Finding, Scene, rounded_share};
 use crate::columns::short_name;
@@ -157,7 +159,7 @@ pub(super) fn regular_expressions(scene: &Scene<'_>) -> Option<Finding> {
         .iter()
         .map(|(function, matches)| (*function, weight_of(matches)))
         .collect();
-    all.sort_by_key(|(function, weight)| (std::cmp::Reverse(*weight), *function));
+    all.small_sort_by_key(|(function, weight)| (std::cmp::Reverse(*weight), *function));
     let whole = all
         .iter()
         .fold(0u64, |sum, (_, weight)| sum.saturating_add(*weight));

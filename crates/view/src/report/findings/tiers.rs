@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use nodespy_analysis::tier_weights;
-use nodespy_model::{FastMap, FunctionIndex, Nanoseconds, ThreadIndex, Tier};
+use nodespy_model::{FastMap, FunctionIndex, Nanoseconds, SmallSort, ThreadIndex, Tier};
 
 use super::{Finding, Scene, rounded_share};
 use crate::wording::{duration, percent_of};
@@ -118,7 +118,7 @@ fn of_functions(
             })
         })
         .collect();
-    findings.sort_by(|one, other| {
+    findings.small_sort_by(|one, other| {
         let strongest = other.percent.total_cmp(&one.percent);
         strongest.then(one.function.cmp(&other.function))
     });
@@ -178,7 +178,7 @@ pub(super) fn deoptimized(scene: &Scene<'_>) -> Vec<Finding> {
             is_worth_it.then_some((entry.self_weight, *function, reason))
         })
         .collect();
-    reasons.sort_by_key(|(weight, function, _)| (Reverse(*weight), *function));
+    reasons.small_sort_by_key(|(weight, function, _)| (Reverse(*weight), *function));
     reasons.truncate(MAX_FINDINGS);
     let finding = |(weight, function, reason): (u64, FunctionIndex, &str)| Finding {
         kind: "deoptimized",
