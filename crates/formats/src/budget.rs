@@ -25,7 +25,7 @@ const ITEM_BYTES: usize = 32;
 /// what a busy machine needs. What takes longer would take forever.
 const SMALL_TIME: Duration = Duration::from_secs(120);
 const TIME_PER_MIB: Duration = Duration::from_secs(10);
-/// How many rows a [`Meter`] lets pass between two looks at the budget.
+/// How many rows a [`Meter`] lets pass between two checks of the budget.
 const ROWS_AT_ONCE: usize = 1024;
 
 /// How much a decoder may take in before it gives up.

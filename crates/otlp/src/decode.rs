@@ -10,7 +10,7 @@ use std::io::Read;
 
 use flate2::read::GzDecoder;
 use nodespy_model::classify::role_of_name;
-use nodespy_model::{FastMap, Labels, ThreadRole, WeightUnit};
+use nodespy_model::{FastMap, Labels, SmallSort, ThreadRole, WeightUnit};
 use nodespy_store::{
     Batch, CPU_EVENT, Count, MAX_NAME_BYTES, Series, StackHash, Symbols, UnixSeconds,
     WINDOW_SECONDS, Window,
@@ -301,7 +301,7 @@ impl<'a> Decoding<'a> {
             counts: counts.into_iter().map(count_of).collect(),
         });
         let mut series: Vec<(Series, usize)> = self.series.into_iter().collect();
-        series.sort_unstable_by_key(|(_, number)| *number);
+        series.small_sort_by_key(|(_, number)| *number);
         Batch {
             windows: windows.collect(),
             series: series.into_iter().map(|(series, _)| series).collect(),

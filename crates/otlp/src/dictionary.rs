@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use nodespy_model::classify::{category_of_file, category_of_native};
-use nodespy_model::{Category, FastMap, FrameKind};
+use nodespy_model::{Category, FastMap, FrameKind, SmallSort};
 use nodespy_store::{MAX_DEPTH, MAX_TEXT_BYTES, StoredFrame, StoredFunction, Symbols};
 
 use crate::attributes::FRAME_TYPE;
@@ -235,7 +235,7 @@ impl<'a> Functions<'a> {
 
     fn finish(self) -> Vec<StoredFunction> {
         let mut functions: Vec<(StoredFunction, u32)> = self.rows.into_iter().collect();
-        functions.sort_unstable_by_key(|(_, row)| *row);
+        functions.small_sort_by_key(|(_, row)| *row);
         functions.into_iter().map(|(it, _)| it).collect()
     }
 }

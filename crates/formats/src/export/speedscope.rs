@@ -10,7 +10,7 @@
 use std::borrow::Cow;
 use std::io::Write;
 
-use nodespy_model::{EventIndex, NO_STACK, Profile, Sample, ThreadIndex, WeightUnit};
+use nodespy_model::{EventIndex, NO_STACK, Profile, Sample, SmallSort, ThreadIndex, WeightUnit};
 
 use super::by_thread::samples_by_thread;
 use super::cpuprofile::busy_weights;
@@ -100,7 +100,7 @@ fn threads_by_weight(profile: &Profile) -> Vec<ThreadIndex> {
     }
     let weights = busy_weights(profile);
     let mut threads: Vec<usize> = (0..weights.len()).filter(|at| has_samples[*at]).collect();
-    threads.sort_by_key(|at| std::cmp::Reverse(weights[*at]));
+    threads.small_sort_by_key(|at| std::cmp::Reverse(weights[*at]));
     let indexes = threads.into_iter().map(|at| ThreadIndex(at as u32));
     indexes.collect()
 }

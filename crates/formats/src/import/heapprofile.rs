@@ -4,8 +4,8 @@
 //! (Node 12 and later) and they add up to it, each becomes a sample, in the order of allocation.
 
 use nodespy_model::{
-    About, Contents, EventType, Notes, Process, ProfileBuilder, Recording, Thread, ThreadRole,
-    WeightUnit,
+    About, Contents, EventType, Notes, Process, ProfileBuilder, Recording, SmallSort, Thread,
+    ThreadRole, WeightUnit,
 };
 
 use super::cpuprofile::{Functions, Nodes, Row};
@@ -133,7 +133,7 @@ impl Allocation {
 }
 
 fn add_samples(nodes: &mut Nodes, mut allocations: Vec<Allocation>, builder: &mut ProfileBuilder) {
-    allocations.sort_by_key(|allocation| allocation.ordinal);
+    allocations.small_sort_by_key(|allocation| allocation.ordinal);
     let allocations: Vec<(Row, u64)> = allocations
         .iter()
         .filter_map(|allocation| Some((nodes.row_of(allocation.node)?, allocation.bytes)))

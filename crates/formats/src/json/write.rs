@@ -4,6 +4,16 @@ use std::io::{self, Write};
 
 /// How much is gathered before it is handed on.
 const CHUNK_BYTES: usize = 64 << 10;
+/// The digits of the numbers below 100.
+const PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[0; 2]; 100];
+    let mut number = 0;
+    while number < 100 {
+        pairs[number] = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
+        number += 1;
+    }
+    pairs
+};
 
 /// Writes one JSON text. Objects and arrays are opened and closed by the caller, in pairs. What
 /// goes wrong with the output is reported at the end, by [`Self::finish`].
@@ -103,31 +113,34 @@ impl<'a> Writer<'a> {
     }
 
     /// A number.
+    #[inline]
     pub(crate) fn number(&mut self, value: i128) {
-        self.separate();
-        let mut digits = [0u8; 40];
-        let mut start = digits.len();
-        let mut large = value.unsigned_abs();
         // Numbers of 128 bits are divided slowly, and almost none needs them.
-        while large > u128::from(u64::MAX) {
-            start -= 1;
-            digits[start] = b'0' + (large % 10) as u8;
-            large /= 10;
+        match u64::try_from(value) {
+            Ok(value) => self.small_number(value),
+            Err(_) => self.any_number(value),
         }
-        let mut rest = large as u64;
-        loop {
-            start -= 1;
-            digits[start] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-            if rest == 0 {
-                break;
-            }
+    }
+
+    fn small_number(&mut self, mut value: u64) {
+        self.separate();
+        let mut digits = [0u8; 20];
+        let mut start = digits.len();
+        while value >= 100 {
+            start -= 2;
+            digits[start..start + 2].copy_from_slice(&PAIRS[(value % 100) as usize]);
+            value /= 100;
         }
-        if value < 0 {
-            start -= 1;
-            digits[start] = b'-';
-        }
+        start -= 2;
+        digits[start..start + 2].copy_from_slice(&PAIRS[value as usize]);
+        start += usize::from(value < 10);
         self.text.extend_from_slice(&digits[start..]);
+    }
+
+    #[inline(never)]
+    fn any_number(&mut self, value: i128) {
+        self.separate();
+        self.text.extend_from_slice(value.to_string().as_bytes());
     }
 
     /// So many millionths, exactly: milliseconds of nanoseconds.
@@ -207,7 +220,19 @@ mod tests {
     #[test]
     fn numbers_of_any_size_are_written_whole() {
         let largest = i128::from(u64::MAX);
-        for number in [0, -1, 10, largest, largest + 1, i128::MAX, i128::MIN] {
+        for number in [
+            0,
+            -1,
+            9,
+            10,
+            99,
+            100,
+            12_345,
+            largest,
+            largest + 1,
+            i128::MAX,
+            i128::MIN,
+        ] {
             assert_eq!(written(|writer| writer.number(number)), number.to_string());
         }
     }

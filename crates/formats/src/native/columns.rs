@@ -62,8 +62,20 @@ impl<'a> Columns<'a> {
         self.at == self.bytes.len()
     }
 
-    /// An unsigned integer.
+    /// An unsigned integer. Most are one byte long.
+    #[inline]
     pub(super) fn number(&mut self) -> Result<u64, ImportError> {
+        match self.bytes.get(self.at) {
+            Some(&byte) if byte < 0x80 => {
+                self.at += 1;
+                Ok(u64::from(byte))
+            }
+            _ => self.long_number(),
+        }
+    }
+
+    #[inline(never)]
+    fn long_number(&mut self) -> Result<u64, ImportError> {
         let mut value = 0u64;
         for position in 0..10 {
             let Some(&byte) = self.bytes.get(self.at) else {

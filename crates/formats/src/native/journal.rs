@@ -15,7 +15,7 @@ use std::io::Write;
 
 use flate2::write::DeflateEncoder;
 use flate2::{Compression, Crc};
-use nodespy_model::{Profile, Recording};
+use nodespy_model::{Profile, Recording, Sample};
 
 use super::columns::put;
 use super::{samples, section, tags, write};
@@ -83,7 +83,7 @@ impl JournalWriter {
             *self = Self::default();
         }
         let mut samples = self.merged.add(slice);
-        samples.sort_by_key(|sample| sample.time);
+        Sample::sort_by_time(&mut samples);
         let mut sections = Vec::new();
         let mut emit = |id: u64, content: &[u8]| {
             put(&mut sections, id);
@@ -176,7 +176,7 @@ pub fn merge_slices<'a>(slices: impl Iterator<Item = &'a Profile>) -> Profile {
     for slice in slices {
         samples.extend(merged.add_rows(slice));
     }
-    samples.sort_by_key(|sample| sample.time);
+    Sample::sort_by_time(&mut samples);
     merged.finish(samples)
 }
 

@@ -516,7 +516,7 @@ impl Tables {
     /// The profile of a journal, whose blocks may overlap in time.
     pub(super) fn into_sorted_profile(mut self) -> Result<Profile, ImportError> {
         self.check_weights()?;
-        self.samples.sort_by_key(|sample| sample.time);
+        Sample::sort_by_time(&mut self.samples);
         Ok(self.into_profile())
     }
 

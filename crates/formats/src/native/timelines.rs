@@ -68,7 +68,7 @@ pub(super) fn of_collections(rows: &[(usize, &GcTimeline)]) -> Option<Vec<u8>> {
 pub(super) fn of_pools(rows: &[(usize, &PoolTimeline)]) -> Option<Vec<u8>> {
     of_rows(rows, |content, timeline| {
         let columns: [fn(&PoolPart) -> u64; 3] =
-            [|part| part.looks, |part| part.busy, |part| part.waiting];
+            [|part| part.readings, |part| part.busy, |part| part.waiting];
         put_intervals(content, timeline, &columns);
     })
 }
@@ -156,7 +156,7 @@ impl Tables {
         for _ in 0..columns.count(4)? {
             let process = ProcessIndex(columns.index(self.processes, "processes")?);
             let timeline = self.intervals(columns, 3, |values| PoolPart {
-                looks: values[0],
+                readings: values[0],
                 busy: values[1],
                 waiting: values[2],
             })?;

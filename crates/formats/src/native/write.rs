@@ -6,8 +6,8 @@ use flate2::write::GzEncoder;
 use flate2::{Compression, GzBuilder};
 use nodespy_model::{
     About, AsyncCallers, EventLoop, EventType, ExactWaits, ExitReason, Frame, Function,
-    FunctionIndex, GcPauses, NameSource, Notes, Pool, PoolSubmitter, Process, Profile, Scheduling,
-    Source, Stack, StringIndex, StringTable, Thread,
+    FunctionIndex, GcPauses, NameSource, Notes, Pool, PoolSubmitter, Process, Profile, Sample,
+    Scheduling, Source, Stack, StringIndex, StringTable, Thread,
 };
 
 use super::columns::{put, put_option, put_string, zigzag};
@@ -107,7 +107,7 @@ fn write_sections(
         true => &profile.samples,
         false => {
             let mut samples = profile.samples.clone();
-            samples.sort_by_key(|sample| sample.time);
+            Sample::sort_by_time(&mut samples);
             sorted = samples;
             &sorted
         }
@@ -403,7 +403,7 @@ pub(super) fn pools(profile: &Profile, is_wanted: impl Fn(usize) -> bool) -> Opt
             for number in [
                 row as u64,
                 pool.threads.into(),
-                pool.looks,
+                pool.readings,
                 pool.busy,
                 pool.full,
                 pool.waiting,

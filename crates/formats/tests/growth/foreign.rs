@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use nodespy_model::Profile;
+
 /// `line` for each number, between a head and a tail.
 fn lines(head: &str, count: usize, line: impl Fn(usize) -> String, tail: &str) -> Vec<u8> {
     let mut text = head.to_owned();
@@ -248,14 +250,19 @@ pub(crate) fn speedscope_evented(count: usize) -> Vec<u8> {
     .into_bytes()
 }
 
+const PAYLOAD: &str = "<template class=\"recording\">";
+
+pub(crate) fn html_page(profile: &Profile) -> Vec<u8> {
+    let mut recording = Vec::new();
+    nodespy_formats::export(profile, "nspy", &mut recording).unwrap();
+    let text = data_encoding::BASE64.encode(&recording);
+    format!("<!doctype html><p>nodespy{PAYLOAD}{text}</template>").into_bytes()
+}
+
 /// A recording in as many elements as it has bytes, and more of nothing.
 pub(crate) fn html_chunks(count: usize) -> Vec<u8> {
-    let mut profile = Vec::new();
-    nodespy_formats::export(&crate::shapes::samples(10), "nspy", &mut profile).unwrap();
-    let text = data_encoding::BASE64.encode(&profile);
-    let open = "<template class=\"recording\">";
-    let head = format!("<!doctype html><p>nodespy{open}{text}</template>");
-    lines(&head, count, |_| format!("{open}</template>"), "</html>")
+    let head = String::from_utf8(html_page(&crate::shapes::samples(10))).unwrap();
+    lines(&head, count, |_| format!("{PAYLOAD}</template>"), "</html>")
 }
 
 const HEAP_FRAME: &str = "\"callFrame\":{\"functionName\":\"f\",\"scriptId\":\"1\",\"url\":\"/a.js\",\"lineNumber\":1,\"columnNumber\":1}";

@@ -19,11 +19,11 @@ use std::io::{self, Write};
 use counting::{Cost, cost_of};
 use growth::{DOUBLINGS, assert_none, faults};
 use nodespy_formats::{
-    EXPORTERS, ImportOptions, JournalWriter, Limits, export, import, importer_called,
+    EXPORTERS, IMPORTERS, ImportOptions, JournalWriter, Limits, export, import, importer_called,
 };
 use nodespy_model::{Contents, Profile};
 
-/// What reading `bytes` costs: the least of three times, as other programs only ever add.
+/// What reading `bytes` costs.
 fn import_cost(from: &str, bytes: &[u8]) -> (usize, Cost) {
     let read = || {
         let recording = import(bytes.to_vec().into(), &ImportOptions::from(Some(from)));
@@ -257,7 +257,15 @@ fn every_importer_stops_where_its_budget_ends() {
         importer_called(exporter.name())?;
         Some((exporter.name(), bytes))
     });
-    let foreign: [(&str, Vec<u8>); 6] = [
+    let mut journal = JournalWriter::header();
+    journal.extend(JournalWriter::default().block(&profile));
+    let foreign: [(&str, Vec<u8>); 12] = [
+        ("html", foreign::html_page(&profile)),
+        ("journal", journal),
+        ("sample", foreign::macos_sample(4_000)),
+        ("xctrace", foreign::xctrace(4_000)),
+        ("vtune", foreign::vtune(4_000)),
+        ("perf-script", foreign::perf_script(4_000)),
         ("heapprofile", foreign::heap_samples(8_000)),
         ("bpftrace", foreign::bpftrace(4_000)),
         ("dtrace", foreign::dtrace(4_000)),
@@ -286,15 +294,8 @@ fn every_importer_stops_where_its_budget_ends() {
         assert!(said.iter().any(has_number), "{from}: {said:?}");
         read.push(from);
     }
-    for from in [
-        "cpuprofile",
-        "pprof",
-        "speedscope",
-        "firefox",
-        "folded",
-        "nspy",
-    ] {
-        assert!(read.contains(&from), "{read:?}");
+    for importer in IMPORTERS {
+        assert!(read.contains(&importer.name()), "{}", importer.name());
     }
 }
 

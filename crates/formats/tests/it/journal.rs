@@ -179,7 +179,7 @@ fn what_loops_and_pools_did_over_time_adds_up_whatever_else_changes() {
         });
         let mut timeline = PoolTimeline::default();
         let part = PoolPart {
-            looks: 1,
+            readings: 1,
             busy: 4,
             waiting: second,
         };

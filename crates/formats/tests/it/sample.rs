@@ -363,7 +363,7 @@ pub(crate) fn with_timelines() -> Profile {
     let mut timeline = PoolTimeline::default();
     for at in 0..40 {
         let part = PoolPart {
-            looks: 1,
+            readings: 1,
             busy: at % 5,
             waiting: at / 3,
         };
@@ -487,7 +487,7 @@ fn any_process() -> impl Strategy<Value = Process> {
                 labels: Labels::default(),
                 pool: pid.is_multiple_of(2).then(|| Pool {
                     threads: pid,
-                    looks: started,
+                    readings: started,
                     waiting: 12,
                     slow_full: u64::MAX,
                     jobs: vec![PoolJobs {
@@ -505,7 +505,7 @@ fn any_process() -> impl Strategy<Value = Process> {
                 pool_timeline: pid.is_multiple_of(3).then(|| {
                     let mut timeline = PoolTimeline::default();
                     let part = PoolPart {
-                        looks: 1,
+                        readings: 1,
                         busy: pid.into(),
                         waiting: 3,
                     };

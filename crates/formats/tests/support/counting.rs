@@ -13,7 +13,12 @@ pub(crate) struct Cost {
     pub(crate) seconds: f64,
 }
 
-/// The cost of `call`: its memory, and the least time of three.
+/// How often a call is measured at least, and until when once more: the shorter it is, the more of it is noise.
+const LEAST_TIMES: u32 = 3;
+const MAX_TIMES: u32 = 12;
+const ENOUGH_SECONDS: f64 = 0.1;
+
+/// The cost of `call`: its memory, and the least time of several, as other programs only ever add.
 pub(crate) fn cost_of(mut call: impl FnMut()) -> Cost {
     let mut once = || {
         let before = LIVE.get();
@@ -28,8 +33,19 @@ pub(crate) fn cost_of(mut call: impl FnMut()) -> Cost {
         }
     };
     let first = once();
-    let seconds = (0..2).map(|_| once().seconds).fold(first.seconds, f64::min);
-    Cost { seconds, ..first }
+    let (mut least, mut spent) = (first.seconds, first.seconds);
+    for times in 1..MAX_TIMES {
+        if times >= LEAST_TIMES && spent >= ENOUGH_SECONDS {
+            break;
+        }
+        let seconds = once().seconds;
+        least = least.min(seconds);
+        spent += seconds;
+    }
+    Cost {
+        seconds: least,
+        ..first
+    }
 }
 
 fn thread_seconds() -> f64 {

@@ -11,8 +11,8 @@ mod sampled;
 mod spans;
 
 use nodespy_model::{
-    About, EventType, FastMap, Notes, Process, ProcessIndex, ProfileBuilder, Recording, Thread,
-    ThreadIndex, ThreadRole, WeightUnit, classify,
+    About, EventType, FastMap, Notes, Process, ProcessIndex, ProfileBuilder, Recording, SmallSort,
+    Thread, ThreadIndex, ThreadRole, WeightUnit, classify,
 };
 
 use self::events::{Event, Phase, ThreadKey};
@@ -223,7 +223,7 @@ impl<'a> Trace<'a> {
         let mut functions = Functions::default();
         let mut read = Vec::new();
         for mut profile in std::mem::take(&mut self.profiles) {
-            profile.chunks.sort_by_key(|(time, _)| *time);
+            profile.chunks.small_sort_by_key(|(time, _)| *time);
             let mut nodes = Nodes::default();
             let mut timeline = Timeline::default();
             for (_, mut chunk) in profile.chunks {

@@ -1,7 +1,7 @@
 //! Stack samples beside the events: `samples` that name a frame of `stackFrames`, each of which
 //! names the frame that called it. Hermes writes them.
 
-use nodespy_model::{Category, FastMap, FunctionSpec, Notes, ProfileBuilder};
+use nodespy_model::{Category, FastMap, FunctionSpec, Notes, ProfileBuilder, SmallSort};
 
 use super::events::{ThreadKey, read_number, read_time};
 use super::{FURTHEST, Names, Summary};
@@ -100,7 +100,7 @@ impl Sampled {
         let mut summary = Summary::of("trace samples");
         self.frames.join();
         let mut threads: Vec<(ThreadKey, Timeline)> = self.threads.drain().collect();
-        threads.sort_by_key(|(key, _)| *key);
+        threads.small_sort_by_key(|(key, _)| *key);
         let times = threads
             .iter()
             .flat_map(|(_, timeline)| &timeline.timestamps);

@@ -4,7 +4,8 @@
 //! time is a sample of it. An event that ends after the one around it is cut there.
 
 use nodespy_model::{
-    Category, FastMap, FunctionIndex, FunctionSpec, Notes, ProfileBuilder, StackIndex, ThreadIndex,
+    Category, FastMap, FunctionIndex, FunctionSpec, Notes, ProfileBuilder, SmallSort, StackIndex,
+    ThreadIndex,
 };
 
 use super::events::{Event, Phase, ThreadKey};
@@ -97,7 +98,7 @@ impl Spans {
     ) -> Summary {
         let mut summary = Summary::of("trace events");
         let mut threads: Vec<(ThreadKey, Vec<Mark>)> = self.threads.drain().collect();
-        threads.sort_by_key(|(key, _)| *key);
+        threads.small_sort_by_key(|(key, _)| *key);
         let times = threads.iter().flat_map(|(_, marks)| marks);
         let first = times.map(|mark| mark.time).min().unwrap_or(0);
         let mut misfits = Misfits::default();

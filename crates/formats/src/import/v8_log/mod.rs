@@ -76,7 +76,7 @@ impl Importer for V8Log {
                 file: Default::default(),
                 time: 0,
             },
-            piece_ends: library.ends,
+            segment_ends: library.ends,
         });
         let unnamed = Unnamed {
             libraries: libraries.collect(),

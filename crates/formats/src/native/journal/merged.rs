@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 
 use nodespy_model::{
     About, FastMap, FastSet, GcTimeline, LoopTimeline, Nanoseconds, Notes, PoolTimeline, Process,
-    ProcessIndex, Profile, ProfileBuilder, Sample, Thread, ThreadIndex, ThreadRole, moved_samples,
+    ProcessIndex, Profile, ProfileBuilder, Sample, SmallSort, Thread, ThreadIndex, ThreadRole,
+    moved_samples,
 };
 
 use super::super::columns::put;
@@ -354,7 +355,7 @@ fn numbered_workers(profile: &Profile) -> Vec<bool> {
 fn numbers_of_workers(threads: &[Thread]) -> Vec<(usize, u32)> {
     let is_worker = |position: &usize| threads[*position].role == ThreadRole::Worker;
     let mut workers: Vec<usize> = (0..threads.len()).filter(is_worker).collect();
-    workers.sort_by_key(|&position| threads[position].tid);
+    workers.small_sort_by_key(|&position| threads[position].tid);
     let mut counts: FastMap<ProcessIndex, u32> = FastMap::default();
     let numbered = workers.into_iter().map(|position| {
         let count = counts.entry(threads[position].process).or_default();

@@ -18,7 +18,7 @@ impl Tables {
             let process = ProcessIndex(columns.index(known, "processes")?);
             let mut pool = Pool {
                 threads: columns.small()?,
-                looks: columns.number()?,
+                readings: columns.number()?,
                 busy: columns.number()?,
                 full: columns.number()?,
                 waiting: columns.number()?,
