@@ -57,5 +57,5 @@ __u32 nodespy_walk(struct scratch *s, const struct callbacks *with, const struct
     __u32 used = walk_stack(s, &wanted, slot, stack_pointer, frame_pointer);
     current = 0;
     callbacks = 0;
-    return used > MAX_WORDS ? 0 : used;
+    return used > MAX_WORDS + 1 ? 0 : used;
 }
