@@ -31,6 +31,16 @@ pub trait Engine {
     /// Records further processes.
     fn add(&mut self, targets: &[Target]) -> Result<(), CaptureError>;
 
+    /// Whether attaching to a process takes so long that it is done meanwhile: what became of it is an [`Outcome`].
+    fn attaches_meanwhile(&self) -> bool {
+        false
+    }
+
+    /// What became of processes that were attached to meanwhile, since the last call.
+    fn take_outcomes(&mut self) -> Vec<Outcome> {
+        Vec::new()
+    }
+
     /// Waits up to `timeout` for events, then hands on everything there is in order of time.
     fn drain(&mut self, timeout: Duration, sink: &mut dyn Sink) -> Result<Drained, CaptureError>;
 
@@ -38,8 +48,11 @@ pub trait Engine {
     /// what was lost since the last [`Self::drain`].
     fn finish(&mut self, sink: &mut dyn Sink) -> Result<Losses, CaptureError>;
 
+    /// Samples may wait for others until then, and no longer: a slice ends.
+    fn read_by(&mut self, _time: Option<Nanoseconds>) {}
+
     /// A process that was idle has work: threads that stood still may not any more.
-    fn look_soon(&mut self) {}
+    fn poll_soon(&mut self) {}
 
     /// Takes samples less or more often from now on, each with the weight of those that are not taken. Returns how often that is, in
     /// words; none where there is no such step.
@@ -54,6 +67,15 @@ pub trait Engine {
 
     /// What the reader of the profile should know of how it was captured, since the last call.
     fn take_remarks(&mut self) -> Vec<String>;
+}
+
+/// What became of a process that was attached to while others were recorded.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The process.
+    pub pid: u32,
+    /// Whether it is recorded, or why not or no longer.
+    pub result: Result<(), CaptureError>,
 }
 
 /// How often samples are to be taken.
@@ -126,6 +148,15 @@ pub enum NamedEvent {
         /// The samples, with the functions they name.
         profile: Box<Profile>,
     },
+    /// A thread has ended: no samples of it follow.
+    ThreadEnded {
+        /// The number of the thread.
+        thread: usize,
+    },
+    /// All samples until this time, since the start of the recording, were reported.
+    Complete(Nanoseconds),
+    /// The last event of its session.
+    Ended,
     /// The text of a file that was seen.
     Text {
         /// The file.

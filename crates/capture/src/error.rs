@@ -81,6 +81,12 @@ pub enum CaptureError {
         /// What, why, and what to do instead.
         sentence: String,
     },
+    /// Its main thread does not turn to what it is asked, and may later.
+    #[error("{sentence}")]
+    Unanswered {
+        /// What was asked, what it does meanwhile, and what to do instead.
+        sentence: String,
+    },
     /// The inspector of the process did not do its part.
     #[error("the inspector of process {pid}")]
     Inspector {

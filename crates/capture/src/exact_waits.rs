@@ -6,7 +6,7 @@
 
 use std::io;
 
-use nodespy_model::{ExactWaits, FastMap, Nanoseconds, Profile};
+use nodespy_model::{ExactWaits, FastMap, Nanoseconds, Profile, SmallSort};
 use nodespy_perf_abi::{RecordLayout, Sideband, record_type, u64_at};
 
 use crate::engines::perf_events::tracepoint_id;
@@ -143,7 +143,7 @@ impl WaitWatch {
             let watched = self.processes.get(&pid);
             if let Some(known) = watched.and_then(|watched| watched.get(&thread.tid)) {
                 let mut waits: Vec<ExactWaits> = known.waits.values().cloned().collect();
-                waits.sort_by(|one, other| {
+                waits.small_sort_by(|one, other| {
                     let order = other.total.cmp(&one.total);
                     order.then_with(|| one.what.cmp(&other.what))
                 });

@@ -2,7 +2,7 @@
 
 use nodespy_model::Registers;
 
-use crate::sys::bpf::FieldsValue;
+use crate::sys::bpf::{CopiedAtSample, FieldsValue};
 use crate::sys::walk::WalkedMemory;
 
 /// Memory whose words look like V8's: pointers to other words of it, small integers, markers, and anything.
@@ -11,6 +11,13 @@ pub(crate) struct Lies {
     words: Vec<u64>,
     pub(crate) reads: usize,
 }
+
+/// What a walk may be asked for.
+pub(crate) const EVERYTHING: CopiedAtSample = CopiedAtSample {
+    async_callers: true,
+    requests: true,
+    stores: true,
+};
 
 const BASE: u64 = 0x20_0000;
 const WORDS: u64 = 512;
@@ -92,6 +99,6 @@ impl WalkedMemory for Lies {
 pub fn walk(bytes: &[u8]) {
     let mut memory = Lies::of(bytes);
     let registers = memory.registers();
-    let options = crate::sys::bpf::ProgramOptions::new(512, true).with_stores(true, None);
+    let options = crate::sys::bpf::ProgramOptions::new(512, EVERYTHING, None);
     crate::sys::walk::Walk::new().copy(&mut memory, &registers, options, Some(0x20_0000));
 }

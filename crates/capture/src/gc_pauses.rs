@@ -8,7 +8,9 @@ use std::collections::VecDeque;
 use std::ffi::CString;
 use std::path::PathBuf;
 
-use nodespy_model::{FastMap, GcKind, GcPause, GcPauses, GcTimeline, Nanoseconds, Profile};
+use nodespy_model::{
+    FastMap, GcKind, GcPause, GcPauses, GcTimeline, Nanoseconds, Profile, SmallSort,
+};
 use nodespy_perf_abi::{RecordLayout, record_type};
 
 use crate::engines::perf_events::{may_run_javascript, uprobe_pmu};
@@ -348,7 +350,7 @@ impl Pauses {
         let of_kind = |kind: &GcKind| {
             let kept = self.kept.iter().filter(|(_, its, _)| its == kind);
             let mut lengths: Vec<Nanoseconds> = kept.map(|(.., length)| *length).collect();
-            lengths.sort_unstable();
+            lengths.small_sort();
             let [count, total, longest] = self.older.get(kind).copied().unwrap_or_default();
             let sum = lengths
                 .iter()

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use nodespy_model::SmallSort;
+
 use crate::engines::{inspector, perf_events};
 use crate::target::{Program, Resident, looks_like_runtime, measure_cpu, proc, program};
 
@@ -57,7 +59,7 @@ pub fn list_node_processes(window: Duration) -> Vec<NodeProcess> {
         .zip(usage)
         .filter_map(|(pid, cpu_percent)| inspect(pid, cpu_percent))
         .collect();
-    found.sort_by(|one, other| {
+    found.small_sort_by(|one, other| {
         other
             .cpu_percent
             .total_cmp(&one.cpu_percent)

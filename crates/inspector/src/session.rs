@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::net::TcpStream;
+use std::os::fd::{AsRawFd, RawFd};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -95,6 +96,12 @@ pub struct Script {
 impl Script {
     fn bytes(&self) -> usize {
         self.id.len() + self.url.len() + self.map_url.len()
+    }
+}
+
+impl AsRawFd for Session {
+    fn as_raw_fd(&self) -> RawFd {
+        self.socket.get_ref().get_ref().as_raw_fd()
     }
 }
 
@@ -347,8 +354,8 @@ impl Session {
         self.reply(recipient, id, method, timeout)
     }
 
-    /// Takes in one message, waiting up to the poll interval for it.
-    pub fn poll(&mut self) -> Result<(), InspectorError> {
+    /// Takes in one message, waiting up to the poll interval for it; whether one came.
+    pub fn poll(&mut self) -> Result<bool, InspectorError> {
         if let Some(error) = self.limit_error() {
             return Err(error);
         }
@@ -356,15 +363,16 @@ impl Session {
         match self.socket.read() {
             Ok(Frame::Text(text)) => {
                 self.take(&text)?;
-                self.check_queue()
+                self.check_queue()?;
+                Ok(true)
             }
             Ok(Frame::Close(_)) => {
                 self.is_closed = true;
-                Ok(())
+                Ok(true)
             }
-            Ok(_) => Ok(()),
+            Ok(_) => Ok(true),
             Err(tungstenite::Error::Io(error)) if error.kind() == std::io::ErrorKind::TimedOut => {
-                Ok(())
+                Ok(false)
             }
             Err(error) => Err(self.broken(error)),
         }

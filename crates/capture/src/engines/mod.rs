@@ -38,7 +38,7 @@ pub struct EngineEntry {
 /// Something `nodespy check` found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// What was looked at.
+    /// What was probed.
     pub subject: &'static str,
     /// How it stands.
     pub verdict: Verdict,

@@ -7,7 +7,6 @@
 //! the target but the breakpoints that a user asks for, nothing stops it.
 
 use std::fmt;
-use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -16,9 +15,10 @@ use nodespy_model::{CopyRules, Event, Nanoseconds};
 use crate::engine::Losses;
 use crate::error::CaptureError;
 use crate::sys::bpf::WalkProgram;
+use crate::sys::clock::ticks_after_boot;
 use crate::sys::perf_event::{Counted, PerfEvent, Sampling};
 use crate::sys::pidfd::{Waker, Woken, wait_for};
-use crate::sys::ring::{Ring, page_size};
+use crate::sys::ring::Ring;
 use crate::target::{Group, Target, no_mappings, proc, program, synthesize_initial_events};
 
 mod arguments;
@@ -28,6 +28,7 @@ mod engine;
 mod followed;
 mod javascript_threads;
 mod job_rate;
+mod mapping;
 mod names;
 mod opening;
 mod pace;
@@ -41,22 +42,25 @@ mod ring_set;
 mod sources;
 mod spec;
 mod tracefs;
+mod unread;
 mod walking;
 
+pub use crate::sys::bpf::CopiedAtSample;
 pub use available::{Availability, AvailableEvent, available_events};
 pub use engine::PerfEvents;
 pub(crate) use javascript_threads::may_run_javascript;
 pub use job_rate::thin_out;
+use mapping::{fill_time, map_rings};
 use opening::{
     CpuEvents, OpenedThread, attach_program, choose_events, open_group, open_on_threads,
 };
 pub use probing::{probe, probe_group, probe_quickly};
 use reading::Reading;
-use records::RingOf;
-use ring_set::RingSet;
+use ring_set::{CopyCounts, RingSet};
 pub(crate) use sources::uprobe_pmu;
 pub use spec::{EventSpec, POOL_JOBS, ProbePlace, Uprobe};
 pub(crate) use tracefs::id_of as tracepoint_id;
+use unread::Unread;
 use walking::{SAMPLED, Walking};
 
 /// Stack copied with each sample: all that fits into a record, whose length is 16 bits, beside a
@@ -67,29 +71,20 @@ const STACK_BYTES: u32 = 62 << 10;
 /// What is copied where a program copies the frames beyond it: enough to unwind code without frame pointers, which is at
 /// the leaf.
 const WALKED_STACK_BYTES: u32 = 4 << 10;
-/// What a program copies for a sample, of a stack with many async callers.
-const COPIED_BYTES: usize = 8 << 10;
 /// What is copied where the ring has to be small; the rest is then read live.
 const SMALL_STACK_BYTES: u32 = 8 << 10;
 /// A ring below this holds too few full samples.
 const ROOMY_RING_BYTES: usize = 1 << 20;
-/// The sample rings of all CPUs together never exceed this.
-const ALL_RINGS_BYTES: usize = 256 << 20;
-const LARGEST_RING_BYTES: usize = 32 << 20;
-const SIDEBAND_RING_BYTES: usize = 256 << 10;
-/// Room for a quarter of a second of the jobs that are sampled.
-const JOBS_RING_BYTES: usize = 8 << 20;
-const SMALLEST_RING_BYTES: usize = 64 << 10;
 /// An event is in its ring at the latest this long after its time stamp.
 const SETTLING: Nanoseconds = 2_000_000;
-
-/// How long samples may wait for others to be named with, where a program has copied what moves: pages of the heap are read
-/// once for all of them, and that is a quarter of what a sample costs at 999 Hz.
-const MAX_UNREAD: Nanoseconds = 380_000_000;
 
 /// How long a process or thread counts as new: it may be gone when the ring calls, and with it what
 /// names its JavaScript. A worker that starts runs each of its functions once, and forgets them.
 const NEW_AGE: Nanoseconds = 500_000_000;
+/// So many failed reads a sample are more than the guesses of a walk.
+const REMARKABLE_FAULTS: u64 = 16;
+/// Sideband events that wait for samples; they are sorted again whenever some come.
+const MAX_PENDING: usize = 500;
 /// How often rings are polled where samples wake their readers instead.
 const READ_POLL_INTERVAL: Duration = Duration::from_millis(40);
 /// How long after something was learned of what to copy more is likely to be.
@@ -112,11 +107,9 @@ pub struct PerfOptions {
     pub walks_at_sample: bool,
     /// Whether threads of nodespy read it where no program may run, which hold a CPU for some 100 us a sample.
     pub reads_at_sample: bool,
-    /// Whether that includes what tells the request that a sample runs for.
-    pub finds_requests: bool,
-    /// And whether it includes the stores of AsyncLocalStorage.
-    pub finds_stores: bool,
-    /// Whether main threads that stand still for long are looked at less often too, for recordings that go
+    /// What is copied then, beside the stack and its functions.
+    pub copies: CopiedAtSample,
+    /// Whether main threads that stand still for long are polled less often too, for recordings that go
     /// on for days: what one waits for just after that may be seen late.
     pub spares_idle: bool,
     /// Whether events of whole CPUs are preferred to those of threads, whatever the targets do: for a recording of
@@ -145,8 +138,8 @@ pub(crate) struct PerfSession {
     walking: Option<Walking>,
     /// What reads it where no program runs.
     reading: Option<Reading>,
-    /// When rings were read last.
-    last_read: Nanoseconds,
+    /// Since when samples wait, and until when they may.
+    unread: Unread,
     /// Until when more is likely to be learned of what to copy.
     learning_until: Nanoseconds,
 }
@@ -238,7 +231,7 @@ impl PerfSession {
             self.events.iter().for_each(|open| open.event.enable());
         }
         if !start_on_exec {
-            // After enabling, so that nothing falls between this look and the first record.
+            // After enabling, so that nothing falls between this read and the first record.
             self.queue_initial_events(targets);
         }
         self
@@ -296,6 +289,8 @@ impl PerfSession {
         (samplings, remarks): (Vec<Sampling>, Vec<String>),
         walking: Option<Walking>,
     ) -> Self {
+        let ring_bytes = rings.sample_rings().map(Ring::data_len).min();
+        let unread = Unread::new(fill_time(ring_bytes.unwrap_or(0), &samplings));
         let mut session = Self {
             events: Vec::new(),
             rings,
@@ -307,7 +302,7 @@ impl PerfSession {
             group: None,
             walking,
             reading: None,
-            last_read: 0,
+            unread,
             // All there is to copy has to be learned first.
             learning_until: crate::monotonic_now().saturating_add(NEW_AGE),
         };
@@ -414,10 +409,13 @@ impl PerfSession {
 
     /// Queues what existed before the events did: names of threads and code mappings.
     fn queue_initial_events(&mut self, targets: &[Target]) {
+        let now = crate::monotonic_now();
         for target in targets {
             let pid = target.pid();
             let (events, mappings) = synthesize_initial_events(pid);
             self.rings.queue(events);
+            self.rings
+                .note_birth(ticks_after_boot(target.start_time(), now));
             if let Err(error) = mappings {
                 self.remarks.push(no_mappings(pid, &error));
             }
@@ -473,16 +471,20 @@ impl PerfSession {
     }
 
     /// Whether rings are to be read though none of them asks for it. Memory that is read for a sample serves its whole
-    /// batch, so the smaller ones are left to grow where a program has copied what moves.
+    /// batch, so the smaller ones are left to grow where a program has copied what moves: at samples of CPU time alone.
     fn is_read_due(&self) -> bool {
-        let age = crate::monotonic_now().saturating_sub(self.last_read);
-        self.walking.is_none() || age >= MAX_UNREAD
+        let is_copied = self.walking.is_some() && self.samplings.len() == 1;
+        let newest_birth = self.rings.newest_birth();
+        !is_copied
+            || self.rings.pending_len() > MAX_PENDING
+            || self.unread.is_due(crate::monotonic_now(), newest_birth)
     }
 
     /// Hands on everything there is in order of time.
     fn read(&mut self, take: &mut dyn FnMut(Event<'_>)) {
-        self.last_read = crate::monotonic_now();
-        let settled = crate::monotonic_now().saturating_sub(SETTLING);
+        let now = crate::monotonic_now();
+        self.unread.last_read = now;
+        let settled = now.saturating_sub(SETTLING);
         self.rings.drain(settled, take);
     }
 
@@ -491,8 +493,12 @@ impl PerfSession {
         if rules.is_empty() {
             return;
         }
+        let now = crate::monotonic_now();
         if rules.lead_further() {
-            self.learning_until = crate::monotonic_now().saturating_add(LEARNING);
+            self.learning_until = now.saturating_add(LEARNING);
+        }
+        if rules.has_new_maps {
+            self.unread.expect_new_maps(now);
         }
         if let Some(walking) = &mut self.walking {
             walking.copy_also(rules);
@@ -504,7 +510,7 @@ impl PerfSession {
 
     /// How long to wait at most when nothing is in a hurry for `timeout`.
     fn poll_interval(&self, timeout: Duration) -> Duration {
-        let mut interval = timeout;
+        let mut interval = timeout.min(Duration::from_nanos(self.unread.fill_time));
         if self.reading.is_some() {
             interval = interval.min(READ_POLL_INTERVAL);
         }
@@ -531,8 +537,15 @@ impl PerfSession {
         }
         self.rings.drain(Nanoseconds::MAX, take);
         if self.walking.is_some() || self.reading.is_some() {
-            let (records, bytes) = self.rings.copied();
-            log::info!("memory was copied for {records} samples, {bytes} bytes");
+            let copied = self.rings.copied();
+            log::info!(
+                "memory was copied for {} samples, {} bytes; {} reads failed, {} chunks had no room",
+                copied.samples,
+                copied.bytes,
+                copied.faults,
+                copied.dropped
+            );
+            self.remarks.extend(failed_reads(copied));
         }
     }
 
@@ -551,50 +564,16 @@ impl PerfSession {
     }
 }
 
-/// Maps a ring per CPU and event and one for the sideband, all as large as the first wish allows:
-/// what may be locked is shared by all of them, so when one is refused they all become smaller.
-fn map_rings(events: &[CpuEvents], samplings: &[Sampling]) -> Result<RingSet<Ring>, CaptureError> {
-    let mut size = ring_bytes(samplings, events.len());
-    loop {
-        match try_map_rings(events, samplings, size) {
-            Ok(rings) => return Ok(rings),
-            // EPERM: more than may be locked. ENOMEM: more than there is.
-            Err(error) if is_too_large(&error) && size > 2 * page_size() => size /= 2,
-            Err(error) => return Err(CaptureError::call("mapping a ring buffer", error)),
-        }
-    }
-}
-
-fn try_map_rings(
-    events: &[CpuEvents],
-    samplings: &[Sampling],
-    size: usize,
-) -> io::Result<RingSet<Ring>> {
-    let mut rings = RingSet::new(samplings[0].sideband_layout());
-    for of_cpu in events {
-        for (events, sampling) in of_cpu.samples.iter().zip(samplings) {
-            let size = match sampling.is_of_javascript {
-                // Who may set breakpoints may lock memory too.
-                true => JOBS_RING_BYTES,
-                false => size,
-            };
-            if let Some(ring) = share_ring(events, size)? {
-                let of = RingOf {
-                    cpu: of_cpu.cpu,
-                    event: sampling.event,
-                    weight: sampling.weight,
-                };
-                rings.add_samples(of, sampling.sample_layout(), ring);
-                if let Some(format) = &sampling.format {
-                    rings.label(sampling.event, format.clone());
-                }
-            }
-        }
-        if let Some(ring) = share_ring(&of_cpu.sideband, SIDEBAND_RING_BYTES.min(size))? {
-            rings.add_sideband(ring);
-        }
-    }
-    Ok(rings)
+/// What to say of memory that could not be read at samples: a few guesses of a walk always lead nowhere, but no more where all of a
+/// process is in memory.
+fn failed_reads(copied: CopyCounts) -> Option<String> {
+    let per_sample = copied.faults / copied.samples.max(1);
+    (per_sample >= REMARKABLE_FAULTS).then(|| {
+        format!(
+            "{} reads of memory at {} samples failed: is it swapped out? Names and async callers may be missing",
+            copied.faults, copied.samples
+        )
+    })
 }
 
 /// These threads are those that a program drops hits of breakpoints on, where one does.
@@ -618,38 +597,4 @@ fn threads_of<'a>(
         })
     };
     targets.flat_map(of_target).collect()
-}
-
-/// Room for a second of samples of a busy CPU, within what all rings together may take. More
-/// would only make attaching slower: the kernel clears every page first.
-fn ring_bytes(samplings: &[Sampling], cpus: usize) -> usize {
-    let wish = |sampling: &Sampling| {
-        let copied_bytes = match sampling.stack_bytes {
-            WALKED_STACK_BYTES => COPIED_BYTES,
-            _ => 0,
-        };
-        let sample_bytes = sampling.stack_bytes as usize + copied_bytes + 1024;
-        (sampling.every.expected_rate_hz() as usize * sample_bytes).next_power_of_two()
-    };
-    let large = samplings.iter().filter(|it| !it.is_of_javascript);
-    let wish = large.map(wish).max().unwrap_or(0);
-    let allowed = (ALL_RINGS_BYTES / (cpus.max(1) * samplings.len()) + 1).next_power_of_two() / 2;
-    wish.min(allowed)
-        .clamp(SMALLEST_RING_BYTES, LARGEST_RING_BYTES)
-}
-
-fn is_too_large(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EPERM | libc::ENOMEM))
-}
-
-/// Maps a ring for the first event and sends the others' records there.
-fn share_ring(events: &[PerfEvent], size: usize) -> io::Result<Option<Ring>> {
-    let Some((first, others)) = events.split_first() else {
-        return Ok(None);
-    };
-    let ring = Ring::map(first, size)?;
-    for other in others {
-        other.write_to_ring_of(first)?;
-    }
-    Ok(Some(ring))
 }

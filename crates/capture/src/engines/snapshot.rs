@@ -11,15 +11,15 @@ use nodespy_model::{Event, EventIndex, Nanoseconds, RawSample, ThreadState, User
 use crate::target::proc::RunState;
 
 mod engine;
-mod process_look;
+mod process_snapshot;
 mod stopping;
 mod without_stop;
 
 pub use engine::{SnapshotEngine, Stopping};
 
-/// How a thread was looked at.
+/// A thread, and how its stack was read.
 #[derive(Debug, Clone)]
-pub struct ThreadLook {
+pub struct ThreadSnapshot {
     /// Its process.
     pub pid: u32,
     /// Its tid.
@@ -27,12 +27,12 @@ pub struct ThreadLook {
     /// What it was doing just before, by the kernel's account.
     pub state: RunState,
     /// How it went.
-    pub outcome: LookOutcome,
+    pub outcome: SnapshotOutcome,
 }
 
-/// How looking at a thread went.
+/// How reading a thread went.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LookOutcome {
+pub enum SnapshotOutcome {
     /// It was stopped and ran on.
     Held {
         /// For how long at most.
@@ -43,7 +43,7 @@ pub enum LookOutcome {
         /// How long it was waited for.
         waited: Nanoseconds,
     },
-    /// It waits in the kernel and was looked at without stopping it.
+    /// It waits in the kernel and was read without stopping it.
     Waiting,
     /// It was seen running by a sample of its CPU time.
     Sampled,

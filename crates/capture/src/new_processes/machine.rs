@@ -27,7 +27,7 @@ pub(super) struct Machine {
 #[derive(Debug)]
 struct Other {
     first_seen: Nanoseconds,
-    next_look: Nanoseconds,
+    next_poll: Nanoseconds,
 }
 
 impl Machine {
@@ -91,11 +91,11 @@ impl Machine {
             }
             let other = self.others.entry(pid).or_insert(Other {
                 first_seen: now,
-                next_look: now,
+                next_poll: now,
             });
-            if now >= other.next_look {
+            if now >= other.next_poll {
                 let is_new = now.saturating_sub(other.first_seen) < NEW_FOR;
-                other.next_look = now + if is_new { SCAN_INTERVAL } else { OLD_INTERVAL };
+                other.next_poll = now + if is_new { SCAN_INTERVAL } else { OLD_INTERVAL };
                 due.push(pid);
             }
         }
@@ -115,13 +115,13 @@ mod tests {
     #[test]
     fn a_process_is_judged_every_second_and_later_now_and_then() {
         let mut machine = machine();
-        let looks = |machine: &mut Machine, from: u64, to: u64| {
+        let scans = |machine: &mut Machine, from: u64, to: u64| {
             let seconds = from..to;
             let each = seconds.filter(|second| !machine.due(vec![7], second * SECOND).is_empty());
             each.count()
         };
-        assert_eq!(looks(&mut machine, 0, 10), 10);
-        assert_eq!(looks(&mut machine, 11, 111), 5);
+        assert_eq!(scans(&mut machine, 0, 10), 10);
+        assert_eq!(scans(&mut machine, 11, 111), 5);
     }
 
     #[test]

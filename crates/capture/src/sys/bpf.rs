@@ -1,22 +1,23 @@
 //! The eBPF program that copies, at the sampled instruction, what names a stack of V8: `bpf/walk.bpf.c`.
 
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 
 use aya::maps::{Array, HashMap, Map, MapData};
 use aya::programs::PerfEvent as PerfEventProgram;
-use aya::{Ebpf, EbpfLoader, Pod, include_bytes_aligned};
-use nodespy_model::{CopyRule, CopyRules, ObjectShape, RuleOf};
+use aya::{Ebpf, EbpfLoader, Pod};
+use flate2::read::DeflateDecoder;
+use nodespy_model::{CopiedField, CopyRule, CopyRules, MAX_COPIED_FIELDS, ObjectShape, RuleOf};
 
 use super::checked;
 use super::perf_event::PerfEvent;
 use super::pid_bits::PidBits;
 
-/// For Linux 5.17 and later.
-static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/walk.bpf.o");
+/// For Linux 5.17 and later, as build.rs has packed it.
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/walk.bpf.o"));
 /// The same without `bpf_loop` and the registers of user space in kernel mode: Linux 5.8 and later.
-static OBJECT_5_8: &[u8] = include_bytes_aligned!("../../bpf/walk-5.8.bpf.o");
+static OBJECT_5_8: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/walk-5.8.bpf.o"));
 
 /// The program, loaded. It ends with the events it is attached to, or with this.
 #[derive(Debug)]
@@ -62,12 +63,16 @@ impl WalkProgram {
         Ok(program)
     }
 
-    fn load_object(object: &[u8], words: u32) -> Result<Self, String> {
+    fn load_object(packed: &[u8], words: u32) -> Result<Self, String> {
+        let mut object = Vec::new();
+        DeflateDecoder::new(packed)
+            .read_to_end(&mut object)
+            .expect("build.rs has packed it");
         // No type of the kernel is looked into, so its own BTF is not needed.
         let mut program = EbpfLoader::new()
             .map_max_entries("scratches", possible_cpus())
             .map_max_entries("others", words)
-            .load(object)
+            .load(&object)
             .map_err(|error| deepest(&error))?;
         let walk = program
             .program_mut("walk")
@@ -169,6 +174,9 @@ pub(crate) fn fields_value(rule: &CopyRule) -> FieldsValue {
     for (byte, field) in value[1..8].iter_mut().zip(&rule.fields) {
         *byte = field.encoded();
     }
+    // In the order of their places: the program reads those that lie together at once.
+    let count = rule.fields.len().min(MAX_COPIED_FIELDS);
+    value[1..=count].sort_unstable_by_key(|&byte| CopiedField::place_of(byte));
     value
 }
 
@@ -207,6 +215,17 @@ impl PidNamespace {
     }
 }
 
+/// What is copied at the sampled instruction beside the stack and its functions. Each takes time of the sampled thread.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CopiedAtSample {
+    /// What leads to the async callers of what runs.
+    pub async_callers: bool,
+    /// What tells the request that it runs for.
+    pub requests: bool,
+    /// The stores of AsyncLocalStorage.
+    pub stores: bool,
+}
+
 /// What the program copies: its `struct options`.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
@@ -214,30 +233,24 @@ pub(crate) struct ProgramOptions {
     stack_bytes: u32,
     wants_requests: u32,
     wants_stores: u32,
-    unused: u32,
+    wants_async: u32,
     /// What threads have their numbers in.
     namespace: PidNamespace,
 }
 
 impl ProgramOptions {
-    /// For samples that copy so much of the stack themselves.
-    pub(crate) fn new(stack_bytes: u32, wants_requests: bool) -> Self {
+    /// For samples that copy so much of the stack themselves. Threads have their numbers in this namespace, or in the initial one.
+    pub(crate) fn new(
+        stack_bytes: u32,
+        copies: CopiedAtSample,
+        namespace: Option<PidNamespace>,
+    ) -> Self {
         Self {
             stack_bytes,
-            wants_requests: wants_requests.into(),
-            wants_stores: 0,
-            unused: 0,
-            namespace: PidNamespace::INITIAL,
-        }
-    }
-
-    /// The same with the stores of AsyncLocalStorage, where they are wanted; threads have their numbers in this namespace, or in
-    /// the initial one.
-    pub(crate) fn with_stores(self, are_wanted: bool, namespace: Option<PidNamespace>) -> Self {
-        Self {
-            wants_stores: are_wanted.into(),
+            wants_requests: copies.requests.into(),
+            wants_stores: copies.stores.into(),
+            wants_async: copies.async_callers.into(),
             namespace: namespace.unwrap_or(PidNamespace::INITIAL),
-            ..self
         }
     }
 
@@ -291,4 +304,35 @@ pub(super) fn deepest(error: &dyn std::error::Error) -> String {
         error = source;
     }
     error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_in_the_order_of_their_places() {
+        let field = |word, is_in_properties, is_text| CopiedField {
+            word,
+            is_in_properties,
+            is_text,
+        };
+        let fields = [
+            field(2, true, false),
+            field(9, false, true),
+            field(30, false, false),
+            field(3, false, false),
+        ];
+        let value = fields_value(&CopyRule {
+            of: RuleOf::Request,
+            key: 1,
+            fingerprint: CopyRule::ANY,
+            leads_to_request: true,
+            shape: ObjectShape::Fields,
+            fields: fields.to_vec(),
+        });
+        let sorted = [fields[3], fields[1], fields[2], fields[0]];
+        assert_eq!(value[1..5], sorted.map(CopiedField::encoded));
+        assert_eq!(value[5..], [0; 11]);
+    }
 }

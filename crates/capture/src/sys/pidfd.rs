@@ -103,6 +103,11 @@ pub(crate) fn wait_for_either(fds: [i32; 2]) -> io::Result<[bool; 2]> {
     Ok([0, 1].map(|at| ready.get(at).is_some_and(|ready| *ready != 0)))
 }
 
+/// Whether one of these descriptors can be read, or has failed, within this time.
+pub(crate) fn is_readable_within(fds: Vec<i32>, timeout: Duration) -> bool {
+    poll(fds.into_iter(), timeout).is_ok_and(|ready| ready.iter().any(|ready| *ready != 0))
+}
+
 /// What each descriptor is ready for.
 fn poll(fds: impl Iterator<Item = i32>, timeout: Duration) -> io::Result<Vec<libc::c_short>> {
     let mut polled: Vec<libc::pollfd> = fds

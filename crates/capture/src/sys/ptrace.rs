@@ -12,9 +12,9 @@ use nodespy_model::Registers;
 
 use super::checked;
 
-/// How long we look without sleeping: a thread that can stop mostly does so in 20 µs.
+/// How long we poll without sleeping: a thread that can stop mostly does so in 20 µs.
 const EAGER: Duration = Duration::from_micros(60);
-/// A stop wakes us; this is for the one that happened between looking and sleeping.
+/// A stop wakes us; this is for the one that happened between polling and sleeping.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// A thread we trace; let go when dropped.
@@ -95,7 +95,7 @@ impl Traced {
         let eager_until = Instant::now() + EAGER;
         loop {
             let now = Instant::now();
-            if let Some(waited) = self.look()? {
+            if let Some(waited) = self.poll()? {
                 return Ok(waited);
             }
             self.ran_at = now;
@@ -111,7 +111,7 @@ impl Traced {
     }
 
     /// Whether the thread has stopped or ended; none when it still runs.
-    fn look(&mut self) -> io::Result<Option<Waited>> {
+    fn poll(&mut self) -> io::Result<Option<Waited>> {
         let mut status = 0;
         let flags = libc::__WALL | libc::WNOHANG;
         // SAFETY: `status` is a valid place for the answer.
@@ -173,7 +173,7 @@ impl Drop for Traced {
         // A thread that stopped after we gave up waiting can be let go now; one that did not is
         // let go by the kernel when the tracing thread of nodespy ends.
         if self.stop.is_none() {
-            let _ = self.look();
+            let _ = self.poll();
         }
         if let Some(stop) = self.stop {
             // SAFETY: PTRACE_DETACH reads no memory of ours; the signal is one the kernel gave us.

@@ -30,7 +30,7 @@ impl Ring {
         self.cursor.data_len()
     }
 
-    /// A second look at what is written from now on.
+    /// A second reader of what is written from now on.
     pub(crate) fn view(&self) -> RingView {
         RingView {
             position: self.mapping.head(),

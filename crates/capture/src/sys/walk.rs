@@ -49,7 +49,7 @@ impl Walk {
         }
     }
 
-    /// Copies what a sample with these registers needs, as pieces of memory. `slot` is where its thread has the stores of
+    /// Copies what a sample with these registers needs, as chunks of memory. `slot` is where its thread has the stores of
     /// AsyncLocalStorage, where that is known.
     pub(crate) fn copy<M: WalkedMemory>(
         &mut self,
@@ -120,13 +120,15 @@ unsafe extern "C" fn fields<M: WalkedMemory>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fuzzing::Lies;
+    use crate::fuzzing::{EVERYTHING, Lies};
+    use crate::sys::bpf::CopiedAtSample;
 
-    /// Words at addresses that are written; nothing elsewhere.
-    struct Words(std::collections::BTreeMap<u64, u64>);
+    /// Words at addresses that are written; nothing elsewhere. And how often they were read.
+    struct Words(std::collections::BTreeMap<u64, u64>, usize);
 
     impl WalkedMemory for Words {
         fn read(&mut self, address: u64, buffer: &mut [u8]) -> bool {
+            self.1 += 1;
             let words = (address..).step_by(8).zip(buffer.chunks_mut(8));
             words.into_iter().all(|(address, word)| {
                 let known = self.0.get(&address);
@@ -144,11 +146,12 @@ mod tests {
 
     const STACK: u64 = 0x7fff_0000;
 
-    /// Eight frames of 64 bytes, each with a context and a function of its own, which has as many words as are mapped there.
-    fn frames_of(functions: [(u64, u64); 8]) -> Words {
-        let stack = (0..1024).map(|word| (STACK - 64 + 8 * word, 0));
-        let mut memory: std::collections::BTreeMap<u64, u64> = stack.collect();
-        let frames = (STACK + 128..).step_by(64);
+    /// Eight frames of 64 bytes, each with a context and a function of its own, which has as many words as are mapped there. So
+    /// are the words of the stack.
+    fn frames_of(functions: [(u64, u64); 8], stack: u64, words: u64) -> Words {
+        let mapped = (0..words).map(|word| (stack - 64 + 8 * word, 0));
+        let mut memory: std::collections::BTreeMap<u64, u64> = mapped.collect();
+        let frames = (stack + 128..).step_by(64);
         for (at, (function, words)) in frames.zip(functions) {
             let next = if function == functions[7].0 {
                 0
@@ -163,23 +166,32 @@ mod tests {
             ]);
             memory.extend((0..words).map(|word| (function - 1 + 8 * word, 0x50_0001 + word)));
         }
-        Words(memory)
+        Words(memory, 0)
     }
 
     fn expect_copied(functions: [(u64, u64); 8]) {
+        expect_copied_on(functions, STACK, 1024);
+    }
+
+    /// Returns how often memory was read.
+    fn expect_copied_on(functions: [(u64, u64); 8], stack: u64, words: u64) -> usize {
         let mut registers = Registers::default();
-        registers.0[Registers::STACK_POINTER] = STACK;
-        registers.0[Registers::FRAME_POINTER] = STACK + 128;
+        registers.0[Registers::STACK_POINTER] = stack;
+        registers.0[Registers::FRAME_POINTER] = stack + 128;
         let mut walk = Walk::new();
-        let options = ProgramOptions::new(4096, false);
+        let options = ProgramOptions::new(4096, CopiedAtSample::default(), None);
+        let mut reads = 0;
         for _ in 0..2 {
-            let copied = walk.copy(&mut frames_of(functions), &registers, options, None);
+            let mut memory = frames_of(functions, stack, words);
+            let copied = walk.copy(&mut memory, &registers, options, None);
             for (function, words) in functions {
                 let header = (function - 1) | words << 48;
-                let piece = copied.iter().position(|&word| word == header);
-                assert_eq!(copied[piece.unwrap() + 2], 0x50_0002, "{function:x}");
+                let chunk = copied.iter().position(|&word| word == header);
+                assert_eq!(copied[chunk.unwrap() + 2], 0x50_0002, "{function:x}");
             }
+            reads = memory.1;
         }
+        reads
     }
 
     #[test]
@@ -196,15 +208,29 @@ mod tests {
     }
 
     #[test]
+    fn frames_that_lie_together_are_read_at_once() {
+        let functions = std::array::from_fn(|frame| (0x20_0001 + 0x100 * frame as u64, 6));
+        // Once for all frames, and for each function.
+        assert_eq!(expect_copied_on(functions, STACK, 1024), 9);
+    }
+
+    #[test]
+    fn frames_before_the_end_of_the_stack_are_walked() {
+        let functions = std::array::from_fn(|frame| (0x20_0001 + 0x100 * frame as u64, 6));
+        let page_end = STACK + 4096;
+        expect_copied_on(functions, page_end - 1024, (1024 + 64) / 8);
+    }
+
+    #[test]
     fn memory_that_lies_ends_the_walk() {
         let mut walk = Walk::new();
         for seed in 0..300 {
             let mut memory = Lies::new(seed);
             let registers = memory.registers();
-            let options = ProgramOptions::new(512, true).with_stores(true, None);
+            let options = ProgramOptions::new(512, EVERYTHING, None);
             let slot = Some(0x20_0000 + 8 * seed);
             let words = walk.copy(&mut memory, &registers, options, slot);
-            assert!(words.len() <= 7168 && memory.reads < 200_000, "{seed}");
+            assert!(words.len() <= 7169 && memory.reads < 200_000, "{seed}");
         }
     }
 }

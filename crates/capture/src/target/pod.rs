@@ -1,5 +1,7 @@
 //! Pods by name: `[NAMESPACE/]POD[:CONTAINER]`, where a beginning will do as long as it means one pod.
 
+use nodespy_model::SmallSort;
+
 use super::container::Container;
 use super::wanted::list;
 use crate::error::CaptureError;
@@ -102,7 +104,7 @@ fn not_found(text: &str, known: Vec<String>) -> CaptureError {
 
 fn distinct(words: impl Iterator<Item = String>) -> Vec<String> {
     let mut words: Vec<String> = words.collect();
-    words.sort();
+    words.small_sort();
     words.dedup();
     words
 }

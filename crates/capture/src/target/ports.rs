@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use nodespy_model::{FastMap, FastSet};
+use nodespy_model::{FastMap, FastSet, SmallSort};
 
 use crate::target::proc;
 
@@ -83,7 +83,7 @@ impl LocalListeners {
             .filter(|row| row.local.port() == port && is_own(row.inode));
         let routes = own.flat_map(|row| routes_among(&self.listening, is_own, row.local));
         let mut routes: Vec<SocketAddr> = routes.filter(|it| it.ip().is_loopback()).collect();
-        routes.sort_unstable();
+        routes.small_sort();
         routes.dedup();
         routes
     }

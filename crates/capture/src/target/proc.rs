@@ -5,7 +5,7 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use nodespy_model::{FileIdentity, Mapping, Nanoseconds};
+use nodespy_model::{FileIdentity, Mapping, Nanoseconds, SmallSort};
 
 /// Bit of CAP_DAC_READ_SEARCH.
 pub const CAP_DAC_READ_SEARCH: u32 = 2;
@@ -156,7 +156,7 @@ pub fn threads(pid: u32) -> Vec<u32> {
         .flatten()
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .collect();
-    tids.sort_unstable_by_key(|&tid| (tid != pid, tid));
+    tids.small_sort_by_key(|&tid| (tid != pid, tid));
     tids
 }
 
@@ -180,7 +180,7 @@ pub fn processes() -> Vec<u32> {
         .flatten()
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .collect();
-    pids.sort_unstable();
+    pids.small_sort();
     pids
 }
 

@@ -168,7 +168,7 @@ fn agent_of(runtime: JsRuntime) -> memmem::Finder<'static> {
     })
 }
 
-/// The pieces of a file without its code, each with the end of the one before.
+/// A file in chunks, without its code, each with the end of the one before it.
 struct Chunks<R> {
     file: R,
     parts: std::vec::IntoIter<Range<u64>>,
@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(title(&deno).as_deref(), Some("Deno 2.9.6"));
         let electron = title(&["ELECTRON_RUN_AS_NODE", "Electron/%s", headers]);
         assert_eq!(electron.as_deref(), Some("Electron"));
-        // In one piece too.
+        // In one chunk too.
         let together = format!("\0BUN_1.2\0{headers}Bun/1.2.3 ");
         assert_eq!(title(&[&together]).as_deref(), Some("Bun 1.2.3"));
         assert_eq!(title(&["nothing"]), None);

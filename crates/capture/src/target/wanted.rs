@@ -3,7 +3,7 @@
 //! Ways to say it narrow one another: `-c web --port 3000` is who listens there in that container.
 //! A name that means several applications is not guessed at; the candidates are listed.
 
-use nodespy_model::JsRuntime;
+use nodespy_model::{JsRuntime, SmallSort};
 
 use super::cgroup::{Cgroups, Group, Level, without_mount};
 use super::container::{Container, container_of, known_containers};
@@ -268,7 +268,7 @@ fn find_container(everybody: &[&Resident], text: &str) -> Result<String, Capture
             all.push(container.clone());
         }
     }
-    all.sort_by_key(Container::title);
+    all.small_sort_by_key(Container::title);
     let is_exact =
         |container: &&Container| container.name.as_deref() == Some(text) || container.id == text;
     let mut matching: Vec<&Container> = all.iter().filter(is_exact).collect();
@@ -404,7 +404,7 @@ fn in_pm2<'a>(everybody: Vec<&'a Resident>, text: &str) -> Result<Vec<&'a Reside
         .iter()
         .map(|resident| nodespy_model::printable(resident.name()).into_owned())
         .collect();
-    names.sort();
+    names.small_sort();
     names.dedup();
     Err(CaptureError::not_found(match names.is_empty() {
         true => "no app of pm2 runs on this machine (or its environment may not be read: run \
@@ -430,7 +430,7 @@ fn called<'a>(everybody: Vec<&'a Resident>, text: &str) -> Result<Vec<&'a Reside
             .filter(|resident| !resident.is_pm2_itself)
             .map(|resident| nodespy_model::printable(resident.name()).into_owned())
             .collect();
-        names.sort();
+        names.small_sort();
         names.dedup();
         return Err(CaptureError::not_found(match names.is_empty() {
             true => format!("{text:?} can't be found: no Node.js process runs there"),

@@ -18,16 +18,25 @@ pub struct Target {
 impl Target {
     /// Takes hold of process `pid`. A thread's number is taken for its process's.
     pub fn hold(pid: u32) -> Result<Self, CaptureError> {
+        Self::hold_by(pid, &proc::start_time)
+    }
+
+    fn hold_by(pid: u32, start_time: &dyn Fn(u32) -> Option<u64>) -> Result<Self, CaptureError> {
         let status = proc::read_status(pid).ok_or(CaptureError::NoSuchProcess { pid })?;
         if status.is_zombie {
             return Err(CaptureError::Gone { pid });
         }
         let pid = if status.tgid == 0 { pid } else { status.tgid };
-        let start_time = proc::start_time(pid).ok_or(CaptureError::Gone { pid })?;
+        let started = start_time(pid).ok_or(CaptureError::Gone { pid })?;
+        let pidfd = PidFd::open(pid).ok();
+        // The process may have ended in between, and the descriptor be another's that got its number.
+        if start_time(pid) != Some(started) {
+            return Err(CaptureError::Gone { pid });
+        }
         Ok(Self {
             pid,
-            start_time,
-            pidfd: PidFd::open(pid).ok(),
+            start_time: started,
+            pidfd,
             cpu_time_at_start: crate::process_cpu_time(pid).unwrap_or(0),
         })
     }
@@ -129,6 +138,14 @@ pub fn describe(pid: u32) -> Option<Process> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_that_got_the_number_while_it_was_taken_hold_of_is_not_taken() {
+        let reads = std::cell::Cell::new(7);
+        let start_time = |_: u32| Some(reads.replace(reads.get() + 1));
+        let held = Target::hold_by(std::process::id(), &start_time);
+        assert!(matches!(held, Err(CaptureError::Gone { .. })), "{held:?}");
+    }
 
     #[test]
     fn another_process_with_the_same_number_is_not_taken() {

@@ -1,9 +1,9 @@
 //! What the profilers of all threads send, slice by slice, as events.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use nodespy_model::{
-    Contents, EventType, LoadedScript, Nanoseconds, Notes, Process, Profile, ThreadRole,
+    Category, Contents, EventType, LoadedScript, Nanoseconds, Notes, Process, Profile, ThreadRole,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -36,12 +36,15 @@ struct Slice {
     profile: Profile,
 }
 
-/// One thread, and its newest slice: where that ends is known when the next one comes.
+/// One thread.
 #[derive(Debug)]
 struct Row {
     number: u32,
     /// Its position among all threads of the session.
     thread: usize,
+    /// When its newest slice of time ends, on the clock of the process.
+    end: Nanoseconds,
+    /// Its newest slice of allocations: each holds those before it.
     newest: Option<Slice>,
 }
 
@@ -52,9 +55,15 @@ pub(super) struct Assembly {
     event_type: EventType,
     read_profile: ProfileReader,
     pid: u32,
-    /// The monotonic time that the times of the recording count from.
-    zero: Option<Nanoseconds>,
+    /// What the times of the recording count from, on the clock of the process, which may have started later.
+    zero: Option<i128>,
+    /// When the session began, until the clock of the process is known.
+    begun: Option<Nanoseconds>,
     rows: Vec<Row>,
+    /// Until when each thread has reported all, since the start of the recording.
+    complete: BTreeMap<u32, Nanoseconds>,
+    busy_only: bool,
+    keeps_files: bool,
     /// How many threads were seen.
     threads: usize,
     /// Whether a thread was forgotten that had sent something.
@@ -66,17 +75,20 @@ pub(super) struct Assembly {
 }
 
 impl Assembly {
-    /// The start of a session with a process.
-    pub(super) fn new(options: &InspectorOptions, process: Process) -> Self {
+    /// The start of a session with a process, at this time.
+    pub(super) fn new(options: &InspectorOptions, process: Process, begun: Nanoseconds) -> Self {
         let event_type = options.event_type();
         Self {
             event: options.event,
             event_type: event_type.clone(),
             read_profile: options.read_profile,
             pid: process.pid,
-            // Where the process has another clock, its first slice decides.
-            zero: options.started,
+            zero: options.started.map(i128::from),
+            begun: Some(begun),
             rows: Vec::new(),
+            complete: BTreeMap::new(),
+            busy_only: options.busy_only,
+            keeps_files: options.embed_sources || options.wants_source_maps,
             threads: 0,
             has_ended_rows: false,
             files: HashSet::new(),
@@ -92,6 +104,19 @@ impl Assembly {
     /// Adds what the reader should know.
     pub(super) fn remark(&mut self, remark: String) {
         self.events.push(NamedEvent::Remark(remark));
+    }
+
+    /// The profiler of a thread starts now.
+    pub(super) fn begin_thread(&mut self, number: u32, now: Nanoseconds) {
+        self.complete.insert(number, self.since_zero(now));
+        self.report_complete();
+    }
+
+    /// Reports until when all threads have reported.
+    fn report_complete(&mut self) {
+        if let Some(&until) = self.complete.values().min() {
+            self.events.push(NamedEvent::Complete(until));
+        }
     }
 
     /// Whether nothing has come yet.
@@ -128,6 +153,9 @@ impl Assembly {
             Contents::Named(mut profile) => {
                 // The format of a slice has its own name for what made its samples.
                 profile.events = vec![self.event_type.clone()];
+                if self.busy_only {
+                    leave_out_idle(&mut profile);
+                }
                 let slice = Slice {
                     started,
                     profile: *profile,
@@ -145,8 +173,12 @@ impl Assembly {
             if let Some(slice) = row.newest {
                 self.flush(slice, row.thread);
             }
+            self.events
+                .push(NamedEvent::ThreadEnded { thread: row.thread });
             self.has_ended_rows = true;
         }
+        self.complete.remove(&number);
+        self.report_complete();
     }
 
     /// The files of all functions that were seen.
@@ -169,21 +201,38 @@ impl Assembly {
         self.events.push(NamedEvent::Scripts(scripts));
     }
 
-    fn add(&mut self, number: u32, name: &str, slice: Slice) {
-        let started = slice.started;
-        let zero = self.zero.filter(|zero| zero.abs_diff(started) < A_DAY);
-        self.zero = Some(zero.unwrap_or(started));
+    fn add(&mut self, number: u32, name: &str, mut slice: Slice) {
+        self.settle_clock(slice.started);
         let position = self.row_of(number, name);
         let row = &mut self.rows[position];
-        let before = row.newest.replace(slice);
-        // Allocations are reported from the start each time: the newest answer holds them all.
-        if let (Some(mut before), InspectorEvent::Cpu) = (before, self.event) {
-            let row = &self.rows[position];
-            let first = row.newest.as_ref().and_then(Slice::first_sample);
-            before.end_at(first);
-            let thread = row.thread;
-            self.flush(before, thread);
+        if self.event == InspectorEvent::Allocations {
+            // They are reported from the start each time: the newest answer holds them all.
+            row.newest = Some(slice);
+            return;
         }
+        slice.start_at(row.end);
+        row.end = row.end.max(slice.end());
+        let (thread, end) = (row.thread, row.end);
+        self.flush(slice, thread);
+        self.complete.insert(number, self.since_zero(end));
+        self.report_complete();
+    }
+
+    /// Decides by its first slice what the clock of the process counts from. Where that is another clock than nodespy's, the
+    /// slice started when the session began.
+    fn settle_clock(&mut self, started: Nanoseconds) {
+        let first = i128::from(started);
+        let zero = self.zero.unwrap_or(first);
+        self.zero = Some(match self.begun.take() {
+            Some(begun) if begun.abs_diff(started) >= A_DAY => first - (i128::from(begun) - zero),
+            _ => zero,
+        });
+    }
+
+    /// A time on the clock of the process, since the start of the recording.
+    fn since_zero(&self, time: Nanoseconds) -> Nanoseconds {
+        let time = i128::from(time);
+        Nanoseconds::try_from(time - self.zero.unwrap_or(time)).unwrap_or(0)
     }
 
     fn row_of(&mut self, number: u32, name: &str) -> usize {
@@ -205,6 +254,7 @@ impl Assembly {
         self.rows.push(Row {
             number,
             thread: self.threads,
+            end: 0,
             newest: None,
         });
         self.threads += 1;
@@ -213,16 +263,17 @@ impl Assembly {
 
     /// Hands a slice on.
     fn flush(&mut self, slice: Slice, thread: usize) {
-        let zero = self.zero.unwrap_or(slice.started);
-        self.files.extend(files_of(&slice.profile));
+        if self.keeps_files {
+            self.files.extend(files_of(&slice.profile));
+        }
         self.events.push(NamedEvent::Samples {
             thread,
-            start: slice.started.saturating_sub(zero),
+            start: self.since_zero(slice.started),
             profile: Box::new(slice.profile),
         });
     }
 
-    /// Hands on the newest slices: none follows.
+    /// Hands on what was kept: nothing follows.
     pub(super) fn finish(&mut self) {
         for row in std::mem::take(&mut self.rows) {
             if let Some(slice) = row.newest {
@@ -241,24 +292,37 @@ fn files_of(profile: &Profile) -> impl Iterator<Item = String> {
 }
 
 impl Slice {
-    /// When its first sample was taken; what comes before is the profiler's own start.
-    fn first_sample(&self) -> Option<Nanoseconds> {
-        let first = self.profile.samples.first()?;
-        Some(self.started.saturating_add(first.time))
+    fn end(&self) -> Nanoseconds {
+        self.started.saturating_add(self.profile.about.duration)
     }
 
-    /// Leaves what comes later to the next slice.
-    fn end_at(&mut self, end: Option<Nanoseconds>) {
-        let Some(end) = end else { return };
-        let end = end.saturating_sub(self.started);
+    /// Leaves what comes earlier to the slice before.
+    fn start_at(&mut self, start: Nanoseconds) {
+        let start = start.saturating_sub(self.started);
         let samples = &mut self.profile.samples;
-        samples.retain(|sample| sample.time < end);
+        let is_over = |time: Nanoseconds, weight: u64| time.saturating_add(weight) <= start;
+        samples.retain(|sample| sample.time >= start || !is_over(sample.time, sample.weight));
         for sample in samples {
-            sample.weight = sample.weight.min(end - sample.time);
+            let cut = start.saturating_sub(sample.time);
+            sample.time += cut;
+            sample.weight -= cut;
         }
-        let duration = &mut self.profile.about.duration;
-        *duration = (*duration).min(end);
     }
+}
+
+/// Drops samples of threads that waited for events.
+fn leave_out_idle(profile: &mut Profile) {
+    let is_idle: Vec<bool> = profile
+        .stacks
+        .iter()
+        .map(|stack| {
+            let function = profile.frame(stack.frame).function;
+            profile.function(function).category == Category::Idle
+        })
+        .collect();
+    profile
+        .samples
+        .retain(|sample| !sample.stack.is_some_and(|stack| is_idle[stack.at()]));
 }
 
 /// The thread that carries a worker's name (Node 24 and later give it to the kernel); 0 when none
@@ -346,7 +410,7 @@ mod tests {
             started: Some(zero_us * 1000),
             ..InspectorOptions::new(read_slice)
         };
-        Assembly::new(&options, process)
+        Assembly::new(&options, process, zero_us * 1000)
     }
 
     /// What the events of a session say, as one profile.
@@ -379,7 +443,7 @@ mod tests {
                     about.duration = about.duration.max(start + profile.about.duration);
                 }
                 NamedEvent::Remark(remark) => notes.remark(remark),
-                NamedEvent::Text { .. } | NamedEvent::Scripts(_) => {}
+                _ => {}
             }
         }
         builder.finish(about, notes)
@@ -437,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_within_the_one_before_takes_its_place_from_its_first_sample_on() {
+    fn a_slice_within_the_one_before_adds_nothing() {
         let mut assembly = assembly(1_000_000);
         assembly.take(0, "main", &slice(1_000_000, 100));
         assembly.take(0, "main", &slice(1_010_000, 10));
@@ -447,7 +511,50 @@ mod tests {
             assert!(sample.time >= end, "{sample:?} overlaps");
             end = sample.time + sample.weight;
         }
-        assert_eq!(end, 21_000_000);
+        assert_eq!(end, 101_000_000);
+        assert_eq!(profile.total_weight(), 100_000_000);
+    }
+
+    /// Until when everything was reported, in milliseconds, by the last event that says so.
+    fn complete_until(assembly: &mut Assembly) -> Option<u64> {
+        let events = assembly.take_events().into_iter();
+        let mut complete = events.filter_map(|event| match event {
+            NamedEvent::Complete(until) => Some(until / 1_000_000),
+            _ => None,
+        });
+        complete.next_back()
+    }
+
+    #[test]
+    fn what_is_complete_is_what_every_thread_has_reported() {
+        let mut assembly = assembly(1_000_000);
+        assembly.begin_thread(0, 1_002_000_000);
+        assembly.begin_thread(3, 1_050_000_000);
+        assert_eq!(complete_until(&mut assembly), Some(2));
+        assembly.take(0, "main", &slice(1_002_000, 99));
+        assert_eq!(complete_until(&mut assembly), Some(50));
+        assembly.take(3, "worker 3", &slice(1_050_000, 9));
+        assert_eq!(complete_until(&mut assembly), Some(60));
+        // One that has ended holds up nothing.
+        assembly.end_thread(3);
+        assert_eq!(complete_until(&mut assembly), Some(102));
+    }
+
+    #[test]
+    fn sessions_that_begin_days_later_have_the_same_clock() {
+        let week = 7 * A_DAY;
+        let options = InspectorOptions {
+            started: Some(1_000_000_000),
+            ..InspectorOptions::new(read_slice)
+        };
+        let process = Process::default();
+        let mut late = Assembly::new(&options, process.clone(), week);
+        late.take(0, "main", &slice(week / 1000, 10));
+        assert_eq!(collected(late).samples[0].time, week - 999_000_000);
+        // Another clock: its first slice starts when the session began.
+        let mut foreign = Assembly::new(&options, process, week);
+        foreign.take(0, "main", &slice(5_000_000, 10));
+        assert_eq!(collected(foreign).samples[0].time, week - 999_000_000);
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! What a lane needs of a session: the seam at which tests put a scripted peer.
+//! What recording threads needs of a session: the seam at which tests put a scripted peer.
 
 use nodespy_inspector::{InspectorError, Recipient, Session};
 use serde_json::Value;
 
-/// One session with the process, as a lane uses it: commands out, replies when they have arrived.
+/// One session with the process: commands out, replies when they have arrived.
 pub(super) trait Channel {
     /// Sends a command and returns its id, whose reply must be awaited.
     fn send(
@@ -34,6 +34,9 @@ pub(super) trait Channel {
 
     /// Drops whatever was received from a thread, or is awaited from it.
     fn forget(&mut self, recipient: &Recipient);
+
+    /// Takes in one message, waiting a moment for it; whether one came.
+    fn poll(&mut self) -> Result<bool, InspectorError>;
 }
 
 impl Channel for Session {
@@ -70,5 +73,9 @@ impl Channel for Session {
 
     fn forget(&mut self, recipient: &Recipient) {
         Session::forget(self, recipient);
+    }
+
+    fn poll(&mut self) -> Result<bool, InspectorError> {
+        Session::poll(self)
     }
 }

@@ -3,23 +3,34 @@
 //! A port left open lets any user of the machine run code in the target. So the companion exists
 //! before the signal that opens the inspector is sent, and reads its standard input: nodespy
 //! dismisses it once the inspector is closed. Where the input ends without that (nodespy was
-//! killed, gave up on a busy process, or left the inspector to another client), the companion waits
-//! for the inspector to be open and without clients, and closes it.
+//! killed, gave up on a busy process, or left the inspector to another client), the companion ends a command that
+//! nodespy has started and not let run yet, and otherwise waits
+//! for the inspector to be open and without clients, and closes it. SIGTERM ends it only where no inspector is open and none
+//! may open yet: a main thread in native code turns to the signal when it is done with that.
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::close;
+use super::giving_up::MainState;
+use super::native_block::MainThread;
 use super::open::{self, Opened};
 use crate::error::CaptureError;
 use crate::target::Target;
 use crate::target::ports;
 
-/// What the companion reads when there is nothing left to do.
+/// The last word that the companion reads says what is left to do: nothing,
 const DISMISSED: &[u8] = b"done";
+/// ending a command that nodespy has started and that stands before its first line,
+const WAITS: &[u8] = b"wait";
+/// or closing the inspector of one that runs; the same where it reads nothing.
+const RUNS: &[u8] = b"runs";
+/// More than all words together.
+const MAX_WORDS: u64 = 64;
 /// How long an inspector may take to open, once nodespy is gone.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(3600);
 /// How long an inspector is without clients before it is closed: another nodespy that found it open
@@ -47,7 +58,18 @@ pub type CompanionCommand = fn(&Abandoned) -> Command;
 /// A companion that runs. Dropping it without [`Companion::dismiss`] leaves the rest to it.
 #[derive(Debug)]
 pub(super) struct Companion {
-    child: Child,
+    /// None once it is dismissed.
+    child: Option<Child>,
+}
+
+/// Companions that were left the rest: an agent that runs for months has to wait for each, or it stays a zombie.
+static LEFT: Mutex<Vec<Child>> = Mutex::new(Vec::new());
+
+/// Those that still run.
+fn left() -> MutexGuard<'static, Vec<Child>> {
+    let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
+    left.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
+    left
 }
 
 impl Companion {
@@ -66,36 +88,74 @@ impl Companion {
                 let doing = "starting the process that closes the inspector if nodespy is killed";
                 CaptureError::call(doing, source)
             })?;
-        Ok(Self { child })
+        drop(left());
+        Ok(Self { child: Some(child) })
     }
 
     pub(super) fn pid(&self) -> u32 {
-        self.child.id()
+        self.child.as_ref().map_or(0, Child::id)
+    }
+
+    /// Says that the process is a command of ours, which does not run before [`Self::command_runs`].
+    pub(super) fn command_waits(&mut self) {
+        self.tell(WAITS);
+    }
+
+    /// Says that the command runs.
+    pub(super) fn command_runs(&mut self) {
+        self.tell(RUNS);
     }
 
     /// Ends it: the inspector is closed, or was never opened.
     pub(super) fn dismiss(mut self) {
-        if let Some(mut stdin) = self.child.stdin.take() {
-            let _ = stdin.write_all(DISMISSED);
+        self.tell(DISMISSED);
+        if let Some(mut child) = self.child.take() {
+            drop(child.stdin.take());
+            let _ = child.wait();
         }
-        let _ = self.child.wait();
+    }
+
+    fn tell(&mut self, word: &[u8]) {
+        let stdin = self.child.as_mut().and_then(|child| child.stdin.as_mut());
+        if let Some(stdin) = stdin {
+            // One that was killed does nothing whatever it is told.
+            let _ = stdin.write_all(word);
+        }
+    }
+}
+
+impl Drop for Companion {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            // The end of its input tells it to begin.
+            drop(child.stdin.take());
+            left().push(child);
+        }
     }
 }
 
 /// Waits for the end of `input` and, unless it was dismissed, closes the inspector of a process as
-/// soon as it is open and without clients.
-pub fn close_abandoned(abandoned: &Abandoned, input: &mut dyn Read) {
-    let mut received = Vec::new();
-    let _ = input
-        .take(DISMISSED.len() as u64)
-        .read_to_end(&mut received);
-    if received == DISMISSED {
+/// soon as it is open and without clients. One that `is_told_to_end`, as systemd tells what an agent leaves behind, goes on
+/// as long as an inspector is open or may open yet: systemd kills it in the end.
+pub fn close_abandoned(
+    abandoned: &Abandoned,
+    input: &mut dyn Read,
+    is_told_to_end: &dyn Fn() -> bool,
+) {
+    let mut words = Vec::new();
+    let _ = input.take(MAX_WORDS).read_to_end(&mut words);
+    if words.ends_with(DISMISSED) {
         return;
     }
     let Ok(target) = Target::hold_started(abandoned.pid, abandoned.start_time) else {
         return;
     };
+    if words.ends_with(WAITS) {
+        // Nobody else will ever let it run.
+        target.terminate();
+    }
     let mut watch = Watch::new(Instant::now());
+    let mut main = SignalledMain::watch(abandoned.pid);
     let mut found = None;
     let mut probes = Probes::new(&abandoned.listeners);
     while !target.has_ended() {
@@ -106,8 +166,10 @@ pub fn close_abandoned(abandoned: &Abandoned, input: &mut dyn Read) {
             is_listening: ports::listeners(target.pid()).contains(&opened.listener),
             clients: ports::connections(target.pid(), opened.listener),
         });
+        let has_own_handler = main.state().has_own_handler();
         match (watch.next(seen, Instant::now()), inspector) {
             (Next::Done, _) => return,
+            (_, None) if is_told_to_end() && has_own_handler && !listens_anew(abandoned) => return,
             (Next::Close, Some(mut opened)) => {
                 close::close_opened(&mut opened);
                 found = Some(opened);
@@ -116,6 +178,48 @@ pub fn close_abandoned(abandoned: &Abandoned, input: &mut dyn Read) {
         }
         std::thread::sleep(POLL_INTERVAL);
     }
+}
+
+/// The main thread of a process that was sent the signal, since nodespy is gone.
+#[derive(Debug)]
+struct SignalledMain {
+    thread: MainThread,
+    since: Instant,
+    free_since: Instant,
+}
+
+impl SignalledMain {
+    fn watch(pid: u32) -> Self {
+        let now = Instant::now();
+        Self {
+            thread: MainThread::watch(pid),
+            since: now,
+            free_since: now,
+        }
+    }
+
+    fn state(&mut self) -> MainState {
+        let is_blocked = self.thread.is_blocked();
+        let may_be_blocked = is_blocked || self.thread.may_wait_for_child();
+        if may_be_blocked {
+            self.free_since = Instant::now();
+        }
+        MainState {
+            is_blocked,
+            is_busy: may_be_blocked || !self.thread.is_asleep(),
+            waited: self.since.elapsed(),
+            free: self.free_since.elapsed(),
+        }
+    }
+}
+
+/// Whether something listens that may be the inspector.
+fn listens_anew(abandoned: &Abandoned) -> bool {
+    let listeners = ports::listeners(abandoned.pid);
+    let mut new = listeners
+        .iter()
+        .filter(|it| !abandoned.listeners.contains(it));
+    new.next().is_some()
 }
 
 /// The inspector among the new listeners of a process.
@@ -225,6 +329,8 @@ impl Watch {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
     use super::*;
 
     const OPEN: Option<Seen> = Some(Seen {
@@ -299,8 +405,71 @@ mod tests {
             start_time: 1,
             listeners: Vec::new(),
         };
-        close_abandoned(&abandoned, &mut &b""[..]);
+        close_abandoned(&abandoned, &mut &b""[..], &|| false);
         abandoned.start_time = crate::target::proc::start_time(abandoned.pid).unwrap();
-        close_abandoned(&abandoned, &mut &b"done"[..]);
+        close_abandoned(&abandoned, &mut &b"done"[..], &|| false);
+        close_abandoned(&abandoned, &mut &b"waitrunsdone"[..], &|| false);
+    }
+
+    #[test]
+    fn a_command_that_nobody_lets_run_any_more_is_ended() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let abandoned = Abandoned {
+            pid: child.id(),
+            start_time: crate::target::proc::start_time(child.id()).unwrap(),
+            listeners: Vec::new(),
+        };
+        close_abandoned(&abandoned, &mut &WAITS[..], &|| false);
+        assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGTERM));
+    }
+
+    /// Whether the companion of a program goes on for four seconds after it was told to end.
+    fn outlasts_its_end(script: &str) -> bool {
+        let mut child = Command::new("sh").args(["-c", script]).spawn().unwrap();
+        let abandoned = Abandoned {
+            pid: child.id(),
+            start_time: crate::target::proc::start_time(child.id()).unwrap(),
+            listeners: Vec::new(),
+        };
+        let (sender, ended) = std::sync::mpsc::channel();
+        let companion = std::thread::spawn(move || {
+            close_abandoned(&abandoned, &mut &b""[..], &|| true);
+            sender.send(()).unwrap();
+        });
+        let goes_on = ended.recv_timeout(Duration::from_secs(4)).is_err();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        companion.join().unwrap();
+        goes_on
+    }
+
+    #[test]
+    fn a_companion_that_is_told_to_end_waits_for_a_main_thread_in_native_code() {
+        assert!(outlasts_its_end("while :; do :; done"));
+    }
+
+    #[test]
+    fn a_companion_that_is_told_to_end_waits_for_a_main_thread_that_waits_for_a_child() {
+        assert!(outlasts_its_end("sleep 60; true"));
+    }
+
+    #[test]
+    fn what_is_left_to_a_companion_leaves_no_zombie() {
+        let abandoned = Abandoned {
+            pid: 1,
+            start_time: 1,
+            listeners: Vec::new(),
+        };
+        let cat: CompanionCommand = |_| Command::new("cat");
+        let dropped = Companion::spawn(cat, &abandoned).unwrap();
+        let pid = dropped.pid();
+        drop(dropped);
+        let until = Instant::now() + Duration::from_secs(60);
+        while left().iter().any(|child| child.id() == pid) {
+            assert!(Instant::now() < until, "it still waits for input");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(crate::target::proc::read_status(pid).is_none());
+        Companion::spawn(cat, &abandoned).unwrap().dismiss();
     }
 }

@@ -71,8 +71,7 @@ impl InspectorEngine {
             return Ok(vec![InspectorSession::attach_url(url, &self.options)?]);
         }
         if let (Some(launched), [target]) = (subject.launched, subject.targets) {
-            launched.start()?;
-            let attached = InspectorSession::attach_launched(target, &self.options);
+            let attached = InspectorSession::attach_launched(launched, target, &self.options);
             return attached
                 .map(|session| vec![session])
                 .inspect_err(|_| launched.terminate());

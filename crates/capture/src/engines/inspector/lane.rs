@@ -36,6 +36,8 @@ pub(super) struct Lane {
     since: Instant,
     slice: Duration,
     step: Step,
+    /// Whether its thread did not answer when the recording ended.
+    pub(super) is_silent: bool,
 }
 
 /// What a lane is waiting for.
@@ -88,6 +90,7 @@ impl Lane {
             since: now,
             slice: options.slice.unwrap_or(MIN_SLICE),
             step: Step::Starting { id, asked: now },
+            is_silent: false,
         })
     }
 
@@ -114,6 +117,11 @@ impl Lane {
         sessions[self.active].reply(&recipient, id, start_method(options), options.timeout)?;
         self.runs(asked, options, Instant::now());
         Ok(())
+    }
+
+    /// Whether it has ended, or its profiler failed.
+    pub(super) fn has_ended(&self) -> bool {
+        self.step == Step::Ended
     }
 
     /// Whether the running slice has lasted long enough.

@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 use nodespy_inspector::{InspectorError, Recipient, Session};
 use serde_json::json;
 
+use super::InspectorOptions;
+use super::companion::{Abandoned, Companion};
 use super::open::{self, Opened};
 use crate::error::CaptureError;
-use crate::target::Target;
-use crate::target::ports;
+use crate::target::{Launched, Target, ports, proc};
 
 /// Any free port, reachable from this machine only.
 const FLAG: &str = "--inspect-brk=127.0.0.1:0";
@@ -34,11 +35,42 @@ pub fn command_to_launch(command: &[OsString]) -> Vec<OsString> {
     changed
 }
 
-/// The inspector of a process that was started with the flag.
-pub(super) fn wait_for_inspector(
+/// Starts a command that was prepared with the flag, and waits for its inspector. Its companion exists before: if nodespy is
+/// killed, the command does not stand on its first line for ever, nor does its inspector stay open.
+pub(super) fn start(
+    launched: &mut Launched,
     target: &Target,
-    timeout: Duration,
+    options: &InspectorOptions,
 ) -> Result<Opened, CaptureError> {
+    let abandoned = Abandoned {
+        pid: target.pid(),
+        start_time: target.start_time(),
+        listeners: Vec::new(),
+    };
+    let companion = options
+        .companion
+        .map(|command| Companion::spawn(command, &abandoned));
+    let mut companion = companion.transpose()?;
+    if let Some(companion) = &mut companion {
+        companion.command_waits();
+    }
+    launched.start()?;
+    // An error drops the companion, which ends the command.
+    let opened = wait_for_inspector(target, options.timeout)?;
+    let is_asked_for = asks_for_inspector(&proc::command_line(target.pid()));
+    Ok(opened.by_launch(!is_asked_for, companion))
+}
+
+/// Whether a command has flags of its own that open the inspector, which then stays open.
+fn asks_for_inspector(command: &[String]) -> bool {
+    let flags = command.iter().skip(1).take_while(|it| it.starts_with('-'));
+    let names = flags.filter(|flag| *flag != FLAG);
+    let mut names = names.map(|flag| flag.split('=').next().unwrap_or_default());
+    names.any(|name| ["--inspect", "--inspect-brk", "--inspect-wait"].contains(&name))
+}
+
+/// The inspector of a process that was started with the flag.
+fn wait_for_inspector(target: &Target, timeout: Duration) -> Result<Opened, CaptureError> {
     let pid = target.pid();
     let started = Instant::now();
     while started.elapsed() < timeout {
@@ -61,7 +93,11 @@ pub(super) fn wait_for_inspector(
 }
 
 /// Lets the process run, once its profiler does.
-pub(super) fn let_go(session: &mut Session, timeout: Duration) -> Result<(), InspectorError> {
+pub(super) fn let_go(
+    session: &mut Session,
+    opened: &mut Opened,
+    timeout: Duration,
+) -> Result<(), InspectorError> {
     let main = Recipient::Main;
     session.call(&main, "Debugger.enable", &json!({}), timeout)?;
     session.call(
@@ -81,6 +117,10 @@ pub(super) fn let_go(session: &mut Session, timeout: Duration) -> Result<(), Ins
     if session.is_paused() {
         let evaluate = json!({ "expression": FORGET_FLAG, "returnByValue": true });
         session.call(&main, "Runtime.evaluate", &evaluate, timeout)?;
+    }
+    // From here on V8 lets it go also when we disconnect.
+    opened.command_runs();
+    if session.is_paused() {
         session.call(&main, "Debugger.resume", &json!({}), timeout)?;
     }
     session.call(&main, "Debugger.disable", &json!({}), timeout)?;
@@ -100,5 +140,16 @@ mod tests {
         assert!(!is_node_command(&[]));
         assert_eq!(command_to_launch(&command)[1], FLAG);
         assert_eq!(command_to_launch(&command)[2..], command[1..]);
+    }
+    #[test]
+    fn an_inspector_that_the_command_asks_for_is_not_ours() {
+        let asks = |text: &str| {
+            let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+            asks_for_inspector(&words)
+        };
+        assert!(asks(&format!("node {FLAG} --inspect=9333 app.js")));
+        assert!(!asks(&format!(
+            "node {FLAG} --inspect-port=0 app.js --inspect"
+        )));
     }
 }

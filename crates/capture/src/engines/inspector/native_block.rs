@@ -20,7 +20,7 @@ const QUIET: Duration = Duration::from_millis(700);
 pub(super) struct MainThread {
     pid: u32,
     cpu_time: Option<Nanoseconds>,
-    /// What it had used when it was looked at last, and since when it has used no more.
+    /// What it had used when it was read last, and since when it has used no more.
     last: (Option<Nanoseconds>, Instant),
 }
 
@@ -46,6 +46,11 @@ impl MainThread {
     /// Whether it may be waiting for a child: it has one, and has not run for a while.
     pub(super) fn may_wait_for_child(&self) -> bool {
         self.last.1.elapsed() > QUIET && !proc::children(self.pid).is_empty()
+    }
+
+    /// Whether it waits for events or the like.
+    pub(super) fn is_asleep(&self) -> bool {
+        proc::run_state(self.pid, self.pid) == Some(RunState::Sleeping)
     }
 
     /// Whether it has something to run now.

@@ -15,6 +15,7 @@ use serde_json::json;
 
 use super::InspectorOptions;
 use super::companion::{Abandoned, Companion};
+use super::giving_up::{MainState, what_if_later, why_not};
 use super::native_block::{MainThread, what_blocks};
 use super::port_request::PortRequest;
 use crate::error::CaptureError;
@@ -30,16 +31,11 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 const REMOTE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often the process's listeners are polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
-/// A main thread that ran, sleeps again and still does not listen has a handler of its own. Node
-/// listens after 24 to 190 ms on a loaded machine.
-const OWN_HANDLER_TIMEOUT: Duration = Duration::from_secs(3);
 /// The kernel may deliver the signal to the main thread itself, which runs a little for that even
 /// where it is blocked: only what it does after that counts.
 const SETTLE: Duration = Duration::from_millis(200);
 /// When the user learns that a main thread in native code is waited for.
 const REPORT_AFTER: Duration = Duration::from_secs(1);
-/// How long it is waited for.
-const MAX_BLOCK: Duration = Duration::from_secs(600);
 
 /// How an inspector is reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +61,23 @@ pub(super) struct Opened {
 impl Opened {
     pub(super) fn has_companion(&self) -> bool {
         self.companion.is_some()
+    }
+
+    /// The same of a command that nodespy has started, which listens because of us unless it asks for that itself.
+    pub(super) fn by_launch(self, is_ours: bool, companion: Option<Companion>) -> Self {
+        Self {
+            is_ours,
+            companion,
+            ..self
+        }
+    }
+
+    /// Tells the companion of a command that this runs, and needs it no more where the inspector is not ours.
+    pub(super) fn command_runs(&mut self) {
+        match &mut self.companion {
+            Some(companion) if self.is_ours => companion.command_runs(),
+            _ => self.dismiss_companion(),
+        }
     }
 
     /// Ends the companion, once nothing is left to close.
@@ -127,13 +140,7 @@ pub(super) fn open(target: &Target, options: &InspectorOptions) -> Result<Opened
     {
         return Ok(opened);
     }
-    refuse_other_program(pid)?;
-    let request = PortRequest::by_flags(pid);
-    if request.is_exposed() && !options.force {
-        return Err(exposed(pid, request.host.as_deref().unwrap_or_default()));
-    }
-    refuse_deadly_signal(pid)?;
-    refuse_taken_port(pid, &request)?;
+    check(pid, options)?;
     let mut opened = signal_and_wait(target, &before, options)?;
     if !opened.listener.ip().is_loopback() && !options.force {
         // It listens now because of us, to other machines: it must not stay so.
@@ -148,6 +155,23 @@ pub(super) fn open(target: &Target, options: &InspectorOptions) -> Result<Opened
         ));
     }
     Ok(opened)
+}
+
+/// Whether the inspector of a process could be opened now, as far as that can be known without sending it anything.
+pub(super) fn check(pid: u32, options: &InspectorOptions) -> Result<(), CaptureError> {
+    refuse_other_program(pid)?;
+    let request = PortRequest::by_flags(pid);
+    if request.is_exposed() && !options.force {
+        return Err(exposed(pid, request.host.as_deref().unwrap_or_default()));
+    }
+    refuse_deadly_signal(pid)?;
+    refuse_taken_port(pid, &request)
+}
+
+/// Whether a process has its inspector open.
+pub(super) fn is_open(pid: u32) -> bool {
+    let mut listeners = ports::listeners(pid).into_iter();
+    listeners.any(|listener| probe(pid, listener).is_ok())
 }
 
 /// Opens the inspector of a process. The companion exists before the signal is sent: whatever
@@ -472,61 +496,14 @@ fn wait_for_listener(
                 what_if_later(companion)
             )));
         }
-        if state.gives_up(options.timeout) {
-            return Err(CaptureError::refused(why_not(pid, &state, companion)));
+        if state.gives_up(options) {
+            let sentence = why_not(pid, &state, companion);
+            return Err(match state.is_blocked {
+                true => CaptureError::Unanswered { sentence },
+                false => CaptureError::refused(sentence),
+            });
         }
         std::thread::sleep(POLL_INTERVAL);
-    }
-}
-
-/// What is known of the main thread of a process that was sent the signal and does not listen yet.
-#[derive(Debug, Clone, Copy)]
-struct MainState {
-    /// It has not run at all since the signal.
-    is_blocked: bool,
-    /// It runs, or may wait for a child.
-    is_busy: bool,
-    waited: Duration,
-    /// How long it has not been blocked.
-    free: Duration,
-}
-
-impl MainState {
-    fn gives_up(&self, timeout: Duration) -> bool {
-        match self.is_blocked {
-            true => self.waited > MAX_BLOCK,
-            false if self.is_busy => self.waited > timeout,
-            false => self.free > OWN_HANDLER_TIMEOUT.min(timeout),
-        }
-    }
-}
-
-/// Why a process did not open its inspector, and what happens if it does later: only its own
-/// standard error has the reason for sure.
-fn why_not(pid: u32, state: &MainState, companion: Option<u32>) -> String {
-    let seconds = state.waited.as_secs_f64();
-    let reason = match state.is_blocked {
-        true => format!("its main thread is {}", what_blocks(pid)),
-        // A thread that runs now may run its own code or a native call: both look the same.
-        false => "although its main thread runs: it has a handler of its own for SIGUSR1, or is \
-                  busy in native code"
-            .to_owned(),
-    };
-    let later = what_if_later(companion);
-    format!(
-        "process {pid} did not open its inspector within {seconds:.1} s: {reason}; record with perf \
-         events instead: nodespy record --engine perf -p {pid}. {later}"
-    )
-}
-
-/// What happens to an inspector that opens when nodespy is gone.
-fn what_if_later(companion: Option<u32>) -> String {
-    match companion {
-        Some(companion) => format!(
-            "If it opens later, a background nodespy (pid {companion}) closes it; that waits for \
-             an hour at most"
-        ),
-        None => "It may open later, and then stays open".to_owned(),
     }
 }
 
@@ -543,44 +520,6 @@ fn inspector_failure(pid: u32, source: InspectorError) -> CaptureError {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn state(is_blocked: bool, is_busy: bool, waited: u64, free: u64) -> MainState {
-        MainState {
-            is_blocked,
-            is_busy,
-            waited: Duration::from_secs(waited),
-            free: Duration::from_secs(free),
-        }
-    }
-
-    #[test]
-    fn how_long_is_waited_depends_on_what_the_main_thread_does() {
-        let timeout = Duration::from_secs(10);
-        // Idle and still not listening: a handler of its own.
-        assert!(!state(false, false, 3, 3).gives_up(timeout));
-        assert!(state(false, false, 4, 4).gives_up(timeout));
-        // Blocked a long time, and free only now.
-        assert!(!state(false, false, 60, 1).gives_up(timeout));
-        assert!(!state(false, true, 10, 10).gives_up(timeout));
-        assert!(state(false, true, 11, 11).gives_up(timeout));
-        assert!(!state(true, true, 600, 0).gives_up(timeout));
-        assert!(state(true, true, 601, 0).gives_up(timeout));
-    }
-
-    #[test]
-    fn giving_up_says_what_happens_if_it_opens_later() {
-        let own = std::process::id();
-        let busy = state(false, true, 11, 11);
-        let text = why_not(own, &busy, Some(77));
-        assert!(
-            text.contains("within 11.0 s: although its main thread runs"),
-            "{text}"
-        );
-        assert!(text.contains("(pid 77) closes it"), "{text}");
-        let text = why_not(own, &state(false, false, 4, 4), None);
-        assert!(text.contains("a handler of its own"), "{text}");
-        assert!(text.contains("stays open"), "{text}");
-    }
 
     #[test]
     fn a_program_that_is_not_node_is_never_signalled() {

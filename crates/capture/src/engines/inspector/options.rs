@@ -1,5 +1,7 @@
 //! What a recording through the inspector can be asked for.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nodespy_inspector::Cancel;
@@ -14,6 +16,9 @@ use crate::Interrupts;
 pub type ProfileReader =
     fn(InspectorEvent, &str) -> Result<Recording, Box<dyn std::error::Error + Send + Sync>>;
 
+/// The event of busy time, by the kernel's name for the clock it stands in for.
+const BUSY_TIME: &str = "cpu-clock";
+
 /// What to record.
 #[derive(Debug, Clone)]
 pub struct InspectorOptions {
@@ -27,6 +32,12 @@ pub struct InspectorOptions {
     pub slice: Option<Duration>,
     /// How long a busy process may take to answer a command.
     pub timeout: Duration,
+    /// How long a main thread in native code, which opens no inspector, is waited for.
+    pub max_block: Duration,
+    /// How long the last profile of a main thread may take to arrive: V8 makes it on that thread.
+    pub stop_timeout: Duration,
+    /// Whether only time in which threads were busy counts, as on the kernel's CPU clock.
+    pub busy_only: bool,
     /// Whether the texts of the scripts that were seen go into the profile.
     pub embed_sources: bool,
     /// Whether V8 is asked for the source maps of scripts that it did not load as they are on disk.
@@ -37,6 +48,8 @@ pub struct InspectorOptions {
     pub started: Option<Nanoseconds>,
     /// Ctrl-C and SIGTERM.
     pub interrupts: Option<Interrupts>,
+    /// Ends waits for processes to open their inspectors once it is set.
+    pub stop: Arc<AtomicBool>,
     /// The command that starts a companion; without one, an inspector stays open when the caller is
     /// killed.
     pub companion: Option<CompanionCommand>,
@@ -49,7 +62,10 @@ pub struct InspectorOptions {
 impl InspectorOptions {
     /// What makes the samples, as a profile has it.
     pub fn event_type(&self) -> EventType {
-        let name = self.event.label();
+        let name = match self.busy_only {
+            true => BUSY_TIME,
+            false => self.event.label(),
+        };
         match self.event {
             InspectorEvent::Cpu => EventType::new(name, WeightUnit::Nanoseconds)
                 .at_rate(1_000_000_u32.checked_div(self.interval_us).unwrap_or(0)),
@@ -68,11 +84,15 @@ impl InspectorOptions {
             alloc_bytes: 64 << 10,
             slice: None,
             timeout: Duration::from_secs(10),
+            max_block: Duration::from_secs(600),
+            stop_timeout: Duration::from_secs(60),
+            busy_only: false,
             embed_sources: false,
             wants_source_maps: false,
             force: false,
             started: None,
             interrupts: None,
+            stop: Arc::default(),
             companion: None,
             report: |_| {},
             read_profile,
@@ -81,7 +101,9 @@ impl InspectorOptions {
 
     /// Ends waits at the start of a recording.
     pub(super) fn cancel(&self) -> Cancel {
-        self.cancel_when(Interrupts::is_stop_requested)
+        let stop = Arc::clone(&self.stop);
+        let cancel = self.cancel_when(Interrupts::is_stop_requested);
+        Cancel::when(move || stop.load(Ordering::Relaxed) || cancel.is_cancelled())
     }
 
     /// Ends waits at its end, which a first Ctrl-C may have brought about: it takes a second one.

@@ -1,33 +1,35 @@
 //! A recording through the inspector, from attaching to leaving the process as it was found.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
+use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use nodespy_inspector::{InspectorError, InspectorUrl, Recipient, Session};
-use nodespy_model::{LoadedScript, Process};
+use nodespy_model::{LoadedScript, Process, printable};
 use serde_json::json;
 
 use super::assembly::Assembly;
 use super::close::{self, Left};
+use super::ended_threads::EndedThreads;
 use super::event::InspectorEvent;
 use super::identity::{ask_who, name_of};
 use super::lane::{Lane, Turned};
+use super::last_profiles::Deadlines;
+use super::launched;
 use super::native_block::what_blocks;
 use super::open::{self, Opened};
 use super::options::InspectorOptions;
-use super::{launched, sources};
+use super::sources::{self, Fetched};
 use crate::engine::{NamedEvent, OpenInspector};
 use crate::error::CaptureError;
-use crate::target::{Target, describe, proc};
+use crate::monotonic_now;
+use crate::sys::pidfd::is_readable_within;
+use crate::target::{Launched, Target, describe, proc};
 
 /// Files of what Node does not run as it is.
 const SOURCE_EXTENSIONS: [&str; 7] = ["ts", "mts", "cts", "tsx", "jsx", "vue", "svelte"];
-/// How long a profile may take to arrive: V8 makes it on the thread that was profiled.
-const STOP_TIMEOUT: Duration = Duration::from_secs(60);
-/// Ended threads that are named in a remark.
-const MAX_ENDED_REMARKS: usize = 10;
-/// Ended threads that are remembered.
-const MAX_ENDED_NUMBERS: usize = 1024;
+/// Before this version of Node, profiles know no `(idle)`.
+const FIRST_WITH_IDLE: u32 = 14;
 
 /// A recording that goes on.
 #[derive(Debug)]
@@ -42,6 +44,8 @@ pub(super) struct InspectorSession {
     remarks: Vec<String>,
     /// Whether nodespy started the process, whose threads then wait to be let go.
     is_launched: bool,
+    /// Whether nothing came when it was looked for last.
+    is_quiet: bool,
 }
 
 impl InspectorSession {
@@ -76,12 +80,20 @@ impl InspectorSession {
         Ok(sessions)
     }
 
-    fn attach(
+    /// Attaches to one process of any number: what was opened moves away from the port that all want, unless it is
+    /// the last.
+    pub(super) fn attach(
         target: &Target,
         is_last: bool,
         options: &InspectorOptions,
     ) -> Result<Self, CaptureError> {
         let mut opened = open::open(target, options)?;
+        if options.busy_only && major_of(&opened.version) < FIRST_WITH_IDLE {
+            if opened.is_ours {
+                close::close_opened(&mut opened);
+            }
+            return Err(knows_no_idle(target.pid(), &opened.version));
+        }
         if opened.is_ours && !is_last {
             opened = open::move_away(target, opened, options)?;
         }
@@ -105,18 +117,25 @@ impl InspectorSession {
         Ok(recording)
     }
 
-    /// Attaches to a process that was started to be recorded ([`super::command_to_launch`]) and waits for us.
+    /// Starts a command to be recorded ([`super::command_to_launch`]), which waits for us, and attaches to it.
     pub(super) fn attach_launched(
+        launched: &mut Launched,
         target: &Target,
         options: &InspectorOptions,
     ) -> Result<Self, CaptureError> {
-        let opened = launched::wait_for_inspector(target, options.timeout)?;
+        let opened = launched::start(launched, target, options)?;
         let mut recording = Self::over(opened, options)?;
         recording.is_launched = true;
-        let begun = recording.begin();
-        begun
-            .and_then(|()| launched::let_go(&mut recording.sessions[0], options.timeout))
-            .map_err(|error| recording.explain(error))?;
+        let begun = recording.begin().and_then(|()| {
+            let session = &mut recording.sessions[0];
+            launched::let_go(session, &mut recording.opened, options.timeout)
+        });
+        begun.map_err(|error| {
+            let error = recording.explain(error);
+            // One that has ended needs no closing, which lets it run.
+            launched.terminate();
+            error
+        })?;
         Ok(recording)
     }
 
@@ -143,7 +162,7 @@ impl InspectorSession {
             ..known
         };
         Ok(Self {
-            assembly: Assembly::new(options, process),
+            assembly: Assembly::new(options, process, monotonic_now()),
             opened,
             sessions: vec![session],
             options: options.clone(),
@@ -151,6 +170,7 @@ impl InspectorSession {
             ended: EndedThreads::default(),
             remarks: Vec::new(),
             is_launched: false,
+            is_quiet: false,
         })
     }
 
@@ -184,6 +204,7 @@ impl InspectorSession {
             &self.options,
             Instant::now(),
         )?;
+        self.assembly.begin_thread(0, monotonic_now());
         main.wait_for_start(&mut self.sessions, &self.options)?;
         self.lanes.push(main);
         self.enable_workers(0)?;
@@ -221,6 +242,7 @@ impl InspectorSession {
                     let method = "Runtime.runIfWaitingForDebugger";
                     self.sessions[session].post(&recipient, method, &json!({}))?;
                 }
+                self.assembly.begin_thread(number, monotonic_now());
                 self.lanes.push(Lane::start(
                     number,
                     name,
@@ -237,7 +259,26 @@ impl InspectorSession {
     /// Takes in what happened and waits a moment for more. True when the process has ended but for
     /// us and the recording must be finished at once.
     pub(super) fn poll(&mut self) -> Result<bool, CaptureError> {
-        let polled = self.try_poll();
+        self.poll_with(Self::receive)
+    }
+
+    /// The same where hardly anything happens: waits up to `timeout` in one go. Also true when the main thread is not
+    /// profiled any more.
+    pub(super) fn poll_within(&mut self, timeout: Duration) -> Result<bool, CaptureError> {
+        let sockets: Vec<i32> = self.sessions.iter().map(AsRawFd::as_raw_fd).collect();
+        // What has been read of a socket, and not taken, is not seen there.
+        let is_over = match self.is_quiet && !is_readable_within(sockets, timeout) {
+            true => self.poll_with(|_| Ok(())),
+            false => self.poll_with(Self::receive),
+        }?;
+        Ok(is_over || self.lanes.first().is_none_or(Lane::has_ended))
+    }
+
+    fn poll_with(
+        &mut self,
+        receive: impl FnOnce(&mut Self) -> Result<(), InspectorError>,
+    ) -> Result<bool, CaptureError> {
+        let polled = receive(self).and_then(|()| self.turn());
         let is_waiting = |session: &Session| session.is_waiting_for_disconnect();
         if self.sessions.iter().any(is_waiting) {
             return Ok(true);
@@ -246,10 +287,17 @@ impl InspectorSession {
         Ok(self.sessions.is_empty())
     }
 
-    fn try_poll(&mut self) -> Result<(), InspectorError> {
+    /// Takes in what has come, or comes in a moment.
+    fn receive(&mut self) -> Result<(), InspectorError> {
+        self.is_quiet = true;
         for session in &mut self.sessions {
-            session.poll()?;
+            self.is_quiet &= !session.poll()?;
         }
+        Ok(())
+    }
+
+    /// Goes on with every thread as far as it has answered.
+    fn turn(&mut self) -> Result<(), InspectorError> {
         if self.sessions.len() == 1 && self.lanes.iter().any(|lane| self.needs_another(lane)) {
             self.open_another()?;
         }
@@ -260,7 +308,7 @@ impl InspectorSession {
             match lane.turn(&mut self.sessions, &self.options, now)? {
                 Turned::Nothing => {}
                 Turned::Profile(json) => self.assembly.take(lane.number, &lane.name, &json),
-                Turned::Remark(remark) => self.remarks.push(remark),
+                Turned::Remark(remark) => self.assembly.remark(remark),
                 Turned::Ended(why) => {
                     self.ended.add(lane.number, why);
                     ended.push(lane.number);
@@ -373,24 +421,22 @@ impl InspectorSession {
             }
         }
         let method = self.options.event.stop();
+        let mut deadlines = Deadlines::new(&self.options, &Instant::now);
         for (position, command) in asked {
-            let lane = &self.lanes[position];
-            let is_main = command.recipient == Recipient::Main;
-            let timeout = match is_main {
-                true => STOP_TIMEOUT,
-                false => self.options.timeout.min(STOP_TIMEOUT),
-            };
-            let session = &mut self.sessions[command.session];
-            match session.reply(&command.recipient, command.id, method, timeout) {
+            let lane = &mut self.lanes[position];
+            match deadlines.reply(&mut self.sessions, &command, method) {
                 Ok(json) => self.assembly.take(lane.number, &lane.name, &json),
                 // The next profiler was not yet running when it was stopped.
                 Err(InspectorError::Command { .. }) if !self.assembly.is_empty() => {}
-                Err(error) if is_main => return Err(error),
-                Err(error) => self.remarks.push(format!(
-                    "the last {:.1} s of {} are lost: {error}",
-                    lane.at_stake(Instant::now()).as_secs_f64(),
-                    lane.name
-                )),
+                Err(error) if command.recipient == Recipient::Main => return Err(error),
+                Err(error) => {
+                    lane.is_silent = true;
+                    self.remarks.push(format!(
+                        "the last {:.1} s of {} are lost: {error}",
+                        lane.at_stake(Instant::now()).as_secs_f64(),
+                        lane.name
+                    ));
+                }
             }
         }
         Ok(())
@@ -411,6 +457,7 @@ impl InspectorSession {
             files,
             has_texts: self.options.embed_sources,
             timeout: self.options.timeout,
+            deadline: Instant::now() + self.options.stop_timeout,
         };
         for lane in &self.lanes {
             let (session, recipient) = lane.address();
@@ -418,17 +465,19 @@ impl InspectorSession {
             if session.has_ended(&recipient) {
                 continue;
             }
-            match sources::fetch(session, &recipient, &wish) {
-                Ok(fetched) => {
-                    scripts.extend(fetched.scripts);
-                    for (file, text) in fetched.texts {
-                        self.assembly.add_text(&file, text);
-                    }
-                }
-                Err(error) => self.remarks.push(format!(
-                    "the sources of {} are left out: {error}",
-                    lane.name
-                )),
+            let mut fetched = Fetched::default();
+            let done = match lane.is_silent {
+                true => Err("it does not answer".to_owned()),
+                false => sources::fetch(session, &recipient, &wish, &mut fetched)
+                    .map_err(|error| error.to_string()),
+            };
+            scripts.extend(fetched.scripts);
+            for (file, text) in fetched.texts {
+                self.assembly.add_text(&file, text);
+            }
+            if let Err(why) = done {
+                let remark = format!("sources of {} are missing: {why}", lane.name);
+                self.remarks.push(remark);
             }
         }
         scripts
@@ -468,13 +517,7 @@ impl InspectorSession {
 
     /// What an old Node does not report.
     fn describe_old_node(&self) -> Option<String> {
-        let major = self
-            .opened
-            .version
-            .trim_start_matches('v')
-            .split('.')
-            .next();
-        let is_old = major.and_then(|major| major.parse::<u32>().ok())? < 20;
+        let is_old = major_of(&self.opened.version) < 20;
         (is_old && self.options.event == InspectorEvent::Allocations).then(|| {
             "before Node 20 V8 reports only allocations that were still alive at the end".to_owned()
         })
@@ -485,13 +528,14 @@ impl InspectorSession {
     fn explain(&self, error: InspectorError) -> CaptureError {
         match (error, self.pid()) {
             (InspectorError::Timeout { after, method }, Some(pid)) => {
-                CaptureError::refused(format!(
+                let sentence = format!(
                     "the main thread of process {pid} did not answer {method} within {:.1} s: it is {}; \
-                 nodespy dump -p {pid} shows where, and nodespy record --engine perf -p {pid} \
-                 records it there",
+                     nodespy dump -p {pid} shows where, and nodespy record --engine perf -p {pid} \
+                     records it there",
                     after.as_secs_f64(),
                     what_blocks(pid)
-                ))
+                );
+                CaptureError::Unanswered { sentence }
             }
             (error, _) => self.opened.failure(error),
         }
@@ -506,66 +550,18 @@ impl Drop for InspectorSession {
     }
 }
 
-/// Threads that ended during the recording, of which there may be any number.
-#[derive(Debug, Default)]
-struct EndedThreads {
-    count: u64,
-    /// Why the first of them ended, as clauses.
-    first: Vec<String>,
-    /// The last of them: a second session may report a worker after it has ended.
-    numbers: VecDeque<u32>,
-    spare_numbers: u32,
+/// The major version of Node, such as 20 of `v20.20.2`.
+fn major_of(version: &str) -> u32 {
+    let major = version.trim_start_matches('v').split('.').next();
+    let major = major.and_then(|major| major.parse().ok());
+    // What has no number is none of the old ones.
+    major.unwrap_or(u32::MAX)
 }
 
-impl EndedThreads {
-    fn add(&mut self, number: u32, why: String) {
-        self.count += 1;
-        if self.first.len() < MAX_ENDED_REMARKS {
-            self.first.push(why);
-        }
-        if self.numbers.len() >= MAX_ENDED_NUMBERS {
-            self.numbers.pop_front();
-        }
-        self.numbers.push_back(number);
-    }
-
-    fn contains(&self, number: u32) -> bool {
-        self.numbers.contains(&number)
-    }
-
-    /// A number for a worker whose title has none.
-    fn spare_number(&mut self) -> u32 {
-        self.spare_numbers += 1;
-        u32::MAX - self.spare_numbers
-    }
-
-    fn remarks(&mut self) -> Vec<String> {
-        let mut remarks = std::mem::take(&mut self.first);
-        let others = self.count - remarks.len() as u64;
-        if others > 0 {
-            remarks.push(format!(
-                "{others} more workers ended during the recording: the last slice of each is lost"
-            ));
-        }
-        remarks
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn thousands_of_ended_workers_are_a_few_remarks() {
-        let mut ended = EndedThreads::default();
-        for number in 1..=50_000 {
-            ended.add(number, format!("worker {number} ended"));
-        }
-        assert!(ended.contains(50_000) && !ended.contains(1));
-        assert_eq!(ended.numbers.len(), MAX_ENDED_NUMBERS);
-        let remarks = ended.remarks();
-        assert_eq!(remarks.len(), MAX_ENDED_REMARKS + 1);
-        assert!(remarks[MAX_ENDED_REMARKS].starts_with("49990 more workers"));
-        assert_ne!(ended.spare_number(), ended.spare_number());
-    }
+fn knows_no_idle(pid: u32, version: &str) -> CaptureError {
+    CaptureError::refused(format!(
+        "the profiler of process {pid} (Node {}) does not tell waiting from work, which it does since Node \
+         {FIRST_WITH_IDLE}",
+        printable(version)
+    ))
 }

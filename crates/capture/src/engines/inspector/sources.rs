@@ -1,7 +1,7 @@
 //! The scripts that were seen, and their texts, asked for when nothing is sampled any more.
 
 use std::collections::HashSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nodespy_inspector::{InspectorError, Recipient, Session};
 use nodespy_model::{LoadedScript, TextMark, file_of_url};
@@ -26,7 +26,18 @@ pub(super) struct Wish<'a> {
     pub(super) files: &'a HashSet<String>,
     /// Whether their texts are wanted too.
     pub(super) has_texts: bool,
+    /// How long an answer may take.
     pub(super) timeout: Duration,
+    /// When all threads together have had their time.
+    pub(super) deadline: Instant,
+}
+
+impl Wish<'_> {
+    /// How long the next answer may take.
+    fn time_left(&self) -> Duration {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        left.min(self.timeout)
+    }
 }
 
 /// What a thread reported.
@@ -37,15 +48,15 @@ pub(super) struct Fetched {
     pub(super) texts: Vec<(String, String)>,
 }
 
-/// Asks a thread for its scripts.
+/// Asks a thread for its scripts. What it reported before it failed to answer is kept.
 pub(super) fn fetch(
     session: &mut Session,
     recipient: &Recipient,
     wish: &Wish<'_>,
-) -> Result<Fetched, InspectorError> {
-    let timeout = wish.timeout;
-    session.call(recipient, "Debugger.enable", &json!({}), timeout)?;
-    let mut fetched = Fetched::default();
+    fetched: &mut Fetched,
+) -> Result<(), InspectorError> {
+    let enable = "Debugger.enable";
+    session.call(recipient, enable, &json!({}), wish.time_left())?;
     let mut bytes = 0;
     for script in session.new_scripts(recipient) {
         let file = file_of_url(&script.url);
@@ -65,7 +76,12 @@ pub(super) fn fetch(
             continue;
         }
         let params = json!({ "scriptId": script.id });
-        let answer = session.call(recipient, "Debugger.getScriptSource", &params, timeout);
+        let answer = session.call(
+            recipient,
+            "Debugger.getScriptSource",
+            &params,
+            wish.time_left(),
+        );
         let text = match answer {
             Ok(answer) => serde_json::from_str::<Answer>(&answer).map(|answer| answer.text),
             // Code that was thrown away meanwhile has no text any more.
@@ -79,6 +95,7 @@ pub(super) fn fetch(
             fetched.texts.push((file.into_owned(), text));
         }
     }
-    session.call(recipient, "Debugger.disable", &json!({}), timeout)?;
-    Ok(fetched)
+    let disable = "Debugger.disable";
+    session.call(recipient, disable, &json!({}), wish.time_left())?;
+    Ok(())
 }

@@ -14,8 +14,8 @@ use crate::sys::bpf::{PidNamespace, ProgramOptions, WalkProgram};
 use crate::sys::perf_event::{Sampling, Subject};
 use crate::target::{Group, Target};
 
-/// A target that is put on a CPU so often for each second of CPU time pays more for events of its threads than the rest of the
-/// machine does for events of CPUs: some 2 us each time are 0.2 % of what it does.
+/// A target that is put on a CPU so often for each second of CPU time pays 0.2 % of what it does for events of its threads, some
+/// 2 us each time; for events of CPUs it pays nothing. How much of the machine it has says neither.
 const MANY_SLICES: u64 = 1000;
 /// With less CPU time than this, what a target does is not known yet.
 const ENOUGH_CPU_TIME: u64 = 100_000_000;
@@ -89,8 +89,7 @@ fn own_namespace() -> Option<PidNamespace> {
 
 /// What is copied at samples that have so much of their stack.
 pub(super) fn copied_at_sample(stack_bytes: u32, options: &PerfOptions) -> ProgramOptions {
-    let copied = ProgramOptions::new(stack_bytes, options.finds_requests);
-    copied.with_stores(options.finds_stores, own_namespace())
+    ProgramOptions::new(stack_bytes, options.copies, own_namespace())
 }
 
 fn pid_namespace(file: &Path) -> Option<PidNamespace> {

@@ -5,15 +5,16 @@ use std::time::Duration;
 use nodespy_model::{Event, EventIndex, EventType, FastSet, Nanoseconds};
 
 use super::pace::Pace;
+use super::walking::Walking;
 use super::{EventSpec, PerfOptions, PerfSession, probe};
 use crate::engine::{self, Attached, Drained, Engine, Losses, Prices, Sink, Subject};
 use crate::engines::{EngineId, Finding};
 use crate::error::CaptureError;
-use crate::looking::{LookedEvent, Looks};
+use crate::polling::{PolledEvent, ThreadPoller};
 use crate::sys::clock::monotonic_now;
 use crate::target::Target;
 
-const TOO_MANY_FILES: &str = "some threads were not looked at: two files are open for each, and \
+const TOO_MANY_FILES: &str = "some threads were not polled: two files are open for each, and \
      there may be no more (ulimit -n)";
 
 /// What a sample costs its thread: the timer's interrupt, and what is copied. With a program: what that takes on an express
@@ -32,8 +33,8 @@ pub struct PerfEvents {
     options: PerfOptions,
     /// None before attaching.
     session: Option<PerfSession>,
-    /// What threads are looked at for, if anything.
-    looks: Option<Looks>,
+    /// What threads are polled for, if anything.
+    poller: Option<ThreadPoller>,
     pace: Pace,
     /// The processes that have events, born ones included.
     pids: FastSet<u32>,
@@ -44,7 +45,7 @@ impl PerfEvents {
     /// An engine that is not attached yet.
     pub fn new(options: PerfOptions) -> Self {
         Self {
-            looks: looks_of(&options),
+            poller: poller_of(&options),
             pace: pace_of(&options),
             options,
             session: None,
@@ -53,22 +54,22 @@ impl PerfEvents {
         }
     }
 
-    /// Waits up to `timeout` for samples, and looks at threads meanwhile. Whether rings are to be read.
+    /// Waits up to `timeout` for samples, and polls threads meanwhile. Whether rings are to be read.
     fn wait(&mut self, timeout: Duration, sink: &mut dyn Sink) -> Result<bool, CaptureError> {
         let Some(session) = &mut self.session else {
             return Ok(false);
         };
-        let Some(looks) = &mut self.looks else {
+        let Some(poller) = &mut self.poller else {
             return Ok(session.wait(timeout)? || session.is_read_due());
         };
         let end = monotonic_now().saturating_add(timeout.as_nanos() as Nanoseconds);
         loop {
-            let next = looks.next().min(end).saturating_sub(monotonic_now());
+            let next = poller.next().min(end).saturating_sub(monotonic_now());
             let is_ready = session.wait(Duration::from_nanos(next.max(1)))?;
             let now = monotonic_now();
-            if now >= looks.next() {
+            if now >= poller.next() {
                 sink.batch();
-                looks.look(now, &mut |event| sink.event(event));
+                poller.poll(now, &mut |event| sink.event(event));
             }
             if is_ready || now >= end {
                 return Ok(true);
@@ -77,25 +78,25 @@ impl PerfEvents {
     }
 }
 
-/// What threads are looked at for.
-fn looks_of(options: &PerfOptions) -> Option<Looks> {
-    let looked = |(event, spec): (EventIndex, &EventSpec)| {
-        spec.is_looked().then(|| LookedEvent {
+/// What threads are polled for.
+fn poller_of(options: &PerfOptions) -> Option<ThreadPoller> {
+    let polled = |(event, spec): (EventIndex, &EventSpec)| {
+        spec.is_polled().then(|| PolledEvent {
             event,
             has_cpu: spec.samples_cpu(),
         })
     };
     let indexes = EventSpec::event_indexes(&options.events).into_iter();
-    let events: Vec<LookedEvent> = indexes.zip(&options.events).filter_map(looked).collect();
-    let looked = options.events.iter().filter(|spec| spec.is_looked());
-    let rate = looked
+    let events: Vec<PolledEvent> = indexes.zip(&options.events).filter_map(polled).collect();
+    let polled = options.events.iter().filter(|spec| spec.is_polled());
+    let rate = polled
         .clone()
-        .map(|spec| spec.look_rate_hz(options.rate_hz));
-    let cpu_rate = looked.map(|spec| spec.every(options.rate_hz).expected_rate_hz());
-    let looks = Looks::new(events, rate.max()?, cpu_rate.max()?);
+        .map(|spec| spec.poll_rate_hz(options.rate_hz));
+    let cpu_rate = polled.map(|spec| spec.every(options.rate_hz).expected_rate_hz());
+    let poller = ThreadPoller::new(events, rate.max()?, cpu_rate.max()?);
     Some(match options.spares_idle {
-        true => looks.sparing_idle(),
-        false => looks,
+        true => poller.sparing_idle(),
+        false => poller,
     })
 }
 
@@ -103,9 +104,9 @@ fn looks_of(options: &PerfOptions) -> Option<Looks> {
 fn pace_of(options: &PerfOptions) -> Pace {
     let rates = options.events.iter().filter(|spec| spec.samples_cpu());
     let rate_hz = rates.map(|spec| spec.every(options.rate_hz).expected_rate_hz());
-    let looked = options.events.iter().filter(|spec| spec.is_looked());
-    let looks_hz = looked.map(|spec| spec.look_rate_hz(options.rate_hz)).max();
-    Pace::new(rate_hz.max().unwrap_or(options.rate_hz), looks_hz)
+    let polled = options.events.iter().filter(|spec| spec.is_polled());
+    let polls_hz = polled.map(|spec| spec.poll_rate_hz(options.rate_hz)).max();
+    Pace::new(rate_hz.max().unwrap_or(options.rate_hz), polls_hz)
 }
 
 /// Keeps account of the processes that have inherited events.
@@ -161,9 +162,9 @@ impl Engine for PerfEvents {
         };
         self.session = Some(session);
         self.pids.extend(subject.targets.iter().map(Target::pid));
-        if let (Some(looks), false) = (&mut self.looks, start_on_exec) {
+        if let (Some(poller), false) = (&mut self.poller, start_on_exec) {
             for target in subject.targets {
-                looks.add_target(target.pid())?;
+                poller.add_target(target.pid())?;
             }
         }
         if let Some(launched) = subject.launched {
@@ -177,9 +178,9 @@ impl Engine for PerfEvents {
             session.add(targets)?;
             self.pids.extend(targets.iter().map(Target::pid));
         }
-        if let Some(looks) = &mut self.looks {
+        if let Some(poller) = &mut self.poller {
             for target in targets {
-                looks.add_target(target.pid())?;
+                poller.add_target(target.pid())?;
             }
         }
         Ok(())
@@ -196,12 +197,12 @@ impl Engine for PerfEvents {
             note_birth(pids, follows, &event);
             sink.event(event);
         };
-        match &mut self.looks {
-            Some(looks) => session.read(&mut |event| looks.pass(event, &mut seen)),
+        match &mut self.poller {
+            Some(poller) => session.read(&mut |event| poller.pass(event, &mut seen)),
             None => session.read(&mut seen),
         }
         session.copy_also(&sink.take_copy_rules());
-        if self.looks.as_mut().is_some_and(Looks::take_is_full) {
+        if self.poller.as_mut().is_some_and(ThreadPoller::take_is_full) {
             self.remarks.push(TOO_MANY_FILES.to_owned());
         }
         Ok(Drained {
@@ -215,19 +216,25 @@ impl Engine for PerfEvents {
             return Ok(Losses::default());
         };
         sink.batch();
-        match &mut self.looks {
-            Some(looks) => {
-                session.finish(&mut |event| looks.pass(event, &mut |event| sink.event(event)));
-                looks.finish(&mut |event| sink.event(event));
+        match &mut self.poller {
+            Some(poller) => {
+                session.finish(&mut |event| poller.pass(event, &mut |event| sink.event(event)));
+                poller.finish(&mut |event| sink.event(event));
             }
             None => session.finish(&mut |event| sink.event(event)),
         }
         Ok(session.take_losses())
     }
 
-    fn look_soon(&mut self) {
-        if let Some(looks) = &mut self.looks {
-            looks.look_soon();
+    fn read_by(&mut self, time: Option<Nanoseconds>) {
+        if let Some(session) = &mut self.session {
+            session.unread.read_by = time;
+        }
+    }
+
+    fn poll_soon(&mut self) {
+        if let Some(poller) = &mut self.poller {
+            poller.poll_soon();
         }
     }
 
@@ -244,8 +251,8 @@ impl Engine for PerfEvents {
             let pids: Vec<u32> = self.pids.iter().copied().collect();
             session.set_divisor(next.divisor(), &pids)?;
         }
-        if let (Some(looks), Some(rate_hz)) = (&mut self.looks, next.looks_hz()) {
-            looks.set_rate(rate_hz);
+        if let (Some(poller), Some(rate_hz)) = (&mut self.poller, next.polls_hz()) {
+            poller.set_rate(rate_hz);
         }
         self.pace = next;
         Ok(Some(next.to_string()))
@@ -273,6 +280,7 @@ impl Engine for PerfEvents {
         let mut remarks = std::mem::take(&mut self.remarks);
         if let Some(session) = &mut self.session {
             remarks.append(&mut session.remarks);
+            remarks.extend(session.walking.as_mut().and_then(Walking::take_remark));
         }
         remarks
     }

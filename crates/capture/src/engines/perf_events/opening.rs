@@ -18,7 +18,7 @@ use crate::target::Group;
 const SUBMITTER_STACK_BYTES: u32 = 32 << 10;
 
 /// What a program copies for most samples.
-const USUALLY_COPIED_BYTES: u32 = 4 << 10;
+pub(super) const USUALLY_COPIED_BYTES: u32 = 4 << 10;
 
 /// How often the events of threads are opened, where a thread is born each time.
 pub(super) const MAX_OPENINGS: usize = 8;

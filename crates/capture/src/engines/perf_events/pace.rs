@@ -7,12 +7,12 @@ use crate::engine::{PACE_DIVISORS, pace_step};
 /// Samples are not taken less often than this, however much they cost.
 const MIN_RATE_HZ: f64 = 19.0;
 
-/// What was asked for, and what is done of it. A look at every thread costs more than a sample of one that runs, so that looks
+/// What was asked for, and what is done of it. A poll of every thread costs more than a sample of one that runs, so that polls
 /// get fewer first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pace {
-    /// None where threads are not looked at.
-    looks: Option<Ladder>,
+    /// None where threads are not polled.
+    polls: Option<Ladder>,
     samples: Ladder,
 }
 
@@ -45,10 +45,10 @@ impl Ladder {
 
 impl Pace {
     /// As often as asked for.
-    pub(super) fn new(rate_hz: u32, looks_hz: Option<u32>) -> Self {
+    pub(super) fn new(rate_hz: u32, polls_hz: Option<u32>) -> Self {
         let ladder = |rate_hz| Ladder { rate_hz, step: 0 };
         Self {
-            looks: looks_hz.map(ladder),
+            polls: polls_hz.map(ladder),
             samples: ladder(rate_hz),
         }
     }
@@ -58,16 +58,16 @@ impl Pace {
         self.samples.divisor()
     }
 
-    /// How often threads are looked at.
-    pub(super) fn looks_hz(self) -> Option<f64> {
-        self.looks.map(Ladder::rate_hz)
+    /// How often threads are polled.
+    pub(super) fn polls_hz(self) -> Option<f64> {
+        self.polls.map(Ladder::rate_hz)
     }
 
     /// One step less often; none where that would be too seldom to say anything.
     pub(super) fn slower(self) -> Option<Self> {
-        if let Some(looks) = self.looks.and_then(Ladder::slower) {
+        if let Some(polls) = self.polls.and_then(Ladder::slower) {
             return Some(Self {
-                looks: Some(looks),
+                polls: Some(polls),
                 ..self
             });
         }
@@ -75,7 +75,7 @@ impl Pace {
         Some(Self { samples, ..self })
     }
 
-    /// One in so many samples, or the step before that; looks as before.
+    /// One in so many samples, or the step before that; polls as before.
     pub(super) fn one_in(self, divisor: u32) -> Self {
         let samples = Ladder {
             step: pace_step(divisor),
@@ -89,9 +89,9 @@ impl Pace {
         if let Some(samples) = self.samples.faster() {
             return Some(Self { samples, ..self });
         }
-        let looks = self.looks?.faster()?;
+        let polls = self.polls?.faster()?;
         Some(Self {
-            looks: Some(looks),
+            polls: Some(polls),
             ..self
         })
     }
@@ -99,8 +99,8 @@ impl Pace {
 
 impl fmt::Display for Pace {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(looks) = self.looks {
-            write!(out, "threads looked at {:.0}/s, ", looks.rate_hz())?;
+        if let Some(polls) = self.polls {
+            write!(out, "threads polled {:.0}/s, ", polls.rate_hz())?;
         }
         write!(out, "CPU time sampled {:.0}/s", self.samples.rate_hz())
     }
@@ -110,19 +110,19 @@ impl fmt::Display for Pace {
 mod tests {
     use super::*;
 
-    /// All steps down from here, as divisors of the samples and rates of the looks.
+    /// All steps down from here, as divisors of the samples and rates of the polls.
     fn down(pace: Pace) -> Vec<(u32, Option<f64>)> {
         let steps = std::iter::successors(Some(pace), |pace| pace.slower());
         steps
-            .map(|pace| (pace.divisor(), pace.looks_hz()))
+            .map(|pace| (pace.divisor(), pace.polls_hz()))
             .collect()
     }
 
     #[test]
-    fn looks_get_fewer_before_samples_do() {
+    fn polls_get_fewer_before_samples_do() {
         let steps = down(Pace::new(99, Some(99)));
-        let looks: Vec<f64> = steps.iter().map(|step| step.1.unwrap()).collect();
-        assert_eq!(looks, [99.0, 49.5, 19.8, 19.8, 19.8]);
+        let polls: Vec<f64> = steps.iter().map(|step| step.1.unwrap()).collect();
+        assert_eq!(polls, [99.0, 49.5, 19.8, 19.8, 19.8]);
         let divisors: Vec<u32> = steps.iter().map(|step| step.0).collect();
         assert_eq!(divisors, [1, 1, 1, 2, 5]);
     }

@@ -1,16 +1,15 @@
 //! What works on a process, and what to type where something does not.
 
+mod ebpf;
+
 use std::io;
 
 use nodespy_model::EventIndex;
 
-use super::{
-    EventSpec, LARGEST_RING_BYTES, ROOMY_RING_BYTES, SMALL_STACK_BYTES, STACK_BYTES,
-    WALKED_STACK_BYTES, cpu_wide, share_ring,
-};
+use super::mapping::{LARGEST_RING_BYTES, share_ring};
+use super::{EventSpec, ROOMY_RING_BYTES, SMALL_STACK_BYTES, STACK_BYTES};
 use crate::engines::{Finding, Verdict};
 use crate::error::{CaptureError, explain_refusal};
-use crate::sys::bpf::{ProgramOptions, WalkProgram};
 use crate::sys::perf_event::{Counted, Every, PerfEvent, Sampling, Subject};
 use crate::sys::ring::page_size;
 use crate::target::{Group, proc};
@@ -74,7 +73,7 @@ pub fn probe(pid: u32) -> Vec<Finding> {
         probe_kernel(try_open(Counted::CPU_CLOCK, true)),
         probe_hardware(try_open(Counted::CYCLES, false)),
         probe_ring(try_open(Counted::CPU_CLOCK, false)),
-        probe_ebpf(pid),
+        ebpf::probe(pid),
     ]
 }
 
@@ -172,38 +171,6 @@ fn probe_ring(opened: io::Result<PerfEvent>) -> Finding {
             SMALL_STACK_BYTES >> 10
         ),
         remedy: Some("ulimit -l unlimited".to_owned()),
-    }
-}
-
-/// Whether a program can be run at each sample. Without it whole stacks are copied, and JavaScript is named a moment later.
-fn probe_ebpf(pid: u32) -> Finding {
-    let subject = "eBPF";
-    let loaded = WalkProgram::load(ProgramOptions::new(WALKED_STACK_BYTES, false)).and_then(|_| {
-        let output = PerfEvent::output(proc::online_cpus()[0], &PROBE);
-        output.map_err(|error| error.to_string())
-    });
-    match loaded {
-        Ok(_) => Finding {
-            subject,
-            verdict: Verdict::Good,
-            detail: format!(
-                "a program can read what names JavaScript at the sampled instruction; events are of {}",
-                match cpu_wide::is_better_for(&[pid]) {
-                    true => "whole CPUs, as the process is switched often",
-                    false => "threads",
-                }
-            ),
-            remedy: None,
-        },
-        Err(why) => Finding {
-            subject,
-            verdict: Verdict::Limited,
-            detail: format!(
-                "no program can run at samples ({why}): whole stacks are copied, and JavaScript is named a moment later; \
-                 needs CAP_BPF and CAP_PERFMON, Linux 5.8; threads find async callers and routes instead with --async"
-            ),
-            remedy: Some("run nodespy as root".to_owned()),
-        },
     }
 }
 

@@ -52,19 +52,19 @@ pub(super) struct ReadMemory {
 #[derive(Debug)]
 pub(super) struct ReaderOutput {
     pub(super) memory: Receiver<ReadMemory>,
-    /// Up to where in the ring it has looked.
+    /// Up to where it has read the ring.
     pub(super) position: Arc<AtomicU64>,
 }
 
-/// How many samples were looked at, and how many had not run on.
+/// How many samples were read, and how many had not run on.
 #[derive(Debug, Default)]
-pub(super) struct Looked {
+pub(super) struct ReaderCounts {
     samples: AtomicU64,
     unchanged: AtomicU64,
 }
 
-impl Looked {
-    /// Samples that were looked at, and those of which something is known.
+impl ReaderCounts {
+    /// Samples that were read, and those of which something is known.
     pub(super) fn counts(&self) -> (u64, u64) {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         (load(&self.samples), load(&self.unchanged))
@@ -94,7 +94,7 @@ impl Reader {
     pub(super) fn start(
         ring: ReadRing,
         options: ProgramOptions,
-        looked: Arc<Looked>,
+        counts: Arc<ReaderCounts>,
     ) -> io::Result<(Self, ReaderOutput)> {
         let (stop, stopped) = UnixStream::pair()?;
         let (rules, new_rules) = channel();
@@ -106,7 +106,7 @@ impl Reader {
             options,
             position: Arc::clone(&position),
             output,
-            looked,
+            counts,
             process: Process::new(new_rules),
             walk: Walk::new(),
             long_holds: 0,
@@ -144,7 +144,7 @@ struct Reading {
     options: ProgramOptions,
     position: Arc<AtomicU64>,
     output: SyncSender<ReadMemory>,
-    looked: Arc<Looked>,
+    counts: Arc<ReaderCounts>,
     process: Process,
     walk: Walk,
     long_holds: u32,
@@ -161,7 +161,7 @@ impl Reading {
         let mut record = Vec::new();
         while let Ok([_, false]) = wait_for_either([self.ring.fd, stopped.as_raw_fd()]) {
             while self.ring.view.next(&mut record) {
-                self.look(&record);
+                self.take_record(&record);
                 self.position
                     .store(self.ring.view.position(), Ordering::Release);
             }
@@ -171,7 +171,7 @@ impl Reading {
     }
 
     /// Reads what a record needs, if it is a sample whose thread has not run on.
-    fn look(&mut self, record: &[u8]) {
+    fn take_record(&mut self, record: &[u8]) {
         let Ok(record) = RawRecord::read(record) else {
             return;
         };
@@ -181,14 +181,14 @@ impl Reading {
         let Ok(sample) = self.ring.layout.sample(&record) else {
             return;
         };
-        self.looked.samples.fetch_add(1, Ordering::Relaxed);
+        self.counts.samples.fetch_add(1, Ordering::Relaxed);
         let started = monotonic_now();
         let time = sample.time.unwrap_or(0);
         if started.saturating_sub(time) > MAX_AGE {
             return;
         }
         if let Some(memory) = self.read(&sample) {
-            self.looked.unchanged.fetch_add(1, Ordering::Relaxed);
+            self.counts.unchanged.fetch_add(1, Ordering::Relaxed);
             let tid = sample.tid;
             // Where there is no room the sample has what it has without.
             let _ = self.output.try_send(ReadMemory { time, tid, memory });
@@ -404,6 +404,7 @@ mod tests {
                 address: 16,
             }],
             objects,
+            has_new_maps: false,
         };
         rules.send(rules_for(vec![rule(5)])).unwrap();
         assert_eq!(process.fields(5), None);

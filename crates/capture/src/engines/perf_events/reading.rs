@@ -5,7 +5,7 @@ use std::sync::Arc;
 use nodespy_model::{CopyRules, EventIndex};
 use nodespy_perf_abi::RecordLayout;
 
-use super::reader::{Looked, ReadRing, Reader};
+use super::reader::{ReadRing, Reader, ReaderCounts};
 use super::ring_set::RingSet;
 use super::walking::SAMPLED;
 use crate::sys::bpf::ProgramOptions;
@@ -20,7 +20,7 @@ pub(super) struct Reading {
     options: ProgramOptions,
     readers: Vec<Reader>,
     has_started: bool,
-    looked: Arc<Looked>,
+    counts: Arc<ReaderCounts>,
 }
 
 impl Reading {
@@ -29,7 +29,7 @@ impl Reading {
             options,
             readers: Vec::new(),
             has_started: false,
-            looked: Arc::default(),
+            counts: Arc::default(),
         }
     }
 
@@ -62,7 +62,7 @@ impl Reading {
                 view,
                 layout: *layout,
             };
-            match Reader::start(ring, self.options, Arc::clone(&self.looked)) {
+            match Reader::start(ring, self.options, Arc::clone(&self.counts)) {
                 Ok((reader, output)) => {
                     rings.expect_reader(cpu, event, output);
                     self.readers.push(reader);
@@ -84,7 +84,7 @@ impl Reading {
     /// Ends the readers; a remark where they have read little.
     pub(super) fn finish(&mut self) -> Option<String> {
         self.readers.clear();
-        let (samples, unchanged) = self.looked.counts();
+        let (samples, unchanged) = self.counts.counts();
         log::info!("{unchanged} of {samples} samples were read before their thread ran on");
         let share = unchanged as f64 / samples.max(1) as f64;
         (samples > 0 && share < FEW).then(|| {

@@ -24,6 +24,10 @@ use super::records::{RingOf, is_birth, raw_sample, sideband_event, time_of};
 use crate::new_processes::pid_of;
 use crate::sys::ring_cursor::RecordRing;
 
+/// Where the last word of what was copied counts chunks without room, above reads that failed (`bpf/walk.h`).
+const DROPPED_SHIFT: u32 = 24;
+const MAX_COUNT: u64 = 0xff_ffff;
+
 /// The rings of a session.
 #[derive(Debug)]
 pub(super) struct RingSet<R> {
@@ -66,15 +70,52 @@ struct SampleRing<R> {
 struct Copied {
     /// How such records are laid out, and the number they carry; none where no program runs.
     from: Option<(u64, RecordLayout)>,
-    /// Where a reader looks at samples; and what it has said of one that is yet to come.
+    /// Where a reader copies samples, and what it has copied for one that is yet to come.
     reader: Option<ReaderOutput>,
     next: Option<ReadMemory>,
     tid: u32,
     /// Kept for its room.
     memory: Vec<u8>,
-    /// How many records there were, and how many bytes.
-    records: u64,
-    bytes: u64,
+    counts: CopyCounts,
+}
+
+/// How much was copied at samples, and how much was not.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct CopyCounts {
+    /// Samples that memory was copied for.
+    pub(super) samples: u64,
+    pub(super) bytes: u64,
+    /// Reads that failed: memory that is not there, or not in memory.
+    pub(super) faults: u64,
+    /// Chunks that a record had no room for.
+    pub(super) dropped: u64,
+}
+
+impl CopyCounts {
+    /// Counts a record and takes off its last word, which says what is not in it.
+    fn count(&mut self, memory: &mut Vec<u8>) {
+        // Perf pads it.
+        memory.truncate(memory.len() / 8 * 8);
+        let Some((copied, counts)) = memory.split_last_chunk::<8>() else {
+            return;
+        };
+        let counts = u64::from_le_bytes(*counts);
+        let length = copied.len();
+        memory.truncate(length);
+        self.samples += 1;
+        self.bytes += length as u64;
+        self.faults += counts & MAX_COUNT;
+        self.dropped += counts >> DROPPED_SHIFT & MAX_COUNT;
+    }
+
+    fn plus(self, other: &Self) -> Self {
+        Self {
+            samples: self.samples + other.samples,
+            bytes: self.bytes + other.bytes,
+            faults: self.faults + other.faults,
+            dropped: self.dropped + other.dropped,
+        }
+    }
 }
 
 impl Copied {
@@ -90,8 +131,7 @@ impl Copied {
         if let Ok(sample) = layout.sample(record) {
             self.tid = sample.tid;
             self.memory.extend_from_slice(sample.raw);
-            self.records += 1;
-            self.bytes += sample.raw.len() as u64;
+            self.counts.count(&mut self.memory);
         }
         true
     }
@@ -111,8 +151,7 @@ impl Copied {
         if let Some(next) = self.next.take_if(is_of_it) {
             self.tid = tid;
             self.memory = next.memory;
-            self.records += 1;
-            self.bytes += self.memory.len() as u64;
+            self.counts.count(&mut self.memory);
         }
     }
 
@@ -196,7 +235,7 @@ impl<R: RecordRing> RingSet<R> {
         }
     }
 
-    /// A reader looks at the samples of the ring of an event on a CPU.
+    /// A reader reads the samples of the ring of an event on a CPU.
     pub(super) fn expect_reader(&mut self, cpu: u32, event: EventIndex, reader: ReaderOutput) {
         let mut rings = self.samples.iter_mut();
         if let Some(ring) =
@@ -220,6 +259,16 @@ impl<R: RecordRing> RingSet<R> {
     /// processes.
     pub(super) fn has_pending(&self) -> bool {
         self.pending.iter().any(|event| !self.is_elsewhere(event))
+    }
+
+    /// How many sideband events wait.
+    pub(super) fn pending_len(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// A process was made that no record tells of.
+    pub(super) fn note_birth(&mut self, time: Nanoseconds) {
+        self.newest_birth = self.newest_birth.max(time);
     }
 
     /// Whether an event is about a process that is not recorded, as far as is known yet.
@@ -258,12 +307,10 @@ impl<R: RecordRing> RingSet<R> {
         self.newest_birth
     }
 
-    /// How many samples had memory copied for them, and how many bytes that was.
-    pub(super) fn copied(&self) -> (u64, u64) {
-        let each = self.samples.iter().map(|ring| &ring.copied);
-        each.fold((0, 0), |(records, bytes), copied| {
-            (records + copied.records, bytes + copied.bytes)
-        })
+    /// How much was copied at samples.
+    pub(super) fn copied(&self) -> CopyCounts {
+        let each = self.samples.iter().map(|ring| &ring.copied.counts);
+        each.fold(CopyCounts::default(), CopyCounts::plus)
     }
 
     /// The rings of samples.

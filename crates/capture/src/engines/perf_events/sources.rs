@@ -19,7 +19,7 @@ pub(super) fn counted(spec: &EventSpec) -> Result<Counted, CaptureError> {
     let (kind, config) = match &spec.source {
         // Hardware cycles are tried first.
         EventSource::Cpu | EventSource::Wall => return Ok(Counted::CYCLES),
-        // What is looked at from outside, the kernel does not sample.
+        // What is polled from outside, the kernel does not sample.
         EventSource::OffCpu => return Ok(Counted::NOTHING),
         EventSource::Named(named) => (named.kind, named.config),
         EventSource::Tracepoint(Tracepoint::Id(id)) => return Ok(Counted::tracepoint(*id)),

@@ -7,8 +7,8 @@ use nodespy_model::{EventIndex, EventType, Sampling as HowOften, WeightUnit};
 use super::names::{self, Class, Named};
 use crate::sys::perf_event::Every;
 
-/// How often threads are looked at unless more is asked for.
-const MAX_LOOKS_HZ: u32 = 99;
+/// How often threads are polled unless more is asked for.
+const MAX_POLL_RATE_HZ: u32 = 99;
 
 /// Jobs of libuv's pool, where they are submitted.
 pub const POOL_JOBS: &str = "pool-jobs";
@@ -31,9 +31,9 @@ pub struct EventSpec {
 pub(super) enum EventSource {
     /// CPU time, by the best clock there is.
     Cpu,
-    /// All time: CPU time, and what looks from outside see.
+    /// All time: CPU time, and what polls from outside see.
     Wall,
-    /// What looks from outside see alone.
+    /// What polls from outside see alone.
     OffCpu,
     Named(Named),
     Tracepoint(Tracepoint),
@@ -157,17 +157,17 @@ impl EventSpec {
         matches!(self.source, EventSource::Cpu | EventSource::Wall)
     }
 
-    /// Whether threads are looked at from outside for it.
-    pub(super) fn is_looked(&self) -> bool {
+    /// Whether threads are polled from outside for it.
+    pub(super) fn is_polled(&self) -> bool {
         matches!(self.source, EventSource::Wall | EventSource::OffCpu)
     }
 
-    /// How often threads are looked at where the user wants `rate_hz`: a look at every thread costs
+    /// How often threads are polled where the user wants `rate_hz`: a poll of every thread costs
     /// more than a sample of those that run.
-    pub(super) fn look_rate_hz(&self, rate_hz: u32) -> u32 {
+    pub(super) fn poll_rate_hz(&self, rate_hz: u32) -> u32 {
         match self.every {
             Some(Every::Rate(rate_hz)) => rate_hz,
-            _ => rate_hz.min(MAX_LOOKS_HZ),
+            _ => rate_hz.min(MAX_POLL_RATE_HZ),
         }
     }
 
@@ -252,9 +252,9 @@ impl EventSpec {
     /// What the samples of a recording stand for, with the name of the clock that was found for CPU
     /// time.
     pub(super) fn event_type(&self, rate_hz: u32, clock: &str) -> EventType {
-        if self.is_looked() {
+        if self.is_polled() {
             return EventType::new(&self.name, WeightUnit::Nanoseconds)
-                .at_rate(self.look_rate_hz(rate_hz));
+                .at_rate(self.poll_rate_hz(rate_hz));
         }
         let name = match self.source {
             EventSource::Cpu => clock,
@@ -427,7 +427,7 @@ mod tests {
         let wall = spec("wall").event_type(999, "cpu-clock");
         assert_eq!((&*wall.name, wall.rate_hz()), ("wall", 99));
         assert_eq!(wall.unit, WeightUnit::Nanoseconds);
-        assert_eq!(spec("off-cpu/freq=199/").look_rate_hz(99), 199);
+        assert_eq!(spec("off-cpu/freq=199/").poll_rate_hz(99), 199);
         let event = spec("page-faults").event_type(99, "");
         assert_eq!(
             (&*event.name, event.unit),

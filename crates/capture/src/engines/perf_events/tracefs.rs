@@ -4,6 +4,8 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use nodespy_model::SmallSort;
+
 use crate::error::CaptureError;
 use crate::sys::namespaces::with_private_mount;
 
@@ -66,7 +68,7 @@ pub(super) fn all() -> io::Result<Vec<String>> {
                 }
             }
         }
-        all.sort();
+        all.small_sort();
         Ok(all)
     })
 }

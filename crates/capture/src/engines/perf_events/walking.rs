@@ -20,6 +20,15 @@ pub(super) struct Walking {
     program: WalkProgram,
     /// One for each CPU; what is copied there becomes their records.
     outputs: Vec<PerfEvent>,
+    /// Why the program could not be told what to copy of objects.
+    no_rules: Option<NoRules>,
+}
+
+/// That routes and stores are not looked for, which the reader is told once.
+#[derive(Debug)]
+struct NoRules {
+    why: String,
+    is_told: bool,
 }
 
 impl Walking {
@@ -33,6 +42,7 @@ impl Walking {
         let mut walking = Self {
             program,
             outputs: Vec::new(),
+            no_rules: None,
         };
         for of_cpu in events {
             walking.join(of_cpu, sampling, rings)?;
@@ -60,14 +70,55 @@ impl Walking {
         Ok(())
     }
 
-    /// Copies more of objects from now on.
+    /// Copies more of objects from now on: of those that lead to routes and stores, if these are wanted.
     pub(super) fn copy_also(&mut self, rules: &CopyRules) {
         if let Err(why) = self.program.set_copy_rules(rules) {
-            log::debug!("requests are not copied: {why}");
+            log::debug!("the program does not know what to copy: {why}");
+            self.no_rules.get_or_insert(NoRules {
+                why,
+                is_told: false,
+            });
         }
+    }
+
+    /// What the reader should know, once.
+    pub(super) fn take_remark(&mut self) -> Option<String> {
+        let no_rules = self.no_rules.as_mut().filter(|it| !it.is_told)?;
+        no_rules.is_told = true;
+        Some(remark(&no_rules.why))
     }
 
     pub(super) fn program(&self) -> &WalkProgram {
         &self.program
+    }
+}
+
+/// The program is told what to copy while it runs, without CAP_BPF, which is dropped before.
+fn remark(why: &str) -> String {
+    let refused = io::Error::from_raw_os_error(libc::EPERM).to_string();
+    match why.contains(&refused) {
+        true => "HTTP routes and stores of AsyncLocalStorage were not looked for: before Linux 5.19 the kernel \
+                 takes what tells them only from a process with CAP_BPF, which nodespy drops; nodespy record \
+                 --no-ebpf --async looks for them"
+            .to_owned(),
+        false => format!(
+            "HTTP routes and stores of AsyncLocalStorage may be missing: the eBPF program was not told of all ({why})"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_of_rules_is_told_with_what_helps_and_a_full_table_as_it_is() {
+        let refused = remark("Operation not permitted (os error 1)");
+        for text in ["before Linux 5.19", "CAP_BPF", "--no-ebpf --async"] {
+            assert!(refused.contains(text), "{refused}");
+        }
+        let full = remark("Argument list too long (os error 7)");
+        assert!(full.contains("Argument list too long"), "{full}");
+        assert!(!full.contains("5.19"), "{full}");
     }
 }

@@ -1,18 +1,18 @@
-//! The snapshot as an engine: a drain looks at some threads, until all were seen.
+//! The snapshot as an engine: a drain reads some threads, until all were.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use nodespy_model::{Event, EventType, FastSet, UserStack};
 
-use super::process_look::{Part, ProcessLook};
+use super::process_snapshot::{Part, ProcessSnapshot};
 use super::stopping::Stops;
 use super::without_stop::{Waiters, sample_running};
-use super::{LookOutcome, ThreadLook, sample};
+use super::{SnapshotOutcome, ThreadSnapshot, sample};
 use crate::engine::{Attached, Drained, Engine, Losses, Sink, Subject};
 use crate::engines::{EngineId, Finding, Verdict};
 use crate::error::{CaptureError, explain_no_tracing};
-use crate::looking::StackCopies;
+use crate::polling::StackCopies;
 use crate::target::{Target, proc};
 
 /// Whether threads are stopped while their stacks are copied.
@@ -32,11 +32,11 @@ pub struct SnapshotEngine {
     /// The processes that are left.
     pids: VecDeque<u32>,
     first: u32,
-    current: Option<ProcessLook>,
+    current: Option<ProcessSnapshot>,
     stops: Stops,
     copies: StackCopies,
     /// The threads seen so far, process by process, the main one first.
-    threads: Vec<ThreadLook>,
+    threads: Vec<ThreadSnapshot>,
     remarks: Vec<String>,
     gone: Option<CaptureError>,
 }
@@ -59,17 +59,17 @@ impl SnapshotEngine {
     }
 
     /// How it went with each thread.
-    pub fn into_threads(self) -> Vec<ThreadLook> {
+    pub fn into_threads(self) -> Vec<ThreadSnapshot> {
         self.threads
     }
 
-    /// Looks at the next threads; none when all were seen. Children come and go: one that ended
+    /// Reads the next threads; none when all were seen. Children come and go: one that ended
     /// meanwhile is left out, unless there was no other.
     fn next_part(&mut self) -> Result<Option<Part>, CaptureError> {
         loop {
             let mut process = match self.current.take() {
                 Some(process) => process,
-                None => match self.pids.pop_front().map(ProcessLook::new) {
+                None => match self.pids.pop_front().map(ProcessSnapshot::new) {
                     Some(Ok(process)) => process,
                     Some(Err(error)) => {
                         self.gone.get_or_insert(error);
@@ -95,7 +95,7 @@ impl SnapshotEngine {
             sink.event(event);
         }
         for (thread, user) in part.threads {
-            let is_left = thread.outcome == LookOutcome::Sampled;
+            let is_left = thread.outcome == SnapshotOutcome::Sampled;
             if !is_left {
                 sink.batch();
                 sink.event(sample(thread.pid, thread.tid, user, thread.state));
@@ -109,7 +109,7 @@ impl SnapshotEngine {
         let mut unseen: FastSet<(u32, u32)> = self
             .threads
             .iter()
-            .filter(|thread| thread.outcome == LookOutcome::Sampled)
+            .filter(|thread| thread.outcome == SnapshotOutcome::Sampled)
             .map(|thread| (thread.pid, thread.tid))
             .collect();
         let why_not = sample_running(&self.targets, &mut unseen, &mut |event| {
@@ -118,7 +118,7 @@ impl SnapshotEngine {
         });
         for thread in &mut self.threads {
             if unseen.contains(&(thread.pid, thread.tid)) {
-                thread.outcome = LookOutcome::Unseen {
+                thread.outcome = SnapshotOutcome::Unseen {
                     why: why_not.clone(),
                 };
                 // It is still one of the threads.
@@ -227,7 +227,7 @@ mod tests {
         fn named(&mut self, _session: usize, _event: NamedEvent) {}
     }
 
-    fn looked_at(targets: &[Target]) -> Result<Vec<u32>, CaptureError> {
+    fn snapshot_of(targets: &[Target]) -> Result<Vec<u32>, CaptureError> {
         let mut engine = SnapshotEngine::new(Stopping::Nothing);
         let (group, launched) = (None, None);
         engine.attach(Subject {
@@ -250,9 +250,9 @@ mod tests {
         while proc::run_state(ended.id(), ended.id()) != Some(RunState::Ended) {
             std::thread::yield_now();
         }
-        let only = looked_at(&targets);
+        let only = snapshot_of(&targets);
         targets.push(Target::hold(alive.id()).unwrap());
-        let both = looked_at(&targets);
+        let both = snapshot_of(&targets);
         let pid = alive.id();
         alive.kill().unwrap();
         ended.wait().unwrap();

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use nodespy_model::{Nanoseconds, UserStack};
 
-use super::process_look::{LookAtThread, Looked};
-use super::{LookOutcome, ThreadLook};
+use super::process_snapshot::{StackReader, ThreadStack};
+use super::{SnapshotOutcome, ThreadSnapshot};
 use crate::error::{CaptureError, explain_no_tracing};
-use crate::looking::StackCopies;
+use crate::polling::StackCopies;
 use crate::sys::ptrace::{Traced, Waited, hurry};
 use crate::target::proc::{self, MappedRange, RunState};
 
@@ -44,7 +44,7 @@ impl Stops {
         state: RunState,
         ranges: &[MappedRange],
         copies: &mut StackCopies,
-    ) -> io::Result<Option<(LookOutcome, UserStack<'static>)>> {
+    ) -> io::Result<Option<(SnapshotOutcome, UserStack<'static>)>> {
         let mut traced = match Traced::seize(tid) {
             Ok(traced) => traced,
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(None),
@@ -60,7 +60,7 @@ impl Stops {
             Waited::TimedOut => {
                 let waited = asked.elapsed().as_nanos() as Nanoseconds;
                 return Ok(Some((
-                    LookOutcome::DidNotStop { waited },
+                    SnapshotOutcome::DidNotStop { waited },
                     UserStack::Absent,
                 )));
             }
@@ -75,11 +75,11 @@ impl Stops {
             registers,
             stack: copies.take(copied).into(),
         };
-        Ok(Some((LookOutcome::Held { time }, user)))
+        Ok(Some((SnapshotOutcome::Held { time }, user)))
     }
 }
 
-impl LookAtThread for Stops {
+impl StackReader for Stops {
     /// Runs `work`, which stops threads, on a thread of its own. The kernel lets go of what a thread
     /// traces when that thread ends, also when it panics: a target thread that stops only after we gave
     /// up on it is never left behind stopped.
@@ -100,28 +100,28 @@ impl LookAtThread for Stops {
         })
     }
 
-    fn look_at(
+    fn read_stack(
         &mut self,
         thread: (u32, u32),
         is_main: bool,
         ranges: &[MappedRange],
         copies: &mut StackCopies,
-    ) -> Result<Option<Looked>, CaptureError> {
+    ) -> Result<Option<ThreadStack>, CaptureError> {
         let (pid, tid) = thread;
         let Some(state) = proc::live_run_state(pid, tid) else {
             return Ok(None);
         };
         let (outcome, user) = match self.stop_thread(pid, tid, state, ranges, copies) {
-            Ok(Some(looked)) => looked,
+            Ok(Some(stopped)) => stopped,
             Ok(None) => return Ok(None),
             Err(_) if proc::live_run_state(pid, tid).is_none() => return Ok(None),
             Err(error) if is_main => return Err(explain_no_tracing(pid, error)),
             Err(error) => {
                 let why = error.to_string();
-                (LookOutcome::Unseen { why }, UserStack::Absent)
+                (SnapshotOutcome::Unseen { why }, UserStack::Absent)
             }
         };
-        let thread = ThreadLook {
+        let thread = ThreadSnapshot {
             pid,
             tid,
             state,

@@ -1,4 +1,4 @@
-//! Looking at threads without stopping any.
+//! Reads the stacks of threads without stopping any.
 //!
 //! A thread that waits in the kernel does not change its stack, and the kernel reports its stack
 //! and instruction pointers; the other registers stay unknown. One that runs is caught by a short
@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use nodespy_model::{Event, FastSet, UserStack};
 
-use super::process_look::{LookAtThread, Looked};
-use super::{LookOutcome, ThreadLook};
-use crate::engines::perf_events::{EventSpec, PerfOptions, PerfSession};
+use super::process_snapshot::{StackReader, ThreadStack};
+use super::{SnapshotOutcome, ThreadSnapshot};
+use crate::engines::perf_events::{CopiedAtSample, EventSpec, PerfOptions, PerfSession};
 use crate::error::{CaptureError, explain_no_tracing};
-use crate::looking::{StackCopies, copy_waiting_stack};
+use crate::polling::{StackCopies, copy_waiting_stack};
 use crate::target::Target;
 use crate::target::proc::{self, MappedRange, SystemCall};
 
@@ -21,32 +21,32 @@ const SAMPLING: Duration = Duration::from_millis(200);
 const SAMPLING_RATE_HZ: u32 = 499;
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Looks at waiting threads as they wait; one that runs is left to be sampled.
+/// Reads waiting threads as they wait; one that runs is left to be sampled.
 #[derive(Debug)]
 pub(super) struct Waiters;
 
-impl LookAtThread for Waiters {
+impl StackReader for Waiters {
     fn run<T: Send>(&mut self, work: impl FnOnce(&mut Self) -> T + Send) -> T {
         work(self)
     }
 
-    fn look_at(
+    fn read_stack(
         &mut self,
         (pid, tid): (u32, u32),
         _is_main: bool,
         ranges: &[MappedRange],
         copies: &mut StackCopies,
-    ) -> Result<Option<Looked>, CaptureError> {
+    ) -> Result<Option<ThreadStack>, CaptureError> {
         let Some(state) = proc::live_run_state(pid, tid) else {
             return Ok(None);
         };
-        let (outcome, user) = match look_at_waiting(pid, tid, ranges, copies) {
-            Ok(Some(user)) => (LookOutcome::Waiting, user),
-            Ok(None) => (LookOutcome::Sampled, UserStack::Absent),
+        let (outcome, user) = match read_waiting(pid, tid, ranges, copies) {
+            Ok(Some(user)) => (SnapshotOutcome::Waiting, user),
+            Ok(None) => (SnapshotOutcome::Sampled, UserStack::Absent),
             Err(_) if proc::live_run_state(pid, tid).is_none() => return Ok(None),
             Err(error) => return Err(explain_no_tracing(pid, error)),
         };
-        let thread = ThreadLook {
+        let thread = ThreadSnapshot {
             pid,
             tid,
             state,
@@ -57,7 +57,7 @@ impl LookAtThread for Waiters {
 }
 
 /// The stack of a thread that waits in the kernel; none when it does not.
-fn look_at_waiting(
+fn read_waiting(
     pid: u32,
     tid: u32,
     ranges: &[MappedRange],
@@ -89,8 +89,7 @@ pub(super) fn sample_running(
         follow_children: false,
         walks_at_sample: false,
         reads_at_sample: false,
-        finds_requests: false,
-        finds_stores: false,
+        copies: CopiedAtSample::default(),
         spares_idle: false,
         prefers_cpus: false,
         placebo: false,

@@ -10,6 +10,8 @@ mod mount;
 
 use std::path::Path;
 
+use nodespy_model::SmallSort;
+
 use super::proc;
 
 pub use cpu::{CpuUse, Throttling};
@@ -118,7 +120,7 @@ impl Cgroups {
 
     fn by_worth(&self) -> Vec<&Line> {
         let mut lines: Vec<&Line> = self.lines.iter().collect();
-        lines.sort_by_key(|line| match line.controllers.as_str() {
+        lines.small_sort_by_key(|line| match line.controllers.as_str() {
             _ if line.path == "/" => 3,
             "" => 0,
             "name=systemd" => 1,

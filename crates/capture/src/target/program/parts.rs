@@ -4,6 +4,8 @@
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
 
+use nodespy_model::SmallSort;
+
 /// Node has 40 sections.
 const SECTION_LIMIT: usize = 1024;
 /// The size of a header of a section, and where in it are its flags, offset and size.
@@ -24,7 +26,7 @@ const EXECUTABLE: u64 = 4;
 /// has no table of sections.
 pub(super) fn parts_without_code(file: &mut (impl Read + Seek), limit: u64) -> Vec<Range<u64>> {
     let mut code = code_sections(file).unwrap_or_default();
-    code.sort_unstable_by_key(|section| section.start);
+    code.small_sort_by_key(|section| section.start);
     let mut parts = Vec::new();
     let mut start = 0;
     for section in code {

@@ -71,6 +71,10 @@ impl Channel for Scripted {
     fn forget(&mut self, _: &Recipient) {
         self.is_forgotten = true;
     }
+
+    fn poll(&mut self) -> Result<bool, InspectorError> {
+        unreachable!("a lane takes what has arrived")
+    }
 }
 
 /// A worker's lane, its two sessions and a clock that the test moves.

@@ -112,10 +112,10 @@ fn what_was_copied_belongs_to_the_next_sample_of_its_thread() {
     rings.expect_copies(0, EventIndex::default(), (2, copies));
     let ring = &mut rings.samples[0].ring;
     let mut copy = |tid: u64, time, memory: u64| {
-        // Four bytes say how long it is, four are left over.
+        // Four bytes say how long it is, four are left over. Three reads failed, and two chunks had no room.
         let mut body = words(&[2, 7 | tid << 32, time]);
-        body.extend(12_u32.to_le_bytes());
-        body.extend(words(&[memory]));
+        body.extend(20_u32.to_le_bytes());
+        body.extend(words(&[memory, 2 << 24 | 3]));
         body.extend([0; 4]);
         ring.write(record_type::SAMPLE, 0, &body);
     };
@@ -131,10 +131,18 @@ fn what_was_copied_belongs_to_the_next_sample_of_its_thread() {
     let mut seen = Vec::new();
     rings.drain(Nanoseconds::MAX, &mut |event| {
         if let Event::Sample(sample) = event {
-            seen.push((sample.time, sample.memory.first().copied()));
+            seen.push((sample.time, sample.memory.to_vec()));
         }
     });
-    assert_eq!(seen, [(20, Some(0xbb)), (30, None)]);
+    let memory = [0xbb, 0, 0, 0, 0, 0, 0, 0];
+    assert_eq!(seen, [(20, memory.to_vec()), (30, Vec::new())]);
+    let copied = CopyCounts {
+        samples: 2,
+        bytes: 16,
+        faults: 6,
+        dropped: 4,
+    };
+    assert_eq!(rings.copied(), copied);
     assert_eq!(rings.take_losses(), Losses::default());
 }
 

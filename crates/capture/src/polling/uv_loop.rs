@@ -8,6 +8,7 @@
 use nodespy_model::{FastSet, Nanoseconds};
 
 use super::memory::Memory;
+use crate::sys::clock::monotonic_now;
 use crate::target::proc::{self, SystemCall, WaitingAt};
 
 /// `sizeof(uv_loop_t)`.
@@ -105,17 +106,17 @@ pub(super) struct Reading {
 
 impl UvLoop {
     /// Looks for the loop that a thread waits in. `started` is when its process did.
-    pub(super) fn find(pid: u32, tid: u32, started: Nanoseconds, now: Nanoseconds) -> Search {
+    pub(super) fn find(pid: u32, tid: u32, started: Nanoseconds) -> Search {
         let Ok(SystemCall::Waiting(call)) = proc::system_call(pid, tid) else {
             return Search::NotThere;
         };
         if !is_epoll(call.number) {
             return Search::NotThere;
         }
-        Self::waited_in(pid, &call, (started, now))
+        Self::waited_in(pid, &call, started)
     }
 
-    fn waited_in(pid: u32, call: &WaitingAt, lived: (Nanoseconds, Nanoseconds)) -> Search {
+    fn waited_in(pid: u32, call: &WaitingAt, started: Nanoseconds) -> Search {
         let stack = Memory { pid }.read_up_to(call.stack_pointer, STACK_BYTES);
         let mut tried = FastSet::default();
         for word in stack.chunks_exact(8) {
@@ -124,7 +125,7 @@ impl UvLoop {
             if !is_address || !tried.insert(address) {
                 continue;
             }
-            match Self::at(pid, address, call.argument as i32, lived) {
+            match Self::at(pid, address, call.argument as i32, started) {
                 Search::NotThere => {}
                 search => return search,
             }
@@ -133,18 +134,13 @@ impl UvLoop {
     }
 
     /// The default loop of a process, whether a thread waits in it or not.
-    pub(super) fn default_of(
-        pid: u32,
-        address: u64,
-        started: Nanoseconds,
-        now: Nanoseconds,
-    ) -> Option<Self> {
+    pub(super) fn default_of(pid: u32, address: u64, started: Nanoseconds) -> Option<Self> {
         let backend_fd = Memory { pid }.u32(address.wrapping_add(BACKEND_FD as u64))? as i32;
         let file = std::fs::read_link(proc::path_of(pid, &format!("fd/{backend_fd}"))).ok()?;
         if file.as_os_str() != EPOLL_FILE {
             return None;
         }
-        match Self::at(pid, address, backend_fd, (started, now)) {
+        match Self::at(pid, address, backend_fd, started) {
             Search::Found(found) => Some(found),
             // One that has never been in poll does not tell.
             Search::NotThere | Search::Unknown => None,
@@ -152,7 +148,7 @@ impl UvLoop {
     }
 
     /// The loop at this address, if there is one that waits for `backend_fd`.
-    fn at(pid: u32, address: u64, backend_fd: i32, lived: (Nanoseconds, Nanoseconds)) -> Search {
+    fn at(pid: u32, address: u64, backend_fd: i32, started: Nanoseconds) -> Search {
         let memory = Memory { pid };
         let Some(bytes) = memory.read::<LOOP_BYTES>(address) else {
             return Search::NotThere;
@@ -179,7 +175,9 @@ impl UvLoop {
         if is_new {
             return Search::NotThere;
         }
-        Layout::of(&internal, lived).map_or(Search::Unknown, |layout| {
+        // After the read: the thread may have entered poll just before it.
+        let now = monotonic_now();
+        Layout::of(&internal, (started, now)).map_or(Search::Unknown, |layout| {
             Search::Found(Self {
                 pid,
                 address,
@@ -244,7 +242,47 @@ fn u32_at(bytes: &[u8], place: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
     use super::*;
+
+    /// A loop of this process that has been in poll, as libuv 1.45 and later keep it.
+    fn own_loop(loop_words: &mut [AtomicU64], internal: &[AtomicU64], backend_fd: u64) -> u64 {
+        let address = loop_words.as_ptr() as u64;
+        loop_words[INTERNAL_FIELDS / 8] = AtomicU64::new(internal.as_ptr() as u64);
+        loop_words[BACKEND_FD / 8] = AtomicU64::new(backend_fd);
+        let queue = address + DONE_QUEUE as u64;
+        loop_words[DONE_QUEUE / 8] = AtomicU64::new(queue);
+        loop_words[DONE_QUEUE / 8 + 1] = AtomicU64::new(queue);
+        internal[0].store(u64::from(KEEPS_IDLE_TIME), Ordering::Relaxed);
+        internal[ITERATIONS / 8].store(77, Ordering::Relaxed);
+        address
+    }
+
+    #[test]
+    fn a_loop_that_enters_poll_while_it_is_read_is_known() {
+        const READS: usize = 50_000;
+        let started = monotonic_now();
+        let mut loop_words = [const { AtomicU64::new(0) }; LOOP_BYTES / 8];
+        let internal = [const { AtomicU64::new(0) }; INTERNAL_BYTES / 8];
+        let entry = &internal[Layout::Counting.entry() / 8];
+        entry.store(monotonic_now(), Ordering::Relaxed);
+        let address = own_loop(&mut loop_words, &internal, 13);
+        let is_over = AtomicBool::new(false);
+        let unknown = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    entry.store(monotonic_now(), Ordering::Relaxed);
+                }
+            });
+            let reads = (0..READS).map(|_| UvLoop::at(std::process::id(), address, 13, started));
+            let unknown = reads.filter(|search| !matches!(search, Search::Found(_)));
+            let unknown = unknown.count();
+            is_over.store(true, Ordering::Relaxed);
+            unknown
+        });
+        assert_eq!(unknown, 0, "of {READS}");
+    }
 
     fn layout_of(words: &[(usize, u64)]) -> Option<Layout> {
         let mut internal = [0; INTERNAL_BYTES];

@@ -20,7 +20,7 @@ impl LoopTimes {
         }
     }
 
-    /// Takes what two looks, one after the other, have seen: at the second the loop had been away
+    /// Takes what two readings, one after the other, tell: at the second the loop had been away
     /// from poll for `age`.
     pub(super) fn take(&mut self, before: &Reading, now: &Reading, age: Nanoseconds) {
         let from = before.at.saturating_sub(self.started);
@@ -61,10 +61,10 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_is_seen_once_however_often_it_is_looked_at() {
+    fn a_stall_is_seen_once_however_often_it_is_read() {
         let mut times = LoopTimes::new(1000 * MS);
         let mut stretches = Stretches::default();
-        let looks = [
+        let readings = [
             reading(1000, 500, true, 990),
             reading(1050, 550, true, 1040),
             reading(1100, 560, false, 1060),
@@ -73,9 +73,9 @@ mod tests {
             reading(1250, 560, false, 1060),
             reading(1300, 590, true, 1260),
         ];
-        stretches.take(looks[0]);
+        stretches.take(readings[0]);
         let mut merged = LoopTimeline::default();
-        for (position, pair) in looks.windows(2).enumerate() {
+        for (position, pair) in readings.windows(2).enumerate() {
             times.take(&pair[0], &pair[1], stretches.take(pair[1]));
             if position == 3 {
                 merged.merge(&times.hand_over().unwrap());

@@ -68,7 +68,7 @@ impl Account {
         self.on_cpu().saturating_sub(self.given_on_cpu)
     }
 
-    /// What a sample of its CPU time stands for: what one did on the average so far, as far as it
+    /// What a sample of its CPU time stands for: what one did on average so far, as far as it
     /// ran so long. `usual` is the time from sample to sample, of which it is the only one of `count` that was taken.
     pub(super) fn give_on_cpu(&mut self, usual: Nanoseconds, count: u64) -> Nanoseconds {
         self.cpu_samples += count;

@@ -217,13 +217,12 @@ impl EventLoops {
             }
             searched.slices = slices;
             searched.times += 1;
-            let now = monotonic_now();
-            let started = *started.get_or_insert_with(|| started_at(pid, now));
+            let started = *started.get_or_insert_with(|| started_at(pid, monotonic_now()));
             let default = self.defaults.get(&pid).filter(|_| tid == pid);
-            let known = default.and_then(|at| UvLoop::default_of(pid, *at, started, now));
+            let known = default.and_then(|at| UvLoop::default_of(pid, *at, started));
             let found = match known {
                 Some(found) => Search::Found(found),
-                None => UvLoop::find(pid, tid, started, now),
+                None => UvLoop::find(pid, tid, started),
             };
             match found {
                 Search::Found(at) => self.watch((pid, tid), at),

@@ -1,4 +1,4 @@
-//! Times between looks that keep step with nothing: timers of programs are periodic, and looks in step with one would see
+//! Times between polls that keep step with nothing: timers of programs are periodic, and polls in step with one would see
 //! the same moment of it again and again.
 
 use nodespy_model::Nanoseconds;
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn looks_fall_on_every_part_of_a_period() {
+    fn polls_fall_on_every_part_of_a_period() {
         let mut jitter = Jitter::new(7);
         let mut at = 0;
         let mut parts = [0; 10];
@@ -53,7 +53,7 @@ mod tests {
             at += pause;
             parts[(at % 100 / 10) as usize] += 1;
         }
-        assert!(parts.iter().all(|&looks| looks > 50), "{parts:?}");
+        assert!(parts.iter().all(|&polls| polls > 50), "{parts:?}");
     }
 
     #[test]

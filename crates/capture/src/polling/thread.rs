@@ -1,4 +1,4 @@
-//! A thread that is looked at again and again.
+//! A thread that is polled again and again.
 
 use std::fs::File;
 use std::io;
@@ -15,26 +15,26 @@ use crate::target::proc::{Schedstat, SystemCall, parse_system_call, path_of};
 /// A wait is handed on so often while it lasts.
 const HANDED_ON_EVERY: Nanoseconds = 100_000_000;
 /// What a running thread has run by the kernel's account lags by a tick at most, 4 ms or 1 ms on
-/// ordinary kernels: what is taken for it on the average.
+/// ordinary kernels: what is taken for it on average.
 const LAG: Nanoseconds = 1_000_000;
-/// A thread that stood still for so many looks is looked at less often.
-const STILL_LOOKS: u32 = 10;
+/// A thread that stood still for so many polls is polled less often.
+const STILL_POLLS: u32 = 10;
 /// The same for a main thread, a fifth of a second: one that only serves a timer now and then is idle as well.
-const STILL_LOOKS_OF_MAIN: u32 = 20;
+const STILL_POLLS_OF_MAIN: u32 = 20;
 
 /// A thread, its descriptors and its time.
 #[derive(Debug)]
-pub(super) struct LookedThread {
+pub(super) struct PolledThread {
     pub(super) pid: u32,
     pub(super) tid: u32,
     schedstat: File,
     system_call: File,
     pub(super) account: Account,
-    /// What it was seen waiting in at the last look.
+    /// What it was seen waiting in at the last poll.
     wait: Option<Wait>,
-    /// For how many looks it has not run.
+    /// For how many polls it has not run.
     still: u32,
-    /// When it is looked at next.
+    /// When it is polled next.
     pub(super) due: Nanoseconds,
 }
 
@@ -50,12 +50,12 @@ pub(super) struct Wait {
 
 /// Whether a thread is still there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Looked {
+pub(super) enum Polled {
     There,
     Gone,
 }
 
-impl LookedThread {
+impl PolledThread {
     /// Takes hold of a thread. Its time counts from now, or from when it was made.
     pub(super) fn open(pid: u32, tid: u32, made: Option<Nanoseconds>) -> io::Result<Self> {
         let open = |name: &str| File::open(path_of(pid, &format!("task/{tid}/{name}")));
@@ -83,24 +83,24 @@ impl LookedThread {
         self.pid == self.tid
     }
 
-    /// Whether it stood still for a while, and may be looked at less often. A main thread that waits
+    /// Whether it stood still for a while, and may be polled less often. A main thread that waits
     /// for requests is back in a moment, unless idle processes are to be spared.
     pub(super) fn is_still(&self, spares_idle: bool) -> bool {
         match (self.is_main(), spares_idle) {
-            (false, _) => self.still >= STILL_LOOKS,
-            (true, true) => self.still >= STILL_LOOKS_OF_MAIN,
+            (false, _) => self.still >= STILL_POLLS,
+            (true, true) => self.still >= STILL_POLLS_OF_MAIN,
             (true, false) => false,
         }
     }
 
-    /// Looks at it; waits that are over, or go on for long, are handed on.
-    pub(super) fn look(
+    /// Polls it; waits that are over, or go on for long, are handed on.
+    pub(super) fn poll(
         &mut self,
         copies: &mut StackCopies,
         hand_on: &mut dyn FnMut(&Wait, Nanoseconds),
-    ) -> Looked {
+    ) -> Polled {
         let Ok(counters) = read_counters(&self.schedstat) else {
-            return Looked::Gone;
+            return Polled::Gone;
         };
         let now = monotonic_now();
         let before = self.account.counters().slices;
@@ -113,11 +113,11 @@ impl LookedThread {
             if wait.time >= HANDED_ON_EVERY {
                 hand_on_time(wait, now, hand_on);
             }
-            return Looked::There;
+            return Polled::There;
         }
         self.still = 0;
         let Ok(next) = self.new_wait(counters, copies) else {
-            return Looked::Gone;
+            return Polled::Gone;
         };
         self.end_wait(next.is_some(), counters.slices.wrapping_sub(before));
         if let Some(mut last) = std::mem::replace(&mut self.wait, next) {
@@ -126,7 +126,7 @@ impl LookedThread {
         if let Some(wait) = &mut self.wait {
             wait.time += self.account.give_waiting(Nanoseconds::MAX);
         }
-        Looked::There
+        Polled::There
     }
 
     /// What it waits in now, if it does.
@@ -146,7 +146,7 @@ impl LookedThread {
         }))
     }
 
-    /// Gives the wait that is over its part of the time since the last look. It ended somewhere in
+    /// Gives the wait that is over its part of the time since the last poll. It ended somewhere in
     /// between: of the time that is shared with a new wait it gets half, of what is followed by
     /// running all. Where the thread waited in between, unseen, that goes to what is seen next.
     fn end_wait(&mut self, waits_again: bool, slices: u64) {

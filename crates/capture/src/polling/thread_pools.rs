@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use nodespy_model::{
-    FastMap, Nanoseconds, Pool, PoolAddresses, PoolJobs, PoolPart, PoolTimeline, Profile,
+    FastMap, Nanoseconds, Pool, PoolAddresses, PoolJobs, PoolPart, PoolTimeline, Profile, SmallSort,
 };
 
 use super::jitter::Jitter;
@@ -43,12 +43,12 @@ struct Watched {
     periods: VecDeque<Period>,
 }
 
-/// What looks saw in a part of the time.
+/// What was seen in a part of the time.
 #[derive(Debug, Default)]
 struct Period {
     since: Nanoseconds,
     pool: Pool,
-    /// What waited, by kind: how many at all looks together, and what one was about.
+    /// What waited, by kind: how many in all readings together, and what one was about.
     kinds: FastMap<String, (u64, String)>,
 }
 
@@ -101,7 +101,7 @@ impl ThreadPools {
         }
     }
 
-    /// What the pools did when they were read last, each with its process: as if they had been looked at once.
+    /// What the pools did when they were read last, each with its process: as if they had been read once.
     pub fn latest(&self) -> Vec<(u32, Pool)> {
         let latest = |(pid, watched): (&u32, &Watched)| {
             let mut moment = Period::default();
@@ -109,7 +109,7 @@ impl ThreadPools {
             Some((*pid, moment.summary()?))
         };
         let mut pools: Vec<(u32, Pool)> = self.pools.iter().filter_map(latest).collect();
-        pools.sort_by_key(|(pid, _)| *pid);
+        pools.small_sort_by_key(|(pid, _)| *pid);
         pools
     }
 
@@ -165,7 +165,7 @@ impl Watched {
 
     fn take(&mut self, time: Nanoseconds, reading: PoolReading) {
         let part = PoolPart {
-            looks: 1,
+            readings: 1,
             busy: reading.busy().into(),
             waiting: reading.waiting() as u64,
         };
@@ -190,7 +190,7 @@ impl Period {
     fn add(&mut self, other: &Self) {
         let (sum, more) = (&mut self.pool, &other.pool);
         sum.threads = sum.threads.max(more.threads);
-        sum.looks += more.looks;
+        sum.readings += more.readings;
         sum.busy += more.busy;
         sum.full += more.full;
         sum.waiting += more.waiting;
@@ -212,7 +212,7 @@ impl Period {
     fn take(&mut self, reading: &PoolReading) {
         let pool = &mut self.pool;
         pool.threads = reading.threads;
-        pool.looks += 1;
+        pool.readings += 1;
         pool.busy += u64::from(reading.busy());
         pool.full += u64::from(reading.busy() == reading.threads);
         pool.waiting += reading.waiting() as u64;
@@ -236,11 +236,11 @@ impl Period {
                 about: about.clone(),
             })
             .collect();
-        jobs.sort_by(|one, other| {
+        jobs.small_sort_by(|one, other| {
             let by_number = other.waiting.cmp(&one.waiting);
             by_number.then_with(|| one.kind.cmp(&other.kind))
         });
-        (self.pool.looks > 0).then(|| Pool {
+        (self.pool.readings > 0).then(|| Pool {
             jobs,
             ..self.pool.clone()
         })

@@ -5,39 +5,39 @@ use std::io;
 
 use nodespy_model::{Event, Mapping, UserStack};
 
-use super::{LookOutcome, ThreadLook};
+use super::{SnapshotOutcome, ThreadSnapshot};
 use crate::error::{CaptureError, explain_no_tracing};
-use crate::looking::StackCopies;
+use crate::polling::StackCopies;
 use crate::target::proc::{self, MappedRange};
 use crate::target::{no_mappings, synthesize_initial_events};
 
-/// How often threads are looked at whose process starts other programs meanwhile.
+/// How often the threads of a process are read when it starts other programs meanwhile.
 const ATTEMPTS: u32 = 3;
-/// More threads than this are not looked at.
+/// More threads than this are not read.
 const THREAD_LIMIT: usize = 20_000;
 
 /// A thread and its stack.
-pub(super) type Looked = (ThreadLook, UserStack<'static>);
+pub(super) type ThreadStack = (ThreadSnapshot, UserStack<'static>);
 
 /// A way to see the stack of a thread.
-pub(super) trait LookAtThread: Send {
-    /// Runs what looks at threads.
+pub(super) trait StackReader: Send {
+    /// Runs what reads threads.
     fn run<T: Send>(&mut self, work: impl FnOnce(&mut Self) -> T + Send) -> T;
 
-    /// Looks at a thread, given as pid and tid; none when it has ended. An error is about the whole
+    /// Reads the stack of a thread, given as pid and tid; none when it has ended. An error is about the whole
     /// process.
-    fn look_at(
+    fn read_stack(
         &mut self,
         thread: (u32, u32),
         is_main: bool,
         ranges: &[MappedRange],
         copies: &mut StackCopies,
-    ) -> Result<Option<Looked>, CaptureError>;
+    ) -> Result<Option<ThreadStack>, CaptureError>;
 }
 
-/// A process that is being looked at.
+/// A process that is being read.
 #[derive(Debug)]
-pub(super) struct ProcessLook {
+pub(super) struct ProcessSnapshot {
     pid: u32,
     /// What is mapped and what threads are called.
     events: Vec<Event<'static>>,
@@ -52,12 +52,12 @@ pub(super) struct ProcessLook {
 #[derive(Debug, Default)]
 pub(super) struct Part {
     pub(super) events: Vec<Event<'static>>,
-    pub(super) threads: Vec<Looked>,
+    pub(super) threads: Vec<ThreadStack>,
     /// What the reader should know of how it was captured.
     pub(super) remarks: Vec<String>,
 }
 
-impl ProcessLook {
+impl ProcessSnapshot {
     /// Takes hold of the threads that a process has.
     pub(super) fn new(pid: u32) -> Result<Self, CaptureError> {
         let tids: VecDeque<u32> = proc::threads(pid).into();
@@ -76,17 +76,17 @@ impl ProcessLook {
         })
     }
 
-    /// Whether all threads were looked at.
+    /// Whether all threads were read.
     pub(super) fn is_over(&self) -> bool {
         self.tids.is_empty()
     }
 
-    /// Looks at the next threads: all of them, or as many as `copies` are enough. Once more when the
+    /// Reads the next threads: all of them, or as many as `copies` are enough. Once more when the
     /// process started another program or loaded a library meanwhile: stacks of the new code don't
     /// fit the mappings of the old.
     pub(super) fn next_part(
         &mut self,
-        looker: &mut impl LookAtThread,
+        reader: &mut impl StackReader,
         copies: &mut StackCopies,
     ) -> Result<Part, CaptureError> {
         let mut attempts_left = ATTEMPTS;
@@ -94,7 +94,7 @@ impl ProcessLook {
             let mut part = Part::default();
             self.describe(&mut part)?;
             copies.start();
-            let rest = looker.run(|looker| self.look_at_some(looker, copies, &mut part.threads))?;
+            let rest = reader.run(|reader| self.read_some(reader, copies, &mut part.threads))?;
             attempts_left -= 1;
             if attempts_left > 0 && !self.has_its_files() {
                 self.is_described = false;
@@ -105,12 +105,12 @@ impl ProcessLook {
         }
     }
 
-    /// Looks at threads until the copies are enough; returns how many are left.
-    fn look_at_some(
+    /// Reads threads until the copies are enough; returns how many are left.
+    fn read_some(
         &self,
-        looker: &mut impl LookAtThread,
+        reader: &mut impl StackReader,
         copies: &mut StackCopies,
-        threads: &mut Vec<Looked>,
+        threads: &mut Vec<ThreadStack>,
     ) -> Result<usize, CaptureError> {
         let ranges = proc::mapped_ranges(self.pid);
         let first = self.thread_count - self.tids.len();
@@ -119,11 +119,13 @@ impl ProcessLook {
                 return Ok(self.tids.len() - position);
             }
             let thread = (self.pid, tid);
-            let looked = match first + position {
-                ..THREAD_LIMIT => looker.look_at(thread, first + position == 0, &ranges, copies)?,
-                _ => unlooked(thread),
+            let stack = match first + position {
+                ..THREAD_LIMIT => {
+                    reader.read_stack(thread, first + position == 0, &ranges, copies)?
+                }
+                _ => over_the_limit(thread),
             };
-            threads.extend(looked);
+            threads.extend(stack);
         }
         Ok(0)
     }
@@ -163,14 +165,14 @@ impl ProcessLook {
 }
 
 /// A thread that is one too many.
-fn unlooked((pid, tid): (u32, u32)) -> Option<Looked> {
+fn over_the_limit((pid, tid): (u32, u32)) -> Option<ThreadStack> {
     let state = proc::live_run_state(pid, tid)?;
-    let why = format!("nodespy looks at {THREAD_LIMIT} threads at most");
-    let thread = ThreadLook {
+    let why = format!("nodespy reads {THREAD_LIMIT} threads at most");
+    let thread = ThreadSnapshot {
         pid,
         tid,
         state,
-        outcome: LookOutcome::Unseen { why },
+        outcome: SnapshotOutcome::Unseen { why },
     };
     Some((thread, UserStack::Absent))
 }
@@ -184,41 +186,41 @@ mod tests {
     /// Says what it is told to of every thread.
     struct StandIn<F>(F);
 
-    impl<F: FnMut(u32, &mut StackCopies) + Send> LookAtThread for StandIn<F> {
+    impl<F: FnMut(u32, &mut StackCopies) + Send> StackReader for StandIn<F> {
         fn run<T: Send>(&mut self, work: impl FnOnce(&mut Self) -> T + Send) -> T {
             work(self)
         }
 
-        fn look_at(
+        fn read_stack(
             &mut self,
             (pid, tid): (u32, u32),
             _is_main: bool,
             _ranges: &[MappedRange],
             copies: &mut StackCopies,
-        ) -> Result<Option<Looked>, CaptureError> {
+        ) -> Result<Option<ThreadStack>, CaptureError> {
             (self.0)(tid, copies);
-            let thread = ThreadLook {
+            let thread = ThreadSnapshot {
                 pid,
                 tid,
                 state: RunState::Sleeping,
-                outcome: LookOutcome::Waiting,
+                outcome: SnapshotOutcome::Waiting,
             };
             Ok(Some((thread, UserStack::Absent)))
         }
     }
 
     #[test]
-    fn a_process_that_starts_another_program_meanwhile_is_looked_at_again() {
+    fn a_process_that_starts_another_program_meanwhile_is_read_again() {
         let mut shell = Command::new("sh")
             .args(["-c", "read line; exec sleep 60"])
             .stdin(Stdio::piped())
             .spawn()
             .unwrap();
         let pid = shell.id();
-        let mut looks = 0;
+        let mut reads = 0;
         let mut stdin = shell.stdin.take();
-        let mut looker = StandIn(|_, _: &mut StackCopies| {
-            looks += 1;
+        let mut reader = StandIn(|_, _: &mut StackCopies| {
+            reads += 1;
             // Dropping its input lets the shell go on.
             if stdin.take().is_some() {
                 while proc::command_line(pid) != ["sleep", "60"] {
@@ -230,8 +232,8 @@ mod tests {
                 }
             }
         });
-        let mut process = ProcessLook::new(pid).unwrap();
-        let part = process.next_part(&mut looker, &mut StackCopies::new());
+        let mut process = ProcessSnapshot::new(pid).unwrap();
+        let part = process.next_part(&mut reader, &mut StackCopies::new());
         let program = part.unwrap().events.iter().find_map(|event| match event {
             Event::Mapping(mapping) => Some(mapping.path.clone()),
             _ => None,
@@ -239,8 +241,8 @@ mod tests {
         shell.kill().unwrap();
         shell.wait().unwrap();
         assert!(process.is_over());
-        assert!((2..=ATTEMPTS).contains(&looks), "{looks}");
-        assert!(program.unwrap().ends_with("sleep") || looks == ATTEMPTS);
+        assert!((2..=ATTEMPTS).contains(&reads), "{reads}");
+        assert!(program.unwrap().ends_with("sleep") || reads == ATTEMPTS);
     }
 
     #[test]
@@ -253,16 +255,16 @@ mod tests {
                 scope.spawn(|| receiver.lock().unwrap().recv());
             }
             let mut seen = Vec::new();
-            let mut looker = StandIn(|tid, copies: &mut StackCopies| {
+            let mut reader = StandIn(|tid, copies: &mut StackCopies| {
                 seen.push(tid);
                 copies.pretend_taken(8 << 20);
             });
-            let mut process = ProcessLook::new(own).unwrap();
+            let mut process = ProcessSnapshot::new(own).unwrap();
             let count = process.thread_count;
             let mut copies = StackCopies::new();
             let (mut threads, mut described) = (0, 0);
             while !process.is_over() {
-                let part = process.next_part(&mut looker, &mut copies).unwrap();
+                let part = process.next_part(&mut reader, &mut copies).unwrap();
                 assert!(part.threads.len() <= 4, "{}", part.threads.len());
                 threads += part.threads.len();
                 described += usize::from(!part.events.is_empty());

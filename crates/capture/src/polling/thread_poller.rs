@@ -1,4 +1,4 @@
-//! Every thread of some processes, looked at many times a second.
+//! Every thread of some processes, polled many times a second.
 
 use std::borrow::Cow;
 use std::io;
@@ -10,42 +10,42 @@ use nodespy_model::{
 
 use super::copies::StackCopies;
 use super::jitter::Jitter;
-use super::thread::{Looked, LookedThread, Wait};
+use super::thread::{Polled, PolledThread, Wait};
 use crate::error::{CaptureError, explain_no_tracing};
 use crate::sys::clock::monotonic_now;
 use crate::sys::files::raise_descriptor_limit;
 use crate::target::{proc, program};
 
-/// How much less often threads are looked at that stand still.
+/// How much less often threads are polled that stand still.
 const STILL_FACTOR: u64 = 10;
 /// The same where idle processes are to be spared: who has work is found out otherwise.
 const SPARING_FACTOR: u64 = 100;
 /// The time a thread had no CPU is handed on with a sample of its CPU time once it is so much.
 const LEAST_RUNNABLE: Nanoseconds = 1_000_000;
-/// More threads than this are not looked at.
+/// More threads than this are not polled.
 const THREAD_LIMIT: usize = 20_000;
 
-/// An event whose samples are looks.
+/// An event whose samples are polls.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct LookedEvent {
+pub(crate) struct PolledEvent {
     pub(crate) event: EventIndex,
     /// Whether the time on a CPU is part of it, whose samples come from the kernel.
     pub(crate) has_cpu: bool,
 }
 
-/// Looks at the threads of processes.
+/// Polls the threads of processes.
 #[derive(Debug)]
-pub(crate) struct Looks {
-    events: Vec<LookedEvent>,
+pub(crate) struct ThreadPoller {
+    events: Vec<PolledEvent>,
     period: Nanoseconds,
     /// From sample to sample of CPU time.
     cpu_period: Nanoseconds,
-    threads: FastMap<(u32, u32), LookedThread>,
+    threads: FastMap<(u32, u32), PolledThread>,
     pids: FastSet<u32>,
-    /// What the processes run: a child that runs the same is looked at as well.
+    /// What the processes run: a child that runs the same is polled as well.
     programs: FastSet<PathBuf>,
     next: Nanoseconds,
-    /// When threads that stand still are looked at, all together: a process that is idle costs little.
+    /// When threads that stand still are polled, all together: a process that is idle costs little.
     next_of_still: Nanoseconds,
     /// Whether main threads that stand still are among them.
     spares_idle: bool,
@@ -54,9 +54,9 @@ pub(crate) struct Looks {
     is_full: bool,
 }
 
-impl Looks {
-    /// Nothing is looked at yet.
-    pub(crate) fn new(events: Vec<LookedEvent>, rate_hz: u32, cpu_rate_hz: u32) -> Self {
+impl ThreadPoller {
+    /// Nothing is polled yet.
+    pub(crate) fn new(events: Vec<PolledEvent>, rate_hz: u32, cpu_rate_hz: u32) -> Self {
         let period = |rate_hz: u32| 1_000_000_000 / Nanoseconds::from(rate_hz.max(1));
         let now = monotonic_now();
         Self {
@@ -75,18 +75,18 @@ impl Looks {
         }
     }
 
-    /// Looks so many times a second from now on.
+    /// Polls so many times a second from now on.
     pub(crate) fn set_rate(&mut self, rate_hz: f64) {
         self.period = (1e9 / rate_hz.max(1.0)) as Nanoseconds;
     }
 
-    /// Looks less often at main threads too that stand still for long.
+    /// Polls main threads that stand still for long less often too.
     pub(crate) fn sparing_idle(mut self) -> Self {
         self.spares_idle = true;
         self
     }
 
-    /// Looks at a process that is recorded from now on, unless it is a shell or the like that one of
+    /// Polls a process that is recorded from now on, unless it is a shell or the like that one of
     /// the others started: all it does is wait.
     pub(crate) fn add_target(&mut self, pid: u32) -> Result<(), CaptureError> {
         match self.pids.is_empty() || program(pid).is_some() {
@@ -95,10 +95,10 @@ impl Looks {
         }
     }
 
-    /// Looks at the threads of a process from now on.
+    /// Polls the threads of a process from now on.
     fn add_process(&mut self, pid: u32) -> Result<(), CaptureError> {
         raise_descriptor_limit();
-        let first = LookedThread::open(pid, pid, None).map_err(|error| explain(pid, error))?;
+        let first = PolledThread::open(pid, pid, None).map_err(|error| explain(pid, error))?;
         self.threads.insert((pid, pid), first);
         for tid in proc::threads(pid) {
             self.add_thread(pid, tid, None);
@@ -112,19 +112,19 @@ impl Looks {
         if self.threads.len() >= THREAD_LIMIT || self.threads.contains_key(&(pid, tid)) {
             return;
         }
-        match LookedThread::open(pid, tid, made) {
+        match PolledThread::open(pid, tid, made) {
             Ok(thread) => {
                 self.threads.insert((pid, tid), thread);
                 self.next = 0;
             }
             Err(error) if error.raw_os_error() == Some(libc::EMFILE) => self.is_full = true,
             // It has ended meanwhile.
-            Err(error) => log::debug!("thread {tid} is not looked at: {error}"),
+            Err(error) => log::debug!("thread {tid} is not polled: {error}"),
         }
     }
 
-    /// Looks at every thread next time, also at those that stood still.
-    pub(crate) fn look_soon(&mut self) {
+    /// Polls every thread next time, also at those that stood still.
+    pub(crate) fn poll_soon(&mut self) {
         self.next = 0;
         self.next_of_still = 0;
         for thread in self.threads.values_mut() {
@@ -132,7 +132,7 @@ impl Looks {
         }
     }
 
-    /// When the next look is due.
+    /// When the next poll is due.
     pub(crate) fn next(&self) -> Nanoseconds {
         self.next
     }
@@ -142,8 +142,8 @@ impl Looks {
         std::mem::take(&mut self.is_full)
     }
 
-    /// Looks at every thread that is due, if it is time. What they waited for is handed on.
-    pub(crate) fn look(&mut self, now: Nanoseconds, take: &mut dyn FnMut(Event<'_>)) {
+    /// Polls every thread that is due, if it is time. What they waited for is handed on.
+    pub(crate) fn poll(&mut self, now: Nanoseconds, take: &mut dyn FnMut(Event<'_>)) {
         if now < self.next {
             return;
         }
@@ -167,14 +167,14 @@ impl Looks {
                 continue;
             };
             let events = &self.events;
-            let looked = thread.look(&mut self.copies, &mut |wait, time| {
+            let polled = thread.poll(&mut self.copies, &mut |wait, time| {
                 hand_on_wait(events, id, wait, time, take);
             });
             match thread.is_still(self.spares_idle) {
                 true => thread.due = self.next_of_still,
                 false => self.next = self.next.min(next),
             }
-            if looked == Looked::Gone {
+            if polled == Polled::Gone {
                 self.end_thread(id, take);
             }
         }
@@ -206,23 +206,23 @@ impl Looks {
         take(event);
     }
 
-    /// Looks at a process that has just started a program, if that is one of ours. The first is.
+    /// Polls a process that has just started a program, if that is one of ours. The first is.
     fn add_child(&mut self, pid: u32) {
         let is_ours = proc::exe(pid).is_some_and(|program| self.programs.contains(&program));
         if (is_ours || self.pids.is_empty())
             && let Err(error) = self.add_process(pid)
         {
-            log::debug!("process {pid} is not looked at: {error}");
+            log::debug!("process {pid} is not polled: {error}");
         }
     }
 
     /// Gives a sample of CPU time its weight, and hands on the time the thread had no CPU before.
     fn weigh(&mut self, sample: &mut RawSample<'_>, take: &mut dyn FnMut(Event<'_>)) {
-        let has_cpu = |of: &LookedEvent| of.has_cpu && of.event == sample.event;
+        let has_cpu = |of: &PolledEvent| of.has_cpu && of.event == sample.event;
         if !self.events.iter().any(has_cpu) {
             return;
         }
-        // What else a thread does that is not looked at is not known.
+        // What else a thread does that is not polled is not known.
         let Some(thread) = self.threads.get_mut(&(sample.pid, sample.tid)) else {
             sample.weight = self.cpu_period.saturating_mul(sample.weight);
             return;
@@ -281,7 +281,7 @@ impl Looks {
 }
 
 fn hand_on_wait(
-    events: &[LookedEvent],
+    events: &[PolledEvent],
     id: (u32, u32),
     wait: &Wait,
     time: Nanoseconds,

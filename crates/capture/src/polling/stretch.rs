@@ -9,7 +9,7 @@ use super::uv_loop::Reading;
 /// Of longer times all are as long as this, in milliseconds.
 const LONGEST_MS: u64 = 100_000;
 
-/// Stretches without a return to poll, as far as looks see them.
+/// Stretches without a return to poll, as far as readings tell.
 #[derive(Debug, Default)]
 pub(super) struct Stretches {
     last: Option<Reading>,
@@ -17,16 +17,16 @@ pub(super) struct Stretches {
     since: Nanoseconds,
 }
 
-/// How long a loop was away from poll at each look.
+/// How long a loop was away from poll at each reading.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Ages {
     longest: Nanoseconds,
-    /// For how many milliseconds looks stand that found it away from poll for so many milliseconds.
-    looks: BTreeMap<u64, u64>,
+    /// For how many milliseconds the readings stand that found it away from poll for so many milliseconds.
+    readings: BTreeMap<u64, u64>,
 }
 
 impl Stretches {
-    /// Takes what a look has seen; returns how long the loop has been away from poll at least.
+    /// Takes a reading; returns how long the loop has been away from poll at least.
     pub(super) fn take(&mut self, reading: Reading) -> Nanoseconds {
         let age = self.age(reading);
         self.last = Some(reading);
@@ -55,19 +55,19 @@ impl Stretches {
 }
 
 impl Ages {
-    /// Counts what a look has seen, which stands for the milliseconds since the one before: looks are not
+    /// Counts a reading, which stands for the milliseconds since the one before: readings are not
     /// as frequent all the time.
     pub(super) fn take(&mut self, age: Nanoseconds, stands_for_ms: u64) {
         self.longest = self.longest.max(age);
         let ms = (age / 1_000_000).min(LONGEST_MS);
-        *self.looks.entry(ms).or_default() += stands_for_ms;
+        *self.readings.entry(ms).or_default() += stands_for_ms;
     }
 
     /// Adds those of another time.
     pub(super) fn add(&mut self, other: &Self) {
         self.longest = self.longest.max(other.longest);
-        for (ms, looks) in &other.looks {
-            *self.looks.entry(*ms).or_default() += looks;
+        for (ms, readings) in &other.readings {
+            *self.readings.entry(*ms).or_default() += readings;
         }
     }
 
@@ -76,15 +76,15 @@ impl Ages {
         self.longest
     }
 
-    /// The time within which the loop was in poll at 99 of 100 looks.
+    /// The time within which the loop was in poll at 99 of 100 readings.
     pub(super) fn p99(&self) -> Nanoseconds {
-        let all: u64 = self.looks.values().sum();
+        let all: u64 = self.readings.values().sum();
         let mut left = all / 100;
-        for (ms, looks) in self.looks.iter().rev() {
-            if *looks > left {
+        for (ms, readings) in self.readings.iter().rev() {
+            if *readings > left {
                 return ms * 1_000_000;
             }
-            left -= looks;
+            left -= readings;
         }
         0
     }
@@ -106,14 +106,14 @@ mod tests {
         }
     }
 
-    /// What looks have seen.
+    /// What was read.
     #[derive(Default)]
-    struct Looked {
+    struct Read {
         stretches: Stretches,
         ages: Ages,
     }
 
-    impl Looked {
+    impl Read {
         fn take(&mut self, reading: Reading) -> Nanoseconds {
             let age = self.stretches.take(reading);
             self.ages.take(age, 1);
@@ -123,22 +123,22 @@ mod tests {
 
     #[test]
     fn a_stretch_starts_when_poll_returned() {
-        let mut looked = Looked::default();
-        assert_eq!(looked.take(reading(100, true, Some(1), 90)), 0);
-        assert_eq!(looked.take(reading(150, false, Some(2), 120)), 30 * MS);
-        assert_eq!(looked.take(reading(200, false, Some(2), 120)), 80 * MS);
-        assert_eq!(looked.take(reading(250, true, Some(3), 210)), 0);
-        assert_eq!(looked.ages.longest(), 80 * MS);
+        let mut read = Read::default();
+        assert_eq!(read.take(reading(100, true, Some(1), 90)), 0);
+        assert_eq!(read.take(reading(150, false, Some(2), 120)), 30 * MS);
+        assert_eq!(read.take(reading(200, false, Some(2), 120)), 80 * MS);
+        assert_eq!(read.take(reading(250, true, Some(3), 210)), 0);
+        assert_eq!(read.ages.longest(), 80 * MS);
     }
 
     #[test]
     fn timers_that_are_set_hide_a_stretch_only_where_nothing_is_counted() {
         let at = |iterations| {
-            let mut looked = Looked::default();
+            let mut read = Read::default();
             for ms in (1000..1400).step_by(50) {
-                looked.take(reading(ms, false, iterations, ms - 1));
+                read.take(reading(ms, false, iterations, ms - 1));
             }
-            looked.ages.longest()
+            read.ages.longest()
         };
         assert_eq!(at(Some(7)), 350 * MS);
         assert_eq!(at(None), MS);
@@ -146,24 +146,24 @@ mod tests {
 
     #[test]
     fn a_loop_that_goes_round_without_waiting_stands_nowhere() {
-        let mut looked = Looked::default();
+        let mut read = Read::default();
         for ms in (1000..2000).step_by(50) {
-            looked.take(reading(ms, false, Some(ms), ms - 1));
+            read.take(reading(ms, false, Some(ms), ms - 1));
         }
-        assert_eq!(looked.ages.longest(), MS);
+        assert_eq!(read.ages.longest(), MS);
     }
 
     #[test]
-    fn one_look_of_a_hundred_is_left_out_of_the_99_of_100() {
-        let mut looked = Looked::default();
+    fn one_reading_of_a_hundred_is_left_out_of_the_99_of_100() {
+        let mut read = Read::default();
         for ms in 0..99 {
-            looked.take(reading(1000 + 50 * ms, false, Some(ms), 1000 + 50 * ms - 3));
+            read.take(reading(1000 + 50 * ms, false, Some(ms), 1000 + 50 * ms - 3));
         }
-        looked.take(reading(9000, false, Some(99), 8700));
-        assert_eq!(looked.ages.p99(), 3 * MS);
-        looked.take(reading(9050, false, Some(99), 8700));
-        assert_eq!(looked.ages.p99(), 300 * MS);
-        assert_eq!(looked.ages.longest(), 350 * MS);
+        read.take(reading(9000, false, Some(99), 8700));
+        assert_eq!(read.ages.p99(), 3 * MS);
+        read.take(reading(9050, false, Some(99), 8700));
+        assert_eq!(read.ages.p99(), 300 * MS);
+        assert_eq!(read.ages.longest(), 350 * MS);
     }
 
     #[test]
