@@ -2,27 +2,27 @@
 
 use std::cell::Cell;
 
-/// The address is in the lower bits of the word before a piece, the number of words above them.
+/// The address is in the lower bits of the word before a chunk, the number of words above them.
 const ADDRESS_BITS: u32 = 48;
 const WORD: usize = 8;
 
-/// A piece of memory.
+/// A chunk of memory.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Piece {
+pub(crate) struct Chunk {
     start: u64,
     /// Where it is in the bytes of the sample.
     at: usize,
     length: usize,
 }
 
-/// Where the pieces of one sample are; kept from sample to sample for its room.
+/// Where the chunks of one sample are; kept from sample to sample for its room.
 #[derive(Debug, Default)]
-pub(crate) struct Pieces {
+pub(crate) struct Chunks {
     /// In order of their addresses.
-    list: Vec<Piece>,
-    /// A bit for the pages that pieces are in: most memory that is asked for was not copied.
+    list: Vec<Chunk>,
+    /// A bit for the pages that chunks are in: most memory that is asked for was not copied.
     pages: PageBits,
-    /// The piece that was read last: fields of an object are read one after the other.
+    /// The chunk that was read last: fields of an object are read one after the other.
     last: Cell<usize>,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Pieces {
 pub(crate) struct CopiedMemory<'a> {
     bytes: &'a [u8],
     /// None where nothing was copied.
-    pieces: Option<&'a Pieces>,
+    chunks: Option<&'a Chunks>,
 }
 
 /// A set of pages that may say yes to others too.
@@ -61,8 +61,8 @@ impl PageBits {
     }
 }
 
-impl Piece {
-    /// Where in the bytes of the sample memory is that lies within the piece.
+impl Chunk {
+    /// Where in the bytes of the sample memory is that lies within the chunk.
     fn place(&self, address: u64, length: usize) -> Option<usize> {
         let inside = usize::try_from(address.checked_sub(self.start)?).ok()?;
         let is_within = inside.checked_add(length)? <= self.length;
@@ -70,7 +70,7 @@ impl Piece {
     }
 }
 
-impl Pieces {
+impl Chunks {
     fn read(&mut self, bytes: &[u8]) {
         self.list.clear();
         self.pages = PageBits::default();
@@ -84,10 +84,10 @@ impl Pieces {
             }
             let start = header & ((1 << ADDRESS_BITS) - 1);
             self.pages.add(start, length);
-            self.list.push(Piece { start, at, length });
+            self.list.push(Chunk { start, at, length });
             at += length;
         }
-        self.list.sort_unstable_by_key(|piece| piece.start);
+        self.list.sort_unstable_by_key(|chunk| chunk.start);
     }
 
     /// Where in the bytes of the sample some memory is.
@@ -99,8 +99,8 @@ impl Pieces {
         if !self.pages.may_have(address) {
             return None;
         }
-        let after = self.list.partition_point(|piece| piece.start <= address);
-        // Pieces may overlap, but no more than a few do.
+        let after = self.list.partition_point(|chunk| chunk.start <= address);
+        // Chunks may overlap, but no more than a few do.
         (after.saturating_sub(4)..after).rev().find_map(|index| {
             let place = self.list[index].place(address, length)?;
             self.last.set(index);
@@ -110,21 +110,21 @@ impl Pieces {
 }
 
 impl<'a> CopiedMemory<'a> {
-    /// Finds the pieces in the bytes of a sample.
-    pub(crate) fn of(bytes: &'a [u8], pieces: &'a mut Pieces) -> Self {
-        pieces.read(bytes);
-        let pieces = (!pieces.list.is_empty()).then_some(&*pieces);
-        Self { bytes, pieces }
+    /// Finds the chunks in the bytes of a sample.
+    pub(crate) fn of(bytes: &'a [u8], chunks: &'a mut Chunks) -> Self {
+        chunks.read(bytes);
+        let chunks = (!chunks.list.is_empty()).then_some(&*chunks);
+        Self { bytes, chunks }
     }
 
     /// Whether nothing was copied.
     pub(crate) fn is_empty(&self) -> bool {
-        self.pieces.is_none()
+        self.chunks.is_none()
     }
 
-    /// The memory at an address; none where not all of it was copied in one piece.
+    /// The memory at an address; none where not all of it was copied in one chunk.
     fn get(&self, address: u64, length: usize) -> Option<&'a [u8]> {
-        let at = self.pieces?.find(address, length)?;
+        let at = self.chunks?.find(address, length)?;
         self.bytes.get(at..at + length)
     }
 
@@ -159,8 +159,8 @@ mod tests {
     #[test]
     fn words_are_found_by_their_address() {
         let bytes = bytes_of(&[0x9000 | 2 << 48, 7, 8, 0x1000 | 1 << 48, 9]);
-        let mut pieces = Pieces::default();
-        let copied = CopiedMemory::of(&bytes, &mut pieces);
+        let mut chunks = Chunks::default();
+        let copied = CopiedMemory::of(&bytes, &mut chunks);
         assert_eq!(copied.word(0x9000), Some(7));
         assert_eq!(copied.word(0x9008), Some(8));
         assert_eq!(copied.word(0x9004), Some(8 << 32));
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_that_is_longer_than_the_sample_ends_it() {
+    fn a_chunk_that_is_longer_than_the_sample_ends_it() {
         for words in [
             &[0x1000 | 9 << 48, 7][..],
             &[0x1000, 7],
@@ -179,8 +179,8 @@ mod tests {
             &[],
         ] {
             let bytes = bytes_of(words);
-            let mut pieces = Pieces::default();
-            let copied = CopiedMemory::of(&bytes, &mut pieces);
+            let mut chunks = Chunks::default();
+            let copied = CopiedMemory::of(&bytes, &mut chunks);
             assert_eq!(copied.word(0x1000), None);
         }
     }

@@ -104,7 +104,7 @@ impl Elf {
     }
 
     /// Offset and size of each code segment in the file.
-    pub(crate) fn code_pieces(&self) -> Vec<(u64, u64)> {
+    pub(crate) fn code_segments(&self) -> Vec<(u64, u64)> {
         let code = self.segments.iter().filter(|segment| segment.is_code);
         code.map(|segment| (segment.file_offset, segment.file_size))
             .collect()

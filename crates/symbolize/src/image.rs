@@ -175,8 +175,8 @@ impl Image {
     }
 
     /// Offset and size of each code segment in the file.
-    pub(crate) fn code_pieces(&self) -> Vec<(u64, u64)> {
-        self.elf.as_ref().map_or_else(Vec::new, Elf::code_pieces)
+    pub(crate) fn code_segments(&self) -> Vec<(u64, u64)> {
+        self.elf.as_ref().map_or_else(Vec::new, Elf::code_segments)
     }
 
     /// The address an offset of the file is linked to; the offset itself when not known.

@@ -88,7 +88,7 @@ fn open(library: &MappedLibrary, notes: &mut Notes, origin: &dyn Origin) -> Opti
     if let Some(why) = &image.refused {
         return refuse(why);
     }
-    match file_start(library, &image.code_pieces()) {
+    match file_start(library, &image.code_segments()) {
         Some(start) => {
             image.load_symbols(origin);
             Some((image, start))
@@ -107,7 +107,7 @@ fn file_start(library: &MappedLibrary, segments: &[(u64, u64)]) -> Option<u64> {
     let page_end = |bytes: u64| bytes.checked_next_multiple_of(PAGE_BYTES);
     let end_of = |&(offset, size): &(u64, u64)| page_end(offset.checked_add(size)?);
     let ends: Vec<u64> = segments.iter().filter_map(end_of).collect();
-    let sizes = library.piece_ends.iter();
+    let sizes = library.segment_ends.iter();
     let mapped: Vec<u64> = sizes.filter_map(|end| end.checked_sub(start)).collect();
     // Small segments may end on the same page in many versions: the largest has to be there.
     let largest = segments.iter().max_by_key(|(_, size)| *size)?;
@@ -159,7 +159,7 @@ mod tests {
                 file: Default::default(),
                 time: 0,
             },
-            piece_ends: ends.to_vec(),
+            segment_ends: ends.to_vec(),
         }
     }
 

@@ -173,7 +173,7 @@ pub(crate) fn indexed_table(start: u64, code: &[u8]) -> Option<u64> {
     })
 }
 
-/// What V8 puts between pieces of code: `int3`.
+/// What V8 puts between code objects: `int3`.
 pub(crate) const PADDING: u8 = 0xcc;
 
 /// Whether an instruction returns to the caller.

@@ -177,7 +177,7 @@ fn can_be_place((offset, size): (u64, u64)) -> bool {
     offset % ALIGNMENT == 0 && offset < CODE_LIMIT_BYTES && size < BUILTIN_LIMIT_BYTES
 }
 
-/// Whether pieces of code lie one behind the other from the first byte on, with little between.
+/// Whether functions lie one behind the other from the first byte on, with little between.
 fn fill(places: &[(u64, u64)]) -> bool {
     let mut sorted = places.to_vec();
     sorted.sort_unstable();

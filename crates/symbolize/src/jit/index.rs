@@ -3,11 +3,12 @@
 
 use std::io;
 
-use nodespy_model::{JitFile, JitFileKind, Nanoseconds, ReadAt};
+use nodespy_model::{JitFile, JitFileKind, Nanoseconds};
 
 use super::code_map::{CodeMap, Known};
 use super::name::JitName;
-use super::{Code, GrowthMarks, JitFormat, JitNames, JitReader, Reach, Span, jitdump};
+use super::texts::{Description, Texts};
+use super::{Code, GrowthMarks, JitFormat, JitNames, JitReader, Reach, Span};
 
 /// The functions of a file of JIT names, as far as it has been read.
 #[derive(Debug)]
@@ -52,7 +53,8 @@ impl Index {
         self.follow_truncation(file)?;
         let bytes = &*file.bytes;
         let mut names = JitNames::new(JitFormat::of(file.kind).source, wanted);
-        self.add_known(bytes, wanted, &mut names);
+        let mut texts = Texts::new(bytes, wanted.len());
+        self.add_known(wanted, &mut names, &mut texts);
         let limit = self.reader.limit_bytes();
         let rest = bytes.size()?.saturating_sub(self.reader.position());
         let mut clock = Clock::new(marks);
@@ -63,10 +65,13 @@ impl Index {
         };
         reader.read_on(bytes, reach, &mut |found| {
             let since = found.time.unwrap_or_else(|| clock.at(found.offset));
-            names.add(wanted, (found.start, found.end), since, || {
-                let name = String::from_utf8_lossy(found.text).into_owned();
-                Some((name, jitdump::lines(bytes, found.lines)))
-            });
+            let description = Description {
+                name: found.name,
+                text: found.text,
+                lines: found.lines,
+            };
+            let place = (found.start, found.end);
+            names.add(wanted, place, since, &description, &mut texts);
             if !is_last {
                 add(code, found);
             }
@@ -84,12 +89,12 @@ impl Index {
                 limit >> 30
             ));
         }
-        names.settle(&file.path);
+        names.settle(&file.path, texts.over_budget);
         Ok(names)
     }
 
     /// Adds what is known from before.
-    fn add_known(&self, bytes: &dyn ReadAt, wanted: &[u64], names: &mut JitNames) {
+    fn add_known(&self, wanted: &[u64], names: &mut JitNames, texts: &mut Texts<'_>) {
         let mut rest = wanted;
         while let Some(&address) = rest.first() {
             let Some((start, known)) = self.code.at(address) else {
@@ -97,10 +102,13 @@ impl Index {
                 continue;
             };
             let after = rest.partition_point(|&address| address < known.end);
-            names.add(&rest[..after], (start, known.end), 0, || {
-                let name = text_of(bytes, known.name)?;
-                Some((name, jitdump::lines(bytes, known.lines)))
-            });
+            let description = Description {
+                name: known.name,
+                text: None,
+                lines: known.lines,
+            };
+            let place = (start, known.end);
+            names.add(&rest[..after], place, 0, &description, texts);
             rest = &rest[after..];
         }
     }
@@ -120,7 +128,8 @@ impl Index {
 
     /// The name of a function.
     pub(crate) fn name(&self, name: Span, file: &JitFile) -> Option<String> {
-        Some(JitName::parse(&text_of(&*file.bytes, name)?).name)
+        let text = name.read(&*file.bytes)?;
+        Some(JitName::parse(&String::from_utf8_lossy(&text)).name)
     }
 }
 
@@ -131,10 +140,6 @@ fn add(code: &mut CodeMap, found: &Code<'_>) {
         lines: found.lines,
     };
     code.add(found.start, known);
-}
-
-fn text_of(bytes: &dyn ReadAt, name: Span) -> Option<String> {
-    Some(String::from_utf8_lossy(&name.read(bytes)?).into_owned())
 }
 
 /// When a part of the file was written at the earliest.

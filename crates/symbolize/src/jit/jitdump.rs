@@ -156,7 +156,7 @@ impl DumpReader {
             end: start.saturating_add(size),
             time: Some(record.time),
             name,
-            text,
+            text: Some(text),
             lines: std::mem::take(&mut self.lines),
         });
         if self.loaded.len() < MAX_LOADED {
@@ -175,16 +175,14 @@ impl DumpReader {
             return Ok(false);
         };
         let (start, index) = (u64_at(fixed, 24), u64_at(fixed, 40));
-        if let Some(&(size, name)) = self.loaded.get(&index)
-            && let Some(text) = name.read(window.bytes())
-        {
+        if let Some(&(size, name)) = self.loaded.get(&index) {
             take(&Code {
                 offset: record.body,
                 start,
                 end: start.saturating_add(size),
                 time: Some(record.time),
                 name,
-                text: &text,
+                text: None,
                 lines: Span::default(),
             });
         }
@@ -200,16 +198,7 @@ struct Record {
 }
 
 /// Address and line of each position of a function, sorted by address.
-pub(super) fn lines(bytes: &dyn ReadAt, lines: Span) -> Vec<(u64, u32)> {
-    match lines.length {
-        0 => Vec::new(),
-        _ => lines
-            .read(bytes)
-            .map_or_else(Vec::new, |it| parse_lines(&it)),
-    }
-}
-
-fn parse_lines(body: &[u8]) -> Vec<(u64, u32)> {
+pub(super) fn parse_lines(body: &[u8]) -> Vec<(u64, u32)> {
     let mut lines = Vec::new();
     let count = body.get(8..16).map_or(0, |bytes| u64_at(bytes, 0));
     let mut rest = body.get(16..).unwrap_or_default();
@@ -238,6 +227,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::jit::stand_in::CountedFile;
     use crate::jit::{Index, JitNames};
     use nodespy_model::{JitFile, JitFileKind};
 
@@ -297,12 +287,16 @@ mod tests {
             90,
             &load(0x1000, 1, "JS:*g /a.js:9:1", &[0xcc; 16]),
         ));
-        let mut moved = vec![0; 8];
-        for number in [0x1000, 0x1000, 0x2000, 16, 1u64] {
-            moved.extend_from_slice(&number.to_ne_bytes());
-        }
-        bytes.extend(record(CODE_MOVE, 95, &moved));
+        bytes.extend(record(CODE_MOVE, 95, &moved(0x2000, 1)));
         bytes
+    }
+
+    fn moved(start: u64, index: u64) -> Vec<u8> {
+        let mut body = vec![0; 8];
+        for number in [0x1000, 0x1000, start, 16, index] {
+            body.extend_from_slice(&number.to_ne_bytes());
+        }
+        body
     }
 
     #[test]
@@ -388,6 +382,103 @@ mod tests {
         // A move costs some times what a load does; with a search it took hundreds of times that.
         let is_linear = with_moves < without_moves * 30;
         assert!(is_linear, "{with_moves:?}, {without_moves:?} without moves");
+    }
+
+    /// A file that counts what is read of it.
+    fn counted(bytes: &[u8]) -> (CountedFile, JitFile) {
+        let counted = CountedFile::new(bytes);
+        let file = JitFile {
+            bytes: Box::new(counted.clone()),
+            ..file(&[])
+        };
+        (counted, file)
+    }
+
+    #[test]
+    fn a_long_name_is_not_read_again_at_every_move() {
+        let mut bytes = dump()[..40].to_vec();
+        let name = format!("JS:*{} /a.js:2:1", "f".repeat(16_000));
+        bytes.extend(record(CODE_LOAD, 1, &load(0x1000, 0, &name, &[0xcc; 16])));
+        for number in 0..2_000 {
+            // Each is at an address that was seen.
+            bytes.extend(record(CODE_MOVE, 2 + number, &moved(0x7000, 0)));
+        }
+        let (counted, file) = counted(&bytes);
+        Index::new(JitFileKind::Jitdump).advance(&file);
+        let mut index = Index::new(JitFileKind::Jitdump);
+        let names = index.read(&file, &[0x7004], &[], true).unwrap();
+        assert_eq!(names.at(0x7004, 9_000).unwrap().0.name.len(), 16_000);
+        assert_eq!(names.names.len(), 1);
+        let read = counted.bytes_read();
+        assert!(read < 3 * bytes.len() as u64, "{read} of {}", bytes.len());
+    }
+
+    #[test]
+    fn lines_are_read_up_to_a_budget_in_every_slice() {
+        // Functions with a mebibyte of debug information each, which a sparse file has for nothing.
+        const COUNT: u64 = 40;
+        let mut bytes = dump()[..40].to_vec();
+        let mut lines = vec![0; 1 << 20];
+        lines[8..16].copy_from_slice(&1u64.to_ne_bytes());
+        lines[16..28].copy_from_slice(&[0, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0]);
+        for index in 0..COUNT {
+            bytes.extend(record(DEBUG_INFO, 1, &lines));
+            let body = load(index << 8, index, "JS:*f /a.js:2:1", &[0xcc; 16]);
+            bytes.extend(record(CODE_LOAD, 1, &body));
+        }
+        let wanted: Vec<u64> = (0..COUNT).map(|index| (index << 8) + 4).collect();
+        let (counted, file) = counted(&bytes);
+        let mut index = Index::new(JitFileKind::Jitdump);
+        index.advance(&file);
+        for is_last in [false, true] {
+            let before = counted.bytes_read();
+            let names = index.read(&file, &wanted, &[], is_last).unwrap();
+            let read = counted.bytes_read() - before;
+            assert!(read < 64 << 20, "{} MiB", read >> 20);
+            let of = |at: usize| {
+                names
+                    .at(wanted[at], 9)
+                    .map(|(name, line)| (&*name.name, line))
+            };
+            // All have their names, and those that come first their lines.
+            assert_eq!(
+                [of(0), of(COUNT as usize - 1)],
+                [Some(("f", 7)), Some(("f", 0))]
+            );
+            let remark = &names.remarks[0];
+            assert!(
+                remark.contains("entries of /tmp/jit-1.dump are without"),
+                "{remark}"
+            );
+        }
+    }
+
+    #[test]
+    fn lines_of_code_that_was_partly_written_over_are_read_once() {
+        let mut bytes = dump()[..40].to_vec();
+        bytes.extend(record(DEBUG_INFO, 1, &[0; 100_000]));
+        bytes.extend(record(
+            CODE_LOAD,
+            1,
+            &load(0, 0, "JS:*f /a.js:2:1", &[0xcc; 64_000]),
+        ));
+        for index in 1..60 {
+            let body = load(index << 10, index, "JS:*g /a.js:3:1", &[0xcc; 16]);
+            bytes.extend(record(CODE_LOAD, 2, &body));
+        }
+        let wanted: Vec<u64> = (0..60).map(|index| (index << 10) + 32).collect();
+        let (counted, file) = counted(&bytes);
+        let mut index = Index::new(JitFileKind::Jitdump);
+        index.advance(&file);
+        let before = counted.bytes_read();
+        let names = index.read(&file, &wanted, &[], false).unwrap();
+        assert!(
+            wanted
+                .iter()
+                .all(|&at| names.at(at, 9).unwrap().0.name == "f")
+        );
+        let read = counted.bytes_read() - before;
+        assert!(read < 2 * 100_000, "{read}");
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod names;
 mod perf_map;
 #[cfg(test)]
 pub(crate) mod stand_in;
+mod texts;
 mod window;
 
 pub(crate) use index::{Index, read_any};
@@ -89,8 +90,8 @@ struct Code<'a> {
     /// When it was written, where the file says so.
     time: Option<Nanoseconds>,
     name: Span,
-    /// The bytes of its name.
-    text: &'a [u8],
+    /// The bytes of its name, where its record has them: code that moves leaves its name behind.
+    text: Option<&'a [u8]>,
     /// Where its lines are; empty where it has none.
     lines: Span,
 }

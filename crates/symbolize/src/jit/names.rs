@@ -3,6 +3,7 @@
 use nodespy_model::{FastMap, FastSet, NameSource, Nanoseconds};
 
 use super::name::JitName;
+use super::texts::{Description, Texts};
 
 /// How many addresses the entries of a file may name: this many for every file, and some for each
 /// address that was seen and each entry that covers one. Code covers a handful of the addresses
@@ -83,11 +84,13 @@ impl JitNames {
         self.undated.contains(&address)
     }
 
-    /// Ends the reading of `file`: everything is added.
-    pub(super) fn settle(&mut self, file: &str) {
+    /// Ends the reading of `file`: everything is added, but for so many names and lines.
+    pub(super) fn settle(&mut self, file: &str, without_text: u64) {
         for (address, entries) in &self.entries {
             let name_of = |entry: &JitEntry| &self.names[entry.name as usize];
-            let is_other = |entry| name_of(entry) != name_of(&entries[0]);
+            let first = &entries[0];
+            let is_other =
+                |entry: &JitEntry| entry.name != first.name && name_of(entry) != name_of(first);
             if entries.iter().skip(1).any(is_other) {
                 self.reused.insert(*address);
             }
@@ -98,16 +101,23 @@ impl JitNames {
                 self.over_budget
             ));
         }
+        if without_text > 0 {
+            self.remarks.push(format!(
+                "{without_text} entries of {file} are without a name or without lines: those of the addresses that were \
+                 seen are too long together"
+            ));
+        }
     }
 
-    /// Adds an entry for every wanted address in the code from `start` to `end`. Name and lines
-    /// (addresses and lines, sorted) are asked for only where there is one.
+    /// Adds an entry for every wanted address in the code from `start` to `end`. Name and lines are
+    /// read only where there is one.
     pub(super) fn add(
         &mut self,
         wanted: &[u64],
         (start, end): (u64, u64),
         since: Nanoseconds,
-        name_and_lines: impl FnOnce() -> Option<(String, Vec<(u64, u32)>)>,
+        description: &Description<'_>,
+        texts: &mut Texts<'_>,
     ) {
         let first = wanted.partition_point(|&address| address < start);
         let wanted = &wanted[first..];
@@ -120,12 +130,16 @@ impl JitNames {
             self.over_budget += 1;
             return;
         };
-        let Some((text, lines)) = name_and_lines() else {
+        let names = &mut self.names;
+        let name = texts.name(description, |text| {
+            names.push(JitName::parse(text));
+            names.len() as u32 - 1
+        });
+        let Some(name) = name else {
             return;
         };
         self.budget = left;
-        let name = self.names.len() as u32;
-        self.names.push(JitName::parse(&text));
+        let lines = texts.lines(description.lines);
         for &address in wanted {
             let after = lines.partition_point(|(at, _)| *at <= address);
             let line = after.checked_sub(1).map_or(0, |at| lines[at].1);
@@ -139,7 +153,7 @@ impl JitNames {
             // Written later, so it took the place of what was there.
             Some(last) if last.since == entry.since => {
                 let [before, after] = [last.name, entry.name].map(|at| &self.names[at as usize]);
-                if !before.is_same_function(after) {
+                if last.name != entry.name && !before.is_same_function(after) {
                     self.undated.insert(address);
                 }
                 *last = entry;

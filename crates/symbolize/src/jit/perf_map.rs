@@ -131,7 +131,7 @@ impl Open {
                 offset: offset + self.name as u64,
                 length: text.len() as u32,
             },
-            text,
+            text: Some(text),
             lines: Span::default(),
         });
     }

@@ -25,11 +25,6 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// The file itself.
-    pub(super) fn bytes(&self) -> &'a dyn ReadAt {
-        self.bytes
-    }
-
     /// As many bytes from an offset on as the window holds; fewer only at the end of the file.
     pub(super) fn fill(&mut self, offset: u64) -> io::Result<&[u8]> {
         self.offset = offset;

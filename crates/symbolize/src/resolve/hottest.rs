@@ -97,7 +97,7 @@ impl Resolver {
             }
             Leaf::Js(process, function) => {
                 let facts = self.processes.list[process as usize].facts(function)?;
-                Some(facts.name.clone())
+                Some(facts.name.to_string())
             }
             Leaf::Jit(process, function) => {
                 let watch = self.processes.list[process as usize].jit.as_ref()?;

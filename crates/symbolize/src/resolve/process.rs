@@ -198,10 +198,10 @@ mod tests {
         process.start_heap_walk(walk());
         let old = regexp(&mut process, "old");
         process.exec(Process::default(), None);
-        assert_eq!(process.facts(old).unwrap().name, "/old/");
+        assert_eq!(&*process.facts(old).unwrap().name, "/old/");
         process.start_heap_walk(walk());
         let new = regexp(&mut process, "new");
-        assert_eq!(process.facts(old).unwrap().name, "/old/");
-        assert_eq!(process.facts(new).unwrap().name, "/new/");
+        assert_eq!(&*process.facts(old).unwrap().name, "/old/");
+        assert_eq!(&*process.facts(new).unwrap().name, "/new/");
     }
 }

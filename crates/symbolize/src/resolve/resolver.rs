@@ -12,7 +12,7 @@ use super::processes::{EndedProcess, Processes};
 use super::routes::KnownRoutes;
 use super::store_labels::StoreLabels;
 use crate::address_map::ImageId;
-use crate::copied::Pieces;
+use crate::copied::Chunks;
 use crate::frame::{Identified, Unwound};
 use crate::source_map::{SourceMapOptions, map_sources};
 use crate::v8::{StoreOptions, V8};
@@ -39,7 +39,7 @@ pub struct Resolver {
     /// Reused from sample to sample.
     pub(super) unwound: Vec<Unwound>,
     pub(super) identified: Vec<Identified>,
-    pub(super) pieces: Pieces,
+    pub(super) chunks: Chunks,
 }
 
 impl std::fmt::Debug for Resolver {
@@ -71,7 +71,7 @@ impl Resolver {
             has_inlines: false,
             unwound: Vec::new(),
             identified: Vec::new(),
-            pieces: Pieces::default(),
+            chunks: Chunks::default(),
         }
     }
 

@@ -75,11 +75,11 @@ impl Resolver {
         let mut identified = std::mem::take(&mut self.identified);
         unwound.clear();
         identified.clear();
-        let mut pieces = std::mem::take(&mut self.pieces);
-        let copied = CopiedMemory::of(&sample.memory, &mut pieces);
+        let mut chunks = std::mem::take(&mut self.chunks);
+        let copied = CopiedMemory::of(&sample.memory, &mut chunks);
         self.unwind(sample, copied, thread, &mut unwound);
         let asked = self.identify(sample, copied, process, &unwound, &mut identified);
-        self.pieces = pieces;
+        self.chunks = chunks;
         self.look_for_worker(sample, thread, &identified);
         let mut path = NO_PATH;
         for &frame in identified.iter().rev() {

@@ -1,6 +1,6 @@
 //! Names of worker threads, where the kernel does not know them.
 
-use nodespy_model::{FastMap, Profile, RawSample, ThreadRole, UserStack};
+use nodespy_model::{FastMap, Profile, RawSample, SmallSort, ThreadRole, UserStack};
 
 use super::Resolver;
 use crate::frame::Identified;
@@ -64,7 +64,7 @@ pub(super) fn number_workers(profile: &mut Profile, is_nameless: impl Fn(usize) 
     let mut workers: Vec<usize> = (0..profile.threads.len())
         .filter(|&at| profile.threads[at].role == ThreadRole::Worker)
         .collect();
-    workers.sort_by_key(|&at| profile.threads[at].tid);
+    workers.small_sort_by_key(|&at| profile.threads[at].tid);
     let mut started = FastMap::default();
     for at in workers {
         let thread = &mut profile.threads[at];

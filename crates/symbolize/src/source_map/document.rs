@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use nodespy_model::FastMap;
+use nodespy_model::{FastMap, SmallSort};
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
@@ -175,7 +175,7 @@ fn read_sections(sections: &RawValue) -> Result<Vec<Part<'_>>, DocumentError> {
         }
     }
     // They have to be in order; a later one that starts earlier would take its part all the same.
-    parts.sort_by_key(|part| part.offset);
+    parts.small_sort_by_key(|part| part.offset);
     match parts.is_empty() {
         true => Err(DocumentError::NoMappings),
         false => Ok(parts),

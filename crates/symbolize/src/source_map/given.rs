@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use nodespy_model::SmallSort;
+
 use super::document::Document;
 use super::find::{FoundMap, MAP_LIMIT_BYTES, SCRIPT_LIMIT_BYTES};
 use crate::disk::{open_regular, read_text};
@@ -100,7 +102,7 @@ impl GivenMaps {
         let mut ranked: Vec<(usize, &GivenMap)> = fitting
             .map(|map| (folders_alike(&map.path, script_path), map))
             .collect();
-        ranked.sort_by(|one, two| two.0.cmp(&one.0).then(one.1.path.cmp(&two.1.path)));
+        ranked.small_sort_by(|one, two| two.0.cmp(&one.0).then(one.1.path.cmp(&two.1.path)));
         let map = match ranked[..] {
             [] => return Ok(None),
             [(one, first), (two, second), ..] if one == two => {

@@ -14,7 +14,6 @@ use super::code_tables::{
 };
 use super::heap::{Heap, is_pointer};
 use super::layout::CodeStart;
-use super::positions::position_at;
 use nodespy_model::{FastSet, Tier};
 
 /// How much is read at once when a header is looked for, where so much can be read.
@@ -233,10 +232,15 @@ impl Codes {
             for position in (0..words.len()).rev() {
                 let header = start + position as u64 * 8;
                 let next = words.get(position + 1).copied();
-                if let Some(code) = self.code_at_header(heap, header, words[position], next)
-                    && (code.start..code.end).contains(&address)
-                {
+                let Some(code) = self.code_at_header(heap, header, words[position], next) else {
+                    continue;
+                };
+                if (code.start..code.end).contains(&address) {
                     return Some((code, words[position]));
+                }
+                // Code does not overlap, and what came after this has no header: nothing is at the address any more.
+                if has_own_header(heap) && code.end <= address {
+                    return None;
                 }
             }
             end = start;
@@ -329,12 +333,7 @@ impl Codes {
             return Vec::new();
         };
         let offset = address.saturating_sub(code.start);
-        let encoding = heap.layout.positions;
-        let mut position = position_at(&tables.positions, offset, encoding);
-        if let Some(maglev) = &tables.maglev {
-            position =
-                position.map(|known| maglev.place(known, offset, &tables.positions, encoding));
-        }
+        let position = tables.position(offset, heap.layout.positions);
         inlined_places(heap, code, &tables, position, shared)
     }
 
@@ -350,6 +349,11 @@ impl Codes {
         }
         tables
     }
+}
+
+/// Whether the header of code and its object lead to one another, so that few words can look like one that is none.
+fn has_own_header(heap: &Heap<'_>) -> bool {
+    matches!(heap.layout.code_start, CodeStart::Pointer { .. })
 }
 
 /// Whether the header of code that was found before still leads to its object; where that is the object itself, whether it still leads
@@ -552,6 +556,20 @@ mod tests {
             assert_eq!(code_function(heap, &code), None);
             assert_eq!(bytecode_of(heap, CODE | 1), Some(bytecode));
         });
+    }
+
+    #[test]
+    fn a_search_for_code_that_is_gone_ends_at_the_code_before_it() {
+        let mut memory = process(TURBOFAN);
+        let searched = |memory: &Words| {
+            let mut codes = Codes::default();
+            let found = with_heap(memory, |heap| codes.find(heap, START + 0x400));
+            assert!(found.is_none());
+            BATCH_SEARCH_BYTES - codes.search_bytes_left
+        };
+        assert!(searched(&memory) <= PAGE);
+        memory.put(STREAM, 0);
+        assert!(searched(&memory) > CHUNK_BYTES);
     }
 
     #[test]

@@ -1,8 +1,13 @@
 //! The tables of compiled code: the functions that were compiled into it, its bytecode, and where in
 //! their source an instruction came from.
 
+use std::cell::RefCell;
+
+use nodespy_model::FastMap;
+
 use super::code::{Code, CodeKind};
 use super::heap::{Heap, small_integer};
+use super::layout::PositionEncoding;
 use super::maglev::{Function, Maglev, safepoints_length};
 use super::positions::{SourcePosition, bytecode_offset_at, position_at};
 
@@ -13,6 +18,8 @@ const EXIT_LIMIT: usize = 1 << 16;
 const INLINED_LIMIT: usize = 1024;
 /// How deep functions may be inlined into one another (V8 stops at far less).
 const INLINING_LIMIT: usize = 64;
+/// How many positions of a code object are remembered.
+const ASKED_LIMIT: usize = 1024;
 
 /// What has been read of a code's tables.
 #[derive(Debug, Default)]
@@ -24,6 +31,30 @@ pub(super) struct Tables {
     pub(super) bytecode_positions: Vec<u8>,
     /// Of Maglev's code: what its positions don't tell.
     pub(super) maglev: Option<Maglev>,
+    /// Positions that were asked for, by the offset of their instruction: a table is read from its start, and callers are
+    /// asked for again in each batch.
+    pub(super) asked: RefCell<FastMap<u64, Option<SourcePosition>>>,
+}
+
+impl Tables {
+    /// Where an instruction of optimized code came from.
+    pub(super) fn position(
+        &self,
+        offset: u64,
+        encoding: PositionEncoding,
+    ) -> Option<SourcePosition> {
+        let mut asked = self.asked.borrow_mut();
+        if asked.len() >= ASKED_LIMIT {
+            asked.clear();
+        }
+        *asked.entry(offset).or_insert_with(|| {
+            let known = position_at(&self.positions, offset, encoding)?;
+            Some(match &self.maglev {
+                Some(maglev) => maglev.place(known, offset, &self.positions, encoding),
+                None => known,
+            })
+        })
+    }
 }
 
 /// A function at a place of its source.
@@ -36,7 +67,7 @@ pub(super) struct Place {
     pub(super) is_inlined: bool,
 }
 
-/// The `SharedFunctionInfo` a piece of code was compiled from.
+/// The `SharedFunctionInfo` a code object was compiled from.
 pub(super) fn code_function(heap: &mut Heap<'_>, code: &Code) -> Option<u64> {
     if !matches!(code.kind, CodeKind::Maglev | CodeKind::Turbofan) {
         return None;

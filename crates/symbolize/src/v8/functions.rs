@@ -1,5 +1,7 @@
 //! Functions: from a `SharedFunctionInfo` to name, file, line and column.
 
+use std::sync::Arc;
+
 use nodespy_model::{FastMap, FastSet, LoadedScript};
 
 use super::aging::Aging;
@@ -9,10 +11,12 @@ use super::scripts::{ScriptId, Scripts, script_of_bytecode};
 
 /// How many functions and scripts are remembered by their address.
 const KNOWN_LIMIT: usize = 1 << 20;
-/// No more functions are told apart in one slice; the rest stay unknown.
+/// No more functions are told apart in one slice, with no more bytes of names and urls; the rest stay unknown.
 const FUNCTION_LIMIT: usize = 4 << 20;
-/// With more functions than this a slice leaves nothing to the next, which reads what it needs.
+const TEXT_LIMIT_BYTES: usize = 256 << 20;
+/// With more than this a slice leaves nothing to the next, which reads what it needs.
 const MAX_KEPT: usize = 1 << 17;
+const MAX_KEPT_BYTES: usize = 32 << 20;
 
 /// A function of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -21,8 +25,8 @@ pub(crate) struct FunctionId(pub(crate) u32);
 /// What is known of a function.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct FunctionFacts {
-    pub(crate) name: String,
-    pub(crate) url: String,
+    pub(crate) name: Arc<str>,
+    pub(crate) url: Arc<str>,
     /// From 1; 0 when not known.
     pub(crate) line: u32,
     /// From 1; 0 when not known.
@@ -53,11 +57,46 @@ struct KnownShared {
     function: FunctionId,
 }
 
+/// Names and urls, each held once: thousands of functions share a url.
+#[derive(Debug)]
+struct Texts {
+    all: FastSet<Arc<str>>,
+    bytes: usize,
+    max_bytes: usize,
+}
+
+impl Default for Texts {
+    fn default() -> Self {
+        Self {
+            all: FastSet::default(),
+            bytes: 0,
+            max_bytes: TEXT_LIMIT_BYTES,
+        }
+    }
+}
+
+impl Texts {
+    fn intern(&mut self, text: &str) -> Arc<str> {
+        if let Some(known) = self.all.get(text) {
+            return known.clone();
+        }
+        let new: Arc<str> = text.into();
+        self.bytes += new.len();
+        self.all.insert(new.clone());
+        new
+    }
+
+    fn is_full(&self) -> bool {
+        self.bytes >= self.max_bytes
+    }
+}
+
 /// Every function seen in a process, across its isolates.
 #[derive(Debug, Default)]
 pub(crate) struct Functions {
     facts: Vec<FunctionFacts>,
     ids: FastMap<FunctionFacts, FunctionId>,
+    texts: Texts,
     by_shared: Aging<u64, KnownShared>,
     scripts: Scripts,
     /// Functions whose file or line could not be read, by their address: as long as the process is
@@ -82,6 +121,7 @@ impl Functions {
         Self {
             facts: self.facts,
             ids: self.ids,
+            texts: self.texts,
             were_placeholders: self.were_placeholders,
             ..Self::default()
         }
@@ -102,7 +142,7 @@ impl Functions {
         if self.by_shared.len() >= KNOWN_LIMIT {
             self.by_shared.clear();
         }
-        if self.facts.len() >= FUNCTION_LIMIT {
+        if self.is_full() {
             return None;
         }
         let (facts, is_whole) = self.read(heap, shared, name_or_scope, script)?;
@@ -174,14 +214,14 @@ impl Functions {
         if let Some(&known) = self.placeholders.get(&bytecode) {
             return Some(known);
         }
-        if self.facts.len() >= FUNCTION_LIMIT {
+        if self.is_full() {
             return None;
         }
         // Its own entry: what it turns out to be takes its place.
         let id = FunctionId(self.facts.len() as u32);
         self.facts.push(FunctionFacts {
-            name: "[unknown]".to_owned(),
-            url: String::new(),
+            name: self.texts.intern("[unknown]"),
+            url: self.texts.intern(""),
             line: 0,
             column: 0,
             script: None,
@@ -260,31 +300,36 @@ impl Functions {
 
     /// The regular expression with this source, as it is written in JavaScript.
     pub(crate) fn of_regexp(&mut self, source: Option<&str>) -> FunctionId {
-        let source = source.filter(|_| self.facts.len() < FUNCTION_LIMIT);
-        self.intern(FunctionFacts {
-            name: source.map_or_else(|| "[regexp]".to_owned(), |source| format!("/{source}/")),
-            url: String::new(),
-            line: 0,
-            column: 0,
-            script: None,
-            kind: FunctionKind::RegExp,
-        })
+        let source = source.filter(|_| !self.is_full());
+        let name = source.map(|source| format!("/{source}/"));
+        let name = name.as_deref().unwrap_or("[regexp]");
+        self.without_script(name, "", FunctionKind::RegExp)
     }
 
     /// The function of a WebAssembly module with this name.
-    pub(crate) fn of_wasm(&mut self, name: String, url: String) -> FunctionId {
-        let (name, url) = match self.facts.len() < FUNCTION_LIMIT {
-            true => (name, url),
-            false => ("wasm-function[?]".to_owned(), String::new()),
+    pub(crate) fn of_wasm(&mut self, name: &str, url: &str) -> FunctionId {
+        let (name, url) = match self.is_full() {
+            true => ("wasm-function[?]", ""),
+            false => (name, url),
         };
-        self.intern(FunctionFacts {
-            name,
-            url,
+        self.without_script(name, url, FunctionKind::Wasm)
+    }
+
+    fn without_script(&mut self, name: &str, url: &str, kind: FunctionKind) -> FunctionId {
+        let facts = FunctionFacts {
+            name: self.texts.intern(name),
+            url: self.texts.intern(url),
             line: 0,
             column: 0,
             script: None,
-            kind: FunctionKind::Wasm,
-        })
+            kind,
+        };
+        self.intern(facts)
+    }
+
+    /// Whether no more functions are told apart.
+    fn is_full(&self) -> bool {
+        self.facts.len() >= FUNCTION_LIMIT || self.texts.is_full()
     }
 
     /// What is known of a function, and whether that is all there is.
@@ -325,12 +370,11 @@ impl Functions {
             _ => has_script,
         };
         let (line, column) = place.unwrap_or((0, 0));
+        let name = scope.name.filter(|name| !name.is_empty());
+        let url = script.map_or("", |script| self.scripts.url(script));
         let facts = FunctionFacts {
-            name: scope
-                .name
-                .filter(|name| !name.is_empty())
-                .unwrap_or_else(|| "(anonymous)".to_owned()),
-            url: script.map_or_else(String::new, |script| self.scripts.url(script).to_owned()),
+            name: self.texts.intern(name.as_deref().unwrap_or("(anonymous)")),
+            url: self.texts.intern(url),
             line,
             column,
             script,
@@ -367,7 +411,7 @@ impl Functions {
 
     /// Whether so much is held that it should not be kept for the next slice.
     pub(crate) fn is_large(&self) -> bool {
-        self.facts.len() > MAX_KEPT
+        self.facts.len() > MAX_KEPT || self.texts.bytes > MAX_KEPT_BYTES
     }
 }
 
@@ -395,7 +439,7 @@ mod tests {
             assert!(functions.is_placeholder(early));
             functions.learn_bytecode(heap, 0x1001, shared);
         });
-        assert_eq!(functions.get(early).name, "late");
+        assert_eq!(&*functions.get(early).name, "late");
         assert!(functions.is_named_late(early));
     }
 
@@ -424,12 +468,70 @@ mod tests {
         (memory, shared)
     }
 
+    const URL_LENGTH: usize = 1000;
+
+    /// Functions `f00`, `f01`, … of one script with a long url.
+    fn of_one_script(count: u64) -> (Words, Vec<u64>) {
+        let mut memory = Words::new(BASE, 0x10_0000);
+        let script = memory.object(BASE + 0x4000, 167);
+        let url = memory.object(BASE + 0x5000, 8);
+        memory.put(BASE + 0x4000 + 16, url);
+        memory.put(BASE + 0x5000 + 8, (URL_LENGTH as u64) << 32);
+        memory.put_bytes(BASE + 0x5000 + 16, &[b'u'; URL_LENGTH]);
+        let shared = (0..count).map(|number| {
+            let at = BASE + 0x8000 + number * 0x100;
+            let shared = memory.object(at, 262);
+            let name = memory.object(at + 0x80, 8);
+            memory.put(at + 16, name);
+            memory.put(at + 32, script);
+            memory.put(at + 0x80 + 8, 3 << 32);
+            memory.put_bytes(at + 0x80 + 16, format!("f{number:02}").as_bytes());
+            shared
+        });
+        let shared = shared.collect();
+        (memory, shared)
+    }
+
+    #[test]
+    fn functions_of_one_script_hold_its_url_once() {
+        let (memory, shared) = of_one_script(90);
+        let mut functions = Functions::default();
+        with_heap(&memory, |heap| {
+            for &shared in &shared {
+                let id = functions.of_shared(heap, shared).unwrap();
+                assert_eq!(functions.get(id).url.len(), URL_LENGTH);
+            }
+        });
+        assert_eq!(functions.facts.len(), 90);
+        assert_eq!(functions.texts.bytes, URL_LENGTH + 90 * 3);
+    }
+
+    #[test]
+    fn names_and_urls_of_a_slice_have_a_budget() {
+        let (memory, shared) = of_one_script(90);
+        let mut functions = Functions::default();
+        functions.texts.max_bytes = URL_LENGTH + 10 * 3;
+        let known = with_heap(&memory, |heap| {
+            let mut known = |&shared: &u64| functions.of_shared(heap, shared).is_some();
+            shared.iter().filter(|shared| known(shared)).count()
+        });
+        assert_eq!(known, 10);
+        let regexp = functions.of_regexp(Some("a+"));
+        assert_eq!(&*functions.get(regexp).name, "[regexp]");
+        let wasm = functions.of_wasm("f", "/a.wasm");
+        assert_eq!(&*functions.get(wasm).name, "wasm-function[?]");
+        assert!(functions.placeholder(0x1001).is_none());
+        // What was known still is.
+        let again = with_heap(&memory, |heap| functions.of_shared(heap, shared[0]));
+        assert_eq!(&*functions.get(again.unwrap()).name, "f00");
+    }
+
     #[test]
     fn a_function_gets_its_line_when_the_source_can_be_read() {
         let mut functions = Functions::default();
         let (memory, shared) = with_source(false);
         let early = with_heap(&memory, |heap| functions.of_shared(heap, shared)).unwrap();
-        assert_eq!(functions.get(early).name, "late");
+        assert_eq!(&*functions.get(early).name, "late");
         assert_eq!(functions.get(early).line, 0);
         functions.start_batch();
         let (memory, shared) = with_source(true);

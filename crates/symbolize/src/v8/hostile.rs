@@ -11,7 +11,7 @@ use super::StoreOptions;
 use super::stand_in::{BASELINE, Program, StandIn, TURBOFAN, node20_layout};
 use super::{SampleView, V8};
 use crate::address_map::ImageId;
-use crate::copied::{CopiedMemory, Pieces};
+use crate::copied::{Chunks, CopiedMemory};
 use crate::frame::{CodeAddress, FrameSlots, Unwound};
 
 const STACK: u64 = 0x7fff_0000;
@@ -41,7 +41,7 @@ pub(crate) fn walk_damaged(changes: &[u8]) {
     for turn in 0..2 {
         v8.start_batch();
         let stack: Vec<u8> = world.stack.iter().flat_map(|it| it.to_ne_bytes()).collect();
-        let mut pieces = Pieces::default();
+        let mut chunks = Chunks::default();
         let sample = SampleView {
             pid: 1,
             tid: 1,
@@ -51,7 +51,7 @@ pub(crate) fn walk_damaged(changes: &[u8]) {
             stack: &stack,
             // What is copied lies as well; the second time nothing was.
             copied: match turn {
-                0 => CopiedMemory::of(&stack, &mut pieces),
+                0 => CopiedMemory::of(&stack, &mut chunks),
                 _ => CopiedMemory::default(),
             },
             has_async_callers: true,

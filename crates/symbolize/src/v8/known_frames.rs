@@ -31,8 +31,8 @@ pub(super) struct KnownFrames {
     /// alone. Where there was some once, no object that is gone says otherwise; the others are kept for a slice.
     interpreted: FastSet<CodeAddress>,
     other_frames: FastSet<CodeAddress>,
-    /// What a frame stands for: a piece of the list.
-    pieces: FastMap<FrameKey, (u32, u32)>,
+    /// What a frame stands for: a part of the list.
+    parts: FastMap<FrameKey, (u32, u32)>,
     list: Vec<Identified>,
 }
 
@@ -40,7 +40,7 @@ impl KnownFrames {
     /// Forgets what may change: from now on memory is read anew.
     pub(super) fn start_batch(&mut self) {
         self.no_bytecode.clear();
-        self.pieces.clear();
+        self.parts.clear();
         self.list.clear();
     }
 
@@ -68,7 +68,7 @@ impl KnownFrames {
 
     /// The frames that were remembered for a key.
     pub(super) fn get(&self, key: &FrameKey) -> Option<&[Identified]> {
-        let &(start, end) = self.pieces.get(key)?;
+        let &(start, end) = self.parts.get(key)?;
         Some(&self.list[start as usize..end as usize])
     }
 
@@ -79,7 +79,7 @@ impl KnownFrames {
         }
         let start = self.list.len() as u32;
         self.list.extend_from_slice(frames);
-        self.pieces.insert(key, (start, self.list.len() as u32));
+        self.parts.insert(key, (start, self.list.len() as u32));
     }
 
     /// Whether the object at an address is bytecode, which `look` finds out.

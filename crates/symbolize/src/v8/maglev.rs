@@ -16,7 +16,7 @@ const POINT_LIMIT: usize = 1 << 16;
 const EXIT_WORDS: usize = 3;
 const SAFEPOINT_HEADER: usize = 16;
 
-/// Where one piece of Maglev's code can be left, and the loops of the functions in it.
+/// Where one code object of Maglev's code can be left, and the loops of the functions in it.
 #[derive(Debug, Default)]
 pub(super) struct Maglev {
     points: Vec<Point>,

@@ -297,7 +297,7 @@ impl V8 {
     /// What is to be copied of objects at samples from now on.
     pub(crate) fn take_copy_rules(&mut self) -> CopyRules {
         let mut rules = self.stores.take_rules();
-        rules.objects.append(&mut self.requests.take_rules());
+        rules.append(self.requests.take_rules());
         rules
     }
 

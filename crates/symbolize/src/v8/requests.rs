@@ -7,7 +7,7 @@
 use std::rc::Rc;
 
 use nodespy_model::{
-    CopiedField, CopyRule, FastMap, FastSet, MAX_COPIED_FIELDS, ObjectShape, RuleOf,
+    CopiedField, CopyRule, CopyRules, FastMap, FastSet, MAX_COPIED_FIELDS, ObjectShape, RuleOf,
 };
 
 use super::SampleView;
@@ -26,7 +26,7 @@ use crate::route::Route;
 const ARGUMENTS: u64 = 6;
 const KEPT_ARGUMENTS: u64 = 3;
 /// A frame has the number of its arguments below its function; more than this is no number. From this V8 on the receiver counts.
-const MOST_ARGUMENTS: u64 = 1 << 16;
+const MAX_ARGUMENTS: u64 = 1 << 16;
 const RECEIVER_COUNTS: (u32, u32) = (10, 0);
 /// How far a request is from an argument: that of a reply's request's response.
 const MAX_DEPTH: usize = 4;
@@ -57,6 +57,8 @@ pub(super) struct Requests {
     /// Maps that were handed on, with what they said of themselves.
     handed_on: FastSet<(u64, u64)>,
     rules: Vec<CopyRule>,
+    /// Whether maps were met whose constructor stands for them.
+    has_new_maps: bool,
     /// How many maps were read in this batch.
     learned: usize,
 }
@@ -92,8 +94,12 @@ impl Requests {
     }
 
     /// What is to be copied from now on.
-    pub(super) fn take_rules(&mut self) -> Vec<CopyRule> {
-        std::mem::take(&mut self.rules)
+    pub(super) fn take_rules(&mut self) -> CopyRules {
+        CopyRules {
+            objects: std::mem::take(&mut self.rules),
+            has_new_maps: std::mem::take(&mut self.has_new_maps),
+            ..CopyRules::default()
+        }
     }
 
     /// Hands on that the value of what is called so is copied in dictionaries.
@@ -145,13 +151,17 @@ impl Requests {
                 family.fields.push(field);
             }
         }
-        // Each is handed on, also where the constructor stands for all: as long as there are new ones rings are read often,
-        // while what the maps lead to is still there.
+        let has_more = family.fields.len() > before;
+        // Before V8 13 each request of express has a map of its own: from some on the constructor stands for them.
+        if !has_more && family.maps.len() >= MAX_MAPS_OF_CLASS {
+            self.has_new_maps = true;
+            return;
+        }
         let mut keys = vec![(map, fingerprint)];
         if family.maps.len() < MAX_MAPS_OF_CLASS {
             family.maps.push((map, fingerprint));
         }
-        if family.fields.len() > before {
+        if has_more {
             keys.extend(family.maps.iter().filter(|known| known.0 != map));
             keys.push((constructor, CopyRule::ANY));
         }
@@ -194,7 +204,7 @@ impl Search<'_, '_> {
         let count = self
             .sample
             .stack_word(slots.frame_pointer.checked_sub(24)?)?;
-        if count > MOST_ARGUMENTS {
+        if count > MAX_ARGUMENTS {
             return None;
         }
         // What follows is the caller's, and may be of another request that it has called for before.

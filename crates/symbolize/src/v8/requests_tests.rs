@@ -6,7 +6,7 @@ use super::requests::{Requests, Search};
 use super::stand_in::{Program, StandIn, with_heap};
 use crate::copied::CopiedMemory;
 use crate::frame::{CodeAddress, FrameSlots, Unwound};
-use nodespy_model::{CopyRule, ObjectShape, Registers, RuleOf};
+use nodespy_model::{CopyRule, CopyRules, ObjectShape, Registers, RuleOf};
 
 const STACK: u64 = 0x7fff_0000;
 const FRAME: u64 = 0x40;
@@ -28,8 +28,17 @@ fn found_by(
 fn found_at(
     known: &mut Requests,
     program: &Program,
-    (count, argument): (u64, u64),
+    arguments: (u64, u64),
 ) -> (Option<String>, Vec<CopyRule>) {
+    let (label, rules) = found_with_rules(known, program, arguments);
+    (label, rules.objects)
+}
+
+fn found_with_rules(
+    known: &mut Requests,
+    program: &Program,
+    (count, argument): (u64, u64),
+) -> (Option<String>, CopyRules) {
     let mut stack = vec![0_u64; 32];
     stack[(FRAME as usize - 24) / 8] = count;
     stack[(FRAME as usize + 24) / 8] = argument;
@@ -94,6 +103,31 @@ fn a_request_has_its_path_and_what_express_has_matched() {
     let fields: Vec<usize> = rules.iter().map(|rule| rule.fields.len()).collect();
     assert_eq!(fields, [4, 4, 1]);
     assert!(rules[0].leads_to_request && !rules[2].leads_to_request);
+}
+
+#[test]
+fn a_constructor_stands_for_its_maps_where_each_request_has_its_own() {
+    let mut program = Program::new();
+    let class = program.function_of("IncomingMessage", "node:_http_incoming");
+    let (method, url) = (program.string("GET"), program.string("/users/7"));
+    let mut known = Requests::default();
+    let handed_on = (0..80).map(|_| {
+        // With a map of its own, as each one has in the made-up heap.
+        let request = program.constructed(class, &[("url", url), ("method", method)]);
+        let (label, rules) = found_by(&mut known, &program, request);
+        assert_eq!(label.as_deref(), Some("GET /users/*"));
+        rules.len()
+    });
+    let handed_on: Vec<usize> = handed_on.collect();
+    assert_eq!((handed_on[0], handed_on[63]), (2, 1));
+    assert!(handed_on[64..].iter().all(|&rules| rules == 0));
+    // They have to be read while they live all the same.
+    let another = program.constructed(class, &[("url", url), ("method", method)]);
+    assert!(
+        found_with_rules(&mut known, &program, (2, another))
+            .1
+            .has_new_maps
+    );
 }
 
 #[test]

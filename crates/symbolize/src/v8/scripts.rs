@@ -4,7 +4,7 @@
 //! where it is exceeded they are given up, and read again when they are next asked for. A table that is
 //! full starts afresh.
 
-use nodespy_model::{FastMap, LoadedScript, TextMark, printable};
+use nodespy_model::{FastMap, LoadedScript, SmallSort, TextMark, printable};
 
 use super::code_tables::{bytecode_of, element};
 use super::heap::{Heap, small_integer};
@@ -143,7 +143,7 @@ impl Scripts {
     /// The scripts that are remembered, as those of process `pid`.
     pub(super) fn loaded(&self, pid: u32) -> impl Iterator<Item = LoadedScript> + '_ {
         let mut list: Vec<_> = self.list.iter().collect();
-        list.sort_unstable_by_key(|(id, _)| id.0);
+        list.small_sort_by_key(|(id, _)| id.0);
         list.into_iter().map(move |(_, script)| LoadedScript {
             pid,
             file: printable(&script.url).into_owned(),

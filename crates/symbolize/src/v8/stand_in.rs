@@ -199,8 +199,9 @@ impl Program {
 
     pub(crate) fn new() -> Self {
         Self {
-            memory: Words::new(Self::BASE, 64 * 1024),
-            next: Self::BASE + 0x1000,
+            memory: Words::new(Self::BASE, 256 * 1024),
+            // Behind the maps.
+            next: Self::BASE + 0x8000,
         }
     }
 

@@ -453,7 +453,7 @@ impl Search<'_, '_> {
         let function = shared.and_then(|shared| self.functions.of_shared(self.heap, shared));
         function.is_some_and(|function| {
             let facts = self.functions.get(function);
-            facts.name == "AsyncLocalStorage" && facts.url.starts_with(STORAGE_FOLDER)
+            &*facts.name == "AsyncLocalStorage" && facts.url.starts_with(STORAGE_FOLDER)
         })
     }
 

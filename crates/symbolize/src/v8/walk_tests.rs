@@ -7,7 +7,7 @@ use nodespy_model::{Registers, Tier};
 use super::stand_in::{BASELINE, Closure, ENDED, Program, StandIn, TURBOFAN, node20_layout};
 use super::{SampleView, V8};
 use crate::address_map::ImageId;
-use crate::copied::{CopiedMemory, Pieces};
+use crate::copied::{Chunks, CopiedMemory};
 use crate::frame::{CodeAddress, FrameSlots, Identified, Unwound};
 use crate::x86_64::{is_data_address, v8 as registers};
 
@@ -92,7 +92,7 @@ fn names_with(
     (pid, copy_of): (u32, Option<u32>),
     copied: &[u8],
 ) -> Vec<String> {
-    let mut pieces = Pieces::default();
+    let mut chunks = Chunks::default();
     let bytes: Vec<u8> = stack.words.iter().flat_map(|it| it.to_ne_bytes()).collect();
     let sample = SampleView {
         pid,
@@ -101,7 +101,7 @@ fn names_with(
         origin: &StandIn(program.memory.clone()),
         registers: &stack.registers,
         stack: &bytes,
-        copied: CopiedMemory::of(copied, &mut pieces),
+        copied: CopiedMemory::of(copied, &mut chunks),
         has_async_callers: true,
         has_routes: true,
         stores: None,

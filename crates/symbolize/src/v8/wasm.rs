@@ -4,8 +4,8 @@
 //! script (its url) and to V8's `NativeModule`, an object of C++ with all code of the module and
 //! the module's own bytes. V8 exports nothing of those, so where things are in them is learned in
 //! each process from what must fit together, and nothing is believed that does not: code points
-//! back to its module, its number is its place in the table of code (jump tables have -1), pieces
-//! of code don't overlap. Seen to work with V8 9.4 to 14.6.
+//! back to its module, its number is its place in the table of code (jump tables have -1), code objects
+//! don't overlap. Seen to work with V8 9.4 to 14.6.
 //!
 //! Functions inlined into others are not restored.
 
@@ -25,7 +25,7 @@ const OBJECT_WORDS: u64 = 48;
 const MODULE_WORDS: u64 = 112;
 /// How many words of what leads to a `NativeModule` are looked at.
 const HOLDER_WORDS: u64 = 24;
-/// How many pieces of code are looked through where they are in no order.
+/// How many code objects are looked through where they are in no order.
 const SCAN_LIMIT: usize = 4096;
 /// How often it is tried to learn where things are before it is tried only now and then.
 const ATTEMPT_LIMIT: u32 = 32;
@@ -43,7 +43,7 @@ const MODULE_LIMIT_BYTES: u64 = 1 << 30;
 /// names.
 const NAMES_LIMIT_BYTES: u64 = 1 << 30;
 const BATCH_NAMES_BYTES: u64 = 4 << 20;
-/// How many pieces of code and how many modules are remembered.
+/// How many code objects and how many modules are remembered.
 const KNOWN_CODE_LIMIT: usize = 1 << 16;
 const KNOWN_MODULE_LIMIT: usize = 4096;
 /// The type of a script that belongs to a WebAssembly module (V8 9.4 to 14.6; not exported).
@@ -177,7 +177,7 @@ impl Wasm {
         let url = script_of_instance(heap, instance)
             .and_then(|script| script_url(heap, script))
             .unwrap_or_default();
-        functions.of_wasm("wasm-function[?]".to_owned(), url)
+        functions.of_wasm("wasm-function[?]", &url)
     }
 
     fn find_known(&mut self, heap: &mut Heap<'_>, address: u64) -> Option<Found> {
@@ -228,7 +228,7 @@ impl Wasm {
             Ok(index) => {
                 let module = self.module(heap, code.native, script)?;
                 let name = module.names.name(index);
-                Some(functions.of_wasm(name, module.url.clone()))
+                Some(functions.of_wasm(&name, &module.url))
             }
             Err(_) => None,
         };
@@ -409,7 +409,7 @@ pub(super) fn is_code_of(heap: &mut Heap<'_>, native: u64, object: u64) -> bool 
         && heap.word(object + 8).is_some_and(is_address)
 }
 
-/// The pieces of code a table holds, by place; none when this is no table of code.
+/// The code objects a table holds, by place; none when this is no table of code.
 pub(super) fn table_entries(
     heap: &mut Heap<'_>,
     native: u64,

@@ -2,12 +2,14 @@
 //! together: code points back to its module, its number is its place in the table of code (jump
 //! tables have -1), and no code reaches into other code.
 
+use nodespy_model::SmallSort;
+
 use super::heap::Heap;
 use super::wasm::{is_code_of, module_bytes, module_words, read_names, table_entries};
 
 /// How many bytes of a `WasmCode` are looked at (the last one needed is the 121st in V8 14.6).
 const CODE_BYTES: usize = 160;
-/// How many pieces of code things are learned from.
+/// How many code objects things are learned from.
 const LEARNING_LIMIT: usize = 64;
 
 /// Where things are in a `NativeModule` and in a `WasmCode`, which starts with its module and the
@@ -16,7 +18,7 @@ const LEARNING_LIMIT: usize = 64;
 pub(super) struct CodeOffsets {
     /// The table of code in the module.
     pub(super) table: u64,
-    /// The number of its function in a piece of code.
+    /// The number of its function in a code object.
     pub(super) index: u64,
     /// The size of its instructions.
     pub(super) size: u64,
@@ -24,7 +26,7 @@ pub(super) struct CodeOffsets {
     pub(super) tier: Option<(u64, u32)>,
 }
 
-/// A piece of code while things are learned from it.
+/// A code object while things are learned from it.
 struct Specimen {
     start: u64,
     bytes: [u8; CODE_BYTES],
@@ -105,15 +107,15 @@ pub(super) fn learn_code(
     Some((offsets, names.declared))
 }
 
-/// Where in a piece of code its integers can be.
+/// Where in a code object its integers can be.
 fn integers() -> impl Iterator<Item = usize> {
     (16..CODE_BYTES - 4).step_by(4)
 }
 
-/// The first number that can be the size of every piece of code without one reaching into the
+/// The first number that can be the size of every code object without one reaching into the
 /// next. Other numbers that can are offsets inside the code and come later.
 fn learn_size(mut codes: Vec<Specimen>) -> Option<usize> {
-    codes.sort_unstable_by_key(|code| code.start);
+    codes.small_sort_by_key(|code| code.start);
     codes.dedup_by_key(|code| code.start);
     integers().find(|&at| {
         let is_sane = |code: &Specimen| code.integer(at) > 0 && code.integer(at) % 16 == 0;
@@ -124,7 +126,7 @@ fn learn_size(mut codes: Vec<Specimen>) -> Option<usize> {
     })
 }
 
-/// The byte that says what a piece of code is and, above that, its tier. Jump tables are kind 3,
+/// The byte that says what a code object is and, above that, its tier. Jump tables are kind 3,
 /// or 4 since V8 kept a further kind (seen in 14.6), and have no tier.
 fn learn_tier(jumps: &[Specimen], codes: &[Specimen], kind_bits: u32) -> Option<(u64, u32)> {
     integers().find_map(|at| {

@@ -68,12 +68,29 @@ pub(crate) fn jitdump_moves(count: usize) -> Vec<u8> {
     let mut bytes = jit_head();
     jit_load(&mut bytes, 0);
     for number in 0..count as u64 {
-        let start = 0x1000 + number * 64;
-        let mut body = 7u64.to_le_bytes().to_vec();
-        words(&mut body, &[start, start, start + 64, 8, 0]);
-        jit_record(&mut bytes, 1, 1 + number, &body);
+        jit_move(&mut bytes, 1 + number, 0x1000 + number * 64);
     }
     bytes
+}
+
+/// The same to and from an address that was seen, under a name that grows too.
+pub(crate) fn jitdump_moves_of_a_long_name(count: usize) -> Vec<u8> {
+    let mut bytes = jit_head();
+    let mut body = 7u64.to_le_bytes().to_vec();
+    words(&mut body, &[0x1000, 0x1000, 8, 0]);
+    body.resize(body.len() + count * 8, b'x');
+    body.extend([0; 9]);
+    jit_record(&mut bytes, 0, 0, &body);
+    for number in 0..count as u64 {
+        jit_move(&mut bytes, 1 + number, 0x1000 + number % 2 * 64);
+    }
+    bytes
+}
+
+fn jit_move(bytes: &mut Vec<u8>, time: u64, start: u64) {
+    let mut body = 7u64.to_le_bytes().to_vec();
+    words(&mut body, &[start, start, start + 64, 8, 0]);
+    jit_record(bytes, 1, time, &body);
 }
 
 /// An ELF file with a table of symbols, each the start of its name in `names` and an address.

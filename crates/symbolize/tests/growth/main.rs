@@ -42,6 +42,8 @@ fn perf_maps_cost_what_they_are() {
 fn jitdumps_cost_what_they_are() {
     assert_is_linear("loads", 4_000, files::jitdump_loads, fuzzing::jitdump);
     assert_is_linear("moves", 4_000, files::jitdump_moves, fuzzing::jitdump);
+    let long = files::jitdump_moves_of_a_long_name;
+    assert_is_linear("moves of a long name", 250, long, fuzzing::jitdump);
 }
 
 #[test]

@@ -47,7 +47,7 @@ fn found(memory: &Words) -> Vec<Vec<String>> {
         let pending = find(heap, &mut functions, &[MEMORY]).unwrap();
         assert!(!pending.is_cut);
         let name = |frame: &Identified| match frame {
-            Identified::Js(frame) => functions.get(frame.function).name.clone(),
+            Identified::Js(frame) => functions.get(frame.function).name.to_string(),
             _ => "?".to_owned(),
         };
         let names = |stack: &Vec<Identified>| stack.iter().map(name).collect();

@@ -82,7 +82,7 @@ impl Fake {
             wasm.find(heap, &mut functions, address, Some(INSTANCE | 1))
         })?;
         let facts = functions.get(found.function?);
-        Some((facts.name.clone(), facts.url.clone(), found.tier))
+        Some((facts.name.to_string(), facts.url.to_string(), found.tier))
     }
 }
 
