@@ -42,6 +42,6 @@ pub use live::{Continuous, End, Limits, Live, LiveOptions, SampledShare};
 pub use observer::{Observer, Paced, Progress, Slice, Started};
 pub use periods::{PeriodFiles, record_every};
 pub use rates::Pacing;
-pub use record::{EngineChoice, RecordRequest, Recorded, Sampled, record};
+pub use record::{EngineChoice, RecordRequest, Recorded, Sampled, continuous_inspector, record};
 pub use snapshot::{Snapshot, snapshot};
 pub use subject::{Subject, hold};

@@ -20,7 +20,7 @@ pub(crate) struct Load {
     process: Launched,
     state: State,
     since: Instant,
-    next_look: Instant,
+    next_poll: Instant,
 }
 
 #[derive(Debug)]
@@ -60,17 +60,17 @@ impl Load {
             process: Launched::prepare_with_port(&options)?,
             state: State::Waiting,
             since: Instant::now(),
-            next_look: Instant::now(),
+            next_poll: Instant::now(),
         })
     }
 
     /// Starts it once the command, process `app`, or a process of that listens. Returns whether there is
     /// nothing to wait for any more.
     pub(crate) fn poll(&mut self, app: u32) -> bool {
-        if Instant::now() < self.next_look {
+        if Instant::now() < self.next_poll {
             return false;
         }
-        self.next_look = Instant::now() + POLL_INTERVAL;
+        self.next_poll = Instant::now() + POLL_INTERVAL;
         match self.state {
             State::Waiting => self.start_if_possible(app),
             State::Running { port } => {

@@ -3,9 +3,9 @@
 use nodespy_capture::engine::{Attached, Losses};
 use nodespy_capture::engines::EngineId;
 use nodespy_capture::target::Target;
-use nodespy_capture::{CaptureError, Stall};
+use nodespy_capture::{CaptureError, LiveOrigin, Stall};
 use nodespy_model::{EventType, Nanoseconds, Pool, Profile};
-use nodespy_symbolize::{Resolver, SourceMapOptions};
+use nodespy_symbolize::{Resolver, SourceMapOptions, map_sources};
 
 use crate::rates::Pacing;
 
@@ -132,6 +132,9 @@ pub struct Slice<'a> {
     pub length: Nanoseconds,
     /// When the recording started, by the monotonic clock.
     pub started: Nanoseconds,
+    /// Until when everything is in this slice or an earlier one, since the start: V8 reports samples later than they
+    /// were taken.
+    pub complete_until: Nanoseconds,
     /// Whether no other follows.
     pub is_last: bool,
     /// What was lost in it.
@@ -142,12 +145,17 @@ pub struct Slice<'a> {
     pub pools: Vec<(u32, Pool)>,
     /// The processes that are recorded.
     pub targets: &'a [Target],
+    pub(crate) engine: EngineId,
     pub(crate) resolver: &'a Resolver,
 }
 
 impl Slice<'_> {
     /// Puts the functions of a profile of this slice where they were written.
     pub fn map_sources(&self, profile: Profile, options: &SourceMapOptions) -> Profile {
-        self.resolver.map_sources(profile, options)
+        match self.engine {
+            // The resolver knows nothing of these processes, and must not keep what it would learn.
+            EngineId::Inspector => map_sources(profile, &[], Some(&LiveOrigin::new()), options),
+            _ => self.resolver.map_sources(profile, options),
+        }
     }
 }

@@ -1,13 +1,12 @@
 //! Where a breakpoint goes: the file that a process has mapped, and the function in it.
 
-use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use nodespy_capture::engines::perf_events::{EventSpec, ProbePlace, Uprobe};
 use nodespy_capture::target::{Target, proc};
 use nodespy_capture::{GcPlaces, LiveOrigin};
-use nodespy_model::{Mapping, Origin, printable};
+use nodespy_model::{ImageBytes, Mapping, Origin, SmallSort, printable};
 use nodespy_symbolize::{argument_check_length, function_offset, function_offsets, usdt_probes};
 
 use crate::error::RecordError;
@@ -42,17 +41,17 @@ pub(crate) fn place(
         };
         return Ok(places.into_iter().map(at).collect());
     }
-    let mut place = find(probe, target);
-    if let (Err(_), true) = (&place, probe.is_of_javascript) {
+    let mut found = find(probe, target);
+    if let (Err(_), true) = (&found, probe.is_of_javascript) {
         let shared = Uprobe {
             binary: SHARED_LIBUV.to_owned(),
             ..probe.clone()
         };
-        place = find(&shared, target).or(place);
+        found = find(&shared, target).or(found);
     }
-    let mut place = place?;
+    let (mut place, mapping) = found?;
     if probe.is_of_javascript {
-        place.offset += argument_check_length(&first_bytes(&place));
+        place.offset += argument_check_length(&first_bytes(&mapping, place.offset));
     }
     probe.place = Some(place);
     Ok(vec![event])
@@ -88,7 +87,7 @@ fn usdt_places(probe: &Uprobe, pid: u32) -> Result<Vec<ProbePlace>, RecordError>
     if !places.is_empty() {
         return Ok(places);
     }
-    known.sort();
+    known.small_sort();
     known.dedup();
     let others = match known.is_empty() {
         true => "it has none at all; Node from nodejs.org has none".to_owned(),
@@ -122,11 +121,12 @@ pub(crate) fn gc_places(subject: &Subject) -> Result<GcPlaces, RecordError> {
     }
 }
 
-/// The first bytes of the code at a place; none where they can't be read, so that the breakpoint goes there.
-fn first_bytes(place: &ProbePlace) -> [u8; 10] {
+/// The first bytes of the code at an offset of a mapped file; none where they can't be read, so that the breakpoint goes there.
+fn first_bytes(mapping: &Mapping, offset: u64) -> [u8; 10] {
     let mut bytes = [0; 10];
-    if let Ok(file) = File::open(&place.file) {
-        let _ = file.read_exact_at(&mut bytes, place.offset);
+    // What is mapped may be no regular file, and one that waits when it is opened.
+    if let Ok(ImageBytes::File(file)) = LiveOrigin::new().open_image(mapping) {
+        let _ = file.read_exact_at(&mut bytes, offset);
     }
     bytes
 }
@@ -141,7 +141,8 @@ fn running(subject: &Subject) -> Result<&Target, RecordError> {
     }
 }
 
-fn find(probe: &Uprobe, target: &Target) -> Result<ProbePlace, RecordError> {
+/// The place of a probe, and where the process has it mapped.
+fn find(probe: &Uprobe, target: &Target) -> Result<(ProbePlace, Mapping), RecordError> {
     let pid = target.pid();
     let mappings = proc::code_mappings(pid).unwrap_or_default();
     let program = proc::exe(pid).unwrap_or_default();
@@ -168,11 +169,12 @@ fn find(probe: &Uprobe, target: &Target) -> Result<ProbePlace, RecordError> {
             printable(&probe.symbol)
         )));
     };
-    Ok(ProbePlace {
+    let place = ProbePlace {
         file: path_to(pid, mapping, &program),
         offset: offset.saturating_add(probe.offset),
         semaphore: 0,
-    })
+    };
+    Ok((place, mapping.clone()))
 }
 
 fn is_meant(binary: &str, mapping: &Mapping, program: &Path) -> bool {
@@ -206,6 +208,27 @@ fn path_to(pid: u32, mapping: &Mapping, program: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_bytes_of_what_is_no_regular_file_are_none() {
+        let own = proc::code_mappings(std::process::id()).unwrap();
+        let program = own.iter().find(|mapping| mapping.path.starts_with('/'));
+        let program = program.unwrap();
+        assert_eq!(&first_bytes(program, 0)[..4], b"\x7fELF");
+        let folder = tempfile::tempdir().unwrap();
+        let fifo = folder.path().join("fifo");
+        let made = std::process::Command::new("mkfifo").arg(&fifo).status();
+        assert!(made.unwrap().success());
+        // Nobody will ever write to it.
+        let waits = Mapping {
+            start: 1,
+            end: 2,
+            path: fifo.to_string_lossy().into_owned(),
+            file: Default::default(),
+            ..program.clone()
+        };
+        assert_eq!(first_bytes(&waits, 0), [0; 10]);
+    }
 
     #[test]
     fn a_binary_is_meant_by_name_or_path() {

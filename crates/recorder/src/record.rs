@@ -27,9 +27,10 @@ use crate::submitters::with_submitters;
 use crate::throttled::Throttled;
 use crate::twin::Twin;
 use crate::warm_up::warm_up;
+pub use engines::continuous_inspector;
 use engines::{EngineSource, RealEngines};
 
-/// How much is lost when nodespy is killed.
+/// How much is lost when nodespy is killed; of the inspector's, what V8 has not handed over yet as well.
 const SLICE: Duration = Duration::from_secs(1);
 /// A short recording is named when it is over, when nothing has to be read in time any more.
 const FIRST_SLICE: Duration = Duration::from_secs(5);

@@ -1,7 +1,7 @@
 //! Every thread's stack, once.
 
 use nodespy_capture::engine::Engine;
-use nodespy_capture::engines::snapshot::{SnapshotEngine, Stopping, ThreadLook};
+use nodespy_capture::engines::snapshot::{SnapshotEngine, Stopping, ThreadSnapshot};
 use nodespy_capture::target::Target;
 use nodespy_capture::{CaptureError, monotonic_now};
 use nodespy_model::Profile;
@@ -17,7 +17,7 @@ pub struct Snapshot {
     /// One sample for each thread.
     pub profile: Profile,
     /// How it went with each thread.
-    pub threads: Vec<ThreadLook>,
+    pub threads: Vec<ThreadSnapshot>,
     /// The suspended async functions, where they were asked for, as [`Resolver::pending`] has them.
     ///
     /// [`Resolver::pending`]: nodespy_symbolize::Resolver::pending

@@ -6,14 +6,14 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use nodespy_capture::engine::{
-    Attached, Drained, Engine, Losses, NamedEvent, Sink, Subject as AttachSubject,
+    Attached, Drained, Engine, Losses, NamedEvent, Outcome, Sink, Subject as AttachSubject,
 };
 use nodespy_capture::engines::{EngineId, Finding};
 use nodespy_capture::target::Target;
 use nodespy_capture::{CaptureError, monotonic_now};
 use nodespy_model::{
-    About, Event, EventIndex, EventType, FrameSpec, Notes, Process, ProfileBuilder, RawSample,
-    Thread, ThreadRole, ThreadState, UserStack, WeightUnit,
+    About, Event, EventIndex, EventType, FrameSpec, Nanoseconds, Notes, Process, ProfileBuilder,
+    RawSample, Thread, ThreadRole, ThreadState, UserStack, WeightUnit,
 };
 
 use crate::subject::Subject;
@@ -22,7 +22,10 @@ use crate::subject::Subject;
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
     pub(crate) added: Vec<u32>,
+    /// Of those, for which it was asked what became of them.
+    pub(crate) reported: usize,
     pub(crate) drains: usize,
+    pub(crate) read_by: Option<Nanoseconds>,
     pub(crate) is_finished: bool,
 }
 
@@ -32,11 +35,15 @@ pub(crate) struct StandIn {
     pub(crate) is_refused: bool,
     /// How long attaching takes.
     pub(crate) attaching: Duration,
+    /// Whether samples wait until they have to be read.
+    pub(crate) reads_late: bool,
     /// After this many drains nothing follows.
     pub(crate) last_drain: Option<usize>,
     /// Lost with each drain and at the end.
     pub(crate) losses: Losses,
     pub(crate) refuses_to_add: bool,
+    /// Whether what is added is attached to meanwhile, and whether it then refuses.
+    pub(crate) meanwhile: Option<bool>,
     pub(crate) asked: Rc<RefCell<Asked>>,
 }
 
@@ -46,9 +53,11 @@ impl StandIn {
             id,
             is_refused: false,
             attaching: Duration::ZERO,
+            reads_late: false,
             last_drain: None,
             losses: Losses::default(),
             refuses_to_add: false,
+            meanwhile: None,
             asked: Rc::default(),
         }
     }
@@ -166,11 +175,33 @@ impl Engine for StandIn {
         Ok(())
     }
 
+    fn attaches_meanwhile(&self) -> bool {
+        self.meanwhile.is_some()
+    }
+
+    fn take_outcomes(&mut self) -> Vec<Outcome> {
+        let Some(is_refused) = self.meanwhile else {
+            return Vec::new();
+        };
+        let mut asked = self.asked.borrow_mut();
+        let new = asked.added[asked.reported..].to_vec();
+        asked.reported += new.len();
+        let outcome = |pid| Outcome {
+            pid,
+            result: match is_refused {
+                true => Err(not_permitted()),
+                false => Ok(()),
+            },
+        };
+        new.into_iter().map(outcome).collect()
+    }
+
     fn drain(&mut self, _timeout: Duration, sink: &mut dyn Sink) -> Result<Drained, CaptureError> {
         std::thread::sleep(Duration::from_millis(1));
         let mut asked = self.asked.borrow_mut();
         asked.drains += 1;
-        if self.id != EngineId::Inspector {
+        let is_late = asked.read_by.is_some_and(|time| monotonic_now() >= time);
+        if self.id != EngineId::Inspector && (is_late || !self.reads_late) {
             sink.batch();
             sink.event(sample());
         }
@@ -178,6 +209,10 @@ impl Engine for StandIn {
             losses: self.losses,
             is_over: Some(asked.drains) == self.last_drain,
         })
+    }
+
+    fn read_by(&mut self, time: Option<Nanoseconds>) {
+        self.asked.borrow_mut().read_by = time;
     }
 
     fn finish(&mut self, sink: &mut dyn Sink) -> Result<Losses, CaptureError> {

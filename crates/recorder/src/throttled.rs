@@ -74,7 +74,7 @@ fn sentence(
     (share >= LEAST_SHARE && added.throttled_periods > 0).then(|| {
         format!(
             "{} ({quota_cpus:.2} CPUs) stopped it for {:.1} s of {:.1} s, in {:.0} % \
-             of the periods: it wanted to run and was not let, which no flame graph shows",
+             of the periods: it was ready to run but not allowed to, which no flame graph shows",
             printable(owner),
             added.throttled_time as f64 / 1e9,
             duration as f64 / 1e9,

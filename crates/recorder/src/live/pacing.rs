@@ -5,6 +5,7 @@ use nodespy_capture::engine::Pace;
 use nodespy_capture::target::{Target, proc};
 use nodespy_capture::{CaptureError, monotonic_now, process_cpu_time};
 
+use super::watches::Watches;
 use super::{Live, own_cpu_time, upper_first};
 use crate::budget::Spent;
 use crate::habits::Usage;
@@ -24,7 +25,7 @@ impl Live<'_> {
             at: elapsed,
             own: own_cpu_time(),
             samples: self.taken_samples,
-            switches: self.scheduling.slices(),
+            switches: self.watches.as_ref().map_or(0, Watches::switches),
         };
         let Some(pace) = budget.judge(spent, self.engine.prices()) else {
             return Ok(());

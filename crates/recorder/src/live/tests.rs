@@ -2,6 +2,7 @@ use std::cell::Cell;
 use std::process::{Child, Command, Stdio};
 
 use nodespy_capture::target::Target;
+use nodespy_model::Event;
 
 use super::*;
 use crate::stand_in::{StandIn, subject};
@@ -11,6 +12,7 @@ struct Seen {
     slices: Vec<(usize, Nanoseconds, u64)>,
     targets: Vec<usize>,
     lost_samples: u64,
+    added: Vec<u32>,
     not_added: usize,
     /// Ends the recording after so many slices.
     max_slices: Option<usize>,
@@ -19,6 +21,10 @@ struct Seen {
 impl Observer for Seen {
     fn progress(&mut self, progress: &mut Progress<'_>) {
         self.lost_samples = progress.lost_samples;
+    }
+
+    fn added(&mut self, target: &Target) {
+        self.added.push(target.pid());
     }
 
     fn not_added(&mut self, _error: &CaptureError) {
@@ -71,6 +77,19 @@ fn it_ends_with_its_time() {
     assert_eq!(profile.samples.len(), asked.borrow().drains);
     assert!(profile.about.duration >= 20_000_000);
     assert_eq!(profile.about.engine, "perf events");
+}
+
+#[test]
+fn samples_that_wait_for_others_are_read_when_their_slice_ends() {
+    let (mut engine, mut seen) = (StandIn::new(EngineId::PerfEvents), Seen::default());
+    engine.reads_late = true;
+    let mut live = live(&mut engine, subject(), &mut seen);
+    live.run(&limits(Some(40), Some(10)), &mut seen).unwrap();
+    let samples: Vec<usize> = seen.slices.iter().map(|slice| slice.0).collect();
+    assert!(
+        samples.len() > 1 && samples.iter().all(|of_slice| *of_slice > 0),
+        "{samples:?}"
+    );
 }
 
 #[test]
@@ -224,6 +243,32 @@ fn new_processes_join_and_events_of_others_are_kept_back() {
         };
         assert_eq!(asked.borrow().added, added);
         assert_eq!((seen.targets[0], seen.not_added), (targets, refused));
+        drop(child.stdin.take());
+        child.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_process_that_is_attached_to_meanwhile_joins_once_it_is() {
+    for is_refused in [false, true] {
+        let (mut engine, mut seen) = (StandIn::new(EngineId::Inspector), Seen::default());
+        engine.meanwhile = Some(is_refused);
+        let mut child = waiting_child();
+        let pid = child.id();
+        let joining = Joins {
+            child: Some(Target::hold(pid).unwrap()),
+            polls: 0,
+            events: 0,
+        };
+        let asked = engine.asked.clone();
+        let mut live = live(&mut engine, subject(), &mut seen).with_joining(joining);
+        live.run(&limits(Some(500), None), &mut seen).unwrap();
+        assert_eq!(asked.borrow().added, [pid]);
+        let (added, refused) = match is_refused {
+            false => (vec![pid], 0),
+            true => (vec![], 1),
+        };
+        assert_eq!((&seen.added, seen.not_added), (&added, refused));
         drop(child.stdin.take());
         child.wait().unwrap();
     }

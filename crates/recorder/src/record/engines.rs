@@ -1,15 +1,22 @@
 //! Engines made from what is asked for.
 
 use nodespy_capture::engine::Engine;
+use std::time::Duration;
+
+use nodespy_capture::Interrupts;
 use nodespy_capture::engines::inspector::{
-    InspectorEngine, InspectorEvent, InspectorOptions, InspectorUrl,
+    CompanionCommand, ContinuousInspector, InspectorEngine, InspectorEvent, InspectorOptions,
+    InspectorUrl,
 };
-use nodespy_capture::engines::perf_events::{EventSpec, PerfEvents, PerfOptions};
+use nodespy_capture::engines::perf_events::{CopiedAtSample, EventSpec, PerfEvents, PerfOptions};
 use nodespy_formats::{ImportOptions, Input};
 use nodespy_model::Recording;
 
 use super::{RecordRequest, Sampled};
 use crate::error::RecordError;
+
+/// How long an agent waits for a process that does not answer.
+const INSPECTOR_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// V8's default sampling interval.
 const INTERVAL_US: u32 = 1000;
@@ -35,8 +42,11 @@ impl EngineSource for RealEngines {
             follow_children: request.follow_children,
             walks_at_sample: !request.no_ebpf,
             reads_at_sample: request.reads_async,
-            finds_requests: !request.no_routes,
-            finds_stores: !request.stores.is_empty(),
+            copies: CopiedAtSample {
+                async_callers: !request.no_async,
+                requests: !request.no_routes,
+                stores: !request.stores.is_empty(),
+            },
             spares_idle: request.spares_idle,
             prefers_cpus: false,
             placebo: request.placebo,
@@ -55,6 +65,23 @@ impl EngineSource for RealEngines {
         };
         Ok(Box::new(engine))
     }
+}
+
+/// V8's own profiler for an agent: any number of processes, which come and go. Only time in which threads were busy counts.
+pub fn continuous_inspector(
+    rate_hz: u32,
+    interrupts: Option<Interrupts>,
+    companion: CompanionCommand,
+) -> ContinuousInspector {
+    ContinuousInspector::new(InspectorOptions {
+        interval_us: 1_000_000 / rate_hz.max(1),
+        busy_only: true,
+        max_block: INSPECTOR_TIMEOUT,
+        stop_timeout: INSPECTOR_TIMEOUT,
+        interrupts,
+        companion: Some(companion),
+        ..InspectorOptions::new(read_profile)
+    })
 }
 
 fn inspector_options(request: &RecordRequest) -> InspectorOptions {
