@@ -19,6 +19,17 @@ pub const HOST: &str = "host";
 pub const PID: &str = "pid";
 /// The event of samples of CPU time.
 pub const CPU_EVENT: &str = "cpu";
+/// The label that says how many samples are usually taken in a second of CPU time: each may stand for several of its period.
+pub const SAMPLING_RATE: &str = "sampling-rate";
+/// How many bytes the keys and values of a series' labels may have together where they are sent: whoever asks which series there are has
+/// all of them in memory.
+pub const MAX_LABEL_BYTES: usize = 4096;
+
+/// How many bytes keys and values of labels have together.
+pub fn label_bytes(labels: &Labels) -> usize {
+    let each = labels.iter().map(|(key, value)| key.len() + value.len());
+    each.sum()
+}
 /// The event of requests that a process answered. They are counted, not sampled: what CPU time is divided by, and no profile.
 pub const REQUESTS_EVENT: &str = "requests";
 

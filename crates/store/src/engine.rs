@@ -70,6 +70,10 @@ pub trait Store {
     /// The series that have windows or hours in a range of time, with their labels.
     fn labels(&self, time: Range<UnixSeconds>) -> Result<Vec<SeriesSpan>, StoreError>;
 
+    /// The latest hours before a time that have windows, or had them; the latest first.
+    fn newest_hours(&self, before: UnixSeconds, max: usize)
+    -> Result<Vec<UnixSeconds>, StoreError>;
+
     /// The names of stacks, in the order of their ids.
     fn stacks(&self, stacks: &[StackId]) -> Result<Symbols, StoreError>;
 

@@ -28,8 +28,8 @@ mod wire;
 
 pub use clickhouse::{ClickHouseOptions, ClickHouseStore, ClickHouseTables};
 pub use convert::{
-    CPU_EVENT, HOST, PID, REQUESTS_EVENT, StoredThread, batch_of, name_bytes, profile_of,
-    profile_of_threads,
+    CPU_EVENT, HOST, MAX_LABEL_BYTES, PID, REQUESTS_EVENT, SAMPLING_RATE, StoredThread, batch_of,
+    label_bytes, name_bytes, profile_of, profile_of_threads,
 };
 pub use engine::{Appended, Detail, Store};
 pub use error::StoreError;

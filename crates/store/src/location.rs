@@ -119,6 +119,14 @@ impl Store for OpenStore {
         self.engine().labels(time)
     }
 
+    fn newest_hours(
+        &self,
+        before: UnixSeconds,
+        max: usize,
+    ) -> Result<Vec<UnixSeconds>, StoreError> {
+        self.engine().newest_hours(before, max)
+    }
+
     fn stacks(&self, stacks: &[StackId]) -> Result<Symbols, StoreError> {
         self.engine().stacks(stacks)
     }

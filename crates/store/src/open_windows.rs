@@ -3,7 +3,7 @@
 //! A store takes a window once and whole. What is sampled comes in slices, which do not end where windows do: what belongs to a
 //! window that goes on waits here for the rest of it.
 
-use nodespy_model::{FastMap, FastSet};
+use nodespy_model::{FastMap, FastSet, SmallSort};
 
 use crate::symbols::{StackHash, SymbolBuilder};
 use crate::window::{Batch, Count, Series, UnixSeconds, WINDOW_SECONDS, Window};
@@ -37,6 +37,11 @@ impl OpenWindows {
         ended
     }
 
+    /// Windows that started before this were handed out.
+    pub fn handed_out_before(&self) -> UnixSeconds {
+        self.handed_out_before
+    }
+
     /// Everything, whether it is whole or not: nothing follows, or the clock was set and what follows is at other times.
     pub fn take_all(&mut self) -> Batch {
         self.handed_out_before = 0;
@@ -45,7 +50,7 @@ impl OpenWindows {
 }
 
 /// Some windows of batches as one batch, each with its counts added up and the stacks it counts named once.
-fn merged<const N: usize>(batches: [Batch; N], keep: impl Fn(&Window) -> bool) -> Batch {
+pub(crate) fn merged<const N: usize>(batches: [Batch; N], keep: impl Fn(&Window) -> bool) -> Batch {
     let mut series: FastMap<Series, usize> = FastMap::default();
     let mut windows: FastMap<(usize, UnixSeconds), Vec<Count>> = FastMap::default();
     let mut symbols = SymbolBuilder::default();
@@ -80,7 +85,7 @@ fn merged<const N: usize>(batches: [Batch; N], keep: impl Fn(&Window) -> bool) -
             counts: added_up(counts),
         })
         .collect();
-    windows.sort_by_key(|window| (window.start, window.series));
+    windows.small_sort_by_key(|window| (window.start, window.series));
     Batch {
         series: all_series,
         windows,

@@ -1,10 +1,17 @@
 //! How long what is kept, by age and by size.
+//!
+//! A clock may be wrong by months, on a machine that has just been started for instance, and what is dropped is gone. So age is not
+//! measured by the clock alone, but by the windows that are stored up to its time: see [`newest_hour`].
 
 use crate::engine::{Detail, Store};
 use crate::error::StoreError;
 use crate::window::{HOUR_SECONDS, UnixSeconds};
 
 const DAY: u64 = 24 * HOUR_SECONDS;
+/// How long a pause of the windows is believed at once: a weekend. The clock is believed for as long after the last ones.
+const MAX_PAUSE: u64 = 3 * DAY;
+/// After a longer pause, time is believed once so many hours have windows: somebody may notice a wrong clock until then.
+const CONFIRMING_HOURS: usize = 12;
 
 /// How long each detail is kept, in seconds, and how large the store may become.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,30 +48,53 @@ pub struct Kept {
 }
 
 impl Retention {
-    /// Drops what is too old, then the oldest until the store is small enough; the last day always stays.
+    /// Drops what is too old, then the oldest until the store is small enough; the last day always stays. Nothing is too old by
+    /// a clock that is far ahead of all windows.
     pub fn apply(&self, store: &mut dyn Store, now: UnixSeconds) -> Result<Kept, StoreError> {
-        let since = now.saturating_sub(self.rollups);
-        store.drop_before(Detail::Windows, now.saturating_sub(self.windows))?;
-        store.drop_before(Detail::Hours, now.saturating_sub(self.hours))?;
+        let Some(newest) = newest_hour(store, now)? else {
+            let bytes = store.bytes()?;
+            return Ok(Kept { since: 0, bytes });
+        };
+        let time = now.min(newest + MAX_PAUSE);
+        // Not after the newest hour: the windows that come next must not be too old.
+        let cut = |kept| time.saturating_sub(kept).min(newest);
+        let since = cut(self.rollups);
+        store.drop_before(Detail::Windows, cut(self.windows))?;
+        store.drop_before(Detail::Hours, cut(self.hours))?;
         store.drop_before(Detail::Rollups, since)?;
         let mut kept = Kept {
             since,
             bytes: store.bytes()?,
         };
-        while kept.bytes > self.max_bytes && kept.since + DAY < now {
+        while kept.bytes > self.max_bytes && kept.since + DAY < time {
             let everything = store.labels(0..UnixSeconds::MAX)?;
             let Some(oldest) = everything.iter().map(|span| span.first).min() else {
                 break;
             };
             // A day at a time, but at least a tenth of what there is: a year is not looked at 365 times.
             let oldest = oldest.max(kept.since);
-            let step = (now.saturating_sub(oldest) / 10).max(DAY);
-            kept.since = (oldest + step).min(now.saturating_sub(DAY));
+            let step = (time.saturating_sub(oldest) / 10).max(DAY);
+            // Not after the newest hour, for those to come; that one goes too where a full store has got nothing for a day.
+            let last = time.saturating_sub(DAY).min(newest + HOUR_SECONDS);
+            let since = (oldest + step).min(last);
+            if since <= kept.since {
+                break;
+            }
+            kept.since = since;
             store.drop_before(Detail::Rollups, kept.since)?;
             kept.bytes = store.bytes()?;
         }
         Ok(kept)
     }
+}
+
+/// The latest hour with windows that tells the time. One that comes after a long pause does not, unless enough other hours follow
+/// that pause: a clock that was wrong for a while has left windows in the future, which must not make all others old.
+fn newest_hour(store: &dyn Store, now: UnixSeconds) -> Result<Option<UnixSeconds>, StoreError> {
+    let hours = store.newest_hours(now, CONFIRMING_HOURS)?;
+    let is_pause = |pair: &[UnixSeconds]| pair[0].saturating_sub(pair[1]) > MAX_PAUSE;
+    let before_pause = hours.windows(2).rposition(is_pause).map(|place| place + 1);
+    Ok(hours.get(before_pause.unwrap_or(0)).copied())
 }
 
 /// How often hours are made of windows, and what is too old dropped.
@@ -92,11 +122,16 @@ impl Upkeep {
         store: &mut dyn Store,
         now: UnixSeconds,
     ) -> Result<Option<Kept>, StoreError> {
-        if now < self.next {
+        // Further away than that only where the clock was set back.
+        let wait = self.next.saturating_sub(now);
+        if (1..=UPKEEP_SECONDS).contains(&wait) {
             return Ok(None);
         }
         self.next = now + UPKEEP_SECONDS;
-        store.compact(now.saturating_sub(SETTLED_SECONDS))?;
+        if let Some(newest) = newest_hour(store, now)? {
+            let settled = now.saturating_sub(SETTLED_SECONDS);
+            store.compact(settled.min(newest + HOUR_SECONDS))?;
+        }
         self.retention.apply(store, now).map(Some)
     }
 

@@ -7,9 +7,10 @@
 //!
 //! What is read may come from anybody: each table has a limit, and memory is taken for what is there, not for what is claimed.
 
-use nodespy_model::{Category, FastMap, Labels, ThreadRole, WeightUnit};
+use nodespy_model::{Category, FastMap, FastSet, Labels, ThreadRole, WeightUnit};
 
 use crate::block::put;
+use crate::open_windows::merged;
 use crate::symbols::{
     MAX_DEPTH, MAX_TEXT_BYTES, StackHash, StoredFrame, StoredFunction, Symbols, category_number,
 };
@@ -17,9 +18,12 @@ use crate::window::{Batch, Count, Series, Window};
 
 const MAGIC: &[u8; 4] = b"nspw";
 const VERSION: u64 = 1;
+/// tools/dist.sh leaves out what higher levels need.
 const ZSTD_LEVEL: i32 = 3;
 /// How large a batch may be once it is unpacked.
 const MAX_UNPACKED: u64 = 16 << 20;
+/// How large a batch is made: with that, a server takes it in one request of 8 MiB, however badly it packs.
+const MAX_SENT: usize = 8_000_000;
 const MAX_SERIES: u64 = 10_000;
 const MAX_LABELS: u64 = 64;
 const MAX_FUNCTIONS: u64 = 1 << 17;
@@ -60,8 +64,50 @@ pub enum WireError {
     },
 }
 
+impl Batch {
+    /// The batch in parts that [`batch_from_bytes`] takes, one after the other: most often it is one. Each window is in one of
+    /// them, with its names; a window that is too large alone stays so, since a store takes it whole or not at all.
+    pub fn into_parts(self) -> Vec<Self> {
+        if self.windows.len() < 2 || fits(&self) {
+            return vec![self];
+        }
+        let halves = self.halves().into_iter();
+        halves.flat_map(Self::into_parts).collect()
+    }
+
+    fn halves(mut self) -> [Self; 2] {
+        let later = Self {
+            series: self.series.clone(),
+            windows: self.windows.split_off(self.windows.len() / 2),
+            symbols: self.symbols.clone(),
+        };
+        // With the series and the names of its own windows alone.
+        [self, later].map(|half| merged([half], |_| true))
+    }
+}
+
+/// Whether a batch is within the limits of what is read.
+fn fits(batch: &Batch) -> bool {
+    let symbols = &batch.symbols;
+    let counts = batch.windows.iter().flat_map(|window| &window.counts);
+    let is_within = |rows: usize, most: u64| rows as u64 <= most;
+    let are_tables_within = is_within(batch.series.len(), MAX_SERIES)
+        && is_within(symbols.functions.len(), MAX_FUNCTIONS)
+        && is_within(symbols.frames.len(), MAX_FRAMES)
+        && is_within(symbols.stacks.len(), MAX_STACKS)
+        && is_within(batch.windows.len(), MAX_WINDOWS)
+        && counts.clone().count() <= MAX_COUNTS;
+    let counted: FastSet<StackHash> = counts.map(|count| count.stack).collect();
+    are_tables_within && is_within(counted.len(), MAX_STACKS) && unpacked(batch).len() <= MAX_SENT
+}
+
 /// A batch as bytes.
 pub fn batch_to_bytes(batch: &Batch) -> Vec<u8> {
+    let bytes = unpacked(batch);
+    zstd::bulk::compress(&bytes, ZSTD_LEVEL).expect("zstd packs any bytes that fit into memory")
+}
+
+fn unpacked(batch: &Batch) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     put(&mut bytes, VERSION);
     put(&mut bytes, batch.series.len() as u64);
@@ -90,7 +136,7 @@ pub fn batch_to_bytes(batch: &Batch) -> Vec<u8> {
             put(&mut bytes, count.count);
         }
     }
-    zstd::bulk::compress(&bytes, ZSTD_LEVEL).expect("zstd packs any bytes that fit into memory")
+    bytes
 }
 
 fn put_text(bytes: &mut Vec<u8>, text: &str) {
@@ -333,7 +379,7 @@ impl<'a> Reader<'a> {
 
 #[cfg(test)]
 mod tests {
-    use nodespy_model::{FrameKind, Tier};
+    use nodespy_model::{FrameKind, SmallSort, Tier};
     use proptest::collection::vec;
     use proptest::prelude::*;
 
@@ -435,6 +481,112 @@ mod tests {
             batch_from_bytes(&longer),
             Err(WireError::Bad { .. })
         ));
+    }
+
+    /// So many stacks, each a line of one function, in windows of two series with as many of them each.
+    fn many_stacks(stacks: u32, in_a_window: usize) -> Batch {
+        let small = batch();
+        let frame = |line| StoredFrame {
+            line,
+            ..small.symbols.frames[0]
+        };
+        let symbols = Symbols {
+            functions: vec![small.symbols.functions[0].clone()],
+            frames: (1..=stacks).map(frame).collect(),
+            stacks: (0..stacks).map(|frame| vec![frame]).collect(),
+        };
+        let hashes = symbols.hashes();
+        let window = |(number, hashes): (usize, &[StackHash])| Window {
+            series: number % 2,
+            start: 1_700_000_000 + number as u64 / 2 * 10,
+            counts: hashes
+                .iter()
+                .map(|hash| Count::new(*hash, ThreadRole::Main, 1))
+                .collect(),
+        };
+        let other = Series {
+            service: "mail".to_owned(),
+            ..small.series[0].clone()
+        };
+        Batch {
+            series: vec![small.series[0].clone(), other],
+            windows: hashes.chunks(in_a_window).enumerate().map(window).collect(),
+            symbols,
+        }
+    }
+
+    /// What each window is, wherever its series is in the batch.
+    fn windows_of(batch: &Batch) -> Vec<(u64, &str, FastSet<Count>)> {
+        let windows = batch.windows.iter();
+        windows
+            .map(|it| {
+                let counts = it.counts.iter().copied().collect();
+                (it.start, &*batch.series[it.series].service, counts)
+            })
+            .collect()
+    }
+
+    /// Checks that the parts are read, and are all of a batch in its order.
+    #[track_caller]
+    fn expect_parts(batch: &Batch, parts: &[Batch]) {
+        for part in parts {
+            let packed = batch_to_bytes(part);
+            assert!(packed.len() <= 8 << 20, "{} bytes packed", packed.len());
+            assert_eq!(batch_from_bytes(&packed).as_ref(), Ok(part));
+            let named: FastSet<StackHash> = part.symbols.hashes().into_iter().collect();
+            let counted = part.windows.iter().flat_map(|window| &window.counts);
+            let counted: FastSet<StackHash> = counted.map(|count| count.stack).collect();
+            assert!(counted == named, "it names what it counts");
+        }
+        let all = parts.iter().flat_map(windows_of);
+        assert!(
+            all.clone().is_sorted_by_key(|(start, ..)| start),
+            "in their order"
+        );
+        let by_series = |windows: &mut Vec<(u64, &str, FastSet<Count>)>| {
+            windows.small_sort_by_key(|(start, service, _)| (*start, *service));
+        };
+        let (mut sent, mut expected) = (all.collect(), windows_of(batch));
+        by_series(&mut sent);
+        by_series(&mut expected);
+        assert!(sent == expected, "each window once");
+    }
+
+    #[test]
+    fn a_batch_with_one_stack_too_many_is_sent_in_parts() {
+        let largest = many_stacks(MAX_STACKS as u32, 1 << 15);
+        assert_eq!(largest.clone().into_parts(), [largest]);
+        let larger = many_stacks(MAX_STACKS as u32 + 1, 1 << 15);
+        let refused = batch_from_bytes(&batch_to_bytes(&larger));
+        assert!(matches!(refused, Err(WireError::TooMany { .. })));
+        let parts = larger.clone().into_parts();
+        assert_eq!(parts.len(), 2);
+        expect_parts(&larger, &parts);
+    }
+
+    #[test]
+    fn a_batch_with_too_many_bytes_is_sent_in_parts() {
+        let mut large = many_stacks(2_200, 100);
+        let function = large.symbols.functions[0].clone();
+        let name = |number: usize| format!("{number:0>MAX_TEXT_BYTES$}");
+        let functions = (0..2_200).map(|number| StoredFunction {
+            name: name(number),
+            ..function.clone()
+        });
+        large.symbols.functions = functions.collect();
+        for (frame, function) in large.symbols.frames.iter_mut().zip(0..) {
+            frame.function = function;
+        }
+        let hashes = large.symbols.hashes();
+        let counts = large.windows.iter_mut().flat_map(|it| &mut it.counts);
+        for (count, hash) in counts.zip(hashes) {
+            *count = Count::new(hash, ThreadRole::Main, 1);
+        }
+        let refused = batch_from_bytes(&batch_to_bytes(&large));
+        assert_eq!(refused, Err(WireError::TooLarge));
+        let parts = large.clone().into_parts();
+        assert!((3..=4).contains(&parts.len()), "{} parts", parts.len());
+        expect_parts(&large, &parts);
     }
 
     #[test]

@@ -46,23 +46,36 @@ impl Mark {
 
 /// All marks at one moment.
 #[derive(Debug, Default)]
-pub(super) struct Marks(FastMap<String, u64>);
+pub(super) struct Marks {
+    values: FastMap<String, u64>,
+    /// The time of that moment by ClickHouse's clock, by which its tables expire.
+    now: UnixSeconds,
+}
+
+/// Where ClickHouse's clock stands among the marks; none is called so.
+const NOW: &str = "now";
 
 impl Marks {
     pub(super) fn read(connection: &Connection) -> Result<Self, StoreError> {
-        let sql = "SELECT name, argMax(value, version) FROM marks GROUP BY name";
-        let reply = connection.ask(sql.to_owned())?;
+        let reply = connection.ask(format!(
+            "SELECT name, argMax(value, version) FROM marks GROUP BY name
+            UNION ALL SELECT '{NOW}', toUInt64(toUnixTimestamp(now()))"
+        ))?;
         let mut rows = RowReader::new(&reply);
         let mut marks = Self::default();
         while rows.has_more() {
             let name = rows.text()?;
-            marks.0.insert(name, rows.u64()?);
+            let value = rows.u64()?;
+            match &*name {
+                NOW => marks.now = value,
+                _ => _ = marks.values.insert(name, value),
+            }
         }
         Ok(marks)
     }
 
     pub(super) fn get(&self, mark: Mark) -> Option<u64> {
-        self.0.get(mark.name()).copied()
+        self.values.get(mark.name()).copied()
     }
 
     pub(super) fn time(&self, mark: Mark) -> UnixSeconds {
@@ -81,18 +94,16 @@ impl Marks {
     }
 
     /// The first hour of which a detail is left: what was dropped is gone, and what is too old may be, whenever ClickHouse
-    /// gets to it.
+    /// gets to it by its own clock.
     pub(super) fn first(&self, detail: Detail) -> UnixSeconds {
         let coarser = match detail {
             Detail::Windows => &[Detail::Windows, Detail::Hours, Detail::Rollups][..],
             Detail::Hours => &[Detail::Hours, Detail::Rollups],
             Detail::Rollups => &[Detail::Rollups],
         };
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let now = now.map_or(0, |now| now.as_secs());
         let first = |detail: &Detail| {
             let kept = self.get(Mark::Kept(*detail)).unwrap_or(u64::MAX);
-            let expired = now.saturating_sub(kept).next_multiple_of(HOUR_SECONDS);
+            let expired = self.now.saturating_sub(kept).next_multiple_of(HOUR_SECONDS);
             self.time(Mark::Dropped(*detail)).max(expired)
         };
         coarser.iter().map(first).max().unwrap_or(0)

@@ -118,6 +118,14 @@ impl Store for ClickHouseStore {
         spans::labels(&self.connection, &time)
     }
 
+    fn newest_hours(
+        &self,
+        before: UnixSeconds,
+        max: usize,
+    ) -> Result<Vec<UnixSeconds>, StoreError> {
+        spans::newest_hours(&self.connection, before, max)
+    }
+
     fn stacks(&self, stacks: &[StackId]) -> Result<Symbols, StoreError> {
         names::names(&self.connection, stacks)
     }

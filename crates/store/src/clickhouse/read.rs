@@ -1,5 +1,7 @@
 //! Merging by stack: whole hours that were made by their sums, everything else by windows.
 
+use nodespy_model::SmallSort;
+
 use super::client::{Connection, Statement};
 use super::names::list;
 use super::plan::Plan;
@@ -168,7 +170,7 @@ pub(super) fn groups_of(reply: &[u8]) -> Result<Vec<Group>, StoreError> {
             groups.push(group);
         }
     }
-    groups.sort_by(|left, right| left.values.cmp(&right.values));
+    groups.small_sort_by(|left, right| left.values.cmp(&right.values));
     Ok(groups)
 }
 

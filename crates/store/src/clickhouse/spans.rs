@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use nodespy_model::{Labels, label_key};
+use nodespy_model::{Labels, SmallSort, label_key};
 
 use super::client::Connection;
-use super::marks::Marks;
+use super::marks::{Mark, Marks};
 use super::rows::RowReader;
 use crate::engine::Detail;
 use crate::error::StoreError;
@@ -24,11 +24,38 @@ pub(super) fn labels(
         marks.first(Detail::Rollups)..hours_from,
     )?);
     spans.retain(|span| span.first < time.end && span.last + WINDOW_SECONDS > time.start);
-    spans.sort_by(|left, right| {
+    spans.small_sort_by(|left, right| {
         let key = |span: &SeriesSpan| (span.service.clone(), span.event.clone(), span.first);
         key(left).cmp(&key(right))
     });
     Ok(spans)
+}
+
+/// The latest hours of windows and rollups.
+pub(super) fn newest_hours(
+    connection: &Connection,
+    before: UnixSeconds,
+    max: usize,
+) -> Result<Vec<UnixSeconds>, StoreError> {
+    let marks = Marks::read(connection)?;
+    let before = before.min(u64::from(u32::MAX));
+    // Hours that are made have rollups, where anything was counted.
+    let compacted = marks.time(Mark::Compacted);
+    let reply = connection.ask(format!(
+        "SELECT DISTINCT hour FROM (
+            SELECT toStartOfHour(start, 'UTC') AS hour FROM windows WHERE start >= {} AND start < {before}
+            UNION ALL
+            SELECT hour FROM rollups WHERE hour >= {} AND hour < {before}
+        ) ORDER BY hour DESC LIMIT {max}",
+        marks.first(Detail::Windows).max(compacted),
+        marks.first(Detail::Rollups)
+    ))?;
+    let mut rows = RowReader::new(&reply);
+    let mut hours = Vec::new();
+    while rows.has_more() {
+        hours.push(u64::from(rows.u32()?));
+    }
+    Ok(hours)
 }
 
 /// Series of which windows or hours are left.

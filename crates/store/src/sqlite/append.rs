@@ -1,10 +1,10 @@
 //! Windows into the file, with the names that are new, in one transaction.
 
-use nodespy_model::{FastMap, label_key};
+use nodespy_model::{FastMap, FastSet, label_key};
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use super::stacks::StackCache;
-use super::{dropped_before, labels_text};
+use super::{dropped_before, labels_text, sweep};
 use crate::block::{self, Key};
 use crate::engine::{Appended, Detail};
 use crate::error::StoreError;
@@ -35,6 +35,10 @@ pub(super) struct Cache {
     newest_hours: FastMap<i64, UnixSeconds>,
     /// Windows before this are refused: their hours have been dropped.
     oldest: Option<UnixSeconds>,
+    /// Whether names are being swept, which has to spare the stacks that are counted meanwhile.
+    is_sweeping: Option<bool>,
+    /// Stacks that were noted for that.
+    spared: FastSet<u32>,
 }
 
 /// What becomes of a window that is there already.
@@ -160,6 +164,7 @@ impl Appending<'_> {
     /// The id of a stack, which is stored if the batch names it.
     fn stack(&mut self, hash: StackHash) -> Result<Option<u32>, StoreError> {
         if let Some(known) = self.cache.stacks.find(self.transaction, hash)? {
+            self.spare(known)?;
             return Ok(Some(known));
         }
         let Some(position) = self.named.get(&hash) else {
@@ -168,7 +173,20 @@ impl Appending<'_> {
         let frames = &self.symbols.stacks[*position];
         let stacks = &mut self.cache.stacks;
         let added = stacks.add(self.transaction, hash, frames, self.symbols, &self.hasher)?;
+        self.spare(added)?;
         Ok(Some(added))
+    }
+
+    /// Keeps a sweep from deleting a stack: it may have looked before this window was there.
+    fn spare(&mut self, stack: u32) -> Result<(), StoreError> {
+        let is_sweeping = match self.cache.is_sweeping {
+            Some(is_sweeping) => is_sweeping,
+            None => *(self.cache.is_sweeping).insert(sweep::is_sweeping(self.transaction)?),
+        };
+        match is_sweeping && self.cache.spared.insert(stack) {
+            true => sweep::spare(self.transaction, stack),
+            false => Ok(()),
+        }
     }
 
     fn oldest(&mut self) -> Result<UnixSeconds, StoreError> {

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use nodespy_model::FastMap;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
+use super::dropped_before;
 use crate::block::{self, Entry, Key};
+use crate::engine::Detail;
 use crate::error::StoreError;
 use crate::window::{HOUR_SECONDS, UnixSeconds, WINDOW_SECONDS, WINDOWS_AN_HOUR};
 
@@ -64,6 +66,8 @@ fn compact_hour(
     hour: UnixSeconds,
 ) -> Result<(), StoreError> {
     let (start, end) = (hour as i64, (hour + HOUR_SECONDS) as i64);
+    // Of hours whose times have been dropped, late windows have none either.
+    let has_times = hour >= dropped_before(transaction, Detail::Windows)?;
     let mut rollups: FastMap<RollupKey, FastMap<Key, u64>> = FastMap::default();
     for (series, mut windows) in windows_of(transaction, scope, start, end)? {
         let sql = "UPDATE series SET first = min(first, ?), last = max(last, ?) WHERE id = ?";
@@ -92,7 +96,7 @@ fn compact_hour(
             i64::try_from(block.total).unwrap_or(i64::MAX),
             block.counts,
             block.sums,
-            block.times,
+            has_times.then_some(block.times),
         ])?;
     }
     for (rollup, sums) in rollups {

@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use nodespy_model::{Labels, ThreadRole};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use self::append::Present;
 use crate::engine::{Appended, Detail, Store};
@@ -138,6 +138,14 @@ impl Store for SqliteStore {
         spans::labels(&self.connection, &time)
     }
 
+    fn newest_hours(
+        &self,
+        before: UnixSeconds,
+        max: usize,
+    ) -> Result<Vec<UnixSeconds>, StoreError> {
+        spans::newest_hours(&self.connection, before, max)
+    }
+
     fn stacks(&self, stacks: &[StackId]) -> Result<Symbols, StoreError> {
         let transaction = self.connection.unchecked_transaction()?;
         stacks::names(&transaction, stacks)
@@ -180,11 +188,21 @@ fn dropped_key(detail: Detail) -> &'static str {
 
 /// Before which hour a detail was dropped; 0 if it never was.
 fn dropped_before(connection: &Connection, detail: Detail) -> Result<UnixSeconds, StoreError> {
-    let mut statement = connection.prepare_cached("SELECT value FROM meta WHERE key = ?")?;
-    let value: Option<i64> = statement
-        .query_row(params![dropped_key(detail)], |row| row.get(0))
-        .optional()?;
+    let value = noted(connection, dropped_key(detail))?;
     Ok(u64::try_from(value.unwrap_or(0)).unwrap_or(0))
+}
+
+/// What the file says of itself.
+fn noted(connection: &Connection, key: &str) -> Result<Option<i64>, StoreError> {
+    let mut statement = connection.prepare_cached("SELECT value FROM meta WHERE key = ?")?;
+    Ok(statement.query_row([key], |row| row.get(0)).optional()?)
+}
+
+fn note(transaction: &Transaction<'_>, key: &str, value: i64) -> Result<(), StoreError> {
+    transaction
+        .prepare_cached("INSERT OR REPLACE INTO meta VALUES (?, ?)")?
+        .execute(params![key, value])?;
+    Ok(())
 }
 
 /// Labels as they are stored: lines of key, tab, value. Neither has control characters.

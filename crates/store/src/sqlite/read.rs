@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use nodespy_model::{FastMap, ThreadRole, WeightUnit, label_key};
+use nodespy_model::{FastMap, SmallSort, ThreadRole, WeightUnit, label_key};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{dropped_before, labels_of};
@@ -382,7 +382,7 @@ impl<'a> Merging<'a> {
 
     fn merged(&self, mut groups: Vec<Group>) -> Merged {
         groups.retain(|group| !group.stacks.is_empty());
-        groups.sort_by(|left, right| left.values.cmp(&right.values));
+        groups.small_sort_by(|left, right| left.values.cmp(&right.values));
         Merged {
             unit: Some(self.plan.unit),
             groups,

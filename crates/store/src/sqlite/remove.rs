@@ -2,13 +2,15 @@
 
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
-use super::{dropped_key, sweep};
+use super::{dropped_key, note, noted, sweep};
 use crate::engine::Detail;
 use crate::error::StoreError;
 use crate::window::UnixSeconds;
 
 /// How many pages are given back at a time: writers wait for so long only.
 const PAGES: u32 = 1000;
+/// The key that says of which hours the times have been dropped: they are not gone through again.
+const TIMES_DROPPED: &str = "times_dropped_before";
 
 /// Drops a detail of the hours before `cut`, with what is finer, one scope a transaction.
 pub(super) fn drop_before(
@@ -25,33 +27,39 @@ pub(super) fn drop_before(
     // First: a window that comes late must not be counted twice.
     note_cut(&transaction, detail, time)?;
     transaction.commit()?;
+    let times_dropped = noted(connection, TIMES_DROPPED)?.unwrap_or(0);
     for scope in scopes {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let run = |sql: &str| transaction.prepare_cached(sql)?.execute([scope, time]);
         match detail {
             Detail::Windows => {
-                run(
-                    "UPDATE hour SET times = NULL WHERE scope = ? AND hour < ? AND times NOT NULL",
-                )?;
+                let sql = "UPDATE hour SET times = NULL
+                    WHERE scope = ? AND hour < ? AND hour >= ? AND times NOT NULL";
+                let mut statement = transaction.prepare_cached(sql)?;
+                statement.execute([scope, time, times_dropped])?;
             }
             Detail::Hours => {
                 run("DELETE FROM hour WHERE scope = ? AND hour < ?")?;
             }
             Detail::Rollups => {
                 run("DELETE FROM hour WHERE scope = ? AND hour < ?")?;
-                run("DELETE FROM recent WHERE scope = ? AND start < ?")?;
-                run("DELETE FROM rollup WHERE scope = ? AND hour < ?")?;
+                let windows = run("DELETE FROM recent WHERE scope = ? AND start < ?")?;
+                let rollups = run("DELETE FROM rollup WHERE scope = ? AND hour < ?")?;
+                if windows + rollups > 0 {
+                    sweep::note_removed(&transaction)?;
+                }
             }
         }
         transaction.commit()?;
     }
-    if detail != Detail::Windows {
-        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        drop_series(&transaction, time)?;
-        if detail == Detail::Rollups {
-            sweep::sweep(&transaction)?;
-        }
-        transaction.commit()?;
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    match detail {
+        Detail::Windows => note(&transaction, TIMES_DROPPED, time.max(times_dropped))?,
+        Detail::Hours | Detail::Rollups => drop_series(&transaction, time)?,
+    }
+    transaction.commit()?;
+    if detail == Detail::Rollups {
+        sweep::sweep(connection, time)?;
     }
     give_back(connection)
 }
@@ -77,8 +85,9 @@ fn drop_series(transaction: &Transaction<'_>, cut: i64) -> Result<(), StoreError
     let sql = "DELETE FROM series WHERE last < ?
         AND id NOT IN (SELECT series FROM recent) AND id NOT IN (SELECT series FROM hour)";
     transaction.execute(sql, [cut])?;
-    let sql = "DELETE FROM scope WHERE id NOT IN (SELECT scope FROM series)
-        AND id NOT IN (SELECT scope FROM rollup)";
+    let sql =
+        "DELETE FROM scope WHERE NOT EXISTS (SELECT 1 FROM series WHERE series.scope = scope.id)
+        AND NOT EXISTS (SELECT 1 FROM rollup WHERE rollup.scope = scope.id)";
     transaction.execute(sql, [])?;
     Ok(())
 }

@@ -22,6 +22,7 @@ const CHECKPOINT_PAGES: u32 = 4000;
 /// - scope: an event of a service; weights of two scopes are never added.
 /// - stack: its frames are the first `keep` of the stack `base`, then `tail`, as numbers.
 /// - series: `first` is exact, `last` as of the last compaction.
+/// - spared, made by the first sweep of names: see there.
 /// - hour: `times` comes last, on pages of their own, which merges of whole hours don't touch.
 const TABLES: &str = "
 CREATE TABLE meta(key TEXT PRIMARY KEY, value INT) WITHOUT ROWID;

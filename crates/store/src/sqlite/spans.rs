@@ -1,14 +1,15 @@
 //! Which series there are, with their labels.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
-use nodespy_model::{FastMap, Labels, label_key};
+use nodespy_model::{FastMap, Labels, SmallSort, label_key};
 use rusqlite::{Connection, params};
 
 use super::{dropped_before, labels_of};
 use crate::engine::Detail;
 use crate::error::StoreError;
-use crate::selection::SeriesSpan;
+use crate::selection::{SeriesSpan, hour_of};
 use crate::window::{HOUR_SECONDS, UnixSeconds, WINDOW_SECONDS, unit_of};
 
 pub(super) fn labels(
@@ -48,7 +49,7 @@ pub(super) fn labels(
     }
     let rolled_up = rolled_up(&transaction)?.into_iter();
     spans.extend(rolled_up.filter(|span| is_in(time, span.first, span.last)));
-    spans.sort_by(|left, right| {
+    spans.small_sort_by(|left, right| {
         let key = |span: &SeriesSpan| (span.service.clone(), span.event.clone(), span.first);
         key(left).cmp(&key(right))
     });
@@ -57,6 +58,38 @@ pub(super) fn labels(
 
 fn is_in(time: &Range<UnixSeconds>, first: UnixSeconds, last: UnixSeconds) -> bool {
     first < time.end && last + WINDOW_SECONDS > time.start
+}
+
+/// The latest hours of windows and rollups. Each is found by the keys of its table: their number does not matter.
+pub(super) fn newest_hours(
+    connection: &Connection,
+    before: UnixSeconds,
+    max: usize,
+) -> Result<Vec<UnixSeconds>, StoreError> {
+    let transaction = connection.unchecked_transaction()?;
+    let scopes: Vec<i64> = transaction
+        .prepare_cached("SELECT id FROM scope")?
+        .query_map([], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    let mut hours = BTreeSet::new();
+    for sql in [
+        "SELECT max(start) FROM recent WHERE scope = ? AND start < ?",
+        "SELECT max(hour) FROM rollup WHERE scope = ? AND hour < ?",
+    ] {
+        let mut statement = transaction.prepare_cached(sql)?;
+        for scope in &scopes {
+            let mut end = i64::try_from(before).unwrap_or(i64::MAX);
+            for _ in 0..max {
+                let found: Option<i64> = statement.query_row([*scope, end], |row| row.get(0))?;
+                let Some(start) = found.and_then(|start| u64::try_from(start).ok()) else {
+                    break;
+                };
+                hours.insert(hour_of(start));
+                end = hour_of(start) as i64;
+            }
+        }
+    }
+    Ok(hours.into_iter().rev().take(max).collect())
 }
 
 /// First and last window of the series that have some which are not compacted.

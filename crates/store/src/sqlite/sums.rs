@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use nodespy_model::SmallSort;
 use rusqlite::Connection;
 
 use super::read::{Member, Plan, rollup_hours};
@@ -53,7 +54,7 @@ pub(super) fn series(
         .filter(|series| series.weights.iter().any(|weight| *weight > 0))
         .collect();
     set.series
-        .sort_by(|left, right| left.values.cmp(&right.values));
+        .small_sort_by(|left, right| left.values.cmp(&right.values));
     set.missing_hours = summing.missing_hours;
     Ok(set)
 }

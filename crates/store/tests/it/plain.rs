@@ -287,6 +287,19 @@ impl Store for PlainStore {
             .collect())
     }
 
+    fn newest_hours(
+        &self,
+        before: UnixSeconds,
+        max: usize,
+    ) -> Result<Vec<UnixSeconds>, StoreError> {
+        let starts = self.windows.keys().map(|(_, start)| *start);
+        let hours: BTreeSet<UnixSeconds> = starts
+            .filter(|start| *start < before)
+            .map(hour_of)
+            .collect();
+        Ok(hours.into_iter().rev().take(max).collect())
+    }
+
     fn stacks(&self, stacks: &[StackId]) -> Result<Symbols, StoreError> {
         let mut symbols = Symbols::default();
         for stack in stacks {

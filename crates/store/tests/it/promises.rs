@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use nodespy_model::{ThreadRole, WeightUnit};
 use nodespy_store::{
-    Batch, Count, HOUR_SECONDS, Selection, StackHash, StackId, Store, StoreError, UnixSeconds,
-    WINDOW_SECONDS, Window,
+    Batch, Count, HOUR_SECONDS, Retention, Selection, StackHash, StackId, Store, StoreError,
+    UnixSeconds, Upkeep, WINDOW_SECONDS, Window,
 };
 
 use crate::fleet::{START, batch, series, stacks, window};
@@ -248,6 +248,110 @@ fn time_and_labels_are_listed(store: &mut dyn Store) {
     assert!(store.labels(0..START).unwrap().is_empty());
 }
 
+fn the_latest_hours_are_listed(store: &mut dyn Store) {
+    assert!(store.newest_hours(UnixSeconds::MAX, 5).unwrap().is_empty());
+    let mut sent = batch(&stacks(50, 1), 0..720);
+    sent.windows
+        .retain(|window| (window.start - START).is_multiple_of(600));
+    store.append(&sent).unwrap();
+    let later = batch(&stacks(50, 1), 9 * 360..9 * 360 + 5);
+    store.append(&later).unwrap();
+    let hour = |number| START + number * HOUR_SECONDS;
+    for _ in 0..2 {
+        let newest = |before, max| store.newest_hours(before, max).unwrap();
+        assert_eq!(newest(UnixSeconds::MAX, 5), [hour(9), hour(1), hour(0)]);
+        assert_eq!(newest(UnixSeconds::MAX, 2), [hour(9), hour(1)]);
+        assert_eq!(newest(hour(9), 5), [hour(1), hour(0)]);
+        assert!(newest(hour(0), 5).is_empty());
+        store.compact(hour(5)).unwrap();
+    }
+}
+
+const DAY: u64 = 24 * HOUR_SECONDS;
+/// How far ahead a clock is in these tests.
+const AHEAD: u64 = 200 * DAY;
+const KEPT: Retention = Retention {
+    windows: 7 * DAY,
+    hours: 30 * DAY,
+    rollups: 100 * DAY,
+    max_bytes: u64::MAX,
+};
+
+/// Windows of a minute in each of these hours since the start.
+fn minutes(hours: std::ops::Range<u64>) -> Batch {
+    let symbols = stacks(50, 1);
+    let mut sent = batch(&symbols, 0..0);
+    for hour in hours {
+        sent.windows
+            .extend(batch(&symbols, hour * 360..hour * 360 + 6).windows);
+    }
+    sent
+}
+
+fn a_clock_that_is_ahead_drops_nothing(store: &mut dyn Store) {
+    // An empty store first.
+    Upkeep::new(KEPT).run(store, START + AHEAD).unwrap();
+    let sent = minutes(0..30);
+    assert_eq!(store.append(&sent).unwrap().too_old, 0);
+    Upkeep::new(KEPT)
+        .run(store, START + 30 * HOUR_SECONDS)
+        .unwrap();
+    let before = answer(store, &all("shop"), &["pid"]);
+    let first = Selection::new("shop", "cpu-clock", START..START + 30);
+    let of_first = answer(store, &first, &["pid"]);
+    // Started while the clock was ahead.
+    Upkeep::new(KEPT).run(store, START + AHEAD).unwrap();
+    assert_eq!(answer(store, &all("shop"), &["pid"]), before);
+    assert_eq!(answer(store, &first, &["pid"]), of_first);
+    // It writes by that clock for a few hours.
+    let ahead = AHEAD / HOUR_SECONDS;
+    for hour in ahead..ahead + 11 {
+        store.append(&minutes(hour..hour + 1)).unwrap();
+        let now = START + (hour + 1) * HOUR_SECONDS;
+        Upkeep::new(KEPT).run(store, now).unwrap();
+    }
+    assert_eq!(answer(store, &first, &["pid"]), of_first);
+    // Then the clock is right again, and what it saw is no older than before.
+    let next = store.append(&minutes(30..32)).unwrap();
+    assert_eq!((next.windows, next.too_old), (60, 0));
+    Upkeep::new(KEPT)
+        .run(store, START + 32 * HOUR_SECONDS)
+        .unwrap();
+    let until_then = Selection::new("shop", "cpu-clock", START..START + 40 * HOUR_SECONDS);
+    let is_in_shop = |window: &Window| window.series < 4;
+    assert_eq!(
+        total(store, &until_then),
+        counted(&minutes(0..32), is_in_shop)
+    );
+}
+
+fn after_a_long_pause_what_is_old_goes_when_enough_windows_say_so(store: &mut dyn Store) {
+    store.append(&minutes(0..30)).unwrap();
+    let before = total(store, &all("shop"));
+    let later = AHEAD / HOUR_SECONDS;
+    let sent = minutes(later..later + 12);
+    let of_shop = counted(&sent, |window| window.series < 4);
+    store.append(&sent).unwrap();
+    Upkeep::new(KEPT)
+        .run(store, START + AHEAD + 11 * HOUR_SECONDS)
+        .unwrap();
+    assert_eq!(total(store, &all("shop")), before + of_shop);
+    Upkeep::new(KEPT)
+        .run(store, START + AHEAD + 12 * HOUR_SECONDS)
+        .unwrap();
+    assert_eq!(total(store, &all("shop")), of_shop);
+}
+
+fn a_clock_that_is_set_back_does_not_end_the_upkeep(store: &mut dyn Store) {
+    let mut upkeep = Upkeep::new(KEPT);
+    store.append(&minutes(0..2)).unwrap();
+    assert!(upkeep.run(store, START + AHEAD).unwrap().is_some());
+    let now = START + 3 * HOUR_SECONDS;
+    assert!(upkeep.run(store, now).unwrap().is_some());
+    assert!(upkeep.run(store, now + 10).unwrap().is_none());
+    assert!(upkeep.run(store, now + 300).unwrap().is_some());
+}
+
 /// A module for an engine, with a test for each promise.
 macro_rules! engine {
     ($engine:ident: $make:expr) => {
@@ -261,6 +365,10 @@ macro_rules! engine {
             stacks_are_named_once,
             a_batch_is_appended_whole_or_not_at_all,
             time_and_labels_are_listed,
+            the_latest_hours_are_listed,
+            a_clock_that_is_ahead_drops_nothing,
+            after_a_long_pause_what_is_old_goes_when_enough_windows_say_so,
+            a_clock_that_is_set_back_does_not_end_the_upkeep,
         }
     };
     ($engine:ident: $make:expr; $($promise:ident),+ $(,)?) => {

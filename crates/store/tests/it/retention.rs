@@ -162,3 +162,92 @@ fn age_and_size_bound_a_store() {
     assert!(smaller.bytes <= kept.bytes / 2, "{kept:?} → {smaller:?}");
     assert!(smaller.since > kept.since && smaller.since <= now - day);
 }
+
+/// Stacks that nothing counts any more come back while they are being swept.
+#[test]
+fn names_stay_with_what_is_appended_beside_a_sweep() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let open = || SqliteStore::open(&path, OpenMode::Write).unwrap();
+    let day = 24 * HOUR_SECONDS;
+    let sets: Vec<_> = (0..3).map(|seed| stacks(400, seed)).collect();
+    let sent = |number: u64, place: u64| {
+        let symbols = sets[(number % 3) as usize].clone();
+        let start = START + number * day + place * WINDOW_SECONDS;
+        Batch {
+            series: vec![series("shop", "1", 1, 10)],
+            windows: vec![window(0, place, start, &symbols.hashes())],
+            symbols,
+        }
+    };
+    let days = 20;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut writer = open();
+            for number in 0..days {
+                for place in 0..40 {
+                    writer.append(&sent(number, place)).unwrap();
+                }
+            }
+        });
+        let mut keeper = open();
+        let mut cut = START;
+        while cut < START + (days - 2) * day {
+            let newest = keeper.newest_hours(u64::MAX, 1).unwrap();
+            let until = newest.first().map_or(START, |hour| hour - HOUR_SECONDS);
+            keeper.compact(until).unwrap();
+            if until > cut + day {
+                cut += day;
+                keeper.drop_before(Detail::Rollups, cut).unwrap();
+            }
+        }
+    });
+    let store = open();
+    let everything = Selection::new("shop", "cpu-clock", 0..u64::MAX);
+    let merged = store.merge(&everything, &[]).unwrap();
+    let stacks = merged.groups[0].stacks.iter();
+    let ids: Vec<_> = stacks.map(|stack| stack.stack).collect();
+    assert_eq!(store.stacks(&ids).unwrap().stacks.len(), ids.len());
+    store.check().unwrap();
+}
+
+/// Also where windows come when the times of their hour have been dropped.
+#[test]
+fn times_that_were_dropped_do_not_come_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = SqliteStore::open(&folder.path().join("store"), OpenMode::Write).unwrap();
+    let sent = batch(&stacks(50, 1), 0..720);
+    store.append(&sent).unwrap();
+    let part = |hour| {
+        let start = START + hour * HOUR_SECONDS + 600;
+        Selection::new("shop", "cpu-clock", start..start + 600)
+    };
+    let is_widened =
+        |store: &SqliteStore, hour| store.merge(&part(hour), &["pid"]).unwrap().is_widened;
+    store
+        .drop_before(Detail::Windows, START + HOUR_SECONDS)
+        .unwrap();
+    store.compact(START + 2 * HOUR_SECONDS).unwrap();
+    assert!(is_widened(&store, 0) && !is_widened(&store, 1));
+    let late = Batch {
+        series: vec![series("late", "1", 1, 10)],
+        ..sent
+    };
+    let late = Batch {
+        windows: late
+            .windows
+            .into_iter()
+            .filter(|it| it.series == 0)
+            .collect(),
+        ..late
+    };
+    store.append(&late).unwrap();
+    store.compact(START + 2 * HOUR_SECONDS).unwrap();
+    let start = START + 600;
+    let of_late = Selection::new("late", "cpu-clock", start..start + 600);
+    assert!(store.merge(&of_late, &["pid"]).unwrap().is_widened);
+    store
+        .drop_before(Detail::Windows, START + 2 * HOUR_SECONDS)
+        .unwrap();
+    assert!(is_widened(&store, 0) && is_widened(&store, 1));
+}
