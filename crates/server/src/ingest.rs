@@ -10,9 +10,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use nodespy_http::Answer;
 use nodespy_model::{FastMap, FastSet};
 use nodespy_store::{
-    Appended, Batch, HOUR_SECONDS, OpenMode, OpenStore, Retention, Series, StackHash, Store,
-    StoreError, StoreLocation, UnixSeconds, batch_from_bytes, hashes_to_bytes,
+    Appended, Batch, HOUR_SECONDS, MAX_LABEL_BYTES, OpenMode, OpenStore, Retention, Series,
+    StackHash, Store, StoreError, StoreLocation, UnixSeconds, batch_from_bytes, hashes_to_bytes,
+    label_bytes,
 };
+use sha2::{Digest, Sha256};
 
 use crate::keeper::{Keeper, KeeperCounts};
 use crate::turns::Turns;
@@ -54,7 +56,7 @@ struct Taking {
     max_bytes: u64,
     max_series: usize,
     /// When each series was last seen.
-    series: FastMap<Series, UnixSeconds>,
+    series: FastMap<SeriesHash, UnixSeconds>,
     /// Profiles that were taken lately, the oldest first.
     recent: VecDeque<u64>,
 }
@@ -78,8 +80,15 @@ pub(crate) enum Refusal {
         "more than {0} series (processes and events) within an hour: nodespy serve --max-series allows more"
     )]
     TooManySeries(usize),
+    #[error(
+        "the labels of a process have {0} bytes, and {MAX_LABEL_BYTES} are taken: give it shorter or fewer ones"
+    )]
+    LongLabels(usize),
     #[error("a window is more than an hour ahead: is the clock of the sender right?")]
-    Ahead,
+    Ahead {
+        /// In how many seconds it is not.
+        wait: UnixSeconds,
+    },
     #[error("the store is full: nodespy serve --max-size allows more")]
     Full,
     #[error("names of stacks are missing")]
@@ -223,9 +232,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 fn answer(refusal: &Refusal) -> Answer {
     let status = match refusal {
         Refusal::Unreadable(_) => "400 Bad Request",
-        Refusal::TooManySeries(_) | Refusal::Ahead | Refusal::Unnamed(_) => {
-            "422 Unprocessable Content"
-        }
+        Refusal::TooManySeries(_)
+        | Refusal::LongLabels(_)
+        | Refusal::Ahead { .. }
+        | Refusal::Unnamed(_) => "422 Unprocessable Content",
         Refusal::Full => "507 Insufficient Storage",
         Refusal::Store(StoreError::Refused(_) | StoreError::OtherUnit { .. }) => {
             "422 Unprocessable Content"
@@ -235,19 +245,60 @@ fn answer(refusal: &Refusal) -> Answer {
             "500 Internal Server Error"
         }
     };
-    Answer::text(status, &refusal.to_string())
+    let answer = Answer::text(status, &refusal.to_string());
+    match refusal {
+        // What tells it from what is never taken.
+        Refusal::Ahead { wait } => answer.with_header(format!("Retry-After: {wait}")),
+        _ => answer,
+    }
 }
 
-/// A batch whose names were hashed, which takes time.
+/// A batch whose names and series were hashed, which takes time.
 struct Checked {
     batch: Batch,
     named: FastSet<StackHash>,
+    series: FastSet<SeriesHash>,
 }
 
 impl Checked {
     fn of(batch: Batch) -> Result<Self, Refusal> {
-        let named = batch.symbols.checked_hashes()?.into_iter().collect();
-        Ok(Self { batch, named })
+        for series in &batch.series {
+            let bytes = label_bytes(&series.labels);
+            if bytes > MAX_LABEL_BYTES {
+                return Err(Refusal::LongLabels(bytes));
+            }
+        }
+        Ok(Self {
+            named: batch.symbols.checked_hashes()?.into_iter().collect(),
+            series: batch.series.iter().map(SeriesHash::of).collect(),
+            batch,
+        })
+    }
+}
+
+/// What a series is remembered by: with its labels it would take kilobytes. Who knows its labels could make up another one with the
+/// same hash if it were not a cryptographic one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct SeriesHash([u8; 16]);
+
+impl SeriesHash {
+    fn of(series: &Series) -> Self {
+        let mut hasher = Sha256::new();
+        let mut put = |text: &str| {
+            hasher.update((text.len() as u64).to_le_bytes());
+            hasher.update(text);
+        };
+        put(&series.service);
+        put(&series.event);
+        put(series.unit.label());
+        for (key, value) in series.labels.iter() {
+            put(key);
+            put(value);
+        }
+        hasher.update(series.period.to_le_bytes());
+        let digest: [u8; 32] = hasher.finalize().into();
+        let (half, _) = digest.split_first_chunk().expect("it has 32 bytes");
+        Self(*half)
     }
 }
 
@@ -259,10 +310,15 @@ impl Taking {
         append: fn(&mut OpenStore, &Batch) -> Result<Appended, StoreError>,
     ) -> Result<Appended, Refusal> {
         let batch = &checked.batch;
-        if (batch.windows.iter()).any(|window| window.start > now + MAX_AHEAD_SECONDS) {
-            return Err(Refusal::Ahead);
+        let starts = batch.windows.iter().map(|window| window.start);
+        let wait = starts
+            .max()
+            .unwrap_or(0)
+            .saturating_sub(now + MAX_AHEAD_SECONDS);
+        if wait > 0 {
+            return Err(Refusal::Ahead { wait });
         }
-        self.check_series(batch, now)?;
+        self.check_series(&checked.series, now)?;
         self.check_size()?;
         self.check_names(checked)?;
         let appended = match append(&mut self.store, batch) {
@@ -273,9 +329,8 @@ impl Taking {
             }
             appended => appended?,
         };
-        for series in &batch.series {
-            self.series.insert(series.clone(), now);
-        }
+        let seen = checked.series.iter().map(|series| (*series, now));
+        self.series.extend(seen);
         Ok(appended)
     }
 
@@ -300,9 +355,13 @@ impl Taking {
         Ok(appended)
     }
 
-    fn check_series(&mut self, batch: &Batch, now: UnixSeconds) -> Result<(), Refusal> {
-        let new = |known: &FastMap<Series, UnixSeconds>| {
-            let new = batch.series.iter().filter(|it| !known.contains_key(*it));
+    fn check_series(
+        &mut self,
+        series: &FastSet<SeriesHash>,
+        now: UnixSeconds,
+    ) -> Result<(), Refusal> {
+        let new = |known: &FastMap<SeriesHash, UnixSeconds>| {
+            let new = series.iter().filter(|it| !known.contains_key(*it));
             new.count()
         };
         if self.series.len() + new(&self.series) > self.max_series {
@@ -348,19 +407,78 @@ mod tests {
     use std::sync::mpsc;
     use std::time::Duration;
 
-    use nodespy_store::batch_to_bytes;
+    use nodespy_model::{Labels, WeightUnit};
+    use nodespy_store::{CPU_EVENT, batch_to_bytes};
 
     use super::*;
+
+    fn ingest(folder: &tempfile::TempDir, max_series: usize) -> Ingest {
+        let limits = IngestLimits {
+            retention: Retention::default(),
+            max_series,
+        };
+        Ingest::open(&folder.path().join("store"), &limits).unwrap()
+    }
+
+    fn series(rows: &[(&str, &str)]) -> Series {
+        let mut labels = Labels::default();
+        rows.iter().for_each(|(key, value)| labels.set(key, value));
+        Series {
+            service: "shop".to_owned(),
+            event: CPU_EVENT.to_owned(),
+            unit: WeightUnit::Nanoseconds,
+            period: 52_631_578,
+            labels,
+        }
+    }
+
+    fn take(ingest: &Ingest, series: Vec<Series>) -> (&'static str, String) {
+        let batch = Batch::counted(series, &[(0, 1_700_000_000, 1)]);
+        let answer = ingest.take_windows(&batch_to_bytes(&batch), 1_700_000_000);
+        (
+            answer.status,
+            String::from_utf8_lossy(&answer.body).into_owned(),
+        )
+    }
+
+    /// Keys and values of 64 labels, of each of so many series, filled the memory of the server.
+    #[test]
+    fn labels_of_a_series_are_limited_together() {
+        let folder = tempfile::tempdir().unwrap();
+        let ingest = ingest(&folder, 100);
+        let keys: Vec<String> = (0..16).map(|number| format!("key{number:05}")).collect();
+        let value = "x".repeat(MAX_LABEL_BYTES / 16 - 8);
+        let mut rows: Vec<(&str, &str)> = keys.iter().map(|key| (&**key, &*value)).collect();
+        assert_eq!(take(&ingest, vec![series(&rows)]).0, "200 OK");
+        rows.push(("k", "v"));
+        let (status, why) = take(&ingest, vec![series(&rows)]);
+        assert_eq!(status, "422 Unprocessable Content");
+        assert!(why.contains("4098 bytes, and 4096 are taken"), "{why}");
+    }
+
+    #[test]
+    fn a_series_counts_once_whoever_sends_it_and_each_other_one_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let ingest = ingest(&folder, 3);
+        let one = || series(&[("instance", "web-1")]);
+        let other_rate = Series { period: 1, ..one() };
+        for _ in 0..5 {
+            assert_eq!(take(&ingest, vec![one(), one()]).0, "200 OK");
+        }
+        // What one text ends with and the next begins with makes a difference.
+        let others = vec![series(&[("instance", "web-"), ("1", "x")]), other_rate];
+        assert_eq!(take(&ingest, others).0, "200 OK");
+        let (status, why) = take(&ingest, vec![series(&[("instanceweb", "-1")])]);
+        assert_eq!(status, "422 Unprocessable Content");
+        assert!(why.starts_with("more than 3 series"), "{why}");
+        assert_eq!(take(&ingest, vec![one()]).0, "200 OK");
+    }
 
     /// One that takes long to decode stalled all others.
     #[test]
     fn who_is_slow_to_unpack_does_not_hold_up_others() {
         let folder = tempfile::tempdir().unwrap();
-        let limits = IngestLimits {
-            retention: Retention::default(),
-            max_series: 100,
-        };
-        let ingest = Ingest::open(&folder.path().join("store"), &limits).unwrap();
+        let ingest = ingest(&folder, 100);
         let (started, is_started) = mpsc::channel();
         let (finish, is_finished) = mpsc::channel::<()>();
         std::thread::scope(|scope| {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::ingest::IngestCounts;
 use crate::keeper::KeeperCounts;
-use nodespy_model::Labels;
+use nodespy_model::{Labels, SmallSort};
 use nodespy_store::{Appended, Store, StoreError, UnixSeconds, WINDOW_SECONDS};
 
 /// Counts requests.
@@ -38,7 +38,7 @@ pub(crate) fn text(
     let spans = store.labels(now.saturating_sub(3600)..now)?;
     let newest = spans.iter().map(|span| span.last + WINDOW_SECONDS).max();
     let mut services: Vec<&str> = spans.iter().map(|span| span.service.as_str()).collect();
-    services.sort_unstable();
+    services.small_sort();
     services.dedup();
     let mut text = String::new();
     let mut gauge = |name: &str, help: &str, value: u64| {

@@ -7,13 +7,14 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use nodespy_model::{FastMap, label_key};
+use nodespy_model::{FastMap, SmallSort, label_key};
 use nodespy_store::{
     Group, Matcher, Selection, StackId, Store, StoredFunction, Symbols, UnixSeconds, WINDOW_SECONDS,
 };
 use serde_json::{Value, json};
 
 use super::QueryError;
+use super::sampling::weight_of_sample;
 
 const INSTANCE: &str = "instance";
 /// How many instances are asked for, the latest first: each has counts of its own in memory.
@@ -59,7 +60,7 @@ pub struct SeenInstance {
     pub seconds: u64,
     /// What it weighs: nanoseconds of CPU time, for the event of CPU time.
     pub weight: u64,
-    /// Its samples.
+    /// Its samples, at least: each may count for several that were not taken.
     pub samples: u64,
     /// Whether there are siblings and samples enough to judge it.
     pub is_judged: bool,
@@ -160,7 +161,7 @@ pub struct SeenInstances {
 /// The instances of a selection.
 pub fn instances(store: &dyn Store, query: &InstancesQuery) -> Result<SeenInstances, QueryError> {
     let selection = &query.selection;
-    let (seen, left_off) = seen_times(store, selection)?;
+    let (seen, left_off) = seen_instances(store, selection)?;
     let mut asked = selection.clone();
     if left_off > 0 {
         let names = seen.keys().map(|(name, _)| name.clone());
@@ -176,10 +177,10 @@ pub fn instances(store: &dyn Store, query: &InstancesQuery) -> Result<SeenInstan
         let [name, version] = &group.values[..] else {
             continue;
         };
-        let Some(times) = seen.get(&(name.clone(), version.clone())) else {
+        let Some(seen) = seen.get(&(name.clone(), version.clone())) else {
             continue;
         };
-        let costs = Costs::of(name, version, times, &group, &names);
+        let costs = Costs::of(name, version, seen, &group, &names);
         versions.entry(version.clone()).or_default().push(costs);
     }
     let mut instances = Vec::new();
@@ -187,7 +188,7 @@ pub fn instances(store: &dyn Store, query: &InstancesQuery) -> Result<SeenInstan
         judge(&mut siblings, &names.symbols.functions);
         instances.extend(siblings.into_iter().map(|costs| costs.instance));
     }
-    instances.sort_by(|left, right| {
+    instances.small_sort_by(|left, right| {
         let key = |it: &SeenInstance| (it.odd.is_empty(), -it.cores());
         let ((is_usual, cores), (other_is_usual, other_cores)) = (key(left), key(right));
         let by_cores = cores.total_cmp(&other_cores);
@@ -203,13 +204,28 @@ pub fn instances(store: &dyn Store, query: &InstancesQuery) -> Result<SeenInstan
 /// Instance and version.
 type Key = (String, String);
 
-/// When each was seen.
-type Seen = BTreeMap<Key, Vec<Range<UnixSeconds>>>;
+/// What the series of an instance say of it.
+#[derive(Debug, Default)]
+struct Seen {
+    /// When it was seen, as ranges that don't overlap.
+    times: Vec<Range<UnixSeconds>>,
+    /// What one of its samples weighs, at most.
+    sample_weight: u64,
+}
 
-/// When each instance of a selection was seen, as ranges that don't overlap; and how many there are beyond the latest.
-fn seen_times(store: &dyn Store, selection: &Selection) -> Result<(Seen, usize), QueryError> {
+impl Seen {
+    fn end(&self) -> UnixSeconds {
+        self.times.last().map_or(0, |range| range.end)
+    }
+}
+
+/// The instances of a selection that were seen last, and how many there are beyond.
+fn seen_instances(
+    store: &dyn Store,
+    selection: &Selection,
+) -> Result<(BTreeMap<Key, Seen>, usize), QueryError> {
     let time = &selection.time;
-    let mut seen: BTreeMap<Key, Vec<Range<UnixSeconds>>> = BTreeMap::new();
+    let mut seen: BTreeMap<Key, Seen> = BTreeMap::new();
     for span in store.labels(time.clone())? {
         if span.service != selection.service || span.event != selection.event {
             continue;
@@ -221,21 +237,21 @@ fn seen_times(store: &dyn Store, selection: &Selection) -> Result<(Seen, usize),
             continue;
         }
         let range = span.first.max(time.start)..(span.last + WINDOW_SECONDS).min(time.end);
-        let times = seen.entry((name, label(label_key::VERSION))).or_default();
-        times.push(range);
+        let instance = seen.entry((name, label(label_key::VERSION))).or_default();
+        instance.times.push(range);
+        instance.sample_weight = instance.sample_weight.max(weight_of_sample(&span));
     }
-    for times in seen.values_mut() {
-        *times = united(std::mem::take(times));
+    for instance in seen.values_mut() {
+        instance.times = united(std::mem::take(&mut instance.times));
     }
-    let end = |times: &Vec<Range<UnixSeconds>>| times.last().map_or(0, |range| range.end);
-    let mut ends: Vec<UnixSeconds> = seen.values().map(end).collect();
+    let mut ends: Vec<UnixSeconds> = seen.values().map(Seen::end).collect();
     let left_off = ends.len().saturating_sub(MAX_INSTANCES);
     if left_off > 0 {
-        ends.sort_unstable();
+        ends.small_sort();
         let oldest = ends[left_off];
         let mut room = MAX_INSTANCES;
-        seen.retain(|_, times| {
-            let is_kept = room > 0 && end(times) >= oldest;
+        seen.retain(|_, instance| {
+            let is_kept = room > 0 && instance.end() >= oldest;
             room -= usize::from(is_kept);
             is_kept
         });
@@ -246,7 +262,7 @@ fn seen_times(store: &dyn Store, selection: &Selection) -> Result<(Seen, usize),
 /// Ranges joined where they overlap, the earliest first.
 fn united(mut ranges: Vec<Range<UnixSeconds>>) -> Vec<Range<UnixSeconds>> {
     ranges.retain(|range| !range.is_empty());
-    ranges.sort_by_key(|range| range.start);
+    ranges.small_sort_by_key(|range| range.start);
     let mut united: Vec<Range<UnixSeconds>> = Vec::new();
     for range in ranges {
         match united.last_mut() {
@@ -268,7 +284,7 @@ impl Names {
     fn of(store: &dyn Store, groups: &[Group]) -> Result<Self, QueryError> {
         let stacks = groups.iter().flat_map(|group| &group.stacks);
         let mut ids: Vec<StackId> = stacks.map(|stack| stack.stack).collect();
-        ids.sort_unstable();
+        ids.small_sort();
         ids.dedup();
         let symbols = store.stacks(&ids)?;
         let top = |stack: &Vec<u32>| {
@@ -291,18 +307,12 @@ struct Costs {
 }
 
 impl Costs {
-    fn of(
-        name: &str,
-        version: &str,
-        times: &[Range<UnixSeconds>],
-        group: &Group,
-        names: &Names,
-    ) -> Self {
+    fn of(name: &str, version: &str, seen: &Seen, group: &Group, names: &Names) -> Self {
+        let times = &seen.times;
         let mut functions: FastMap<u32, u64> = FastMap::default();
-        let (mut weight, mut samples) = (0_u64, 0_u64);
+        let mut weight = 0_u64;
         for stack in &group.stacks {
             weight = weight.saturating_add(stack.weight);
-            samples = samples.saturating_add(stack.count);
             if let Some(function) = names.tops.get(&stack.stack) {
                 let sum = functions.entry(*function).or_default();
                 *sum = sum.saturating_add(stack.weight);
@@ -316,7 +326,7 @@ impl Costs {
                 last: times.last().map_or(0, |range| range.end),
                 seconds: times.iter().map(|range| range.end - range.start).sum(),
                 weight,
-                samples,
+                samples: weight / seen.sample_weight.max(1),
                 is_judged: false,
                 odd: Vec::new(),
             },
@@ -349,7 +359,7 @@ fn judge(siblings: &mut [Costs], functions: &[StoredFunction]) {
     odd_cpu(siblings, &mut found);
     odd_shares(siblings, functions, &mut found);
     for (costs, mut odd) in siblings.iter_mut().zip(found) {
-        odd.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+        odd.small_sort_by(|(one, _), (other, _)| other.total_cmp(one));
         costs.instance.odd = odd.into_iter().map(|(_, odd)| odd).collect();
     }
 }
@@ -382,7 +392,7 @@ fn odd_shares(siblings: &[Costs], functions: &[StoredFunction], found: &mut [Vec
         .filter(|(costs, function)| costs.share(*function) >= MIN_SHARE_CHANGE)
         .map(|(_, function)| function)
         .collect();
-    candidates.sort_unstable();
+    candidates.small_sort();
     candidates.dedup();
     for function in candidates {
         let shares = siblings.iter().filter(is_judged);
@@ -409,7 +419,7 @@ fn odd_shares(siblings: &[Costs], functions: &[StoredFunction], found: &mut [Vec
         }
     }
     for odd in found {
-        odd.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+        odd.small_sort_by(|(one, _), (other, _)| other.total_cmp(one));
         let of_functions = odd
             .iter()
             .filter(|(_, it)| matches!(it, Odd::Function { .. }));

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use nodespy_model::{Labels, WeightUnit, label_key};
+use nodespy_model::{Labels, SmallSort, WeightUnit, label_key};
 use nodespy_store::{
     Batch, Matcher, Selection, Series, SeriesSpan, Store, UnixSeconds, WINDOW_SECONDS,
 };
@@ -60,7 +60,7 @@ pub(super) fn marks_of<'a>(spans: impl Iterator<Item = &'a SeriesSpan>) -> Vec<M
             time: span.first,
         })
         .collect();
-    marks.sort_by_key(|mark| mark.time);
+    marks.small_sort_by_key(|mark| mark.time);
     marks
 }
 
@@ -90,7 +90,7 @@ impl Versions {
             *first = span.first.min(*first);
         }
         for known in services.values_mut() {
-            known.marks.sort_by_key(|mark| mark.time);
+            known.marks.small_sort_by_key(|mark| mark.time);
         }
         Ok(services)
     }

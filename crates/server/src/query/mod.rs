@@ -5,6 +5,7 @@ mod marks;
 mod profile;
 mod regressions;
 mod requests;
+mod sampling;
 mod selected;
 mod series;
 mod services;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nodespy_model::label_key;
+use nodespy_model::{SmallSort, label_key};
 use nodespy_store::{HOUR_SECONDS, Selection, Store, TimeSeries, TimeSeriesSet, WINDOW_SECONDS};
 use serde_json::{Value, json};
 
@@ -63,7 +63,7 @@ pub fn series_json(store: &dyn Store, query: &SeriesQuery) -> Result<Value, Quer
     if count > MAX_SERIES {
         found
             .series
-            .sort_by_key(|series| std::cmp::Reverse(total(&series.weights)));
+            .small_sort_by_key(|series| std::cmp::Reverse(total(&series.weights)));
         found.series.truncate(MAX_SERIES);
     }
     let series: Vec<Value> = found

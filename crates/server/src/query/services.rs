@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use nodespy_model::{Labels, label_key};
+use nodespy_model::{Labels, SmallSort, label_key};
 use nodespy_store::{REQUESTS_EVENT, Store, UnixSeconds, WINDOW_SECONDS};
 use serde_json::{Value, json};
 
@@ -129,10 +129,10 @@ pub fn services(store: &dyn Store, query: &ServicesQuery) -> Result<Vec<Service>
     for service in &mut services {
         service
             .versions
-            .sort_by_key(|version| (version.first, version.last));
+            .small_sort_by_key(|version| (version.first, version.last));
         service
             .instances
-            .sort_by_key(|instance| std::cmp::Reverse((instance.last, instance.first)));
+            .small_sort_by_key(|instance| std::cmp::Reverse((instance.last, instance.first)));
         service
             .instances
             .truncate(query.max_instances.min(MAX_INSTANCES));

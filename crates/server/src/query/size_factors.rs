@@ -21,12 +21,11 @@ pub(super) fn level_out(versions: &mut [Vec<&mut Profile>]) -> bool {
     let of_version =
         |profiles: &Vec<&mut Profile>| own_weights(&profiles.iter().map(costs).collect::<Vec<_>>());
     let weights: Vec<FastMap<Key, u64>> = versions.iter().flat_map(of_version).collect();
-    let mut profiles = versions.iter_mut().flatten().peekable();
-    let least = profiles.peek().map_or(0.0, |profile| {
-        MIN_SAMPLES * 1e9 / f64::from(profile.event().rate_hz().max(1))
-    });
+    let rates = versions.iter().flatten();
+    let slowest = rates.map(|profile| profile.event().rate_hz().max(1)).min();
+    let least = MIN_SAMPLES * 1e9 / f64::from(slowest.unwrap_or(1));
     let (factors, is_by_function) = factors(&weights, least);
-    for (profile, factor) in profiles.zip(factors) {
+    for (profile, factor) in versions.iter_mut().flatten().zip(factors) {
         for sample in &mut profile.samples {
             sample.weight = (sample.weight as f64 / factor).round() as u64;
         }

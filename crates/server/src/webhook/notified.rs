@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -48,7 +49,7 @@ impl Notified {
         }
         let text: String = ids.iter().map(|id| format!("{id}\n")).collect();
         let beside = self.path.with_extension("new");
-        let mut file = File::create(&beside)?;
+        let mut file = create_anew(&beside)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         fs::rename(beside, &self.path)
@@ -56,5 +57,41 @@ impl Notified {
 
     fn ids(&self) -> MutexGuard<'_, VecDeque<String>> {
         self.ids.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Creates a file for this user alone, also where one was left behind. Whoever else may write to the folder can't have it
+/// written through a link: a file that is created new is never one that a link leads to.
+fn create_anew(path: &Path) -> io::Result<File> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut options = File::options();
+    options.write(true).create_new(true).mode(0o600).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{MetadataExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_link_in_the_folder_is_not_written_through() {
+        let folder = tempfile::tempdir().unwrap();
+        let other = folder.path().join("other");
+        fs::write(&other, "somebody's").unwrap();
+        symlink(&other, folder.path().join("notified.new")).unwrap();
+        let notified = Notified::open(folder.path()).unwrap();
+        for id in ["first", "second"] {
+            notified.add([id.to_owned()].into_iter()).unwrap();
+        }
+        assert_eq!(fs::read_to_string(&other).unwrap(), "somebody's");
+        let written = fs::symlink_metadata(folder.path().join(FILE)).unwrap();
+        assert!(written.is_file());
+        assert_eq!(written.mode() & 0o777, 0o600);
+        let known = Notified::open(folder.path()).unwrap();
+        assert!(known.has(&["first".to_owned()]) && known.has(&["second".to_owned()]));
     }
 }

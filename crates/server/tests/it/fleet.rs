@@ -22,16 +22,20 @@ pub(crate) const START: UnixSeconds = 1_700_000_400 / 3600 * 3600;
 pub(crate) const DEPLOYED: UnixSeconds = START + 1800;
 /// When it is looked at.
 pub(crate) const END: UnixSeconds = START + 7200;
-const RATE_HZ: f64 = 19.0;
-const BUSY: f64 = 0.4;
+/// What an agent takes, and what it asks for: a sample counts for as many as that is more.
+const RATE_HZ: u64 = 19;
+const COUNTED: u64 = 5;
 /// A window has what six would, or thirty where there are many stacks: the store does not care, and the test is quick.
 const STEP: u64 = 60;
 const LONG_STEP: u64 = 300;
 
 /// How a fleet is made.
 pub(crate) struct Fleet {
+    pub(crate) service: &'static str,
     /// What its instances run.
     pub(crate) program: &'static Program,
+    /// What an instance with the usual load uses of a CPU.
+    pub(crate) busy: f64,
     /// Instances of each version.
     pub(crate) instances: usize,
     /// What the changed function takes of the later version, beside the earlier: 1.25 is a quarter more.
@@ -57,12 +61,10 @@ impl Fleet {
     /// The store of what agents saw of it.
     pub(crate) fn store(&self, folder: &Path) -> SqliteStore {
         let path = folder.join(format!("{}-{}.sqlite", self.seed, self.effect));
-        let mut store = SqliteStore::open(&path, OpenMode::Write).unwrap();
-        store.append(&self.batch()).unwrap();
-        store
+        store_of(&path, &[self.batch()])
     }
 
-    fn batch(&self) -> Batch {
+    pub(crate) fn batch(&self) -> Batch {
         let mut random = Random(self.seed);
         let functions = self.program.functions();
         let phases: Vec<f64> = (0..functions)
@@ -81,7 +83,7 @@ impl Fleet {
                 false => self.earlier.clone(),
             };
             let version = if is_later { self.later_label } else { "1.0.0" };
-            batch.series.push(series(number, version));
+            batch.series.push(series(self.service, number, version));
             let load = (0.25 * random.normal()).exp();
             let mix: Vec<f64> = (0..functions)
                 .map(|_| (0.06 * random.normal()).exp())
@@ -103,7 +105,8 @@ impl Fleet {
                         true => effect * self.effect_on_all,
                         false => effect,
                     };
-                    load * host * self.at(start, phases[function]) * mix[function] * effect
+                    let load = self.busy * load * host;
+                    load * self.at(start, phases[function]) * mix[function] * effect
                 };
                 batch.windows.push(Window {
                     series: number,
@@ -133,6 +136,15 @@ impl Fleet {
 fn by_day(time: UnixSeconds) -> f64 {
     let hours = time as f64 / 3600.0 - START as f64 / 3600.0;
     1.0 + 0.3 * (hours * 1.5).sin()
+}
+
+/// A store of what agents sent.
+pub(crate) fn store_of(path: &Path, batches: &[Batch]) -> SqliteStore {
+    let mut store = SqliteStore::open(path, OpenMode::Write).unwrap();
+    for batch in batches {
+        store.append(batch).unwrap();
+    }
+    store
 }
 
 /// Adds requests as an agent counts them: by instance, the start of a window, how many.
@@ -230,7 +242,7 @@ impl Program {
         self.leaves.iter().max().map_or(0, |last| last + 1)
     }
 
-    /// What a window of an instance has, where so much is done of each function.
+    /// What a window of an instance has, where so much of a CPU is used, by function.
     fn counts(
         &self,
         instance: usize,
@@ -242,11 +254,11 @@ impl Program {
         let shares = &self.shares[instance % self.shares.len()];
         let mut counts = Vec::new();
         for (stack, (&leaf, share)) in self.leaves.iter().zip(shares).enumerate() {
-            let mean = self.step as f64 * RATE_HZ * BUSY * share * factor(leaf);
+            let mean = (self.step * RATE_HZ) as f64 * share * factor(leaf);
             let count = random.poisson(mean);
             if count > 0 {
                 let hash = self.hashes[first + stack];
-                counts.push(Count::new(hash, ThreadRole::Main, count));
+                counts.push(Count::new(hash, ThreadRole::Main, count * COUNTED));
             }
         }
         counts
@@ -277,19 +289,28 @@ fn shares_of(batch: &Batch, places: &BTreeMap<StackHash, usize>) -> Vec<f64> {
 
 /// Sixty functions of which few take most; the fourth changes.
 pub(crate) fn made_up() -> &'static Program {
-    static PROGRAM: LazyLock<Program> = LazyLock::new(|| {
-        let symbols = made_up_symbols();
-        Program {
-            hashes: symbols.hashes(),
-            symbols,
-            later: FUNCTIONS,
-            leaves: (0..FUNCTIONS).collect(),
-            shares: vec![(0..FUNCTIONS).map(share).collect()],
-            changed: 3,
-            step: STEP,
-        }
-    });
+    static PROGRAM: LazyLock<Program> = LazyLock::new(|| made_up_of(["work"; 2]));
     &PROGRAM
+}
+
+/// The same where the later version is another program that has taken the name of the first.
+pub(crate) fn replaced() -> &'static Program {
+    static PROGRAM: LazyLock<Program> = LazyLock::new(|| made_up_of(["work", "render"]));
+    &PROGRAM
+}
+
+/// By what the names of the functions of both versions begin with.
+fn made_up_of(names: [&str; 2]) -> Program {
+    let symbols = made_up_symbols(names);
+    Program {
+        hashes: symbols.hashes(),
+        symbols,
+        later: FUNCTIONS,
+        leaves: (0..FUNCTIONS).collect(),
+        shares: vec![(0..FUNCTIONS).map(share).collect()],
+        changed: 3,
+        step: STEP,
+    }
 }
 
 /// An express server as it was recorded, four times, with all its stacks; a function of lodash changes, which takes 2 to 3 %.
@@ -323,14 +344,14 @@ fn share(function: usize) -> f64 {
 }
 
 /// The functions of both versions, which have folders of their own.
-fn made_up_symbols() -> Symbols {
+fn made_up_symbols(names: [&str; 2]) -> Symbols {
     const ALL: usize = FUNCTIONS + 1;
-    let name = |number: usize| match number {
-        FUNCTIONS => "handleRequest".to_owned(),
-        number => format!("work{number}"),
+    let name = |number: usize| match number % ALL {
+        FUNCTIONS => format!("{}Request", names[number / ALL]),
+        place => format!("{}{place}", names[number / ALL]),
     };
     let function = |number: usize| StoredFunction {
-        name: name(number % ALL),
+        name: name(number),
         file: FILES[number / ALL].to_owned(),
         line: (number % ALL) as u32 + 1,
         column: 1,
@@ -354,16 +375,17 @@ fn made_up_symbols() -> Symbols {
     }
 }
 
-fn series(number: usize, version: &str) -> Series {
+fn series(service: &str, number: usize, version: &str) -> Series {
     let mut labels = Labels::default();
     labels.set(label_key::VERSION, version);
     labels.set("instance", format!("web-{number}/7"));
     labels.set(label_key::STARTED, "2023-11-14T22:00:00Z");
+    labels.set("sampling-rate", RATE_HZ.to_string());
     Series {
-        service: "shop".to_owned(),
+        service: service.to_owned(),
         event: CPU_EVENT.to_owned(),
         unit: WeightUnit::Nanoseconds,
-        period: (1e9 / RATE_HZ) as u64,
+        period: 1_000_000_000 / (RATE_HZ * COUNTED),
         labels,
     }
 }

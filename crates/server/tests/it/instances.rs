@@ -10,7 +10,9 @@ use nodespy_store::{
 use crate::fleet::{END, Random, START};
 
 const FUNCTIONS: usize = 20;
-const PERIOD: u64 = 50_000_000;
+/// An agent asks for 95 samples a second and takes one in five, which counts for all five.
+const PERIOD: u64 = 1_000_000_000 / 95;
+const COUNTED: u64 = 5;
 /// Windows have what six would have: the store does not care, and the test is quick.
 const STEP: u64 = 60;
 
@@ -51,7 +53,7 @@ fn store_of(truths: &[Truth], seed: u64) -> (tempfile::TempDir, SqliteStore) {
                 let more = if function == 2 { truth.work2 } else { 1.0 };
                 let mean = 400.0 * load * more / (function as f64 + 2.0) / 4.0;
                 let count = random.poisson(mean);
-                Count::new(hashes[function], ThreadRole::Main, count)
+                Count::new(hashes[function], ThreadRole::Main, count * COUNTED)
             });
             batch.windows.push(Window {
                 series: number,
@@ -119,6 +121,30 @@ fn siblings_that_do_the_same_are_not_odd() {
         assert!(odd.is_empty(), "{odd:#?}");
         assert!(seen.iter().all(|it| it.is_judged));
     }
+}
+
+/// A quarter of an hour of processes with little to do: what few samples differ by was odd as long as each counted as five.
+#[test]
+fn a_few_samples_more_or_less_are_not_odd() {
+    const FLEETS: u64 = 60;
+    let mut raised = 0;
+    for seed in 0..FLEETS {
+        let truths: Vec<Truth> = (0..3)
+            .map(|_| Truth {
+                load: 0.1,
+                ..Truth::usual()
+            })
+            .collect();
+        let (_folder, store) = store_of(&truths, seed);
+        let query = InstancesQuery {
+            selection: Selection::new("shop", CPU_EVENT, START..START + 900),
+        };
+        let seen = instances(&store, &query).unwrap().instances;
+        assert!(seen.iter().all(|it| it.is_judged && it.samples < 600));
+        raised += u64::from(seen.iter().any(|it| !it.odd.is_empty()));
+    }
+    eprintln!("quiet, few samples: {raised} of {FLEETS} fleets have an odd instance");
+    assert!(raised * 20 <= FLEETS, "{raised} of {FLEETS}");
 }
 
 #[test]

@@ -4,9 +4,9 @@ use nodespy_server::query::{
     Deployment, Exposure, RegressionOptions, SeriesQuery, ServicesQuery, Slower, mark_deployment,
     profile_of_selection, regressions, regressions_json, series_json, services,
 };
-use nodespy_store::{CPU_EVENT, Selection};
+use nodespy_store::{Batch, CPU_EVENT, Selection};
 
-use crate::fleet::{DEPLOYED, END, Fleet, START, made_up, recorded};
+use crate::fleet::{DEPLOYED, END, Fleet, START, made_up, recorded, replaced, store_of};
 
 fn judged(fleet: &Fleet) -> Deployment {
     let folder = tempfile::tempdir().unwrap();
@@ -23,7 +23,9 @@ fn judged(fleet: &Fleet) -> Deployment {
 
 fn fleet(instances: usize, effect: f64, seed: u64) -> Fleet {
     Fleet {
+        service: "shop",
         program: made_up(),
+        busy: 0.4,
         instances,
         effect,
         effect_ends: END,
@@ -223,9 +225,14 @@ fn what_went_away_is_no_regression_any_more() {
     let (changed, ..) = went_away.program.changed();
     let deployment = judged(&went_away);
     assert_eq!(names(&deployment.gone), [changed]);
+    let [_, after] = &deployment.compared;
+    let last = after.end - (after.end - after.start) / 3;
+    assert!(went_away.effect_ends < last);
+    assert_eq!(deployment.gone[0].seen, after.start..last);
     assert_eq!(names(&deployment.slower), [""; 0]);
     let stays = judged(&fleet(12, 2.0, 21));
     assert_eq!(names(&stays.slower), [changed]);
+    assert_eq!(stays.slower[0].seen, stays.compared[1]);
     assert_eq!(names(&stays.gone), [""; 0]);
 }
 
@@ -265,11 +272,74 @@ fn versions_that_did_not_run_together_are_never_sure() {
     }
 }
 
+/// What is stored of a fleet where agents are started again with another label.
+fn relabelled(fleet: &Fleet, from: u64) -> Batch {
+    let mut batch = fleet.batch();
+    let count = batch.series.len();
+    for number in 0..count {
+        let mut series = batch.series[number].clone();
+        series.labels.set("env", "production");
+        batch.series.push(series);
+    }
+    for window in &mut batch.windows {
+        if window.start >= from {
+            window.series += count;
+        }
+    }
+    batch
+}
+
+#[test]
+fn a_process_whose_agent_was_started_again_with_another_label_is_one_instance() {
+    let folder = tempfile::tempdir().unwrap();
+    let batch = relabelled(&fleet(2, 2.0, 5), DEPLOYED + 2700);
+    let store = store_of(&folder.path().join("store"), &[batch]);
+    let found = regressions(&store, None, START..END, &RegressionOptions::default()).unwrap();
+    assert_eq!(found[0].instances, [2, 2]);
+    assert!(found[0].slower.is_empty());
+    assert!(found[0].remarks[0].starts_with("no verdict"));
+}
+
+/// Functions had samples enough as long as each counted as the five that it stands for.
+#[test]
+fn samples_that_stand_for_others_are_not_more_samples() {
+    let deployment = judged(&Fleet {
+        busy: 0.004,
+        ..fleet(3, 1.0, 6)
+    });
+    assert_eq!(deployment.exposure, Exposure::CpuTime);
+}
+
 #[test]
 fn two_instances_are_no_test() {
     let deployment = judged(&fleet(2, 2.0, 5));
     assert!(deployment.slower.is_empty());
     assert!(deployment.remarks[0].starts_with("no verdict"));
+}
+
+/// Two programs that are both called `server.js`: the question failed for every service.
+#[test]
+fn what_cannot_be_compared_hides_no_regression_of_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let slower = fleet(12, 1.5, 13);
+    let other = Fleet {
+        service: "server.js",
+        program: replaced(),
+        ..fleet(3, 1.0, 14)
+    };
+    let path = folder.path().join("store");
+    let store = store_of(&path, &[other.batch(), slower.batch()]);
+    let found = regressions(&store, None, START..END, &RegressionOptions::default()).unwrap();
+    let of = |service: &str| found.iter().find(|it| it.service == service).unwrap();
+    let (changed, ..) = slower.program.changed();
+    assert_eq!(names(&of("shop").slower), [changed]);
+    let [remark] = &of("server.js").remarks[..] else {
+        panic!("{:?}", of("server.js").remarks);
+    };
+    assert!(
+        remark.starts_with("no verdict: the two sides have no function"),
+        "{remark}"
+    );
 }
 
 #[test]
@@ -320,6 +390,6 @@ fn a_marked_version_selects_its_processes() {
         let asked = Selection::new("shop", CPU_EVENT, START..END).with("version", name);
         let profile = profile_of_selection(&store, &asked).unwrap();
         let samples: u64 = profile.samples.iter().map(|sample| sample.weight).sum();
-        assert_eq!(samples * (1e9 / 19.0) as u64, total(name), "{name}");
+        assert_eq!(samples * (1_000_000_000 / 95), total(name), "{name}");
     }
 }

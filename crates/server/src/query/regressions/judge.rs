@@ -6,15 +6,14 @@ use nodespy_analysis::{
     Basis, CompareOptions, Comparison, FunctionChange, RunCosts, Verdict, compare,
 };
 use nodespy_model::{About, EventType, Profile, WeightUnit, label_key};
-use nodespy_store::{
-    CPU_EVENT, Selection, SeriesSpan, Store, UnixSeconds, WINDOW_SECONDS, profile_of,
-};
+use nodespy_store::{CPU_EVENT, Selection, Store, UnixSeconds, WINDOW_SECONDS, profile_of};
 
+use super::super::marks::PROCESS;
 use super::super::requests::{Charged, cost_of_request, divide_by_requests};
 use super::super::size_factors::level_out;
 use super::super::{INSTANCE, QueryError};
 use super::compared::{lately, one_after_the_other, together};
-use super::{Deployment, Exposure, Pair, RegressionOptions, RequestCost, Slower};
+use super::{Deployment, Exposure, Instance, Pair, RegressionOptions, RequestCost, Slower};
 
 /// More runs than this a side make no verdict surer, and a merge each.
 const MAX_INSTANCES: usize = 64;
@@ -23,8 +22,7 @@ const MAX_INSTANCES: usize = 64;
 pub(super) struct Judge<'a> {
     pub(super) store: &'a dyn Store,
     pub(super) service: &'a str,
-    /// With the names of their versions.
-    pub(super) instances: &'a [(String, &'a SeriesSpan)],
+    pub(super) instances: &'a [Instance],
     pub(super) options: &'a RegressionOptions,
 }
 
@@ -75,9 +73,16 @@ impl Judge<'_> {
             slower: Vec::new(),
             gone: Vec::new(),
         };
-        match is_enough(&sides) {
-            true => self.fill_in(&mut deployment, sides, pair)?,
-            false => deployment.remarks = vec![too_few(&sides, self.options)],
+        if !is_enough(&sides) {
+            deployment.remarks = vec![too_few(&sides, self.options)];
+            return Ok(deployment);
+        }
+        match self.fill_in(&mut deployment, sides, pair) {
+            // Two programs of one name, for instance. Other deployments can be judged all the same.
+            Err(QueryError::Compare(why)) => {
+                deployment.remarks = vec![format!("no verdict: {why}")]
+            }
+            filled => filled?,
         }
         Ok(deployment)
     }
@@ -120,17 +125,20 @@ impl Judge<'_> {
             if !deployment.is_concurrent {
                 change.own.verdict = Verdict::LikelySlower;
             }
+            let mut seen = deployment.compared[1].clone();
             let list = match has_gone(&change, &recent, self.options.min_change) {
-                true => &mut deployment.gone,
+                true => {
+                    seen.end = lately(&seen).start;
+                    &mut deployment.gone
+                }
                 false => &mut deployment.slower,
             };
-            let seen = deployment.compared[1].clone();
             list.push(Slower { change, seen });
         }
         Ok(())
     }
 
-    /// The same comparison of the last third of the time; nothing where that is too short.
+    /// The same comparison of the last third of the time; nothing where that is too short or can't be compared.
     fn recently(
         &self,
         pair: &Pair,
@@ -146,11 +154,17 @@ impl Judge<'_> {
         if !is_enough(&sides) {
             return Ok(Vec::new());
         }
-        let comparison = match deployment.exposure {
-            Exposure::Requests => self.compare_by_requests(&mut sides)?.map(|(it, _)| it),
-            _ => Some(self.compare_by_functions(sides)?.0),
+        let compared = match deployment.exposure {
+            Exposure::Requests => self
+                .compare_by_requests(&mut sides)
+                .map(|found| found.map(|(it, _)| it)),
+            _ => self.compare_by_functions(sides).map(|(it, _)| Some(it)),
         };
-        Ok(comparison.map_or_else(Vec::new, |it| it.functions))
+        match compared {
+            Ok(comparison) => Ok(comparison.map_or_else(Vec::new, |it| it.functions)),
+            Err(QueryError::Compare(_)) => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
     }
 
     fn sides(&self, pair: &Pair, times: &[Range<UnixSeconds>; 2]) -> Result<Sides, QueryError> {
@@ -203,22 +217,28 @@ impl Judge<'_> {
     /// The instances of a version in a range of time, each without its warm-up.
     fn runs(&self, version: &str, time: &Range<UnixSeconds>) -> Result<Vec<Run>, QueryError> {
         let mut runs = Vec::new();
-        for (_, span) in self.instances.iter().filter(|(name, _)| name == version) {
+        for instance in self.instances.iter().filter(|it| it.version == version) {
+            let span = &instance.span;
             let start = time.start.max(span.first + self.options.warm_up);
             let end = time.end.min(span.last + WINDOW_SECONDS);
             let is_short = end.saturating_sub(start) < self.options.min_length;
             if runs.len() >= MAX_INSTANCES || is_short {
                 continue;
             }
-            runs.extend(self.run(span, start..end)?);
+            runs.extend(self.run(instance, start..end)?);
         }
         Ok(runs)
     }
 
     /// An instance in a range of time, if anything was sampled.
-    fn run(&self, span: &SeriesSpan, time: Range<UnixSeconds>) -> Result<Option<Run>, QueryError> {
+    fn run(
+        &self,
+        instance: &Instance,
+        time: Range<UnixSeconds>,
+    ) -> Result<Option<Run>, QueryError> {
+        let span = &instance.span;
         let mut selection = Selection::new(self.service, CPU_EVENT, time);
-        for key in [label_key::VERSION, INSTANCE, label_key::STARTED] {
+        for key in PROCESS {
             selection = selection.with(key, span.labels.get(key).unwrap_or_default());
         }
         let merged = self.store.merge(&selection, &[])?;
@@ -227,12 +247,13 @@ impl Judge<'_> {
             .into_iter()
             .flat_map(|group| group.stacks)
             .collect();
-        if stacks.is_empty() {
+        if stacks.iter().all(|stack| stack.weight == 0) {
             return Ok(None);
         }
         let ids: Vec<_> = stacks.iter().map(|stack| stack.stack).collect();
         let symbols = self.store.stacks(&ids)?;
-        let rate_hz = (1e9 / span.period as f64).round() as u32;
+        // It tells how many samples there are, and with that which functions have enough.
+        let rate_hz = (1e9 / instance.sample_weight as f64).round().max(1.0) as u32;
         let about = About {
             app: self.service.to_owned(),
             nodespy_version: env!("CARGO_PKG_VERSION").to_owned(),

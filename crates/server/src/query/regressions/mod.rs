@@ -9,13 +9,16 @@ mod compared;
 mod json;
 mod judge;
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use nodespy_analysis::FunctionChange;
+use nodespy_model::SmallSort;
 use nodespy_store::{CPU_EVENT, SeriesSpan, Store, UnixSeconds, WINDOW_SECONDS};
 
 use super::QueryError;
-use super::marks::Versions;
+use super::marks::{PROCESS, Versions};
+use super::sampling::weight_of_sample;
 use judge::Judge;
 
 pub use json::regressions_json;
@@ -84,7 +87,7 @@ pub struct Deployment {
 pub struct Slower {
     /// By how much, and how sure that is.
     pub change: FunctionChange,
-    /// When it was first and last seen in the later version.
+    /// The time of the later version that was compared; without its last third, where it is not slower any more in that.
     pub seen: Range<UnixSeconds>,
 }
 
@@ -130,18 +133,14 @@ pub fn regressions(
     let mut spans = store.labels(reach.clone())?;
     spans.retain(|span| service.is_none_or(|it| it == span.service));
     let mut services: Vec<String> = spans.iter().map(|span| span.service.clone()).collect();
-    services.sort_unstable();
+    services.small_sort();
     services.dedup();
     let mut versions = Versions::of_all(store, &reach)?;
     let mut found = Vec::new();
     for service in services {
         let versions = versions.remove(&service).unwrap_or_default();
         let is_sampled = |span: &&SeriesSpan| span.service == service && span.event == CPU_EVENT;
-        let instances: Vec<(String, &SeriesSpan)> = spans
-            .iter()
-            .filter(is_sampled)
-            .map(|span| (versions.name(span), span))
-            .collect();
+        let instances = instances(spans.iter().filter(is_sampled), &versions);
         let judge = Judge {
             store,
             service: &service,
@@ -152,8 +151,43 @@ pub fn regressions(
             found.push(judge.judge(&pair)?);
         }
     }
-    found.sort_by_key(|deployment| std::cmp::Reverse(deployment.first));
+    found.small_sort_by_key(|deployment| std::cmp::Reverse(deployment.first));
     Ok(found)
+}
+
+/// A process of a service.
+#[derive(Debug)]
+struct Instance {
+    /// The name of its version.
+    version: String,
+    /// All its series: an agent that was started again with another rate or label has made one more.
+    span: SeriesSpan,
+    /// What one of its samples weighs, at most.
+    sample_weight: u64,
+}
+
+/// The processes that series are of.
+fn instances<'a>(
+    spans: impl Iterator<Item = &'a SeriesSpan>,
+    versions: &Versions,
+) -> Vec<Instance> {
+    let mut instances: BTreeMap<[&str; 3], Instance> = BTreeMap::new();
+    for span in spans {
+        let process = PROCESS.map(|key| span.labels.get(key).unwrap_or_default());
+        let instance = instances.entry(process).or_insert_with(|| Instance {
+            version: String::new(),
+            span: span.clone(),
+            sample_weight: 0,
+        });
+        instance.span.first = instance.span.first.min(span.first);
+        instance.span.last = instance.span.last.max(span.last);
+        instance.sample_weight = instance.sample_weight.max(weight_of_sample(span));
+    }
+    let mut instances: Vec<Instance> = instances.into_values().collect();
+    for instance in &mut instances {
+        instance.version = versions.name(&instance.span);
+    }
+    instances
 }
 
 /// Two versions, one of which came after the other.
@@ -170,9 +204,14 @@ struct Pair {
 }
 
 /// The deployments of a service that began in a range of time.
-fn deployments(instances: &[(String, &SeriesSpan)], time: &Range<UnixSeconds>) -> Vec<Pair> {
+fn deployments(instances: &[Instance], time: &Range<UnixSeconds>) -> Vec<Pair> {
     let mut versions: Vec<(String, UnixSeconds, UnixSeconds)> = Vec::new();
-    for (name, span) in instances {
+    for Instance {
+        version: name,
+        span,
+        ..
+    } in instances
+    {
         match versions.iter_mut().find(|(known, _, _)| known == name) {
             Some((_, first, last)) => {
                 *first = (*first).min(span.first);
@@ -181,7 +220,7 @@ fn deployments(instances: &[(String, &SeriesSpan)], time: &Range<UnixSeconds>) -
             None => versions.push((name.clone(), span.first, span.last + WINDOW_SECONDS)),
         }
     }
-    versions.sort_by_key(|(_, first, last)| (*first, *last));
+    versions.small_sort_by_key(|(_, first, last)| (*first, *last));
     let pairs = versions.windows(2).filter_map(|pair| {
         let [(before, before_first, before_ended), (after, first, ended)] = pair else {
             return None;
