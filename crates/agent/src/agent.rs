@@ -4,11 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use nodespy_capture::engines::perf_events::{EventSpec, PerfEvents, PerfOptions};
+use nodespy_capture::engine::Engine;
+use nodespy_capture::engines::inspector::CompanionCommand;
+use nodespy_capture::engines::perf_events::{CopiedAtSample, EventSpec, PerfEvents, PerfOptions};
 use nodespy_capture::target::{Target, Wanted};
 use nodespy_capture::{CaptureError, Children, Interrupts, monotonic_now, unix_now, with_causes};
 use nodespy_model::{FastMap, FastSet, Labels, Nanoseconds};
-use nodespy_recorder::{Continuous, End, Limits, Live, LiveOptions, SampledShare, Subject, hold};
+use nodespy_recorder::{
+    Continuous, End, Limits, Live, LiveOptions, SampledShare, Subject, continuous_inspector, hold,
+};
 use nodespy_store::{OpenWindows, WINDOW_SECONDS};
 use nodespy_symbolize::SourceMapOptions;
 
@@ -34,12 +38,29 @@ const MAX_FAST_HZ: u32 = 999;
 /// opened anew.
 const MAX_ENDED: usize = 8;
 
+/// What an agent samples by.
+#[derive(Debug, Clone, Copy)]
+pub enum AgentEngine {
+    /// Perf events, with eBPF where permitted. Where they are refused, the error says what else there is: an inspector is
+    /// not opened unless that is asked for.
+    Auto,
+    /// Perf events.
+    Perf,
+    /// V8's own profiler, through the inspector of every process.
+    Inspector {
+        /// Starts what closes an inspector when the agent is killed.
+        companion: CompanionCommand,
+    },
+}
+
 /// What an agent does.
 #[derive(Debug, Clone)]
 pub struct AgentOptions {
+    /// What takes the samples.
+    pub engine: AgentEngine,
     /// Samples a second of CPU time, usually.
     pub rate_hz: u32,
-    /// Whether more are taken while a process is unusual, and fewer while all are idle.
+    /// Whether more are taken while a process is unusual, and fewer while all are idle. V8's profiler has one rate.
     pub is_adaptive: bool,
     /// What it may cost, of one CPU; samples get fewer where it costs more, each counting for those that were not taken.
     pub max_overhead: Option<f64>,
@@ -102,6 +123,7 @@ pub fn run(
         writers,
         requests,
         open: OpenWindows::default(),
+        clock: WallClock::default(),
         sampled: FastMap::default(),
         remarks: FastSet::default(),
     };
@@ -117,6 +139,7 @@ struct Agent<'a> {
     writers: Arc<Writers>,
     requests: Option<RequestReader>,
     open: OpenWindows,
+    clock: WallClock,
     /// The processes that are sampled, by pid, with their services.
     sampled: FastMap<u32, String>,
     /// What was remarked already.
@@ -138,10 +161,17 @@ impl Agent<'_> {
                 Ok(_) => {}
                 // They ended before they were attached to.
                 Err(CaptureError::Gone { .. }) => std::thread::sleep(WAIT),
+                Err(error @ CaptureError::NotPermitted { .. }) if self.is_auto() => {
+                    return Err(AgentError::PerfRefused(error));
+                }
                 Err(error) => return Err(error.into()),
             }
         }
         Ok(())
+    }
+
+    fn is_auto(&self) -> bool {
+        matches!(self.options.engine, AgentEngine::Auto)
     }
 
     /// The Node processes there are, once there are any; none when the agent is to end.
@@ -149,7 +179,12 @@ impl Agent<'_> {
         let mut has_said = false;
         while !self.is_stopped() {
             self.options.status.beat();
-            match hold(&wanted(), false) {
+            let held = match self.options.engine {
+                // Who may not be sent the signal is known once it is.
+                AgentEngine::Inspector { .. } => wanted().hold(|_| true),
+                AgentEngine::Auto | AgentEngine::Perf => hold(&wanted(), false),
+            };
+            match held {
                 Ok(found) => {
                     for remark in &found.remarks {
                         let line = LogLine::new(Level::Warn, "process not sampled");
@@ -174,24 +209,14 @@ impl Agent<'_> {
     fn follow(&mut self, targets: Vec<Target>) -> Result<End, CaptureError> {
         let options = self.options;
         let deadline = self.deadline;
-        let sampled = sampled(options.rate_hz, options.is_adaptive);
+        let is_inspector = matches!(options.engine, AgentEngine::Inspector { .. });
+        let sampled = sampled(options.rate_hz, options.is_adaptive && !is_inspector);
         let asked_hz = options.rate_hz * sampled.one_in;
-        let mut engine = PerfEvents::new(PerfOptions {
-            events: vec![EventSpec::cpu()],
-            rate_hz: asked_hz,
-            include_kernel: options.include_kernel,
-            follow_children: false,
-            walks_at_sample: !options.no_ebpf,
-            reads_at_sample: false,
-            finds_requests: false,
-            finds_stores: false,
-            spares_idle: true,
-            prefers_cpus: true,
-            placebo: false,
-        });
+        let mut engine = engine_for(options, asked_hz);
         let mut following = Following {
             given: &options.labels,
             status: &options.status,
+            rate_hz: options.rate_hz,
             asked_hz,
             source_maps: options.source_maps.as_ref(),
             attached: options.attached,
@@ -199,12 +224,16 @@ impl Agent<'_> {
             writers: &self.writers,
             requests: self.requests.as_ref(),
             log: &self.log,
-            clock: WallClock::default(),
+            clock: &mut self.clock,
             engine: "",
             is_cpu_wide: false,
+            is_late: false,
             sampled: &mut self.sampled,
             ended: 0,
-            max_ended: MAX_ENDED,
+            max_ended: match is_inspector {
+                true => usize::MAX,
+                false => MAX_ENDED,
+            },
             remarks: &mut self.remarks,
         };
         let live_options = LiveOptions {
@@ -219,7 +248,7 @@ impl Agent<'_> {
             ..LiveOptions::default()
         };
         let subject = Subject::running(targets);
-        let mut live = Live::attach(&mut engine, subject, live_options, &mut following)?;
+        let mut live = Live::attach(&mut *engine, subject, live_options, &mut following)?;
         let left = deadline.map(|it| Duration::from_nanos(it.saturating_sub(monotonic_now())));
         let limits = Limits {
             duration: left,
@@ -249,6 +278,28 @@ impl Agent<'_> {
             writers.finish();
         }
     }
+}
+
+fn engine_for(options: &AgentOptions, asked_hz: u32) -> Box<dyn Engine> {
+    if let AgentEngine::Inspector { companion } = options.engine {
+        let engine = continuous_inspector(asked_hz, options.interrupts, companion);
+        return Box::new(engine);
+    }
+    Box::new(PerfEvents::new(PerfOptions {
+        events: vec![EventSpec::cpu()],
+        rate_hz: asked_hz,
+        include_kernel: options.include_kernel,
+        follow_children: false,
+        walks_at_sample: !options.no_ebpf,
+        reads_at_sample: false,
+        copies: CopiedAtSample {
+            async_callers: true,
+            ..CopiedAtSample::default()
+        },
+        spares_idle: true,
+        prefers_cpus: true,
+        placebo: false,
+    }))
 }
 
 /// Every Node process.

@@ -4,10 +4,14 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 use std::sync::mpsc::Receiver;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use nodespy_model::{Labels, WeightUnit};
-use nodespy_store::{Batch, Series, Window, batch_from_bytes, batch_to_bytes};
+use nodespy_capture::unix_now;
+use nodespy_model::{Labels, ThreadRole, WeightUnit};
+use nodespy_store::{
+    Batch, Count, OpenMode, Retention, Selection, Series, SqliteStore, Store, StoredFrame,
+    StoredFunction, Symbols, Window, batch_from_bytes, batch_to_bytes,
+};
 
 use crate::destination::Destination;
 use crate::spool::Spool;
@@ -16,7 +20,7 @@ use crate::test_receiver::{LONG, Received, client, receiver, wait_for, writers};
 const CHILD: &str = "NODESPY_AGENT_FULL_DISK";
 
 /// A batch with one window.
-fn batch(start: u64) -> Batch {
+pub(crate) fn batch(start: u64) -> Batch {
     Batch {
         series: vec![Series {
             service: "shop".to_owned(),
@@ -74,6 +78,107 @@ fn receivers_that_are_busy_or_broken_get_everything_in_its_order() {
     assert!(lines.contains("windows refused"), "{lines}");
 }
 
+/// Ten seconds of a machine so large that no server takes them in one request.
+#[test]
+fn a_batch_that_is_too_large_is_sent_in_parts_and_nothing_twice() {
+    const STACKS: usize = (1 << 17) + 1;
+    let symbols = Symbols {
+        functions: vec![StoredFunction::default()],
+        frames: (0..STACKS as u32)
+            .map(|line| StoredFrame {
+                line,
+                ..StoredFrame::default()
+            })
+            .collect(),
+        stacks: (0..STACKS as u32).map(|frame| vec![frame]).collect(),
+    };
+    let counts = symbols.hashes().into_iter();
+    let counts: Vec<Count> = counts
+        .map(|hash| Count::new(hash, ThreadRole::Main, 1))
+        .collect();
+    let windows = counts
+        .chunks(1 << 16)
+        .zip(0..)
+        .map(|(counts, number)| Window {
+            series: 0,
+            start: number * 10,
+            counts: counts.to_vec(),
+        });
+    let large = Batch {
+        windows: windows.collect(),
+        symbols,
+        ..batch(0)
+    };
+    let windows = large.windows.len() as u64;
+    let folder = tempfile::tempdir().unwrap();
+    let (url, received) = server(&["200 OK"]);
+    let spool = Spool::open(folder.path(), 1 << 30).unwrap();
+    let (writers, counters, lines) = writers(Destination::server(client(&url), spool));
+    writers.write(large);
+    wait_for("what was counted", || counters.written().windows == windows);
+    writers.finish();
+    let bodies = received.try_iter();
+    let batches = bodies.map(|it| batch_from_bytes(&it.body).unwrap());
+    let sent: Vec<(u64, usize)> = batches
+        .flat_map(|batch| batch.windows)
+        .map(|window| (window.start, window.counts.len()))
+        .collect();
+    assert_eq!(sent, [(0, 1 << 16), (10, 1 << 16), (20, 1)]);
+    assert_eq!(counters.written().dropped, 0);
+    assert_eq!(*lines.lock().unwrap(), [""; 0]);
+}
+
+/// The clock here is ahead of the server's, or the server's is behind: others go first, and nothing is dropped.
+#[test]
+fn windows_of_a_time_to_come_are_kept_until_it_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let early = "422 Unprocessable Content\r\nRetry-After: 2";
+    let (url, received) = server(&[early, early, "200 OK"]);
+    let spool = Spool::open(folder.path(), 1 << 20).unwrap();
+    let (writers, counters, lines) = writers(Destination::server(client(&url), spool));
+    for start in [5000, 5010, 20] {
+        writers.write(batch(start));
+    }
+    let requests: Vec<Received> = (0..5)
+        .map(|_| received.recv_timeout(LONG).unwrap())
+        .collect();
+    let start = |it: &Received| batch_from_bytes(&it.body).unwrap().windows[0].start;
+    let starts: Vec<u64> = requests.iter().map(start).collect();
+    assert_eq!(starts, [5000, 5010, 20, 5000, 5010]);
+    let waited = requests[3].at - requests[0].at;
+    assert!(waited >= Duration::from_millis(1900), "{waited:?}");
+    wait_for("what was counted", || counters.written().windows == 3);
+    writers.finish();
+    assert_eq!(counters.written().dropped, 0);
+    let lines = lines.lock().unwrap();
+    assert_eq!(lines.len(), 1, "{lines:?}");
+}
+
+/// Times that come again have windows already.
+#[test]
+fn a_clock_that_is_set_back_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("profiles.sqlite");
+    let store = SqliteStore::open(&path, OpenMode::Write).unwrap();
+    let store = Destination::store("here", Box::new(store), Retention::default());
+    let (writers, counters, _) = writers(store);
+    let now = unix_now() / 1_000_000_000 / 10 * 10;
+    let seen = |start| Batch::counted(batch(0).series, &[(0, start, 7)]);
+    (0..3).for_each(|number| writers.write(seen(now + number * 10)));
+    // The window that goes on is cut, and goes on below its name.
+    writers.write_before_step(seen(now + 30));
+    for start in [now - 10, now, now + 10, now + 20, now + 30, now + 40] {
+        writers.write(seen(start));
+    }
+    writers.finish();
+    let written = counters.written();
+    assert_eq!((written.windows, written.repeated), (10, 0));
+    let store = SqliteStore::open(&path, OpenMode::Read).unwrap();
+    let selection = Selection::new("shop", "cpu", now - 10..now + 50);
+    let series = store.series(&selection, 10, &[]).unwrap();
+    assert_eq!(series.series[0].weights, [7, 14, 14, 14, 14, 7]);
+}
+
 #[test]
 fn otlp_receivers_get_what_waited_from_the_start() {
     let folder = tempfile::tempdir().unwrap();
@@ -82,7 +187,15 @@ fn otlp_receivers_get_what_waited_from_the_start() {
     spool.push(&batch_to_bytes(&batch(70)), 1).unwrap();
     drop(spool);
     let (url, received) = server(&["503 Service Unavailable", "200 OK"]);
-    let spool = Spool::open(folder.path(), 1 << 20).unwrap();
+    // A child that another test forks in this moment holds the lock until it runs its program.
+    let until = Instant::now() + LONG;
+    let spool = loop {
+        match Spool::open(folder.path(), 1 << 20) {
+            Ok(spool) => break spool,
+            Err(error) => assert!(Instant::now() < until, "{error}"),
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
     let (writers, counters, _) = writers(Destination::otlp(client(&url), spool));
     let first = received.recv_timeout(LONG).unwrap().body;
     let second = received.recv_timeout(LONG).unwrap().body;

@@ -1,6 +1,7 @@
 //! What is deployed: the labels of a process as a store keeps them.
 
 use nodespy_model::{Labels, label_key};
+use nodespy_store::{MAX_LABEL_BYTES, label_bytes};
 
 /// The label that tells the processes of a service apart for people: where it runs, and its pid there.
 pub const INSTANCE: &str = "instance";
@@ -24,6 +25,24 @@ pub(crate) fn labels_of(found: &Labels, host: &str, pid: u32, given: &Labels) ->
     labels.set(INSTANCE, instance);
     for (key, value) in given.iter() {
         labels.set(key, value);
+    }
+    shortened(labels)
+}
+
+/// Labels that a server takes, which would refuse all windows of the machine: long values lose their ends.
+fn shortened(mut labels: Labels) -> Labels {
+    // The sampling rate follows.
+    let limit = MAX_LABEL_BYTES - 64;
+    for longest in [256, 128, 64, 32, 16] {
+        if label_bytes(&labels) <= limit {
+            return labels;
+        }
+        let cut = labels.iter().map(|(key, value)| {
+            let value: String = value.chars().take(longest).collect();
+            (key.to_owned(), value)
+        });
+        let cut: Vec<(String, String)> = cut.collect();
+        cut.iter().for_each(|(key, value)| labels.set(key, value));
     }
     labels
 }
@@ -57,6 +76,22 @@ fn tag_of(image: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_labels_are_cut_until_a_server_takes_them() {
+        let mut found = Labels::default();
+        for number in 0..60 {
+            found.set(&format!("key-{number}"), "é".repeat(500));
+        }
+        let labels = labels_of(&found, "web-1", 77, &Labels::default());
+        let bytes = label_bytes(&labels);
+        assert!(bytes < MAX_LABEL_BYTES, "{bytes}");
+        assert_eq!(labels.get(INSTANCE), Some("web-1/77"));
+        let mut short = Labels::default();
+        short.set("folder", "/srv/".repeat(60));
+        let kept = labels_of(&short, "web-1", 77, &Labels::default());
+        assert_eq!(kept.get("folder"), short.get("folder"));
+    }
 
     fn labels(rows: &[(&str, &str)]) -> Labels {
         let mut labels = Labels::default();

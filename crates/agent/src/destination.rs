@@ -144,6 +144,11 @@ pub(crate) enum Failure {
 
 /// What takes windows, one batch after the other.
 pub(crate) trait Sink: Send {
+    /// The parts of a batch that it takes at once, each appended until it is there: none is appended again for another.
+    fn parts(&self, batch: Batch) -> Vec<Batch> {
+        vec![batch]
+    }
+
     /// When this returns, the batch survives a crash.
     fn append(&mut self, batch: &Batch) -> Result<(), Failure>;
 
@@ -199,6 +204,11 @@ struct SpoolSink {
 }
 
 impl Sink for SpoolSink {
+    /// A server has limits: on a very large machine ten seconds can be more than it takes in one request.
+    fn parts(&self, batch: Batch) -> Vec<Batch> {
+        batch.into_parts()
+    }
+
     fn append(&mut self, batch: &Batch) -> Result<(), Failure> {
         let batch = match self.takes {
             Takes::All => Cow::Borrowed(batch),

@@ -2,11 +2,12 @@
 
 use std::sync::atomic::Ordering;
 
+use nodespy_capture::engines::EngineId;
 use nodespy_capture::target::{Target, describe};
 use nodespy_capture::{CaptureError, monotonic_now, unix_now, with_causes};
 use nodespy_model::{FastMap, FastSet, Labels, Nanoseconds, Process, Profile, label_key};
 use nodespy_recorder::{Observer, Paced, Pacing, Slice, Started};
-use nodespy_store::{OpenWindows, batch_of};
+use nodespy_store::{OpenWindows, SAMPLING_RATE, batch_of};
 use nodespy_symbolize::SourceMapOptions;
 
 use crate::deployed;
@@ -24,6 +25,8 @@ const MAX_REMARKS: usize = 256;
 pub(crate) struct Following<'a> {
     pub(crate) given: &'a Labels,
     pub(crate) status: &'a Status,
+    /// Samples a second that are usually taken.
+    pub(crate) rate_hz: u32,
     /// Samples a second that the engine is asked for, of which all or some are taken.
     pub(crate) asked_hz: u32,
     pub(crate) source_maps: Option<&'a SourceMapOptions>,
@@ -34,10 +37,12 @@ pub(crate) struct Following<'a> {
     /// What reads how many requests processes answer, if they are counted.
     pub(crate) requests: Option<&'a RequestReader>,
     pub(crate) log: &'a Log,
-    pub(crate) clock: WallClock,
+    pub(crate) clock: &'a mut WallClock,
     /// How processes are sampled.
     pub(crate) engine: &'static str,
     pub(crate) is_cpu_wide: bool,
+    /// Whether V8 reports the samples, up to a minute after they were taken.
+    pub(crate) is_late: bool,
     /// The processes that are sampled, by pid, with their services.
     pub(crate) sampled: &'a mut FastMap<u32, String>,
     /// How many have ended since it was attached.
@@ -87,26 +92,40 @@ impl Following<'_> {
     }
 
     /// Sets the times of a slice and logs what is worth a line.
-    fn settle_times(&mut self, profile: &mut Profile, started: Nanoseconds) -> Nanoseconds {
+    fn settle_times(&mut self, profile: &mut Profile, slice: &Slice<'_>) -> Nanoseconds {
         // Both clocks now: naming a slice takes seconds where the machine is busy.
-        let elapsed = monotonic_now().saturating_sub(started);
-        let start = self.clock.start(unix_now(), elapsed);
+        let start = self.clock.start(unix_now(), monotonic_now(), slice.started);
         profile.about.started_unix = start.unix;
         if let Some(seconds) = start.step {
             (self.log)(&LogLine::new(Level::Warn, "clock was set").with("by_s", seconds));
-            self.writers.write(self.open.take_all());
+            self.writers.write_before_step(self.open.take_all());
         }
-        start.unix.saturating_add(profile.about.duration)
+        start.unix.saturating_add(slice.complete_until)
     }
 
-    fn say_losses(&mut self, slice: &Slice<'_>) {
+    /// Drops samples of windows that were handed out, of a process that did not answer for minutes, and of a time to come,
+    /// which only a process that lies has. How many those are.
+    fn leave_out_late(&self, profile: &mut Profile, now: Nanoseconds) -> u64 {
+        let handed_out = self.open.handed_out_before().saturating_mul(SECOND);
+        let handed_out = handed_out.saturating_sub(profile.about.started_unix);
+        let before = profile.samples.len();
+        // A little late is in the next window: clocks disagree by that.
+        let earliest = handed_out.saturating_sub(SECOND);
+        let possible = earliest..now.saturating_add(SECOND);
+        profile
+            .samples
+            .retain(|sample| possible.contains(&sample.time));
+        (before - profile.samples.len()) as u64
+    }
+
+    fn say_losses(&mut self, slice: &Slice<'_>, remarks: &[String]) {
         if slice.losses.samples > 0 || slice.losses.throttled > 0 {
             let line = LogLine::new(Level::Warn, "samples lost")
                 .with("samples", slice.losses.samples)
                 .with("throttled", slice.losses.throttled);
             (self.log)(&line);
         }
-        for remark in &slice.profile.notes.remarks {
+        for remark in remarks {
             if self.remarks.len() < MAX_REMARKS && self.remarks.insert(remark.clone()) {
                 (self.log)(&LogLine::new(Level::Warn, "remark").with("text", remark));
             }
@@ -118,11 +137,19 @@ impl Observer for Following<'_> {
     fn started(&mut self, started: &Started<'_>) {
         (self.attached)();
         self.is_cpu_wide = started.attached.is_cpu_wide;
-        self.engine = match (started.attached.has_ebpf, started.attached.is_cpu_wide) {
-            (true, true) => "ebpf, cpu-wide",
-            (true, false) => "ebpf",
-            (false, _) => "perf events",
+        let attached = started.attached;
+        self.engine = match (started.engine, attached.has_ebpf, attached.is_cpu_wide) {
+            (EngineId::Inspector, ..) => "inspector",
+            (_, true, true) => "ebpf, cpu-wide",
+            (_, true, false) => "ebpf",
+            (_, false, _) => "perf events",
         };
+        self.status.sample_by(self.engine);
+        self.is_late = started.engine == EngineId::Inspector;
+        if self.is_late {
+            // Each process joins when its inspector is open.
+            return;
+        }
         for target in started.targets {
             self.say_joined(target.pid());
         }
@@ -138,20 +165,25 @@ impl Observer for Following<'_> {
     }
 
     fn slice(&mut self, mut slice: Slice<'_>) -> bool {
-        self.say_losses(&slice);
+        let mut profile = std::mem::take(&mut slice.profile);
+        let until = self.settle_times(&mut profile, &slice);
+        if self.is_late {
+            let now = monotonic_now().saturating_sub(slice.started);
+            slice.losses.samples += self.leave_out_late(&mut profile, now);
+        }
+        self.say_losses(&slice, &profile.notes.remarks);
         self.status.beat();
-        let samples = slice.profile.samples.len() as u64;
+        let samples = profile.samples.len() as u64;
         self.status.samples.fetch_add(samples, Ordering::Relaxed);
         let lost = slice.losses.samples;
         self.status.lost.fetch_add(lost, Ordering::Relaxed);
-        let mut profile = std::mem::take(&mut slice.profile);
-        let until = self.settle_times(&mut profile, slice.started);
         if let Some(options) = self.source_maps {
             profile = slice.map_sources(profile, options);
         }
         let host = profile.about.host.clone();
         for process in &mut profile.processes {
             process.labels = deployed::labels_of(&process.labels, &host, process.pid, self.given);
+            process.labels.set(SAMPLING_RATE, self.rate_hz.to_string());
         }
         let batch = batch_of(&profile);
         if let Some(requests) = self.requests {

@@ -35,9 +35,10 @@ mod status;
 mod test_receiver;
 mod wall_clock;
 mod window_profile;
+mod window_times;
 mod writer;
 
-pub use agent::{AgentOptions, run};
+pub use agent::{AgentEngine, AgentOptions, run};
 pub use counters::Written;
 pub use deployed::{INSTANCE, deployed_version};
 pub use destination::Destination;

@@ -28,6 +28,11 @@ impl OneByOne {
     pub(crate) fn settle(&mut self, ids: Vec<WindowId>, verdict: Verdict) -> Option<Verdict> {
         match verdict {
             Verdict::Later { .. } => return Some(verdict),
+            // Others are sent meanwhile, and this one from its beginning.
+            Verdict::TooEarly { .. } => {
+                *self = Self::default();
+                return Some(verdict);
+            }
             Verdict::Refused(why) => {
                 self.refused += ids.len() as u64;
                 self.why = why;

@@ -2,7 +2,7 @@
 
 use nodespy_formats::{ImportOptions, import};
 use nodespy_http::Client;
-use nodespy_model::{Contents, Labels, Profile, ThreadRole, WeightUnit};
+use nodespy_model::{Contents, Labels, Profile, SmallSort, ThreadRole, WeightUnit};
 use nodespy_store::{
     Batch, CPU_EVENT, Count, REQUESTS_EVENT, Series, StoredFrame, StoredFunction, Symbols, Window,
 };
@@ -128,7 +128,7 @@ fn read_pprof(bytes: &[u8]) -> Profile {
 fn seen(profile: &Profile) -> (Vec<&str>, u64) {
     let functions = profile.functions.iter();
     let mut names: Vec<&str> = functions.map(|it| profile.strings.get(it.name)).collect();
-    names.sort_unstable();
+    names.small_sort();
     let period = profile.event().interval().unwrap();
     let weight: u64 = profile.samples.iter().map(|sample| sample.weight).sum();
     let nanoseconds = match profile.unit() {
@@ -280,7 +280,7 @@ fn otlp_receivers_get_what_was_sampled() {
             .iter()
             .map(|it| (it.role(), it.count))
             .collect();
-        counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        counts.small_sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         counts
     };
     assert_eq!(

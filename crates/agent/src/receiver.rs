@@ -22,6 +22,12 @@ pub(crate) enum Verdict {
         /// How long it wants to be left alone.
         after: Option<Duration>,
     },
+    /// Its windows are of a time to come there; others may not be.
+    TooEarly {
+        why: String,
+        /// When it is that time.
+        after: Duration,
+    },
     /// It will never take this one.
     Refused(String),
 }
@@ -32,10 +38,15 @@ pub(crate) trait Receiver: Send {
     fn send(&mut self, batch: Batch) -> Verdict;
 }
 
-/// What a reply without success means: contents that are refused are so for good, everything else may be set right.
+/// What a reply without success means: contents that are refused are so for good, unless it says until when, and everything
+/// else may be set right.
 pub(crate) fn verdict_of(reply: &Reply) -> Verdict {
-    match reply.status {
-        400 | 413 | 415 | 422 => Verdict::Refused(reply.text()),
+    match (reply.status, reply.retry_after) {
+        (422, Some(after)) => Verdict::TooEarly {
+            why: reply.text(),
+            after,
+        },
+        (400 | 413 | 415 | 422, _) => Verdict::Refused(reply.text()),
         _ => Verdict::Later {
             why: reply.text(),
             after: reply.retry_after,
@@ -121,9 +132,18 @@ mod tests {
             body: b"why".to_vec(),
             ..Reply::default()
         };
-        for status in [400, 413, 422] {
+        for status in [400, 413] {
             assert!(matches!(verdict_of(&reply(status)), Verdict::Refused(_)));
         }
+        let early = verdict_of(&reply(422));
+        assert!(
+            matches!(early, Verdict::TooEarly { after, .. } if after == Duration::from_secs(7))
+        );
+        let for_good = Reply {
+            retry_after: None,
+            ..reply(422)
+        };
+        assert!(matches!(verdict_of(&for_good), Verdict::Refused(_)));
         for status in [302, 401, 403, 404, 429, 500, 503, 507] {
             let Verdict::Later { after, .. } = verdict_of(&reply(status)) else {
                 panic!("{status} is not for good");

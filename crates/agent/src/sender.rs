@@ -15,6 +15,9 @@ use crate::spool::Spool;
 /// How long to wait after the first failure, and at most.
 const FIRST_BACK_OFF: Duration = Duration::from_secs(1);
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(60);
+/// How long windows of a time to come wait at least and at most: the clock that is wrong may be the receiver's, and be set.
+const SHORTEST_ASIDE: Duration = Duration::from_secs(1);
+const LONGEST_ASIDE: Duration = Duration::from_secs(3600);
 /// How long what waits is still sent once the agent is to end; the rest is sent by the next one.
 const LAST_SECONDS: Duration = Duration::from_secs(5);
 /// How often a thread that waits looks whether it is to end.
@@ -121,6 +124,14 @@ impl Sending {
                     self.spool.remove(entry);
                     self.say_refused(entry.windows, why);
                 }
+                Verdict::TooEarly { why, after } => {
+                    let wait = after.clamp(SHORTEST_ASIDE, LONGEST_ASIDE);
+                    if !self.spool.set_aside(entry, wait) {
+                        self.say_too_early(&why);
+                    }
+                    self.counters.retries.fetch_add(1, Ordering::Relaxed);
+                    back_off = FIRST_BACK_OFF;
+                }
                 Verdict::Later { why, after } => {
                     let wait = after.map_or(back_off, |it| it.clamp(back_off, LONGEST_BACK_OFF));
                     self.say_later(&why, wait);
@@ -146,6 +157,12 @@ impl Sending {
         self.counters.drop_windows(windows);
         let line = LogLine::new(Level::Error, "windows refused");
         (self.log)(&line.with("windows", windows).with("why", why));
+    }
+
+    /// Said of the first only: as long as a clock is wrong, there is another every ten seconds.
+    fn say_too_early(&self, why: &str) {
+        let line = LogLine::new(Level::Warn, "windows of a time to come are kept");
+        (self.log)(&line.with("why", why));
     }
 
     fn say_taken(&mut self) {

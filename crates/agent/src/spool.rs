@@ -9,7 +9,9 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use nodespy_model::SmallSort;
 
 /// What a file ends with, and one that is not whole yet.
 const WHOLE: &str = ".windows";
@@ -44,9 +46,15 @@ pub(crate) struct Entry {
     /// How many windows it holds.
     pub(crate) windows: u64,
     bytes: u64,
+    /// Until when others go before it; the next agent tries anew.
+    aside_until: Option<Instant>,
 }
 
 impl Entry {
+    fn is_due(&self, now: Instant) -> bool {
+        self.aside_until.is_none_or(|until| until <= now)
+    }
+
     fn name(&self) -> String {
         format!("{:020}-{}{WHOLE}", self.number, self.windows)
     }
@@ -57,6 +65,7 @@ impl Entry {
             number: number.parse().ok()?,
             windows: windows.parse().ok()?,
             bytes,
+            aside_until: None,
         })
     }
 }
@@ -87,7 +96,7 @@ impl Spool {
             let bytes = entry.metadata()?.len();
             files.extend(name.to_str().and_then(|it| Entry::of_name(it, bytes)));
         }
-        files.sort_unstable_by_key(|entry| entry.number);
+        files.small_sort_by_key(|entry| entry.number);
         Ok(Self {
             folder: folder.to_owned(),
             max_bytes,
@@ -109,6 +118,7 @@ impl Spool {
             number: self.lock().next,
             windows,
             bytes: size,
+            aside_until: None,
         };
         let unfinished = self.folder.join(UNFINISHED);
         let mut file = private().create(true).truncate(true).open(&unfinished)?;
@@ -139,10 +149,11 @@ impl Spool {
         }
     }
 
-    /// The oldest file and what it holds, if there is any that can be read.
+    /// The oldest file that is not set aside, and what it holds, if there is any that can be read.
     pub(crate) fn oldest(&self) -> Option<(Entry, Vec<u8>)> {
         loop {
-            let entry = *self.lock().files.front()?;
+            let now = Instant::now();
+            let entry = *self.lock().files.iter().find(|entry| entry.is_due(now))?;
             let mut bytes = Vec::new();
             let read = File::open(self.folder.join(entry.name()))
                 .and_then(|file| file.take(MAX_FILE_BYTES).read_to_end(&mut bytes));
@@ -167,10 +178,22 @@ impl Spool {
         }
     }
 
+    /// Lets the others go before a file for so long. Whether any was set aside before.
+    pub(crate) fn set_aside(&self, entry: Entry, wait: Duration) -> bool {
+        let mut waiting = self.lock();
+        let was_any = waiting.files.iter().any(|it| it.aside_until.is_some());
+        let mut files = waiting.files.iter_mut();
+        if let Some(file) = files.find(|other| other.number == entry.number) {
+            file.aside_until = Some(Instant::now() + wait);
+        }
+        was_any
+    }
+
     /// Waits until something arrives, at most so long.
     pub(crate) fn wait(&self, timeout: Duration) {
         let waiting = self.lock();
-        if waiting.files.is_empty() {
+        let now = Instant::now();
+        if !waiting.files.iter().any(|entry| entry.is_due(now)) {
             drop(self.arrived.wait_timeout(waiting, timeout));
         }
     }

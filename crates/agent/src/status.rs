@@ -32,6 +32,8 @@ pub struct Status {
     pub(crate) unusual: AtomicU64,
     /// When it last gave a sign of life, in nanoseconds of the monotonic clock.
     beat: AtomicU64,
+    /// How processes are sampled; none before the first is.
+    engine: Mutex<&'static str>,
     destinations: Mutex<Vec<(String, Arc<Counters>)>>,
 }
 
@@ -45,6 +47,11 @@ impl Status {
     pub(crate) fn sample_at(&self, rate_hz: f64) {
         let thousandths = (1000.0 * rate_hz).round() as u64;
         self.current_rate.store(thousandths, Ordering::Relaxed);
+    }
+
+    /// Samples are taken in this way now.
+    pub(crate) fn sample_by(&self, engine: &'static str) {
+        *self.engine.lock().unwrap_or_else(PoisonError::into_inner) = engine;
     }
 
     pub(crate) fn watch(&self, destinations: Vec<(String, Arc<Counters>)>) {
@@ -108,6 +115,15 @@ impl Status {
             "Node processes that were sampled so far.",
         );
         text.value("", get(&self.joined));
+        let engine = *self.engine.lock().unwrap_or_else(PoisonError::into_inner);
+        if !engine.is_empty() {
+            text.family(
+                "nodespy_agent_engine_info",
+                "gauge",
+                "How processes are sampled.",
+            );
+            text.value(&format!("{{engine=\"{engine}\"}}"), 1);
+        }
         text.family(
             "nodespy_agent_rate_hertz",
             "gauge",
@@ -136,7 +152,7 @@ impl Status {
         text.family(
             "nodespy_agent_samples_lost_total",
             "counter",
-            "Samples that the kernel could not hand over.",
+            "Samples that the kernel could not hand over, or that V8 handed over minutes too late.",
         );
         text.value("", get(&self.lost));
         self.put_destinations(&mut text);
@@ -238,6 +254,7 @@ mod tests {
         let status = Status::default();
         status.samples.store(7, Ordering::Relaxed);
         status.sample_at(9.5);
+        status.sample_by("inspector");
         let counters = Arc::new(Counters::default());
         counters.drop_windows(3);
         status.watch(vec![("http://a\"b".to_owned(), counters)]);
@@ -250,6 +267,8 @@ mod tests {
         let line = "nodespy_agent_windows_total{to=\"http://a\\\"b\",outcome=\"dropped\"} 3\n";
         assert!(text.contains(line), "{text}");
         assert!(text.contains("process_cpu_seconds_total "), "{text}");
+        let line = "\nnodespy_agent_engine_info{engine=\"inspector\"} 1\n";
+        assert!(text.contains(line), "{text}");
         assert!(!text.contains("spool"), "{text}");
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             let (_, value) = line.rsplit_once(' ').unwrap();

@@ -8,10 +8,11 @@ use nodespy_model::Nanoseconds;
 /// What is left alone.
 const TOLERANCE: Nanoseconds = 1_000_000_000;
 
-/// When a recording started, by the time of day as it is now.
+/// The time of day beside the monotonic clock.
 #[derive(Debug, Default)]
 pub(crate) struct WallClock {
-    started: Option<Nanoseconds>,
+    /// What the monotonic clock's zero is by the time of day, in nanoseconds since 1970.
+    zero: Option<Nanoseconds>,
 }
 
 /// When a recording started.
@@ -24,16 +25,22 @@ pub(crate) struct StartTime {
 }
 
 impl WallClock {
-    /// When a recording started that goes on for `elapsed` at `now`.
-    pub(crate) fn start(&mut self, now: Nanoseconds, elapsed: Nanoseconds) -> StartTime {
-        let measured = now.saturating_sub(elapsed);
-        let known = self.started.unwrap_or(measured);
+    /// When a recording started that began at `started`, if it is `unix` and `monotonic` now. One clock serves all recordings of
+    /// an agent: it may be set between two of them.
+    pub(crate) fn start(
+        &mut self,
+        unix: Nanoseconds,
+        monotonic: Nanoseconds,
+        started: Nanoseconds,
+    ) -> StartTime {
+        let measured = unix.saturating_sub(monotonic);
+        let known = self.zero.unwrap_or(measured);
         let is_set = known.abs_diff(measured) > TOLERANCE;
-        let unix = if is_set { measured } else { known };
-        self.started = Some(unix);
+        let zero = if is_set { measured } else { known };
+        self.zero = Some(zero);
         let step = (measured as i64).saturating_sub(known as i64) / TOLERANCE as i64;
         StartTime {
-            unix,
+            unix: zero.saturating_add(started),
             step: is_set.then_some(step),
         }
     }
@@ -48,13 +55,22 @@ mod tests {
     #[test]
     fn small_differences_are_left_alone_and_steps_are_followed() {
         let mut clock = WallClock::default();
-        let first = clock.start(1000 * SECOND, 10 * SECOND);
+        let mut start = |unix, monotonic| clock.start(unix, monotonic, 40 * SECOND);
+        let first = start(1000 * SECOND, 50 * SECOND);
         assert_eq!((first.unix, first.step), (990 * SECOND, None));
-        let later = clock.start(1010 * SECOND + SECOND / 2, 20 * SECOND);
+        let later = start(1010 * SECOND + SECOND / 2, 60 * SECOND);
         assert_eq!((later.unix, later.step), (990 * SECOND, None));
-        let back = clock.start(420 * SECOND, 30 * SECOND);
+        let back = start(420 * SECOND, 70 * SECOND);
         assert_eq!((back.unix, back.step), (390 * SECOND, Some(-600)));
-        let after = clock.start(430 * SECOND, 40 * SECOND);
+        let after = start(430 * SECOND, 80 * SECOND);
         assert_eq!((after.unix, after.step), (390 * SECOND, None));
+    }
+
+    #[test]
+    fn a_clock_that_is_set_between_two_recordings_is_noticed() {
+        let mut clock = WallClock::default();
+        clock.start(1000 * SECOND, 50 * SECOND, 40 * SECOND);
+        let next = clock.start(460 * SECOND, 110 * SECOND, 100 * SECOND);
+        assert_eq!((next.unix, next.step), (450 * SECOND, Some(-600)));
     }
 }

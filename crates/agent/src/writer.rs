@@ -2,9 +2,9 @@
 //!
 //! A queue is bounded: when a disk is full or gone for minutes, the newest windows are dropped and counted.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use crate::counters::{Counters, Written};
 use crate::destination::{Destination, Failure, Sink};
 use crate::log_line::{Level, Log, LogLine};
 use crate::sender::Sender;
+use crate::window_times::WindowTimes;
 
 /// Batches that wait: five minutes of them.
 const QUEUE: usize = 30;
@@ -26,7 +27,10 @@ const LONGEST_BACK_OFF: Duration = Duration::from_secs(30);
 const LAST_TRIES: u32 = 2;
 
 /// The ways to all destinations.
-pub(crate) struct Writers(Vec<Writer>);
+pub(crate) struct Writers {
+    writers: Vec<Writer>,
+    times: Mutex<WindowTimes>,
+}
 
 impl Writers {
     /// Starts the threads; `enter` is the first that each does.
@@ -36,23 +40,37 @@ impl Writers {
         enter: fn(),
     ) -> Self {
         let start = |(destination, counters)| Writer::start(destination, counters, log, enter);
-        Self(destinations.into_iter().map(start).collect())
+        Self {
+            writers: destinations.into_iter().map(start).collect(),
+            times: Mutex::default(),
+        }
     }
 
     /// Queues a batch for every destination.
-    pub(crate) fn write(&self, batch: Batch) {
+    pub(crate) fn write(&self, mut batch: Batch) {
         if batch.windows.is_empty() {
             return;
         }
-        for writer in &self.0 {
+        self.times().tell_apart(&mut batch);
+        for writer in &self.writers {
             writer.write(batch.clone());
         }
+    }
+
+    /// Queues what is of the time before the clock was set; what follows is by the new time.
+    pub(crate) fn write_before_step(&self, batch: Batch) {
+        self.write(batch);
+        self.times().clock_was_set();
+    }
+
+    fn times(&self) -> MutexGuard<'_, WindowTimes> {
+        self.times.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until everything is written, and sent as far as that goes.
     pub(crate) fn finish(self) {
         // All are told before the first is waited for.
-        let writers = self.0.into_iter();
+        let writers = self.writers.into_iter();
         let senders: Vec<Option<Sender>> = writers.map(Writer::finish).collect();
         senders.into_iter().flatten().for_each(Sender::finish);
     }
@@ -121,7 +139,10 @@ impl Writing {
     fn run(&mut self, batches: &Receiver<Batch>) {
         loop {
             match batches.recv_timeout(UPKEEP) {
-                Ok(batch) => self.append(&batch),
+                Ok(batch) => {
+                    let parts = self.sink.parts(batch);
+                    parts.iter().for_each(|part| self.append(part));
+                }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use nodespy_capture::target::{LocalListeners, Target};
 use nodespy_capture::{monotonic_now, unix_now};
-use nodespy_model::{FastMap, Nanoseconds, WeightUnit};
+use nodespy_model::{FastMap, Nanoseconds, SmallSort, WeightUnit};
 use nodespy_store::{Batch, CPU_EVENT, PID, REQUESTS_EVENT, Series, UnixSeconds, WINDOW_SECONDS};
 
 use crate::log_line::{Level, Log, LogLine};
@@ -198,7 +198,7 @@ impl Reading {
                 _ => followed.left_out -= 1,
             }
         }
-        due.sort_unstable();
+        due.small_sort();
         if due.is_empty() {
             return Vec::new();
         }
@@ -307,7 +307,7 @@ fn read_counter(
     let mut addresses: Vec<SocketAddr> = ports
         .flat_map(|port| listeners.loopback_routes(pid, *port))
         .collect();
-    addresses.sort_by_key(|address| Some(*address) != followed.address);
+    addresses.small_sort_by_key(|address| Some(*address) != followed.address);
     let mut why = "it listens on none of the ports, or not alone".to_owned();
     for address in addresses {
         match page::counter_at(address, options) {
