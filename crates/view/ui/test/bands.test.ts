@@ -91,7 +91,7 @@ test("loops and pools over time are read", async () => {
   // Until the look after it, or the end.
   assert.deepEqual(rangeOf(loop.stalls[1], 400 * MS), { from: 170 * MS, to: 400 * MS });
   const [pool] = watched.pools;
-  assert.deepEqual([pool.lengthNs, ...pool.looks, ...pool.busy, ...pool.waiting], [50 * MS, 2, 8, 5]);
+  assert.deepEqual([pool.lengthNs, ...pool.readings, ...pool.busy, ...pool.waiting], [50 * MS, 2, 8, 5]);
   assert.deepEqual(states.map(kindLabel), ["running", "waiting for file", "runnable", "idle"]);
 });
 

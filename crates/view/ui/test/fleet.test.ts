@@ -8,6 +8,7 @@ import {
   addressOf,
   baseParameters,
   choiceOf,
+  deployments,
   noChoice,
   readState,
   type State,
@@ -20,7 +21,8 @@ const VERSIONS = [
   { version: "1.0", first: NOW - 90_000, last: NOW - 1000, instances: 3 },
   { version: "2.0", first: NOW - 2000, last: NOW, instances: 3 },
 ];
-const state = (part: Partial<State>): State => ({ ...noChoice(), length: 3600, service: "shop", ...part });
+const usual = { length: 3600, service: "shop", warmUp: "", minLength: "" };
+const state = (part: Partial<State>): State => ({ ...noChoice(), ...usual, ...part });
 
 test("a link shows what was chosen", () => {
   for (const part of [
@@ -30,6 +32,7 @@ test("a link shows what was chosen", () => {
     { against: "siblings", instance: "web-1/7" },
     { against: "version", base: "1.0", baseRange: [NOW - 900, NOW - 800] },
     { against: "range", selected: [NOW - 100, NOW - 50], baseRange: [NOW - 900, NOW - 800] },
+    { warmUp: "20", minLength: "60" },
   ] as Partial<State>[]) {
     const written = address("/", addressOf(state(part)));
     assert.deepEqual(readState(new URL(written, "http://host").search, NOW), state(part));
@@ -73,6 +76,16 @@ test("a base is another time, another version or the siblings", () => {
     "base.instance": "*",
     ...ends(...selected),
   });
+});
+
+test("deployments are judged as the address says, whatever is chosen then", () => {
+  const linked = readState("?warm_up=20&min_length=60", NOW);
+  const asked = (of: State) => address("/", deployments(of, [1, 2]));
+  assert.equal(asked(linked), "/?from=1&until=2&warm_up=20&min_length=60");
+  const chosen = { ...linked, ...noChoice(), service: "shop" };
+  assert.equal(asked(chosen), "/?service=shop&from=1&until=2&warm_up=20&min_length=60");
+  // The server knows what is usual.
+  assert.equal(asked(state({})), "/?service=shop&from=1&until=2");
 });
 
 test("a range to compare with leaves the rest selected", () => {

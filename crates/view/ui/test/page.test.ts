@@ -51,7 +51,13 @@ function start(profile = randomProfile(7), preview = PREVIEW) {
   const client = { ask: () => new Promise(() => {}) } as unknown as Client;
   const tree = { size: 1, total: Float64Array.of(1), baseTotal: null };
   const app = new App(client, preview, profile, tree as never);
-  app.open({ names: profile, sources: [], samples: [100], hasBase: [false], end: 1e9 } as unknown as Opened);
+  app.takeOver({
+    names: profile,
+    sources: [],
+    samples: [100],
+    hasBase: [false],
+    end: 1e9,
+  } as unknown as Opened);
   return app;
 }
 

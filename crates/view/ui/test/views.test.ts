@@ -92,7 +92,8 @@ function start(profile: Profile = randomProfile(7), events: Preview["events"] = 
   };
   const preview = { ...about, how, findings, leads, subsystems, events } as unknown as Preview;
   const app = new App(worker as unknown as Client, preview, profile, treeOf(0, 10));
-  app.open({ names: profile, sources: [], samples: [100], hasBase: [false], end: 1e9 } as unknown as Opened);
+  const opened = { names: profile, sources: [], samples: [100], hasBase: [false], end: 1e9 };
+  app.takeOver(opened as unknown as Opened);
   const show = (panel: Panel) => {
     app.panels = [panel];
     return panel.root as unknown as FakeElement;
@@ -100,8 +101,21 @@ function start(profile: Profile = randomProfile(7), events: Preview["events"] = 
   const shares = { javascript: 100, native: 0, kernel: 0, gc: 0, idle: 0, unknown: 0, other: 0 };
   const answerTree = (total: number, fn = 0) =>
     worker.answer("tree", () => ({ tree: treeOf(fn, total), shares, whole: total }));
-  return { app, worker, show, answerTree };
+  return { app, worker, show, answerTree, opened: opened as unknown as Opened };
 }
+
+test("another reading comes with its tree: no box has a name of another's function", async () => {
+  const { app, opened, answerTree } = start();
+  const { names, tree } = app;
+  const other = { ...opened, names: randomProfile(8) };
+  const opening = app.open(other, { compare: null });
+  assert.ok(app.names === names && app.tree === tree, "nothing is counted yet");
+  await answerTree(7, 1);
+  await opening;
+  assert.ok(app.names === other.names);
+  assert.equal(app.whole, 7);
+  assert.equal(app.answers.tree.isWaiting, false);
+});
 
 const sandwichOf = ({ fn }: { fn: number }) => ({
   callers: treeOf(fn, fn + 1),

@@ -12,6 +12,7 @@ import {
   baseParameters,
   baseRangeOf,
   choiceOf,
+  deployments,
   noChoice,
   RANGES,
   type Range,
@@ -42,14 +43,14 @@ const HOUR = 3600;
 const STEPS = [10, 20, 30, 60, 120, 300, 900, 1800, HOUR, 2 * HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR, 24 * HOUR];
 const MAX_STEPS = 120;
 
-const state: State = { ...noChoice(), length: HOUR, service: "" };
+const now = (): number => Math.floor(Date.now() / 1000);
+const state: State = readState(location.search, now());
 let used: Used[] = [];
 let shown: Range = [0, 1];
 let series: Series | undefined;
 // Counts what is asked for, so that an answer that comes too late is not shown.
 let turn = 0;
 
-const now = (): number => Math.floor(Date.now() / 1000);
 const chosenService = (): Service | undefined =>
   used.find((one) => one.service.service === state.service)?.service;
 
@@ -122,8 +123,7 @@ async function judgeAll(): Promise<void> {
   panel.hidden = false;
   byId("all-judged").textContent = "Judging the deployments of this range…";
   byId("all-found").replaceChildren();
-  const [from, until] = shown;
-  const judged = await ask<Judged>("/api/v1/regressions", { from, until });
+  const judged = await ask<Judged>("/api/v1/regressions", deployments(state, shown));
   if (mine !== turn || state.service) return;
   byId("judge").hidden = true;
   panel.classList.toggle("quiet", judged.regressions.length === 0);
@@ -173,7 +173,7 @@ async function showService(service: Service): Promise<void> {
   drawChart(service);
   // What takes longer comes after the picture.
   await drawn;
-  if (mine === turn) await showRegressions(service);
+  if (mine === turn) await showRegressions();
 }
 
 // What follows from the selection and what it is compared with.
@@ -268,12 +268,11 @@ function announceRegressions(service: Service): void {
   byId("judged").textContent = "";
 }
 
-async function showRegressions(service: Service): Promise<void> {
+async function showRegressions(): Promise<void> {
   const panel = byId("regressions");
   if (panel.hidden) return;
   const mine = turn;
-  const [from, until] = shown;
-  const judged = await ask<Judged>("/api/v1/regressions", { service: service.service, from, until });
+  const judged = await ask<Judged>("/api/v1/regressions", deployments(state, shown));
   if (mine !== turn) return;
   const count = judged.regressions.length;
   setNews(panel, count > 0);
@@ -386,7 +385,6 @@ function listenToPage(): void {
 }
 
 function start(): void {
-  Object.assign(state, readState(location.search, now()));
   for (const [name, length] of RANGES) {
     const made = element("button", { type: "button", textContent: name, value: String(length) });
     made.addEventListener("click", () => {

@@ -33,9 +33,14 @@ export interface State {
   baseRange: Range | undefined;
   // What the viewer searches for.
   query: string;
+  // How many seconds instances are left out for, and have to be seen for, before deployments are judged by
+  // them; as usual where empty.
+  warmUp: string;
+  minLength: string;
 }
 
-export function noChoice(): Omit<State, "length" | "service"> {
+// What another service starts with.
+export function noChoice(): Omit<State, "length" | "service" | "warmUp" | "minLength"> {
   const nothing = { version: "", instance: "", role: "", base: "", query: "" };
   return { ...nothing, against: "", selected: undefined, baseRange: undefined };
 }
@@ -66,6 +71,8 @@ export function readState(search: string, now: number): State {
     base: text("base"),
     baseRange,
     query: text("q"),
+    warmUp: text("warm_up"),
+    minLength: text("min_length"),
   };
 }
 
@@ -86,7 +93,15 @@ export function addressOf(state: State): Parameters {
     "base.from": hasRange ? baseRange?.[0] : undefined,
     "base.until": hasRange ? baseRange?.[1] : undefined,
     q: query,
+    ...judging(state),
   };
+}
+
+const judging = ({ warmUp, minLength }: State): Parameters => ({ warm_up: warmUp, min_length: minLength });
+
+// The deployments that are judged: of a service, or of all.
+export function deployments(state: State, [from, until]: Range): Parameters {
+  return { service: state.service, from, until, ...judging(state) };
 }
 
 // What is asked for, as the server names it; `shown` is the time that is on the page.

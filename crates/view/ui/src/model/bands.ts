@@ -20,7 +20,7 @@ export interface Bands {
   gc: Float32Array;
 }
 
-const MIN_BIN = 10e6; // threads are looked at a hundred times a second
+const MIN_BIN = 10e6; // threads are polled a hundred times a second
 const MIN_BINS = 20;
 // Where samples do not say when a thread had no CPU, one has all of it: that is counted, but has no place.
 const MAX_RUNNABLE = 1e9;
@@ -185,7 +185,7 @@ function chosen(
   return { threads: known.slice(0, maxThreads), known: known.length };
 }
 
-// Times are rounded, and looks are late: what is too much is taken from all alike.
+// Times are rounded, and polls are late: what is too much is taken from all alike.
 function withinOne(shares: Float32Array, kinds: number): void {
   for (let first = 0; first < shares.length; first += kinds) {
     let sum = 0;

@@ -7,7 +7,7 @@ import type { Range } from "./tree";
 const MIN_INTERVAL = 50e6;
 const MAX_INTERVALS = 2048;
 const MAX_DOUBLINGS = 30;
-// A stall is seen by looks: it may have gone on until the next one.
+// A stall is seen by readings: it may have gone on until the next one.
 const LOOK = 50e6;
 
 // Intervals of one length; those before the first are not known.
@@ -45,8 +45,8 @@ export interface LoopSummary {
 export interface PoolTimeline extends Intervals {
   process: number;
   threads: number; // 0: not known
-  looks: Float64Array;
-  busy: Float64Array; // sums over the looks
+  readings: Float64Array;
+  busy: Float64Array; // sums over the readings
   waiting: Float64Array;
 }
 
@@ -132,8 +132,8 @@ export class WatchedTables {
     for (let rows = section.rows(); rows > 0; rows--) {
       const process = section.number();
       const { lengthNs, first, columns } = intervalsOf(section, 3);
-      const [looks, busy, waiting] = columns;
-      this.pools.push({ process, threads: 0, lengthNs, first, looks, busy, waiting });
+      const [readings, busy, waiting] = columns;
+      this.pools.push({ process, threads: 0, lengthNs, first, readings, busy, waiting });
     }
   }
 

@@ -113,6 +113,23 @@ export interface Diff {
 export const GONE = "gone: ";
 const LEAST_CHANGE = 0.001; // of the whole
 
+// What the worker has read, as far as a selection depends on it.
+interface Reading {
+  names: Names;
+  states: StateKind[];
+  bases: boolean[]; // whether there is something to compare with, by event
+}
+
+function readingOf({ names, states, hasBase }: Opened): Reading {
+  return { names, states: states ?? [], bases: hasBase };
+}
+
+function routeRow(name: string | null, names: Names): number | null {
+  if (name === null) return null;
+  const row = names.routes.findIndex((fn) => nameOf(names, fn) === name);
+  return row < 0 ? null : row;
+}
+
 type Asked = Exclude<keyof Questions, "chunks" | "open">;
 type Answer<K extends keyof Questions> = Questions[K]["answer"];
 
@@ -125,7 +142,7 @@ export class App {
   event = FIRST_EVENT; // of the tree
   end: number; // ns
   private counts: number[]; // of samples, by event
-  private bases: boolean[] = []; // whether there is something to compare with, by event
+  private bases: boolean[] = [];
   isReady = false;
   sources: SourceText[] = [];
   states: StateKind[] = [];
@@ -176,22 +193,33 @@ export class App {
     this.counts = [preview.samples];
   }
 
-  // Takes over what the worker read.
-  open(opened: Opened): void {
-    this.names = opened.names;
+  // Takes over what the worker read, together with its first tree: boxes of one reading must not get names of
+  // another. What was drawn stays until then. `chosen` is what is to be shown.
+  async open(opened: Opened, chosen: Partial<State> = {}): Promise<void> {
+    const reading = readingOf(opened);
+    const state = this.checked({ ...this.state, ...chosen }, reading);
+    const question = { selection: this.selection(state, reading) };
+    const hasSamples = opened.samples.some((count) => count > 0);
+    const tree = hasSamples ? await this.client.ask("tree", question) : null;
+    this.takeOver(opened, chosen);
+    if (!tree) return;
+    this.answers.tree.know(question, tree);
+    this.takeTree(tree, state.event);
+  }
+
+  takeOver(opened: Opened, chosen: Partial<State> = {}): void {
+    Object.assign(this, readingOf(opened));
     this.sources = opened.sources;
-    this.states = opened.states ?? [];
     this.routeWeights = opened.routeWeights ?? [];
     this.hasAsync = opened.hasAsync ?? false;
     this.watched = opened.watched ?? { loops: [], pools: [] };
     this.end = opened.end;
     this.counts = opened.samples;
-    this.bases = opened.hasBase;
     this.isReady = true;
     this.paints = null;
     for (const answer of Object.values(this.answers)) answer.forget();
     this.hitsOf = null;
-    this.state = this.checked(this.state);
+    this.state = this.checked({ ...this.state, ...chosen });
   }
 
   // How many samples the chosen event has.
@@ -231,8 +259,7 @@ export class App {
   }
 
   // A link may come from another recording: what does not exist here is left out.
-  private checked(state: State): State {
-    const { names } = this;
+  private checked(state: State, { names, states, bases }: Reading = this.reading): State {
     const event = state.event < names.events.length ? state.event : FIRST_EVENT;
     const functions = names.functions.name.length + names.packages.length;
     const isFunction = (fn: FunctionIndex) => fn < functions;
@@ -247,14 +274,14 @@ export class App {
       ...state,
       event,
       threads: threads?.length ? threads : null,
-      only: this.states.length ? state.only : null,
-      route: this.routeRow(state.route) === null ? null : state.route,
-      isByRoute: state.isByRoute && this.hasRoutes,
+      only: states.length ? state.only : null,
+      route: routeRow(state.route, names) === null ? null : state.route,
+      isByRoute: state.isByRoute && names.routes.length > 0,
       thread: state.thread < names.threads.length ? state.thread : NO_THREAD,
       transforms: state.transforms.filter(isKnown),
       fn: isFunction(state.fn) ? state.fn : NO_FUNCTION,
       file: state.file < names.texts.size ? state.file : NO_TEXT,
-      compare: state.compare === "base" && !this.bases[event] ? null : state.compare,
+      compare: state.compare === "base" && !bases[event] ? null : state.compare,
     };
   }
 
@@ -280,17 +307,15 @@ export class App {
     this.update();
   }
 
-  private routeRow(name: string | null): number | null {
-    if (name === null) return null;
-    const row = this.names.routes.findIndex((fn) => nameOf(this.names, fn) === name);
-    return row < 0 ? null : row;
+  private get reading(): Reading {
+    return { names: this.names, states: this.states, bases: this.bases };
   }
 
-  selection(): Selection {
-    const { event, threads, only, isByRoute, range, compare, order, palette } = this.state;
-    const { hidden, hasInternals, hasAsync, transforms } = this.state;
-    const isByState = palette === "state" && this.states.length > 0;
-    const route = this.routeRow(this.state.route);
+  selection(state: State = this.state, { names, states }: Reading = this.reading): Selection {
+    const { event, threads, only, isByRoute, range, compare, order, palette } = state;
+    const { hidden, hasInternals, hasAsync, transforms } = state;
+    const isByState = palette === "state" && states.length > 0;
+    const route = routeRow(state.route, names);
     const chosen = { event, threads, only, isByState, route, isByRoute, range, compare };
     return { ...chosen, hidden, hasInternals, hasAsync, transforms, order };
   }
@@ -320,7 +345,11 @@ export class App {
 
   private updateTree(): void {
     const answer = this.ask("tree", { selection: this.selection() });
-    if (answer) Object.assign(this, { ...answer, event: this.state.event });
+    if (answer) this.takeTree(answer, this.state.event);
+  }
+
+  private takeTree(answer: Answer<"tree">, event: EventIndex): void {
+    Object.assign(this, { ...answer, event });
   }
 
   private updateSearch(): void {

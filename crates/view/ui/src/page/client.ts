@@ -101,6 +101,12 @@ export class Latest<Question, Answer> {
     );
   }
 
+  // Takes an answer that was asked for elsewhere.
+  know(question: Question, answer: Answer): void {
+    this.asked = JSON.stringify(question);
+    this.answered = { key: this.asked, answer };
+  }
+
   get answer(): Answer | null {
     return this.answered?.key === this.asked ? this.answered.answer : null;
   }

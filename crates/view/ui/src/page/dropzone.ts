@@ -43,8 +43,9 @@ async function compareWith(app: App, file: File): Promise<void> {
     const base = [[new Uint8Array(await response.arrayBuffer())]];
     // What the page was made with is about another base.
     app.comparison = null;
-    app.open(await app.client.open([], base, app.preview.subsystemOf));
-    app.change({ compare: "base", zoom: [] });
+    const opened = await app.client.open([], base, app.preview.subsystemOf);
+    await app.open(opened, { compare: "base", zoom: [] });
+    app.change({});
     app.say(`Compared with ${file.name}`);
   } catch (error) {
     app.say(`${file.name} cannot be read: ${error instanceof Error ? error.message : error}`);

@@ -2,6 +2,7 @@
 
 import { barAt, drawnAs, type Folds } from "../model/folds";
 import { type FunctionIndex, NO_FUNCTION, NO_NODE, type NodeIndex } from "../model/indexes";
+import type { Names } from "../model/profile";
 import { ROOT, type Tree } from "../model/tree";
 import type { App, Panel, Target } from "./app";
 import { element } from "./dom";
@@ -51,6 +52,7 @@ export class FlameView implements Panel {
   readonly root = element("section", { id: "flame", className: "view" });
   readonly flame: Flame;
   private tree: Tree;
+  private names: Names; // of the tree
   private isFromLeaf = false; // the tree that is shown, not the one asked for
 
   constructor(
@@ -59,6 +61,7 @@ export class FlameView implements Panel {
     menu: Menu,
   ) {
     this.tree = app.tree;
+    this.names = app.names;
     const events: FlameEvents = {
       hover: (node, x, y) => tooltip.show(this.tree, node, this.focus, x, y, barAt(this.folds, node)),
       zoom: (node) => this.zoom(node),
@@ -85,12 +88,13 @@ export class FlameView implements Panel {
     return folds?.barOf.has(focus) ? null : folds;
   }
 
+  // Functions have other numbers in the preview: what was zoomed into is not found there.
   private get focus(): NodeIndex {
-    return this.app.nodeAt(this.tree, this.app.state.zoom);
+    return this.app.isReady ? this.app.nodeAt(this.tree, this.app.state.zoom) : ROOT;
   }
 
   private targetAt(node: NodeIndex): Target | null {
-    if (node <= 0 || barAt(this.folds, node)) return null;
+    if (node <= 0 || !this.app.isReady || barAt(this.folds, node)) return null;
     return {
       fn: this.tree.fn[node],
       path: this.isFromLeaf ? null : this.app.pathOf(this.tree, node),
@@ -103,6 +107,7 @@ export class FlameView implements Panel {
 
   zoom(node: NodeIndex): void {
     if (barAt(this.folds, node)) return this.app.change({ isStartOpen: true });
+    if (!this.app.isReady) return;
     this.flame.resetSpan();
     this.app.change({ zoom: this.app.pathOf(this.tree, node < 0 ? ROOT : node) });
     this.app.say(node > 0 ? this.describe(node) : "");
@@ -118,10 +123,13 @@ export class FlameView implements Panel {
     const { state } = app;
     this.root.hidden = state.view !== "flame";
     if (this.root.hidden) return;
-    const tree = state.isFromLeaf ? app.ask("fromLeaf", { selection: app.selection() })?.tree : app.tree;
+    const asked = state.isFromLeaf ? app.ask("fromLeaf", { selection: app.selection() })?.tree : app.tree;
+    // What is drawn stays until there is an answer, but not with names of another reading.
+    const tree = asked ?? (this.names === app.names ? null : app.tree);
     if (tree) {
       this.tree = tree;
-      this.isFromLeaf = state.isFromLeaf;
+      this.names = app.names;
+      this.isFromLeaf = state.isFromLeaf && tree === asked;
     }
     const { isFromLeaf: isOfCallers } = this;
     const scene = sceneOf(app, this.tree, this.focus, { isIcicle: state.isIcicle, isOfCallers });

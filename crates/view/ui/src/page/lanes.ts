@@ -239,15 +239,15 @@ export class Lanes {
 
   private pool(pool: PoolTimeline): LaneContent {
     const { app } = this;
-    const { looks, busy, waiting, first, lengthNs, process } = pool;
+    const { readings, busy, waiting, first, lengthNs, process } = pool;
     const sum = (values: Float64Array) => values.reduce((all, value) => all + value, 0);
-    const all = sum(looks) || 1;
+    const all = sum(readings) || 1;
     // Looks are a little more than an interval apart: one without any is like the one before.
-    const seenAt = lastSeen(looks);
+    const seenAt = lastSeen(readings);
     const perLook = (values: Float64Array, row: number) =>
-      seenAt[row] >= 0 ? values[seenAt[row]] / looks[seenAt[row]] : 0;
+      seenAt[row] >= 0 ? values[seenAt[row]] / readings[seenAt[row]] : 0;
     let [most, size] = [0, pool.threads];
-    for (let row = 0; row < looks.length; row++) {
+    for (let row = 0; row < readings.length; row++) {
       most = Math.max(most, perLook(waiting, row));
       if (!pool.threads) size = Math.max(size, Math.ceil(perLook(busy, row)));
     }
@@ -261,8 +261,8 @@ export class Lanes {
       name: app.watched.pools.length === 1 ? "libuv pool" : `libuv pool of ${pid}`,
       hint: `libuv's pool: busy threads, of ${size}, and as a line the jobs that wait, up to ${jobs(most)}`,
       figures: [
-        { text: `${jobs(sum(busy) / all)} of ${size}`, title: "Busy threads, on the average" },
-        { text: `${jobs(sum(waiting) / all)} wait`, title: "Jobs that wait, on the average" },
+        { text: `${jobs(sum(busy) / all)} of ${size}`, title: "Busy threads, on average" },
+        { text: `${jobs(sum(waiting) / all)} wait`, title: "Jobs that wait, on average" },
       ],
       height: 22,
       thread: NO_THREAD,
@@ -272,7 +272,7 @@ export class Lanes {
       paint: ({ context, x, height, color }) => {
         context.fillStyle = color("--accent");
         context.globalAlpha = 0.45;
-        for (let row = 0; row < looks.length; row++) {
+        for (let row = 0; row < readings.length; row++) {
           const tall = Math.min(1, perLook(busy, row) / Math.max(1, size)) * (height - 2);
           const from = x((first + row) * lengthNs);
           context.fillRect(from, height - tall, Math.max(0.6, x((first + row + 1) * lengthNs) - from), tall);
@@ -282,7 +282,7 @@ export class Lanes {
         context.strokeStyle = color("--text");
         context.lineWidth = 1.2;
         context.beginPath();
-        for (let row = 0; row < looks.length; row++) {
+        for (let row = 0; row < readings.length; row++) {
           if (!(seenAt[row] >= 0)) continue;
           const y = height - 1 - (perLook(waiting, row) / most) * (height - 4);
           const from = x((first + row) * lengthNs);
@@ -410,12 +410,12 @@ export class Lanes {
 
 const MAX_HELD = 3; // intervals
 
-// For each interval the last one with a look, if that was a moment ago; -1 where there is none.
-export function lastSeen(looks: Float64Array): Int32Array {
-  const seen = new Int32Array(looks.length).fill(-1);
+// For each interval the last one with a reading, if that was a moment ago; -1 where there is none.
+export function lastSeen(readings: Float64Array): Int32Array {
+  const seen = new Int32Array(readings.length).fill(-1);
   let last = -1;
-  for (let row = 0; row < looks.length; row++) {
-    if (looks[row] > 0) last = row;
+  for (let row = 0; row < readings.length; row++) {
+    if (readings[row] > 0) last = row;
     if (last >= 0 && row - last <= MAX_HELD) seen[row] = last;
   }
   return seen;

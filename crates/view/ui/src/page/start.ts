@@ -151,14 +151,15 @@ async function open(app: App): Promise<void> {
   acceptDrops(app);
   try {
     const texts = [takeTexts("template.recording"), takeTexts("template.base")] as const;
-    app.open(await app.client.open(...texts, app.preview.subsystemOf));
+    const opened = await app.client.open(...texts, app.preview.subsystemOf);
+    const isCompared = opened.hasBase.includes(true) && !location.hash;
+    const sort = app.comparison ? "verdict" : app.state.sort;
+    await app.open(opened, isCompared ? { compare: "base", sort } : {});
   } catch (error) {
     app.fail(`The recording cannot be shown: ${error instanceof Error ? error.message : error}`);
     return;
   }
   if (!app.hasSamples) return app.fail("No samples were recorded.");
-  if (app.hasBase && !location.hash)
-    app.state = { ...app.state, compare: "base", sort: app.comparison ? "verdict" : app.state.sort };
   app.update();
 }
 
