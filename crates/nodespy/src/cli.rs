@@ -21,7 +21,7 @@ mod stores;
 mod target;
 mod values;
 
-pub(crate) use agent::AgentArgs;
+pub(crate) use agent::{AgentArgs, AgentEngineArg};
 pub(crate) use diff::{CiArgs, ComparingArgs, DiffArgs, DiffFormat, FailOn, with_after};
 pub(crate) use flamegraph::{DifffoldedArgs, End, FlamegraphArgs, StackArgs};
 pub(crate) use flight::FlightArgs;
@@ -262,6 +262,9 @@ pub(crate) struct TopArgs {
     /// Leave out async callers: stacks start at the microtask
     #[arg(long)]
     pub(crate) no_async: bool,
+    /// Don't look for HTTP routes
+    #[arg(long, conflicts_with = "route")]
+    pub(crate) no_routes: bool,
     #[command(flatten)]
     pub(crate) stores: StoreArgs,
 }
@@ -288,8 +291,10 @@ pub(crate) struct StallsArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-After its first five seconds a recording appends its samples to OUTPUT.journal once a second, and deletes
-it when the output is written. If nodespy or the machine is killed, the journal remains.
+While it goes on a recording appends its samples to OUTPUT.journal, and deletes it when the output is written.
+If nodespy or the machine is killed, the journal remains. By perf events it has all but the last second (up to
+ten where naming the samples takes long), and nothing of a recording that was killed in its first five. By the
+inspector it has what V8 had handed over, which is every 10 to 60 seconds (`record --slice`).
 
 Examples:
   nodespy recover out.nspy.journal")]

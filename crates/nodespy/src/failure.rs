@@ -3,6 +3,7 @@
 
 use std::process::ExitCode;
 
+use nodespy_agent::AgentError;
 use nodespy_analysis::FilterError;
 use nodespy_capture::CaptureError;
 use nodespy_recorder::RecordError;
@@ -59,5 +60,8 @@ fn capture_error(error: &anyhow::Error) -> Option<&CaptureError> {
     let by_recorder = error
         .downcast_ref::<RecordError>()
         .and_then(RecordError::capture);
-    by_recorder.or_else(|| error.downcast_ref::<CaptureError>())
+    let by_agent = error.downcast_ref::<AgentError>().map(AgentError::capture);
+    by_recorder
+        .or(by_agent)
+        .or_else(|| error.downcast_ref::<CaptureError>())
 }

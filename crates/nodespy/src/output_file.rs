@@ -2,7 +2,9 @@
 //!
 //! A name that the user chose is written beside and renamed over when it is complete, so that a full
 //! disk costs the new file and never the old one; devices, FIFOs and descriptors (`/dev/stdout`) are
-//! written where they are. A name that nodespy chose is new, never a link of another user's, and
+//! written where they are. Two kinds of file are less safe: one that can't be renamed over is written over once there is
+//! room for all of it, which file systems that copy on write don't promise; one in a folder that takes no new
+//! files, or whose owner can't be kept, is emptied and then written. A name that nodespy chose is new, never a link of another user's, and
 //! readable by its owner only.
 
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -11,6 +13,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
 
 /// How many names are tried where one is taken.
 const MAX_NAMES: u32 = 1000;
@@ -255,10 +259,27 @@ fn replace(
 
 fn copy_over(from: &Path, to: &Path) -> io::Result<()> {
     let mut options = OpenOptions::new();
-    options.write(true).truncate(true);
-    options.custom_flags(libc::O_NOFOLLOW);
-    io::copy(&mut File::open(from)?, &mut options.open(to)?)?;
-    Ok(())
+    options.write(true).custom_flags(libc::O_NOFOLLOW);
+    let (mut from, mut to) = (File::open(from)?, options.open(to)?);
+    let length = from.metadata()?.len();
+    reserve(&to, length)?;
+    io::copy(&mut from, &mut to)?;
+    to.set_len(length)
+}
+
+/// Makes room for the new content of a file before the old is lost, where its file system can.
+fn reserve(file: &File, bytes: u64) -> io::Result<()> {
+    if bytes == 0 {
+        return Ok(());
+    }
+    match fallocate(file, FallocateFlags::KEEP_SIZE, 0, bytes) {
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        Err(error) => {
+            // Gives back what was reserved behind its end.
+            let _ = file.set_len(file.metadata()?.len());
+            Err(error.into())
+        }
+    }
 }
 
 fn fill_in_place(

@@ -23,6 +23,10 @@ const PROCESSES: CapabilitySet = CapabilitySet::SYS_PTRACE
     .union(CapabilitySet::IPC_LOCK)
     .union(CapabilitySet::KILL)
     .union(CapabilitySet::SYS_NICE);
+/// Sockets of other processes, SIGUSR1 for Node, and its network namespace.
+const INSPECTORS: CapabilitySet = CapabilitySet::SYS_PTRACE
+    .union(CapabilitySet::KILL)
+    .union(CapabilitySet::SYS_ADMIN);
 /// The sudo caller's identity, which a launched command takes on.
 const IDENTITY: CapabilitySet = CapabilitySet::SETUID.union(CapabilitySet::SETGID);
 
@@ -64,6 +68,12 @@ pub(crate) fn keep_for_processes(extra: Extra) {
 /// Drops what only the other engine and a second launch would have needed.
 pub(crate) fn keep_when_perf_is_attached() {
     keep(processes());
+}
+
+/// Drops what only perf events would have needed: inspectors are opened for as long as nodespy runs, in other network
+/// namespaces too.
+pub(crate) fn keep_for_inspectors() {
+    keep(FILES | KERNEL_NAMES | INSPECTORS);
 }
 
 /// What looking at processes takes on this kernel.

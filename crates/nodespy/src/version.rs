@@ -11,15 +11,15 @@ pub(crate) fn long() -> &'static str {
 }
 
 fn text() -> String {
-    let commit = option_env!("NODESPY_COMMIT").unwrap_or("development build");
+    let commit = option_env!("NODESPY_COMMIT").unwrap_or("unknown");
     let known = v8_facts::table().iter().map(|row| {
         let (major, minor) = row.version;
         format!("{major}.{minor} ({})", row.runtime)
     });
     format!(
-        "{}\ncommit: {commit}\ntarget: {}-linux\nV8: {}",
+        "{}\ncommit: {commit}\ntarget: {}\nV8: {}",
         env!("CARGO_PKG_VERSION"),
-        std::env::consts::ARCH,
+        env!("NODESPY_TARGET"),
         known.collect::<Vec<_>>().join(", ")
     )
 }

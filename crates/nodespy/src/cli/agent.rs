@@ -8,8 +8,8 @@ use clap::Args;
 use nodespy_store::Retention;
 
 use super::values::{
-    Push, RequestSetting, parse_age, parse_duration, parse_label, parse_loopback, parse_overhead,
-    parse_push, parse_request_setting, parse_size,
+    Push, PushToken, RequestSetting, parse_age, parse_duration, parse_label, parse_loopback,
+    parse_overhead, parse_push, parse_push_token, parse_request_setting, parse_size,
 };
 
 /// Where an agent keeps what it has seen, and where it is read again.
@@ -29,6 +29,7 @@ Examples:
   nodespy agent --max-overhead 1%                 use at most 1 % of one CPU
   nodespy agent --requests metric=http_requests_total --requests port=9464
   nodespy agent --adaptive false                  always 19 samples per second
+  nodespy agent --engine inspector                where perf events are refused; opens inspectors
   nodespy agent --config /etc/nodespy/agent.toml --check-config
 
 The agent samples every Node.js process of this machine, including those that start later, 19 times
@@ -46,15 +47,21 @@ pub(crate) struct AgentArgs {
     /// Push profiles to another backend instead of storing them; may be repeated: pyroscope=http://pyro:4040, otlp=http://collector:4318, parca=http://parca:7070
     #[arg(long, value_name = "KIND=URL", help_heading = "Sending", value_parser = parse_push)]
     pub(crate) push: Vec<Push>,
-    /// File with a token on its first line, sent as Authorization: Bearer …
+    /// File with the token for --to on its first line, sent as Authorization: Bearer …; no push gets it
     #[arg(long, value_name = "FILE", help_heading = "Sending")]
     pub(crate) token_file: Option<PathBuf>,
+    /// File with the token for the --push of that kind, which nothing else gets: pyroscope=/etc/nodespy/pyroscope
+    #[arg(long, value_name = "KIND=FILE", help_heading = "Sending", value_parser = parse_push_token)]
+    pub(crate) push_token_file: Vec<PushToken>,
     /// PEM file of the CAs to trust [default: the CAs of the system]
     #[arg(long, value_name = "FILE", help_heading = "Sending")]
     pub(crate) ca_file: Option<PathBuf>,
     /// The most that may wait on disk while the server is unreachable; the oldest is dropped first
     #[arg(long, value_name = "SIZE", default_value = "1GB", value_parser = parse_size, help_heading = "Sending")]
     pub(crate) spool_size: u64,
+    /// How to take samples
+    #[arg(long, value_enum, default_value_t = AgentEngineArg::Auto)]
+    pub(crate) engine: AgentEngineArg,
     /// Samples per second of CPU time
     #[arg(short = 'F', long, visible_short_alias = 'r', value_name = "HZ", default_value_t = 19, value_parser = clap::value_parser!(u32).range(1..=999))]
     pub(crate) rate: u32,
@@ -93,6 +100,18 @@ pub(crate) struct AgentArgs {
     /// Don't map functions to their sources with source maps
     #[arg(long)]
     pub(crate) no_source_maps: bool,
+}
+
+/// How an agent takes samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum AgentEngineArg {
+    /// perf events, with eBPF where permitted; never opens an inspector
+    Auto,
+    /// perf events, with eBPF where permitted
+    Perf,
+    /// V8's own profiler, JavaScript only: opens the inspector of every Node.js process on loopback, through
+    /// which any local user can run code in it, and closes it at the end
+    Inspector,
 }
 
 /// How long a store keeps what, and how large it may become.

@@ -1,6 +1,7 @@
 //! Values of arguments that are more than a word.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use nodespy_analysis::{parse_bytes, parse_seconds};
@@ -75,21 +76,29 @@ pub(super) fn parse_loopback(text: &str) -> Result<SocketAddr, String> {
 
 /// `pyroscope=http://pyro:4040`.
 pub(super) fn parse_push(text: &str) -> Result<Push, String> {
-    let (kind, url) = text.split_once('=').unwrap_or_default();
-    let kind = match kind {
-        "pyroscope" => PushKind::Pyroscope,
-        "otlp" => PushKind::Otlp,
-        "parca" => PushKind::Parca,
-        _ => {
-            return Err(
-                "pyroscope=URL, otlp=URL and parca=URL are what can be pushed to".to_owned(),
-            );
-        }
-    };
+    let (kind, url) = split_push(text, "URL")?;
     Ok(Push {
         kind,
         url: url.to_owned(),
     })
+}
+
+/// `pyroscope=/etc/nodespy/pyroscope`.
+pub(super) fn parse_push_token(text: &str) -> Result<PushToken, String> {
+    let (kind, file) = split_push(text, "FILE")?;
+    Ok(PushToken {
+        kind,
+        file: PathBuf::from(file),
+    })
+}
+
+fn split_push<'a>(text: &'a str, what: &str) -> Result<(PushKind, &'a str), String> {
+    let (word, value) = text.split_once('=').unwrap_or_default();
+    let kind = PushKind::ALL.into_iter().find(|kind| kind.word() == word);
+    let kind = kind.ok_or_else(|| {
+        format!("pyroscope={what}, otlp={what} and parca={what} are what can be pushed to")
+    })?;
+    Ok((kind, value))
 }
 
 /// Where an agent pushes to.
@@ -99,12 +108,32 @@ pub(crate) struct Push {
     pub(crate) url: String,
 }
 
+/// What an agent proves itself with there.
+#[derive(Debug, Clone)]
+pub(crate) struct PushToken {
+    pub(crate) kind: PushKind,
+    pub(crate) file: PathBuf,
+}
+
 /// Whose wire it speaks there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PushKind {
     Pyroscope,
     Otlp,
     Parca,
+}
+
+impl PushKind {
+    const ALL: [Self; 3] = [Self::Pyroscope, Self::Otlp, Self::Parca];
+
+    /// As it is written on the command line.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Pyroscope => "pyroscope",
+            Self::Otlp => "otlp",
+            Self::Parca => "parca",
+        }
+    }
 }
 
 /// The longest age.

@@ -7,16 +7,18 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
-use nodespy_agent::{AgentOptions, Destination, LogLine, RequestOptions, Spool, Status};
+use nodespy_agent::{
+    AgentEngine, AgentOptions, Destination, LogLine, RequestOptions, Spool, Status,
+};
 use nodespy_capture::{catch_interrupts, unix_now};
 use nodespy_http::{Client, ClientOptions};
-use nodespy_model::{Labels, UtcTime};
+use nodespy_model::{Labels, SmallSort, UtcTime};
 use nodespy_server::Token;
 use nodespy_store::{OpenMode, SqliteStore};
 use nodespy_symbolize::SourceMapOptions;
 
-use super::agent_config;
-use crate::cli::{AgentArgs, Push, PushKind, RequestSetting};
+use super::{agent_config, close_abandoned};
+use crate::cli::{AgentArgs, AgentEngineArg, Push, PushKind, RequestSetting};
 use crate::confine::Confinement;
 use crate::failure::Failure;
 use crate::output::{self, Stream};
@@ -36,18 +38,33 @@ pub(crate) fn run(arguments: &AgentArgs) -> anyhow::Result<ExitCode> {
     };
     let arguments = with_file.as_deref().unwrap_or(arguments);
     let requests = request_options(&arguments.requests)?;
+    check_engine(arguments)?;
     if arguments.check_config {
         remotes(arguments)?;
         output::result("the settings are right\n", Stream::Standard);
         return Ok(ExitCode::SUCCESS);
     }
-    privileges::keep_for_processes(Extra::default());
+    let is_inspector = arguments.engine == AgentEngineArg::Inspector;
+    match is_inspector {
+        true => {
+            privileges::no_new_privileges();
+            privileges::keep_for_inspectors();
+        }
+        false => privileges::keep_for_processes(Extra::default()),
+    }
     let destinations = destinations(arguments)?;
     let mut labels = Labels::default();
     for (key, value) in &arguments.label {
         labels.set(key, value);
     }
     let options = AgentOptions {
+        engine: match arguments.engine {
+            AgentEngineArg::Auto => AgentEngine::Auto,
+            AgentEngineArg::Perf => AgentEngine::Perf,
+            AgentEngineArg::Inspector => AgentEngine::Inspector {
+                companion: close_abandoned::command,
+            },
+        },
         rate_hz: arguments.rate,
         is_adaptive: arguments.adaptive,
         max_overhead: arguments.max_overhead,
@@ -59,7 +76,10 @@ pub(crate) fn run(arguments: &AgentArgs) -> anyhow::Result<ExitCode> {
         duration: arguments.duration,
         interrupts: Some(catch_interrupts()),
         status: Arc::default(),
-        attached: privileges::keep_when_perf_is_attached,
+        attached: match is_inspector {
+            true => privileges::keep_for_inspectors,
+            false => privileges::keep_when_perf_is_attached,
+        },
         write_only: privileges::keep_for_files,
         read_sockets: privileges::keep_for_files_of_processes,
     };
@@ -83,6 +103,17 @@ pub(crate) fn run(arguments: &AgentArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// V8's profiler knows nothing of what it costs, and has one rate.
+fn check_engine(arguments: &AgentArgs) -> Result<(), Failure> {
+    let is_inspector = arguments.engine == AgentEngineArg::Inspector;
+    match is_inspector && arguments.max_overhead.is_some() {
+        true => Err(Failure::Usage(
+            "--max-overhead needs perf events: leave it out, or --engine inspector".to_owned(),
+        )),
+        false => Ok(()),
+    }
+}
+
 /// Which counter tells requests, if they are counted.
 fn request_options(settings: &[RequestSetting]) -> anyhow::Result<Option<RequestOptions>> {
     if settings.is_empty() {
@@ -96,7 +127,7 @@ fn request_options(settings: &[RequestSetting]) -> anyhow::Result<Option<Request
             RequestSetting::Port(port) => ports.push(port),
         }
     }
-    ports.sort_unstable();
+    ports.small_sort();
     ports.dedup();
     match (metric, ports.len()) {
         (Some(metric), 1..=MAX_REQUEST_PORTS) => Ok(Some(RequestOptions {
@@ -154,42 +185,67 @@ struct Remote {
     destination: fn(Client, Spool) -> Destination,
 }
 
-/// The servers that windows are sent to.
+/// The servers that windows are sent to, each with a token of its own or none.
 fn remotes(arguments: &AgentArgs) -> anyhow::Result<Vec<Remote>> {
-    let token = arguments
-        .token_file
-        .as_deref()
-        .map(read_token)
-        .transpose()?;
-    let options = ClientOptions {
-        token: token.map(|token| token.secret().to_owned()),
-        ca_file: arguments.ca_file.clone(),
-        ..ClientOptions::default()
+    check_tokens(arguments)?;
+    let client = |url: &str, token_file: Option<&Path>| -> anyhow::Result<Client> {
+        let token = token_file.map(read_token).transpose()?;
+        let options = ClientOptions {
+            token: token.map(|token| token.secret().to_owned()),
+            ca_file: arguments.ca_file.clone(),
+            ..ClientOptions::default()
+        };
+        Ok(Client::new(url, &options)?)
     };
     let mut remotes = Vec::new();
     if let Some(url) = &arguments.to {
         remotes.push(Remote {
-            client: Client::new(url, &options)?,
+            client: client(url, arguments.token_file.as_deref())?,
             spool: "to-server".to_owned(),
             destination: Destination::server,
         });
     }
     for Push { kind, url } in &arguments.push {
-        let (word, destination): (_, fn(Client, Spool) -> Destination) = match kind {
-            PushKind::Pyroscope => ("pyroscope", Destination::pyroscope),
-            PushKind::Otlp => ("otlp", Destination::otlp),
-            PushKind::Parca => ("parca", Destination::parca),
-        };
+        // What the command line says comes last, and wins.
+        let mut tokens = arguments.push_token_file.iter().rev();
+        let token = tokens.find(|token| token.kind == *kind);
         // Each its own, whatever comes before it on the command line.
         let plain = |it: char| if it.is_ascii_alphanumeric() { it } else { '-' };
         let name: String = url.chars().map(plain).take(100).collect();
         remotes.push(Remote {
-            client: Client::new(url, &options)?,
-            spool: format!("to-{word}-{name}"),
-            destination,
+            client: client(url, token.map(|token| token.file.as_path()))?,
+            spool: format!("to-{}-{name}", kind.word()),
+            destination: match kind {
+                PushKind::Pyroscope => Destination::pyroscope,
+                PushKind::Otlp => Destination::otlp,
+                PushKind::Parca => Destination::parca,
+            },
         });
     }
     Ok(remotes)
+}
+
+/// Refuses tokens of which it is not plain who gets them.
+fn check_tokens(arguments: &AgentArgs) -> Result<(), Failure> {
+    if arguments.token_file.is_some() && arguments.to.is_none() {
+        return Err(Failure::Usage(
+            "--token-file is for --to, which is not given; a push has its own: --push-token-file KIND=FILE"
+                .to_owned(),
+        ));
+    }
+    for token in &arguments.push_token_file {
+        let word = token.kind.word();
+        let pushes = arguments.push.iter();
+        let why = match pushes.filter(|push| push.kind == token.kind).count() {
+            1 => continue,
+            0 => format!("--push-token-file {word}=… is for --push {word}=URL, which is not given"),
+            pushes => format!(
+                "--push-token-file {word}=… is for one destination, and --push has {pushes} of {word}"
+            ),
+        };
+        return Err(Failure::Usage(why));
+    }
+    Ok(())
 }
 
 /// The token of a file.
@@ -265,4 +321,99 @@ pub(crate) fn utc(unix_seconds: u64) -> String {
         "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z",
         time.year, time.month, time.day, time.hour, time.minute, time.second
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Write};
+
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    fn arguments(words: &[&str]) -> Box<AgentArgs> {
+        let words = ["nodespy", "agent"].iter().chain(words);
+        match Cli::try_parse_from(words).unwrap().command {
+            Some(Command::Agent(arguments)) => arguments,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The `Authorization` that a client sends to a listener.
+    fn authorization(client: &Client, listener: &TcpListener) -> Option<String> {
+        std::thread::scope(|scope| {
+            let answering = scope.spawn(|| {
+                let (mut connection, _) = listener.accept().unwrap();
+                let reader = BufReader::new(connection.try_clone().unwrap());
+                let lines = reader.lines().map(Result::unwrap);
+                let head: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
+                let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+                connection.write_all(answer).unwrap();
+                head.into_iter().find_map(|line| {
+                    let (name, value) = line.split_once(": ")?;
+                    let is_it = name.eq_ignore_ascii_case("authorization");
+                    is_it.then(|| value.to_owned())
+                })
+            });
+            client.post("/", &[], b"").unwrap();
+            answering.join().unwrap()
+        })
+    }
+
+    #[test]
+    fn a_token_goes_to_its_own_destination_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, format!("{name}-0123456789abcdef\n")).unwrap();
+            path.display().to_string()
+        };
+        let listeners = [(); 4].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let [to, pyroscope, otlp, parca] = listeners
+            .each_ref()
+            .map(|it| format!("http://{}", it.local_addr().unwrap()));
+        let pushes = [
+            format!("--push=pyroscope={pyroscope}"),
+            format!("--push=otlp={otlp}"),
+            format!("--push=parca={parca}"),
+        ];
+        let tokens = [
+            format!("--token-file={}", file("server")),
+            format!("--push-token-file=parca={}", file("of-the-settings")),
+            format!("--push-token-file=parca={}", file("parca")),
+        ];
+        let words = ["--to", &to].into_iter();
+        let words = words.chain(pushes.iter().chain(&tokens).map(String::as_str));
+        let remotes = remotes(&arguments(&words.collect::<Vec<_>>())).unwrap();
+        let sent: Vec<Option<String>> = remotes
+            .iter()
+            .zip(&listeners)
+            .map(|(remote, listener)| authorization(&remote.client, listener))
+            .collect();
+        let bearer = |name: &str| Some(format!("Bearer {name}-0123456789abcdef"));
+        assert_eq!(sent, [bearer("server"), None, None, bearer("parca")]);
+    }
+
+    #[test]
+    fn a_token_whose_destination_is_not_plain_is_refused() {
+        let push = "--push=otlp=http://127.0.0.1:1";
+        let token = "--push-token-file=otlp=/etc/token";
+        for (words, why) in [
+            (&["--token-file=/etc/token"][..], "is for --to"),
+            (&["--token-file=/etc/token", push], "is for --to"),
+            (&[token], "which is not given"),
+            (
+                &[token, "--push=parca=http://127.0.0.1:1"],
+                "which is not given",
+            ),
+            (
+                &[token, push, "--push=otlp=http://127.0.0.1:2"],
+                "2 of otlp",
+            ),
+        ] {
+            let refused = remotes(&arguments(words)).err().unwrap().to_string();
+            assert!(refused.contains(why), "{words:?}: {refused}");
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::process::{Command, ExitCode};
 
+use nodespy_capture::catch_interrupts;
 use nodespy_capture::engines::inspector::{Abandoned, close_abandoned};
 
 use crate::cli::CloseAbandonedArgs;
@@ -13,7 +14,9 @@ pub(crate) fn run(arguments: &CloseAbandonedArgs) -> anyhow::Result<ExitCode> {
         start_time: arguments.start_time,
         listeners: arguments.listeners.clone(),
     };
-    close_abandoned(&abandoned, &mut std::io::stdin().lock());
+    let interrupts = catch_interrupts();
+    let input = &mut std::io::stdin().lock();
+    close_abandoned(&abandoned, input, &|| interrupts.is_stop_requested());
     Ok(ExitCode::SUCCESS)
 }
 

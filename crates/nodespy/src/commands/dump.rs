@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use nodespy_capture::engines::snapshot::{LookOutcome, Stopping, ThreadLook};
+use nodespy_capture::engines::snapshot::{SnapshotOutcome, Stopping, ThreadSnapshot};
 use nodespy_capture::target::proc::RunState;
 use nodespy_recorder::{Snapshot, snapshot};
 use nodespy_view::Terminal;
@@ -47,19 +47,19 @@ pub(crate) fn run(arguments: &DumpArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn dumped(thread: &ThreadLook) -> DumpedThread {
+fn dumped(thread: &ThreadSnapshot) -> DumpedThread {
     let (held, remark) = match &thread.outcome {
-        LookOutcome::Held { time } => (Some(*time), None),
-        LookOutcome::DidNotStop { waited } => (
+        SnapshotOutcome::Held { time } => (Some(*time), None),
+        SnapshotOutcome::DidNotStop { waited } => (
             None,
             Some(format!(
                 "did not stop within {} ms",
                 waited.div_ceil(1_000_000)
             )),
         ),
-        LookOutcome::Waiting => (None, Some("seen waiting in the kernel".to_owned())),
-        LookOutcome::Sampled => (None, Some("seen by a sample of its CPU time".to_owned())),
-        LookOutcome::Unseen { why } => (None, Some(why.clone())),
+        SnapshotOutcome::Waiting => (None, Some("seen waiting in the kernel".to_owned())),
+        SnapshotOutcome::Sampled => (None, Some("seen by a sample of its CPU time".to_owned())),
+        SnapshotOutcome::Unseen { why } => (None, Some(why.clone())),
     };
     DumpedThread {
         pid: thread.pid,

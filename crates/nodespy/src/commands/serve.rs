@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow};
 use nodespy_capture::{Interrupts, catch_interrupts};
 use nodespy_http::{ClientOptions, Tls};
+use nodespy_model::SmallSort;
 use nodespy_server::{
     Access, Courier, Ingest, IngestLimits, Server, Stores, Tenant, Transport, Watch, Webhook,
 };
@@ -133,7 +134,7 @@ fn tenants(
         .map(std::fs::DirEntry::path)
         .filter(|path| path.is_dir())
         .collect();
-    folders.sort();
+    folders.small_sort();
     let mut secrets = HashSet::new();
     let mut places = Vec::new();
     for tenant in folders {

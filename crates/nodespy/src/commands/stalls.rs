@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use nodespy_analysis::without_internals;
-use nodespy_capture::engines::perf_events::{EventSpec, PerfEvents, PerfOptions};
+use nodespy_capture::engines::perf_events::{CopiedAtSample, EventSpec, PerfEvents, PerfOptions};
 use nodespy_capture::{Children, Stall, catch_interrupts};
 use nodespy_model::{Profile, printable};
 use nodespy_recorder::{
@@ -37,8 +37,7 @@ pub(crate) fn run(arguments: &StallsArgs) -> anyhow::Result<ExitCode> {
         follow_children: false,
         walks_at_sample: false,
         reads_at_sample: false,
-        finds_requests: false,
-        finds_stores: false,
+        copies: CopiedAtSample::default(),
         spares_idle: false,
         prefers_cpus: false,
         placebo: false,

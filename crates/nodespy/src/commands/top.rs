@@ -36,11 +36,14 @@ struct Subject {
     duration: Option<Duration>,
     /// What rows are.
     by: TopBy,
+    /// What takes the samples, in a few words.
+    engine: &'static str,
     remarks: Vec<String>,
 }
 
 pub(crate) fn run(arguments: &TopArgs) -> anyhow::Result<ExitCode> {
     let stores = store_options(arguments)?;
+    check_rows(arguments)?;
     privileges::keep_for_processes(Extra::default());
     let targets = targets::hold(&arguments.target, arguments.no_subprocesses)?;
     let title = title_of(&targets);
@@ -60,25 +63,39 @@ pub(crate) fn run(arguments: &TopArgs) -> anyhow::Result<ExitCode> {
         route: arguments.route.clone(),
         reads_async: arguments.reads_async,
         no_async: arguments.no_async,
+        no_routes: arguments.no_routes,
         max_overhead: arguments.max_overhead,
         stores,
         file_stem,
     });
     // Whether attaching works is reported before the screen is taken.
-    let remarks = match capture.updates.recv()? {
-        Update::Started { remarks } => remarks,
+    let (engine, remarks) = match capture.updates.recv()? {
+        Update::Started { engine, remarks } => (engine, remarks),
         Update::Failed(error) => return Err(error),
-        Update::Slice(_) | Update::Noted(_) | Update::Recorded(_) | Update::Ended => Vec::new(),
+        Update::Slice(_) | Update::Noted(_) | Update::Recorded(_) | Update::Ended => {
+            ("", Vec::new())
+        }
     };
     let subject = Subject {
         title,
         rate_hz: arguments.rate,
         duration: arguments.duration,
         by: arguments.by.clone(),
+        engine,
         remarks,
     };
     show(arguments.lines, &subject, &capture, interrupts)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Rows of routes need them.
+fn check_rows(arguments: &TopArgs) -> Result<(), Failure> {
+    match arguments.no_routes && arguments.by == TopBy::Route {
+        true => Err(Failure::Usage(
+            "--by route needs routes: leave out --no-routes".to_owned(),
+        )),
+        false => Ok(()),
+    }
 }
 
 /// What is read of stores: also what rows are asked for by.

@@ -80,7 +80,7 @@ fn user(own: &Status) -> Finding {
             words.join(", ")
         ),
         Some(format!(
-            "sudo setcap cap_perfmon,cap_sys_ptrace,cap_dac_read_search,cap_syslog+ep {}",
+            "sudo setcap cap_perfmon,cap_bpf,cap_sys_ptrace,cap_dac_read_search,cap_syslog+ep {}",
             program()
         )),
     )
@@ -184,7 +184,10 @@ mod tests {
         assert!(!found.detail.contains("cap_perfmon"), "{found:?}");
         assert!(found.detail.contains("cap_sys_ptrace"), "{found:?}");
         let remedy = found.remedy.unwrap();
-        assert!(remedy.starts_with("sudo setcap cap_perfmon,"), "{remedy}");
+        assert!(
+            remedy.starts_with("sudo setcap cap_perfmon,cap_bpf,"),
+            "{remedy}"
+        );
         let all = USEFUL.map(|(bit, ..)| bit);
         assert_eq!(user(&with(&all)).verdict, Verdict::Good);
     }

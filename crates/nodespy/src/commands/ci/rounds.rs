@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use nodespy_capture::{CommandGroup, Interrupts};
+use nodespy_model::SmallSort;
 
 use super::load;
 use crate::cli::CiArgs;
@@ -263,7 +264,7 @@ pub(super) fn runs_in(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
             runs.push(path);
         }
     }
-    runs.sort();
+    runs.small_sort();
     Ok(runs)
 }
 

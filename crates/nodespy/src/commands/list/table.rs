@@ -2,7 +2,7 @@
 
 use nodespy_capture::target::{Program, Resident};
 use nodespy_capture::{NodeProcess, Way};
-use nodespy_model::{JsRuntime, printable};
+use nodespy_model::{JsRuntime, SmallSort, printable};
 
 /// The whole list, and what to type next.
 pub(super) fn draw(processes: &[NodeProcess], width: usize) -> String {
@@ -57,7 +57,7 @@ fn by_app(members: Vec<&NodeProcess>) -> Vec<&NodeProcess> {
         }
     }
     let mut ordered = members;
-    ordered.sort_by_key(|process| {
+    ordered.small_sort_by_key(|process| {
         let name = process.resident.name();
         let position = names.iter().position(|known| *known == name);
         (process.resident.is_pm2_itself, position)

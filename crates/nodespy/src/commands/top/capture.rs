@@ -11,7 +11,7 @@ use nodespy_analysis::{
     NO_REQUEST, Pattern, Shares, function_weights, only_routes, route_weights, shares,
     without_internals,
 };
-use nodespy_capture::engines::perf_events::{EventSpec, PerfEvents, PerfOptions};
+use nodespy_capture::engines::perf_events::{CopiedAtSample, EventSpec, PerfEvents, PerfOptions};
 use nodespy_capture::target::{Target, Wanted, proc};
 use nodespy_capture::{CaptureError, Children};
 use nodespy_model::{Category, Nanoseconds, Pool, Profile, ThreadRole};
@@ -23,6 +23,7 @@ use nodespy_symbolize::StoreOptions;
 use nodespy_view::pool_moment;
 
 use super::recent::Recent;
+use super::table;
 use crate::cli::TopBy;
 
 /// How long a slice is.
@@ -31,7 +32,11 @@ const SLICE: Duration = Duration::from_secs(1);
 /// What the capturing thread has to say.
 pub(super) enum Update {
     /// Sampling has begun.
-    Started { remarks: Vec<String> },
+    Started {
+        /// What takes the samples, in a few words.
+        engine: &'static str,
+        remarks: Vec<String>,
+    },
     /// Another second went by.
     Slice(Slice),
     /// Something worth a line.
@@ -108,6 +113,8 @@ pub(super) struct Request {
     pub(super) reads_async: bool,
     /// Whether async callers are left out.
     pub(super) no_async: bool,
+    /// Whether the routes of requests are left out.
+    pub(super) no_routes: bool,
     /// What it may cost, of one CPU.
     pub(super) max_overhead: Option<f64>,
     /// What is wanted of the stores of AsyncLocalStorage.
@@ -160,8 +167,11 @@ fn capture(
         follow_children: matches!(request.children, Children::Followed),
         walks_at_sample: true,
         reads_at_sample: request.reads_async,
-        finds_requests: true,
-        finds_stores: !request.stores.is_empty(),
+        copies: CopiedAtSample {
+            async_callers: !request.no_async,
+            requests: !request.no_routes,
+            stores: !request.stores.is_empty(),
+        },
         spares_idle: false,
         prefers_cpus: false,
         placebo: false,
@@ -170,6 +180,7 @@ fn capture(
     let options = LiveOptions {
         joining: Some((request.wanted, request.children)),
         no_async: request.no_async,
+        no_routes: request.no_routes,
         max_overhead: request.max_overhead,
         stores: request.stores,
         ..LiveOptions::default()
@@ -215,8 +226,11 @@ struct Slices<'a> {
 
 impl Observer for Slices<'_> {
     fn started(&mut self, started: &Started<'_>) {
-        let remarks = started.remarks.to_vec();
-        self.is_heard = self.sender.send(Update::Started { remarks }).is_ok();
+        let update = Update::Started {
+            engine: table::engine(started.attached),
+            remarks: started.remarks.to_vec(),
+        };
+        self.is_heard = self.sender.send(update).is_ok();
         self.threads.measure_all(started.targets);
     }
 

@@ -69,7 +69,12 @@ fn draw(subject: &Subject, totals: &Totals) -> String {
     let sums = totals.sums(window);
     let width = output::width_if_terminal().unwrap_or(120);
     let quality = table::quality(&sums, subject.rate_hz, totals.lost, window);
-    let mut text = format!("{}\n{}\n{quality}\n", subject.title, table::load(&sums));
+    let mut text = format!(
+        "{} ({})\n{}\n{quality}\n",
+        subject.title,
+        subject.engine,
+        table::load(&sums)
+    );
     let threads: Vec<String> = sums
         .threads()
         .iter()

@@ -18,6 +18,8 @@ use crate::cli::TopBy;
 const MAX_THREADS: usize = 4;
 /// Threads that use less are only counted.
 const LEAST_CPU_PERCENT: f64 = 0.05;
+/// Where the title would get less, the engine is left out.
+const TITLE_COLUMNS: usize = 40;
 /// With fewer lines than this there is no room for threads.
 const LINES_WITH_THREADS: usize = 16;
 const KEYS: &str =
@@ -66,17 +68,7 @@ impl Screen {
             (false, true) => "ended",
             (false, false) => "",
         };
-        let room = self.width.saturating_sub(width_of(status) + 1);
-        let title = keep_start(&format!("nodespy top  {}", subject.title), room);
-        let gap = " ".repeat(
-            self.width
-                .saturating_sub(width_of(&title) + width_of(status)),
-        );
-        self.lines.push(Line::from(vec![
-            Span::styled(title, bold()),
-            Span::raw(gap),
-            Span::styled(status, bold().add_modifier(Modifier::REVERSED)),
-        ]));
+        self.title(subject, status);
         self.lines
             .push(Line::raw(keep_start(&table::load(sums), self.width)));
         let quality = table::quality(sums, subject.rate_hz, state.totals().lost, state.window);
@@ -84,6 +76,30 @@ impl Screen {
         if let Some(pool) = &state.totals().pool {
             self.lines.push(Line::raw(keep_start(pool, self.width)));
         }
+    }
+
+    /// The title with the engine and the status at its right.
+    fn title(&mut self, subject: &Subject, status: &'static str) {
+        let room = self.width.saturating_sub(width_of(status) + 1);
+        let engine = match width_of(subject.engine) + TITLE_COLUMNS < room {
+            true => format!("{}  ", subject.engine),
+            false => String::new(),
+        };
+        let room = room.saturating_sub(width_of(&engine));
+        let title = keep_start(&format!("nodespy top  {}", subject.title), room);
+        // Without a status the engine is the last.
+        let engine = match status {
+            "" => engine.trim_end().to_owned(),
+            _ => engine,
+        };
+        let right = width_of(&engine) + width_of(status);
+        let gap = self.width.saturating_sub(width_of(&title) + right);
+        self.lines.push(Line::from(vec![
+            Span::styled(title, bold()),
+            Span::raw(" ".repeat(gap)),
+            Span::styled(engine, dim()),
+            Span::styled(status, bold().add_modifier(Modifier::REVERSED)),
+        ]));
     }
 
     fn threads(&mut self, sums: &Sums) {
@@ -251,4 +267,49 @@ fn bold() -> Style {
 
 fn dim() -> Style {
     Style::default().add_modifier(Modifier::DIM)
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    use super::*;
+
+    /// The first line of a screen of this width.
+    fn head(engine: &'static str, width: u16, state: &mut State) -> String {
+        let subject = Subject {
+            title: "server.js, node v20.20.2, pid 1234567".to_owned(),
+            rate_hz: 99,
+            duration: None,
+            by: TopBy::Function,
+            engine,
+            remarks: Vec::new(),
+        };
+        let mut terminal = Terminal::new(TestBackend::new(width, 24)).unwrap();
+        terminal
+            .draw(|frame| draw(frame, &subject, state, false))
+            .unwrap();
+        let screen = terminal.backend().to_string();
+        let line = screen.lines().next().unwrap();
+        line.trim_matches('"').to_owned()
+    }
+
+    #[test]
+    fn the_engine_is_at_the_right_of_the_title_where_there_is_room() {
+        let title = "nodespy top  server.js, node v20.20.2, pid 1234567";
+        for engine in ["eBPF", "eBPF, CPU-wide", "perf events, reader threads"] {
+            for width in [80, 160] {
+                let line = head(engine, width, &mut State::default());
+                assert!(line.starts_with(title) && line.ends_with(engine), "{line}");
+            }
+        }
+        let mut ended = State::default();
+        ended.has_ended = true;
+        let line = head("perf events, no eBPF", 80, &mut ended);
+        assert!(line.starts_with(title), "{line}");
+        assert!(line.ends_with("perf events, no eBPF  ended"), "{line}");
+        let line = head("eBPF, CPU-wide", 44, &mut ended);
+        assert!(line.ends_with("… ended"), "{line}");
+    }
 }

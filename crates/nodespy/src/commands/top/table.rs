@@ -1,5 +1,6 @@
 //! The words and columns that the screen and the plain lines share.
 
+use nodespy_capture::engine::Attached;
 use nodespy_model::{Category, printable};
 use nodespy_view::columns::{keep_last_parts, keep_start, short_name, width_of};
 
@@ -99,6 +100,16 @@ fn place_of(row: &FunctionRow<'_>) -> String {
 /// `part` of `whole`, 0 to 100.
 fn percent(part: u64, whole: u64) -> f64 {
     part as f64 * 100.0 / whole.max(1) as f64
+}
+
+/// What takes the samples, as an agent says it.
+pub(super) fn engine(attached: &Attached) -> &'static str {
+    match (attached.has_ebpf, attached.is_cpu_wide) {
+        (true, true) => "eBPF, CPU-wide",
+        (true, false) => "eBPF",
+        (false, _) if attached.has_readers => "perf events, reader threads",
+        (false, _) => "perf events, no eBPF",
+    }
 }
 
 /// `CPU 99 % of a core   JS 97.0 %   GC 1.0 %   native 1.0 %   kernel 1.0 %`.

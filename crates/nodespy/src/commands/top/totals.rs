@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use nodespy_analysis::Shares;
-use nodespy_model::{Category, FastMap, Nanoseconds, ThreadRole};
+use nodespy_model::{Category, FastMap, Nanoseconds, SmallSort, ThreadRole};
 
 use super::capture::{FunctionCount, FunctionKey, Slice};
 
@@ -188,9 +188,13 @@ impl Totals {
             .filter(|row| row.key.has(&filter))
             .collect();
         match sort {
-            Sort::Own => rows.sort_by_key(|row| std::cmp::Reverse((row.own, row.total, row.key))),
-            Sort::Total => rows.sort_by_key(|row| std::cmp::Reverse((row.total, row.own, row.key))),
-            Sort::Name => rows.sort_by_key(|row| row.key),
+            Sort::Own => {
+                rows.small_sort_by_key(|row| std::cmp::Reverse((row.own, row.total, row.key)))
+            }
+            Sort::Total => {
+                rows.small_sort_by_key(|row| std::cmp::Reverse((row.total, row.own, row.key)))
+            }
+            Sort::Name => rows.small_sort_by_key(|row| row.key),
         }
         rows
     }
@@ -284,7 +288,7 @@ impl Sums {
                 cpu_percent: self.percent_of_length(thread.cpu_time),
             })
             .collect();
-        rows.sort_by(|one, other| {
+        rows.small_sort_by(|one, other| {
             let by_cpu = other.cpu_percent.total_cmp(&one.cpu_percent);
             by_cpu.then(one.tid.cmp(&other.tid))
         });
