@@ -15,7 +15,7 @@ const ENGINES: [&str; 3] = ["perf", "inspector", "dump"];
 
 /// So many cycles are a long run.
 const LONG: u64 = 10;
-/// How many cycles are between two looks at the target.
+/// How many cycles are between two checks of the target.
 const STRIDE: u64 = 20;
 
 #[test]

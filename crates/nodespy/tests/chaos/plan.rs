@@ -1,6 +1,7 @@
 //! What a seed makes: one round of trouble.
 
 use std::fmt;
+use std::ops::Range;
 use std::time::Duration;
 
 /// Random numbers that are the same for the same seed (splitmix64).
@@ -141,6 +142,12 @@ impl Trouble {
         Self::HangUp,
     ];
 
+    /// Seeds in a row go through all of them.
+    fn of(seed: u64) -> Self {
+        let kinds = Self::ALL.len() as u64;
+        Self::ALL[usize::try_from(seed % kinds).unwrap()]
+    }
+
     /// Whether the target ends by it.
     pub(crate) fn is_deadly(self) -> bool {
         matches!(
@@ -169,6 +176,28 @@ impl Trouble {
     }
 }
 
+/// The seeds of a run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Seeds {
+    pub(crate) first: u64,
+    pub(crate) rounds: u64,
+}
+
+impl Seeds {
+    pub(crate) fn all(self) -> Range<u64> {
+        self.first..self.first + self.rounds
+    }
+
+    /// The troubles of which no round is among the first so many.
+    pub(crate) fn missed_after(self, begun: u64) -> Vec<Trouble> {
+        let mut all = self.all().map(Trouble::of);
+        let begun: Vec<Trouble> = all.by_ref().take(begun as usize).collect();
+        // Those after these come around again.
+        let missed = all.take(Trouble::ALL.len());
+        missed.filter(|trouble| !begun.contains(trouble)).collect()
+    }
+}
+
 /// One round.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Round {
@@ -186,10 +215,9 @@ pub(crate) struct Round {
 }
 
 impl Round {
-    /// The round of a seed. Seeds in a row go through all kinds of trouble.
+    /// The round of a seed.
     pub(crate) fn of(seed: u64) -> Self {
-        let kinds = Trouble::ALL.len() as u64;
-        let trouble = Trouble::ALL[usize::try_from(seed % kinds).unwrap()];
+        let trouble = Trouble::of(seed);
         let mut draw = Draw::new(seed);
         let job = draw.one_of(trouble.jobs());
         let version = match trouble {
@@ -242,4 +270,28 @@ impl fmt::Display for Round {
             self.version
         )
     }
+}
+
+#[test]
+fn a_run_cut_short_names_the_troubles_it_has_not_played() {
+    let kinds = Trouble::ALL.len() as u64;
+    let seeds = |first, rounds| Seeds { first, rounds };
+    assert_eq!(seeds(0, kinds).missed_after(kinds), []);
+    assert_eq!(
+        seeds(0, kinds).missed_after(kinds - 2),
+        [Trouble::InterruptTwice, Trouble::HangUp]
+    );
+    // From any seed on each has its turn, and only once.
+    for first in [1, 7, 1_000_003] {
+        assert_eq!(
+            seeds(first, kinds).missed_after(0).len(),
+            Trouble::ALL.len()
+        );
+        assert_eq!(
+            seeds(first, 9 * kinds).missed_after(1).len(),
+            Trouble::ALL.len() - 1
+        );
+        assert_eq!(seeds(first, 9 * kinds).missed_after(kinds), []);
+    }
+    assert_eq!(seeds(2, 1).missed_after(0), [Trouble::StopTarget]);
 }

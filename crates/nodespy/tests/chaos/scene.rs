@@ -258,12 +258,12 @@ pub(crate) fn compiled(scratch: &Scratch, name: &str, flags: &[&str]) -> String 
 }
 
 /// A small file system, gone when dropped.
-struct Disk {
+pub(crate) struct Disk {
     folder: PathBuf,
 }
 
 impl Disk {
-    fn mounted(folder: &Path) -> Result<Self, String> {
+    pub(crate) fn mounted(folder: &Path) -> Result<Self, String> {
         fs::create_dir(folder).unwrap();
         let status = Command::new("mount")
             .args(["-t", "tmpfs", "-o", "size=64k", "nodespy-chaos"])
@@ -275,6 +275,12 @@ impl Disk {
             }),
             _ => Err("nothing can be mounted here".to_owned()),
         }
+    }
+
+    /// To the last byte.
+    pub(crate) fn fill(&self) {
+        let full = fs::write(self.folder.join("filler"), vec![1; 1 << 20]);
+        assert!(full.is_err(), "the disk is larger than it should be");
     }
 }
 
@@ -295,9 +301,7 @@ impl Scene {
                 .status();
             assert!(status.unwrap().success(), "the disk stays writable");
         } else {
-            // To the last byte.
-            let full = fs::write(disk.folder.join("filler"), vec![1; 1 << 20]);
-            assert!(full.is_err(), "the disk is larger than it should be");
+            disk.fill();
         }
     }
 }

@@ -62,7 +62,11 @@ pub(crate) fn send(server: &Server, batch: &Batch) -> (String, String) {
 
 /// Seconds of CPU time of a service in the last hour.
 pub(crate) fn total(server: &Server, service: &str) -> u64 {
-    let series = server.json(&format!("/api/v1/series?service={service}&step=60"));
+    // A window that begins now is in no range that ends now.
+    let until = lately() + 3600;
+    let series = server.json(&format!(
+        "/api/v1/series?service={service}&step=60&from=-1h&until={until}"
+    ));
     let weights = series["series"][0]["weights"].as_array().unwrap();
     let sum: u64 = weights.iter().map(|it| it.as_u64().unwrap()).sum();
     sum / 1_000_000_000
@@ -115,9 +119,15 @@ fn what_is_too_much_has_a_clear_answer() {
     }
     let (_, why) = send(&server, &seen("c", "f", start, 1));
     assert!(why.contains("--max-series"), "{why}");
-    let (code, why) = send(&server, &seen("a", "f", start + 8000, 1));
+    let early = seen("a", "f", start + 8000, 1);
+    let (code, why) = send(&server, &early);
     assert_eq!(code, "422");
     assert!(why.contains("clock"), "{why}");
+    // It is told when to come back, so that an agent keeps what it has.
+    let (head, _) = server.post(WINDOWS, "", &batch_to_bytes(&early));
+    let wait = head.lines().find_map(|it| it.strip_prefix("Retry-After: "));
+    let wait: u64 = wait.unwrap().trim().parse().unwrap();
+    assert!((4000..=4400).contains(&wait), "{wait}");
     let mut deep = seen("a", "f", start, 1);
     deep.symbols.stacks[0] = vec![0; 1025];
     let (code, why) = send(&server, &deep);
@@ -512,4 +522,28 @@ fn settings_in_a_file_are_checked_with_their_lines() {
     outcome.expect_code(2);
     outcome.expect_stderr(&["port=PORT"]);
     check(&["--requests", "port=9464"]).expect_code(0);
+    // V8's profiler has one rate.
+    std::fs::write(&file, "engine = 'inspector'\nmax-overhead = '1%'\n").unwrap();
+    check(&[]).expect_code(2).expect_stderr(&["perf events"]);
+    check(&["--engine", "perf"]).expect_code(0);
+    std::fs::write(&file, "engine = 'inspector'\n").unwrap();
+    check(&[]).expect_code(0);
+    // A token of the server is none of a collector.
+    let token = folder.file("token");
+    std::fs::write(&token, "writes-0123456789abcdef\n").unwrap();
+    let push = "[push]\notlp = 'http://127.0.0.1:4318'\n";
+    std::fs::write(&file, format!("token-file = '{token}'\n{push}")).unwrap();
+    check(&[])
+        .expect_code(2)
+        .expect_stderr(&["--push-token-file"]);
+    let text = format!("{push}[push-token-file]\notlp = '{token}'\n");
+    std::fs::write(&file, text).unwrap();
+    check(&[]).expect_code(0);
+    let other = ["--push", "otlp=http://127.0.0.1:4319"];
+    check(&other).expect_code(2).expect_stderr(&["2 of otlp"]);
+    check(&["--push-token-file", "otlp=/nowhere"]).expect_code(1);
+    std::fs::write(&file, "rate = 19\nengine = 'both'\n").unwrap();
+    check(&[])
+        .expect_code(2)
+        .expect_stderr(&["agent.toml:2:", "both"]);
 }

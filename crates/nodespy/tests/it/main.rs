@@ -57,5 +57,6 @@ mod tls;
 mod troubleshooting;
 mod v8_log_report;
 mod viewer;
+#[path = "../support/webdriver.rs"]
 mod webdriver;
 mod webhook;

@@ -25,8 +25,9 @@ const FUNCTIONS: [&str; 8] = [
 ];
 /// Instances of each version.
 const INSTANCES: usize = 4;
-/// How long they ran, in seconds.
+/// How long they ran, in seconds, and how long where that is too short to be judged as usual.
 const LENGTH: u64 = 40 * 60;
+const SHORT_LENGTH: u64 = 8 * 60;
 /// A window has what six would.
 const STEP: u64 = 60;
 
@@ -72,7 +73,7 @@ fn noise(seed: usize) -> u64 {
     (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 61
 }
 
-fn fleet() -> Scratch {
+fn fleet(length: u64) -> Scratch {
     let folder = Scratch::new();
     let path = folder.path().join("profiles.sqlite");
     let mut store = SqliteStore::open(&path, OpenMode::Write).unwrap();
@@ -83,7 +84,7 @@ fn fleet() -> Scratch {
         ..Batch::default()
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    let start = (now.as_secs() - LENGTH - 120) / 10 * 10;
+    let start = (now.as_secs() - length - 120) / 10 * 10;
     for number in 0..2 * INSTANCES {
         let is_later = number >= INSTANCES;
         let version = if is_later { "2.0.0" } else { "1.0.0" };
@@ -92,7 +93,7 @@ fn fleet() -> Scratch {
             .push(series("shop", version, &format!("web-{number}/7")));
         // The later version came two minutes after the other.
         let from = start + if is_later { 120 } else { 0 };
-        for (place, start) in (from..start + LENGTH).step_by(STEP as usize).enumerate() {
+        for (place, start) in (from..start + length).step_by(STEP as usize).enumerate() {
             let counts = hashes.iter().enumerate().map(|(function, hash)| {
                 let usual = 40 + noise((number * 64 + place) * 16 + function);
                 let is_slower = is_later && FUNCTIONS[function] == "parseOrders";
@@ -114,7 +115,7 @@ fn fleet() -> Scratch {
     batch.series.push(series("mail", "7", "mail-1/9"));
     batch.windows.push(Window {
         series: 2 * INSTANCES,
-        start: start + LENGTH,
+        start: start + length,
         counts: vec![Count::new(hashes[0], ThreadRole::Main, 5)],
     });
     store.append(&batch).unwrap();
@@ -134,7 +135,7 @@ fn a_person_goes_from_all_services_to_what_differs() {
     let Some(browser) = Browser::start() else {
         return;
     };
-    let folder = fleet();
+    let folder = fleet(LENGTH);
     let server = Server::start(folder.path(), "127.0.0.1:0", &[]);
     browser.resize(1280, 800);
     browser.open(&format!("http://{}/", server.address));
@@ -196,6 +197,34 @@ fn a_person_goes_from_all_services_to_what_differs() {
     browser.expect_quiet_console();
 }
 
+#[test]
+fn a_young_version_is_judged_where_the_address_asks_for_less() {
+    let Some(browser) = Browser::start() else {
+        return;
+    };
+    let folder = fleet(SHORT_LENGTH);
+    let server = Server::start(folder.path(), "127.0.0.1:0", &[]);
+    let address = &server.address;
+    browser.open(&format!("http://{address}/?service=shop"));
+    browser.wait_for("document.getElementById('judged').textContent !== ''");
+    assert_eq!(
+        browser.text("document.querySelectorAll('#found li').length"),
+        "0"
+    );
+
+    browser.open(&format!("http://{address}/?warm_up=20&min_length=60"));
+    browser.wait_for("document.querySelector('#all-found .link')?.textContent === 'parseOrders'");
+    // The address says it still after other steps.
+    browser.click("#cards .card");
+    browser.wait_for(&has_in_address("service", "shop"));
+    browser.wait_for("document.querySelector('#found .link')?.textContent === 'parseOrders'");
+    browser.click("#found .link");
+    browser.wait_for(&has_in_address("base", "1.0.0"));
+    browser.wait_for(&has_in_address("warm_up", "20"));
+    browser.wait_for(&has_in_address("min_length", "60"));
+    browser.expect_quiet_console();
+}
+
 /// The page of the service, once everything is there.
 fn open_shop(browser: &Browser, server: &Server) {
     browser.resize(1280, 800);
@@ -222,7 +251,7 @@ fn a_person_compares_two_ranges_by_fields_and_a_list() {
     let Some(browser) = Browser::start() else {
         return;
     };
-    let folder = fleet();
+    let folder = fleet(LENGTH);
     let server = Server::start(folder.path(), "127.0.0.1:0", &[]);
     open_shop(&browser, &server);
     choose_base(&browser, "range");
@@ -257,7 +286,7 @@ fn a_person_drags_over_a_second_range_to_compare_with() {
     let Some(browser) = Browser::start() else {
         return;
     };
-    let folder = fleet();
+    let folder = fleet(LENGTH);
     let server = Server::start(folder.path(), "127.0.0.1:0", &[]);
     open_shop(&browser, &server);
     // Asked each time: the chart may have moved.

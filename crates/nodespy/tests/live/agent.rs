@@ -12,9 +12,9 @@ use nodespy_store::{
     CPU_EVENT, OpenMode, Selection, SeriesSpan, SqliteStore, Store, WINDOW_SECONDS,
 };
 
-use super::live;
 use super::privileges::FOR_PROCESSES;
 use super::workload::{Running, USUAL_NODE, node};
+use super::{is_root, live};
 use crate::own_status::{FOR_FILES, capabilities_of};
 use crate::run::{DEADLINE, Started, nodespy};
 use crate::scratch::Scratch;
@@ -129,6 +129,7 @@ fn versions_have_their_functions_and_no_window_is_there_twice() {
     let span = wait_for(&store, &shop, "1.0.0");
     let of_letters = wait_for(&store, &mail, "3.1.0");
     assert_eq!(span.labels.get("pid"), Some(&*orders.pid_text()));
+    assert_eq!(span.labels.get("sampling-rate"), Some("19"));
     for key in ["host", "instance", "node", "started", "folder"] {
         assert!(
             span.labels.get(key).is_some(),
@@ -238,6 +239,10 @@ fn an_agent_says_how_it_is() {
     assert!(ask(&address, "/healthz").starts_with("HTTP/1.1 200"));
     assert!(ask(&address, "/other").starts_with("HTTP/1.1 404"));
     let metrics = ask(&address, "/metrics");
+    if is_root() {
+        let engine = "nodespy_agent_engine_info{engine=\"ebpf, cpu-wide\"}";
+        assert!(metrics.contains(engine), "{metrics}");
+    }
     let value = |name: &str| -> f64 {
         let line = metrics.lines().find(|line| line.starts_with(name));
         let line = line.unwrap_or_else(|| panic!("no {name} in {metrics}"));

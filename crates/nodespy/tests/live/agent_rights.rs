@@ -90,3 +90,22 @@ fn an_agent_needs_the_rights_of_its_unit_and_no_root() {
         assert!(share > HOT, "{share} with {capabilities:?}\n{outcome}");
     }
 }
+
+#[test]
+fn systemd_understands_every_line_of_the_unit() {
+    let unit = std::fs::read_to_string(root().join("deploy/nodespy-agent.service")).unwrap();
+    let scratch = Scratch::new();
+    let file = scratch.file("nodespy-agent.service");
+    // What it starts has to be there.
+    let unit = unit.replace("/usr/bin/nodespy", env!("CARGO_BIN_EXE_nodespy"));
+    std::fs::write(&file, unit).unwrap();
+    let mut command = Command::new("systemd-analyze");
+    command.args(["verify", "--man=no", &file]);
+    match command.output() {
+        Err(_) => skip("there is no systemd-analyze (Debian's package systemd)"),
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success() && said.is_empty(), "{said}");
+        }
+    }
+}

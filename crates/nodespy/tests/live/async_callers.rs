@@ -177,6 +177,7 @@ fn expect_callers_of_samples(major: &str) {
 
 on_every_node! {{
     every_kind_of_await_is_followed(expect_every_kind);
+} three {
     samples_have_those_who_await_them(expect_callers_of_samples);
 }}
 

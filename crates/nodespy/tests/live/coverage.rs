@@ -33,10 +33,10 @@ const WORKLOADS: [&str; 5] = [
     "workers.js",
     "async.js",
 ];
-/// How many milliseconds samples are left lying before they are looked at: the process runs on, and
+/// How many milliseconds samples are left lying before they are looked at, at least: the process runs on, and
 /// the garbage collector moves what the stacks lead to. Once without the program that reads what names them
 /// when they are taken.
-const DELAYS_MS: [(u32, &[&str]); 3] = [(0, &[]), (20, &["--no-ebpf"]), (200, &[])];
+const DELAYS_MS: [(u32, &[&str]); 3] = [(0, &[]), (20, &["--no-ebpf"]), (1000, &[])];
 
 /// One line of the report.
 struct Row {

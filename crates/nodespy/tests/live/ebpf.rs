@@ -1,16 +1,17 @@
 //! The program that runs at each sample: does it change anything but when memory is read?
 
 use std::path::Path;
+use std::process::Command;
 
 use nodespy_model::{NameSource, Sample};
 
 use super::certainty::{margin, margin_between};
 use super::errors::{node_as_nobody, run_as_nobody};
 use super::recorded::{Recorded, read, share};
-use super::versions::on_every_node;
-use super::workload::{Running, Workload, node, script};
+use super::versions::{on_every_node, on_three_nodes};
+use super::workload::{Running, Workload, node, root, script};
 use super::{is_root, live};
-use crate::run::{Started, nodespy, run_nodespy};
+use crate::run::{Outcome, Started, nodespy, run, run_nodespy};
 use crate::scratch::Scratch;
 use crate::skip::skip;
 
@@ -114,7 +115,7 @@ pub(super) fn expect_same_shares(one: &Recorded, other: &Recorded) {
     }
 }
 
-on_every_node! {{
+on_three_nodes! {{
     both_ways_to_read_stacks_agree(expect_agreement);
 }}
 
@@ -153,15 +154,51 @@ fn without_rights_whole_stacks_are_copied() {
     outcome.expect_code(0);
     assert!(!outcome.stderr.contains(SAID), "{outcome}");
     let outcome = run_as_nobody(&scratch, &["check", "-p", &pid]);
-    assert!(
-        outcome.stdout.contains("no program can run at samples"),
-        "{outcome}"
-    );
+    expect_no_program(&outcome, "nodespy lacks CAP_BPF and CAP_PERFMON", "setcap");
     let outcome = run_nodespy(&["check", "-p", &pid]);
     assert!(
         outcome.stdout.contains("at the sampled instruction"),
         "{outcome}"
     );
+}
+
+/// `check` says why no program runs, and what would change it.
+#[track_caller]
+fn expect_no_program(outcome: &Outcome, why: &str, remedy: &str) {
+    let mut lines = outcome.stdout.lines();
+    let why = format!("no program can run at samples: {why}");
+    assert!(lines.any(|line| line.contains(&why)), "{why}: {outcome}");
+    let next = lines.next().unwrap_or_default();
+    assert!(next.contains("try: "), "{outcome}");
+    assert!(next.contains(remedy), "{remedy}: {outcome}");
+}
+
+#[test]
+fn root_is_told_what_took_its_rights_away() {
+    let Some(_live) = live() else { return };
+    if !can_run() {
+        return;
+    }
+    let check = [env!("CARGO_BIN_EXE_nodespy"), "check"];
+    let mut without_bpf = Command::new("setpriv");
+    // CAP_SYS_ADMIN and CAP_BPF, of which not every setpriv knows the name.
+    without_bpf
+        .arg("--bounding-set=-cap_21,-cap_39")
+        .args(check);
+    let outcome = run(without_bpf);
+    expect_no_program(&outcome, "nodespy lacks CAP_BPF.", "--cap-add BPF");
+
+    let scratch = Scratch::new();
+    let refuse = scratch.file("refuse_bpf");
+    let source = root().join("crates/nodespy/tests/live/refuse_perf.c");
+    let mut compile = Command::new("cc");
+    compile.args(["-DREFUSED=__NR_bpf", "-o", &refuse]);
+    compile.arg(source);
+    run(compile).expect_code(0);
+    let mut filtered = Command::new(refuse);
+    filtered.args(check);
+    let outcome = run(filtered);
+    expect_no_program(&outcome, "the seccomp filter", "seccomp=unconfined");
 }
 
 #[test]
@@ -175,7 +212,7 @@ fn a_launched_command_and_its_children_run_the_program() {
     let (node, script) = (node("24").unwrap(), script("regression.js"));
     let mut command = nodespy(&["record", "-F", "999", "-o", &output, "--", &node, &script]);
     command.env("TURNS", "20");
-    let outcome = crate::run::run(command);
+    let outcome = run(command);
     outcome.expect_code(0);
     assert!(outcome.stderr.contains(SAID), "{outcome}");
     let profile = read(Path::new(&output));

@@ -154,9 +154,10 @@ fn expect_none_beside_the_profiler(major: &str) {
 }
 
 on_every_node! {{
+    utilization_is_what_node_says(expect_utilization);
+} three {
     nothing_is_said_of_loops_beside_v8s_profiler(expect_none_beside_the_profiler);
     a_loop_that_never_returns_to_poll_is_found(expect_blocked);
-    utilization_is_what_node_says(expect_utilization);
     workers_have_loops_of_their_own(expect_workers);
     stalls_have_the_time_at_which_samples_show_them(expect_stalls);
 }}

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use super::bad_days::wait_until_delivered;
 use super::live;
-use super::workload::{Running, USUAL_NODE, node};
+use super::workload::{Running, USUAL_NODE, children_of, node};
 use crate::run::{DEADLINE, Started, nodespy, run_nodespy, signal};
 use crate::scratch::Scratch;
 
 /// A main thread that is in one native call for SECONDS of its own CPU time, and free afterwards.
-const NATIVE: &str = "const { pbkdf2Sync } = require('crypto');
+pub(super) const NATIVE: &str = "const { pbkdf2Sync } = require('crypto');
     const hash = (turns) => pbkdf2Sync('a', 'b', turns, 64, 'sha512');
     const cpu = () => process.cpuUsage().user / 1e6;
     const before = cpu();
@@ -27,7 +27,7 @@ fn start_native(seconds: u32) -> Running {
 }
 
 /// How many sockets of a process listen.
-fn listeners(pid: u32) -> usize {
+pub(super) fn listeners(pid: u32) -> usize {
     let links = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
     let own: Vec<String> = links
         .filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
@@ -42,7 +42,7 @@ fn listeners(pid: u32) -> usize {
 }
 
 #[track_caller]
-fn wait_until(what: &str, mut happened: impl FnMut() -> bool) {
+pub(super) fn wait_until(what: &str, mut happened: impl FnMut() -> bool) {
     let until = Instant::now() + DEADLINE;
     while !happened() {
         assert!(Instant::now() < until, "never: {what}");
@@ -52,7 +52,7 @@ fn wait_until(what: &str, mut happened: impl FnMut() -> bool) {
 
 /// Waits until the native call is over, the inspector opens, and closes.
 #[track_caller]
-fn expect_opened_and_closed(target: &mut Running) {
+pub(super) fn expect_opened_and_closed(target: &mut Running) {
     let pid = target.pid();
     // Of all the CPU time that the call takes, the machine may give it a tenth at a time.
     target.line_within("free", 3 * DEADLINE);
@@ -98,6 +98,69 @@ fn an_inspector_that_opens_after_nodespy_was_killed_is_closed() {
     signal(own, "KILL");
     started.finish();
     expect_opened_and_closed(&mut target);
+}
+
+const IDLE: &str = "console.log('ready'); setInterval(() => {}, 20);";
+
+/// A nodespy that records a command by the inspector, and the command's process, which has just become Node.
+fn record_command(scratch: &Scratch) -> (Started, u32) {
+    let (app, output) = (scratch.file("app.js"), scratch.file("out.nspy"));
+    std::fs::write(&app, IDLE).unwrap();
+    let node = node(USUAL_NODE).unwrap();
+    let arguments = ["record", "--engine", "inspector", "-o", &output, "--"];
+    let arguments = [&arguments[..], &[&node, &app]].concat();
+    let started = Started::new(nodespy(&arguments), "");
+    let mut command = None;
+    wait_until("the command starts", || {
+        let is_command = |pid: &u32| command_line(*pid).contains("--inspect-brk");
+        command = children_of(started.pid()).into_iter().find(is_command);
+        command.is_some()
+    });
+    (started, command.unwrap())
+}
+
+/// Empty for what has ended.
+fn command_line(pid: u32) -> String {
+    std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default()
+}
+
+#[test]
+fn a_command_whose_recording_is_killed_goes_on_with_its_inspector_closed() {
+    let Some(_live) = live() else { return };
+    let scratch = Scratch::new();
+    let (started, command) = record_command(&scratch);
+    started.wait_until_it_prints("ready");
+    assert_eq!(listeners(command), 1);
+    started.signal("KILL");
+    wait_until("its inspector closes", || listeners(command) == 0);
+    assert!(!command_line(command).is_empty());
+    signal(command, "KILL");
+    started.finish();
+}
+
+#[test]
+fn a_command_that_outlives_its_recording_has_its_inspector_closed() {
+    let Some(_live) = live() else { return };
+    let scratch = Scratch::new();
+    let (started, command) = record_command(&scratch);
+    started.wait_until_it_prints("ready");
+    std::thread::sleep(Duration::from_secs(1));
+    started.signal("TERM");
+    started.wait_until_it_says("The command still runs");
+    assert_eq!(listeners(command), 0);
+    signal(command, "KILL");
+    started.finish();
+}
+
+#[test]
+fn a_command_whose_recording_is_killed_before_its_first_line_is_ended() {
+    let Some(_live) = live() else { return };
+    let scratch = Scratch::new();
+    let (started, command) = record_command(&scratch);
+    // Node takes much longer to get to its first line.
+    started.signal("KILL");
+    wait_until("the command ends", || command_line(command).is_empty());
+    assert!(!started.finish().stdout.contains("ready"));
 }
 
 #[test]

@@ -221,15 +221,21 @@ fn a_recording_that_is_ended_by_a_signal_is_written_and_the_inspector_closed() {
     }
 }
 
-#[test]
-fn where_perf_events_are_refused_the_inspector_records_and_says_why() {
-    let Some(_live) = live() else { return };
-    let scratch = Scratch::new();
+/// A program that runs a command with perf events refused, as in a container.
+pub(super) fn refuse_perf(scratch: &Scratch) -> String {
     let refuse = scratch.file("refuse_perf");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/live/refuse_perf.c");
     let mut compile = Command::new("cc");
     compile.args(["-o", &refuse]).arg(source);
     run(compile).expect_code(0);
+    refuse
+}
+
+#[test]
+fn where_perf_events_are_refused_the_inspector_records_and_says_why() {
+    let Some(_live) = live() else { return };
+    let scratch = Scratch::new();
+    let refuse = refuse_perf(&scratch);
     let refused = |arguments: &[&str]| {
         let mut command = Command::new(&refuse);
         command

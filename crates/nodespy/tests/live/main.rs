@@ -11,7 +11,9 @@
 )]
 
 mod action;
+mod adaptive;
 mod agent;
+mod agent_inspector;
 mod agent_rights;
 mod async_callers;
 #[path = "../support/at_exit.rs"]
@@ -87,6 +89,9 @@ mod versions;
 mod waits;
 mod walk_and_map;
 mod wasm;
+#[allow(dead_code, reason = "`tests/it` uses the rest")]
+#[path = "../support/webdriver.rs"]
+mod webdriver;
 mod workload;
 
 use std::fs::File;

@@ -105,7 +105,7 @@ fn fewer_samples_of_whole_cpus_count_for_more() {
     expect_split(&recorded);
 }
 
-/// Looks get fewer first, and the time of each thread still adds up.
+/// Polls get fewer first, and the time of each thread still adds up.
 #[test]
 fn wall_time_adds_up_at_any_rate() {
     let Some(_live) = live() else { return };
@@ -113,8 +113,8 @@ fn wall_time_adds_up_at_any_rate() {
     let remarks = &recorded.profile.notes.remarks;
     let first = remarks.iter().find(|said| said.starts_with("from "));
     let first = first.unwrap_or_else(|| panic!("{remarks:?}"));
-    let is_looks_first = first.contains("looked at 50/s, CPU time sampled 999/s");
-    assert!(is_looks_first, "{remarks:?}");
+    let are_polls_first = first.contains("polled 50/s, CPU time sampled 999/s");
+    assert!(are_polls_first, "{remarks:?}");
     expect_fewer_and_true(&recorded);
     let (seventy, thirty) = (
         recorded.self_share("seventyPercent"),

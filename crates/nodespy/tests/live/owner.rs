@@ -38,7 +38,7 @@ fn expect_pool(major: &str) {
     let pool = processes.find_map(|process| process.pool.as_ref()).unwrap();
     assert_eq!(
         (pool.busy, pool.waiting),
-        (4 * pool.looks, 12 * pool.looks),
+        (4 * pool.readings, 12 * pool.readings),
         "{pool:?}"
     );
     assert_eq!(pool.jobs[0].kind, "fs.open", "{pool:?}");

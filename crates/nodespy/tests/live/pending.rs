@@ -95,6 +95,7 @@ fn expect_none(major: &str) {
 
 on_every_node! {{
     pending_functions_are_listed_with_their_callers(expect_pending);
+} three {
     what_has_ended_is_not_pending(expect_none);
 }}
 

@@ -1,5 +1,5 @@
-/* Runs a command whose perf_event_open is refused, as the default seccomp profile of containers
-   does it. Compiled by the tests; says nothing but what went wrong. */
+/* Runs a command whose perf_event_open, or another system call, is refused, as the default seccomp
+   profile of containers does it. Compiled by the tests; says nothing but what went wrong. */
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -10,10 +10,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#ifndef REFUSED
+#define REFUSED __NR_perf_event_open
+#endif
+
 int main(int count, char **arguments) {
     struct sock_filter filter[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_perf_event_open, 0, 1),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, REFUSED, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };

@@ -174,6 +174,7 @@ fn expect_routes_without_rights(major: &str) {
 on_every_node! {{
     express_has_its_patterns(|major| expect_routes(major, "express", None));
     a_server_without_a_framework_has_its_paths(|major| expect_routes(major, "http", None));
+} three {
     without_rights_threads_find_most(expect_routes_without_rights);
 }}
 

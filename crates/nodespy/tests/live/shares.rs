@@ -46,8 +46,9 @@ fn expect_70_30(major: &str) {
 }
 
 on_every_node! {{
-    a_70_30_program_shows_70_30(expect_70_30);
     a_regular_expression_is_told_from_other_code(expect_regexp);
+} three {
+    a_70_30_program_shows_70_30(expect_70_30);
 }}
 
 #[test]

@@ -129,6 +129,18 @@ fn expect_whole_stacks(major: &str) {
     expect_rare(&recorded, "do not reach the root", incomplete, all, 0.02);
 }
 
+/// Records native code on the main thread that keeps something else in the frame pointer: nearly all stacks reach the root.
+fn expect_whole_stacks_of_leaves(major: &str) {
+    let Some(_live) = live() else { return };
+    let target = Workload::new("leaves.js").on(major).start();
+    let recorded = record_enough(&target, 3, &["-F", "499"], 500);
+    let notes = &recorded.profile.notes;
+    let (incomplete, all) = (notes.incomplete_stacks, notes.unwound_stacks);
+    expect_rare(&recorded, "do not reach the root", incomplete, all, 0.02);
+    let called = recorded.total_share("callLeaf");
+    assert!(called > 0.5, "{called}\n{}", recorded.describe());
+}
+
 /// Records frames that are deoptimized all the time: each stack has its root, and the function that
 /// everything is under, also while V8 has taken a frame down and not yet replaced it.
 fn expect_whole_while_deoptimized(major: &str) {
@@ -180,6 +192,8 @@ fn expect_names_where_code_continues(major: &str) {
 on_every_node! {{
     stacks_are_whole_while_frames_are_deoptimized(expect_whole_while_deoptimized);
     frames_of_builtins_nobody_called_have_names(expect_names_where_code_continues);
-    a_recursion_of_500_frames_is_seen_whole_or_counted(expect_whole_or_counted);
     stacks_of_an_express_server_are_whole(expect_whole_stacks);
+} three {
+    a_recursion_of_500_frames_is_seen_whole_or_counted(expect_whole_or_counted);
+    stacks_of_leaves_without_frame_pointers_are_whole(expect_whole_stacks_of_leaves);
 }}

@@ -71,8 +71,9 @@ fn expect_none(major: &str) {
 }
 
 on_every_node! {{
+    a_blocked_loop_is_told_with_who_blocks_it(expect_stalls);
+} three {
     timers_that_are_armed_hide_no_stall(expect_armed_timers);
     a_loop_that_is_only_used_does_not_stall(expect_none);
-    a_blocked_loop_is_told_with_who_blocks_it(expect_stalls);
     a_loop_that_waits_for_a_child_is_told(expect_waits);
 }}

@@ -114,7 +114,8 @@ fn expect_worker_names(major: &str) {
 }
 
 on_every_node! {{
+    workers_have_the_names_the_program_gave_them(expect_worker_names);
+} three {
     the_pool_is_told_from_the_main_thread(expect_pool);
     two_workers_are_told_apart(expect_workers);
-    workers_have_the_names_the_program_gave_them(expect_worker_names);
 }}

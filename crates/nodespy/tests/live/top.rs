@@ -3,9 +3,11 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::live;
+use nodespy_model::label_key;
+
 use super::recorded::read;
 use super::workload::{Running, Workload, children_of};
+use super::{is_root, live};
 use crate::run::{DEADLINE, run_nodespy, signal};
 use crate::scratch::Scratch;
 use crate::skip::skip;
@@ -26,15 +28,20 @@ impl Terminal {
 
     /// The same, in a folder.
     fn watching_in(folder: &str, target: &Running) -> Option<Self> {
+        Self::watching_with(folder, target, "")
+    }
+
+    /// The same, with an option.
+    fn watching_with(folder: &str, target: &Running, option: &str) -> Option<Self> {
         if Command::new("tmux").arg("-V").output().is_err() {
             skip("there is no tmux");
             return None;
         }
         let terminal = Self {
-            socket: format!("nodespy-it-{}", target.pid()),
+            socket: format!("nodespy-it-{}{option}", target.pid()),
         };
         let command = format!(
-            "'{}' top -p {}; printf 'terminal:'; stty -a | tr ' ' '\\n' | tr -d ';' | \
+            "'{}' top -p {} {option}; printf 'terminal:'; stty -a | tr ' ' '\\n' | tr -d ';' | \
              grep -xE -- '-?(icanon|echo)' | tr '\\n' ' ' | sed 's/^/ /'; sleep 300",
             env!("CARGO_BIN_EXE_nodespy"),
             target.pid()
@@ -115,6 +122,11 @@ fn functions(screen: &str) -> Vec<&str> {
         .collect()
 }
 
+/// Whether a line says what takes the samples: as root with the program.
+fn says_engine(line: &str) -> bool {
+    line.contains("eBPF") && line.contains("perf events, no eBPF") != is_root()
+}
+
 fn first_is(name: &str) -> impl Fn(&str) -> bool {
     move |screen| functions(screen).first() == Some(&name)
 }
@@ -134,6 +146,10 @@ fn the_hot_function_is_the_first_row_and_keys_work() {
     for text in [&pid, "split.js:9", "GC ", "lost", "main, tid", "q quit"] {
         assert!(screen.contains(text), "no {text:?} in\n{screen}");
     }
+    assert!(
+        says_engine(screen.lines().next().unwrap_or_default()),
+        "{screen}"
+    );
 
     terminal.press(&["/", "t", "h", "i", "r", "t", "y", "Enter"]);
     terminal.expect("filtered", |screen| functions(screen) == ["thirtyPercent"]);
@@ -141,7 +157,9 @@ fn the_hot_function_is_the_first_row_and_keys_work() {
     terminal.expect("unfiltered", first_is("seventyPercent"));
     terminal.press(&["n"]);
     terminal.expect("sorted by name", |screen| {
-        let names = functions(screen);
+        let mut names = functions(screen);
+        // A long C++ name is shown without its namespace, by which it is sorted.
+        names.retain(|name| !name.starts_with('…'));
         names.len() > 3 && names.is_sorted()
     });
     terminal.press(&["s", "w"]);
@@ -199,6 +217,44 @@ fn a_key_writes_what_was_seen_lately() {
     terminal.expect("restored", |screen| screen.contains(RESTORED));
 }
 
+/// Of how many seconds a screen is.
+fn seconds(screen: &str) -> Option<u32> {
+    let (_, rest) = screen.split_once(" lost, last ")?;
+    rest.split(' ').next()?.parse().ok()
+}
+
+/// Whether a file that `top` writes has samples with a route.
+fn has_routes(server: &Running, option: &str) -> Option<bool> {
+    let scratch = Scratch::new();
+    let folder = scratch.path().to_str().unwrap().to_owned();
+    let terminal = Terminal::watching_with(&folder, server, option)?;
+    // Which objects are requests is learned from the first samples.
+    terminal.expect("some seconds", |screen| seconds(screen) >= Some(5));
+    terminal.press(&["r"]);
+    terminal.expect("written", |screen| screen.contains("Wrote top-"));
+    let name = scratch.names().into_iter().next().unwrap();
+    let recorded = read(&scratch.path().join(name));
+    assert!(!recorded.samples.is_empty());
+    let mut contexts = recorded.contexts.iter();
+    Some(contexts.any(|labels| labels.get(label_key::ROUTE).is_some()))
+}
+
+#[test]
+fn routes_are_looked_for_unless_they_are_not_wanted() {
+    let Some(_live) = live() else { return };
+    if !is_root() {
+        return skip("requests are read by an eBPF program, which needs root");
+    }
+    let server = Workload::new("routes/server.js").argument("http").start();
+    let load = Workload::new("routes/load.js").argument(&server.ready);
+    let _load = load.argument(120).start();
+    let Some(by_default) = has_routes(&server, "") else {
+        return;
+    };
+    assert!(by_default);
+    assert_eq!(has_routes(&server, "--no-routes"), Some(false));
+}
+
 #[test]
 fn another_size_is_drawn_anew() {
     let Some(_live) = live() else { return };
@@ -254,6 +310,8 @@ fn without_a_terminal_tables_are_printed() {
     let tables = outcome.stdout.split("\n\n");
     let hot = tables.filter(|table| first_is("seventyPercent")(table));
     assert!(hot.count() >= 2, "{outcome}");
+    let title = outcome.stdout.lines().next().unwrap_or_default();
+    assert!(says_engine(title), "{outcome}");
     assert!(!outcome.stdout.contains('\x1b'), "{outcome}");
 }
 

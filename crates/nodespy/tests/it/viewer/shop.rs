@@ -274,7 +274,7 @@ fn watch(profile: &mut Profile) {
     let mut timeline = PoolTimeline::default();
     for look in 0..200u64 {
         let part = PoolPart {
-            looks: 1,
+            readings: 1,
             busy: look % 2,
             waiting: 2,
         };
@@ -283,7 +283,7 @@ fn watch(profile: &mut Profile) {
     profile.processes[0].pool_timeline = Some(Box::new(timeline));
     profile.processes[0].pool = Some(Pool {
         threads: 1,
-        looks: 200,
+        readings: 200,
         busy: 100,
         full: 100,
         waiting: 400,

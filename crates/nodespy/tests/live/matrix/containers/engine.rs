@@ -57,7 +57,12 @@ impl Docker {
 
     /// Where it listens.
     pub(super) fn host(&self) -> String {
-        format!("unix://{}/docker.sock", self.folder.display())
+        format!("unix://{}", self.socket())
+    }
+
+    /// The path of its socket.
+    pub(super) fn socket(&self) -> String {
+        format!("{}/docker.sock", self.folder.display())
     }
 
     /// Runs the engine's own command.

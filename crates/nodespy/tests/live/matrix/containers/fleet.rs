@@ -1,5 +1,5 @@
-//! The whole of always-on profiling: three services in containers under load, an agent, a server, a slower version of one service,
-//! and both killed twice on the way.
+//! The whole of always-on profiling: three services in containers under load, an agent, a server, a slower version of one service
+//! that the API, the command and the page name, and both killed twice on the way.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -20,6 +20,7 @@ use crate::agent::{FOREVER, file, unix_seconds};
 use crate::run::signal;
 use crate::scratch::Scratch;
 use crate::serving::Server;
+use crate::webdriver::Browser;
 use crate::workload::root;
 
 /// How long anything may take here. Most of the time goes by so that instances have enough samples to be compared.
@@ -282,6 +283,8 @@ fn a_slower_version_is_found_whoever_is_killed_meanwhile() {
         });
         say("found");
         expect_named(&found, &store);
+        expect_on_page(&server);
+        say("on the page");
         for service in ["mail", "stock"] {
             let quiet = regressions(&server, service);
             assert_eq!(quiet["regressions"], Value::Array(Vec::new()), "{service}");
@@ -347,6 +350,22 @@ fn cpu_seconds(container: &Container<'_>) -> f64 {
 
 fn rows(found: &Value) -> impl Iterator<Item = &Value> {
     found["regressions"].as_array().into_iter().flatten()
+}
+
+/// The function and its versions, among what the page lists.
+#[track_caller]
+fn expect_on_page(server: &Server) {
+    let Some(browser) = Browser::start() else {
+        return;
+    };
+    let address = &server.address;
+    browser.open(&format!(
+        "http://{address}/?service=shop&warm_up={WARM_UP}&min_length={MIN_LENGTH}"
+    ));
+    browser.wait_for("document.querySelector('#found .link')?.textContent === 'parseOrders'");
+    let said = browser.text("document.querySelector('#found li').innerText");
+    assert!(said.contains("1.0.0 → 2.0.0, regression"), "{said}");
+    browser.expect_quiet_console();
 }
 
 /// Function, file, version and verdict, by the server and by the command.

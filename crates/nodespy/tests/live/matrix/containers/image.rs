@@ -6,10 +6,10 @@ use super::engine::{Docker, PLAIN};
 use crate::run::{Outcome, run};
 use crate::workload::root;
 
-const TAG: &str = "nodespy-image:test";
+pub(super) const TAG: &str = "nodespy-image:test";
 
 /// Builds the image of the binary under test in the tests' own engine.
-fn build(engine: &Docker) {
+pub(super) fn build(engine: &Docker) {
     let mut command = Command::new(root().join("tools/image.sh"));
     command
         .args([env!("CARGO_BIN_EXE_nodespy"), TAG])

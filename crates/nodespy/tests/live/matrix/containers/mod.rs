@@ -4,6 +4,7 @@
 //! it. The image comes from no registry. Its node is another version than
 //! the machine's at the same path, so a name taken from the wrong file would be a wrong name.
 
+mod compose;
 mod containerd;
 mod docker;
 mod engine;
