@@ -6,6 +6,8 @@
 #   tools/dist.sh check    the same twice, from clones of HEAD in two folders, and compares the bytes
 set -euo pipefail
 
+readonly MAX_BYTES=12000000
+
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 build() {
@@ -14,7 +16,7 @@ build() {
     # What archives say about time.
     SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
     export SOURCE_DATE_EPOCH LC_ALL=C TZ=UTC
-    local registry=${CARGO_HOME:-$HOME/.cargo} toolchain target=x86_64-unknown-linux-gnu
+    local registry=${CARGO_HOME:-$HOME/.cargo} toolchain size target=x86_64-unknown-linux-gnu
     toolchain=$(rustc --print sysroot)
     if [[ -d $toolchain/lib/rustlib/x86_64-unknown-linux-musl ]] && command -v musl-gcc >/dev/null; then
         target=x86_64-unknown-linux-musl
@@ -22,9 +24,22 @@ build() {
     printf 'tools/dist.sh: building for %s\n' "$target" >&2
     # Where the sources lie is in messages of panics; SQLite, ring and zstd are C and have their own option for that.
     export RUSTFLAGS="--remap-path-prefix=$root=/nodespy --remap-path-prefix=$registry=/cargo --remap-path-prefix=$toolchain=/rust"
+    # A registry's folder has a long name, which would be there for each file.
+    cargo fetch --quiet --locked --target "$target"
+    local sources
+    for sources in "$registry"/registry/src/*/; do
+        RUSTFLAGS+=" --remap-path-prefix=${sources%/}=/cargo"
+    done
     # Said once more: where a profile has settings for single packages, cargo strips debug information only. And equal functions once.
     RUSTFLAGS+=" -Cstrip=symbols -Clink-arg=-Wl,--icf=all"
-    export CFLAGS="-ffile-prefix-map=$root=/nodespy -ffile-prefix-map=$registry=/cargo"
+    CFLAGS="-ffile-prefix-map=$root=/nodespy -ffile-prefix-map=$registry=/cargo"
+    # No panic unwinds through C. And the store packs with the first levels of zstd, which are two of its nine strategies.
+    CFLAGS+=" -fno-asynchronous-unwind-tables -fno-unwind-tables"
+    local strategy
+    for strategy in GREEDY LAZY LAZY2 BTLAZY2 BTOPT BTULTRA; do
+        CFLAGS+=" -DZSTD_EXCLUDE_${strategy}_BLOCK_COMPRESSOR"
+    done
+    export CFLAGS
     export CARGO_INCREMENTAL=0
     NODESPY_COMMIT=$(git rev-parse --short=12 HEAD)
     export NODESPY_COMMIT
@@ -32,6 +47,12 @@ build() {
     cargo build --quiet --locked --profile dist --bin nodespy --target "$target" --target-dir target/shipped
     install -m 755 "target/shipped/$target/dist/nodespy" target/shipped/nodespy
     tools/pack.sh target/shipped/nodespy target/dist
+    size=$(stat -c %s target/shipped/nodespy)
+    # A static one has musl in it.
+    if [[ $target == *-gnu ]] && ((size > MAX_BYTES)); then
+        printf 'tools/dist.sh: the binary has %d bytes, more than %d: docs/decisions/0032-a-small-binary.md\n' "$size" "$MAX_BYTES" >&2
+        return 1
+    fi
     tools/packed.sh target/dist
 }
 

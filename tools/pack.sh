@@ -4,6 +4,8 @@
 #   tools/pack.sh BINARY FOLDER              WITHOUT='deb npm' leaves these out; LEVEL=1 compresses less, for tests
 #   tools/pack.sh --check-tools              only whether what this needs is installed
 set -euo pipefail
+# Packages hold the modes of their folders.
+umask 022
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
