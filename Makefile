@@ -15,7 +15,8 @@
 #   make bench           all of these, into docs/benchmarks.md: BENCH='peers store' for some
 #   make bench-honesty   how often `nodespy diff` is wrong on this machine, and what it finds
 #   make bench-real      record two dozen real programs and check what is said about each
-#   make chaos           random trouble at random moments: SEED=7 ROUNDS=1 plays one round again; CYCLES=200 attaches
+#   make chaos           random trouble at random moments, from a random seed that it prints: SEED=7 ROUNDS=1 plays one
+#                        round again; ROUNDS=1000 SECONDS_AT_MOST=3600 goes on for an hour; CYCLES=200 attaches
 #                        so often with each engine to Node 16, 20 and 26 (VERSIONS=18,24 to others)
 #   make soak            record a server with deployments for MINUTES=60 and watch memory, descriptors and names
 #   make soak-continuous the same for an agent and a server, which are killed in turn (root)
@@ -25,12 +26,13 @@
 #   make fuzz            every fuzz target, one after the other: SECONDS=600 each, FUZZ='nspy heap' for some
 #   make dist            what is shipped: an archive, a .deb and npm packages, with checksums; WITHOUT='deb npm' leaves some out
 #   make dist-check      that twice, in two folders, and whether the bytes are the same
+#   make guides          the worked examples of docs/guide, with their pictures: GUIDES='cpu pm2' for some (root)
 #   make setup           only the set-up
 
 SHELL := /bin/bash
 CARGO ?= cargo
 
-.PHONY: demo demo-continuous test test-corpus test-all lint bench bench-overhead bench-peers bench-viewer bench-store bench-serve bench-agent bench-real bench-honesty chaos soak soak-continuous openers golden viewer fuzz dist dist-check setup
+.PHONY: demo demo-continuous test test-corpus test-all lint bench bench-overhead bench-peers bench-viewer bench-store bench-serve bench-agent bench-real bench-honesty chaos soak soak-continuous openers golden viewer fuzz dist dist-check guides setup
 
 setup:
 	@tools/setup.sh
@@ -116,7 +118,7 @@ bench-honesty:
 
 chaos:
 	@tools/setup.sh
-	@NODESPY_CHAOS_SEED=$(SEED) NODESPY_CHAOS_ROUNDS=$(ROUNDS) NODESPY_CHAOS_SECONDS=$(SECONDS_AT_MOST) \
+	@NODESPY_CHAOS_SEED=$(or $(SEED),$$((RANDOM << 15 | RANDOM))) NODESPY_CHAOS_ROUNDS=$(ROUNDS) NODESPY_CHAOS_SECONDS=$(SECONDS_AT_MOST) \
 		NODESPY_CHAOS_CYCLES=$(CYCLES) NODESPY_CHAOS_VERSIONS=$(VERSIONS) \
 		$(CARGO) test --release -p nodespy --test chaos -- --nocapture
 
@@ -140,6 +142,11 @@ viewer:
 
 fuzz:
 	@tools/fuzz.sh $(or $(SECONDS),60) $(FUZZ)
+
+guides:
+	@tools/setup.sh all
+	$(CARGO) build --release --bin nodespy
+	@tools/guides.sh $(GUIDES)
 
 dist:
 	@tools/dist.sh
