@@ -4,6 +4,7 @@
 # it running until Ctrl-C so that the page can be looked at. Ends what it started, by pid.
 #
 #   sudo tools/demo-continuous.sh [SECONDS]     after `cargo build --release`, as `make demo-continuous` does; NODESPY is another build
+#   PICTURE=FILE tools/demo-continuous.sh       with a picture of the page at the end
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -52,7 +53,9 @@ sleep 20
 
 say "Version 1.1.0 beside it, in which parseOrders does half as much again: five processes."
 deploy 1.1.0 30
-say "Watching for $seconds s. Look: $address/?service=demo-shop"
+# Of instances that ran a minute after their first 20 s; as usual it would be ten minutes after five.
+page="$address/?service=demo-shop&warm_up=20&min_length=60"
+say "Watching for $seconds s. Look, and press r to ask again: $page"
 for ((left = seconds; left > 0; left -= 20)); do
     sleep $((left < 20 ? left : 20))
     kill -0 "${started[0]}" || { cat "$demo/serve.log" >&2; exit 1; }
@@ -66,8 +69,11 @@ case $status in
     *) say "Not found (exit code $status): is the machine busy with something else? The line above says what could have been seen." ;;
 esac
 grep -E 'level=(warn|error)' "$demo/agent.log" >&2 || true
+if [[ -n ${PICTURE:-} ]]; then
+    "$("$root/tools/node.sh" 24)" "$root/tools/screenshot.mjs" chromium "$page" "$PICTURE" 1100 760
+fi
 if [[ -t 0 ]]; then
-    say "The page is at $address/ until Ctrl-C."
+    say "The page, until Ctrl-C: $page"
     wait "${started[0]}"
 fi
 exit $((status == 10 ? 0 : 1))

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Licences, sources and bans of all dependencies by cargo-deny, which is installed into target/tools.
-# Advisories need a database that is no package: they are checked where it can be fetched.
+# Advisories need a database that is no package: they are checked where it can be fetched, and elsewhere a line of its own
+# says that they were not.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -18,5 +19,5 @@ fi
 if "$deny" --all-features fetch db >/dev/null 2>&1; then
     "$deny" --all-features check advisories
 else
-    printf 'tools/deny.sh: advisories are skipped: their database cannot be fetched here\n' >&2
+    printf '\n*** NOT CHECKED: security advisories, unmaintained and yanked crates: their database cannot be fetched here ***\n\n' >&2
 fi

@@ -28,10 +28,12 @@ if [[ $purpose != demo ]]; then
     need chromium chromium   # a browser for the viewer and flame graphs
     need chromedriver chromium-driver
     need setpriv util-linux
+    need systemd-analyze systemd # reads the unit of the agent
     need curl curl
 fi
 if [[ $purpose == all ]]; then
     need dockerd docker.io   # real containers, with an engine of the tests' own
+    need docker-compose docker-compose # deploy/compose.yaml
     need busybox busybox-static
     need podman podman       # a second engine, on the runc that comes with the first
 fi

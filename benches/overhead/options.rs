@@ -16,7 +16,8 @@ Measure what a recording costs the watched program.
   --nodespy PATH     the nodespy to measure (the one built beside this program)
   --inspector yes    instead: the inspector engine against node --cpu-prof
   --server PROGRAM   instead: a server of workloads/ under load, or a program, by events of threads and of CPUs
-  --waiting PROGRAM  instead: what looks and the stall recorder cost beside an idle server of workloads/
+  --attached SECONDS with --server: how long a recording has run when it is measured (0.9): after 6 it has learned what it learns once
+  --waiting PROGRAM  instead: what polls and the stall recorder cost beside an idle server of workloads/
   --memory SECONDS   instead: one long recording at the first rate, and its memory along the way
 ";
 
@@ -31,6 +32,7 @@ pub(crate) struct Options {
     pub(crate) inspector: bool,
     pub(crate) memory: Option<Duration>,
     pub(crate) server: Option<PathBuf>,
+    pub(crate) attached: Duration,
     pub(crate) waiting: Option<PathBuf>,
 }
 
@@ -48,6 +50,7 @@ impl Options {
             inspector: false,
             memory: None,
             server: None,
+            attached: Duration::from_millis(900),
             waiting: None,
         };
         while let Some(flag) = arguments.next() {
@@ -68,6 +71,7 @@ impl Options {
                 "--nodespy" => options.nodespy = value.into(),
                 "--inspector" => options.inspector = value == "yes",
                 "--server" => options.server = Some(value.into()),
+                "--attached" => options.attached = Duration::try_from_secs_f64(value.parse()?)?,
                 "--waiting" => options.waiting = Some(value.into()),
                 "--memory" => options.memory = Some(Duration::from_secs(value.parse()?)),
                 _ => return Err(format!("unknown option {flag}; try --help").into()),

@@ -19,8 +19,6 @@ use crate::statistics::{Spread, median};
 
 /// How long the server is measured under one condition at a time.
 const SLICE: Duration = Duration::from_millis(1600);
-/// A profiler has attached by then.
-const ATTACHING: Duration = Duration::from_millis(900);
 
 /// What the server is watched by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -170,7 +168,7 @@ fn measure_slice(
 ) -> Result<Slice, Failure> {
     let output = output();
     let watching = watcher.start(options, server.pid(), rate_hz, &output)?;
-    std::thread::sleep(ATTACHING);
+    std::thread::sleep(options.attached);
     load.map(Load::take_latencies);
     let (start, before) = (Instant::now(), scheduled(server.pid()));
     let own_before = watching.as_ref().map(|child| scheduled(child.id()));
