@@ -6,13 +6,16 @@
 #   tools/test.sh matrix    live tests of every version, engine, container and delay (`matrix::`), the store in ClickHouse,
 #                           and one round of each trouble of `make chaos`
 #   tools/test.sh corpus    foreign files of the folder NODESPY_CORPUS
+#
+# Live tests run one after the other: the list of the slowest says where the time of a run went.
 set -uo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root" || exit 1
 cargo=${CARGO:-cargo}
 skipped=target/tmp/skipped
-rm -f "$skipped"
+seconds=target/tmp/seconds
+rm -f "$skipped" "$seconds"
 status=0
 # The same random cases on every machine: a commit that passed here passes there. Plain
 # `cargo test` draws new ones each time.
@@ -52,5 +55,9 @@ esac
 if [[ -s $skipped ]]; then
     printf '\nSkipped tests, by what they lack:\n'
     cut -f 1 "$skipped" | sort | uniq -c | sort -rn | sed 's/^/  /'
+fi
+if [[ -s $seconds ]]; then
+    awk '{ sum += $1 } END { printf "\n%d live tests in %.0f s; the slowest:\n", NR, sum }' "$seconds"
+    sort -rn "$seconds" | sed -n '1,10s/^/  /p'
 fi
 exit "$status"

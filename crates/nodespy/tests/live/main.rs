@@ -99,10 +99,27 @@ use std::io::{self, Write};
 use std::panic;
 use std::path::Path;
 use std::sync::Once;
+use std::time::Instant;
 
 /// Held by a live test as long as it runs.
 pub(crate) struct Live {
     _lock: File,
+    since: Instant,
+}
+
+/// Notes how long the test ran, for the list that `tools/test.sh` ends with.
+impl Drop for Live {
+    fn drop(&mut self) {
+        let test = std::thread::current();
+        let line = format!(
+            "{:.1}\t{}\n",
+            self.since.elapsed().as_secs_f64(),
+            test.name().unwrap_or("?")
+        );
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("seconds");
+        let file = File::options().create(true).append(true).open(path);
+        let _ = file.and_then(|mut file| file.write_all(line.as_bytes()));
+    }
 }
 
 /// The right to record, or nothing when the test is to be skipped.
@@ -115,7 +132,10 @@ pub(crate) fn live() -> Option<Live> {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("live.lock");
     let lock = File::create(path).unwrap();
     lock.lock().unwrap();
-    Some(Live { _lock: lock })
+    Some(Live {
+        _lock: lock,
+        since: Instant::now(),
+    })
 }
 
 /// A failure also says why where it happens in the log, not only at its end, hundreds of tests later:
