@@ -48,7 +48,7 @@ pub trait Engine {
     /// what was lost since the last [`Self::drain`].
     fn finish(&mut self, sink: &mut dyn Sink) -> Result<Losses, CaptureError>;
 
-    /// Samples may wait for others until then, and no longer: a slice ends.
+    /// A slice ends then: samples may not wait in their rings any longer.
     fn read_by(&mut self, _time: Option<Nanoseconds>) {}
 
     /// A process that was idle has work: threads that stood still may not any more.

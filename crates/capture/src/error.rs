@@ -81,7 +81,7 @@ pub enum CaptureError {
         /// What, why, and what to do instead.
         sentence: String,
     },
-    /// Its main thread does not turn to what it is asked, and may later.
+    /// Its main thread has not answered, but may later.
     #[error("{sentence}")]
     Unanswered {
         /// What was asked, what it does meanwhile, and what to do instead.

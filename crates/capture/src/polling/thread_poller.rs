@@ -123,7 +123,7 @@ impl ThreadPoller {
         }
     }
 
-    /// Polls every thread next time, also at those that stood still.
+    /// Polls every thread next time, including those that stood still.
     pub(crate) fn poll_soon(&mut self) {
         self.next = 0;
         self.next_of_still = 0;

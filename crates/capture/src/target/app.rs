@@ -6,6 +6,7 @@ use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
+use super::node_flags;
 use super::pm2::{Management, Pm2App};
 use super::proc;
 use crate::sys::files::{Links, open_below, open_folder};
@@ -108,17 +109,7 @@ fn script_of(arguments: &[String]) -> Option<String> {
     let mut rest = arguments.iter().skip(1);
     while let Some(argument) = rest.next() {
         match argument.as_str() {
-            // Options that take the next argument.
-            "-r"
-            | "--require"
-            | "--import"
-            | "--loader"
-            | "--experimental-loader"
-            | "-C"
-            | "--conditions"
-            | "--input-type"
-            | "--title"
-            | "--stack-trace-limit" => {
+            option if node_flags::has_value_next(option) => {
                 rest.next();
             }
             "-e" | "--eval" | "-p" | "--print" | "-pe" | "-i" | "--interactive" | "-" => {

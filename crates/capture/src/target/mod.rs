@@ -7,6 +7,7 @@ mod find;
 mod initial_events;
 mod labels;
 mod launch;
+pub(crate) mod node_flags;
 mod pm2;
 mod pod;
 pub(crate) mod ports;

@@ -1,6 +1,8 @@
 //! Which sockets of a process listen, by the process's own descriptors: a port number alone says
 //! nothing about who is behind it.
 
+use std::fs::File;
+use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use nodespy_model::{FastMap, FastSet, SmallSort};
@@ -17,6 +19,9 @@ struct Row {
 
 const ESTABLISHED: u8 = 0x01;
 const LISTEN: u8 = 0x0a;
+/// Where the kernel lists the sockets of a network namespace; the second only where there is IPv6.
+const TABLES: [&str; 2] = ["net/tcp", "net/tcp6"];
+const TABLE_LIMIT_BYTES: u64 = 64 << 20;
 
 /// The addresses process `pid` listens on.
 pub(crate) fn listeners(pid: u32) -> Vec<SocketAddr> {
@@ -25,6 +30,31 @@ pub(crate) fn listeners(pid: u32) -> Vec<SocketAddr> {
         .filter(|row| row.state == LISTEN && own.contains(&row.inode))
         .map(|row| row.local)
         .collect()
+}
+
+/// Whether process `pid` no longer listens there, for sure: where that can't be read, as without descriptors left, it may.
+pub(crate) fn is_closed(pid: u32, listener: SocketAddr) -> bool {
+    match try_listeners(pid) {
+        Ok(listeners) => !listeners.contains(&listener),
+        // Else the process is gone.
+        Err(error) => !matches!(
+            error.raw_os_error(),
+            Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::EACCES | libc::EPERM)
+        ),
+    }
+}
+
+fn try_listeners(pid: u32) -> io::Result<Vec<SocketAddr>> {
+    let own: FastSet<u64> = proc::try_socket_inodes(pid)?.into_iter().collect();
+    let mut rows = table(pid, TABLES[0])?;
+    match table(pid, TABLES[1]) {
+        Ok(more) => rows.extend(more),
+        // IPv6 is off.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    rows.retain(|row| row.state == LISTEN && own.contains(&row.inode));
+    Ok(rows.iter().map(|row| row.local).collect())
 }
 
 /// The TCP ports process `pid` listens on.
@@ -170,10 +200,16 @@ fn specificity(listening: IpAddr, address: IpAddr) -> Option<u8> {
 }
 
 fn rows(pid: u32) -> impl Iterator<Item = Row> {
-    ["net/tcp", "net/tcp6"].into_iter().flat_map(move |name| {
-        let text = proc::read_text(&proc::path_of(pid, name), 64 << 20).unwrap_or_default();
-        text.lines().filter_map(parse_row).collect::<Vec<_>>()
-    })
+    let of_table = move |name| table(pid, name).unwrap_or_default();
+    TABLES.into_iter().flat_map(of_table)
+}
+
+fn table(pid: u32, name: &str) -> io::Result<Vec<Row>> {
+    let mut bytes = Vec::new();
+    let file = File::open(proc::path_of(pid, name))?;
+    file.take(TABLE_LIMIT_BYTES).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    Ok(text.lines().filter_map(parse_row).collect())
 }
 
 /// `  0: 0100007F:240D 00000000:0000 0A … inode …`
@@ -229,6 +265,18 @@ mod tests {
         );
         assert!(parse_row("  sl  local_address rem_address   st").is_none());
         assert!(parse_row("   1: 0100007F:240D").is_none());
+    }
+
+    #[test]
+    fn what_can_be_read_says_whether_a_listener_is_closed() {
+        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let (own, address) = (std::process::id(), listener.local_addr().unwrap());
+        assert!(!is_closed(own, address));
+        drop(listener);
+        assert!(is_closed(own, address));
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        assert!(is_closed(child.id(), address));
     }
 
     #[test]

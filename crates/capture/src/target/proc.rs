@@ -162,15 +162,18 @@ pub fn threads(pid: u32) -> Vec<u32> {
 
 /// The sockets a process has open, by inode.
 pub(crate) fn socket_inodes(pid: u32) -> Vec<u64> {
-    fs::read_dir(path_of(pid, "fd"))
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| {
-            let link = fs::read_link(entry.ok()?.path()).ok()?;
-            let inode = link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?;
-            inode.parse().ok()
-        })
-        .collect()
+    try_socket_inodes(pid).unwrap_or_default()
+}
+
+/// The same, or why they can't be read.
+pub(crate) fn try_socket_inodes(pid: u32) -> std::io::Result<Vec<u64>> {
+    let inode_of = |entry: std::io::Result<fs::DirEntry>| {
+        let link = fs::read_link(entry.ok()?.path()).ok()?;
+        let inode = link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?;
+        inode.parse().ok()
+    };
+    let descriptors = fs::read_dir(path_of(pid, "fd"))?;
+    Ok(descriptors.filter_map(inode_of).collect())
 }
 
 /// Every process of the machine.
@@ -362,6 +365,22 @@ pub(crate) fn system_call(pid: u32, tid: u32) -> std::io::Result<SystemCall> {
         Ok(text) => Ok(parse_system_call(&text)),
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Err(error),
         Err(_) => Ok(SystemCall::Running),
+    }
+}
+
+/// Whether a thread waits for events, as an event loop with nothing to do; `wchan` tells it where the system call may not
+/// be read.
+pub(crate) fn waits_for_events(pid: u32, tid: u32) -> bool {
+    match system_call(pid, tid) {
+        Ok(SystemCall::Waiting(at)) => matches!(
+            at.number,
+            Some(libc::SYS_epoll_wait | libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2)
+        ),
+        Ok(SystemCall::Running) => false,
+        Err(_) => {
+            let function = read_text(&path_of(pid, &format!("task/{tid}/wchan")), 256);
+            function.is_some_and(|name| ["ep_poll", "do_epoll_wait"].contains(&&*name))
+        }
     }
 }
 

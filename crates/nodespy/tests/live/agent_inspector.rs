@@ -31,10 +31,10 @@ const HALF: &str = "const { Worker } = require('worker_threads');
     function half() { const end = Date.now() + 50; while (Date.now() < end); }
     setInterval(half, 100);
     console.log('ready');";
-/// A program that has a use for the signal itself.
+/// A program that has a use for the signal itself, and else nothing to do.
 const OWN_HANDLER: &str =
     "process.on('SIGUSR1', () => console.log('signalled')); console.log('ready')
-    setInterval(() => {}, 20);";
+    setTimeout(() => {}, 1e9);";
 
 fn as_user(program: &str) -> Command {
     let mut command = Command::new("setpriv");

@@ -1,4 +1,4 @@
-//! What recording threads needs of a session: the seam at which tests put a scripted peer.
+//! What the recording of threads needs from a session: the seam at which tests put a scripted peer.
 
 use nodespy_inspector::{InspectorError, Recipient, Session};
 use serde_json::Value;

@@ -73,7 +73,7 @@ fn try_close(opened: &Opened, mut sessions: Vec<Session>) -> Left {
         ANSWER_TIMEOUT,
     );
     last.close(Duration::from_millis(50));
-    if answered.is_err() && !ports::listeners(pid).is_empty() {
+    if answered.is_err() && !ports::is_closed(pid, opened.listener) {
         return Left::Open;
     }
     if is_closed_within(pid, opened, CLOSE_TIMEOUT) {
@@ -120,7 +120,7 @@ fn close_stuck(pid: u32, opened: &Opened) -> Left {
 fn is_closed_within(pid: u32, opened: &Opened, timeout: Duration) -> bool {
     let deadline = Instant::now() + timeout;
     while Instant::now() < deadline {
-        if !ports::listeners(pid).contains(&opened.listener) {
+        if ports::is_closed(pid, opened.listener) {
             return true;
         }
         std::thread::sleep(Duration::from_millis(10));

@@ -23,11 +23,11 @@ use crate::error::CaptureError;
 use crate::target::Target;
 use crate::target::ports;
 
-/// The last word that the companion reads says what is left to do: nothing,
+/// The last word that the companion reads says what is left to do. Here: nothing.
 const DISMISSED: &[u8] = b"done";
-/// ending a command that nodespy has started and that stands before its first line,
+/// To end a command that nodespy has started and that stands before its first line.
 const WAITS: &[u8] = b"wait";
-/// or closing the inspector of one that runs; the same where it reads nothing.
+/// To close the inspector of a command that runs. The same where there is no word at all.
 const RUNS: &[u8] = b"runs";
 /// More than all words together.
 const MAX_WORDS: u64 = 64;
@@ -72,6 +72,11 @@ fn left() -> MutexGuard<'static, Vec<Child>> {
     left
 }
 
+/// Waits for those that have ended.
+pub(super) fn reap() {
+    drop(left());
+}
+
 impl Companion {
     pub(super) fn spawn(
         command: CompanionCommand,
@@ -88,7 +93,7 @@ impl Companion {
                 let doing = "starting the process that closes the inspector if nodespy is killed";
                 CaptureError::call(doing, source)
             })?;
-        drop(left());
+        reap();
         Ok(Self { child: Some(child) })
     }
 
@@ -163,7 +168,7 @@ pub fn close_abandoned(
             .take()
             .or_else(|| find_inspector(&target, &mut probes));
         let seen = inspector.as_ref().map(|opened| Seen {
-            is_listening: ports::listeners(target.pid()).contains(&opened.listener),
+            is_listening: !ports::is_closed(target.pid(), opened.listener),
             clients: ports::connections(target.pid(), opened.listener),
         });
         let has_own_handler = main.state().has_own_handler();

@@ -1,8 +1,8 @@
 //! V8's inspector as the engine of an agent: any number of processes, which come and go for months.
 //!
 //! One thread opens inspectors, one after the other, because all of them want the same port first. Each process that is
-//! recorded has a thread of its own. A process that refuses, or does not answer, is reported and keeps no other out but for
-//! the seconds that it is given.
+//! recorded has a thread of its own. A process that refuses, or does not answer, is reported and delays others only by the
+//! seconds that it is given.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,8 +10,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, s
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use nodespy_model::EventType;
+use nodespy_model::{EventType, Nanoseconds};
 
+use super::companion;
 use super::open;
 use super::options::InspectorOptions;
 use super::probe::probe;
@@ -21,16 +22,21 @@ use crate::engines::{EngineId, Finding};
 use crate::error::{CaptureError, with_causes};
 use crate::monotonic_now;
 use crate::sys::clock::ticks_after_boot;
-use crate::target::Target;
+use crate::sys::files::raise_descriptor_limit;
+use crate::target::{Target, proc};
 
 /// How old a process has to be: what is over before that is left alone.
 const MIN_AGE: Duration = Duration::from_secs(5);
-/// When a process is tried again that could not be sent the signal, twice as late after each time.
+/// When a process is tried again, twice as late after each time.
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
 const MAX_PAUSE: Duration = Duration::from_secs(600);
+/// How often a process is sent the signal that does not open its inspector: its handler may be the application's own.
+const MAX_UNANSWERED: u32 = 3;
+/// A process that was recorded for so long is tried again at once when its inspector is lost.
+const RELIABLE_AFTER: Duration = Duration::from_secs(600);
 /// After so many attempts it is reported: Node may just be starting.
 const REPORTED_ATTEMPT: u32 = 2;
-/// How long a thread waits for something to happen, and the end of the recording is not seen.
+/// How long a thread waits before it checks whether the recording has ended.
 const WAIT: Duration = Duration::from_millis(200);
 /// Messages that wait to be drained.
 const MAX_QUEUED: usize = 1024;
@@ -64,6 +70,10 @@ struct Waiting {
     target: Target,
     next_attempt: Instant,
     attempts: u32,
+    /// How many of them had no answer.
+    unanswered: u32,
+    /// The CPU time of its main thread when the last of them ended.
+    main_cpu: Option<Nanoseconds>,
     is_reported: bool,
     /// Why it is not recorded any more.
     lost: Option<CaptureError>,
@@ -108,6 +118,8 @@ impl Engine for ContinuousInspector {
     fn attach(&mut self, subject: Subject<'_>) -> Result<Attached, CaptureError> {
         let started = monotonic_now();
         self.options.started = Some(started);
+        // Each process takes half a dozen.
+        raise_descriptor_limit();
         self.running = Some(Running::start(&self.options));
         for target in subject.targets {
             // One that has ended meanwhile keeps no other out.
@@ -225,20 +237,38 @@ impl Waiting {
             target,
             next_attempt: Instant::now() + left,
             attempts: 0,
+            unanswered: 0,
+            main_cpu: None,
             is_reported: false,
             lost: None,
         })
     }
 
     /// What was recorded and is no longer, though it runs: it may be soon.
-    fn again(target: Target, why: CaptureError) -> Self {
-        Self {
+    fn again(target: Target, why: CaptureError, attempts: u32) -> Self {
+        let mut waiting = Self {
             target,
-            next_attempt: Instant::now() + FIRST_PAUSE,
-            attempts: 0,
+            next_attempt: Instant::now(),
+            attempts,
+            unanswered: 0,
+            main_cpu: None,
             is_reported: false,
             lost: Some(why),
-        }
+        };
+        waiting.try_later(Instant::now());
+        waiting
+    }
+
+    /// Counts an attempt that had no answer.
+    fn had_no_answer(&mut self) {
+        self.unanswered += 1;
+        self.main_cpu = main_cpu(&self.target);
+        self.try_later(Instant::now());
+    }
+
+    /// Whether its main thread has not run since the last attempt: what it was asked still waits for it.
+    fn is_stuck(&self) -> bool {
+        self.main_cpu.is_some() && self.main_cpu == main_cpu(&self.target)
     }
 
     /// Counts a failed attempt.
@@ -254,6 +284,10 @@ impl Waiting {
     }
 }
 
+fn main_cpu(target: &Target) -> Option<Nanoseconds> {
+    proc::thread_cpu_time(target.pid(), target.pid())
+}
+
 /// The thread that opens inspectors.
 struct Opener {
     options: InspectorOptions,
@@ -261,9 +295,16 @@ struct Opener {
     lost: Sender<Waiting>,
     messages: SyncSender<Message>,
     waiting: Vec<Waiting>,
-    followers: Vec<JoinHandle<()>>,
+    followers: Vec<Following>,
     /// How many there were so far.
     sessions: usize,
+}
+
+/// The thread of a process, as the opener has it.
+struct Following {
+    pid: u32,
+    session: usize,
+    thread: JoinHandle<()>,
 }
 
 impl Opener {
@@ -273,14 +314,32 @@ impl Opener {
             self.waiting.extend(to_open.recv_timeout(WAIT));
             self.waiting.extend(to_open.try_iter());
             self.waiting.retain(|it| !it.target.has_ended());
-            self.followers.retain(|follower| !follower.is_finished());
+            self.join_followers(|follower| follower.thread.is_finished());
+            companion::reap();
             while let Some(due) = self.take_due() {
                 self.try_to_attach(due);
             }
         }
-        for follower in std::mem::take(&mut self.followers) {
-            if let Err(panic) = follower.join() {
-                std::panic::resume_unwind(panic);
+        self.join_followers(|_| true);
+    }
+
+    /// Joins some of the threads. The session of one that panicked ends here: nobody else would say so.
+    fn join_followers(&mut self, is_meant: impl Fn(&Following) -> bool) {
+        let followers = std::mem::take(&mut self.followers);
+        let (ended, others): (Vec<_>, _) = followers.into_iter().partition(is_meant);
+        self.followers = others;
+        for Following {
+            pid,
+            session,
+            thread,
+        } in ended
+        {
+            if thread.join().is_err() {
+                let _ = self
+                    .messages
+                    .send(Message::Event(session, NamedEvent::Ended));
+                let sentence = format!("the thread that records process {pid} panicked");
+                self.report(pid, Err(CaptureError::refused(sentence)));
             }
         }
     }
@@ -296,12 +355,17 @@ impl Opener {
         (!self.is_stopped()).then(|| self.waiting.remove(position))
     }
 
-    /// Attaches to a process. What can't be sent the signal, or did not turn to it, is tried again; what turned to it
-    /// and did not open its inspector never is: it has a handler of its own, which was not meant for us.
+    /// Attaches to a process. What can't be sent the signal, or has not answered yet, is tried again; what turned to the
+    /// signal and did not open its inspector never is: it has a handler of its own, which was not meant for us.
     fn try_to_attach(&mut self, mut waiting: Waiting) {
         let pid = waiting.target.pid();
         if let Some(why) = waiting.lost.take() {
             self.report(pid, Err(why));
+        }
+        if waiting.is_stuck() {
+            waiting.try_later(Instant::now());
+            self.waiting.push(waiting);
+            return;
         }
         if let Err(why) = open::check(pid, &self.options)
             && (waiting.attempts > 0 || !open::is_open(pid))
@@ -316,16 +380,20 @@ impl Opener {
         match InspectorSession::attach(&waiting.target, false, &self.options) {
             Ok(session) => {
                 self.report(pid, Ok(()));
-                self.follow(session, waiting.target);
+                self.follow(session, waiting);
             }
-            Err(why @ CaptureError::Unanswered { .. }) => {
-                waiting.try_later(Instant::now());
+            Err(why @ (CaptureError::Refused { .. } | CaptureError::Gone { .. })) => {
+                self.report(pid, Err(why));
+            }
+            Err(why) => {
+                waiting.had_no_answer();
                 if waiting.is_worth_a_line() {
                     self.report(pid, Err(why));
                 }
-                self.waiting.push(waiting);
+                if waiting.unanswered < MAX_UNANSWERED {
+                    self.waiting.push(waiting);
+                }
             }
-            Err(why) => self.report(pid, Err(why)),
         }
     }
 
@@ -337,17 +405,24 @@ impl Opener {
         }
     }
 
-    fn follow(&mut self, session: InspectorSession, target: Target) {
+    fn follow(&mut self, session: InspectorSession, waiting: Waiting) {
+        let (pid, number) = (waiting.target.pid(), self.sessions);
         let follower = Follower {
             session,
-            number: self.sessions,
+            number,
+            attempts: waiting.attempts,
+            since: Instant::now(),
             messages: self.messages.clone(),
             lost: self.lost.clone(),
             stop: Arc::clone(&self.options.stop),
         };
         self.sessions += 1;
-        let thread = std::thread::spawn(move || follower.run(target));
-        self.followers.push(thread);
+        let thread = std::thread::spawn(move || follower.run(waiting.target));
+        self.followers.push(Following {
+            pid,
+            session: number,
+            thread,
+        });
     }
 }
 
@@ -355,6 +430,9 @@ impl Opener {
 struct Follower {
     session: InspectorSession,
     number: usize,
+    /// How often the process was tried before, and since when it is recorded.
+    attempts: u32,
+    since: Instant,
     messages: SyncSender<Message>,
     lost: Sender<Waiting>,
     stop: Arc<AtomicBool>,
@@ -392,7 +470,11 @@ impl Follower {
             let why = failure.unwrap_or_else(|| {
                 CaptureError::refused(format!("the inspector of process {pid} was closed"))
             });
-            let _ = self.lost.send(Waiting::again(target, why));
+            let attempts = match self.since.elapsed() < RELIABLE_AFTER {
+                true => self.attempts,
+                false => 0,
+            };
+            let _ = self.lost.send(Waiting::again(target, why, attempts));
         }
     }
 
@@ -415,6 +497,7 @@ impl Follower {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::target::proc::RunState;
 
     #[test]
     fn a_process_that_refuses_is_tried_less_and_less_and_reported_once() {
@@ -432,6 +515,42 @@ mod tests {
         assert_eq!(pauses[0], FIRST_PAUSE);
         assert_eq!(pauses[11], MAX_PAUSE);
         assert!(pauses.is_sorted());
+    }
+
+    #[test]
+    fn an_inspector_that_is_lost_again_and_again_is_opened_less_and_less() {
+        let why = || CaptureError::refused("it was closed".to_owned());
+        let (mut attempts, mut pauses) = (0, Vec::new());
+        for _ in 0..7 {
+            let target = Target::hold(std::process::id()).unwrap();
+            let waiting = Waiting::again(target, why(), attempts);
+            pauses.push(waiting.next_attempt - Instant::now());
+            attempts = waiting.attempts;
+        }
+        assert!(
+            pauses.is_sorted() && pauses[6] > MAX_PAUSE / 2,
+            "{pauses:?}"
+        );
+    }
+
+    #[test]
+    fn a_main_thread_that_has_not_run_since_is_not_sent_another_signal() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let asleep = || proc::run_state(child.id(), child.id()) == Some(RunState::Sleeping);
+        while !asleep() {
+            std::thread::sleep(WAIT);
+        }
+        let target = Target::hold(child.id()).unwrap();
+        let mut waiting = Waiting::for_process(&target).unwrap();
+        assert!(!waiting.is_stuck());
+        waiting.had_no_answer();
+        assert!(waiting.is_stuck());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!waiting.is_stuck());
     }
 
     #[test]

@@ -12,9 +12,9 @@ const OWN_HANDLER_TIMEOUT: Duration = Duration::from_secs(3);
 /// What is known of the main thread of a process that was sent the signal and does not listen yet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MainState {
-    /// It has not run at all since the signal.
+    /// It has not run at all since the signal, and waits for something else than events.
     pub(super) is_blocked: bool,
-    /// It runs, or may wait for a child.
+    /// It runs, has not had a CPU since the signal, or may wait for a child.
     pub(super) is_busy: bool,
     pub(super) waited: Duration,
     /// How long it has not been blocked.

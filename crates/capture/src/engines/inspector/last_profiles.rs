@@ -63,13 +63,15 @@ impl<'a> Deadlines<'a> {
     }
 }
 
-/// Takes in what comes in any session, so that no thread's reply lies unread while another is waited for. Only
-/// the session that is `needed` must not fail.
+/// Takes in what comes in the session that is `needed`. Where nothing does, the others have their turn, each of which may wait
+/// a moment: no thread's reply lies unread while another is waited for. They may fail.
 fn poll_all<C: Channel>(sessions: &mut [C], needed: usize) -> Result<(), InspectorError> {
+    if sessions[needed].poll()? {
+        return Ok(());
+    }
     for (position, session) in sessions.iter_mut().enumerate() {
-        let polled = session.poll();
-        if position == needed {
-            polled?;
+        if position != needed {
+            let _ = session.poll();
         }
     }
     Ok(())

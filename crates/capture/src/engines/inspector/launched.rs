@@ -15,7 +15,7 @@ use super::InspectorOptions;
 use super::companion::{Abandoned, Companion};
 use super::open::{self, Opened};
 use crate::error::CaptureError;
-use crate::target::{Launched, Target, ports, proc};
+use crate::target::{Launched, Target, node_flags, ports};
 
 /// Any free port, reachable from this machine only.
 const FLAG: &str = "--inspect-brk=127.0.0.1:0";
@@ -57,14 +57,13 @@ pub(super) fn start(
     launched.start()?;
     // An error drops the companion, which ends the command.
     let opened = wait_for_inspector(target, options.timeout)?;
-    let is_asked_for = asks_for_inspector(&proc::command_line(target.pid()));
+    let is_asked_for = asks_for_inspector(&node_flags::of_process(target.pid()));
     Ok(opened.by_launch(!is_asked_for, companion))
 }
 
 /// Whether a command has flags of its own that open the inspector, which then stays open.
-fn asks_for_inspector(command: &[String]) -> bool {
-    let flags = command.iter().skip(1).take_while(|it| it.starts_with('-'));
-    let names = flags.filter(|flag| *flag != FLAG);
+fn asks_for_inspector(flags: &[String]) -> bool {
+    let names = flags.iter().filter(|flag| *flag != FLAG);
     let mut names = names.map(|flag| flag.split('=').next().unwrap_or_default());
     names.any(|name| ["--inspect", "--inspect-brk", "--inspect-wait"].contains(&name))
 }
@@ -141,15 +140,14 @@ mod tests {
         assert_eq!(command_to_launch(&command)[1], FLAG);
         assert_eq!(command_to_launch(&command)[2..], command[1..]);
     }
+
     #[test]
     fn an_inspector_that_the_command_asks_for_is_not_ours() {
         let asks = |text: &str| {
-            let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
-            asks_for_inspector(&words)
+            let flags: Vec<String> = text.split(' ').map(str::to_owned).collect();
+            asks_for_inspector(&flags)
         };
-        assert!(asks(&format!("node {FLAG} --inspect=9333 app.js")));
-        assert!(!asks(&format!(
-            "node {FLAG} --inspect-port=0 app.js --inspect"
-        )));
+        assert!(asks(&format!("{FLAG} --inspect=9333")));
+        assert!(!asks(&format!("{FLAG} --inspect-port=0")));
     }
 }

@@ -1,7 +1,8 @@
 //! Distinguishes a main thread that is blocked in native code from one that ignores the signal.
 //!
 //! Node opens its inspector, and answers commands, on its main thread. A thread that sits in
-//! `execSync` or in a synchronous addon uses no CPU time at all meanwhile.
+//! `execSync` or in a synchronous addon uses no CPU time at all meanwhile; nor does one that has nothing to do, but that
+//! waits in epoll.
 
 use std::time::{Duration, Instant};
 
@@ -34,13 +35,18 @@ impl MainThread {
         }
     }
 
-    /// Whether it has not run at all since it is watched.
+    /// Whether it has not run at all since it is watched, though there are events for it: one that waits for any, and has
+    /// no child that it may be waiting for, is only idle.
     pub(super) fn is_blocked(&mut self) -> bool {
         let now = proc::thread_cpu_time(self.pid, self.pid);
         if now != self.last.0 {
             self.last = (now, Instant::now());
         }
-        now.is_some() && now == self.cpu_time
+        now.is_some() && now == self.cpu_time && !self.is_idle()
+    }
+
+    fn is_idle(&self) -> bool {
+        proc::waits_for_events(self.pid, self.pid) && proc::children(self.pid).is_empty()
     }
 
     /// Whether it may be waiting for a child: it has one, and has not run for a while.

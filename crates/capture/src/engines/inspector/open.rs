@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use nodespy_inspector::{
     Cancel, InspectorError, InspectorUrl, Recipient, Session, Wait, list, version,
 };
-use nodespy_model::{JsRuntime, printable};
+use nodespy_model::{JsRuntime, Nanoseconds, printable};
 use serde_json::json;
 
 use super::InspectorOptions;
@@ -44,6 +44,23 @@ pub(super) enum Reach {
     Process(u32),
     /// At an address, whichever process is behind it.
     Url { path: Option<String> },
+}
+
+/// A process before its inspector opens.
+#[derive(Debug)]
+struct Before {
+    listeners: Vec<SocketAddr>,
+    /// The CPU time of its main thread.
+    main: Option<Nanoseconds>,
+}
+
+impl Before {
+    fn of(pid: u32) -> Self {
+        Self {
+            listeners: ports::listeners(pid),
+            main: proc::thread_cpu_time(pid, pid),
+        }
+    }
 }
 
 /// An inspector that listens.
@@ -133,8 +150,9 @@ pub(super) fn signal_state(pid: u32) -> Option<SignalState> {
 /// The inspector of a process: the one that is open already, or one we open now.
 pub(super) fn open(target: &Target, options: &InspectorOptions) -> Result<Opened, CaptureError> {
     let pid = target.pid();
-    let before = ports::listeners(pid);
+    let before = Before::of(pid);
     if let Some(opened) = before
+        .listeners
         .iter()
         .find_map(|&listener| found_open(pid, listener))
     {
@@ -178,7 +196,7 @@ pub(super) fn is_open(pid: u32) -> bool {
 /// happens to nodespy then, it closes what opens.
 fn signal_and_wait(
     target: &Target,
-    before: &[SocketAddr],
+    before: &Before,
     options: &InspectorOptions,
 ) -> Result<Opened, CaptureError> {
     let pid = target.pid();
@@ -187,7 +205,7 @@ fn signal_and_wait(
             let abandoned = Abandoned {
                 pid,
                 start_time: target.start_time(),
-                listeners: before.to_vec(),
+                listeners: before.listeners.clone(),
             };
             Some(Companion::spawn(command, &abandoned)?)
         }
@@ -306,7 +324,7 @@ pub(super) fn move_away(
     options: &InspectorOptions,
 ) -> Result<Opened, CaptureError> {
     let pid = target.pid();
-    let before = ports::listeners(pid);
+    let before = Before::of(pid);
     let moved = ask_to_move(&opened, options)
         .and_then(|()| wait_for_listener(target, &before, options, None));
     match moved {
@@ -446,7 +464,7 @@ fn refuse_taken_port(pid: u32, request: &PortRequest) -> Result<(), CaptureError
 
 fn wait_for_listener(
     target: &Target,
-    before: &[SocketAddr],
+    before: &Before,
     options: &InspectorOptions,
     companion: Option<&Companion>,
 ) -> Result<SocketAddr, CaptureError> {
@@ -462,7 +480,7 @@ fn wait_for_listener(
         }
         let new = ports::listeners(pid)
             .into_iter()
-            .find(|listener| !before.contains(listener) && probe(pid, *listener).is_ok());
+            .find(|it| !before.listeners.contains(it) && probe(pid, *it).is_ok());
         if let Some(listener) = new {
             return Ok(listener);
         }
@@ -482,9 +500,10 @@ fn wait_for_listener(
                 what_blocks(pid)
             ));
         }
+        let has_run = proc::thread_cpu_time(pid, pid) != before.main;
         let state = MainState {
             is_blocked,
-            is_busy: main.is_busy() || may_be_blocked,
+            is_busy: main.is_busy() || may_be_blocked || !has_run,
             waited,
             // One that was blocked gets its time from then on.
             free: free_since.elapsed(),
@@ -498,7 +517,7 @@ fn wait_for_listener(
         }
         if state.gives_up(options) {
             let sentence = why_not(pid, &state, companion);
-            return Err(match state.is_blocked {
+            return Err(match state.is_blocked || state.is_busy {
                 true => CaptureError::Unanswered { sentence },
                 false => CaptureError::refused(sentence),
             });

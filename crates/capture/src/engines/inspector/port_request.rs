@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::target::proc;
+use crate::target::node_flags;
 
 /// Node's default.
 const DEFAULT_PORT: u16 = 9229;
@@ -20,18 +20,10 @@ impl PortRequest {
     /// What the command line and `NODE_OPTIONS` of a process say. What the application sets while
     /// it runs (`process.debugPort`) is not seen.
     pub(super) fn by_flags(pid: u32) -> Self {
-        let environment = proc::read_text(&proc::path_of(pid, "environ"), 1 << 20);
-        let options = environment
-            .iter()
-            .flat_map(|text| text.split('\0'))
-            .find_map(|variable| variable.strip_prefix("NODE_OPTIONS="))
-            .unwrap_or_default();
-        let inherited = options.split_whitespace().map(str::to_owned);
-        // The command line takes precedence, so it comes last.
-        Self::read(inherited.chain(own_flags(proc::command_line(pid))))
+        Self::read(node_flags::of_process(pid))
     }
 
-    fn read(flags: impl Iterator<Item = String>) -> Self {
+    fn read(flags: impl IntoIterator<Item = String>) -> Self {
         let mut request = Self {
             host: None,
             port: DEFAULT_PORT,
@@ -61,12 +53,6 @@ impl PortRequest {
             host != "localhost" && !host.parse().is_ok_and(is_loopback)
         })
     }
-}
-
-/// The flags of Node itself: what stands before the script.
-fn own_flags(command: Vec<String>) -> impl Iterator<Item = String> {
-    let flags = command.into_iter().skip(1);
-    flags.take_while(|word| word.starts_with('-'))
 }
 
 #[cfg(test)]

@@ -28,6 +28,11 @@ use crate::target::{Launched, Target, describe, proc};
 
 /// Files of what Node does not run as it is.
 const SOURCE_EXTENSIONS: [&str; 7] = ["ts", "mts", "cts", "tsx", "jsx", "vue", "svelte"];
+/// Before this version of Node, an inspector takes one session only.
+const FIRST_WITH_SESSIONS: u32 = 10;
+/// When a second session is tried again that could not be opened: the machine may be busy, or have no descriptors left.
+const ANOTHER_AGAIN: Duration = Duration::from_secs(10);
+const MAX_REFUSED_SESSIONS: u32 = 6;
 /// Before this version of Node, profiles know no `(idle)`.
 const FIRST_WITH_IDLE: u32 = 14;
 
@@ -44,8 +49,11 @@ pub(super) struct InspectorSession {
     remarks: Vec<String>,
     /// Whether nodespy started the process, whose threads then wait to be let go.
     is_launched: bool,
-    /// Whether nothing came when it was looked for last.
+    /// Whether the last poll found nothing.
     is_quiet: bool,
+    /// When a second session is tried again.
+    another_after: Option<Instant>,
+    refused_sessions: u32,
 }
 
 impl InspectorSession {
@@ -171,6 +179,8 @@ impl InspectorSession {
             remarks: Vec::new(),
             is_launched: false,
             is_quiet: false,
+            another_after: None,
+            refused_sessions: 0,
         })
     }
 
@@ -298,7 +308,7 @@ impl InspectorSession {
 
     /// Goes on with every thread as far as it has answered.
     fn turn(&mut self) -> Result<(), InspectorError> {
-        if self.sessions.len() == 1 && self.lanes.iter().any(|lane| self.needs_another(lane)) {
+        if self.needs_another() {
             self.open_another()?;
         }
         self.start_new_workers()?;
@@ -327,8 +337,24 @@ impl InspectorSession {
     }
 
     /// Whether a long recording now needs a second session.
-    fn needs_another(&self, lane: &Lane) -> bool {
-        self.options.event == InspectorEvent::Cpu && lane.is_due(Instant::now())
+    fn needs_another(&self) -> bool {
+        let now = Instant::now();
+        self.sessions.len() == 1
+            && self.options.event == InspectorEvent::Cpu
+            && self.another_after.is_none_or(|after| now >= after)
+            && self.lanes.iter().any(|lane| lane.is_due(now))
+    }
+
+    /// Without a second session V8's profile grows in the process: an agent begins anew rather than wait for ever.
+    fn try_another_later(&mut self) -> Result<(), InspectorError> {
+        self.another_after = Some(Instant::now() + ANOTHER_AGAIN);
+        self.refused_sessions += 1;
+        match self.options.busy_only && self.refused_sessions >= MAX_REFUSED_SESSIONS {
+            true => Err(InspectorError::Refused {
+                what: "it accepts no second session".to_owned(),
+            }),
+            false => Ok(()),
+        }
     }
 
     fn open_another(&mut self) -> Result<(), InspectorError> {
@@ -337,7 +363,10 @@ impl InspectorSession {
             if cancel.is_cancelled() {
                 return Ok(());
             }
-            // Node 8 takes one session only: it is recorded in one slice.
+            if major_of(&self.opened.version) >= FIRST_WITH_SESSIONS {
+                return self.try_another_later();
+            }
+            // It is recorded in one slice.
             self.remarks.push(
                 "the process accepts no second session: if it had died, all would have been lost"
                     .to_owned(),

@@ -15,7 +15,7 @@ use crate::sys::perf_event::{Sampling, Subject};
 use crate::target::{Group, Target};
 
 /// A target that is put on a CPU so often for each second of CPU time pays 0.2 % of what it does for events of its threads, some
-/// 2 us each time; for events of CPUs it pays nothing. How much of the machine it has says neither.
+/// 2 us each time; for events of CPUs it pays nothing. Its share of the machine does not tell this.
 const MANY_SLICES: u64 = 1000;
 /// With less CPU time than this, what a target does is not known yet.
 const ENOUGH_CPU_TIME: u64 = 100_000_000;

@@ -172,8 +172,8 @@ fn causes(error: &str, machine: &Machine) -> Vec<Cause> {
     }
     if !is(libc::EPERM) && !is(libc::EACCES) {
         return vec![Cause {
-            what: format!("Linux does not take it ({error})"),
-            remedy: "nodespy -vv check, whose log says more: tell us".to_owned(),
+            what: format!("the kernel rejected it ({error})"),
+            remedy: "nodespy -vv check, and report its log".to_owned(),
         }];
     }
     if let Some(cause) = little_memory(machine) {
@@ -254,7 +254,7 @@ fn policies(error: &str, machine: &Machine) -> Vec<Cause> {
     }
     if let Some(mode) = &machine.lockdown {
         causes.push(Cause {
-            what: format!("the kernel is locked down ({mode}), in which some refuse eBPF programs ({error})"),
+            what: format!("the kernel is locked down ({mode}); some kernels refuse eBPF programs then ({error})"),
             remedy: format!(
                 "boot without lockdown={mode} (and without Secure Boot, where that sets it): cat /sys/kernel/security/lockdown"
             ),
