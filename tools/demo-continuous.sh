@@ -70,7 +70,7 @@ case $status in
 esac
 grep -E 'level=(warn|error)' "$demo/agent.log" >&2 || true
 if [[ -n ${PICTURE:-} ]]; then
-    "$("$root/tools/node.sh" 24)" "$root/tools/screenshot.mjs" chromium "$page" "$PICTURE" 1100 760
+    "$root/tools/picture.sh" "$page" "$PICTURE" 1100 760
 fi
 if [[ -t 0 ]]; then
     say "The page, until Ctrl-C: $page"

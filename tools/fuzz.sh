@@ -113,13 +113,21 @@ seeds() { # TARGET
 }
 
 # libFuzzer knows the clock only, which says little on a machine that does other work too.
+ticks=$(getconf CLK_TCK)
 stop_after() { # PID SECONDS
-    local used
-    while used=$(ps -o cputimes= -p "$1"); do
-        ((used < $2)) || kill -USR1 "$1" 2>/dev/null || true
+    local stat fields
+    while read -r stat 2>/dev/null <"/proc/$1/stat"; do
+        # The name before may hold spaces. User and system time are the 12th and 13th behind it, the state is the first.
+        read -r -a fields <<<"${stat##*) }"
+        [[ ${fields[0]} != Z ]] || return 0
+        (((fields[11] + fields[12]) / ticks < $2)) || kill -USR1 "$1" 2>/dev/null || true
         sleep 1
     done
 }
+
+# One that is interrupted leaves no target running.
+fuzzer=
+trap '[[ -z $fuzzer ]] || kill "$fuzzer" 2>/dev/null' EXIT
 
 printf '%-16s %12s %8s %10s  %s\n' target executions seconds corpus finding
 status=0
@@ -129,9 +137,10 @@ for target in "${targets[@]}"; do
     finding=none
     mkdir -p "artifacts/$target"
     "$binaries/$target" "corpus/$target" "-artifact_prefix=artifacts/$target/" \
-        -rss_limit_mb=2048 -timeout="${FUZZ_TIMEOUT:-10}" -max_len=262144 -print_final_stats=1 >"$log" 2>&1 &
-    stop_after $! "$seconds"
-    wait $! || finding=$(sed -n 's/.*Test unit written to //p' "$log" | tail -1)
+        -max_total_time=$((20 * seconds)) -rss_limit_mb=2048 -timeout="${FUZZ_TIMEOUT:-10}" -max_len=262144 -print_final_stats=1 >"$log" 2>&1 &
+    fuzzer=$!
+    stop_after "$fuzzer" "$seconds"
+    wait "$fuzzer" || finding=$(sed -n 's/.*Test unit written to //p' "$log" | tail -1)
     executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
     size=$(find "corpus/$target" -type f | wc -l)
     printf '%-16s %12s %8s %10s  %s\n' "$target" "${executions:-?}" "$seconds" "$size" "${finding:-see $log}"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The worked example of docs/guide/deploy.md: two versions of a service, one of which is slower, and what agent and server say of it.
-# That is the demo, with a picture of the page: target/guide/deploy.png.
+# The demo that docs/guide/deploy.md begins with: two versions of a service, one of which is slower, and what agent and server say of
+# it. With a picture of the page: target/guide/deploy.png.
 #
 #   tools/guide-deploy.sh     as root, after `cargo build --release`
 set -euo pipefail

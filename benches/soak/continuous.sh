@@ -119,7 +119,8 @@ done
 status=0
 # A process starts anew with every kill, so that its memory is judged by what it comes to, not by where it started.
 awk -F '\t' '
-    NR > 1 { n++; for (i = 2; i <= 8; i++) row[n, i] = $i }
+    # Without what is stored where the server did not answer at that moment.
+    NR > 1 && $8 != "" { n++; for (i = 2; i <= 8; i++) row[n, i] = $i }
     function most(column, from, to, i, m) { for (i = from; i <= to; i++) if (row[i, column] > m) m = row[i, column]; return m }
     END {
         third = int(n / 3)
