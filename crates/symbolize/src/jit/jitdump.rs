@@ -447,10 +447,25 @@ mod tests {
             );
             let remark = &names.remarks[0];
             assert!(
-                remark.contains("entries of /tmp/jit-1.dump are without"),
+                remark.contains("entries of /tmp/jit-1.dump were read without"),
                 "{remark}"
             );
         }
+    }
+
+    #[test]
+    fn code_whose_name_is_not_read_does_not_have_that_of_what_was_there_before() {
+        let mut bytes = dump()[..40].to_vec();
+        // Longer together than what is read.
+        let loads = 2_200;
+        for time in 0..loads {
+            let name = format!("JS:*f{time} {}:2:1", "a".repeat(16_000));
+            bytes.extend(record(CODE_LOAD, time, &load(0, time, &name, &[0xcc; 16])));
+        }
+        let names = names_of(&bytes, &[4]).unwrap();
+        assert_eq!(names.at(4, 7).unwrap().0.name, "f7");
+        assert_eq!(names.at(4, loads), None);
+        assert!(names.names_some_code_at(4));
     }
 
     #[test]

@@ -13,12 +13,15 @@ const ADDRESSES_PER_FILE: u64 = 1 << 20;
 const ENTRIES_PER_ADDRESS: u64 = 32;
 const ADDRESSES_PER_ENTRY: u64 = 64;
 
+/// The name of an entry that was not read: its code is there, and has no name.
+const UNREAD: u32 = u32::MAX;
+
 /// What a source knows of an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct JitEntry {
     /// From when on it holds.
     pub(crate) since: Nanoseconds,
-    /// Position in [`JitNames::names`].
+    /// Position in [`JitNames::names`], or [`UNREAD`].
     pub(crate) name: u32,
     /// The line being run, where the source has lines; else 0.
     pub(crate) line: u32,
@@ -63,7 +66,14 @@ impl JitNames {
     pub(crate) fn entry_at(&self, address: u64, time: Nanoseconds) -> Option<&JitEntry> {
         let entries = self.entries.get(&address)?;
         let after = entries.partition_point(|entry| entry.since <= time);
-        Some(&entries[after.saturating_sub(1)])
+        let entry = &entries[after.saturating_sub(1)];
+        (entry.name != UNREAD).then_some(entry)
+    }
+
+    /// Whether any code that was at `address` has a name.
+    pub(crate) fn names_some_code_at(&self, address: u64) -> bool {
+        let entries = self.entries.get(&address);
+        entries.is_some_and(|entries| entries.iter().any(|entry| entry.name != UNREAD))
     }
 
     /// Name and line at `address` at `time`.
@@ -87,7 +97,7 @@ impl JitNames {
     /// Ends the reading of `file`: everything is added, but for so many names and lines.
     pub(super) fn settle(&mut self, file: &str, without_text: u64) {
         for (address, entries) in &self.entries {
-            let name_of = |entry: &JitEntry| &self.names[entry.name as usize];
+            let name_of = |entry: &JitEntry| self.names.get(entry.name as usize);
             let first = &entries[0];
             let is_other =
                 |entry: &JitEntry| entry.name != first.name && name_of(entry) != name_of(first);
@@ -103,8 +113,8 @@ impl JitNames {
         }
         if without_text > 0 {
             self.remarks.push(format!(
-                "{without_text} entries of {file} are without a name or without lines: those of the addresses that were \
-                 seen are too long together"
+                "{without_text} entries of {file} were read without a name or without lines: what it says of the sampled \
+                 addresses is more than nodespy reads"
             ));
         }
     }
@@ -135,10 +145,15 @@ impl JitNames {
             names.push(JitName::parse(text));
             names.len() as u32 - 1
         });
+        self.budget = left;
         let Some(name) = name else {
+            // What was there before is not there any more.
+            let (name, line) = (UNREAD, 0);
+            for &address in wanted {
+                self.add_entry(address, JitEntry { since, name, line });
+            }
             return;
         };
-        self.budget = left;
         let lines = texts.lines(description.lines);
         for &address in wanted {
             let after = lines.partition_point(|(at, _)| *at <= address);
@@ -152,8 +167,12 @@ impl JitNames {
         match entries.last_mut() {
             // Written later, so it took the place of what was there.
             Some(last) if last.since == entry.since => {
-                let [before, after] = [last.name, entry.name].map(|at| &self.names[at as usize]);
-                if last.name != entry.name && !before.is_same_function(after) {
+                let names = [last.name, entry.name].map(|at| self.names.get(at as usize));
+                let is_same = match names {
+                    [Some(before), Some(after)] => before.is_same_function(after),
+                    _ => false,
+                };
+                if last.name != entry.name && !is_same {
                     self.undated.insert(address);
                 }
                 *last = entry;

@@ -107,7 +107,7 @@ fn count_named(processes: &[LiveProcess], batch: &Batch, jit: &JitNamesOf) -> Na
         .map(|of| match of.frame {
             Identified::Jit(address) => {
                 let names = jit.get(&of.process)?;
-                let is_known = names.entries.contains_key(&address);
+                let is_known = names.names_some_code_at(address);
                 is_known.then(|| (names.source, names.is_undated(address)))
             }
             Identified::Js(frame) => {

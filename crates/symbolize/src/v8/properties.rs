@@ -209,16 +209,22 @@ fn descriptors_now(heap: &mut Heap<'_>, layout: &PropertyLayout, map: u64) -> Op
 
 /// The function that makes the objects of a map.
 pub(super) fn constructor(heap: &mut Heap<'_>, map: u64) -> Option<u64> {
+    Some(constructor_and_hops(heap, map)?.0)
+}
+
+/// The same, and how many pointers lead there: one, and one for each map that this one came from.
+pub(super) fn constructor_and_hops(heap: &mut Heap<'_>, map: u64) -> Option<(u64, usize)> {
     let meta = heap.field(map, 0)?;
     let mut next = map;
-    for _ in 0..MAX_BACK_POINTERS {
+    for hops in 1..=MAX_BACK_POINTERS {
         next = heap.field(next, MAP_CONSTRUCTOR)?;
         if !is_pointer(next) {
             return None;
         }
         if heap.field(next, 0)? != meta {
             let kind = heap.type_of(next)?;
-            return heap.layout.function_types.contains(&kind).then_some(next);
+            let is_function = heap.layout.function_types.contains(&kind);
+            return is_function.then_some((next, hops));
         }
     }
     None

@@ -255,11 +255,11 @@ impl Class {
         }
     }
 
-    /// The class of objects with these properties, which the function of this name and file constructs. Frameworks may be
-    /// bundled under any name, so of theirs the properties decide too.
+    /// The class of objects with these properties, which the function of this name and file constructs, and which is at this
+    /// address if it can stand for them. Frameworks may be bundled under any name, so of theirs the properties decide too.
     pub(super) fn new(
         (constructor, url): (&str, &str),
-        address: u64,
+        address: Option<u64>,
         places: &[(Name, Place)],
     ) -> Self {
         use Name::*;
@@ -302,7 +302,7 @@ impl Class {
         });
         Self {
             kind,
-            family: is_nodes.then_some(address),
+            family: address.filter(|_| is_nodes),
             places,
         }
     }
@@ -339,7 +339,7 @@ mod tests {
             (*name, Place { word, is_in_array })
         };
         let places: Vec<_> = names.iter().enumerate().map(place).collect();
-        Class::new((constructor, url), 0x77, &places)
+        Class::new((constructor, url), Some(0x77), &places)
     }
 
     #[test]
@@ -401,7 +401,7 @@ mod tests {
             is_in_array: true,
         };
         let places = [(Name::Url, far), (Name::Method, far)];
-        let class = Class::new(("IncomingMessage", "node:_http_incoming"), 7, &places);
+        let class = Class::new(("IncomingMessage", "node:_http_incoming"), Some(7), &places);
         assert!(class.copied_fields().is_empty());
     }
 }

@@ -35,7 +35,9 @@ const LEARNED_MAPS: usize = 256;
 /// How many maps are remembered, and how many of one class are handed on again when more is known of it: where each request
 /// has its own, the constructor stands for them.
 const MAX_MAPS: usize = 3000;
-const MAX_MAPS_OF_CLASS: usize = 64;
+pub(super) const MAX_MAPS_OF_CLASS: usize = 64;
+/// From how many pointers away what copies finds no constructor: `MAX_HOPS` of the eBPF program, the object's own map included.
+const CONSTRUCTOR_HOPS: usize = 8;
 /// How many contexts around a function are looked at, and how many slots of each.
 const MAX_CONTEXTS: usize = 3;
 const LOOKED_SLOTS: u64 = 8;
@@ -84,6 +86,7 @@ impl Requests {
     pub(super) fn sweep(&mut self) {
         *self = Self {
             rules: std::mem::take(&mut self.rules),
+            has_new_maps: self.has_new_maps,
             ..Self::default()
         };
     }
@@ -544,9 +547,10 @@ impl Search<'_, '_> {
         if places.is_empty() {
             return Some(Class::OTHER);
         }
-        let constructor = properties::constructor(self.heap, map)?;
+        let (constructor, hops) = properties::constructor_and_hops(self.heap, map)?;
         let facts = self.facts_of(constructor)?;
-        Some(Class::new((&facts.name, &facts.url), constructor, &places))
+        let family = (hops < CONSTRUCTOR_HOPS).then_some(constructor);
+        Some(Class::new((&facts.name, &facts.url), family, &places))
     }
 
     /// What is known of a closure's function.

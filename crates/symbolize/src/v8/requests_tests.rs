@@ -131,6 +131,27 @@ fn a_constructor_stands_for_its_maps_where_each_request_has_its_own() {
 }
 
 #[test]
+fn a_constructor_too_far_from_a_map_does_not_stand_for_it() {
+    let mut program = Program::new();
+    let class = program.function_of("IncomingMessage", "node:_http_incoming");
+    let (method, url) = (program.string("GET"), program.string("/users/7"));
+    let (mut known, own) = (Requests::default(), [("url", url), ("method", method)]);
+    for _ in 0..super::requests::MAX_MAPS_OF_CLASS {
+        let request = program.constructed(class, &own);
+        found_by(&mut known, &program, request);
+    }
+    // Each map comes from the one before, by a property that was added.
+    let mut came_from = class;
+    for hops in 1..12 {
+        let map = program.object(0, 8);
+        let request = program.constructed_with(map, came_from, &own);
+        let rules = found_by(&mut known, &program, request).1;
+        assert_eq!(rules.len(), usize::from(hops >= 8), "{hops}");
+        came_from = map;
+    }
+}
+
+#[test]
 fn what_a_router_has_left_of_a_url_is_no_path() {
     let mut program = Program::new();
     let whole = program.string("/shop/users/7");
