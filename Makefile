@@ -12,7 +12,7 @@
 #   make bench-store     what the store of windows costs, beside its goals
 #   make bench-serve     how long the page of `nodespy serve` waits for 30 days of 50 services
 #   make bench-agent     what `nodespy agent` costs beside ten busy processes
-#   make bench           all of these, into docs/benchmarks.md: BENCH='peers store' for some
+#   make bench           overhead, peers, viewer, store and agent, into docs/benchmarks.md: BENCH='peers store' for some
 #   make bench-honesty   how often `nodespy diff` is wrong on this machine, and what it finds
 #   make bench-real      record two dozen real programs and check what is said about each
 #   make chaos           random trouble at random moments, from a random seed that it prints: SEED=7 ROUNDS=1 plays one

@@ -45,7 +45,7 @@ gzip -9n "$share/doc/nodespy/THIRD-PARTY.md"
 install -D -m 644 "$root/deploy/nodespy-agent.service" "$tree/usr/lib/systemd/system/nodespy-agent.service"
 install -D -m 755 "$root/deploy/debian/nodespy-setcap" "$tree/usr/sbin/nodespy-setcap"
 mkdir "$tree/DEBIAN"
-install -m 755 "$root/deploy/debian/postinst" "$root/deploy/debian/prerm" "$tree/DEBIAN"
+install -m 755 "$root"/deploy/debian/{postinst,prerm,postrm} "$tree/DEBIAN"
 cat >"$tree/DEBIAN/control" <<END
 Package: nodespy
 Version: $version

@@ -30,8 +30,10 @@ build() {
     for sources in "$registry"/registry/src/*/; do
         RUSTFLAGS+=" --remap-path-prefix=${sources%/}=/cargo"
     done
-    # Said once more: where a profile has settings for single packages, cargo strips debug information only. And equal functions once.
-    RUSTFLAGS+=" -Cstrip=symbols -Clink-arg=-Wl,--icf=all"
+    # Said once more: where a profile has settings for single packages, cargo strips debug information only.
+    RUSTFLAGS+=" -Cstrip=symbols"
+    # Equal functions once. lld can do that, which rustc links with for glibc; for musl it is GNU ld, which can't.
+    [[ $target == *-musl ]] || RUSTFLAGS+=" -Clink-arg=-Wl,--icf=all"
     CFLAGS="-ffile-prefix-map=$root=/nodespy -ffile-prefix-map=$registry=/cargo"
     # No panic unwinds through C. And the store packs with the first levels of zstd, which are two of its nine strategies.
     CFLAGS+=" -fno-asynchronous-unwind-tables -fno-unwind-tables"

@@ -56,8 +56,7 @@ if [[ -e $deb ]]; then
         dpkg-deb --extract "$deb" "$tree"
     fi
     dpkg-deb --control "$deb" "$work/control"
-    sh -n "$work/control/postinst"
-    sh -n "$work/control/prerm"
+    for script in postinst prerm postrm; do sh -n "$work/control/$script"; done
     share=usr/share
     has "$tree" usr/sbin/nodespy-setcap usr/lib/systemd/system/nodespy-agent.service $share/bash-completion/completions/nodespy \
         $share/zsh/vendor-completions/_nodespy $share/fish/vendor_completions.d/nodespy.fish \

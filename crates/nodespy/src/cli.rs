@@ -319,7 +319,7 @@ Examples:
   nodespy view out.nspy
   nodespy view after.nspy --base before.nspy")]
 pub(crate) struct ViewArgs {
-    /// The recording: .nspy, .html, perf.data or folded stacks; `-` for standard input
+    /// The recording, in any format nodespy reads; `-` for standard input
     pub(crate) file: PathBuf,
     /// The recording to compare with, in any format
     #[arg(long, value_name = "FILE")]
@@ -327,7 +327,7 @@ pub(crate) struct ViewArgs {
     /// Embed the JavaScript source, so that the page can show it
     #[arg(long)]
     pub(crate) embed_source: bool,
-    /// Print the address without opening a browser
+    /// Print the URL without opening a browser
     #[arg(long)]
     pub(crate) no_open: bool,
     /// The port to serve on (always 127.0.0.1) [default: any free one]
@@ -357,7 +357,7 @@ Examples:
 
 {}", crate::format_list::help()))]
 pub(crate) struct ConvertArgs {
-    /// The recording: .nspy, .html, perf.data or folded stacks; `-` for standard input
+    /// The recording, in any format nodespy reads; `-` for standard input
     pub(crate) input: PathBuf,
     /// Where to write; `-` for standard output
     pub(crate) output: PathBuf,
@@ -394,7 +394,7 @@ Examples:
   nodespy report isolate-0x…-v8.log    as `node --prof-process` prints it
   nodespy convert in.html - --to nspy | nodespy report -")]
 pub(crate) struct ReportArgs {
-    /// The recording: any format nodespy reads; `-` for standard input
+    /// The recording, in any format nodespy reads; `-` for standard input
     pub(crate) file: PathBuf,
     /// The format [default: prof for a V8 log, else text]
     #[arg(long, value_enum, value_name = "FORMAT")]

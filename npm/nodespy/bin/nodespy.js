@@ -26,5 +26,10 @@ const child = spawn(binary(), process.argv.slice(2), { stdio: 'inherit' });
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGUSR2']) {
   process.on(signal, () => { if (!process.stdin.isTTY || signal !== 'SIGINT') child.kill(signal); });
 }
-child.on('error', (error) => fail(error.message));
+child.on('error', (error) => {
+  // The file is there, but not the loader that its first bytes ask for.
+  fail(error.code === 'ENOENT'
+    ? 'the binary needs glibc, which this system (Alpine?) does not have; run nodespy on the host: nodespy record -c CONTAINER'
+    : error.message);
+});
 child.on('exit', (code, signal) => process.exit(signal ? 128 + os.constants.signals[signal] : code));

@@ -56,7 +56,7 @@ pub(crate) struct AgentArgs {
     /// PEM file of the CAs to trust [default: the CAs of the system]
     #[arg(long, value_name = "FILE", help_heading = "Sending")]
     pub(crate) ca_file: Option<PathBuf>,
-    /// The most that may wait on disk while the server is unreachable; the oldest is dropped first
+    /// Max size of what waits on disk while the server is unreachable; the oldest is dropped first
     #[arg(long, value_name = "SIZE", default_value = "1GB", value_parser = parse_size, help_heading = "Sending")]
     pub(crate) spool_size: u64,
     /// How to take samples
@@ -119,7 +119,7 @@ pub(crate) enum AgentEngineArg {
 pub(crate) struct RetentionArgs {
     #[command(flatten)]
     pub(crate) keep: KeepArgs,
-    /// The most the store may hold; the oldest profiles are deleted first, never the last day
+    /// Max size of the store; the oldest profiles are deleted first, never the last day
     #[arg(long, value_name = "SIZE", default_value = "10GB", value_parser = parse_size)]
     pub(crate) max_size: u64,
 }

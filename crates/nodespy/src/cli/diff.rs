@@ -107,7 +107,7 @@ pub(crate) struct CiArgs {
     /// Samples per second and thread
     #[arg(short = 'F', long, value_name = "HZ", default_value_t = 999, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) rate: u32,
-    /// The command is a server: record it while it answers requests for this address (http:// only)
+    /// The command is a server: record it while it answers requests for this URL (http:// only)
     #[arg(long, value_name = "URL", value_parser = parse_address, help_heading = "Servers")]
     pub(crate) url: Option<Address>,
     /// Requests per run [default: 5000]

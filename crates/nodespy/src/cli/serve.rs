@@ -79,7 +79,7 @@ pub(crate) struct ServeArgs {
     /// tenants/NAME of --store (in ClickHouse, the database DATABASE_NAME), with the limits given here
     #[arg(long, value_name = "FOLDER", help_heading = "Ingestion", conflicts_with_all = ["token_file", "write_token_file", "ingest", "webhook_file"])]
     pub(crate) tenants: Option<PathBuf>,
-    /// The most series (processes and events) accepted within an hour
+    /// Max number of series (processes and events) accepted within an hour
     #[arg(
         long,
         value_name = "COUNT",

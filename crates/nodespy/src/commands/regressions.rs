@@ -75,7 +75,7 @@ fn text(deployments: &[Deployment]) -> String {
         if let (true, Some(least)) = (deployment.slower.is_empty(), deployment.smallest_seen) {
             let _ = writeln!(
                 text,
-                "  no function is slower; seen would be changes from {} on (median)",
+                "  no function is slower; the smallest change that could have been seen is {} (median)",
                 percent(least)
             );
         }
@@ -116,11 +116,11 @@ fn seen(slower: &Slower) -> String {
     )
 }
 
-/// `CPU time a request: 12.30 ms before, 14.80 ms after, +20.3 %`.
+/// `CPU time per request: 12.30 ms before, 14.80 ms after, +20.3 %`.
 fn per_request([before, after]: [u64; 2]) -> String {
     let milliseconds = |nanoseconds: u64| format!("{:.2} ms", nanoseconds as f64 / 1e6);
     format!(
-        "CPU time a request: {} before, {} after, {}",
+        "CPU time per request: {} before, {} after, {}",
         milliseconds(before),
         milliseconds(after),
         percent(after as f64 / before.max(1) as f64)

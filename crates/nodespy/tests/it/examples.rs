@@ -12,13 +12,13 @@ use crate::run::{Outcome, nodespy, run, run_nodespy};
 use crate::scratch::Scratch;
 
 /// No process has it: `pid_max` is at most 2²².
-const NO_PID: &str = "4194305";
+pub(crate) const NO_PID: &str = "4194305";
 
 /// An option that no command has. A command line that fails because of it was understood up to there.
-const NO_OPTION: &str = "--no-such-option";
+pub(crate) const NO_OPTION: &str = "--no-such-option";
 
 /// Exit codes of the binary: misused, and target gone.
-const MISUSED: i32 = 2;
+pub(crate) const MISUSED: i32 = 2;
 const GONE: i32 = 4;
 
 /// Commands with nothing to add to their options.

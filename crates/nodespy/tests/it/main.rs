@@ -19,6 +19,7 @@ mod collapsed;
 mod command;
 mod confined;
 mod diff;
+mod documents;
 mod examples;
 mod filters;
 mod fixture;

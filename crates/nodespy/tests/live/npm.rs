@@ -97,6 +97,12 @@ fn what_is_packed_installs_and_records() {
     let elsewhere = npx(&scratch, &format!("--require {other}"), &["--version"]);
     elsewhere.expect_code(1);
     elsewhere.expect_stderr(&["only Linux on x86-64", "darwin-x64"]);
+    // As on Alpine, where the loader of the binary is missing.
+    let binary = scratch.file("app/node_modules/nodespy-linux-x64/bin/nodespy");
+    std::fs::write(&binary, "#!/no/such/loader\n").unwrap();
+    let without_loader = npx(&scratch, "", &["--version"]);
+    without_loader.expect_code(1);
+    without_loader.expect_stderr(&["needs glibc", "record -c CONTAINER"]);
     std::fs::remove_dir_all(scratch.file("app/node_modules/nodespy-linux-x64")).unwrap();
     let alone = npx(&scratch, "", &["--version"]);
     alone.expect_code(1);
