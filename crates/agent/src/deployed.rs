@@ -1,7 +1,9 @@
 //! What is deployed: the labels of a process as a store keeps them.
 
 use nodespy_model::{Labels, label_key};
-use nodespy_store::{MAX_LABEL_BYTES, label_bytes};
+use nodespy_store::{HOST, MAX_LABEL_BYTES, PID, SAMPLING_RATE, label_bytes};
+
+use crate::window_times::CLOCK_SET;
 
 /// The label that tells the processes of a service apart for people: where it runs, and its pid there.
 pub const INSTANCE: &str = "instance";
@@ -26,13 +28,23 @@ pub(crate) fn labels_of(found: &Labels, host: &str, pid: u32, given: &Labels) ->
     for (key, value) in given.iter() {
         labels.set(key, value);
     }
-    shortened(labels)
+    let later = set_later(host, &pid);
+    shortened(labels, MAX_LABEL_BYTES.saturating_sub(label_bytes(&later)))
 }
 
-/// Labels that a server takes, which would refuse all windows of the machine: long values lose their ends.
-fn shortened(mut labels: Labels) -> Labels {
-    // The sampling rate follows.
-    let limit = MAX_LABEL_BYTES - 64;
+/// What is set after the labels were shortened, at its longest: where a process runs by `batch_of`, the rate by what follows the
+/// process, and what tells times apart by what writes.
+fn set_later(host: &str, pid: &str) -> Labels {
+    let mut labels = Labels::default();
+    labels.set(HOST, host);
+    labels.set(PID, pid);
+    labels.set(SAMPLING_RATE, u32::MAX.to_string());
+    labels.set(CLOCK_SET, u64::MAX.to_string());
+    labels
+}
+
+/// Labels that a server takes, which would refuse their windows: long values lose their ends, and what is still too long goes.
+fn shortened(mut labels: Labels, limit: usize) -> Labels {
     for longest in [256, 128, 64, 32, 16] {
         if label_bytes(&labels) <= limit {
             return labels;
@@ -43,6 +55,14 @@ fn shortened(mut labels: Labels) -> Labels {
         });
         let cut: Vec<(String, String)> = cut.collect();
         cut.iter().for_each(|(key, value)| labels.set(key, value));
+    }
+    while label_bytes(&labels) > limit {
+        let longest = labels
+            .iter()
+            .max_by_key(|(key, value)| key.len() + value.len());
+        let Some((key, _)) = longest else { break };
+        let key = key.to_owned();
+        labels.remove(&key);
     }
     labels
 }
@@ -75,7 +95,11 @@ fn tag_of(image: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use nodespy_model::{About, EventType, Notes, Process, ProfileBuilder, Sample, Thread};
+    use nodespy_store::batch_of;
+
     use super::*;
+    use crate::window_times::WindowTimes;
 
     #[test]
     fn long_labels_are_cut_until_a_server_takes_them() {
@@ -91,6 +115,67 @@ mod tests {
         short.set("folder", "/srv/".repeat(60));
         let kept = labels_of(&short, "web-1", 77, &Labels::default());
         assert_eq!(kept.get("folder"), short.get("folder"));
+    }
+
+    /// The labels of a process as they are in a window of a time that was there before.
+    fn as_sent(found: &Labels, host: &str) -> Labels {
+        let pid = 4_194_303;
+        let mut labels = labels_of(found, host, pid, &Labels::default());
+        labels.set(SAMPLING_RATE, "999");
+        let mut builder = ProfileBuilder::new(EventType::default());
+        let process = builder.process(Process {
+            pid,
+            labels,
+            ..Process::default()
+        });
+        let thread = builder.thread(Thread {
+            process,
+            ..Thread::default()
+        });
+        builder.add_sample(Sample {
+            weight: 1,
+            thread,
+            ..Sample::default()
+        });
+        let about = About {
+            host: host.to_owned(),
+            started_unix: 1_700_000_000_000_000_000,
+            ..About::default()
+        };
+        let profile = builder.finish(about, Notes::default());
+        let mut times = WindowTimes::default();
+        times.tell_apart(&mut batch_of(&profile));
+        times.clock_was_set();
+        let mut again = batch_of(&profile);
+        times.tell_apart(&mut again);
+        again.series[again.windows[0].series].labels.clone()
+    }
+
+    #[test]
+    fn what_is_set_later_has_room_whatever_the_host_is_called() {
+        // As many bytes as a name of a host can have.
+        let host = "h".repeat(64);
+        let mut long_keys = Labels::default();
+        for number in 0..50 {
+            long_keys.set(&format!("{number:0>120}"), "x");
+        }
+        let mut full = Labels::default();
+        for length in 3_700..4_100 {
+            let mut found = Labels::default();
+            for number in 0..length / 200 {
+                found.set(&format!("{number:0>8}"), "x".repeat(192));
+            }
+            found.set("rest", "x".repeat(length % 200));
+            let sent = as_sent(&found, &host);
+            let bytes = label_bytes(&sent);
+            assert!(bytes <= MAX_LABEL_BYTES, "{length}: {bytes}");
+            assert!(sent.get(CLOCK_SET).is_some() && sent.get(PID).is_some());
+            full = sent;
+        }
+        assert_eq!(full.get(HOST), Some(&*host));
+        let sent = as_sent(&long_keys, &host);
+        assert!(label_bytes(&sent) <= MAX_LABEL_BYTES);
+        assert_eq!(sent.get(HOST), Some(&*host));
     }
 
     fn labels(rows: &[(&str, &str)]) -> Labels {

@@ -23,10 +23,13 @@ mod log_line;
 mod one_by_one;
 mod otlp;
 mod parca;
+mod parts;
 #[cfg(test)]
 mod pushes;
 mod pyroscope;
 mod receiver;
+#[cfg(test)]
+mod refused_windows;
 mod requests;
 mod sender;
 mod spool;

@@ -35,7 +35,10 @@ impl OneByOne {
             }
             Verdict::Refused(why) => {
                 self.refused += ids.len() as u64;
-                self.why = why;
+                self.why = match &ids[..] {
+                    [(series, _)] => format!("{}: {why}", series.service),
+                    _ => why,
+                };
             }
             Verdict::Taken(_) | Verdict::TakenInPart { .. } => {}
         }

@@ -10,12 +10,12 @@ use crate::receiver::{Receiver, Verdict, not_reached, verdict_of};
 pub(crate) struct Otlp(pub(crate) Client);
 
 impl Receiver for Otlp {
-    fn send(&mut self, batch: Batch) -> Verdict {
+    fn send(&mut self, batch: &Batch) -> Verdict {
         let headers = [
             ("Content-Type", nodespy_otlp::CONTENT_TYPE),
             ("Content-Encoding", "gzip"),
         ];
-        let body = nodespy_otlp::encode(&batch);
+        let body = nodespy_otlp::encode(batch);
         match self.0.post(nodespy_otlp::PATH, &headers, &body) {
             Ok(reply) => verdict(&reply, batch.windows.len() as u64),
             Err(error) => not_reached(&error),

@@ -80,8 +80,8 @@ impl Parca {
         }
     }
 
-    /// Sends a request; a verdict if the rest has to wait.
-    fn send_request(&mut self, filled: Filling) -> Option<Verdict> {
+    /// Sends a request; a verdict if the rest has to wait. One that is refused may be so for a single window: its halves are sent.
+    fn send_request(&mut self, mut filled: Filling) -> Option<Verdict> {
         let headers = [
             ("Content-Type", CONTENT_TYPE),
             ("Accept", CONTENT_TYPE),
@@ -93,12 +93,17 @@ impl Parca {
             Ok(reply) => verdict(&reply, windows),
             Err(error) => not_reached(&error),
         };
+        if matches!(verdict, Verdict::Refused(_)) && windows > 1 {
+            let later = filled.split_off();
+            let wait = self.send_request(filled);
+            return wait.or_else(|| self.send_request(later));
+        }
         self.progress.settle(filled.ids, verdict)
     }
 }
 
 impl Receiver for Parca {
-    fn send(&mut self, batch: Batch) -> Verdict {
+    fn send(&mut self, batch: &Batch) -> Verdict {
         let names = Names::new(&batch.symbols);
         let mut filling = Filling::default();
         let last = batch.windows.len().saturating_sub(1);
@@ -124,6 +129,10 @@ impl Receiver for Parca {
         }
         self.progress.finish(batch.windows.len() as u64)
     }
+
+    fn finds_refused(&self) -> bool {
+        true
+    }
 }
 
 impl Filling {
@@ -134,6 +143,18 @@ impl Filling {
             samples: vec![RawSample { raw_profile: pprof }],
         });
         self.ids.push(id);
+    }
+
+    /// Takes the second half away.
+    fn split_off(&mut self) -> Self {
+        let half = self.ids.len() / 2;
+        Self {
+            request: WriteRawRequest {
+                series: self.request.series.split_off(half),
+            },
+            ids: self.ids.split_off(half),
+            bytes: 0,
+        }
     }
 }
 

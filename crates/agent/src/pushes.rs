@@ -165,18 +165,23 @@ fn parca_gets_a_pprof_for_each_process_in_one_request() {
         ("503 Service Unavailable", Vec::new()),
         grpc_reply(14, "not%20yet"),
         grpc_reply(0, ""),
+        // One of the two is refused, and costs the other nothing.
+        grpc_reply(3, "invalid%20label"),
         grpc_reply(3, "invalid%20label"),
         ("200 OK\r\ngrpc-status: 0", Vec::new()),
     ]);
     let spool = Spool::open(folder.path(), 1 << 20).unwrap();
     let (writers, counters, lines) = writers(Destination::parca(client(&url), spool));
     (0..3).for_each(|_| writers.write(batch()));
-    let requests: Vec<_> = (0..5)
+    let mut requests: Vec<_> = (0..7)
         .map(|_| received.recv_timeout(LONG).unwrap())
         .collect();
+    let half = requests.remove(4);
+    let other_half = requests.remove(4);
+    assert!(half.body.len() < requests[0].body.len() && other_half.body != half.body);
     wait_for("what was counted", || {
         let written = counters.written();
-        (written.windows, written.dropped, written.retries) == (4, 2, 2)
+        (written.windows, written.dropped, written.retries) == (5, 1, 2)
     });
     writers.finish();
     for request in &requests {
@@ -210,7 +215,7 @@ fn parca_gets_a_pprof_for_each_process_in_one_request() {
     for said in [
         "503",
         "grpc-status 14 not yet",
-        "grpc-status 3 invalid label",
+        "shop: grpc-status 3 invalid label",
     ] {
         assert!(lines.contains(said), "{lines}");
     }

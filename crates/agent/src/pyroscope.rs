@@ -44,7 +44,7 @@ impl Pyroscope {
 }
 
 impl Receiver for Pyroscope {
-    fn send(&mut self, batch: Batch) -> Verdict {
+    fn send(&mut self, batch: &Batch) -> Verdict {
         let names = Names::new(&batch.symbols);
         for window in &batch.windows {
             let series = &batch.series[window.series];
@@ -58,6 +58,10 @@ impl Receiver for Pyroscope {
             }
         }
         self.progress.finish(batch.windows.len() as u64)
+    }
+
+    fn finds_refused(&self) -> bool {
+        true
     }
 }
 

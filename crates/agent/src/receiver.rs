@@ -35,7 +35,12 @@ pub(crate) enum Verdict {
 /// Somebody who takes windows.
 pub(crate) trait Receiver: Send {
     /// Sends a batch and waits for what becomes of it.
-    fn send(&mut self, batch: Batch) -> Verdict;
+    fn send(&mut self, batch: &Batch) -> Verdict;
+
+    /// Whether it finds out by itself which windows are refused, so that what is refused was so window by window.
+    fn finds_refused(&self) -> bool {
+        false
+    }
 }
 
 /// What a reply without success means: contents that are refused are so for good, unless it says until when, and everything
@@ -74,8 +79,12 @@ impl NodespyServer {
 }
 
 impl Receiver for NodespyServer {
-    fn send(&mut self, mut batch: Batch) -> Verdict {
-        let names = std::mem::take(&mut batch.symbols);
+    fn send(&mut self, whole: &Batch) -> Verdict {
+        let mut batch = Batch {
+            series: whole.series.clone(),
+            windows: whole.windows.clone(),
+            symbols: Symbols::default(),
+        };
         let mut reply = match self.post(&batch) {
             Ok(reply) => reply,
             Err(error) => return not_reached(&error),
@@ -84,7 +93,7 @@ impl Receiver for NodespyServer {
             let Ok(unknown) = hashes_from_bytes(&reply.body) else {
                 return verdict_of(&reply);
             };
-            batch.symbols = names;
+            batch.symbols = whole.symbols.clone();
             batch.keep_names_of(&unknown);
             if batch.symbols == Symbols::default() {
                 let why = "the server asks for names that are not known here";

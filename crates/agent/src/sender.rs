@@ -9,8 +9,9 @@ use nodespy_store::{Appended, batch_from_bytes};
 
 use crate::counters::Counters;
 use crate::log_line::{Level, Log, LogLine};
+use crate::parts::{Parts, Refusal};
 use crate::receiver::{Receiver, Verdict};
-use crate::spool::Spool;
+use crate::spool::{Entry, READ_AGAIN, Spool, Unreadable};
 
 /// How long to wait after the first failure, and at most.
 const FIRST_BACK_OFF: Duration = Duration::from_secs(1);
@@ -45,6 +46,8 @@ impl Sender {
             log,
             is_ending: Arc::clone(&is_ending),
             is_failing: false,
+            progress: None,
+            unreadable_said: None,
         };
         Self {
             thread: std::thread::spawn(move || {
@@ -72,6 +75,33 @@ struct Sending {
     log: Log,
     is_ending: Arc<AtomicBool>,
     is_failing: bool,
+    /// Of the file that is sent, where some of its parts are there and others have to wait.
+    progress: Option<Progress>,
+    /// When it was said that a file can't be read.
+    unreadable_said: Option<Instant>,
+}
+
+/// What became of the windows of a file so far.
+struct Progress {
+    number: u64,
+    parts: Parts,
+    taken: Appended,
+}
+
+/// What became of a file.
+enum Sent {
+    /// Each of its windows is there, or never will be.
+    Settled {
+        taken: Appended,
+        refusals: Vec<Refusal>,
+    },
+    /// It has to be tried again, as in [`Verdict::Later`].
+    Later {
+        why: String,
+        after: Option<Duration>,
+    },
+    /// It is of a time to come there, as in [`Verdict::TooEarly`].
+    TooEarly { why: String, after: Duration },
 }
 
 impl Sending {
@@ -89,42 +119,26 @@ impl Sending {
                     return;
                 }
             }
-            let Some((entry, bytes)) = self.spool.oldest() else {
+            let oldest = match self.spool.oldest() {
+                Ok(oldest) => oldest,
+                Err(unreadable) => {
+                    self.say_unreadable(&unreadable);
+                    continue;
+                }
+            };
+            let Some((entry, bytes)) = oldest else {
                 if self.is_ending() {
                     return;
                 }
                 self.spool.wait(POLL_INTERVAL);
                 continue;
             };
-            let verdict = match batch_from_bytes(&bytes) {
-                Ok(batch) => self.receiver.send(batch),
-                Err(error) => Verdict::Refused(error.to_string()),
-            };
-            match verdict {
-                Verdict::Taken(appended) => {
-                    self.counters.count(&appended);
-                    self.spool.remove(entry);
-                    self.say_taken();
+            match self.send(entry, &bytes) {
+                Sent::Settled { taken, refusals } => {
+                    self.settle(entry, &taken, &refusals);
                     back_off = FIRST_BACK_OFF;
                 }
-                Verdict::TakenInPart {
-                    windows,
-                    refused,
-                    why,
-                } => {
-                    self.counters.count(&Appended {
-                        windows,
-                        ..Appended::default()
-                    });
-                    self.spool.remove(entry);
-                    self.say_refused(refused, why);
-                    back_off = FIRST_BACK_OFF;
-                }
-                Verdict::Refused(why) => {
-                    self.spool.remove(entry);
-                    self.say_refused(entry.windows, why);
-                }
-                Verdict::TooEarly { why, after } => {
+                Sent::TooEarly { why, after } => {
                     let wait = after.clamp(SHORTEST_ASIDE, LONGEST_ASIDE);
                     if !self.spool.set_aside(entry, wait) {
                         self.say_too_early(&why);
@@ -132,13 +146,76 @@ impl Sending {
                     self.counters.retries.fetch_add(1, Ordering::Relaxed);
                     back_off = FIRST_BACK_OFF;
                 }
-                Verdict::Later { why, after } => {
+                Sent::Later { why, after } => {
                     let wait = after.map_or(back_off, |it| it.clamp(back_off, LONGEST_BACK_OFF));
                     self.say_later(&why, wait);
                     self.rest(wait);
                     back_off = (2 * back_off).min(LONGEST_BACK_OFF);
                 }
             }
+        }
+    }
+
+    /// Sends a file, in parts if it is refused as a whole.
+    fn send(&mut self, entry: Entry, bytes: &[u8]) -> Sent {
+        let begun = self.progress.take();
+        let mut progress = match begun.filter(|it| it.number == entry.number) {
+            Some(progress) => progress,
+            None => match batch_from_bytes(bytes) {
+                Ok(batch) => Progress {
+                    number: entry.number,
+                    parts: Parts::of(batch),
+                    taken: Appended::default(),
+                },
+                Err(error) => {
+                    let refusal = Refusal::of_unknown(entry.windows, error.to_string());
+                    return Sent::Settled {
+                        taken: Appended::default(),
+                        refusals: vec![refusal],
+                    };
+                }
+            },
+        };
+        while let Some(part) = progress.parts.next() {
+            let windows = part.windows.len() as u64;
+            match self.receiver.send(part) {
+                Verdict::Taken(appended) => progress.take(&appended),
+                Verdict::TakenInPart {
+                    windows,
+                    refused,
+                    why,
+                } => {
+                    progress.taken.windows += windows;
+                    progress.parts.drop_windows(refused, why);
+                }
+                Verdict::Refused(why) => match self.receiver.finds_refused() {
+                    true => progress.parts.drop_windows(windows, why),
+                    false => progress.parts.refuse(why),
+                },
+                // What it has of parts is not sent again: not every receiver would know it.
+                Verdict::Later { why, after } => {
+                    self.progress = Some(progress).filter(|it| it.parts.is_split());
+                    return Sent::Later { why, after };
+                }
+                // Others go first, and this one from its beginning then.
+                Verdict::TooEarly { why, after } => return Sent::TooEarly { why, after },
+            }
+        }
+        Sent::Settled {
+            taken: progress.taken,
+            refusals: progress.parts.into_refusals(),
+        }
+    }
+
+    fn settle(&mut self, entry: Entry, taken: &Appended, refusals: &[Refusal]) {
+        self.counters.count(taken);
+        for refusal in refusals {
+            self.counters.drop_windows(refusal.windows);
+            refusal.say("windows refused", &self.log);
+        }
+        self.spool.remove(entry);
+        if refusals.is_empty() || *taken != Appended::default() {
+            self.say_taken();
         }
     }
 
@@ -153,10 +230,18 @@ impl Sending {
         }
     }
 
-    fn say_refused(&self, windows: u64, why: String) {
-        self.counters.drop_windows(windows);
-        let line = LogLine::new(Level::Error, "windows refused");
-        (self.log)(&line.with("windows", windows).with("why", why));
+    /// Said once in the time after which it is tried again: where nothing can be read, that is so for each file.
+    fn say_unreadable(&mut self, unreadable: &Unreadable) {
+        let said = self.unreadable_said;
+        if said.is_some_and(|said| said.elapsed() < READ_AGAIN) {
+            return;
+        }
+        self.unreadable_said = Some(Instant::now());
+        let line = LogLine::new(Level::Error, "waiting windows not read, trying again")
+            .with("after_s", READ_AGAIN.as_secs())
+            .with("path", unreadable.path.display())
+            .with("why", &unreadable.error);
+        (self.log)(&line);
     }
 
     /// Said of the first only: as long as a clock is wrong, there is another every ten seconds.
@@ -185,6 +270,16 @@ impl Sending {
     }
 }
 
+impl Progress {
+    /// The part that was sent is there.
+    fn take(&mut self, appended: &Appended) {
+        self.taken.windows += appended.windows;
+        self.taken.repeated += appended.repeated;
+        self.taken.too_old += appended.too_old;
+        self.parts.take();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
@@ -192,6 +287,7 @@ mod tests {
     use nodespy_store::{Batch, Series, Window, batch_to_bytes};
 
     use super::*;
+    use crate::spool::tests::make_unreadable;
 
     /// Answers as it is told to, and remembers when the windows that it was sent start.
     struct Scripted {
@@ -200,7 +296,7 @@ mod tests {
     }
 
     impl Receiver for Scripted {
-        fn send(&mut self, batch: Batch) -> Verdict {
+        fn send(&mut self, batch: &Batch) -> Verdict {
             self.sent.lock().unwrap().push(batch.windows[0].start);
             match self.verdicts.is_empty() {
                 true => Verdict::Taken(Appended {
@@ -268,6 +364,35 @@ mod tests {
             (written.windows, written.dropped, written.retries),
             (4, 2, 1)
         );
+    }
+
+    #[test]
+    fn a_file_that_can_not_be_read_is_said_once_and_holds_up_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let spool = Arc::new(Spool::open(folder.path(), 1 << 20).unwrap());
+        (0..3).for_each(|number| push(&spool, number * 10));
+        make_unreadable(folder.path(), 0);
+        make_unreadable(folder.path(), 1);
+        let sent = Arc::new(Mutex::new(Vec::new()));
+        let receiver = Scripted {
+            verdicts: Vec::new(),
+            sent: Arc::clone(&sent),
+        };
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&lines);
+        let log: Log = Arc::new(move |line: &LogLine| seen.lock().unwrap().push(line.to_string()));
+        let counters = Arc::new(Counters::default());
+        let sender = Sender::start(Arc::clone(&spool), Box::new(receiver), counters, log, || {});
+        let since = Instant::now();
+        while spool.backlog().windows > 2 && since.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(POLL_INTERVAL);
+        }
+        sender.finish();
+        assert_eq!(*sent.lock().unwrap(), [20]);
+        assert_eq!(spool.backlog().windows, 2);
+        let lines = lines.lock().unwrap();
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(lines[0].contains("waiting windows not read"), "{lines:?}");
     }
 
     #[test]

@@ -20,6 +20,8 @@ const UNFINISHED: &str = "unfinished";
 const LOCK: &str = "lock";
 /// The largest file that is read.
 const MAX_FILE_BYTES: u64 = 64 << 20;
+/// After how long a file is tried again that could not be read.
+pub(crate) const READ_AGAIN: Duration = Duration::from_secs(60);
 
 /// A folder of files that wait.
 #[derive(Debug)]
@@ -36,6 +38,8 @@ struct Waiting {
     files: VecDeque<Entry>,
     bytes: u64,
     next: u64,
+    /// Windows that made room for a file which could not be written then.
+    dropped: u64,
 }
 
 /// A file that waits.
@@ -48,11 +52,24 @@ pub(crate) struct Entry {
     bytes: u64,
     /// Until when others go before it; the next agent tries anew.
     aside_until: Option<Instant>,
+    /// Until when it is not read, after that went wrong.
+    unreadable_until: Option<Instant>,
 }
 
 impl Entry {
+    fn new(number: u64, windows: u64, bytes: u64) -> Self {
+        Self {
+            number,
+            windows,
+            bytes,
+            aside_until: None,
+            unreadable_until: None,
+        }
+    }
+
     fn is_due(&self, now: Instant) -> bool {
-        self.aside_until.is_none_or(|until| until <= now)
+        let untils = [self.aside_until, self.unreadable_until];
+        untils.into_iter().flatten().all(|until| until <= now)
     }
 
     fn name(&self) -> String {
@@ -61,13 +78,16 @@ impl Entry {
 
     fn of_name(name: &str, bytes: u64) -> Option<Self> {
         let (number, windows) = name.strip_suffix(WHOLE)?.split_once('-')?;
-        Some(Self {
-            number: number.parse().ok()?,
-            windows: windows.parse().ok()?,
-            bytes,
-            aside_until: None,
-        })
+        let (number, windows) = (number.parse().ok()?, windows.parse().ok()?);
+        Some(Self::new(number, windows, bytes))
     }
+}
+
+/// A file that could not be read.
+#[derive(Debug)]
+pub(crate) struct Unreadable {
+    pub(crate) path: PathBuf,
+    pub(crate) error: io::Error,
 }
 
 /// How much waits.
@@ -104,22 +124,19 @@ impl Spool {
                 bytes: files.iter().map(|entry| entry.bytes).sum(),
                 next: files.last().map_or(0, |entry| entry.number + 1),
                 files: files.into(),
+                dropped: 0,
             }),
             arrived: Condvar::new(),
             _lock: lock,
         })
     }
 
-    /// Adds a file; when this returns, it survives a crash. Tells how many windows had to go for it.
+    /// Adds a file; when this returns, it survives a crash. Tells how many windows had to go for it, and for those that could
+    /// not be written since the last one.
     pub(crate) fn push(&self, bytes: &[u8], windows: u64) -> io::Result<u64> {
         let size = bytes.len() as u64;
-        let dropped = self.make_room(size);
-        let entry = Entry {
-            number: self.lock().next,
-            windows,
-            bytes: size,
-            aside_until: None,
-        };
+        self.make_room(size);
+        let entry = Entry::new(self.lock().next, windows, size);
         let unfinished = self.folder.join(UNFINISHED);
         let mut file = private().create(true).truncate(true).open(&unfinished)?;
         file.write_all(bytes)?;
@@ -131,38 +148,51 @@ impl Spool {
         waiting.bytes += size;
         waiting.files.push_back(entry);
         self.arrived.notify_all();
-        Ok(dropped)
+        Ok(std::mem::take(&mut waiting.dropped))
     }
 
     /// Removes the oldest until there is room for so many bytes.
-    fn make_room(&self, bytes: u64) -> u64 {
-        let mut dropped = 0;
+    fn make_room(&self, bytes: u64) {
         loop {
             let oldest = {
                 let waiting = self.lock();
                 let is_full = waiting.bytes + bytes > self.max_bytes;
                 waiting.files.front().copied().filter(|_| is_full)
             };
-            let Some(oldest) = oldest else { return dropped };
+            let Some(oldest) = oldest else { return };
             self.remove(oldest);
-            dropped += oldest.windows;
+            self.lock().dropped += oldest.windows;
         }
     }
 
-    /// The oldest file that is not set aside, and what it holds, if there is any that can be read.
-    pub(crate) fn oldest(&self) -> Option<(Entry, Vec<u8>)> {
+    /// The oldest file that is not set aside, and what it holds, if there is any. One that can't be read is set aside, so that
+    /// the next is tried next time.
+    pub(crate) fn oldest(&self) -> Result<Option<(Entry, Vec<u8>)>, Unreadable> {
         loop {
             let now = Instant::now();
-            let entry = *self.lock().files.iter().find(|entry| entry.is_due(now))?;
+            let due = self.lock().files.iter().find(|it| it.is_due(now)).copied();
+            let Some(entry) = due else { return Ok(None) };
             let mut bytes = Vec::new();
-            let read = File::open(self.folder.join(entry.name()))
+            let path = self.folder.join(entry.name());
+            let read = File::open(&path)
                 .and_then(|file| file.take(MAX_FILE_BYTES).read_to_end(&mut bytes));
             match read {
-                Ok(_) => return Some((entry, bytes)),
+                Ok(_) => return Ok(Some((entry, bytes))),
                 // Somebody tidied up.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => self.remove(entry),
-                Err(_) => return None,
+                Err(error) => {
+                    self.change(entry, |it| it.unreadable_until = Some(now + READ_AGAIN));
+                    return Err(Unreadable { path, error });
+                }
             }
+        }
+    }
+
+    fn change(&self, entry: Entry, change: impl FnOnce(&mut Entry)) {
+        let mut waiting = self.lock();
+        let mut files = waiting.files.iter_mut();
+        if let Some(file) = files.find(|other| other.number == entry.number) {
+            change(file);
         }
     }
 
@@ -180,12 +210,9 @@ impl Spool {
 
     /// Lets the others go before a file for so long. Whether any was set aside before.
     pub(crate) fn set_aside(&self, entry: Entry, wait: Duration) -> bool {
-        let mut waiting = self.lock();
-        let was_any = waiting.files.iter().any(|it| it.aside_until.is_some());
-        let mut files = waiting.files.iter_mut();
-        if let Some(file) = files.find(|other| other.number == entry.number) {
-            file.aside_until = Some(Instant::now() + wait);
-        }
+        let is_aside = |it: &Entry| it.aside_until.is_some();
+        let was_any = self.lock().files.iter().any(is_aside);
+        self.change(entry, |it| it.aside_until = Some(Instant::now() + wait));
         was_any
     }
 
@@ -219,12 +246,12 @@ fn private() -> OpenOptions {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     fn contents(spool: &Spool) -> Vec<Vec<u8>> {
         std::iter::from_fn(|| {
-            let (entry, bytes) = spool.oldest()?;
+            let (entry, bytes) = spool.oldest().unwrap()?;
             spool.remove(entry);
             Some(bytes)
         })
@@ -256,7 +283,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let spool = Spool::open(folder.path(), 10).unwrap();
         assert_eq!(spool.push(b"aaaa", 3).unwrap(), 0);
-        let (sending, _) = spool.oldest().unwrap();
+        let (sending, _) = spool.oldest().unwrap().unwrap();
         assert_eq!(spool.push(b"bbbb", 1).unwrap(), 0);
         assert_eq!(spool.push(b"cccc", 1).unwrap(), 3);
         // It was on its way meanwhile.
@@ -275,5 +302,43 @@ mod tests {
         fs::remove_dir(folder.path().join(UNFINISHED)).unwrap();
         spool.push(b"three", 1).unwrap();
         assert_eq!(contents(&spool), [b"one".to_vec(), b"three".to_vec()]);
+    }
+
+    #[test]
+    fn what_made_room_is_counted_when_the_next_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let spool = Spool::open(folder.path(), 10).unwrap();
+        spool.push(b"aaaaaaaa", 3).unwrap();
+        fs::create_dir(folder.path().join(UNFINISHED)).unwrap();
+        assert!(spool.push(b"bbbb", 1).is_err());
+        fs::remove_dir(folder.path().join(UNFINISHED)).unwrap();
+        assert_eq!(spool.push(b"bbbb", 1).unwrap(), 3);
+        assert_eq!(spool.push(b"cccc", 1).unwrap(), 0);
+        assert_eq!(contents(&spool), [b"bbbb".to_vec(), b"cccc".to_vec()]);
+    }
+
+    /// A folder in place of a file, whose reading fails for root too.
+    pub(crate) fn make_unreadable(folder: &Path, number: u64) {
+        let path = folder.join(Entry::new(number, 1, 0).name());
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_can_not_be_read_lets_the_others_go_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let spool = Spool::open(folder.path(), 1000).unwrap();
+        for text in ["one", "two"] {
+            spool.push(text.as_bytes(), 1).unwrap();
+        }
+        make_unreadable(folder.path(), 0);
+        let unreadable = spool.oldest().unwrap_err();
+        assert!(unreadable.path.starts_with(folder.path()));
+        assert_eq!(contents(&spool), [b"two".to_vec()]);
+        // It still waits, and who waits for the next one sleeps meanwhile.
+        assert_eq!(spool.backlog().windows, 1);
+        let since = Instant::now();
+        spool.wait(Duration::from_millis(50));
+        assert!(since.elapsed() >= Duration::from_millis(50));
     }
 }

@@ -10,7 +10,7 @@ use nodespy_model::FastMap;
 use nodespy_store::{Batch, UnixSeconds, WINDOW_SECONDS};
 
 /// The label of windows of a time that was there before: how often the clock had been set.
-const CLOCK_SET: &str = "clock-set";
+pub(crate) const CLOCK_SET: &str = "clock-set";
 /// How many times are remembered, the latest: a clock that is set more often than that is of no use.
 const MAX_PAST: usize = 1000;
 

@@ -13,6 +13,7 @@ use nodespy_store::Batch;
 use crate::counters::{Counters, Written};
 use crate::destination::{Destination, Failure, Sink};
 use crate::log_line::{Level, Log, LogLine};
+use crate::parts::Parts;
 use crate::sender::Sender;
 use crate::window_times::WindowTimes;
 
@@ -141,7 +142,7 @@ impl Writing {
             match batches.recv_timeout(UPKEEP) {
                 Ok(batch) => {
                     let parts = self.sink.parts(batch);
-                    parts.iter().for_each(|part| self.append(part));
+                    parts.into_iter().for_each(|part| self.append(part));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -152,20 +153,36 @@ impl Writing {
         }
     }
 
-    /// Appends a batch, however often it takes. One that is refused is dropped.
-    fn append(&mut self, batch: &Batch) {
+    /// Appends a batch, however often it takes. The windows in it that are refused are dropped.
+    fn append(&mut self, batch: Batch) {
+        let mut parts = Parts::of(batch);
+        while let Some(part) = parts.next() {
+            let windows = part.windows.len() as u64;
+            match self.append_part(part) {
+                Ok(()) => parts.take(),
+                Err(Failure::ForGood(why)) => parts.refuse(why),
+                Err(Failure::Again(why)) => parts.drop_windows(windows, why),
+            }
+        }
+        for refusal in parts.into_refusals() {
+            self.counters.drop_windows(refusal.windows);
+            refusal.say("windows dropped", &self.log);
+        }
+    }
+
+    /// Appends a part until it is there or refused; at the end of the agent it is not tried for long.
+    fn append_part(&mut self, part: &Batch) -> Result<(), Failure> {
         let mut back_off = FIRST_BACK_OFF;
         let mut last_tries = 0;
-        let why = loop {
-            let why = match self.sink.append(batch) {
-                Ok(()) => return,
-                Err(Failure::ForGood(why)) => break why,
+        loop {
+            let why = match self.sink.append(part) {
                 Err(Failure::Again(why)) => why,
+                settled => return settled,
             };
             if self.counters.is_ending() {
                 last_tries += 1;
                 if last_tries > LAST_TRIES {
-                    break why;
+                    return Err(Failure::Again(why));
                 }
                 back_off = FIRST_BACK_OFF;
             }
@@ -175,11 +192,7 @@ impl Writing {
             (self.log)(&line.with("why", why));
             std::thread::sleep(back_off);
             back_off = (2 * back_off).min(LONGEST_BACK_OFF);
-        };
-        let windows = batch.windows.len() as u64;
-        self.counters.drop_windows(windows);
-        let line = LogLine::new(Level::Error, "windows dropped").with("windows", windows);
-        (self.log)(&line.with("why", why));
+        }
     }
 }
 

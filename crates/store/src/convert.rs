@@ -5,13 +5,16 @@ use std::collections::BTreeMap;
 use nodespy_model::{
     About, EventType, FastMap, FastSet, FrameSpec, FunctionSpec, Labels, Notes, Process, Profile,
     ProfileBuilder, Sample, StackIndex, Thread, ThreadIndex, ThreadRole, WeightUnit, label_key,
+    printable,
 };
 
 use crate::selection::StackWeight;
 use crate::symbols::{
     MAX_DEPTH, MAX_TEXT_BYTES, StackHash, StoredFrame, StoredFunction, SymbolBuilder, Symbols,
 };
-use crate::window::{Batch, Count, Series, UnixSeconds, WINDOW_SECONDS, Window, role_number};
+use crate::window::{
+    Batch, Count, MAX_NAME_BYTES, Series, UnixSeconds, WINDOW_SECONDS, Window, role_number,
+};
 
 /// The label of the machine that a process runs on.
 pub const HOST: &str = "host";
@@ -144,12 +147,17 @@ fn series_of(about: &About, process: &Process, event: &EventType) -> Series {
         false => event.label(),
     };
     Series {
-        service: service.to_owned(),
-        event: event.to_owned(),
+        service: name_of_series(service),
+        event: name_of_series(event),
         unit,
         period,
         labels,
     }
+}
+
+/// A name that a store takes. Anybody who starts a process can name its service: pm2's name is a variable of its environment.
+fn name_of_series(name: &str) -> String {
+    cut(&printable(name), MAX_NAME_BYTES).to_owned()
 }
 
 /// How many bytes the names and files of a profile's functions have once each function has its own, as those of a batch do: many
@@ -175,8 +183,8 @@ fn symbols_of(profile: &Profile, stacks: &[StackIndex]) -> Symbols {
             let function = *functions[frame.function.at()].get_or_insert_with(|| {
                 let spec = profile.spec_of(frame.function);
                 builder.function(StoredFunction {
-                    name: cut(spec.name).to_owned(),
-                    file: cut(spec.file).to_owned(),
+                    name: cut(spec.name, MAX_TEXT_BYTES).to_owned(),
+                    file: cut(spec.file, MAX_TEXT_BYTES).to_owned(),
                     line: spec.line,
                     column: spec.column,
                     category: spec.category,
@@ -212,8 +220,8 @@ fn symbols_of(profile: &Profile, stacks: &[StackIndex]) -> Symbols {
 }
 
 /// The beginning of a text that is too long.
-fn cut(text: &str) -> &str {
-    let mut end = text.len().min(MAX_TEXT_BYTES);
+fn cut(text: &str, most: usize) -> &str {
+    let mut end = text.len().min(most);
     while !text.is_char_boundary(end) {
         end -= 1;
     }
@@ -306,5 +314,50 @@ fn add_stacks(builder: &mut ProfileBuilder, thread: ThreadIndex, merged: &Stored
             stack,
             ..Sample::default()
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sample of each of these services.
+    fn batch_of_services(names: &[&str]) -> Batch {
+        let mut builder = ProfileBuilder::new(EventType::default());
+        for (name, pid) in names.iter().zip(1..) {
+            let mut labels = Labels::default();
+            labels.set(label_key::APP, name);
+            let process = builder.process(Process {
+                pid,
+                name: "node".to_owned(),
+                labels,
+                ..Process::default()
+            });
+            let thread = builder.thread(Thread {
+                process,
+                tid: pid,
+                ..Thread::default()
+            });
+            builder.add_sample(Sample {
+                weight: 1,
+                thread,
+                ..Sample::default()
+            });
+        }
+        batch_of(&builder.finish(About::default(), Notes::default()))
+    }
+
+    #[test]
+    fn a_service_is_named_as_a_store_takes_it() {
+        let long = "x".repeat(300);
+        let wide = format!("x{}", "é".repeat(200));
+        let batch = batch_of_services(&[&long, "shop", &wide]);
+        batch.check().unwrap();
+        let services: Vec<&str> = batch.series.iter().map(|it| &*it.service).collect();
+        assert_eq!(services[0], &long[..MAX_NAME_BYTES]);
+        assert_eq!(services[1], "shop");
+        // Not in the middle of a character.
+        assert_eq!(services[2], &wide[..MAX_NAME_BYTES - 1]);
+        assert_eq!(batch.windows.len(), 3);
     }
 }

@@ -75,7 +75,9 @@ impl Batch {
         halves.flat_map(Self::into_parts).collect()
     }
 
-    fn halves(mut self) -> [Self; 2] {
+    /// Its earlier and its later windows, with the names of their stacks. A batch that breaks no rule of its own has each window in
+    /// one of them: where a batch is refused for one window, the other half is not.
+    pub fn halves(mut self) -> [Self; 2] {
         let later = Self {
             series: self.series.clone(),
             windows: self.windows.split_off(self.windows.len() / 2),

@@ -1,6 +1,6 @@
 //! `nodespy agent`: every Node process of this machine, all the time, into a store.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &AgentArgs) -> anyhow::Result<ExitCode> {
     let requests = request_options(&arguments.requests)?;
     check_engine(arguments)?;
     if arguments.check_config {
-        remotes(arguments)?;
+        warn_of_clear_tokens(&remotes(arguments)?);
         output::result("the settings are right\n", Stream::Standard);
         return Ok(ExitCode::SUCCESS);
     }
@@ -160,6 +160,7 @@ fn serve_status(address: SocketAddr, status: Arc<Status>) -> anyhow::Result<()> 
 /// Where windows go: to servers, or into a store of this machine.
 fn destinations(arguments: &AgentArgs) -> anyhow::Result<Vec<Destination>> {
     let remotes = remotes(arguments)?;
+    warn_of_clear_tokens(&remotes);
     if remotes.is_empty() {
         let path = prepare_folder(&arguments.store)?;
         let store = SqliteStore::open(&path, OpenMode::Write)
@@ -180,6 +181,7 @@ fn destinations(arguments: &AgentArgs) -> anyhow::Result<Vec<Destination>> {
 /// A server that windows are sent to.
 struct Remote {
     client: Client,
+    has_token: bool,
     /// The folder of what waits.
     spool: String,
     destination: fn(Client, Spool) -> Destination,
@@ -201,6 +203,7 @@ fn remotes(arguments: &AgentArgs) -> anyhow::Result<Vec<Remote>> {
     if let Some(url) = &arguments.to {
         remotes.push(Remote {
             client: client(url, arguments.token_file.as_deref())?,
+            has_token: arguments.token_file.is_some(),
             spool: "to-server".to_owned(),
             destination: Destination::server,
         });
@@ -214,6 +217,7 @@ fn remotes(arguments: &AgentArgs) -> anyhow::Result<Vec<Remote>> {
         let name: String = url.chars().map(plain).take(100).collect();
         remotes.push(Remote {
             client: client(url, token.map(|token| token.file.as_path()))?,
+            has_token: token.is_some(),
             spool: format!("to-{}-{name}", kind.word()),
             destination: match kind {
                 PushKind::Pyroscope => Destination::pyroscope,
@@ -223,6 +227,33 @@ fn remotes(arguments: &AgentArgs) -> anyhow::Result<Vec<Remote>> {
         });
     }
     Ok(remotes)
+}
+
+/// Says which tokens anybody on the way can read, who can then write as this machine.
+fn warn_of_clear_tokens(remotes: &[Remote]) {
+    let clear = remotes.iter().filter(|remote| remote.has_token);
+    for remote in clear.filter(|remote| is_clear_and_remote(remote.client.base())) {
+        say(&format!(
+            "level=warn msg=\"token is sent unencrypted\" to={:?} why=\"anybody on the way can read it: use https://\"",
+            remote.client.base()
+        ));
+    }
+}
+
+/// Whether what is sent to an address leaves this machine without TLS.
+fn is_clear_and_remote(url: &str) -> bool {
+    let Some(rest) = url.strip_prefix("http://") else {
+        return false;
+    };
+    let authority = rest.split('/').next().unwrap_or_default();
+    let host = match authority.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => authority.split(':').next().unwrap_or_default(),
+    };
+    let is_loopback = host
+        .parse()
+        .is_ok_and(|it: IpAddr| it.to_canonical().is_loopback());
+    !is_loopback && !host.eq_ignore_ascii_case("localhost")
 }
 
 /// Refuses tokens of which it is not plain who gets them.
@@ -393,6 +424,29 @@ mod tests {
             .collect();
         let bearer = |name: &str| Some(format!("Bearer {name}-0123456789abcdef"));
         assert_eq!(sent, [bearer("server"), None, None, bearer("parca")]);
+    }
+
+    #[test]
+    fn what_leaves_the_machine_without_tls_is_known() {
+        for url in [
+            "http://profiles.internal:4600",
+            "http://10.0.0.7/below",
+            "http://[2001:db8::1]:4600",
+            "http://127.0.0.1.example.com",
+            "http://localhost.example.com:80",
+        ] {
+            assert!(is_clear_and_remote(url), "{url}");
+        }
+        for url in [
+            "https://profiles.internal",
+            "http://127.0.0.1:4600",
+            "http://127.1.2.3",
+            "http://[::1]:4600/below",
+            "http://[::ffff:127.0.0.1]",
+            "http://LocalHost:4600",
+        ] {
+            assert!(!is_clear_and_remote(url), "{url}");
+        }
     }
 
     #[test]

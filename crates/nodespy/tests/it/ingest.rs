@@ -542,6 +542,15 @@ fn settings_in_a_file_are_checked_with_their_lines() {
     let other = ["--push", "otlp=http://127.0.0.1:4319"];
     check(&other).expect_code(2).expect_stderr(&["2 of otlp"]);
     check(&["--push-token-file", "otlp=/nowhere"]).expect_code(1);
+    // A token that anybody on the way can read is worth a word.
+    let text = format!("to = 'http://profiles.internal:4600'\ntoken-file = '{token}'\n");
+    std::fs::write(&file, text).unwrap();
+    check(&[])
+        .expect_code(0)
+        .expect_stderr(&["level=warn", "http://profiles.internal:4600"]);
+    let outcome = check(&["--to", "http://127.0.0.1:4600"]);
+    outcome.expect_code(0);
+    assert!(!outcome.stderr.contains("warn"), "{outcome}");
     std::fs::write(&file, "rate = 19\nengine = 'both'\n").unwrap();
     check(&[])
         .expect_code(2)
