@@ -130,8 +130,9 @@ pub fn regressions(
     options: &RegressionOptions,
 ) -> Result<Vec<Deployment>, QueryError> {
     let reach = time.start.saturating_sub(compared::REACH + options.horizon)..time.end;
-    let mut spans = store.labels(reach.clone())?;
-    spans.retain(|span| service.is_none_or(|it| it == span.service));
+    let spans = store.labels_where(reach.clone(), &|span| {
+        span.event == CPU_EVENT && service.is_none_or(|it| it == span.service)
+    })?;
     let mut services: Vec<String> = spans.iter().map(|span| span.service.clone()).collect();
     services.small_sort();
     services.dedup();
@@ -139,8 +140,8 @@ pub fn regressions(
     let mut found = Vec::new();
     for service in services {
         let versions = versions.remove(&service).unwrap_or_default();
-        let is_sampled = |span: &&SeriesSpan| span.service == service && span.event == CPU_EVENT;
-        let instances = instances(spans.iter().filter(is_sampled), &versions);
+        let of_service = spans.iter().filter(|span| span.service == service);
+        let instances = instances(of_service, &versions);
         let judge = Judge {
             store,
             service: &service,
