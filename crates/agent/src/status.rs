@@ -66,7 +66,9 @@ impl Status {
 
     /// Answers for as long as the process lives.
     pub fn serve(&self, listener: &TcpListener) {
-        accept(listener, |connection, known| self.answer(connection, known));
+        accept(listener, |connection, guest| {
+            self.answer(connection, &|| guest.keep())
+        });
     }
 
     fn answer(&self, connection: TcpStream, known: &dyn Fn()) -> io::Result<()> {

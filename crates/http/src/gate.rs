@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 /// Browsers use six connections to a server.
 const MAX_CONNECTIONS: usize = 64;
+/// How many may be answered for one of those who share a server: what it holds open leaves room for others.
+const MAX_OF_ONE: usize = MAX_CONNECTIONS / 2;
 
 /// How long an answer is not ended in favour of others.
 const KEPT_FOR: Duration = Duration::from_secs(20);
@@ -18,10 +20,10 @@ const KEPT_FOR: Duration = Duration::from_secs(20);
 const BACKOFF: Duration = Duration::from_millis(100);
 
 /// Serves connections until [`stop_accepting`], a thread for each; those that are being answered then are waited for. `serve`
-/// calls the function it is given once the request has turned out to be allowed.
+/// tells the guest once the request has turned out to be allowed.
 pub fn accept<F>(listener: &TcpListener, serve: F)
 where
-    F: Fn(TcpStream, &dyn Fn()) -> io::Result<()> + Sync,
+    F: Fn(TcpStream, &Guest<'_>) -> io::Result<()> + Sync,
 {
     let serve = &serve;
     let gate = &Gate::default();
@@ -40,12 +42,32 @@ where
             };
             scope.spawn(move || {
                 // A reader that goes away is its own affair.
-                let _ = serve(connection, &|| gate.keep(number));
+                let _ = serve(connection, &Guest { gate, number });
                 gate.leave(number);
             });
         }
         gate.end_heads();
     });
+}
+
+/// A connection that was let in.
+#[derive(Debug)]
+pub struct Guest<'a> {
+    gate: &'a Gate,
+    number: u64,
+}
+
+impl Guest<'_> {
+    /// Its request may be answered: it is not ended in favour of others for a while.
+    pub fn keep(&self) {
+        self.gate.keep(self.number, None);
+    }
+
+    /// The same for one of those who share the server; false where as many are being answered for that one as may be.
+    #[must_use]
+    pub fn keep_for(&self, sharer: usize) -> bool {
+        self.gate.keep(self.number, Some(sharer))
+    }
 }
 
 /// Ends [`accept`] of this listener: later connections are refused.
@@ -70,8 +92,18 @@ struct Open {
     next: u64,
     /// Those whose head is not read yet, the oldest first.
     heads: VecDeque<(u64, TcpStream)>,
-    /// Those that are being answered, with the time they have been since, the oldest first.
-    answered: VecDeque<(u64, TcpStream, Instant)>,
+    /// Those that are being answered, the oldest first.
+    answered: VecDeque<Answered>,
+}
+
+/// A connection that is being answered.
+#[derive(Debug)]
+struct Answered {
+    number: u64,
+    connection: TcpStream,
+    since: Instant,
+    /// For whom of those who share the server.
+    sharer: Option<usize>,
 }
 
 impl Open {
@@ -80,12 +112,27 @@ impl Open {
         if let Some((_, head)) = self.heads.pop_front() {
             return Some(head);
         }
-        let (_, _, since) = self.answered.front()?;
-        if since.elapsed() <= KEPT_FOR {
+        self.pop_slow(|_| true)
+    }
+
+    /// The oldest of some that are being answered, if that takes long.
+    fn pop_slow(&mut self, is_meant: impl Fn(&Answered) -> bool) -> Option<TcpStream> {
+        let place = self.answered.iter().position(is_meant)?;
+        if self.answered[place].since.elapsed() <= KEPT_FOR {
             return None;
         }
-        let slow = self.answered.pop_front();
-        slow.map(|(_, connection, _)| connection)
+        let slow = self.answered.remove(place);
+        slow.map(|slow| slow.connection)
+    }
+
+    /// Whether another can be answered for one of those who share the server. Its own slowest goes for that.
+    fn has_room_for(&mut self, sharer: usize) -> bool {
+        let is_its = |it: &Answered| it.sharer == Some(sharer);
+        if self.answered.iter().filter(|it| is_its(it)).count() < MAX_OF_ONE {
+            return true;
+        }
+        let slow = self.pop_slow(is_its);
+        slow.is_some_and(|slow| slow.shutdown(Shutdown::Both).is_ok())
     }
 }
 
@@ -109,14 +156,23 @@ impl Gate {
         Some(number)
     }
 
-    /// The head of a connection is read: it is not ended in favour of others for a while.
-    fn keep(&self, number: u64) {
+    /// The head of a connection is read: it is not ended in favour of others for a while. False where there are too many for one
+    /// sharer.
+    fn keep(&self, number: u64, sharer: Option<usize>) -> bool {
         let mut open = self.open();
+        if sharer.is_some_and(|sharer| !open.has_room_for(sharer)) {
+            return false;
+        }
         let place = open.heads.iter().position(|(other, _)| *other == number);
         if let Some((_, connection)) = place.and_then(|place| open.heads.remove(place)) {
-            open.answered
-                .push_back((number, connection, Instant::now()));
+            open.answered.push_back(Answered {
+                number,
+                connection,
+                since: Instant::now(),
+                sharer,
+            });
         }
+        true
     }
 
     /// Closes connections whose request head was not read yet.
@@ -130,7 +186,7 @@ impl Gate {
     fn leave(&self, number: u64) {
         let mut open = self.open();
         open.heads.retain(|(other, _)| *other != number);
-        open.answered.retain(|(other, ..)| *other != number);
+        open.answered.retain(|it| it.number != number);
         open.count -= 1;
     }
 
@@ -153,12 +209,34 @@ mod tests {
         let gate = Gate::default();
         for _ in 0..MAX_CONNECTIONS {
             let number = gate.enter(&connection).unwrap();
-            gate.keep(number);
+            gate.keep(number, None);
         }
         assert_eq!(gate.enter(&connection), None);
         // The oldest has been answered for long.
-        gate.open().answered[0].2 -= 2 * KEPT_FOR;
+        gate.open().answered[0].since -= 2 * KEPT_FOR;
         assert!(gate.enter(&connection).is_some());
         assert_eq!(gate.open().answered.len(), MAX_CONNECTIONS - 1);
+    }
+
+    #[test]
+    fn one_of_those_who_share_a_server_has_half_of_it_at_most() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let connection = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let gate = Gate::default();
+        let comes_for = |sharer| gate.keep(gate.enter(&connection).unwrap(), Some(sharer));
+        for _ in 0..MAX_OF_ONE {
+            assert!(comes_for(0));
+        }
+        assert!(!comes_for(0));
+        assert!(comes_for(1));
+        // Its own that has been answered for long goes, nobody else's.
+        gate.open().answered[3].since -= 2 * KEPT_FOR;
+        gate.open().answered[MAX_OF_ONE].since -= 2 * KEPT_FOR;
+        assert!(!comes_for(0));
+        gate.open().answered[0].since -= 2 * KEPT_FOR;
+        assert!(comes_for(0));
+        let open = gate.open();
+        let of = |sharer| open.answered.iter().filter(|it| it.sharer == Some(sharer));
+        assert_eq!((of(0).count(), of(1).count()), (MAX_OF_ONE, 1));
     }
 }

@@ -66,13 +66,33 @@ pub enum Transport {
     Tls,
 }
 
-/// What is to become of a request.
-#[derive(Debug, PartialEq, Eq)]
+/// How a request is let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Admission {
     Granted,
     /// The token came in the address: the browser is to keep it and ask again without.
     GrantedByAddress,
-    Refused(&'static str),
+}
+
+/// What says who asks, in the order in which it counts: what somebody has just typed or sent, before what a browser kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Proof {
+    Address,
+    Bearer,
+    Cookie,
+    /// That it comes from this machine, where no token is asked for.
+    Machine,
+}
+
+impl Proof {
+    pub(crate) const ALL: [Self; 4] = [Self::Address, Self::Bearer, Self::Cookie, Self::Machine];
+
+    pub(crate) fn admission(self) -> Admission {
+        match self {
+            Self::Address => Admission::GrantedByAddress,
+            Self::Bearer | Self::Cookie | Self::Machine => Admission::Granted,
+        }
+    }
 }
 
 impl Access {
@@ -125,27 +145,25 @@ impl Access {
         }
     }
 
-    /// Judges a request; `given` is the token in its address.
-    pub(crate) fn judge(&self, head: &Head, given: Option<&str>) -> Admission {
+    /// Whether a request may ask by this; `given` is the token in its address.
+    pub(crate) fn accepts(&self, proof: Proof, head: &Head, given: Option<&str>) -> bool {
         let Some(token) = &self.token else {
-            return match self.is_of_this_machine(head) {
-                true => Admission::Granted,
-                false => Admission::Refused("not for this host"),
-            };
+            return proof == Proof::Machine && self.is_of_this_machine(head);
         };
-        let cookies = head.cookie.as_deref().unwrap_or_default().split(';');
-        let mut cookies = cookies.filter_map(|cookie| cookie.trim().split_once('='));
-        let cookie = cookies.find(|(name, _)| *name == COOKIE);
-        if bearer(head).is_some_and(|given| token.is(given))
-            || cookie.is_some_and(|(_, given)| token.is(given))
-        {
-            return Admission::Granted;
-        }
-        match given.is_some_and(|given| token.is(given)) {
-            true => Admission::GrantedByAddress,
-            false => Admission::Refused(
-                "the token is missing or wrong: /?token=… or Authorization: Bearer …",
-            ),
+        let given = match proof {
+            Proof::Address => given,
+            Proof::Bearer => bearer(head),
+            Proof::Cookie => cookie_of(head),
+            Proof::Machine => None,
+        };
+        given.is_some_and(|given| token.is(given))
+    }
+
+    /// Why a request may not ask that proves nothing.
+    pub(crate) fn refusal(&self) -> &'static str {
+        match self.token {
+            None => "not for this host",
+            Some(_) => "the token is missing or wrong: /?token=… or Authorization: Bearer …",
         }
     }
 
@@ -177,6 +195,14 @@ impl Access {
     }
 }
 
+/// The token that a browser kept.
+fn cookie_of(head: &Head) -> Option<&str> {
+    let cookies = head.cookie.as_deref()?.split(';');
+    let mut cookies = cookies.filter_map(|cookie| cookie.trim().split_once('='));
+    let (_, given) = cookies.find(|(name, _)| *name == COOKIE)?;
+    Some(given)
+}
+
 fn bearer(head: &Head) -> Option<&str> {
     head.authorization.as_deref()?.strip_prefix("Bearer ")
 }
@@ -204,8 +230,8 @@ mod tests {
         );
         assert!(access.refuses_writing(&reads).is_some());
         assert!(access.refuses_writing(&writes).is_none());
-        assert_eq!(access.judge(&reads, None), Admission::Granted);
-        assert_ne!(access.judge(&writes, None), Admission::Granted);
+        assert!(access.accepts(Proof::Bearer, &reads, None));
+        assert!(!access.accepts(Proof::Bearer, &writes, None));
         // Pages of other sites don't write to a server of this machine.
         let local = Access::new(local(), Transport::Plain, None).unwrap();
         let local = local.taking_windows(None).unwrap();
@@ -233,13 +259,13 @@ mod tests {
                 origin: origin.map(str::to_owned),
                 ..Head::default()
             };
-            access.judge(&head, None) == Admission::Granted
+            access.accepts(Proof::Machine, &head, None)
         };
         assert!(asked("localhost:4600", None));
         assert!(asked("127.0.0.1:4600", Some("http://127.0.0.1:4600")));
         assert!(!asked("evil.example:4600", None));
         assert!(!asked("127.0.0.1:4600", Some("http://evil.example")));
-        assert_ne!(access.judge(&Head::default(), None), Admission::Granted);
+        assert!(!access.accepts(Proof::Machine, &Head::default(), None));
     }
 
     #[test]
@@ -259,15 +285,16 @@ mod tests {
                 cookie: cookie.map(str::to_owned),
                 ..Head::default()
             };
-            access.judge(&head, None) == Admission::Granted
+            Proof::ALL
+                .iter()
+                .any(|proof| access.accepts(*proof, &head, None))
         };
         assert!(with(Some("Bearer 0123456789abcdef"), None));
         assert!(with(None, Some("a=b; nodespy-token=0123456789abcdef")));
         assert!(!with(Some("Bearer 0123456789abcdeF"), None));
         assert!(!with(None, Some("nodespy-token=")));
         assert!(!with(None, None));
-        let by_address = access.judge(&Head::default(), Some(secret));
-        assert_eq!(by_address, Admission::GrantedByAddress);
+        assert!(access.accepts(Proof::Address, &Head::default(), Some(secret)));
         assert!(Token::of_text("short").is_err());
         assert!(Token::of_text("0123456789abcdef;x").is_err());
     }

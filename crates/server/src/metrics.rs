@@ -1,11 +1,12 @@
 //! What a monitoring system scrapes, in Prometheus' text format.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::ingest::IngestCounts;
 use crate::keeper::KeeperCounts;
-use nodespy_model::{Labels, SmallSort};
+use nodespy_model::Labels;
 use nodespy_store::{Appended, Store, StoreError, UnixSeconds, WINDOW_SECONDS};
 
 /// Counts requests.
@@ -35,11 +36,14 @@ pub(crate) fn text(
     ingested: Option<IngestCounts>,
     now: UnixSeconds,
 ) -> Result<String, StoreError> {
-    let spans = store.labels(now.saturating_sub(3600)..now)?;
-    let newest = spans.iter().map(|span| span.last + WINDOW_SECONDS).max();
-    let mut services: Vec<&str> = spans.iter().map(|span| span.service.as_str()).collect();
-    services.small_sort();
-    services.dedup();
+    let (mut series, mut newest) = (0, 0);
+    let mut services: BTreeSet<String> = BTreeSet::new();
+    store.each_series(now.saturating_sub(3600)..now, &mut |span| {
+        series += 1;
+        newest = newest.max(span.last + WINDOW_SECONDS);
+        services.insert(span.service);
+        Ok(())
+    })?;
     let mut text = String::new();
     let mut gauge = |name: &str, help: &str, value: u64| {
         let _ = writeln!(
@@ -56,12 +60,12 @@ pub(crate) fn text(
     gauge(
         "nodespy_series",
         "Series (processes and events) seen in the last hour.",
-        spans.len() as u64,
+        series,
     );
     gauge(
         "nodespy_newest_window_timestamp_seconds",
         "When the newest window ended; 0 if there is none of the last hour.",
-        newest.unwrap_or(0),
+        newest,
     );
     let name = "nodespy_http_requests_total";
     let _ = writeln!(

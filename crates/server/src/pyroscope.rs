@@ -1,7 +1,7 @@
 //! What SDKs send to Pyroscope, `POST /ingest?name=shop{env=prod}&from=…&until=…&format=pprof`, as a batch of windows.
 //!
 //! A profile of Pyroscope has no times within: all of it is in the window at `from`, added to what is there of that process. It is
-//! recognized by its bytes when it is sent again.
+//! recognized by its bytes when it is sent again, to the same server and among the last few thousand.
 
 use std::net::IpAddr;
 

@@ -17,9 +17,10 @@ use crate::routes::{Asked, ROUTES};
 use crate::tenant::{self, Tenant};
 use crate::webhook::Watch;
 use nodespy_http::{
-    Answer, BodyError, Connection, Framing, HEAD_TIMEOUT, Head, Parameters, Tls, accept, read_body,
-    read_head, stop_accepting, transfer_deadline,
+    Answer, BodyError, Connection, Framing, Guest, HEAD_TIMEOUT, Head, Parameters, Tls, accept,
+    read_body, read_head, stop_accepting, transfer_deadline,
 };
+use nodespy_store::StoreError;
 
 /// How often it asks whether it is to stop.
 const STOP_INTERVAL: Duration = Duration::from_millis(100);
@@ -71,7 +72,7 @@ impl Server {
                 }
                 self.stop(listener);
             });
-            accept(listener, |connection, known| self.serve(connection, known));
+            accept(listener, |connection, guest| self.serve(connection, guest));
         });
     }
 
@@ -91,15 +92,15 @@ impl Server {
         ingests.map(Ingest::keeper)
     }
 
-    /// Answers one request. `known` is called when it has turned out to be allowed to ask.
-    fn serve(&self, socket: TcpStream, known: &dyn Fn()) -> io::Result<()> {
+    /// Answers one request.
+    fn serve(&self, socket: TcpStream, guest: &Guest<'_>) -> io::Result<()> {
         let sender = socket.peer_addr().ok().map(|address| address.ip());
         let deadline = Instant::now() + HEAD_TIMEOUT;
         let connection = Connection::open(socket, self.tls.as_ref(), deadline)?;
         let mut connection = BufReader::new(connection);
         let head = read_head(&mut connection)?;
         if head.method == "POST" {
-            let answer = self.take(&head, &mut connection, sender, known)?;
+            let answer = self.take(&head, &mut connection, sender, guest)?;
             self.requests.count(answer.status);
             let timed = connection.get_mut().timed();
             timed.allow_until(transfer_deadline(answer.body.len() as u64));
@@ -110,7 +111,7 @@ impl Server {
             timed.allow_until(Instant::now() + HEAD_TIMEOUT);
             return io::copy(&mut connection.take(4 * MAX_BODY_BYTES), &mut io::sink()).map(drop);
         }
-        let answer = self.answer(&head, known);
+        let answer = self.answer(&head, guest);
         self.requests.count(answer.status);
         let connection = connection.get_mut();
         let deadline = transfer_deadline(answer.body.len() as u64);
@@ -128,7 +129,7 @@ impl Server {
         head: &Head,
         connection: &mut BufReader<Connection>,
         sender: Option<IpAddr>,
-        known: &dyn Fn(),
+        guest: &Guest<'_>,
     ) -> io::Result<Answer> {
         let (path, parameters) = Parameters::split(&head.target);
         if self.tenants.iter().all(|tenant| tenant.ingest.is_none()) {
@@ -142,7 +143,9 @@ impl Server {
         let Some(ingest) = &tenant.ingest else {
             return Ok(Answer::text("403 Forbidden", "nothing is taken for you"));
         };
-        known();
+        if !self.is_kept(guest, tenant) {
+            return Ok(crowded());
+        }
         if !matches!(
             path,
             "/api/v1/windows" | "/ingest" | push::PATH | nodespy_otlp::PATH
@@ -191,24 +194,34 @@ impl Server {
         )
     }
 
-    fn answer(&self, head: &Head, known: impl FnOnce()) -> Answer {
+    /// Whether a guest of a tenant may stay while it is answered. A tenant that is alone has the whole server.
+    fn is_kept(&self, guest: &Guest<'_>, tenant: &Tenant) -> bool {
+        let place = self.tenants.iter().position(|it| std::ptr::eq(it, tenant));
+        match place.filter(|_| self.tenants.len() > 1) {
+            Some(place) => guest.keep_for(place),
+            None => {
+                guest.keep();
+                true
+            }
+        }
+    }
+
+    fn answer(&self, head: &Head, guest: &Guest<'_>) -> Answer {
         let (path, parameters) = Parameters::split(&head.target);
-        let tenant = match tenant::asking(&self.tenants, head, parameters.get("token")) {
+        let asking = tenant::asking(&self.tenants, head, parameters.get("token"));
+        let (tenant, admission) = match asking {
             Err(why) => return Answer::text("403 Forbidden", why),
-            Ok((tenant, Admission::GrantedByAddress)) => {
-                known();
-                let back = Answer::text("303 See Other", "the token is kept as a cookie");
-                let back = back.with_header("Location: /".to_owned());
-                return match tenant.access.cookie() {
-                    Some(cookie) => back.with_header(cookie),
-                    None => back,
-                };
-            }
-            Ok((tenant, _)) => {
-                known();
-                tenant
-            }
+            Ok((tenant, _)) if !self.is_kept(guest, tenant) => return crowded(),
+            Ok(asking) => asking,
         };
+        if admission == Admission::GrantedByAddress {
+            let back = Answer::text("303 See Other", "the token is kept as a cookie");
+            let back = back.with_header("Location: /".to_owned());
+            return match tenant.access.cookie() {
+                Some(cookie) => back.with_header(cookie),
+                None => back,
+            };
+        }
         if !matches!(head.method.as_str(), "GET" | "HEAD") {
             return Answer::text("405 Method Not Allowed", "only GET and HEAD");
         }
@@ -236,10 +249,16 @@ impl Server {
     }
 }
 
+/// What is answered where a tenant has as many connections as it may.
+fn crowded() -> Answer {
+    let why = "too many connections with this token at once: try again";
+    Answer::text("503 Service Unavailable", why)
+}
+
 /// What is answered in place of an answer.
 fn refusal(error: &QueryError) -> Answer {
     let status = match error {
-        QueryError::Bad(_) => "400 Bad Request",
+        QueryError::Bad(_) | QueryError::Store(StoreError::Refused(_)) => "400 Bad Request",
         QueryError::NotFound(_) | QueryError::Filter(_) => "404 Not Found",
         QueryError::Compare(_) => "422 Unprocessable Content",
         QueryError::Store(_) | QueryError::Write(_) => {

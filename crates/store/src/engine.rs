@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use nodespy_model::ThreadRole;
+use nodespy_model::{SmallSort, ThreadRole};
 
 use crate::error::StoreError;
-use crate::selection::{Merged, Selection, SeriesSpan, StackId, TimeSeriesSet};
+use crate::selection::{Merged, Selection, SeriesSpan, SpanBudget, StackId, TimeSeriesSet};
 use crate::symbols::{StackHash, Symbols};
 use crate::window::{Batch, UnixSeconds};
 
@@ -67,12 +67,45 @@ pub trait Store {
         by: &[&str],
     ) -> Result<TimeSeriesSet, StoreError>;
 
-    /// The series that have windows or hours in a range of time, with their labels.
-    fn labels(&self, time: Range<UnixSeconds>) -> Result<Vec<SeriesSpan>, StoreError>;
+    /// Hands out the series that have windows or hours in a range of time, with their labels, in no order. An error of `each` ends it.
+    fn each_series(
+        &self,
+        time: Range<UnixSeconds>,
+        each: &mut dyn FnMut(SeriesSpan) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError>;
+
+    /// Those series in a list, by service, event and first window. Refused where they would take hundreds of megabytes: whoever may
+    /// write can send that many.
+    fn labels(&self, time: Range<UnixSeconds>) -> Result<Vec<SeriesSpan>, StoreError> {
+        self.labels_where(time, &|_| true)
+    }
+
+    /// The same of some of the series.
+    fn labels_where(
+        &self,
+        time: Range<UnixSeconds>,
+        is_meant: &dyn Fn(&SeriesSpan) -> bool,
+    ) -> Result<Vec<SeriesSpan>, StoreError> {
+        let mut budget = SpanBudget::default();
+        let mut spans = Vec::new();
+        self.each_series(time, &mut |span| {
+            if is_meant(&span) {
+                budget.take(&span)?;
+                spans.push(span);
+            }
+            Ok(())
+        })?;
+        let key = |span: &SeriesSpan| (span.service.clone(), span.event.clone(), span.first);
+        spans.small_sort_by(|left, right| key(left).cmp(&key(right)));
+        Ok(spans)
+    }
 
     /// The latest hours before a time that have windows, or had them; the latest first.
     fn newest_hours(&self, before: UnixSeconds, max: usize)
     -> Result<Vec<UnixSeconds>, StoreError>;
+
+    /// When the oldest windows start that it has, or had: it may be earlier than what is left. None in an empty store.
+    fn oldest(&self) -> Result<Option<UnixSeconds>, StoreError>;
 
     /// The names of stacks, in the order of their ids.
     fn stacks(&self, stacks: &[StackId]) -> Result<Symbols, StoreError>;

@@ -115,8 +115,12 @@ impl Store for OpenStore {
         self.engine().series(selection, step, by)
     }
 
-    fn labels(&self, time: Range<UnixSeconds>) -> Result<Vec<SeriesSpan>, StoreError> {
-        self.engine().labels(time)
+    fn each_series(
+        &self,
+        time: Range<UnixSeconds>,
+        each: &mut dyn FnMut(SeriesSpan) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        self.engine().each_series(time, each)
     }
 
     fn newest_hours(
@@ -125,6 +129,10 @@ impl Store for OpenStore {
         max: usize,
     ) -> Result<Vec<UnixSeconds>, StoreError> {
         self.engine().newest_hours(before, max)
+    }
+
+    fn oldest(&self) -> Result<Option<UnixSeconds>, StoreError> {
+        self.engine().oldest()
     }
 
     fn stacks(&self, stacks: &[StackId]) -> Result<Symbols, StoreError> {

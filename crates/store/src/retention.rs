@@ -67,8 +67,7 @@ impl Retention {
             bytes: store.bytes()?,
         };
         while kept.bytes > self.max_bytes && kept.since + DAY < time {
-            let everything = store.labels(0..UnixSeconds::MAX)?;
-            let Some(oldest) = everything.iter().map(|span| span.first).min() else {
+            let Some(oldest) = store.oldest()? else {
                 break;
             };
             // A day at a time, but at least a tenth of what there is: a year is not looked at 365 times.

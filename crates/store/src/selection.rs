@@ -10,6 +10,14 @@ use crate::window::{HOUR_SECONDS, UnixSeconds, WINDOW_SECONDS, role_number};
 /// How many steps a range is divided into at most.
 const MAX_STEPS: u64 = 100_000;
 
+/// How much memory series with their labels may take in an answer.
+const MAX_SPAN_BYTES: usize = 256 << 20;
+/// What a series or a label takes beside its text, about.
+const SPAN_BYTES: usize = 192;
+const LABEL_BYTES: usize = 64;
+/// How many weights the lines of an answer have together: 128 MiB.
+const MAX_WEIGHTS: usize = 1 << 24;
+
 /// A stack of one store; another store has other ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StackId(pub u64);
@@ -234,4 +242,77 @@ pub struct SeriesSpan {
     pub first: UnixSeconds,
     /// When its last window starts.
     pub last: UnixSeconds,
+}
+
+/// What is left of the memory for the series of an answer.
+#[derive(Debug)]
+pub(crate) struct SpanBudget(usize);
+
+impl Default for SpanBudget {
+    fn default() -> Self {
+        Self(MAX_SPAN_BYTES)
+    }
+}
+
+impl SpanBudget {
+    /// Takes what a series needs, or refuses it.
+    pub(crate) fn take(&mut self, span: &SeriesSpan) -> Result<(), StoreError> {
+        let labels = span.labels.iter();
+        let labels = labels.map(|(key, value)| key.len() + value.len() + LABEL_BYTES);
+        let names = span.service.len() + span.event.len();
+        let bytes = names + labels.sum::<usize>() + SPAN_BYTES;
+        let left = self.0.checked_sub(bytes);
+        self.0 = left.ok_or(StoreError::Refused(
+            "too many series in that time: ask for a shorter range",
+        ))?;
+        Ok(())
+    }
+}
+
+/// What is left of the memory for lines over time.
+#[derive(Debug)]
+pub(crate) struct WeightBudget(usize);
+
+impl Default for WeightBudget {
+    fn default() -> Self {
+        Self(MAX_WEIGHTS)
+    }
+}
+
+impl WeightBudget {
+    /// Takes what a line of so many steps needs, or refuses it.
+    pub(crate) fn take(&mut self, steps: usize) -> Result<(), StoreError> {
+        let left = self.0.checked_sub(steps);
+        self.0 = left.ok_or(StoreError::Refused(
+            "too many lines of too many steps: ask for longer steps, a shorter range or other labels",
+        ))?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_has_as_many_series_as_there_is_memory_for() {
+        let mut labels = Labels::default();
+        labels.set("pod", "p".repeat(4000));
+        let span = SeriesSpan {
+            service: "shop".to_owned(),
+            event: "cpu-clock".to_owned(),
+            unit: WeightUnit::Nanoseconds,
+            period: 1,
+            labels,
+            first: 0,
+            last: 0,
+        };
+        let mut budget = SpanBudget::default();
+        let taken = (0..1_000_000).take_while(|_| budget.take(&span).is_ok());
+        // What an agent may send of an hour does not fit, and a thousand processes do.
+        let taken = taken.count();
+        assert!((50_000..65_536).contains(&taken), "{taken}");
+        let refused = budget.take(&span).unwrap_err().to_string();
+        assert!(refused.contains("ask for a shorter range"), "{refused}");
+    }
 }

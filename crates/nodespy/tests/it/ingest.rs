@@ -1,8 +1,10 @@
 //! `nodespy serve --ingest`: what agents send is there once, and what is too much has a clear answer.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nodespy_model::{Labels, ThreadRole, WeightUnit};
 use nodespy_store::{
@@ -210,9 +212,8 @@ fn who_may_write_is_asked_for_a_token_of_its_own() {
     outcome.expect_stderr(&["--write-token-file"]);
 }
 
-#[test]
-fn tenants_share_nothing() {
-    let folder = Scratch::new();
+/// A folder of the tokens of two tenants.
+fn two_tenants(folder: &Scratch) -> String {
     let tokens = folder.path().join("tenants");
     for name in ["mail", "shop"] {
         std::fs::create_dir_all(tokens.join(name)).unwrap();
@@ -221,7 +222,13 @@ fn tenants_share_nothing() {
             std::fs::write(tokens.join(name).join(purpose), token).unwrap();
         }
     }
-    let tokens = tokens.to_str().unwrap();
+    folder.file("tenants")
+}
+
+#[test]
+fn tenants_share_nothing() {
+    let folder = Scratch::new();
+    let tokens = &*two_tenants(&folder);
     let arguments = ["--tenants", tokens, "--max-series", "1"];
     let server = Server::start(&folder.path().join("store"), "127.0.0.1:0", &arguments);
     let with = |token: &str| format!("Authorization: Bearer {token}-0123456789abcdef\r\n");
@@ -264,6 +271,41 @@ fn tenants_share_nothing() {
     let outcome = crate::run::run_nodespy(&["serve", "--store", &store, "--tenants", tokens]);
     outcome.expect_code(1);
     outcome.expect_stderr(&["another tenant or purpose"]);
+}
+
+/// Whoever may write could hold all connections of a server open, by bodies that never come.
+#[test]
+fn a_tenant_leaves_connections_to_others() {
+    let folder = Scratch::new();
+    let tokens = two_tenants(&folder);
+    let arguments = ["--tenants", &*tokens];
+    let server = Server::start(&folder.path().join("store"), "127.0.0.1:0", &arguments);
+    let bearer = |tenant| format!("Authorization: Bearer {tenant}-write-0123456789abcdef\r\n");
+    let bytes = batch_to_bytes(&seen("a", "f", lately(), 1));
+    let slow = || {
+        let mut connection = TcpStream::connect(&server.address).unwrap();
+        let go = "Content-Length: 1000\r\nExpect: 100-continue\r\n\r\n";
+        let head = format!(
+            "POST {WINDOWS} HTTP/1.1\r\nHost: x\r\n{}{go}",
+            bearer("shop")
+        );
+        connection.write_all(head.as_bytes()).unwrap();
+        // It is being answered now.
+        let mut first = [0; 12];
+        connection.read_exact(&mut first).unwrap();
+        assert_eq!(&first, b"HTTP/1.1 100");
+        connection
+    };
+    let held: Vec<TcpStream> = (0..32).map(|_| slow()).collect();
+    let code = |tenant| server.post(WINDOWS, &bearer(tenant), &bytes).0[9..12].to_owned();
+    assert_eq!(code("shop"), "503");
+    assert_eq!(code("mail"), "200");
+    drop(held);
+    let until = Instant::now() + Duration::from_secs(30);
+    while code("shop") != "200" {
+        assert!(Instant::now() < until, "the tenant is never answered again");
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 #[test]

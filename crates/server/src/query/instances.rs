@@ -226,10 +226,10 @@ fn seen_instances(
 ) -> Result<(BTreeMap<Key, Seen>, usize), QueryError> {
     let time = &selection.time;
     let mut seen: BTreeMap<Key, Seen> = BTreeMap::new();
-    for span in store.labels(time.clone())? {
-        if span.service != selection.service || span.event != selection.event {
-            continue;
-        }
+    let spans = store.labels_where(time.clone(), &|span| {
+        span.service == selection.service && span.event == selection.event
+    })?;
+    for span in spans {
         let label = |key: &str| span.labels.get(key).unwrap_or_default().to_owned();
         // Versions of which nothing but rollups is left have no instances.
         let name = label(INSTANCE);

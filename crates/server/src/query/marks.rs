@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use nodespy_model::{Labels, SmallSort, WeightUnit, label_key};
 use nodespy_store::{
-    Batch, Matcher, Selection, Series, SeriesSpan, Store, UnixSeconds, WINDOW_SECONDS,
+    Batch, Matcher, Selection, Series, SeriesSpan, Store, StoreError, UnixSeconds, WINDOW_SECONDS,
 };
 
 use super::{INSTANCE, QueryError};
@@ -17,6 +17,10 @@ use super::{INSTANCE, QueryError};
 pub(super) const PROCESS: [&str; 3] = [label_key::VERSION, INSTANCE, label_key::STARTED];
 /// How far before a range of time marks are looked for, in seconds.
 const REACH: u64 = 30 * 86_400;
+
+/// How much memory versions may take, and what one takes beside its name, about.
+const MAX_VERSION_BYTES: usize = 64 << 20;
+const VERSION_BYTES: usize = 64;
 
 /// The event of marks.
 pub const DEPLOYMENT_EVENT: &str = "deployment";
@@ -79,20 +83,41 @@ impl Versions {
         time: &Range<UnixSeconds>,
     ) -> Result<BTreeMap<String, Self>, QueryError> {
         let mut services: BTreeMap<String, Self> = BTreeMap::new();
-        for span in store.labels(time.start.saturating_sub(REACH)..time.end)? {
-            let known = services.entry(span.service.clone()).or_default();
-            if span.event == DEPLOYMENT_EVENT {
-                known.marks.extend(marks_of(std::iter::once(&span)));
-                continue;
+        let mut bytes = 0;
+        // Not a list of them: a month of processes is a lot, and their versions are few.
+        let reach = time.start.saturating_sub(REACH)..time.end;
+        store.each_series(reach, &mut |span| {
+            if !services.contains_key(&span.service) {
+                bytes += span.service.len() + VERSION_BYTES;
+                services.insert(span.service.clone(), Self::default());
             }
-            let label = label_of(&span).to_owned();
-            let first = known.labels.entry(label).or_insert(span.first);
-            *first = span.first.min(*first);
-        }
+            if let Some(known) = services.get_mut(&span.service) {
+                bytes += known.add(&span);
+            }
+            match bytes > MAX_VERSION_BYTES {
+                true => Err(StoreError::Refused("too many versions in that time")),
+                false => Ok(()),
+            }
+        })?;
         for known in services.values_mut() {
             known.marks.small_sort_by_key(|mark| mark.time);
         }
         Ok(services)
+    }
+
+    /// Adds what a series says, and returns about how many bytes more that is.
+    fn add(&mut self, span: &SeriesSpan) -> usize {
+        let label = label_of(span);
+        if span.event == DEPLOYMENT_EVENT {
+            self.marks.extend(marks_of(std::iter::once(span)));
+            return label.len() + VERSION_BYTES;
+        }
+        if let Some(first) = self.labels.get_mut(label) {
+            *first = span.first.min(*first);
+            return 0;
+        }
+        self.labels.insert(label.to_owned(), span.first);
+        label.len() + VERSION_BYTES
     }
 
     /// Of one service.
@@ -126,8 +151,7 @@ impl Versions {
         store: &dyn Store,
         selection: &Selection,
     ) -> Result<BTreeMap<Vec<String>, String>, QueryError> {
-        let mut spans = store.labels(selection.time.clone())?;
-        spans.retain(|span| span.service == selection.service && span.event == selection.event);
+        let spans = spans_of(store, selection)?;
         let label = |span: &SeriesSpan, key| span.labels.get(key).unwrap_or_default().to_owned();
         let process = |span: &SeriesSpan| PROCESS.map(|key| label(span, key)).to_vec();
         let names = spans.iter().map(|span| (process(span), self.name(span)));
@@ -154,8 +178,7 @@ pub(super) fn with_marked_versions(
     if !versions.has_marks() {
         return Ok(selection);
     }
-    let mut spans = store.labels(selection.time.clone())?;
-    spans.retain(|span| span.service == selection.service && span.event == selection.event);
+    let spans = spans_of(store, &selection)?;
     let asked = selection.matchers[place].values.clone();
     let (meant, others): (Vec<&SeriesSpan>, Vec<&SeriesSpan>) = spans
         .iter()
@@ -178,6 +201,13 @@ pub(super) fn with_marked_versions(
     }
     selection.matchers[place].values = labels;
     Ok(selection)
+}
+
+/// The series of the event of a service.
+fn spans_of(store: &dyn Store, selection: &Selection) -> Result<Vec<SeriesSpan>, StoreError> {
+    store.labels_where(selection.time.clone(), &|span| {
+        span.service == selection.service && span.event == selection.event
+    })
 }
 
 /// What a label is among series, each value once.

@@ -18,7 +18,8 @@ pub use instances::{InstancesQuery, Odd, SeenInstance, SeenInstances, instances,
 pub use marks::{DEPLOYMENT_EVENT, Mark, mark_deployment};
 pub use profile::profile_of_selection;
 pub use regressions::{
-    Deployment, Exposure, RegressionOptions, RequestCost, Slower, regressions, regressions_json,
+    Deployment, Exposure, RegressionOptions, RequestCost, Slower, keep_lasting, regressions,
+    regressions_json,
 };
 pub(crate) use regressions::{link, regression_json};
 pub use selected::Selected;

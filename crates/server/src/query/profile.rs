@@ -88,15 +88,18 @@ fn event_of(selection: &Selection, unit: WeightUnit) -> String {
 
 /// The rate that all of the service's samples were taken at, if it was one.
 fn rate_hz(store: &dyn Store, selection: &Selection) -> Result<Option<u32>, QueryError> {
-    let spans = store.labels(selection.time.clone())?;
-    let mut periods = spans
-        .iter()
-        .filter(|span| span.service == selection.service && span.event == selection.event)
-        .map(|span| span.period);
-    let Some(first) = periods.next() else {
+    let mut periods: Option<(u64, u64)> = None;
+    store.each_series(selection.time.clone(), &mut |span| {
+        if span.service == selection.service && span.event == selection.event {
+            let (least, most) = periods.unwrap_or((span.period, span.period));
+            periods = Some((least.min(span.period), most.max(span.period)));
+        }
+        Ok(())
+    })?;
+    let Some((first, last)) = periods else {
         return Ok(None);
     };
-    let is_one = periods.all(|period| period == first);
+    let is_one = first == last;
     let rate = (SECOND as f64 / first as f64).round() as u32;
     Ok((is_one && rate > 0).then_some(rate))
 }

@@ -17,6 +17,8 @@ const USUAL_STEPS: u64 = 180;
 const MAX_LABELS: usize = 4;
 /// How many lines an answer can have; the heaviest are kept.
 const MAX_SERIES: usize = 200;
+/// How many weights the lines of all services may have together: 128 MiB.
+const MAX_WEIGHTS: usize = 1 << 24;
 /// What stands for the name of the service among the labels.
 const SERVICE: &str = "service";
 
@@ -94,14 +96,17 @@ fn of_services(
     step: u64,
     by: &[&str],
 ) -> Result<TimeSeriesSet, QueryError> {
-    let spans = store.labels(selection.time.clone())?;
-    let spans = spans.into_iter().filter(|span| {
-        span.event == selection.event
-            && (selection.service.is_empty() || span.service == selection.service)
-    });
-    let names: BTreeSet<String> = spans.map(|span| span.service).collect();
+    let mut names: BTreeSet<String> = BTreeSet::new();
+    store.each_series(selection.time.clone(), &mut |span| {
+        let is_meant = selection.service.is_empty() || span.service == selection.service;
+        if is_meant && span.event == selection.event {
+            names.insert(span.service);
+        }
+        Ok(())
+    })?;
     let labels: Vec<&str> = by.iter().copied().filter(|key| *key != SERVICE).collect();
     let mut all = store.series(&Selection::new("", "", selection.time.clone()), step, &[])?;
+    let mut weights = 0;
     for name in names {
         let of_service = Selection {
             service: name.clone(),
@@ -109,6 +114,17 @@ fn of_services(
         };
         let found = series_by(store, &of_service, step, &labels)?;
         all.missing_hours = all.missing_hours.max(found.missing_hours);
+        weights += found
+            .series
+            .iter()
+            .map(|it| it.weights.len())
+            .sum::<usize>();
+        if weights > MAX_WEIGHTS {
+            return Err(QueryError::Bad(
+                "too many lines of too many steps: ask for longer steps, or for one service"
+                    .to_owned(),
+            ));
+        }
         for mut series in found.series {
             let mut values = series.values.into_iter();
             let value = |key: &&str| match *key {

@@ -82,14 +82,11 @@ pub fn services(store: &dyn Store, query: &ServicesQuery) -> Result<Vec<Service>
     let versions = Versions::of_all(store, &query.time)?;
     // An instance has a series for each event and rate.
     let mut instances: BTreeMap<(String, String), BTreeMap<String, Instance>> = BTreeMap::new();
-    for span in store.labels(query.time.clone())? {
-        if query.service.as_ref().is_some_and(|it| *it != span.service) {
-            continue;
-        }
-        // They are counted, not sampled: there is nothing to look at that CPU time has not.
-        if span.event == REQUESTS_EVENT {
-            continue;
-        }
+    let spans = store.labels_where(query.time.clone(), &|span| {
+        // Requests are counted, not sampled: there is nothing to look at that CPU time has not.
+        query.service.as_ref().is_none_or(|it| *it == span.service) && span.event != REQUESTS_EVENT
+    })?;
+    for span in spans {
         let service = found.entry(span.service.clone()).or_default();
         service.name = span.service.clone();
         if span.event == DEPLOYMENT_EVENT {

@@ -17,7 +17,7 @@ use nodespy_store::UnixSeconds;
 use self::message::{Found, Kind};
 use self::notified::Notified;
 use crate::bell::{Bell, Woken};
-use crate::query::{QueryError, RegressionOptions, regressions};
+use crate::query::{Deployment, QueryError, RegressionOptions, keep_lasting, regressions};
 use crate::stores::Stores;
 
 /// How far back deployments are judged.
@@ -147,14 +147,20 @@ impl Watch {
         self.bell.end();
     }
 
-    /// Judges the deployments of the last day and tells of what is new. What can't be told is tried again the next time.
+    /// Judges the deployments of the last day and tells of what is new and was to be seen a while ago already. What can't be told is tried again the next time.
     pub fn check(&self, stores: &Stores, now: UnixSeconds) -> Result<(), QueryError> {
-        let time = now.saturating_sub(HORIZON_SECONDS)..now;
-        let judged = stores.ask(|store| regressions(store, None, time, &self.options));
-        let Some(deployments) = judged.map_err(QueryError::Store)?.transpose()? else {
+        let Some(mut deployments) = self.judged(stores, now, UnixSeconds::MAX)? else {
             // Too many others ask.
             return Ok(());
         };
+        if !self.has_new(&deployments) {
+            return Ok(());
+        }
+        let before = now.saturating_sub(self.options.min_length);
+        let Some(earlier) = self.judged(stores, now, before)? else {
+            return Ok(());
+        };
+        keep_lasting(&mut deployments, &earlier);
         let all: Vec<Found<'_>> = deployments.iter().flat_map(Found::all_of).collect();
         for (to, (kind, address)) in self.courier.kinds.iter().enumerate() {
             let is_new = |found: &&Found<'_>| !self.notified.has(&found.known_as(address));
@@ -175,5 +181,30 @@ impl Watch {
             }
         }
         Ok(())
+    }
+
+    /// The deployments of the last day, by what was seen until then; none where too many others ask.
+    fn judged(
+        &self,
+        stores: &Stores,
+        now: UnixSeconds,
+        until: UnixSeconds,
+    ) -> Result<Option<Vec<Deployment>>, QueryError> {
+        let time = now.saturating_sub(HORIZON_SECONDS)..now;
+        let options = RegressionOptions {
+            until,
+            ..self.options.clone()
+        };
+        let judged = stores.ask(|store| regressions(store, None, time, &options));
+        judged.map_err(QueryError::Store)?.transpose()
+    }
+
+    /// Whether a webhook has not been told of something.
+    fn has_new(&self, deployments: &[Deployment]) -> bool {
+        let addresses = self.courier.kinds.iter().map(|(_, address)| address);
+        addresses.into_iter().any(|address| {
+            let mut all = deployments.iter().flat_map(Found::all_of);
+            all.any(|found| !self.notified.has(&found.known_as(address)))
+        })
     }
 }

@@ -50,6 +50,14 @@ pub(crate) struct Fleet {
     pub(crate) hosts: f64,
     /// From when until when the earlier version runs.
     pub(crate) earlier: Range<UnixSeconds>,
+    /// Until when the later version runs.
+    pub(crate) end: UnixSeconds,
+    /// So many seconds after one another the instances of the later version start.
+    pub(crate) every: u64,
+    /// Whether an instance of the earlier version ends when one of the later has started, and not at the end of `earlier`.
+    pub(crate) retires: bool,
+    /// By how much the mix of each instance is another every half hour, beside what stays.
+    pub(crate) wander: f64,
     /// How much the mix of functions drifts, and in how many hours it is back.
     pub(crate) drift: (f64, f64),
     /// What processes of the later version say they are.
@@ -77,17 +85,18 @@ impl Fleet {
         let mut counted = Vec::new();
         for number in 0..2 * self.instances {
             let is_later = number >= self.instances;
-            let time = match is_later {
-                // One after the other, as deployments roll.
-                true => DEPLOYED + 20 * (number - self.instances) as u64..END,
-                false => self.earlier.clone(),
+            // One after the other, as deployments roll.
+            let replaced = DEPLOYED + self.every * (number % self.instances) as u64;
+            let time = match (is_later, self.retires) {
+                (true, _) => replaced..self.end,
+                (false, true) => self.earlier.start..replaced,
+                (false, false) => self.earlier.clone(),
             };
             let version = if is_later { self.later_label } else { "1.0.0" };
             batch.series.push(series(self.service, number, version));
             let load = (0.25 * random.normal()).exp();
-            let mix: Vec<f64> = (0..functions)
-                .map(|_| (0.06 * random.normal()).exp())
-                .collect();
+            let mix = random.mix(functions, 0.06);
+            let mut wandered = vec![1.0; functions];
             let host = match self.hosts > 0.0 {
                 true => (self.hosts * random.normal()).exp(),
                 false => 1.0,
@@ -95,6 +104,9 @@ impl Fleet {
             let step = self.program.step;
             let mut start = time.start.div_ceil(step) * step;
             while start + step <= time.end {
+                if self.wander > 0.0 && start.is_multiple_of(1800) {
+                    wandered = random.mix(functions, self.wander);
+                }
                 let factor = |function: usize| {
                     let is_changed = is_later && function == self.program.changed;
                     let effect = match is_changed && start < self.effect_ends {
@@ -106,7 +118,10 @@ impl Fleet {
                         false => effect,
                     };
                     let load = self.busy * load * host;
-                    load * self.at(start, phases[function]) * mix[function] * effect
+                    load * self.at(start, phases[function])
+                        * mix[function]
+                        * wandered[function]
+                        * effect
                 };
                 batch.windows.push(Window {
                     series: number,
@@ -409,6 +424,12 @@ impl Random {
     pub(crate) fn normal(&mut self) -> f64 {
         let (one, other) = (1.0 - self.uniform(), self.uniform());
         (-2.0 * one.ln()).sqrt() * (std::f64::consts::TAU * other).cos()
+    }
+
+    /// A factor for each of so many functions.
+    fn mix(&mut self, functions: usize, size: f64) -> Vec<f64> {
+        let factor = |_| (size * self.normal()).exp();
+        (0..functions).map(factor).collect()
     }
 
     pub(crate) fn poisson(&mut self, mean: f64) -> u64 {

@@ -7,4 +7,5 @@
 
 mod fleet;
 mod instances;
+mod looks;
 mod regressions;

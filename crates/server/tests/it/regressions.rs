@@ -21,7 +21,7 @@ fn judged(fleet: &Fleet) -> Deployment {
     deployment
 }
 
-fn fleet(instances: usize, effect: f64, seed: u64) -> Fleet {
+pub(crate) fn fleet(instances: usize, effect: f64, seed: u64) -> Fleet {
     Fleet {
         service: "shop",
         program: made_up(),
@@ -33,6 +33,10 @@ fn fleet(instances: usize, effect: f64, seed: u64) -> Fleet {
         requests: 0.0,
         hosts: 0.0,
         earlier: START..END,
+        end: END,
+        every: 20,
+        retires: false,
+        wander: 0.0,
         drift: (0.15, 5.2),
         later_label: "2.0.0",
         seed,
@@ -392,4 +396,32 @@ fn a_marked_version_selects_its_processes() {
         let samples: u64 = profile.samples.iter().map(|sample| sample.weight).sum();
         assert_eq!(samples * (1_000_000_000 / 95), total(name), "{name}");
     }
+}
+
+/// Old instances that end one by one are of the beginning of the time that is compared, new ones of its end.
+#[test]
+fn a_slow_replacement_is_never_sure() {
+    const FLEETS: u64 = 20;
+    let mut likely = 0;
+    for seed in 0..FLEETS {
+        let deployment = judged(&Fleet {
+            every: 300,
+            retires: true,
+            drift: (0.5, 5.2),
+            ..fleet(12, 1.0, 4000 + seed)
+        });
+        assert!(deployment.is_concurrent);
+        assert!(deployment.remarks[0].starts_with("instances were replaced one by one"));
+        for slower in &deployment.slower {
+            assert_eq!(slower.change.own.verdict.label(), "likely slower");
+        }
+        likely += u64::from(!deployment.slower.is_empty());
+    }
+    eprintln!("replaced one by one: {likely} of {FLEETS} quiet fleets raise something, as likely");
+    // A quick one is as sure as ever.
+    let deployment = judged(&fleet(12, 1.5, 3));
+    assert_eq!(
+        deployment.slower[0].change.own.verdict.label(),
+        "regression"
+    );
 }

@@ -43,7 +43,7 @@ pub(crate) fn read_any_rows(reply: &[u8]) {
     let _ = read::groups_of(reply);
     let _ = sums::series_of(reply, 60);
     let _ = names::frames_of(reply);
-    let _ = spans::living_of(reply);
+    let _ = spans::living_of(reply, &mut |_| Ok(()));
 }
 
 /// A store in ClickHouse. Several servers may write and read it.
@@ -114,8 +114,12 @@ impl Store for ClickHouseStore {
         sums::series(&self.connection, selection, step, by)
     }
 
-    fn labels(&self, time: Range<UnixSeconds>) -> Result<Vec<SeriesSpan>, StoreError> {
-        spans::labels(&self.connection, &time)
+    fn each_series(
+        &self,
+        time: Range<UnixSeconds>,
+        each: &mut dyn FnMut(SeriesSpan) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        spans::each(&self.connection, &time, each)
     }
 
     fn newest_hours(
@@ -124,6 +128,10 @@ impl Store for ClickHouseStore {
         max: usize,
     ) -> Result<Vec<UnixSeconds>, StoreError> {
         spans::newest_hours(&self.connection, before, max)
+    }
+
+    fn oldest(&self) -> Result<Option<UnixSeconds>, StoreError> {
+        spans::oldest(&self.connection)
     }
 
     fn stacks(&self, stacks: &[StackId]) -> Result<Symbols, StoreError> {

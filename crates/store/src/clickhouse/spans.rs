@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use nodespy_model::{Labels, SmallSort, label_key};
+use nodespy_model::{Labels, label_key};
 
 use super::client::Connection;
 use super::marks::{Mark, Marks};
@@ -12,23 +12,38 @@ use crate::error::StoreError;
 use crate::selection::SeriesSpan;
 use crate::window::{HOUR_SECONDS, UnixSeconds, WINDOW_SECONDS, unit_of};
 
-pub(super) fn labels(
+/// What takes the series.
+type Each<'a> = dyn FnMut(SeriesSpan) -> Result<(), StoreError> + 'a;
+
+pub(super) fn each(
     connection: &Connection,
     time: &Range<UnixSeconds>,
-) -> Result<Vec<SeriesSpan>, StoreError> {
+    each: &mut Each<'_>,
+) -> Result<(), StoreError> {
     let marks = Marks::read(connection)?;
     let hours_from = marks.first(Detail::Hours);
-    let mut spans = living(connection, time, hours_from)?;
-    spans.extend(rolled_up(
-        connection,
-        marks.first(Detail::Rollups)..hours_from,
-    )?);
-    spans.retain(|span| span.first < time.end && span.last + WINDOW_SECONDS > time.start);
-    spans.small_sort_by(|left, right| {
-        let key = |span: &SeriesSpan| (span.service.clone(), span.event.clone(), span.first);
-        key(left).cmp(&key(right))
-    });
-    Ok(spans)
+    let mut each_in = |span: SeriesSpan| {
+        let is_in = span.first < time.end && span.last + WINDOW_SECONDS > time.start;
+        if is_in { each(span) } else { Ok(()) }
+    };
+    living(connection, time, hours_from, &mut each_in)?;
+    let rolled_up_hours = marks.first(Detail::Rollups)..hours_from;
+    rolled_up(connection, rolled_up_hours, &mut each_in)
+}
+
+/// When the oldest series or rollup begins; not before what was dropped.
+pub(super) fn oldest(connection: &Connection) -> Result<Option<UnixSeconds>, StoreError> {
+    let from = Marks::read(connection)?.first(Detail::Rollups);
+    let reply = connection.ask(format!(
+        "SELECT toUInt64(count()), min(oldest) FROM (
+            SELECT toUInt32(first) AS oldest FROM series WHERE last >= {from}
+            UNION ALL
+            SELECT toUInt32(hour) AS oldest FROM rollups WHERE hour >= {from}
+        )"
+    ))?;
+    let mut rows = RowReader::new(&reply);
+    let (count, oldest) = (rows.u64()?, u64::from(rows.u32()?));
+    Ok((count > 0).then(|| oldest.max(from)))
 }
 
 /// The latest hours of windows and rollups.
@@ -63,44 +78,48 @@ fn living(
     connection: &Connection,
     time: &Range<UnixSeconds>,
     hours_from: UnixSeconds,
-) -> Result<Vec<SeriesSpan>, StoreError> {
+    each: &mut Each<'_>,
+) -> Result<(), StoreError> {
     let reply = connection.ask(format!(
         "SELECT service, event, any(unit), any(period), any(labels), min(first) AS since, max(last) AS until FROM series
         GROUP BY service, event, id HAVING until >= {hours_from} AND since < {} AND until + {WINDOW_SECONDS} > {}",
         time.end, time.start
     ))?;
-    living_of(&reply)
+    living_of(&reply, each)
 }
 
-pub(super) fn living_of(reply: &[u8]) -> Result<Vec<SeriesSpan>, StoreError> {
-    spans_of(reply, WINDOW_SECONDS, |rows| {
+pub(super) fn living_of(reply: &[u8], each: &mut Each<'_>) -> Result<(), StoreError> {
+    let labels_of = |rows: &mut RowReader<'_>| {
         let mut labels = Labels::default();
         for _ in 0..rows.length()? {
             let key = rows.text()?;
             labels.set(&key, rows.text()?);
         }
         Ok(labels)
-    })
+    };
+    spans_of(reply, WINDOW_SECONDS, labels_of, each)
 }
 
 /// Versions of which nothing but rollups is left.
 fn rolled_up(
     connection: &Connection,
     hours: Range<UnixSeconds>,
-) -> Result<Vec<SeriesSpan>, StoreError> {
+    each: &mut Each<'_>,
+) -> Result<(), StoreError> {
     if hours.is_empty() {
-        return Ok(Vec::new());
+        return Ok(());
     }
     let reply = connection.ask(format!(
         "SELECT service, event, any(unit), period, version, min(hour), max(hour) FROM rollups
         WHERE hour >= {} AND hour < {} GROUP BY service, event, version, period",
         hours.start, hours.end
     ))?;
-    spans_of(&reply, HOUR_SECONDS, |rows| {
+    let labels_of = |rows: &mut RowReader<'_>| {
         let mut labels = Labels::default();
         labels.set(label_key::VERSION, rows.text()?);
         Ok(labels)
-    })
+    };
+    spans_of(&reply, HOUR_SECONDS, labels_of, each)
 }
 
 /// Rows of service, event, unit, period, labels, and the starts of the first and the last of something of a length.
@@ -108,11 +127,11 @@ fn spans_of(
     reply: &[u8],
     length: u64,
     labels_of: impl Fn(&mut RowReader<'_>) -> Result<Labels, StoreError>,
-) -> Result<Vec<SeriesSpan>, StoreError> {
+    each: &mut Each<'_>,
+) -> Result<(), StoreError> {
     let mut rows = RowReader::new(reply);
-    let mut spans = Vec::new();
     while rows.has_more() {
-        spans.push(SeriesSpan {
+        each(SeriesSpan {
             service: rows.text()?,
             event: rows.text()?,
             unit: unit_of(rows.u8()?)?,
@@ -120,7 +139,7 @@ fn spans_of(
             labels: labels_of(&mut rows)?,
             first: u64::from(rows.u32()?),
             last: u64::from(rows.u32()?) + length - WINDOW_SECONDS,
-        });
+        })?;
     }
-    Ok(spans)
+    Ok(())
 }

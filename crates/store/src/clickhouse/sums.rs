@@ -6,7 +6,7 @@ use super::client::{Connection, Statement};
 use super::plan::Plan;
 use super::rows::RowReader;
 use crate::error::StoreError;
-use crate::selection::{Selection, TimeSeries, TimeSeriesSet, widened};
+use crate::selection::{Selection, TimeSeries, TimeSeriesSet, WeightBudget, widened};
 use crate::window::{HOUR_SECONDS, UnixSeconds, WINDOW_SECONDS};
 
 pub(super) fn series(
@@ -109,11 +109,13 @@ fn question(plan: &Plan<'_>, start: UnixSeconds, step: u64) -> Statement {
 pub(super) fn series_of(reply: &[u8], steps: usize) -> Result<Vec<TimeSeries>, StoreError> {
     let mut rows = RowReader::new(reply);
     let mut series: BTreeMap<Vec<String>, Vec<u64>> = BTreeMap::new();
+    let mut budget = WeightBudget::default();
     while rows.has_more() {
         let mut values = Vec::new();
         for _ in 0..rows.length()? {
             values.push(rows.text()?);
         }
+        budget.take(steps)?;
         let mut weights = vec![0_u64; steps];
         for _ in 0..rows.length()? {
             let (place, period, count) = (rows.u64()?, rows.u64()?, rows.u64()?);

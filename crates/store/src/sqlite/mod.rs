@@ -134,8 +134,12 @@ impl Store for SqliteStore {
         sums::series(&self.connection, selection, step, by)
     }
 
-    fn labels(&self, time: Range<UnixSeconds>) -> Result<Vec<SeriesSpan>, StoreError> {
-        spans::labels(&self.connection, &time)
+    fn each_series(
+        &self,
+        time: Range<UnixSeconds>,
+        each: &mut dyn FnMut(SeriesSpan) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        spans::each(&self.connection, &time, each)
     }
 
     fn newest_hours(
@@ -144,6 +148,10 @@ impl Store for SqliteStore {
         max: usize,
     ) -> Result<Vec<UnixSeconds>, StoreError> {
         spans::newest_hours(&self.connection, before, max)
+    }
+
+    fn oldest(&self) -> Result<Option<UnixSeconds>, StoreError> {
+        spans::oldest(&self.connection)
     }
 
     fn stacks(&self, stacks: &[StackId]) -> Result<Symbols, StoreError> {

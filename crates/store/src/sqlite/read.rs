@@ -14,6 +14,11 @@ use crate::selection::{
 };
 use crate::window::{HOUR_SECONDS, UnixSeconds, WINDOW_SECONDS, role_number, unit_of};
 
+/// How much memory the values of groups may take, twice.
+const MAX_GROUP_BYTES: usize = 64 << 20;
+/// What a value or a group takes beside its text, about.
+const GROUP_BYTES: usize = 40;
+
 /// Where counts go: which group, and what one of them weighs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Member {
@@ -35,6 +40,8 @@ pub(super) struct Plan {
     /// Hours before this one are in rollups only.
     pub(super) hours_from: UnixSeconds,
     group_of: FastMap<Vec<String>, usize>,
+    /// About what one of the two above takes.
+    group_bytes: usize,
 }
 
 impl Plan {
@@ -64,6 +71,7 @@ impl Plan {
             is_of_versions: keys.all(|key| key == label_key::VERSION),
             hours_from: dropped_before(connection, Detail::Hours)?,
             group_of: FastMap::default(),
+            group_bytes: 0,
         };
         let mut statement =
             connection.prepare_cached("SELECT id, period, labels FROM series WHERE scope = ?")?;
@@ -73,6 +81,11 @@ impl Plan {
             if selection.accepts(&labels) {
                 let value = |key: &&str| labels.get(key).unwrap_or_default().to_owned();
                 let group = plan.group(by.iter().map(value).collect());
+                if plan.group_bytes > MAX_GROUP_BYTES {
+                    return Err(StoreError::Refused(
+                        "too many values of these labels: ask for others",
+                    ));
+                }
                 let period = u64::try_from(row.get::<_, i64>(1)?).unwrap_or(1);
                 plan.series.insert(row.get(0)?, Member { group, period });
             }
@@ -83,6 +96,8 @@ impl Plan {
     fn group(&mut self, values: Vec<String>) -> usize {
         let next = self.groups.len();
         *self.group_of.entry(values).or_insert_with_key(|values| {
+            let bytes = values.iter().map(|value| value.len() + GROUP_BYTES);
+            self.group_bytes += bytes.sum::<usize>() + GROUP_BYTES;
             self.groups.push(values.clone());
             next
         })

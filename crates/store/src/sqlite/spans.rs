@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use nodespy_model::{FastMap, Labels, SmallSort, label_key};
+use nodespy_model::{FastMap, Labels, label_key};
 use rusqlite::{Connection, params};
 
 use super::{dropped_before, labels_of};
@@ -12,13 +12,16 @@ use crate::error::StoreError;
 use crate::selection::{SeriesSpan, hour_of};
 use crate::window::{HOUR_SECONDS, UnixSeconds, WINDOW_SECONDS, unit_of};
 
-pub(super) fn labels(
+/// What takes the series.
+type Each<'a> = dyn FnMut(SeriesSpan) -> Result<(), StoreError> + 'a;
+
+pub(super) fn each(
     connection: &Connection,
     time: &Range<UnixSeconds>,
-) -> Result<Vec<SeriesSpan>, StoreError> {
+    each: &mut Each<'_>,
+) -> Result<(), StoreError> {
     let transaction = connection.unchecked_transaction()?;
     let recent = recent_spans(&transaction)?;
-    let mut spans = Vec::new();
     let sql = "SELECT series.id, service, event, unit, period, labels, first, last
         FROM series JOIN scope ON scope.id = series.scope";
     let mut statement = transaction.prepare_cached(sql)?;
@@ -37,7 +40,7 @@ pub(super) fn labels(
         if !is_in(time, first, last) {
             continue;
         }
-        spans.push(SeriesSpan {
+        each(SeriesSpan {
             service: row.get(1)?,
             event: row.get(2)?,
             unit: unit_of(row.get(3)?)?,
@@ -45,19 +48,30 @@ pub(super) fn labels(
             labels: labels_of(row.get_ref(5)?.as_str()?),
             first,
             last,
-        });
+        })?;
     }
-    let rolled_up = rolled_up(&transaction)?.into_iter();
-    spans.extend(rolled_up.filter(|span| is_in(time, span.first, span.last)));
-    spans.small_sort_by(|left, right| {
-        let key = |span: &SeriesSpan| (span.service.clone(), span.event.clone(), span.first);
-        key(left).cmp(&key(right))
-    });
-    Ok(spans)
+    rolled_up(&transaction, time, each)
 }
 
 fn is_in(time: &Range<UnixSeconds>, first: UnixSeconds, last: UnixSeconds) -> bool {
     first < time.end && last + WINDOW_SECONDS > time.start
+}
+
+/// When the oldest series or rollup begins; not before what was dropped.
+pub(super) fn oldest(connection: &Connection) -> Result<Option<UnixSeconds>, StoreError> {
+    let transaction = connection.unchecked_transaction()?;
+    let mut oldest: Option<i64> = None;
+    // `first` of a series does not know of windows that came later and are not compacted.
+    for sql in [
+        "SELECT min(first) FROM series",
+        "SELECT min(start) FROM recent",
+        "SELECT min(hour) FROM rollup",
+    ] {
+        let found: Option<i64> = transaction.query_row(sql, [], |row| row.get(0))?;
+        oldest = [oldest, found].into_iter().flatten().min();
+    }
+    let dropped = dropped_before(&transaction, Detail::Rollups)?;
+    Ok(oldest.map(|oldest| u64::try_from(oldest).unwrap_or(0).max(dropped)))
 }
 
 /// The latest hours of windows and rollups. Each is found by the keys of its table: their number does not matter.
@@ -101,26 +115,32 @@ fn recent_spans(connection: &Connection) -> Result<FastMap<i64, (i64, i64)>, Sto
 }
 
 /// Versions of which nothing but rollups is left.
-fn rolled_up(connection: &Connection) -> Result<Vec<SeriesSpan>, StoreError> {
+fn rolled_up(
+    connection: &Connection,
+    time: &Range<UnixSeconds>,
+    each: &mut Each<'_>,
+) -> Result<(), StoreError> {
     let before = dropped_before(connection, Detail::Hours)?;
     let sql = "SELECT service, event, unit, period, version, min(hour), max(hour)
         FROM rollup JOIN scope ON scope.id = rollup.scope WHERE hour < ? GROUP BY scope.id, version, period";
     let mut statement = connection.prepare_cached(sql)?;
     let mut rows = statement.query(params![before as i64])?;
-    let mut spans = Vec::new();
     while let Some(row) = rows.next()? {
         let mut labels = Labels::default();
         labels.set(label_key::VERSION, row.get::<_, String>(4)?);
-        let time = |value: i64| u64::try_from(value).unwrap_or(0);
-        spans.push(SeriesSpan {
+        let seconds = |value: i64| u64::try_from(value).unwrap_or(0);
+        let span = SeriesSpan {
             service: row.get(0)?,
             event: row.get(1)?,
             unit: unit_of(row.get(2)?)?,
             period: u64::try_from(row.get::<_, i64>(3)?).unwrap_or(1),
             labels,
-            first: time(row.get(5)?),
-            last: time(row.get(6)?) + HOUR_SECONDS - WINDOW_SECONDS,
-        });
+            first: seconds(row.get(5)?),
+            last: seconds(row.get(6)?) + HOUR_SECONDS - WINDOW_SECONDS,
+        };
+        if is_in(time, span.first, span.last) {
+            each(span)?;
+        }
     }
-    Ok(spans)
+    Ok(())
 }

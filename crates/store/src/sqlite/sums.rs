@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use super::read::{Member, Plan, rollup_hours};
 use crate::block;
 use crate::error::StoreError;
-use crate::selection::{Selection, TimeSeries, TimeSeriesSet, widened};
+use crate::selection::{Selection, TimeSeries, TimeSeriesSet, WeightBudget, widened};
 use crate::window::{HOUR_SECONDS, UnixSeconds, WINDOW_SECONDS};
 
 struct Summing<'a> {
@@ -20,6 +20,7 @@ struct Summing<'a> {
     step: u64,
     steps: usize,
     sums: Vec<Vec<u64>>,
+    budget: WeightBudget,
     missing_hours: u64,
 }
 
@@ -43,6 +44,7 @@ pub(super) fn series(
         step,
         steps,
         sums: Vec::new(),
+        budget: WeightBudget::default(),
         missing_hours: 0,
     };
     summing.windows()?;
@@ -73,7 +75,7 @@ impl Summing<'_> {
             let start = u64::try_from(row.get::<_, i64>(1)?).unwrap_or(0);
             let mut total = u64::try_from(row.get::<_, i64>(2)?).unwrap_or(0);
             if self.selection.roles.is_empty() {
-                self.add(member, start, total);
+                self.add(member, start, total)?;
                 continue;
             }
             total = 0;
@@ -83,7 +85,7 @@ impl Summing<'_> {
                     total = total.saturating_add(count);
                 }
             })?;
-            self.add(member, start, total);
+            self.add(member, start, total)?;
         }
         Ok(())
     }
@@ -127,8 +129,9 @@ impl Summing<'_> {
             let hour = u64::try_from(row.get::<_, i64>(1)?).unwrap_or(0);
             let bytes = row.get_ref(2)?.as_blob()?;
             if is_all {
+                let mut weights = self.weights(member)?;
                 block::decode_counts(bytes, |window, count| {
-                    self.add(member, hour + window * WINDOW_SECONDS, count);
+                    weights.add(hour + window * WINDOW_SECONDS, count);
                 })?;
                 continue;
             }
@@ -147,22 +150,36 @@ impl Summing<'_> {
         times: Option<&[u8]>,
     ) -> Result<(), StoreError> {
         let roles = self.selection.role_mask();
-        match times {
-            Some(times) => block::decode_hour(sums, times, |key, window, count| {
-                if key.role_bit() & roles != 0 {
-                    self.add(member, hour + u64::from(window) * WINDOW_SECONDS, count);
-                }
-            }),
-            None if self.is_whole(hour) => block::decode_sums(sums, |key, count| {
-                if key.role_bit() & roles != 0 {
-                    self.add(member, hour, count);
-                }
-            }),
-            None => {
-                self.missing_hours += 1;
-                Ok(())
+        let Some(times) = times else {
+            if self.is_whole(hour) {
+                return self.sums_of_roles(member, hour, sums);
             }
-        }
+            self.missing_hours += 1;
+            return Ok(());
+        };
+        let mut weights = self.weights(member)?;
+        block::decode_hour(sums, times, |key, window, count| {
+            if key.role_bit() & roles != 0 {
+                weights.add(hour + u64::from(window) * WINDOW_SECONDS, count);
+            }
+        })
+    }
+
+    /// Adds the sums of some roles to the step that has all of their hour.
+    fn sums_of_roles(
+        &mut self,
+        member: Member,
+        hour: UnixSeconds,
+        sums: &[u8],
+    ) -> Result<(), StoreError> {
+        let roles = self.selection.role_mask();
+        let mut total = 0_u64;
+        block::decode_sums(sums, |key, count| {
+            if key.role_bit() & roles != 0 {
+                total = total.saturating_add(count);
+            }
+        })?;
+        self.add(member, hour, total)
     }
 
     /// Hours that nothing else knows any more, and those of [`Self::rolled_up`].
@@ -189,7 +206,6 @@ impl Summing<'_> {
         };
         let mut statement = self.connection.prepare_cached(sql)?;
         let mut rows = statement.query([self.plan.scope, hours.start as i64, hours.end as i64])?;
-        let roles = self.selection.role_mask();
         let mut missing = std::collections::BTreeSet::new();
         while let Some(row) = rows.next()? {
             let version = row.get_ref(0)?.as_str()?;
@@ -207,15 +223,10 @@ impl Summing<'_> {
             }
             if is_all {
                 let total = u64::try_from(row.get::<_, i64>(3)?).unwrap_or(0);
-                self.add(member, hour, total);
+                self.add(member, hour, total)?;
                 continue;
             }
-            let sums = row.get_ref(3)?.as_blob()?;
-            block::decode_sums(sums, |key, count| {
-                if key.role_bit() & roles != 0 {
-                    self.add(member, hour, count);
-                }
-            })?;
+            self.sums_of_roles(member, hour, row.get_ref(3)?.as_blob()?)?;
         }
         self.missing_hours += missing.len() as u64;
         Ok(())
@@ -229,16 +240,49 @@ impl Summing<'_> {
             && self.plan.windows.contains(&last)
     }
 
-    fn add(&mut self, member: Member, start: UnixSeconds, count: u64) {
-        if count == 0 || !self.plan.windows.contains(&start) {
-            return;
+    fn add(&mut self, member: Member, start: UnixSeconds, count: u64) -> Result<(), StoreError> {
+        // A line is not begun by what is not in it.
+        if count > 0 && self.plan.windows.contains(&start) {
+            self.weights(member)?.add(start, count);
         }
+        Ok(())
+    }
+
+    /// The line that a series belongs to.
+    fn weights(&mut self, member: Member) -> Result<Weights<'_>, StoreError> {
         if self.sums.len() <= member.group {
             self.sums.resize_with(member.group + 1, Vec::new);
         }
         let sums = &mut self.sums[member.group];
-        sums.resize(self.steps, 0);
-        let sum = &mut sums[((start - self.start) / self.step) as usize];
-        *sum = sum.saturating_add(count.saturating_mul(member.period));
+        if sums.is_empty() {
+            self.budget.take(self.steps)?;
+            sums.resize(self.steps, 0);
+        }
+        Ok(Weights {
+            sums,
+            period: member.period,
+            windows: &self.plan.windows,
+            start: self.start,
+            step: self.step,
+        })
+    }
+}
+
+/// The weights of one line.
+struct Weights<'a> {
+    sums: &'a mut [u64],
+    period: u64,
+    windows: &'a Range<UnixSeconds>,
+    start: UnixSeconds,
+    step: u64,
+}
+
+impl Weights<'_> {
+    fn add(&mut self, start: UnixSeconds, count: u64) {
+        if count == 0 || !self.windows.contains(&start) {
+            return;
+        }
+        let sum = &mut self.sums[((start - self.start) / self.step) as usize];
+        *sum = sum.saturating_add(count.saturating_mul(self.period));
     }
 }

@@ -9,6 +9,7 @@ mod clickhouse_server;
 mod crash;
 mod damage;
 mod fleet;
+mod large;
 mod plain;
 mod promises;
 mod retention;

@@ -265,7 +265,11 @@ impl Store for PlainStore {
         })
     }
 
-    fn labels(&self, time: Range<UnixSeconds>) -> Result<Vec<SeriesSpan>, StoreError> {
+    fn each_series(
+        &self,
+        time: Range<UnixSeconds>,
+        each: &mut dyn FnMut(SeriesSpan) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
         let mut spans: BTreeMap<usize, SeriesSpan> = BTreeMap::new();
         for (index, start) in self.windows.keys() {
             let series = &self.series[*index];
@@ -281,10 +285,10 @@ impl Store for PlainStore {
             span.first = span.first.min(*start);
             span.last = span.last.max(*start);
         }
-        let spans = spans.into_values();
-        Ok(spans
-            .filter(|span| span.first < time.end && span.last + WINDOW_SECONDS > time.start)
-            .collect())
+        let mut spans = spans
+            .into_values()
+            .filter(|span| span.first < time.end && span.last + WINDOW_SECONDS > time.start);
+        spans.try_for_each(each)
     }
 
     fn newest_hours(
@@ -298,6 +302,10 @@ impl Store for PlainStore {
             .map(hour_of)
             .collect();
         Ok(hours.into_iter().rev().take(max).collect())
+    }
+
+    fn oldest(&self) -> Result<Option<UnixSeconds>, StoreError> {
+        Ok(self.windows.keys().map(|(_, start)| *start).min())
     }
 
     fn stacks(&self, stacks: &[StackId]) -> Result<Symbols, StoreError> {

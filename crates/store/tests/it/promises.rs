@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use nodespy_model::{ThreadRole, WeightUnit};
 use nodespy_store::{
-    Batch, Count, HOUR_SECONDS, Retention, Selection, StackHash, StackId, Store, StoreError,
-    UnixSeconds, Upkeep, WINDOW_SECONDS, Window,
+    Batch, Count, Detail, HOUR_SECONDS, Retention, Selection, StackHash, StackId, Store,
+    StoreError, UnixSeconds, Upkeep, WINDOW_SECONDS, Window,
 };
 
 use crate::fleet::{START, batch, series, stacks, window};
@@ -267,6 +267,22 @@ fn the_latest_hours_are_listed(store: &mut dyn Store) {
     }
 }
 
+fn the_oldest_windows_are_known(store: &mut dyn Store) {
+    assert_eq!(store.oldest().unwrap(), None);
+    let symbols = stacks(50, 1);
+    store.append(&batch(&symbols, 6..720)).unwrap();
+    assert_eq!(store.oldest().unwrap(), Some(START + 60));
+    // Late, and of a series that is known.
+    store.append(&batch(&symbols, 0..6)).unwrap();
+    for _ in 0..2 {
+        assert_eq!(store.oldest().unwrap(), Some(START));
+        store.compact(START + 2 * HOUR_SECONDS).unwrap();
+    }
+    let next = START + HOUR_SECONDS;
+    store.drop_before(Detail::Rollups, next).unwrap();
+    assert_eq!(store.oldest().unwrap(), Some(next));
+}
+
 const DAY: u64 = 24 * HOUR_SECONDS;
 /// How far ahead a clock is in these tests.
 const AHEAD: u64 = 200 * DAY;
@@ -366,6 +382,7 @@ macro_rules! engine {
             a_batch_is_appended_whole_or_not_at_all,
             time_and_labels_are_listed,
             the_latest_hours_are_listed,
+            the_oldest_windows_are_known,
             a_clock_that_is_ahead_drops_nothing,
             after_a_long_pause_what_is_old_goes_when_enough_windows_say_so,
             a_clock_that_is_set_back_does_not_end_the_upkeep,

@@ -32,7 +32,9 @@ pub(super) struct Server<'a> {
 impl Server<'_> {
     /// Answers until the listener fails, a thread for each connection.
     pub(super) fn run(&self, listener: &TcpListener) {
-        accept(listener, |connection, known| self.answer(connection, known));
+        accept(listener, |connection, guest| {
+            self.answer(connection, &|| guest.keep())
+        });
     }
 
     /// Answers one request. `known` is called when it has turned out to know the token.

@@ -26,9 +26,14 @@ pub(super) struct Judge<'a> {
     pub(super) options: &'a RegressionOptions,
 }
 
+/// How far the middles of the two sides may be apart, as a part of the range that is compared, for them to have run at the same time.
+const MAX_APART: f64 = 0.1;
+
 /// One instance, as a run.
 struct Run {
     name: String,
+    /// The part of its life that is compared.
+    time: Range<UnixSeconds>,
     profile: Profile,
     /// What a request costs it, in nanoseconds of CPU time, where that is known.
     cost_of_request: Option<f64>,
@@ -50,6 +55,14 @@ impl Judge<'_> {
         let mut sides = self.sides(pair, &compared)?;
         let is_concurrent = is_enough(&sides);
         let mut remarks = Vec::new();
+        let is_apart = is_concurrent && is_apart(&sides, &compared[0]);
+        if is_apart {
+            remarks.push(
+                "instances were replaced one by one: those of the earlier version are mostly from the beginning of the time that is compared, \
+                 those of the later from its end, so what else changed meanwhile is in it"
+                    .to_owned(),
+            );
+        }
         if !is_concurrent {
             let how;
             (compared, how) = one_after_the_other(pair, self.options.horizon);
@@ -77,7 +90,7 @@ impl Judge<'_> {
             deployment.remarks = vec![too_few(&sides, self.options)];
             return Ok(deployment);
         }
-        match self.fill_in(&mut deployment, sides, pair) {
+        match self.fill_in(&mut deployment, sides, pair, is_concurrent && !is_apart) {
             // Two programs of one name, for instance. Other deployments can be judged all the same.
             Err(QueryError::Compare(why)) => {
                 deployment.remarks = vec![format!("no verdict: {why}")]
@@ -87,12 +100,13 @@ impl Judge<'_> {
         Ok(deployment)
     }
 
-    /// Says what is slower.
+    /// Says what is slower, and whether that can be sure.
     fn fill_in(
         &self,
         deployment: &mut Deployment,
         mut sides: Sides,
         pair: &Pair,
+        can_be_sure: bool,
     ) -> Result<(), QueryError> {
         let by_requests = self.compare_by_requests(&mut sides)?;
         deployment.request = by_requests.as_ref().map(|(_, request)| *request);
@@ -122,7 +136,7 @@ impl Judge<'_> {
         let recent = self.recently(pair, deployment)?;
         for mut change in slower {
             // Before and after are other hours: that is never sure.
-            if !deployment.is_concurrent {
+            if !can_be_sure {
                 change.own.verdict = Verdict::LikelySlower;
             }
             let mut seen = deployment.compared[1].clone();
@@ -237,7 +251,7 @@ impl Judge<'_> {
         time: Range<UnixSeconds>,
     ) -> Result<Option<Run>, QueryError> {
         let span = &instance.span;
-        let mut selection = Selection::new(self.service, CPU_EVENT, time);
+        let mut selection = Selection::new(self.service, CPU_EVENT, time.clone());
         for key in PROCESS {
             selection = selection.with(key, span.labels.get(key).unwrap_or_default());
         }
@@ -267,6 +281,7 @@ impl Judge<'_> {
         let name = span.labels.get(INSTANCE).unwrap_or("instance").to_owned();
         Ok(Some(Run {
             name,
+            time,
             profile,
             cost_of_request: cost_of_request(self.store, &selection)?,
         }))
@@ -277,6 +292,18 @@ fn is_enough(sides: &Sides) -> bool {
     sides
         .iter()
         .all(|side| side.len() >= nodespy_analysis::MIN_RUNS)
+}
+
+/// Whether one side is of an earlier part of a range than the other.
+fn is_apart(sides: &Sides, range: &Range<UnixSeconds>) -> bool {
+    let [before, after] = sides.each_ref().map(|side| {
+        let middles = side
+            .iter()
+            .map(|run| (run.time.start + run.time.end) as f64 / 2.0);
+        middles.sum::<f64>() / side.len() as f64
+    });
+    let length = range.end.saturating_sub(range.start) as f64;
+    (after - before).abs() > MAX_APART * length
 }
 
 fn too_few([before, after]: &Sides, options: &RegressionOptions) -> String {

@@ -38,6 +38,8 @@ pub struct RegressionOptions {
     pub horizon: u64,
     /// The least relative change that matters.
     pub min_change: f64,
+    /// What was seen from then on is left out: how it looked at that time.
+    pub until: UnixSeconds,
 }
 
 impl Default for RegressionOptions {
@@ -47,6 +49,7 @@ impl Default for RegressionOptions {
             min_length: 600,
             horizon: 86_400,
             min_change: 0.03,
+            until: UnixSeconds::MAX,
         }
     }
 }
@@ -80,6 +83,14 @@ pub struct Deployment {
     pub slower: Vec<Slower>,
     /// Those that were at first, and are not any more.
     pub gone: Vec<Slower>,
+}
+
+impl Deployment {
+    /// Whether it is of the same versions.
+    fn is_of(&self, other: &Self) -> bool {
+        let names = |it: &Self| [&it.service, &it.before_version, &it.version].map(String::clone);
+        names(self) == names(other)
+    }
 }
 
 /// A function that is slower than in the version before.
@@ -129,9 +140,14 @@ pub fn regressions(
     time: Range<UnixSeconds>,
     options: &RegressionOptions,
 ) -> Result<Vec<Deployment>, QueryError> {
-    let reach = time.start.saturating_sub(compared::REACH + options.horizon)..time.end;
-    let mut spans = store.labels(reach.clone())?;
-    spans.retain(|span| service.is_none_or(|it| it == span.service));
+    let end = time.end.min(options.until);
+    let reach = time.start.saturating_sub(compared::REACH + options.horizon)..end;
+    let mut spans = store.labels_where(reach.clone(), &|span| {
+        span.event == CPU_EVENT && service.is_none_or(|it| it == span.service)
+    })?;
+    for span in &mut spans {
+        span.last = span.last.min(options.until.saturating_sub(WINDOW_SECONDS));
+    }
     let mut services: Vec<String> = spans.iter().map(|span| span.service.clone()).collect();
     services.small_sort();
     services.dedup();
@@ -139,8 +155,8 @@ pub fn regressions(
     let mut found = Vec::new();
     for service in services {
         let versions = versions.remove(&service).unwrap_or_default();
-        let is_sampled = |span: &&SeriesSpan| span.service == service && span.event == CPU_EVENT;
-        let instances = instances(spans.iter().filter(is_sampled), &versions);
+        let of_service = spans.iter().filter(|span| span.service == service);
+        let instances = instances(of_service, &versions);
         let judge = Judge {
             store,
             service: &service,
@@ -153,6 +169,19 @@ pub fn regressions(
     }
     found.small_sort_by_key(|deployment| std::cmp::Reverse(deployment.first));
     Ok(found)
+}
+
+/// Keeps of what is slower what was found at an earlier time too. Who looks every few minutes for a day looks hundreds of times, and
+/// chance has as many tries; what it shows once is mostly gone at the next.
+pub fn keep_lasting(deployments: &mut [Deployment], earlier: &[Deployment]) {
+    for deployment in deployments {
+        let same = earlier.iter().find(|it| it.is_of(deployment));
+        let was_found = |slower: &Slower| {
+            let mut known = same.into_iter().flat_map(|it| &it.slower);
+            known.any(|it| it.change.id == slower.change.id)
+        };
+        deployment.slower.retain(was_found);
+    }
 }
 
 /// A process of a service.
