@@ -215,10 +215,16 @@ fn create_new(names: impl Iterator<Item = PathBuf>, mode: u32) -> io::Result<(Pa
 /// Creates a file for its owner only. Belongs to the caller of sudo, who could not open it otherwise.
 fn create_private(names: impl Iterator<Item = PathBuf>) -> io::Result<(PathBuf, File)> {
     let (path, file) = create_new(names, 0o600)?;
-    if let Ok(Some((uid, gid))) = nodespy_capture::target::sudo_caller_ids() {
-        fchown(&file, Some(uid), Some(gid))?;
-    }
+    give_to_sudo_caller(&file).inspect_err(|_| drop(fs::remove_file(&path)))?;
     Ok((path, file))
+}
+
+/// Makes a file that of who called sudo, if somebody did.
+pub(crate) fn give_to_sudo_caller(file: &File) -> io::Result<()> {
+    match nodespy_capture::target::sudo_caller_ids() {
+        Ok(Some((uid, gid))) => Ok(fchown(file, Some(uid), Some(gid))?),
+        _ => Ok(()),
+    }
 }
 
 /// Writes a file whose name was free a while ago. One that can't be filled is not left behind.
