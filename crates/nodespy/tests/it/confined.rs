@@ -81,6 +81,24 @@ fn a_viewer_has_given_up_what_it_does_not_need() {
     assert!(viewer.page().starts_with("HTTP/1.1 200"));
 }
 
+/// CAP_KILL, CAP_IPC_LOCK, CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_SYS_NICE, CAP_PERFMON, CAP_BPF and CAP_CHECKPOINT_RESTORE.
+const FOR_CHECKS: u64 =
+    1 << 5 | 1 << 14 | 1 << 19 | 1 << 21 | 1 << 23 | 1 << 38 | 1 << 39 | 1 << 40;
+
+#[test]
+fn a_check_has_given_up_what_it_does_not_need() {
+    let own = std::process::id().to_string();
+    let mut command = nodespy(&["check", "-p", &own]);
+    let mut check = command.stdout(Stdio::null()).spawn().unwrap();
+    // What has ended has its rights until it is waited for.
+    let has_ended = || status_of(check.id(), "State").starts_with('Z');
+    wait_until("the end of the check", has_ended);
+    assert_eq!(status_of(check.id(), "NoNewPrivs"), "1");
+    let kept = capabilities_of(check.id());
+    assert_eq!(kept & !(FOR_FILES | FOR_CHECKS), 0, "{kept:#x}");
+    check.wait().unwrap();
+}
+
 #[test]
 fn the_browser_is_started_from_outside_and_its_redirect_goes_away() {
     let scratch = Scratch::new();
