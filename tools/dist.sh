@@ -65,10 +65,9 @@ check() {
     trap "rm -rf '$work'" EXIT
     # Of different length, because a path may be padded away.
     first=$work/a second=$work/another/folder/with-a-longer-name
-    git clone --quiet "$root" "$first"
-    git clone --quiet "$root" "$second"
-    (umask 022 && "$first/tools/dist.sh")
-    (umask 077 && "$second/tools/dist.sh")
+    # The modes of a clone follow from the umask as well.
+    (umask 022 && git clone --quiet "$root" "$first" && "$first/tools/dist.sh")
+    (umask 077 && git clone --quiet "$root" "$second" && "$second/tools/dist.sh")
     if cmp "$first"/target/dist/SHA256SUMS "$second"/target/dist/SHA256SUMS; then
         printf 'tools/dist.sh: two builds, the same bytes\n'
     else

@@ -22,5 +22,7 @@ cp "$root/THIRD-PARTY.md" "$work/nodespy-linux-x64"
 for package in nodespy nodespy-linux-x64; do
     cp "$root/LICENSE-APACHE" "$root/LICENSE-MIT" "$work/$package"
     sed -i "s/\"0\.0\.0\"/\"$version\"/" "$work/$package/package.json"
+    # npm keeps modes, and those of a checkout depend on who made it.
+    chmod -R u=rwX,go=rX "$work/$package"
     (cd "$work/$package" && npm pack --silent --pack-destination "$folder" >/dev/null)
 done

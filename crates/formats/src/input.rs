@@ -103,6 +103,16 @@ impl Input {
         }
     }
 
+    /// Bytes that were made of this input, not only taken out of it: its budget pays for them.
+    pub(crate) fn made_part(&self, bytes: Vec<u8>, limits: &Limits) -> Result<Self, ImportError> {
+        let mut budget = self.budget(limits);
+        budget.draw_bytes(bytes.len() as u64)?;
+        Ok(Self {
+            bytes: Bytes::Read(bytes),
+            budget,
+        })
+    }
+
     /// What reading it may still cost.
     pub(crate) fn budget(&self, limits: &Limits) -> Budget {
         self.budget.clone().within(limits)

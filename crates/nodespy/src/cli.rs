@@ -293,7 +293,7 @@ pub(crate) struct StallsArgs {
 #[command(after_help = "\
 While it goes on a recording appends its samples to OUTPUT.journal, and deletes it when the output is written.
 If nodespy or the machine is killed, the journal remains. By perf events it has all but the last second (up to
-ten where naming the samples takes long), and nothing of a recording that was killed in its first five. By the
+ten where naming the samples takes long): there is none of a recording that was killed in its first. By the
 inspector it has what V8 had handed over, which is every 10 to 60 seconds (`record --slice`).
 
 Examples:

@@ -14,7 +14,7 @@ use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, PathBeneath, PathFd, Ruleset, RulesetAttr,
     RulesetCreatedAttr, RulesetStatus, Scope,
 };
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, sock_filter};
 
 use crate::cli::ReadArgs;
 use crate::privileges;
@@ -22,6 +22,9 @@ use crate::privileges;
 /// Set to anything, leaves out what this module does: for a path that only looks like one of this
 /// process's own, and to find out whether a failure is the sandbox's.
 const OFF: &str = "NODESPY_NO_SANDBOX";
+
+/// `__X32_SYSCALL_BIT` of Linux.
+const X32_BIT: u32 = 0x4000_0000;
 
 /// The newest set of rights that was tested; older kernels enforce what they know of it.
 const NEWEST: ABI = ABI::V6;
@@ -170,8 +173,31 @@ impl Confinement {
             SeccompAction::Errno(libc::EPERM as u32),
             TargetArch::x86_64,
         )?;
-        seccompiler::apply_filter(&BpfProgram::try_from(filter)?)
+        let mut program = refuse_x32().to_vec();
+        program.extend(BpfProgram::try_from(filter)?);
+        seccompiler::apply_filter(&program)
     }
+}
+
+/// Refuses what has the bit of the x32 ABI, by which most calls have a second number and some a third. The rest is up to
+/// what follows.
+fn refuse_x32() -> [sock_filter; 3] {
+    let step = |code: u32, jump_if_less, value| sock_filter {
+        code: code as u16,
+        jt: 0,
+        jf: jump_if_less,
+        k: value,
+    };
+    [
+        // The number of the call is the first field.
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
+        step(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 1, X32_BIT),
+        step(
+            libc::BPF_RET | libc::BPF_K,
+            0,
+            libc::SECCOMP_RET_ERRNO | libc::EPERM as u32,
+        ),
+    ]
 }
 
 /// `/proc/123/root/…`: the kernel follows it only for those who may look into that process.
@@ -375,6 +401,23 @@ mod tests {
         assert!(quiet.status().unwrap().success());
         let touched = Command::new("touch").arg(folder.join("file")).status();
         assert!(!has_landlock() || !touched.unwrap().success());
+    }
+
+    #[test]
+    fn calls_of_the_x32_abi_are_refused() {
+        if folder_of_child().is_none() {
+            let folder = tempfile::tempdir().unwrap();
+            let name = "confine::tests::calls_of_the_x32_abi_are_refused";
+            return in_child(name, folder.path());
+        }
+        // 39 is getpid, 520 execve with pointers of 32 bits. Where the kernel has no x32, these do not exist.
+        let script = "for my $call (39, 520) { syscall(0x40000000 | $call, 0, 0, 0) == -1 or exit 1; $! == 1 or exit 2; } \
+            syscall(39) > 0 or exit 3;";
+        let call = || Command::new("perl").args(["-e", script]).status();
+        let Ok(before) = call() else { return };
+        assert!(!before.success());
+        Confinement::default().running_programs(true).apply();
+        assert_eq!(call().unwrap().code(), Some(0));
     }
 
     #[test]

@@ -2,24 +2,28 @@
 //!
 //! A name that the user chose is written beside and renamed over when it is complete, so that a full
 //! disk costs the new file and never the old one; devices, FIFOs and descriptors (`/dev/stdout`) are
-//! written where they are. Two kinds of file are less safe: one that can't be renamed over is written over once there is
-//! room for all of it, which file systems that copy on write don't promise; one in a folder that takes no new
-//! files, or whose owner can't be kept, is emptied and then written. A name that nodespy chose is new, never a link of another user's, and
-//! readable by its owner only.
+//! written where they are. A file that can't be renamed over, or in a folder that takes no new files, or whose owner
+//! can't be kept, is written over once all of its new content is elsewhere and there is room for it, which file systems
+//! that copy on write don't promise. A name that nodespy chose is new, never a link of another user's, and readable by
+//! its owner only.
 
 use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, BufWriter, ErrorKind, Seek, SeekFrom, Write};
+use std::io::{self, BufWriter, ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
+use tempfile::SpooledTempFile;
 
 /// How many names are tried where one is taken.
 const MAX_NAMES: u32 = 1000;
 /// How many links are followed, as in the kernel.
 const MAX_LINKS: usize = 40;
+
+/// How much of what is to be written over a file is held in memory; more goes into a file without a name.
+const IN_MEMORY_BYTES: usize = 16 << 20;
 
 /// A file to write, known to be writable.
 #[derive(Debug)]
@@ -78,10 +82,13 @@ impl OutputFile {
         &self.path
     }
 
-    /// The folder that new files are made in; none where what is there is written into.
+    /// The folder that new files are made in; none where what is there is written into as it comes.
     pub(crate) fn folder(&self) -> Option<PathBuf> {
         match &self.way {
             Way::Replace(real) => Some(folder_of(real).to_owned()),
+            Way::InPlace(file) if is_regular(file) => {
+                Some(std::env::temp_dir()).filter(|folder| folder.is_dir())
+            }
             Way::InPlace(_) => None,
             Way::New => Some(folder_of(&self.path).to_owned()),
         }
@@ -94,6 +101,7 @@ impl OutputFile {
     ) -> anyhow::Result<()> {
         let written = match &self.way {
             Way::Replace(real) => replace(real, fill),
+            Way::InPlace(file) if is_regular(file) => write_over(file, fill),
             Way::InPlace(file) => fill_in_place(file, fill),
             Way::New => fill_new(&self.path, fill),
         };
@@ -112,6 +120,15 @@ pub(crate) fn new_beside(output: &Path, suffix: &str) -> io::Result<(PathBuf, Fi
         1 => named(format!(".{suffix}")),
         number => named(format!(".{number}.{suffix}")),
     }))
+}
+
+/// Finds out whether a new file can be made beside an output.
+pub(crate) fn probe_beside(output: &Path) -> io::Result<()> {
+    probe(output, None)
+}
+
+fn is_regular(file: &File) -> bool {
+    file.metadata().is_ok_and(|found| found.is_file())
 }
 
 fn cannot_write(path: &Path) -> String {
@@ -214,11 +231,30 @@ fn create_new(names: impl Iterator<Item = PathBuf>, mode: u32) -> io::Result<(Pa
 
 /// Creates a file for its owner only. Belongs to the caller of sudo, who could not open it otherwise.
 fn create_private(names: impl Iterator<Item = PathBuf>) -> io::Result<(PathBuf, File)> {
+    create_for(names, sudo_caller())
+}
+
+/// The same for a user; one that can't be given to them is not left behind.
+fn create_for(
+    names: impl Iterator<Item = PathBuf>,
+    user: Option<(u32, u32)>,
+) -> io::Result<(PathBuf, File)> {
     let (path, file) = create_new(names, 0o600)?;
-    if let Ok(Some((uid, gid))) = nodespy_capture::target::sudo_caller_ids() {
-        fchown(&file, Some(uid), Some(gid))?;
-    }
+    give_to(&file, user).inspect_err(|_| drop(fs::remove_file(&path)))?;
     Ok((path, file))
+}
+
+/// Makes a file that of who called sudo, if somebody did.
+pub(crate) fn give_to_sudo_caller(file: &File) -> io::Result<()> {
+    give_to(file, sudo_caller())
+}
+
+fn give_to(file: &File, user: Option<(u32, u32)>) -> io::Result<()> {
+    user.map_or(Ok(()), |(uid, gid)| fchown(file, Some(uid), Some(gid)))
+}
+
+fn sudo_caller() -> Option<(u32, u32)> {
+    nodespy_capture::target::sudo_caller_ids().ok().flatten()
 }
 
 /// Writes a file whose name was free a while ago. One that can't be filled is not left behind.
@@ -260,10 +296,31 @@ fn replace(
 fn copy_over(from: &Path, to: &Path) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).custom_flags(libc::O_NOFOLLOW);
-    let (mut from, mut to) = (File::open(from)?, options.open(to)?);
+    let (mut from, to) = (File::open(from)?, options.open(to)?);
     let length = from.metadata()?.len();
-    reserve(&to, length)?;
-    io::copy(&mut from, &mut to)?;
+    copy_into(&mut from, length, &to)
+}
+
+/// Writes over a file that can't be replaced, once all of its new content is there.
+fn write_over(
+    file: &File,
+    fill: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let mut content = SpooledTempFile::new(IN_MEMORY_BYTES);
+    let mut output = BufWriter::with_capacity(1 << 18, &mut content);
+    fill(&mut output)?;
+    output.flush()?;
+    drop(output);
+    let length = content.stream_position()?;
+    content.rewind()?;
+    Ok(copy_into(&mut content, length, file)?)
+}
+
+/// Makes `length` bytes the content of a file. Without room for them it keeps what it has.
+fn copy_into(from: &mut dyn Read, length: u64, mut to: &File) -> io::Result<()> {
+    reserve(to, length)?;
+    to.rewind()?;
+    io::copy(from, &mut to)?;
     to.set_len(length)
 }
 
@@ -282,15 +339,12 @@ fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     }
 }
 
+/// Writes into a new file, or into what is none: a device, a FIFO.
 fn fill_in_place(
-    mut file: &File,
+    file: &File,
     fill: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let metadata = file.metadata()?;
-    if metadata.is_file() {
-        file.set_len(0)?;
-        file.seek(SeekFrom::Start(0))?;
-    }
     let mut output = BufWriter::with_capacity(1 << 18, file);
     match fill(&mut output).and_then(|()| Ok(output.flush()?)) {
         // The reader has seen enough.
@@ -421,6 +475,45 @@ mod tests {
         named.write(fill("new")).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
         assert_eq!(fs::metadata(&path).unwrap().ino(), before);
+    }
+
+    #[test]
+    fn what_is_written_over_keeps_its_content_until_the_new_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        fs::write(&path, "what was there before").unwrap();
+        let held = File::open(&path).unwrap();
+        let descriptor = std::os::fd::AsRawFd::as_raw_fd(&held);
+        let named = OutputFile::named(&PathBuf::from(format!("/dev/fd/{descriptor}"))).unwrap();
+        let failed = named.write(|output| {
+            output.write_all(&[b'x'; 1 << 20])?;
+            anyhow::bail!("the disk is full")
+        });
+        assert!(failed.is_err());
+        let kept = fs::read_to_string(&path).unwrap();
+        assert_eq!(kept, "what was there before");
+        for text in ["new", "longer", ""] {
+            named.write(fill(text)).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        }
+        let large = vec![b'y'; IN_MEMORY_BYTES + 1];
+        named.write(|output| Ok(output.write_all(&large)?)).unwrap();
+        assert!(fs::read(&path).unwrap() == large);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_given_to_its_user_is_not_left_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        // A thread has rights of its own.
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                crate::privileges::keep_for_nothing();
+                let names = std::iter::once(path.clone());
+                assert!(create_for(names, Some((54321, 54321))).is_err());
+            });
+        });
+        assert!(names(folder.path()).is_empty());
     }
 
     #[test]

@@ -40,6 +40,12 @@ pub(crate) fn keep_for_files_of_processes() {
     keep(FILES | KERNEL_NAMES | CapabilitySet::SYS_PTRACE);
 }
 
+/// Keeps nothing, in a thread of a test.
+#[cfg(test)]
+pub(crate) fn keep_for_nothing() {
+    keep(CapabilitySet::empty());
+}
+
 /// What is kept beside the rights to look at processes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Extra {

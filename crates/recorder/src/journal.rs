@@ -13,24 +13,37 @@ use nodespy_model::Profile;
 
 use crate::observer::{Observer, Slice};
 
+/// What is held in memory of a process that is idle from the start.
+const MAX_WITHOUT_SAMPLES: usize = 1 << 20;
+
+/// Creates the file of a journal, when there is something to put into it: a recording that is killed before leaves
+/// none that is empty.
+pub type CreateJournal = Box<dyn FnOnce() -> io::Result<File> + Send>;
+
 /// The slices of a recording.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Journal {
     writer: JournalWriter,
+    create: Option<CreateJournal>,
     file: Option<JournalFile>,
-    /// What comes after that which is in the file.
+    /// What is not in the file: all of it before the first sample, or what it takes no more.
     rest: Vec<u8>,
     is_started: bool,
     samples: usize,
 }
 
 impl Journal {
-    /// Starts a journal in a file, which is empty.
-    pub(crate) fn new(file: Option<File>) -> Self {
+    /// Starts a journal, in a file if that can be created.
+    pub(crate) fn new(create: Option<CreateJournal>) -> Self {
         Self {
-            file: file.map(JournalFile::new),
+            create,
             ..Self::default()
         }
+    }
+
+    /// Whether it outlasts this process.
+    pub(crate) fn has_file(&self) -> bool {
+        self.create.is_some() || self.file.is_some()
     }
 
     /// Adds a slice, and notes when the file takes no more.
@@ -54,17 +67,24 @@ impl Journal {
         };
         self.samples += slice.samples.len();
         bytes.extend(self.writer.block(slice));
-        let written = match &mut self.file {
-            Some(file) if !file.is_full => file.append(&bytes),
-            _ => {
-                self.rest.extend(bytes);
-                return Ok(());
-            }
-        };
-        if written.is_err() {
-            self.rest.extend(bytes);
+        self.rest.extend(bytes);
+        // A file without samples would be nothing to recover.
+        match self.samples == 0 && self.rest.len() < MAX_WITHOUT_SAMPLES {
+            true => Ok(()),
+            false => self.write_rest(),
         }
-        written
+    }
+
+    /// Puts what is in memory into the file, as long as that takes more.
+    fn write_rest(&mut self) -> io::Result<()> {
+        if let Some(create) = self.create.take() {
+            self.file = Some(JournalFile::new(create()?));
+        }
+        if let Some(file) = self.file.as_mut().filter(|file| !file.is_full) {
+            file.append(&self.rest)?;
+            self.rest.clear();
+        }
+        Ok(())
     }
 
     /// How many bytes it has.
@@ -237,6 +257,39 @@ mod tests {
     }
 
     #[test]
+    fn the_file_of_a_journal_is_created_with_its_first_block() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal");
+        let at = path.clone();
+        let create: CreateJournal = Box::new(move || {
+            let mut options = File::options();
+            options.read(true).write(true).create_new(true).open(at)
+        });
+        let mut journal = Journal::new(Some(create));
+        journal.add(&Profile::default()).unwrap();
+        let mut without_samples = slice("idle", 1);
+        without_samples.samples.clear();
+        journal.add(&without_samples).unwrap();
+        assert!(journal.has_file() && !path.exists());
+        journal.add(&slice("work", 2)).unwrap();
+        assert_eq!(
+            std::fs::metadata(&path).unwrap().len(),
+            journal.byte_count()
+        );
+        assert_eq!(journal.profile().unwrap().samples.len(), 1);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_created_leaves_the_journal_in_memory() {
+        let refuse: CreateJournal = Box::new(|| Err(io::ErrorKind::PermissionDenied.into()));
+        let mut journal = Journal::new(Some(refuse));
+        assert!(journal.add(&slice("first", 1)).is_err());
+        journal.add(&slice("second", 2)).unwrap();
+        assert!(!journal.has_file());
+        assert_eq!(journal.profile().unwrap().samples.len(), 2);
+    }
+
+    #[test]
     fn where_a_file_takes_no_more_the_journal_goes_on_in_memory() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("journal");
@@ -245,7 +298,8 @@ mod tests {
             options.read(true).write(true).create(true).truncate(false);
             options.open(&path).unwrap()
         };
-        let mut journal = Journal::new(Some(open()));
+        let file = open();
+        let mut journal = Journal::new(Some(Box::new(move || Ok(file))));
         journal.add(&slice("first", 1)).unwrap();
         let written = std::fs::metadata(&path).unwrap().len();
         // A descriptor that can't be written to stands in for a full disk.

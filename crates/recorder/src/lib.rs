@@ -38,6 +38,7 @@ pub use blocker::{Blocker, loop_of};
 pub use error::RecordError;
 pub use flight::{FlightOptions, Flown, Ring, Trigger, fly};
 pub use habits::{Oddity, Unusual};
+pub use journal::CreateJournal;
 pub use live::{Continuous, End, Limits, Live, LiveOptions, SampledShare};
 pub use observer::{Observer, Paced, Progress, Slice, Started};
 pub use periods::{PeriodFiles, record_every};

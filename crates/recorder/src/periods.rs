@@ -1,6 +1,5 @@
 //! A recording that goes on and on, in files of one period each. Nothing is lost between them.
 
-use std::fs::File;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use nodespy_model::{FastMap, Nanoseconds, Profile};
 use nodespy_symbolize::SourceMapOptions;
 
 use crate::error::RecordError;
-use crate::journal::Journal;
+use crate::journal::{CreateJournal, Journal};
 use crate::observer::{Observer, Slice};
 use crate::record::{RecordRequest, record_slices};
 use crate::subject::Subject;
@@ -18,8 +17,8 @@ use crate::submitters::with_submitters;
 
 /// Where the periods of a recording go.
 pub trait PeriodFiles {
-    /// An empty file for what is seen of the period that starts; without one that is kept in memory.
-    fn journal(&mut self) -> Option<File>;
+    /// Creates a file for what is seen of the period that starts; without one that is kept in memory.
+    fn journal(&mut self) -> Option<CreateJournal>;
 
     /// Takes what was recorded in a period. False ends the recording.
     fn write(&mut self, profile: Profile) -> bool;

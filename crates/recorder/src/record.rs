@@ -4,7 +4,6 @@ mod engines;
 
 use std::cell::RefCell;
 use std::ffi::OsString;
-use std::fs::File;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -17,7 +16,7 @@ use nodespy_symbolize::{SourceMapOptions, StoreOptions, map_sources};
 
 use crate::ended;
 use crate::error::RecordError;
-use crate::journal::{Journal, Journaling};
+use crate::journal::{CreateJournal, Journal, Journaling};
 use crate::live::{End, Limits, Live, LiveOptions};
 use crate::load::LoadEnd;
 use crate::observer::Observer;
@@ -32,8 +31,9 @@ use engines::{EngineSource, RealEngines};
 
 /// How much is lost when nodespy is killed; of the inspector's, what V8 has not handed over yet as well.
 const SLICE: Duration = Duration::from_secs(1);
-/// A short recording is named when it is over, when nothing has to be read in time any more.
-const FIRST_SLICE: Duration = Duration::from_secs(5);
+/// Where there is no file to keep slices in, a short recording is named when it is over, when nothing has to be read
+/// in time any more.
+const FIRST_SLICE_IN_MEMORY: Duration = Duration::from_secs(5);
 /// Slices get longer where naming them takes more than a twentieth of the time.
 const SLICE_STRETCH: u32 = 20;
 /// How many processes that have ended are remembered for their source maps.
@@ -278,11 +278,11 @@ impl RecordRequest {
 }
 
 /// Records until it is over, and leaves the processes as they were found. Until then everything that
-/// was seen is in `journal`, an empty file, or else in memory.
+/// was seen is in the file that `journal` creates, or else in memory.
 pub fn record(
     request: &RecordRequest,
     subject: Subject,
-    journal: Option<File>,
+    journal: Option<CreateJournal>,
     observer: &mut dyn Observer,
 ) -> Result<Recorded, RecordError> {
     record_with(&RealEngines, request, subject, journal, observer)
@@ -292,7 +292,7 @@ fn record_with(
     engines: &dyn EngineSource,
     request: &RecordRequest,
     subject: Subject,
-    journal: Option<File>,
+    journal: Option<CreateJournal>,
     observer: &mut dyn Observer,
 ) -> Result<Recorded, RecordError> {
     let subject = warm_up(request, subject)?;
@@ -347,7 +347,7 @@ fn run(
     let limits = Limits {
         duration: request.duration,
         slice: Some(SLICE),
-        first_slice: Some(FIRST_SLICE),
+        first_slice: (!observer.journal.has_file()).then_some(FIRST_SLICE_IN_MEMORY),
         slice_stretch: SLICE_STRETCH,
         idle_slice: None,
         is_stopped: &|| interrupts.is_some_and(Interrupts::is_stop_requested) || is_load_over(),

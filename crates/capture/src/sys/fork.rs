@@ -1,22 +1,89 @@
 //! Starting a command that waits until it is watched before it runs.
 
-use std::ffi::{CString, OsStr, OsString};
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::process::ExitStatusExt;
-use std::process::ExitStatus;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitStatus};
 
 use super::checked;
 
-/// Who the command runs as when nodespy was started through sudo.
+/// More groups than this are not looked up: Linux lets nobody have more.
+const MAX_GROUPS: libc::c_int = 1 << 16;
+
+/// Who a command runs as when nodespy was started through sudo.
 #[derive(Debug, Clone)]
 pub(crate) struct RunAs {
-    pub(crate) uid: u32,
-    pub(crate) gid: u32,
+    uid: u32,
+    gid: u32,
+    groups: Vec<libc::gid_t>,
     pub(crate) user: String,
-    pub(crate) home: OsString,
+    home: OsString,
+}
+
+impl RunAs {
+    /// The user, with all groups of theirs.
+    pub(crate) fn new(uid: u32, gid: u32, user: String, home: OsString) -> io::Result<Self> {
+        Ok(Self {
+            uid,
+            gid,
+            groups: groups_of(&CString::new(user.as_bytes())?, gid)?,
+            user,
+            home,
+        })
+    }
+
+    /// Has a command run as this user.
+    pub(crate) fn apply_to(self, command: &mut Command) {
+        command.envs(self.variables());
+        let become_user = move || match self.become_user() {
+            true => Ok(()),
+            false => Err(io::Error::last_os_error()),
+        };
+        // SAFETY: the closure makes three system calls on memory that it owns and allocates nothing.
+        unsafe { command.pre_exec(become_user) };
+    }
+
+    fn variables(&self) -> [(&'static str, &OsStr); 3] {
+        [
+            ("USER", OsStr::new(&self.user)),
+            ("LOGNAME", OsStr::new(&self.user)),
+            ("HOME", &self.home),
+        ]
+    }
+
+    /// Makes this process one of the user. May be called between fork and exec.
+    fn become_user(&self) -> bool {
+        // SAFETY: the pointer and the length are those of a vector; the other calls take numbers.
+        unsafe {
+            libc::setgroups(self.groups.len(), self.groups.as_ptr()) == 0
+                && libc::setgid(self.gid) == 0
+                && libc::setuid(self.uid) == 0
+        }
+    }
+}
+
+/// The groups of a user, `gid` among them. One that no database knows has that one alone.
+fn groups_of(user: &CStr, gid: u32) -> io::Result<Vec<libc::gid_t>> {
+    let mut groups = vec![gid; 32];
+    loop {
+        let mut count = groups.len() as libc::c_int;
+        // SAFETY: the name ends with a zero, and `count` says how many numbers there is room for.
+        let found =
+            unsafe { libc::getgrouplist(user.as_ptr(), gid, groups.as_mut_ptr(), &mut count) };
+        if found >= 0 {
+            groups.truncate(count.max(0) as usize);
+            return Ok(groups);
+        }
+        // Older C libraries leave `count` as it was.
+        let wanted = count.max(2 * groups.len() as libc::c_int);
+        if wanted > MAX_GROUPS {
+            return Err(io::Error::other("the user has too many groups"));
+        }
+        groups.resize(wanted as usize, gid);
+    }
 }
 
 /// How long the value of a variable is that is known late.
@@ -61,9 +128,6 @@ impl Child {
             entry.resize(value_at + LATE_BYTES + 1, 0);
             (entry, value_at)
         });
-        let user = run_as
-            .map(|run_as| CString::new(run_as.user.as_bytes()))
-            .transpose()?;
         let argument_pointers = pointers(&arguments);
         let mut environment_pointers = pointers(&environment);
         if let Some((entry, _)) = &mut late {
@@ -73,8 +137,7 @@ impl Child {
         let (failure_read, failure_write) = pipe()?;
 
         // SAFETY: between fork and exec the child only makes async-signal-safe calls on memory
-        // prepared above (read, write, setpgid, setgid, setuid, sigaction, execve, _exit); `initgroups`
-        // may allocate, which is safe because nodespy has one thread at this point.
+        // prepared above (read, write, setpgid, setgroups, setgid, setuid, sigaction, execve, _exit).
         let pid = checked(unsafe { libc::fork() }.into())?;
         if pid == 0 {
             // SAFETY: as above; the descriptors are open and the arrays end with a null pointer.
@@ -100,13 +163,7 @@ impl Child {
                 // Rust ignores it; what nodespy catches is reset by exec, and what was ignored
                 // before nodespy (`nohup`) stays so.
                 libc::signal(libc::SIGPIPE, libc::SIG_DFL);
-                let mut dropped = true;
-                if let (Some(run_as), Some(user)) = (run_as, &user) {
-                    dropped = libc::initgroups(user.as_ptr(), run_as.gid) == 0
-                        && libc::setgid(run_as.gid) == 0
-                        && libc::setuid(run_as.uid) == 0;
-                }
-                if dropped {
+                if run_as.is_none_or(RunAs::become_user) {
                     libc::execve(
                         program.as_ptr(),
                         argument_pointers.as_ptr(),
@@ -205,11 +262,7 @@ fn environment(run_as: Option<&RunAs>, late: Option<&str>) -> io::Result<Vec<CSt
     let mut variables: Vec<(OsString, OsString)> = std::env::vars_os().collect();
     variables.retain(|(name, _)| late.is_none_or(|late| name != late));
     if let Some(run_as) = run_as {
-        for (name, value) in [
-            ("USER", OsStr::new(&run_as.user)),
-            ("LOGNAME", OsStr::new(&run_as.user)),
-            ("HOME", &run_as.home),
-        ] {
+        for (name, value) in run_as.variables() {
             variables.retain(|(known, _)| known != name);
             variables.push((name.into(), value.into()));
         }

@@ -1,7 +1,7 @@
 //! Starting a command in order to record it.
 
 use std::ffi::OsString;
-use std::process::ExitStatus;
+use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use crate::error::CaptureError;
@@ -188,10 +188,18 @@ fn ids_in(uid: Option<&str>, gid: Option<&str>) -> Result<Option<(u32, u32)>, Ca
         (Some(uid), Some(gid)) => Ok(Some((uid, gid))),
         _ => Err(CaptureError::refused(format!(
             "SUDO_UID={uid_text:?} and SUDO_GID={:?} do not say who called sudo, so the command would \
-             run as root; --keep-root does that",
+             run as root; nodespy record --keep-root does that",
             gid.unwrap_or_default()
         ))),
     }
+}
+
+/// Has a command that nodespy starts run as who typed `sudo nodespy …`, as one that is recorded does.
+pub fn run_as_sudo_caller(command: &mut Command) -> Result<(), CaptureError> {
+    if let Some(caller) = sudo_caller()? {
+        caller.apply_to(command);
+    }
+    Ok(())
 }
 
 /// Who typed `sudo nodespy record -- …`: the command is theirs, not root's. An account that
@@ -209,12 +217,11 @@ fn sudo_caller() -> Result<Option<RunAs>, CaptureError> {
         Some(fields) => (fields[0].to_owned(), fields[5]),
         None => (uid.to_string(), "/"),
     };
-    Ok(Some(RunAs {
-        uid,
-        gid,
-        user,
-        home: home.into(),
-    }))
+    RunAs::new(uid, gid, user, home.into())
+        .map(Some)
+        .map_err(|error| {
+            CaptureError::refused(format!("the groups of user {uid} are not known: {error}"))
+        })
 }
 
 #[cfg(test)]
@@ -251,6 +258,22 @@ mod tests {
             }
             assert!(is_gone());
         }
+    }
+
+    #[test]
+    fn a_command_runs_as_a_user_with_their_groups_and_home() {
+        if crate::sys::files::effective_uid() != 0 {
+            return;
+        }
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "echo $(id -u) $(id -g) $(id -G) $USER $LOGNAME $HOME"]);
+        let user = RunAs::new(54321, 54322, "54321".to_owned(), "/nowhere".into()).unwrap();
+        user.apply_to(&mut command);
+        let said = command.output().unwrap().stdout;
+        assert_eq!(
+            String::from_utf8_lossy(&said),
+            "54321 54322 54322 54321 54321 /nowhere\n"
+        );
     }
 
     #[test]

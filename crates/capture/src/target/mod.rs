@@ -23,7 +23,7 @@ pub use cgroup::{Cgroups, ContainerMark, CpuUse, Group, Runtime, Throttling};
 pub use container::{Container, container_of, forget_containers};
 pub use find::{looks_like_node, looks_like_runtime, measure_cpu};
 pub(crate) use initial_events::{no_mappings, synthesize_initial_events};
-pub use launch::{LaunchOptions, Launched, sudo_caller_ids};
+pub use launch::{LaunchOptions, Launched, run_as_sudo_caller, sudo_caller_ids};
 pub use pm2::Pm2App;
 pub use ports::{LocalListeners, listening_ports};
 pub use program::{Program, node_version, program};

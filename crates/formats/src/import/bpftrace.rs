@@ -54,7 +54,11 @@ impl Importer for Bpftrace {
         }
         match folded.is_empty() {
             true => Err(ImportError::NoStacks),
-            false => from_folded(input.part(folded), "bpftrace", options),
+            false => from_folded(
+                input.made_part(folded, &options.limits)?,
+                "bpftrace",
+                options,
+            ),
         }
     }
 }

@@ -127,3 +127,32 @@ pub(crate) fn v8_preprocessed(count: usize) -> Vec<u8> {
     )
     .into_bytes()
 }
+
+/// Every row is below one of a long name.
+pub(crate) fn macos_sample(count: usize) -> Vec<u8> {
+    let mut text = format!(
+        "Analysis of sampling node (pid 7) every 1 millisecond\n\nCall graph:\n    9 {}\n",
+        long(count)
+    );
+    (0..count).for_each(|number| writeln!(text, "    + 1 f{number}").unwrap());
+    text.push_str("\nTotal number in stack (recursive counted multiple, when >=5):\n");
+    text.into_bytes()
+}
+
+pub(crate) fn vtune(count: usize) -> Vec<u8> {
+    let name = long(count);
+    let mut text = format!("Function Stack,CPU Time:Self,Module\n{name},0.0,m\n");
+    (0..count).for_each(|number| writeln!(text, " f{number},1,m").unwrap());
+    text.into_bytes()
+}
+
+/// One backtrace of one frame, many times.
+pub(crate) fn xctrace(count: usize) -> Vec<u8> {
+    format!(
+        "<?xml version=\"1.0\"?>\n<trace-query-result><node><row><backtrace id=\"2\">\
+         <frame id=\"1\" name=\"{}\"/>{}</backtrace></row></node></trace-query-result>\n",
+        long(count),
+        "<frame ref=\"1\"/>".repeat(count)
+    )
+    .into_bytes()
+}

@@ -19,7 +19,8 @@ use std::io::{self, Write};
 use counting::{Cost, cost_of};
 use growth::{DOUBLINGS, assert_none, faults};
 use nodespy_formats::{
-    EXPORTERS, IMPORTERS, ImportOptions, JournalWriter, Limits, export, import, importer_called,
+    EXPORTERS, IMPORTERS, ImportError, ImportOptions, Importer, JournalWriter, Limits, detect,
+    export, import, importer_called,
 };
 use nodespy_model::{Contents, Profile};
 
@@ -225,6 +226,29 @@ fn a_long_string_with_many_references_costs_what_it_is() {
     ];
     for (what, from, generate) in shapes {
         assert_import_is_linear(what, from, 1_000, generate);
+    }
+}
+
+/// Inferno writes the name out for each reference: hundreds of megabytes for these.
+#[test]
+fn a_long_name_that_a_collapser_would_repeat_is_refused_before_it_does() {
+    let shapes: [(&str, fn(usize) -> Vec<u8>); 3] = [
+        ("sample", long_strings::macos_sample),
+        ("vtune", long_strings::vtune),
+        ("xctrace", long_strings::xctrace),
+    ];
+    for (from, generate) in shapes {
+        let bytes = generate(8_000);
+        assert_eq!(detect(&bytes).map(Importer::name), Some(from));
+        let cost = cost_of(|| {
+            let read = import(bytes.clone().into(), &ImportOptions::default());
+            let is_refused = matches!(read, Err(ImportError::TooLarge { .. }));
+            assert!(is_refused, "{from}: {:?}", read.map(|read| read.about));
+        });
+        let peak = cost.peak_bytes;
+        assert!(peak < 4 * bytes.len() as u64, "{from}: {peak} bytes");
+        import(generate(1_000).into(), &ImportOptions::default())
+            .unwrap_or_else(|error| panic!("{from}: {error}"));
     }
 }
 

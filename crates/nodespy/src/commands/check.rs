@@ -15,9 +15,15 @@ use nodespy_symbolize::{HeapSupport, heap_support};
 
 use crate::cli::{CheckArgs, TargetArgs};
 use crate::output::{self, Stream};
+use crate::privileges::{self, Extra};
 use crate::targets;
 
 pub(crate) fn run(arguments: &CheckArgs) -> anyhow::Result<ExitCode> {
+    // An inspector may have to be reached in another network namespace.
+    privileges::keep_for_processes(Extra {
+        enters_namespaces: true,
+        launches: false,
+    });
     let wanted = arguments.target.wanted();
     let mut machine = rights::check();
     machine.push(check_kernel_names());

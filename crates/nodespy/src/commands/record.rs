@@ -54,8 +54,8 @@ pub(crate) fn run(
     request.interrupts = Some(interrupts);
     let mut reporting = Reporting::new(arguments);
     let journal = Journal::beside(&destinations);
-    let file = journal.as_ref().and_then(Journal::file);
-    let recorded = nodespy_recorder::record(&request, subject, file, &mut reporting);
+    let create = journal.as_ref().map(Journal::creator);
+    let recorded = nodespy_recorder::record(&request, subject, create, &mut reporting);
     reporting.end();
     let recorded = match recorded {
         Ok(recorded) => recorded,

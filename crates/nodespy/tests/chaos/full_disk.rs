@@ -28,6 +28,39 @@ impl Drop for MountedFile {
     }
 }
 
+/// As in a folder that takes no new files.
+#[test]
+fn an_output_that_is_written_over_on_a_full_disk_keeps_what_it_had() {
+    if !is_root() {
+        return skip::skip("chaos needs root");
+    }
+    let scratch = Scratch::new();
+    let folder = scratch.path().join("disk");
+    let disk = match Disk::mounted(&folder) {
+        Ok(disk) => disk,
+        Err(why) => return skip::skip(&why),
+    };
+    let file = folder.join("out.json");
+    fs::write(&file, "old").unwrap();
+    let fixture =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/cpuprofile/node16.cpuprofile");
+    let line = "exec \"$0\" convert \"$1\" /dev/stdout --to speedscope 1<>\"$2\"";
+    let convert = || {
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-c", line, env!("CARGO_BIN_EXE_nodespy")])
+            .args([&fixture, &file]);
+        shell.status().unwrap().code()
+    };
+    disk.fill();
+    assert_eq!(convert(), Some(1));
+    assert_eq!(fs::read_to_string(&file).unwrap(), "old");
+    fs::remove_file(folder.join("filler")).unwrap();
+    assert_eq!(convert(), Some(0));
+    let written = fs::read_to_string(&file).unwrap();
+    assert!(written.ends_with(['}', '\n']), "{written}");
+}
+
 #[test]
 fn a_mounted_output_on_a_full_disk_keeps_what_it_had() {
     if !is_root() {

@@ -263,6 +263,9 @@ fn expect_files(
     if !is_good {
         return complain("files");
     }
+    if names.iter().any(|name| name == "out.nspy.journal") {
+        expect_recoverable(&folder.join("out.nspy.journal"))?;
+    }
     if !temporary.is_empty() && round.trouble != Trouble::FullDisk {
         return complain("temporary files");
     }
@@ -274,6 +277,21 @@ fn expect_files(
         }
     }
     Ok(())
+}
+
+/// What a nodespy that was killed left behind must be of use.
+fn expect_recoverable(journal: &Path) -> Result<(), String> {
+    let recovered = journal.with_extension("recovered.nspy");
+    let [journal, recovered] = [journal, &recovered].map(|path| path.to_str().unwrap());
+    let outcome = run_nodespy(&["recover", journal, "-o", recovered]);
+    if outcome.status.code() != Some(0) {
+        return Err(format!("the journal can't be recovered\n{outcome}"));
+    }
+    let report = run_nodespy(&["report", recovered, "--format", "json"]);
+    match report.status.code() {
+        Some(0) => Ok(()),
+        _ => Err(format!("what was recovered can't be read\n{report}")),
+    }
 }
 
 fn names_in(folder: &Path) -> Vec<String> {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -11,6 +12,11 @@ use crate::fixture::fixture;
 use crate::own_status::{FOR_FILES, capabilities_of, status_of};
 use crate::run::{DEADLINE, nodespy, run, run_nodespy, signal};
 use crate::scratch::Scratch;
+use crate::skip::skip;
+
+fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
+}
 
 fn recording() -> String {
     let path = fixture("cpuprofile/node20.cpuprofile");
@@ -75,6 +81,24 @@ fn a_viewer_has_given_up_what_it_does_not_need() {
     assert!(viewer.page().starts_with("HTTP/1.1 200"));
 }
 
+/// CAP_KILL, CAP_IPC_LOCK, CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_SYS_NICE, CAP_PERFMON, CAP_BPF and CAP_CHECKPOINT_RESTORE.
+const FOR_CHECKS: u64 =
+    1 << 5 | 1 << 14 | 1 << 19 | 1 << 21 | 1 << 23 | 1 << 38 | 1 << 39 | 1 << 40;
+
+#[test]
+fn a_check_has_given_up_what_it_does_not_need() {
+    let own = std::process::id().to_string();
+    let mut command = nodespy(&["check", "-p", &own]);
+    let mut check = command.stdout(Stdio::null()).spawn().unwrap();
+    // What has ended has its rights until it is waited for.
+    let has_ended = || status_of(check.id(), "State").starts_with('Z');
+    wait_until("the end of the check", has_ended);
+    assert_eq!(status_of(check.id(), "NoNewPrivs"), "1");
+    let kept = capabilities_of(check.id());
+    assert_eq!(kept & !(FOR_FILES | FOR_CHECKS), 0, "{kept:#x}");
+    check.wait().unwrap();
+}
+
 #[test]
 fn the_browser_is_started_from_outside_and_its_redirect_goes_away() {
     let scratch = Scratch::new();
@@ -104,6 +128,38 @@ fn the_browser_is_started_from_outside_and_its_redirect_goes_away() {
     signal(viewer.child.id(), "TERM");
     assert_eq!(viewer.child.wait().unwrap().code(), Some(130));
     assert_eq!(fs::read_dir(at("run")).unwrap().count(), 0);
+}
+
+#[test]
+fn the_browser_runs_as_who_called_sudo_and_reads_the_redirect() {
+    if !is_root() {
+        return skip("only root can become another user");
+    }
+    let scratch = Scratch::for_other_users();
+    let script = "#!/bin/sh\ncp \"$1\" seen.html\nid -u > who\n: > done\n";
+    fs::write(scratch.path().join("script"), script).unwrap();
+    scratch.copy_program(scratch.path().join("script"), "xdg-open");
+    let run_folder = scratch.path().join("run");
+    fs::create_dir(&run_folder).unwrap();
+    fs::set_permissions(&run_folder, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let mut command = nodespy(&["view", &recording()]);
+    command
+        .current_dir(scratch.path())
+        .env("PATH", format!("{}:{path}", scratch.path().display()))
+        .env("XDG_RUNTIME_DIR", &run_folder)
+        .envs([("SUDO_UID", "54321"), ("SUDO_GID", "54321")])
+        .env("DISPLAY", ":99")
+        .env_remove("SSH_CONNECTION");
+    let mut viewer = Viewer::start(command);
+    let at = |name: &str| scratch.path().join(name);
+    wait_until("the browser", || at("done").exists());
+    assert_eq!(fs::read_to_string(at("who")).unwrap(), "54321\n");
+    let redirect = fs::read_to_string(at("seen.html")).unwrap();
+    assert!(redirect.contains(&viewer.address), "{redirect}");
+    signal(viewer.child.id(), "TERM");
+    viewer.child.wait().unwrap();
+    assert_eq!(fs::read_dir(run_folder).unwrap().count(), 0);
 }
 
 #[test]

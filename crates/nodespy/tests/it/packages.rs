@@ -40,4 +40,26 @@ mod matrix {
             assert!(checked.stdout.contains(kind), "{checked}");
         }
     }
+    /// npm keeps the modes of files, and git gives a checkout those of who makes it.
+    #[test]
+    fn packages_of_npm_are_the_same_from_a_checkout_with_any_umask() {
+        let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+        let scratch = Scratch::new();
+        let line = "umask \"$1\"; mkdir \"$2\"; cp -r --no-preserve=mode \
+            tools npm Cargo.toml LICENSE-APACHE LICENSE-MIT THIRD-PARTY.md \"$2\" && \
+            bash \"$2/tools/npm.sh\" /bin/true \"$2/packed\" && cd \"$2/packed\" && sha256sum ./*";
+        let packed = |umask: &str| {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", line, "sh", umask, &scratch.file(umask)]);
+            shell.current_dir(root);
+            run(shell)
+        };
+        let usual = packed("022");
+        if usual.stderr.contains("npm: command not found") {
+            return skip("npm makes the packages");
+        }
+        usual.expect_code(0);
+        assert_eq!(usual.stdout.lines().count(), 2, "{usual}");
+        assert_eq!(packed("077").stdout, usual.stdout);
+    }
 }

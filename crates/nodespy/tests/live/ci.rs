@@ -1,10 +1,11 @@
 //! `nodespy ci`: a function that does three times as much is a regression, with a saved base and in turns.
 
-use super::live;
 use super::workload::{USUAL_NODE, node, script};
+use super::{is_root, live};
 use crate::own_status::{FOR_FILES, capabilities_of, status_of};
 use crate::run::{Outcome, Started, nodespy, run};
 use crate::scratch::Scratch;
+use crate::skip::skip;
 
 /// Runs `nodespy ci` on the workload, of which one function does `factor` times as much.
 fn ci(options: &[&str], factor: &str) -> Outcome {
@@ -270,4 +271,35 @@ fn a_command_can_make_the_requests() {
     outcome.expect_code(10);
     let found = outcome.stdout.lines().find(|line| line.contains("answer"));
     assert!(found.unwrap().ends_with("regression"), "{outcome}");
+}
+
+#[test]
+fn a_server_and_its_load_run_as_who_called_sudo() {
+    let Some(_live) = live() else { return };
+    if !is_root() {
+        return skip("only root can become another user");
+    }
+    let scratch = Scratch::for_other_users();
+    let (node, server) = (node(USUAL_NODE).unwrap(), server_in(&scratch));
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let number = port.local_addr().unwrap().port().to_string();
+    drop(port);
+    let url = format!("http://127.0.0.1:{number}/");
+    let (base, said) = (scratch.file("base"), scratch.file("who"));
+    let line = format!("id -u >> '{said}'; exec '{node}' '{server}'");
+    let get = "require('http').get({ port: process.env.PORT }, (reply) => reply.resume().on('end', again))";
+    let load = format!(
+        "id -u >> '{said}'; exec '{node}' -e \"let left = 100; const again = () => {{ if (left-- > 0) {get}; }}; again();\""
+    );
+    let mut command = nodespy(&[
+        "ci", "--rounds", "2", "--save", &base, "--url", &url, "--load", &load, "--", "sh", "-c",
+        &line,
+    ]);
+    command.env("PORT", &number).env("FACTOR", "1");
+    command.envs([("SUDO_UID", "54321"), ("SUDO_GID", "54321")]);
+    let outcome = run(command);
+    outcome.expect_code(0);
+    let who = std::fs::read_to_string(&said).unwrap();
+    // The warm-up and two rounds, each a server and two loads.
+    assert_eq!(who, "54321\n".repeat(9), "{outcome}");
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nodespy_model::Profile;
 
@@ -37,7 +37,7 @@ fn record_and_kill(target: &Running, folder: &Scratch, arguments: &[&str]) -> f6
             since.elapsed() < DEADLINE,
             "the journal grows no more: {sizes:?}"
         );
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(folder.names(), ["out.nspy.journal"]);
     assert_eq!(fs::metadata(&journal).unwrap().mode() & 0o777, 0o600);
@@ -88,6 +88,26 @@ fn what_was_recorded_outlives_nodespy() {
         remarks.contains("the recording was not finished"),
         "{remarks}"
     );
+}
+
+#[test]
+fn a_recording_that_is_killed_in_its_fourth_second_is_not_lost() {
+    let Some(_live) = live() else { return };
+    let target = Workload::new("split.js").start();
+    let folder = Scratch::new();
+    let (pid, output) = (target.pid_text(), folder.file("out.nspy"));
+    let started = Started::new(nodespy(&["record", "-p", &pid, "-o", &output]), "");
+    started.wait_until_it_says("Recording ");
+    // Nothing is there that has nothing in it.
+    let journal = folder.path().join("out.nspy.journal");
+    let is_empty = |journal: fs::Metadata| journal.len() == 0;
+    assert!(!fs::metadata(&journal).is_ok_and(is_empty));
+    std::thread::sleep(Duration::from_millis(3500));
+    started.signal("KILL");
+    started.finish();
+    assert_eq!(folder.names(), ["out.nspy.journal"]);
+    let (profile, outcome) = recover(&folder);
+    assert!(!profile.samples.is_empty(), "{outcome}");
 }
 
 #[test]

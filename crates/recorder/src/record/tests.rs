@@ -1,5 +1,6 @@
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::time::Instant;
 
 use nodespy_capture::engine::Engine;
 use nodespy_capture::engines::EngineId;
@@ -79,6 +80,28 @@ fn perf_events_are_preferred() {
     assert_eq!(recorded.unwrap().profile.about.engine, "perf events");
     assert_eq!(heard.engines, [EngineId::PerfEvents]);
     assert!(heard.notes.is_empty());
+}
+
+#[test]
+fn a_journal_that_can_have_a_file_has_it_after_a_second() {
+    let (sender, created) = std::sync::mpsc::channel();
+    let create = move || {
+        let _ = sender.send(Instant::now());
+        tempfile::tempfile()
+    };
+    let request = RecordRequest {
+        duration: Some(Duration::from_secs(3)),
+        ..request(EngineChoice::Auto)
+    };
+    let mut heard = Heard::default();
+    let create: CreateJournal = Box::new(create);
+    let engines = StandIns::default();
+    record_with(&engines, &request, subject(), Some(create), &mut heard).unwrap();
+    let before_the_end = created.recv().unwrap().elapsed();
+    assert!(
+        before_the_end > Duration::from_millis(500),
+        "{before_the_end:?}"
+    );
 }
 
 #[test]

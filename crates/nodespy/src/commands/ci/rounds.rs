@@ -9,6 +9,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use nodespy_capture::target::run_as_sudo_caller;
 use nodespy_capture::{CommandGroup, Interrupts};
 use nodespy_model::SmallSort;
 
@@ -115,7 +116,7 @@ impl Rounds<'_> {
         if address.connect().is_ok() {
             bail!("something listens on port {} already", address.port);
         }
-        let mut server = Command::new(program);
+        let mut server = command_of_user(program)?;
         server.args(rest).stdin(Stdio::null()).stdout(Stdio::null());
         let said = self.folder.join("server.txt");
         server.stderr(File::create(&said).context("making a file for the server's words")?);
@@ -150,7 +151,7 @@ impl Rounds<'_> {
             let connections = self.arguments.connections;
             return load::send(address, requests, connections, self.interrupts);
         };
-        let mut shell = Command::new("/bin/sh");
+        let mut shell = command_of_user("/bin/sh")?;
         shell.arg("-c").arg(command);
         shell.stdin(Stdio::null()).stdout(Stdio::null());
         let mut group =
@@ -215,6 +216,13 @@ impl Rounds<'_> {
         }
         Ok(())
     }
+}
+
+/// A command of the user, who is not root where nodespy was started through sudo.
+fn command_of_user(program: impl AsRef<OsStr>) -> anyhow::Result<Command> {
+    let mut command = Command::new(program);
+    run_as_sudo_caller(&mut command)?;
+    Ok(command)
 }
 
 /// A nodespy that records.

@@ -1,12 +1,11 @@
 //! `nodespy record --every`: a file a period.
 
-use std::fs::File;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use nodespy_capture::catch_interrupts;
 use nodespy_model::Profile;
-use nodespy_recorder::{PeriodFiles, RecordError, record_every};
+use nodespy_recorder::{CreateJournal, PeriodFiles, RecordError, record_every};
 use nodespy_symbolize::SourceRoots;
 use nodespy_view::wording::counted;
 
@@ -60,9 +59,9 @@ struct Periods {
 }
 
 impl PeriodFiles for Periods {
-    fn journal(&mut self) -> Option<File> {
+    fn journal(&mut self) -> Option<CreateJournal> {
         self.journal = self.files.journal();
-        self.journal.as_ref().and_then(Journal::file)
+        self.journal.as_ref().map(Journal::creator)
     }
 
     fn write(&mut self, profile: Profile) -> bool {

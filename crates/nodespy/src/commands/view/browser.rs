@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{ChildStdin, Command, Stdio};
 
 use anyhow::Context;
+use nodespy_capture::target::run_as_sudo_caller;
 
 const OPENER: &str = "xdg-open";
 const WAIT_AND_OPEN: &str = "read -r go && exec xdg-open \"$1\" </dev/null";
@@ -19,14 +20,13 @@ impl Browser {
     /// Makes ready to open `file`.
     pub(super) fn prepare(file: &Path) -> anyhow::Result<Self> {
         anyhow::ensure!(is_installed(OPENER), "{OPENER} is not installed");
-        let mut shell = Command::new("sh")
-            .args(["-c", WAIT_AND_OPEN, "sh"])
-            .arg(file)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .context("starting a shell")?;
+        let mut shell = Command::new("sh");
+        shell.args(["-c", WAIT_AND_OPEN, "sh"]).arg(file);
+        shell.stdin(Stdio::piped());
+        shell.stdout(Stdio::null()).stderr(Stdio::null());
+        // The browser of who called sudo, not one of root.
+        run_as_sudo_caller(&mut shell)?;
+        let mut shell = shell.spawn().context("starting a shell")?;
         Ok(Self(shell.stdin.take().expect("it is piped")))
     }
 

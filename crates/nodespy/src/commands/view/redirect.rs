@@ -7,6 +7,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use crate::output_file::give_to_sudo_caller;
+
 /// A file that is gone when it was read, or with this.
 pub(super) struct Redirect(PathBuf);
 
@@ -18,6 +20,8 @@ impl Redirect {
         options.write(true).create_new(true).mode(0o600);
         let mut file = options.open(&path)?;
         let redirect = Self(path);
+        // The browser is theirs.
+        give_to_sudo_caller(&file)?;
         writeln!(
             file,
             "<!doctype html><meta charset=\"utf-8\"><meta name=\"referrer\" content=\"no-referrer\">\

@@ -1,7 +1,10 @@
 //! The text of profilers other than perf, as far as inferno folds it: DTrace, macOS's `sample`,
 //! Instruments (`xctrace export`) and VTune.
 //!
-//! What inferno writes is folded stacks, which the importer of those reads.
+//! What inferno writes is folded stacks, which the importer of those reads. It knows no budget and holds all of them
+//! at once, so that what they take is counted before it runs.
+
+mod bounds;
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,6 +23,8 @@ pub(crate) struct StackText {
     /// What took the samples.
     engine: &'static str,
     recognize: fn(&str) -> Confidence,
+    /// As many bytes of stacks as inferno makes of it, or more.
+    bound: fn(&[u8]) -> u64,
     collapse: fn(&[u8], &mut Vec<u8>) -> io::Result<()>,
 }
 
@@ -31,6 +36,7 @@ pub(crate) static DTRACE: StackText = StackText {
         Some(true) => Confidence::Likely,
         _ => Confidence::No,
     },
+    bound: bounds::dtrace,
     collapse: |text, folded| dtrace::Folder::default().collapse(text, folded),
 };
 
@@ -45,6 +51,7 @@ pub(crate) static SAMPLE: StackText = StackText {
             false => Confidence::No,
         }
     },
+    bound: bounds::sample,
     collapse: |text, folded| sample::Folder::default().collapse(text, folded),
 };
 
@@ -56,6 +63,7 @@ pub(crate) static XCTRACE: StackText = StackText {
         true => Confidence::Sure,
         false => Confidence::No,
     },
+    bound: bounds::xctrace,
     collapse: |text, folded| xctrace::Folder::default().collapse(text, folded),
 };
 
@@ -67,6 +75,7 @@ pub(crate) static VTUNE: StackText = StackText {
         Some(true) => Confidence::Sure,
         _ => Confidence::No,
     },
+    bound: bounds::vtune,
     collapse: |text, folded| vtune::Folder::default().collapse(text, folded),
 };
 
@@ -82,13 +91,20 @@ impl Importer for StackText {
     }
 
     fn import(&self, input: Input, options: &ImportOptions) -> Result<Recording, ImportError> {
+        let budget = input.budget(&options.limits);
+        if (self.bound)(&input) > budget.bytes_left() {
+            return Err(budget.too_large());
+        }
         let mut folded = Vec::new();
         // Inferno 0.12 panics on damaged text: it cuts names in the middle of a character and
         // trusts references inside of XML.
         let collapsed = catch_unwind(AssertUnwindSafe(|| (self.collapse)(&input, &mut folded)));
         let what = match collapsed {
             Ok(Ok(())) if folded.is_empty() => return Err(ImportError::NoStacks),
-            Ok(Ok(())) => return from_folded(input.part(folded), self.engine, options),
+            Ok(Ok(())) => {
+                let folded = input.made_part(folded, &options.limits)?;
+                return from_folded(folded, self.engine, options);
+            }
             Ok(Err(error)) => error.to_string(),
             Err(_) => "its parts do not fit together".to_owned(),
         };
