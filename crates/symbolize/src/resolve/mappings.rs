@@ -62,7 +62,10 @@ impl Resolver {
         image.reopen(&*self.origin, Some(mapping.pid));
         match image.v8_layout() {
             None => HeapWalk::NoV8,
-            Some(Ok(layout)) => HeapWalk::On(Box::new(V8::new(layout, image.bias(mapping)))),
+            Some(Ok(layout)) => {
+                let v8 = V8::new(layout, image.bias(mapping)).within(&self.pools);
+                HeapWalk::On(Box::new(v8))
+            }
             Some(Err(why)) => {
                 let name = &image.name;
                 self.batch

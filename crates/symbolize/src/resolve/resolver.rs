@@ -12,11 +12,14 @@ use crate::copied::Chunks;
 use crate::frame::{Identified, Unwound};
 use crate::source_map::{SourceMapOptions, map_sources};
 use crate::v8::StoreOptions;
+use crate::v8::shares::Pools;
 
 /// Resolves events as they come.
 pub struct Resolver {
     pub(super) origin: Box<dyn Origin>,
     pub(super) binaries: Binaries,
+    /// What the tables of all processes share.
+    pub(super) pools: Pools,
     pub(super) processes: Processes,
     pub(super) batch: Batch,
     /// What makes the samples.
@@ -54,6 +57,7 @@ impl Resolver {
         Self {
             origin,
             binaries: Binaries::default(),
+            pools: Pools::default(),
             processes: Processes::default(),
             batch: Batch::default(),
             events: vec![EventType::default()],
